@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What one run saw, as plain data.
+//!
+//! This crate is what the stations of the data flow share: `load` and `observe` make these types, `recording` stores them,
+//! `explain` reads them, `report` shows what `explain` made of them. It does no I/O and knows no clock: a time is a number of
+//! nanoseconds or microseconds since the start of the run, on one monotonic clock.
+//!
+//! Everything here is raw or asked for. Rates, ledgers and modes are computed from it, so that an old run can be explained
+//! anew (invariant 5 of `docs/architecture.md`).
+
+mod conditions;
+mod finding;
+mod histogram;
+mod load;
+mod measured;
+mod run;
+mod samples;
+
+pub use conditions::{Conditions, Host, Server, Tool};
+pub use finding::{Doubt, Finding};
+pub use histogram::{Bucket, LatencyHistogram};
+pub use load::{Arrivals, Latencies, LoadResult, Phase, Statement, TimelinePoint};
+pub use measured::{Measured, Quantity, Unit};
+pub use run::{Arm, Delay, DelayMode, Event, Evidence, Witness};
+pub use samples::{Point, Series};

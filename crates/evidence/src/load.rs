@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+use crate::LatencyHistogram;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// When the next transaction is meant to start.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Arrivals {
+    /// As soon as the connection's last one has ended: the load slows down with the server.
+    Closed,
+    /// Open loop, one every 1/rate seconds over all connections.
+    Constant { per_second: f64 },
+    /// Open loop, exponentially distributed gaps.
+    Poisson { per_second: f64 },
+}
+
+/// A class of SQL statements, as sysbench's counters cut them, and finer: the text before the first parameter differs.
+pub type Statement = String;
+
+/// Two clocks on the same work.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Latencies {
+    /// From the intended start to the last row.
+    pub response: LatencyHistogram,
+    /// From the actual start to the last row.
+    pub service: LatencyHistogram,
+}
+
+/// Everything one load saw. Warm-up and measured phase are never mixed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LoadResult {
+    /// `oltp_point_select` and so on.
+    pub workload: String,
+    /// `mysql` or `postgresql`: the protocol spoken.
+    pub driver: String,
+    /// Connections; sysbench calls them threads.
+    pub connections: u32,
+    /// Operating-system threads that drove them.
+    pub workers: u32,
+    pub arrivals: Arrivals,
+    pub seed: u64,
+    /// The distribution in force, in words: `uniform`, `special (res 75 %, pct 1 %)`.
+    pub distribution: String,
+    pub prepared_statements: bool,
+    /// One value a connection: TCP or socket connect, authentication, and preparing the statements.
+    pub connect: LatencyHistogram,
+    /// `None` when no warm-up was asked for.
+    pub warmup: Option<Phase>,
+    pub measured: Phase,
+}
+
+/// One phase of a load: the warm-up, or what is measured.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Phase {
+    /// On the run's clock.
+    pub started_us: u64,
+    /// From the first intended start to the last reply, drain included.
+    pub elapsed_us: u64,
+    pub transactions: u64,
+    /// Statements by sysbench's kinds.
+    pub reads: u64,
+    pub writes: u64,
+    pub others: u64,
+    /// By error code: `1213`, `40P01`, `connection lost`.
+    pub errors: BTreeMap<String, u64>,
+    pub reconnects: u64,
+    /// Open loop: started later than intended by more than a millisecond.
+    pub late: u64,
+    /// Open loop: intended in this phase, and not started when it ended.
+    pub skipped: u64,
+    /// Open loop: the most intended starts that were waiting at one time.
+    pub backlog_max: u64,
+    pub transaction: Latencies,
+    pub statements: BTreeMap<Statement, Latencies>,
+    /// One point each [`TimelinePoint::length_us`], gaps included as points with nothing done.
+    pub timeline: Vec<TimelinePoint>,
+    /// CPU of the driver itself in this phase.
+    pub client_user_us: u64,
+    pub client_system_us: u64,
+}
+
+impl Phase {
+    /// Statements of every kind.
+    pub fn queries(&self) -> u64 {
+        self.reads + self.writes + self.others
+    }
+
+    /// `None` for a phase of no length.
+    pub fn queries_per_second(&self) -> Option<f64> {
+        (self.elapsed_us > 0).then(|| self.queries() as f64 * 1e6 / self.elapsed_us as f64)
+    }
+
+    pub fn transactions_per_second(&self) -> Option<f64> {
+        (self.elapsed_us > 0).then(|| self.transactions as f64 * 1e6 / self.elapsed_us as f64)
+    }
+}
+
+/// What ended within one slot of the timeline.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TimelinePoint {
+    /// Start of the slot, on the run's clock.
+    pub at_us: u64,
+    pub length_us: u64,
+    pub queries: u64,
+    pub transactions: u64,
+    pub errors: u64,
+    /// Response time of transactions that ended here; 0 when none did.
+    pub p50_us: u64,
+    pub p99_us: u64,
+    pub max_us: u64,
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+use crate::{Conditions, LoadResult, Measured, Series};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// One whole recording, read back.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Evidence {
+    /// `w-20261120-201530-4f2a`.
+    pub run_id: String,
+    /// RFC 3339, UTC.
+    pub started: String,
+    pub elapsed_us: u64,
+    /// The experiment file, as it was written.
+    pub experiment: String,
+    pub conditions: Conditions,
+    /// In the order they ran.
+    pub arms: Vec<Arm>,
+    pub measured: Vec<Measured>,
+    pub samples: Vec<Series>,
+    pub events: Vec<Event>,
+}
+
+/// One named variation of the experiment, run on the same data as the others.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Arm {
+    pub name: String,
+    /// What this arm sets, flat: `squeeze.disk.read` -> `10 ms`.
+    pub settings: BTreeMap<String, String>,
+    /// The delay in force; `None` when no slow layer was under the server.
+    pub delay: Option<Delay>,
+    /// `None` when the arm did not get as far as its load.
+    pub load: Option<LoadResult>,
+    /// Counters read when the measured phase started and ended, with nothing in flight.
+    pub witnesses: Vec<Witness>,
+    pub started_us: u64,
+    pub ended_us: u64,
+}
+
+/// What the slow layer adds to each operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Delay {
+    pub read_us: u64,
+    pub write_us: u64,
+    pub sync_us: u64,
+    pub mode: DelayMode,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DelayMode {
+    /// Asked plus the device's own latency, as device-mapper's delay target does.
+    #[default]
+    Add,
+    /// The reply leaves at the asked time, or when the device is done if that is later.
+    Total,
+}
+
+/// A counter that was read at both ends of the measured phase.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Witness {
+    /// `server` or `layer`.
+    pub of: String,
+    /// `Innodb_buffer_pool_reads`, `pg_stat_database.blks_read`, `slow layer reads`, ...
+    pub counter: String,
+    pub before: u64,
+    pub after: u64,
+}
+
+impl Witness {
+    pub fn delta(&self) -> u64 {
+        self.after.saturating_sub(self.before)
+    }
+}
+
+/// Something that happened once: a step, a warning, a process that died.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Event {
+    pub at_us: u64,
+    /// `plan`, `sandbox`, `fill`, `squeeze`, `load`, `observe`, `release`.
+    pub station: String,
+    pub text: String,
+}

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+use serde::{Deserialize, Serialize};
+
+/// One counter or gauge over time, raw: nothing is turned into a rate before it is stored.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Series {
+    /// Where it was read: `meminfo`, `vmstat`, `psi.memory`, `diskstats`, `process.stat`, `process.smaps_rollup`,
+    /// `server.status`, `server.innodb_metrics`, `layer`.
+    pub source: String,
+    /// Which one of several: a device name, a process role; empty when there is but one.
+    pub entity: String,
+    /// The kernel's or the server's own name: `MemAvailable`, `Innodb_buffer_pool_reads`.
+    pub name: String,
+    /// `bytes`, `us`, `count`, ... as stored, after converting kB to bytes and ticks to microseconds.
+    pub unit: String,
+    /// True for a counter that only grows, false for a gauge.
+    pub cumulative: bool,
+    pub points: Vec<Point>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    /// On the run's clock.
+    pub at_us: u64,
+    pub value: f64,
+}

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// What went wrong at the machine: the operation, the thing, the cause.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("{operation} {}", path.display())]
+    Path { operation: &'static str, path: PathBuf, source: io::Error },
+    #[error("{operation}")]
+    Call { operation: String, source: io::Error },
+    #[error("{program} is not on this machine")]
+    MissingProgram { program: String },
+    #[error("{program} ended with {status}: {stderr}")]
+    Program { program: String, status: String, stderr: String },
+    #[error("{path}: expected '{expected}', found '{found}': somebody else changed it", path = path.display())]
+    Conflict { path: PathBuf, expected: String, found: String },
+}
+
+impl Error {
+    pub fn path(operation: &'static str, path: impl AsRef<Path>, source: impl Into<io::Error>) -> Self {
+        Self::Path { operation, path: path.as_ref().to_owned(), source: source.into() }
+    }
+
+    pub fn call(operation: impl Into<String>, source: impl Into<io::Error>) -> Self {
+        Self::Call { operation: operation.into(), source: source.into() }
+    }
+
+    /// The kernel's error behind this one, where there is one.
+    pub fn errno(&self) -> Option<i32> {
+        match self {
+            Self::Path { source, .. } | Self::Call { source, .. } => source.raw_os_error(),
+            _ => None,
+        }
+    }
+}

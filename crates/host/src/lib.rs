@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The one door to the machine (invariant 1).
+//!
+//! Reading is free: any crate may read `/proc`, `/sys` and its own files. Changing is not: files are written, processes
+//! started, mounts made and values set only by functions of this crate. Those that reach outside Wringer's own folders ask for
+//! a [`permit::Permit`], which only the journal issues, after the intent has reached the disk. `clippy.toml` fences the rest
+//! of the workspace off from the standard library's ways around this.
+//!
+//! | module | what goes through it | permit |
+//! | --- | --- | --- |
+//! | [`places`] | where journal, cache, sandboxes and recordings live | no |
+//! | [`files`] | Wringer's own folders and files | no |
+//! | [`tool`] | helper programs that read, or write only into Wringer's own folders: package clients, initdb | no |
+//! | [`process`] | long-lived children with the run's token: servers, holder, slow layer | yes |
+//! | [`change`] | kernel values, cgroups, mounts, huge pages | yes |
+//! | [`clock`] | the run's monotonic clock, wall time | no |
+
+pub mod change;
+pub mod clock;
+pub mod files;
+pub mod permit;
+pub mod places;
+pub mod process;
+pub mod tool;
+
+mod error;
+
+pub use error::Error;

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What tests share: skips that are counted, the program under test, and a look at the host from outside.
+
+/// Ends the test here, and says so: `SKIPPED <module>::<line>: why`. `make test` counts these lines, and fails for one whose
+/// reason is not in `tests/skips-allowed.txt`.
+#[macro_export]
+macro_rules! skip {
+    ($($why:tt)*) => {{
+        $crate::announce_skip(concat!(module_path!(), ":", line!()), &format!($($why)*));
+        return;
+    }};
+}
+
+/// Written past the test harness's capture, so that the line is seen for a test that passes.
+pub fn announce_skip(place: &str, why: &str) {
+    use std::io::Write as _;
+    let _ = writeln!(std::io::stderr().lock(), "SKIPPED {place}: {why}");
+    if let Some(path) = std::env::var_os("WRINGER_SKIPS")
+        && let Ok(mut file) = std::fs::OpenOptions::new().append(true).create(true).open(path)
+    {
+        let _ = writeln!(file, "{place}\t{why}");
+    }
+}

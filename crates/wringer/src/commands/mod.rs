@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One module per command: `Args`, `main(args)`.
+
+pub mod disk;
+pub mod doctor;
+pub mod explain;
+pub mod fill;
+pub mod load;
+pub mod modes;
+pub mod plan;
+pub mod ram;
+pub mod report;
+pub mod run;
+pub mod sandbox;
+pub mod status;
+pub mod undo;

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Processes that Wringer starts for itself, each by re-executing its own binary: hidden from `--help`, not for people.
+
+use crate::exit::Outcome;
+use clap::Subcommand;
+
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    role: Role,
+}
+
+#[derive(Debug, Subcommand)]
+enum Role {
+    Watchdog(watchdog::Args),
+    Launch(launch::Args),
+    Supervise(supervise::Args),
+    Holder(holder::Args),
+    Slowfs(slowfs::Args),
+}
+
+pub fn main(args: Args) -> Outcome {
+    match args.role {
+        Role::Watchdog(args) => watchdog::main(args),
+        Role::Launch(args) => launch::main(args),
+        Role::Supervise(args) => supervise::main(args),
+        Role::Holder(args) => holder::main(args),
+        Role::Slowfs(args) => slowfs::main(args),
+    }
+}
+
+mod holder;
+mod launch;
+mod slowfs;
+mod supervise;
+mod watchdog;

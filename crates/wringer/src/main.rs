@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Wringer, the program: one module per command, and the only crate that prints.
+
+#![allow(unreachable_pub)] // a binary has no public interface
+
+mod commands;
+mod exit;
+mod internal;
+mod terminal;
+
+use clap::{Parser, Subcommand};
+use exit::{Exit, Failure};
+use std::process::ExitCode;
+
+/// A pressure lab for database servers: make the host smaller and slower, load a real server, see where the memory and the
+/// latency went, and get the host back exactly as it was.
+#[derive(Debug, Parser)]
+#[command(name = "wringer", version, max_term_width = 120, disable_help_subcommand = true)]
+#[command(after_help = "Start with `wringer doctor`, then `wringer run experiments/one-read-or-two.toml`.\n\
+    Whatever happened, `wringer undo` puts the host back.\n\n\
+    Exit codes: 0 done; 1 ran, and an assertion failed; 2 usage; 3 something required is missing or in the way, nothing was \
+    changed; 4 failed, everything undone; 5 failed, and the host is not restored; 130 interrupted, everything undone.")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Walk the whole flow of an experiment file and write the report
+    Run(commands::run::Args),
+    /// Print the ordered steps of an experiment file, each host change with its undo; change nothing
+    Plan(commands::plan::Args),
+    /// Explain a recording anew
+    Explain(commands::explain::Args),
+    /// Write the report of a recording
+    Report(commands::report::Args),
+    /// Say what this machine can do, and what is missing for what
+    Doctor(commands::doctor::Args),
+    /// Throw-away servers: deploy, list, use, start, stop, delete
+    Sandbox(commands::sandbox::Args),
+    /// Hide RAM from this host, or give it back
+    Ram(commands::ram::Args),
+    /// Slow a folder's storage down, or give its speed back
+    Disk(commands::disk::Args),
+    /// What is changed on this host now, and by whom
+    Status(commands::status::Args),
+    /// Put everything back, also after a crash
+    Undo(commands::undo::Args),
+    /// Make tables of a given size and shape
+    #[command(alias = "prepare")]
+    Fill(commands::fill::Args),
+    /// Drive a server with an OLTP load
+    Load(commands::load::Args),
+    /// Find the humps in a latency histogram
+    Modes(commands::modes::Args),
+    /// Processes that Wringer starts for itself
+    #[command(hide = true)]
+    Internal(internal::Args),
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let outcome = match cli.command {
+        Command::Run(args) => commands::run::main(args),
+        Command::Plan(args) => commands::plan::main(args),
+        Command::Explain(args) => commands::explain::main(args),
+        Command::Report(args) => commands::report::main(args),
+        Command::Doctor(args) => commands::doctor::main(args),
+        Command::Sandbox(args) => commands::sandbox::main(args),
+        Command::Ram(args) => commands::ram::main(args),
+        Command::Disk(args) => commands::disk::main(args),
+        Command::Status(args) => commands::status::main(args),
+        Command::Undo(args) => commands::undo::main(args),
+        Command::Fill(args) => commands::fill::main(args),
+        Command::Load(args) => commands::load::main(args),
+        Command::Modes(args) => commands::modes::main(args),
+        Command::Internal(args) => internal::main(args),
+    };
+    match outcome {
+        Ok(()) => Exit::Done.into(),
+        Err(failure) => terminal::report_failure(&failure),
+    }
+}
