@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What an experiment file says, once read: plain data, every default filled in.
+
+use evidence::{Arrivals, Delay, DelayMode};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt;
+use units::{Bytes, Span};
+
+/// One experiment: a server, its data, and the arms that run on them in turn.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Experiment {
+    pub name: String,
+    pub description: String,
+    /// How often the whole list of arms is run, at least 1: arm 1, 2, 3, then 1, 2, 3 again.
+    pub repeat: u32,
+    pub server: Server,
+    pub fill: Fill,
+    pub observe: Observe,
+    /// In the order they run; never empty. A file without arms has one, named `baseline`.
+    pub arms: Vec<Arm>,
+    /// Line and column of each key that was written, for messages that are found later, on the host.
+    #[serde(skip)]
+    pub(crate) places: BTreeMap<String, (usize, usize)>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Server {
+    pub flavour: Flavour,
+    /// As written: `10.11`, `16`. `None` takes what is installed, or what the distribution offers.
+    pub version: Option<String>,
+    /// Server variables that all arms share, before an arm's own are laid over them. [`Arm::server_options`] is what is in force.
+    pub options: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Flavour {
+    Mariadb,
+    Mysql,
+    Postgresql,
+}
+
+impl Flavour {
+    pub const ALL: [Flavour; 3] = [Flavour::Mariadb, Flavour::Mysql, Flavour::Postgresql];
+
+    /// As written in the file.
+    pub fn name(self) -> &'static str {
+        match self {
+            Flavour::Mariadb => "mariadb",
+            Flavour::Mysql => "mysql",
+            Flavour::Postgresql => "postgresql",
+        }
+    }
+
+    /// The server variable that sizes its own page cache.
+    pub fn pool_variable(self) -> &'static str {
+        match self {
+            Flavour::Mariadb | Flavour::Mysql => "innodb_buffer_pool_size",
+            Flavour::Postgresql => "shared_buffers",
+        }
+    }
+
+    /// What [`Self::pool_variable`] is when nobody sets it: 128 MiB in MariaDB 10.x, MySQL 8 and PostgreSQL alike.
+    pub fn pool_default(self) -> Bytes {
+        Bytes::mib(128)
+    }
+}
+
+impl fmt::Display for Flavour {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// The tables all arms run on: `sbtest1..N`, as sysbench makes them.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Fill {
+    pub tables: u32,
+    pub size: FillSize,
+    pub rows: RowShape,
+    /// Whether to make sysbench's secondary index on `k`.
+    pub secondary: bool,
+}
+
+/// How much, over all tables together unless it is a number of rows, which is per table as in sysbench.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FillSize {
+    /// Rows a table.
+    Rows(u64),
+    /// All tables together.
+    Size(Bytes),
+    /// All tables together, in multiples of the server's own page cache (buffer pool, shared buffers).
+    TimesPool(f64),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RowShape {
+    /// As sysbench makes them: about 190 bytes.
+    Sysbench,
+    /// So wide that this many fit in a page of the server's own size.
+    PerPage(u32),
+    /// So many bytes a row.
+    Width(Bytes),
+}
+
+/// One named variation, fully resolved: what the file's sections say, with the arm's own keys laid over them.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Arm {
+    pub name: String,
+    /// The arm's own keys, flat and as written: `squeeze.disk.read` -> `10ms`.
+    pub overrides: BTreeMap<String, String>,
+    /// Server variables in force.
+    pub server_options: BTreeMap<String, String>,
+    pub squeeze: Squeeze,
+    pub load: Load,
+    /// True when the server must be started anew before this arm, because variables or a cgroup limit differ from the arm
+    /// before it (the last one, for the first arm of a repetition). The first arm of all starts it anyway.
+    pub restart: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Squeeze {
+    /// Of the whole host, by the huge-page holder; needs root.
+    pub ram: Option<RamSqueeze>,
+    /// Of the server alone, by a memory cgroup.
+    pub server_ram: Option<Bytes>,
+    /// `None`: no arm has a disk squeeze, and no slow layer is put under the server.
+    pub disk: Option<Disk>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RamSqueeze {
+    /// Hide so much that this is left of `MemAvailable`.
+    Leave(Bytes),
+    Hide(Bytes),
+}
+
+/// What the slow layer adds to each operation on the data directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Disk {
+    pub read: Span,
+    pub write: Span,
+    pub sync: Span,
+    pub mode: DelayMode,
+}
+
+impl Disk {
+    pub fn delay(&self) -> Delay {
+        Delay {
+            read_us: self.read.as_us(),
+            write_us: self.write.as_us(),
+            sync_us: self.sync.as_us(),
+            mode: self.mode,
+        }
+    }
+
+    pub fn is_zero(&self) -> bool {
+        self.read.is_zero() && self.write.is_zero() && self.sync.is_zero()
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Load {
+    /// `oltp_point_select` and so on, sysbench's names.
+    pub workload: String,
+    /// Connections; sysbench's word.
+    pub threads: u32,
+    pub arrivals: Arrivals,
+    /// The measured phase ends after this time, or after [`Self::events`] transactions, whichever is first. At least one is set.
+    pub time: Option<Span>,
+    pub events: Option<u64>,
+    /// Under the arm's own squeeze and rate, before measuring. Zero: none.
+    pub warmup: Span,
+    /// After each start of the server and before any squeeze is on: the same workload, closed loop, at full speed, to fill
+    /// the server's page cache.
+    pub preheat: Option<Preheat>,
+    pub distribution: Distribution,
+    pub seed: u64,
+    pub prepared: bool,
+    pub options: WorkloadOptions,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Preheat {
+    Time(Span),
+    Transactions(u64),
+    /// So many transactions as there are rows in all tables, times this.
+    TimesRows(f64),
+}
+
+/// sysbench's `--rand-type` and what goes with it; `None` is sysbench's default.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Distribution {
+    /// `uniform`, `gaussian`, `special`, `pareto`, `zipfian`.
+    pub kind: String,
+    pub spec_iter: Option<u32>,
+    pub spec_pct: Option<u32>,
+    pub spec_res: Option<u32>,
+    pub pareto_h: Option<f64>,
+    pub zipfian_exp: Option<f64>,
+}
+
+/// Options of the `oltp_*` workloads under sysbench's names; `None` is sysbench's default.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct WorkloadOptions {
+    pub point_selects: Option<u32>,
+    pub range_size: Option<u32>,
+    pub range_selects: Option<bool>,
+    pub simple_ranges: Option<u32>,
+    pub sum_ranges: Option<u32>,
+    pub order_ranges: Option<u32>,
+    pub distinct_ranges: Option<u32>,
+    pub index_updates: Option<u32>,
+    pub non_index_updates: Option<u32>,
+    pub delete_inserts: Option<u32>,
+    pub skip_trx: Option<bool>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Observe {
+    pub interval: Span,
+    /// Whether to read the server's own counters.
+    pub server: bool,
+    /// Whether to read the server process in `/proc`.
+    pub process: bool,
+}
+
+impl Experiment {
+    /// Whether a slow layer goes under the server: then it does in every arm, with delay 0 where none is asked for.
+    pub fn slow_layer(&self) -> bool {
+        self.arms.iter().any(|arm| arm.squeeze.disk.is_some())
+    }
+
+    /// The size of the server's own page cache in this arm, as far as the file says; else the server's default.
+    pub fn pool(&self, arm: &Arm) -> Bytes {
+        pool_of(self.server.flavour, &arm.server_options)
+    }
+}
+
+pub(crate) fn pool_of(flavour: Flavour, options: &BTreeMap<String, String>) -> Bytes {
+    let written = options.get(flavour.pool_variable());
+    written.and_then(|text| pool_bytes(flavour, text)).unwrap_or(flavour.pool_default())
+}
+
+/// PostgreSQL counts a bare number in its 8 KiB blocks; the others count bytes.
+fn pool_bytes(flavour: Flavour, text: &str) -> Option<Bytes> {
+    let bare = text.bytes().all(|b| b.is_ascii_digit());
+    let size: Bytes = text.parse().ok()?;
+    let factor = if bare && flavour == Flavour::Postgresql { 8192 } else { 1 };
+    size.0.checked_mul(factor).map(Bytes)
+}
