@@ -9,7 +9,7 @@ mod internal;
 mod terminal;
 
 use clap::{Parser, Subcommand};
-use exit::{Exit, Failure};
+use exit::Exit;
 use std::process::ExitCode;
 
 /// A pressure lab for database servers: make the host smaller and slower, load a real server, see where the memory and the

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+# `make demo` and `make test` do their own set-up. Servers are fetched into Wringer's cache, never installed.
+.PHONY: demo test bench lint static setup
+
+WRINGER := target/release/wringer
+
+demo: setup
+	cargo build --release -p wringer
+	$(WRINGER) run experiments/one-read-or-two.toml --to wringer-demo --force
+
+test:
+	@tests/setup.sh test
+	cargo run -q -p xtask -- test
+
+bench: setup
+	cargo build --release -p wringer
+	benches/run.sh
+
+lint:
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --features wringer/failpoints -- -D warnings
+
+# One static binary that runs on any Linux of this architecture.
+static: setup
+	tests/build-static.sh
+
+setup:
+	@tests/setup.sh

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The single looks that `doctor` takes. Each says what it found, and what would mend it.
+
+use host::places::Places;
+use host::tool;
+use serde::Serialize;
+use std::fs;
+use std::path::Path;
+use units::Bytes;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    Good,
+    /// Works, with something to know.
+    Caution,
+    Missing,
+}
+
+#[derive(Debug, Serialize)]
+pub struct Check {
+    pub id: &'static str,
+    pub state: State,
+    pub found: String,
+    pub remedy: Option<String>,
+}
+
+impl Check {
+    fn good(id: &'static str, found: impl Into<String>) -> Self {
+        Self { id, state: State::Good, found: found.into(), remedy: None }
+    }
+
+    fn caution(id: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { id, state: State::Caution, found: found.into(), remedy: Some(remedy.into()) }
+    }
+
+    fn missing(id: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { id, state: State::Missing, found: found.into(), remedy: Some(remedy.into()) }
+    }
+}
+
+pub fn all(places: &Places) -> Vec<Check> {
+    vec![
+        root(),
+        fuse(),
+        namespaces(),
+        huge_pages(),
+        memory_cgroup(),
+        server("mariadb", &["mariadbd", "mysqld"], &[], "mariadb-server-core", places),
+        server("postgresql", &["postgres"], &["/usr/lib/postgresql"], "postgresql-15", places),
+        disk_space(places),
+        memory(),
+        swap(),
+    ]
+}
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+fn root() -> Check {
+    if is_root() {
+        return Check::good("root", "running as root");
+    }
+    Check::missing("root", "running as an ordinary user", "run the one command that needs it with sudo")
+}
+
+/// Opens `/dev/fuse` and closes it again: nothing is mounted by that.
+fn fuse() -> Check {
+    match fs::OpenOptions::new().read(true).write(true).open("/dev/fuse") {
+        Ok(_) => Check::good("fuse", "/dev/fuse opens"),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            Check::missing("fuse", "there is no /dev/fuse", "modprobe fuse; in a container, pass it in: --device /dev/fuse")
+        }
+        Err(error) => Check::missing(
+            "fuse",
+            format!("/dev/fuse: {error}"),
+            "as root: chmod 0666 /dev/fuse (udev's usual mode), or run as root",
+        ),
+    }
+}
+
+fn namespaces() -> Check {
+    if is_root() {
+        return Check::good("namespaces", "root makes mount namespaces");
+    }
+    let forbidding = [
+        ("/proc/sys/user/max_user_namespaces", "0", "sysctl user.max_user_namespaces=10000"),
+        ("/proc/sys/kernel/unprivileged_userns_clone", "0", "sysctl kernel.unprivileged_userns_clone=1"),
+        (
+            "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
+            "1",
+            "sysctl kernel.apparmor_restrict_unprivileged_userns=0",
+        ),
+    ];
+    for (path, value, remedy) in forbidding {
+        if fs::read_to_string(path).is_ok_and(|found| found.trim() == value) {
+            return Check::missing("namespaces", format!("{path} is {value}"), format!("as root: {remedy}"));
+        }
+    }
+    Check::good("namespaces", "ordinary users may make user namespaces")
+}
+
+fn huge_pages() -> Check {
+    let Some(size) = meminfo("Hugepagesize") else {
+        return Check::missing("huge-pages", "this kernel has no huge pages", "a kernel with CONFIG_HUGETLBFS");
+    };
+    if !Path::new("/proc/sys/vm/nr_overcommit_hugepages").exists() {
+        return Check::missing("huge-pages", "there is no vm.nr_overcommit_hugepages", "a host, not a container");
+    }
+    Check::good("huge-pages", format!("pages of {}", Bytes(size)))
+}
+
+fn memory_cgroup() -> Check {
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let mounted = mounts.lines().filter_map(|line| {
+        let mut words = line.split(' ').skip(1);
+        Some((words.next()?, words.next()?, words.next()?))
+    });
+    for (target, kind, options) in mounted {
+        let version = match kind {
+            "cgroup" if options.split(',').any(|option| option == "memory") => "v1",
+            "cgroup2" if has_memory_controller(target) => "v2",
+            _ => continue,
+        };
+        if rustix::fs::access(target, rustix::fs::Access::WRITE_OK).is_ok() {
+            return Check::good("memory-cgroup", format!("{version} at {target}"));
+        }
+        return Check::missing(
+            "memory-cgroup",
+            format!("{version} at {target}, not writable for you"),
+            "run as root, or have a subtree delegated to you (systemd-run --user -p Delegate=yes)",
+        );
+    }
+    Check::missing("memory-cgroup", "no memory controller is mounted", "mount -t cgroup2 none /sys/fs/cgroup (as root)")
+}
+
+fn has_memory_controller(cgroup2: &str) -> bool {
+    fs::read_to_string(Path::new(cgroup2).join("cgroup.controllers"))
+        .is_ok_and(|list| list.split_whitespace().any(|name| name == "memory"))
+}
+
+/// Installed, already fetched, or fetchable by the distribution's package client.
+fn server(id: &'static str, programs: &[&str], folders: &[&str], package: &str, places: &Places) -> Check {
+    if let Some(path) = programs.iter().find_map(|program| tool::find(program)) {
+        return Check::good(id, format!("installed: {}", path.display()));
+    }
+    if let Some(folder) = folders.iter().find(|folder| Path::new(folder).is_dir()) {
+        return Check::good(id, format!("installed: {folder}"));
+    }
+    if let Some(path) = fetched(id, places) {
+        return Check::good(id, format!("fetched: {path}"));
+    }
+    if tool::find("apt-get").is_some() && tool::find("dpkg-deb").is_some() {
+        let remedy = format!("wringer sandbox fetch {id} (also done by itself at the first deploy)");
+        return Check::caution(id, format!("not here yet; can be fetched as {package}, without installing it"), remedy);
+    }
+    Check::missing(id, "not on this machine, and there is no apt-get to fetch it", format!("install {package}"))
+}
+
+fn fetched(flavour: &str, places: &Places) -> Option<String> {
+    let entries = fs::read_dir(places.cache.join("servers")).ok()?;
+    let mut found = entries.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with(flavour));
+    found.next().map(|entry| entry.path().display().to_string())
+}
+
+fn disk_space(places: &Places) -> Check {
+    const COMFORTABLE: u64 = 4 * Bytes::GIB;
+    let existing = places.sandboxes.ancestors().find(|folder| folder.exists()).unwrap_or(Path::new("/"));
+    let Ok(statistics) = rustix::fs::statvfs(existing) else {
+        return Check::caution("disk-space", format!("{}: unknown", existing.display()), "check it with df");
+    };
+    let free = Bytes(statistics.f_bavail * statistics.f_frsize);
+    let found = format!("{free} free for sandboxes at {}", places.sandboxes.display());
+    if free.0 < 512 * Bytes::MIB {
+        return Check::missing("disk-space", found, "free at least 512 MiB, or set WRINGER_HOME to a larger file system");
+    }
+    if free.0 < COMFORTABLE {
+        return Check::caution("disk-space", found, "enough for small tables only");
+    }
+    Check::good("disk-space", found)
+}
+
+fn memory() -> Check {
+    let (total, available) = (meminfo("MemTotal").unwrap_or(0), meminfo("MemAvailable").unwrap_or(0));
+    let found = format!("{} available of {}", Bytes(available), Bytes(total));
+    if available < Bytes::GIB {
+        return Check::caution("memory", found, "less than 1 GiB: use a small buffer pool");
+    }
+    Check::good("memory", found)
+}
+
+fn swap() -> Check {
+    match meminfo("SwapTotal").unwrap_or(0) {
+        0 => Check::good("swap", "none"),
+        bytes => Check::caution(
+            "swap",
+            format!("{} of swap", Bytes(bytes)),
+            "hidden RAM would push programs into it: `swapoff -a` before hiding RAM, or expect swapping in the result",
+        ),
+    }
+}
+
+/// A field of /proc/meminfo, in bytes.
+fn meminfo(field: &str) -> Option<u64> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find(|line| line.split(':').next() == Some(field))?;
+    line.split_whitespace().nth(1)?.parse::<u64>().ok().map(|kib| kib * Bytes::KIB)
+}

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What this machine can do, what is missing for what, and how to get it: everything at once. Changes nothing.
+
+mod checks;
+
+use crate::exit::{Exit, Failure, Outcome};
+use crate::terminal;
+use checks::{Check, State};
+use clap::ValueEnum;
+use host::places::Places;
+use serde::Serialize;
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Every missing piece is named with what would supply it. Nothing is changed or installed.\n\
+    In scripts: `wringer doctor --need slow-disk --need sandbox-mariadb` exits with 3 when one of them would not work here.")]
+pub struct Args {
+    /// Exit with 3 unless this feature works here (may be given several times)
+    #[arg(long, value_name = "FEATURE")]
+    need: Vec<String>,
+    /// How to print
+    #[arg(short, long, value_enum, default_value_t = Format::Text)]
+    output: Format,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Text,
+    Json,
+}
+
+/// One thing people want to do, and what it rests on.
+#[derive(Debug, Serialize)]
+struct Feature {
+    id: &'static str,
+    what: &'static str,
+    works: bool,
+    /// Ids of the checks that stand in the way.
+    missing: Vec<&'static str>,
+    /// What works instead, when this does not.
+    instead: Option<&'static str>,
+}
+
+#[derive(Debug, Serialize)]
+struct Diagnosis {
+    schema: u32,
+    features: Vec<Feature>,
+    checks: Vec<Check>,
+}
+
+pub fn main(args: Args) -> Outcome {
+    let diagnosis = diagnose(&Places::from_environment());
+    if let Some(unknown) = args.need.iter().find(|id| !diagnosis.features.iter().any(|f| f.id == id.as_str())) {
+        let known: Vec<_> = diagnosis.features.iter().map(|f| f.id).collect();
+        return Err(Failure::message(Exit::Usage, format!("'{unknown}' is not a feature"))
+            .hint(format!("features: {}", known.join(", "))));
+    }
+    match args.output {
+        Format::Json => terminal::data(serde_json::to_string_pretty(&diagnosis)?),
+        Format::Text => print_text(&diagnosis),
+    }
+    let refused: Vec<_> =
+        diagnosis.features.iter().filter(|f| !f.works && args.need.iter().any(|id| id == f.id)).map(|f| f.id).collect();
+    if refused.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::message(Exit::Missing, format!("does not work here: {}", refused.join(", "))))
+}
+
+fn diagnose(places: &Places) -> Diagnosis {
+    let checks = checks::all(places);
+    let feature = |id, what, needs: &[&'static str], instead| {
+        let stands = |id: &str| checks.iter().any(|check| check.id == id && check.state != State::Missing);
+        let missing: Vec<_> = needs.iter().copied().filter(|id| !stands(id)).collect();
+        Feature { id, what, works: missing.is_empty(), missing, instead }
+    };
+    let features = vec![
+        feature("sandbox-mariadb", "Deploy and load a throw-away MariaDB", &["mariadb", "disk-space"], None),
+        feature("sandbox-postgresql", "Deploy and load a throw-away PostgreSQL", &["postgresql", "disk-space"], None),
+        feature("slow-disk", "Slow the disk under a server that Wringer starts", &["fuse", "namespaces"], None),
+        feature(
+            "slow-folder",
+            "Slow any folder that nobody has open (`wringer disk delay`)",
+            &["root", "fuse"],
+            Some("slow-disk, for servers that Wringer starts"),
+        ),
+        feature(
+            "hide-ram",
+            "Hide RAM from the whole host",
+            &["root", "huge-pages"],
+            Some("a server that reads past the page cache (InnoDB with O_DIRECT) needs no RAM hidden"),
+        ),
+        feature(
+            "server-ram",
+            "Give one server, page cache included, a memory limit",
+            &["memory-cgroup"],
+            Some("hide-ram, which squeezes the whole host"),
+        ),
+        feature("load", "Load, fill and observe any server you can connect to", &[], None),
+    ];
+    Diagnosis { schema: 1, features, checks }
+}
+
+fn print_text(diagnosis: &Diagnosis) {
+    terminal::data("What works on this machine");
+    for feature in &diagnosis.features {
+        let mark = if feature.works { "yes" } else { "NO " };
+        let because =
+            if feature.works { String::new() } else { format!("  (missing: {})", feature.missing.join(", ")) };
+        terminal::data(format_args!("  {mark}  {:<19} {}{because}", feature.id, feature.what));
+        if let (false, Some(instead)) = (feature.works, feature.instead) {
+            terminal::data(format_args!("       {:<19} instead: {instead}", ""));
+        }
+    }
+    terminal::data("\nWhat was looked at");
+    for check in &diagnosis.checks {
+        let mark = match check.state {
+            State::Good => "ok  ",
+            State::Caution => "note",
+            State::Missing => "MISS",
+        };
+        terminal::data(format_args!("  {mark} {:<14} {}", check.id, check.found));
+        if let Some(remedy) = &check.remedy {
+            terminal::data(format_args!("       {:<14} -> {remedy}", ""));
+        }
+    }
+}

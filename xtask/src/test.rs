@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Runs every test, and holds every skip to the allow-list.
+
+use crate::tally::{Skip, Tally};
+use anyhow::{Context, Result};
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+const ALLOWED: &str = "tests/skips-allowed.txt";
+
+/// True when nothing failed and nothing was skipped that may not be.
+pub(crate) fn main(arguments: Vec<String>) -> Result<bool> {
+    let skips_file = std::env::temp_dir().join(format!("wringer-skips-{}", std::process::id()));
+    let _ = fs::remove_file(&skips_file);
+    let mut tally = cargo_test(&arguments, &skips_file)?;
+    tally.skips = fs::read_to_string(&skips_file).unwrap_or_default().lines().filter_map(Skip::parse).collect();
+    let _ = fs::remove_file(&skips_file);
+
+    let allowed = fs::read_to_string(ALLOWED).with_context(|| format!("read {ALLOWED}"))?;
+    let refused = report_skips(&tally.skips, &allowed);
+    if refused > 0 {
+        println!("{refused} skipped for a reason that {ALLOWED} does not allow: counted as failed");
+    }
+    println!("{}", tally.closing_line(refused));
+    Ok(tally.succeeded && tally.failed == 0 && refused == 0 && tally.passed > 0)
+}
+
+/// Streams cargo's output through, and counts as it goes.
+fn cargo_test(arguments: &[String], skips_file: &Path) -> Result<Tally> {
+    let mut child = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+        .args(["test", "--workspace", "--no-fail-fast", "--features", "wringer/failpoints"])
+        .args(arguments)
+        .env("WRINGER_SKIPS", skips_file)
+        .stdout(Stdio::piped())
+        .spawn()
+        .context("start cargo test")?;
+    let output = child.stdout.take().context("take the output of cargo test")?;
+    let mut tally = Tally::default();
+    for line in BufReader::new(output).lines() {
+        let line = line.context("read the output of cargo test")?;
+        tally.count(&line);
+        println!("{line}");
+    }
+    tally.succeeded = child.wait().context("wait for cargo test")?.success();
+    Ok(tally)
+}
+
+/// Prints each skip once; returns how many the allow-list does not cover.
+fn report_skips(skips: &BTreeSet<Skip>, allowed: &str) -> usize {
+    let mut refused = 0;
+    for skip in skips {
+        let verdict = if skip.is_allowed(allowed) { "allowed" } else { "NOT ALLOWED" };
+        refused += usize::from(verdict != "allowed");
+        println!("SKIPPED {} ({verdict}): {}", skip.place, skip.why);
+    }
+    refused
+}
