@@ -1,1 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
+//! Drives a database server: fills its tables, sends it an OLTP load, and measures what comes back.
+//!
+//! - [`target`]: which server, where, as whom.
+//! - [`protocol`]: the MySQL and PostgreSQL client protocols as state machines, bytes in and bytes out, without I/O.
+//! - [`admin`]: one blocking connection over the same state machines, for set-up work and counters.
+//! - [`workload`] and [`distribution`]: which statements with which values; pure but for the generator passed in.
+//! - [`engine`]: many connections on a few threads, the intended-time scheduler, histograms.
+//! - [`fill`]: tables of a given size and shape.
+//! - [`summary`]: a load's result as text, and in sysbench's shape.
+//!
+//! Not here: starting a server (`sandbox`), reading its counters (`observe`), printing (`wringer`).
+
+pub mod admin;
+pub mod distribution;
+pub mod engine;
+mod error;
+pub mod fill;
+pub mod protocol;
+pub mod summary;
+pub mod target;
+pub mod workload;
+
+pub use error::Error;
+pub use target::{Endpoint, Flavour, Password, Target, Tls};

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+use crate::target::Endpoint;
+use std::io;
+
+/// Why a conversation with a server, or a whole load, ended early.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("connect to {endpoint}")]
+    Connect { endpoint: Endpoint, #[source] source: io::Error },
+    #[error("connect to {endpoint}: the name has no address")]
+    NoAddress { endpoint: Endpoint },
+    /// The server said no, in its own words.
+    #[error("the server answered {code}: {message}")]
+    Server { code: String, message: String },
+    #[error("the connection was lost while {during}")]
+    Lost { during: &'static str, #[source] source: io::Error },
+    /// Bytes that the protocol does not allow at this point.
+    #[error("the server's reply is not understood: {0}")]
+    Protocol(String),
+    #[error("the server asks for the authentication method '{0}', which this client does not have")]
+    Authentication(String),
+    #[error("TLS with {endpoint}: {reason}")]
+    Tls { endpoint: Endpoint, reason: String },
+    #[error("TLS is required, and {endpoint} does not offer it")]
+    NoTls { endpoint: Endpoint },
+    #[error("'{dsn}' is not a connection string: {reason}")]
+    Dsn { dsn: String, reason: String },
+    #[error("{operation}")]
+    System { operation: &'static str, #[source] source: io::Error },
+    #[error("{0}")]
+    Invalid(String),
+    /// Every connection broke and none could be made again. What was measured until then is kept.
+    #[error("the server went away {after_ms} ms into the {phase}, and no connection could be made for {waited_ms} ms")]
+    ServerLost { phase: &'static str, after_ms: u64, waited_ms: u64, partial: Box<evidence::LoadResult> },
+}
+
+impl Error {
+    /// The server's error code, when the server refused: `1213`, `40P01`.
+    pub fn code(&self) -> Option<&str> {
+        match self {
+            Self::Server { code, .. } => Some(code),
+            _ => None,
+        }
+    }
+}

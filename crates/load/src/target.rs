@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Which server to talk to, where, and as whom.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::path::PathBuf;
+
+/// The protocol a server speaks. MariaDB, MySQL and Percona Server speak the same one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Flavour {
+    Mysql,
+    Postgresql,
+}
+
+impl Flavour {
+    /// `mysql` or `postgresql`, as [`evidence::LoadResult::driver`] has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Mysql => "mysql",
+            Self::Postgresql => "postgresql",
+        }
+    }
+
+    /// The port that the server's makers chose.
+    pub fn default_port(self) -> u16 {
+        match self {
+            Self::Mysql => 3306,
+            Self::Postgresql => 5432,
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Endpoint {
+    /// The socket file itself, also for PostgreSQL (`/run/postgresql/.s.PGSQL.5432`).
+    Socket(PathBuf),
+    /// Host name or address, and port.
+    Tcp(String, u16),
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Socket(path) => write!(f, "{}", path.display()),
+            Self::Tcp(host, port) => write!(f, "{host}:{port}"),
+        }
+    }
+}
+
+/// Transport encryption. Nothing is encrypted on a Unix socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Tls {
+    /// Never.
+    Disable,
+    /// When the server offers it; the certificate is not checked.
+    #[default]
+    Prefer,
+    /// Or no connection; the certificate is not checked.
+    Require,
+}
+
+/// A password that does not show itself: not in `Debug`, not in what is serialised.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Password(String);
+
+impl Password {
+    pub fn new(password: impl Into<String>) -> Self {
+        Self(password.into())
+    }
+
+    /// The password in clear, for the authentication exchange alone.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl fmt::Debug for Password {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.is_empty() { "(none)" } else { "(hidden)" })
+    }
+}
+
+/// One server, one account, one database.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    pub flavour: Flavour,
+    pub endpoint: Endpoint,
+    pub user: String,
+    pub password: Password,
+    /// `None`: no default database (MySQL), or the one named like the user (PostgreSQL).
+    pub database: Option<String>,
+    pub tls: Tls,
+}

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Which statements make up a transaction, and with which values. What the engine needs to know of a workload is here;
+//! the workloads themselves are beside it.
+
+/// Small, fast and seedable; one a connection, so that a seed means the same load whatever the number of threads.
+pub type Rng = rand_xoshiro::Xoshiro256PlusPlus;
+/// The traits to draw from [`Rng`].
+pub use rand_xoshiro::rand_core;
+
+/// How sysbench counts a statement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Read,
+    Write,
+    Other,
+}
+
+/// One statement as the server prepares it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StatementSpec {
+    /// What latencies are grouped by: `point_select`. Several statements (one a table) may share a class.
+    pub class: String,
+    pub kind: Kind,
+    /// `?` as placeholder for MySQL, `$1` for PostgreSQL.
+    pub sql: String,
+    pub params: usize,
+    pub returns_rows: bool,
+}
+
+/// A value for a placeholder. Text is a range of [`Transaction::text`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Param {
+    Int(i64),
+    Text { start: u32, end: u32 },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Step {
+    statement: u32,
+    first_param: u32,
+}
+
+/// The steps of one transaction, in order. Cleared and refilled for the next one: no allocation once warm.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Transaction {
+    steps: Vec<Step>,
+    params: Vec<Param>,
+    text: Vec<u8>,
+}
+
+impl Transaction {
+    pub fn clear(&mut self) {
+        self.steps.clear();
+        self.params.clear();
+        self.text.clear();
+    }
+
+    /// Adds a step that runs `statement`, an index into [`Workload::statements`]; its parameters follow by [`Self::int`] and [`Self::text`].
+    pub fn step(&mut self, statement: usize) {
+        self.steps.push(Step { statement: narrow(statement), first_param: narrow(self.params.len()) });
+    }
+
+    pub fn int(&mut self, value: i64) {
+        self.params.push(Param::Int(value));
+    }
+
+    /// `write` appends the parameter's bytes.
+    pub fn text(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        let start = narrow(self.text.len());
+        write(&mut self.text);
+        self.params.push(Param::Text { start, end: narrow(self.text.len()) });
+    }
+
+    pub fn len(&self) -> usize {
+        self.steps.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.steps.is_empty()
+    }
+
+    /// The statement and parameters of step `index` (below [`Self::len`]).
+    #[inline]
+    pub fn get(&self, index: usize) -> (usize, &[Param]) {
+        let step = self.steps[index];
+        let end = self.steps.get(index + 1).map_or(self.params.len(), |next| next.first_param as usize);
+        (step.statement as usize, &self.params[step.first_param as usize..end])
+    }
+
+    /// The bytes that [`Param::Text`] points into.
+    #[inline]
+    pub fn texts(&self) -> &[u8] {
+        &self.text
+    }
+}
+
+/// A transaction has far fewer than 2^32 steps or bytes.
+fn narrow(value: usize) -> u32 {
+    u32::try_from(value).unwrap_or(u32::MAX)
+}
+
+/// What a connection sends, transaction after transaction.
+pub trait Workload: Send + Sync {
+    /// Every statement there is, in a fixed order.
+    fn statements(&self) -> &[StatementSpec];
+
+    /// Adds the steps of the next transaction to `transaction`, which comes empty. Does not allocate once `transaction` has grown.
+    fn next(&self, rng: &mut Rng, transaction: &mut Transaction);
+}
