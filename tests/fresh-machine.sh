@@ -1,0 +1,53 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Proves the README's two commands on a fresh Debian: makes a minimal root with nothing but make, a C compiler and this
+# machine's Rust, clones the project into it, and runs `make demo` or `make test` there.
+# usage: sudo tests/fresh-machine.sh demo|test root|user [FOLDER]     (needs mmdebstrap; FOLDER is kept for the next time)
+# Mounts live in a mount namespace of this script's own, and go with it.
+set -euo pipefail
+
+goal=${1:?demo or test} who=${2:?root or user} folder=${3:-/var/tmp/wringer-fresh}
+here=$(cd "$(dirname "$0")/.." && pwd)
+[ "$(id -u)" -eq 0 ] || { echo "error: making a Debian root needs root" >&2; exit 3; }
+if [ "${WRINGER_FRESH_INSIDE:-}" != 1 ]; then
+    WRINGER_FRESH_INSIDE=1 exec unshare --mount --pid --fork --kill-child "$0" "$goal" "$who" "$folder"
+fi
+mount --make-rprivate /
+
+if [ ! -e "$folder/ready" ]; then
+    command -v mmdebstrap >/dev/null || { echo "error: mmdebstrap is not on this machine" >&2; exit 3; }
+    rm -rf --one-file-system "$folder"
+    # the machine's own configured Debian source
+    mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Label: Debian' | sort -u | head -1)
+    suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
+    mmdebstrap --quiet --variant=minbase --include=make,gcc,libc6-dev,git,ca-certificates "$suite" "$folder" "$mirror"
+    mkdir -p "$folder/opt/rust"
+    cp -a "$(rustc --print sysroot)"/{bin,lib} "$folder/opt/rust/"
+    useradd --root "$folder" --create-home tester
+    : >"$folder/ready"
+fi
+
+cp /etc/resolv.conf "$folder/etc/resolv.conf"
+[ -e /etc/apt/apt.conf ] && cp /etc/apt/apt.conf "$folder/etc/apt/"
+mount -t proc proc "$folder/proc"
+mount --rbind /sys "$folder/sys"
+# devices as udev makes them on a Debian machine: /dev/fuse is open to everybody
+mount -t tmpfs -o mode=0755 dev "$folder/dev"
+for node in null:1:3:666 zero:1:5:666 full:1:7:666 random:1:8:666 urandom:1:9:666 tty:5:0:666 fuse:10:229:666; do
+    IFS=: read -r name major minor mode <<<"$node"
+    mknod -m "$mode" "$folder/dev/$name" c "$major" "$minor"
+done
+ln -s /proc/self/fd "$folder/dev/fd"; ln -s fd/0 "$folder/dev/stdin"; ln -s fd/1 "$folder/dev/stdout"; ln -s fd/2 "$folder/dev/stderr"
+mkdir "$folder/dev/shm" && mount -t tmpfs -o mode=1777 shm "$folder/dev/shm"
+
+home=/root; [ "$who" = user ] && home=/home/tester
+rm -rf --one-file-system "${folder:?}$home/wringer"
+git clone -q "$here" "$folder$home/wringer"
+[ "$who" = user ] && chown -R --no-dereference "$(stat -c %u:%g "$folder/home/tester")" "$folder$home/wringer"
+
+run="cd $home/wringer && export HOME=$home PATH=/opt/rust/bin:/usr/local/bin:/usr/bin:/bin CARGO_TERM_COLOR=never CI=true && time make $goal"
+echo "== make $goal as $who in a Debian root of $(chroot "$folder" dpkg -l | grep -c ^ii) packages"
+if [ "$who" = user ]; then
+    exec chroot --userspec=tester:tester "$folder" /usr/bin/env -i PATH=/usr/bin:/bin bash -c "$run"
+fi
+exec chroot "$folder" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin bash -c "$run"
