@@ -2,7 +2,7 @@
 //! Which rows a load touches: sysbench's `--rand-type` distributions over the keys of a table.
 //!
 //! In: a [`Distribution`] (asked for by name, checked once) and a range of keys. Out: a [`Sampler`] that draws keys without
-//! allocating. Randomness comes in as an [`Rng`]; nothing here reads a clock or the system's entropy.
+//! allocating. Randomness comes in as a generator; nothing here reads a clock or the system's entropy.
 //!
 //! The distributions follow sysbench's documented options. sysbench 1.0.20 uses `special` when nothing is said, later
 //! sources `uniform`. We use `uniform`, and every result names the distribution in force.
@@ -10,8 +10,9 @@
 mod rng;
 mod zipfian;
 
-pub use rng::Rng;
+pub(crate) use rng::Draw;
 
+use crate::workload::Rng;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;

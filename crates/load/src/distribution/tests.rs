@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Each distribution against its closed form: chi-square over keys or over ranges of keys, with fixed seeds.
 
-use super::*;
+use super::{Distribution, Kind, Options};
+use crate::workload::Rng;
+use crate::workload::rand_core::SeedableRng as _;
 use proptest::prelude::*;
 
 const DRAWS: u32 = 200_000;
@@ -12,7 +14,7 @@ fn of(kind: Kind) -> Distribution {
 
 /// How often each of the keys `1..=count` came.
 fn tally(distribution: Distribution, count: u64, seed: u64) -> Vec<u32> {
-    let (sampler, mut rng) = (distribution.sampler(1, count), Rng::new(seed, 0));
+    let (sampler, mut rng) = (distribution.sampler(1, count), Rng::seed_from_u64(seed));
     let mut seen = vec![0; usize::try_from(count).unwrap()];
     for _ in 0..DRAWS {
         seen[usize::try_from(sampler.sample(&mut rng)).unwrap() - 1] += 1;
@@ -118,13 +120,21 @@ fn a_wrong_form_does_not_fit() {
 fn refused_by_name() {
     assert!("normal".parse::<Kind>().unwrap_err().to_string().contains("'normal'"));
     let refused = |options: Options| options.check().unwrap_err().to_string();
-    assert!(refused(Options { kind: Kind::Pareto, pareto_h: 1.0, ..Options::default() }).contains("rand-pareto-h is 1"));
-    assert!(refused(Options { kind: Kind::Gaussian, spec_iterations: 0, ..Options::default() }).contains("rand-spec-iter"));
+    assert!(
+        refused(Options { kind: Kind::Pareto, pareto_h: 1.0, ..Options::default() }).contains("rand-pareto-h is 1")
+    );
+    assert!(
+        refused(Options { kind: Kind::Gaussian, spec_iterations: 0, ..Options::default() }).contains("rand-spec-iter")
+    );
     let special = Options { kind: Kind::Special, spec_special_percent: 101.0, ..Options::default() };
     assert!(refused(special).contains("rand-spec-res"));
     let zipfian = Options { kind: Kind::Zipfian, zipfian_exponent: f64::NAN, ..Options::default() };
     assert!(refused(zipfian).contains("rand-zipfian-exp"));
-    assert_eq!(Options { pareto_h: 7.0, ..Options::default() }.check(), Ok(Distribution::Uniform), "not used, not checked");
+    assert_eq!(
+        Options { pareto_h: 7.0, ..Options::default() }.check(),
+        Ok(Distribution::Uniform),
+        "not used, not checked"
+    );
 }
 
 #[test]
@@ -138,7 +148,7 @@ proptest! {
     #[test]
     fn draws_stay_in_the_range(low in 0u64..1 << 40, count in 1u64..1 << 40, seed: u64, kind in 0usize..5) {
         let kinds = [Kind::Uniform, Kind::Gaussian, Kind::Special, Kind::Pareto, Kind::Zipfian];
-        let (sampler, mut rng) = (of(kinds[kind]).sampler(low, low + count - 1), Rng::new(seed, 0));
+        let (sampler, mut rng) = (of(kinds[kind]).sampler(low, low + count - 1), Rng::seed_from_u64(seed));
         for _ in 0..200 {
             let key = sampler.sample(&mut rng);
             prop_assert!((low..low + count).contains(&key), "{key} outside {low} + {count}");

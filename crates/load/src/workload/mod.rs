@@ -2,10 +2,31 @@
 //! Which statements make up a transaction, and with which values. What the engine needs to know of a workload is here;
 //! the workloads themselves are beside it.
 
+mod options;
+mod sql;
+mod sysbench;
+#[cfg(test)]
+mod tests;
+pub(crate) mod text;
+
+pub use options::{Name, Options};
+pub use sysbench::build;
+
 /// Small, fast and seedable; one a connection, so that a seed means the same load whatever the number of threads.
 pub type Rng = rand_xoshiro::Xoshiro256PlusPlus;
 /// The traits to draw from [`Rng`].
 pub use rand_xoshiro::rand_core;
+
+/// Why a workload was refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum WorkloadError {
+    #[error("'{name}' is not a workload: use one of {known}")]
+    Unknown { name: String, known: String },
+    #[error("{option} is {value}: it must be from 1 to {most}")]
+    OutOfRange { option: &'static str, value: u64, most: u64 },
+    #[error("{name} has nothing to send: all its counts are 0")]
+    Empty { name: Name },
+}
 
 /// How sysbench counts a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

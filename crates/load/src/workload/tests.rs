@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What each workload sends: kinds and order of statements, values in range, in both dialects.
+
+use super::rand_core::SeedableRng as _;
+use super::{Kind, Name, Options, Param, Rng, Transaction, Workload, WorkloadError, build};
+use crate::Flavour;
+use crate::distribution::Distribution;
+use proptest::prelude::*;
+
+fn workload(name: Name, flavour: Flavour, options: &Options) -> Box<dyn Workload> {
+    build(name, flavour, options, &Distribution::Uniform).unwrap()
+}
+
+/// One transaction, a line a step: the statement and its values.
+fn script(name: Name, flavour: Flavour, options: &Options) -> String {
+    let (workload, mut rng, mut transaction) =
+        (workload(name, flavour, options), Rng::seed_from_u64(42), Transaction::default());
+    workload.next(&mut rng, &mut transaction);
+    (0..transaction.len()).map(|step| line(&*workload, &transaction, step)).collect::<Vec<_>>().join("\n")
+}
+
+fn line(workload: &dyn Workload, transaction: &Transaction, step: usize) -> String {
+    let (statement, params) = transaction.get(step);
+    let text = |start: u32, end: u32| &transaction.texts()[start as usize..end as usize];
+    let values: Vec<String> = params
+        .iter()
+        .map(|param| match *param {
+            Param::Int(value) => value.to_string(),
+            Param::Text { start, end } => format!("text of {}", text(start, end).len()),
+        })
+        .collect();
+    format!("{} <- [{}]", workload.statements()[statement].sql, values.join(", "))
+}
+
+fn classes(name: Name, options: &Options) -> Vec<String> {
+    let (workload, mut transaction) = (workload(name, Flavour::Mysql, options), Transaction::default());
+    workload.next(&mut Rng::seed_from_u64(1), &mut transaction);
+    (0..transaction.len()).map(|step| workload.statements()[transaction.get(step).0].class.clone()).collect()
+}
+
+#[test]
+fn read_write_has_sysbenchs_order_and_counts() {
+    let mut expected = vec!["begin"];
+    expected.extend(["point_select"; 10]);
+    expected.extend(["simple_range", "sum_range", "order_range", "distinct_range"]);
+    expected.extend(["index_update", "non_index_update", "delete", "insert", "commit"]);
+    assert_eq!(classes(Name::OltpReadWrite, &Options::default()), expected);
+}
+
+#[test]
+fn options_cut_the_transaction() {
+    let bare = Options { skip_trx: true, range_selects: false, point_selects: 2, ..Options::default() };
+    assert_eq!(classes(Name::OltpReadOnly, &bare), ["point_select", "point_select"]);
+    let twice = Options { delete_inserts: 2, index_updates: 0, non_index_updates: 0, ..Options::default() };
+    assert_eq!(classes(Name::OltpWriteOnly, &twice), ["begin", "delete", "insert", "delete", "insert", "commit"]);
+    assert_eq!(classes(Name::OltpPointSelect, &Options { point_selects: 7, ..Options::default() }), ["point_select"]);
+}
+
+#[test]
+fn nothing_to_send_is_refused() {
+    let nothing = Options { index_updates: 0, non_index_updates: 0, delete_inserts: 0, ..Options::default() };
+    let refused = |name, options: &Options| build(name, Flavour::Mysql, options, &Distribution::Uniform).err().unwrap();
+    assert_eq!(refused(Name::OltpWriteOnly, &nothing), WorkloadError::Empty { name: Name::OltpWriteOnly });
+    let no_rows = refused(Name::OltpPointSelect, &Options { table_size: 0, ..Options::default() });
+    assert!(no_rows.to_string().contains("table-size is 0"), "{no_rows}");
+    assert!(refused(Name::OltpDelete, &Options { tables: 0, ..Options::default() }).to_string().contains("tables"));
+    assert!("oltp_nothing".parse::<Name>().unwrap_err().to_string().contains("oltp_point_select"));
+    assert_eq!("oltp-read-only".parse::<Name>(), Ok(Name::OltpReadOnly));
+}
+
+#[test]
+fn mysql_text() {
+    insta::assert_snapshot!(script(Name::OltpWriteOnly, Flavour::Mysql, &Options::default()), @r"
+    BEGIN <- []
+    UPDATE sbtest1 SET k=k+1 WHERE id=? <- [8144]
+    UPDATE sbtest1 SET c=? WHERE id=? <- [text of 119, 8501]
+    DELETE FROM sbtest1 WHERE id=? <- [6801]
+    INSERT INTO sbtest1 (id, k, c, pad) VALUES (?, ?, ?, ?) <- [6801, 696, text of 119, text of 59]
+    COMMIT <- []
+    ");
+    insta::assert_snapshot!(script(Name::OltpInsert, Flavour::Mysql, &Options { auto_inc: false, ..Options::default() }), @"INSERT INTO sbtest1 (id, k, c, pad) VALUES (?, ?, ?, ?) <- [10001, 8144, text of 119, text of 59]");
+    insta::assert_snapshot!(script(Name::OltpReadOnly, Flavour::Mysql, &Options { point_selects: 1, ..Options::default() }), @r"
+    BEGIN <- []
+    SELECT c FROM sbtest1 WHERE id=? <- [8144]
+    SELECT c FROM sbtest1 WHERE id BETWEEN ? AND ? <- [3189, 3288]
+    SELECT SUM(k) FROM sbtest1 WHERE id BETWEEN ? AND ? <- [9839, 9938]
+    SELECT c FROM sbtest1 WHERE id BETWEEN ? AND ? ORDER BY c <- [7012, 7111]
+    SELECT DISTINCT c FROM sbtest1 WHERE id BETWEEN ? AND ? ORDER BY c <- [7936, 8035]
+    COMMIT <- []
+    ");
+}
+
+#[test]
+fn postgresql_text() {
+    insta::assert_snapshot!(script(Name::OltpUpdateNonIndex, Flavour::Postgresql, &Options::default()), @"UPDATE sbtest1 SET c=$1 WHERE id=$2 <- [text of 119, 5596]");
+    insta::assert_snapshot!(script(Name::OltpInsert, Flavour::Postgresql, &Options::default()), @"INSERT INTO sbtest1 (k, c, pad) VALUES ($1, $2, $3) <- [8144, text of 119, text of 59]");
+    let three = Options { random_points: 3, number_of_ranges: 2, bulk_rows: 2, ..Options::default() };
+    insta::assert_snapshot!(script(Name::SelectRandomPoints, Flavour::Postgresql, &three), @"SELECT id, k, c, pad FROM sbtest1 WHERE k IN ($1, $2, $3) <- [8143, 3188, 9839]");
+    insta::assert_snapshot!(script(Name::SelectRandomRanges, Flavour::Postgresql, &three), @"SELECT count(k) FROM sbtest1 WHERE k BETWEEN $1 AND $2 OR k BETWEEN $3 AND $4 <- [8143, 8148, 3188, 3193]");
+    insta::assert_snapshot!(script(Name::BulkInsert, Flavour::Postgresql, &three), @"INSERT INTO sbtest1 (id, k) VALUES ($1, $2), ($3, $4) <- [1, 1, 2, 2]");
+}
+
+#[test]
+fn every_table_gets_its_share() {
+    let options = Options { tables: 4, ..Options::default() };
+    let workload = workload(Name::OltpPointSelect, Flavour::Mysql, &options);
+    let (mut rng, mut transaction, mut seen) = (Rng::seed_from_u64(9), Transaction::default(), [0; 4]);
+    for _ in 0..4000 {
+        transaction.clear();
+        workload.next(&mut rng, &mut transaction);
+        seen[transaction.get(0).0] += 1;
+    }
+    assert!(seen.iter().all(|n| (850..1150).contains(n)), "{seen:?}");
+    assert!(workload.statements()[3].sql.contains("sbtest4"));
+}
+
+#[test]
+fn new_keys_are_never_handed_out_twice() {
+    let options = Options { bulk_rows: 10, connections: 3, ..Options::default() };
+    let workload = workload(Name::BulkInsert, Flavour::Mysql, &options);
+    let (mut rng, mut transaction, mut keys) = (Rng::seed_from_u64(9), Transaction::default(), Vec::new());
+    for _ in 0..50 {
+        transaction.clear();
+        workload.next(&mut rng, &mut transaction);
+        keys.extend(transaction.get(0).1.iter().step_by(2).copied());
+    }
+    let all: std::collections::BTreeSet<String> = keys.iter().map(|key| format!("{key:?}")).collect();
+    assert_eq!((keys.len(), all.len()), (500, 500));
+}
+
+proptest! {
+    /// Whatever the options: as many values as placeholders, keys of existing rows in the first place.
+    #[test]
+    fn values_fit_their_statements(
+        name in prop::sample::select(Name::ALL.to_vec()), postgresql: bool, seed: u64, tables in 1u32..5, table_size in 1u64..1 << 40,
+        connections in 1u32..9, skip_trx: bool, auto_inc: bool, range_size in 1u64..1000, points in 1u32..30,
+    ) {
+        let flavour = if postgresql { Flavour::Postgresql } else { Flavour::Mysql };
+        let options = Options {
+            tables, table_size, connections, skip_trx, auto_inc, range_size, random_points: points, number_of_ranges: points,
+            bulk_rows: points, ..Options::default()
+        };
+        let workload = workload(name, flavour, &options);
+        let (mut rng, mut transaction) = (Rng::seed_from_u64(seed), Transaction::default());
+        workload.next(&mut rng, &mut transaction);
+        prop_assert!(!transaction.is_empty());
+        for step in 0..transaction.len() {
+            let (statement, params) = transaction.get(step);
+            let spec = &workload.statements()[statement];
+            prop_assert_eq!(params.len(), spec.params);
+            prop_assert_eq!(spec.kind == Kind::Read, spec.returns_rows);
+            if let (Some(Param::Int(key)), false) = (params.first(), spec.class.contains("insert")) {
+                let limit = table_size + u64::from(connections);
+                prop_assert!(u64::try_from(*key).is_ok_and(|key| key <= limit), "{}", line(&*workload, &transaction, step));
+            }
+        }
+    }
+}
