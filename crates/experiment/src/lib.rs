@@ -13,6 +13,9 @@
 
 mod model;
 mod problem;
+mod read;
+mod section;
+mod tree;
 
 pub use model::{
     Arm, Disk, Distribution, Experiment, Fill, FillSize, Flavour, Load, Observe, Preheat, RamSqueeze, RowShape, Server,

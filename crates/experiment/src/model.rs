@@ -150,12 +150,7 @@ pub struct Disk {
 
 impl Disk {
     pub fn delay(&self) -> Delay {
-        Delay {
-            read_us: self.read.as_us(),
-            write_us: self.write.as_us(),
-            sync_us: self.sync.as_us(),
-            mode: self.mode,
-        }
+        Delay { read_us: self.read.as_us(), write_us: self.write.as_us(), sync_us: self.sync.as_us(), mode: self.mode }
     }
 
     pub fn is_zero(&self) -> bool {

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+//! Problems with their place, gathered rather than thrown: a reader wants to hear of all of them at once.
+
 use serde::Serialize;
+use std::cell::RefCell;
 use std::fmt;
+use std::ops::Range;
 
 /// One thing that is wrong with an experiment file, or in its way on this host.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -21,5 +25,112 @@ impl fmt::Display for Problem {
             Some(suggestion) => write!(f, "; {suggestion}"),
             None => Ok(()),
         }
+    }
+}
+
+/// Gathers problems in one text.
+pub(crate) struct Problems {
+    /// Byte offset at which each line starts.
+    lines: Vec<usize>,
+    text: String,
+    found: RefCell<Vec<Problem>>,
+}
+
+impl Problems {
+    pub(crate) fn of(text: &str) -> Self {
+        let starts = text.match_indices('\n').map(|(at, _)| at + 1);
+        let lines = std::iter::once(0).chain(starts).collect();
+        Self { lines, text: text.to_owned(), found: RefCell::default() }
+    }
+
+    pub(crate) fn add(&self, at: &Range<usize>, message: impl Into<String>, suggestion: Option<String>) {
+        let (line, column) = self.place(at);
+        self.found.borrow_mut().push(Problem { line, column, message: message.into(), suggestion });
+    }
+
+    /// Line and column of where it starts, both from 1.
+    pub(crate) fn place(&self, at: &Range<usize>) -> (usize, usize) {
+        let offset = at.start.min(self.text.len());
+        let line = self.lines.partition_point(|start| *start <= offset);
+        let before = self.text.get(self.lines[line - 1]..offset).unwrap_or_default();
+        (line, before.chars().count() + 1)
+    }
+
+    /// In the order of the text. A section that several arms share is read once an arm, so each problem comes up several times.
+    pub(crate) fn into_sorted(self) -> Vec<Problem> {
+        let mut found = self.found.into_inner();
+        found.sort();
+        found.dedup();
+        found
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.found.borrow().is_empty()
+    }
+}
+
+/// `did you mean "x"?` when one of `valid` is near to what was written, else the list of all.
+pub(crate) fn suggest(written: &str, valid: &[&str]) -> Option<String> {
+    let distance = |word: &&&str| edit_distance(written, word);
+    let near = valid.iter().min_by_key(distance).filter(|word| edit_distance(written, word) <= allowed(word));
+    match near {
+        Some(word) => Some(format!("did you mean \"{word}\"?")),
+        None if valid.is_empty() => None,
+        None => Some(format!("valid here: {}", valid.join(", "))),
+    }
+}
+
+/// One slip in three characters, and at most three slips.
+fn allowed(word: &str) -> usize {
+    (word.chars().count().div_ceil(3)).min(3)
+}
+
+/// Optimal string alignment: insert, delete, replace, swap neighbours; `-` and `_` are one letter, case does not count.
+fn edit_distance(left: &str, right: &str) -> usize {
+    let letters = |text: &str| -> Vec<char> { text.to_lowercase().replace('-', "_").chars().collect() };
+    let (left, right) = (letters(left), letters(right));
+    let mut table = vec![vec![0usize; right.len() + 1]; left.len() + 1];
+    for (i, row) in table.iter_mut().enumerate() {
+        row[0] = i;
+    }
+    table[0] = (0..=right.len()).collect();
+    for i in 1..=left.len() {
+        for j in 1..=right.len() {
+            let replaced = table[i - 1][j - 1] + usize::from(left[i - 1] != right[j - 1]);
+            let mut best = replaced.min(table[i - 1][j] + 1).min(table[i][j - 1] + 1);
+            if i > 1 && j > 1 && left[i - 1] == right[j - 2] && left[i - 2] == right[j - 1] {
+                best = best.min(table[i - 2][j - 2] + 1);
+            }
+            table[i][j] = best;
+        }
+    }
+    table[left.len()][right.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn distance_counts_slips() {
+        for (left, right, slips) in [("", "abc", 3), ("thraeds", "threads", 1), ("a-b", "a_b", 0), ("time", "rate", 3)]
+        {
+            assert_eq!(edit_distance(left, right), slips, "{left} {right}");
+        }
+    }
+
+    #[test]
+    fn near_words_are_offered_and_far_ones_listed() {
+        assert_eq!(suggest("treads", &["threads", "time"]).unwrap(), "did you mean \"threads\"?");
+        assert_eq!(suggest("colour", &["threads", "time"]).unwrap(), "valid here: threads, time");
+    }
+
+    #[test]
+    fn columns_count_characters() {
+        let problems = Problems::of("a = 1\né = \"é\" x\n");
+        let at = "a = 1\né = \"é\" ".len();
+        assert_eq!(problems.place(&(at..at + 1)), (2, 9));
+        assert_eq!(problems.place(&(0..1)), (1, 1));
+        assert_eq!(problems.place(&(999..999)).0, 3);
     }
 }

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `[[arm]]`: each one's keys laid over the sections, read as a whole, then compared with its neighbours.
+
+use super::{load, server, squeeze};
+use crate::model::{Arm, Disk, Flavour, Server, pool_of};
+use crate::problem::{Problems, suggest};
+use crate::section::Section;
+use crate::tree::{At, Entry, Table, Value};
+use units::Bytes;
+
+/// Tables whose keys exclude each other: an arm replaces them as a whole.
+const WHOLE: [&str; 1] = ["ram"];
+const VARIES: [&str; 3] = ["squeeze", "load", "server"];
+
+/// The tables below `[[arm]]`, in their order.
+pub(super) fn tables(table: &Table) -> Vec<&Table> {
+    match table.get("arm").map(|node| &node.value) {
+        Some(Value::List(items)) => items
+            .iter()
+            .filter_map(|item| match &item.value {
+                Value::Table(table) => Some(table),
+                _ => None,
+            })
+            .collect(),
+        _ => Vec::new(),
+    }
+}
+
+pub(super) fn read(
+    table: &Table,
+    top: &Section<'_>,
+    server: Option<&Server>,
+    repeat: u32,
+    problems: &Problems,
+) -> Option<Vec<Arm>> {
+    if let Some(node) = top.node("arm").filter(|node| !matches!(node.value, Value::List(_))) {
+        top.wrong(Some(node), "arm is not a list of tables", Some("write [[arm]], with two brackets".into()));
+    }
+    let flavour = server.map(|server| server.flavour);
+    let mut arms = Vec::new();
+    let mut whole = true;
+    let written = tables(table);
+    let baseline = Table::default();
+    let own: Vec<&Table> = if written.is_empty() { vec![&baseline] } else { written.clone() };
+    for (index, own) in own.iter().enumerate() {
+        let name = if written.is_empty() { Some("baseline".to_owned()) } else { name(own, index, top, problems) };
+        check_keys(own, problems);
+        match resolve(table, own, flavour, problems) {
+            Some(arm) => arms.push(Arm { name: name.unwrap_or_default(), ..arm }),
+            None => whole = false,
+        }
+    }
+    same_names(&written, problems);
+    one_mechanism(&mut arms);
+    restarts(&mut arms, repeat);
+    whole.then_some(arms)
+}
+
+fn name(own: &Table, index: usize, top: &Section<'_>, problems: &Problems) -> Option<String> {
+    let Some(node) = own.get("name") else {
+        let first = own
+            .0
+            .values()
+            .map(|entry| entry.key_at.clone())
+            .min_by_key(|at| at.start)
+            .unwrap_or_else(|| arm_list_at(top));
+        let message = format!("arm {} has no name", index + 1);
+        problems.add(&first, message, Some("write name = \"10 ms\" below [[arm]]".into()));
+        return None;
+    };
+    match &node.value {
+        Value::Text(name) if !name.trim().is_empty() && name.chars().count() <= 60 => Some(name.clone()),
+        other => {
+            let message = format!("an arm's name cannot be \"{}\"", other.written());
+            problems.add(&node.at, message, Some("write a text of 1 to 60 characters".into()));
+            None
+        }
+    }
+}
+
+fn arm_list_at(top: &Section<'_>) -> At {
+    top.node("arm").map_or(0..0, |node| node.at.clone())
+}
+
+/// What an arm may not say, with the reason.
+fn check_keys(own: &Table, problems: &Problems) {
+    for (key, entry) in own.0.iter().filter(|(key, _)| *key != "name") {
+        let refused = match key.as_str() {
+            "fill" => Some("fill cannot vary between arms: all arms run on the same data"),
+            "observe" | "repeat" | "schema" | "description" => Some("only squeeze, load and server.options can vary"),
+            "server" => {
+                check_server(entry, problems);
+                None
+            }
+            key if VARIES.contains(&key) => None,
+            _ => {
+                let message = format!("unknown key \"{key}\" in [[arm]]");
+                problems.add(&entry.key_at, message, suggest(key, &["name", "squeeze", "load", "server"]));
+                None
+            }
+        };
+        if let Some(reason) = refused {
+            problems.add(&entry.key_at, reason, Some(format!("move {key} out of the arm, or write a second file")));
+        }
+    }
+}
+
+fn check_server(entry: &Entry, problems: &Problems) {
+    let Value::Table(server) = &entry.node.value else { return };
+    for (key, entry) in server.0.iter().filter(|(key, _)| *key != "options") {
+        let (message, hint) = match key.as_str() {
+            "flavour" | "version" => (
+                format!("server.{key} cannot vary between arms: all arms run on the same data directory"),
+                Some("write a second file".to_owned()),
+            ),
+            _ => (format!("unknown key \"{key}\" in [[arm]] server"), suggest(key, &["options"])),
+        };
+        problems.add(&entry.key_at, message, hint);
+    }
+}
+
+/// Reads the sections as this arm sees them. `None` only with a problem reported.
+fn resolve(table: &Table, own: &Table, flavour: Option<Flavour>, problems: &Problems) -> Option<Arm> {
+    let varies = |table: &Table| {
+        Table(
+            table
+                .0
+                .iter()
+                .filter(|(key, _)| VARIES.contains(&key.as_str()))
+                .map(|(k, v)| (k.clone(), v.clone()))
+                .collect(),
+        )
+    };
+    let merged = varies(table).overlaid(&varies(own), &WHOLE);
+    let top = Section::top(&merged, problems);
+    let squeeze = squeeze::read(&top);
+    let load = load::read(&top);
+    let server_options = server::options(&top.section("server"), flavour?);
+    too_small_for_pool(&top, flavour?, &server_options, squeeze.server_ram);
+    let overrides =
+        own.leaves().into_iter().filter(|(path, ..)| path != "name").map(|(path, text, _)| (path, text)).collect();
+    Some(Arm { name: String::new(), overrides, server_options, squeeze, load: load?, restart: false })
+}
+
+/// A server whose own page cache is larger than its memory cgroup is killed as soon as the cache fills.
+fn too_small_for_pool(
+    top: &Section<'_>,
+    flavour: Flavour,
+    options: &std::collections::BTreeMap<String, String>,
+    limit: Option<Bytes>,
+) {
+    let pool = pool_of(flavour, options);
+    if let Some(limit) = limit.filter(|limit| *limit <= pool) {
+        let section = top.section("squeeze");
+        let message = format!(
+            "squeeze.server_ram = {limit} does not hold {} = {pool}: the kernel would kill the server",
+            flavour.pool_variable()
+        );
+        let hint = Some(format!(
+            "write {} or more, or a smaller {}",
+            Bytes(pool.0 + 192 * Bytes::MIB),
+            flavour.pool_variable()
+        ));
+        section.wrong(section.node("server_ram"), &message, hint);
+    }
+}
+
+fn same_names(written: &[&Table], problems: &Problems) {
+    let names: Vec<_> = written.iter().filter_map(|own| own.get("name")).collect();
+    for (index, node) in names.iter().enumerate() {
+        let text = node.value.written();
+        if names[..index].iter().any(|earlier| earlier.value.written() == text) {
+            let hint = Some("give each arm its own name".into());
+            problems.add(&node.at, format!("two arms are named \"{text}\""), hint);
+        }
+    }
+}
+
+/// When one arm has a slow layer, all have: a comparison across mechanisms would compare the mechanisms.
+fn one_mechanism(arms: &mut [Arm]) {
+    if arms.iter().any(|arm| arm.squeeze.disk.is_some()) {
+        arms.iter_mut().for_each(|arm| {
+            arm.squeeze.disk.get_or_insert_with(Disk::default);
+        });
+    }
+}
+
+fn restarts(arms: &mut [Arm], repeat: u32) {
+    let started = |arm: &Arm| (arm.server_options.clone(), arm.squeeze.server_ram);
+    let states: Vec<_> = arms.iter().map(started).collect();
+    for (index, arm) in arms.iter_mut().enumerate() {
+        let before = match index {
+            0 if repeat == 1 => continue,
+            0 => states.len() - 1,
+            index => index - 1,
+        };
+        arm.restart = states[before] != states[index];
+    }
+}

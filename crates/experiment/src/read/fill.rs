@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `[fill]`.
+
+use crate::model::{Fill, FillSize, Flavour, RowShape, Server};
+use crate::section::{Placed, Section};
+use crate::tree::Value;
+use units::Bytes;
+
+/// InnoDB keeps at least two rows in a page of the clustered index; sysbench's own rows are about 70 to a 16 KiB page.
+const INNODB_ROWS_PER_PAGE: std::ops::RangeInclusive<u32> = 2..=60;
+/// 8 KiB pages, and sysbench's own rows are about 35 to a page.
+const POSTGRESQL_ROWS_PER_PAGE: std::ops::RangeInclusive<u32> = 1..=30;
+
+pub(super) fn read(top: &Section<'_>, server: Option<&Server>) -> Option<Fill> {
+    let section = top.section("fill");
+    let tables = section.integer("tables", 1..=10_000u32).map_or(1, |number| number.value);
+    let size = size(&section);
+    let rows = shape(&section, server.map_or(Flavour::Mariadb, |server| server.flavour));
+    let secondary = section.boolean("secondary").is_some_and(|asked| asked.value);
+    section.finish();
+    Some(Fill { tables, size: size?, rows, secondary })
+}
+
+fn size(section: &Section<'_>) -> Option<FillSize> {
+    let rows = section.integer("rows", 1..=10_000_000_000u64);
+    let written = section.node("rows").is_some();
+    let Some(node) = section.node("size") else {
+        if !written {
+            section
+                .missing("size", "write how much under [fill]: rows = 100000, size = \"192M\" or size = \"1.5x pool\"");
+        }
+        return rows.map(|number| FillSize::Rows(number.value));
+    };
+    if written {
+        section.wrong(Some(node), "fill.size and fill.rows both say how much", Some("keep one of them".into()));
+        return None;
+    }
+    match times_pool(&node.value) {
+        Some(factor) if (0.001..=1000.0).contains(&factor) => Some(FillSize::TimesPool(factor)),
+        Some(factor) => {
+            let hint = Some("it goes from 0.001x pool to 1000x pool".into());
+            section.wrong(Some(node), &format!("fill.size cannot be {factor} times the pool"), hint);
+            None
+        }
+        None => in_bytes(section.unit::<Bytes>("size", "192M\" or \"1.5x pool")?, section),
+    }
+}
+
+fn in_bytes(size: Placed<Bytes>, section: &Section<'_>) -> Option<FillSize> {
+    if size.value < Bytes::mib(1) || size.value > Bytes(16 * Bytes::TIB) {
+        let hint = Some("it goes from 1M to 16T".into());
+        section.wrong(section.node("size"), &format!("fill.size cannot be {}", size.value), hint);
+        return None;
+    }
+    Some(FillSize::Size(size.value))
+}
+
+/// `1.5x pool`, also without the blank or the word.
+fn times_pool(value: &Value) -> Option<f64> {
+    let Value::Text(text) = value else { return None };
+    let text = text.trim();
+    let number = text.strip_suffix("pool").map_or(text, str::trim_end).strip_suffix('x')?;
+    number.trim().parse().ok().filter(|factor: &f64| factor.is_finite())
+}
+
+fn shape(section: &Section<'_>, flavour: Flavour) -> RowShape {
+    let range = match flavour {
+        Flavour::Mariadb | Flavour::Mysql => INNODB_ROWS_PER_PAGE,
+        Flavour::Postgresql => POSTGRESQL_ROWS_PER_PAGE,
+    };
+    let per_page = section.integer("rows_per_page", range);
+    let width = section.unit::<Bytes>("row_bytes", "4000");
+    if let (Some(_), Some(node)) = (&per_page, section.node("row_bytes")) {
+        let hint = Some("keep one of them".into());
+        section.wrong(Some(node), "fill.row_bytes and fill.rows_per_page both say how wide a row is", hint);
+    }
+    if let Some(width) = width.as_ref().filter(|width| !(200..=8000).contains(&width.value.0)) {
+        let hint = Some("it goes from 200 to 8000; sysbench's own rows are about 200".into());
+        section.wrong(section.node("row_bytes"), &format!("fill.row_bytes cannot be {}", width.value.0), hint);
+    }
+    match (per_page, width) {
+        (Some(rows), _) => RowShape::PerPage(rows.value),
+        (None, Some(width)) => RowShape::Width(width.value),
+        (None, None) => RowShape::Sysbench,
+    }
+}

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `[load]`, as it is in force in one arm.
+
+use crate::model::{Distribution, Load, Preheat, WorkloadOptions};
+use crate::section::Section;
+use crate::tree::Value;
+use evidence::Arrivals;
+use units::Span;
+
+/// sysbench's names.
+const WORKLOADS: [&str; 9] = [
+    "oltp_point_select",
+    "oltp_read_only",
+    "oltp_read_write",
+    "oltp_write_only",
+    "oltp_update_index",
+    "oltp_update_non_index",
+    "oltp_insert",
+    "oltp_delete",
+    "select_random_points",
+];
+const RANGES: [&str; 2] = ["oltp_read_only", "oltp_read_write"];
+const WRITES: [&str; 2] = ["oltp_read_write", "oltp_write_only"];
+const TRANSACTIONS: [&str; 3] = ["oltp_read_only", "oltp_read_write", "oltp_write_only"];
+/// Beyond it nobody waits for the report.
+const LONGEST: Span = Span::secs(24 * 3600);
+
+pub(super) fn read(top: &Section<'_>) -> Option<Load> {
+    let section = top.section("load");
+    let workload = section.choice("workload", &WORKLOADS);
+    if section.node("workload").is_none() {
+        section.missing("workload", "write workload = \"oltp_point_select\" below [load]");
+    }
+    let load = Load {
+        threads: section.integer("threads", 1..=100_000u32).map_or(1, |number| number.value),
+        arrivals: arrivals(&section),
+        events: section.integer("events", 1..=u64::MAX >> 1).map(|number| number.value),
+        time: time(&section),
+        warmup: warmup(&section),
+        preheat: preheat(&section),
+        distribution: distribution(&section),
+        seed: section.integer("seed", 0..=u64::MAX >> 1).map_or(1, |number| number.value),
+        prepared: section.boolean("prepared").is_none_or(|asked| asked.value),
+        options: options(&section, workload.as_ref().map(|word| word.value)),
+        workload: workload.map(|word| word.value.to_owned()).unwrap_or_default(),
+    };
+    section.finish();
+    (!load.workload.is_empty()).then_some(load)
+}
+
+/// sysbench runs for ten seconds unless told otherwise; `events` alone means until they are done.
+fn time(section: &Section<'_>) -> Option<Span> {
+    if section.node("time").is_none() {
+        return section.node("events").is_none().then_some(Span::secs(10));
+    }
+    let asked = section.unit::<Span>("time", "20s")?;
+    if asked.value.is_zero() {
+        let hint = Some("write how long to measure, such as time = \"20s\", or leave it out and write events".into());
+        section.wrong(section.node("time"), "load.time cannot be 0", hint);
+    }
+    too_long(section, "time", asked.value);
+    Some(asked.value)
+}
+
+fn warmup(section: &Section<'_>) -> Span {
+    let Some(asked) = section.unit::<Span>("warmup", "5s") else { return Span::ZERO };
+    too_long(section, "warmup", asked.value);
+    asked.value
+}
+
+fn too_long(section: &Section<'_>, key: &'static str, asked: Span) {
+    if asked > LONGEST {
+        let hint = Some(format!("{LONGEST} is the most"));
+        section.wrong(section.node(key), &format!("load.{key} cannot be {asked}"), hint);
+    }
+}
+
+fn arrivals(section: &Section<'_>) -> Arrivals {
+    let rate = section.number("rate", 0.001..=10_000_000.0);
+    let kind = section.choice("arrivals", &["closed", "constant", "poisson"]);
+    let rated = section.node("rate");
+    match (&rate, kind.as_ref().map(|word| word.value)) {
+        (Some(rate), Some("constant")) => Arrivals::Constant { per_second: rate.value },
+        (Some(rate), Some("poisson")) => Arrivals::Poisson { per_second: rate.value },
+        (Some(_), Some(_)) => {
+            let hint = Some("leave rate out, or write arrivals = \"constant\" or \"poisson\"".into());
+            section.wrong(rated, "a closed loop has no rate", hint);
+            Arrivals::Closed
+        }
+        (Some(_), None) if section.node("arrivals").is_none() => {
+            let hint = Some("write arrivals = \"constant\" or arrivals = \"poisson\" beside it".into());
+            section.wrong(rated, "load.rate says how many, and nothing says how they arrive", hint);
+            Arrivals::Closed
+        }
+        (None, Some(word)) if word != "closed" && rated.is_none() => {
+            let hint = Some("write rate = 1000, the transactions a second over all threads".into());
+            section.wrong(section.node("arrivals"), &format!("arrivals = \"{word}\" needs a rate"), hint);
+            Arrivals::Closed
+        }
+        _ => Arrivals::Closed,
+    }
+}
+
+/// `"20s"`, `"1x rows"`, or a number of transactions.
+fn preheat(section: &Section<'_>) -> Option<Preheat> {
+    match &section.node("preheat")?.value {
+        Value::Integer(_) => {
+            section.integer("preheat", 1..=1_000_000_000_000u64).map(|number| Preheat::Transactions(number.value))
+        }
+        Value::Text(word) if word == "none" => None,
+        Value::Text(text) if text.trim().ends_with("rows") => {
+            let number = text.trim().trim_end_matches("rows").trim_end().strip_suffix('x').unwrap_or_default();
+            let factor = number.trim().parse().ok().filter(|factor| (0.01..=1000.0).contains(factor));
+            if factor.is_none() {
+                let hint = Some("write preheat = \"1x rows\"; it goes from 0.01x to 1000x".into());
+                section.wrong(section.node("preheat"), &format!("load.preheat cannot be \"{text}\""), hint);
+            }
+            factor.map(Preheat::TimesRows)
+        }
+        _ => {
+            let asked = section.unit::<Span>("preheat", "20s\", \"1x rows\" or \"none")?;
+            too_long(section, "preheat", asked.value);
+            (!asked.value.is_zero()).then_some(Preheat::Time(asked.value))
+        }
+    }
+}
+
+fn distribution(section: &Section<'_>) -> Distribution {
+    let kinds = ["uniform", "gaussian", "special", "pareto", "zipfian"];
+    let kind = section.choice("distribution", &kinds).map_or("special", |word| word.value);
+    let distribution = Distribution {
+        kind: kind.to_owned(),
+        spec_iter: section.integer("rand_spec_iter", 1..=1000u32).map(|number| number.value),
+        spec_pct: section.integer("rand_spec_pct", 1..=99u32).map(|number| number.value),
+        spec_res: section.integer("rand_spec_res", 1..=99u32).map(|number| number.value),
+        pareto_h: section.number("rand_pareto_h", 0.001..=0.999).map(|number| number.value),
+        zipfian_exp: section.number("rand_zipfian_exp", 0.0..=10.0).map(|number| number.value),
+    };
+    let needs = [
+        ("rand_spec_iter", "special"),
+        ("rand_spec_pct", "special"),
+        ("rand_spec_res", "special"),
+        ("rand_pareto_h", "pareto"),
+        ("rand_zipfian_exp", "zipfian"),
+    ];
+    // sysbench's gaussian sums rand-spec-iter numbers as well
+    let fits = |key: &str, owner: &str| kind == owner || (key == "rand_spec_iter" && kind == "gaussian");
+    for (key, owner) in needs.into_iter().filter(|(key, owner)| !fits(key, owner)) {
+        if let Some(node) = section.node(key) {
+            let hint = Some(format!("leave it out, or write distribution = \"{owner}\""));
+            section.wrong(Some(node), &format!("load.{key} has no meaning with distribution \"{kind}\""), hint);
+        }
+    }
+    distribution
+}
+
+fn options(section: &Section<'_>, workload: Option<&str>) -> WorkloadOptions {
+    let count = |key, only: &[&str]| {
+        fits(section, key, workload, only);
+        section.integer(key, 0..=1_000_000u32).map(|number| number.value)
+    };
+    let flag = |key, only: &[&str]| {
+        fits(section, key, workload, only);
+        section.boolean(key).map(|asked| asked.value)
+    };
+    WorkloadOptions {
+        point_selects: count("point_selects", &RANGES),
+        range_size: count("range_size", &RANGES),
+        range_selects: flag("range_selects", &RANGES),
+        simple_ranges: count("simple_ranges", &RANGES),
+        sum_ranges: count("sum_ranges", &RANGES),
+        order_ranges: count("order_ranges", &RANGES),
+        distinct_ranges: count("distinct_ranges", &RANGES),
+        index_updates: count("index_updates", &WRITES),
+        non_index_updates: count("non_index_updates", &WRITES),
+        delete_inserts: count("delete_inserts", &WRITES),
+        skip_trx: flag("skip_trx", &TRANSACTIONS),
+    }
+}
+
+/// An option that the workload does not have would be passed over in silence.
+fn fits(section: &Section<'_>, key: &'static str, workload: Option<&str>, only: &[&str]) {
+    let (Some(node), Some(workload)) = (section.node(key), workload) else { return };
+    if !only.contains(&workload) {
+        let hint = Some(format!("it belongs to {}", only.join(", ")));
+        section.wrong(Some(node), &format!("{workload} has no option {key}"), hint);
+    }
+}

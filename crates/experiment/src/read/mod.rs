@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+//! From text to [`Experiment`]: sections, then arms laid over them, then what contradicts what.
+
+mod arms;
+mod fill;
+mod load;
+mod server;
+mod squeeze;
+
+use crate::model::{Experiment, Observe};
+use crate::problem::{Problem, Problems};
+use crate::section::Section;
+use crate::tree::{self, Table};
+use std::collections::BTreeMap;
+use units::Span;
+
+/// The version of the file format that this program reads.
+const SCHEMA: u32 = 1;
+
+impl Experiment {
+    /// Reads an experiment file.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it, in the order of the text; never empty.
+    pub fn parse(text: &str) -> Result<Experiment, Vec<Problem>> {
+        let problems = Problems::of(text);
+        let table = tree::parse(text, &problems);
+        if !problems.is_empty() {
+            return Err(problems.into_sorted()); // what is not TOML would only bring follow-up problems
+        }
+        match read(&table, &problems) {
+            Some(experiment) if problems.is_empty() => Ok(experiment),
+            _ => Err(problems.into_sorted()),
+        }
+    }
+}
+
+/// `None` only with a problem reported.
+fn read(table: &Table, problems: &Problems) -> Option<Experiment> {
+    let top = Section::top(table, problems);
+    schema(&top);
+    let name = name(&top);
+    let description = top.text("description").map_or_else(String::new, |text| text.value);
+    let repeat = top.integer("repeat", 1..=1000u32).map_or(1, |number| number.value);
+    let server = server::read(&top);
+    let fill = fill::read(&top, server.as_ref());
+    let observe = observe(&top);
+    let arms = arms::read(table, &top, server.as_ref(), repeat, problems);
+    // read anew for each arm, with its keys laid over: here only so that they count as known
+    top.node("squeeze");
+    top.node("load");
+    top.finish();
+    let places = places(table, problems);
+    Some(Experiment { name: name?, description, repeat, server: server?, fill: fill?, observe, arms: arms?, places })
+}
+
+fn schema(top: &Section<'_>) {
+    let written = top.node("schema").is_some();
+    if !written {
+        top.missing("schema", &format!("write schema = {SCHEMA} as the first line"));
+    }
+    top.integer("schema", SCHEMA..=SCHEMA);
+}
+
+fn name(top: &Section<'_>) -> Option<String> {
+    let Some(name) = top.text("name") else {
+        if top.node("name").is_none() {
+            top.missing("name", "write name = \"what-it-shows\"");
+        }
+        return None;
+    };
+    let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    if name.value.is_empty() || name.value.len() > 64 || name.value.starts_with('.') || !name.value.chars().all(fits) {
+        let message = format!("name cannot be \"{}\": it becomes the name of folders", name.value);
+        let node = top.node("name");
+        top.wrong(node, &message, Some("use up to 64 letters, digits, '-', '_' and '.', not a '.' first".into()));
+        return None;
+    }
+    Some(name.value)
+}
+
+fn observe(top: &Section<'_>) -> Observe {
+    let section = top.section("observe");
+    let interval = section.unit::<Span>("interval", "1s");
+    if let Some(asked) = interval.as_ref().filter(|asked| !(10_000..=60_000_000).contains(&asked.value.as_us())) {
+        let message = format!("observe.interval cannot be {}", asked.value);
+        section.wrong(section.node("interval"), &message, Some("it goes from 10ms to 1m".into()));
+    }
+    let observe = Observe {
+        interval: interval.map_or(Span::secs(1), |asked| asked.value),
+        server: section.boolean("server").is_none_or(|asked| asked.value),
+        process: section.boolean("process").is_none_or(|asked| asked.value),
+    };
+    section.finish();
+    observe
+}
+
+/// Where each key stands; those of the n-th arm below `arm.<n>.`, from 0.
+fn places(table: &Table, problems: &Problems) -> BTreeMap<String, (usize, usize)> {
+    let mut places: BTreeMap<_, _> =
+        table.leaves().into_iter().map(|(path, _, at)| (path, problems.place(&at))).collect();
+    for (index, arm) in arms::tables(table).into_iter().enumerate() {
+        places
+            .extend(arm.leaves().into_iter().map(|(path, _, at)| (format!("arm.{index}.{path}"), problems.place(&at))));
+    }
+    places
+}
+
+#[cfg(test)]
+mod tests;

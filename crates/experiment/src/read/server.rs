@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `[server]` and `[server.options]`.
+
+use crate::model::{Flavour, Server};
+use crate::problem::suggest;
+use crate::section::Section;
+use crate::tree::{Entry, Value};
+use std::collections::BTreeMap;
+
+/// Variables that the sandbox sets itself, because its safety or the run's bookkeeping hangs on them.
+const KEPT: [&str; 16] = [
+    "datadir",
+    "socket",
+    "port",
+    "bind_address",
+    "skip_networking",
+    "pid_file",
+    "log_error",
+    "user",
+    "basedir",
+    "data_directory",
+    "unix_socket_directories",
+    "listen_addresses",
+    "external_pid_file",
+    "hba_file",
+    "ident_file",
+    "config_file",
+];
+
+pub(super) fn read(top: &Section<'_>) -> Option<Server> {
+    let section = top.section("server");
+    let names: Vec<&'static str> = Flavour::ALL.iter().map(|flavour| flavour.name()).collect();
+    let flavour = section.choice("flavour", &names);
+    if flavour.is_none() && section.node("flavour").is_none() {
+        section.missing("flavour", &format!("write flavour = \"mariadb\" below [server]; valid: {}", names.join(", ")));
+    }
+    let version = version(&section);
+    let flavour = flavour.and_then(|word| Flavour::ALL.into_iter().find(|flavour| flavour.name() == word.value));
+    let options = flavour.map(|flavour| options(&section, flavour));
+    section.node("options");
+    section.finish();
+    Some(Server { flavour: flavour?, version, options: options? })
+}
+
+fn version(section: &Section<'_>) -> Option<String> {
+    let text = section.text("version")?;
+    let numbers = text.value.split('.').all(|part| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit()));
+    if !numbers {
+        let message = format!("server.version cannot be \"{}\"", text.value);
+        section.wrong(section.node("version"), &message, Some("write it as \"10.11\", \"10.11.6\" or \"16\"".into()));
+    }
+    Some(text.value)
+}
+
+/// Server variables; `-` and `_` are the same letter in their names.
+pub(super) fn options(server: &Section<'_>, flavour: Flavour) -> BTreeMap<String, String> {
+    let section = server.section("options");
+    section.entries().filter_map(|(key, entry)| option(&section, flavour, key, entry)).collect()
+}
+
+fn option(section: &Section<'_>, flavour: Flavour, key: &str, entry: &Entry) -> Option<(String, String)> {
+    let name = key.replace('-', "_");
+    if let Some(kept) = KEPT.iter().find(|kept| **kept == name) {
+        let message = format!("server.options.{kept} is set by the sandbox");
+        section.wrong(Some(&entry.node), &message, Some("leave it out".into()));
+        return None;
+    }
+    if let Some(other) = belongs_to_other(flavour, &name) {
+        let message = format!("{name} is a variable of {other}, and the server is {flavour}");
+        let own = suggest(&name, &[flavour.pool_variable()]).filter(|text| text.starts_with("did you"));
+        section.wrong(Some(&entry.node), &message, own.or_else(|| same_meaning(flavour, &name)));
+        return None;
+    }
+    let value = match &entry.node.value {
+        Value::Bool(true) => "ON".to_owned(),
+        Value::Bool(false) => "OFF".to_owned(),
+        Value::Text(_) | Value::Integer(_) | Value::Float(_) => entry.node.value.written(),
+        other => {
+            let message = format!("server.options.{name} is {}", other.kind());
+            section.wrong(Some(&entry.node), &message, Some("write a text, a number, true or false".into()));
+            return None;
+        }
+    };
+    if value.contains(['\n', '\r', '\0']) {
+        section.wrong(Some(&entry.node), &format!("server.options.{name} has a line break in it"), None);
+        return None;
+    }
+    size_of_pool(section, flavour, &name, &value, entry);
+    Some((name, value))
+}
+
+/// The fill's size may hang on the pool, so its size must be readable.
+fn size_of_pool(section: &Section<'_>, flavour: Flavour, name: &str, value: &str, entry: &Entry) {
+    if name != flavour.pool_variable() {
+        return;
+    }
+    if let Err(error) = value.parse::<units::Bytes>() {
+        section.wrong(Some(&entry.node), &format!("server.options.{name}: {error}"), None);
+    }
+}
+
+fn belongs_to_other(flavour: Flavour, name: &str) -> Option<&'static str> {
+    let innodb = name.starts_with("innodb_");
+    let postgresql = ["shared_buffers", "effective_cache_size", "work_mem", "wal_buffers", "max_wal_size"];
+    match flavour {
+        Flavour::Postgresql if innodb => Some("InnoDB"),
+        Flavour::Mariadb | Flavour::Mysql if postgresql.contains(&name) => Some("PostgreSQL"),
+        _ => None,
+    }
+}
+
+fn same_meaning(flavour: Flavour, name: &str) -> Option<String> {
+    let pools = ["innodb_buffer_pool_size", "shared_buffers"];
+    pools.contains(&name).then(|| format!("{flavour} calls it {}", flavour.pool_variable()))
+}

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+use crate::{Experiment, FillSize, Preheat, Problem, RamSqueeze, RowShape};
+use evidence::Arrivals;
+use units::{Bytes, Span};
+
+const GOOD: &str = r#"schema = 1
+name = "sample"
+[server]
+flavour = "mariadb"
+[server.options]
+innodb-buffer-pool-size = "128M"
+skip_log_bin = true
+[fill]
+size = "1.5x pool"
+rows_per_page = 4
+[squeeze]
+ram = { leave = "8G" }
+[load]
+workload = "oltp_point_select"
+time = "20s"
+distribution = "uniform"
+preheat = "1x rows"
+[[arm]]
+name = "no delay"
+[[arm]]
+name = "10 ms"
+squeeze.disk.read = "10ms"
+squeeze.ram = { hide = "1G" }
+load = { threads = 2, rate = 50, arrivals = "poisson" }
+"#;
+
+#[test]
+fn arms_are_laid_over_the_sections() {
+    let experiment = Experiment::parse(GOOD).unwrap();
+    assert_eq!(experiment.fill.size, FillSize::TimesPool(1.5));
+    assert_eq!(experiment.fill.rows, RowShape::PerPage(4));
+    let [first, second] = &experiment.arms[..] else { panic!("two arms") };
+    assert_eq!(first.squeeze.ram, Some(RamSqueeze::Leave(Bytes::gib(8))));
+    assert_eq!(second.squeeze.ram, Some(RamSqueeze::Hide(Bytes::gib(1))), "exclusive keys replace, not merge");
+    assert_eq!(second.squeeze.disk.unwrap().delay().read_us, 10_000);
+    assert!(first.squeeze.disk.unwrap().is_zero(), "all arms use one mechanism");
+    assert_eq!((first.load.threads, second.load.threads), (1, 2));
+    assert_eq!(second.load.arrivals, Arrivals::Poisson { per_second: 50.0 });
+    assert_eq!(second.load.time, Some(Span::secs(20)), "what the arm does not say, the section says");
+    assert_eq!(second.load.preheat, Some(Preheat::TimesRows(1.0)));
+    assert_eq!(first.server_options["innodb_buffer_pool_size"], "128M");
+    assert_eq!(first.server_options["skip_log_bin"], "ON");
+    assert_eq!(experiment.pool(first), Bytes::mib(128));
+    assert_eq!(second.overrides["squeeze.disk.read"], "10ms");
+    assert!(!second.restart);
+}
+
+#[test]
+fn without_arms_there_is_one() {
+    let text = GOOD.split("[[arm]]").next().unwrap();
+    let experiment = Experiment::parse(text).unwrap();
+    assert_eq!(experiment.arms.len(), 1);
+    assert_eq!(experiment.arms[0].name, "baseline");
+    assert!(!experiment.slow_layer());
+}
+
+#[test]
+fn an_arm_with_other_variables_restarts_the_server_and_so_does_the_way_back() {
+    let text =
+        format!("repeat = 2\n{GOOD}\n[[arm]]\nname = \"small\"\nserver.options.innodb_buffer_pool_size = \"64M\"\n");
+    let restarts: Vec<_> = Experiment::parse(&text).unwrap().arms.iter().map(|arm| arm.restart).collect();
+    assert_eq!(restarts, [true, false, true], "with repetitions the first arm follows the last");
+}
+
+/// One change to the good file, then the one problem it must give: line, a part of the message, a part of the suggestion.
+fn check(from: &str, to: &str, line: usize, message: &str, suggestion: &str) {
+    assert!(GOOD.contains(from), "{from}");
+    let problems = Experiment::parse(&GOOD.replacen(from, to, 1)).expect_err(to);
+    let fits = |problem: &Problem| {
+        problem.line == line
+            && problem.message.contains(message)
+            && problem.suggestion.as_deref().unwrap_or_default().contains(suggestion)
+    };
+    assert!(
+        problems.len() == 1 && fits(&problems[0]),
+        "{to}: wanted {line}: {message}; {suggestion}\ngot {problems:#?}"
+    );
+}
+
+#[test]
+fn unknown_keys_are_refused_with_the_nearest_one() {
+    check("time = ", "tiem = ", 15, "unknown key \"tiem\" in [load]", "\"time\"");
+    check("[fill]", "[fills]\nx = 1\n[fill]", 8, "unknown key \"fills\"", "\"fill\"");
+    check("ram = { leave", "ram = { laeve = \"1G\", leave", 12, "unknown key \"laeve\"", "\"leave\"");
+    check("load = { threads", "load = { thread = 1, threads", 24, "unknown key \"thread\"", "\"threads\"");
+    check("squeeze.disk.read", "sqeeze = 1\nsqueeze.disk.read", 22, "unknown key \"sqeeze\" in [[arm]]", "\"squeeze\"");
+    check("squeeze.disk.read", "squeeze.disk.raed", 22, "unknown key \"raed\" in [squeeze.disk]", "\"read\"");
+    check("name = \"sample\"", "name = \"sample\"\ncolour = 1", 3, "unknown key \"colour\"", "valid here: ");
+}
+
+#[test]
+fn impossible_values_are_refused_with_what_is_possible() {
+    check("schema = 1", "schema = 2", 1, "schema cannot be 2", "from 1 to 1");
+    check("\"mariadb\"", "\"mariadbb\"", 4, "flavour cannot be \"mariadbb\"", "\"mariadb\"");
+    check("\"oltp_point_select\"", "\"oltp_point_selects\"", 14, "workload cannot be", "\"oltp_point_select\"");
+    check("threads = 2", "threads = 0", 24, "load.threads cannot be 0", "from 1");
+    check("\"20s\"", "\"0s\"", 15, "load.time cannot be 0", "20s");
+    check("\"20s\"", "20", 15, "no unit", "time = \"20s\"");
+    check("\"20s\"", "\"20 parsecs\"", 15, "not a time", "time = \"20s\"");
+    check("\"10ms\"", "\"1h\"", 22, "squeeze.disk.read cannot be", "10 s is the most");
+    check("\"10ms\"", "\"1500ns\"", 22, "whole microseconds", "1us");
+    check("rows_per_page = 4", "rows_per_page = 1", 10, "rows_per_page cannot be 1", "from 2 to 60");
+    check("\"1.5x pool\"", "\"much\"", 9, "not a size", "192M");
+    check("\"1.5x pool\"", "\"0x pool\"", 9, "0 times the pool", "0.001x");
+    check("\"8G\"", "\"1M\"", 12, "cannot leave the host 1 MiB", "512 MiB");
+    check("\"1x rows\"", "\"x rows\"", 17, "preheat cannot be", "1x rows");
+    check("\"uniform\"", "\"unifrom\"", 16, "distribution cannot be", "\"uniform\"");
+    check("name = \"sample\"", "name = \"../etc\"", 2, "becomes the name of folders", "letters");
+    check("skip_log_bin = true", "skip_log_bin = [1]", 7, "is a list", "a text");
+}
+
+#[test]
+fn contradictions_are_refused_with_the_reason() {
+    check("\"1.5x pool\"", "\"1.5x pool\"\nrows = 5", 9, "both say how much", "keep one");
+    check("rows_per_page = 4", "rows_per_page = 4\nrow_bytes = \"4000\"", 11, "both say how wide", "keep one");
+    check("leave = \"8G\"", "leave = \"8G\", hide = \"1G\"", 12, "both how much to leave", "keep one");
+    check("leave = \"8G\"", "", 12, "neither", "leave = \"8G\"");
+    check(", arrivals = \"poisson\"", "", 24, "nothing says how they arrive", "arrivals = \"constant\"");
+    check(" rate = 50,", "", 24, "needs a rate", "rate = 1000");
+    check("\"poisson\"", "\"closed\"", 24, "a closed loop has no rate", "leave rate out");
+    check("skip_log_bin", "datadir = \"/x\"\nskip_log_bin", 7, "set by the sandbox", "leave it out");
+    check("skip_log_bin", "shared_buffers = 1\nskip_log_bin", 7, "a variable of PostgreSQL", "innodb_buffer_pool_size");
+    check(
+        "threads = 2",
+        "threads = 2, range_size = 5",
+        24,
+        "oltp_point_select has no option range_size",
+        "oltp_read_only",
+    );
+    check(
+        "distribution",
+        "rand_pareto_h = 0.2\ndistribution",
+        16,
+        "no meaning with distribution \"uniform\"",
+        "pareto",
+    );
+    check("name = \"10 ms\"", "name = \"no delay\"", 21, "two arms are named \"no delay\"", "own name");
+    check("[squeeze]", "[squeeze]\nserver_ram = \"100M\"", 12, "would kill the server", "320 MiB");
+}
+
+#[test]
+fn what_cannot_vary_between_arms_is_refused_with_the_reason() {
+    check("squeeze.disk.read", "fill.rows = 5\nsqueeze.disk.read", 22, "all arms run on the same data", "second file");
+    check("squeeze.disk.read", "server.version = \"11\"\nsqueeze.disk.read", 22, "same data directory", "second file");
+    check("squeeze.disk.read", "repeat = 2\nsqueeze.disk.read", 22, "can vary", "out of the arm");
+}
+
+#[test]
+fn missing_keys_are_named_with_what_to_write() {
+    check("schema = 1\n", "", 1, "schema is missing", "schema = 1");
+    check("flavour = \"mariadb\"\n", "", 3, "server.flavour is missing", "postgresql");
+    check("size = \"1.5x pool\"\n", "", 8, "fill.size is missing", "rows = 100000");
+    check("name = \"10 ms\"\n", "", 21, "arm 2 has no name", "name =");
+}
+
+#[test]
+fn what_is_not_toml_is_shown_with_its_place() {
+    check("time = \"20s\"", "time = 20s", 15, "", "");
+    let problems = Experiment::parse("schema = 1\nname = \n[server\n").unwrap_err();
+    assert!(problems.iter().any(|problem| problem.line == 2) && problems.iter().any(|problem| problem.line == 3));
+}
+
+#[test]
+fn all_problems_come_at_once_in_the_order_of_the_text() {
+    let text =
+        GOOD.replace("\"mariadb\"", "\"oracle\"").replace("\"20s\"", "\"0s\"").replace("threads = 2", "threads = 0");
+    let problems = Experiment::parse(&text).unwrap_err();
+    let lines: Vec<_> = problems.iter().map(|problem| problem.line).collect();
+    assert_eq!(lines, [4, 15, 24], "{problems:#?}");
+}
+
+#[test]
+fn the_place_of_a_problem_counts_from_one() {
+    let problems = Experiment::parse(&GOOD.replace("\"20s\"", "\"0s\"")).unwrap_err();
+    assert_eq!((problems[0].line, problems[0].column), (15, 8));
+    assert!(problems[0].to_string().starts_with("15:8: load.time cannot be 0; write how long"));
+}
+
+#[test]
+fn an_arm_takes_a_squeeze_away_with_none() {
+    let experiment = Experiment::parse(&GOOD.replace("{ hide = \"1G\" }", "\"none\"")).unwrap();
+    assert!(experiment.arms[0].squeeze.ram.is_some() && experiment.arms[1].squeeze.ram.is_none());
+}
+
+proptest::proptest! {
+    /// Whatever is written, the reader answers, and never with an empty list of problems.
+    #[test]
+    fn any_text_is_answered(at in 0..GOOD.len(), len in 0usize..40, put in "[ -~\n]{0,20}") {
+        let end = (at + len).min(GOOD.len());
+        let text = format!("{}{put}{}", &GOOD[..at], &GOOD[end..]);
+        if let Err(problems) = Experiment::parse(&text) {
+            proptest::prop_assert!(!problems.is_empty());
+            let lines = text.lines().count() + 1;
+            proptest::prop_assert!(problems.iter().all(|problem| (1..=lines).contains(&problem.line)));
+        }
+    }
+}
