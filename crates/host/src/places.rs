@@ -7,6 +7,8 @@
 //! | sandboxes | `/var/lib/wringer/sandboxes` | `$XDG_DATA_HOME/wringer/sandboxes` | `DIR/sandboxes` |
 //! | fetched servers | `/var/cache/wringer` | `$XDG_CACHE_HOME/wringer` | `DIR/cache` |
 //! | recordings | `/var/lib/wringer/recordings` | `$XDG_DATA_HOME/wringer/recordings` | `DIR/recordings` |
+//!
+//! `WRINGER_CACHE=DIR` moves the cache alone, so that several homes can share the servers that were fetched once.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -25,7 +27,14 @@ pub struct Places {
 impl Places {
     /// From the environment: `WRINGER_HOME`, else the system's folders for root, else the XDG folders.
     pub fn from_environment() -> Self {
-        let variable = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let mut places = Self::without_overrides();
+        if let Some(cache) = variable("WRINGER_CACHE") {
+            places.cache = cache;
+        }
+        places
+    }
+
+    fn without_overrides() -> Self {
         if let Some(home) = variable("WRINGER_HOME") {
             return Self::below(&home);
         }
@@ -57,4 +66,8 @@ impl Places {
             recordings: home.join("recordings"),
         }
     }
+}
+
+fn variable(name: &str) -> Option<PathBuf> {
+    env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
 }
