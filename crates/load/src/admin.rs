@@ -1,1 +1,183 @@
 // SPDX-License-Identifier: Apache-2.0
+//! One blocking connection for set-up work: statements as text, rows as bytes, bulk loads.
+//!
+//! Not for measuring: it allocates, and it waits for each answer.
+
+use crate::Error;
+use crate::protocol::{self, Discard, Event, Reply};
+use crate::target::{Flavour, Target};
+use crate::transport::Link;
+use std::io;
+use std::time::Duration;
+
+/// A bulk load's data goes out in pieces of about this size.
+const COPY_PIECE_BYTES: usize = 256 * 1024;
+
+/// The rows of one answer.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Rows {
+    pub columns: Vec<String>,
+    /// `[row][column]`; `None` is NULL.
+    pub rows: Vec<Vec<Option<Vec<u8>>>>,
+}
+
+impl Rows {
+    /// The value as text. `None` for NULL, or where there is no such row or column.
+    pub fn text(&self, row: usize, column: usize) -> Option<String> {
+        let value = self.rows.get(row)?.get(column)?.as_ref()?;
+        Some(String::from_utf8_lossy(value).into_owned())
+    }
+
+    /// The value read as `T`. `None` also when it does not read so.
+    pub fn parse<T: std::str::FromStr>(&self, row: usize, column: usize) -> Option<T> {
+        self.text(row, column)?.trim().parse().ok()
+    }
+
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+}
+
+pub struct Connection {
+    link: Link,
+    flavour: Flavour,
+}
+
+impl Connection {
+    /// Connects and logs in.
+    ///
+    /// # Errors
+    /// [`Error::Connect`] when nobody listens there; [`Error::Server`] when the server refuses (a wrong password is 1045 or
+    /// `28P01`); [`Error::Authentication`] for a method that this client lacks.
+    pub fn open(target: &Target) -> Result<Self, Error> {
+        Ok(Self { link: Link::open(target)?, flavour: target.flavour })
+    }
+
+    pub fn flavour(&self) -> Flavour {
+        self.flavour
+    }
+
+    /// As the server named it at login: `10.11.19-MariaDB-0+deb12u1`, `15.18 (Debian 15.18-0+deb12u1)`.
+    pub fn server_version(&self) -> &str {
+        self.link.session.server_version()
+    }
+
+    /// A wait for an answer that takes longer ends with [`Error::Lost`]. `None`, the default: no limit.
+    ///
+    /// # Errors
+    /// The socket refuses.
+    pub fn set_read_limit(&mut self, limit: Option<Duration>) -> Result<(), Error> {
+        let failed = |source| Error::System { operation: "set a socket's read limit", source };
+        self.link.transport.set_read_limit(limit).map_err(failed)
+    }
+
+    /// The rows that `sql` yields; those of all results when it is several statements.
+    ///
+    /// # Errors
+    /// [`Error::Server`] with the server's code and words; [`Error::Lost`].
+    pub fn query(&mut self, sql: &str) -> Result<Rows, Error> {
+        let mut collector = Collector { rows: Rows::default(), flavour: self.flavour };
+        self.run(sql, &mut collector)?;
+        Ok(collector.rows)
+    }
+
+    /// Runs `sql`, passes rows over, and returns the number of rows it changed.
+    ///
+    /// # Errors
+    /// As [`Self::query`].
+    pub fn execute(&mut self, sql: &str) -> Result<u64, Error> {
+        self.run(sql, &mut Discard).map(|reply| reply.affected)
+    }
+
+    /// Runs a bulk load: `LOAD DATA LOCAL INFILE 'any name' INTO TABLE t ...` or `COPY t FROM STDIN`. Both take the same text by
+    /// default: columns end with a tab, rows with a newline, `\` escapes, `\N` is NULL. `more` appends the next rows to an empty
+    /// buffer, and returns false when there are none after these. Returns the number of rows loaded.
+    ///
+    /// # Errors
+    /// As [`Self::query`]; a MySQL server may forbid it (`local_infile`, error 3948 or 4166).
+    pub fn copy_in(&mut self, sql: &str, more: &mut dyn FnMut(&mut Vec<u8>) -> bool) -> Result<u64, Error> {
+        let link = &mut self.link;
+        link.session.query(&mut link.outbox, |out| out.extend_from_slice(sql.as_bytes()));
+        match link.exchange(&mut Discard, "starting a bulk load")? {
+            Event::CopyIn => {}
+            Event::Done(reply) => {
+                self.answer(reply)?;
+                return Err(Error::Invalid(format!("not a bulk load: {sql}")));
+            }
+            other => return Err(unexpected(other)),
+        }
+        self.send_rows(more).map_err(|source| Error::Lost { during: "sending a bulk load's data", source })?;
+        match self.link.exchange(&mut Discard, "loading data in bulk")? {
+            Event::Done(reply) => self.answer(reply).map(|reply| reply.affected),
+            other => Err(unexpected(other)),
+        }
+    }
+
+    fn send_rows(&mut self, more: &mut dyn FnMut(&mut Vec<u8>) -> bool) -> io::Result<()> {
+        let link = &mut self.link;
+        let mut piece = Vec::with_capacity(COPY_PIECE_BYTES);
+        let mut going = true;
+        while going {
+            piece.clear();
+            while going && piece.len() < COPY_PIECE_BYTES {
+                going = more(&mut piece);
+            }
+            if !piece.is_empty() {
+                link.session.copy_data(&piece, &mut link.outbox);
+                link.flush()?;
+            }
+        }
+        link.session.copy_end(&mut link.outbox);
+        link.flush()
+    }
+
+    fn run(&mut self, sql: &str, rows: &mut impl protocol::Rows) -> Result<Reply, Error> {
+        let link = &mut self.link;
+        link.session.query(&mut link.outbox, |out| out.extend_from_slice(sql.as_bytes()));
+        match link.exchange(rows, "running a statement")? {
+            Event::Done(reply) => self.answer(reply),
+            Event::CopyIn => Err(Error::Invalid(format!("a bulk load needs data: {sql}"))),
+            other => Err(unexpected(other)),
+        }
+    }
+
+    fn answer(&self, reply: Reply) -> Result<Reply, Error> {
+        match reply.error {
+            None => Ok(reply),
+            Some(code) => {
+                Err(Error::Server { code: code.to_string(), message: self.link.session.message().to_owned() })
+            }
+        }
+    }
+}
+
+fn unexpected(event: Event) -> Error {
+    Error::Protocol(format!("{event:?} out of turn"))
+}
+
+struct Collector {
+    rows: Rows,
+    flavour: Flavour,
+}
+
+impl protocol::Rows for Collector {
+    fn begin(&mut self) {
+        self.rows.columns.clear();
+    }
+
+    fn column(&mut self, name: &[u8]) {
+        self.rows.columns.push(String::from_utf8_lossy(name).into_owned());
+    }
+
+    fn row(&mut self, raw: &[u8]) {
+        let values = match self.flavour {
+            Flavour::Mysql => protocol::mysql::text_values(raw),
+            Flavour::Postgresql => protocol::postgresql::values(raw),
+        };
+        self.rows.rows.push(values.into_iter().map(|value| value.map(<[u8]>::to_vec)).collect());
+    }
+}

@@ -6,14 +6,22 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("connect to {endpoint}")]
-    Connect { endpoint: Endpoint, #[source] source: io::Error },
+    Connect {
+        endpoint: Endpoint,
+        #[source]
+        source: io::Error,
+    },
     #[error("connect to {endpoint}: the name has no address")]
     NoAddress { endpoint: Endpoint },
     /// The server said no, in its own words.
     #[error("the server answered {code}: {message}")]
     Server { code: String, message: String },
     #[error("the connection was lost while {during}")]
-    Lost { during: &'static str, #[source] source: io::Error },
+    Lost {
+        during: &'static str,
+        #[source]
+        source: io::Error,
+    },
     /// Bytes that the protocol does not allow at this point.
     #[error("the server's reply is not understood: {0}")]
     Protocol(String),
@@ -26,7 +34,11 @@ pub enum Error {
     #[error("'{dsn}' is not a connection string: {reason}")]
     Dsn { dsn: String, reason: String },
     #[error("{operation}")]
-    System { operation: &'static str, #[source] source: io::Error },
+    System {
+        operation: &'static str,
+        #[source]
+        source: io::Error,
+    },
     #[error("{0}")]
     Invalid(String),
     /// Every connection broke and none could be made again. What was measured until then is kept.

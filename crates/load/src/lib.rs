@@ -19,6 +19,7 @@ pub mod fill;
 pub mod protocol;
 pub mod summary;
 pub mod target;
+mod transport;
 pub mod workload;
 
 pub use error::Error;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Which server to talk to, where, and as whom.
 
+mod dsn;
+
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::PathBuf;

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+use super::login::{Handshake, Step};
+use super::{HEADER_BYTES, affected, error_fields, message, write_message};
+use crate::protocol::{Broken, Code, Event, Fed, Login, Reply, Rows};
+use crate::workload::Param;
+use std::io::Write as _;
+
+/// Object identifiers of the types that go in binary form (`pg_type.dat`).
+const OID_INT8: u32 = 20;
+const OID_INT2: u32 = 21;
+const OID_INT4: u32 = 23;
+
+/// Errors of these classes end the connection: the server goes down, or was told to hang up (57P01 to 57P05).
+const HANGS_UP: &[u8] = b"57P0";
+
+/// One connection's conversation with a PostgreSQL server.
+pub struct Session {
+    state: State,
+    statements: Vec<Statement>,
+    reply: Reply,
+    message: String,
+    server_version: String,
+}
+
+enum State {
+    Login(Box<Handshake>),
+    Idle,
+    /// Until ReadyForQuery.
+    Running,
+    Preparing,
+}
+
+struct Statement {
+    /// Bind up to the values: portal, statement name, parameter formats, parameter count.
+    bind: Vec<u8>,
+    types: Vec<u32>,
+}
+
+impl Session {
+    pub fn new(login: Login, out: &mut Vec<u8>) -> Self {
+        Self {
+            state: State::Login(Box::new(Handshake::new(login, out))),
+            statements: Vec::new(),
+            reply: Reply::default(),
+            message: String::new(),
+            server_version: String::new(),
+        }
+    }
+
+    pub(crate) fn secured(&mut self, out: &mut Vec<u8>) -> Result<(), Broken> {
+        match &mut self.state {
+            State::Login(handshake) => handshake.start(out),
+            _ => Ok(()),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn query(&mut self, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+        self.expect(State::Running);
+        write_message(b'Q', out, |out| {
+            write(out);
+            out.push(0);
+        });
+    }
+
+    pub(crate) fn prepare(&mut self, sql: &str, out: &mut Vec<u8>) {
+        self.expect(State::Preparing);
+        let name = format!("w{}\0", self.statements.len());
+        write_message(b'P', out, |out| {
+            out.extend_from_slice(name.as_bytes());
+            out.extend_from_slice(sql.as_bytes());
+            // no parameter types: the server infers them
+            out.extend_from_slice(&[0, 0, 0]);
+        });
+        write_message(b'D', out, |out| {
+            out.push(b'S');
+            out.extend_from_slice(name.as_bytes());
+        });
+        write_message(b'S', out, |_| {});
+    }
+
+    #[inline]
+    pub(crate) fn execute(&mut self, index: usize, params: &[Param], texts: &[u8], out: &mut Vec<u8>) {
+        self.expect(State::Running);
+        let statement = &self.statements[index];
+        write_message(b'B', out, |out| {
+            out.extend_from_slice(&statement.bind);
+            for (param, oid) in params.iter().zip(&statement.types) {
+                write_value(*param, *oid, texts, out);
+            }
+            // result formats: none given, so text
+            out.extend_from_slice(&[0, 0]);
+        });
+        // Execute the unnamed portal without a limit of rows, then Sync.
+        out.extend_from_slice(&[b'E', 0, 0, 0, 9, 0, 0, 0, 0, 0, b'S', 0, 0, 0, 4]);
+    }
+
+    pub(crate) fn copy_data(&mut self, data: &[u8], out: &mut Vec<u8>) {
+        write_message(b'd', out, |out| out.extend_from_slice(data));
+    }
+
+    pub(crate) fn copy_end(&mut self, out: &mut Vec<u8>) {
+        write_message(b'c', out, |_| {});
+    }
+
+    pub(crate) fn quit(&mut self, out: &mut Vec<u8>) {
+        write_message(b'X', out, |_| {});
+    }
+
+    pub(crate) fn message(&self) -> &str {
+        &self.message
+    }
+
+    pub(crate) fn server_version(&self) -> &str {
+        &self.server_version
+    }
+
+    #[inline]
+    pub(crate) fn feed(&mut self, bytes: &[u8], rows: &mut impl Rows, out: &mut Vec<u8>) -> Result<Fed, Broken> {
+        let mut consumed = 0;
+        if matches!(self.state, State::Login(_)) {
+            let (used, event) = self.log_in(bytes, out)?;
+            // The last message of the login is also the first moment at which a statement may be sent.
+            return Ok(Fed { consumed: used, event });
+        }
+        while let Some((tag, body)) = message(&bytes[consumed..])? {
+            consumed += HEADER_BYTES + body.len();
+            if let Some(event) = self.message_in(tag, body, rows)? {
+                return Ok(Fed { consumed, event: Some(event) });
+            }
+        }
+        Ok(Fed { consumed, event: None })
+    }
+
+    fn log_in(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(usize, Option<Event>), Broken> {
+        let mut consumed = 0;
+        let State::Login(handshake) = &mut self.state else { return Ok((0, None)) };
+        loop {
+            let rest = &bytes[consumed..];
+            let step = if handshake.awaits_tls_answer() {
+                let Some(answer) = rest.first() else { return Ok((consumed, None)) };
+                consumed += 1;
+                handshake.tls_answer(*answer, out)?
+            } else {
+                let Some((tag, body)) = message(rest)? else { return Ok((consumed, None)) };
+                let length = HEADER_BYTES + body.len();
+                if tag == b'E' {
+                    let (code, message) = error_fields(body);
+                    return Err(Broken::Refused { code: code.to_string(), message });
+                }
+                consumed += length;
+                handshake.message(&rest[..length], out)?
+            };
+            match step {
+                Step::More => {}
+                Step::StartTls => return Ok((consumed, Some(Event::StartTls))),
+                Step::Done => {
+                    self.server_version = std::mem::take(&mut handshake.server_version);
+                    self.state = State::Idle;
+                    return Ok((consumed, Some(Event::LoggedIn)));
+                }
+            }
+        }
+    }
+
+    fn expect(&mut self, state: State) {
+        self.state = state;
+        self.reply = Reply::default();
+    }
+
+    #[inline]
+    fn message_in(&mut self, tag: u8, body: &[u8], rows: &mut impl Rows) -> Result<Option<Event>, Broken> {
+        match tag {
+            b'D' => {
+                self.reply.rows += 1;
+                self.reply.row_bytes += body.len() as u64;
+                rows.row(body);
+            }
+            // ParseComplete, BindComplete, NoData, EmptyQuery, Notice, ParameterStatus, Notification
+            b'1' | b'2' | b'n' | b'I' | b'N' | b'S' | b'A' => {}
+            b'C' => self.reply.affected += affected(body),
+            b'Z' => return Ok(Some(self.ready(body))),
+            b'E' => return Ok(self.failed(body)),
+            b'T' if matches!(self.state, State::Running) => {
+                rows.begin();
+                column_names(body).for_each(|name| rows.column(name));
+            }
+            b'T' => {}
+            b't' => self.described(body),
+            b'G' => return Ok(Some(Event::CopyIn)),
+            _ => return Err(Broken::Malformed(format!("a message of type {:?}", char::from(tag)))),
+        }
+        Ok(None)
+    }
+
+    fn ready(&mut self, body: &[u8]) -> Event {
+        self.reply.in_transaction = body.first() != Some(&b'I');
+        match std::mem::replace(&mut self.state, State::Idle) {
+            State::Preparing if self.reply.error.is_none() => Event::Prepared,
+            _ => Event::Done(self.reply),
+        }
+    }
+
+    /// ReadyForQuery follows an error, except one that ends the connection.
+    fn failed(&mut self, body: &[u8]) -> Option<Event> {
+        let (code, message) = error_fields(body);
+        self.message = message;
+        self.reply.error = Some(code);
+        let hangs_up = matches!(code, Code::State(state) if state.starts_with(HANGS_UP));
+        (hangs_up || matches!(self.state, State::Idle)).then_some(Event::Done(self.reply))
+    }
+
+    /// ParameterDescription: from it the form of each value follows.
+    fn described(&mut self, body: &[u8]) {
+        let types: Vec<u32> = body
+            .get(2..)
+            .unwrap_or_default()
+            .chunks_exact(4)
+            .map(|oid| u32::from_be_bytes([oid[0], oid[1], oid[2], oid[3]]))
+            .collect();
+        let mut bind = format!("\0w{}\0", self.statements.len()).into_bytes();
+        // A message has at most 65535 parameters; its count is a 16-bit number.
+        let count = u16::try_from(types.len()).unwrap_or(u16::MAX).to_be_bytes();
+        bind.extend_from_slice(&count);
+        types.iter().for_each(|oid| bind.extend_from_slice(&u16::from(is_binary(*oid)).to_be_bytes()));
+        bind.extend_from_slice(&count);
+        self.statements.push(Statement { bind, types });
+    }
+}
+
+fn is_binary(oid: u32) -> bool {
+    matches!(oid, OID_INT2 | OID_INT4 | OID_INT8)
+}
+
+#[inline]
+fn write_value(param: Param, oid: u32, texts: &[u8], out: &mut Vec<u8>) {
+    match (param, oid) {
+        // A value beyond its column's type is cut to it: the workloads make ids that fit.
+        #[allow(clippy::cast_possible_truncation)]
+        (Param::Int(value), OID_INT4) => {
+            out.extend_from_slice(&[0, 0, 0, 4]);
+            out.extend_from_slice(&(value as i32).to_be_bytes());
+        }
+        (Param::Int(value), OID_INT8) => {
+            out.extend_from_slice(&[0, 0, 0, 8]);
+            out.extend_from_slice(&value.to_be_bytes());
+        }
+        #[allow(clippy::cast_possible_truncation)]
+        (Param::Int(value), OID_INT2) => {
+            out.extend_from_slice(&[0, 0, 0, 2]);
+            out.extend_from_slice(&(value as i16).to_be_bytes());
+        }
+        (Param::Int(value), _) => {
+            let start = out.len();
+            out.extend_from_slice(&[0; 4]);
+            // A Vec takes every byte.
+            drop(write!(out, "{value}"));
+            let length = u32::try_from(out.len() - start - 4).unwrap_or(0).to_be_bytes();
+            out[start..start + 4].copy_from_slice(&length);
+        }
+        (Param::Text { start, end }, _) => {
+            out.extend_from_slice(&(end - start).to_be_bytes());
+            out.extend_from_slice(&texts[start as usize..end as usize]);
+        }
+    }
+}
+
+/// The names in a RowDescription: each a zero-terminated string, then 18 bytes of type.
+fn column_names(body: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = body.get(2..).unwrap_or_default();
+    std::iter::from_fn(move || {
+        let end = rest.iter().position(|byte| *byte == 0)?;
+        let name = &rest[..end];
+        rest = rest.get(end + 19..).unwrap_or_default();
+        Some(name)
+    })
+}

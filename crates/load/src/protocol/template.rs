@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+//! SQL text with its placeholders filled in by us, for servers or runs that do without prepared statements.
+
+use crate::target::Flavour;
+use crate::workload::Param;
+use std::io::Write as _;
+
+/// A statement cut at its placeholders once, so that filling it in is a few copies.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Template {
+    /// SQL before each placeholder, with the index of the parameter that follows.
+    pieces: Vec<(Vec<u8>, usize)>,
+    tail: Vec<u8>,
+    flavour: Flavour,
+}
+
+impl Template {
+    /// Placeholders are `?` for MySQL, `$1` for PostgreSQL; those within quotes are left alone.
+    pub fn new(sql: &str, flavour: Flavour) -> Self {
+        let (mut pieces, mut text, mut quote) = (Vec::new(), Vec::new(), None);
+        let bytes = sql.as_bytes();
+        let mut at = 0;
+        while at < bytes.len() {
+            let byte = bytes[at];
+            at += 1;
+            match (quote, flavour) {
+                (Some(open), _) if byte == open => quote = None,
+                (None, _) if matches!(byte, b'\'' | b'"' | b'`') => quote = Some(byte),
+                (None, Flavour::Mysql) if byte == b'?' => {
+                    pieces.push((std::mem::take(&mut text), pieces.len()));
+                    continue;
+                }
+                (None, Flavour::Postgresql) if byte == b'$' => {
+                    let digits = bytes[at..].iter().take_while(|b| b.is_ascii_digit()).count();
+                    if let Ok(number @ 1..) = sql[at..at + digits].parse::<usize>() {
+                        at += digits;
+                        pieces.push((std::mem::take(&mut text), number - 1));
+                        continue;
+                    }
+                }
+                _ => {}
+            }
+            text.push(byte);
+        }
+        Self { pieces, tail: text, flavour }
+    }
+
+    /// Appends the statement with `params` in place; a parameter that is not there becomes NULL.
+    pub fn render(&self, params: &[Param], texts: &[u8], out: &mut Vec<u8>) {
+        for (before, index) in &self.pieces {
+            out.extend_from_slice(before);
+            match params.get(*index) {
+                // A Vec takes every byte.
+                Some(Param::Int(value)) => drop(write!(out, "{value}")),
+                Some(Param::Text { start, end }) => self.quote(&texts[*start as usize..*end as usize], out),
+                None => out.extend_from_slice(b"NULL"),
+            }
+        }
+        out.extend_from_slice(&self.tail);
+    }
+
+    /// A string literal. PostgreSQL with `standard_conforming_strings` (the default) takes a backslash as it is.
+    fn quote(&self, text: &[u8], out: &mut Vec<u8>) {
+        out.push(b'\'');
+        for &byte in text {
+            match (byte, self.flavour) {
+                (b'\'', _) => out.extend_from_slice(b"''"),
+                (b'\\', Flavour::Mysql) => out.extend_from_slice(b"\\\\"),
+                (0, Flavour::Mysql) => out.extend_from_slice(b"\\0"),
+                _ => out.push(byte),
+            }
+        }
+        out.push(b'\'');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(flavour: Flavour, sql: &str, expected: &str) {
+        let texts = b"it's \\ 100%";
+        let params = [Param::Int(-7), Param::Text { start: 0, end: 11 }];
+        let mut out = Vec::new();
+        Template::new(sql, flavour).render(&params, texts, &mut out);
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+
+    #[test]
+    fn fills_placeholders_in() {
+        check(Flavour::Mysql, "SELECT ?, ? -- end", "SELECT -7, 'it''s \\\\ 100%' -- end");
+        check(Flavour::Postgresql, "SELECT $2, $1,$1", "SELECT 'it''s \\ 100%', -7,-7");
+    }
+
+    #[test]
+    fn leaves_quoted_text_alone() {
+        check(Flavour::Mysql, "SELECT '?', `a?`, ?", "SELECT '?', `a?`, -7");
+        check(Flavour::Postgresql, "SELECT '$1', $1, $x", "SELECT '$1', -7, $x");
+    }
+
+    #[test]
+    fn a_missing_parameter_is_null() {
+        check(Flavour::Mysql, "?,?,?", "-7,'it''s \\\\ 100%',NULL");
+    }
+}

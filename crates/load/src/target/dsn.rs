@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Connection strings: `mysql://user:password@host:port/database?socket=/run/mysqld/mysqld.sock&tls=require`, and the same with
+//! `mariadb`, `postgresql` or `postgres`. `%40` and the like stand for bytes that mean something else there.
+
+use super::{Endpoint, Flavour, Password, Target, Tls};
+use crate::Error;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+impl FromStr for Target {
+    type Err = Error;
+
+    fn from_str(dsn: &str) -> Result<Self, Error> {
+        parse(dsn).map_err(|reason| Error::Dsn { dsn: without_password(dsn), reason })
+    }
+}
+
+/// The text as it may be shown.
+fn without_password(dsn: &str) -> String {
+    match (dsn.find("://"), dsn.rfind('@')) {
+        (Some(scheme), Some(at)) if scheme + 3 <= at => match dsn[scheme + 3..at].find(':') {
+            Some(colon) => format!("{}:...{}", &dsn[..scheme + 3 + colon], &dsn[at..]),
+            None => dsn.to_owned(),
+        },
+        _ => dsn.to_owned(),
+    }
+}
+
+fn parse(dsn: &str) -> Result<Target, String> {
+    let (scheme, rest) = dsn.split_once("://").ok_or("it begins with mysql:// or postgresql://")?;
+    let flavour = match scheme {
+        "mysql" | "mariadb" => Flavour::Mysql,
+        "postgresql" | "postgres" | "pgsql" => Flavour::Postgresql,
+        other => return Err(format!("'{other}' is no driver; there are mysql, mariadb and postgresql")),
+    };
+    let (rest, options) = rest.split_once('?').unwrap_or((rest, ""));
+    let (authority, database) = rest.split_once('/').unwrap_or((rest, ""));
+    let (account, place) = authority.rsplit_once('@').unwrap_or(("", authority));
+    let (user, password) = account.split_once(':').unwrap_or((account, ""));
+    let mut target = Target {
+        flavour,
+        endpoint: tcp(place, flavour)?,
+        user: decode(user)?,
+        password: Password::new(decode(password)?),
+        database: Some(decode(database)?).filter(|name| !name.is_empty()),
+        tls: Tls::default(),
+    };
+    if target.user.is_empty() {
+        target.user = default_user(flavour);
+    }
+    options.split('&').filter(|option| !option.is_empty()).try_for_each(|option| set(&mut target, option))?;
+    Ok(target)
+}
+
+fn default_user(flavour: Flavour) -> String {
+    match flavour {
+        Flavour::Mysql => "root".to_owned(),
+        Flavour::Postgresql => "postgres".to_owned(),
+    }
+}
+
+fn tcp(place: &str, flavour: Flavour) -> Result<Endpoint, String> {
+    let port_of = |text: &str| text.parse::<u16>().map_err(|_| format!("'{text}' is no port"));
+    let (host, port) = match place.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((address, after)) => (address, after.strip_prefix(':')),
+        None => place.split_once(':').map_or((place, None), |(host, port)| (host, Some(port))),
+    };
+    let port = port.map_or(Ok(flavour.default_port()), port_of)?;
+    let host = if host.is_empty() { "localhost".to_owned() } else { decode(host)? };
+    Ok(Endpoint::Tcp(host, port))
+}
+
+fn set(target: &mut Target, option: &str) -> Result<(), String> {
+    let (key, value) = option.split_once('=').ok_or_else(|| format!("'{option}' is no key=value"))?;
+    match key {
+        "socket" => target.endpoint = Endpoint::Socket(PathBuf::from(decode(value)?)),
+        "tls" | "sslmode" | "ssl-mode" => target.tls = value.parse()?,
+        other => return Err(format!("'{other}' is no option; there are socket and tls")),
+    }
+    Ok(())
+}
+
+impl FromStr for Tls {
+    type Err = String;
+
+    /// The words of PostgreSQL's `sslmode` and MySQL's `--ssl-mode`. Those that ask for a certificate check are refused: there
+    /// is none.
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.to_ascii_lowercase().as_str() {
+            "disable" | "disabled" | "off" => Ok(Self::Disable),
+            "prefer" | "preferred" | "allow" => Ok(Self::Prefer),
+            "require" | "required" | "on" => Ok(Self::Require),
+            other => Err(format!("'{other}' is no TLS mode; there are disable, prefer and require")),
+        }
+    }
+}
+
+fn decode(text: &str) -> Result<String, String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&byte, after)) = rest.split_first() {
+        rest = after;
+        if byte != b'%' {
+            bytes.push(byte);
+            continue;
+        }
+        let hex = after.first_chunk::<2>().and_then(|hex| std::str::from_utf8(hex).ok());
+        let value = hex.and_then(|hex| u8::from_str_radix(hex, 16).ok());
+        bytes.push(value.ok_or_else(|| format!("'{text}' has a % without two hexadecimal digits behind it"))?);
+        rest = &after[2..];
+    }
+    String::from_utf8(bytes).map_err(|_| format!("'{text}' is not UTF-8"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_every_part() {
+        let target: Target = "mysql://me%40here:p%3Aw@db.example:3307/sbtest?tls=require".parse().unwrap();
+        assert_eq!(target.endpoint, Endpoint::Tcp("db.example".into(), 3307));
+        assert_eq!((target.user.as_str(), target.password.reveal()), ("me@here", "p:w"));
+        assert_eq!((target.database.as_deref(), target.tls), (Some("sbtest"), Tls::Require));
+    }
+
+    #[test]
+    fn fills_in_what_is_not_said() {
+        let target: Target = "postgresql://".parse().unwrap();
+        assert_eq!(target.endpoint, Endpoint::Tcp("localhost".into(), 5432));
+        assert_eq!((target.user.as_str(), target.database), ("postgres", None));
+        let target: Target = "mariadb://root@/sbtest?socket=/run/mysqld/mysqld.sock".parse().unwrap();
+        assert_eq!(target.endpoint, Endpoint::Socket("/run/mysqld/mysqld.sock".into()));
+        let target: Target = "mysql://root@[::1]:3307".parse().unwrap();
+        assert_eq!(target.endpoint, Endpoint::Tcp("::1".into(), 3307));
+    }
+
+    #[test]
+    fn refuses_with_a_reason_and_without_the_password() {
+        let refused = |dsn: &str| dsn.parse::<Target>().unwrap_err().to_string();
+        assert!(refused("oracle://x").contains("'oracle' is no driver"));
+        assert!(refused("mysql://a@b:port").contains("'port' is no port"));
+        assert!(refused("mysql://a:secret@b/?colour=red").contains("'colour' is no option"));
+        assert!(!refused("mysql://a:secret@b/?colour=red").contains("secret"));
+        assert!(!refused("mysql://a:sec@ret@b/?tls=verify-full").contains("ret"));
+    }
+}

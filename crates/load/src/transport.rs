@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A socket to a server, plain or with TLS, and the login over it. Blocking until told otherwise.
+
+mod tls;
+
+use crate::Error;
+use crate::protocol::{Broken, Event, Login, Rows, Session};
+use crate::target::{Endpoint, Target};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+use std::io::{self, Read as _, Write as _};
+use std::net::{TcpStream, ToSocketAddrs as _};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+/// How long a TCP connect may take, and how long a login may wait for one answer.
+pub(crate) const CONNECT_LIMIT: Duration = Duration::from_secs(10);
+/// How long the server may leave our bytes unread before the connection counts as lost.
+const SEND_LIMIT: Timespec = Timespec { tv_sec: 30, tv_nsec: 0 };
+/// One read takes at most this; a point select's reply is some 150 bytes, a range of 100 rows some 13 KiB.
+pub(crate) const READ_BYTES: usize = 64 * 1024;
+
+pub(crate) struct Transport {
+    socket: OwnedFd,
+    tls: Option<Box<rustls::ClientConnection>>,
+}
+
+impl Transport {
+    fn connect(endpoint: &Endpoint) -> Result<Self, Error> {
+        let failed = |source| Error::Connect { endpoint: endpoint.clone(), source };
+        let socket = match endpoint {
+            Endpoint::Socket(path) => OwnedFd::from(UnixStream::connect(path).map_err(failed)?),
+            Endpoint::Tcp(host, port) => OwnedFd::from(connect_tcp(endpoint, host, *port)?),
+        };
+        Ok(Self { socket, tls: None })
+    }
+
+    /// Sends all of `bytes`. On a socket that does not block this waits only when the server leaves a full buffer unread.
+    #[inline]
+    pub(crate) fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match &mut self.tls {
+            None => send_all(&self.socket, bytes),
+            Some(tls) => {
+                tls.writer().write_all(bytes)?;
+                flush_tls(tls, &self.socket)
+            }
+        }
+    }
+
+    /// Reads what there is, up to the buffer's size. `WouldBlock`: nothing now. `UnexpectedEof`: the server hung up.
+    #[inline]
+    pub(crate) fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match &mut self.tls {
+            None => receive_plain(&self.socket, buffer),
+            Some(tls) => receive_tls(tls, &self.socket, buffer),
+        }
+    }
+
+    pub(crate) fn set_blocking(&self, blocking: bool) -> io::Result<()> {
+        rustix::io::ioctl_fionbio(&self.socket, !blocking)?;
+        Ok(())
+    }
+
+    /// A blocking read that takes longer fails with `WouldBlock`. `None`: waits for ever.
+    pub(crate) fn set_read_limit(&self, limit: Option<Duration>) -> io::Result<()> {
+        let timeout = rustix::net::sockopt::Timeout::Recv;
+        rustix::net::sockopt::set_socket_timeout(&self.socket, timeout, limit)?;
+        Ok(())
+    }
+
+    fn start_tls(&mut self, endpoint: &Endpoint) -> Result<(), Error> {
+        let refused = |reason: String| Error::Tls { endpoint: endpoint.clone(), reason };
+        let mut connection = tls::client(endpoint).map_err(refused)?;
+        while connection.is_handshaking() {
+            flush_tls(&mut connection, &self.socket).map_err(|error| refused(error.to_string()))?;
+            if connection.is_handshaking() {
+                read_tls(&mut connection, &self.socket).map_err(|error| refused(error.to_string()))?;
+            }
+        }
+        flush_tls(&mut connection, &self.socket).map_err(|error| refused(error.to_string()))?;
+        self.tls = Some(Box::new(connection));
+        Ok(())
+    }
+}
+
+impl AsFd for Transport {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// A connection and the conversation on it: what was received and not yet understood, what is to be sent.
+pub(crate) struct Link {
+    pub(crate) transport: Transport,
+    pub(crate) session: Session,
+    pub(crate) outbox: Vec<u8>,
+    inbox: Vec<u8>,
+    endpoint: Endpoint,
+}
+
+impl Link {
+    /// Connects and logs in.
+    pub(crate) fn open(target: &Target) -> Result<Self, Error> {
+        let transport = Transport::connect(&target.endpoint)?;
+        let lost = |source| Error::Lost { during: "logging in", source };
+        transport.set_read_limit(Some(CONNECT_LIMIT)).map_err(lost)?;
+        let mut outbox = Vec::with_capacity(512);
+        let session = Session::new(target.flavour, Login::new(target), &mut outbox);
+        let endpoint = target.endpoint.clone();
+        let mut link = Self { transport, session, outbox, inbox: Vec::new(), endpoint };
+        link.log_in()?;
+        link.transport.set_read_limit(None).map_err(lost)?;
+        Ok(link)
+    }
+
+    fn log_in(&mut self) -> Result<(), Error> {
+        let endpoint = &self.endpoint.clone();
+        loop {
+            match self.exchange(&mut crate::protocol::Discard, "logging in")? {
+                Event::StartTls => {
+                    self.transport.start_tls(endpoint)?;
+                    self.session.secured(&mut self.outbox).map_err(|broken| explain(broken, endpoint))?;
+                }
+                Event::LoggedIn => return Ok(()),
+                _ => {}
+            }
+        }
+    }
+
+    /// Sends the outbox.
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
+        if !self.outbox.is_empty() {
+            self.transport.send(&self.outbox)?;
+            self.outbox.clear();
+        }
+        Ok(())
+    }
+
+    /// Sends the outbox, then reads until something is complete. For a blocking transport.
+    pub(crate) fn exchange(&mut self, rows: &mut impl Rows, during: &'static str) -> Result<Event, Error> {
+        let lost = |source| Error::Lost { during, source };
+        self.flush().map_err(lost)?;
+        let mut scratch = vec![0; READ_BYTES];
+        loop {
+            if let Some(event) = self.take_event(rows).map_err(|broken| explain(broken, &self.endpoint))? {
+                return Ok(event);
+            }
+            self.flush().map_err(lost)?;
+            let count = self.transport.receive(&mut scratch).map_err(lost)?;
+            self.inbox.extend_from_slice(&scratch[..count]);
+        }
+    }
+
+    /// What can be understood of the bytes kept from earlier reads.
+    fn take_event(&mut self, rows: &mut impl Rows) -> Result<Option<Event>, Broken> {
+        if self.inbox.is_empty() {
+            return Ok(None);
+        }
+        let fed = self.session.feed(&self.inbox, rows, &mut self.outbox)?;
+        self.inbox.drain(..fed.consumed);
+        Ok(fed.event)
+    }
+
+    /// Understands `fresh` bytes, behind those kept from earlier reads; keeps what is not whole yet.
+    #[inline]
+    pub(crate) fn feed(&mut self, fresh: &[u8], rows: &mut impl Rows) -> Result<Option<Event>, Broken> {
+        if self.inbox.is_empty() {
+            let fed = self.session.feed(fresh, rows, &mut self.outbox)?;
+            self.inbox.extend_from_slice(&fresh[fed.consumed..]);
+            Ok(fed.event)
+        } else {
+            self.inbox.extend_from_slice(fresh);
+            self.take_event(rows)
+        }
+    }
+}
+
+impl Drop for Link {
+    /// Says goodbye, best effort: a server counts clients that just vanish as aborted.
+    fn drop(&mut self) {
+        self.outbox.clear();
+        self.session.quit(&mut self.outbox);
+        let _ = self.flush();
+    }
+}
+
+/// A refusal in the words of [`Error`].
+pub(crate) fn explain(broken: Broken, endpoint: &Endpoint) -> Error {
+    match broken {
+        Broken::Malformed(text) => Error::Protocol(text),
+        Broken::Refused { code, message } => Error::Server { code, message },
+        Broken::Method(method) => Error::Authentication(method),
+        Broken::NoTls => Error::NoTls { endpoint: endpoint.clone() },
+    }
+}
+
+fn connect_tcp(endpoint: &Endpoint, host: &str, port: u16) -> Result<TcpStream, Error> {
+    let failed = |source| Error::Connect { endpoint: endpoint.clone(), source };
+    let mut last = Error::NoAddress { endpoint: endpoint.clone() };
+    for address in (host, port).to_socket_addrs().map_err(failed)? {
+        match TcpStream::connect_timeout(&address, CONNECT_LIMIT) {
+            Ok(stream) => {
+                stream.set_nodelay(true).map_err(failed)?;
+                return Ok(stream);
+            }
+            Err(source) => last = failed(source),
+        }
+    }
+    Err(last)
+}
+
+#[inline]
+fn send_all(socket: &OwnedFd, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match send(socket, bytes, SendFlags::NOSIGNAL) {
+            Ok(sent) => bytes = &bytes[sent..],
+            Err(Errno::AGAIN) => wait_writable(socket)?,
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+#[cold]
+fn wait_writable(socket: &OwnedFd) -> io::Result<()> {
+    match poll(&mut [PollFd::new(socket, PollFlags::OUT)], Some(&SEND_LIMIT)) {
+        Ok(0) => Err(io::ErrorKind::TimedOut.into()),
+        Ok(_) | Err(Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[inline]
+fn receive_plain(socket: &OwnedFd, buffer: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match recv(socket, &mut *buffer, RecvFlags::empty()) {
+            Ok((0, _)) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok((count, _)) => return Ok(count),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+fn flush_tls(tls: &mut rustls::ClientConnection, socket: &OwnedFd) -> io::Result<()> {
+    let mut records = Vec::new();
+    while tls.wants_write() {
+        tls.write_tls(&mut records)?;
+    }
+    send_all(socket, &records)
+}
+
+/// Reads one chunk from the socket and decrypts it.
+fn read_tls(tls: &mut rustls::ClientConnection, socket: &OwnedFd) -> io::Result<()> {
+    let mut chunk = [0; 16 * 1024];
+    let count = receive_plain(socket, &mut chunk)?;
+    let mut records = &chunk[..count];
+    while !records.is_empty() {
+        tls.read_tls(&mut records)?;
+        tls.process_new_packets().map_err(io::Error::other)?;
+    }
+    Ok(())
+}
+
+fn receive_tls(tls: &mut rustls::ClientConnection, socket: &OwnedFd, buffer: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match tls.reader().read(buffer) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(count) => return Ok(count),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => read_tls(tls, socket)?,
+            Err(error) => return Err(error),
+        }
+    }
+}
