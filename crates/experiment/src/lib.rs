@@ -12,6 +12,7 @@
 //! data; when one arm has a disk squeeze, every arm has one (with delay 0), so that all arms use one mechanism.
 
 mod model;
+mod plan;
 mod problem;
 mod read;
 mod section;
@@ -21,4 +22,5 @@ pub use model::{
     Arm, Disk, Distribution, Experiment, Fill, FillSize, Flavour, Load, Observe, Preheat, RamSqueeze, RowShape, Server,
     Squeeze, WorkloadOptions,
 };
+pub use plan::{HostFacts, LeftOut, Plan, Step, plan};
 pub use problem::Problem;

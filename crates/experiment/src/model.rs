@@ -188,7 +188,7 @@ pub enum Preheat {
     TimesRows(f64),
 }
 
-/// sysbench's `--rand-type` and what goes with it; `None` is sysbench's default.
+/// sysbench's `--rand-type` and what goes with it; `None` is the load's default, which is sysbench's.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Distribution {
     /// `uniform`, `gaussian`, `special`, `pareto`, `zipfian`.

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What on this host stands in the way of an experiment, with the line that asks for it.
+
+use super::{HostFacts, estimate};
+use crate::model::{Arm, Experiment, RamSqueeze};
+use crate::problem::Problem;
+use units::Bytes;
+
+/// Below it the kernel starts to kill.
+const RAM_FLOOR_BYTES: u64 = Bytes::GIB;
+
+pub(super) fn blockers(experiment: &Experiment, host: &HostFacts) -> Vec<Problem> {
+    let mut found: Vec<Problem> = Vec::new();
+    for (index, arm) in experiment.arms.iter().enumerate() {
+        let add = |key: &str, message: String, suggestion: Option<String>| -> Problem {
+            let (line, column) = place(experiment, index, key);
+            Problem { line, column, message, suggestion }
+        };
+        if let Some((message, hint)) = ram(experiment, arm, host) {
+            found.push(add("squeeze.ram", message, hint));
+        }
+        if let Some((message, hint)) = server_ram(arm, host) {
+            found.push(add("squeeze.server_ram", message, hint));
+        }
+        if experiment.pool(arm).0 >= host.mem_available_bytes {
+            let message = format!("a pool of {} does not fit: {} is available", experiment.pool(arm), available(host));
+            let key = format!("server.options.{}", experiment.server.flavour.pool_variable());
+            found.push(add(&key, message, Some("write a smaller one".into())));
+        }
+    }
+    found.extend(fuse(experiment, host));
+    found.extend(disk(experiment, host));
+    found.sort();
+    found.dedup();
+    found
+}
+
+/// `leave 24 GiB` of 20 available hides nothing; hiding more than there is, or the server's own need, kills it.
+fn ram(experiment: &Experiment, arm: &Arm, host: &HostFacts) -> Option<(String, Option<String>)> {
+    if !host.as_root {
+        return None; // left out, and the plan says so
+    }
+    let left = match arm.squeeze.ram? {
+        RamSqueeze::Leave(leave) if leave.0 >= host.mem_available_bytes => {
+            let message = format!("squeeze.ram cannot leave {leave}: only {} is available", available(host));
+            return Some((message, Some("leave less, or leave the key out".into())));
+        }
+        RamSqueeze::Leave(leave) => leave.0,
+        RamSqueeze::Hide(hide) if hide.0 >= host.mem_available_bytes => {
+            let message = format!("squeeze.ram cannot hide {hide}: only {} is available", available(host));
+            return Some((message, Some("hide less".into())));
+        }
+        RamSqueeze::Hide(hide) => host.mem_available_bytes - hide.0,
+    };
+    let needed = estimate::ram(experiment).0.max(RAM_FLOOR_BYTES);
+    (left < needed).then(|| {
+        let message = format!(
+            "squeeze.ram leaves {}, and the server, its load and the host need about {}",
+            Bytes(left),
+            Bytes(needed)
+        );
+        (message, Some("leave more, or make the server's pool smaller".into()))
+    })
+}
+
+fn server_ram(arm: &Arm, host: &HostFacts) -> Option<(String, Option<String>)> {
+    let limit = arm.squeeze.server_ram?;
+    (limit.0 > host.mem_total_bytes).then(|| {
+        let message =
+            format!("squeeze.server_ram = {limit} limits nothing: the host has {}", Bytes(host.mem_total_bytes));
+        (message, Some("write less, or leave the key out".into()))
+    })
+}
+
+fn disk(experiment: &Experiment, host: &HostFacts) -> Option<Problem> {
+    let needed = estimate::disk(experiment, host);
+    let free = Bytes(host.disk_free_bytes?);
+    let (line, column) =
+        ["fill.size", "fill.rows"].iter().find_map(|key| experiment.places.get(*key)).copied().unwrap_or((1, 1));
+    (needed > free).then(|| Problem {
+        line,
+        column,
+        message: format!("the data needs about {needed}, and {} has {free} free", host.data_folder),
+        suggestion: Some("fill less, or set WRINGER_HOME to a larger file system".into()),
+    })
+}
+
+/// Every arm has the slow layer when one has; the first that asks for it is where to look.
+fn fuse(experiment: &Experiment, host: &HostFacts) -> Option<Problem> {
+    let asks = |index: &usize| experiment.arms[*index].squeeze.disk.is_some_and(|disk| !disk.is_zero());
+    let asking = (0..experiment.arms.len()).find(asks).unwrap_or_default();
+    let (line, column) = place(experiment, asking, "squeeze.disk");
+    (experiment.slow_layer() && !host.fuse).then(|| Problem {
+        line,
+        column,
+        message: "a disk squeeze needs /dev/fuse and a private mount namespace, and this user cannot have both here"
+            .into(),
+        suggestion: Some("wringer doctor says what is missing".into()),
+    })
+}
+
+/// Where an arm's setting was written: in the arm, else in the section, else nowhere.
+fn place(experiment: &Experiment, arm: usize, key: &str) -> (usize, usize) {
+    let own = format!("arm.{arm}.{key}");
+    let below = |prefix: &str| {
+        let inner = format!("{prefix}.");
+        let found = experiment.places.iter().find(|(path, _)| *path == prefix || path.starts_with(&inner));
+        found.map(|(_, place)| *place)
+    };
+    below(&own).or_else(|| below(key)).unwrap_or((1, 1))
+}
+
+fn available(host: &HostFacts) -> Bytes {
+    Bytes(host.mem_available_bytes)
+}

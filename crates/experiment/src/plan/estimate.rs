@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Rough figures for deciding whether to start: within a factor of two on an ordinary machine.
+
+use super::HostFacts;
+use crate::model::{Arm, Experiment, FillSize, Flavour, Load, Preheat, RowShape};
+use evidence::Arrivals;
+use units::{Bytes, Span};
+
+/// Rows go in through SQL, several connections at once; seen on two cores: 30 to 60 MiB/s.
+const FILL_BYTES_PER_SECOND: f64 = 25.0 * 1024.0 * 1024.0;
+/// Point selects over one connection, without delay, part of them with a read: seen 3,000 to 15,000.
+const TRANSACTIONS_PER_SECOND: f64 = 4000.0;
+/// A package's download and unpacking.
+const FETCH_SECONDS: f64 = 60.0;
+const PACKAGE_BYTES: u64 = 400 * Bytes::MIB;
+/// A data directory with nothing in it: system tables, redo log or WAL.
+const EMPTY_DATA_BYTES: u64 = 350 * Bytes::MIB;
+/// A server beside its page cache, and the driver.
+const SERVER_BYTES: u64 = 350 * Bytes::MIB;
+/// A connection's buffers in the server.
+const CONNECTION_BYTES: u64 = Bytes::MIB;
+
+/// All tables together.
+pub(super) fn fill_bytes(experiment: &Experiment) -> Bytes {
+    let pool = experiment.arms.first().map_or(experiment.server.flavour.pool_default(), |arm| experiment.pool(arm));
+    match experiment.fill.size {
+        FillSize::Size(size) => size,
+        FillSize::TimesPool(factor) => times(pool.0, factor),
+        FillSize::Rows(rows) => {
+            let each = row_bytes(experiment);
+            Bytes(rows.saturating_mul(each).saturating_mul(u64::from(experiment.fill.tables)))
+        }
+    }
+}
+
+/// On the page, its share of the page's free space included.
+fn row_bytes(experiment: &Experiment) -> u64 {
+    let page = match experiment.server.flavour {
+        Flavour::Mariadb | Flavour::Mysql => 16 << 10,
+        Flavour::Postgresql => 8 << 10,
+    };
+    match experiment.fill.rows {
+        RowShape::Sysbench => 230,
+        RowShape::PerPage(rows) => page / u64::from(rows.max(1)),
+        RowShape::Width(width) => width.0 * 11 / 10,
+    }
+}
+
+pub(super) fn rows(experiment: &Experiment) -> u64 {
+    match experiment.fill.size {
+        FillSize::Rows(rows) => rows * u64::from(experiment.fill.tables),
+        _ => fill_bytes(experiment).0 / row_bytes(experiment).max(1),
+    }
+}
+
+pub(super) fn fill_seconds(experiment: &Experiment) -> f64 {
+    1.0 + fill_bytes(experiment).0 as f64 / FILL_BYTES_PER_SECOND
+}
+
+pub(super) fn fetch_seconds(host: &HostFacts) -> f64 {
+    if host.server_binary.is_some() { 0.0 } else { FETCH_SECONDS }
+}
+
+pub(super) fn preheat_seconds(experiment: &Experiment, load: &Load) -> f64 {
+    let transactions = match load.preheat {
+        None => return 0.0,
+        Some(Preheat::Time(span)) => return seconds(span),
+        Some(Preheat::Transactions(count)) => count as f64,
+        Some(Preheat::TimesRows(factor)) => factor * rows(experiment) as f64,
+    };
+    transactions / TRANSACTIONS_PER_SECOND
+}
+
+/// The measured phase: its time, or its events at the rate or at what the delay lets through, whichever ends first.
+pub(super) fn measured_seconds(arm: &Arm) -> f64 {
+    let by_events = arm.load.events.map(|events| {
+        let rate = match arm.load.arrivals {
+            Arrivals::Closed => {
+                let read = arm.squeeze.disk.map_or(0.0, |disk| seconds(disk.read));
+                f64::from(arm.load.threads) / (read / 2.0 + f64::from(arm.load.threads) / TRANSACTIONS_PER_SECOND)
+            }
+            Arrivals::Constant { per_second } | Arrivals::Poisson { per_second } => per_second,
+        };
+        events as f64 / rate
+    });
+    let by_time = arm.load.time.map(seconds);
+    match (by_time, by_events) {
+        (Some(time), Some(events)) => time.min(events),
+        (time, events) => time.or(events).unwrap_or_default(),
+    }
+}
+
+pub(super) fn disk(experiment: &Experiment, host: &HostFacts) -> Bytes {
+    let package = if host.server_binary.is_some() { 0 } else { PACKAGE_BYTES };
+    Bytes(times(fill_bytes(experiment).0, 1.3).0 + EMPTY_DATA_BYTES + package)
+}
+
+/// The largest over the arms.
+pub(super) fn ram(experiment: &Experiment) -> Bytes {
+    let needs = |arm: &Arm| experiment.pool(arm).0 + SERVER_BYTES + u64::from(arm.load.threads) * CONNECTION_BYTES;
+    Bytes(experiment.arms.iter().map(needs).max().unwrap_or_default())
+}
+
+pub(super) fn seconds(span: Span) -> f64 {
+    span.0.as_secs_f64()
+}
+
+fn times(bytes: u64, factor: f64) -> Bytes {
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // saturates, and an estimate is all it is
+    Bytes((bytes as f64 * factor) as u64)
+}

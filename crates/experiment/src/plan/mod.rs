@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The ordered steps an experiment stands for on a given host: data, to be shown before anything is done.
+//!
+//! Seconds, disk and RAM are estimates for deciding whether to start; the recording holds what was measured. The facts are
+//! those of one moment, so each station checks again before it touches anything.
+
+mod blockers;
+mod estimate;
+mod steps;
+
+use crate::model::Experiment;
+use crate::problem::Problem;
+use serde::{Deserialize, Serialize};
+
+/// What a plan hangs on, read by the caller.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct HostFacts {
+    pub as_root: bool,
+    pub mem_total_bytes: u64,
+    /// `MemAvailable`.
+    pub mem_available_bytes: u64,
+    pub cpus: u32,
+    /// Free space where sandboxes live; `None` when it could not be read.
+    pub disk_free_bytes: Option<u64>,
+    /// Where sandboxes live, for the text.
+    pub data_folder: String,
+    pub huge_page_size_bytes: u64,
+    /// Whether `/dev/fuse` can be opened and a private mount namespace can be made.
+    pub fuse: bool,
+    /// `v1`, `v2` or `none`: where a memory cgroup can be made by this user.
+    pub memory_cgroup: String,
+    /// The binary of the asked flavour when it is on this machine or in the cache; `None` means it will be fetched.
+    pub server_binary: Option<String>,
+}
+
+/// The steps in order, and what stands in the way.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Plan {
+    pub schema: u32,
+    pub experiment: String,
+    pub as_root: bool,
+    pub steps: Vec<Step>,
+    /// Squeezes that this user or this host cannot have.
+    pub left_out: Vec<LeftOut>,
+    /// Why the run would not start here. Empty: nothing known stands in the way.
+    pub blockers: Vec<Problem>,
+    pub seconds: f64,
+    pub disk_bytes: u64,
+    /// What the server and the load need at most, apart from what is hidden.
+    pub ram_bytes: u64,
+}
+
+/// One step. Steps that change something outside Wringer's own folders carry the change and its undo.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Step {
+    /// From 1.
+    pub number: usize,
+    /// `journal`, `sandbox`, `fill`, `squeeze`, `load`, `report`, `release`.
+    pub station: String,
+    /// `None`: not of one arm.
+    pub arm: Option<String>,
+    pub text: String,
+    /// What changes on the host.
+    pub change: Option<String>,
+    /// How it is put back. `None` beside a change: it ends by itself, or needs none, and the text says so.
+    pub undo: Option<String>,
+    pub seconds: f64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LeftOut {
+    pub what: String,
+    pub why: String,
+    pub instead: String,
+}
+
+/// Lays out what `wringer run` would do with this experiment on this host. Changes nothing.
+pub fn plan(experiment: &Experiment, host: &HostFacts) -> Plan {
+    let steps = steps::steps(experiment, host);
+    Plan {
+        schema: 1,
+        experiment: experiment.name.clone(),
+        as_root: host.as_root,
+        seconds: steps.iter().map(|step| step.seconds).sum(),
+        left_out: left_out(experiment, host),
+        blockers: blockers::blockers(experiment, host),
+        disk_bytes: estimate::disk(experiment, host).0,
+        ram_bytes: estimate::ram(experiment).0,
+        steps,
+    }
+}
+
+fn left_out(experiment: &Experiment, host: &HostFacts) -> Vec<LeftOut> {
+    let mut left_out = Vec::new();
+    if !host.as_root && experiment.arms.iter().any(|arm| arm.squeeze.ram.is_some()) {
+        left_out.push(LeftOut {
+            what: "squeeze.ram: hide RAM of the host".into(),
+            why: "raising vm.nr_overcommit_hugepages needs root".into(),
+            instead: instead_of_ram(experiment).into(),
+        });
+    }
+    if host.memory_cgroup == "none" && experiment.arms.iter().any(|arm| arm.squeeze.server_ram.is_some()) {
+        left_out.push(LeftOut {
+            what: "squeeze.server_ram: limit the server's memory".into(),
+            why: "this user can make no memory cgroup here".into(),
+            instead: instead_of_ram(experiment).into(),
+        });
+    }
+    left_out
+}
+
+/// Less RAM is asked for so that reads reach the disk. What else keeps the page cache from answering them?
+fn instead_of_ram(experiment: &Experiment) -> &'static str {
+    use crate::Flavour::{Mariadb, Mysql, Postgresql};
+    match experiment.server.flavour {
+        Mariadb | Mysql => "the run relies on O_DIRECT, by which InnoDB's reads of data files go past the page cache",
+        Postgresql if experiment.slow_layer() => {
+            "PostgreSQL reads through the page cache; the slow layer counts which reads reached it, and the report says how many"
+        }
+        Postgresql => "nothing: PostgreSQL reads through the page cache, which may answer; the report says so",
+    }
+}
+
+#[cfg(test)]
+mod tests;

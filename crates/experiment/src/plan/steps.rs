@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The steps in the order in which they are done.
+
+use super::{HostFacts, Step, estimate};
+use crate::model::{Arm, Disk, Experiment, Flavour, Load, Preheat, RamSqueeze, RowShape};
+use evidence::{Arrivals, DelayMode};
+use units::{Bytes, Span};
+
+/// A start, from exec to the first answer, after a clean stop.
+const START_SECONDS: f64 = 2.0;
+const STOP_SECONDS: f64 = 2.0;
+const INIT_SECONDS: f64 = 5.0;
+/// Reads of the probe after each change of delay.
+const PROBES: u32 = 100;
+
+pub(super) fn steps(experiment: &Experiment, host: &HostFacts) -> Vec<Step> {
+    let mut list = List { experiment, host, steps: Vec::new() };
+    list.prepare();
+    for turn in 1..=experiment.repeat {
+        for (index, arm) in experiment.arms.iter().enumerate() {
+            list.arm(arm, turn, index);
+        }
+    }
+    list.finish();
+    list.steps
+}
+
+struct List<'a> {
+    experiment: &'a Experiment,
+    host: &'a HostFacts,
+    steps: Vec<Step>,
+}
+
+impl List<'_> {
+    fn add(&mut self, station: &str, seconds: f64, text: impl Into<String>) -> &mut Step {
+        let number = self.steps.len() + 1;
+        let (station, text) = (station.to_owned(), text.into());
+        self.steps.push(Step { number, station, arm: None, text, change: None, undo: None, seconds });
+        let last = self.steps.len() - 1;
+        &mut self.steps[last]
+    }
+
+    fn prepare(&mut self) {
+        let server = self.server_name();
+        self.add("journal", 0.1, "open the undo journal, lock what is squeezed, start the watchdog").does(
+            "a watchdog process",
+            "it ends with the run; if the run dies first, it puts everything back and ends",
+        );
+        let host = self.host;
+        match &host.server_binary {
+            Some(binary) => self.add("sandbox", 0.0, format!("use {server}: {binary}")),
+            None => self.add(
+                "sandbox",
+                estimate::fetch_seconds(host),
+                format!("fetch {server} with the distribution's package client and unpack it into the cache; nothing is installed"),
+            ),
+        };
+        let folder = self.host.data_folder.clone();
+        self.add(
+            "sandbox",
+            INIT_SECONDS,
+            format!("make a data directory below {folder}; start {server} on loopback, with a generated password"),
+        )
+        .does("a server process", "stop it");
+        self.fill();
+        self.add("sandbox", STOP_SECONDS, "stop the server: storage is never switched under a live one");
+        self.add("squeeze", 1.0, "evict the data files from the page cache")
+            .does("the data files leave the page cache", "none needed: they come back when they are read");
+    }
+
+    fn fill(&mut self) {
+        let (fill, bytes) = (self.experiment.fill.clone(), estimate::fill_bytes(self.experiment));
+        let shape = match fill.rows {
+            RowShape::Sysbench => "sysbench's rows".to_owned(),
+            RowShape::PerPage(rows) => format!("{rows} rows a page"),
+            RowShape::Width(width) => format!("rows of {width}"),
+        };
+        let tables = if fill.tables == 1 { "1 table".to_owned() } else { format!("{} tables", fill.tables) };
+        let rows = estimate::rows(self.experiment);
+        let text = format!("fill {tables}: about {bytes} in {rows} rows, {shape}; read the size back from the server");
+        self.add("fill", estimate::fill_seconds(self.experiment), text);
+    }
+
+    fn arm(&mut self, arm: &Arm, turn: u32, index: usize) {
+        let from = self.steps.len();
+        let first = turn == 1 && index == 0;
+        if first || arm.restart {
+            self.start(arm, first);
+        }
+        self.squeeze_ram(arm, self.before(turn, index).and_then(|before| before.squeeze.ram));
+        if first || arm.restart {
+            self.preheat(arm);
+        }
+        if let Some(disk) = arm.squeeze.disk {
+            self.delay(disk);
+        }
+        self.load(arm);
+        let name = if self.experiment.repeat == 1 { arm.name.clone() } else { format!("{} (turn {turn})", arm.name) };
+        self.steps[from..].iter_mut().for_each(|step| step.arm = Some(name.clone()));
+    }
+
+    /// The arm that ran before this one.
+    fn before(&self, turn: u32, index: usize) -> Option<&Arm> {
+        match (turn, index) {
+            (1, 0) => None,
+            (_, 0) => self.experiment.arms.last(),
+            (_, index) => self.experiment.arms.get(index - 1),
+        }
+    }
+
+    fn start(&mut self, arm: &Arm, first: bool) {
+        if !first {
+            self.add(
+                "sandbox",
+                STOP_SECONDS,
+                "delay to 0, stop the server: this arm starts it with other variables or another limit",
+            );
+        }
+        if self.experiment.slow_layer() && first {
+            self.add(
+                "squeeze",
+                0.5,
+                "put the slow layer over the data directory, in a private mount namespace, with no delay yet",
+            )
+            .does(
+                "a FUSE mount that only the server's own namespace sees",
+                "it goes with its processes: delay to 0, stop the server, end the layer",
+            );
+        }
+        if let Some(limit) = arm.squeeze.server_ram.filter(|_| self.host.memory_cgroup != "none") {
+            self.add(
+                "squeeze",
+                0.1,
+                format!("make a memory cgroup ({}) for the server, limit {limit}", self.host.memory_cgroup),
+            )
+            .does("a cgroup", "remove it when the server has stopped");
+        }
+        let pool = self.experiment.pool(arm);
+        let text = format!("start {}, {} = {pool}", self.server_name(), self.experiment.server.flavour.pool_variable());
+        self.add("sandbox", START_SECONDS, text).does("a server process", "stop it");
+    }
+
+    fn squeeze_ram(&mut self, arm: &Arm, was: Option<RamSqueeze>) {
+        if !self.host.as_root || was == arm.squeeze.ram {
+            return;
+        }
+        let (text, page) = match arm.squeeze.ram {
+            None => {
+                self.add("squeeze", 0.5, "give the hidden RAM back");
+                return;
+            }
+            Some(RamSqueeze::Leave(leave)) => {
+                let hide = self.host.mem_available_bytes.saturating_sub(leave.0);
+                (
+                    format!("hide about {} so that {leave} of MemAvailable is left; measure what is left", Bytes(hide)),
+                    self.page(),
+                )
+            }
+            Some(RamSqueeze::Hide(hide)) => (format!("hide {hide}; measure what is left"), self.page()),
+        };
+        self.add("squeeze", 10.0, text).does(
+            &format!("vm.nr_overcommit_hugepages for moments; a holder process reserves {page} pages and touches none"),
+            "end the holder: the kernel takes the pages back at once, also when it is killed; the sysctl is back before that",
+        );
+    }
+
+    fn page(&self) -> Bytes {
+        Bytes(self.host.huge_page_size_bytes.max(2 * Bytes::MIB))
+    }
+
+    fn preheat(&mut self, arm: &Arm) {
+        let load = &arm.load;
+        let amount = match load.preheat {
+            None => return,
+            Some(Preheat::Time(span)) => format!("for {span}"),
+            Some(Preheat::Transactions(count)) => format!("with {count} transactions"),
+            Some(Preheat::TimesRows(factor)) => format!("with {factor} transactions a row"),
+        };
+        let text = format!("fill the server's page cache {amount} of {}, without delay", load.workload);
+        self.add("load", estimate::preheat_seconds(self.experiment, load), text);
+    }
+
+    fn delay(&mut self, disk: Disk) {
+        let mode = if disk.mode == DelayMode::Add { "added" } else { "in total" };
+        let part = |name: &str, delay: Span| if delay.is_zero() { None } else { Some(format!("{name} {delay}")) };
+        let parts: Vec<_> = [part("read", disk.read), part("write", disk.write), part("sync", disk.sync)]
+            .into_iter()
+            .flatten()
+            .collect();
+        let delay = if parts.is_empty() { "delay 0".to_owned() } else { format!("delay {} {mode}", parts.join(", ")) };
+        let seconds = 0.2 + f64::from(PROBES) * (disk.read.0.as_secs_f64() + disk.sync.0.as_secs_f64() / 10.0);
+        let text = format!("set {delay}; measure it with {PROBES} direct reads in the server's namespace");
+        self.add("squeeze", seconds, text)
+            .does("each operation on the data directory takes longer", "delay to 0, at once");
+    }
+
+    fn load(&mut self, arm: &Arm) {
+        let load = &arm.load;
+        if !load.warmup.is_zero() {
+            let text = format!("warm up: {} for {}, not measured", load.workload, load.warmup);
+            self.add("load", estimate::seconds(load.warmup), text);
+        }
+        let seconds = estimate::measured_seconds(arm);
+        let observe = self.experiment.observe;
+        let text =
+            format!("measure: {}; sample the host{} every {}", describe(load), observed(observe), observe.interval);
+        self.add("load", seconds, text);
+    }
+
+    fn finish(&mut self) {
+        let layer = self.experiment.slow_layer();
+        let delay = if layer { "delay to 0, " } else { "" };
+        self.add("release", 0.5, format!("neutralise: {delay}hidden RAM back"));
+        let rest = if layer { ", end the slow layer, remove cgroups" } else { ", remove cgroups" };
+        self.add(
+            "release",
+            STOP_SECONDS,
+            format!("dismantle, newest step first: stop the server{rest}; close the journal"),
+        );
+        self.add("report", 1.0, "explain the recording; write report.html, result.json and recording.sqlite");
+    }
+
+    fn server_name(&self) -> String {
+        let name = match self.experiment.server.flavour {
+            Flavour::Mariadb => "MariaDB",
+            Flavour::Mysql => "MySQL",
+            Flavour::Postgresql => "PostgreSQL",
+        };
+        match &self.experiment.server.version {
+            Some(version) => format!("{name} {version}"),
+            None => name.to_owned(),
+        }
+    }
+}
+
+impl Step {
+    fn does(&mut self, change: &str, undo: &str) {
+        self.change = Some(change.to_owned());
+        self.undo = Some(undo.to_owned());
+    }
+}
+
+fn describe(load: &Load) -> String {
+    let threads = if load.threads == 1 { "1 thread".to_owned() } else { format!("{} threads", load.threads) };
+    let arrivals = match load.arrivals {
+        Arrivals::Closed => "closed loop".to_owned(),
+        Arrivals::Constant { per_second } => format!("{per_second}/s evenly"),
+        Arrivals::Poisson { per_second } => format!("{per_second}/s at random"),
+    };
+    let until = match (load.time, load.events) {
+        (Some(time), Some(events)) => format!("for {time} or {events} transactions"),
+        (Some(time), None) => format!("for {time}"),
+        (None, Some(events)) => format!("for {events} transactions"),
+        (None, None) => String::new(),
+    };
+    format!("{} {until}, {threads}, {arrivals}, {}, seed {}", load.workload, load.distribution.kind, load.seed)
+}
+
+fn observed(observe: crate::Observe) -> &'static str {
+    match (observe.process, observe.server) {
+        (true, true) => ", the server process and its counters",
+        (true, false) => " and the server process",
+        (false, true) => " and the server's counters",
+        (false, false) => "",
+    }
+}

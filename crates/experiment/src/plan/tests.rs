@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+use super::{HostFacts, Plan, plan};
+use crate::Experiment;
+use units::Bytes;
+
+const TEXT: &str = r#"schema = 1
+name = "sample"
+[server]
+flavour = "mariadb"
+[fill]
+size = "1.5x pool"
+rows_per_page = 4
+[squeeze]
+ram = { leave = "8G" }
+[load]
+workload = "oltp_point_select"
+time = "20s"
+warmup = "2s"
+preheat = "1x rows"
+[[arm]]
+name = "no delay"
+[[arm]]
+name = "10 ms"
+squeeze.disk.read = "10ms"
+"#;
+
+fn root() -> HostFacts {
+    HostFacts {
+        as_root: true,
+        mem_total_bytes: 24 * Bytes::GIB,
+        mem_available_bytes: 20 * Bytes::GIB,
+        cpus: 2,
+        disk_free_bytes: Some(100 * Bytes::GIB),
+        data_folder: "/var/lib/wringer/sandboxes".into(),
+        huge_page_size_bytes: 2 * Bytes::MIB,
+        fuse: true,
+        memory_cgroup: "v2".into(),
+        server_binary: Some("/usr/sbin/mariadbd".into()),
+    }
+}
+
+fn plan_of(text: &str, host: &HostFacts) -> Plan {
+    plan(&Experiment::parse(text).unwrap(), host)
+}
+
+/// `station: first words` of each step.
+fn outline(plan: &Plan) -> Vec<String> {
+    let words = |text: &str| text.split_whitespace().take(3).collect::<Vec<_>>().join(" ");
+    plan.steps.iter().map(|step| format!("{}: {}", step.station, words(&step.text))).collect()
+}
+
+#[test]
+fn the_steps_come_in_the_order_they_are_done() {
+    let plan = plan_of(TEXT, &root());
+    let expected = [
+        "journal: open the undo",
+        "sandbox: use MariaDB: /usr/sbin/mariadbd",
+        "sandbox: make a data",
+        "fill: fill 1 table:",
+        "sandbox: stop the server:",
+        "squeeze: evict the data",
+        "squeeze: put the slow",
+        "sandbox: start MariaDB, innodb_buffer_pool_size",
+        "squeeze: hide about 12",
+        "load: fill the server's",
+        "squeeze: set delay 0;",
+        "load: warm up: oltp_point_select",
+        "load: measure: oltp_point_select for",
+        "squeeze: set delay read",
+        "load: warm up: oltp_point_select",
+        "load: measure: oltp_point_select for",
+        "release: neutralise: delay to",
+        "release: dismantle, newest step",
+        "report: explain the recording;",
+    ];
+    assert_eq!(outline(&plan), expected);
+    assert!(plan.steps.iter().enumerate().all(|(index, step)| step.number == index + 1));
+    assert!(plan.blockers.is_empty() && plan.left_out.is_empty(), "{plan:#?}");
+    assert!((60.0..120.0).contains(&plan.seconds), "{}", plan.seconds);
+}
+
+#[test]
+fn each_change_has_its_undo_beside_it() {
+    let text = TEXT.replace("[squeeze]", "[squeeze]\nserver_ram = \"1G\"");
+    for step in plan_of(&text, &root()).steps {
+        assert_eq!(step.change.is_some(), step.undo.is_some(), "{step:?}");
+    }
+}
+
+#[test]
+fn an_ordinary_user_is_told_what_is_left_out_and_why() {
+    let plan = plan_of(TEXT, &HostFacts { as_root: false, ..root() });
+    assert!(!outline(&plan).iter().any(|step| step.contains("hide")));
+    let [left] = &plan.left_out[..] else { panic!("one thing is left out") };
+    assert!(left.why.contains("needs root") && left.instead.contains("O_DIRECT"), "{left:?}");
+}
+
+#[test]
+fn what_exceeds_the_host_is_a_problem_with_its_line() {
+    let check = |from: &str, to: &str, host: &HostFacts, line: usize, message: &str| {
+        let plan = plan_of(&TEXT.replace(from, to), host);
+        let fits =
+            plan.blockers.len() == 1 && plan.blockers[0].line == line && plan.blockers[0].message.contains(message);
+        assert!(fits, "{to}: {:#?}", plan.blockers);
+    };
+    check("leave = \"8G\"", "leave = \"22G\"", &root(), 9, "only 20 GiB is available");
+    check("leave = \"8G\"", "hide = \"22G\"", &root(), 9, "only 20 GiB is available");
+    check("leave = \"8G\"", "hide = \"19.8G\"", &root(), 9, "need about 1 GiB");
+    check("[squeeze]\n", "[squeeze]\nserver_ram = \"30G\"\n", &root(), 9, "the host has 24 GiB");
+    check("1.5x pool", "900x pool", &HostFacts { disk_free_bytes: Some(Bytes::GIB), ..root() }, 6, "1 GiB free");
+    check("leave", "leave", &HostFacts { fuse: false, ..root() }, 19, "/dev/fuse");
+}
+
+#[test]
+fn a_missing_server_is_fetched_and_the_plan_counts_it() {
+    let with = plan_of(TEXT, &root());
+    let without = plan_of(TEXT, &HostFacts { server_binary: None, ..root() });
+    assert!(outline(&without)[1].starts_with("sandbox: fetch MariaDB"));
+    assert!(without.disk_bytes > with.disk_bytes && without.seconds > with.seconds);
+}
+
+#[test]
+fn repeated_arms_are_laid_out_turn_by_turn() {
+    let plan = plan_of(&format!("repeat = 2\n{TEXT}"), &root());
+    let turns: Vec<_> =
+        plan.steps.iter().filter(|step| step.text.starts_with("measure")).filter_map(|step| step.arm.clone()).collect();
+    assert_eq!(turns, ["no delay (turn 1)", "10 ms (turn 1)", "no delay (turn 2)", "10 ms (turn 2)"]);
+}

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Every file in `experiments/` is read, planned, and kept within the time it promises.
+
+#![allow(clippy::unwrap_used)] // a test
+
+use experiment::{Experiment, HostFacts, plan};
+use std::path::{Path, PathBuf};
+
+fn files() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
+    let entries = std::fs::read_dir(folder).unwrap();
+    entries.map(|entry| entry.unwrap().path()).filter(|path| path.extension().is_some_and(|e| e == "toml")).collect()
+}
+
+fn host(as_root: bool) -> HostFacts {
+    HostFacts {
+        as_root,
+        mem_total_bytes: 16 << 30,
+        mem_available_bytes: 12 << 30,
+        cpus: 2,
+        disk_free_bytes: Some(20 << 30),
+        data_folder: "/var/lib/wringer".into(),
+        huge_page_size_bytes: 2 << 20,
+        fuse: true,
+        memory_cgroup: if as_root { "v2".into() } else { "none".into() },
+        server_binary: None,
+    }
+}
+
+#[test]
+fn every_ready_file_is_read_and_planned_within_five_minutes() {
+    let files = files();
+    assert!(files.len() >= 3, "{files:?}");
+    for file in files {
+        let text = std::fs::read_to_string(&file).unwrap();
+        let experiment = Experiment::parse(&text).unwrap_or_else(|problems| panic!("{}: {problems:#?}", file.display()));
+        assert_eq!(experiment.name, file.file_stem().unwrap().to_string_lossy(), "a file is named as its experiment");
+        for as_root in [true, false] {
+            let plan = plan(&experiment, &host(as_root));
+            assert!(plan.blockers.is_empty(), "{}: {:#?}", file.display(), plan.blockers);
+            assert!(plan.seconds < 300.0, "{}: {} s", file.display(), plan.seconds);
+        }
+    }
+}
+
+#[test]
+fn the_quick_file_takes_less_than_a_minute_once_the_server_is_there() {
+    let text = std::fs::read_to_string(files().into_iter().find(|path| path.ends_with("quick.toml")).unwrap()).unwrap();
+    let there = HostFacts { server_binary: Some("/usr/sbin/mariadbd".into()), ..host(true) };
+    let plan = plan(&Experiment::parse(&text).unwrap(), &there);
+    assert!(plan.seconds < 60.0, "{} s", plan.seconds);
+}
