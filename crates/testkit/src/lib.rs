@@ -1,7 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What tests share: skips that are counted, the program under test, and a look at the host from outside.
+//! What tests share: skips that are counted, the program in a home of its own, and a look at the host from outside.
+#![allow(clippy::disallowed_methods, clippy::expect_used)] // test code makes its own folders and starts the program
 
-/// Ends the test here, and says so: `SKIPPED <module>::<line>: why`. `make test` counts these lines, and fails for one whose
+mod lab;
+mod snapshot;
+
+pub use lab::{Lab, Ran, is_root, wait_until};
+pub use snapshot::Snapshot;
+
+/// Ends the test here, and says so: `SKIPPED <module>:<line>: why`. `make test` counts these lines, and fails for one whose
 /// reason is not in `tests/skips-allowed.txt`.
 #[macro_export]
 macro_rules! skip {

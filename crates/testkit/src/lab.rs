@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The program under test, with journal, sandboxes and recordings in a temporary home, and one cache of servers for all tests.
+
+use std::ffi::OsStr;
+use std::os::unix::fs::{PermissionsExt as _, chown};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use std::{env, fs, thread};
+
+/// The user that tests drop to when they run as root: `nobody`.
+const ORDINARY_USER: u32 = 65_534;
+
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// A home of its own for one test. When it goes, `wringer undo` runs once more, so that a failed test leaves nothing behind.
+pub struct Lab {
+    home: tempfile::TempDir,
+    program: PathBuf,
+    user: Option<u32>,
+}
+
+/// How a command ended, and what it said.
+#[derive(Debug)]
+pub struct Ran {
+    /// `None`: killed by a signal.
+    pub code: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Lab {
+    /// `program` is `env!("CARGO_BIN_EXE_wringer")`.
+    pub fn new(program: &str) -> Self {
+        let home = tempfile::Builder::new().prefix("wringer-test-").tempdir().expect("make a temporary home");
+        // a server runs as another user than root, and must be able to pass through to its own sandbox
+        fs::set_permissions(home.path(), fs::Permissions::from_mode(0o711)).expect("open the home for passing through");
+        Self { home, program: program.into(), user: None }
+    }
+
+    /// The same as an ordinary user; as root this drops to `nobody`, with a copy of the program that user can reach.
+    pub fn as_ordinary_user(program: &str) -> Self {
+        let mut lab = Self::new(program);
+        if is_root() {
+            let copy = lab.home.path().join("wringer");
+            fs::copy(program, &copy).expect("copy the program");
+            chown(lab.home.path(), Some(ORDINARY_USER), Some(ORDINARY_USER)).expect("give the home to nobody");
+            lab.program = copy;
+            lab.user = Some(ORDINARY_USER);
+        }
+        lab
+    }
+
+    pub fn home(&self) -> &Path {
+        self.home.path()
+    }
+
+    /// Fetched servers are shared by all tests of one user: `target/tmp/wringer-cache-<uid>`, or `WRINGER_TEST_CACHE`.
+    fn cache(&self) -> PathBuf {
+        let uid = self.user.unwrap_or(rustix::process::geteuid().as_raw());
+        let base = env::var_os("WRINGER_TEST_CACHE").map_or_else(|| PathBuf::from("/var/tmp"), PathBuf::from);
+        base.join(format!("wringer-test-cache-{uid}"))
+    }
+
+    /// A command of the program that has not started yet.
+    pub fn command<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Command {
+        let mut command = match self.user {
+            None => Command::new(&self.program),
+            Some(uid) => {
+                let mut setpriv = Command::new("setpriv");
+                setpriv.arg(format!("--reuid={uid}")).arg(format!("--regid={uid}")).arg("--clear-groups");
+                setpriv.arg(&self.program);
+                setpriv
+            }
+        };
+        command.args(args).env("WRINGER_HOME", self.home.path()).env("WRINGER_CACHE", self.cache());
+        command.env("HOME", self.home.path()).current_dir(self.home.path()).stdin(Stdio::null());
+        command
+    }
+
+    pub fn run<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Ran {
+        Ran::of(&mut self.command(args))
+    }
+
+    /// Starts a command and leaves it running; its output goes to `home/NAME.out` and `home/NAME.err`.
+    pub fn start<S: AsRef<OsStr>>(&self, name: &str, args: impl IntoIterator<Item = S>) -> Child {
+        let file = |ending: &str| fs::File::create(self.home.path().join(format!("{name}.{ending}"))).expect("make a log");
+        self.command(args).stdout(file("out")).stderr(file("err")).spawn().expect("start the program")
+    }
+
+    /// What a started command has said so far.
+    pub fn said(&self, name: &str) -> String {
+        ["out", "err"].map(|ending| fs::read_to_string(self.home.path().join(format!("{name}.{ending}"))).unwrap_or_default()).concat()
+    }
+
+    pub fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.home.path().join(name);
+        fs::write(&path, text).expect("write a test file");
+        path
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        let _ = self.command(["undo"]).output();
+    }
+}
+
+impl Ran {
+    pub fn of(command: &mut Command) -> Self {
+        let output = command.output().expect("run the program");
+        Self {
+            code: output.status.code(),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+
+    /// Fails the test, with everything that was said, unless the exit code is `code`.
+    #[track_caller]
+    pub fn expect_code(self, code: i32) -> Self {
+        assert_eq!(self.code, Some(code), "stdout:\n{}\nstderr:\n{}", self.stdout, self.stderr);
+        self
+    }
+
+    /// Fails the test unless stderr has each of these.
+    #[track_caller]
+    pub fn expect_said(self, words: &[&str]) -> Self {
+        for word in words {
+            assert!(self.stderr.contains(word), "'{word}' is not in stderr:\n{}", self.stderr);
+        }
+        self
+    }
+}
+
+/// Waits until `condition` holds, looking every 10 ms; false when `limit` has passed first.
+pub fn wait_until(limit: Duration, mut condition: impl FnMut() -> bool) -> bool {
+    let end = Instant::now() + limit;
+    while Instant::now() < end {
+        if condition() {
+            return true;
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    condition()
+}
