@@ -1,1 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
+//! Changes of the host that a run journals: kernel values, cgroups, mounts, the page cache. Each is idempotent, looks at the
+//! present value first, and leaves alone what somebody else changed.
+
+mod cgroup;
+mod mount;
+mod value;
+
+pub use cgroup::{attach, make_cgroup, members, remove_cgroup};
+pub use mount::{MountEntry, mounts, mounts_at, unmount};
+pub use value::{Restored, read_value, restore_value, same_value, set_value};
+
+use crate::Error;
+use crate::permit::Permit;
+use std::path::Path;
+
+/// Which cgroup hierarchy a folder belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CgroupVersion {
+    V1,
+    V2,
+}
+
+/// Drops clean page cache: `/proc/sys/vm/drop_caches`, 1 (kernel, admin-guide/sysctl/vm.rst). Nothing to undo, but every
+/// program on the host reads from disk again.
+pub fn drop_page_cache(_permit: &Permit) -> Result<(), Error> {
+    value::write(Path::new("/proc/sys/vm/drop_caches"), "1")
+}

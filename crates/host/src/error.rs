@@ -15,6 +15,14 @@ pub enum Error {
     Program { program: String, status: String, stderr: String },
     #[error("{path}: expected '{expected}', found '{found}': somebody else changed it", path = path.display())]
     Conflict { path: PathBuf, expected: String, found: String },
+    #[error("{program}: {why}{}", log_text(log))]
+    Child { program: String, why: String, log: Vec<String> },
+    #[error("interrupted")]
+    Interrupted,
+    #[error("processes {pids:?} are still there after SIGKILL")]
+    Unstoppable { pids: Vec<u32> },
+    #[error("{path} is busy, held open by processes {pids:?}", path = path.display())]
+    Busy { path: PathBuf, pids: Vec<u32> },
 }
 
 impl Error {
@@ -33,4 +41,9 @@ impl Error {
             _ => None,
         }
     }
+}
+
+/// The end of a child's log, below its error.
+fn log_text(lines: &[String]) -> String {
+    if lines.is_empty() { String::new() } else { format!("; the end of its log:\n  {}", lines.join("\n  ")) }
 }

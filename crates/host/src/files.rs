@@ -1,1 +1,234 @@
 // SPDX-License-Identifier: Apache-2.0
+//! Wringer's own folders and files: private, written whole or not at all, deleted by manifest without following a link.
+
+mod remove;
+
+pub use remove::{Removed, remove_manifested, remove_tree};
+
+use crate::Error;
+use rustix::fs::{FallocateFlags, Mode, OFlags};
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::path::Path;
+
+/// A folder with exactly this mode (0700, 0711, 0755), made with its parents (0755 where missing) when it is not there.
+///
+/// # Errors
+/// It cannot be made; or something else, or somebody else's folder, stands there.
+#[allow(clippy::disallowed_methods)]
+pub fn private_dir(path: &Path, mode: u32) -> Result<(), Error> {
+    if let Some(parent) = path.parent() {
+        fs::create_dir_all(parent).map_err(|source| Error::path("make folder", parent, source))?;
+    }
+    match DirBuilder::new().mode(mode).create(path) {
+        Err(source) if source.kind() != std::io::ErrorKind::AlreadyExists => {
+            return Err(Error::path("make folder", path, source));
+        }
+        _ => {}
+    }
+    check_own_folder(path)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(mode))
+        .map_err(|source| Error::path("set the mode of", path, source))
+}
+
+fn check_own_folder(path: &Path) -> Result<(), Error> {
+    use std::os::unix::fs::MetadataExt as _;
+    let metadata = fs::symlink_metadata(path).map_err(|source| Error::path("look at", path, source))?;
+    let ours = metadata.uid() == rustix::process::geteuid().as_raw();
+    if metadata.is_dir() && (ours || rustix::process::geteuid().is_root()) {
+        return Ok(());
+    }
+    let source = std::io::Error::new(std::io::ErrorKind::NotADirectory, "not a folder of this user");
+    Err(Error::path("use folder", path, source))
+}
+
+/// Makes one new folder in an existing one; fails when the name is taken.
+#[allow(clippy::disallowed_methods)]
+pub fn new_private_dir(path: &Path) -> Result<(), Error> {
+    DirBuilder::new().mode(0o700).create(path).map_err(|source| Error::path("make folder", path, source))?;
+    sync_parent(path)
+}
+
+/// Gives one of Wringer's own files or folders to the user that its server runs as. A link itself is changed, not its target.
+#[allow(clippy::disallowed_methods)]
+pub fn set_owner(path: &Path, uid: u32, gid: u32) -> Result<(), Error> {
+    std::os::unix::fs::lchown(path, Some(uid), Some(gid))
+        .map_err(|source| Error::path("change the owner of", path, source))
+}
+
+/// The mode of one of Wringer's own files or folders.
+#[allow(clippy::disallowed_methods)]
+pub fn set_mode(path: &Path, mode: u32) -> Result<(), Error> {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode))
+        .map_err(|source| Error::path("set the mode of", path, source))
+}
+
+/// `content` under `path`, whole or not at all, and durable: a new file beside it, fdatasync, rename, fsync of the folder.
+#[allow(clippy::disallowed_methods)]
+pub fn write_atomic(path: &Path, content: &[u8], mode: u32) -> Result<(), Error> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let new = path.with_file_name(format!(".{name}.{}.new", std::process::id()));
+    let written = write_new(&new, content, mode)
+        .and_then(|()| fs::rename(&new, path))
+        .map_err(|source| Error::path("write", path, source));
+    if written.is_err() {
+        let _ = fs::remove_file(&new);
+    }
+    written.and_then(|()| sync_parent(path))
+}
+
+fn write_new(path: &Path, content: &[u8], mode: u32) -> std::io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(path)?;
+    file.set_permissions(fs::Permissions::from_mode(mode))?;
+    file.write_all(content)?;
+    file.sync_data()
+}
+
+/// Renames within Wringer's own folders, replacing what is there.
+#[allow(clippy::disallowed_methods)]
+pub fn rename(from: &Path, to: &Path) -> Result<(), Error> {
+    fs::rename(from, to).map_err(|source| Error::path("rename", from, source))?;
+    sync_parent(to)
+}
+
+/// Removes one file of Wringer's own, not a folder; a missing one is fine.
+#[allow(clippy::disallowed_methods)]
+pub fn remove_file(path: &Path) -> Result<(), Error> {
+    match fs::remove_file(path) {
+        Err(source) if source.kind() != std::io::ErrorKind::NotFound => Err(Error::path("remove", path, source)),
+        _ => Ok(()),
+    }
+}
+
+/// Removes an empty folder of Wringer's own; a missing one is fine.
+#[allow(clippy::disallowed_methods)]
+pub fn remove_dir(path: &Path) -> Result<(), Error> {
+    match fs::remove_dir(path) {
+        Err(source) if source.kind() != std::io::ErrorKind::NotFound => Err(Error::path("remove", path, source)),
+        _ => Ok(()),
+    }
+}
+
+/// A log to append to, 0600 when new. No link is followed.
+pub fn open_log(path: &Path) -> Result<File, Error> {
+    let flags = i32::try_from(OFlags::NOFOLLOW.bits()).unwrap_or_default();
+    OpenOptions::new()
+        .append(true)
+        .create(true)
+        .mode(0o600)
+        .custom_flags(flags)
+        .open(path)
+        .map_err(|source| Error::path("open log", path, source))
+}
+
+/// A new file, 0600, of `size_bytes` that are reserved on the disk, so that writing them later cannot fail for want of space.
+///
+/// # Errors
+/// The name is taken; the disk is full.
+pub fn preallocate(path: &Path, size_bytes: u64) -> Result<File, Error> {
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)
+        .map_err(|source| Error::path("make", path, source))?;
+    reserve(&file, 0, size_bytes).map_err(|source| Error::path("reserve space in", path, source))?;
+    file.sync_all().map_err(|source| Error::path("sync", path, source))?;
+    sync_parent(path)?;
+    Ok(file)
+}
+
+/// Reserves `size_bytes` from `offset_bytes`, which then read as zeros. Where the file system has no fallocate, they are
+/// written.
+pub fn reserve(file: &File, offset_bytes: u64, size_bytes: u64) -> std::io::Result<()> {
+    match rustix::fs::fallocate(file, FallocateFlags::empty(), offset_bytes, size_bytes) {
+        Err(rustix::io::Errno::OPNOTSUPP) => write_zeros(file, offset_bytes, size_bytes),
+        other => Ok(other?),
+    }
+}
+
+fn write_zeros(mut file: &File, offset_bytes: u64, size_bytes: u64) -> std::io::Result<()> {
+    file.seek(SeekFrom::Start(offset_bytes))?;
+    std::io::copy(&mut std::io::repeat(0).take(size_bytes), &mut file).map(|_| ())
+}
+
+/// Writes at `offset_bytes` and waits until it is on the disk.
+pub fn write_synced_at(file: &File, content: &[u8], offset_bytes: u64) -> std::io::Result<()> {
+    use std::os::unix::fs::FileExt as _;
+    file.write_all_at(content, offset_bytes)?;
+    file.sync_data()
+}
+
+/// A file to take a lock on: made when missing (0600), never truncated by opening.
+pub fn open_lock(path: &Path) -> Result<File, Error> {
+    let mode = Mode::from_raw_mode(0o600);
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    rustix::fs::open(path, flags, mode).map(File::from).map_err(|errno| Error::path("open lock", path, errno))
+}
+
+/// Replaces the text in a lock file that we hold.
+pub fn rewrite(file: &File, text: &str) -> std::io::Result<()> {
+    use std::os::unix::fs::FileExt as _;
+    file.set_len(0)?;
+    file.write_all_at(text.as_bytes(), 0)
+}
+
+/// The last `lines` lines of a text file, from its last 16 KiB; empty when it cannot be read.
+pub fn tail(path: &Path, lines: usize) -> Vec<String> {
+    let read = || {
+        let mut file = File::open(path)?;
+        let length = file.metadata()?.len();
+        file.seek(SeekFrom::Start(length.saturating_sub(16 << 10)))?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).map(|_| bytes)
+    };
+    let text = String::from_utf8_lossy(&read().unwrap_or_default()).into_owned();
+    let all: Vec<&str> = text.lines().collect();
+    all[all.len().saturating_sub(lines)..].iter().map(ToString::to_string).collect()
+}
+
+/// Makes a new name in `path`'s folder durable.
+pub fn sync_parent(path: &Path) -> Result<(), Error> {
+    let parent = path.parent().unwrap_or(Path::new("."));
+    File::open(parent)
+        .and_then(|folder| folder.sync_all())
+        .map_err(|source| Error::path("sync folder", parent, source))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn atomic_write_leaves_one_file_with_the_mode() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("secret");
+        write_atomic(&path, b"one", 0o600).expect("writes");
+        write_atomic(&path, b"two", 0o600).expect("writes again");
+        assert_eq!(fs::read(&path).expect("reads"), b"two");
+        assert_eq!(fs::metadata(&path).expect("is there").permissions().mode() & 0o777, 0o600);
+        assert_eq!(fs::read_dir(folder.path()).expect("lists").count(), 1);
+    }
+
+    #[test]
+    fn a_private_dir_is_not_a_link() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink("/tmp", &link).expect("links");
+        assert!(private_dir(&link, 0o700).is_err());
+        let own = folder.path().join("a/b");
+        private_dir(&own, 0o700).expect("makes");
+        assert_eq!(fs::metadata(&own).expect("is there").permissions().mode() & 0o777, 0o700);
+    }
+
+    #[test]
+    fn tail_takes_the_last_lines() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("log");
+        write_atomic(&path, b"a\nb\nc\n", 0o600).expect("writes");
+        assert_eq!(tail(&path, 2), ["b", "c"]);
+        assert!(tail(&folder.path().join("none"), 2).is_empty());
+    }
+}

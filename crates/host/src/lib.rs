@@ -13,11 +13,15 @@
 //! | [`tool`] | helper programs that read, or write only into Wringer's own folders: package clients, initdb | no |
 //! | [`process`] | long-lived children with the run's token: servers, holder, slow layer | yes |
 //! | [`change`] | kernel values, cgroups, mounts, huge pages | yes |
+//! | [`namespace`] | a process's own mount namespace, its own mount and its own protection | no |
+//! | [`interrupt`] | the user's wish to stop, and the wish to stop at once | no |
 //! | [`clock`] | the run's monotonic clock, wall time | no |
 
 pub mod change;
 pub mod clock;
 pub mod files;
+pub mod interrupt;
+pub mod namespace;
 pub mod permit;
 pub mod places;
 pub mod process;

@@ -1,1 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
+//! The undo journal: what a run is about to change, on disk before it changes it.
+//!
+//! In: steps and what came of them. Out: permits for `host`, and, for whoever reads the file later, which steps *may* have
+//! happened. It changes nothing itself but its own file. The format and the recovery rules are on the page `docs/undo.md`, which a
+//! test holds against this code.
+//!
+//! Invariants: a permit exists only after `fdatasync` of its record. A step that has an intent and no end may have happened.
+//! Reading stops at the first record that is torn, corrupt or of an unknown kind; the valid prefix counts. A file of a later
+//! format version is reported and not touched. An undo never needs disk space, and goes on when the journal cannot be written.
+
+mod error;
+mod failpoint;
+mod file;
+mod record;
+mod run_id;
+mod state;
+
+pub use error::Error;
+pub use failpoint::{CRASH_VARIABLE, failpoint};
+pub use file::{FORMAT_VERSION, Journal, Reading, boot_id, read};
+pub use host::change::CgroupVersion;
+pub use record::{Kind, Outcome, Record, Role, Step, StepId};
+pub use run_id::RunId;
+pub use state::{Begun, Phase, State, StepState};

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+use crate::Error;
+use crate::permit::Permit;
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
+use std::path::Path;
+
+/// How a value came back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Restored {
+    /// It was what we had set, and is again what it was.
+    Restored,
+    /// It was what it had been: the change never happened, or was undone already.
+    Already,
+    /// There is no such file any more.
+    Missing,
+    /// Somebody else set it to this; it stays.
+    Foreign(String),
+}
+
+/// One value of a file below `/proc/sys`, `/sys` or a cgroup, with runs of white space made one blank.
+pub fn read_value(path: &Path) -> Result<String, Error> {
+    let text = fs::read_to_string(path).map_err(|source| Error::path("read", path, source))?;
+    Ok(normal(&text))
+}
+
+/// Sets a value that must still be `before`, and returns what the kernel made of it.
+///
+/// # Errors
+/// [`Error::Conflict`] when it is not `before` any more; nothing was written then.
+pub fn set_value(_permit: &Permit, path: &Path, before: &str, after: &str) -> Result<String, Error> {
+    let found = read_value(path)?;
+    if !same_value(before, &found) {
+        return Err(Error::Conflict { path: path.to_owned(), expected: before.to_owned(), found });
+    }
+    write(path, after)?;
+    read_value(path)
+}
+
+/// Puts `before` back when the value is one of `ours`; anything else is somebody else's and stays.
+pub fn restore_value(_permit: &Permit, path: &Path, before: &str, ours: &[&str]) -> Result<Restored, Error> {
+    let found = match read_value(path) {
+        Err(error) if matches!(error.errno(), Some(libc::ENOENT | libc::ENODEV)) => return Ok(Restored::Missing),
+        other => other?,
+    };
+    if same_value(before, &found) {
+        return Ok(Restored::Already);
+    }
+    if !ours.iter().any(|value| same_value(value, &found)) {
+        return Ok(Restored::Foreign(found));
+    }
+    write(path, before)?;
+    Ok(Restored::Restored)
+}
+
+/// Equal but for white space, or but for the kernel's rounding of bytes to whole pages of 4 KiB
+/// (`memory.max`, `memory.limit_in_bytes`).
+pub fn same_value(asked: &str, found: &str) -> bool {
+    let (asked, found) = (normal(asked), normal(found));
+    let pages = |text: &str| text.parse::<u64>().ok().filter(|bytes| *bytes >= 1 << 20).map(|bytes| bytes / 4096);
+    asked == found || (pages(&asked).is_some() && pages(&asked) == pages(&found))
+}
+
+fn normal(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// One write call: kernel files take a value whole. The file must exist.
+pub(super) fn write(path: &Path, value: &str) -> Result<(), Error> {
+    OpenOptions::new()
+        .write(true)
+        .truncate(true)
+        .open(path)
+        .and_then(|mut file| file.write_all(value.as_bytes()))
+        .map_err(|source| Error::path("write", path, source))
+}
+
+#[cfg(test)]
+#[allow(clippy::disallowed_methods)]
+mod tests {
+    use super::*;
+
+    fn file(content: &str) -> tempfile::NamedTempFile {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        fs::write(file.path(), content).expect("writes");
+        file
+    }
+
+    #[test]
+    fn set_and_restore() {
+        let (file, permit) = (file("0\n"), Permit::issue(1));
+        assert_eq!(set_value(&permit, file.path(), "0", "512").expect("sets"), "512");
+        let restore = || restore_value(&permit, file.path(), "0", &["512"]).expect("restores");
+        assert_eq!(restore(), Restored::Restored);
+        assert_eq!(restore(), Restored::Already);
+    }
+
+    #[test]
+    fn what_somebody_else_set_stays() {
+        let (file, permit) = (file("77\n"), Permit::issue(1));
+        let set = set_value(&permit, file.path(), "0", "512");
+        assert!(matches!(set, Err(Error::Conflict { found, .. }) if found == "77"));
+        let restored = restore_value(&permit, file.path(), "0", &["512"]).expect("looks");
+        assert_eq!(restored, Restored::Foreign("77".into()));
+        assert_eq!(read_value(file.path()).expect("reads"), "77");
+    }
+
+    #[test]
+    fn a_missing_file_is_restored() {
+        let restored = restore_value(&Permit::issue(1), Path::new("/nonexistent/value"), "0", &["1"]);
+        assert_eq!(restored.expect("looks"), Restored::Missing);
+    }
+
+    #[test]
+    fn the_kernel_rounds_bytes_to_pages_and_prints_tabs() {
+        assert!(same_value("1073741825", "1073741824"));
+        assert!(!same_value("1073741824", "1073745920"));
+        assert!(!same_value("1", "2"), "small numbers are counts, not bytes");
+        assert!(same_value("4096 87380 6291456", "4096\t87380\t6291456\n"));
+    }
+}

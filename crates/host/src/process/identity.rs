@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::OwnedFd;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::time::Duration;
+
+/// A process, told apart from a later one with the same pid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Identity {
+    pub pid: u32,
+    /// Clock ticks since boot: field 22 of `/proc/PID/stat` (proc_pid_stat(5)).
+    pub start_time: u64,
+}
+
+impl Identity {
+    /// `None` when there is no such process, or it is a zombie: dead, and only waiting for its parent.
+    pub fn of(pid: u32) -> Option<Self> {
+        let stat = Stat::read(pid)?;
+        (stat.state != b'Z' && stat.state != b'X').then_some(Self { pid, start_time: stat.start_time })
+    }
+
+    pub fn own() -> Option<Self> {
+        Self::of(std::process::id())
+    }
+
+    pub fn is_alive(&self) -> bool {
+        Self::of(self.pid) == Some(*self)
+    }
+}
+
+/// A live process that we can wait for and signal without hitting a later owner of its pid.
+#[derive(Debug)]
+pub struct Process {
+    identity: Identity,
+    pidfd: OwnedFd,
+}
+
+impl Process {
+    /// `None` when that process is gone. The start time is compared after the pidfd is open, so a reused pid is noticed.
+    pub fn open(identity: Identity) -> Option<Self> {
+        let pid = Pid::from_raw(i32::try_from(identity.pid).ok()?)?;
+        let pidfd = pidfd_open(pid, PidfdFlags::empty()).ok()?;
+        identity.is_alive().then_some(Self { identity, pidfd })
+    }
+
+    pub fn identity(&self) -> Identity {
+        self.identity
+    }
+
+    /// `false` also for a zombie.
+    pub fn is_alive(&self) -> bool {
+        !self.wait(Duration::ZERO)
+    }
+
+    /// Returns whether the process ended within `timeout`. Any process may wait, not just the parent (pidfd_open(2)).
+    pub fn wait(&self, timeout: Duration) -> bool {
+        let mut set = [PollFd::new(&self.pidfd, PollFlags::IN)];
+        let timeout = Timespec::try_from(timeout).ok();
+        poll(&mut set, timeout.as_ref()).is_ok_and(|ready| ready > 0)
+    }
+
+    /// An error means that it is gone, or not ours to signal.
+    pub fn signal(&self, signal: Signal) -> rustix::io::Result<()> {
+        pidfd_send_signal(&self.pidfd, signal)
+    }
+
+    pub fn pidfd(&self) -> &OwnedFd {
+        &self.pidfd
+    }
+}
+
+/// What we need of `/proc/PID/stat`.
+pub(super) struct Stat {
+    pub(super) state: u8,
+    pub(super) parent: u32,
+    pub(super) start_time: u64,
+}
+
+impl Stat {
+    pub(super) fn read(pid: u32) -> Option<Self> {
+        Self::parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+    }
+
+    /// The name (field 2) may hold spaces and parentheses: fields count from the last `)`.
+    fn parse(text: &str) -> Option<Self> {
+        let fields: Vec<&str> = text.get(text.rfind(')')? + 2..)?.split(' ').collect();
+        Some(Self {
+            state: *fields.first()?.as_bytes().first()?,
+            parent: fields.get(1)?.parse().ok()?,
+            start_time: fields.get(19)?.parse().ok()?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stat_with_a_name_that_looks_like_fields() {
+        let stat = Stat::parse("7 (a) Z (b) S 1 7 7 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 4711 0 0").expect("parses");
+        assert_eq!((stat.state, stat.parent, stat.start_time), (b'S', 1, 4711));
+    }
+
+    #[test]
+    fn a_reused_pid_is_another_process() {
+        let own = Identity::own().expect("we run");
+        assert!(own.is_alive());
+        let earlier = Identity { start_time: own.start_time - 1, ..own };
+        assert!(!earlier.is_alive());
+        assert!(Process::open(earlier).is_none());
+    }
+}

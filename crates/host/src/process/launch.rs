@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The body of `wringer internal launch`: enters a namespace, starts one server, and stays its parent.
+//!
+//! It ends the server (stop signal, grace, SIGKILL) when it is asked to (SIGTERM), or when its lifeline ends because
+//! controller and watchdog are dead. The kernel sends the server its stop signal when the launcher itself is killed.
+
+use super::spawn::Preparation;
+use super::stop::{StopRequest, stop_unpermitted};
+use super::{ChildSpec, Identity, Process, lifeline, report_not_ready, report_ready};
+use crate::Error;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fd::{AsFd, FromRawFd, OwnedFd};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
+use std::fs::File;
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::{Child, Command};
+use std::time::Duration;
+
+/// The part of a [`ChildSpec`] that the launcher applies, as its `--settings` argument.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct LaunchSettings {
+    pub cwd: Option<PathBuf>,
+    pub identity: Option<(u32, u32)>,
+    pub namespaces_of: Option<u32>,
+    pub cgroups: Vec<PathBuf>,
+    pub oom_score_adj: Option<i32>,
+    pub stop_signal: i32,
+    pub grace_ms: u64,
+}
+
+impl LaunchSettings {
+    pub(super) fn of(spec: &ChildSpec) -> Self {
+        Self {
+            cwd: spec.cwd.clone(),
+            identity: spec.identity,
+            namespaces_of: spec.namespaces_of,
+            cgroups: spec.cgroups.clone(),
+            oom_score_adj: spec.oom_score_adj,
+            stop_signal: spec.stop_signal,
+            grace_ms: u64::try_from(spec.grace.as_millis()).unwrap_or(u64::MAX),
+        }
+    }
+
+    pub(super) fn to_argument(&self) -> String {
+        serde_json::json!(self).to_string()
+    }
+
+    pub fn from_argument(argument: &str) -> Result<Self, serde_json::Error> {
+        serde_json::from_str(argument)
+    }
+
+    fn child_spec(&self) -> ChildSpec {
+        ChildSpec {
+            cgroups: self.cgroups.clone(),
+            oom_score_adj: self.oom_score_adj,
+            identity: self.identity,
+            ..ChildSpec::default()
+        }
+    }
+}
+
+/// Runs until the server has ended; returns its exit status, 128 + n when signal n ended it.
+///
+/// # Errors
+/// The namespace cannot be entered or the server not started. They are also reported on the ready pipe.
+pub fn launch(settings: &LaunchSettings, program: &OsString, args: &[OsString]) -> Result<i32, Error> {
+    let lifeline = lifeline();
+    let signals = block_stop_signals()?;
+    let mut server = start(settings, program, args).inspect_err(|error| report_not_ready(&chain(error)))?;
+    let identity = Identity::of(server.id());
+    report_ready(&serde_json::json!({ "pid": server.id(), "start_time": identity.map(|identity| identity.start_time) }));
+    if let Some(process) = identity.and_then(Process::open)
+        && !await_server(&process, &signals, lifeline.as_ref())
+    {
+        let grace = Duration::from_millis(settings.grace_ms);
+        stop_unpermitted(&[process.identity()], StopRequest { signal: settings.stop_signal, grace })?;
+    }
+    let status = server.wait().map_err(|source| Error::path("wait for", program, source))?;
+    Ok(status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)))
+}
+
+/// The message with its causes: the reader of the ready pipe gets one line.
+fn chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
+
+#[allow(clippy::disallowed_methods)] // host starts processes
+fn start(settings: &LaunchSettings, program: &OsString, args: &[OsString]) -> Result<Child, Error> {
+    let mut preparation = Preparation::of(&settings.child_spec())?;
+    preparation.parent_death_signal = Some(settings.stop_signal);
+    if let Some(pid) = settings.namespaces_of {
+        enter_namespaces_of(pid)?;
+    }
+    let mut command = Command::new(program);
+    command.args(args);
+    if let Some(folder) = &settings.cwd {
+        command.current_dir(folder);
+    }
+    preparation.install(&mut command);
+    command.spawn().map_err(|source| Error::path("start", program, source))
+}
+
+/// The user namespace first, when it is not ours: it brings the right to enter the mount namespace (setns(2)). The working
+/// directory moves to the namespace's root.
+fn enter_namespaces_of(pid: u32) -> Result<(), Error> {
+    let namespace = |name: &str| format!("/proc/{pid}/ns/{name}");
+    let open = |path: &String| File::open(path).map_err(|source| Error::path("open", path, source));
+    let (user, mount) = (namespace("user"), namespace("mnt"));
+    let (user_file, mount_file) = (open(&user)?, open(&mount)?);
+    if std::fs::read_link(&user).ok() != std::fs::read_link("/proc/self/ns/user").ok() {
+        move_into_link_name_space(user_file.as_fd(), Some(LinkNameSpaceType::User))
+            .map_err(|errno| Error::path("enter", &user, errno))?;
+    }
+    move_into_link_name_space(mount_file.as_fd(), Some(LinkNameSpaceType::Mount))
+        .map_err(|errno| Error::path("enter", &mount, errno))
+}
+
+/// `true` when the server ended by itself, `false` when it is to be ended.
+fn await_server(server: &Process, signals: &OwnedFd, lifeline: Option<&OwnedFd>) -> bool {
+    loop {
+        let mut set = vec![PollFd::new(server.pidfd(), PollFlags::IN), PollFd::new(signals, PollFlags::IN)];
+        set.extend(lifeline.map(|lifeline| PollFd::new(lifeline, PollFlags::IN)));
+        if poll(&mut set, None).is_err() {
+            continue;
+        }
+        let happened: Vec<bool> = set.iter().map(|entry| !entry.revents().is_empty()).collect();
+        if happened.iter().any(|it| *it) {
+            return happened[0];
+        }
+    }
+}
+
+fn block_stop_signals() -> Result<OwnedFd, Error> {
+    // SAFETY: the set is initialised by sigemptyset before use; the process has one thread; signalfd's result is checked.
+    unsafe {
+        let mut set = std::mem::zeroed();
+        libc::sigemptyset(&mut set);
+        for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP] {
+            libc::sigaddset(&mut set, signal);
+        }
+        libc::sigprocmask(libc::SIG_BLOCK, &set, std::ptr::null_mut());
+        let descriptor = libc::signalfd(-1, &set, libc::SFD_CLOEXEC);
+        if descriptor < 0 {
+            return Err(Error::call("signalfd", std::io::Error::last_os_error()));
+        }
+        Ok(OwnedFd::from_raw_fd(descriptor))
+    }
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Finding processes by what they hold. Only `readlink` and small reads below `/proc`: nothing here touches the file systems
+//! that the links point to, which may hang.
+
+use super::RUN_VARIABLE;
+use super::identity::{Identity, Stat};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+/// Every live process that holds `token` open or carries `WRINGER_RUN=run_id`, except the caller. Sorted by start.
+/// As an ordinary user, only one's own processes are seen.
+pub fn with_mark(token: &Path, run_id: &str) -> Vec<Identity> {
+    let own = std::process::id();
+    let variable = format!("{RUN_VARIABLE}={run_id}");
+    let mut found: Vec<Identity> = pids()
+        .filter(|&pid| pid != own && (holds(pid, &|link| link == token) || has_variable(pid, &variable)))
+        .filter_map(Identity::of)
+        .collect();
+    found.sort_by_key(|identity| (identity.start_time, identity.pid));
+    found
+}
+
+/// Every live process that holds `file` open, except the caller.
+pub fn holders_of(file: &Path) -> Vec<Identity> {
+    let own = std::process::id();
+    pids().filter(|&pid| pid != own && holds(pid, &|link| link == file)).filter_map(Identity::of).collect()
+}
+
+/// Every live process with an open file, a working directory or a root at or below `folder`.
+pub fn open_below(folder: &Path) -> Vec<Identity> {
+    let below = |link: &Path| link.starts_with(folder);
+    pids().filter(|&pid| holds(pid, &below) || stands_in(pid, &below)).filter_map(Identity::of).collect()
+}
+
+/// `roots` and every live process below them in the tree of parents.
+pub fn descendants(roots: &[Identity]) -> BTreeSet<Identity> {
+    let parents: BTreeMap<u32, u32> = pids().filter_map(|pid| Some((pid, Stat::read(pid)?.parent))).collect();
+    let mut family: BTreeSet<u32> = roots.iter().filter(|root| root.is_alive()).map(|root| root.pid).collect();
+    let mut size = 0;
+    while size != family.len() {
+        size = family.len();
+        family.extend(parents.iter().filter(|(_, parent)| family.contains(parent)).map(|(pid, _)| *pid).collect::<Vec<_>>());
+    }
+    family.into_iter().filter_map(Identity::of).collect()
+}
+
+fn pids() -> impl Iterator<Item = u32> {
+    fs::read_dir("/proc")
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+}
+
+fn holds(pid: u32, wanted: &dyn Fn(&Path) -> bool) -> bool {
+    let Ok(descriptors) = fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
+    descriptors.flatten().any(|entry| fs::read_link(entry.path()).is_ok_and(|link| wanted(&link)))
+}
+
+fn stands_in(pid: u32, wanted: &dyn Fn(&Path) -> bool) -> bool {
+    ["cwd", "root"].iter().any(|link| fs::read_link(format!("/proc/{pid}/{link}")).is_ok_and(|target| wanted(&target)))
+}
+
+fn has_variable(pid: u32, variable: &str) -> bool {
+    fs::read(format!("/proc/{pid}/environ"))
+        .is_ok_and(|environ| environ.split(|byte| *byte == 0).any(|entry| entry == variable.as_bytes()))
+}

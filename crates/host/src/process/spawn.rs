@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+use super::launch::LaunchSettings;
+use super::{
+    ChildSpec, Identity, LIFELINE_VARIABLE, Process, READY_VARIABLE, RUN_VARIABLE, own_program,
+};
+use crate::permit::Permit;
+use crate::{Error, files, interrupt};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use rustix::pipe::{PipeFlags, pipe_with};
+use std::ffi::CString;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::RawFd;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// What ties a child to its run.
+#[derive(Debug, Clone, Copy)]
+pub struct Marks<'a> {
+    pub run_id: &'a str,
+    /// Where a child without a log of its own gets one.
+    pub default_log: &'a Path,
+    pub token: BorrowedFd<'a>,
+    pub lifeline: Option<BorrowedFd<'a>>,
+    /// Inherited as they are, for as long as the child lives: locks, another pipe's write end.
+    pub keep: &'a [BorrowedFd<'a>],
+}
+
+/// A child that was forked and has executed its program; it may not be ready yet.
+#[derive(Debug)]
+pub struct Spawned {
+    process: Process,
+    child: Child,
+    ready: Option<OwnedFd>,
+    program: String,
+    log: PathBuf,
+}
+
+/// Starts `spec` in a session of its own, with stdin from `/dev/null`.
+///
+/// # Errors
+/// The program is missing or cannot be executed; a log or a cgroup cannot be opened; the identity cannot be taken.
+pub fn spawn(_permit: &Permit, marks: Marks<'_>, spec: &ChildSpec) -> Result<Spawned, Error> {
+    let (ready, report) = ready_pipe(spec)?;
+    let mut command = if spec.launcher { launcher_command(spec) } else { direct_command(spec) };
+    let log = attach_logs(&mut command, marks, spec)?;
+    let mut inherited = vec![marks.token];
+    inherited.extend(marks.keep);
+    describe_descriptors(&mut command, marks, spec, report.as_ref().map(AsFd::as_fd), &mut inherited);
+    let preparation = if spec.launcher { Preparation::default() } else { Preparation::of(spec)? };
+    preparation.with_descriptors(&inherited).install(&mut command);
+    let child = command.spawn().map_err(|source| Error::path("start", &spec.program, source))?;
+    let process = Identity::of(child.id())
+        .and_then(Process::open)
+        .ok_or_else(|| ended_at_once(&spec.program, &log))?;
+    Ok(Spawned { process, child, ready, program: spec.program.display().to_string(), log })
+}
+
+fn ended_at_once(program: &Path, log: &Path) -> Error {
+    Error::Child { program: program.display().to_string(), why: "it ended at once".into(), log: files::tail(log, 20) }
+}
+
+impl Spawned {
+    pub fn identity(&self) -> Identity {
+        self.process.identity()
+    }
+
+    /// The line that the child wrote when it was ready; `None` when it was not asked for one.
+    ///
+    /// # Errors
+    /// [`Error::Child`] with the end of its log when it ends, complains, or takes longer than `timeout`;
+    /// [`Error::Interrupted`] when the user asks us to stop.
+    pub fn await_ready(&mut self, timeout: Duration) -> Result<Option<serde_json::Value>, Error> {
+        let Some(ready) = self.ready.take() else { return Ok(None) };
+        let line = read_line(&ready, Instant::now() + timeout).map_err(|trouble| self.explain(trouble, timeout))?;
+        let value: serde_json::Value =
+            serde_json::from_str(&line).map_err(|_| self.failed(format!("it said '{}'", line.trim())))?;
+        match value.get("error").and_then(serde_json::Value::as_str) {
+            Some(why) => Err(self.failed(why.to_owned())),
+            None => Ok(Some(value)),
+        }
+    }
+
+    /// Collects the exit status when it has ended, so that no zombie stays.
+    pub fn reap(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(Some(_)))
+    }
+
+    fn explain(&mut self, trouble: NotReady, timeout: Duration) -> Error {
+        match trouble {
+            NotReady::Interrupted => Error::Interrupted,
+            NotReady::Late => self.failed(format!("it was not ready after {} s", timeout.as_secs())),
+            NotReady::Closed => {
+                self.process.wait(Duration::from_secs(1));
+                let status = self.child.try_wait().ok().flatten();
+                self.failed(status.map_or("it closed its ready pipe".into(), |status| format!("it ended with {status}")))
+            }
+        }
+    }
+
+    fn failed(&self, why: String) -> Error {
+        Error::Child { program: self.program.clone(), why, log: files::tail(&self.log, 20) }
+    }
+}
+
+enum NotReady {
+    Interrupted,
+    Late,
+    Closed,
+}
+
+fn read_line(ready: &OwnedFd, deadline: Instant) -> Result<String, NotReady> {
+    let mut line = Vec::new();
+    let mut buffer = [0; 4096];
+    while !line.ends_with(b"\n") {
+        await_readable(ready, deadline)?;
+        match rustix::io::read(ready, &mut buffer) {
+            Ok(0) | Err(_) => return Err(NotReady::Closed),
+            Ok(length) => line.extend_from_slice(&buffer[..length]),
+        }
+    }
+    Ok(String::from_utf8_lossy(&line).into_owned())
+}
+
+/// In slices of 100 ms, to notice the user's wish to stop.
+fn await_readable(descriptor: &OwnedFd, deadline: Instant) -> Result<(), NotReady> {
+    loop {
+        let slice = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+        let mut set = [PollFd::new(descriptor, PollFlags::IN)];
+        if poll(&mut set, Some(&slice)).is_ok_and(|ready| ready > 0) {
+            return Ok(());
+        }
+        if interrupt::requested() {
+            return Err(NotReady::Interrupted);
+        }
+        if Instant::now() >= deadline {
+            return Err(NotReady::Late);
+        }
+    }
+}
+
+#[allow(clippy::disallowed_methods)] // the one place of `host` that starts long-lived children
+fn direct_command(spec: &ChildSpec) -> Command {
+    let mut command = Command::new(&spec.program);
+    command.args(&spec.args).envs(spec.env.iter().cloned()).stdin(Stdio::null());
+    if let Some(folder) = &spec.cwd {
+        command.current_dir(folder);
+    }
+    command
+}
+
+#[allow(clippy::disallowed_methods)] // as above
+fn launcher_command(spec: &ChildSpec) -> Command {
+    let settings = LaunchSettings::of(spec).to_argument();
+    let mut command = Command::new(own_program());
+    command.args(["internal", "launch", "--settings", &settings, "--"]).arg(&spec.program).args(&spec.args);
+    command.envs(spec.env.iter().cloned()).stdin(Stdio::null());
+    command
+}
+
+fn ready_pipe(spec: &ChildSpec) -> Result<(Option<OwnedFd>, Option<OwnedFd>), Error> {
+    if !spec.ready && !spec.launcher {
+        return Ok((None, None));
+    }
+    let (read, write) = pipe_with(PipeFlags::CLOEXEC).map_err(|errno| Error::call("make a pipe", errno))?;
+    Ok((Some(read), Some(write)))
+}
+
+fn attach_logs(command: &mut Command, marks: Marks<'_>, spec: &ChildSpec) -> Result<PathBuf, Error> {
+    let stdout_path = spec.stdout.as_deref().unwrap_or(marks.default_log);
+    let stderr_path = spec.stderr.as_deref().unwrap_or(marks.default_log);
+    command.stdout(files::open_log(stdout_path)?).stderr(files::open_log(stderr_path)?);
+    Ok(stderr_path.to_owned())
+}
+
+/// The variables that tell the child its descriptors; those of our own life are not passed on.
+fn describe_descriptors<'a>(
+    command: &mut Command,
+    marks: Marks<'a>,
+    spec: &ChildSpec,
+    report: Option<BorrowedFd<'a>>,
+    inherited: &mut Vec<BorrowedFd<'a>>,
+) {
+    command.env(RUN_VARIABLE, marks.run_id);
+    let lifeline = marks.lifeline.filter(|_| spec.lifeline);
+    for (variable, descriptor) in [(READY_VARIABLE, report), (LIFELINE_VARIABLE, lifeline)] {
+        command.env_remove(variable);
+        if let Some(descriptor) = descriptor {
+            command.env(variable, descriptor.as_raw_fd().to_string());
+            inherited.push(descriptor);
+        }
+    }
+}
+
+/// What the forked child does to itself before exec. All memory is allocated before the fork.
+#[derive(Debug, Default)]
+pub(super) struct Preparation {
+    inherited: Vec<RawFd>,
+    /// `cgroup.procs` files, open for writing.
+    cgroups: Vec<File>,
+    oom_score_adj: Option<CString>,
+    identity: Option<(u32, u32)>,
+    /// The signal that this child gets when its parent dies (prctl(2), PR_SET_PDEATHSIG).
+    pub(super) parent_death_signal: Option<i32>,
+}
+
+impl Preparation {
+    pub(super) fn of(spec: &ChildSpec) -> Result<Self, Error> {
+        let open = |folder: &PathBuf| {
+            let path = folder.join("cgroup.procs");
+            OpenOptions::new().write(true).open(&path).map_err(|source| Error::path("open", path, source))
+        };
+        Ok(Self {
+            cgroups: spec.cgroups.iter().map(open).collect::<Result<_, _>>()?,
+            oom_score_adj: spec.oom_score_adj.and_then(|score| CString::new(score.to_string()).ok()),
+            identity: spec.identity,
+            ..Self::default()
+        })
+    }
+
+    fn with_descriptors(mut self, inherited: &[BorrowedFd<'_>]) -> Self {
+        self.inherited = inherited.iter().map(AsRawFd::as_raw_fd).collect();
+        self
+    }
+
+    pub(super) fn install(self, command: &mut Command) {
+        // SAFETY: `apply` calls only async-signal-safe functions and allocates nothing.
+        unsafe { command.pre_exec(move || self.apply()) };
+    }
+
+    fn apply(&self) -> io::Result<()> {
+        unblock_signals();
+        // SAFETY: system calls on our own, just forked process; a failure of setsid (already a leader) does no harm.
+        unsafe { libc::setsid() };
+        for descriptor in &self.inherited {
+            // SAFETY: changes a flag of our own copy of the descriptor.
+            check(unsafe { libc::fcntl(*descriptor, libc::F_SETFD, 0) })?;
+        }
+        for procs in &self.cgroups {
+            // "0" means the writer (kernel, cgroup-v2.rst, cgroup.procs).
+            rustix::io::write(procs, b"0")?;
+        }
+        if let Some(score) = &self.oom_score_adj {
+            write_own_oom_score(score)?;
+        }
+        self.change_identity()?;
+        self.bind_to_parent()
+    }
+
+    fn change_identity(&self) -> io::Result<()> {
+        let Some((uid, gid)) = self.identity else { return Ok(()) };
+        // SAFETY: raw calls, because libc's would signal the other threads, which do not exist after fork.
+        unsafe {
+            check_long(libc::syscall(libc::SYS_setgroups, 0, std::ptr::null::<libc::gid_t>()))?;
+            check_long(libc::syscall(libc::SYS_setresgid, gid, gid, gid))?;
+            check_long(libc::syscall(libc::SYS_setresuid, uid, uid, uid))
+        }
+    }
+
+    /// Last, because a change of identity clears it.
+    fn bind_to_parent(&self) -> io::Result<()> {
+        let Some(signal) = self.parent_death_signal else { return Ok(()) };
+        // SAFETY: sets an attribute of our own process.
+        check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal) })
+    }
+}
+
+/// The launcher blocks some; its server shall not.
+fn unblock_signals() {
+    // SAFETY: the set is initialised by sigemptyset before use.
+    unsafe {
+        let mut none = std::mem::zeroed();
+        libc::sigemptyset(&mut none);
+        libc::sigprocmask(libc::SIG_SETMASK, &none, std::ptr::null_mut());
+    }
+}
+
+fn write_own_oom_score(score: &CString) -> io::Result<()> {
+    // SAFETY: the paths and the buffer are NUL-terminated and live; the descriptor is closed by exec or here.
+    unsafe {
+        let file = libc::open(c"/proc/self/oom_score_adj".as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC);
+        check(file)?;
+        let bytes = score.as_bytes();
+        let written = libc::write(file, bytes.as_ptr().cast(), bytes.len());
+        let outcome = if written < 0 { Err(io::Error::last_os_error()) } else { Ok(()) };
+        libc::close(file);
+        outcome
+    }
+}
+
+fn check(result: libc::c_int) -> io::Result<()> {
+    check_long(result.into())
+}
+
+fn check_long(result: libc::c_long) -> io::Result<()> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+use super::identity::{Identity, Process};
+use super::scan::descendants;
+use crate::permit::Permit;
+use crate::{Error, interrupt};
+use rustix::process::Signal;
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+/// How long a process may take to go after SIGKILL: it may be in an uninterruptible wait for a disk, which we may have slowed.
+const KILL_TIMEOUT: Duration = Duration::from_secs(20);
+/// How often a wait looks whether the user has become impatient.
+const TICK: Duration = Duration::from_millis(100);
+
+#[derive(Debug, Clone, Copy)]
+pub struct StopRequest {
+    /// Number of the signal that asks for a clean end.
+    pub signal: i32,
+    /// Then SIGKILL follows, for the processes and everything below them.
+    pub grace: Duration,
+}
+
+impl StopRequest {
+    /// SIGKILL, without asking first.
+    pub const KILL: Self = Self { signal: libc::SIGKILL, grace: Duration::ZERO };
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stopped {
+    AlreadyGone,
+    /// By itself, within the grace.
+    Cleanly,
+    Killed,
+}
+
+/// Ends `leaders`, and waits until they are gone. Need not be their parent: a zombie counts as gone.
+///
+/// # Errors
+/// [`Error::Unstoppable`] when one is still there after SIGKILL; the kernel's error when it is not ours to signal.
+pub fn stop(_permit: &Permit, leaders: &[Identity], request: StopRequest) -> Result<Stopped, Error> {
+    stop_unpermitted(leaders, request)
+}
+
+/// For the launcher, which ends its own child.
+pub(super) fn stop_unpermitted(leaders: &[Identity], request: StopRequest) -> Result<Stopped, Error> {
+    let processes: Vec<Process> = leaders.iter().copied().filter_map(Process::open).collect();
+    if processes.is_empty() {
+        return Ok(Stopped::AlreadyGone);
+    }
+    let family = descendants(leaders);
+    signal_all(&processes, request.signal)?;
+    let grace = if request.signal == libc::SIGKILL { Duration::ZERO } else { request.grace };
+    if await_end(&processes, grace, true) {
+        return Ok(Stopped::Cleanly);
+    }
+    kill(&family)?;
+    Ok(Stopped::Killed)
+}
+
+fn kill(family: &BTreeSet<Identity>) -> Result<(), Error> {
+    let processes: Vec<Process> = family.iter().copied().filter_map(Process::open).collect();
+    signal_all(&processes, libc::SIGKILL)?;
+    if await_end(&processes, KILL_TIMEOUT, false) {
+        return Ok(());
+    }
+    let pids = processes.iter().filter(|process| process.is_alive()).map(|process| process.identity().pid).collect();
+    Err(Error::Unstoppable { pids })
+}
+
+fn signal_all(processes: &[Process], signal: i32) -> Result<(), Error> {
+    let signal = Signal::from_named_raw(signal).unwrap_or(Signal::TERM);
+    for process in processes {
+        match process.signal(signal) {
+            Ok(()) | Err(rustix::io::Errno::SRCH) => {}
+            Err(errno) => return Err(Error::call(format!("signal process {}", process.identity().pid), errno)),
+        }
+    }
+    Ok(())
+}
+
+/// Whether all ended within `timeout`, which the user's impatience may cut when `cuttable`.
+fn await_end(processes: &[Process], timeout: Duration, cuttable: bool) -> bool {
+    let deadline = Instant::now() + timeout;
+    processes.iter().all(|process| {
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if process.wait(left.min(TICK)) {
+                return true;
+            }
+            if left.is_zero() || (cuttable && interrupt::impatient()) {
+                return false;
+            }
+        }
+    })
+}

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The file: a header of 64 bytes, then records, then zeros. Numbers are little-endian.
+
+use crate::{Error, Outcome, Record, State, Step, StepId, failpoint};
+use host::files;
+use host::permit::Permit;
+use host::process::Identity;
+use std::fs::{self, File, OpenOptions};
+use std::path::{Path, PathBuf};
+
+/// Decides who may undo a journal: this release, and every later one. Raised when an older release would undo it wrongly.
+pub const FORMAT_VERSION: u32 = 1;
+
+const MAGIC: &[u8; 8] = b"WRINGERJ";
+const HEADER_BYTES: u64 = 64;
+/// Reserved when a run begins, and again whenever an intent would leave too little.
+const CHUNK_BYTES: u64 = 64 << 10;
+/// Space that an open step may still need: `Pid` twice, `Done`, `Undo`, `Undone` with a conflict.
+const RESERVE_PER_STEP_BYTES: u64 = 2048;
+/// Longer records are corrupt.
+const RECORD_BYTES_MAX: usize = 32 << 10;
+
+/// A journal being written, by its run's controller or by whoever undoes it; the owner lock sees to it that it is one of them.
+#[derive(Debug)]
+pub struct Journal {
+    file: File,
+    path: PathBuf,
+    state: State,
+    end_bytes: u64,
+    reserved_bytes: u64,
+    /// The first write that failed; later records may be missing.
+    damage: Option<std::io::Error>,
+}
+
+/// A journal read back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reading {
+    pub boot_id: String,
+    pub state: State,
+    /// Where the valid records end.
+    pub end_bytes: u64,
+    /// Bytes other than zero follow: a torn or unknown record.
+    pub ignored_tail: bool,
+}
+
+impl Journal {
+    /// Makes the file with its first record, [`Record::Begin`].
+    pub fn create(path: &Path, begin: &Record) -> Result<Self, Error> {
+        let file = files::preallocate(path, CHUNK_BYTES)?;
+        let fail = |source| Error::File { operation: "begin", path: path.to_owned(), source };
+        files::write_synced_at(&file, &header(&boot_id()?), 0).map_err(fail)?;
+        let mut journal = Self {
+            file,
+            path: path.to_owned(),
+            state: State::default(),
+            end_bytes: HEADER_BYTES,
+            reserved_bytes: CHUNK_BYTES,
+            damage: None,
+        };
+        journal.append(begin)?;
+        Ok(journal)
+    }
+
+    /// Opens an existing journal to write its undo. A tail that was ignored in reading is overwritten.
+    pub fn open(path: &Path) -> Result<(Self, Reading), Error> {
+        let reading = read(path)?;
+        let fail = |source| Error::File { operation: "open", path: path.to_owned(), source };
+        let file = OpenOptions::new().read(true).write(true).open(path).map_err(fail)?;
+        let reserved_bytes = file.metadata().map_err(fail)?.len();
+        let (state, end_bytes) = (reading.state.clone(), reading.end_bytes);
+        Ok((Self { file, path: path.to_owned(), state, end_bytes, reserved_bytes, damage: None }, reading))
+    }
+
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// Records that `change` is about to be made; the permit is for that change alone.
+    ///
+    /// # Errors
+    /// The record is not on the disk: nothing may be changed then.
+    pub fn intent(&mut self, change: Step) -> Result<(StepId, Permit), Error> {
+        failpoint("before intent");
+        let step = self.state.next_step();
+        self.append(&Record::Intent { step, change })?;
+        failpoint("after intent");
+        Ok((step, issue(step)))
+    }
+
+    pub fn pid(&mut self, step: StepId, process: Identity) -> Result<(), Error> {
+        self.append(&Record::Pid { step, process })
+    }
+
+    pub fn done(&mut self, step: StepId, observed: Option<String>) -> Result<(), Error> {
+        failpoint("after apply");
+        self.append(&Record::Done { step, observed })?;
+        failpoint("after done");
+        Ok(())
+    }
+
+    /// Records that the undo of `step` starts. The permit is given even when the record cannot be written: an undo looks at the
+    /// present state, may be repeated, and must not be stopped by a full disk.
+    pub fn undo(&mut self, step: StepId) -> Permit {
+        failpoint("before undo record");
+        self.try_append(&Record::Undo { step });
+        failpoint("after undo record");
+        issue(step)
+    }
+
+    pub fn undone(&mut self, step: StepId, outcome: Outcome) {
+        failpoint("before undone record");
+        self.try_append(&Record::Undone { step, outcome });
+        failpoint("after undone record");
+    }
+
+    /// For what an undo does beyond the steps: ending processes that are only known by the run's token.
+    pub fn sweep_permit(&self) -> Permit {
+        issue(StepId(0))
+    }
+
+    pub fn leave(&mut self) -> Result<(), Error> {
+        self.append(&Record::Left)
+    }
+
+    pub fn end(&mut self) {
+        self.try_append(&Record::End);
+        failpoint("after end");
+    }
+
+    /// The first write that failed during an undo.
+    pub fn damage(&self) -> Option<&std::io::Error> {
+        self.damage.as_ref()
+    }
+
+    fn try_append(&mut self, record: &Record) {
+        if let Err(Error::File { source, .. }) = self.append(record) {
+            self.damage.get_or_insert(source);
+            self.state.apply(record);
+        }
+    }
+
+    fn append(&mut self, record: &Record) -> Result<(), Error> {
+        let bytes = encode(record);
+        self.write(&bytes, matches!(record, Record::Intent { .. })).map_err(|source| Error::File {
+            operation: "write",
+            path: self.path.clone(),
+            source,
+        })?;
+        self.state.apply(record);
+        Ok(())
+    }
+
+    fn write(&mut self, bytes: &[u8], keep_reserve: bool) -> std::io::Result<()> {
+        let length = bytes.len() as u64;
+        let open = self.state.steps.iter().filter(|step| step.is_open()).count() as u64 + 1;
+        let reserve = if keep_reserve { open * RESERVE_PER_STEP_BYTES } else { 0 };
+        while self.end_bytes + length + reserve > self.reserved_bytes {
+            files::reserve(&self.file, self.reserved_bytes, CHUNK_BYTES)?;
+            self.file.sync_all()?;
+            self.reserved_bytes += CHUNK_BYTES;
+        }
+        files::write_synced_at(&self.file, bytes, self.end_bytes)?;
+        self.end_bytes += length;
+        Ok(())
+    }
+}
+
+/// Reads a journal without changing it.
+///
+/// # Errors
+/// [`Error::Future`], [`Error::NotAJournal`], or the file cannot be read.
+pub fn read(path: &Path) -> Result<Reading, Error> {
+    let bytes = fs::read(path).map_err(|source| Error::File { operation: "read", path: path.to_owned(), source })?;
+    let not_a_journal = || Error::NotAJournal { path: path.to_owned() };
+    let (version, boot_id) = parse_header(&bytes).ok_or_else(not_a_journal)?;
+    if version > FORMAT_VERSION {
+        return Err(Error::Future { path: path.to_owned(), version, known: FORMAT_VERSION });
+    }
+    let (records, end) = decode(&bytes, usize::try_from(HEADER_BYTES).unwrap_or(64));
+    let state = State::of(&records);
+    if state.begun.is_none() {
+        return Err(not_a_journal());
+    }
+    let ignored_tail = bytes[end..].iter().any(|byte| *byte != 0);
+    Ok(Reading { boot_id, state, end_bytes: end as u64, ignored_tail })
+}
+
+/// The kernel's random id of this boot (random(4), `/proc/sys/kernel/random/boot_id`).
+pub fn boot_id() -> Result<String, Error> {
+    let path = Path::new("/proc/sys/kernel/random/boot_id");
+    let text = fs::read_to_string(path).map_err(|source| host::Error::path("read", path, source))?;
+    Ok(text.trim().to_owned())
+}
+
+#[allow(clippy::disallowed_methods)] // the one place that issues permits: the record is on disk
+fn issue(step: StepId) -> Permit {
+    Permit::issue(step.0.into())
+}
+
+/// Magic (8), version (4), boot id (36, ASCII), zeros (12), crc32c of the 60 bytes before it (4).
+fn header(boot_id: &str) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(64);
+    bytes.extend_from_slice(MAGIC);
+    bytes.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
+    bytes.extend(boot_id.bytes().chain(std::iter::repeat(0)).take(36));
+    bytes.resize(60, 0);
+    let crc = crc32c::crc32c(&bytes);
+    bytes.extend_from_slice(&crc.to_le_bytes());
+    bytes
+}
+
+fn parse_header(bytes: &[u8]) -> Option<(u32, String)> {
+    let header = bytes.get(..64)?;
+    if !header.starts_with(MAGIC) || crc32c::crc32c(&header[..60]) != number(&header[60..]) {
+        return None;
+    }
+    let boot_id = String::from_utf8_lossy(&header[12..48]).trim_end_matches('\0').to_owned();
+    Some((number(&header[8..12]), boot_id))
+}
+
+/// Length of the JSON (4), crc32c of length and JSON (4), JSON.
+fn encode(record: &Record) -> Vec<u8> {
+    let json = serde_json::json!(record).to_string();
+    let length = u32::try_from(json.len()).unwrap_or(u32::MAX).to_le_bytes();
+    let crc = crc32c::crc32c_append(crc32c::crc32c(&length), json.as_bytes()).to_le_bytes();
+    [&length[..], &crc[..], json.as_bytes()].concat()
+}
+
+/// The valid records from `start`, and where they end.
+fn decode(bytes: &[u8], start: usize) -> (Vec<Record>, usize) {
+    let (mut records, mut at) = (Vec::new(), start);
+    while let Some((record, length)) = decode_one(&bytes[at..]) {
+        records.push(record);
+        at += length;
+    }
+    (records, at)
+}
+
+fn decode_one(bytes: &[u8]) -> Option<(Record, usize)> {
+    let length = usize::try_from(number(bytes.get(..4)?)).ok()?;
+    let json = bytes.get(8..8 + length).filter(|_| (1..=RECORD_BYTES_MAX).contains(&length))?;
+    let crc = crc32c::crc32c_append(crc32c::crc32c(&bytes[..4]), json);
+    let valid = crc == number(&bytes[4..8]);
+    Some((serde_json::from_slice(json).ok().filter(|_| valid)?, 8 + length))
+}
+
+fn number(bytes: &[u8]) -> u32 {
+    bytes.get(..4).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_le_bytes)
+}

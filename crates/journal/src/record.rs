@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+use host::change::CgroupVersion;
+use host::process::Identity;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::path::PathBuf;
+
+use crate::RunId;
+
+/// The number of a step within its run, from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct StepId(pub u32);
+
+impl fmt::Display for StepId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "step {}", self.0)
+    }
+}
+
+/// What a run is held by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// A command that the user waits for; ends with it.
+    Run,
+    /// A supervisor, for a stated time.
+    Standing,
+}
+
+/// One apply/undo pair: what is to be changed, with all that its undo needs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Step {
+    /// A child. Undo: stop signal, grace, SIGKILL.
+    Process { role: Role, program: String, stop_signal: i32, grace_ms: u64 },
+    /// A kernel value or cgroup file that existed before. Undo: `before`, if it is still what we set.
+    Value { path: PathBuf, before: String, after: String },
+    /// A cgroup that we make. Undo: kill our processes in it, move others to its parent, remove it.
+    Cgroup { path: PathBuf, version: CgroupVersion },
+    /// A mount in the host's own mount namespace. Undo: unmount it, never lazily.
+    Mount { target: PathBuf, source: String, fstype: String },
+    /// Cannot be undone, and needs no undo.
+    Note { text: String },
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Process { role, program, .. } => write!(formatter, "{role} {program}"),
+            Self::Value { path, before, after } => write!(formatter, "{}: {before} -> {after}", path.display()),
+            Self::Cgroup { path, .. } => write!(formatter, "cgroup {}", path.display()),
+            Self::Mount { target, fstype, .. } => write!(formatter, "mount {fstype} on {}", target.display()),
+            Self::Note { text } => formatter.write_str(text),
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// Releases the run when its controller dies.
+    Watchdog,
+    /// Controls a standing run.
+    Supervisor,
+    /// Hides RAM by holding it; SIGKILL gives it back.
+    Holder,
+    /// Delays I/O; SIGUSR1 sets its delays to zero.
+    SlowLayer,
+    Launcher,
+    /// A database server, or the user's own command.
+    Server,
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Watchdog => "watchdog",
+            Self::Supervisor => "supervisor",
+            Self::Holder => "holder",
+            Self::SlowLayer => "slow layer",
+            Self::Launcher => "launcher",
+            Self::Server => "server",
+        })
+    }
+}
+
+/// One line of the journal's story, in the order in which it is told.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "record", rename_all = "snake_case")]
+pub enum Record {
+    /// First, once.
+    Begin {
+        run: RunId,
+        /// Version of the program that wrote this; for people, decides nothing.
+        build: String,
+        uid: u32,
+        /// The controller.
+        controller: Identity,
+        kind: Kind,
+        command: Vec<String>,
+        /// Names of the locks that the run holds.
+        resources: Vec<String>,
+        /// Seconds since 1970.
+        started: u64,
+    },
+    /// `step` is about to be applied.
+    Intent { step: StepId, change: Step },
+    /// A process of `step` exists. A launched server has two: the launcher's record, then the server's.
+    Pid { step: StepId, process: Identity },
+    /// `step` was applied. `observed`: what a value was afterwards, read back.
+    Done { step: StepId, observed: Option<String> },
+    /// The undo of `step` starts.
+    Undo { step: StepId },
+    /// ... and has ended.
+    Undone { step: StepId, outcome: Outcome },
+    /// The run's command ends, its server stays, and no controller is needed.
+    Left,
+    /// Everything is undone; the folder is about to go.
+    End,
+}
+
+/// How the undo of a step ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+pub enum Outcome {
+    Restored,
+    /// There was nothing to undo: it never happened, or is gone by itself.
+    Nothing,
+    /// Somebody else changed it meanwhile; it was left alone. `repair` is the command that would restore it.
+    Conflict { expected: String, found: String, repair: String },
+}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+use crate::Error;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// `w-20261120-201530-4f2a`: UTC date, time, four random hexadecimal digits. It is a folder's name, a cgroup's, a mount's.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct RunId(String);
+
+impl RunId {
+    /// `random` is reduced to 16 bits.
+    pub fn new(unix_seconds: u64, random: u64) -> Self {
+        let time = host::clock::rfc3339(unix_seconds);
+        let digits: String = time.chars().filter(char::is_ascii_digit).collect();
+        Self(format!("w-{}-{}-{:04x}", &digits[..8], &digits[8..], random & 0xffff))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for RunId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+impl FromStr for RunId {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let parts: Vec<&str> = text.split('-').collect();
+        let hex = |part: &str, length| part.len() == length && part.bytes().all(|byte| byte.is_ascii_hexdigit());
+        match parts[..] {
+            ["w", date, time, random] if hex(date, 8) && hex(time, 6) && hex(random, 4) => Ok(Self(text.to_owned())),
+            _ => Err(Error::RunId { text: text.to_owned() }),
+        }
+    }
+}
+
+impl TryFrom<String> for RunId {
+    type Error = Error;
+
+    fn try_from(text: String) -> Result<Self, Error> {
+        text.parse()
+    }
+}
+
+impl From<RunId> for String {
+    fn from(id: RunId) -> Self {
+        id.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn made_and_read_back() {
+        let id = RunId::new(1_795_205_730, 0x1_4f2a);
+        assert_eq!(id.as_str(), "w-20261120-201530-4f2a");
+        assert_eq!(id.as_str().parse::<RunId>().expect("parses"), id);
+    }
+
+    #[test]
+    fn a_path_is_not_an_id() {
+        for text in ["", "locks", "../w-20261120-201530-4f2a", "w-20261120-201530-4f2a/..", "w-2026112-201530-4f2a"] {
+            assert!(text.parse::<RunId>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a list of records means. Pure: no file, no clock, no host.
+
+use crate::{Kind, Outcome, Record, RunId, Step, StepId};
+use host::process::Identity;
+
+/// The first record, opened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Begun {
+    pub run: RunId,
+    pub build: String,
+    pub uid: u32,
+    pub controller: Identity,
+    pub kind: Kind,
+    pub command: Vec<String>,
+    pub resources: Vec<String>,
+    /// Seconds since 1970.
+    pub started: u64,
+}
+
+/// How far a step has come.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Phase {
+    /// May have happened, in part or in whole.
+    Intended,
+    Done,
+    /// An undo started and may have happened.
+    Undoing,
+    Undone(Outcome),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StepState {
+    pub id: StepId,
+    pub change: Step,
+    pub phase: Phase,
+    /// Whether it was applied in whole, as far as the records tell.
+    pub completed: bool,
+    /// In the order in which they were recorded.
+    pub processes: Vec<Identity>,
+    /// What a value was after the change, read back.
+    pub observed: Option<String>,
+}
+
+impl StepState {
+    /// It may have happened, and no undo of it has ended.
+    pub fn is_open(&self) -> bool {
+        !matches!(self.phase, Phase::Undone(_))
+    }
+}
+
+/// The fold of a journal's records.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct State {
+    pub begun: Option<Begun>,
+    /// In the order in which they were intended.
+    pub steps: Vec<StepState>,
+    /// Its command has ended in order and left its server standing.
+    pub left: bool,
+    pub ended: bool,
+}
+
+impl State {
+    pub fn of<'a>(records: impl IntoIterator<Item = &'a Record>) -> Self {
+        let mut state = Self::default();
+        records.into_iter().for_each(|record| state.apply(record));
+        state
+    }
+
+    /// Records about a step that was never intended say nothing, and are ignored.
+    pub fn apply(&mut self, record: &Record) {
+        match record {
+            Record::Begin { .. } => self.begun = self.begun.take().or_else(|| begun(record)),
+            Record::Intent { step, change } => self.intend(*step, change),
+            Record::Pid { step, process } => self.with(*step, |state| state.processes.push(*process)),
+            Record::Done { step, observed } => self.with(*step, |state| {
+                state.completed = true;
+                state.phase = Phase::Done;
+                state.observed.clone_from(observed);
+            }),
+            Record::Undo { step } => self.with(*step, |state| state.phase = Phase::Undoing),
+            Record::Undone { step, outcome } => self.with(*step, |state| state.phase = Phase::Undone(outcome.clone())),
+            Record::Left => self.left = true,
+            Record::End => self.ended = true,
+        }
+    }
+
+    /// Steps that may have happened and are not undone, newest first: the order of their undo.
+    pub fn open_steps(&self) -> Vec<StepState> {
+        self.steps.iter().rev().filter(|step| step.is_open()).cloned().collect()
+    }
+
+    pub fn step(&self, id: StepId) -> Option<&StepState> {
+        self.steps.iter().find(|step| step.id == id)
+    }
+
+    /// The number of the next step.
+    pub fn next_step(&self) -> StepId {
+        StepId(self.steps.iter().map(|step| step.id.0).max().unwrap_or(0) + 1)
+    }
+
+    fn intend(&mut self, id: StepId, change: &Step) {
+        if self.step(id).is_none() {
+            self.steps.push(StepState {
+                id,
+                change: change.clone(),
+                phase: Phase::Intended,
+                completed: false,
+                processes: Vec::new(),
+                observed: None,
+            });
+        }
+    }
+
+    fn with(&mut self, id: StepId, update: impl FnOnce(&mut StepState)) {
+        if let Some(step) = self.steps.iter_mut().find(|step| step.id == id) {
+            update(step);
+        }
+    }
+}
+
+fn begun(record: &Record) -> Option<Begun> {
+    let Record::Begin { run, build, uid, controller, kind, command, resources, started } = record.clone() else {
+        return None;
+    };
+    Some(Begun { run, build, uid, controller, kind, command, resources, started })
+}
