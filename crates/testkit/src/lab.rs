@@ -5,6 +5,7 @@ use std::ffi::OsStr;
 use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
@@ -145,4 +146,11 @@ pub fn wait_until(limit: Duration, mut condition: impl FnMut() -> bool) -> bool 
         thread::sleep(Duration::from_millis(10));
     }
     condition()
+}
+
+/// Tests that compare the whole host before and after hold this, so that the others of their binary do not disturb them
+/// (cargo runs the test binaries themselves one after the other).
+pub fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
