@@ -16,9 +16,9 @@ mod spawn;
 mod stop;
 
 pub use identity::{Identity, Process};
-pub use launch::{LaunchSettings, launch};
+pub use launch::{LaunchSettings, block_stop_signals, launch};
 pub use scan::{descendants, holders_of, open_below, with_mark};
-pub use spawn::{Marks, Spawned, spawn};
+pub use spawn::{Marks, Spawned, spawn, spawn_supervisor};
 pub use stop::{StopRequest, Stopped, stop};
 
 use rustix::fd::OwnedFd;

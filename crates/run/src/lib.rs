@@ -1,1 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
+//! A run: who owns a change of the host, and how it is given back.
+//!
+//! [`Run::begin`] takes the locks, makes the run's folder with its journal, and starts the watchdog. Every change is a
+//! [`Run::step`], every child a [`Run::spawn`]. [`Run::release`] neutralises (delays to zero, RAM back: at once) and then
+//! dismantles, newest step first. When the controller dies, its watchdog does the same; when that died too, [`undo`] does, from
+//! the journal and the run's token. A server that is to outlive its command is left with [`Run::leave`].
+//!
+//! What it is not: it knows no squeeze and no server, only processes, values, cgroups and mounts.
+//!
+//! Invariants: one owner lock per run, held by the controller or by whoever undoes it. A run is *hot* when it has not ended and
+//! nobody holds that lock; a hot run blocks new ones. Undo may be repeated any number of times, by anybody.
+
+mod begin;
+mod dismantle;
+mod error;
+mod executor;
+mod find;
+mod folder;
+mod locks;
+mod release;
+pub mod supervise;
+mod undo;
+pub mod watchdog;
+
+pub use begin::{Begin, Child, Run};
+pub use dismantle::{Conflict, Executor, Report, dismantle, neutralise};
+pub use error::Error;
+pub use find::{FoundRun, find_runs};
+pub use host::interrupt;
+pub use host::process::ChildSpec;
+pub use journal::{CgroupVersion, Kind, Outcome, Phase, Role, RunId, Step, StepId, StepState};
+pub use locks::Resource;
+pub use release::Released;
+pub use undo::{Scope, UndoReport, undo};

@@ -134,8 +134,9 @@ fn await_server(server: &Process, signals: &OwnedFd, lifeline: Option<&OwnedFd>)
     }
 }
 
-fn block_stop_signals() -> Result<OwnedFd, Error> {
-    // SAFETY: the set is initialised by sigemptyset before use; the process has one thread; signalfd's result is checked.
+/// Readable once SIGTERM, SIGINT or SIGHUP has come; they do nothing else any more. To be called before threads start.
+pub fn block_stop_signals() -> Result<OwnedFd, Error> {
+    // SAFETY: the set is initialised by sigemptyset before use; signalfd's result is checked.
     unsafe {
         let mut set = std::mem::zeroed();
         libc::sigemptyset(&mut set);

@@ -44,14 +44,38 @@ pub struct Spawned {
 /// # Errors
 /// The program is missing or cannot be executed; a log or a cgroup cannot be opened; the identity cannot be taken.
 pub fn spawn(_permit: &Permit, marks: Marks<'_>, spec: &ChildSpec) -> Result<Spawned, Error> {
-    let (ready, report) = ready_pipe(spec)?;
     let mut command = if spec.launcher { launcher_command(spec) } else { direct_command(spec) };
-    let log = attach_logs(&mut command, marks, spec)?;
-    let mut inherited = vec![marks.token];
-    inherited.extend(marks.keep);
-    describe_descriptors(&mut command, marks, spec, report.as_ref().map(AsFd::as_fd), &mut inherited);
+    command.env(RUN_VARIABLE, marks.run_id);
+    let inherited = std::iter::once(&marks.token).chain(marks.keep).map(AsRawFd::as_raw_fd).collect();
+    start(command, marks.default_log, marks.lifeline.filter(|_| spec.lifeline), inherited, spec)
+}
+
+/// Starts a daemon that will be the controller of a run of its own: it belongs to no run yet, and changes nothing before it has
+/// begun one.
+pub fn spawn_supervisor(log: &Path, spec: &ChildSpec) -> Result<Spawned, Error> {
+    let mut command = direct_command(spec);
+    command.env_remove(RUN_VARIABLE);
+    start(command, log, None, Vec::new(), spec)
+}
+
+fn start(
+    mut command: Command,
+    default_log: &Path,
+    lifeline: Option<BorrowedFd<'_>>,
+    mut inherited: Vec<RawFd>,
+    spec: &ChildSpec,
+) -> Result<Spawned, Error> {
+    let (ready, report) = ready_pipe(spec)?;
+    let log = attach_logs(&mut command, default_log, spec)?;
+    for (variable, descriptor) in [(READY_VARIABLE, report.as_ref().map(AsFd::as_fd)), (LIFELINE_VARIABLE, lifeline)] {
+        command.env_remove(variable);
+        if let Some(descriptor) = descriptor {
+            command.env(variable, descriptor.as_raw_fd().to_string());
+            inherited.push(descriptor.as_raw_fd());
+        }
+    }
     let preparation = if spec.launcher { Preparation::default() } else { Preparation::of(spec)? };
-    preparation.with_descriptors(&inherited).install(&mut command);
+    Preparation { inherited, ..preparation }.install(&mut command);
     let child = command.spawn().map_err(|source| Error::path("start", &spec.program, source))?;
     let process = Identity::of(child.id())
         .and_then(Process::open)
@@ -169,30 +193,11 @@ fn ready_pipe(spec: &ChildSpec) -> Result<(Option<OwnedFd>, Option<OwnedFd>), Er
     Ok((Some(read), Some(write)))
 }
 
-fn attach_logs(command: &mut Command, marks: Marks<'_>, spec: &ChildSpec) -> Result<PathBuf, Error> {
-    let stdout_path = spec.stdout.as_deref().unwrap_or(marks.default_log);
-    let stderr_path = spec.stderr.as_deref().unwrap_or(marks.default_log);
+fn attach_logs(command: &mut Command, default_log: &Path, spec: &ChildSpec) -> Result<PathBuf, Error> {
+    let stdout_path = spec.stdout.as_deref().unwrap_or(default_log);
+    let stderr_path = spec.stderr.as_deref().unwrap_or(default_log);
     command.stdout(files::open_log(stdout_path)?).stderr(files::open_log(stderr_path)?);
     Ok(stderr_path.to_owned())
-}
-
-/// The variables that tell the child its descriptors; those of our own life are not passed on.
-fn describe_descriptors<'a>(
-    command: &mut Command,
-    marks: Marks<'a>,
-    spec: &ChildSpec,
-    report: Option<BorrowedFd<'a>>,
-    inherited: &mut Vec<BorrowedFd<'a>>,
-) {
-    command.env(RUN_VARIABLE, marks.run_id);
-    let lifeline = marks.lifeline.filter(|_| spec.lifeline);
-    for (variable, descriptor) in [(READY_VARIABLE, report), (LIFELINE_VARIABLE, lifeline)] {
-        command.env_remove(variable);
-        if let Some(descriptor) = descriptor {
-            command.env(variable, descriptor.as_raw_fd().to_string());
-            inherited.push(descriptor);
-        }
-    }
 }
 
 /// What the forked child does to itself before exec. All memory is allocated before the fork.
@@ -219,11 +224,6 @@ impl Preparation {
             identity: spec.identity,
             ..Self::default()
         })
-    }
-
-    fn with_descriptors(mut self, inherited: &[BorrowedFd<'_>]) -> Self {
-        self.inherited = inherited.iter().map(AsRawFd::as_raw_fd).collect();
-        self
     }
 
     pub(super) fn install(self, command: &mut Command) {

@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+use crate::dismantle::{Report, undo_one};
+use crate::executor::RealHost;
+use crate::find::refuse_when_hot;
+use crate::folder::{Folder, locks};
+use crate::locks::{Resource, begin_lock, take_resources, try_lock};
+use crate::{Error, watchdog};
+use host::files;
+use host::permit::Permit;
+use host::places::Places;
+use host::process::{ChildSpec, Identity, Marks, Process, Spawned, spawn};
+use journal::{Journal, Kind, Record, Role, RunId, Step, StepId, failpoint};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::pipe::{PipeFlags, pipe_with};
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+use std::time::Duration;
+
+/// What a run is, before it begins.
+#[derive(Debug, Clone)]
+pub struct Begin {
+    pub kind: Kind,
+    /// As the user typed it, without secrets.
+    pub command: Vec<String>,
+    /// Locked in this order.
+    pub resources: Vec<Resource>,
+    pub places: Places,
+}
+
+/// A run under its controller. Dropping it releases it, as far as that works; [`Run::release`] says what came of it.
+#[derive(Debug)]
+pub struct Run {
+    pub(crate) id: RunId,
+    pub(crate) folder: Folder,
+    pub(crate) places: Places,
+    pub(crate) journal: Journal,
+    pub(crate) host: RealHost,
+    pub(crate) children: Vec<(StepId, Spawned)>,
+    pub(crate) finished: bool,
+    ties: Ties,
+}
+
+/// Descriptors whose being open means something.
+#[derive(Debug)]
+struct Ties {
+    /// Locked: the run is live. Closed on exec.
+    _owner: File,
+    /// Inherited by every child.
+    token: File,
+    resources: Vec<File>,
+    /// End of file on this one: controller and watchdog are dead.
+    lifeline: OwnedFd,
+    lifeline_writer: OwnedFd,
+    /// Held by the controller alone: its end is the controller's.
+    _watchdog_writer: OwnedFd,
+    watchdog_lifeline: OwnedFd,
+}
+
+/// A child of a run. Its process is ended by [`Run::undo_step`] or with the run, not by dropping this.
+#[derive(Debug)]
+pub struct Child {
+    pub step: StepId,
+    /// Of the server itself when it was launched.
+    pub pid: u32,
+    /// What it said when it was ready.
+    pub ready: Option<serde_json::Value>,
+    process: Process,
+}
+
+impl Child {
+    pub fn is_alive(&self) -> bool {
+        self.process.is_alive()
+    }
+
+    /// Returns whether it ended within `timeout`.
+    pub fn wait(&self, timeout: Duration) -> bool {
+        self.process.wait(timeout)
+    }
+
+    pub fn identity(&self) -> Identity {
+        self.process.identity()
+    }
+}
+
+impl Run {
+    /// Takes the locks, makes the folder and the journal, starts the watchdog.
+    ///
+    /// # Errors
+    /// [`Error::Hot`] when an earlier run was not undone, [`Error::Busy`] when another run holds a resource; nothing was
+    /// changed then.
+    pub fn begin(begin: Begin) -> Result<Self, Error> {
+        files::private_dir(&begin.places.journal, 0o700)?;
+        files::private_dir(&locks(&begin.places), 0o700)?;
+        let beginning = begin_lock(&begin.places)?;
+        refuse_when_hot(&begin.places)?;
+        let id = RunId::new(host::clock::unix_seconds(), random()?);
+        let resources = take_resources(&begin.places, &begin.resources, &id)?;
+        let folder = Folder::of(&begin.places, &id);
+        files::new_private_dir(&folder.path)?;
+        let ties = Ties::make(&folder, resources)?;
+        let journal = Journal::create(&folder.journal(), &begin_record(&id, &begin)?)?;
+        let host = RealHost::new(id.clone(), folder.clone());
+        let children = Vec::new();
+        let mut run = Self { id, folder, places: begin.places, journal, host, children, finished: false, ties };
+        drop(beginning);
+        run.spawn(Role::Watchdog, watchdog::spec(&run.id, &run.places, &run.ties.lifeline_writer))?;
+        Ok(run)
+    }
+
+    pub fn id(&self) -> &RunId {
+        &self.id
+    }
+
+    /// The run's own folder, 0700: for sockets and logs. It goes with the run.
+    pub fn folder(&self) -> &Path {
+        &self.folder.path
+    }
+
+    /// Makes one change: its intent is on the disk before `apply` gets the permit, and what came of it after. When `apply` fails,
+    /// the step stays open, and the release looks at what it left.
+    ///
+    /// # Errors
+    /// `apply`'s; or the journal cannot be written, and then nothing was changed.
+    pub fn step<T>(
+        &mut self,
+        step: Step,
+        apply: impl FnOnce(&Permit) -> Result<T, host::Error>,
+    ) -> Result<(StepId, T), Error> {
+        self.check_watchdog()?;
+        let value = if let Step::Value { path, .. } = &step { Some(path.clone()) } else { None };
+        let (id, permit) = self.journal.intent(step)?;
+        let result = apply(&permit)?;
+        let observed = value.and_then(|path| host::change::read_value(&path).ok());
+        self.journal.done(id, observed)?;
+        Ok((id, result))
+    }
+
+    /// Starts a child as a step, and waits until it is ready when `child` says so.
+    ///
+    /// # Errors
+    /// It cannot be started, or did not become ready; what there is of it is ended with the run, or by [`Run::undo_step`]
+    /// of [`Run::last_step`].
+    pub fn spawn(&mut self, role: Role, child: ChildSpec) -> Result<Child, Error> {
+        if role != Role::Watchdog {
+            self.check_watchdog()?;
+        }
+        let (id, permit) = self.journal.intent(process_step(role, &child))?;
+        let log = self.folder.log(&format!("{}-{}", role.to_string().replace(' ', "-"), id.0));
+        let mut spawned = spawn(&permit, self.ties.marks(&self.id, &log, role, &child, &mut Vec::new()), &child)?;
+        failpoint("between fork and its record");
+        let identity = spawned.identity();
+        self.host.know(identity);
+        self.journal.pid(id, identity)?;
+        let ready = spawned.await_ready(child.ready_timeout);
+        self.children.push((id, spawned));
+        let ready = ready?;
+        let process = self.main_process(id, identity, child.launcher, ready.as_ref())?;
+        self.journal.done(id, None)?;
+        let pid = process.identity().pid;
+        Ok(Child { step: id, pid, ready, process })
+    }
+
+    /// The newest step, also when it failed.
+    pub fn last_step(&self) -> Option<StepId> {
+        self.journal.state().steps.last().map(|step| step.id)
+    }
+
+    /// Undoes one step before the end of the run: one server between two arms.
+    ///
+    /// # Errors
+    /// There is no such open step; or it is not undone: [`Error::NotRestored`]. A conflict is an error here, too.
+    pub fn undo_step(&mut self, id: StepId) -> Result<(), Error> {
+        let open = self.journal.state().step(id).filter(|step| step.is_open()).cloned();
+        let step = open.ok_or_else(|| Error::NoSuchStep { id: self.id.clone(), step: id })?;
+        let mut report = Report::default();
+        undo_one(&mut self.journal, &mut self.host, &step, &mut report, &mut |_| {});
+        self.reap();
+        let conflicts = report.conflicts.iter().map(|it| format!("{}: now '{}'; repair: {}", it.step, it.found, it.repair));
+        let failures: Vec<String> = report.failures.iter().cloned().chain(conflicts).collect();
+        if failures.is_empty() { Ok(()) } else { Err(Error::NotRestored { id: self.id.clone(), failures }) }
+    }
+
+    /// The first child with this role that has died; a holder or slow layer that dies ends the run.
+    pub fn dead_child(&self, role: Role) -> Option<StepId> {
+        let of_role = |step: &&journal::StepState| matches!(step.change, Step::Process { role: it, .. } if it == role);
+        let open = self.journal.state().steps.iter().filter(|step| step.is_open() && step.completed).filter(of_role);
+        open.clone().find(|step| step.processes.iter().any(|process| !process.is_alive())).map(|step| step.id)
+    }
+
+    /// Collects the exit statuses of children that have ended.
+    pub(crate) fn reap(&mut self) {
+        self.children.retain_mut(|(_, spawned)| !spawned.reap());
+    }
+
+    /// The child itself, or the server that the launcher has reported.
+    fn main_process(
+        &mut self,
+        id: StepId,
+        child: Identity,
+        launched: bool,
+        ready: Option<&serde_json::Value>,
+    ) -> Result<Process, Error> {
+        let reported = ready.filter(|_| launched).and_then(|value| serde_json::from_value(value.clone()).ok());
+        if let Some(server) = reported {
+            self.host.know(server);
+            self.journal.pid(id, server)?;
+        }
+        let main = reported.unwrap_or(child);
+        let ended = || host::Error::Child {
+            program: format!("process {}", main.pid),
+            why: "it ended at once".into(),
+            log: Vec::new(),
+        };
+        Ok(Process::open(main).ok_or_else(ended)?)
+    }
+
+    fn check_watchdog(&self) -> Result<(), Error> {
+        let dead = self.dead_child(Role::Watchdog).is_some();
+        if dead { Err(Error::WatchdogDied { id: self.id.clone() }) } else { Ok(()) }
+    }
+}
+
+impl Ties {
+    fn make(folder: &Folder, resources: Vec<File>) -> Result<Self, Error> {
+        let owner = files::open_lock(&folder.owner())?;
+        let token = files::open_lock(&folder.token())?;
+        try_lock(&owner, &folder.owner())?;
+        try_lock(&token, &folder.token())?;
+        let (lifeline, lifeline_writer) = pipe()?;
+        let (watchdog_lifeline, watchdog_writer) = pipe()?;
+        let (_owner, _watchdog_writer) = (owner, watchdog_writer);
+        Ok(Self { _owner, token, resources, lifeline, lifeline_writer, _watchdog_writer, watchdog_lifeline })
+    }
+
+    /// What a child of this role inherits. The watchdog keeps the others' lifeline open, and the resources locked while it
+    /// undoes; so does a server that outlives its command.
+    fn marks<'a>(
+        &'a self,
+        id: &'a RunId,
+        log: &'a Path,
+        role: Role,
+        child: &ChildSpec,
+        keep: &'a mut Vec<BorrowedFd<'a>>,
+    ) -> Marks<'a> {
+        let is_watchdog = role == Role::Watchdog;
+        if is_watchdog || !child.lifeline {
+            keep.extend(self.resources.iter().map(AsFd::as_fd));
+        }
+        if is_watchdog {
+            keep.push(self.lifeline_writer.as_fd());
+        }
+        let lifeline = if is_watchdog { &self.watchdog_lifeline } else { &self.lifeline };
+        Marks { run_id: id.as_str(), default_log: log, token: self.token.as_fd(), lifeline: Some(lifeline.as_fd()), keep }
+    }
+}
+
+fn process_step(role: Role, child: &ChildSpec) -> Step {
+    Step::Process {
+        role,
+        program: child.program.display().to_string(),
+        stop_signal: child.stop_signal,
+        grace_ms: u64::try_from(child.grace.as_millis()).unwrap_or(u64::MAX),
+    }
+}
+
+fn begin_record(id: &RunId, begin: &Begin) -> Result<Record, Error> {
+    let gone = || host::Error::call("read /proc/self/stat", std::io::Error::from(std::io::ErrorKind::NotFound));
+    Ok(Record::Begin {
+        run: id.clone(),
+        build: env!("CARGO_PKG_VERSION").to_owned(),
+        uid: rustix::process::geteuid().as_raw(),
+        controller: Identity::own().ok_or_else(gone)?,
+        kind: begin.kind,
+        command: begin.command.clone(),
+        resources: begin.resources.iter().map(Resource::lock_name).collect(),
+        started: host::clock::unix_seconds(),
+    })
+}
+
+fn pipe() -> Result<(OwnedFd, OwnedFd), Error> {
+    Ok(pipe_with(PipeFlags::CLOEXEC).map_err(|errno| host::Error::call("make a pipe", errno))?)
+}
+
+fn random() -> Result<u64, Error> {
+    let path = "/dev/urandom";
+    let mut bytes = [0; 8];
+    File::open(path)
+        .and_then(|mut file| file.read_exact(&mut bytes))
+        .map_err(|source| host::Error::path("read", path, source))?;
+    Ok(u64::from_le_bytes(bytes))
+}

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The order of giving back, apart from how: first neutralise everything, then dismantle, newest step first. The how is an
+//! [`Executor`]: the real host, or a model of one in tests.
+
+use host::permit::Permit;
+use journal::{Journal, Outcome, Role, RunId, Step, StepState};
+
+/// Gives single steps back. Every call may be repeated.
+pub trait Executor {
+    /// At once, always safe: delays to zero, RAM given back. What does not work is left to `undo`.
+    fn neutralise(&mut self, permit: &Permit, step: &StepState);
+
+    /// Puts back what the step changed, as far as it is still what the step made of it.
+    ///
+    /// # Errors
+    /// It is not back; a later call may succeed.
+    fn undo(&mut self, permit: &Permit, step: &StepState) -> Result<Outcome, host::Error>;
+
+    /// Ends what is left of the run's processes when all steps are undone.
+    ///
+    /// # Errors
+    /// Some are still there.
+    fn sweep(&mut self, permit: &Permit) -> Result<(), host::Error>;
+}
+
+/// A value that somebody else changed, and that was left alone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Conflict {
+    pub run: RunId,
+    pub step: String,
+    pub expected: String,
+    pub found: String,
+    /// The shell command that puts the value back which the run had found.
+    pub repair: String,
+}
+
+/// What a dismantling did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Steps put back, or found back already.
+    pub restored: Vec<String>,
+    pub conflicts: Vec<Conflict>,
+    /// Steps that are not back, with the reason; the journal stays for the next try.
+    pub failures: Vec<String>,
+}
+
+/// Neutralises every open step.
+pub fn neutralise(journal: &Journal, executor: &mut dyn Executor) {
+    let permit = journal.sweep_permit();
+    journal.state().open_steps().iter().for_each(|step| executor.neutralise(&permit, step));
+}
+
+/// Undoes every open step, then sweeps. A step that fails does not stop the others, but a slow layer is not ended while a mount
+/// stays: its files would fail where they now are only undelayed.
+pub fn dismantle(journal: &mut Journal, executor: &mut dyn Executor, progress: &mut dyn FnMut(&str)) -> Report {
+    let mut report = Report::default();
+    let mut mount_stays = false;
+    for step in undo_order(journal.state().open_steps()) {
+        if mount_stays && is_slow_layer(&step.change) {
+            report.failures.push(format!("{}: serves on, undelayed, below the busy mount", step.change));
+            continue;
+        }
+        let failed = !undo_one(journal, executor, &step, &mut report, progress);
+        mount_stays |= failed && matches!(step.change, Step::Mount { .. });
+    }
+    if report.failures.is_empty()
+        && let Err(error) = executor.sweep(&journal.sweep_permit())
+    {
+        report.failures.push(chain(&error));
+    }
+    report
+}
+
+/// Newest first, but mounts before the slow layer that serves them, whichever was recorded first.
+fn undo_order(mut newest_first: Vec<StepState>) -> Vec<StepState> {
+    let mounts: Vec<StepState> =
+        newest_first.extract_if(.., |step| matches!(step.change, Step::Mount { .. })).collect();
+    let before_layer = newest_first.iter().position(|step| is_slow_layer(&step.change));
+    let oldest_mount = mounts.iter().map(|mount| mount.id).min();
+    let in_turn = newest_first.iter().position(|step| oldest_mount.is_some_and(|mount| step.id < mount));
+    let at = before_layer.into_iter().chain(in_turn).min().unwrap_or(newest_first.len());
+    newest_first.splice(at..at, mounts);
+    newest_first
+}
+
+fn is_slow_layer(change: &Step) -> bool {
+    matches!(change, Step::Process { role: Role::SlowLayer, .. })
+}
+
+/// Returns whether the step is undone, in order or as a conflict.
+pub(crate) fn undo_one(
+    journal: &mut Journal,
+    executor: &mut dyn Executor,
+    step: &StepState,
+    report: &mut Report,
+    progress: &mut dyn FnMut(&str),
+) -> bool {
+    let name = step.change.to_string();
+    progress(&name);
+    let permit = journal.undo(step.id);
+    match executor.undo(&permit, step) {
+        Ok(outcome) => {
+            note_outcome(journal, &name, &outcome, report);
+            journal.undone(step.id, outcome);
+            true
+        }
+        Err(error) => {
+            report.failures.push(format!("{name}: {}", chain(&error)));
+            false
+        }
+    }
+}
+
+fn note_outcome(journal: &Journal, name: &str, outcome: &Outcome, report: &mut Report) {
+    if let Outcome::Conflict { expected, found, repair } = outcome.clone() {
+        let Some(run) = journal.state().begun.as_ref().map(|begun| begun.run.clone()) else { return };
+        report.conflicts.push(Conflict { run, step: name.to_owned(), expected, found, repair });
+    } else {
+        report.restored.push(name.to_owned());
+    }
+}
+
+/// An error with its causes, in one line.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}

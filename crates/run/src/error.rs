@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+use journal::RunId;
+use std::path::PathBuf;
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Exit code 3: nothing was changed.
+    #[error("{resource} is held by run {}", owner.as_ref().map_or("(unknown)", |owner| owner.as_str()))]
+    Busy { resource: String, owner: Option<RunId> },
+    /// Exit code 3: nothing was changed. The hint is `wringer undo`.
+    #[error("an earlier run was not undone: {}", list(runs))]
+    Hot { runs: Vec<RunId> },
+    #[error("there is no run {id}")]
+    NoSuchRun { id: RunId },
+    #[error("run {id} has no {step} that is not undone")]
+    NoSuchStep { id: RunId, step: journal::StepId },
+    #[error("the watchdog of run {id} died")]
+    WatchdogDied { id: RunId },
+    /// Exit code 5. Each failure names its step; `wringer undo` tries again.
+    #[error("run {id} is not undone: {}", failures.join("; "))]
+    NotRestored { id: RunId, failures: Vec<String> },
+    #[error("{operation} {}", path.display())]
+    Lock { operation: &'static str, path: PathBuf, source: std::io::Error },
+    /// What a supervisor was to apply.
+    #[error("{message}")]
+    Apply { message: String },
+    #[error(transparent)]
+    Host(#[from] host::Error),
+    #[error(transparent)]
+    Journal(#[from] journal::Error),
+}
+
+fn list(runs: &[RunId]) -> String {
+    runs.iter().map(RunId::as_str).collect::<Vec<_>>().join(", ")
+}
+
+impl Error {
+    /// Something is in the way and nothing was changed: exit code 3.
+    pub fn is_in_the_way(&self) -> bool {
+        matches!(self, Self::Busy { .. } | Self::Hot { .. } | Self::NoSuchRun { .. })
+    }
+
+    /// The host is not restored: exit code 5.
+    pub fn is_not_restored(&self) -> bool {
+        matches!(self, Self::NotRestored { .. })
+    }
+
+    /// The user asked us to stop: exit code 130.
+    pub fn is_interrupted(&self) -> bool {
+        matches!(self, Self::Host(host::Error::Interrupted))
+    }
+}

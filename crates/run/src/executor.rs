@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Undo on the real host.
+
+use crate::dismantle::Executor;
+use crate::folder::Folder;
+use host::change::{self, Restored};
+use host::permit::Permit;
+use host::process::{self, Identity, Process, StopRequest, Stopped};
+use journal::{Journal, Outcome, Role, RunId, Step, StepState};
+use rustix::process::Signal;
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::Duration;
+
+/// What the last sweep grants before SIGKILL.
+const SWEEP_GRACE: Duration = Duration::from_secs(2);
+
+/// Knows a run by its token, and all processes that its journal names.
+#[derive(Debug)]
+pub(crate) struct RealHost {
+    run: RunId,
+    folder: Folder,
+    /// Recorded in the journal, for any step.
+    known: Vec<Identity>,
+    /// Another boot than the one in which the journal was written: what does not survive a boot is void.
+    stale: bool,
+}
+
+impl RealHost {
+    pub(crate) fn new(run: RunId, folder: Folder) -> Self {
+        Self { run, folder, known: Vec::new(), stale: false }
+    }
+
+    /// For a journal that was read back; `boot_id` is the one in its header.
+    pub(crate) fn for_journal(run: RunId, folder: Folder, journal: &Journal, boot_id: &str) -> Self {
+        let known = journal.state().steps.iter().flat_map(|step| step.processes.clone()).collect();
+        let stale = journal::boot_id().is_ok_and(|now| now != boot_id);
+        Self { run, folder, known, stale }
+    }
+
+    pub(crate) fn know(&mut self, process: Identity) {
+        self.known.push(process);
+    }
+
+    /// Everything that carries the run's mark, except ourselves.
+    pub(crate) fn marked(&self) -> Vec<Identity> {
+        process::with_mark(&self.folder.token(), self.run.as_str())
+    }
+
+    /// Marked processes that no record names, and that are not below one that a record names: started, but not written down.
+    /// Only the topmost of them: a launcher ends its server, a server its own children.
+    fn strays(&self) -> Vec<Identity> {
+        let known = process::descendants(&self.known);
+        let strays: Vec<Identity> = self.marked().into_iter().filter(|it| !known.contains(it)).collect();
+        let below: BTreeSet<Identity> =
+            strays.iter().flat_map(|stray| process::descendants(&[*stray]).into_iter().filter(move |it| it != stray)).collect();
+        strays.into_iter().filter(|stray| !below.contains(stray)).collect()
+    }
+
+    /// The processes of a step: as recorded, or, when it was cut before its record, whoever is not accounted for.
+    fn processes_of(&self, step: &StepState) -> Vec<Identity> {
+        if step.processes.is_empty() { self.strays() } else { step.processes.clone() }
+    }
+
+    fn end_process(&self, permit: &Permit, step: &StepState, request: StopRequest) -> Result<Outcome, host::Error> {
+        let processes = self.processes_of(step);
+        // Of a launcher and its server, the server is asked first, and the launcher ends with it.
+        let asked = if step.processes.is_empty() { processes.clone() } else { last_alive(&processes) };
+        let asked_outcome = process::stop(permit, &asked, request)?;
+        let rest = StopRequest { signal: libc::SIGTERM, ..request };
+        let rest_outcome = process::stop(permit, &processes, StopRequest { grace: SWEEP_GRACE, ..rest })?;
+        let nothing = asked_outcome == Stopped::AlreadyGone && rest_outcome == Stopped::AlreadyGone;
+        Ok(if nothing { Outcome::Nothing } else { Outcome::Restored })
+    }
+
+    fn restore_value(permit: &Permit, step: &StepState, path: &Path, before: &str, after: &str) -> Result<Outcome, host::Error> {
+        let ours: Vec<&str> = std::iter::once(after).chain(step.observed.as_deref()).collect();
+        Ok(match change::restore_value(permit, path, before, &ours)? {
+            Restored::Restored => Outcome::Restored,
+            Restored::Already | Restored::Missing => Outcome::Nothing,
+            Restored::Foreign(found) => {
+                Outcome::Conflict { expected: after.to_owned(), found, repair: repair_command(path, before) }
+            }
+        })
+    }
+}
+
+impl Executor for RealHost {
+    fn neutralise(&mut self, permit: &Permit, step: &StepState) {
+        let Step::Process { role, .. } = step.change else { return };
+        if self.stale {
+            return;
+        }
+        match role {
+            Role::Holder => drop(process::stop(permit, &self.processes_of(step), StopRequest::KILL)),
+            Role::SlowLayer => self.processes_of(step).into_iter().filter_map(Process::open).for_each(|layer| {
+                let _ = layer.signal(Signal::USR1);
+            }),
+            _ => {}
+        }
+    }
+
+    fn undo(&mut self, permit: &Permit, step: &StepState) -> Result<Outcome, host::Error> {
+        if self.stale && !survives_boot(&step.change) {
+            return Ok(Outcome::Nothing);
+        }
+        match &step.change {
+            Step::Process { stop_signal, grace_ms, .. } => {
+                let request = StopRequest { signal: *stop_signal, grace: Duration::from_millis(*grace_ms) };
+                self.end_process(permit, step, request)
+            }
+            Step::Value { path, before, after } => Self::restore_value(permit, step, path, before, after),
+            Step::Cgroup { path, .. } => Ok(found(change::remove_cgroup(permit, path, &self.marked())?)),
+            Step::Mount { target, source, fstype } => Ok(found(change::unmount(permit, target, source, fstype)?)),
+            Step::Note { .. } => Ok(Outcome::Nothing),
+        }
+    }
+
+    fn sweep(&mut self, permit: &Permit) -> Result<(), host::Error> {
+        if self.stale {
+            return Ok(());
+        }
+        let request = StopRequest { signal: libc::SIGTERM, grace: SWEEP_GRACE };
+        process::stop(permit, &self.marked(), request)?;
+        let left: Vec<u32> = self.marked().iter().map(|identity| identity.pid).collect();
+        if left.is_empty() { Ok(()) } else { Err(host::Error::Unstoppable { pids: left }) }
+    }
+}
+
+fn last_alive(processes: &[Identity]) -> Vec<Identity> {
+    processes.iter().rev().find(|process| process.is_alive()).copied().into_iter().collect()
+}
+
+fn found(was_there: bool) -> Outcome {
+    if was_there { Outcome::Restored } else { Outcome::Nothing }
+}
+
+/// Kernel values, cgroups, mounts and processes end with the boot; a value in an ordinary file does not.
+pub(crate) fn survives_boot(change: &Step) -> bool {
+    matches!(change, Step::Value { path, .. } if !path.starts_with("/proc") && !path.starts_with("/sys"))
+}
+
+/// For a POSIX shell, whatever the value and path hold.
+fn repair_command(path: &Path, before: &str) -> String {
+    let quote = |text: &str| format!("'{}'", text.replace('\'', r"'\''"));
+    format!("echo {} > {}", quote(before), quote(&path.to_string_lossy()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_repair_command_is_quoted() {
+        let command = repair_command(Path::new("/tmp/it's"), "4096 87380");
+        assert_eq!(command, r"echo '4096 87380' > '/tmp/it'\''s'");
+    }
+}

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+use crate::Error;
+use crate::dismantle::chain;
+use crate::folder::{Folder, all_runs};
+use crate::locks::is_held;
+use crate::release::remove_folder;
+use host::places::Places;
+use host::process::{Identity, with_mark};
+use journal::{Kind, RunId, StepState};
+
+/// A run as it lies on the disk, and what is left of it on the host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FoundRun {
+    pub id: RunId,
+    /// `None` when the journal cannot be read.
+    pub kind: Option<Kind>,
+    pub command: Vec<String>,
+    /// Names of the locks it holds, or held.
+    pub resources: Vec<String>,
+    /// Seconds since 1970; 0 when unknown.
+    pub started: u64,
+    pub controller: Option<Identity>,
+    /// Somebody holds the owner lock: its controller, or who undoes it.
+    pub live: bool,
+    /// Not ended, not live, this boot: it wants `wringer undo`, and blocks new runs.
+    pub hot: bool,
+    /// Of another boot: what it changed is gone with that boot.
+    pub stale: bool,
+    /// Its command has ended and left a server standing; see [`crate::Run::leave`].
+    pub left: bool,
+    pub ended: bool,
+    /// With how far each has come, oldest first.
+    pub steps: Vec<StepState>,
+    /// The live processes with the run's token, watchdog and controller included.
+    pub processes: Vec<Identity>,
+    /// Why the journal cannot be read, or is not ours to touch.
+    pub trouble: Option<String>,
+    /// Written by a later release.
+    pub future: bool,
+}
+
+/// All runs of these places, oldest first. Changes nothing.
+pub fn find_runs(places: &Places) -> Result<Vec<FoundRun>, Error> {
+    Ok(all_runs(places).into_iter().map(|id| look_at(places, id)).collect())
+}
+
+fn look_at(places: &Places, id: RunId) -> FoundRun {
+    let folder = Folder::of(places, &id);
+    let live = is_held(&folder.owner());
+    let processes = with_mark(&folder.token(), id.as_str());
+    match journal::read(&folder.journal()) {
+        Ok(reading) => describe(id, live, processes, reading),
+        Err(error) => unreadable(id, live, processes, &error),
+    }
+}
+
+fn describe(id: RunId, live: bool, processes: Vec<Identity>, reading: journal::Reading) -> FoundRun {
+    let stale = journal::boot_id().is_ok_and(|now| now != reading.boot_id);
+    let state = reading.state;
+    let begun = state.begun.as_ref();
+    FoundRun {
+        id,
+        kind: begun.map(|begun| begun.kind),
+        command: begun.map(|begun| begun.command.clone()).unwrap_or_default(),
+        resources: begun.map(|begun| begun.resources.clone()).unwrap_or_default(),
+        started: begun.map_or(0, |begun| begun.started),
+        controller: begun.map(|begun| begun.controller),
+        live,
+        hot: !live && !stale && !state.ended && !state.left,
+        stale,
+        left: state.left,
+        ended: state.ended,
+        steps: state.steps,
+        processes,
+        trouble: None,
+        future: false,
+    }
+}
+
+/// Without a readable journal nothing was changed under it, unless a later release wrote it.
+fn unreadable(id: RunId, live: bool, processes: Vec<Identity>, error: &journal::Error) -> FoundRun {
+    let future = matches!(error, journal::Error::Future { .. });
+    FoundRun {
+        id,
+        kind: None,
+        command: Vec::new(),
+        resources: Vec::new(),
+        started: 0,
+        controller: None,
+        live,
+        hot: !live && (future || !processes.is_empty()),
+        stale: false,
+        left: false,
+        ended: false,
+        steps: Vec::new(),
+        processes,
+        trouble: Some(chain(error)),
+        future,
+    }
+}
+
+impl FoundRun {
+    /// Nothing of it is left to undo: it ended, or never began, or its server has gone by itself.
+    fn is_debris(&self) -> bool {
+        let settled = self.ended || (self.trouble.is_some() && !self.future) || (self.left && self.processes.is_empty());
+        !self.live && !self.hot && (settled || self.stale_and_void())
+    }
+
+    fn stale_and_void(&self) -> bool {
+        self.stale && self.steps.iter().filter(|step| step.is_open()).all(|step| !crate::executor::survives_boot(&step.change))
+    }
+}
+
+/// To be called under the begin lock. Clears away what is settled.
+pub(crate) fn refuse_when_hot(places: &Places) -> Result<(), Error> {
+    let found = find_runs(places)?;
+    let hot: Vec<RunId> = found.iter().filter(|run| run.hot).map(|run| run.id.clone()).collect();
+    if !hot.is_empty() {
+        return Err(Error::Hot { runs: hot });
+    }
+    found.iter().filter(|run| run.is_debris()).try_for_each(|run| remove_folder(&Folder::of(places, &run.id).path))
+}

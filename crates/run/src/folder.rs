@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+use host::places::Places;
+use journal::RunId;
+use std::path::{Path, PathBuf};
+
+/// Where a run keeps its things: `<places.journal>/<id>/`, 0700.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Folder {
+    pub(crate) path: PathBuf,
+}
+
+impl Folder {
+    pub(crate) fn of(places: &Places, id: &RunId) -> Self {
+        // Links in the way would make the token's path differ from what /proc shows.
+        let journal = places.journal.canonicalize().unwrap_or_else(|_| places.journal.clone());
+        Self { path: journal.join(id.as_str()) }
+    }
+
+    pub(crate) fn journal(&self) -> PathBuf {
+        self.path.join("journal")
+    }
+
+    /// Locked by the controller, or by whoever undoes the run.
+    pub(crate) fn owner(&self) -> PathBuf {
+        self.path.join("owner.lock")
+    }
+
+    /// Open in every child.
+    pub(crate) fn token(&self) -> PathBuf {
+        self.path.join("token")
+    }
+
+    pub(crate) fn log(&self, name: &str) -> PathBuf {
+        self.path.join(format!("{name}.log"))
+    }
+}
+
+/// All folders below `places.journal` whose name is a run's id, oldest first.
+pub(crate) fn all_runs(places: &Places) -> Vec<RunId> {
+    let entries = std::fs::read_dir(&places.journal).into_iter().flatten().flatten();
+    let mut ids: Vec<RunId> = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    ids.sort();
+    ids
+}
+
+/// Where the locks of resources are.
+pub(crate) fn locks(places: &Places) -> PathBuf {
+    places.journal.join("locks")
+}
+
+/// Appended to by watchdogs, whose run's folder goes away with the run.
+pub(crate) fn watchdog_log(journal: &Path) -> PathBuf {
+    journal.join("watchdog.log")
+}

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Locks that the kernel frees when their last holder dies: flock(2) on open file descriptions. Lock files are never removed,
+//! so that two processes cannot hold "the same" lock on two files.
+
+use crate::Error;
+use crate::folder::locks;
+use host::files;
+use host::places::Places;
+use journal::RunId;
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use std::fmt;
+use std::fs::File;
+use std::io::{Read as _, Seek as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// What only one run may use at a time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Resource {
+    HostRam,
+    /// A directory whose storage is squeezed.
+    Directory(PathBuf),
+    /// A sandbox, by name.
+    Sandbox(String),
+}
+
+impl Resource {
+    /// The lock file's name. A directory is known by device and inode, so that no second path leads around the lock.
+    pub(crate) fn lock_name(&self) -> String {
+        match self {
+            Self::HostRam => "host-ram".to_owned(),
+            Self::Directory(path) => match std::fs::metadata(path) {
+                Ok(metadata) => format!("directory-{:x}-{:x}", metadata.dev(), metadata.ino()),
+                Err(_) => format!("directory-{}", plain(&path.to_string_lossy())),
+            },
+            Self::Sandbox(name) => format!("sandbox-{}", plain(name)),
+        }
+    }
+}
+
+impl fmt::Display for Resource {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::HostRam => formatter.write_str("the host's RAM"),
+            Self::Directory(path) => write!(formatter, "directory {}", path.display()),
+            Self::Sandbox(name) => write!(formatter, "sandbox {name}"),
+        }
+    }
+}
+
+/// A file name for any text: what is not a letter, digit, dot, dash or underscore becomes `%XX`.
+fn plain(text: &str) -> String {
+    let keep = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
+    text.bytes().map(|byte| if keep(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
+}
+
+/// Takes the locks of `resources` in the given order, and writes the owner into each.
+pub(crate) fn take_resources(places: &Places, resources: &[Resource], owner: &RunId) -> Result<Vec<File>, Error> {
+    resources.iter().map(|resource| take_resource(places, resource, owner)).collect()
+}
+
+fn take_resource(places: &Places, resource: &Resource, owner: &RunId) -> Result<File, Error> {
+    let path = locks(places).join(resource.lock_name());
+    let mut file = files::open_lock(&path)?;
+    if !try_lock(&file, &path)? {
+        return Err(Error::Busy { resource: resource.to_string(), owner: written_owner(&mut file) });
+    }
+    files::rewrite(&file, &format!("{owner}\n{resource}\n"))
+        .map_err(|source| Error::Lock { operation: "write into lock", path, source })?;
+    Ok(file)
+}
+
+fn written_owner(file: &mut File) -> Option<RunId> {
+    let mut text = String::new();
+    file.rewind().ok()?;
+    file.read_to_string(&mut text).ok()?;
+    text.lines().next()?.parse().ok()
+}
+
+/// One process at a time begins a run or sorts out old folders.
+pub(crate) fn begin_lock(places: &Places) -> Result<File, Error> {
+    let path = locks(places).join("begin");
+    let file = files::open_lock(&path)?;
+    lock(&file, &path)?;
+    Ok(file)
+}
+
+/// Waits for the lock.
+pub(crate) fn lock(file: &File, path: &Path) -> Result<(), Error> {
+    loop {
+        match flock(file, FlockOperation::LockExclusive) {
+            Err(Errno::INTR) => {}
+            other => return other.map_err(|errno| failed("lock", path, errno)),
+        }
+    }
+}
+
+/// Whether the lock is ours now.
+pub(crate) fn try_lock(file: &File, path: &Path) -> Result<bool, Error> {
+    match flock(file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(true),
+        Err(Errno::WOULDBLOCK) => Ok(false),
+        Err(errno) => Err(failed("lock", path, errno)),
+    }
+}
+
+/// The lock when it becomes free within `timeout`.
+pub(crate) fn lock_within(path: &Path, timeout: Duration) -> Result<Option<File>, Error> {
+    let deadline = Instant::now() + timeout;
+    let file = match files::open_lock(path) {
+        Err(error) if error.errno() == Some(libc::ENOENT) => return Ok(None),
+        other => other?,
+    };
+    while !try_lock(&file, path)? {
+        if Instant::now() >= deadline {
+            return Ok(None);
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Ok(Some(file))
+}
+
+/// Whether somebody holds the lock, without taking it for longer than the look.
+pub(crate) fn is_held(path: &Path) -> bool {
+    let Ok(file) = File::open(path) else { return false };
+    matches!(flock(&file, FlockOperation::NonBlockingLockShared), Err(Errno::WOULDBLOCK))
+}
+
+fn failed(operation: &'static str, path: &Path, errno: Errno) -> Error {
+    Error::Lock { operation, path: path.to_owned(), source: errno.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_owner_is_told_the_first() {
+        let home = tempfile::tempdir().expect("a folder");
+        let places = Places::below(home.path());
+        files::private_dir(&locks(&places), 0o700).expect("makes");
+        let first = RunId::new(1_795_205_730, 1);
+        let held = take_resources(&places, &[Resource::HostRam, Resource::Sandbox("a/b".into())], &first).expect("free");
+        let second = take_resources(&places, &[Resource::Sandbox("a/b".into())], &RunId::new(0, 2));
+        assert!(matches!(second, Err(Error::Busy { owner: Some(owner), .. }) if owner == first));
+        take_resources(&places, &[Resource::Directory(home.path().into())], &first).expect("another resource");
+        drop(held);
+        take_resources(&places, &[Resource::HostRam], &first).expect("free again");
+    }
+
+    #[test]
+    fn two_paths_of_one_directory_are_one_resource() {
+        let home = tempfile::tempdir().expect("a folder");
+        let link = home.path().join("link");
+        std::os::unix::fs::symlink(home.path(), &link).expect("links");
+        assert_eq!(Resource::Directory(link).lock_name(), Resource::Directory(home.path().into()).lock_name());
+    }
+}

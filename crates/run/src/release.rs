@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+use crate::dismantle::{Conflict, Report, dismantle, neutralise};
+use crate::{Error, Run};
+use host::files;
+use journal::{Journal, RunId};
+
+/// A run that has ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use]
+pub struct Released {
+    pub run: RunId,
+    /// The steps that were put back, newest first.
+    pub restored: Vec<String>,
+    /// Not empty: exit code 5, and each repair command printed.
+    pub conflicts: Vec<Conflict>,
+}
+
+impl Run {
+    /// Gives everything back: neutralises at once, dismantles newest first, ends the journal and removes the run's folder.
+    ///
+    /// # Errors
+    /// [`Error::NotRestored`] with each step that is not back; the journal stays, and `wringer undo` tries again.
+    pub fn release(self) -> Result<Released, Error> {
+        self.release_with(&mut |_| {})
+    }
+
+    /// As [`Run::release`]; `progress` hears each step's name before its undo.
+    pub fn release_with(mut self, progress: &mut dyn FnMut(&str)) -> Result<Released, Error> {
+        self.finish(progress)
+    }
+
+    /// Ends the command and leaves its server standing, without controller or watchdog: for `sandbox start`. The journal stays;
+    /// [`crate::undo`] of this run ends the server. Everything but processes that were spawned without a lifeline must
+    /// have been undone before.
+    pub fn leave(mut self) -> Result<RunId, Error> {
+        let watchdog = self.journal.state().steps.first().map(|step| step.id);
+        self.journal.leave()?;
+        self.finished = true;
+        if let Some(watchdog) = watchdog {
+            self.undo_step(watchdog)?;
+        }
+        Ok(self.id.clone())
+    }
+
+    fn finish(&mut self, progress: &mut dyn FnMut(&str)) -> Result<Released, Error> {
+        self.finished = true;
+        neutralise(&self.journal, &mut self.host);
+        let report = dismantle(&mut self.journal, &mut self.host, progress);
+        self.reap();
+        close(&mut self.journal, &self.id, &self.folder.path, report)
+    }
+}
+
+impl Drop for Run {
+    /// Best effort: the error has nowhere to go, and the journal stays for `wringer undo`.
+    fn drop(&mut self) {
+        if !self.finished {
+            let _ = self.finish(&mut |_| {});
+        }
+    }
+}
+
+/// Ends a journal whose steps are all undone, and removes the run's folder, the journal last.
+pub(crate) fn close(
+    journal: &mut Journal,
+    id: &RunId,
+    folder: &std::path::Path,
+    report: Report,
+) -> Result<Released, Error> {
+    if !report.failures.is_empty() {
+        return Err(Error::NotRestored { id: id.clone(), failures: report.failures });
+    }
+    journal.end();
+    remove_folder(folder)?;
+    Ok(Released { run: id.clone(), restored: report.restored, conflicts: report.conflicts })
+}
+
+/// The journal goes last: while it is there, the folder is known to have ended.
+pub(crate) fn remove_folder(folder: &std::path::Path) -> Result<(), Error> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let names = entries.map(|entry| entry.file_name().into()).filter(|name: &std::path::PathBuf| name.as_os_str() != "journal");
+    let names: Vec<std::path::PathBuf> = names.chain(["journal".into()]).collect();
+    files::remove_manifested(folder, &names)?;
+    Ok(())
+}

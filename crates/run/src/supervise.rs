@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Standing squeezes: a daemon that is the controller of a run, for a stated time.
+//!
+//! The command calls [`start`], which executes `wringer internal supervise ARGS...` in a session of its own and waits until it
+//! says ready. The daemon calls [`daemon`] with a closure that applies the squeezes; it releases the run when the time is over, on
+//! SIGTERM or SIGINT, or when a holder or slow layer dies.
+
+use crate::dismantle::chain;
+use crate::folder::locks;
+use crate::{Begin, Error, Released, Run};
+use host::files;
+use host::places::Places;
+use host::process::{ChildSpec, report_not_ready, report_ready, spawn_supervisor};
+use journal::Role;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::OwnedFd;
+use rustix::time::{ClockId, clock_gettime};
+use serde_json::{Value, json};
+use std::ffi::OsString;
+use std::time::Duration;
+
+/// Why a standing run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    TimeOver,
+    /// SIGTERM or SIGINT.
+    Asked,
+    /// A holder or a slow layer died by itself.
+    ChildDied(Role),
+}
+
+/// Starts the daemon and waits until it has applied everything; returns what its closure returned, with `"run"` and `"pid"` added.
+///
+/// # Errors
+/// What it reports as the reason that nothing stands; its run is released then.
+pub fn start(places: &Places, args: &[OsString], ready_timeout: Duration) -> Result<Value, Error> {
+    files::private_dir(&places.journal, 0o700)?;
+    files::private_dir(&locks(places), 0o700)?;
+    let spec = ChildSpec { ready: true, ready_timeout, ..ChildSpec::internal("supervise", args.iter().cloned()) };
+    let mut spawned = spawn_supervisor(&places.journal.join("supervisor.log"), &spec)?;
+    let mut ready = spawned.await_ready(ready_timeout)?.unwrap_or_else(|| json!({}));
+    ready["pid"] = json!(spawned.identity().pid);
+    Ok(ready)
+}
+
+/// The daemon: begins the run, applies, reports ready, waits for `lasts` (on the clock that also counts suspend) or for a
+/// reason to end earlier, and releases.
+///
+/// # Errors
+/// The run cannot begin, `apply` failed (both are reported to the starter, too), or the release did.
+pub fn daemon<E>(
+    begin: Begin,
+    lasts: Duration,
+    apply: impl FnOnce(&mut Run) -> Result<Value, E>,
+) -> Result<(Cause, Released), Error>
+where
+    E: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let asked = stop_signals()?;
+    let mut run = Run::begin(begin).inspect_err(|error| report_not_ready(&chain(error)))?;
+    match apply(&mut run) {
+        Ok(mut value) => {
+            value["run"] = json!(run.id());
+            report_ready(&value);
+        }
+        Err(error) => return Err(give_up(run, error.into().as_ref())),
+    }
+    let cause = wait(&run, &asked, lasts);
+    Ok((cause, run.release()?))
+}
+
+/// Releases before it reports, so that the starter finds the host as it was.
+fn give_up(run: Run, error: &(dyn std::error::Error + 'static)) -> Error {
+    let released = run.release();
+    let mut message = chain(error);
+    if let Err(not_released) = &released {
+        message = format!("{message}; {}", chain(not_released));
+    }
+    report_not_ready(&message);
+    Error::Apply { message }
+}
+
+fn wait(run: &Run, asked: &OwnedFd, lasts: Duration) -> Cause {
+    let end = boot_time() + lasts;
+    loop {
+        let left = end.saturating_sub(boot_time());
+        if left.is_zero() {
+            return Cause::TimeOver;
+        }
+        let slice = Timespec::try_from(left.min(Duration::from_millis(500))).ok();
+        let mut set = [PollFd::new(asked, PollFlags::IN)];
+        if poll(&mut set, slice.as_ref()).is_ok_and(|ready| ready > 0) {
+            return Cause::Asked;
+        }
+        if let Some(role) = [Role::Holder, Role::SlowLayer].into_iter().find(|role| run.dead_child(*role).is_some()) {
+            return Cause::ChildDied(role);
+        }
+    }
+}
+
+/// Since boot, suspend included (clock_gettime(2), CLOCK_BOOTTIME).
+fn boot_time() -> Duration {
+    Duration::try_from(clock_gettime(ClockId::Boottime)).unwrap_or_default()
+}
+
+/// Readable once SIGTERM, SIGINT or SIGHUP has come.
+fn stop_signals() -> Result<OwnedFd, Error> {
+    Ok(host::process::block_stop_signals()?)
+}

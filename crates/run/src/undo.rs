@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Putting back what others left: dead runs from their journals, live ones by asking their controller first.
+
+use crate::Error;
+use crate::dismantle::{Conflict, Report, chain, dismantle, neutralise};
+use crate::executor::RealHost;
+use crate::find::{FoundRun, find_runs};
+use crate::folder::{Folder, locks};
+use crate::locks::{begin_lock, lock_within};
+use crate::release::{close, remove_folder};
+use host::places::Places;
+use host::process::{Process, StopRequest, holders_of, stop};
+use journal::{Journal, RunId, Step};
+use rustix::process::Signal;
+use std::fs::File;
+use std::time::Duration;
+
+/// How long an asked controller, or a watchdog at work, may take before it is replaced.
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(90);
+/// The owner lock of a killed process is free within moments.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Scope {
+    /// Every run, live or not, but a standing server only when its disk was squeezed.
+    All,
+    One(RunId),
+}
+
+/// What [`undo`] found and did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct UndoReport {
+    /// Runs that have ended now.
+    pub ended: Vec<RunId>,
+    pub restored: Vec<String>,
+    /// Not empty: exit code 5.
+    pub conflicts: Vec<Conflict>,
+    /// Not empty: exit code 5; the journals stay, and another `wringer undo` tries again.
+    pub failures: Vec<String>,
+    /// Left as they are, with the reason: standing servers, journals of a later release.
+    pub untouched: Vec<(RunId, String)>,
+}
+
+impl UndoReport {
+    /// Everything that was to be put back is back.
+    pub fn is_whole(&self) -> bool {
+        self.conflicts.is_empty() && self.failures.is_empty()
+    }
+}
+
+/// Ends runs and gives the host back. May be repeated; deletes nothing but run folders.
+///
+/// # Errors
+/// The named run does not exist. What does not come back is in the report, not an error.
+pub fn undo(places: &Places, scope: Scope, progress: &mut dyn FnMut(&str)) -> Result<UndoReport, Error> {
+    let mut report = UndoReport::default();
+    let mut found = find_runs(places)?;
+    if let Scope::One(id) = &scope {
+        found.retain(|run| run.id == *id);
+        if found.is_empty() {
+            return Err(Error::NoSuchRun { id: id.clone() });
+        }
+    }
+    for run in found.iter().rev() {
+        match reason_to_leave(run, &scope) {
+            Some(reason) => report.untouched.push((run.id.clone(), reason)),
+            None => undo_run(places, run, &mut report, progress),
+        }
+    }
+    Ok(report)
+}
+
+fn reason_to_leave(run: &FoundRun, scope: &Scope) -> Option<String> {
+    if run.future {
+        return run.trouble.clone();
+    }
+    let squeezed = run.steps.iter().any(|step| step.is_open() && is_squeeze(&step.change));
+    let stands = *scope == Scope::All && run.left && !squeezed && !run.processes.is_empty();
+    stands.then(|| "a standing server; `wringer sandbox stop` ends it".to_owned())
+}
+
+/// Anything but a server with its launcher.
+fn is_squeeze(change: &Step) -> bool {
+    use journal::Role::{Launcher, Server, Watchdog};
+    !matches!(change, Step::Process { role: Launcher | Server | Watchdog, .. } | Step::Note { .. })
+}
+
+fn undo_run(places: &Places, run: &FoundRun, report: &mut UndoReport, progress: &mut dyn FnMut(&str)) {
+    progress(&format!("run {}", run.id));
+    match take_over(places, run).and_then(|owner| owner.map_or(Ok(None), |_owner| undo_owned(places, &run.id, progress))) {
+        Ok(released) => {
+            report.ended.push(run.id.clone());
+            if let Some(released) = released {
+                report.restored.extend(released.restored);
+                report.conflicts.extend(released.conflicts);
+            }
+        }
+        Err(Error::NotRestored { failures, .. }) => report.failures.extend(failures),
+        Err(error) => report.failures.push(format!("run {}: {}", run.id, chain(&error))),
+    }
+}
+
+/// The owner lock; `None` when the run has ended meanwhile, by the hand of its controller or its watchdog.
+fn take_over(places: &Places, run: &FoundRun) -> Result<Option<File>, Error> {
+    let path = Folder::of(places, &run.id).owner();
+    if run.live {
+        ask_controller(run);
+        if let Some(owner) = lock_within(&path, RELEASE_TIMEOUT)? {
+            return Ok(Some(owner).filter(|_| path.exists()));
+        }
+        replace_holders(&path)?;
+    }
+    if !path.exists() {
+        return Ok(None);
+    }
+    match lock_within(&path, LOCK_TIMEOUT)? {
+        Some(owner) => Ok(Some(owner).filter(|_| path.exists())),
+        None if path.exists() => Err(Error::Busy { resource: format!("run {}", run.id), owner: None }),
+        None => Ok(None),
+    }
+}
+
+fn ask_controller(run: &FoundRun) {
+    if let Some(controller) = run.controller.and_then(Process::open) {
+        let _ = controller.signal(Signal::TERM);
+    }
+}
+
+/// A controller or watchdog that does not come to an end is killed; the run is then undone from its journal.
+#[allow(clippy::disallowed_methods)] // a process of ours that holds a lock of ours: nothing to journal
+fn replace_holders(owner: &std::path::Path) -> Result<(), Error> {
+    let permit = host::permit::Permit::issue(0);
+    stop(&permit, &holders_of(owner), StopRequest::KILL)?;
+    Ok(())
+}
+
+/// Undoes a run whose owner lock the caller holds. `None` when there was nothing to undo.
+pub(crate) fn undo_owned(
+    places: &Places,
+    id: &RunId,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Option<crate::Released>, Error> {
+    let folder = Folder::of(places, id);
+    let (mut journal, reading) = match Journal::open(&folder.journal()) {
+        Err(journal::Error::Future { path, version, known }) => {
+            return Err(journal::Error::Future { path, version, known }.into());
+        }
+        Err(_) => return clear_unbegun(places, &folder, id),
+        Ok(opened) => opened,
+    };
+    let mut host = RealHost::for_journal(id.clone(), folder.clone(), &journal, &reading.boot_id);
+    neutralise(&journal, &mut host);
+    let report = dismantle(&mut journal, &mut host, progress);
+    close(&mut journal, id, &folder.path, report).map(Some)
+}
+
+/// A folder without a readable journal: its run never came to an intent, or the file was damaged, and then the token still
+/// finds the processes.
+fn clear_unbegun(places: &Places, folder: &Folder, id: &RunId) -> Result<Option<crate::Released>, Error> {
+    use crate::Executor as _;
+    let _beginning = locks(places).exists().then(|| begin_lock(places)).transpose()?;
+    #[allow(clippy::disallowed_methods)] // there is no journal to record it in
+    let permit = host::permit::Permit::issue(0);
+    let mut report = Report::default();
+    if let Err(error) = RealHost::new(id.clone(), folder.clone()).sweep(&permit) {
+        report.failures.push(chain(&error));
+        return Err(Error::NotRestored { id: id.clone(), failures: report.failures });
+    }
+    remove_folder(&folder.path)?;
+    Ok(None)
+}
