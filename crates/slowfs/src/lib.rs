@@ -1,1 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
+//! The slow layer: a FUSE file system that passes a directory through and holds each reply to a read, a write or a sync until its
+//! time has come.
+//!
+//! It is not a fault injector and not a model of a disk: every request reaches the file below, with its result, and only the
+//! moment of the reply changes. It is its own process (`wringer internal slowfs`), so that a server that dies never takes the
+//! files with it, and it mounts over the directory in a mount namespace of its own, so that nobody else sees it.
+//!
+//! ```text
+//! server -> kernel (page cache, FUSE) -> layer::Layer -> backing file      the work itself
+//!                                           |
+//!                                        engine::Engine                   when the reply leaves
+//! ```
+//!
+//! Invariants:
+//! - A reply to fsync, fdatasync or an `O_DSYNC` write leaves after the backing file system has said that the data is durable.
+//! - A reply never leaves before the work behind it is done, whatever the delay.
+//! - Delay 0 runs the same code as any other delay.
+//! - A smaller delay cuts the waits that are under way; a larger one holds for requests that arrive after it.
+
+pub mod control;
+pub mod process;
+pub mod stats;
+
+mod backing;
+#[cfg(feature = "broken-sync")]
+mod broken_sync;
+mod buffer;
+mod engine;
+mod error;
+mod inode;
+mod layer;
+mod lead;
+mod moment;
+
+pub use error::Error;

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a process does to itself: its own mount namespace, a FUSE mount in it, and its own protection from the kernel's
+//! memory pressure.
+//!
+//! Nothing here asks for a permit, because nothing here outlives the process or is seen by another one: a mount in a private
+//! namespace is gone with the last process inside. The one exception is [`Reach::HostJournaledByCaller`], where the process that
+//! started this one has already written the mount's intent to its journal.
+
+use crate::Error;
+use rustix::fd::{AsRawFd as _, BorrowedFd};
+use std::ffi::CString;
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
+/// Proof that this process left the host's own mount namespace.
+#[derive(Debug)]
+pub struct PrivateNamespace {
+    /// A user namespace was made too, because this process is not root.
+    pub with_user: bool,
+}
+
+/// Who sees a mount.
+#[derive(Debug, Clone, Copy)]
+pub enum Reach<'a> {
+    Private(&'a PrivateNamespace),
+    /// Everybody. The run that started this process holds the mount in its journal.
+    HostJournaledByCaller,
+}
+
+/// What the kernel let this process do for itself; each needs a capability of its own.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Protection {
+    /// `PR_SET_IO_FLUSHER`: allocations of this process do not wait for write-back that this process has to do.
+    pub io_flusher: bool,
+    /// `oom_score_adj` is -1000.
+    pub oom_exempt: bool,
+    /// `mlockall`.
+    pub memory_locked: bool,
+    /// `RLIMIT_NOFILE`, raised to its hard limit.
+    pub open_files: u64,
+}
+
+/// Leaves the host's mount namespace, and the user namespace too when not root. The uid and gid stay what they are: each is
+/// mapped to itself. Must be called before the process starts a thread.
+///
+/// # Errors
+/// The kernel or its settings forbid it (`kernel.unprivileged_userns_clone`, `user.max_user_namespaces`, AppArmor), or the
+/// process has threads (EINVAL).
+pub fn enter_private() -> Result<PrivateNamespace, Error> {
+    let with_user = !rustix::process::geteuid().is_root();
+    let flags = libc::CLONE_NEWNS | if with_user { libc::CLONE_NEWUSER } else { 0 };
+    let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    // SAFETY: takes no pointer; the kernel itself refuses CLONE_NEWUSER for a process with threads.
+    if unsafe { libc::unshare(flags) } != 0 {
+        return Err(last_error(if with_user { "unshare user and mount namespace" } else { "unshare mount namespace" }));
+    }
+    if with_user {
+        write_own("/proc/self/setgroups", "deny")?;
+        write_own("/proc/self/uid_map", &format!("{uid} {uid} 1"))?;
+        write_own("/proc/self/gid_map", &format!("{gid} {gid} 1"))?;
+    }
+    make_mounts_private()?;
+    Ok(PrivateNamespace { with_user })
+}
+
+/// Mounts the file system that `device`, an open `/dev/fuse`, serves over `target`. The kernel checks permissions by mode and
+/// owner (`default_permissions`); every user of the namespace may pass (`allow_other`).
+///
+/// # Errors
+/// mount(2): EPERM without the right, EINVAL when `device` was opened in another user namespace, ENOENT, ENOTDIR.
+pub fn mount_fuse(reach: Reach<'_>, device: BorrowedFd<'_>, target: &Path, source: &str) -> Result<(), Error> {
+    let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    let options = format!(
+        "fd={},rootmode=40000,user_id={uid},group_id={gid},default_permissions,allow_other",
+        device.as_raw_fd()
+    );
+    let mut flags = libc::MS_NOSUID | libc::MS_NODEV;
+    if let Reach::Private(_) = reach {
+        flags |= libc::MS_NOATIME;
+    }
+    let text = |text: &[u8]| CString::new(text).map_err(|_| Error::path("mount fuse", target, io::ErrorKind::InvalidInput));
+    let (source, path) = (text(source.as_bytes())?, text(target.as_os_str().as_bytes())?);
+    let options = text(options.as_bytes())?;
+    // SAFETY: four zero-terminated strings that live until the call returns.
+    let result =
+        unsafe { libc::mount(source.as_ptr(), path.as_ptr(), c"fuse.wringer".as_ptr(), flags, options.as_ptr().cast()) };
+    if result == 0 { Ok(()) } else { Err(Error::path("mount fuse", target, io::Error::last_os_error())) }
+}
+
+/// Takes the mount of [`mount_fuse`] away; the kernel writes dirty pages through it first.
+///
+/// # Errors
+/// EBUSY while a file below is open.
+pub fn unmount_fuse(target: &Path) -> Result<(), Error> {
+    rustix::mount::unmount(target, rustix::mount::UnmountFlags::NOFOLLOW)
+        .map_err(|errno| Error::path("unmount", target, errno))
+}
+
+/// Keeps this process out of the way of reclaim and of the OOM killer, as far as it may. Call it before threads start: the timer
+/// slack of 1 ns is inherited by the threads that this one starts.
+pub fn protect_self() -> Protection {
+    // SAFETY: prctl with integer arguments only.
+    let flusher = unsafe { libc::prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0) } == 0;
+    // SAFETY: as above; an ordinary user may do this.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1, 0, 0, 0) };
+    Protection {
+        io_flusher: flusher,
+        oom_exempt: write_own("/proc/self/oom_score_adj", "-1000").is_ok(),
+        memory_locked: lock_memory(),
+        open_files: raise_open_files(),
+    }
+}
+
+/// Sets how far the kernel reads ahead on this process's own FUSE mount, in KiB, and lets its dirty pages take the usual share of
+/// memory (a FUSE mount starts with 1 %). Gone with the mount. Best effort: false without root.
+pub fn tune_own_mount(target: &Path, read_ahead_kib: Option<u32>) -> bool {
+    let Ok(stat) = rustix::fs::stat(target) else { return false };
+    let (major, minor) = (rustix::fs::major(stat.st_dev), rustix::fs::minor(stat.st_dev));
+    let folder = format!("/sys/class/bdi/{major}:{minor}");
+    let read_ahead = read_ahead_kib.is_none_or(|kib| write_own(&format!("{folder}/read_ahead_kb"), &kib.to_string()).is_ok());
+    // strict_limit exists since Linux 6.2.
+    let _ = write_own(&format!("{folder}/strict_limit"), "0");
+    write_own(&format!("{folder}/max_ratio"), "100").is_ok() && read_ahead
+}
+
+/// linux/prctl.h, since Linux 5.6; the libc crate does not have it.
+const PR_SET_IO_FLUSHER: libc::c_int = 57;
+
+fn make_mounts_private() -> Result<(), Error> {
+    use rustix::mount::MountPropagationFlags as Flags;
+    rustix::mount::mount_change("/", Flags::REC | Flags::PRIVATE)
+        .map_err(|errno| Error::path("make mounts private", "/", errno))
+}
+
+/// All pages that are ever touched stay in memory. Only with an unlimited RLIMIT_MEMLOCK: under a limit, MCL_FUTURE would make
+/// later allocations fail.
+fn lock_memory() -> bool {
+    use rustix::process::{Resource, Rlimit, setrlimit};
+    if setrlimit(Resource::Memlock, Rlimit { current: None, maximum: None }).is_err() {
+        return false;
+    }
+    // SAFETY: takes flags only.
+    unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE | libc::MCL_ONFAULT) == 0 }
+}
+
+fn raise_open_files() -> u64 {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
+#[allow(clippy::disallowed_methods)] // this process's own entries in /proc, and its own mount's in /sys
+fn write_own(path: &str, value: &str) -> Result<(), Error> {
+    std::fs::write(path, value).map_err(|error| Error::path("write", path, error))
+}
+
+fn last_error(operation: &str) -> Error {
+    Error::call(operation, io::Error::last_os_error())
+}

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Talking to a running layer: one JSON object for each line, each way, over a Unix socket in the run's folder.
+//!
+//! | request | answer |
+//! | --- | --- |
+//! | `{"do":"get"}` | `{"delay":{"read_us":0,"write_us":0,"sync_us":0,"mode":"add"}}` |
+//! | `{"do":"set","delay":{...}}` | the same, when the new delay is in force |
+//! | `{"do":"stats"}` | [`Stats`] |
+//! | anything else | `{"error":"why"}` |
+
+use crate::Error;
+use crate::engine::Engine;
+use crate::stats::Stats;
+use evidence::Delay;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The layer answers at once; one that does not within this time hangs or is gone.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// One connection to a layer.
+#[derive(Debug)]
+pub struct Client {
+    stream: BufReader<UnixStream>,
+    socket: PathBuf,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "do", rename_all = "snake_case", deny_unknown_fields)]
+enum Request {
+    Get,
+    Set { delay: Delay },
+    Stats,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct InForce {
+    delay: Delay,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Refusal {
+    error: String,
+}
+
+impl Client {
+    /// # Errors
+    /// Nobody listens at `socket`.
+    pub fn connect(socket: impl AsRef<Path>) -> Result<Self, Error> {
+        let socket = socket.as_ref().to_owned();
+        let connect = || {
+            let stream = UnixStream::connect(&socket)?;
+            stream.set_read_timeout(Some(PATIENCE))?;
+            stream.set_write_timeout(Some(PATIENCE))?;
+            io::Result::Ok(BufReader::new(stream))
+        };
+        match connect() {
+            Ok(stream) => Ok(Self { stream, socket }),
+            Err(source) => Err(Error::Socket { operation: "connect to", path: socket, source }),
+        }
+    }
+
+    /// Returns when the delay is in force, also for files that are open. Waits that are longer than it are cut.
+    ///
+    /// # Errors
+    /// The layer is gone.
+    pub fn set(&mut self, delay: Delay) -> Result<(), Error> {
+        self.ask::<InForce>(&Request::Set { delay }).map(drop)
+    }
+
+    /// # Errors
+    /// The layer is gone.
+    pub fn get(&mut self) -> Result<Delay, Error> {
+        Ok(self.ask::<InForce>(&Request::Get)?.delay)
+    }
+
+    /// # Errors
+    /// The layer is gone.
+    pub fn stats(&mut self) -> Result<Stats, Error> {
+        self.ask(&Request::Stats)
+    }
+
+    fn ask<T: DeserializeOwned>(&mut self, request: &Request) -> Result<T, Error> {
+        let line = self.exchange(request).map_err(|source| Error::Socket {
+            operation: "talk to",
+            path: self.socket.clone(),
+            source,
+        })?;
+        if let Ok(refusal) = serde_json::from_str::<Refusal>(&line) {
+            return Err(Error::Refused { path: self.socket.clone(), answer: refusal.error });
+        }
+        serde_json::from_str(&line).map_err(|source| Error::Answer { source })
+    }
+
+    fn exchange(&mut self, request: &Request) -> io::Result<String> {
+        let mut line = serde_json::to_string(request)?;
+        line.push('\n');
+        self.stream.get_mut().write_all(line.as_bytes())?;
+        let mut answer = String::new();
+        match self.stream.read_line(&mut answer)? {
+            0 => Err(io::ErrorKind::UnexpectedEof.into()),
+            _ => Ok(answer),
+        }
+    }
+}
+
+/// Answers whoever connects, forever.
+pub(crate) fn serve(listener: &UnixListener, engine: &Arc<Engine>) {
+    for stream in listener.incoming().flatten() {
+        let engine = engine.clone();
+        // Without a thread the connection closes, and the client sees that.
+        let _ = std::thread::Builder::new().name("control".into()).spawn(move || converse(stream, &engine));
+    }
+}
+
+fn converse(stream: UnixStream, engine: &Engine) -> Option<()> {
+    let mut answers = stream.try_clone().ok()?;
+    for line in BufReader::new(stream).lines() {
+        let mut answer = answer(&line.ok()?, engine);
+        answer.push('\n');
+        answers.write_all(answer.as_bytes()).ok()?;
+    }
+    Some(())
+}
+
+fn answer(line: &str, engine: &Engine) -> String {
+    let written = match serde_json::from_str(line) {
+        Ok(Request::Get) => serde_json::to_string(&InForce { delay: engine.delay() }),
+        Ok(Request::Set { delay }) => {
+            engine.set(delay);
+            serde_json::to_string(&InForce { delay })
+        }
+        Ok(Request::Stats) => serde_json::to_string(&engine.stats()),
+        Err(error) => serde_json::to_string(&Refusal { error: error.to_string() }),
+    };
+    written.unwrap_or_else(|error| format!("{{\"error\":\"write the answer: {error}\"}}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use evidence::DelayMode;
+
+    #[test]
+    fn a_client_sets_gets_and_counts() {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("slowfs.sock");
+        let listener = UnixListener::bind(&socket).unwrap();
+        let none = Delay { read_us: 0, write_us: 0, sync_us: 0, mode: DelayMode::Add };
+        let engine = Arc::new(Engine::new(none, 1));
+        let serving = engine.clone();
+        std::thread::spawn(move || serve(&listener, &serving));
+
+        let mut client = Client::connect(&socket).unwrap();
+        assert_eq!(client.get().unwrap(), none);
+        let slow = Delay { read_us: 10_000, write_us: 5, sync_us: 7, mode: DelayMode::Total };
+        client.set(slow).unwrap();
+        assert_eq!(Client::connect(&socket).unwrap().get().unwrap(), slow);
+        assert_eq!(engine.delay(), slow);
+        engine.answer(engine.arrive(crate::stats::Class::Write, 4096), || {});
+        let stats = client.stats().unwrap();
+        assert_eq!((stats.delay, stats.writes, stats.write_bytes), (slow, 1, 4096));
+        assert_eq!(stats.write_latency.got.count(), 1);
+    }
+
+    #[test]
+    fn nonsense_is_refused_and_the_connection_goes_on() {
+        let none = Delay { read_us: 0, write_us: 0, sync_us: 0, mode: DelayMode::Add };
+        let engine = Engine::new(none, 1);
+        for line in ["", "{}", r#"{"do":"fly"}"#, r#"{"do":"set"}"#, r#"{"do":"set","delay":{"read_us":-1}}"#] {
+            assert!(answer(line, &engine).contains("error"), "{line}");
+        }
+        assert!(answer(r#"{"do":"get"}"#, &engine).contains("read_us"));
+    }
+}

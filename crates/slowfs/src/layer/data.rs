@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Reads, writes and syncs: the work first, then the reply when its time has come.
+
+use super::{Layer, Opened, errno};
+use crate::backing::Open;
+use crate::stats::Class;
+use fuser::{FileHandle, ReplyData, ReplyEmpty, ReplyWrite};
+use rustix::fd::OwnedFd;
+use rustix::fs::{FallocateFlags, OFlags, SeekFrom, fallocate, fdatasync, fsync, seek};
+use rustix::io::Result;
+use std::sync::PoisonError;
+
+impl Layer {
+    pub(super) fn open_file(&self, number: u64, flags: i32) -> Result<FileHandle> {
+        let inode = self.inodes.get(number)?;
+        let asked = OFlags::from_bits_retain(flags.cast_unsigned());
+        let wanted = self.access_mode(asked);
+        let (file, access) = match inode.open(wanted) {
+            Ok(file) => (file, wanted),
+            // Write-only by its mode, and this process is not root: without what write-back would like to read.
+            Err(rustix::io::Errno::ACCESS) => (inode.open(asked & OFlags::RWMODE)?, asked & OFlags::RWMODE),
+            Err(error) => return Err(error),
+        };
+        Ok(self.keep(Opened::File(inode, self.backing(file, access))))
+    }
+
+    /// With the write-back cache the kernel fills pages up before it writes them, so whoever writes must be able to read.
+    /// `O_APPEND` never reaches the backing file: the kernel says where each write goes. `O_DIRECT` and `O_DSYNC` come with each request.
+    pub(super) fn access_mode(&self, asked: OFlags) -> OFlags {
+        match asked & OFlags::RWMODE {
+            OFlags::WRONLY if self.settings.writeback_cache => OFlags::RDWR,
+            mode => mode,
+        }
+    }
+
+    pub(super) fn backing(&self, file: OwnedFd, access: OFlags) -> Open {
+        Open::new(file, access, self.settings.direct)
+    }
+
+    pub(super) fn read_file(&self, handle: FileHandle, offset: u64, size: u32, reply: ReplyData) {
+        let work = self.engine.arrive(Class::Read, u64::from(size));
+        let length = size as usize;
+        let mut buffer = self.buffers.take(length);
+        match self.fill(handle, offset, buffer.bytes_mut(length)) {
+            Ok(count) => {
+                let buffers = self.buffers.clone();
+                self.engine.answer(work, move || {
+                    reply.data(buffer.bytes(count));
+                    buffers.give_back(buffer);
+                });
+            }
+            Err(error) => {
+                self.buffers.give_back(buffer);
+                self.engine.counters.failed();
+                reply.error(errno(error));
+            }
+        }
+    }
+
+    fn fill(&self, handle: FileHandle, offset: u64, into: &mut [u8]) -> Result<usize> {
+        let opened = self.opened(handle)?;
+        let Opened::File(inode, open) = opened.as_ref() else { return Err(rustix::io::Errno::ISDIR) };
+        let count = open.read(inode, into, offset)?;
+        #[cfg(feature = "broken-sync")]
+        let count = self.lost.overlay(inode.number, into, count, offset);
+        Ok(count)
+    }
+
+    pub(super) fn write_file(&self, handle: FileHandle, offset: u64, data: &[u8], flags: i32, reply: ReplyWrite) {
+        let work = self.engine.arrive(Class::Write, data.len() as u64);
+        // The kernel repeats the flags of the open file, and adds RWF_DSYNC as O_DSYNC; O_SYNC holds the same bit.
+        let durable = OFlags::from_bits_retain(flags.cast_unsigned()).contains(OFlags::DSYNC);
+        match self.store(handle, offset, data, durable) {
+            Ok(count) => self.engine.answer(work, move || reply.written(count)),
+            Err(error) => {
+                self.engine.counters.failed();
+                reply.error(errno(error));
+            }
+        }
+    }
+
+    #[cfg(not(feature = "broken-sync"))]
+    fn store(&self, handle: FileHandle, offset: u64, data: &[u8], durable: bool) -> Result<u32> {
+        let opened = self.opened(handle)?;
+        let Opened::File(inode, open) = opened.as_ref() else { return Err(rustix::io::Errno::ISDIR) };
+        let mut buffer = self.buffers.take(data.len());
+        buffer.bytes_mut(data.len()).copy_from_slice(data);
+        let written = open.write(inode, buffer.bytes(data.len()), offset, durable);
+        self.buffers.give_back(buffer);
+        Ok(u32::try_from(written?).unwrap_or(u32::MAX))
+    }
+
+    #[cfg(feature = "broken-sync")]
+    fn store(&self, handle: FileHandle, offset: u64, data: &[u8], _: bool) -> Result<u32> {
+        let opened = self.opened(handle)?;
+        let Opened::File(inode, open) = opened.as_ref() else { return Err(rustix::io::Errno::ISDIR) };
+        self.lost.store(inode, open, offset, data)?;
+        Ok(u32::try_from(data.len()).unwrap_or(u32::MAX))
+    }
+
+    pub(super) fn sync(&self, handle: FileHandle, data_only: bool, reply: ReplyEmpty) {
+        let work = self.engine.arrive(Class::Sync, 0);
+        match self.make_durable(handle, data_only) {
+            Ok(()) => self.engine.answer(work, move || reply.ok()),
+            Err(error) => {
+                self.engine.counters.failed();
+                reply.error(errno(error));
+            }
+        }
+    }
+
+    fn make_durable(&self, handle: FileHandle, data_only: bool) -> Result<()> {
+        if cfg!(feature = "broken-sync") {
+            return Ok(());
+        }
+        match self.opened(handle)?.as_ref() {
+            Opened::File(_, open) if data_only => fdatasync(open.file()),
+            Opened::File(_, open) => fsync(open.file()),
+            Opened::Folder(folder) => fsync(&*folder.lock().unwrap_or_else(PoisonError::into_inner)),
+        }
+    }
+
+    pub(super) fn allocate(&self, handle: FileHandle, offset: u64, length: u64, mode: i32) -> Result<()> {
+        let opened = self.opened(handle)?;
+        let Opened::File(_, open) = opened.as_ref() else { return Err(rustix::io::Errno::ISDIR) };
+        fallocate(open.file(), FallocateFlags::from_bits_retain(mode.cast_unsigned()), offset, length)
+    }
+
+    pub(super) fn find_data(&self, handle: FileHandle, offset: i64, whence: i32) -> Result<i64> {
+        let opened = self.opened(handle)?;
+        let Opened::File(_, open) = opened.as_ref() else { return Err(rustix::io::Errno::ISDIR) };
+        let from = u64::try_from(offset).map_err(|_| rustix::io::Errno::INVAL)?;
+        let target = match whence {
+            libc::SEEK_DATA => SeekFrom::Data(from),
+            libc::SEEK_HOLE => SeekFrom::Hole(from),
+            _ => return Err(rustix::io::Errno::INVAL),
+        };
+        seek(open.file(), target).map(|found| i64::try_from(found).unwrap_or(i64::MAX))
+    }
+}

@@ -1,0 +1,393 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The file system as the kernel asks for it. Names and attributes pass through at once; reads, writes and syncs are answered by the
+//! [`Engine`].
+
+mod attributes;
+mod data;
+mod names;
+mod owner;
+
+use crate::buffer::Pool;
+use crate::engine::Engine;
+use crate::inode::{Inode, Table};
+use attributes::{Changes, attributes, file_type};
+use fuser::{
+    BsdFileFlags, Errno, FileAttr, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags, KernelConfig, LockOwner,
+    OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen,
+    ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
+};
+use rustix::fd::OwnedFd;
+use rustix::fs::Stat;
+use rustix::io::Result;
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::{Duration, SystemTime};
+
+/// Larger than what one request may carry makes no sense; the kernel's own bound is 1 MiB (`fs.fuse.max_pages_limit` 256).
+const MAX_WRITE_BYTES: u32 = 1024 * 1024;
+/// The kernel's default of 12 would throttle asynchronous I/O; at depth 256 nothing waits for a slot.
+const MAX_BACKGROUND: u16 = 512;
+/// Nobody changes the files behind the kernel's back when the mount is private.
+const LONG: Duration = Duration::from_secs(86_400);
+const SHORT: Duration = Duration::from_secs(1);
+
+pub(crate) struct Layer {
+    engine: Arc<Engine>,
+    inodes: Table,
+    opened: RwLock<HashMap<u64, Arc<Opened>>>,
+    next_handle: AtomicU64,
+    buffers: Arc<Pool>,
+    settings: Settings,
+    #[cfg(feature = "broken-sync")]
+    lost: crate::broken_sync::Lost,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Settings {
+    /// The kernel keeps written pages until they are synced or pushed out, as over a disk.
+    pub writeback_cache: bool,
+    /// Aligned requests go past the page cache of the backing file system.
+    pub direct: bool,
+}
+
+#[derive(Debug)]
+enum Opened {
+    File(Arc<Inode>, crate::backing::Open),
+    Folder(Mutex<OwnedFd>),
+}
+
+impl Layer {
+    pub(crate) fn new(root: OwnedFd, engine: Arc<Engine>, settings: Settings) -> Result<Self> {
+        Ok(Self {
+            engine,
+            inodes: Table::new(root)?,
+            opened: RwLock::default(),
+            next_handle: AtomicU64::new(1),
+            buffers: Arc::default(),
+            settings,
+            #[cfg(feature = "broken-sync")]
+            lost: crate::broken_sync::Lost::default(),
+        })
+    }
+
+    fn lifetime(&self) -> Duration {
+        if self.settings.writeback_cache { LONG } else { SHORT }
+    }
+
+    fn keep(&self, opened: Opened) -> FileHandle {
+        let handle = self.next_handle.fetch_add(1, Relaxed);
+        self.opened.write().unwrap_or_else(PoisonError::into_inner).insert(handle, Arc::new(opened));
+        FileHandle(handle)
+    }
+
+    fn opened(&self, handle: FileHandle) -> Result<Arc<Opened>> {
+        let opened = self.opened.read().unwrap_or_else(PoisonError::into_inner);
+        opened.get(&handle.0).cloned().ok_or(rustix::io::Errno::BADF)
+    }
+
+    fn drop_handle(&self, handle: FileHandle) {
+        self.opened.write().unwrap_or_else(PoisonError::into_inner).remove(&handle.0);
+    }
+
+    fn attributes(&self, number: u64, stat: &Stat) -> FileAttr {
+        #[allow(unused_mut)]
+        let mut found = attributes(number, stat);
+        #[cfg(feature = "broken-sync")]
+        self.lost.enlarge(number, &mut found.size);
+        found
+    }
+
+    fn found(&self, (number, stat): (u64, Stat)) -> FileAttr {
+        self.attributes(number, &stat)
+    }
+
+    fn reply_entry(&self, result: Result<(u64, Stat)>, reply: ReplyEntry) {
+        match result {
+            Ok(found) => reply.entry(&self.lifetime(), &self.found(found), Generation(0)),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+}
+
+fn errno(error: rustix::io::Errno) -> Errno {
+    Errno::from_i32(error.raw_os_error())
+}
+
+fn reply_empty(result: Result<()>, reply: ReplyEmpty) {
+    match result {
+        Ok(()) => reply.ok(),
+        Err(error) => reply.error(errno(error)),
+    }
+}
+
+impl Filesystem for Layer {
+    fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
+        let mut wanted = vec![
+            InitFlags::FUSE_ASYNC_READ,
+            InitFlags::FUSE_ASYNC_DIO,
+            InitFlags::FUSE_BIG_WRITES,
+            InitFlags::FUSE_MAX_PAGES,
+            InitFlags::FUSE_PARALLEL_DIROPS,
+            InitFlags::FUSE_CACHE_SYMLINKS,
+        ];
+        wanted.push(match self.settings.writeback_cache {
+            true => InitFlags::FUSE_WRITEBACK_CACHE,
+            false => InitFlags::FUSE_AUTO_INVAL_DATA,
+        });
+        // A kernel that lacks one of them works without it, more slowly.
+        wanted.into_iter().for_each(|flag| {
+            let _ = config.add_capabilities(flag);
+        });
+        let accepted = config.set_max_write(MAX_WRITE_BYTES).is_ok()
+            && config.set_max_background(MAX_BACKGROUND).is_ok()
+            && config.set_congestion_threshold(MAX_BACKGROUND).is_ok();
+        if accepted { Ok(()) } else { Err(io::ErrorKind::InvalidInput.into()) }
+    }
+
+    fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        self.reply_entry(self.inodes.get(parent.0).and_then(|parent| self.inodes.lookup(&parent, name)), reply);
+    }
+
+    fn forget(&self, _: &Request, number: INodeNo, lookups: u64) {
+        self.inodes.forget(number.0, lookups);
+    }
+
+    fn getattr(&self, _: &Request, number: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+        match self.inodes.get(number.0).and_then(|inode| inode.stat()) {
+            Ok(stat) => reply.attr(&self.lifetime(), &self.attributes(number.0, &stat)),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn setattr(
+        &self,
+        _: &Request,
+        number: INodeNo,
+        mode: Option<u32>,
+        uid: Option<u32>,
+        gid: Option<u32>,
+        size: Option<u64>,
+        accessed: Option<TimeOrNow>,
+        modified: Option<TimeOrNow>,
+        _: Option<SystemTime>,
+        handle: Option<FileHandle>,
+        _: Option<SystemTime>,
+        _: Option<SystemTime>,
+        _: Option<SystemTime>,
+        _: Option<BsdFileFlags>,
+        reply: ReplyAttr,
+    ) {
+        let changes = Changes { mode, uid, gid, size, accessed, modified };
+        match self.change_attributes(number.0, handle, changes) {
+            Ok(stat) => reply.attr(&self.lifetime(), &self.attributes(number.0, &stat)),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn readlink(&self, _: &Request, number: INodeNo, reply: ReplyData) {
+        match self.inodes.get(number.0).and_then(|inode| rustix::fs::readlinkat(inode.as_ref(), "", Vec::new())) {
+            Ok(target) => reply.data(target.as_bytes()),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn mknod(&self, caller: &Request, parent: INodeNo, name: &OsStr, mode: u32, _: u32, device: u32, reply: ReplyEntry) {
+        self.reply_entry(self.make_node(caller, parent.0, name, mode, device), reply);
+    }
+
+    fn mkdir(&self, caller: &Request, parent: INodeNo, name: &OsStr, mode: u32, _: u32, reply: ReplyEntry) {
+        self.reply_entry(self.make_folder(caller, parent.0, name, mode), reply);
+    }
+
+    fn symlink(&self, caller: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
+        self.reply_entry(self.make_symlink(caller, parent.0, name, target), reply);
+    }
+
+    fn link(&self, _: &Request, number: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        self.reply_entry(self.make_link(number.0, parent.0, name), reply);
+    }
+
+    fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        reply_empty(self.remove(parent.0, name, rustix::fs::AtFlags::empty()), reply);
+    }
+
+    fn rmdir(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        reply_empty(self.remove(parent.0, name, rustix::fs::AtFlags::REMOVEDIR), reply);
+    }
+
+    fn rename(
+        &self,
+        _: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        new_parent: INodeNo,
+        new_name: &OsStr,
+        flags: RenameFlags,
+        reply: ReplyEmpty,
+    ) {
+        reply_empty(self.rename_entry((parent.0, name), (new_parent.0, new_name), flags.bits()), reply);
+    }
+
+    fn create(
+        &self,
+        caller: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        _: u32,
+        flags: i32,
+        reply: ReplyCreate,
+    ) {
+        match self.create_file(caller, parent.0, name, mode, flags) {
+            Ok((found, handle)) => {
+                let attributes = self.found(found);
+                reply.created(&self.lifetime(), &attributes, Generation(0), handle, FopenFlags::FOPEN_KEEP_CACHE);
+            }
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn open(&self, _: &Request, number: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+        match self.open_file(number.0, flags.0) {
+            Ok(handle) => reply.opened(handle, FopenFlags::FOPEN_KEEP_CACHE),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn read(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        size: u32,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        self.read_file(handle, offset, size, reply);
+    }
+
+    fn write(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        data: &[u8],
+        _: WriteFlags,
+        flags: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyWrite,
+    ) {
+        self.write_file(handle, offset, data, flags.0, reply);
+    }
+
+    /// The kernel writes dirty pages out on close by itself, and the backing file system has nothing to say at close.
+    fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
+        reply.error(Errno::ENOSYS);
+    }
+
+    fn fsync(&self, _: &Request, _: INodeNo, handle: FileHandle, data_only: bool, reply: ReplyEmpty) {
+        self.sync(handle, data_only, reply);
+    }
+
+    fn release(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        _: bool,
+        reply: ReplyEmpty,
+    ) {
+        self.drop_handle(handle);
+        reply.ok();
+    }
+
+    fn fallocate(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        length: u64,
+        mode: i32,
+        reply: ReplyEmpty,
+    ) {
+        reply_empty(self.allocate(handle, offset, length, mode), reply);
+    }
+
+    /// With the write-back cache the kernel knows pages that the backing file does not: then all is data.
+    fn lseek(&self, _: &Request, _: INodeNo, handle: FileHandle, offset: i64, whence: i32, reply: ReplyLseek) {
+        if self.settings.writeback_cache {
+            return reply.error(Errno::ENOSYS);
+        }
+        match self.find_data(handle, offset, whence) {
+            Ok(offset) => reply.offset(offset),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn opendir(&self, _: &Request, number: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        match self.open_folder(number.0) {
+            Ok(handle) => reply.opened(handle, FopenFlags::empty()),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn readdir(&self, _: &Request, _: INodeNo, handle: FileHandle, offset: u64, mut reply: ReplyDirectory) {
+        let add = |number, next, kind, name: &OsStr| reply.add(INodeNo(number), next, file_type(kind), name);
+        match self.read_folder(handle, offset, add) {
+            Ok(()) => reply.ok(),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn releasedir(&self, _: &Request, _: INodeNo, handle: FileHandle, _: OpenFlags, reply: ReplyEmpty) {
+        self.drop_handle(handle);
+        reply.ok();
+    }
+
+    fn fsyncdir(&self, _: &Request, _: INodeNo, handle: FileHandle, data_only: bool, reply: ReplyEmpty) {
+        self.sync(handle, data_only, reply);
+    }
+
+    fn statfs(&self, _: &Request, number: INodeNo, reply: ReplyStatfs) {
+        match self.inodes.get(number.0).and_then(|inode| rustix::fs::fstatvfs(inode.as_ref())) {
+            Ok(found) => reply.statfs(
+                found.f_blocks,
+                found.f_bfree,
+                found.f_bavail,
+                found.f_files,
+                found.f_ffree,
+                u32::try_from(found.f_bsize).unwrap_or(4096),
+                u32::try_from(found.f_namemax).unwrap_or(255),
+                u32::try_from(found.f_frsize).unwrap_or(4096),
+            ),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    /// Neither server needs extended attributes; the kernel remembers this answer and stops asking before each write.
+    fn getxattr(&self, _: &Request, _: INodeNo, _: &OsStr, _: u32, reply: ReplyXattr) {
+        reply.error(Errno::ENOSYS);
+    }
+
+    fn setxattr(&self, _: &Request, _: INodeNo, _: &OsStr, _: &[u8], _: i32, _: u32, reply: ReplyEmpty) {
+        reply.error(Errno::ENOSYS);
+    }
+
+    fn listxattr(&self, _: &Request, _: INodeNo, _: u32, reply: ReplyXattr) {
+        reply.error(Errno::ENOSYS);
+    }
+
+    fn removexattr(&self, _: &Request, _: INodeNo, _: &OsStr, reply: ReplyEmpty) {
+        reply.error(Errno::ENOSYS);
+    }
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+//! How much later than asked this host wakes a sleeper, learnt while it happens.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// The running median of the overshoot of a timed sleep, apart for short and long sleeps: a processor that was idle for long sleeps
+/// deeper and wakes later. Whoever must be awake at a time asks to be woken this much before it.
+#[derive(Debug)]
+pub(crate) struct Lead {
+    median_ns: [AtomicU64; BOUNDS_NS.len() + 1],
+}
+
+/// Sleeps below the first bound use the first median, and so on.
+const BOUNDS_NS: [u64; 4] = [100_000, 500_000, 3_000_000, 30_000_000];
+/// Before anything is known: what an idle virtual processor needs.
+const FIRST_NS: u64 = 30_000;
+/// A host that wakes later than this is overloaded; waking ever earlier would turn into spinning.
+const LARGEST_NS: u64 = 150_000;
+
+impl Lead {
+    pub(crate) fn new() -> Self {
+        Self { median_ns: std::array::from_fn(|_| AtomicU64::new(FIRST_NS)) }
+    }
+
+    /// How long before the wanted moment to wake from a sleep of about `sleep_ns`.
+    pub(crate) fn of(&self, sleep_ns: u64) -> u64 {
+        self.slot(sleep_ns).load(Relaxed)
+    }
+
+    /// One sleep ended `overshoot_ns` after the moment it was asked to end at. The median takes one step towards it, so that the
+    /// steps up and down balance where half of the overshoots lie on each side.
+    pub(crate) fn learn(&self, sleep_ns: u64, overshoot_ns: u64) {
+        let slot = self.slot(sleep_ns);
+        let median = slot.load(Relaxed);
+        let step = (median / 32).max(100);
+        let next = if overshoot_ns > median { median + step } else { median.saturating_sub(step) };
+        slot.store(next.min(LARGEST_NS), Relaxed);
+    }
+
+    fn slot(&self, sleep_ns: u64) -> &AtomicU64 {
+        let index = BOUNDS_NS.iter().position(|bound| sleep_ns < *bound).unwrap_or(BOUNDS_NS.len());
+        &self.median_ns[index]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finds_the_median_of_a_skewed_overshoot() {
+        let lead = Lead::new();
+        for round in 0..2_000u64 {
+            let overshoot = if round % 10 == 0 { 900_000 } else { 8_000 + round % 7 * 100 };
+            lead.learn(1_000_000, overshoot);
+        }
+        assert!((8_000..9_500).contains(&lead.of(1_000_000)), "{}", lead.of(1_000_000));
+        assert_eq!(lead.of(10_000_000), FIRST_NS, "other lengths are learnt apart");
+    }
+
+    #[test]
+    fn never_leads_further_than_its_bound() {
+        let lead = Lead::new();
+        (0..10_000).for_each(|_| lead.learn(50_000, 10_000_000));
+        assert_eq!(lead.of(50_000), LARGEST_NS);
+    }
+}

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The slow layer as a process: the body of `wringer internal slowfs`.
+//!
+//! In: a directory, a delay, a socket to be controlled by. It mounts itself over the directory, says on the descriptor named by
+//! `WRINGER_READY_FD` that it serves, and serves until it is unmounted or told to leave.
+//!
+//! | event | what happens |
+//! | --- | --- |
+//! | SIGUSR1 | all delays 0; replies that wait leave at once |
+//! | end of file on the descriptor named by `WRINGER_LIFELINE_FD` | the same, and it goes on serving: leaving would be an I/O error for the server |
+//! | SIGTERM | all delays 0; unmounts as soon as nobody uses the files; leaves, at the latest after [`PATIENCE`] |
+//! | unmounted from outside | leaves |
+//! | SIGINT, SIGHUP | nothing: they were meant for the controller, which decides |
+
+use crate::Error;
+use crate::control;
+use crate::engine::Engine;
+use crate::layer::{Layer, Settings};
+use evidence::Delay;
+use fuser::{Config, Session, SessionACL};
+use host::namespace::{self, Protection, Reach};
+use rustix::fd::{AsFd as _, FromRawFd as _, OwnedFd};
+use rustix::fs::{Mode, OFlags, open};
+use serde::{Deserialize, Serialize};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
+use signal_hook::iterator::Signals;
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long SIGTERM waits for the files to be closed.
+pub const PATIENCE: Duration = Duration::from_secs(3);
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Options {
+    /// Slowed, and mounted over.
+    pub directory: PathBuf,
+    /// In a mount namespace of its own. Otherwise in the present one, and the caller has journaled the mount.
+    pub private: bool,
+    /// The socket to listen at.
+    pub control: PathBuf,
+    /// Names the mount: its source is `wringer-<run id>`.
+    pub run_id: String,
+    /// How many take requests from the kernel, at least 1. [`Options::THREADS`] is enough for 40 000 requests a second.
+    pub threads: usize,
+    /// In force from the first request on.
+    pub delay: Delay,
+    /// Let the kernel keep written pages until they are synced, as over a disk. Off for a user's own directory.
+    pub writeback_cache: bool,
+    /// Send aligned requests past the page cache below.
+    pub direct: bool,
+    /// Of the mount; `None`: the kernel's default, 128 KiB.
+    pub read_ahead_kib: Option<u32>,
+    /// Leave when every other process that was seen in the namespace is gone.
+    pub leave_when_alone: bool,
+}
+
+impl Options {
+    pub const THREADS: usize = 16;
+}
+
+/// What the ready line says.
+#[derive(Debug, Serialize)]
+struct Ready<'a> {
+    ready: bool,
+    pid: u32,
+    mount: &'a Path,
+    source: &'a str,
+    socket: &'a Path,
+    private: bool,
+    writeback_cache: bool,
+    threads: usize,
+    protection: Protection,
+}
+
+/// Serves until the mount is gone. Must be called before the process starts a thread.
+///
+/// # Errors
+/// No `/dev/fuse`, no right to mount, a directory that cannot be opened; [`Error::Busy`] when SIGTERM found the files in use.
+pub fn run(options: &Options) -> Result<(), Error> {
+    let directory = options.directory.canonicalize().map_err(|source| directory_error(options, source))?;
+    let root = open(&directory, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+        .map_err(|errno| directory_error(options, errno.into()))?;
+    let mut signals = Signals::new([SIGTERM, SIGUSR1, SIGINT, SIGHUP]).map_err(serve_error("catch signals"))?;
+    let protection = namespace::protect_self();
+    let private = match options.private {
+        true => Some(namespace::enter_private().map_err(|source| Error::Namespace { source })?),
+        false => None,
+    };
+    let reach = private.as_ref().map_or(Reach::HostJournaledByCaller, Reach::Private);
+    let listener = listen(&options.control)?;
+    let source = format!("wringer-{}", options.run_id);
+    let device = mount(reach, &directory, &source)?;
+    let engine = Arc::new(Engine::new(options.delay, options.threads));
+
+    let served = start(options, root, device, &engine, listener, signals.handle());
+    if let Err(error) = served {
+        let _ = namespace::unmount_fuse(&directory);
+        return Err(error);
+    }
+    namespace::tune_own_mount(&directory, options.read_ahead_kib);
+    engine.calibrate();
+    report_ready(options, &directory, &source, protection)?;
+    serve_signals(&mut signals, &engine, &directory)
+}
+
+/// Starts every thread of the layer.
+fn start(
+    options: &Options,
+    root: OwnedFd,
+    device: OwnedFd,
+    engine: &Arc<Engine>,
+    listener: UnixListener,
+    ended: signal_hook::iterator::Handle,
+) -> Result<(), Error> {
+    let settings = Settings { writeback_cache: options.writeback_cache, direct: options.direct };
+    let layer = Layer::new(root, engine.clone(), settings)
+        .map_err(|errno| directory_error(options, errno.into()))?;
+    let mut config = Config::default();
+    config.n_threads = Some(options.threads.max(1));
+    config.clone_fd = true;
+    let session =
+        Session::from_fd(layer, device, SessionACL::All, config).map_err(serve_error("shake hands with the kernel"))?;
+    spawn("session", move || {
+        // However the session ends, the process has nothing left to do.
+        let _ = session.run();
+        ended.close();
+    })?;
+    let timer = engine.clone();
+    spawn("timer", move || timer.serve_queue())?;
+    let controlled = engine.clone();
+    spawn("control", move || control::serve(&listener, &controlled))?;
+    if let Some(lifeline) = inherited("WRINGER_LIFELINE_FD") {
+        let engine = engine.clone();
+        spawn("lifeline", move || {
+            wait_for_end(lifeline);
+            engine.neutralise();
+        })?;
+    }
+    if options.leave_when_alone {
+        spawn("company", leave_when_alone)?;
+    }
+    Ok(())
+}
+
+fn spawn(name: &'static str, body: impl FnOnce() + Send + 'static) -> Result<(), Error> {
+    std::thread::Builder::new().name(name.into()).spawn(body).map(drop).map_err(serve_error("start a thread"))
+}
+
+fn serve_signals(signals: &mut Signals, engine: &Engine, directory: &Path) -> Result<(), Error> {
+    for signal in signals.forever() {
+        match signal {
+            SIGUSR1 => engine.neutralise(),
+            SIGTERM => {
+                engine.neutralise();
+                return leave(directory);
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// The kernel writes dirty pages through the layer while it unmounts, and the layer's other threads serve that.
+fn leave(directory: &Path) -> Result<(), Error> {
+    let give_up = Instant::now() + PATIENCE;
+    while namespace::unmount_fuse(directory).is_err() {
+        if Instant::now() > give_up {
+            if let Ok(folder) = open(directory, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()) {
+                let _ = rustix::fs::syncfs(&folder);
+            }
+            return Err(Error::Busy { path: directory.to_owned() });
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Ok(())
+}
+
+fn mount(reach: Reach<'_>, directory: &Path, source: &str) -> Result<OwnedFd, Error> {
+    let device = open("/dev/fuse", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
+        .map_err(|errno| Error::Device { source: errno.into() })?;
+    namespace::mount_fuse(reach, device.as_fd(), directory, source)
+        .map_err(|source| Error::Mount { path: directory.to_owned(), source })?;
+    Ok(device)
+}
+
+/// The kernel has applied the caller's umask to what arrives here, so this process must have none; its socket comes first.
+fn listen(socket: &Path) -> Result<UnixListener, Error> {
+    rustix::process::umask(Mode::from_raw_mode(0o177));
+    let listener = UnixListener::bind(socket);
+    rustix::process::umask(Mode::empty());
+    listener.map_err(|source| Error::Socket { operation: "listen at", path: socket.to_owned(), source })
+}
+
+fn report_ready(options: &Options, directory: &Path, source: &str, protection: Protection) -> Result<(), Error> {
+    let Some(descriptor) = inherited("WRINGER_READY_FD") else { return Ok(()) };
+    let ready = Ready {
+        ready: true,
+        pid: std::process::id(),
+        mount: directory,
+        source,
+        socket: &options.control,
+        private: options.private,
+        writeback_cache: options.writeback_cache,
+        threads: options.threads,
+        protection,
+    };
+    let mut line = serde_json::to_vec(&ready).map_err(|source| Error::Answer { source })?;
+    line.push(b'\n');
+    std::fs::File::from(descriptor).write_all(&line).map_err(serve_error("report ready"))
+}
+
+/// The descriptor whose number the environment names, taken over for good.
+fn inherited(variable: &str) -> Option<OwnedFd> {
+    let number = std::env::var(variable).ok()?.parse::<i32>().ok().filter(|number| *number > 2)?;
+    // SAFETY: asks only whether the number is open.
+    if unsafe { libc::fcntl(number, libc::F_GETFD) } < 0 {
+        return None;
+    }
+    // SAFETY: the parent opened it for this process under this name, and it is taken once.
+    Some(unsafe { OwnedFd::from_raw_fd(number) })
+}
+
+fn wait_for_end(lifeline: OwnedFd) {
+    let mut lifeline = std::fs::File::from(lifeline);
+    let mut byte = [0];
+    loop {
+        match lifeline.read(&mut byte) {
+            Ok(0) => return,
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => return,
+        }
+    }
+}
+
+/// Looks once a second who else is in this mount namespace.
+fn leave_when_alone() {
+    let mut had_company = false;
+    loop {
+        let alone = !has_company();
+        if alone && had_company {
+            let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::TERM);
+            return;
+        }
+        had_company |= !alone;
+        std::thread::sleep(Duration::from_secs(1));
+    }
+}
+
+fn has_company() -> bool {
+    let own = std::fs::read_link("/proc/self/ns/mnt").ok();
+    let me = std::process::id().to_string();
+    let Ok(processes) = std::fs::read_dir("/proc") else { return true };
+    own.is_some()
+        && processes.flatten().any(|process| {
+            let name = process.file_name();
+            name.to_string_lossy().starts_with(|first: char| first.is_ascii_digit())
+                && name.to_string_lossy() != me
+                && std::fs::read_link(process.path().join("ns/mnt")).ok() == own
+        })
+}
+
+fn directory_error(options: &Options, source: io::Error) -> Error {
+    Error::Directory { path: options.directory.clone(), source }
+}
+
+fn serve_error(operation: &'static str) -> impl FnOnce(io::Error) -> Error {
+    move |source| Error::Serve { operation, source }
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What passed through the layer, counted in the layer: the witness that shares nothing with the server's own counters.
+
+use evidence::{Delay, LatencyHistogram};
+use serde::{Deserialize, Serialize};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
+
+/// Since the layer started. Operations are FUSE requests: one 16 KiB read of a database is one, a cached read is none, a read-ahead of
+/// 128 KiB is one.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Stats {
+    /// In force now.
+    pub delay: Delay,
+    /// Counted when the request arrives.
+    pub reads: u64,
+    pub writes: u64,
+    /// fsync, fdatasync and fsync of a directory.
+    pub syncs: u64,
+    pub read_bytes: u64,
+    pub write_bytes: u64,
+    /// Of these, how many were held back by a delay.
+    pub delayed_reads: u64,
+    pub delayed_writes: u64,
+    pub delayed_syncs: u64,
+    /// Answered with an error of the backing file system.
+    pub errors: u64,
+    pub read_latency: Latency,
+    pub write_latency: Latency,
+    pub sync_latency: Latency,
+    /// CPU time of the whole layer, user and system.
+    pub cpu_us: u64,
+}
+
+/// From the arrival of a request in the layer to its reply. The kernel's way to the layer and back is not in it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Latency {
+    /// What the backing file took.
+    pub own: LatencyHistogram,
+    /// When the reply was to leave, by the delay in force at arrival.
+    pub asked: LatencyHistogram,
+    /// When it had left.
+    pub got: LatencyHistogram,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Class {
+    Read,
+    Write,
+    Sync,
+}
+
+impl Class {
+    pub(crate) fn delay_ns(self, delay: &Delay) -> u64 {
+        let us = match self {
+            Self::Read => delay.read_us,
+            Self::Write => delay.write_us,
+            Self::Sync => delay.sync_us,
+        };
+        us.saturating_mul(1000)
+    }
+}
+
+/// One request, when it is answered.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Answered {
+    pub own_ns: u64,
+    pub asked_ns: u64,
+    pub got_ns: u64,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    classes: [Counted; 3],
+    errors: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Counted {
+    operations: AtomicU64,
+    bytes: AtomicU64,
+    delayed: AtomicU64,
+    latency: Mutex<Latency>,
+}
+
+impl Counters {
+    pub(crate) fn arrived(&self, class: Class, bytes: u64) {
+        let counted = &self.classes[class as usize];
+        counted.operations.fetch_add(1, Relaxed);
+        counted.bytes.fetch_add(bytes, Relaxed);
+    }
+
+    pub(crate) fn held(&self, class: Class) {
+        self.classes[class as usize].delayed.fetch_add(1, Relaxed);
+    }
+
+    pub(crate) fn failed(&self) {
+        self.errors.fetch_add(1, Relaxed);
+    }
+
+    pub(crate) fn answered(&self, class: Class, answered: Answered) {
+        let mut latency = self.classes[class as usize].latency.lock().unwrap_or_else(PoisonError::into_inner);
+        latency.own.record(answered.own_ns);
+        latency.asked.record(answered.asked_ns);
+        latency.got.record(answered.got_ns);
+    }
+
+    pub(crate) fn snapshot(&self, delay: Delay) -> Stats {
+        let [read, write, sync] = &self.classes;
+        let load = |counter: &AtomicU64| counter.load(Relaxed);
+        let latency = |counted: &Counted| counted.latency.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Stats {
+            delay,
+            reads: load(&read.operations),
+            writes: load(&write.operations),
+            syncs: load(&sync.operations),
+            read_bytes: load(&read.bytes),
+            write_bytes: load(&write.bytes),
+            delayed_reads: load(&read.delayed),
+            delayed_writes: load(&write.delayed),
+            delayed_syncs: load(&sync.delayed),
+            errors: load(&self.errors),
+            read_latency: latency(read),
+            write_latency: latency(write),
+            sync_latency: latency(sync),
+            cpu_us: cpu_us(),
+        }
+    }
+}
+
+fn cpu_us() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0) / 1000
+}
