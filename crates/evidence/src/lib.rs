@@ -22,4 +22,4 @@ pub use histogram::{Bucket, LatencyHistogram};
 pub use load::{Arrivals, Latencies, LoadResult, Phase, Statement, TimelinePoint};
 pub use measured::{Measured, Quantity, Unit};
 pub use run::{Arm, Delay, DelayMode, Event, Evidence, Witness};
-pub use samples::{Point, Series};
+pub use samples::{Point, SampleSink, Series};

@@ -24,3 +24,18 @@ pub struct Point {
     pub at_us: u64,
     pub value: f64,
 }
+
+/// Takes samples while they are read: declared once, then referred to by number, so that a reading costs no strings.
+pub trait SampleSink: Send {
+    /// The number of the series with this source, entity and name, made when it is new. `series.points` is ignored.
+    ///
+    /// # Errors
+    /// The sink's own, such as a full disk.
+    fn declare(&mut self, series: &Series) -> Result<u32, Box<dyn std::error::Error + Send + Sync>>;
+
+    /// One batch; the numbers are those of [`SampleSink::declare`].
+    ///
+    /// # Errors
+    /// The sink's own, such as a full disk.
+    fn points(&mut self, points: &[(u32, Point)]) -> Result<(), Box<dyn std::error::Error + Send + Sync>>;
+}

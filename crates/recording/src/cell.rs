@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+//! How values that SQLite has no type for are stored.
+
+use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, Value, ValueRef};
+
+/// A counter of 64 bits without a sign. SQLite's integers are signed: a value above `i64::MAX` is stored as its decimal text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Counter(pub(crate) u64);
+
+impl ToSql for Counter {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        let value = i64::try_from(self.0).map_or_else(|_| Value::Text(self.0.to_string()), Value::Integer);
+        Ok(ToSqlOutput::Owned(value))
+    }
+}
+
+impl FromSql for Counter {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        match value {
+            ValueRef::Integer(integer) => {
+                u64::try_from(integer).map(Counter).map_err(|_| FromSqlError::OutOfRange(integer))
+            }
+            ValueRef::Text(text) => std::str::from_utf8(text)
+                .ok()
+                .and_then(|text| text.parse().ok())
+                .map(Counter)
+                .ok_or(FromSqlError::InvalidType),
+            _ => Err(FromSqlError::InvalidType),
+        }
+    }
+}
+
+/// A gauge or counter as read. SQLite turns NaN into NULL; NULL is read as NaN.
+pub(crate) fn value_or_nan(value: Option<f64>) -> f64 {
+    value.unwrap_or(f64::NAN)
+}

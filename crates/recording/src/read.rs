@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A recording, read back whole.
+
+use crate::Error;
+use crate::cell::{Counter, value_or_nan};
+use crate::schema::{APPLICATION_ID, SCHEMA};
+use evidence::{Arm, Conditions, Event, Evidence, Host, Measured, Point, Series, Server, Tool, Witness};
+use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Row};
+use serde::de::DeserializeOwned;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+pub(crate) fn evidence(path: &Path) -> Result<Evidence, Error> {
+    let reader = Reader::open(path)?;
+    let arms = reader.arms()?;
+    let measured = reader.measured()?;
+    let samples = reader.samples()?;
+    let events = reader.rows("SELECT at_us, station, text FROM event ORDER BY rowid", |row| {
+        Ok(Event { at_us: counter(row, 0)?, station: row.get(1)?, text: row.get(2)? })
+    })?;
+    let elapsed_us = match reader.meta("elapsed_us")? {
+        Some(text) => text.parse().unwrap_or_default(),
+        None => last_time(&arms, &measured, &samples, &events),
+    };
+    Ok(Evidence {
+        run_id: reader.meta("run_id")?.unwrap_or_default(),
+        started: reader.meta("started")?.unwrap_or_default(),
+        elapsed_us,
+        experiment: reader.meta("experiment")?.unwrap_or_default(),
+        conditions: reader.conditions()?,
+        arms,
+        measured,
+        samples,
+        events,
+    })
+}
+
+pub(crate) fn is_finished(path: &Path) -> Result<bool, Error> {
+    Ok(Reader::open(path)?.meta("finished")?.is_some())
+}
+
+struct Reader<'a> {
+    path: &'a Path,
+    connection: Connection,
+}
+
+impl<'a> Reader<'a> {
+    fn open(path: &'a Path) -> Result<Self, Error> {
+        let connection = open(path).map_err(Error::sqlite("open", path))?;
+        let reader = Self { path, connection };
+        reader.check()?;
+        Ok(reader)
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        let application: rusqlite::Result<i64> =
+            self.connection.pragma_query_value(None, "application_id", |row| row.get(0));
+        match application {
+            Ok(APPLICATION_ID) => {}
+            Ok(other) => return Err(self.not_a_recording(format!("application id {other:#x}"))),
+            Err(error) => return Err(self.not_a_recording(error.to_string())),
+        }
+        let found = self.meta("schema")?.and_then(|text| text.parse::<i64>().ok());
+        match found {
+            None => Err(self.not_a_recording("it says no schema".into())),
+            Some(found) if found > SCHEMA => Err(Error::Newer { path: self.path.to_owned(), found, known: SCHEMA }),
+            Some(_) => Ok(()),
+        }
+    }
+
+    fn not_a_recording(&self, why: String) -> Error {
+        Error::NotARecording { path: self.path.to_owned(), why }
+    }
+
+    fn meta(&self, key: &str) -> Result<Option<String>, Error> {
+        self.connection
+            .query_row("SELECT value FROM meta WHERE key = ?1", [key], |row| row.get(0))
+            .optional()
+            .map_err(Error::sqlite("read", self.path))
+    }
+
+    fn rows<T>(&self, sql: &str, read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>) -> Result<Vec<T>, Error> {
+        let query = || self.connection.prepare(sql)?.query_map([], read)?.collect::<rusqlite::Result<Vec<T>>>();
+        query().map_err(Error::sqlite("read", self.path))
+    }
+
+    fn json<T: DeserializeOwned>(&self, text: &str) -> Result<T, Error> {
+        serde_json::from_str(text).map_err(Error::json("read", self.path))
+    }
+
+    fn optional_json<T: DeserializeOwned>(&self, text: Option<String>) -> Result<Option<T>, Error> {
+        text.map(|text| self.json(&text)).transpose()
+    }
+
+    /// Empty conditions when the run was cut off before they were known.
+    fn conditions(&self) -> Result<Conditions, Error> {
+        let found = self.rows("SELECT document FROM conditions", |row| row.get::<_, String>(0))?;
+        match found.first() {
+            Some(text) => self.json(text),
+            None => Ok(Conditions {
+                tool: Tool::default(),
+                host: Host::default(),
+                server: Server::default(),
+                mechanisms: BTreeMap::new(),
+                caveats: vec!["the recording was cut off before its conditions were written".into()],
+            }),
+        }
+    }
+
+    fn arms(&self) -> Result<Vec<Arm>, Error> {
+        let mut witnesses: BTreeMap<i64, Vec<Witness>> = BTreeMap::new();
+        let found = self.rows("SELECT arm, of, counter, before, after FROM witness ORDER BY rowid", |row| {
+            let witness =
+                Witness { of: row.get(1)?, counter: row.get(2)?, before: counter(row, 3)?, after: counter(row, 4)? };
+            Ok((row.get(0)?, witness))
+        })?;
+        found.into_iter().for_each(|(arm, witness)| witnesses.entry(arm).or_default().push(witness));
+        self.rows(
+            "SELECT position, name, settings, delay, load, started_us, ended_us FROM arm ORDER BY position",
+            |row| {
+                Ok(RawArm {
+                    position: row.get(0)?,
+                    name: row.get(1)?,
+                    settings: row.get(2)?,
+                    delay: row.get(3)?,
+                    load: row.get(4)?,
+                    started_us: counter(row, 5)?,
+                    ended_us: counter(row, 6)?,
+                })
+            },
+        )?
+        .into_iter()
+        .map(|raw| {
+            Ok(Arm {
+                settings: self.json(&raw.settings)?,
+                delay: self.optional_json(raw.delay)?,
+                load: self.optional_json(raw.load)?,
+                witnesses: witnesses.remove(&raw.position).unwrap_or_default(),
+                name: raw.name,
+                started_us: raw.started_us,
+                ended_us: raw.ended_us,
+            })
+        })
+        .collect()
+    }
+
+    fn measured(&self) -> Result<Vec<Measured>, Error> {
+        let columns = "at_us, arm, what, mechanism, witness, within_tolerance, tolerance, asked, predicted, got";
+        self.rows(&format!("SELECT {columns} FROM measured ORDER BY rowid"), |row| {
+            let measured = Measured {
+                at_us: counter(row, 0)?,
+                arm: row.get(1)?,
+                what: row.get(2)?,
+                mechanism: row.get(3)?,
+                witness: row.get(4)?,
+                within_tolerance: row.get(5)?,
+                tolerance: row.get(6)?,
+                asked: None,
+                predicted: None,
+                got: None,
+            };
+            Ok((measured, [row.get(7)?, row.get(8)?, row.get(9)?]))
+        })?
+        .into_iter()
+        .map(|(measured, [asked, predicted, got])| {
+            Ok(Measured {
+                asked: self.optional_json(asked)?,
+                predicted: self.optional_json(predicted)?,
+                got: self.optional_json(got)?,
+                ..measured
+            })
+        })
+        .collect()
+    }
+
+    /// In the order of declaration; the points in the order of arrival.
+    fn samples(&self) -> Result<Vec<Series>, Error> {
+        let sql = "SELECT id, source, entity, name, unit, cumulative FROM series ORDER BY id";
+        let mut series: BTreeMap<u32, Series> = self
+            .rows(sql, |row| {
+                let series = Series {
+                    source: row.get(1)?,
+                    entity: row.get(2)?,
+                    name: row.get(3)?,
+                    unit: row.get(4)?,
+                    cumulative: row.get(5)?,
+                    points: Vec::new(),
+                };
+                Ok((row.get(0)?, series))
+            })?
+            .into_iter()
+            .collect();
+        self.rows("SELECT series, at_us, value FROM sample ORDER BY rowid", |row| {
+            let point = Point { at_us: counter(row, 1)?, value: value_or_nan(row.get(2)?) };
+            if let Some(series) = series.get_mut(&row.get(0)?) {
+                series.points.push(point);
+            }
+            Ok(())
+        })?;
+        Ok(series.into_values().collect())
+    }
+}
+
+struct RawArm {
+    position: i64,
+    name: String,
+    settings: String,
+    delay: Option<String>,
+    load: Option<String>,
+    started_us: u64,
+    ended_us: u64,
+}
+
+/// A finished recording is opened read-only. One whose writer was killed has its write-ahead log beside it, and SQLite must write
+/// to read that (its `-shm` file); nothing in the recording changes.
+fn open(path: &Path) -> rusqlite::Result<Connection> {
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    let write_needed = Path::new(&log).exists();
+    let access = if write_needed { OpenFlags::SQLITE_OPEN_READ_WRITE } else { OpenFlags::SQLITE_OPEN_READ_ONLY };
+    let connection = Connection::open_with_flags(path, access | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    connection.pragma_update(None, "query_only", true)?;
+    Ok(connection)
+}
+
+fn counter(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
+    row.get::<_, Counter>(column).map(|counter| counter.0)
+}
+
+/// The latest moment that a recording without an end speaks of.
+fn last_time(arms: &[Arm], measured: &[Measured], samples: &[Series], events: &[Event]) -> u64 {
+    let arms = arms.iter().map(|arm| arm.ended_us.max(arm.started_us));
+    let samples = samples.iter().filter_map(|series| series.points.last()).map(|point| point.at_us);
+    let others = measured.iter().map(|one| one.at_us).chain(events.iter().map(|event| event.at_us));
+    arms.chain(samples).chain(others).max().unwrap_or_default()
+}

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+use crate::cell::Counter;
+use crate::schema::{APPLICATION_ID, SCHEMA, TABLES};
+use crate::{Error, read};
+use evidence::{Arm, Conditions, Event, Evidence, Measured, Point, Quantity, SampleSink, Series, Witness};
+use rusqlite::{Connection, OpenFlags, Transaction, params};
+use serde::Serialize;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// What is known when the run starts.
+#[derive(Debug, Clone, Default)]
+pub struct Start {
+    pub run_id: String,
+    /// RFC 3339, UTC.
+    pub started: String,
+    /// The experiment file, as it was written.
+    pub experiment: String,
+}
+
+/// A recording that is being written. Clones write to the same file.
+#[derive(Debug, Clone)]
+pub struct Recording {
+    path: Arc<PathBuf>,
+    inner: Arc<Mutex<Inner>>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    /// `None` when finished.
+    connection: Option<Connection>,
+    /// (source, entity, name) -> id
+    series: HashMap<(String, String, String), u32>,
+}
+
+impl Recording {
+    /// Makes the file; its folder must be there.
+    ///
+    /// # Errors
+    /// [`Error::Exists`]: a recording is never written over.
+    pub fn create(path: &Path, start: &Start) -> Result<Self, Error> {
+        if path.exists() {
+            return Err(Error::Exists { path: path.to_owned() });
+        }
+        let connection = open_new(path, start).map_err(Error::sqlite("create", path))?;
+        let inner = Inner { connection: Some(connection), series: HashMap::new() };
+        Ok(Self { path: Arc::new(path.to_owned()), inner: Arc::new(Mutex::new(inner)) })
+    }
+
+    /// The whole recording, also one whose writer was cut off.
+    ///
+    /// # Errors
+    /// [`Error::NotARecording`], [`Error::Newer`], or SQLite's own.
+    pub fn read(path: &Path) -> Result<Evidence, Error> {
+        read::evidence(path)
+    }
+
+    /// True when [`Recording::finish`] was reached.
+    pub fn is_finished(path: &Path) -> Result<bool, Error> {
+        read::is_finished(path)
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Replaces what was said before.
+    pub fn conditions(&self, conditions: &Conditions) -> Result<(), Error> {
+        let document = self.json(conditions)?;
+        self.write(|transaction| {
+            transaction.execute("DELETE FROM conditions", [])?;
+            transaction.execute("INSERT INTO conditions VALUES (?1)", [document]).map(drop)
+        })
+    }
+
+    /// Puts the arm at `position` (0, 1, ...), in place of what was said about it before: once when it starts, once when it has
+    /// ended.
+    pub fn arm(&self, position: u32, arm: &Arm) -> Result<(), Error> {
+        let settings = self.json(&arm.settings)?;
+        let delay = arm.delay.as_ref().map(|delay| self.json(delay)).transpose()?;
+        let load = arm.load.as_ref().map(|load| self.json(load)).transpose()?;
+        self.write(|transaction| {
+            transaction.prepare_cached("INSERT OR REPLACE INTO arm VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")?.execute(
+                params![position, arm.name, settings, delay, load, Counter(arm.started_us), Counter(arm.ended_us)],
+            )?;
+            insert_witnesses(transaction, position, &arm.witnesses)
+        })
+    }
+
+    pub fn measured(&self, measured: &Measured) -> Result<(), Error> {
+        let quantity = |quantity: &Option<Quantity>| quantity.as_ref().map(|quantity| self.json(quantity)).transpose();
+        let (asked, predicted) = (quantity(&measured.asked)?, quantity(&measured.predicted)?);
+        let got = quantity(&measured.got)?;
+        let Measured { at_us, arm, what, mechanism, witness, within_tolerance, tolerance, .. } = measured;
+        self.write(|transaction| {
+            transaction
+                .prepare_cached("INSERT INTO measured VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)")?
+                .execute(params![
+                    Counter(*at_us),
+                    arm,
+                    what,
+                    mechanism,
+                    asked,
+                    predicted,
+                    got,
+                    witness,
+                    within_tolerance,
+                    tolerance
+                ])
+                .map(drop)
+        })
+    }
+
+    pub fn event(&self, event: &Event) -> Result<(), Error> {
+        self.write(|transaction| {
+            transaction
+                .prepare_cached("INSERT INTO event VALUES (?1, ?2, ?3)")?
+                .execute(params![Counter(event.at_us), event.station, event.text])
+                .map(drop)
+        })
+    }
+
+    /// Adds points to these series, which are declared when new, in one transaction.
+    pub fn samples(&self, series: &[Series]) -> Result<(), Error> {
+        let mut points = Vec::new();
+        for one in series {
+            let id = self.series(one)?;
+            points.extend(one.points.iter().map(|point| (id, *point)));
+        }
+        self.insert_points(&points)
+    }
+
+    /// The end: the elapsed time is written, the write-ahead log folded in. One file is left.
+    pub fn finish(&self, elapsed_us: u64) -> Result<(), Error> {
+        self.write(|transaction| {
+            set_meta(transaction, "elapsed_us", &elapsed_us.to_string())?;
+            set_meta(transaction, "finished", "1")
+        })?;
+        let connection = self.lock().connection.take().ok_or_else(|| self.finished())?;
+        fold(connection).map_err(Error::sqlite("finish", &self.path))
+    }
+
+    fn series(&self, series: &Series) -> Result<u32, Error> {
+        let key = (series.source.clone(), series.entity.clone(), series.name.clone());
+        let mut inner = self.lock();
+        if let Some(id) = inner.series.get(&key) {
+            return Ok(*id);
+        }
+        let id = u32::try_from(inner.series.len()).unwrap_or(u32::MAX);
+        self.write_locked(&mut inner, |transaction| {
+            transaction
+                .prepare_cached("INSERT INTO series VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?
+                .execute(params![id, series.source, series.entity, series.name, series.unit, series.cumulative])
+                .map(drop)
+        })?;
+        inner.series.insert(key, id);
+        Ok(id)
+    }
+
+    fn insert_points(&self, points: &[(u32, Point)]) -> Result<(), Error> {
+        self.write(|transaction| {
+            let mut insert = transaction.prepare_cached("INSERT INTO sample VALUES (?1, ?2, ?3)")?;
+            for (series, point) in points {
+                insert.execute(params![series, Counter(point.at_us), point.value])?;
+            }
+            Ok(())
+        })
+    }
+
+    fn write(&self, change: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<()>) -> Result<(), Error> {
+        self.write_locked(&mut self.lock(), change)
+    }
+
+    /// One transaction. It is committed to the write-ahead log: a kill of this process loses nothing.
+    fn write_locked(
+        &self,
+        inner: &mut Inner,
+        change: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<()>,
+    ) -> Result<(), Error> {
+        let connection = inner.connection.as_mut().ok_or_else(|| self.finished())?;
+        let run = || {
+            let transaction = connection.transaction()?;
+            change(&transaction)?;
+            transaction.commit()
+        };
+        run().map_err(Error::sqlite("write", &self.path))
+    }
+
+    fn json(&self, value: &impl Serialize) -> Result<String, Error> {
+        serde_json::to_string(value).map_err(Error::json("write", &self.path))
+    }
+
+    fn finished(&self) -> Error {
+        Error::Finished { path: self.path.to_path_buf() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl SampleSink for Recording {
+    fn declare(&mut self, series: &Series) -> Result<u32, Box<dyn std::error::Error + Send + Sync>> {
+        Ok(self.series(series)?)
+    }
+
+    fn points(&mut self, points: &[(u32, Point)]) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        Ok(self.insert_points(points)?)
+    }
+}
+
+/// `wal_autocheckpoint`: 64 MiB of 4 KiB pages; a run's samples stay below that, so that no checkpoint (which waits for the disk)
+/// happens while something is measured.
+fn open_new(path: &Path, start: &Start) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut connection = Connection::open_with_flags(path, flags)?;
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    connection.pragma_update(None, "synchronous", "NORMAL")?;
+    connection.pragma_update(None, "wal_autocheckpoint", 16_384)?;
+    connection.pragma_update(None, "application_id", APPLICATION_ID)?;
+    connection.set_prepared_statement_cache_capacity(16);
+    let transaction = connection.transaction()?;
+    transaction.execute_batch(TABLES)?;
+    set_meta(&transaction, "schema", &SCHEMA.to_string())?;
+    set_meta(&transaction, "run_id", &start.run_id)?;
+    set_meta(&transaction, "started", &start.started)?;
+    set_meta(&transaction, "experiment", &start.experiment)?;
+    transaction.commit()?;
+    Ok(connection)
+}
+
+fn set_meta(transaction: &Transaction<'_>, key: &str, value: &str) -> rusqlite::Result<()> {
+    transaction.execute("INSERT OR REPLACE INTO meta VALUES (?1, ?2)", [key, value]).map(drop)
+}
+
+fn insert_witnesses(transaction: &Transaction<'_>, arm: u32, witnesses: &[Witness]) -> rusqlite::Result<()> {
+    transaction.execute("DELETE FROM witness WHERE arm = ?1", [arm])?;
+    let mut insert = transaction.prepare_cached("INSERT INTO witness VALUES (?1, ?2, ?3, ?4, ?5)")?;
+    for Witness { of, counter, before, after } in witnesses {
+        insert.execute(params![arm, of, counter, Counter(*before), Counter(*after)])?;
+    }
+    Ok(())
+}
+
+fn fold(connection: Connection) -> rusqlite::Result<()> {
+    connection.pragma_update(None, "journal_mode", "DELETE")?;
+    connection.close().map_err(|(_, error)| error)
+}

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What goes in comes out, also from a recording whose writer was cut off.
+
+use evidence::*;
+use recording::{Error, Recording, SCHEMA, Start};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+fn start() -> Start {
+    Start { run_id: "w-1".into(), started: "2026-11-20T20:15:30Z".into(), experiment: "[server]\nx = 'ä'\n".into() }
+}
+
+fn latencies(values: &[u64]) -> Latencies {
+    let mut latencies = Latencies::default();
+    values.iter().for_each(|value| {
+        latencies.response.record(*value);
+        latencies.service.record(*value / 2);
+    });
+    latencies
+}
+
+fn load() -> LoadResult {
+    let measured = Phase {
+        started_us: 5,
+        elapsed_us: 1_000_000,
+        transactions: 3,
+        reads: 3,
+        errors: BTreeMap::from([("1213".into(), 2)]),
+        transaction: latencies(&[120_000, 10_400_000, u64::MAX / 2]),
+        statements: BTreeMap::from([("SELECT c".into(), latencies(&[300]))]),
+        timeline: vec![TimelinePoint { at_us: 5, length_us: 100_000, queries: 3, ..TimelinePoint::default() }],
+        ..Phase::default()
+    };
+    LoadResult {
+        workload: "oltp_point_select".into(),
+        driver: "mysql".into(),
+        connections: 16,
+        workers: 1,
+        arrivals: Arrivals::Poisson { per_second: 0.1 + 0.2 },
+        seed: u64::MAX,
+        distribution: "uniform".into(),
+        prepared_statements: true,
+        connect: LatencyHistogram::new(),
+        warmup: None,
+        measured,
+    }
+}
+
+fn arm() -> Arm {
+    Arm {
+        name: "10 ms".into(),
+        settings: BTreeMap::from([("squeeze.disk.read".into(), "10 ms".into())]),
+        delay: Some(Delay { read_us: 10_000, write_us: 0, sync_us: 0, mode: DelayMode::Add }),
+        load: Some(load()),
+        witnesses: vec![Witness { of: "server".into(), counter: "reads".into(), before: 1, after: u64::MAX }],
+        started_us: 4,
+        ended_us: 2_000_000,
+    }
+}
+
+fn measured() -> Measured {
+    Measured {
+        at_us: 3,
+        arm: None,
+        what: "ram.hidden".into(),
+        mechanism: "huge-page holder".into(),
+        asked: Some(Quantity::bytes(1 << 30)),
+        predicted: None,
+        got: Some(Quantity::bytes(1 << 30)),
+        witness: "MemAvailable".into(),
+        within_tolerance: Some(true),
+        tolerance: Some("64 MiB".into()),
+    }
+}
+
+fn series(name: &str, points: &[(u64, f64)]) -> Series {
+    Series {
+        source: "meminfo".into(),
+        entity: String::new(),
+        name: name.into(),
+        unit: "bytes".into(),
+        cumulative: false,
+        points: points.iter().map(|(at_us, value)| Point { at_us: *at_us, value: *value }).collect(),
+    }
+}
+
+fn conditions() -> Conditions {
+    Conditions {
+        tool: Tool { version: "0.1.0".into(), command: vec!["wringer".into()], as_root: true },
+        host: Host { hz: 1000, ..Host::default() },
+        server: Server::default(),
+        mechanisms: BTreeMap::from([("ram".into(), "none".into())]),
+        caveats: vec!["a".into()],
+    }
+}
+
+/// Everything but the end.
+fn write(path: &Path) -> Recording {
+    let recording = Recording::create(path, &start()).expect("creates");
+    recording.conditions(&conditions()).expect("conditions");
+    recording.measured(&measured()).expect("measured");
+    recording.arm(0, &Arm { load: None, witnesses: vec![], ended_us: 0, ..arm() }).expect("arm starts");
+    recording.samples(&[series("MemFree", &[(1, 0.1)]), series("MemAvailable", &[(1, 2.5)])]).expect("samples");
+    let mut clone = recording.clone();
+    let number = clone.declare(&series("MemFree", &[])).expect("is known");
+    clone.points(&[(number, Point { at_us: 2, value: 1e300 })]).expect("points");
+    recording.event(&Event { at_us: 9, station: "load".into(), text: "ended".into() }).expect("event");
+    recording.arm(0, &arm()).expect("arm ends");
+    recording
+}
+
+fn expected(elapsed_us: u64) -> Evidence {
+    Evidence {
+        run_id: "w-1".into(),
+        started: start().started,
+        elapsed_us,
+        experiment: start().experiment,
+        conditions: conditions(),
+        arms: vec![arm()],
+        measured: vec![measured()],
+        samples: vec![series("MemFree", &[(1, 0.1), (2, 1e300)]), series("MemAvailable", &[(1, 2.5)])],
+        events: vec![Event { at_us: 9, station: "load".into(), text: "ended".into() }],
+    }
+}
+
+#[test]
+fn lossless_and_one_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("recording.sqlite");
+    let recording = write(&path);
+    recording.finish(7_000_000).expect("finishes");
+    assert_eq!(Recording::read(&path).expect("reads"), expected(7_000_000));
+    assert!(Recording::is_finished(&path).expect("reads"));
+    assert_eq!(std::fs::read_dir(folder.path()).expect("lists").count(), 1, "one file is left");
+    assert!(matches!(recording.finish(1), Err(Error::Finished { .. })));
+}
+
+/// The files as they are while the writer still runs are what a killed writer leaves behind.
+#[test]
+fn readable_when_the_writer_was_killed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let live = folder.path().join("live.sqlite");
+    let recording = write(&live);
+    let left = folder.path().join("left.sqlite");
+    for suffix in ["", "-wal"] {
+        let name = |path: &Path| format!("{}{suffix}", path.display());
+        std::fs::copy(name(&live), name(&left)).expect("copies");
+    }
+    assert_eq!(Recording::read(&left).expect("reads"), expected(arm().ended_us));
+    assert!(!Recording::is_finished(&left).expect("reads"));
+    drop(recording);
+}
+
+#[test]
+fn an_early_cut_is_readable() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("r.sqlite");
+    drop(Recording::create(&path, &start()).expect("creates"));
+    let evidence = Recording::read(&path).expect("reads");
+    assert_eq!((evidence.run_id.as_str(), evidence.arms.len()), ("w-1", 0));
+    assert_eq!(evidence.conditions.caveats.len(), 1);
+}
+
+#[test]
+#[allow(clippy::disallowed_methods)]
+fn strangers_are_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("text");
+    std::fs::write(&path, "x".repeat(5000)).expect("writes");
+    assert!(matches!(Recording::read(&path), Err(Error::NotARecording { .. } | Error::Sqlite { .. })));
+    assert!(matches!(Recording::create(&path, &start()), Err(Error::Exists { .. })));
+
+    let newer = folder.path().join("newer.sqlite");
+    Recording::create(&newer, &start()).expect("creates").finish(1).expect("finishes");
+    let connection = rusqlite::Connection::open(&newer).expect("opens");
+    connection.execute("UPDATE meta SET value = ?1 WHERE key = 'schema'", [SCHEMA + 1]).expect("updates");
+    drop(connection);
+    assert!(matches!(Recording::read(&newer), Err(Error::Newer { found, .. }) if found == SCHEMA + 1));
+}
+
+/// `docs/recording.md` names every table and column that a recording has.
+#[test]
+fn the_page_documents_the_schema() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("r.sqlite");
+    Recording::create(&path, &start()).expect("creates").finish(1).expect("finishes");
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/recording.md")).expect("reads");
+    let connection = rusqlite::Connection::open(&path).expect("opens");
+    let sql = "SELECT m.name, c.name FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type = 'table'";
+    let mut statement = connection.prepare(sql).expect("prepares");
+    let columns = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).expect("queries");
+    for column in columns {
+        let (table, column): (String, String) = column.expect("reads");
+        assert!(page.contains(&format!("| `{table}` | `{column}` |")), "docs/recording.md lacks {table}.{column}");
+    }
+    assert!(page.contains(&format!("Schema {SCHEMA}")), "docs/recording.md names another schema");
+}
