@@ -19,3 +19,18 @@ pub fn failpoint(place: &str) {
 
 #[cfg(not(feature = "failpoints"))]
 pub fn failpoint(_place: &str) {}
+
+/// `WRINGER_FORGET=<kind>`: an undo leaves out steps of this kind (`value`, `cgroup`, `mount`) and says that it did not.
+pub const FORGET_VARIABLE: &str = "WRINGER_FORGET";
+
+/// Whether a test wants this step's undo to be missing, to see that something notices.
+#[cfg(feature = "failpoints")]
+pub fn forgets(change: &crate::Step) -> bool {
+    let kind = serde_json::json!(change)["kind"].as_str().map(str::to_owned);
+    kind.is_some() && std::env::var(FORGET_VARIABLE).ok() == kind
+}
+
+#[cfg(not(feature = "failpoints"))]
+pub fn forgets(_change: &crate::Step) -> bool {
+    false
+}

@@ -104,7 +104,7 @@ impl Run {
         let children = Vec::new();
         let mut run = Self { id, folder, places: begin.places, journal, host, children, finished: false, ties };
         drop(beginning);
-        run.spawn(Role::Watchdog, watchdog::spec(&run.id, &run.places, &run.ties.lifeline_writer))?;
+        run.spawn(Role::Watchdog, watchdog::spec(&run.id, &run.places))?;
         Ok(run)
     }
 

@@ -57,9 +57,12 @@ impl RealHost {
         strays.into_iter().filter(|stray| !below.contains(stray)).collect()
     }
 
-    /// The processes of a step: as recorded, or, when it was cut before its record, whoever is not accounted for.
+    /// The processes of a step: as recorded, or, when it was cut before its record, whoever is not accounted for. A watchdog that
+    /// undoes its run is one of them, and ends by itself when it is done.
     fn processes_of(&self, step: &StepState) -> Vec<Identity> {
-        if step.processes.is_empty() { self.strays() } else { step.processes.clone() }
+        let own = std::process::id();
+        let all = if step.processes.is_empty() { self.strays() } else { step.processes.clone() };
+        all.into_iter().filter(|process| process.pid != own).collect()
     }
 
     fn end_process(&self, permit: &Permit, step: &StepState, request: StopRequest) -> Result<Outcome, host::Error> {
@@ -101,7 +104,8 @@ impl Executor for RealHost {
     }
 
     fn undo(&mut self, permit: &Permit, step: &StepState) -> Result<Outcome, host::Error> {
-        if self.stale && !survives_boot(&step.change) {
+        let void = self.stale && !survives_boot(&step.change);
+        if void || journal::forgets(&step.change) {
             return Ok(Outcome::Nothing);
         }
         match &step.change {

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 use crate::Error;
 use crate::dismantle::chain;
+use crate::executor::survives_boot;
 use crate::folder::{Folder, all_runs};
 use crate::locks::is_held;
 use crate::release::remove_folder;
 use host::places::Places;
 use host::process::{Identity, with_mark};
-use journal::{Kind, RunId, StepState};
+use journal::{Kind, RunId, Step, StepState};
 
 /// A run as it lies on the disk, and what is left of it on the host.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,7 +23,7 @@ pub struct FoundRun {
     pub controller: Option<Identity>,
     /// Somebody holds the owner lock: its controller, or who undoes it.
     pub live: bool,
-    /// Not ended, not live, this boot: it wants `wringer undo`, and blocks new runs.
+    /// Something may be left of it, and nobody cares: not live, not left, this boot. It wants `wringer undo`, and blocks new runs.
     pub hot: bool,
     /// Of another boot: what it changed is gone with that boot.
     pub stale: bool,
@@ -58,6 +59,7 @@ fn describe(id: RunId, live: bool, processes: Vec<Identity>, reading: journal::R
     let stale = journal::boot_id().is_ok_and(|now| now != reading.boot_id);
     let state = reading.state;
     let begun = state.begun.as_ref();
+    let something_left = !processes.is_empty() || state.open_steps().iter().any(|step| outlives_processes(&step.change));
     FoundRun {
         id,
         kind: begun.map(|begun| begun.kind),
@@ -66,7 +68,7 @@ fn describe(id: RunId, live: bool, processes: Vec<Identity>, reading: journal::R
         started: begun.map_or(0, |begun| begun.started),
         controller: begun.map(|begun| begun.controller),
         live,
-        hot: !live && !stale && !state.ended && !state.left,
+        hot: !live && !stale && !state.ended && !state.left && something_left,
         stale,
         left: state.left,
         ended: state.ended,
@@ -100,15 +102,17 @@ fn unreadable(id: RunId, live: bool, processes: Vec<Identity>, error: &journal::
 }
 
 impl FoundRun {
-    /// Nothing of it is left to undo: it ended, or never began, or its server has gone by itself.
+    /// Nothing of it is left but its folder: it ended, or changed nothing, or its server has gone by itself.
     fn is_debris(&self) -> bool {
-        let settled = self.ended || (self.trouble.is_some() && !self.future) || (self.left && self.processes.is_empty());
-        !self.live && !self.hot && (settled || self.stale_and_void())
+        let mut open = self.steps.iter().filter(|step| step.is_open());
+        let changed = |step: &StepState| if self.stale { survives_boot(&step.change) } else { outlives_processes(&step.change) };
+        !self.live && !self.hot && !self.future && self.processes.is_empty() && !open.any(changed)
     }
+}
 
-    fn stale_and_void(&self) -> bool {
-        self.stale && self.steps.iter().filter(|step| step.is_open()).all(|step| !crate::executor::survives_boot(&step.change))
-    }
+/// The token shows what is left of processes; what else a step changes is known from the journal alone.
+fn outlives_processes(change: &Step) -> bool {
+    !matches!(change, Step::Process { .. } | Step::Note { .. })
 }
 
 /// To be called under the begin lock. Clears away what is settled.

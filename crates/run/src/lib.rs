@@ -28,6 +28,7 @@ pub use dismantle::{Conflict, Executor, Report, dismantle, neutralise};
 pub use error::Error;
 pub use find::{FoundRun, find_runs};
 pub use host::interrupt;
+pub use host::places::Places;
 pub use host::process::ChildSpec;
 pub use journal::{CgroupVersion, Kind, Outcome, Phase, Role, RunId, Step, StepId, StepState};
 pub use locks::Resource;

@@ -18,11 +18,10 @@ use std::io::Write as _;
 pub const CRASH_WATCHDOG_VARIABLE: &str = "WRINGER_CRASH_WATCHDOG";
 
 /// How a run starts its watchdog.
-pub(crate) fn spec(id: &RunId, places: &Places, _lifeline_writer: &OwnedFd) -> ChildSpec {
+pub(crate) fn spec(id: &RunId, places: &Places) -> ChildSpec {
     let journal = places.journal.as_os_str().to_owned();
     let args: [OsString; 4] = ["--run".into(), id.as_str().into(), "--journal".into(), journal];
     let mut spec = ChildSpec { ready: true, ..ChildSpec::internal("watchdog", args) };
-    spec.oom_score_adj = rustix::process::geteuid().is_root().then_some(-1000);
     if let Some(point) = std::env::var_os(CRASH_WATCHDOG_VARIABLE) {
         spec.env.push((CRASH_VARIABLE.into(), point));
     }
@@ -35,7 +34,8 @@ pub(crate) fn spec(id: &RunId, places: &Places, _lifeline_writer: &OwnedFd) -> C
 /// The run is not undone; the reason is also in `<journal>/watchdog.log`.
 pub fn main(places: &Places, id: &RunId) -> Result<(), Error> {
     let lifeline = lifeline();
-    lock_memory();
+    // As far as this user may: so that a host without memory can still be given back.
+    host::namespace::protect_self();
     report_ready(&serde_json::json!({ "watching": id }));
     if let Some(lifeline) = lifeline {
         await_end(&lifeline);
@@ -79,10 +79,4 @@ fn note(places: &Places, id: &RunId, outcome: &Result<Option<crate::Released>, E
 fn await_end(lifeline: &OwnedFd) {
     let mut byte = [0];
     while !matches!(rustix::io::read(lifeline, &mut byte), Ok(0)) {}
-}
-
-/// So that a host without memory can still be given back. Refused to ordinary users beyond RLIMIT_MEMLOCK.
-fn lock_memory() {
-    use rustix::mm::{MlockAllFlags, mlockall};
-    let _ = mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE);
 }

@@ -65,6 +65,8 @@ fn start(
     mut inherited: Vec<RawFd>,
     spec: &ChildSpec,
 ) -> Result<Spawned, Error> {
+    // A test that kills us at a crash point does not mean our children.
+    command.env_remove("WRINGER_CRASH").envs(spec.env.iter().cloned());
     let (ready, report) = ready_pipe(spec)?;
     let log = attach_logs(&mut command, default_log, spec)?;
     for (variable, descriptor) in [(READY_VARIABLE, report.as_ref().map(AsFd::as_fd)), (LIFELINE_VARIABLE, lifeline)] {
@@ -169,7 +171,7 @@ fn await_readable(descriptor: &OwnedFd, deadline: Instant) -> Result<(), NotRead
 #[allow(clippy::disallowed_methods)] // the one place of `host` that starts long-lived children
 fn direct_command(spec: &ChildSpec) -> Command {
     let mut command = Command::new(&spec.program);
-    command.args(&spec.args).envs(spec.env.iter().cloned()).stdin(Stdio::null());
+    command.args(&spec.args).stdin(Stdio::null());
     if let Some(folder) = &spec.cwd {
         command.current_dir(folder);
     }
@@ -181,7 +183,7 @@ fn launcher_command(spec: &ChildSpec) -> Command {
     let settings = LaunchSettings::of(spec).to_argument();
     let mut command = Command::new(own_program());
     command.args(["internal", "launch", "--settings", &settings, "--"]).arg(&spec.program).args(&spec.args);
-    command.envs(spec.env.iter().cloned()).stdin(Stdio::null());
+    command.stdin(Stdio::null());
     command
 }
 

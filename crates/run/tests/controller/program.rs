@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+//! For tests: a program that begins a small run and plays all its children, as `wringer` does. It is a program of its own because
+//! the tests kill it.
+#![allow(clippy::disallowed_methods, clippy::print_stdout, clippy::unwrap_used, clippy::expect_used, unreachable_pub)]
+
+use host::permit::Permit;
+use host::places::Places;
+use host::process::{LaunchSettings, launch, lifeline, report_ready};
+use run::{Begin, CgroupVersion, ChildSpec, Error, Kind, Resource, Role, Run, Scope, Step};
+use serde_json::json;
+use std::ffi::OsString;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = args.iter().map(String::as_str).collect();
+    let outcome = match words[..] {
+        ["internal", "watchdog", "--run", id, "--journal", journal] => watchdog(id, journal),
+        ["internal", "launch", "--settings", settings, "--", program, ref rest @ ..] => serve(settings, program, rest),
+        ["internal", "holder", _home] => hold(),
+        ["internal", "layer", home] => layer(Path::new(home)),
+        ["internal", "supervise", home, value, seconds] => supervise(Path::new(home), value, seconds),
+        ["run", home, value, cgroup] => small_run(Path::new(home), value, cgroup).and_then(release),
+        ["wait", home, value, cgroup] => small_run(Path::new(home), value, cgroup).and_then(await_stdin),
+        ["leave", home] => leave(Path::new(home)),
+        ["undo", home] => undo(Path::new(home)),
+        ref other => panic!("unknown role {other:?}"),
+    };
+    match outcome {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            println!("{error:?}");
+            ExitCode::from(if error.is_in_the_way() { 3 } else { 4 })
+        }
+    }
+}
+
+fn small_run(home: &Path, value: &str, cgroup: &str) -> Result<Run, Error> {
+    let begin = Begin {
+        kind: Kind::Run,
+        command: vec!["test".into()],
+        resources: vec![Resource::HostRam],
+        places: Places::below(home),
+    };
+    let mut run = Run::begin(begin)?;
+    run.step(Step::Note { text: "page cache dropped".into() }, |_| Ok(()))?;
+    set(&mut run, value)?;
+    let cgroups = make_cgroup(&mut run, cgroup)?;
+    let child = |role: &str| ChildSpec { ready: true, ..ChildSpec::internal(role, [home.as_os_str()]) };
+    run.spawn(Role::Holder, child("holder"))?;
+    run.spawn(Role::SlowLayer, child("layer"))?;
+    let arguments: [OsString; 3] = ["-c".into(), "sleep 1000 & wait".into(), home.into()];
+    run.spawn(Role::Server, ChildSpec { launcher: true, cgroups, ..ChildSpec::program("/bin/sh", arguments) })?;
+    Ok(run)
+}
+
+fn set(run: &mut Run, value: &str) -> Result<(), Error> {
+    let path = PathBuf::from(value);
+    let step = Step::Value { path: path.clone(), before: "before".into(), after: "after".into() };
+    run.step(step, |permit: &Permit| host::change::set_value(permit, &path, "before", "after"))?;
+    Ok(())
+}
+
+/// `cgroup` is a parent, or `none`.
+fn make_cgroup(run: &mut Run, cgroup: &str) -> Result<Vec<PathBuf>, Error> {
+    if cgroup == "none" {
+        return Ok(Vec::new());
+    }
+    let path = Path::new(cgroup).join(format!("wringer-{}", run.id()));
+    let step = Step::Cgroup { path: path.clone(), version: CgroupVersion::V1 };
+    run.step(step, |permit| host::change::make_cgroup(permit, &path))?;
+    Ok(vec![path])
+}
+
+fn release(run: Run) -> Result<u8, Error> {
+    let released = run.release()?;
+    Ok(if released.conflicts.is_empty() { 0 } else { 5 })
+}
+
+fn await_stdin(run: Run) -> Result<u8, Error> {
+    println!("{}", run.id());
+    let _ = std::io::stdin().read(&mut [0]);
+    release(run)
+}
+
+fn leave(home: &Path) -> Result<u8, Error> {
+    let resources = vec![Resource::Sandbox("one".into())];
+    let begin = Begin { kind: Kind::Standing, command: vec!["start".into()], resources, places: Places::below(home) };
+    let mut run = Run::begin(begin)?;
+    let arguments: [OsString; 3] = ["-c".into(), "sleep 1000 & wait".into(), home.into()];
+    let server = ChildSpec { launcher: true, lifeline: false, ..ChildSpec::program("/bin/sh", arguments) };
+    run.spawn(Role::Server, server)?;
+    println!("{}", run.leave()?);
+    Ok(0)
+}
+
+fn undo(home: &Path) -> Result<u8, Error> {
+    let report = run::undo(&Places::below(home), Scope::All, &mut |_| {})?;
+    if !report.is_whole() {
+        println!("{report:?}");
+    }
+    Ok(if report.is_whole() { 0 } else { 5 })
+}
+
+fn watchdog(id: &str, journal: &str) -> Result<u8, Error> {
+    let places = Places { journal: journal.into(), ..Places::from_environment() };
+    run::watchdog::main(&places, &id.parse()?).map(|()| 0)
+}
+
+fn serve(settings: &str, program: &str, args: &[&str]) -> Result<u8, Error> {
+    let args: Vec<OsString> = args.iter().map(OsString::from).collect();
+    let status = launch(&LaunchSettings::from_argument(settings).unwrap(), &program.into(), &args)?;
+    Ok(u8::try_from(status).unwrap_or(1))
+}
+
+/// Gives back what it holds, which is nothing, when its lifeline ends.
+fn hold() -> Result<u8, Error> {
+    let lifeline = lifeline().expect("a lifeline");
+    report_ready(&json!({ "held": 0 }));
+    while rustix::io::read(&lifeline, &mut [0; 1]) != Ok(0) {}
+    Ok(0)
+}
+
+/// Serves on when its lifeline ends, and notes each SIGUSR1 in `<home>/neutralised`.
+fn layer(home: &Path) -> Result<u8, Error> {
+    let signals = neutralise_signals();
+    report_ready(&json!({}));
+    loop {
+        let mut info = [0; 128];
+        if rustix::io::read(&signals, &mut info).is_ok() {
+            std::fs::write(home.join("neutralised"), "1").unwrap();
+        }
+    }
+}
+
+fn neutralise_signals() -> std::os::fd::OwnedFd {
+    use std::os::fd::FromRawFd as _;
+    // SAFETY: the set is initialised before use; the descriptor is new.
+    unsafe {
+        let mut set = std::mem::zeroed();
+        libc::sigemptyset(&mut set);
+        libc::sigaddset(&mut set, libc::SIGUSR1);
+        libc::sigprocmask(libc::SIG_BLOCK, &set, std::ptr::null_mut());
+        std::os::fd::OwnedFd::from_raw_fd(libc::signalfd(-1, &set, libc::SFD_CLOEXEC))
+    }
+}
+
+fn supervise(home: &Path, value: &str, seconds: &str) -> Result<u8, Error> {
+    let begin = Begin {
+        kind: Kind::Standing,
+        command: vec!["ram".into(), "hide".into()],
+        resources: vec![Resource::HostRam],
+        places: Places::below(home),
+    };
+    let lasts = Duration::from_secs(seconds.parse().unwrap());
+    let (_cause, _released) = run::supervise::daemon(begin, lasts, |run| {
+        set(run, value)?;
+        run.spawn(Role::Holder, ChildSpec { ready: true, ..ChildSpec::internal("holder", [home.as_os_str()]) })?;
+        Ok::<_, Error>(json!({ "hidden": 1 }))
+    })?;
+    Ok(0)
+}
