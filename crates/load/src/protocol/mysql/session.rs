@@ -21,6 +21,8 @@ pub struct Session {
     features: Features,
     statements: Vec<Statement>,
     reply: Reply,
+    /// As of the last reply that said so.
+    in_transaction: bool,
     message: String,
     /// Of the packet to answer, while a bulk load's data goes out.
     sequence: u8,
@@ -59,6 +61,7 @@ impl Session {
             features: Features::default(),
             statements: Vec::new(),
             reply: Reply::default(),
+            in_transaction: false,
             message: String::new(),
             sequence: 0,
         }
@@ -246,17 +249,18 @@ impl Session {
             self.state = State::Head { prepared };
             return None;
         }
-        self.reply.in_transaction = status & STATUS_IN_TRANSACTION != 0;
+        self.in_transaction = status & STATUS_IN_TRANSACTION != 0;
+        self.reply.in_transaction = self.in_transaction;
         self.state = State::Idle;
         Some(Event::Done(self.reply))
     }
 
-    /// An ERR packet carries no status. Whether a transaction is open is then not known; assuming so costs one ROLLBACK.
+    /// An ERR packet carries no status: a transaction that was open before may be open still.
     fn failed(&mut self, payload: &[u8]) -> Result<Option<Event>, Broken> {
         let (code, message) = error_fields(payload)?;
         self.message = message;
         self.reply.error = Some(code);
-        self.reply.in_transaction = true;
+        self.reply.in_transaction = self.in_transaction;
         self.state = State::Idle;
         Ok(Some(Event::Done(self.reply)))
     }

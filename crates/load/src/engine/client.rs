@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One connection of a load: its place in its transaction, and its clocks.
+
+use super::shared::Shared;
+use crate::Error;
+use crate::protocol::{Discard, Event};
+use crate::transport::{Link, explain};
+use crate::workload::{Rng, Transaction};
+use std::io;
+
+/// MySQL cannot prepare this kind of statement (`ER_UNSUPPORTED_PS`); it goes as text then, as with sysbench.
+const UNSUPPORTED_PS: &str = "1295";
+
+/// A connection that is logged in and has its statements prepared.
+pub(super) struct Ready {
+    pub(super) link: Link,
+    /// By statement: its number at the server; `None` where it goes as text.
+    handles: Vec<Option<usize>>,
+}
+
+impl Ready {
+    pub(super) fn open(shared: &Shared<'_>) -> Result<Self, Error> {
+        let mut ready = Self { link: Link::open(shared.target)?, handles: vec![None; shared.statements.len()] };
+        if shared.spec.prepared {
+            ready.prepare(shared)?;
+        }
+        Ok(ready)
+    }
+
+    fn prepare(&mut self, shared: &Shared<'_>) -> Result<(), Error> {
+        let link = &mut self.link;
+        let mut count = 0;
+        for (statement, handle) in shared.spec.workload.statements().iter().zip(&mut self.handles) {
+            link.session.prepare(&statement.sql, &mut link.outbox);
+            match link.exchange(&mut Discard, "preparing a statement")? {
+                Event::Prepared => {
+                    *handle = Some(count);
+                    count += 1;
+                }
+                Event::Done(reply) => {
+                    let code = reply.error.map_or_else(String::new, |code| code.to_string());
+                    if code != UNSUPPORTED_PS {
+                        let message = format!("{} (while preparing: {})", link.session.message(), statement.sql);
+                        return Err(Error::Server { code, message });
+                    }
+                }
+                _ => return Err(Error::Protocol("an unexpected answer to a prepare".into())),
+            }
+        }
+        Ok(())
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Activity {
+    Idle,
+    /// A step of the transaction is running.
+    Step,
+    /// The transaction failed and is being rolled back.
+    Rollback {
+        retry: bool,
+    },
+    /// The connection broke.
+    Down,
+}
+
+pub(super) struct Client {
+    ready: Option<Ready>,
+    rng: Rng,
+    pub(super) transaction: Transaction,
+    pub(super) step: usize,
+    pub(super) activity: Activity,
+    /// Of the transaction.
+    pub(super) intended_ns: u64,
+    pub(super) started_ns: u64,
+    /// Of the statement that runs now.
+    pub(super) statement_ns: u64,
+}
+
+impl Client {
+    pub(super) fn new(ready: Ready, rng: Rng) -> Self {
+        Self {
+            ready: Some(ready),
+            rng,
+            transaction: Transaction::default(),
+            step: 0,
+            activity: Activity::Idle,
+            intended_ns: 0,
+            started_ns: 0,
+            statement_ns: 0,
+        }
+    }
+
+    pub(super) fn link(&mut self) -> Option<&mut Link> {
+        self.ready.as_mut().map(|ready| &mut ready.link)
+    }
+
+    pub(super) fn replace(&mut self, ready: Option<Ready>) {
+        self.activity = if ready.is_some() { Activity::Idle } else { Activity::Down };
+        self.ready = ready;
+    }
+
+    pub(super) fn is_busy(&self) -> bool {
+        matches!(self.activity, Activity::Step | Activity::Rollback { .. })
+    }
+
+    /// Draws the next transaction and sends its first statement.
+    #[inline]
+    pub(super) fn start(&mut self, shared: &Shared<'_>, intended_ns: u64, now_ns: u64) -> io::Result<()> {
+        self.transaction.clear();
+        shared.spec.workload.next(&mut self.rng, &mut self.transaction);
+        self.intended_ns = intended_ns;
+        self.started_ns = now_ns;
+        self.step = 0;
+        self.send_step(shared, now_ns)
+    }
+
+    #[inline]
+    pub(super) fn send_step(&mut self, shared: &Shared<'_>, now_ns: u64) -> io::Result<()> {
+        self.activity = Activity::Step;
+        self.statement_ns = now_ns;
+        let Some(Ready { link, handles }) = &mut self.ready else { return Err(io::ErrorKind::NotConnected.into()) };
+        let (statement, params) = self.transaction.get(self.step);
+        let texts = self.transaction.texts();
+        match handles[statement] {
+            Some(index) => link.session.execute(index, params, texts, &mut link.outbox),
+            None => {
+                let template = &shared.statements[statement].template;
+                link.session.query(&mut link.outbox, |out| template.render(params, texts, out));
+            }
+        }
+        link.flush()
+    }
+
+    pub(super) fn send_rollback(&mut self, retry: bool) -> io::Result<()> {
+        self.activity = Activity::Rollback { retry };
+        let Some(Ready { link, .. }) = &mut self.ready else { return Err(io::ErrorKind::NotConnected.into()) };
+        link.session.query(&mut link.outbox, |out| out.extend_from_slice(b"ROLLBACK"));
+        link.flush()
+    }
+
+    /// Reads once. `Ok(None)`: no answer is complete yet. The flag says that there may be more to read.
+    #[inline]
+    pub(super) fn receive(&mut self, shared: &Shared<'_>, scratch: &mut [u8]) -> Result<(Option<Event>, bool), Error> {
+        let Some(Ready { link, .. }) = &mut self.ready else { return Ok((None, false)) };
+        let count = match link.transport.receive(scratch) {
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok((None, false)),
+            Err(source) => return Err(Error::Lost { during: "running a statement", source }),
+        };
+        let event =
+            link.feed(&scratch[..count], &mut Discard).map_err(|broken| explain(broken, &shared.target.endpoint))?;
+        Ok((event, count == scratch.len()))
+    }
+}

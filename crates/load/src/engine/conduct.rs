@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Leads the workers through the phases of a load, and puts their parts together.
+
+use super::meter::Measured;
+use super::schedule::Schedule;
+use super::shared::{PhasePlan, Shared};
+use super::timeline::{self, Coarse};
+use super::worker::Worker;
+use super::{Hooks, LoadSpec, PhaseEdge, Progress};
+use crate::workload::Rng;
+use crate::workload::rand_core::SeedableRng as _;
+use crate::{Error, Target};
+use evidence::{LatencyHistogram, LoadResult, Phase};
+use host::clock::RunClock;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, PoisonError};
+use std::thread::{self, Scope};
+use std::time::{Duration, Instant};
+
+/// Between the order to begin and the beginning: long enough for every worker to lay its histograms out.
+const LEAD_NS: u64 = 3_000_000;
+/// How often the conductor looks up while a phase runs.
+const LOOK_UP: Duration = Duration::from_millis(20);
+
+enum Report {
+    Connected(Result<LatencyHistogram, Error>),
+    Phase(Box<Measured>),
+}
+
+pub(super) fn conduct(
+    spec: &LoadSpec,
+    target: &Target,
+    clock: &RunClock,
+    hooks: &mut Hooks<'_>,
+) -> Result<LoadResult, Error> {
+    let shared = Shared::new(spec, target, hooks.stop.clone());
+    let shared = &shared;
+    thread::scope(|scope| {
+        let mut band = Band::new(scope, shared, clock)?;
+        let result = band.play(hooks);
+        if result.is_err() {
+            shared.abort.store(true, Ordering::Relaxed);
+        }
+        result
+    })
+}
+
+fn worker_count(spec: &LoadSpec) -> u32 {
+    let cpus = thread::available_parallelism().map_or(1, |count| u32::try_from(count.get()).unwrap_or(1));
+    spec.workers.unwrap_or(cpus).clamp(1, spec.connections)
+}
+
+/// All workers, waiting for their next phase.
+struct Band<'env> {
+    shared: &'env Shared<'env>,
+    clock: &'env RunClock,
+    orders: Vec<Sender<Arc<PhasePlan>>>,
+    reports: Receiver<Report>,
+    connect: LatencyHistogram,
+}
+
+/// How a phase ended.
+struct Played {
+    phase: Phase,
+    /// For how long no connection had been alive when the load gave up.
+    lost_after: Option<Duration>,
+}
+
+impl<'env> Band<'env> {
+    /// Starts the workers and waits until all their connections are up.
+    fn new<'scope>(
+        scope: &'scope Scope<'scope, 'env>,
+        shared: &'env Shared<'env>,
+        clock: &'env RunClock,
+    ) -> Result<Self, Error> {
+        let workers = worker_count(shared.spec) as usize;
+        let mut rngs: Vec<Vec<Rng>> = vec![Vec::new(); workers];
+        let mut rng = Rng::seed_from_u64(shared.spec.seed);
+        for connection in 0..shared.spec.connections as usize {
+            rngs[connection % workers].push(rng.clone());
+            rng.jump();
+        }
+        let (report, reports) = channel();
+        let mut orders = Vec::new();
+        for (number, rngs) in rngs.into_iter().enumerate() {
+            let (order, phases) = channel();
+            let report = report.clone();
+            scope.spawn(move || work(scope, shared, number, rngs, &phases, &report));
+            orders.push(order);
+        }
+        let mut band = Self { shared, clock, orders, reports, connect: LatencyHistogram::new() };
+        band.await_connections()?;
+        Ok(band)
+    }
+
+    fn await_connections(&mut self) -> Result<(), Error> {
+        let mut first_error = None;
+        for _ in 0..self.orders.len() {
+            match self.reports.recv() {
+                Ok(Report::Connected(Ok(connect))) => self.connect.merge(&connect),
+                Ok(Report::Connected(Err(error))) => {
+                    self.shared.abort.store(true, Ordering::Relaxed);
+                    first_error.get_or_insert(error);
+                }
+                _ => return Err(died()),
+            }
+        }
+        first_error.map_or(Ok(()), Err)
+    }
+
+    fn play(&mut self, hooks: &mut Hooks<'_>) -> Result<LoadResult, Error> {
+        let spec = self.shared.spec;
+        let mut warmup = None;
+        if !spec.warmup.is_zero() {
+            let played = self.phase(Some(spec.warmup), None, true, hooks)?;
+            if let Some(waited) = played.lost_after {
+                return Err(self.lost(
+                    "warm-up",
+                    waited,
+                    played.phase.elapsed_us,
+                    Some(played.phase),
+                    Phase::default(),
+                ));
+            }
+            warmup = Some(played.phase);
+        }
+        if self.shared.should_stop() {
+            return Ok(self.result(warmup, Phase::default()));
+        }
+        (hooks.on_phase)(PhaseEdge::MeasuredStart);
+        let played = self.phase(spec.time, spec.events, false, hooks)?;
+        if let Some(waited) = played.lost_after {
+            return Err(self.lost("measured phase", waited, played.phase.elapsed_us, warmup, played.phase));
+        }
+        (hooks.on_phase)(PhaseEdge::MeasuredEnd);
+        Ok(self.result(warmup, played.phase))
+    }
+
+    fn phase(
+        &mut self,
+        time: Option<Duration>,
+        events: Option<u64>,
+        warmup: bool,
+        hooks: &mut Hooks<'_>,
+    ) -> Result<Played, Error> {
+        let spec = self.shared.spec;
+        let start_ns = self.shared.now_ns() + LEAD_NS;
+        let length_ns = time.map_or(u64::MAX, |time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+        let end_ns = start_ns.saturating_add(length_ns);
+        // The warm-up has its own arrivals, so that the measured ones do not depend on its length.
+        let seed = spec.seed ^ u64::from(warmup);
+        let schedule = Schedule::new(spec.arrivals, seed, start_ns, end_ns);
+        let plan = Arc::new(PhasePlan::new(start_ns, end_ns, schedule, events, self.orders.len()));
+        self.orders.iter().try_for_each(|order| order.send(plan.clone())).map_err(|_| died())?;
+        let mut watch = Watch::new(self.shared, &plan, warmup);
+        let mut parts = Vec::new();
+        while parts.len() < self.orders.len() {
+            match self.reports.recv_timeout(LOOK_UP) {
+                Ok(Report::Phase(measured)) => parts.push(measured),
+                Ok(Report::Connected(_)) => {}
+                Err(RecvTimeoutError::Timeout) => watch.look(hooks),
+                Err(RecvTimeoutError::Disconnected) => return Err(died()),
+            }
+        }
+        Ok(Played { phase: self.put_together(&plan, &parts), lost_after: watch.lost_after })
+    }
+
+    fn put_together(&self, plan: &PhasePlan, parts: &[Box<Measured>]) -> Phase {
+        let shared = self.shared;
+        let last_ns = parts.iter().map(|part| part.last_reply_ns).max().unwrap_or(plan.start_ns);
+        let cut_ns = parts.iter().map(|part| part.closed_ns).max().unwrap_or(last_ns).min(plan.end_ns);
+        let started_us = self.clock.at(shared.origin + Duration::from_nanos(plan.start_ns));
+        let mut phase = Phase { started_us, elapsed_us: (last_ns - plan.start_ns).div_ceil(1000), ..Phase::default() };
+        parts.iter().for_each(|part| part.merge_into(&mut phase, &shared.classes));
+        if let Some(schedule) = &plan.schedule {
+            let unstarted = parts.iter().filter(|part| part.unstarted_ns.is_some_and(|at| at <= cut_ns)).count();
+            phase.skipped = schedule.backlog(cut_ns) + unstarted as u64;
+            phase.backlog_max = plan.backlog_max.load(Ordering::Relaxed).max(phase.skipped);
+        }
+        let slots: Vec<_> = plan
+            .slots
+            .iter()
+            .flat_map(|slots| std::mem::take(&mut *slots.lock().unwrap_or_else(PoisonError::into_inner)))
+            .collect();
+        let length_us = u64::try_from(shared.spec.timeline.as_micros()).unwrap_or(u64::MAX);
+        phase.timeline = timeline::points(&slots, started_us, length_us, phase.elapsed_us);
+        phase
+    }
+
+    fn result(&self, warmup: Option<Phase>, measured: Phase) -> LoadResult {
+        let spec = self.shared.spec;
+        LoadResult {
+            workload: spec.name.clone(),
+            driver: self.shared.target.flavour.name().to_owned(),
+            connections: spec.connections,
+            workers: u32::try_from(self.orders.len()).unwrap_or(u32::MAX),
+            arrivals: spec.arrivals,
+            seed: spec.seed,
+            distribution: spec.distribution.clone(),
+            prepared_statements: spec.prepared,
+            connect: self.connect.clone(),
+            warmup,
+            measured,
+        }
+    }
+
+    fn lost(
+        &self,
+        phase: &'static str,
+        waited: Duration,
+        elapsed_us: u64,
+        warmup: Option<Phase>,
+        measured: Phase,
+    ) -> Error {
+        Error::ServerLost {
+            phase,
+            after_ms: elapsed_us / 1000,
+            waited_ms: u64::try_from(waited.as_millis()).unwrap_or(u64::MAX),
+            partial: Box::new(self.result(warmup, measured)),
+        }
+    }
+}
+
+/// A worker's whole life.
+fn work<'scope, 'env>(
+    scope: &'scope Scope<'scope, 'env>,
+    shared: &'env Shared<'env>,
+    number: usize,
+    rngs: Vec<Rng>,
+    phases: &Receiver<Arc<PhasePlan>>,
+    report: &Sender<Report>,
+) {
+    // Timers of an open loop fire when they should, not up to 50 us later.
+    let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1_000));
+    let mut worker = match Worker::connect(scope, shared, number, rngs) {
+        Ok(worker) => worker,
+        Err(error) => return drop(report.send(Report::Connected(Err(error)))),
+    };
+    let _ = report.send(Report::Connected(Ok(worker.connect.clone())));
+    for plan in phases {
+        let measured = worker.run(&plan);
+        if report.send(Report::Phase(Box::new(measured))).is_err() {
+            return;
+        }
+    }
+}
+
+/// A worker thread ends early only by a panic, which the scope hands on.
+fn died() -> Error {
+    Error::Invalid("a worker thread of the load ended early".into())
+}
+
+/// The conductor's view of a running phase: progress, and whether the server is still there.
+struct Watch<'a> {
+    shared: &'a Shared<'a>,
+    plan: &'a PhasePlan,
+    warmup: bool,
+    reported_ns: u64,
+    /// Slots already reported, by worker.
+    seen: Vec<usize>,
+    dead_since: Option<Instant>,
+    lost_after: Option<Duration>,
+}
+
+impl<'a> Watch<'a> {
+    fn new(shared: &'a Shared<'a>, plan: &'a PhasePlan, warmup: bool) -> Self {
+        let seen = vec![0; plan.slots.len()];
+        Self { shared, plan, warmup, reported_ns: plan.start_ns, seen, dead_since: None, lost_after: None }
+    }
+
+    fn look(&mut self, hooks: &mut Hooks<'_>) {
+        self.look_for_life();
+        let Some(interval) = hooks.progress_interval else { return };
+        let now_ns = self.shared.now_ns();
+        let interval_ns = u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX);
+        if now_ns.saturating_sub(self.reported_ns) >= interval_ns {
+            let progress = self.progress(now_ns);
+            self.reported_ns += interval_ns * ((now_ns - self.reported_ns) / interval_ns.max(1));
+            (hooks.on_progress)(&progress);
+        }
+    }
+
+    fn look_for_life(&mut self) {
+        if self.shared.alive.load(Ordering::Relaxed) > 0 {
+            self.dead_since = None;
+            return;
+        }
+        let waited = self.dead_since.get_or_insert_with(Instant::now).elapsed();
+        if waited >= self.shared.spec.reconnect_limit && self.lost_after.is_none() {
+            self.lost_after = Some(waited);
+            self.shared.abort.store(true, Ordering::Relaxed);
+        }
+    }
+
+    fn progress(&mut self, now_ns: u64) -> Progress {
+        let mut progress = Progress {
+            elapsed: Duration::from_nanos(now_ns.saturating_sub(self.plan.start_ns)),
+            interval: Duration::from_nanos(now_ns - self.reported_ns),
+            warmup: self.warmup,
+            connections: self.shared.spec.connections,
+            response: Coarse::default(),
+            backlog: self.plan.schedule.as_ref().map_or(0, |schedule| schedule.backlog(now_ns)),
+            ..Progress::default()
+        };
+        for (slots, seen) in self.plan.slots.iter().zip(&mut self.seen) {
+            let slots = slots.lock().unwrap_or_else(PoisonError::into_inner);
+            for slot in &slots[*seen..] {
+                progress.transactions += u64::from(slot.transactions);
+                progress.reads += u64::from(slot.reads);
+                progress.writes += u64::from(slot.writes);
+                progress.others += u64::from(slot.others);
+                progress.errors += u64::from(slot.errors);
+                progress.reconnects += u64::from(slot.reconnects);
+                progress.response.add(slot);
+            }
+            *seen = slots.len();
+        }
+        progress
+    }
+}

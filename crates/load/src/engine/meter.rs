@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What one worker counts in one phase. Recording does not allocate.
+
+use super::shared::Shared;
+use super::timeline::{Filling, Slot};
+use super::usage::Usage;
+use crate::protocol::Code;
+use crate::workload::Kind;
+use evidence::{Latencies, Phase};
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+/// An intended start that was missed by more than this counts as late.
+pub(super) const LATE_NS: u64 = 1_000_000;
+
+/// Why a statement did not end well.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Fault {
+    Code(Code),
+    Lost,
+    /// Still running when its phase had been over for the drain limit.
+    NoReply,
+}
+
+impl std::fmt::Display for Fault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Code(code) => code.fmt(f),
+            Self::Lost => f.write_str("connection lost"),
+            Self::NoReply => f.write_str("no reply"),
+        }
+    }
+}
+
+pub(super) struct Meter<'a> {
+    pub(super) classes: Vec<Latencies>,
+    pub(super) transaction: Latencies,
+    errors: BTreeMap<Fault, u64>,
+    pub(super) totals: Phase,
+    pub(super) last_reply_ns: u64,
+    /// Open loop: the one claimed start that its worker did not get to.
+    pub(super) unstarted_ns: Option<u64>,
+    /// When this worker stopped starting transactions.
+    pub(super) closed_ns: u64,
+    filling: Filling,
+    slots: &'a Mutex<Vec<Slot>>,
+    /// Response and service time are the same in a closed loop, but for transactions that were tried again.
+    open_loop: bool,
+    before: Usage,
+}
+
+impl<'a> Meter<'a> {
+    pub(super) fn new(shared: &Shared<'_>, slots: &'a Mutex<Vec<Slot>>, start_ns: u64, open_loop: bool) -> Self {
+        let slot_ns = u64::try_from(shared.spec.timeline.as_nanos()).unwrap_or(u64::MAX);
+        Self {
+            classes: vec![Latencies::default(); shared.classes.len()],
+            transaction: Latencies::default(),
+            errors: BTreeMap::new(),
+            totals: Phase::default(),
+            last_reply_ns: start_ns,
+            unstarted_ns: None,
+            closed_ns: start_ns,
+            filling: Filling::new(start_ns, slot_ns),
+            slots,
+            open_loop,
+            before: Usage::of_this_thread(),
+        }
+    }
+
+    /// Puts the slot away when its time is over.
+    #[inline]
+    pub(super) fn tick(&mut self, now_ns: u64) {
+        if self.filling.is_over(now_ns) {
+            self.turn_page(now_ns);
+        }
+    }
+
+    fn turn_page(&mut self, now_ns: u64) {
+        let slot = self.filling.take(now_ns);
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner).push(slot);
+    }
+
+    #[inline]
+    pub(super) fn statement(&mut self, class: usize, kind: Kind, response_ns: u64, service_ns: u64) {
+        let latencies = &mut self.classes[class];
+        latencies.service.record(service_ns);
+        if self.open_loop {
+            latencies.response.record(response_ns);
+        }
+        self.count(kind);
+    }
+
+    #[inline]
+    pub(super) fn count(&mut self, kind: Kind) {
+        let slot = &mut self.filling.slot;
+        match kind {
+            Kind::Read => slot.reads += 1,
+            Kind::Write => slot.writes += 1,
+            Kind::Other => slot.others += 1,
+        }
+        match kind {
+            Kind::Read => self.totals.reads += 1,
+            Kind::Write => self.totals.writes += 1,
+            Kind::Other => self.totals.others += 1,
+        }
+    }
+
+    #[inline]
+    pub(super) fn transaction(&mut self, response_ns: u64, service_ns: u64) {
+        self.totals.transactions += 1;
+        self.transaction.service.record(service_ns);
+        if self.open_loop {
+            self.transaction.response.record(response_ns);
+        }
+        self.filling.transaction(response_ns);
+    }
+
+    pub(super) fn fault(&mut self, fault: Fault) {
+        *self.errors.entry(fault).or_default() += 1;
+        self.filling.slot.errors += 1;
+    }
+
+    pub(super) fn reconnected(&mut self) {
+        self.totals.reconnects += 1;
+        self.filling.slot.reconnects += 1;
+    }
+
+    /// The phase is over for this worker.
+    pub(super) fn finish(mut self) -> Measured {
+        self.turn_page(self.last_reply_ns);
+        let used = Usage::of_this_thread() - self.before;
+        self.totals.client_user_us = used.user_us;
+        self.totals.client_system_us = used.system_us;
+        self.totals.errors = self.errors.iter().map(|(fault, count)| (fault.to_string(), *count)).collect();
+        if !self.open_loop {
+            self.transaction.response = self.transaction.service.clone();
+            self.classes.iter_mut().for_each(|latencies| latencies.response = latencies.service.clone());
+        }
+        Measured {
+            totals: self.totals,
+            transaction: self.transaction,
+            classes: self.classes,
+            last_reply_ns: self.last_reply_ns,
+            unstarted_ns: self.unstarted_ns,
+            closed_ns: self.closed_ns,
+        }
+    }
+}
+
+/// One worker's part of a phase.
+pub(super) struct Measured {
+    pub(super) totals: Phase,
+    pub(super) transaction: Latencies,
+    pub(super) classes: Vec<Latencies>,
+    pub(super) last_reply_ns: u64,
+    pub(super) unstarted_ns: Option<u64>,
+    pub(super) closed_ns: u64,
+}
+
+impl Measured {
+    /// Adds this part to `phase`; the latencies of statements stay apart by class.
+    pub(super) fn merge_into(&self, phase: &mut Phase, classes: &[String]) {
+        let own = &self.totals;
+        for (sum, part) in [
+            (&mut phase.transactions, own.transactions),
+            (&mut phase.reads, own.reads),
+            (&mut phase.writes, own.writes),
+            (&mut phase.others, own.others),
+            (&mut phase.reconnects, own.reconnects),
+            (&mut phase.late, own.late),
+            (&mut phase.client_user_us, own.client_user_us),
+            (&mut phase.client_system_us, own.client_system_us),
+        ] {
+            *sum += part;
+        }
+        for (code, count) in &own.errors {
+            *phase.errors.entry(code.clone()).or_default() += count;
+        }
+        merge(&mut phase.transaction, &self.transaction);
+        for (class, latencies) in classes.iter().zip(&self.classes) {
+            merge(phase.statements.entry(class.clone()).or_default(), latencies);
+        }
+    }
+}
+
+fn merge(sum: &mut Latencies, part: &Latencies) {
+    sum.response.merge(&part.response);
+    sum.service.merge(&part.service);
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Makes broken connections again beside the event loop, so that the others' latencies do not suffer from it.
+
+use super::client::Ready;
+use super::shared::Shared;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{self, Scope};
+use std::time::Duration;
+
+/// Between two attempts.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// One helper thread for one worker, started when the first connection breaks.
+pub(super) struct Reconnector<'scope, 'env> {
+    scope: &'scope Scope<'scope, 'env>,
+    shared: &'env Shared<'env>,
+    /// The worker is done; set by dropping this.
+    over: std::sync::Arc<AtomicBool>,
+    helper: Option<(Sender<usize>, Receiver<(usize, Ready)>)>,
+    pub(super) pending: usize,
+}
+
+impl<'scope, 'env> Reconnector<'scope, 'env> {
+    pub(super) fn new(scope: &'scope Scope<'scope, 'env>, shared: &'env Shared<'env>) -> Self {
+        Self { scope, shared, over: std::sync::Arc::default(), helper: None, pending: 0 }
+    }
+
+    pub(super) fn request(&mut self, client: usize) {
+        let (scope, shared, over) = (self.scope, self.shared, &self.over);
+        let (requests, _) = self.helper.get_or_insert_with(|| {
+            let (requests, wanted) = channel();
+            let (done, results) = channel();
+            let over = over.clone();
+            scope.spawn(move || reconnect(shared, &over, &wanted, &done));
+            (requests, results)
+        });
+        if requests.send(client).is_ok() {
+            self.pending += 1;
+        }
+    }
+
+    /// A connection that is up again.
+    pub(super) fn take(&mut self) -> Option<(usize, Ready)> {
+        let done = self.helper.as_ref()?.1.try_recv().ok()?;
+        self.pending -= 1;
+        Some(done)
+    }
+}
+
+impl Drop for Reconnector<'_, '_> {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
+    }
+}
+
+fn reconnect(shared: &Shared<'_>, over: &AtomicBool, wanted: &Receiver<usize>, done: &Sender<(usize, Ready)>) {
+    for client in wanted {
+        loop {
+            if over.load(Ordering::Relaxed) || shared.should_stop() {
+                return;
+            }
+            match Ready::open(shared) {
+                Ok(ready) => {
+                    let _ = done.send((client, ready));
+                    break;
+                }
+                Err(_) => thread::sleep(PAUSE),
+            }
+        }
+    }
+}

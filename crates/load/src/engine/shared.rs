@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What all workers of a load know.
+
+use super::LoadSpec;
+use super::schedule::Schedule;
+use super::timeline::Slot;
+use crate::Target;
+use crate::protocol::Template;
+use crate::workload::Kind;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+pub(super) struct Shared<'a> {
+    pub(super) spec: &'a LoadSpec,
+    pub(super) target: &'a Target,
+    /// Nanoseconds in here count from this.
+    pub(super) origin: Instant,
+    /// Classes of statements, each once.
+    pub(super) classes: Vec<String>,
+    /// By statement.
+    pub(super) statements: Vec<Plan>,
+    pub(super) stop: Arc<AtomicBool>,
+    /// The load has failed: no draining, no reconnecting.
+    pub(super) abort: AtomicBool,
+    /// Connections that are up.
+    pub(super) alive: AtomicUsize,
+}
+
+pub(super) struct Plan {
+    pub(super) class: usize,
+    pub(super) kind: Kind,
+    pub(super) template: Template,
+}
+
+impl<'a> Shared<'a> {
+    pub(super) fn new(spec: &'a LoadSpec, target: &'a Target, stop: Arc<AtomicBool>) -> Self {
+        let mut classes: Vec<String> = Vec::new();
+        let statements = spec.workload.statements().iter().map(|statement| {
+            let class = classes.iter().position(|class| *class == statement.class).unwrap_or_else(|| {
+                classes.push(statement.class.clone());
+                classes.len() - 1
+            });
+            Plan { class, kind: statement.kind, template: Template::new(&statement.sql, target.flavour) }
+        });
+        let statements = statements.collect();
+        Self {
+            spec,
+            target,
+            origin: Instant::now(),
+            classes,
+            statements,
+            stop,
+            abort: AtomicBool::new(false),
+            alive: AtomicUsize::new(0),
+        }
+    }
+
+    #[inline]
+    pub(super) fn now_ns(&self) -> u64 {
+        u64::try_from(self.origin.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    #[inline]
+    pub(super) fn should_stop(&self) -> bool {
+        self.stop.load(Ordering::Relaxed) || self.abort.load(Ordering::Relaxed)
+    }
+}
+
+/// One phase, the same for all workers.
+pub(super) struct PhasePlan {
+    pub(super) start_ns: u64,
+    /// `u64::MAX`: only the number of events ends it.
+    pub(super) end_ns: u64,
+    /// `None`: closed loop.
+    pub(super) schedule: Option<Schedule>,
+    events: Option<AtomicI64>,
+    pub(super) backlog_max: AtomicU64,
+    /// One list a worker.
+    pub(super) slots: Vec<Mutex<Vec<Slot>>>,
+}
+
+impl PhasePlan {
+    pub(super) fn new(
+        start_ns: u64,
+        end_ns: u64,
+        schedule: Option<Schedule>,
+        events: Option<u64>,
+        workers: usize,
+    ) -> Self {
+        let events = events.map(|events| AtomicI64::new(i64::try_from(events).unwrap_or(i64::MAX)));
+        let slots = (0..workers).map(|_| Mutex::default()).collect();
+        Self { start_ns, end_ns, schedule, events, backlog_max: AtomicU64::new(0), slots }
+    }
+
+    /// Takes one event from those that are left; false when none is.
+    #[inline]
+    pub(super) fn take_event(&self) -> bool {
+        self.events.as_ref().is_none_or(|events| events.fetch_sub(1, Ordering::Relaxed) > 0)
+    }
+}

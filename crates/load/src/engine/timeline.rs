@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What ended in each short slot of a phase: counters, and a coarse histogram that is small enough to keep one a slot.
+
+use evidence::TimelinePoint;
+use std::collections::BTreeMap;
+
+/// Buckets an octave; 1.6 % wide.
+const STEPS: u64 = 64;
+const STEP_BITS: u32 = 6;
+/// Up to 2^42 ns, more than an hour; larger values count in the last bucket.
+const BUCKETS: usize = 37 * 64;
+
+fn bucket(ns: u64) -> usize {
+    let shift = (63 - (ns | STEPS).leading_zeros()) - STEP_BITS;
+    let index = u64::from(shift) * STEPS + (ns >> shift);
+    usize::try_from(index).unwrap_or(BUCKETS).min(BUCKETS - 1)
+}
+
+/// The highest value that bucket `index` stands for.
+fn highest(index: usize) -> u64 {
+    let index = index as u64;
+    let shift = (index / STEPS).saturating_sub(1);
+    ((index - shift * STEPS + 1) << shift) - 1
+}
+
+/// A histogram with buckets of 1.6 %, sparse: it keeps the buckets that hold something.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Coarse {
+    counts: BTreeMap<u16, u64>,
+    max_ns: u64,
+}
+
+impl Coarse {
+    pub fn count(&self) -> u64 {
+        self.counts.values().sum()
+    }
+
+    pub fn max_ns(&self) -> u64 {
+        self.max_ns
+    }
+
+    /// The highest value of the bucket in which the percentile lies, and never more than the largest value seen. 0 when empty.
+    pub fn percentile_ns(&self, percentile: f64) -> u64 {
+        let total = self.count();
+        // A rank is at most the count.
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        let rank = ((percentile / 100.0 * total as f64).ceil() as u64).clamp(1, total.max(1));
+        let mut seen = 0;
+        for (index, count) in &self.counts {
+            seen += count;
+            if seen >= rank {
+                return highest(usize::from(*index)).min(self.max_ns);
+            }
+        }
+        0
+    }
+
+    pub(super) fn add(&mut self, slot: &Slot) {
+        for (index, count) in &slot.buckets {
+            *self.counts.entry(*index).or_default() += u64::from(*count);
+        }
+        self.max_ns = self.max_ns.max(slot.max_ns);
+    }
+}
+
+/// One worker's share of one slot.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Slot {
+    pub(super) index: u32,
+    pub(super) reads: u32,
+    pub(super) writes: u32,
+    pub(super) others: u32,
+    pub(super) transactions: u32,
+    pub(super) errors: u32,
+    pub(super) reconnects: u32,
+    max_ns: u64,
+    buckets: Vec<(u16, u32)>,
+}
+
+/// The slot that is being filled.
+pub(super) struct Filling {
+    pub(super) slot: Slot,
+    counts: Vec<u32>,
+    start_ns: u64,
+    length_ns: u64,
+    end_ns: u64,
+}
+
+impl Filling {
+    pub(super) fn new(start_ns: u64, length_ns: u64) -> Self {
+        Self { slot: Slot::default(), counts: vec![0; BUCKETS], start_ns, length_ns, end_ns: start_ns + length_ns }
+    }
+
+    #[inline]
+    pub(super) fn is_over(&self, now_ns: u64) -> bool {
+        now_ns >= self.end_ns
+    }
+
+    #[inline]
+    pub(super) fn transaction(&mut self, response_ns: u64) {
+        self.slot.transactions += 1;
+        self.slot.max_ns = self.slot.max_ns.max(response_ns);
+        self.counts[bucket(response_ns)] += 1;
+    }
+
+    /// The slot as filled so far; goes on with the one that holds `now_ns`.
+    pub(super) fn take(&mut self, now_ns: u64) -> Slot {
+        let mut done = std::mem::take(&mut self.slot);
+        for (index, count) in self.counts.iter_mut().enumerate().filter(|(_, count)| **count > 0) {
+            done.buckets.push((u16::try_from(index).unwrap_or(u16::MAX), std::mem::take(count)));
+        }
+        let index = now_ns.saturating_sub(self.start_ns) / self.length_ns;
+        self.slot.index = u32::try_from(index).unwrap_or(u32::MAX);
+        self.end_ns = self.start_ns + (index + 1) * self.length_ns;
+        done
+    }
+}
+
+/// Points for every slot of a phase, those in which nothing ended included.
+pub(super) fn points(slots: &[Slot], start_us: u64, length_us: u64, elapsed_us: u64) -> Vec<TimelinePoint> {
+    let empty =
+        |index: u64| TimelinePoint { at_us: start_us + index * length_us, length_us, ..TimelinePoint::default() };
+    let mut points: Vec<_> = (0..elapsed_us.div_ceil(length_us)).map(empty).collect();
+    let mut responses: BTreeMap<u32, Coarse> = BTreeMap::new();
+    for slot in slots {
+        let Some(point) = points.get_mut(slot.index as usize) else { continue };
+        point.queries += u64::from(slot.reads) + u64::from(slot.writes) + u64::from(slot.others);
+        point.transactions += u64::from(slot.transactions);
+        point.errors += u64::from(slot.errors);
+        responses.entry(slot.index).or_default().add(slot);
+    }
+    for (index, response) in responses {
+        let point = &mut points[index as usize];
+        point.p50_us = response.percentile_ns(50.0) / 1000;
+        point.p99_us = response.percentile_ns(99.0) / 1000;
+        point.max_us = response.max_ns() / 1000;
+    }
+    points
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_bucket_is_narrow_and_holds_its_value(ns in 0u64..(1 << 42)) {
+            let top = highest(bucket(ns));
+            prop_assert!(top >= ns && top - ns <= ns / STEPS, "{ns} in a bucket up to {top}");
+            prop_assert!(top == 0 || bucket(top) == bucket(ns));
+        }
+    }
+
+    #[test]
+    fn what_is_beyond_the_last_bucket_counts_in_it() {
+        assert_eq!(bucket(u64::MAX), BUCKETS - 1);
+    }
+
+    #[test]
+    fn slots_without_work_are_there() {
+        let mut filling = Filling::new(0, 1000);
+        filling.transaction(50);
+        let first = filling.take(3500);
+        assert_eq!(filling.slot.index, 3);
+        assert!(!filling.is_over(3999) && filling.is_over(4000));
+        filling.transaction(10_000);
+        let points = points(&[first, filling.take(4000)], 500, 1, 5);
+        assert_eq!(points.iter().map(|point| point.transactions).collect::<Vec<_>>(), [1, 0, 0, 1, 0]);
+        assert_eq!((points[3].at_us, points[3].max_us, points[3].p50_us), (503, 10, 10));
+    }
+}

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+//! CPU time of the calling thread.
+
+use std::mem::MaybeUninit;
+use std::ops::Sub;
+
+/// From `getrusage(RUSAGE_THREAD)`: the sum is exact, the split between user and system is the kernel's estimate by ticks.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Usage {
+    pub(super) user_us: u64,
+    pub(super) system_us: u64,
+}
+
+impl Usage {
+    pub(super) fn of_this_thread() -> Self {
+        let mut usage = MaybeUninit::<libc::rusage>::zeroed();
+        // SAFETY: the pointer is to a whole rusage, which the kernel fills; all zeroes is a valid rusage should it fail.
+        let usage = unsafe {
+            libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr());
+            usage.assume_init()
+        };
+        Self { user_us: micros(usage.ru_utime), system_us: micros(usage.ru_stime) }
+    }
+}
+
+impl Sub for Usage {
+    type Output = Self;
+
+    fn sub(self, earlier: Self) -> Self {
+        Self {
+            user_us: self.user_us.saturating_sub(earlier.user_us),
+            system_us: self.system_us.saturating_sub(earlier.system_us),
+        }
+    }
+}
+
+fn micros(time: libc::timeval) -> u64 {
+    u64::try_from(time.tv_sec * 1_000_000 + time.tv_usec).unwrap_or(0)
+}

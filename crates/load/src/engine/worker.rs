@@ -1,0 +1,384 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The event loop over one worker's connections.
+
+use super::client::{Activity, Client, Ready};
+use super::meter::{Fault, LATE_NS, Measured, Meter};
+use super::poller::Poller;
+use super::reconnect::Reconnector;
+use super::shared::{PhasePlan, Shared};
+use crate::Error;
+use crate::protocol::{Event, Reply};
+use crate::transport::READ_BYTES;
+use crate::workload::{Kind, Rng};
+use evidence::LatencyHistogram;
+use std::collections::VecDeque;
+use std::io;
+use std::sync::atomic::Ordering;
+use std::thread::Scope;
+use std::time::Duration;
+
+/// How often a worker with nothing to do looks whether it shall stop.
+const LOOK_UP: Duration = Duration::from_millis(50);
+/// The same while broken connections are being made again.
+const LOOK_UP_SOON: Duration = Duration::from_millis(2);
+/// Between two looks at the backlog of an overloaded open loop.
+const BACKLOG_EVERY_NS: u64 = 1_000_000;
+
+pub(super) struct Worker<'scope, 'env> {
+    shared: &'env Shared<'env>,
+    number: usize,
+    clients: Vec<Client>,
+    /// `None` for a single connection: it blocks in the read itself, which saves a system call a statement.
+    poller: Option<Poller>,
+    reconnector: Reconnector<'scope, 'env>,
+    scratch: Vec<u8>,
+    ready: Vec<usize>,
+    pub(super) connect: LatencyHistogram,
+}
+
+impl<'scope, 'env> Worker<'scope, 'env> {
+    /// Connects one client for each generator.
+    pub(super) fn connect(
+        scope: &'scope Scope<'scope, 'env>,
+        shared: &'env Shared<'env>,
+        number: usize,
+        rngs: Vec<Rng>,
+    ) -> Result<Self, Error> {
+        let poller =
+            if rngs.len() > 1 { Some(Poller::new().map_err(|e| system("make an epoll instance", e))?) } else { None };
+        let mut connect = LatencyHistogram::new();
+        let mut clients = Vec::with_capacity(rngs.len());
+        for (key, rng) in rngs.into_iter().enumerate() {
+            if shared.should_stop() {
+                break;
+            }
+            let before = shared.now_ns();
+            let mut client = Client::new(Ready::open(shared)?, rng);
+            connect.record(shared.now_ns() - before);
+            shared.alive.fetch_add(1, Ordering::Relaxed);
+            attach(&mut client, key, poller.as_ref()).map_err(|e| system("set a socket up", e))?;
+            clients.push(client);
+        }
+        let reconnector = Reconnector::new(scope, shared);
+        let scratch = vec![0; READ_BYTES];
+        Ok(Self { shared, number, clients, poller, reconnector, scratch, ready: Vec::new(), connect })
+    }
+
+    /// Runs one phase to its end; nothing is in flight before and after.
+    pub(super) fn run(&mut self, plan: &PhasePlan) -> Measured {
+        let meter = Meter::new(self.shared, &plan.slots[self.number], plan.start_ns, plan.schedule.is_some());
+        let idle = (0..self.clients.len()).filter(|key| self.clients[*key].activity == Activity::Idle).collect();
+        let now_ns = self.shared.now_ns();
+        let phase = PhaseLoop {
+            worker: self,
+            plan,
+            meter,
+            idle,
+            in_flight: 0,
+            claim: None,
+            closing_since_ns: None,
+            backlog_looked_ns: 0,
+            now_ns,
+        };
+        phase.run()
+    }
+}
+
+fn system(operation: &'static str, source: io::Error) -> Error {
+    Error::System { operation, source }
+}
+
+fn attach(client: &mut Client, key: usize, poller: Option<&Poller>) -> io::Result<()> {
+    let Some(link) = client.link() else { return Ok(()) };
+    match poller {
+        Some(poller) => {
+            link.transport.set_blocking(false)?;
+            poller.add(&link.transport, key)
+        }
+        None => link.transport.set_read_limit(Some(LOOK_UP)),
+    }
+}
+
+/// The state of one phase.
+struct PhaseLoop<'a, 'scope, 'env> {
+    worker: &'a mut Worker<'scope, 'env>,
+    plan: &'a PhasePlan,
+    meter: Meter<'a>,
+    idle: VecDeque<usize>,
+    in_flight: usize,
+    /// Open loop: an intended start that this worker has taken and whose time has not come, or that waits for a connection.
+    claim: Option<u64>,
+    closing_since_ns: Option<u64>,
+    backlog_looked_ns: u64,
+    now_ns: u64,
+}
+
+impl PhaseLoop<'_, '_, '_> {
+    fn run(mut self) -> Measured {
+        loop {
+            self.now_ns = self.worker.shared.now_ns();
+            self.meter.tick(self.now_ns);
+            self.close_when_over();
+            if self.closing_since_ns.is_some() && self.in_flight == 0 {
+                break;
+            }
+            self.dispatch();
+            self.wait();
+            self.take_reconnected();
+        }
+        self.meter.unstarted_ns = self.claim;
+        self.meter.closed_ns = self.closing_since_ns.unwrap_or(self.now_ns);
+        self.meter.finish()
+    }
+
+    fn close_when_over(&mut self) {
+        let shared = self.worker.shared;
+        match self.closing_since_ns {
+            None if self.now_ns >= self.plan.end_ns || shared.should_stop() => {
+                self.closing_since_ns = Some(self.now_ns)
+            }
+            Some(since) if self.in_flight > 0 => {
+                let limit = u64::try_from(shared.spec.drain_limit.as_nanos()).unwrap_or(u64::MAX);
+                if shared.abort.load(Ordering::Relaxed) || self.now_ns - since > limit {
+                    self.cut();
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Gives up on replies that do not come.
+    #[cold]
+    fn cut(&mut self) {
+        for key in 0..self.worker.clients.len() {
+            if self.worker.clients[key].is_busy() {
+                self.broken(key, Fault::NoReply);
+            }
+        }
+    }
+
+    /// Starts what is due on connections that are free.
+    fn dispatch(&mut self) {
+        if self.closing_since_ns.is_some() || self.now_ns < self.plan.start_ns {
+            return;
+        }
+        if let Some(schedule) = &self.plan.schedule {
+            while !self.idle.is_empty() {
+                self.now_ns = self.worker.shared.now_ns();
+                if self.claim.is_none() {
+                    self.look_at_backlog();
+                    self.claim = schedule.claim();
+                }
+                match self.claim {
+                    Some(intended_ns) if intended_ns <= self.now_ns => {
+                        self.claim = None;
+                        let Some(key) = self.idle.pop_front() else { break };
+                        self.start(key, intended_ns);
+                    }
+                    _ => break,
+                }
+            }
+        } else {
+            while self.closing_since_ns.is_none() {
+                let Some(key) = self.idle.pop_front() else { break };
+                self.now_ns = self.worker.shared.now_ns();
+                self.start(key, self.now_ns);
+            }
+        }
+    }
+
+    fn look_at_backlog(&mut self) {
+        if self.now_ns.saturating_sub(self.backlog_looked_ns) < BACKLOG_EVERY_NS {
+            return;
+        }
+        self.backlog_looked_ns = self.now_ns;
+        if let Some(schedule) = &self.plan.schedule {
+            self.plan.backlog_max.fetch_max(schedule.backlog(self.now_ns), Ordering::Relaxed);
+        }
+    }
+
+    #[inline]
+    fn start(&mut self, key: usize, intended_ns: u64) {
+        if !self.plan.take_event() {
+            self.closing_since_ns = Some(self.now_ns);
+            self.idle.push_back(key);
+            return;
+        }
+        if self.now_ns - intended_ns > LATE_NS {
+            self.meter.totals.late += 1;
+        }
+        self.in_flight += 1;
+        let sent = self.worker.clients[key].start(self.worker.shared, intended_ns, self.now_ns);
+        self.check_sent(key, sent);
+    }
+
+    #[inline]
+    fn check_sent(&mut self, key: usize, sent: io::Result<()>) {
+        if sent.is_err() {
+            self.broken(key, Fault::Lost);
+        }
+    }
+
+    /// Waits for replies, for the next intended start, or for the end, and handles the replies.
+    #[inline]
+    fn wait(&mut self) {
+        let timeout = self.patience();
+        let Some(poller) = &mut self.worker.poller else {
+            if self.in_flight > 0 {
+                self.read(0);
+            } else if !timeout.is_zero() {
+                std::thread::sleep(timeout);
+            }
+            return;
+        };
+        let mut ready = std::mem::take(&mut self.worker.ready);
+        if poller.wait(timeout, &mut ready).is_err() {
+            // An epoll instance of ours does not fail; should it, the drain limit ends the phase.
+            std::thread::sleep(LOOK_UP_SOON);
+        }
+        ready.iter().for_each(|key| self.read(*key));
+        self.worker.ready = ready;
+    }
+
+    fn patience(&self) -> Duration {
+        let limit = if self.worker.reconnector.pending > 0 { LOOK_UP_SOON } else { LOOK_UP };
+        let mut wake_ns = u64::MAX;
+        if self.closing_since_ns.is_none() {
+            wake_ns = self.plan.end_ns;
+            if self.now_ns < self.plan.start_ns {
+                wake_ns = self.plan.start_ns;
+            } else if let (Some(claim), false) = (self.claim, self.idle.is_empty()) {
+                wake_ns = wake_ns.min(claim);
+            }
+        }
+        limit.min(Duration::from_nanos(wake_ns.saturating_sub(self.now_ns)))
+    }
+
+    #[inline]
+    fn read(&mut self, key: usize) {
+        loop {
+            let worker = &mut *self.worker;
+            match worker.clients[key].receive(worker.shared, &mut worker.scratch) {
+                Ok((event, more)) => {
+                    if let Some(Event::Done(reply)) = event {
+                        self.now_ns = worker.shared.now_ns();
+                        self.answered(key, reply);
+                    }
+                    if !more {
+                        return;
+                    }
+                }
+                Err(_) => return self.broken(key, Fault::Lost),
+            }
+        }
+    }
+
+    #[inline]
+    fn answered(&mut self, key: usize, reply: Reply) {
+        self.meter.tick(self.now_ns);
+        self.meter.last_reply_ns = self.now_ns;
+        match (self.worker.clients[key].activity, reply.error) {
+            (Activity::Step, None) => self.step_done(key),
+            (Activity::Step, Some(code)) => {
+                self.meter.fault(Fault::Code(code));
+                let retry = code.is_retryable() && self.closing_since_ns.is_none();
+                if reply.in_transaction {
+                    let sent = self.worker.clients[key].send_rollback(retry);
+                    self.check_sent(key, sent);
+                } else {
+                    self.after_failure(key, retry);
+                }
+            }
+            (Activity::Rollback { retry }, _) => {
+                self.meter.count(Kind::Other);
+                self.after_failure(key, retry);
+            }
+            // The server says something unasked, most often that it goes away; the read after this one will tell.
+            (Activity::Idle | Activity::Down, _) => {}
+        }
+    }
+
+    #[inline]
+    fn step_done(&mut self, key: usize) {
+        let client = &mut self.worker.clients[key];
+        let service_ns = self.now_ns - client.statement_ns;
+        // Only the first statement of a transaction has an intended start apart from its actual one.
+        let response_ns =
+            if client.step == 0 { service_ns + client.started_ns - client.intended_ns } else { service_ns };
+        let statement = &self.worker.shared.statements[client.transaction.get(client.step).0];
+        self.meter.statement(statement.class, statement.kind, response_ns, service_ns);
+        client.step += 1;
+        if client.step < client.transaction.len() {
+            let sent = client.send_step(self.worker.shared, self.now_ns);
+            return self.check_sent(key, sent);
+        }
+        self.meter.transaction(self.now_ns - client.intended_ns, self.now_ns - client.started_ns);
+        self.finished(key);
+    }
+
+    /// The connection is free again.
+    #[inline]
+    fn finished(&mut self, key: usize) {
+        self.in_flight -= 1;
+        let over = self.closing_since_ns.is_some() || self.now_ns >= self.plan.end_ns;
+        if self.plan.schedule.is_none() && !over && !self.worker.shared.should_stop() {
+            return self.start(key, self.now_ns);
+        }
+        self.worker.clients[key].activity = Activity::Idle;
+        self.idle.push_back(key);
+        if self.worker.poller.is_some() && self.plan.schedule.is_some() {
+            self.dispatch();
+        }
+    }
+
+    /// The transaction is rolled back: again from its first statement, or on to the next one.
+    fn after_failure(&mut self, key: usize, retry: bool) {
+        if retry && self.closing_since_ns.is_none() {
+            let client = &mut self.worker.clients[key];
+            client.step = 0;
+            let sent = client.send_step(self.worker.shared, self.now_ns);
+            self.check_sent(key, sent);
+        } else {
+            self.finished(key);
+        }
+    }
+
+    #[cold]
+    fn broken(&mut self, key: usize, fault: Fault) {
+        let client = &mut self.worker.clients[key];
+        if client.is_busy() {
+            self.in_flight -= 1;
+        }
+        self.idle.retain(|idle| *idle != key);
+        if let (Some(poller), Some(link)) = (&self.worker.poller, client.link()) {
+            poller.remove(&link.transport);
+        }
+        client.replace(None);
+        self.meter.fault(fault);
+        self.worker.shared.alive.fetch_sub(1, Ordering::Relaxed);
+        self.worker.reconnector.request(key);
+    }
+
+    #[inline]
+    fn take_reconnected(&mut self) {
+        if self.worker.reconnector.pending > 0 {
+            self.reconnected();
+        }
+    }
+
+    #[cold]
+    fn reconnected(&mut self) {
+        while let Some((key, ready)) = self.worker.reconnector.take() {
+            let client = &mut self.worker.clients[key];
+            client.replace(Some(ready));
+            if attach(client, key, self.worker.poller.as_ref()).is_err() {
+                client.replace(None);
+                self.worker.reconnector.request(key);
+                continue;
+            }
+            self.worker.shared.alive.fetch_add(1, Ordering::Relaxed);
+            self.meter.reconnected();
+            self.idle.push_back(key);
+        }
+    }
+}
