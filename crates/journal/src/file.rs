@@ -61,13 +61,17 @@ impl Journal {
         Ok(journal)
     }
 
-    /// Opens an existing journal to write its undo. A tail that was ignored in reading is overwritten.
+    /// Opens an existing journal to write its undo. A tail that was ignored in reading is erased: what follows a torn record must
+    /// not come to life again behind the next one.
     pub fn open(path: &Path) -> Result<(Self, Reading), Error> {
         let reading = read(path)?;
         let fail = |source| Error::File { operation: "open", path: path.to_owned(), source };
         let file = OpenOptions::new().read(true).write(true).open(path).map_err(fail)?;
         let reserved_bytes = file.metadata().map_err(fail)?.len();
         let (state, end_bytes) = (reading.state.clone(), reading.end_bytes);
+        if reading.ignored_tail {
+            erase(&file, end_bytes, reserved_bytes).map_err(fail)?;
+        }
         Ok((Self { file, path: path.to_owned(), state, end_bytes, reserved_bytes, damage: None }, reading))
     }
 
@@ -195,6 +199,11 @@ pub fn boot_id() -> Result<String, Error> {
 #[allow(clippy::disallowed_methods)] // the one place that issues permits: the record is on disk
 fn issue(step: StepId) -> Permit {
     Permit::issue(step.0.into())
+}
+
+fn erase(file: &File, from_bytes: u64, to_bytes: u64) -> std::io::Result<()> {
+    let length = usize::try_from(to_bytes.saturating_sub(from_bytes)).unwrap_or_default();
+    files::write_synced_at(file, &vec![0; length], from_bytes)
 }
 
 /// Magic (8), version (4), boot id (36, ASCII), zeros (12), crc32c of the 60 bytes before it (4).

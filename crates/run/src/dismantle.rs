@@ -4,6 +4,8 @@
 
 use host::permit::Permit;
 use journal::{Journal, Outcome, Role, RunId, Step, StepState};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
 
 /// Gives single steps back. Every call may be repeated.
 pub trait Executor {
@@ -50,18 +52,18 @@ pub fn neutralise(journal: &Journal, executor: &mut dyn Executor) {
     journal.state().open_steps().iter().for_each(|step| executor.neutralise(&permit, step));
 }
 
-/// Undoes every open step, then sweeps. A step that fails does not stop the others, but a slow layer is not ended while a mount
-/// stays: its files would fail where they now are only undelayed.
+/// Undoes every open step, then sweeps. A step that fails does not stop the others, except those that would do harm without it:
+/// see [`Failed::is_in_the_way_of`].
 pub fn dismantle(journal: &mut Journal, executor: &mut dyn Executor, progress: &mut dyn FnMut(&str)) -> Report {
     let mut report = Report::default();
-    let mut mount_stays = false;
+    let mut failed = Failed::default();
     for step in undo_order(journal.state().open_steps()) {
-        if mount_stays && is_slow_layer(&step.change) {
-            report.failures.push(format!("{}: serves on, undelayed, below the busy mount", step.change));
+        if let Some(obstacle) = failed.is_in_the_way_of(&step.change) {
+            report.failures.push(format!("{}: {obstacle}", step.change));
+        } else if undo_one(journal, executor, &step, &mut report, progress) {
             continue;
         }
-        let failed = !undo_one(journal, executor, &step, &mut report, progress);
-        mount_stays |= failed && matches!(step.change, Step::Mount { .. });
+        failed.note(&step.change);
     }
     if report.failures.is_empty()
         && let Err(error) = executor.sweep(&journal.sweep_permit())
@@ -71,20 +73,43 @@ pub fn dismantle(journal: &mut Journal, executor: &mut dyn Executor, progress: &
     report
 }
 
+/// What could not be undone so far.
+#[derive(Debug, Default)]
+struct Failed {
+    mount: bool,
+    values: BTreeSet<PathBuf>,
+}
+
+impl Failed {
+    fn note(&mut self, change: &Step) {
+        self.mount |= matches!(change, Step::Mount { .. });
+        if let Step::Value { path, .. } = change {
+            self.values.insert(path.clone());
+        }
+    }
+
+    /// A slow layer is not ended while a mount stays: its files would fail where they now are only undelayed. An older change
+    /// of a value waits for the newer one: it would take our own value for somebody else's.
+    fn is_in_the_way_of(&self, change: &Step) -> Option<&'static str> {
+        match change {
+            Step::Process { role: Role::SlowLayer, .. } if self.mount => Some("serves on, undelayed, below the busy mount"),
+            Step::Value { path, .. } if self.values.contains(path) => Some("waits for the newer change of the same value"),
+            _ => None,
+        }
+    }
+}
+
 /// Newest first, but mounts before the slow layer that serves them, whichever was recorded first.
 fn undo_order(mut newest_first: Vec<StepState>) -> Vec<StepState> {
     let mounts: Vec<StepState> =
         newest_first.extract_if(.., |step| matches!(step.change, Step::Mount { .. })).collect();
-    let before_layer = newest_first.iter().position(|step| is_slow_layer(&step.change));
+    let is_layer = |step: &StepState| matches!(step.change, Step::Process { role: Role::SlowLayer, .. });
+    let before_layer = newest_first.iter().position(is_layer);
     let oldest_mount = mounts.iter().map(|mount| mount.id).min();
     let in_turn = newest_first.iter().position(|step| oldest_mount.is_some_and(|mount| step.id < mount));
     let at = before_layer.into_iter().chain(in_turn).min().unwrap_or(newest_first.len());
     newest_first.splice(at..at, mounts);
     newest_first
-}
-
-fn is_slow_layer(change: &Step) -> bool {
-    matches!(change, Step::Process { role: Role::SlowLayer, .. })
 }
 
 /// Returns whether the step is undone, in order or as a conflict.
