@@ -1,1 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
+//! Makes tables of a given size and shape: sysbench's `sbtest1..N`, with rows of the width that is asked for.
+//!
+//! In: a [`FillSpec`] and the server's own facts. [`plan`] turns them into rows, widths and statements, purely. [`run`] writes the
+//! rows in key order over several connections, by each server's fastest way that leaves its durability settings alone, then
+//! reads everything back: the rows by count, sum, least and greatest; rows a page and size from the server's own
+//! statistics. Out: a [`FillReport`] with asked, predicted and got side by side.
+//!
+//! A row is made wide by columns of fixed width with a default, so that it is as wide again when a load deletes and inserts
+//! it, and so that the filler does not travel. No table is altered afterwards.
+//!
+//! Not here: starting the server (`sandbox`), sending a load (`engine`).
+
+mod error;
+mod facts;
+mod layout;
+mod plan;
+mod readback;
+mod report;
+mod rows;
+mod run;
+mod spec;
+mod write;
+
+pub use error::Error;
+pub use plan::{FillPlan, Lane, Predicted, plan};
+pub use readback::TableGot;
+pub use report::{FillReport, Got};
+pub use run::{Progress, Stage, ensure_database, run};
+pub use spec::{FillSpec, ServerFacts, Shape, Size};

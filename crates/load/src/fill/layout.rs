@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Page arithmetic: how many rows of a width a server puts on a page, and which width puts so many there.
+//!
+//! The `sbtest` columns are `id`, `k`, `c CHAR(120)`, `pad CHAR(60)`; what makes a row wider is a filler of fixed width, so
+//! that a row keeps its width when a load deletes and inserts it again. All sizes are bytes.
+//!
+//! InnoDB (MySQL and MariaDB, storage/innobase: `page0page.h`, `btr0cur.cc`, `rem0rec.h`): a compact record has a header of 5
+//! bytes, a length byte for each column of variable width, and 13 bytes of transaction id and roll pointer. Inserts in key
+//! order leave a sixteenth of a page free once it holds two records. A record over half a page moves its longest columns to
+//! other pages.
+//!
+//! PostgreSQL (`bufpage.h`, `htup_details.h`): 24 bytes of page header, a line pointer of 4 and an aligned tuple header of 24 a
+//! row, rows rounded up to 8. Tables are made with the largest `toast_tuple_target`, so that nothing is compressed or moved
+//! out of a row that fits the page.
+
+use super::ServerFacts;
+use crate::Flavour;
+
+/// sbtest's text columns, as stored.
+const C_BYTES: u64 = 120;
+const PAD_BYTES: u64 = 60;
+/// `k` is a 32-bit number.
+const K_BYTES: u64 = 4;
+
+/// What decides where a row ends up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Layout {
+    pub flavour: Flavour,
+    pub page_bytes: u64,
+    /// 4, or 8 when a table has more than 2^31 - 1 rows.
+    pub id_bytes: u64,
+    /// The columns `c` and `pad` are of a character set with several bytes a character (InnoDB stores a length for them).
+    pub multi_byte: bool,
+}
+
+impl Layout {
+    pub(super) fn new(facts: &ServerFacts, wide_ids: bool) -> Self {
+        Self {
+            flavour: facts.flavour,
+            page_bytes: facts.page_bytes,
+            id_bytes: if wide_ids { 8 } else { 4 },
+            multi_byte: facts.character_bytes_max > 1,
+        }
+    }
+
+    /// The columns' own bytes, without what the server adds.
+    pub(super) fn row_bytes(&self, filler: u64) -> u64 {
+        self.id_bytes + K_BYTES + C_BYTES + PAD_BYTES + filler
+    }
+
+    /// One row as it lies on its page, without its share of the page's directory.
+    pub(super) fn record_bytes(&self, filler: u64) -> u64 {
+        match self.flavour {
+            Flavour::Mysql => {
+                let lengths = if self.multi_byte { 2 } else { 0 };
+                INNODB_RECORD_HEADER + INNODB_TRANSACTION_COLUMNS + lengths + self.row_bytes(filler)
+            }
+            Flavour::Postgresql => {
+                let fixed = self.id_bytes + K_BYTES;
+                let texts = fixed + short_text(C_BYTES) + short_text(PAD_BYTES);
+                align_8(POSTGRESQL_TUPLE_HEADER + with_text(texts, filler))
+            }
+        }
+    }
+
+    /// Rows that fit a page when they are inserted in key order; `None` when a row does not stay on its page as a whole.
+    pub(super) fn rows_per_page(&self, filler: u64) -> Option<u64> {
+        let record = self.record_bytes(filler);
+        match self.flavour {
+            Flavour::Mysql => innodb_rows_per_page(self.page_bytes, record),
+            Flavour::Postgresql => postgresql_rows_per_page(self.page_bytes, record),
+        }
+    }
+
+    /// The widest filler with which a row stays on its page as a whole.
+    pub(super) fn filler_max(&self) -> u64 {
+        largest(self.page_bytes, |filler| self.rows_per_page(filler).is_some())
+    }
+
+    /// The filler in the middle of those that put exactly `rows` on a page: the farthest from both neighbours.
+    pub(super) fn filler_for(&self, rows: u64) -> Option<u64> {
+        let max = self.filler_max();
+        // the number of rows falls as the filler grows
+        let at_least = |wanted: u64| {
+            let fits = |filler| self.rows_per_page(filler).is_some_and(|n| n >= wanted);
+            fits(0).then(|| largest(max, fits))
+        };
+        let widest = at_least(rows)?;
+        let narrowest = at_least(rows + 1).map_or(0, |too_narrow| too_narrow + 1);
+        (narrowest <= widest).then(|| narrowest + (widest - narrowest) / 2)
+    }
+
+    /// Bytes of all indexes a row, at the fill the server's own builders reach; the primary key counts where it is a file of its own.
+    pub(super) fn index_bytes_per_row(&self, secondary: bool) -> f64 {
+        match self.flavour {
+            Flavour::Mysql => {
+                let entry = (INNODB_RECORD_HEADER + K_BYTES + self.id_bytes) as f64 + 0.5;
+                let full = entry * self.page_bytes as f64 / innodb_space(self.page_bytes) as f64;
+                if secondary { full } else { 0.0 }
+            }
+            Flavour::Postgresql => {
+                // an entry of 16 bytes and its line pointer, on pages 90 % full
+                let indexes = if secondary { 2.0 } else { 1.0 };
+                indexes * 20.0 / 0.9 * self.page_bytes as f64 / (self.page_bytes - 40) as f64
+            }
+        }
+    }
+
+    /// Bytes of the levels above the rows, a page of rows.
+    pub(super) fn parent_bytes_per_page(&self) -> f64 {
+        match self.flavour {
+            Flavour::Mysql => (INNODB_RECORD_HEADER + self.id_bytes + 4) as f64 * 16.0 / 15.0,
+            Flavour::Postgresql => 0.0,
+        }
+    }
+}
+
+const INNODB_RECORD_HEADER: u64 = 5;
+/// `DB_TRX_ID` and `DB_ROLL_PTR`.
+const INNODB_TRANSACTION_COLUMNS: u64 = 13;
+/// `PAGE_NEW_SUPREMUM_END`, `PAGE_DIR` and two directory slots.
+const INNODB_PAGE_OVERHEAD: u64 = 120 + 8 + 4;
+/// `REC_MAX_DATA_SIZE`: a record is shorter than this, whatever the page.
+const INNODB_RECORD_MAX: u64 = 16_384;
+
+const POSTGRESQL_PAGE_HEADER: u64 = 24;
+const POSTGRESQL_TUPLE_HEADER: u64 = 24;
+const POSTGRESQL_LINE_POINTER: u64 = 4;
+
+fn innodb_space(page: u64) -> u64 {
+    page.saturating_sub(INNODB_PAGE_OVERHEAD)
+}
+
+fn innodb_rows_per_page(page: u64, record: u64) -> Option<u64> {
+    let space = innodb_space(page);
+    if record >= (space / 2).min(INNODB_RECORD_MAX) {
+        return None;
+    }
+    // page_dir_calc_reserved_space: a slot of two bytes for every four records
+    let taken = |rows: u64| rows * record + rows.div_ceil(2);
+    let fits = |rows: u64| taken(rows) + if rows > 2 { page / 16 } else { 0 } <= space;
+    Some(largest(space / record, fits))
+}
+
+fn postgresql_rows_per_page(page: u64, record: u64) -> Option<u64> {
+    let space = page - POSTGRESQL_PAGE_HEADER;
+    let rows = space / (record + POSTGRESQL_LINE_POINTER);
+    // MaxHeapTupleSize, and TOAST_TUPLE_TARGET_MAIN beyond which text would be compressed
+    (rows > 0).then_some(rows)
+}
+
+/// A text of up to 126 bytes has one length byte and no alignment.
+const SHORT_TEXT_MAX: u64 = 126;
+
+fn short_text(bytes: u64) -> u64 {
+    bytes + 1
+}
+
+/// `before` bytes of columns with a text of `bytes` behind them; no column at all for 0.
+fn with_text(before: u64, bytes: u64) -> u64 {
+    match bytes {
+        0 => before,
+        1..=SHORT_TEXT_MAX => before + short_text(bytes),
+        _ => before.next_multiple_of(4) + 4 + bytes,
+    }
+}
+
+fn align_8(bytes: u64) -> u64 {
+    bytes.next_multiple_of(8)
+}
+
+/// The largest number in `0..=max` for which `holds`; it holds for all below it. 0 when for none.
+fn largest(max: u64, holds: impl Fn(u64) -> bool) -> u64 {
+    let (mut low, mut high) = (0, max);
+    while low < high {
+        let middle = low + (high - low).div_ceil(2);
+        if holds(middle) { low = middle } else { high = middle - 1 }
+    }
+    low
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn innodb() -> Layout {
+        Layout { flavour: Flavour::Mysql, page_bytes: 16_384, id_bytes: 4, multi_byte: false }
+    }
+
+    fn postgresql() -> Layout {
+        Layout { flavour: Flavour::Postgresql, page_bytes: 8192, id_bytes: 4, multi_byte: true }
+    }
+
+    /// As read back from MariaDB 10.11 (`n_leaf_pages`) and PostgreSQL 15 (`pg_relation_size`).
+    #[test]
+    fn sysbenchs_own_rows() {
+        assert_eq!(innodb().record_bytes(0), 206);
+        assert_eq!(innodb().rows_per_page(0), Some(73));
+        assert_eq!(postgresql().record_bytes(0), 216);
+        assert_eq!(postgresql().rows_per_page(0), Some(37));
+    }
+
+    #[test]
+    fn widths_for_round_numbers() {
+        assert_eq!(innodb().filler_for(4), Some(3220));
+        assert_eq!(innodb().filler_for(16), Some(717));
+        assert_eq!(innodb().filler_for(1), None, "two rows of half a page fit any page");
+        assert_eq!(innodb().filler_for(200), None);
+        assert!(postgresql().filler_for(1).is_some());
+        assert_eq!(postgresql().filler_for(36), None, "rows are rounded to 8 bytes");
+    }
+
+    #[test]
+    fn no_row_leaves_its_page() {
+        assert_eq!(innodb().record_bytes(innodb().filler_max()), 8125, "the server refuses 8126");
+        assert_eq!(postgresql().record_bytes(postgresql().filler_max()), 8160, "MaxHeapTupleSize");
+    }
+
+    proptest! {
+        #[test]
+        fn the_width_found_gives_the_rows_asked(
+            rows in 1u64..80, flavour in 0usize..2, shift in 12u32..17, wide: bool, multi_byte: bool,
+        ) {
+            let page_bytes = 1 << shift;
+            let flavour = [Flavour::Mysql, Flavour::Postgresql][flavour];
+            let layout = Layout { flavour, page_bytes, id_bytes: if wide { 8 } else { 4 }, multi_byte };
+            if let Some(filler) = layout.filler_for(rows) {
+                prop_assert_eq!(layout.rows_per_page(filler), Some(rows));
+            } else {
+                // none: no width at all gives that number
+                prop_assert!((0..=layout.filler_max()).all(|filler| layout.rows_per_page(filler) != Some(rows)));
+            }
+        }
+
+        #[test]
+        fn wider_rows_are_fewer(filler in 0u64..7000) {
+            for layout in [innodb(), postgresql()] {
+                prop_assert!(layout.rows_per_page(filler + 1) <= layout.rows_per_page(filler));
+            }
+        }
+    }
+}

@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: Apache-2.0
+//! From what is asked and what the server says, to rows, widths and statements. Pure.
+
+use super::layout::Layout;
+use super::{Error, FillSpec, ServerFacts, Shape, Size};
+use crate::Flavour;
+use serde::{Deserialize, Serialize};
+use std::fmt::Write as _;
+
+/// Everything that a fill will do, worked out before it does any of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FillPlan {
+    pub spec: FillSpec,
+    pub facts: ServerFacts,
+    pub rows_per_table: u64,
+    /// Keys are 64-bit: a table has more rows than a 32-bit key can count.
+    pub wide_ids: bool,
+    /// Widths of the filler columns; none for sysbench's own rows.
+    pub filler_bytes: Vec<u64>,
+    pub predicted: Predicted,
+    /// Runs of keys that are written in order, each over one connection.
+    pub lanes: Vec<Lane>,
+}
+
+/// What the arithmetic expects.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Predicted {
+    /// All columns of a row.
+    pub row_bytes: u64,
+    pub rows_per_page: u64,
+    /// Of one table.
+    pub row_pages: u64,
+    /// Of all tables with their indexes, pages in use.
+    pub used_bytes: u64,
+}
+
+/// A run of keys of one table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lane {
+    /// From 1.
+    pub table: u32,
+    pub first: u64,
+    pub rows: u64,
+}
+
+/// Rows are made in blocks of this many, each from a seed of its own: lanes begin at a block, so that the number of
+/// connections does not change what is written.
+pub(super) const BLOCK_ROWS: u64 = 256;
+/// The widest column of fixed width in MySQL.
+const COLUMN_BYTES_MAX: u64 = 255;
+const NARROW_ID_MAX: u64 = 0x7fff_ffff;
+const TABLES_MAX: u32 = 100_000;
+const THREADS_MAX: u32 = 1024;
+
+/// Works a fill out.
+///
+/// # Errors
+/// A number that makes no sense, a row that no page holds, a number of rows that no width gives, tables in the way.
+pub fn plan(spec: &FillSpec, facts: &ServerFacts) -> Result<FillPlan, Error> {
+    check(spec, facts)?;
+    let narrow = shaped(spec, facts, false)?;
+    let wide = narrow.rows > NARROW_ID_MAX;
+    let shaped = if wide { shaped(spec, facts, true)? } else { narrow };
+    if i64::try_from(shaped.rows).is_err() {
+        return Err(Error::Spec {
+            option: "table-size",
+            value: shaped.rows.to_string(),
+            expected: "at most 2^63 - 1 rows",
+        });
+    }
+    Ok(FillPlan {
+        spec: spec.clone(),
+        facts: facts.clone(),
+        rows_per_table: shaped.rows,
+        wide_ids: wide,
+        filler_bytes: columns(facts.flavour, shaped.filler),
+        predicted: shaped.predict(spec.tables, spec.secondary),
+        lanes: lanes(spec, facts.flavour, shaped.rows),
+    })
+}
+
+impl FillPlan {
+    /// Rows of all tables.
+    pub fn rows(&self) -> u64 {
+        self.rows_per_table.saturating_mul(self.spec.tables.into())
+    }
+
+    pub fn table_name(table: u32) -> String {
+        format!("sbtest{table}")
+    }
+
+    /// The statement that makes table `table`, from 1.
+    pub fn create_table(&self, table: u32) -> String {
+        let integer = if self.wide_ids { "BIGINT" } else { "INTEGER" };
+        let id = match (self.facts.flavour, self.spec.auto_inc) {
+            (Flavour::Mysql, true) => format!("{integer} NOT NULL AUTO_INCREMENT"),
+            (Flavour::Postgresql, true) if self.wide_ids => "BIGSERIAL".to_owned(),
+            (Flavour::Postgresql, true) => "SERIAL".to_owned(),
+            (_, false) => format!("{integer} NOT NULL"),
+        };
+        let mut sql = format!(
+            "CREATE TABLE {} (id {id}, k INTEGER DEFAULT '0' NOT NULL, c CHAR(120) DEFAULT '' NOT NULL, \
+             pad CHAR(60) DEFAULT '' NOT NULL",
+            Self::table_name(table)
+        );
+        let kind = if self.facts.flavour == Flavour::Mysql { "BINARY" } else { "CHAR" };
+        for (index, width) in self.filler_bytes.iter().enumerate() {
+            let _ = write!(sql, ", filler{} {kind}({width}) DEFAULT '' NOT NULL", index + 1); // a String takes every write
+        }
+        sql.push_str(", PRIMARY KEY (id))");
+        sql.push_str(self.table_options());
+        sql
+    }
+
+    fn table_options(&self) -> &'static str {
+        match (self.facts.flavour, self.filler_bytes.is_empty()) {
+            (Flavour::Mysql, _) => " ENGINE=InnoDB",
+            (Flavour::Postgresql, true) => "",
+            // the largest there is: nothing is compressed or moved out of a row that fits its page
+            (Flavour::Postgresql, false) => " WITH (toast_tuple_target=8160)",
+        }
+    }
+
+    /// The statement that makes the index on `k`.
+    pub fn create_index(table: u32) -> String {
+        format!("CREATE INDEX k_{table} ON sbtest{table} (k)")
+    }
+}
+
+fn check(spec: &FillSpec, facts: &ServerFacts) -> Result<(), Error> {
+    let refuse = |option, value: String, expected| Err(Error::Spec { option, value, expected });
+    match spec.size {
+        Size::Rows(0) => return refuse("table-size", "0".into(), "at least 1 row"),
+        Size::TimesPool(times) if !(times.is_finite() && times > 0.0) => {
+            return refuse("times-pool", times.to_string(), "a number above 0");
+        }
+        _ => {}
+    }
+    if !(1..=TABLES_MAX).contains(&spec.tables) {
+        return refuse("tables", spec.tables.to_string(), "from 1 to 100000");
+    }
+    if !(1..=THREADS_MAX).contains(&spec.threads) {
+        return refuse("threads", spec.threads.to_string(), "from 1 to 1024");
+    }
+    let ours = |name: &&String| {
+        let number = name.strip_prefix("sbtest").and_then(|number| number.parse::<u32>().ok());
+        number.is_some_and(|number| (1..=spec.tables).contains(&number))
+    };
+    match facts.existing.iter().find(ours) {
+        Some(table) if !spec.replace => Err(Error::Exists { table: table.clone() }),
+        _ => Ok(()),
+    }
+}
+
+struct Shaped {
+    layout: Layout,
+    filler: u64,
+    rows: u64,
+    rows_per_page: u64,
+}
+
+fn shaped(spec: &FillSpec, facts: &ServerFacts, wide_ids: bool) -> Result<Shaped, Error> {
+    let layout = Layout::new(facts, wide_ids);
+    let filler = filler(spec.shape, &layout)?;
+    let too_wide =
+        || Error::RowTooWide { row_bytes: layout.row_bytes(filler), widest: layout.row_bytes(layout.filler_max()) };
+    let rows_per_page = layout.rows_per_page(filler).ok_or_else(too_wide)?;
+    let mut shaped = Shaped { layout, filler, rows: 0, rows_per_page };
+    shaped.rows = match spec.size {
+        Size::Rows(rows) => rows,
+        Size::Bytes(bytes) => shaped.rows_for(bytes as f64, spec),
+        Size::TimesPool(times) => shaped.rows_for(facts.pool_bytes as f64 * times, spec),
+    };
+    Ok(shaped)
+}
+
+fn filler(shape: Shape, layout: &Layout) -> Result<u64, Error> {
+    match shape {
+        Shape::Sysbench => Ok(0),
+        Shape::RowsPerPage(asked) => layout.filler_for(asked.into()).ok_or_else(|| no_such_number(asked, layout)),
+        Shape::RowBytes(asked) => {
+            let narrowest = layout.row_bytes(0);
+            let refused = || Error::RowTooNarrow { row_bytes: asked, narrowest };
+            asked.checked_sub(narrowest).ok_or_else(refused)
+        }
+    }
+}
+
+/// No width gives `asked` rows a page: names the nearest numbers that some width gives.
+fn no_such_number(asked: u32, layout: &Layout) -> Error {
+    let possible = |rows: &u32| layout.filler_for((*rows).into()).is_some();
+    let most = layout.rows_per_page(0).and_then(|most| u32::try_from(most).ok()).unwrap_or(u32::MAX);
+    let fewer = (1..asked.min(most.saturating_add(1))).rev().find(possible);
+    let more = (asked.saturating_add(1)..=most).find(possible);
+    let near: Vec<String> = fewer.into_iter().chain(more).map(|rows| rows.to_string()).collect();
+    Error::RowsPerPage { asked, page_bytes: layout.page_bytes, near: near.join(" or ") }
+}
+
+impl Shaped {
+    fn bytes_per_row(&self, secondary: bool) -> f64 {
+        let page = self.layout.page_bytes as f64 + self.layout.parent_bytes_per_page();
+        page / self.rows_per_page as f64 + self.layout.index_bytes_per_row(secondary)
+    }
+
+    /// Rows of one table, in whole pages, so that all tables together take `bytes`.
+    fn rows_for(&self, bytes: f64, spec: &FillSpec) -> u64 {
+        let rows = bytes / f64::from(spec.tables) / self.bytes_per_row(spec.secondary);
+        // far below 2^63 for any storage there is; beyond it the cast saturates, and the plan refuses
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        let rows = rows.round().max(1.0) as u64;
+        rows.checked_next_multiple_of(self.rows_per_page).unwrap_or(rows)
+    }
+
+    fn predict(&self, tables: u32, secondary: bool) -> Predicted {
+        let rows = self.rows as f64 * f64::from(tables);
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // as in rows_for
+        let used_bytes = (rows * self.bytes_per_row(secondary)) as u64;
+        Predicted {
+            row_bytes: self.layout.row_bytes(self.filler),
+            rows_per_page: self.rows_per_page,
+            row_pages: self.rows.div_ceil(self.rows_per_page),
+            used_bytes,
+        }
+    }
+}
+
+/// Columns of fixed width: PostgreSQL takes any width, MySQL up to 255 bytes each.
+fn columns(flavour: Flavour, filler: u64) -> Vec<u64> {
+    match (flavour, filler) {
+        (_, 0) => Vec::new(),
+        (Flavour::Postgresql, width) => vec![width],
+        (Flavour::Mysql, width) => {
+            let count = width.div_ceil(COLUMN_BYTES_MAX);
+            (0..count).map(|column| (width - column * COLUMN_BYTES_MAX).min(COLUMN_BYTES_MAX)).collect()
+        }
+    }
+}
+
+/// Each PostgreSQL table in one run of keys, or in several when there are more connections than tables.
+///
+/// Each InnoDB table in one run: of two runs side by side, the first would carry the second's first row along at every page
+/// split (`btr_page_get_split_rec_to_right`), and its pages would hold one row less than they could.
+fn lanes(spec: &FillSpec, flavour: Flavour, rows: u64) -> Vec<Lane> {
+    let parts = match flavour {
+        Flavour::Mysql => 1,
+        Flavour::Postgresql => u64::from(spec.threads.div_ceil(spec.tables)),
+    };
+    let blocks = rows.div_ceil(BLOCK_ROWS);
+    let lane = |table: u32, part: u64| {
+        let start = |part: u64| (blocks / parts * part + (blocks % parts).min(part)) * BLOCK_ROWS;
+        let (first, end) = (start(part).min(rows), start(part + 1).min(rows));
+        Lane { table, first: first + 1, rows: end - first }
+    };
+    let all = (1..=spec.tables).flat_map(|table| (0..parts).map(move |part| lane(table, part)));
+    all.filter(|lane| lane.rows > 0).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn facts(flavour: Flavour) -> ServerFacts {
+        ServerFacts {
+            flavour,
+            version: "test".into(),
+            page_bytes: if flavour == Flavour::Mysql { 16_384 } else { 8192 },
+            pool_bytes: 128 << 20,
+            character_bytes_max: 1,
+            packet_bytes_max: 16 << 20,
+            bulk_load: true,
+            existing: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn the_article_s_table() {
+        let spec = FillSpec {
+            size: Size::TimesPool(1.5),
+            shape: Shape::RowsPerPage(4),
+            secondary: false,
+            ..FillSpec::default()
+        };
+        let plan = plan(&spec, &facts(Flavour::Mysql)).unwrap();
+        assert_eq!(plan.predicted.rows_per_page, 4);
+        assert!(plan.predicted.used_bytes.abs_diff(192 << 20) < 1 << 16, "{}", plan.predicted.used_bytes);
+        assert_eq!(plan.rows_per_table, 49_112, "12,288 pages of 16 KiB, less one in a thousand above them");
+        assert_eq!(plan.filler_bytes.iter().sum::<u64>(), 3220);
+        assert!(plan.filler_bytes.iter().all(|width| *width <= 255));
+    }
+
+    #[test]
+    fn statements() {
+        let spec = FillSpec { shape: Shape::RowsPerPage(30), ..FillSpec::default() };
+        let mysql = plan(&spec, &facts(Flavour::Mysql)).unwrap();
+        insta::assert_snapshot!(mysql.create_table(1), @"CREATE TABLE sbtest1 (id INTEGER NOT NULL AUTO_INCREMENT, k INTEGER DEFAULT '0' NOT NULL, c CHAR(120) DEFAULT '' NOT NULL, pad CHAR(60) DEFAULT '' NOT NULL, filler1 BINARY(255) DEFAULT '' NOT NULL, filler2 BINARY(38) DEFAULT '' NOT NULL, PRIMARY KEY (id)) ENGINE=InnoDB");
+        let postgresql = plan(&FillSpec { auto_inc: false, ..spec.clone() }, &facts(Flavour::Postgresql)).unwrap();
+        insta::assert_snapshot!(postgresql.create_table(2), @"CREATE TABLE sbtest2 (id INTEGER NOT NULL, k INTEGER DEFAULT '0' NOT NULL, c CHAR(120) DEFAULT '' NOT NULL, pad CHAR(60) DEFAULT '' NOT NULL, filler1 CHAR(45) DEFAULT '' NOT NULL, PRIMARY KEY (id)) WITH (toast_tuple_target=8160)");
+        let plain = plan(&FillSpec::default(), &facts(Flavour::Postgresql)).unwrap();
+        insta::assert_snapshot!(plain.create_table(1), @"CREATE TABLE sbtest1 (id SERIAL, k INTEGER DEFAULT '0' NOT NULL, c CHAR(120) DEFAULT '' NOT NULL, pad CHAR(60) DEFAULT '' NOT NULL, PRIMARY KEY (id))");
+        let huge = plan(&FillSpec { size: Size::Rows(3_000_000_000), ..spec }, &facts(Flavour::Mysql)).unwrap();
+        assert!(huge.wide_ids && huge.create_table(1).contains("id BIGINT NOT NULL AUTO_INCREMENT"));
+    }
+
+    #[test]
+    fn refusals_say_what_would_do() {
+        let refused = |spec: FillSpec, flavour| plan(&spec, &facts(flavour)).unwrap_err().to_string();
+        let shaped = |shape| FillSpec { shape, ..FillSpec::default() };
+        insta::assert_snapshot!(refused(shaped(Shape::RowsPerPage(1)), Flavour::Mysql), @"no width puts exactly 1 rows on a page of 16 KiB: the nearest that can be had is 2");
+        insta::assert_snapshot!(refused(shaped(Shape::RowsPerPage(36)), Flavour::Postgresql), @"no width puts exactly 36 rows on a page of 8 KiB: the nearest that can be had is 35 or 37");
+        insta::assert_snapshot!(refused(shaped(Shape::RowsPerPage(500)), Flavour::Mysql), @"no width puts exactly 500 rows on a page of 16 KiB: the nearest that can be had is 73");
+        insta::assert_snapshot!(refused(shaped(Shape::RowBytes(100)), Flavour::Mysql), @"rows of 100 bytes are narrower than the columns id, k, c and pad, which take 188");
+        insta::assert_snapshot!(refused(shaped(Shape::RowBytes(9000)), Flavour::Mysql), @"rows of 9000 bytes do not stay on one page: the widest that do have 8107 bytes");
+        insta::assert_snapshot!(refused(FillSpec { tables: 0, ..FillSpec::default() }, Flavour::Mysql), @"tables is 0: it must be from 1 to 100000");
+    }
+
+    #[test]
+    fn tables_in_the_way() {
+        let facts = ServerFacts { existing: vec!["sbtest_old".into(), "sbtest3".into()], ..facts(Flavour::Mysql) };
+        assert!(plan(&FillSpec { tables: 2, ..FillSpec::default() }, &facts).is_ok());
+        let three = FillSpec { tables: 3, ..FillSpec::default() };
+        assert!(matches!(plan(&three, &facts), Err(Error::Exists { table }) if table == "sbtest3"));
+        assert!(plan(&FillSpec { replace: true, ..three }, &facts).is_ok());
+    }
+
+    proptest! {
+        /// Every key of every table is in exactly one lane, and lanes begin at blocks.
+        #[test]
+        fn lanes_cover_all_keys(tables in 1u32..6, threads in 1u32..20, rows in 1u64..20_000) {
+            let spec = FillSpec { tables, threads, size: Size::Rows(rows), ..FillSpec::default() };
+            let plan = plan(&spec, &facts(Flavour::Postgresql)).unwrap();
+            for table in 1..=tables {
+                let mut next = 1;
+                for lane in plan.lanes.iter().filter(|lane| lane.table == table) {
+                    prop_assert_eq!(lane.first, next);
+                    prop_assert_eq!((lane.first - 1) % BLOCK_ROWS, 0);
+                    next += lane.rows;
+                }
+                prop_assert_eq!(next, rows + 1);
+            }
+        }
+
+        #[test]
+        fn sizes_are_met(mib in 8u64..1 << 20, tables in 1u32..9, secondary: bool, per_page in 2u32..30, postgresql: bool) {
+            let flavour = if postgresql { Flavour::Postgresql } else { Flavour::Mysql };
+            let size = Size::Bytes(mib << 20);
+            let spec = FillSpec { tables, size, secondary, shape: Shape::RowsPerPage(per_page), ..FillSpec::default() };
+            let plan = plan(&spec, &facts(flavour)).unwrap();
+            let wanted = (mib << 20) as f64;
+            let off = (plan.predicted.used_bytes as f64 - wanted).abs();
+            prop_assert!(off < wanted * 0.001 + f64::from(tables) * 20_000.0, "{} for {wanted}", plan.predicted.used_bytes);
+        }
+    }
+}

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Reads back what is in the tables and how they lie on disk, by the server's own word.
+
+use super::facts::{ask, value};
+use super::rows::Checksum;
+use super::{Error, FillPlan};
+use crate::Flavour;
+use crate::admin::Connection;
+use crate::workload::text::{C_GROUPS, GROUP_DIGITS};
+use serde::{Deserialize, Serialize};
+
+/// One table as the server describes it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TableGot {
+    pub table: String,
+    /// Counted, not estimated.
+    pub rows: u64,
+    /// Pages that hold rows: InnoDB's leaf pages of the primary key, PostgreSQL's heap.
+    pub row_pages: u64,
+    /// Where [`Self::row_pages`] comes from.
+    pub row_pages_source: String,
+    /// Rows on one page from the middle of the table, counted by row address. PostgreSQL only.
+    pub rows_on_a_page: Option<u64>,
+    /// Pages in use by rows and indexes.
+    pub used_bytes: u64,
+    /// The files' size, pages that are reserved and still free included.
+    pub file_bytes: u64,
+}
+
+/// Compares what the table holds with what was written. Reads every row.
+pub(super) fn verify(
+    plan: &FillPlan,
+    table: u32,
+    written: &Checksum,
+    connection: &mut Connection,
+) -> Result<(), Error> {
+    let name = FillPlan::table_name(table);
+    // the secondary index holds id and k too, but it is the rows that are looked at
+    let hint = if plan.facts.flavour == Flavour::Mysql { " FORCE INDEX (PRIMARY)" } else { "" };
+    let sql = format!("SELECT COUNT(*), MIN(id), MAX(id), SUM(id), SUM(k), MIN(CHAR_LENGTH(c)) FROM {name}{hint}");
+    let rows = ask(connection, &sql)?;
+    let read = Checksum {
+        rows: value(&rows, 0, "the number of rows", &sql)?,
+        id_min: value(&rows, 1, "the least key", &sql)?,
+        id_max: value(&rows, 2, "the greatest key", &sql)?,
+        id_sum: value(&rows, 3, "the sum of the keys", &sql)?,
+        k_sum: value(&rows, 4, "the sum of k", &sql)?,
+    };
+    let text_length: u64 = value(&rows, 5, "the length of c", &sql)?;
+    let text_written = (C_GROUPS * (GROUP_DIGITS + 1) - 1) as u64;
+    let compared: [(&'static str, u128, u128); 6] = [
+        ("the number of rows", written.rows.into(), read.rows.into()),
+        ("the least id", written.id_min.into(), read.id_min.into()),
+        ("the greatest id", written.id_max.into(), read.id_max.into()),
+        ("the sum of id", written.id_sum, read.id_sum),
+        ("the sum of k", written.k_sum, read.k_sum),
+        ("the shortest c", text_written.into(), text_length.into()),
+    ];
+    match compared.into_iter().find(|(_, written, read)| written != read) {
+        None => Ok(()),
+        Some((what, written, read)) => {
+            Err(Error::Differs { table: name, what, written: written.to_string(), read: read.to_string() })
+        }
+    }
+}
+
+/// Brings the tables to rest, so that a load that follows does not pay for the fill: statistics are fresh, pages are written.
+/// Returns what the account was not allowed to do, in words.
+pub(super) fn settle(plan: &FillPlan, connection: &mut Connection) -> Result<Vec<String>, Error> {
+    let tables: Vec<String> = (1..=plan.spec.tables).map(FillPlan::table_name).collect();
+    let mut statements = Vec::new();
+    match plan.facts.flavour {
+        Flavour::Mysql => {
+            statements.extend(tables.iter().map(|table| format!("ANALYZE NO_WRITE_TO_BINLOG TABLE {table}")));
+            // writes the tables' dirty pages and waits for them; nothing is exported
+            statements.push(format!("FLUSH TABLES {} FOR EXPORT", tables.join(", ")));
+            statements.push("UNLOCK TABLES".to_owned());
+        }
+        Flavour::Postgresql => {
+            // sets hint bits and the visibility map, which the first reads would otherwise write
+            statements.extend(tables.iter().map(|table| format!("VACUUM (FREEZE, ANALYZE) {table}")));
+            statements.push("CHECKPOINT".to_owned());
+        }
+    }
+    let mut refused = Vec::new();
+    for sql in statements {
+        match connection.query(&sql) {
+            Ok(_) => {}
+            Err(crate::Error::Server { message, .. }) => refused.push(format!("{sql}: {message}")),
+            Err(source) => return Err(Error::Server { operation: format!("settle the tables: {sql}"), source }),
+        }
+    }
+    Ok(refused)
+}
+
+/// How table `table` lies on disk, after [`settle`].
+pub(super) fn look(plan: &FillPlan, table: u32, connection: &mut Connection) -> Result<TableGot, Error> {
+    match plan.facts.flavour {
+        Flavour::Mysql => innodb(plan, table, connection),
+        Flavour::Postgresql => postgresql(plan, table, connection),
+    }
+}
+
+/// File sizes: MariaDB and MySQL up to 5.7 name the view one way, MySQL 8.0 and later the other.
+const TABLESPACE_VIEWS: [&str; 2] = ["INNODB_SYS_TABLESPACES", "INNODB_TABLESPACES"];
+
+fn innodb(plan: &FillPlan, table: u32, connection: &mut Connection) -> Result<TableGot, Error> {
+    let name = FillPlan::table_name(table);
+    let sizes = innodb_sizes(&name, connection)?;
+    let page = plan.facts.page_bytes;
+    let of_table = format!("database_name = DATABASE() AND table_name = '{name}'");
+    let statistic = |stat: &str, index: &str| {
+        format!("SELECT SUM(stat_value) FROM mysql.innodb_index_stats WHERE {of_table} AND stat_name = '{stat}'{index}")
+    };
+    let leaves = statistic("n_leaf_pages", " AND index_name = 'PRIMARY'");
+    let (row_pages, row_pages_source) = match optional(connection, &leaves)? {
+        Some(pages) => (pages, "mysql.innodb_index_stats, n_leaf_pages"),
+        // reserved pages and the levels above the leaves are in it
+        None => (sizes.data_bytes / page, "information_schema.tables, data_length"),
+    };
+    let index_leaves = statistic("n_leaf_pages", " AND index_name <> 'PRIMARY'");
+    let index_bytes = match optional(connection, &index_leaves)? {
+        Some(pages) => pages * page,
+        None => sizes.index_bytes,
+    };
+    Ok(TableGot {
+        table: name,
+        rows: plan.rows_per_table,
+        row_pages,
+        row_pages_source: row_pages_source.to_owned(),
+        rows_on_a_page: None,
+        used_bytes: row_pages * page + index_bytes,
+        file_bytes: sizes.file_bytes,
+    })
+}
+
+struct InnodbSizes {
+    data_bytes: u64,
+    index_bytes: u64,
+    file_bytes: u64,
+}
+
+fn innodb_sizes(name: &str, connection: &mut Connection) -> Result<InnodbSizes, Error> {
+    // MySQL 8 remembers these figures for a day unless told otherwise; elsewhere the variable is unknown
+    let _ = connection.execute("SET SESSION information_schema_stats_expiry = 0");
+    let sql = format!(
+        "SELECT data_length, index_length, data_free FROM information_schema.tables \
+         WHERE table_schema = DATABASE() AND table_name = '{name}'"
+    );
+    let rows = ask(connection, &sql)?;
+    let data_bytes: u64 = value(&rows, 0, "data_length", &sql)?;
+    let index_bytes: u64 = value(&rows, 1, "index_length", &sql)?;
+    let data_free: u64 = value(&rows, 2, "data_free", &sql)?;
+    let mut file_bytes = data_bytes + index_bytes + data_free;
+    for view in TABLESPACE_VIEWS {
+        let sql = format!("SELECT file_size FROM information_schema.{view} WHERE name = CONCAT(DATABASE(), '/{name}')");
+        if let Some(bytes) = optional(connection, &sql)? {
+            file_bytes = bytes;
+            break;
+        }
+    }
+    Ok(InnodbSizes { data_bytes, index_bytes, file_bytes })
+}
+
+/// The number that `sql` yields; `None` when there is none or when the account may not see it.
+fn optional(connection: &mut Connection, sql: &str) -> Result<Option<u64>, Error> {
+    match connection.query(sql) {
+        Ok(rows) => Ok(rows.parse(0, 0)),
+        Err(crate::Error::Server { .. }) => Ok(None),
+        Err(source) => Err(Error::Server { operation: format!("ask the server: {sql}"), source }),
+    }
+}
+
+fn postgresql(plan: &FillPlan, table: u32, connection: &mut Connection) -> Result<TableGot, Error> {
+    let name = FillPlan::table_name(table);
+    let sql = format!(
+        "SELECT pg_relation_size('{name}'), pg_indexes_size('{name}'), pg_total_relation_size('{name}'), \
+         COALESCE(pg_relation_size(NULLIF(reltoastrelid, 0)), 0) FROM pg_class WHERE oid = '{name}'::regclass"
+    );
+    let rows = ask(connection, &sql)?;
+    let heap: u64 = value(&rows, 0, "the table's size", &sql)?;
+    let indexes: u64 = value(&rows, 1, "the indexes' size", &sql)?;
+    let file_bytes: u64 = value(&rows, 2, "the files' size", &sql)?;
+    let moved_out: u64 = value(&rows, 3, "the size of what was moved out of rows", &sql)?;
+    if moved_out > 0 {
+        let read = format!("{moved_out} bytes");
+        return Err(Error::Differs {
+            table: name,
+            what: "what was moved out of its rows",
+            written: "nothing".into(),
+            read,
+        });
+    }
+    let row_pages = heap / plan.facts.page_bytes;
+    Ok(TableGot {
+        rows: plan.rows_per_table,
+        row_pages,
+        row_pages_source: "pg_relation_size".to_owned(),
+        rows_on_a_page: optional(connection, &on_page(&name, row_pages / 2))?,
+        used_bytes: heap + indexes,
+        file_bytes,
+        table: name,
+    })
+}
+
+/// Counts the rows of one page by address. No page holds more than 300 rows of 8 KiB / (24 + 4) bytes.
+fn on_page(table: &str, page: u64) -> String {
+    format!(
+        "SELECT COUNT(*) FROM {table} WHERE ctid = ANY (ARRAY(SELECT format('(%s,%s)', {page}, line)::tid \
+         FROM generate_series(1, 300) AS line))"
+    )
+}

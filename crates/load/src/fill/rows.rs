@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The rows themselves: random, and the same for the same seed whatever the number of connections.
+
+use super::plan::BLOCK_ROWS;
+use crate::distribution::Draw as _;
+use crate::workload::Rng;
+use crate::workload::rand_core::SeedableRng as _;
+use crate::workload::text::{C_GROUPS, PAD_GROUPS, push_groups};
+use std::io::Write as _;
+
+/// What a number of rows adds up to; made while writing, and compared with what the server adds up.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Checksum {
+    pub(super) rows: u64,
+    /// 0 for no rows.
+    pub(super) id_min: u64,
+    pub(super) id_max: u64,
+    pub(super) id_sum: u128,
+    pub(super) k_sum: u128,
+}
+
+impl Checksum {
+    fn add(&mut self, id: u64, k: u64) {
+        self.id_min = if self.rows == 0 { id } else { self.id_min.min(id) };
+        self.id_max = self.id_max.max(id);
+        self.rows += 1;
+        self.id_sum += u128::from(id);
+        self.k_sum += u128::from(k);
+    }
+
+    pub(super) fn merge(&mut self, other: &Self) {
+        if other.rows == 0 {
+            return;
+        }
+        self.id_min = if self.rows == 0 { other.id_min } else { self.id_min.min(other.id_min) };
+        self.id_max = self.id_max.max(other.id_max);
+        self.rows += other.rows;
+        self.id_sum += other.id_sum;
+        self.k_sum += other.k_sum;
+    }
+}
+
+/// How a row is written down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    /// `COPY`'s and `LOAD DATA`'s own: tabs between columns, a newline after each row.
+    Lines,
+    /// `(1,2,'...','...'),(...)`, for INSERT.
+    Values,
+}
+
+/// Rows of one table in key order.
+pub(super) struct Rows {
+    seed: u64,
+    table: u32,
+    /// k is drawn evenly from 1 to this.
+    k_max: u64,
+    next: u64,
+    rng: Rng,
+    pub(super) checksum: Checksum,
+}
+
+impl Rows {
+    /// `first` is the first key of a block: 1, or a multiple of [`BLOCK_ROWS`] and one.
+    pub(super) fn new(seed: u64, table: u32, rows_per_table: u64, first: u64) -> Self {
+        let k_max = rows_per_table.min(0x7fff_ffff);
+        Self { seed, table, k_max, next: first, rng: Rng::seed_from_u64(0), checksum: Checksum::default() }
+    }
+
+    /// Appends the next row.
+    pub(super) fn push(&mut self, form: Form, out: &mut Vec<u8>) {
+        let id = self.next;
+        if (id - 1).is_multiple_of(BLOCK_ROWS) {
+            self.rng = block_rng(self.seed, self.table, (id - 1) / BLOCK_ROWS);
+        }
+        let k = 1 + self.rng.below(self.k_max);
+        let (open, between, after_c, close): (&[u8], &[u8], &[u8], &[u8]) = match form {
+            Form::Lines => (b"", b"\t", b"\t", b"\n"),
+            Form::Values => (b"(", b",", b"','", b"')"),
+        };
+        out.extend_from_slice(open);
+        let _ = write!(out, "{id}"); // a Vec takes every write
+        out.extend_from_slice(between);
+        let _ = write!(out, "{k}");
+        out.extend_from_slice(between);
+        if form == Form::Values {
+            out.push(b'\'');
+        }
+        push_groups(&mut self.rng, C_GROUPS, out);
+        out.extend_from_slice(after_c);
+        push_groups(&mut self.rng, PAD_GROUPS, out);
+        out.extend_from_slice(close);
+        self.checksum.add(id, k);
+        self.next += 1;
+    }
+}
+
+/// Tables and blocks are far apart in the generator's seed space: it is filled through SplitMix64.
+fn block_rng(seed: u64, table: u32, block: u64) -> Rng {
+    Rng::seed_from_u64(
+        seed ^ u64::from(table).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ block.wrapping_mul(0xD1B5_4A32_D192_ED03),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(first: u64, count: u64, form: Form) -> String {
+        let (mut rows, mut out) = (Rows::new(7, 1, 10_000, first), Vec::new());
+        (0..count).for_each(|_| rows.push(form, &mut out));
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn the_same_rows_wherever_a_lane_begins() {
+        let whole = text(1, BLOCK_ROWS * 3, Form::Lines);
+        let tail = text(BLOCK_ROWS * 2 + 1, BLOCK_ROWS, Form::Lines);
+        assert!(whole.ends_with(&tail));
+        assert!(tail.starts_with("513\t"));
+    }
+
+    #[test]
+    fn both_forms_say_the_same() {
+        let (lines, values) = (text(1, 1, Form::Lines), text(1, 1, Form::Values));
+        let columns: Vec<&str> = lines.trim_end().split('\t').collect();
+        assert_eq!(values, format!("({},{},'{}','{}')", columns[0], columns[1], columns[2], columns[3]));
+    }
+
+    #[test]
+    fn checksums_of_parts_merge_to_the_whole() {
+        let checksum = |first, count| {
+            let (mut rows, mut out) = (Rows::new(7, 1, 10_000, first), Vec::new());
+            (0..count).for_each(|_| rows.push(Form::Lines, &mut out));
+            rows.checksum
+        };
+        let mut parts = checksum(BLOCK_ROWS + 1, 100);
+        parts.merge(&checksum(1, BLOCK_ROWS));
+        parts.merge(&Checksum::default());
+        assert_eq!(parts, checksum(1, BLOCK_ROWS + 100));
+        assert_eq!((parts.id_min, parts.id_max, parts.id_sum), (1, 356, 356 * 357 / 2));
+    }
+}

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Carries a plan out: tables, rows, indexes, then a look at what is there.
+
+use super::readback::{look, settle, verify};
+use super::write::write;
+use super::{Error, FillPlan, FillReport};
+use crate::admin::Connection;
+use crate::{Flavour, Target};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+/// How far a fill has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    pub stage: Stage,
+    /// Rows while they are written, else tables.
+    pub done: u64,
+    pub total: u64,
+}
+
+/// In the order they come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    Rows,
+    /// The index on `k`.
+    Indexes,
+    /// Every row is read again.
+    Verify,
+    /// Statistics, and pages written out.
+    Settle,
+}
+
+impl Stage {
+    /// For a progress bar.
+    pub fn describe(self) -> &'static str {
+        match self {
+            Stage::Rows => "writing rows",
+            Stage::Indexes => "making indexes",
+            Stage::Verify => "reading rows back",
+            Stage::Settle => "bringing tables to rest",
+        }
+    }
+}
+
+/// Fills. `progress` is called from this thread, about ten times a second while rows are written.
+///
+/// # Errors
+/// The server refuses or is lost; `stop` was set; what was read back differs. Tables that are not complete are dropped, as
+/// far as the server still answers.
+pub fn run(
+    plan: &FillPlan,
+    target: &Target,
+    stop: &AtomicBool,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<FillReport, Error> {
+    let started = Instant::now();
+    let mut connection = Connection::open(target).map_err(Error::server("connect to make tables"))?;
+    make_tables(plan, &mut connection)?;
+    let filled = fill(plan, target, &mut connection, stop, progress);
+    let rows_seconds = match filled {
+        Ok(rows_seconds) => rows_seconds,
+        Err(error) => {
+            drop_tables(plan, &mut connection);
+            return Err(error);
+        }
+    };
+    progress(Progress { stage: Stage::Settle, done: 0, total: plan.spec.tables.into() });
+    let unsettled = settle(plan, &mut connection)?;
+    let tables: Result<Vec<_>, Error> =
+        (1..=plan.spec.tables).map(|table| look(plan, table, &mut connection)).collect();
+    Ok(FillReport::new(plan, tables?, unsettled, started.elapsed().as_secs_f64(), rows_seconds))
+}
+
+/// Makes the target's database when the server has none of that name; true when it did.
+///
+/// # Errors
+/// The server refuses for another reason; the account may not make databases.
+pub fn ensure_database(target: &Target) -> Result<bool, Error> {
+    let Some(database) = &target.database else { return Ok(false) };
+    match Connection::open(target) {
+        Ok(_) => return Ok(false),
+        Err(error) if error.code().is_some_and(|code| UNKNOWN_DATABASE.contains(&code)) => {}
+        Err(source) => return Err(Error::Server { operation: format!("connect to the database {database}"), source }),
+    }
+    let (elsewhere, quote) = match target.flavour {
+        Flavour::Mysql => (None, '`'),
+        Flavour::Postgresql => (Some("postgres".to_owned()), '"'),
+    };
+    let target = Target { database: elsewhere, ..target.clone() };
+    let mut connection = Connection::open(&target).map_err(Error::server("connect to make the database"))?;
+    let doubled = database.replace(quote, &format!("{quote}{quote}"));
+    let sql = format!("CREATE DATABASE {quote}{doubled}{quote}");
+    connection.execute(&sql).map_err(Error::server(format!("make the database {database}")))?;
+    Ok(true)
+}
+
+/// MySQL's `ER_BAD_DB_ERROR`, PostgreSQL's `invalid_catalog_name`.
+const UNKNOWN_DATABASE: [&str; 2] = ["1049", "3D000"];
+
+fn make_tables(plan: &FillPlan, connection: &mut Connection) -> Result<(), Error> {
+    for table in 1..=plan.spec.tables {
+        let name = FillPlan::table_name(table);
+        if plan.spec.replace {
+            let sql = format!("DROP TABLE IF EXISTS {name}");
+            connection.execute(&sql).map_err(Error::server(format!("drop the old table {name}")))?;
+        }
+        connection.execute(&plan.create_table(table)).map_err(Error::server(format!("make the table {name}")))?;
+    }
+    Ok(())
+}
+
+/// Rows and indexes, compared with what was meant; returns the seconds that writing rows took.
+fn fill(
+    plan: &FillPlan,
+    target: &Target,
+    connection: &mut Connection,
+    stop: &AtomicBool,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<f64, Error> {
+    let started = Instant::now();
+    let total = plan.rows();
+    let checksums = write(plan, target, stop, &mut |done| progress(Progress { stage: Stage::Rows, done, total }))?;
+    let rows_seconds = started.elapsed().as_secs_f64();
+    let total = u64::from(plan.spec.tables);
+    for table in 1..=plan.spec.tables {
+        progress(Progress { stage: Stage::Indexes, done: u64::from(table) - 1, total });
+        go_on(stop)?;
+        finish_table(plan, table, connection)?;
+    }
+    for (table, written) in (1..=plan.spec.tables).zip(&checksums) {
+        progress(Progress { stage: Stage::Verify, done: u64::from(table) - 1, total });
+        go_on(stop)?;
+        verify(plan, table, written, connection)?;
+    }
+    Ok(rows_seconds)
+}
+
+/// What a table gets once its rows are in.
+fn finish_table(plan: &FillPlan, table: u32, connection: &mut Connection) -> Result<(), Error> {
+    let name = FillPlan::table_name(table);
+    if plan.spec.secondary {
+        connection.execute(&FillPlan::create_index(table)).map_err(Error::server(format!("index the table {name}")))?;
+    }
+    if plan.spec.auto_inc && plan.facts.flavour == Flavour::Postgresql {
+        // keys were written, not drawn from the sequence: it goes on behind them
+        let sql = format!("SELECT setval(pg_get_serial_sequence('{name}', 'id'), {})", plan.rows_per_table);
+        connection.query(&sql).map_err(Error::server(format!("set the sequence of {name}")))?;
+    }
+    Ok(())
+}
+
+fn go_on(stop: &AtomicBool) -> Result<(), Error> {
+    if stop.load(Ordering::Relaxed) { Err(Error::Stopped) } else { Ok(()) }
+}
+
+/// Best effort: the reason for dropping them is the error that counts.
+fn drop_tables(plan: &FillPlan, connection: &mut Connection) {
+    for table in 1..=plan.spec.tables {
+        let _ = connection.execute(&format!("DROP TABLE IF EXISTS {}", FillPlan::table_name(table)));
+    }
+}
