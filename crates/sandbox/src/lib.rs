@@ -1,1 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
+//! Throw-away database servers: found or fetched, made in a folder of their own, started below a run, removed by manifest.
+//!
+//! - [`catalogue`]: what differs between servers and versions, as one table.
+//! - [`locate`]: a server program on this machine, or fetched without installing it.
+//! - [`Sandbox::deploy`], [`Sandbox::open`], [`Sandbox::list`], [`Sandbox::delete`].
+//! - [`Sandbox::start`]: through a [`run::Run`], so that nothing is left behind; [`RunningServer::stop`].
+//!
+//! Not here: slowing or squeezing a server (the caller passes the namespace and cgroups in), tables and load (`load`).
+//!
+//! Invariants: a sandbox is registered (its manifest written) before anything is made in it. Servers listen on loopback
+//! alone, with a generated password. As root, the server runs as an ordinary user that owns only what it must write.
+//! Packages are unpacked into Wringer's cache and never installed: installing would start a service.
+
+pub mod catalogue;
+mod apt;
+mod deploy;
+mod error;
+mod fetch;
+mod flavour;
+mod init;
+mod installation;
+mod manifest;
+mod options;
+mod port;
+mod progress;
+mod remove;
+mod start;
+mod user;
+
+pub use deploy::Spec;
+pub use error::Error;
+pub use fetch::{Offer, offers};
+pub use flavour::{Flavour, Request, Version};
+pub use installation::{Installation, Source, fetched, installed, locate};
+pub use manifest::{Manifest, Sandbox, State};
+pub use options::ServerOption;
+pub use progress::Progress;
+pub use remove::Deleted;
+pub use start::{RunningServer, StartOptions};
+pub use user::ServerUser;

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What differs between servers (invariant 11): one table of {capability, flavour, since, until} with the words that hold
+//! there. Code asks this table and never compares a version itself.
+//!
+//! Several words mean: try them in this order. Sources: the servers' own files and manuals of the versions named.
+
+use crate::{Flavour, Version};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Capability {
+    /// Names of the server program, in `sbin` or `bin`.
+    ServerProgram,
+    /// The program that makes a data directory; absent where the server does it itself from SQL files.
+    InitProgram,
+    /// SQL files, below the share folder, that fill the system tables in bootstrap mode, in order. `a|b` is either name.
+    BootstrapFiles,
+    /// Names of the share folder below the prefix; `{major}` is the first number of the version.
+    ShareFolder,
+    /// Folders below the prefix that hold the programs of one version.
+    ProgramFolder,
+    /// The interactive client.
+    ClientProgram,
+    /// Names of packages that hold the server, as `prefix*`: the star stands for a version or for nothing.
+    ServerPackage,
+    /// Further packages to unpack beside it; `{major}` as above.
+    CompanionPackage,
+    /// Options that every sandbox has, unless its own options name them: `key=value`, or a key alone.
+    DefaultOption,
+    /// Options that are decided when the data directory is made: `key=argument of the init program`.
+    InitOption,
+    /// The option that chooses how data files are written, and its names for direct and for buffered writes.
+    FlushMethod,
+    /// The number of the signal that asks for a clean and fast end.
+    StopSignal,
+}
+
+/// Holds from `since` (included) up to `until` (excluded); an empty `since` or `until` is open.
+#[derive(Debug, Clone, Copy)]
+pub struct Entry {
+    pub capability: Capability,
+    pub flavour: Flavour,
+    pub since: &'static [u32],
+    pub until: &'static [u32],
+    pub words: &'static [&'static str],
+}
+
+/// The words for `capability` in this version; none when the server lacks it.
+pub fn words(capability: Capability, flavour: Flavour, version: &Version) -> &'static [&'static str] {
+    TABLE
+        .iter()
+        .find(|entry| entry.capability == capability && entry.flavour == flavour && entry.covers(version))
+        .map_or(&[], |entry| entry.words)
+}
+
+/// The words for `capability` in any version, newest names first: for looking what is there before its version is known.
+pub fn any_words(capability: Capability, flavour: Flavour) -> Vec<&'static str> {
+    let mut found: Vec<&'static str> = Vec::new();
+    for entry in TABLE.iter().filter(|entry| entry.capability == capability && entry.flavour == flavour) {
+        found.extend(entry.words.iter().filter(|word| !found.contains(word)).copied().collect::<Vec<_>>());
+    }
+    found
+}
+
+impl Entry {
+    fn covers(&self, version: &Version) -> bool {
+        let before_end = self.until.is_empty() || *version < Version::of(self.until);
+        *version >= Version::of(self.since) && before_end
+    }
+}
+
+macro_rules! table {
+    ($($capability:ident $flavour:ident [$($since:literal),*] .. [$($until:literal),*] => $words:expr;)*) => {
+        &[$(Entry {
+            capability: Capability::$capability,
+            flavour: Flavour::$flavour,
+            since: &[$($since),*],
+            until: &[$($until),*],
+            words: &$words,
+        }),*]
+    };
+}
+
+/// Newer versions first within a capability.
+pub const TABLE: &[Entry] = table! {
+    // MariaDB. The program is named mariadbd since 10.5; mysqld stayed as a link.
+    ServerProgram Mariadb [10, 5] .. [] => ["mariadbd", "mysqld"];
+    ServerProgram Mariadb [] .. [10, 5] => ["mysqld"];
+    ProgramFolder Mariadb [] .. [] => ["sbin", "bin", "libexec"];
+    ShareFolder Mariadb [] .. [] => ["share/mariadb", "share/mysql", "share"];
+    ClientProgram Mariadb [] .. [] => ["mariadb", "mysql"];
+    // scripts/mysql_install_db.sh of 10.11 pipes these, in this order, into `mysqld --bootstrap`.
+    BootstrapFiles Mariadb [10, 6] .. [] => [
+        "mariadb_system_tables.sql|mysql_system_tables.sql",
+        "mariadb_performance_tables.sql|mysql_performance_tables.sql",
+        "mariadb_system_tables_data.sql|mysql_system_tables_data.sql",
+        "fill_help_tables.sql",
+        "maria_add_gis_sp_bootstrap.sql",
+        "mariadb_sys_schema.sql|mysql_sys_schema.sql",
+    ];
+    BootstrapFiles Mariadb [] .. [10, 6] => [
+        "mysql_system_tables.sql",
+        "mysql_performance_tables.sql",
+        "mysql_system_tables_data.sql",
+        "fill_help_tables.sql",
+        "maria_add_gis_sp_bootstrap.sql",
+    ];
+    ServerPackage Mariadb [] .. [] => ["mariadb-server-core*"];
+    DefaultOption Mariadb [] .. [] => [
+        "innodb_flush_method=O_DIRECT",
+        "skip_log_bin",
+        "skip_name_resolve",
+        "character_set_server=utf8mb4",
+    ];
+    FlushMethod Mariadb [] .. [] => ["innodb_flush_method", "O_DIRECT", "fsync"];
+    StopSignal Mariadb [] .. [] => ["15"];
+
+    // PostgreSQL. SIGINT is the fast shutdown (server-shutdown, all versions).
+    ServerProgram Postgresql [] .. [] => ["postgres"];
+    InitProgram Postgresql [] .. [] => ["initdb"];
+    ProgramFolder Postgresql [] .. [] => ["lib/postgresql/{major}/bin", "pgsql-{major}/bin", "bin"];
+    ShareFolder Postgresql [] .. [] => ["share/postgresql/{major}", "share/postgresql", "share"];
+    ClientProgram Postgresql [] .. [] => ["psql"];
+    ServerPackage Postgresql [] .. [] => ["postgresql-*"];
+    CompanionPackage Postgresql [] .. [] => ["postgresql-client-{major}"];
+    DefaultOption Postgresql [] .. [] => ["huge_pages=off", "logging_collector=off", "fsync=on"];
+    // Since 18 checksums are on unless refused (initdb, 18).
+    InitOption Postgresql [18] .. [] => [
+        "data_checksums=on:--data-checksums",
+        "data_checksums=off:--no-data-checksums",
+        "wal_segment_size=:--wal-segsize={value}",
+    ];
+    InitOption Postgresql [11] .. [18] => [
+        "data_checksums=on:--data-checksums",
+        "data_checksums=off:",
+        "wal_segment_size=:--wal-segsize={value}",
+    ];
+    InitOption Postgresql [] .. [11] => ["data_checksums=on:--data-checksums", "data_checksums=off:"];
+    // Direct I/O is a developer option since 16.
+    FlushMethod Postgresql [16] .. [] => ["debug_io_direct", "data,wal", ""];
+    StopSignal Postgresql [] .. [] => ["2"];
+};
+
+/// The number that [`Capability::StopSignal`] names; SIGTERM where the table says nothing.
+pub fn stop_signal(flavour: Flavour, version: &Version) -> i32 {
+    words(Capability::StopSignal, flavour, version).first().and_then(|word| word.parse().ok()).unwrap_or(15)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn version(text: &str) -> Version {
+        text.parse().expect("a version")
+    }
+
+    #[test]
+    fn words_follow_the_version() {
+        let name = |text| words(Capability::ServerProgram, Flavour::Mariadb, &version(text))[0];
+        assert_eq!((name("10.4.34"), name("10.5.0"), name("11.8.3")), ("mysqld", "mariadbd", "mariadbd"));
+        assert!(words(Capability::FlushMethod, Flavour::Postgresql, &version("15.20")).is_empty());
+        assert!(!words(Capability::FlushMethod, Flavour::Postgresql, &version("16.1")).is_empty());
+    }
+
+    #[test]
+    fn no_two_entries_overlap() {
+        for (index, one) in TABLE.iter().enumerate() {
+            for other in &TABLE[index + 1..] {
+                let same = one.capability == other.capability && one.flavour == other.flavour;
+                let disjoint = (!other.until.is_empty() && other.until <= one.since)
+                    || (!one.until.is_empty() && one.until <= other.since);
+                assert!(!same || disjoint, "{one:?} and {other:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn stop_signals() {
+        assert_eq!(stop_signal(Flavour::Mariadb, &version("10.11.19")), 15);
+        assert_eq!(stop_signal(Flavour::Postgresql, &version("15.20")), 2);
+    }
+}

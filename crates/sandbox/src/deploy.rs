@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Makes a sandbox: registered first, then filled; cleared away when that fails.
+
+use crate::manifest::{Manifest, Sandbox, State, check_name};
+use crate::{Error, Installation, Progress, ServerOption, ServerUser, init, port};
+use host::files;
+use host::places::Places;
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// What to deploy.
+#[derive(Debug, Clone)]
+pub struct Spec {
+    pub name: String,
+    pub installation: Installation,
+    /// On 127.0.0.1; `None` chooses a free one.
+    pub port: Option<u16>,
+    /// Into the server's configuration file, for all its starts.
+    pub options: Vec<ServerOption>,
+}
+
+/// A new data directory with its first log files: MariaDB 10.11 takes 120 MiB, PostgreSQL 15 40 MiB.
+const FIRST_NEED_BYTES: u64 = 256 << 20;
+/// `sun_path` has 108 bytes, the last of them zero (unix(7)).
+const SOCKET_PATH_MAX_BYTES: usize = 107;
+/// The init program of a deployment that was killed ends by itself, but not at once.
+const INIT_END_TIMEOUT: Duration = Duration::from_secs(20);
+
+impl Spec {
+    /// Named after flavour and version, on a free port, with the default options.
+    pub fn new(installation: Installation) -> Self {
+        let name = format!("{}-{}", installation.flavour, installation.version);
+        Self { name, installation, port: None, options: Vec::new() }
+    }
+}
+
+impl Sandbox {
+    /// Makes the folder, the data directory, the account and the database. The server does not run afterwards.
+    ///
+    /// # Errors
+    /// The name is taken; the port is in use; the disk is full; the server's user cannot reach the program or the folder;
+    /// the server's own init failed. Nothing is left behind then.
+    pub fn deploy(spec: Spec, places: &Places, progress: &mut dyn Progress) -> Result<Self, Error> {
+        check_name(&spec.name)?;
+        let user = ServerUser::choose()?;
+        user.check_reach(&spec.installation.program)?;
+        let as_other = user.identity().is_some();
+        files::private_dir(&places.sandboxes, if as_other { 0o711 } else { 0o700 })?;
+        require_space("a new data directory", &places.sandboxes, FIRST_NEED_BYTES)?;
+        progress.doing(&format!("deploy sandbox {}", spec.name));
+        let (sandbox, lock) = register(spec, user, places)?;
+        match sandbox.fill() {
+            Ok(sandbox) => Ok(sandbox),
+            Err(error) => {
+                // What cannot be cleared away now is cleared by the next deployment or deletion: its state says so.
+                let _ = sandbox.clear();
+                drop(lock);
+                Err(error)
+            }
+        }
+    }
+
+    fn fill(&self) -> Result<Self, Error> {
+        self.make_folders()?;
+        self.manifest.user.check_reach(&self.data())?;
+        let password = new_password()?;
+        files::write_atomic(&self.folder.join("secret"), format!("{password}\n").as_bytes(), 0o600)?;
+        files::write_atomic(&self.configuration(), init::configuration(self)?.as_bytes(), 0o644)?;
+        init::initialise(self, &password)?;
+        let ready = Self { manifest: Manifest { state: State::Ready, ..self.manifest.clone() }, ..self.clone() };
+        ready.manifest.write(&ready.folder)?;
+        Ok(ready)
+    }
+
+    /// The sandbox's own folder lets the server's group pass, and nobody list it.
+    fn make_folders(&self) -> Result<(), Error> {
+        let user = &self.manifest.user;
+        let as_other = user.identity().is_some();
+        files::new_private_dir(&self.folder.join("log"))?;
+        let inner = ["data", "run", "tmp"].map(|name| self.folder.join(name));
+        let outer = Some(&self.manifest.socket_folder).filter(|folder| !folder.starts_with(&self.folder));
+        for folder in inner.iter().chain(outer) {
+            files::new_private_dir(folder)?;
+            if as_other {
+                files::set_owner(folder, user.uid, user.gid)?;
+            }
+        }
+        if as_other {
+            files::set_owner(&self.folder, rustix::process::geteuid().as_raw(), user.gid)?;
+            files::set_mode(&self.folder, 0o710)?;
+        }
+        Ok(())
+    }
+}
+
+/// The folder with the manifest in state "deploying", in place as a whole or not at all, and its lock.
+fn register(spec: Spec, user: ServerUser, places: &Places) -> Result<(Sandbox, fs::File), Error> {
+    let registering = files::open_lock(&places.sandboxes.join(".lock"))?;
+    rustix::fs::flock(&registering, rustix::fs::FlockOperation::LockExclusive)
+        .map_err(|errno| Error::path("lock", &places.sandboxes, errno))?;
+    clear_debris(&spec.name, places)?;
+    let folder = places.sandboxes.join(&spec.name);
+    if fs::symlink_metadata(&folder).is_ok() {
+        return Err(Error::NameTaken { name: spec.name });
+    }
+    let port = choose_port(&spec, places)?;
+    let socket_folder = socket_folder(&folder, port)?;
+    let mut manifest = Manifest::new(&spec.name, spec.installation, user, port, socket_folder);
+    manifest.options = spec.options;
+    let new = places.sandboxes.join(format!(".new-{}-{}", spec.name, std::process::id()));
+    files::new_private_dir(&new)?;
+    let lock = Sandbox { folder: new.clone(), manifest: manifest.clone() }.lock()?;
+    manifest.write(&new)?;
+    files::rename(&new, &folder)?;
+    Ok((Sandbox { folder, manifest }, lock))
+}
+
+/// Clears away what killed deployments left: folders that were never registered, and a sandbox of this name that was never
+/// ready and that nobody works on.
+fn clear_debris(name: &str, places: &Places) -> Result<(), Error> {
+    for entry in fs::read_dir(&places.sandboxes).into_iter().flatten().flatten() {
+        if entry.file_name().to_string_lossy().starts_with(".new-") {
+            files::remove_tree(&entry.path())?;
+        }
+    }
+    let Ok(sandbox) = Sandbox::open_any(name, places) else { return Ok(()) };
+    if sandbox.manifest.state == State::Ready {
+        return Ok(());
+    }
+    let _lock = sandbox.lock()?;
+    let deadline = Instant::now() + INIT_END_TIMEOUT;
+    while let Some(pid) = sandbox.occupant() {
+        if Instant::now() > deadline {
+            return Err(Error::Running { name: name.into(), pid });
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    sandbox.clear()?;
+    Ok(())
+}
+
+fn choose_port(spec: &Spec, places: &Places) -> Result<u16, Error> {
+    if let Some(port) = spec.port {
+        port::require_free(port)?;
+        return Ok(port);
+    }
+    let others = Sandbox::list(places).into_iter().filter_map(|(_, sandbox)| Some(sandbox.ok()?.manifest.port));
+    port::choose(&spec.name, &others.collect::<BTreeSet<u16>>())
+}
+
+/// `run` in the sandbox, unless the socket's path would be too long there.
+fn socket_folder(folder: &Path, port: u16) -> Result<PathBuf, Error> {
+    let inside = folder.join("run");
+    let longest = inside.join(format!(".s.PGSQL.{port}"));
+    if longest.as_os_str().len() <= SOCKET_PATH_MAX_BYTES {
+        return Ok(inside);
+    }
+    Ok(PathBuf::from("/tmp").join(format!("wringer-{}", &random_hex()?[..16])))
+}
+
+/// # Errors
+/// [`Error::DiskFull`] when the disk that holds `path` has less room for ordinary users.
+pub(crate) fn require_space(what: &'static str, path: &Path, need_bytes: u64) -> Result<(), Error> {
+    let disk = rustix::fs::statvfs(path).map_err(|errno| Error::path("look at the disk of", path, errno))?;
+    let free_bytes = disk.f_bavail.saturating_mul(disk.f_frsize);
+    if free_bytes >= need_bytes { Ok(()) } else { Err(Error::DiskFull { what, path: path.into(), need_bytes, free_bytes }) }
+}
+
+/// 128 random bits: letters and digits only, so that no quoting is ever needed.
+fn new_password() -> Result<String, Error> {
+    random_hex()
+}
+
+fn random_hex() -> Result<String, Error> {
+    let mut bytes = [0_u8; 16];
+    let path = "/dev/urandom";
+    fs::File::open(path)
+        .and_then(|mut file| file.read_exact(&mut bytes))
+        .map_err(|source| Error::path("read", path, source))?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+use crate::{Flavour, Version};
+use std::io;
+use std::path::PathBuf;
+
+/// Why a sandbox could not be made, started, or removed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(transparent)]
+    Host(#[from] host::Error),
+    #[error(transparent)]
+    Run(#[from] run::Error),
+    #[error("talk to sandbox '{name}'")]
+    Talk { name: String, #[source] source: load::Error },
+    #[error("{operation} {}", path.display())]
+    Path { operation: &'static str, path: PathBuf, #[source] source: io::Error },
+    #[error("'{word}' is not a server: {why}")]
+    Request { word: String, why: String },
+    #[error("'{name}' is not a sandbox name: {why}")]
+    Name { name: String, why: &'static str },
+    #[error("'{option}' is not a server option: {why}")]
+    ServerOption { option: String, why: &'static str },
+    #[error("a sandbox named '{name}' is there already")]
+    NameTaken { name: String },
+    #[error("there is no sandbox named '{name}'")]
+    NoSandbox { name: String },
+    #[error("sandbox '{name}' is being deployed by another process")]
+    Deploying { name: String },
+    #[error("sandbox '{name}' was never deployed to its end")]
+    HalfDeployed { name: String },
+    #[error("{} is not a manifest of this version of Wringer: {why}", path.display())]
+    Manifest { path: PathBuf, why: String },
+    #[error("port {port} on 127.0.0.1 is in use by another program")]
+    PortInUse { port: u16 },
+    #[error("no free port between {from} and {to} on 127.0.0.1")]
+    NoPort { from: u16, to: u16 },
+    #[error("sandbox '{name}' is running already (process {pid})")]
+    Running { name: String, pid: u32 },
+    #[error("sandbox '{name}' is not running")]
+    NotRunning { name: String },
+    #[error("no {flavour} {wanted}on this machine, and the package client offers {offered}")]
+    NotOffered { flavour: Flavour, wanted: String, offered: String },
+    #[error("no {flavour} on this machine, and without '{program}' none can be fetched")]
+    NoPackageClient { flavour: Flavour, program: &'static str },
+    #[error("{flavour} {version} does not run: {why}")]
+    Unusable { flavour: Flavour, version: Version, why: String },
+    #[error("{what} needs {need_bytes} bytes on the disk of {}, and {free_bytes} are free", path.display())]
+    DiskFull { what: &'static str, path: PathBuf, need_bytes: u64, free_bytes: u64 },
+    #[error("user '{user}' (uid {uid}), as whom the server would run, cannot pass through {} to reach {}", component.display(), path.display())]
+    Unreachable { user: String, uid: u32, component: PathBuf, path: PathBuf },
+    #[error("no user to run the server as: {why}")]
+    NoUser { why: &'static str },
+    #[error("{program} ended with {status} while {doing}{}", log_text(log))]
+    Program { program: String, doing: &'static str, status: String, log: Vec<String> },
+    #[error("the server of sandbox '{name}' ended before it was ready{}", log_text(log))]
+    Died { name: String, log: Vec<String> },
+    #[error("the server of sandbox '{name}' was not ready after {waited_s} s{}", log_text(log))]
+    NotReady { name: String, waited_s: u64, log: Vec<String> },
+    #[error("interrupted")]
+    Interrupted,
+}
+
+impl Error {
+    pub(crate) fn path(operation: &'static str, path: impl Into<PathBuf>, source: impl Into<io::Error>) -> Self {
+        Self::Path { operation, path: path.into(), source: source.into() }
+    }
+
+    /// Whether something was missing or in the way before anything was changed: exit code 3.
+    pub fn is_missing(&self) -> bool {
+        match self {
+            Self::Host(host::Error::MissingProgram { .. })
+            | Self::NameTaken { .. }
+            | Self::NoSandbox { .. }
+            | Self::Deploying { .. }
+            | Self::HalfDeployed { .. }
+            | Self::Manifest { .. }
+            | Self::PortInUse { .. }
+            | Self::NoPort { .. }
+            | Self::Running { .. }
+            | Self::NotRunning { .. }
+            | Self::NotOffered { .. }
+            | Self::NoPackageClient { .. }
+            | Self::DiskFull { .. }
+            | Self::Unreachable { .. }
+            | Self::NoUser { .. } => true,
+            Self::Path { source, .. } => is_in_the_way(source.raw_os_error()),
+            Self::Host(error) => is_in_the_way(error.errno()),
+            _ => false,
+        }
+    }
+
+    /// Whether the words given were wrong: exit code 2.
+    pub fn is_usage(&self) -> bool {
+        matches!(self, Self::Request { .. } | Self::Name { .. } | Self::ServerOption { .. })
+    }
+
+    /// What would help, in one line.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::NameTaken { name } => Some(format!("choose another with --name, or `wringer sandbox delete {name}`")),
+            Self::NoSandbox { .. } => Some("`wringer sandbox list` shows those that are there".into()),
+            Self::HalfDeployed { name } => Some(format!("`wringer sandbox delete {name}` clears it away")),
+            Self::PortInUse { .. } => Some("deploy with another --port, or end the program that holds it".into()),
+            Self::Running { name, .. } => Some(format!("`wringer sandbox stop {name}` stops it")),
+            Self::NotRunning { name } => Some(format!("`wringer sandbox start {name}` starts it")),
+            Self::NotOffered { .. } => Some("`wringer sandbox available` lists what can be had here".into()),
+            Self::NoPackageClient { flavour, .. } => {
+                Some(format!("install {flavour} by this system's own means; Wringer then finds it"))
+            }
+            Self::Unreachable { .. } => {
+                Some("set WRINGER_HOME to a folder that every user may pass through, for example /var/lib/wringer".into())
+            }
+            Self::DiskFull { .. } => Some("set WRINGER_HOME to a folder on a larger disk".into()),
+            Self::NoUser { .. } => Some("run as an ordinary user, or through sudo".into()),
+            _ => None,
+        }
+    }
+}
+
+/// Full disk, read-only file system, no permission, quota: the surroundings are not fit.
+fn is_in_the_way(errno: Option<i32>) -> bool {
+    use rustix::io::Errno;
+    let errnos = [Errno::NOSPC, Errno::ROFS, Errno::ACCESS, Errno::PERM, Errno::DQUOT, Errno::NOTDIR];
+    errno.is_some_and(|errno| errnos.iter().any(|known| known.raw_os_error() == errno))
+}
+
+fn log_text(lines: &[String]) -> String {
+    if lines.is_empty() { String::new() } else { format!("; the end of its log:\n  {}", lines.join("\n  ")) }
+}

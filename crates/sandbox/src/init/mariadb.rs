@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+//! MariaDB makes its own system tables in bootstrap mode, from the SQL files in its share folder; what
+//! `mariadb-install-db` does beyond that is looking for the same files and programs.
+
+use super::run_as_server_user;
+use crate::catalogue::{Capability, words};
+use crate::manifest::{DATABASE, USER};
+use crate::options::{overlay, quote_mariadb};
+use crate::{Error, Sandbox, ServerOption};
+use std::path::{Path, PathBuf};
+
+pub(super) fn configuration(sandbox: &Sandbox) -> Result<String, Error> {
+    let manifest = &sandbox.manifest;
+    let installation = &manifest.installation;
+    let path = |path: &Path| quote_mariadb(&path.to_string_lossy());
+    let mut lines = vec![
+        "# Written by wringer. Options from `deploy -c` stand last.".to_owned(),
+        "[mysqld]".to_owned(),
+        format!("basedir = {}", path(&installation.prefix)),
+        format!("lc_messages_dir = {}", path(&installation.share)),
+        format!("datadir = {}", path(&sandbox.data())),
+        format!("tmpdir = {}", path(&sandbox.folder.join("tmp"))),
+        format!("socket = {}", path(&sandbox.socket())),
+        format!("pid_file = {}", path(&sandbox.pid_file())),
+        format!("port = {}", manifest.port),
+        "bind_address = 127.0.0.1".to_owned(),
+    ];
+    let charsets = installation.share.join("charsets");
+    if charsets.is_dir() {
+        lines.push(format!("character_sets_dir = {}", path(&charsets)));
+    }
+    for option in overlay(&defaults(sandbox)?, &manifest.options) {
+        lines.push(option.to_line(installation.flavour)?);
+    }
+    Ok(lines.join("\n") + "\n")
+}
+
+pub(super) fn server_arguments(sandbox: &Sandbox) -> Vec<String> {
+    vec![format!("--defaults-file={}", sandbox.configuration().display())]
+}
+
+pub(super) fn initialise(sandbox: &Sandbox, password: &str) -> Result<(), Error> {
+    let installation = &sandbox.manifest.installation;
+    let mut command = installation.command(&installation.program);
+    command.args(server_arguments(sandbox)).arg("--bootstrap").arg("--silent-startup");
+    run_as_server_user(sandbox, command, "making the system tables", &bootstrap(sandbox, password)?)
+}
+
+fn defaults(sandbox: &Sandbox) -> Result<Vec<ServerOption>, Error> {
+    let installation = &sandbox.manifest.installation;
+    words(Capability::DefaultOption, installation.flavour, &installation.version).iter().map(|word| word.parse()).collect()
+}
+
+/// The system tables, then our account in place of every other but the owner of the system views, then the database.
+fn bootstrap(sandbox: &Sandbox, password: &str) -> Result<Vec<u8>, Error> {
+    // The data file gives root's account the socket plugin when this variable is set (mariadb-install-db).
+    let mut sql = b"CREATE DATABASE IF NOT EXISTS mysql;\nUSE mysql;\nSET @auth_root_socket=NULL;\n".to_vec();
+    for file in bootstrap_files(sandbox) {
+        sql.extend(std::fs::read(&file).map_err(|source| Error::path("read", &file, source))?);
+        sql.extend(b"\nUSE mysql;\n");
+    }
+    sql.extend(b"DELETE FROM mysql.global_priv WHERE User NOT IN ('mariadb.sys');\n");
+    sql.extend(b"DELETE FROM mysql.proxies_priv;\nDELETE FROM mysql.db;\nFLUSH PRIVILEGES;\n");
+    for host in ["localhost", "127.0.0.1"] {
+        let account = format!("'{USER}'@'{host}'");
+        sql.extend(format!("CREATE USER {account} IDENTIFIED BY '{password}';\n").bytes());
+        sql.extend(format!("GRANT ALL ON *.* TO {account} WITH GRANT OPTION;\n").bytes());
+    }
+    sql.extend(format!("CREATE DATABASE {DATABASE};\n").bytes());
+    Ok(sql)
+}
+
+/// The files that are there; the later ones are niceties that some packages leave out.
+fn bootstrap_files(sandbox: &Sandbox) -> Vec<PathBuf> {
+    let installation = &sandbox.manifest.installation;
+    let names = words(Capability::BootstrapFiles, installation.flavour, &installation.version);
+    let file = |names: &&str| names.split('|').map(|name| installation.share.join(name)).find(|path| path.is_file());
+    names.iter().filter_map(file).collect()
+}

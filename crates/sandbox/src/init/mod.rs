@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Makes a data directory, as each flavour does it.
+
+mod mariadb;
+mod postgresql;
+
+use crate::{Error, Flavour, Sandbox};
+use host::files;
+use std::io::Write as _;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, Stdio};
+
+/// The text of `server.cnf`.
+pub(crate) fn configuration(sandbox: &Sandbox) -> Result<String, Error> {
+    match sandbox.flavour() {
+        Flavour::Mariadb => mariadb::configuration(sandbox),
+        Flavour::Postgresql => postgresql::configuration(sandbox),
+    }
+}
+
+/// The arguments of the server program.
+pub(crate) fn server_arguments(sandbox: &Sandbox) -> Vec<String> {
+    match sandbox.flavour() {
+        Flavour::Mariadb => mariadb::server_arguments(sandbox),
+        Flavour::Postgresql => postgresql::server_arguments(sandbox),
+    }
+}
+
+/// Fills `data/`, with the account and the database. `server.cnf` and the folders are there.
+pub(crate) fn initialise(sandbox: &Sandbox, password: &str) -> Result<(), Error> {
+    match sandbox.flavour() {
+        Flavour::Mariadb => mariadb::initialise(sandbox, password),
+        Flavour::Postgresql => postgresql::initialise(sandbox, password),
+    }
+}
+
+/// Runs a helper of the server as the server's user, with its output in the sandbox's `log/init.log`.
+fn run_as_server_user(sandbox: &Sandbox, mut command: Command, doing: &'static str, input: &[u8]) -> Result<(), Error> {
+    let log_path = sandbox.folder.join("log/init.log");
+    let log = files::open_log(&log_path)?;
+    let copy = log.try_clone().map_err(|source| Error::path("open log", &log_path, source))?;
+    let program = command.get_program().to_string_lossy().into_owned();
+    command.current_dir(sandbox.data()).stdin(Stdio::piped()).stdout(log).stderr(copy);
+    if let Some((uid, gid)) = sandbox.manifest.user.identity() {
+        command.uid(uid).gid(gid);
+    }
+    let mut child = command.spawn().map_err(|source| Error::path("start", &program, source))?;
+    let sent = child.stdin.take().map_or(Ok(()), |mut stdin| stdin.write_all(input));
+    let status = child.wait().map_err(|source| Error::path("wait for", &program, source))?;
+    if status.success() && sent.is_ok() {
+        return Ok(());
+    }
+    if host::interrupt::requested() {
+        return Err(Error::Interrupted);
+    }
+    Err(Error::Program { program, doing, status: status.to_string(), log: files::tail(&log_path, 20) })
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+//! PostgreSQL: `initdb`, and the single-user mode for the database. Both programs find their share folder relative to
+//! themselves (`make_relative_path`, src/port/path.c), also in an unpacked tree.
+
+use super::run_as_server_user;
+use crate::catalogue::{Capability, words};
+use crate::manifest::{DATABASE, USER};
+use crate::options::{overlay, quote_postgresql};
+use crate::{Error, Sandbox, ServerOption};
+use host::files;
+use std::path::Path;
+
+/// `initdb` tunes its own file to the machine (shared memory type, time zone, locale): ours includes it and comes after it.
+pub(super) fn configuration(sandbox: &Sandbox) -> Result<String, Error> {
+    let manifest = &sandbox.manifest;
+    let path = |path: &Path| quote_postgresql(&path.to_string_lossy());
+    let mut lines = vec![
+        "# Written by wringer. Options from `deploy -c` stand last.".to_owned(),
+        format!("include = {}", path(&sandbox.data().join("postgresql.conf"))),
+        format!("unix_socket_directories = {}", path(&manifest.socket_folder)),
+        "unix_socket_permissions = 0700".to_owned(),
+        format!("external_pid_file = {}", path(&sandbox.pid_file())),
+        "listen_addresses = '127.0.0.1'".to_owned(),
+        format!("port = {}", manifest.port),
+    ];
+    for option in overlay(&defaults(sandbox)?, &server_options(sandbox)) {
+        lines.push(option.to_line(sandbox.flavour())?);
+    }
+    Ok(lines.join("\n") + "\n")
+}
+
+pub(super) fn server_arguments(sandbox: &Sandbox) -> Vec<String> {
+    let file = format!("config_file={}", sandbox.configuration().display());
+    vec!["-D".into(), sandbox.data().display().to_string(), "-c".into(), file]
+}
+
+pub(super) fn initialise(sandbox: &Sandbox, password: &str) -> Result<(), Error> {
+    let password_file = sandbox.folder.join("init-password");
+    files::write_atomic(&password_file, password.as_bytes(), 0o600)?;
+    let user = &sandbox.manifest.user;
+    if user.identity().is_some() {
+        files::set_owner(&password_file, user.uid, user.gid)?;
+    }
+    let made = make_cluster(sandbox, &password_file);
+    files::remove_file(&password_file)?;
+    made?;
+    make_database(sandbox)
+}
+
+fn make_cluster(sandbox: &Sandbox, password_file: &Path) -> Result<(), Error> {
+    let installation = &sandbox.manifest.installation;
+    let initdb = installation
+        .companion(Capability::InitProgram)
+        .ok_or_else(|| host::Error::MissingProgram { program: "initdb, beside the server,".into() })?;
+    let mut command = installation.command(&initdb);
+    command
+        .arg("-D")
+        .arg(sandbox.data())
+        .args(["-U", USER, "--auth=scram-sha-256", "--locale=C", "--encoding=UTF8"])
+        .arg(format!("--pwfile={}", password_file.display()));
+    for option in init_options(sandbox) {
+        command.args(init_argument(sandbox, option)?);
+    }
+    run_as_server_user(sandbox, command, "making the cluster", b"")
+}
+
+fn make_database(sandbox: &Sandbox) -> Result<(), Error> {
+    let installation = &sandbox.manifest.installation;
+    let mut command = installation.command(&installation.program);
+    command.arg("--single").args(server_arguments(sandbox)).arg("postgres");
+    let sql = format!("CREATE DATABASE {DATABASE}\n");
+    run_as_server_user(sandbox, command, "making the database", sql.as_bytes())
+}
+
+fn defaults(sandbox: &Sandbox) -> Result<Vec<ServerOption>, Error> {
+    let installation = &sandbox.manifest.installation;
+    words(Capability::DefaultOption, installation.flavour, &installation.version).iter().map(|word| word.parse()).collect()
+}
+
+/// The options that the server itself takes.
+fn server_options(sandbox: &Sandbox) -> Vec<ServerOption> {
+    sandbox.manifest.options.iter().filter(|option| !is_init_option(sandbox, option)).cloned().collect()
+}
+
+fn init_options(sandbox: &Sandbox) -> impl Iterator<Item = &ServerOption> {
+    sandbox.manifest.options.iter().filter(|option| is_init_option(sandbox, option))
+}
+
+fn is_init_option(sandbox: &Sandbox, option: &ServerOption) -> bool {
+    init_words(sandbox).any(|(key, _, _)| key == option.key())
+}
+
+/// The argument that stands for `key=value`; none where the value is what happens anyhow.
+fn init_argument(sandbox: &Sandbox, option: &ServerOption) -> Result<Option<String>, Error> {
+    let value = option.value().unwrap_or("on");
+    let found = init_words(sandbox).find(|(key, known, _)| *key == option.key() && (known.is_empty() || *known == value));
+    match found {
+        Some((_, _, argument)) => Ok(Some(argument.replace("{value}", value)).filter(|argument| !argument.is_empty())),
+        None => Err(Error::ServerOption { option: option.to_string(), why: "initdb knows no such value" }),
+    }
+}
+
+/// (key, value or nothing for any, argument).
+fn init_words(sandbox: &Sandbox) -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
+    let installation = &sandbox.manifest.installation;
+    let words = words(Capability::InitOption, installation.flavour, &installation.version);
+    words.iter().filter_map(|word| {
+        let (assignment, argument) = word.split_once(':')?;
+        let (key, value) = assignment.split_once('=')?;
+        Some((key, value, argument))
+    })
+}

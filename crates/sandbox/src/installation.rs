@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A server program with the files that belong to it: the machine's own, or one that was fetched and unpacked.
+
+use crate::catalogue::{Capability, any_words, words};
+use crate::{Error, Flavour, Progress, Request, Version, fetch};
+use host::places::Places;
+use host::tool;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Installation {
+    pub flavour: Flavour,
+    /// As the program says with `--version`.
+    pub version: Version,
+    /// The server program.
+    pub program: PathBuf,
+    /// What the server's own folders are below: `/usr`, or `usr` of an unpacked tree.
+    pub prefix: PathBuf,
+    /// SQL files, messages, character sets.
+    pub share: PathBuf,
+    /// Folders of shared libraries that this machine lacks.
+    pub library_path: Vec<PathBuf>,
+    pub source: Source,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub enum Source {
+    /// Found on this machine.
+    Installed,
+    /// Unpacked from the distribution's package.
+    Package { name: String, version: String },
+}
+
+impl Source {
+    /// For the conditions of a run: `installed`, `distribution package mariadb-server-core 1:10.11.19-0+deb12u1`.
+    pub fn describe(&self) -> String {
+        match self {
+            Self::Installed => "installed".into(),
+            Self::Package { name, version } => format!("distribution package {name} {version}"),
+        }
+    }
+}
+
+/// A server that meets `request`: one on this machine, else one fetched earlier, else one fetched now.
+///
+/// # Errors
+/// Nobody offers such a version; the package client is missing or fails; the disk is full.
+pub fn locate(request: &Request, places: &Places, progress: &mut dyn Progress) -> Result<Installation, Error> {
+    let here = installed(request.flavour).into_iter().chain(fetched(request.flavour, places));
+    match here.filter(|found| request.is_met_by(&found.version)).max_by_key(Installation::preference) {
+        Some(found) => Ok(found),
+        None => fetch::fetch(request, places, progress),
+    }
+}
+
+/// The servers of this flavour that this machine has, newest first.
+pub fn installed(flavour: Flavour) -> Vec<Installation> {
+    let mut prefixes: Vec<PathBuf> = ["/usr", "/usr/local"].map(PathBuf::from).to_vec();
+    for name in any_words(Capability::ServerProgram, flavour) {
+        let program = tool::find(name).and_then(|path| path.canonicalize().ok());
+        prefixes.extend(program.and_then(|path| Some(path.parent()?.parent()?.to_owned())));
+    }
+    let prefixes: BTreeSet<PathBuf> = prefixes.into_iter().collect();
+    let mut found: Vec<Installation> = prefixes
+        .iter()
+        .flat_map(|prefix| below(flavour, prefix, &[], &Source::Installed))
+        .collect();
+    found.sort_by(|one, other| other.version.cmp(&one.version));
+    found.dedup_by(|one, other| one.program == other.program);
+    found
+}
+
+/// The servers of this flavour in Wringer's cache that run, newest first.
+pub fn fetched(flavour: Flavour, places: &Places) -> Vec<Installation> {
+    let mut found: Vec<Installation> = fetch::entries(places)
+        .into_iter()
+        .filter(|entry| entry.flavour == flavour)
+        .filter_map(|entry| unpacked(flavour, &entry.tree, &entry.source))
+        .collect();
+    found.sort_by(|one, other| other.version.cmp(&one.version));
+    found
+}
+
+/// The server in an unpacked tree, when it runs on this machine.
+pub(crate) fn unpacked(flavour: Flavour, tree: &Path, source: &Source) -> Option<Installation> {
+    let libraries = library_folders(tree);
+    let prefixes = [tree.join("usr"), tree.to_owned()];
+    prefixes.iter().find_map(|prefix| below(flavour, prefix, &libraries, source).into_iter().next())
+}
+
+/// Why the server in an unpacked tree does not run, in its own words.
+pub(crate) fn trouble(flavour: Flavour, tree: &Path) -> String {
+    let libraries = library_folders(tree);
+    let program = [tree.join("usr"), tree.to_owned()].iter().find_map(|prefix| programs(flavour, prefix).into_iter().next());
+    let Some(program) = program else { return "the packages hold no server program".into() };
+    match with_libraries(tool::command(&program), &libraries).arg("--version").output() {
+        Ok(output) => String::from_utf8_lossy(&output.stderr).trim().to_owned(),
+        Err(error) => error.to_string(),
+    }
+}
+
+impl Installation {
+    /// A helper command that finds this server's libraries.
+    pub(crate) fn command(&self, program: &Path) -> Command {
+        with_libraries(tool::command(program), &self.library_path)
+    }
+
+    /// What a server process needs in its environment.
+    pub fn environment(&self) -> Vec<(OsString, OsString)> {
+        library_variable(&self.library_path).into_iter().collect()
+    }
+
+    /// A program of the same version, beside the server: `initdb`.
+    pub fn companion(&self, capability: Capability) -> Option<PathBuf> {
+        let folder = self.program.parent()?;
+        let beside = words(capability, self.flavour, &self.version).iter().map(|name| folder.join(name));
+        let in_bin = words(capability, self.flavour, &self.version).iter().map(|name| self.prefix.join("bin").join(name));
+        beside.chain(in_bin).find(|path| path.is_file())
+    }
+
+    /// The machine's own before a fetched one, then the newer one.
+    fn preference(&self) -> (bool, Version) {
+        (self.source == Source::Installed, self.version.clone())
+    }
+}
+
+/// Every server below `prefix` that runs and is of this flavour.
+fn below(flavour: Flavour, prefix: &Path, libraries: &[PathBuf], source: &Source) -> Vec<Installation> {
+    programs(flavour, prefix)
+        .into_iter()
+        .filter_map(|program| {
+            let version = ask_version(flavour, &program, libraries)?;
+            let share = share_folder(flavour, &version, prefix)?;
+            Some(Installation {
+                flavour,
+                version,
+                program,
+                prefix: prefix.to_owned(),
+                share,
+                library_path: libraries.to_vec(),
+                source: source.clone(),
+            })
+        })
+        .collect()
+}
+
+/// Files with the server's name in the folders where this flavour keeps programs; one of several names for one file.
+fn programs(flavour: Flavour, prefix: &Path) -> Vec<PathBuf> {
+    let mut found: Vec<PathBuf> = Vec::new();
+    let folders: Vec<PathBuf> =
+        any_words(Capability::ProgramFolder, flavour).iter().flat_map(|word| expand(prefix, word)).collect();
+    for name in any_words(Capability::ServerProgram, flavour) {
+        let files = folders.iter().filter_map(|folder| folder.join(name).canonicalize().ok());
+        found.extend(files.filter(|path| path.is_file()));
+    }
+    let mut seen = BTreeSet::new();
+    found.retain(|path| seen.insert(path.clone()));
+    found
+}
+
+/// `lib/postgresql/{major}/bin` -> one folder for each version that is there.
+fn expand(prefix: &Path, word: &str) -> Vec<PathBuf> {
+    let Some((head, tail)) = word.split_once("{major}") else { return vec![prefix.join(word)] };
+    let (folder, start) = head.rsplit_once('/').unwrap_or(("", head));
+    let entries = std::fs::read_dir(prefix.join(folder)).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let numbered = |name: &String| name.strip_prefix(start).is_some_and(|rest| rest.parse::<u32>().is_ok());
+    names.filter(numbered).map(|name| prefix.join(folder).join(name).join(tail.trim_start_matches('/'))).collect()
+}
+
+fn ask_version(flavour: Flavour, program: &Path, libraries: &[PathBuf]) -> Option<Version> {
+    let mut command = with_libraries(tool::command(program), libraries);
+    let output = command.arg("--version").stdin(Stdio::null()).output().ok()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let is_flavour = text.to_lowercase().contains(flavour.name());
+    (output.status.success() && is_flavour).then(|| Version::find_in(&text)).flatten()
+}
+
+fn share_folder(flavour: Flavour, version: &Version, prefix: &Path) -> Option<PathBuf> {
+    let major = version.major().to_string();
+    words(Capability::ShareFolder, flavour, version)
+        .iter()
+        .map(|word| prefix.join(word.replace("{major}", &major)))
+        .find(|folder| marker(flavour, version).iter().any(|name| folder.join(name).is_file()))
+}
+
+/// Files that tell a share folder from another one.
+fn marker(flavour: Flavour, version: &Version) -> Vec<&'static str> {
+    let first = words(Capability::BootstrapFiles, flavour, version).first();
+    first.map_or_else(|| vec!["postgres.bki"], |names| names.split('|').collect())
+}
+
+/// Folders in an unpacked tree that hold shared libraries: `usr/lib/x86_64-linux-gnu`, `lib/x86_64-linux-gnu`, ...
+fn library_folders(tree: &Path) -> Vec<PathBuf> {
+    let tops = ["usr/lib", "lib", "usr/lib64", "lib64"].map(|name| tree.join(name));
+    let triplets = tops.iter().flat_map(|top| {
+        let entries = std::fs::read_dir(top).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect::<Vec<_>>()
+    });
+    tops.iter().cloned().chain(triplets).filter(|folder| holds_libraries(folder)).collect()
+}
+
+fn holds_libraries(folder: &Path) -> bool {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.map(|entry| entry.file_name()).any(|name| {
+        let name = name.to_string_lossy();
+        name.starts_with("lib") && name.contains(".so")
+    })
+}
+
+fn with_libraries(mut command: Command, libraries: &[PathBuf]) -> Command {
+    command.envs(library_variable(libraries)).env("LC_ALL", "C");
+    command
+}
+
+/// ld.so(8): these folders come before the machine's own.
+fn library_variable(libraries: &[PathBuf]) -> Option<(OsString, OsString)> {
+    let joined = std::env::join_paths(libraries).ok().filter(|joined| !joined.is_empty())?;
+    Some(("LD_LIBRARY_PATH".into(), joined))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_finds_the_versions_that_are_there() {
+        let prefix = tempfile::tempdir().expect("a folder");
+        for name in ["lib/postgresql/15/bin", "lib/postgresql/17/bin", "lib/postgresql/common", "pgsql-16/bin"] {
+            std::fs::create_dir_all(prefix.path().join(name)).expect("makes");
+        }
+        let mut found = expand(prefix.path(), "lib/postgresql/{major}/bin");
+        found.sort();
+        let names = ["lib/postgresql/15/bin", "lib/postgresql/17/bin"];
+        assert_eq!(found, names.map(|name| prefix.path().join(name)));
+        assert_eq!(expand(prefix.path(), "pgsql-{major}/bin"), [prefix.path().join("pgsql-16/bin")]);
+        assert_eq!(expand(prefix.path(), "sbin"), [prefix.path().join("sbin")]);
+    }
+
+    #[test]
+    fn a_program_of_another_flavour_is_not_taken() {
+        let prefix = tempfile::tempdir().expect("a folder");
+        std::fs::create_dir_all(prefix.path().join("bin")).expect("makes");
+        let program = prefix.path().join("bin/mysqld");
+        std::fs::write(&program, "#!/bin/sh\necho mysqld  Ver 8.0.36 for Linux on x86_64\n").expect("writes");
+        use std::os::unix::fs::PermissionsExt as _;
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).expect("sets");
+        assert!(below(Flavour::Mariadb, prefix.path(), &[], &Source::Installed).is_empty());
+    }
+}

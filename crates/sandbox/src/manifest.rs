@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A sandbox on disk: its folder, and the manifest that says what is in it.
+//!
+//! | name | what | owner as root |
+//! | --- | --- | --- |
+//! | `manifest.json` | this module's type | root |
+//! | `secret` | the password of user `wringer`, 0600 | root |
+//! | `lock` | held while the sandbox is being deployed or deleted | root |
+//! | `server.cnf` | the server's configuration | root, readable by the server's user |
+//! | `log/` | the server's output, opened before it gives up root's rights, 0700 | root |
+//! | `data/`, `run/`, `tmp/` | what the server writes, 0700 | the server's user |
+//!
+//! Root writes nothing below a folder that the server's user owns: that user could have put a link there.
+
+use crate::{Error, Flavour, Installation, ServerOption, ServerUser};
+use host::files;
+use host::places::Places;
+use load::{Endpoint, Password, Target, Tls};
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The account that every sandbox has, with all rights, and the database in it.
+pub(crate) const USER: &str = "wringer";
+pub(crate) const DATABASE: &str = "sbtest";
+/// Of the manifest's layout.
+const SCHEMA: u32 = 1;
+
+/// Everything that [`Sandbox::delete`] removes, and nothing else.
+pub(crate) const CONTENTS: [&str; 9] =
+    ["data", "run", "log", "tmp", "server.cnf", "init-password", "secret", "lock", "manifest.json"];
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Manifest {
+    pub schema: u32,
+    pub name: String,
+    pub state: State,
+    pub installation: Installation,
+    pub user: ServerUser,
+    /// On 127.0.0.1.
+    pub port: u16,
+    /// The folder of the socket: `run` in the sandbox, or a short one elsewhere when that path is too long for a socket.
+    pub socket_folder: PathBuf,
+    /// From `deploy -c`.
+    pub options: Vec<ServerOption>,
+    /// Seconds since 1970.
+    pub created: u64,
+    /// Names below the sandbox's folder.
+    pub contents: Vec<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// Begun. Nobody holds the lock: it was cut short.
+    Deploying,
+    Ready,
+}
+
+/// A sandbox that is registered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sandbox {
+    pub folder: PathBuf,
+    pub manifest: Manifest,
+}
+
+impl Manifest {
+    pub(crate) fn new(name: &str, installation: Installation, user: ServerUser, port: u16, socket_folder: PathBuf) -> Self {
+        Self {
+            schema: SCHEMA,
+            name: name.into(),
+            state: State::Deploying,
+            installation,
+            user,
+            port,
+            socket_folder,
+            options: Vec::new(),
+            created: host::clock::unix_seconds(),
+            contents: CONTENTS.map(PathBuf::from).to_vec(),
+        }
+    }
+
+    fn read(path: &Path) -> Result<Self, Error> {
+        let text = fs::read_to_string(path).map_err(|source| Error::path("read", path, source))?;
+        let unfit = |why: String| Error::Manifest { path: path.into(), why };
+        let manifest: Self = serde_json::from_str(&text).map_err(|error| unfit(error.to_string()))?;
+        if manifest.schema == SCHEMA { Ok(manifest) } else { Err(unfit(format!("schema {}", manifest.schema))) }
+    }
+
+    pub(crate) fn write(&self, folder: &Path) -> Result<(), Error> {
+        let text = format!("{:#}\n", serde_json::json!(self));
+        Ok(files::write_atomic(&folder.join("manifest.json"), text.as_bytes(), 0o644)?)
+    }
+}
+
+impl Sandbox {
+    /// # Errors
+    /// [`Error::NoSandbox`]; [`Error::HalfDeployed`] when its deployment was cut short; [`Error::Deploying`] when it goes on.
+    pub fn open(name: &str, places: &Places) -> Result<Self, Error> {
+        let sandbox = Self::open_any(name, places)?;
+        match sandbox.manifest.state {
+            State::Ready => Ok(sandbox),
+            State::Deploying if sandbox.is_locked() => Err(Error::Deploying { name: name.into() }),
+            State::Deploying => Err(Error::HalfDeployed { name: name.into() }),
+        }
+    }
+
+    /// In any state.
+    pub(crate) fn open_any(name: &str, places: &Places) -> Result<Self, Error> {
+        check_name(name)?;
+        let folder = places.sandboxes.join(name);
+        if !folder.join("manifest.json").exists() {
+            return Err(Error::NoSandbox { name: name.into() });
+        }
+        let manifest = Manifest::read(&folder.join("manifest.json"))?;
+        Ok(Self { folder, manifest })
+    }
+
+    /// All that are registered, by name; in place of one whose manifest is not readable, why.
+    pub fn list(places: &Places) -> Vec<(String, Result<Self, Error>)> {
+        let entries = fs::read_dir(&places.sandboxes).into_iter().flatten().flatten();
+        let mut names: Vec<String> = entries
+            .filter(|entry| entry.path().is_dir())
+            .filter_map(|entry| entry.file_name().into_string().ok())
+            .filter(|name| check_name(name).is_ok())
+            .collect();
+        names.sort();
+        names.into_iter().map(|name| (name.clone(), Self::open_any(&name, places))).collect()
+    }
+
+    pub fn name(&self) -> &str {
+        &self.manifest.name
+    }
+
+    pub fn flavour(&self) -> Flavour {
+        self.manifest.installation.flavour
+    }
+
+    pub fn data(&self) -> PathBuf {
+        self.folder.join("data")
+    }
+
+    pub fn configuration(&self) -> PathBuf {
+        self.folder.join("server.cnf")
+    }
+
+    /// The server's error log.
+    pub fn log(&self) -> PathBuf {
+        self.folder.join("log/server.log")
+    }
+
+    pub fn socket(&self) -> PathBuf {
+        let name = match self.flavour() {
+            Flavour::Mariadb => "server.sock".to_owned(),
+            Flavour::Postgresql => format!(".s.PGSQL.{}", self.manifest.port),
+        };
+        self.manifest.socket_folder.join(name)
+    }
+
+    /// The server's own pid file.
+    pub fn pid_file(&self) -> PathBuf {
+        self.folder.join("run/server.pid")
+    }
+
+    /// How to connect, over the socket, as the user with all rights.
+    ///
+    /// # Errors
+    /// The secret cannot be read.
+    pub fn connection(&self) -> Result<Target, Error> {
+        Ok(Target {
+            flavour: self.flavour().protocol(),
+            endpoint: Endpoint::Socket(self.socket()),
+            user: USER.into(),
+            password: Password::new(self.password()?),
+            database: Some(DATABASE.into()),
+            tls: Tls::Disable,
+        })
+    }
+
+    /// As [`Self::connection`], over TCP.
+    pub fn tcp_connection(&self) -> Result<Target, Error> {
+        let endpoint = Endpoint::Tcp("127.0.0.1".into(), self.manifest.port);
+        Ok(Target { endpoint, ..self.connection()? })
+    }
+
+    pub fn password(&self) -> Result<String, Error> {
+        let path = self.folder.join("secret");
+        let text = fs::read_to_string(&path).map_err(|source| Error::path("read", path, source))?;
+        Ok(text.trim().to_owned())
+    }
+
+    /// Whether a process deploys or deletes it now.
+    pub fn is_locked(&self) -> bool {
+        self.lock().is_err()
+    }
+
+    /// Held until dropped.
+    pub(crate) fn lock(&self) -> Result<fs::File, Error> {
+        let busy = || Error::Deploying { name: self.name().into() };
+        let lock = files::open_lock(&self.folder.join("lock"))?;
+        rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive).map_err(|_| busy())?;
+        Ok(lock)
+    }
+}
+
+/// A name is a folder's name, and a word in a shell.
+pub(crate) fn check_name(name: &str) -> Result<(), Error> {
+    let fail = |why| Err(Error::Name { name: name.into(), why });
+    if name.is_empty() || name.len() > 64 {
+        return fail("it has 1 to 64 characters");
+    }
+    if !name.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c)) {
+        return fail("it has letters, digits, '.', '_' and '-' only");
+    }
+    if name.starts_with(['.', '-']) {
+        return fail("it begins with a letter or a digit");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names() {
+        for good in ["mariadb-10.11", "a", "x_1"] {
+            assert!(check_name(good).is_ok(), "{good}");
+        }
+        for bad in ["", ".", "..", ".x", "a/b", "a b", "-rf", "ü"] {
+            assert!(check_name(bad).is_err(), "{bad}");
+        }
+        assert!(check_name(&"x".repeat(65)).is_err());
+    }
+
+    #[test]
+    fn a_manifest_of_another_schema_is_refused() {
+        let home = tempfile::tempdir().expect("a folder");
+        let places = Places::below(home.path());
+        let folder = places.sandboxes.join("old");
+        fs::create_dir_all(&folder).expect("makes");
+        fs::write(folder.join("manifest.json"), r#"{"schema": 99}"#).expect("writes");
+        assert!(matches!(Sandbox::open("old", &places), Err(Error::Manifest { .. })));
+        assert!(matches!(Sandbox::open("new", &places), Err(Error::NoSandbox { .. })));
+        assert_eq!(Sandbox::list(&places).len(), 1);
+    }
+}

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// Told what is going on, for a person who waits. Both may be called often.
+pub trait Progress {
+    /// A new stretch of work: "download 14 packages".
+    fn doing(&mut self, what: &str);
+    /// How far the stretch is, in bytes; `total_bytes` 0 means: not known.
+    fn bytes(&mut self, _done_bytes: u64, _total_bytes: u64) {}
+}
+
+/// Nobody watches.
+impl Progress for () {
+    fn doing(&mut self, _what: &str) {}
+}
+
+impl<F: FnMut(&str)> Progress for F {
+    fn doing(&mut self, what: &str) {
+        self(what);
+    }
+}

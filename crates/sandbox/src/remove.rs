@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Removes a sandbox by its manifest: the names in it and nothing else, following no link.
+
+use crate::{Error, Sandbox};
+use host::files;
+use host::places::Places;
+use host::process::open_below;
+use std::path::PathBuf;
+
+/// A sandbox that is gone.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Deleted {
+    /// In its folder, and not the sandbox's own: left where they are.
+    pub kept: Vec<PathBuf>,
+    /// The runs that were ended for it.
+    pub ended: Vec<run::RunId>,
+}
+
+impl Sandbox {
+    /// Removes a sandbox in whatever state. With `force`, its server is stopped first.
+    ///
+    /// # Errors
+    /// [`Error::Running`] without `force`; [`Error::Deploying`] while somebody else deploys or deletes it.
+    pub fn delete(name: &str, places: &Places, force: bool) -> Result<Deleted, Error> {
+        let sandbox = Self::open_any(name, places)?;
+        let _lock = sandbox.lock()?;
+        let mut ended = Vec::new();
+        if force {
+            ended = sandbox.end_runs(places)?;
+        }
+        match sandbox.occupant() {
+            Some(pid) => Err(Error::Running { name: name.into(), pid }),
+            None => Ok(Deleted { kept: sandbox.clear()?, ended }),
+        }
+    }
+
+    /// Stops the server of a standing sandbox: ends the run that holds it.
+    ///
+    /// # Errors
+    /// [`Error::NotRunning`] when no run holds it.
+    pub fn stop_standing(&self, places: &Places) -> Result<Vec<run::RunId>, Error> {
+        let ended = self.end_runs(places)?;
+        if ended.is_empty() { Err(Error::NotRunning { name: self.name().into() }) } else { Ok(ended) }
+    }
+
+    /// A process that has its files open, the server above all; not the caller.
+    pub fn occupant(&self) -> Option<u32> {
+        let own = std::process::id();
+        let occupants = open_below(&self.folder);
+        let server = self.server_process();
+        server.or_else(|| occupants.into_iter().map(|process| process.pid).find(|pid| *pid != own))
+    }
+
+    /// The server process, when it runs. As an ordinary user, only one's own processes are seen.
+    pub fn server_process(&self) -> Option<u32> {
+        let is_server = |pid: &u32| {
+            let program = std::fs::read_link(format!("/proc/{pid}/exe"));
+            program.is_ok_and(|program| program == self.manifest.installation.program)
+        };
+        // PostgreSQL's children have its program too, and are younger.
+        let data = self.data();
+        open_below(&data).into_iter().filter(|process| is_server(&process.pid)).min_by_key(|it| it.start_time).map(|it| it.pid)
+    }
+
+    fn end_runs(&self, places: &Places) -> Result<Vec<run::RunId>, Error> {
+        let resource = format!("sandbox-{}", self.name());
+        let holders = run::find_runs(places)?.into_iter().filter(|run| run.resources.contains(&resource));
+        let mut ended = Vec::new();
+        for found in holders.filter(|run| !run.processes.is_empty()) {
+            let report = run::undo(places, run::Scope::One(found.id.clone()), &mut |_| {})?;
+            if !report.is_whole() {
+                return Err(run::Error::NotRestored { id: found.id, failures: report.failures }.into());
+            }
+            ended.extend(report.ended);
+        }
+        Ok(ended)
+    }
+
+    /// To be called under the sandbox's lock.
+    pub(crate) fn clear(&self) -> Result<Vec<PathBuf>, Error> {
+        let socket_folder = &self.manifest.socket_folder;
+        if !socket_folder.starts_with(&self.folder) {
+            let names = [self.socket(), self.socket().with_extension(format!("{}.lock", self.manifest.port))];
+            let names: Vec<PathBuf> = names.iter().filter_map(|path| path.file_name()).map(PathBuf::from).collect();
+            files::remove_manifested(socket_folder, &names)?;
+        }
+        Ok(files::remove_manifested(&self.folder, &self.manifest.contents)?.kept)
+    }
+}

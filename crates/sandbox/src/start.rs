@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Starts a sandbox's server below a run, waits until it answers a query, and stops it.
+
+use crate::catalogue::stop_signal;
+use crate::{Error, Sandbox, ServerOption, init, port};
+use load::Target;
+use load::admin::Connection;
+use run::{Child, ChildSpec, Role, Run};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// How to start a server this time.
+#[derive(Debug, Clone)]
+pub struct StartOptions {
+    /// The process whose mount namespace the server enters: a slow layer over its data directory.
+    pub namespaces_of: Option<u32>,
+    /// Folders of cgroups to join.
+    pub cgroups: Vec<PathBuf>,
+    /// -1000 to 1000; `None` leaves it as inherited.
+    pub oom_score_adj: Option<i32>,
+    /// On the command line, over those of the configuration file.
+    pub extra_options: Vec<ServerOption>,
+    /// Outlives the command that starts it; the run is then to be left, not released.
+    pub standing: bool,
+    /// How long until it answers. Recovery on a slow disk takes its time.
+    pub ready_timeout: Duration,
+    /// How long a clean end may take: dirty pages are written, perhaps to a slow disk.
+    pub stop_grace: Duration,
+}
+
+impl Default for StartOptions {
+    fn default() -> Self {
+        Self {
+            namespaces_of: None,
+            cgroups: Vec::new(),
+            oom_score_adj: None,
+            extra_options: Vec::new(),
+            standing: false,
+            ready_timeout: Duration::from_secs(180),
+            stop_grace: Duration::from_secs(120),
+        }
+    }
+}
+
+/// A server that answers. It is ended by [`RunningServer::stop`] or with its run.
+#[derive(Debug)]
+pub struct RunningServer {
+    pub pid: u32,
+    pub socket: PathBuf,
+    pub port: u16,
+    /// As the server itself says: `10.11.19-MariaDB-0+deb12u1`.
+    pub version: String,
+    pub target: Target,
+    child: Child,
+}
+
+/// Between two looks whether a starting server answers.
+const LOOK_EVERY: Duration = Duration::from_millis(40);
+/// Lines of its log that a server leaves in an error.
+const LOG_LINES: usize = 20;
+
+impl Sandbox {
+    /// Starts the server as a step of `run`, which should hold [`run::Resource::Sandbox`] of this name.
+    ///
+    /// # Errors
+    /// [`Error::Running`], [`Error::PortInUse`], [`Error::Unreachable`]: nothing was started. [`Error::Died`],
+    /// [`Error::NotReady`] with the end of the log: it has been stopped again.
+    pub fn start(&self, run: &mut Run, options: &StartOptions) -> Result<RunningServer, Error> {
+        self.check_before_start()?;
+        let target = self.connection()?;
+        let child = run.spawn(Role::Server, self.child_spec(options)?)?;
+        match self.await_ready(&child, &target, options.ready_timeout) {
+            Ok(version) => {
+                let (socket, port) = (self.socket(), self.manifest.port);
+                Ok(RunningServer { pid: child.pid, socket, port, version, target, child })
+            }
+            Err(error) => {
+                run.undo_step(child.step)?;
+                Err(error)
+            }
+        }
+    }
+
+    /// What would be executed: program and arguments.
+    ///
+    /// # Errors
+    /// An option that this flavour cannot have.
+    pub fn command_line(&self, extra_options: &[ServerOption]) -> Result<(PathBuf, Vec<String>), Error> {
+        let mut arguments = init::server_arguments(self);
+        for option in extra_options {
+            arguments.extend(option.to_arguments(self.flavour())?);
+        }
+        Ok((self.manifest.installation.program.clone(), arguments))
+    }
+
+    fn check_before_start(&self) -> Result<(), Error> {
+        if let Some(pid) = self.server_process() {
+            return Err(Error::Running { name: self.name().into(), pid });
+        }
+        port::require_free(self.manifest.port)?;
+        self.manifest.user.check_reach(&self.manifest.installation.program)?;
+        self.manifest.user.check_reach(&self.data())
+    }
+
+    fn child_spec(&self, options: &StartOptions) -> Result<ChildSpec, Error> {
+        let installation = &self.manifest.installation;
+        let (program, arguments) = self.command_line(&options.extra_options)?;
+        let mut env = installation.environment();
+        env.push(("LC_ALL".into(), "C".into()));
+        Ok(ChildSpec {
+            program,
+            args: arguments.into_iter().map(OsString::from).collect(),
+            env,
+            cwd: Some(self.data()),
+            stdout: Some(self.log()),
+            stderr: Some(self.log()),
+            identity: self.manifest.user.identity(),
+            namespaces_of: options.namespaces_of,
+            cgroups: options.cgroups.clone(),
+            oom_score_adj: options.oom_score_adj,
+            stop_signal: stop_signal(installation.flavour, &installation.version),
+            grace: options.stop_grace,
+            launcher: true,
+            lifeline: !options.standing,
+            ..ChildSpec::default()
+        })
+    }
+
+    /// The version that the server names, once it answers a query.
+    fn await_ready(&self, child: &Child, target: &Target, timeout: Duration) -> Result<String, Error> {
+        let deadline = Instant::now() + timeout;
+        loop {
+            if child.wait(LOOK_EVERY) {
+                return Err(Error::Died { name: self.name().into(), log: self.log_tail() });
+            }
+            match ask(target) {
+                Ok(version) => return Ok(version),
+                Err(error) if is_settled(&error) => return Err(Error::Talk { name: self.name().into(), source: error }),
+                Err(_) => {}
+            }
+            if host::interrupt::requested() {
+                return Err(Error::Interrupted);
+            }
+            if Instant::now() > deadline {
+                let waited_s = timeout.as_secs();
+                return Err(Error::NotReady { name: self.name().into(), waited_s, log: self.log_tail() });
+            }
+        }
+    }
+
+    /// The end of the server's error log.
+    pub fn log_tail(&self) -> Vec<String> {
+        host::files::tail(&self.log(), LOG_LINES)
+    }
+}
+
+impl RunningServer {
+    pub fn is_alive(&self) -> bool {
+        self.child.is_alive()
+    }
+
+    /// Stops it cleanly and waits for its end; the run goes on.
+    ///
+    /// # Errors
+    /// It could not be ended.
+    pub fn stop(self, run: &mut Run) -> Result<(), Error> {
+        Ok(run.undo_step(self.child.step)?)
+    }
+}
+
+fn ask(target: &Target) -> Result<String, load::Error> {
+    let mut connection = Connection::open(target)?;
+    connection.query("SELECT 1")?;
+    Ok(connection.server_version().to_owned())
+}
+
+/// An answer that waiting does not change. "Starting up" is 57P03, "too many connections" is 1040.
+fn is_settled(error: &load::Error) -> bool {
+    error.code().is_some_and(|code| !["57P03", "1040"].contains(&code)) || matches!(error, load::Error::Authentication(_))
+}

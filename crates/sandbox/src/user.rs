@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+//! As whom a server runs: oneself; or, for root, the user behind sudo, else `nobody`. Never root: PostgreSQL refuses to, and a
+//! throw-away server has no business with root's rights.
+
+use crate::Error;
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServerUser {
+    pub uid: u32,
+    pub gid: u32,
+    pub name: String,
+}
+
+impl ServerUser {
+    /// # Errors
+    /// The caller is root, and neither `SUDO_UID` nor the user `nobody` names somebody else.
+    pub fn choose() -> Result<Self, Error> {
+        let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
+        if !uid.is_root() {
+            return Ok(Self::named(uid.as_raw(), gid.as_raw()));
+        }
+        let variable = |name| std::env::var(name).ok()?.parse::<u32>().ok();
+        match (variable("SUDO_UID"), variable("SUDO_GID")) {
+            (Some(uid), Some(gid)) if uid != 0 => Ok(Self::named(uid, gid)),
+            _ => nobody().ok_or(Error::NoUser { why: "servers do not run as root, and /etc/passwd has no 'nobody'" }),
+        }
+    }
+
+    /// (uid, gid) to change to; `None` when that is who we are.
+    pub fn identity(&self) -> Option<(u32, u32)> {
+        (rustix::process::geteuid().as_raw() != self.uid).then_some((self.uid, self.gid))
+    }
+
+    /// Whether this user can pass through every folder above `path`. Supplementary groups and access lists are not looked
+    /// at: the server runs without the former.
+    ///
+    /// # Errors
+    /// [`Error::Unreachable`] names the first folder that stops this user.
+    pub fn check_reach(&self, path: &Path) -> Result<(), Error> {
+        let real = path.canonicalize().map_err(|source| Error::path("look at", path, source))?;
+        let mut folders: Vec<PathBuf> = real.ancestors().skip(1).map(Path::to_owned).collect();
+        folders.reverse();
+        for folder in folders {
+            let metadata = fs::metadata(&folder).map_err(|source| Error::path("look at", &folder, source))?;
+            if !self.may_pass(metadata.mode(), metadata.uid(), metadata.gid()) {
+                let user = self.name.clone();
+                return Err(Error::Unreachable { user, uid: self.uid, component: folder, path: path.into() });
+            }
+        }
+        Ok(())
+    }
+
+    fn may_pass(&self, mode: u32, uid: u32, gid: u32) -> bool {
+        let bit = if uid == self.uid {
+            0o100
+        } else if gid == self.gid {
+            0o010
+        } else {
+            0o001
+        };
+        self.uid == 0 || mode & bit != 0
+    }
+
+    fn named(uid: u32, gid: u32) -> Self {
+        let name = passwd().into_iter().find(|entry| entry.uid == uid).map(|entry| entry.name);
+        Self { uid, gid, name: name.unwrap_or_else(|| uid.to_string()) }
+    }
+}
+
+fn nobody() -> Option<ServerUser> {
+    passwd().into_iter().find(|user| user.name == "nobody" && user.uid != 0)
+}
+
+fn passwd() -> Vec<ServerUser> {
+    fs::read_to_string("/etc/passwd").unwrap_or_default().lines().filter_map(passwd_entry).collect()
+}
+
+/// `name:password:uid:gid:...`, passwd(5).
+fn passwd_entry(line: &str) -> Option<ServerUser> {
+    let fields: Vec<&str> = line.split(':').collect();
+    let [name, _, uid, gid, ..] = fields[..] else { return None };
+    Some(ServerUser { uid: uid.parse().ok()?, gid: gid.parse().ok()?, name: name.into() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn somebody() -> ServerUser {
+        ServerUser { uid: 4711, gid: 4712, name: "somebody".into() }
+    }
+
+    #[test]
+    fn the_bit_that_counts_is_the_owners_the_groups_or_the_others() {
+        let user = somebody();
+        assert!(user.may_pass(0o711, 0, 0) && !user.may_pass(0o700, 0, 0));
+        assert!(user.may_pass(0o710, 0, 4712) && !user.may_pass(0o701, 0, 4712));
+        assert!(user.may_pass(0o100, 4711, 0) && !user.may_pass(0o011, 4711, 4712));
+    }
+
+    #[test]
+    fn a_closed_folder_is_named() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let home = tempfile::tempdir().expect("a folder");
+        let closed = home.path().canonicalize().expect("is there");
+        fs::set_permissions(&closed, fs::Permissions::from_mode(0o700)).expect("closes");
+        let below = closed.join("data");
+        fs::create_dir(&below).expect("makes");
+        match somebody().check_reach(&below) {
+            Err(Error::Unreachable { component, .. }) => assert_eq!(component, closed),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn passwd_lines() {
+        let entry = passwd_entry("nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin").expect("parses");
+        assert_eq!((entry.name.as_str(), entry.uid, entry.gid), ("nobody", 65534, 65534));
+        assert!(passwd_entry("# comment").is_none());
+    }
+}
