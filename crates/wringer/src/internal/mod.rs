@@ -17,6 +17,7 @@ enum Role {
     Supervise(supervise::Args),
     Holder(holder::Args),
     Slowfs(slowfs::Args),
+    Probe(probe::Args),
 }
 
 pub fn main(args: Args) -> Outcome {
@@ -26,11 +27,13 @@ pub fn main(args: Args) -> Outcome {
         Role::Supervise(args) => supervise::main(args),
         Role::Holder(args) => holder::main(args),
         Role::Slowfs(args) => slowfs::main(args),
+        Role::Probe(args) => probe::main(args),
     }
 }
 
 mod holder;
 mod launch;
+mod probe;
 mod slowfs;
 mod supervise;
 mod watchdog;

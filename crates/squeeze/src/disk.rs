@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A slow layer over a sandbox's data directory, in a mount namespace of its own, and the witness that measures it.
+//!
+//! In: a run and a directory whose server is stopped. Out: the pid whose namespace the server is to be started in, a delay that
+//! can be changed at any time, the layer's own counters, and [`Measured`] entries: what was asked, what a probe in that
+//! namespace got. The layer and the probe end with the run; while either has died, [`SlowLayer::check`] says so.
+
+use crate::Error;
+use crate::probe::{self, Probe};
+use evidence::{Delay, DelayMode, LatencyHistogram, Measured, Quantity};
+use run::{Child, ChildSpec, Role, Run, StepId};
+use slowfs::stats::Stats;
+use slowfs::control::Client;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// A layer that serves.
+#[derive(Debug)]
+pub struct SlowLayer {
+    directory: PathBuf,
+    child: Child,
+    client: Client,
+    probe: Option<Probe>,
+    /// Direct reads of the same file past the layer, and through it with no delay.
+    floor: Option<Floor>,
+}
+
+/// What a direct read at depth 1 costs without any delay.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Floor {
+    pub bare: LatencyHistogram,
+    pub layer: LatencyHistogram,
+}
+
+/// Reads that a probe makes to learn a floor: half a second on a fast disk.
+const FLOOR_READS: u32 = 2000;
+/// How long a probe of a delay may take.
+const PROBE_TIME: Duration = Duration::from_millis(1500);
+const TOLERANCE: f64 = 0.02;
+/// Below this the timer's own jitter is what is measured.
+const TOLERANCE_FLOOR_US: f64 = 15.0;
+/// What the layer may cost a read at the median, with delay 0.
+const LAYER_COST_US: f64 = 20.0;
+
+impl SlowLayer {
+    /// Mounts the layer; nobody may have files open below `directory`.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] while somebody does; no FUSE or no right to mount.
+    pub fn start(run: &mut Run, directory: &Path) -> Result<Self, Error> {
+        refuse_open_files(directory)?;
+        let socket = run.folder().join("slowfs.sock");
+        let args = ["--private", "--directory"].map(OsString::from).into_iter();
+        let args = args.chain([directory.into(), "--control".into(), socket.clone().into()]);
+        let spec = ChildSpec { ready: true, ..ChildSpec::internal("slowfs", args) };
+        let child = run.spawn(Role::SlowLayer, spec)?;
+        let client = Client::connect(&socket)?;
+        Ok(Self { directory: directory.to_owned(), child, client, probe: None, floor: None })
+    }
+
+    /// Whose mount namespace sees the delay.
+    pub fn pid(&self) -> u32 {
+        self.child.pid
+    }
+
+    pub fn step(&self) -> StepId {
+        self.child.step
+    }
+
+    /// # Errors
+    /// [`Error::LayerDied`]: the run is over.
+    pub fn check(&self) -> Result<(), Error> {
+        if self.child.is_alive() { Ok(()) } else { Err(Error::LayerDied { directory: self.directory.clone() }) }
+    }
+
+    /// One atomic switch; reaches files that are open, and replies that are waiting.
+    ///
+    /// # Errors
+    /// The layer is gone.
+    pub fn set(&mut self, delay: Delay) -> Result<(), Error> {
+        self.check()?;
+        Ok(self.client.set(delay)?)
+    }
+
+    /// # Errors
+    /// The layer is gone.
+    pub fn stats(&mut self) -> Result<Stats, Error> {
+        self.check()?;
+        Ok(self.client.stats()?)
+    }
+
+    /// Opens `file`, below the directory, in the layer's namespace and keeps it open, so that later measures show that a change of
+    /// delay reaches open files; measures the floor past the layer and through it.
+    ///
+    /// # Errors
+    /// The file is too small to probe, or cannot be read directly.
+    pub fn open_probe(&mut self, run: &mut Run, file: &Path) -> Result<(), Error> {
+        let bare = probe::read(&mut probe::open(file)?, file, FLOOR_READS)?;
+        let mut probe = Probe::start(run, self.pid(), file)?;
+        let layer = probe.read(FLOOR_READS)?;
+        self.probe = Some(probe);
+        self.floor = Some(Floor { bare, layer });
+        Ok(())
+    }
+
+    /// What the layer costs a read when it delays by nothing. `None` without a probe.
+    pub fn measure_cost(&self, at_us: u64) -> Option<Measured> {
+        let Floor { bare, layer } = self.floor.as_ref()?;
+        let cost = median_us(layer) - median_us(bare);
+        Some(Measured {
+            at_us,
+            arm: None,
+            what: "disk.layer_cost.median".into(),
+            mechanism: MECHANISM.into(),
+            asked: Some(Quantity::micros(0.0)),
+            predicted: None,
+            got: Some(Quantity::micros(cost)),
+            witness: format!(
+                "{} direct reads of 4 KiB at depth 1 through the layer with delay 0 ({:.1} us), against as many past it ({:.1} us)",
+                layer.count(),
+                median_us(layer),
+                median_us(bare)
+            ),
+            within_tolerance: Some(cost <= LAYER_COST_US),
+            tolerance: Some(format!("{LAYER_COST_US} us")),
+        })
+    }
+
+    /// Probes the read delay in force. `None` without a probe.
+    ///
+    /// # Errors
+    /// The probe or the layer died.
+    pub fn measure_read(&mut self, delay: &Delay, arm: &str, at_us: u64) -> Result<Option<Measured>, Error> {
+        self.check()?;
+        let (Some(probe), Some(floor)) = (self.probe.as_mut(), self.floor.as_ref()) else { return Ok(None) };
+        let got = probe.read(reads_within(PROBE_TIME, delay.read_us))?;
+        Ok(Some(read_measure(delay, floor, &got, arm, at_us)))
+    }
+}
+
+const MECHANISM: &str = "fuse layer";
+
+fn read_measure(delay: &Delay, floor: &Floor, got: &LatencyHistogram, arm: &str, at_us: u64) -> Measured {
+    let asked = delay.read_us as f64;
+    let undelayed = median_us(&floor.layer);
+    let predicted = match delay.mode {
+        DelayMode::Add => asked + undelayed,
+        DelayMode::Total => asked.max(undelayed),
+    };
+    let tolerance = (predicted * TOLERANCE).max(TOLERANCE_FLOOR_US);
+    let median = median_us(got);
+    Measured {
+        at_us,
+        arm: Some(arm.to_owned()),
+        what: "disk.read.median".into(),
+        mechanism: MECHANISM.into(),
+        asked: Some(Quantity::micros(asked)),
+        predicted: Some(Quantity::micros(predicted)),
+        got: Some(Quantity::micros(median)),
+        witness: format!(
+            "{} direct reads of 4 KiB at depth 1, by a probe that opened the file before the delay was set",
+            got.count()
+        ),
+        // with nothing asked the floor is measured against itself
+        within_tolerance: (delay.read_us > 0).then(|| (median - predicted).abs() <= tolerance),
+        tolerance: Some(format!("2 % of asked plus undelayed, at least {TOLERANCE_FLOOR_US} us")),
+    }
+}
+
+fn median_us(histogram: &LatencyHistogram) -> f64 {
+    histogram.percentile_ns(50.0) as f64 / 1000.0
+}
+
+/// Between 50 and 2000 reads, so many as fit into `time`.
+fn reads_within(time: Duration, delay_us: u64) -> u32 {
+    let fit = u64::try_from(time.as_micros()).unwrap_or(u64::MAX) / (delay_us + 100);
+    u32::try_from(fit.clamp(50, u64::from(FLOOR_READS))).unwrap_or(FLOOR_READS)
+}
+
+/// A process that has files open below a directory would bypass a mount over it.
+pub fn refuse_open_files(directory: &Path) -> Result<(), Error> {
+    let holders = host::process::open_below(directory);
+    if holders.is_empty() {
+        return Ok(());
+    }
+    let pids: Vec<String> = holders.iter().map(|holder| holder.pid.to_string()).collect();
+    Err(Error::Refused {
+        what: format!("{} is in use by process {}", directory.display(), pids.join(", ")),
+        hint: "stop the server that uses it; storage is never swapped under a live server".into(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn histogram(us: u64) -> LatencyHistogram {
+        let mut histogram = LatencyHistogram::new();
+        histogram.record_n(us * 1000, 100);
+        histogram
+    }
+
+    fn measured(mode: DelayMode, got_us: u64) -> Measured {
+        let floor = Floor { bare: histogram(50), layer: histogram(60) };
+        let delay = Delay { read_us: 10_000, write_us: 0, sync_us: 0, mode };
+        read_measure(&delay, &floor, &histogram(got_us), "arm", 0)
+    }
+
+    #[test]
+    fn add_is_held_to_asked_plus_undelayed() {
+        let within = |got| measured(DelayMode::Add, got).within_tolerance;
+        assert_eq!(within(10_060), Some(true));
+        assert_eq!(within(10_250), Some(true));
+        assert_eq!(within(10_300), Some(false));
+        assert_eq!(within(9_800), Some(false));
+    }
+
+    #[test]
+    fn total_is_held_to_asked() {
+        assert_eq!(measured(DelayMode::Total, 10_000).predicted, Some(Quantity::micros(10_000.0)));
+        assert_eq!(measured(DelayMode::Total, 10_060).within_tolerance, Some(true));
+    }
+
+    #[test]
+    fn a_probe_takes_about_the_same_time_for_every_delay() {
+        assert_eq!(reads_within(PROBE_TIME, 0), 2000);
+        assert_eq!(reads_within(PROBE_TIME, 10_000), 148);
+        assert_eq!(reads_within(PROBE_TIME, 1_000_000), 50);
+    }
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Direct reads at depth 1, by a process of its own in the server's mount namespace: the witness of a slow disk.
+//!
+//! The process opens its file once and answers over a socket in the run's folder: a line with a number of reads, and back one
+//! line with their histogram. It shares nothing with the layer but the kernel.
+
+use crate::Error;
+use evidence::LatencyHistogram;
+use run::{Child, ChildSpec, Role, Run};
+use rustix::fs::OFlags;
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+const BLOCK: usize = 4096;
+/// Fewer blocks would be read again and again out of the device's own cache.
+const LEAST_BLOCKS: u64 = 256;
+
+/// A probe process that has its file open.
+#[derive(Debug)]
+pub(crate) struct Probe {
+    file: PathBuf,
+    _child: Child,
+    stream: BufReader<UnixStream>,
+}
+
+impl Probe {
+    pub(crate) fn start(run: &mut Run, namespaces_of: u32, file: &Path) -> Result<Self, Error> {
+        let socket = run.folder().join("probe.sock");
+        let args: [OsString; 4] = ["--file".into(), file.into(), "--socket".into(), socket.clone().into()];
+        let spec = ChildSpec {
+            launcher: true,
+            namespaces_of: Some(namespaces_of),
+            ..ChildSpec::internal("probe", args)
+        };
+        let child = run.spawn(Role::Launcher, spec)?;
+        let stream = connect(&socket, &child).map_err(|source| failed(file, source))?;
+        Ok(Self { file: file.to_owned(), _child: child, stream: BufReader::new(stream) })
+    }
+
+    pub(crate) fn read(&mut self, reads: u32) -> Result<LatencyHistogram, Error> {
+        let exchange = |stream: &mut BufReader<UnixStream>| -> io::Result<String> {
+            writeln!(stream.get_mut(), "{reads}")?;
+            let mut line = String::new();
+            stream.read_line(&mut line)?;
+            Ok(line)
+        };
+        let answer = exchange(&mut self.stream).map_err(|source| failed(&self.file, source))?;
+        serde_json::from_str(&answer).map_err(|_| Error::ProbeAnswer { answer: answer.trim().to_owned() })
+    }
+}
+
+/// The probe listens as soon as it has its file open; until then there is no socket.
+fn connect(socket: &Path, child: &Child) -> io::Result<UnixStream> {
+    let deadline = Instant::now() + std::time::Duration::from_secs(10);
+    loop {
+        match UnixStream::connect(socket) {
+            Ok(stream) => return Ok(stream),
+            Err(error) if !child.is_alive() || Instant::now() > deadline => return Err(error),
+            Err(_) => std::thread::sleep(std::time::Duration::from_millis(5)),
+        }
+    }
+}
+
+/// The body of `wringer internal probe`: serves one client, then ends.
+///
+/// # Errors
+/// The file cannot be opened or read; the socket cannot be made.
+pub fn serve(file: &Path, socket: &Path) -> Result<(), Error> {
+    let mut opened = open(file)?;
+    let listener = UnixListener::bind(socket).map_err(|source| failed(socket, source))?;
+    let (stream, _) = listener.accept().map_err(|source| failed(socket, source))?;
+    let mut requests = BufReader::new(stream);
+    let mut line = String::new();
+    while requests.read_line(&mut line).is_ok_and(|length| length > 0) {
+        let answer = match read(&mut opened, file, line.trim().parse().unwrap_or(1)) {
+            Ok(histogram) => serde_json::json!(histogram).to_string(),
+            Err(error) => format!("error: {error}"),
+        };
+        line.clear();
+        if writeln!(requests.get_mut(), "{answer}").is_err() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// For reading past the page cache (open(2), `O_DIRECT`).
+pub(crate) fn open(path: &Path) -> Result<File, Error> {
+    let flags = i32::try_from(OFlags::DIRECT.bits()).unwrap_or(0);
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(|source| failed(path, source))?;
+    let blocks = file.metadata().map_err(|source| failed(path, source))?.len() / BLOCK as u64;
+    if blocks < LEAST_BLOCKS {
+        return Err(failed(path, io::Error::other("too small to be probed: 1 MiB is the least")));
+    }
+    Ok(file)
+}
+
+/// Reads blocks of 4 KiB at random, one after the other.
+pub(crate) fn read(file: &mut File, path: &Path, reads: u32) -> Result<LatencyHistogram, Error> {
+    let blocks = file.metadata().map_err(|source| failed(path, source))?.len() / BLOCK as u64;
+    let mut memory = vec![0; 2 * BLOCK];
+    let aligned = memory.as_ptr().align_offset(BLOCK);
+    let mut histogram = LatencyHistogram::new();
+    for number in 0..u64::from(reads) {
+        let offset = scramble(number) % blocks * BLOCK as u64;
+        let start = Instant::now();
+        file.read_exact_at(&mut memory[aligned..aligned + BLOCK], offset).map_err(|source| failed(path, source))?;
+        histogram.record(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX));
+    }
+    Ok(histogram)
+}
+
+/// SplitMix64 (Steele, Lea, Flood 2014): scattered, and the same each time.
+fn scramble(number: u64) -> u64 {
+    let mut z = number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+fn failed(path: &Path, source: io::Error) -> Error {
+    Error::Probe { path: path.to_owned(), source }
+}

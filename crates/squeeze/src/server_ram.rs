@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A memory limit around one server, page cache included: a memory cgroup that the server is started in.
+//!
+//! Moving a running server would move none of its charges, so there is no such function. What the server's files have in the
+//! page cache from outside is a free hit inside: [`evict`] them first.
+
+use crate::Error;
+use evidence::{Measured, Quantity};
+use host::change;
+use run::{CgroupVersion, Run, Step, StepId};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use units::Bytes;
+
+/// The cgroup, made and limited; the server joins it when it is started.
+#[derive(Debug, Clone)]
+pub struct ServerRam {
+    folder: PathBuf,
+    version: CgroupVersion,
+    limit: Bytes,
+    /// The steps to undo, the last first.
+    steps: Vec<StepId>,
+}
+
+impl ServerRam {
+    /// # Errors
+    /// [`Error::Refused`] when no memory controller is mounted, or not writable for this user.
+    pub fn make(run: &mut Run, limit: Bytes, generation: u32) -> Result<Self, Error> {
+        let (root, version) = memory_controller()?;
+        let folder = root.join(format!("wringer-{}-{generation}", run.id()));
+        let mut steps = Vec::new();
+        if version == CgroupVersion::V2 {
+            steps.extend(delegate_memory(run, &root)?);
+        }
+        let make = Step::Cgroup { path: folder.clone(), version };
+        steps.push(run.step(make, |permit| change::make_cgroup(permit, &folder))?.0);
+        let mut made = Self { folder, version, limit, steps };
+        for (file, value) in made.limits() {
+            made.set(run, file, &value)?;
+        }
+        Ok(made)
+    }
+
+    /// For [`run::ChildSpec::cgroups`].
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// # Errors
+    /// Processes are left in it that are not the run's.
+    pub fn remove(self, run: &mut Run) -> Result<(), Error> {
+        for step in self.steps.into_iter().rev() {
+            run.undo_step(step)?;
+        }
+        Ok(())
+    }
+
+    pub fn mechanism(&self) -> &'static str {
+        match self.version {
+            CgroupVersion::V1 => "memory cgroup v1",
+            CgroupVersion::V2 => "memory cgroup v2",
+        }
+    }
+
+    /// The kernel's own account of the highest charge, against the limit.
+    pub fn measure(&self, arm: &str, at_us: u64) -> Measured {
+        let file = match self.version {
+            CgroupVersion::V1 => "memory.max_usage_in_bytes",
+            CgroupVersion::V2 => "memory.peak",
+        };
+        let peak = fs::read_to_string(self.folder.join(file)).ok().and_then(|text| text.trim().parse::<u64>().ok());
+        Measured {
+            at_us,
+            arm: Some(arm.to_owned()),
+            what: "server.ram.peak".into(),
+            mechanism: self.mechanism().into(),
+            asked: Some(Quantity::bytes(self.limit.0)),
+            predicted: None,
+            got: peak.map(Quantity::bytes),
+            witness: format!("{file} of the server's cgroup"),
+            within_tolerance: peak.map(|peak| peak <= self.limit.0),
+            tolerance: Some("never above the limit".into()),
+        }
+    }
+
+    /// On v2 swapping is off, so that the limit is one of RAM. On v1 the limit of RAM stands alone.
+    fn limits(&self) -> Vec<(&'static str, String)> {
+        let limit = self.limit.0.to_string();
+        match self.version {
+            CgroupVersion::V1 => vec![("memory.limit_in_bytes", limit)],
+            CgroupVersion::V2 => vec![("memory.swap.max", "0".into()), ("memory.max", limit)],
+        }
+    }
+
+    fn set(&mut self, run: &mut Run, file: &str, value: &str) -> Result<(), Error> {
+        let path = self.folder.join(file);
+        if !path.exists() {
+            return Ok(()); // memory.swap.max is absent on a kernel without swap accounting
+        }
+        self.steps.push(set_value(run, &path, value)?);
+        Ok(())
+    }
+}
+
+fn set_value(run: &mut Run, path: &Path, value: &str) -> Result<StepId, Error> {
+    let before = change::read_value(path)?;
+    let step = Step::Value { path: path.to_owned(), before: before.clone(), after: value.to_owned() };
+    Ok(run.step(step, |permit| change::set_value(permit, path, &before, value))?.0)
+}
+
+/// On v2 a child has the memory controller only when its parent hands it down (kernel, admin-guide/cgroup-v2.rst,
+/// "Enabling and Disabling").
+fn delegate_memory(run: &mut Run, root: &Path) -> Result<Option<StepId>, Error> {
+    let path = root.join("cgroup.subtree_control");
+    let before = change::read_value(&path)?;
+    if before.split_whitespace().any(|name| name == "memory") {
+        return Ok(None);
+    }
+    let step = Step::Value { path: path.clone(), before: "-memory".into(), after: "+memory".into() };
+    Ok(Some(run.step(step, |permit| change::set_value(permit, &path, &before, "+memory"))?.0))
+}
+
+/// Where a memory cgroup can be made: the v1 controller, or a v2 tree that has it.
+fn memory_controller() -> Result<(PathBuf, CgroupVersion), Error> {
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let found = mounts.lines().find_map(|line| {
+        let mut words = line.split(' ').skip(1);
+        let (target, kind, options) = (PathBuf::from(words.next()?), words.next()?, words.next()?);
+        let version = match kind {
+            "cgroup" if options.split(',').any(|option| option == "memory") => CgroupVersion::V1,
+            "cgroup2" if has_memory(&target) => CgroupVersion::V2,
+            _ => return None,
+        };
+        Some((target, version))
+    });
+    let (root, version) = found.ok_or_else(|| Error::Refused {
+        what: "no memory cgroup controller is mounted".into(),
+        hint: "hide RAM from the whole host instead: squeeze.ram".into(),
+    })?;
+    if rustix::fs::access(&root, rustix::fs::Access::WRITE_OK).is_err() {
+        return Err(Error::Refused {
+            what: format!("{} is not writable for this user", root.display()),
+            hint: "run as root, or in a delegated cgroup".into(),
+        });
+    }
+    Ok((root, version))
+}
+
+fn has_memory(root: &Path) -> bool {
+    fs::read_to_string(root.join("cgroup.controllers"))
+        .is_ok_and(|list| list.split_whitespace().any(|name| name == "memory"))
+}
+
+/// Takes the files below `folder` out of the page cache, as far as they are clean: pages that are in it are a free hit for a
+/// server in a cgroup. Needs no root for one's own files (posix_fadvise(2), `POSIX_FADV_DONTNEED`).
+pub fn evict(folder: &Path) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() => evict(&entry.path()),
+            Ok(kind) if kind.is_file() => {
+                if let Ok(file) = File::open(entry.path()) {
+                    let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed);
+                }
+            }
+            _ => {}
+        }
+    }
+}
