@@ -2,6 +2,7 @@
 //! Which server to talk to, where, and as whom.
 
 mod dsn;
+pub mod options;
 
 use serde::{Deserialize, Serialize};
 use std::fmt;

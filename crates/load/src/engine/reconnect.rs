@@ -17,9 +17,12 @@ pub(super) struct Reconnector<'scope, 'env> {
     shared: &'env Shared<'env>,
     /// The worker is done; set by dropping this.
     over: std::sync::Arc<AtomicBool>,
-    helper: Option<(Sender<usize>, Receiver<(usize, Ready)>)>,
+    helper: Option<Helper>,
     pub(super) pending: usize,
 }
+
+/// Numbers of clients go in, their new connections come out.
+type Helper = (Sender<usize>, Receiver<(usize, Ready)>);
 
 impl<'scope, 'env> Reconnector<'scope, 'env> {
     pub(super) fn new(scope: &'scope Scope<'scope, 'env>, shared: &'env Shared<'env>) -> Self {

@@ -1,9 +1,433 @@
 // SPDX-License-Identifier: Apache-2.0
+use super::connection::{ConnectionArgs, server_failure};
 use crate::exit::{Exit, Failure, Outcome};
+use crate::terminal;
+use evidence::{Arrivals, LoadResult};
+use host::clock::RunClock;
+use load::distribution;
+use load::engine::{Hooks, LoadSpec};
+use load::workload::{self, Name};
+use serde::Serialize;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use units::Span;
 
+/// Drive a server with an OLTP load
+///
+/// The workloads, their statements and most flags are sysbench's; `_` in a flag's name is taken for `-`. Latency counts from the
+/// moment at which a transaction was meant to start; the time the server took stands beside it.
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+#[command(after_help = "Examples:\n  \
+    MYSQL_PWD=... wringer load oltp_point_select --mysql-user=me --table-size=1000000 --threads=16 --time=60\n  \
+    wringer load oltp_read_write --db-driver=pgsql --rate=500 --warmup-time=10 --percentile=50,99,99.9 -o json\n\n\
+    The tables come from `wringer fill` or from `sysbench ... prepare`; give the same --tables and --table-size.")]
+pub struct Args {
+    /// oltp_point_select, oltp_read_only, oltp_read_write, oltp_write_only, oltp_update_index, oltp_update_non_index,
+    /// oltp_insert, oltp_delete, bulk_insert, select_random_points, select_random_ranges
+    workload: Name,
+    /// `run`, for hands that are used to sysbench
+    #[arg(hide = true)]
+    verb: Option<String>,
+    /// Connections; one statement is in flight on each
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    threads: u32,
+    /// Threads of ours that drive them [default: the number of CPUs, at most --threads]
+    #[arg(long, value_name = "N")]
+    workers: Option<u32>,
+    /// Seconds, or with a unit (500ms, 2m); 0: no limit
+    #[arg(long, default_value = "10", value_parser = seconds, value_name = "TIME")]
+    time: Duration,
+    /// Transactions; 0: no limit
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    events: u64,
+    /// Transactions a second over all connections, whether the server keeps up or not; 0: each as soon as the last one is done
+    #[arg(long, default_value_t = 0.0, value_name = "N")]
+    rate: f64,
+    /// How --rate spaces them: `poisson` (random, as independent users come) or `constant`
+    #[arg(long, value_enum, default_value = "poisson")]
+    arrivals: Spacing,
+    /// Runs the load for so long before it measures; drained and reported apart
+    #[arg(long, alias = "warmup_time", default_value = "0", value_parser = seconds, value_name = "TIME")]
+    warmup_time: Duration,
+    /// Prints a line on stderr every so often; 0: none
+    #[arg(long, alias = "report_interval", default_value = "0", value_parser = seconds, value_name = "TIME")]
+    report_interval: Duration,
+    /// Which percentiles to print; all of the distribution is recorded anyway
+    #[arg(long, value_delimiter = ',', default_value = "50,95,99,99.9", value_name = "LIST")]
+    percentile: Vec<f64>,
+    /// Print the latency histogram too
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "on", default_value = "off", value_parser = on_off)]
+    histogram: bool,
+    /// Length of a slot of the timeline in the JSON output, 10ms to 1s
+    #[arg(long, default_value = "100ms", value_parser = seconds, value_name = "TIME")]
+    timeline_interval: Duration,
+    /// `disable` sends statements as text
+    #[arg(long, alias = "db_ps_mode", value_enum, default_value = "auto")]
+    db_ps_mode: PsMode,
+    #[arg(short, long, value_enum, default_value = "text")]
+    output: Output,
+    #[command(flatten)]
+    connection: ConnectionArgs,
+    #[command(flatten)]
+    keys: KeyArgs,
+    #[command(flatten)]
+    oltp: OltpArgs,
+}
 
-pub fn main(_args: Args) -> Outcome {
-    Err(Failure::message(Exit::Missing, "not built yet"))
+/// Which rows are touched.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Rows")]
+struct KeyArgs {
+    /// Tables sbtest1 to sbtestN
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    tables: u32,
+    /// Rows in each
+    #[arg(long, alias = "table_size", default_value_t = 10_000, value_name = "N")]
+    table_size: u64,
+    /// uniform, gaussian, special, pareto or zipfian
+    #[arg(long, alias = "rand_type", default_value = "uniform", value_name = "TYPE")]
+    rand_type: distribution::Kind,
+    /// The same seed draws the same keys; 0: by the clock
+    #[arg(long, alias = "rand_seed", default_value_t = 0, value_name = "N")]
+    rand_seed: u64,
+    /// Draws that one gaussian value is the mean of
+    #[arg(long, alias = "rand_spec_iter", default_value_t = 12, value_name = "N")]
+    rand_spec_iter: u32,
+    /// Width of the hot range, in percent of the rows
+    #[arg(long, alias = "rand_spec_pct", default_value_t = 1.0, value_name = "PERCENT")]
+    rand_spec_pct: f64,
+    /// Share of the draws that fall on the hot range
+    #[arg(long, alias = "rand_spec_res", default_value_t = 75.0, value_name = "PERCENT")]
+    rand_spec_res: f64,
+    #[arg(long, alias = "rand_pareto_h", default_value_t = 0.2, value_name = "H")]
+    rand_pareto_h: f64,
+    #[arg(long, alias = "rand_zipfian_exp", default_value_t = 0.8, value_name = "EXPONENT")]
+    rand_zipfian_exp: f64,
+}
+
+/// What a transaction consists of.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Statements in a transaction")]
+struct OltpArgs {
+    /// No BEGIN and COMMIT: each statement commits by itself
+    #[arg(long, alias = "skip_trx", num_args = 0..=1, require_equals = true, default_missing_value = "on", default_value = "off", value_parser = on_off)]
+    skip_trx: bool,
+    #[arg(long, alias = "point_selects", default_value_t = 10, value_name = "N")]
+    point_selects: u32,
+    /// off: none of the four kinds of range statements
+    #[arg(long, alias = "range_selects", num_args = 0..=1, require_equals = true, default_missing_value = "on", default_value = "on", value_parser = on_off, action = clap::ArgAction::Set)]
+    range_selects: bool,
+    /// Rows in a range
+    #[arg(long, alias = "range_size", default_value_t = 100, value_name = "N")]
+    range_size: u64,
+    #[arg(long, alias = "simple_ranges", default_value_t = 1, value_name = "N")]
+    simple_ranges: u32,
+    #[arg(long, alias = "sum_ranges", default_value_t = 1, value_name = "N")]
+    sum_ranges: u32,
+    #[arg(long, alias = "order_ranges", default_value_t = 1, value_name = "N")]
+    order_ranges: u32,
+    #[arg(long, alias = "distinct_ranges", default_value_t = 1, value_name = "N")]
+    distinct_ranges: u32,
+    #[arg(long, alias = "index_updates", default_value_t = 1, value_name = "N")]
+    index_updates: u32,
+    #[arg(long, alias = "non_index_updates", default_value_t = 1, value_name = "N")]
+    non_index_updates: u32,
+    #[arg(long, alias = "delete_inserts", default_value_t = 1, value_name = "N")]
+    delete_inserts: u32,
+    /// off: oltp_insert gives its keys itself
+    #[arg(long, alias = "auto_inc", num_args = 0..=1, require_equals = true, default_missing_value = "on", default_value = "on", value_parser = on_off, action = clap::ArgAction::Set)]
+    auto_inc: bool,
+    /// Values in the IN list of select_random_points
+    #[arg(long, alias = "random_points", default_value_t = 10, value_name = "N")]
+    random_points: u32,
+    /// Ranges in a statement of select_random_ranges
+    #[arg(long, alias = "number_of_ranges", default_value_t = 10, value_name = "N")]
+    number_of_ranges: u32,
+    /// Width of each of those ranges
+    #[arg(long, default_value_t = 5, value_name = "N")]
+    delta: u64,
+}
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum Spacing {
+    Poisson,
+    Constant,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum PsMode {
+    Auto,
+    Disable,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Output {
+    Text,
+    Json,
+    /// In sysbench's shape, for scripts that read that
+    Sysbench,
+}
+
+pub fn main(args: Args) -> Outcome {
+    check_verb(&args)?;
+    let target = args.connection.target()?;
+    let spec = args.spec(target.flavour)?;
+    let stop = interruptible()?;
+    let percentiles = args.percentile.clone();
+    let mut hooks = Hooks {
+        on_phase: &mut |_| {},
+        on_progress: &mut |progress| terminal::say(load::summary::progress(progress, &percentiles)),
+        progress_interval: Some(args.report_interval).filter(|interval| !interval.is_zero()),
+        stop: stop.clone(),
+    };
+    terminal::say(args.header(&spec));
+    let result = match load::engine::run(&spec, &target, &RunClock::start(), &mut hooks) {
+        Ok(result) => result,
+        Err(load::Error::ServerLost { phase, after_ms, waited_ms, partial }) => {
+            args.print(&partial)?;
+            return Err(server_failure(load::Error::ServerLost { phase, after_ms, waited_ms, partial }));
+        }
+        Err(error) => return Err(server_failure(error)),
+    };
+    args.print(&result)?;
+    if stop.load(Ordering::Relaxed) {
+        return Err(Failure::message(Exit::Interrupted, "interrupted; what was measured until then is above"));
+    }
+    Ok(())
+}
+
+impl Args {
+    fn spec(&self, flavour: load::Flavour) -> Result<LoadSpec, Failure> {
+        let usage = |error: anyhow::Error| Failure::new(Exit::Usage, error);
+        let distribution = self.keys.distribution().map_err(|error| usage(error.into()))?;
+        let options = self.options();
+        let workload =
+            workload::build(self.workload, flavour, &options, &distribution).map_err(|error| usage(error.into()))?;
+        let per_second = self.rate;
+        let arrivals = match self.arrivals {
+            _ if per_second == 0.0 => Arrivals::Closed,
+            Spacing::Poisson => Arrivals::Poisson { per_second },
+            Spacing::Constant => Arrivals::Constant { per_second },
+        };
+        let mut spec = LoadSpec::new(self.workload.as_str(), workload.into());
+        spec.distribution = distribution.to_string();
+        spec.connections = self.threads;
+        spec.workers = self.workers;
+        spec.arrivals = arrivals;
+        spec.seed = if self.keys.rand_seed == 0 { host::clock::unix_seconds() } else { self.keys.rand_seed };
+        spec.warmup = self.warmup_time;
+        spec.time = Some(self.time).filter(|time| !time.is_zero());
+        spec.events = Some(self.events).filter(|events| *events > 0);
+        spec.prepared = self.db_ps_mode == PsMode::Auto;
+        spec.timeline = self.timeline_interval;
+        Ok(spec)
+    }
+
+    fn options(&self) -> workload::Options {
+        let oltp = &self.oltp;
+        workload::Options {
+            tables: self.keys.tables,
+            table_size: self.keys.table_size,
+            point_selects: oltp.point_selects,
+            range_selects: oltp.range_selects,
+            simple_ranges: oltp.simple_ranges,
+            sum_ranges: oltp.sum_ranges,
+            order_ranges: oltp.order_ranges,
+            distinct_ranges: oltp.distinct_ranges,
+            range_size: oltp.range_size,
+            index_updates: oltp.index_updates,
+            non_index_updates: oltp.non_index_updates,
+            delete_inserts: oltp.delete_inserts,
+            skip_trx: oltp.skip_trx,
+            auto_inc: oltp.auto_inc,
+            random_points: oltp.random_points,
+            number_of_ranges: oltp.number_of_ranges,
+            delta: oltp.delta,
+            connections: self.threads,
+            ..workload::Options::default()
+        }
+    }
+
+    /// What is about to run, on one line of stderr.
+    fn header(&self, spec: &LoadSpec) -> String {
+        let arrivals = match spec.arrivals {
+            Arrivals::Closed => "closed loop".to_owned(),
+            Arrivals::Constant { per_second } => format!("open loop, {per_second} a second, even"),
+            Arrivals::Poisson { per_second } => format!("open loop, {per_second} a second, Poisson"),
+        };
+        format!(
+            "{}: {} connections, {arrivals}, keys {}, seed {}",
+            spec.name, spec.connections, spec.distribution, spec.seed
+        )
+    }
+
+    fn print(&self, result: &LoadResult) -> Outcome {
+        match self.output {
+            Output::Text => terminal::data(load::summary::text(result, &self.percentile)),
+            Output::Sysbench => terminal::data(load::summary::sysbench(result, &self.percentile, self.histogram)),
+            Output::Json => terminal::data(serde_json::to_string_pretty(&Document::new(result, &self.percentile))?),
+        }
+        Ok(())
+    }
+}
+
+impl KeyArgs {
+    fn distribution(&self) -> Result<distribution::Distribution, distribution::Error> {
+        distribution::Options {
+            kind: self.rand_type,
+            spec_iterations: self.rand_spec_iter,
+            spec_range_percent: self.rand_spec_pct,
+            spec_special_percent: self.rand_spec_res,
+            pareto_h: self.rand_pareto_h,
+            zipfian_exponent: self.rand_zipfian_exp,
+        }
+        .check()
+    }
+}
+
+/// The JSON output. `load` is complete; the figures before it are for the eye and for `jq`.
+#[derive(Serialize)]
+struct Document<'a> {
+    schema: u32,
+    tool: String,
+    command: Vec<String>,
+    queries_per_second: Option<f64>,
+    transactions_per_second: Option<f64>,
+    response: Vec<Percentile>,
+    service: Vec<Percentile>,
+    load: &'a LoadResult,
+}
+
+#[derive(Serialize)]
+struct Percentile {
+    percentile: f64,
+    latency_us: f64,
+}
+
+impl<'a> Document<'a> {
+    fn new(load: &'a LoadResult, percentiles: &[f64]) -> Self {
+        let measured = &load.measured;
+        let read = |histogram: &evidence::LatencyHistogram| {
+            let at = |p: &f64| Percentile { percentile: *p, latency_us: histogram.percentile_ns(*p) as f64 / 1e3 };
+            percentiles.iter().map(at).collect()
+        };
+        Self {
+            schema: 1,
+            tool: format!("wringer {}", env!("CARGO_PKG_VERSION")),
+            command: without_passwords(std::env::args()),
+            queries_per_second: measured.queries_per_second(),
+            transactions_per_second: measured.transactions_per_second(),
+            response: read(&measured.transaction.response),
+            service: read(&measured.transaction.service),
+            load,
+        }
+    }
+}
+
+/// The command line as it may be kept: neither a password nor a connection string that may hold one.
+fn without_passwords(arguments: impl Iterator<Item = String>) -> Vec<String> {
+    let mut hide_next = false;
+    arguments
+        .map(|argument| {
+            let hide = std::mem::take(&mut hide_next);
+            let (name, value) = argument.split_once('=').map_or((argument.as_str(), None), |(n, v)| (n, Some(v)));
+            let secret = name.starts_with("--") && (name.ends_with("password") || name == "--dsn");
+            hide_next = secret && value.is_none();
+            match (hide, secret && value.is_some()) {
+                (true, _) => "...".to_owned(),
+                (_, true) => format!("{name}=..."),
+                _ => argument,
+            }
+        })
+        .collect()
+}
+
+/// Ctrl-C drains the load and prints what there is; the second one ends at once, there is nothing to undo.
+fn interruptible() -> Result<Arc<AtomicBool>, Failure> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [libc::SIGINT, libc::SIGTERM] {
+        signal_hook::flag::register_conditional_shutdown(signal, Exit::Interrupted as i32, stop.clone())?;
+        signal_hook::flag::register(signal, stop.clone())?;
+    }
+    Ok(stop)
+}
+
+fn check_verb(args: &Args) -> Result<(), Failure> {
+    match args.verb.as_deref() {
+        None | Some("run") => Ok(()),
+        Some("prepare") => {
+            Err(Failure::message(Exit::Usage, "`wringer load` only runs").hint("`wringer fill` makes the tables"))
+        }
+        Some("warmup") => Err(Failure::message(Exit::Usage, "`wringer load` only runs")
+            .hint("--warmup-time runs the load before it measures")),
+        Some(other) => {
+            Err(Failure::message(Exit::Usage, format!("'{other}' is not known here"))
+                .hint("wringer load WORKLOAD --help"))
+        }
+    }
+}
+
+fn seconds(text: &str) -> Result<Duration, units::ParseError> {
+    Span::parse_seconds(text).map(|span| span.0)
+}
+
+fn on_off(text: &str) -> Result<bool, String> {
+    match text {
+        "on" | "true" | "yes" | "1" => Ok(true),
+        "off" | "false" | "no" | "0" => Ok(false),
+        other => Err(format!("'{other}' is neither on nor off")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Program {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn parse(line: &str) -> Args {
+        Program::try_parse_from(["load"].into_iter().chain(line.split_whitespace())).unwrap().args
+    }
+
+    #[test]
+    fn a_sysbench_command_line_is_understood() {
+        let args = parse(
+            "oltp_read_write --threads=4 --time=60 --report_interval=1 --rand-type=special --table_size=1000 --tables=2 \
+             --mysql-socket=/s --mysql_user=me --mysql-db=test --db-ps-mode=disable --skip-trx --range_selects=off --histogram=on run",
+        );
+        let spec = args.spec(load::Flavour::Mysql).unwrap();
+        assert_eq!((spec.connections, spec.time, spec.prepared), (4, Some(Duration::from_secs(60)), false));
+        assert!(args.oltp.skip_trx && !args.oltp.range_selects && args.histogram && check_verb(&args).is_ok());
+        let target = args.connection.target().unwrap();
+        assert_eq!((target.user.as_str(), target.database.as_deref()), ("me", Some("test")));
+    }
+
+    #[test]
+    fn times_take_units_and_zero_means_no_limit() {
+        let spec = parse("oltp_point_select --time=0 --events=5 --warmup-time=500ms --rate=10")
+            .spec(load::Flavour::Mysql)
+            .unwrap();
+        assert_eq!((spec.time, spec.events, spec.warmup), (None, Some(5), Duration::from_millis(500)));
+        assert_eq!(spec.arrivals, Arrivals::Poisson { per_second: 10.0 });
+    }
+
+    #[test]
+    fn passwords_are_not_kept() {
+        let line =
+            "wringer load x --mysql-password=secret --dsn mysql://a:secret@b --mysql_password secret --threads=2";
+        let kept = without_passwords(line.split(' ').map(str::to_owned)).join(" ");
+        assert_eq!(kept, "wringer load x --mysql-password=... --dsn ... --mysql_password ... --threads=2");
+    }
+
+    #[test]
+    fn prepare_is_sent_to_fill() {
+        let failure = check_verb(&parse("oltp_point_select prepare")).unwrap_err();
+        assert!(failure.hints[0].contains("wringer fill"));
+    }
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One module per command: `Args`, `main(args)`.
 
+pub mod connection;
+pub mod connection;
 pub mod disk;
 pub mod doctor;
 pub mod explain;

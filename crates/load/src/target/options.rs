@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a user has already written down for the servers' own clients: environment variables, `.my.cnf`, `.pgpass`. Pure: text in.
+
+use super::{Endpoint, Flavour, Password, Target, Tls};
+use std::path::{Path, PathBuf};
+
+/// Parts of a connection; what is `None` is left to the next source.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Parts {
+    pub host: Option<String>,
+    pub port: Option<u16>,
+    pub socket: Option<PathBuf>,
+    pub user: Option<String>,
+    pub password: Option<Password>,
+    pub database: Option<String>,
+    pub tls: Option<Tls>,
+}
+
+impl Parts {
+    /// The variables that the servers' own clients read (`MYSQL_PWD`, `PGHOST`, ...). `variable` looks one up.
+    pub fn from_environment(flavour: Flavour, variable: impl Fn(&str) -> Option<String>) -> Self {
+        let variable = |name: &str| variable(name).filter(|value| !value.is_empty());
+        match flavour {
+            Flavour::Mysql => Self {
+                host: variable("MYSQL_HOST"),
+                port: variable("MYSQL_TCP_PORT").and_then(|port| port.parse().ok()),
+                socket: variable("MYSQL_UNIX_PORT").map(PathBuf::from),
+                password: variable("MYSQL_PWD").map(Password::new),
+                ..Self::default()
+            },
+            Flavour::Postgresql => Self {
+                host: variable("PGHOST"),
+                port: variable("PGPORT").and_then(|port| port.parse().ok()),
+                socket: None,
+                user: variable("PGUSER"),
+                password: variable("PGPASSWORD").map(Password::new),
+                database: variable("PGDATABASE"),
+                tls: variable("PGSSLMODE").and_then(|mode| mode.parse().ok()),
+            },
+        }
+    }
+
+    /// The groups of a MySQL option file that its command line client reads. `!include` lines are not followed.
+    pub fn from_my_cnf(text: &str) -> Self {
+        let mut parts = Self::default();
+        let mut ours = false;
+        for line in text.lines().map(str::trim) {
+            if let Some(group) = line.strip_prefix('[') {
+                ours = matches!(
+                    group.trim_end_matches(']'),
+                    "client" | "client-mariadb" | "client-server" | "mysql" | "mariadb-client"
+                );
+            } else if let (true, Some((key, value))) = (ours, line.split_once('=')) {
+                parts.set_my_cnf(key.trim(), unquote(value.trim()));
+            }
+        }
+        parts
+    }
+
+    fn set_my_cnf(&mut self, key: &str, value: &str) {
+        match key {
+            "host" => self.host = Some(value.to_owned()),
+            "port" => self.port = value.parse().ok(),
+            "socket" => self.socket = Some(PathBuf::from(value)),
+            "user" => self.user = Some(value.to_owned()),
+            "password" => self.password = Some(Password::new(value)),
+            "database" => self.database = Some(value.to_owned()),
+            _ => {}
+        }
+    }
+
+    /// Takes from `other` what is missing here.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        // A socket or host said here is not mixed with the other kind said elsewhere.
+        let place_known = self.host.is_some() || self.socket.is_some();
+        Self {
+            host: self.host.or(other.host.filter(|_| !place_known)),
+            socket: self.socket.or(other.socket.filter(|_| !place_known)),
+            port: self.port.or(other.port),
+            user: self.user.or(other.user),
+            password: self.password.or(other.password),
+            database: self.database.or(other.database),
+            tls: self.tls.or(other.tls),
+        }
+    }
+
+    /// Fills the rest in as the servers' own clients do; `exists` tells whether a file is there. With no host, or with
+    /// `localhost` and no port for MySQL, a socket in its usual place is taken.
+    pub fn into_target(self, flavour: Flavour, login: &str, exists: impl Fn(&Path) -> bool) -> Target {
+        let port = self.port.unwrap_or(flavour.default_port());
+        let endpoint = self.socket.clone().map(Endpoint::Socket).unwrap_or_else(|| match (&self.host, flavour) {
+            (Some(folder), Flavour::Postgresql) if folder.starts_with('/') => postgresql_socket(folder, port),
+            (Some(host), Flavour::Mysql) if host == "localhost" && self.port.is_none() => {
+                usual_socket(flavour, port, &exists)
+            }
+            (None, Flavour::Mysql) if self.port.is_some() => Endpoint::Tcp("localhost".into(), port),
+            (None, _) => usual_socket(flavour, port, &exists),
+            (Some(host), _) => Endpoint::Tcp(host.clone(), port),
+        });
+        Target {
+            flavour,
+            endpoint,
+            user: self.user.unwrap_or_else(|| login.to_owned()),
+            password: self.password.unwrap_or_default(),
+            database: self.database,
+            tls: self.tls.unwrap_or_default(),
+        }
+    }
+}
+
+fn postgresql_socket(folder: &str, port: u16) -> Endpoint {
+    Endpoint::Socket(Path::new(folder).join(format!(".s.PGSQL.{port}")))
+}
+
+fn usual_socket(flavour: Flavour, port: u16, exists: &impl Fn(&Path) -> bool) -> Endpoint {
+    let places = match flavour {
+        Flavour::Mysql => {
+            ["/run/mysqld/mysqld.sock", "/var/run/mysqld/mysqld.sock", "/tmp/mysql.sock"].map(PathBuf::from)
+        }
+        Flavour::Postgresql => ["/run/postgresql", "/var/run/postgresql", "/tmp"]
+            .map(|folder| Path::new(folder).join(format!(".s.PGSQL.{port}"))),
+    };
+    let found = places.into_iter().find(|place| exists(place));
+    found.map_or_else(|| Endpoint::Tcp("localhost".into(), port), Endpoint::Socket)
+}
+
+/// The password in a `.pgpass` file for this target: the first line whose five fields fit (`*` fits all, `\` escapes).
+pub fn password_from_pgpass(text: &str, target: &Target) -> Option<Password> {
+    let (host, port) = match &target.endpoint {
+        Endpoint::Socket(_) => ("localhost".to_owned(), String::new()),
+        Endpoint::Tcp(host, port) => (host.clone(), port.to_string()),
+    };
+    let database = target.database.as_deref().unwrap_or(&target.user);
+    text.lines().filter(|line| !line.starts_with('#')).find_map(|line| {
+        let fields = pgpass_fields(line);
+        let [its_host, its_port, its_database, its_user, password] = fields.as_slice() else { return None };
+        let fits = |field: &str, value: &str| field == "*" || value.is_empty() || field == value;
+        let all = fits(its_host, &host)
+            && fits(its_port, &port)
+            && fits(its_database, database)
+            && fits(its_user, &target.user);
+        all.then(|| Password::new(password.as_str()))
+    })
+}
+
+fn pgpass_fields(line: &str) -> Vec<String> {
+    let mut fields = vec![String::new()];
+    let mut characters = line.chars();
+    while let Some(character) = characters.next() {
+        match (character, fields.len(), fields.last_mut()) {
+            // the password may hold colons
+            (':', 1..=4, _) => fields.push(String::new()),
+            ('\\', _, Some(field)) => field.extend(characters.next()),
+            (other, _, Some(field)) => field.push(other),
+            _ => {}
+        }
+    }
+    fields
+}
+
+fn unquote(value: &str) -> &str {
+    let quoted = |quote: char| value.strip_prefix(quote).and_then(|rest| rest.strip_suffix(quote));
+    quoted('"').or_else(|| quoted('\'')).unwrap_or(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn my_cnf_gives_the_client_groups_alone() {
+        let text = "# mine\n[mysqld]\nport=1\n[client]\nuser = me\npassword=\"a b\"\nsocket=/s\n[mysql]\ndatabase=d\n[other]\nuser=x\n";
+        let parts = Parts::from_my_cnf(text);
+        assert_eq!((parts.user.as_deref(), parts.port, parts.database.as_deref()), (Some("me"), None, Some("d")));
+        assert_eq!(parts.password.unwrap().reveal(), "a b");
+        assert_eq!(parts.socket, Some(PathBuf::from("/s")));
+    }
+
+    #[test]
+    fn what_is_nearer_wins_and_places_are_not_mixed() {
+        let flags = Parts { host: Some("db".into()), ..Parts::default() };
+        let file = Parts { socket: Some("/s".into()), user: Some("me".into()), ..Parts::default() };
+        let target = flags.or(file).into_target(Flavour::Mysql, "login", |_| true);
+        assert_eq!((target.endpoint, target.user.as_str()), (Endpoint::Tcp("db".into(), 3306), "me"));
+    }
+
+    #[test]
+    fn the_usual_places_are_tried() {
+        let target = |parts: Parts, flavour, there| parts.into_target(flavour, "me", move |_| there).endpoint;
+        let socket = |path: &str| Endpoint::Socket(path.into());
+        assert_eq!(target(Parts::default(), Flavour::Mysql, true), socket("/run/mysqld/mysqld.sock"));
+        assert_eq!(target(Parts::default(), Flavour::Mysql, false), Endpoint::Tcp("localhost".into(), 3306));
+        let folder = Parts { host: Some("/tmp/pg".into()), port: Some(5433), ..Parts::default() };
+        assert_eq!(target(folder, Flavour::Postgresql, false), socket("/tmp/pg/.s.PGSQL.5433"));
+        let port = Parts { port: Some(3307), ..Parts::default() };
+        assert_eq!(target(port, Flavour::Mysql, true), Endpoint::Tcp("localhost".into(), 3307));
+    }
+
+    #[test]
+    fn the_environment_is_read_by_flavour() {
+        let variable = |name: &str| Some(format!("of {name}"));
+        let parts = Parts::from_environment(Flavour::Postgresql, variable);
+        assert_eq!(parts.user.as_deref(), Some("of PGUSER"));
+        let parts = Parts::from_environment(Flavour::Mysql, variable);
+        assert_eq!(parts.password.unwrap().reveal(), "of MYSQL_PWD");
+    }
+
+    #[test]
+    fn pgpass_takes_the_first_line_that_fits() {
+        let target = |dsn: &str| dsn.parse::<Target>().unwrap();
+        let text = "# hosts\nother:*:*:*:no\ndb:5432:*:me:a\\:b:c\n*:*:*:*:all\n";
+        let found = |dsn| password_from_pgpass(text, &target(dsn)).unwrap().reveal().to_owned();
+        assert_eq!(found("postgresql://me@db/x"), "a:b:c");
+        assert_eq!(found("postgresql://you@db/x"), "all");
+        assert!(password_from_pgpass("db:1:x:y", &target("postgresql://me@db")).is_none());
+    }
+}
