@@ -106,7 +106,7 @@ pub(crate) fn try_lock(file: &File, path: &Path) -> Result<bool, Error> {
     }
 }
 
-/// The lock when it becomes free within `timeout`.
+/// The lock when it becomes free within `timeout`; a second Ctrl-C cuts the wait.
 pub(crate) fn lock_within(path: &Path, timeout: Duration) -> Result<Option<File>, Error> {
     let deadline = Instant::now() + timeout;
     let file = match files::open_lock(path) {
@@ -114,7 +114,7 @@ pub(crate) fn lock_within(path: &Path, timeout: Duration) -> Result<Option<File>
         other => other?,
     };
     while !try_lock(&file, path)? {
-        if Instant::now() >= deadline {
+        if Instant::now() >= deadline || host::interrupt::impatient() {
             return Ok(None);
         }
         std::thread::sleep(Duration::from_millis(20));

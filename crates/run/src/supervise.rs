@@ -10,10 +10,11 @@ use crate::folder::locks;
 use crate::{Begin, Error, Released, Run};
 use host::files;
 use host::places::Places;
-use host::process::{ChildSpec, report_not_ready, report_ready, spawn_supervisor};
+use host::process::{ChildSpec, Process, Spawned, report_not_ready, report_ready, spawn_supervisor};
 use journal::Role;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
+use rustix::process::Signal;
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
 use std::ffi::OsString;
@@ -38,9 +39,17 @@ pub fn start(places: &Places, args: &[OsString], ready_timeout: Duration) -> Res
     files::private_dir(&locks(places), 0o700)?;
     let spec = ChildSpec { ready: true, ready_timeout, ..ChildSpec::internal("supervise", args.iter().cloned()) };
     let mut spawned = spawn_supervisor(&places.journal.join("supervisor.log"), &spec)?;
-    let mut ready = spawned.await_ready(ready_timeout)?.unwrap_or_else(|| json!({}));
+    let mut ready = spawned.await_ready(ready_timeout).inspect_err(|_| end(&spawned))?.unwrap_or_else(|| json!({}));
     ready["pid"] = json!(spawned.identity().pid);
     Ok(ready)
+}
+
+/// Nobody waits for it any more: it shall release what it has applied so far.
+fn end(supervisor: &Spawned) {
+    if let Some(process) = Process::open(supervisor.identity()) {
+        let _ = process.signal(Signal::TERM);
+        process.wait(Duration::from_secs(60));
+    }
 }
 
 /// The daemon: begins the run, applies, reports ready, waits for `lasts` (on the clock that also counts suspend) or for a

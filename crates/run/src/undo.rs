@@ -2,12 +2,13 @@
 //! Putting back what others left: dead runs from their journals, live ones by asking their controller first.
 
 use crate::Error;
-use crate::dismantle::{Conflict, Report, chain, dismantle, neutralise};
+use crate::dismantle::{Conflict, Executor as _, chain, dismantle, neutralise};
 use crate::executor::RealHost;
 use crate::find::{FoundRun, find_runs};
 use crate::folder::{Folder, locks};
 use crate::locks::{begin_lock, lock_within};
 use crate::release::{close, remove_folder};
+use host::files;
 use host::places::Places;
 use host::process::{Process, StopRequest, holders_of, stop};
 use journal::{Journal, RunId, Step};
@@ -15,8 +16,8 @@ use rustix::process::Signal;
 use std::fs::File;
 use std::time::Duration;
 
-/// How long an asked controller, or a watchdog at work, may take before it is replaced.
-const RELEASE_TIMEOUT: Duration = Duration::from_secs(90);
+/// How long an asked controller, or a watchdog at work, may take beyond the graces of its children before it is replaced.
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(60);
 /// The owner lock of a killed process is free within moments.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -105,7 +106,7 @@ fn take_over(places: &Places, run: &FoundRun) -> Result<Option<File>, Error> {
     let path = Folder::of(places, &run.id).owner();
     if run.live {
         ask_controller(run);
-        if let Some(owner) = lock_within(&path, RELEASE_TIMEOUT)? {
+        if let Some(owner) = lock_within(&path, RELEASE_TIMEOUT + graces(run))? {
             return Ok(Some(owner).filter(|_| path.exists()));
         }
         replace_holders(&path)?;
@@ -118,6 +119,14 @@ fn take_over(places: &Places, run: &FoundRun) -> Result<Option<File>, Error> {
         None if path.exists() => Err(Error::Busy { resource: format!("run {}", run.id), owner: None }),
         None => Ok(None),
     }
+}
+
+fn graces(run: &FoundRun) -> Duration {
+    let grace_ms = |step: &journal::StepState| match step.change {
+        Step::Process { grace_ms, .. } if step.is_open() => grace_ms,
+        _ => 0,
+    };
+    Duration::from_millis(run.steps.iter().map(grace_ms).sum())
 }
 
 fn ask_controller(run: &FoundRun) {
@@ -154,18 +163,20 @@ pub(crate) fn undo_owned(
     close(&mut journal, id, &folder.path, report).map(Some)
 }
 
-/// A folder without a readable journal: its run never came to an intent, or the file was damaged, and then the token still
-/// finds the processes.
+/// A folder without a readable journal: its run never came to an intent, or the file was damaged. The token still finds the
+/// processes; a damaged file is set aside, and told, because it may have held changes that are not undone.
 fn clear_unbegun(places: &Places, folder: &Folder, id: &RunId) -> Result<Option<crate::Released>, Error> {
-    use crate::Executor as _;
     let _beginning = locks(places).exists().then(|| begin_lock(places)).transpose()?;
     #[allow(clippy::disallowed_methods)] // there is no journal to record it in
     let permit = host::permit::Permit::issue(0);
-    let mut report = Report::default();
-    if let Err(error) = RealHost::new(id.clone(), folder.clone()).sweep(&permit) {
-        report.failures.push(chain(&error));
-        return Err(Error::NotRestored { id: id.clone(), failures: report.failures });
+    let not_restored = |failure: String| Error::NotRestored { id: id.clone(), failures: vec![failure] };
+    RealHost::new(id.clone(), folder.clone()).sweep(&permit).map_err(|error| not_restored(chain(&error)))?;
+    let damaged = std::fs::read(folder.journal()).is_ok_and(|bytes| bytes.iter().any(|byte| *byte != 0));
+    let aside = places.journal.join(format!("damaged-{id}"));
+    if damaged {
+        files::rename(&folder.journal(), &aside)?;
     }
     remove_folder(&folder.path)?;
-    Ok(None)
+    let told = format!("the journal of run {id} is damaged: its processes were ended, its values, cgroups and mounts were not looked at; the file is now {}", aside.display());
+    if damaged { Err(not_restored(told)) } else { Ok(None) }
 }

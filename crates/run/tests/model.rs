@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Any plan, cut at any point, then recovered, leaves the first state. The journal is real, the host is a model.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 use host::permit::Permit;
 use host::process::Identity;

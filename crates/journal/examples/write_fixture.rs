@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Writes one journal of the present format with every kind of record and step, as a release leaves it that dies in its middle.
+//! `cargo run -p journal --example write_fixture -- fixtures/journal/v1.journal`: once for each format version, never again.
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
+
+use host::process::Identity;
+use journal::{CgroupVersion, Journal, Kind, Outcome, Record, Role, RunId, Step};
+use std::path::Path;
+
+fn main() {
+    let path = std::env::args().nth(1).unwrap();
+    let path = Path::new(&path);
+    let mut journal = Journal::create(path, &begin()).unwrap();
+    for (number, step) in (1..).zip(steps()) {
+        let is_process = matches!(step, Step::Process { .. });
+        let is_value = matches!(step, Step::Value { .. });
+        let (id, _) = journal.intent(step).unwrap();
+        if is_process {
+            journal.pid(id, Identity { pid: 4000 + number, start_time: 123_456 }).unwrap();
+        }
+        if number < 7 {
+            journal.done(id, is_value.then(|| "512".to_owned())).unwrap();
+        }
+    }
+    let last: Vec<_> = journal.state().open_steps().iter().map(|step| step.id).collect();
+    journal.undo(last[0]);
+    journal.undone(last[0], Outcome::Restored);
+    journal.undo(last[1]);
+    let used = journal::read(path).unwrap().end_bytes;
+    std::fs::OpenOptions::new().write(true).open(path).unwrap().set_len(used + 64).unwrap();
+}
+
+fn begin() -> Record {
+    Record::Begin {
+        run: RunId::new(1_795_205_730, 0x4f2a),
+        build: "0.1.0".into(),
+        uid: 0,
+        controller: Identity { pid: 4000, start_time: 123_400 },
+        kind: Kind::Run,
+        command: vec!["wringer".into(), "run".into(), "experiments/one-read-or-two.toml".into()],
+        resources: vec!["host-ram".into(), "directory-fe01-2a".into(), "sandbox-demo".into()],
+        started: 1_795_205_730,
+    }
+}
+
+fn steps() -> Vec<Step> {
+    let process = |role, grace_ms| Step::Process { role, program: "/usr/bin/wringer".into(), stop_signal: 15, grace_ms };
+    vec![
+        process(Role::Watchdog, 10_000),
+        Step::Note { text: "page cache dropped".into() },
+        Step::Value { path: "/proc/sys/vm/nr_overcommit_hugepages".into(), before: "0".into(), after: "512".into() },
+        Step::Cgroup { path: "/sys/fs/cgroup/memory/wringer-w-20261120-201530-4f2a".into(), version: CgroupVersion::V1 },
+        process(Role::Holder, 1000),
+        process(Role::SlowLayer, 10_000),
+        Step::Mount {
+            target: "/srv/data".into(),
+            source: "wringer-w-20261120-201530-4f2a".into(),
+            fstype: "fuse.wringer".into(),
+        },
+        process(Role::Server, 120_000),
+    ]
+}

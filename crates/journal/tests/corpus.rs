@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Journals that earlier releases have left: each release can undo every older format.
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
+
+use journal::{Error, FORMAT_VERSION, Journal, Outcome, Phase, Record, Role, Step, read};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/journal").join(name)
+}
+
+fn copy(folder: &Path, bytes: &[u8]) -> PathBuf {
+    let path = folder.join("journal");
+    fs::write(&path, bytes).unwrap();
+    path
+}
+
+#[test]
+fn every_format_version_has_a_fixture() {
+    for version in 1..=FORMAT_VERSION {
+        assert!(fixture(&format!("v{version}.journal")).exists(), "write one with the example write_fixture");
+    }
+}
+
+#[test]
+fn version_1_is_understood() {
+    let reading = read(&fixture("v1.journal")).unwrap();
+    let begun = reading.state.begun.as_ref().unwrap();
+    assert_eq!(begun.run.as_str(), "w-20261120-201530-4f2a");
+    assert_eq!(begun.resources, ["host-ram", "directory-fe01-2a", "sandbox-demo"]);
+    assert_eq!(reading.state.steps.len(), 8);
+    assert!(!reading.ignored_tail && !reading.state.ended);
+    let value = &reading.state.steps[2];
+    assert!(matches!(&value.change, Step::Value { before, after, .. } if before == "0" && after == "512"));
+    assert_eq!((value.observed.as_deref(), value.completed), (Some("512"), true));
+    let server = &reading.state.steps[7];
+    assert!(matches!(server.change, Step::Process { role: Role::Server, grace_ms: 120_000, .. }));
+    assert_eq!(server.phase, Phase::Undone(Outcome::Restored));
+    assert_eq!(server.processes[0].pid, 4008);
+    assert_eq!(reading.state.steps[6].phase, Phase::Undoing);
+    let open: Vec<u32> = reading.state.open_steps().iter().map(|step| step.id.0).collect();
+    assert_eq!(open, [7, 6, 5, 4, 3, 2, 1]);
+}
+
+#[test]
+fn version_1_is_undone_to_its_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = copy(folder.path(), &fs::read(fixture("v1.journal")).unwrap());
+    let (mut journal, _) = Journal::open(&path).unwrap();
+    for step in journal.state().open_steps() {
+        journal.undo(step.id);
+        journal.undone(step.id, Outcome::Nothing);
+    }
+    journal.end();
+    assert!(journal.damage().is_none());
+    let state = read(&path).unwrap().state;
+    assert!(state.ended && state.open_steps().is_empty());
+}
+
+/// Whatever the last write left behind: the records before it count.
+#[test]
+fn a_cut_at_any_byte_keeps_the_records_before_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let bytes = fs::read(fixture("v1.journal")).unwrap();
+    let whole = read(&fixture("v1.journal")).unwrap();
+    let mut steps_before = 0;
+    for length in 0..bytes.len() {
+        let outcome = read(&copy(folder.path(), &bytes[..length]));
+        match outcome {
+            Err(Error::NotAJournal { .. }) => assert_eq!(steps_before, 0, "cut at {length}"),
+            other => {
+                let state = other.unwrap().state;
+                assert!(state.steps.len() >= steps_before && state.steps.len() <= whole.state.steps.len());
+                steps_before = state.steps.len();
+            }
+        }
+    }
+    assert_eq!(steps_before, 8);
+}
+
+#[test]
+fn a_flipped_bit_ends_the_reading_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let bytes = fs::read(fixture("v1.journal")).unwrap();
+    let end = usize::try_from(read(&fixture("v1.journal")).unwrap().end_bytes).unwrap();
+    for at in (0..end).step_by(7) {
+        let mut flipped = bytes.clone();
+        flipped[at] ^= 0x10;
+        let outcome = read(&copy(folder.path(), &flipped));
+        match outcome {
+            Err(Error::NotAJournal { .. }) => {}
+            other => {
+                let reading = other.unwrap();
+                assert!(reading.end_bytes <= at as u64 && reading.ignored_tail, "bit {at}");
+            }
+        }
+    }
+}
+
+/// A tail that was ignored does not come back to life behind a new record.
+#[test]
+fn what_follows_a_torn_record_is_gone_for_good() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut bytes = fs::read(fixture("v1.journal")).unwrap();
+    let second = bytes.windows(8).position(|window| window == b"\"intent\"").unwrap();
+    bytes[second] ^= 1;
+    let path = copy(folder.path(), &bytes);
+    let (mut journal, reading) = Journal::open(&path).unwrap();
+    assert!(reading.ignored_tail && reading.state.steps.is_empty());
+    journal.end();
+    let after = read(&path).unwrap();
+    assert!(after.state.ended && after.state.steps.is_empty() && !after.ignored_tail);
+}
+
+#[test]
+fn a_later_format_is_told_and_not_touched() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut bytes = fs::read(fixture("v1.journal")).unwrap();
+    bytes[8] = 2;
+    let crc = crc32c::crc32c(&bytes[..60]).to_le_bytes();
+    bytes[60..64].copy_from_slice(&crc);
+    let path = copy(folder.path(), &bytes);
+    assert!(matches!(read(&path), Err(Error::Future { version: 2, known: 1, .. })));
+    assert!(Journal::open(&path).is_err());
+    assert_eq!(fs::read(&path).unwrap(), bytes);
+}
+
+/// Long runs: more records than the first reservation holds.
+#[test]
+fn a_journal_grows_before_an_intent_that_would_leave_too_little() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("journal");
+    let begin = Record::Begin {
+        run: journal::RunId::new(0, 1),
+        build: "t".into(),
+        uid: 0,
+        controller: host::process::Identity { pid: 1, start_time: 1 },
+        kind: journal::Kind::Run,
+        command: vec![],
+        resources: vec![],
+        started: 0,
+    };
+    let mut journal = Journal::create(&path, &begin).unwrap();
+    for number in 0..300 {
+        let text = format!("note {number} {}", "x".repeat(300));
+        let (id, _) = journal.intent(Step::Note { text }).unwrap();
+        journal.done(id, None).unwrap();
+        let used = read(&path).unwrap().end_bytes;
+        let reserved = fs::metadata(&path).unwrap().len();
+        assert!(reserved - used >= 1024 * (number + 1), "room for the undo of all {number}");
+    }
+    assert_eq!(read(&path).unwrap().state.steps.len(), 300);
+}
