@@ -1,3 +1,289 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The package client of Debian and its kin, with a state of its own below Wringer's cache: the machine's sources, keys and
 //! proxies, but private package lists and a private archive. Works as an ordinary user, and changes nothing of the machine's.
+
+use crate::{Error, Flavour, Progress};
+use host::files;
+use host::places::Places;
+use host::tool;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// A package of a version, as the lists have it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Package {
+    pub(crate) name: String,
+    pub(crate) version: String,
+    pub(crate) sha256: String,
+    pub(crate) size_bytes: u64,
+    pub(crate) unpacked_bytes: u64,
+}
+
+pub(crate) struct Apt {
+    folder: PathBuf,
+}
+
+/// Older lists may name versions that the archive no longer has.
+const LISTS_MAX_AGE: Duration = Duration::from_secs(12 * 3600);
+/// Between two looks at a download.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Settings of the machine that would act outside our folders, or fetch what we do not need.
+const LEFT_OUT: [&str; 12] = [
+    "APT::Update::P",
+    "DPkg::P",
+    "APT::Periodic",
+    "Unattended-Upgrade",
+    "Acquire::IndexTargets",
+    "Acquire::Languages",
+    "Dir::State",
+    "Dir::Cache",
+    "Dir::Log",
+    "Dir::Etc::parts",
+    "Dir::Etc::main",
+    "Dir::Etc::Parts",
+];
+
+impl Apt {
+    /// # Errors
+    /// [`Error::NoPackageClient`] when this machine has no such client.
+    pub(crate) fn open(flavour: Flavour, places: &Places) -> Result<Self, Error> {
+        for program in ["apt-get", "apt-cache", "apt-config", "dpkg-deb"] {
+            tool::find(program).ok_or(Error::NoPackageClient { flavour, program })?;
+        }
+        let apt = Self { folder: places.cache.join("apt") };
+        for name in ["", "state/lists/partial", "cache/archives/partial"] {
+            files::private_dir(&apt.folder.join(name), 0o755)?;
+        }
+        apt.write_configuration()?;
+        Ok(apt)
+    }
+
+    /// Refreshes the lists, unless they are fresh and `force` is not given. A source of the machine's that does not answer is
+    /// no reason to fail: the package that we look for may be in another one.
+    pub(crate) fn update(&self, force: bool, progress: &mut dyn Progress) -> Result<(), Error> {
+        let stamp = self.folder.join("updated");
+        let age = stamp.metadata().and_then(|it| it.modified()).ok().and_then(|then| then.elapsed().ok());
+        if !force && age.is_some_and(|age| age < LISTS_MAX_AGE) {
+            return Ok(());
+        }
+        progress.doing("read the distribution's package lists");
+        let lists = self.folder.join("state/lists");
+        let mut command = self.command("apt-get");
+        command.args(["-q", "update"]);
+        let updated = self.run(command, "reading the package lists", &mut |_| progress.bytes(folder_bytes(&lists), 0));
+        if updated.is_err() && !holds_lists(&lists) {
+            return updated;
+        }
+        Ok(files::write_atomic(&stamp, b"", 0o644)?)
+    }
+
+    /// Names of packages that begin with `prefix`.
+    pub(crate) fn names(&self, prefix: &str) -> Result<Vec<String>, Error> {
+        let mut command = self.command("apt-cache");
+        command.arg("pkgnames").arg(prefix);
+        let mut names: Vec<String> = self.output(command, "listing packages")?.lines().map(str::to_owned).collect();
+        names.sort();
+        Ok(names)
+    }
+
+    /// Every version of `package` that the sources offer. None when they do not have it.
+    pub(crate) fn versions(&self, packages: &[String]) -> Result<Vec<Package>, Error> {
+        let mut command = self.command("apt-cache");
+        command.arg("show").args(packages);
+        Ok(parse_show(&self.output(command, "looking a package up")?))
+    }
+
+    /// What `wanted` need beyond what this machine has: names and versions, themselves included.
+    pub(crate) fn missing_with(&self, wanted: &[String]) -> Result<Vec<(String, String)>, Error> {
+        // A machine whose own packages are in disorder answers nothing useful: then as on an empty machine.
+        let empty = self.folder.join("state/empty-status");
+        files::write_atomic(&empty, b"", 0o644)?;
+        self.resolve(wanted, None).or_else(|_| self.resolve(wanted, Some(&empty)))
+    }
+
+    fn resolve(&self, wanted: &[String], status: Option<&Path>) -> Result<Vec<(String, String)>, Error> {
+        let mut command = self.command("apt-get");
+        if let Some(status) = status {
+            command.arg("-o").arg(format!("Dir::State::status={}", status.display()));
+        }
+        command.args(["-qq", "--print-uris", "--no-install-recommends", "--allow-downgrades", "install"]).args(wanted);
+        Ok(self.output(command, "resolving dependencies")?.lines().filter_map(parse_uri).collect())
+    }
+
+    /// Downloads `packages` into `folder`; the client checks them against the signed lists, and we once more.
+    pub(crate) fn download(&self, packages: &[Package], folder: &Path, progress: &mut dyn Progress) -> Result<(), Error> {
+        let total_bytes = packages.iter().map(|package| package.size_bytes).sum();
+        progress.doing(&format!("download {} packages", packages.len()));
+        let mut command = self.command("apt-get");
+        command.args(["-q", "download"]).current_dir(folder);
+        command.args(packages.iter().map(|package| format!("{}={}", package.name, package.version)));
+        self.run(command, "downloading packages", &mut |_| progress.bytes(folder_bytes(folder), total_bytes))?;
+        self.verify(packages, folder)
+    }
+
+    fn verify(&self, packages: &[Package], folder: &Path) -> Result<(), Error> {
+        let line = |package: &Package| Some(format!("{}  {}\n", package.sha256, file_of(package, folder)?.display()));
+        let sums: Option<String> = packages.iter().map(line).collect();
+        let list = folder.join("SHA256SUMS");
+        let missing = || Error::Program {
+            program: "apt-get".into(),
+            doing: "downloading packages",
+            status: "success, but not with every package".into(),
+            log: Vec::new(),
+        };
+        files::write_atomic(&list, sums.ok_or_else(missing)?.as_bytes(), 0o644)?;
+        let mut command = tool::command("sha256sum");
+        command.args(["--check", "--strict", "--quiet"]).arg(&list).env("LC_ALL", "C");
+        self.run(command, "checking the packages", &mut |_| {})
+    }
+
+    /// Unpacks one package file below `tree`; runs none of its scripts.
+    pub(crate) fn unpack(&self, package: &Package, folder: &Path, tree: &Path) -> Result<(), Error> {
+        let file = file_of(package, folder).ok_or_else(|| Error::path("find", folder, std::io::ErrorKind::NotFound))?;
+        let mut command = tool::command("dpkg-deb");
+        command.arg("-x").arg(file).arg(tree).env("LC_ALL", "C");
+        self.run(command, "unpacking a package", &mut |_| {})
+    }
+
+    /// The machine's settings, but for its hooks and places, which are ours.
+    fn write_configuration(&self) -> Result<(), Error> {
+        let mut command = tool::command("apt-config");
+        command.arg("dump").env("LC_ALL", "C");
+        let machine = self.output(command, "reading the package client's settings")?;
+        let kept = machine.lines().filter(|line| !LEFT_OUT.iter().any(|prefix| line.starts_with(prefix)));
+        let mut text: String = kept.flat_map(|line| [line, "\n"]).collect();
+        let folder = self.folder.display();
+        text += &format!(
+            "Dir::Etc::parts \"/dev/null\";\nDir::Etc::main \"/dev/null\";\n\
+             Dir::State \"{folder}/state/\";\nDir::State::lists \"lists/\";\nDir::State::status \"/var/lib/dpkg/status\";\n\
+             Dir::Cache \"{folder}/cache/\";\nDir::Cache::archives \"archives/\";\n\
+             Dir::Cache::pkgcache \"pkgcache.bin\";\nDir::Cache::srcpkgcache \"srcpkgcache.bin\";\n\
+             Acquire::Languages \"none\";\nAcquire::IndexTargets::deb-src::Sources::DefaultEnabled \"false\";\n\
+             APT::Sandbox::User \"root\";\nDebug::NoLocking \"true\";\nAPT::Get::List-Cleanup \"false\";\n\
+             Acquire::Retries \"2\";\n"
+        );
+        // It may hold the password of a proxy.
+        Ok(files::write_atomic(&self.folder.join("apt.conf"), text.as_bytes(), 0o600)?)
+    }
+
+    fn command(&self, program: &str) -> Command {
+        let mut command = tool::command(program);
+        command.env("APT_CONFIG", self.folder.join("apt.conf")).env("LC_ALL", "C").env("DEBIAN_FRONTEND", "noninteractive");
+        command
+    }
+
+    fn output(&self, mut command: Command, doing: &'static str) -> Result<String, Error> {
+        let program = command.get_program().to_string_lossy().into_owned();
+        let output = command.stdin(Stdio::null()).output().map_err(|source| Error::path("start", &program, source))?;
+        if output.status.success() {
+            return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+        }
+        let log = last_lines(&String::from_utf8_lossy(&output.stderr));
+        Err(Error::Program { program, doing, status: output.status.to_string(), log })
+    }
+
+    /// Runs to its end, and looks around meanwhile.
+    fn run(&self, mut command: Command, doing: &'static str, look: &mut dyn FnMut(())) -> Result<(), Error> {
+        let program = command.get_program().to_string_lossy().into_owned();
+        let log_path = self.folder.join("output.log");
+        files::remove_file(&log_path)?;
+        let log = files::open_log(&log_path)?;
+        let copy = log.try_clone().map_err(|source| Error::path("open log", &log_path, source))?;
+        command.stdin(Stdio::null()).stdout(log).stderr(copy);
+        let mut child = command.spawn().map_err(|source| Error::path("start", &program, source))?;
+        let status = loop {
+            if let Some(status) = child.try_wait().map_err(|source| Error::path("wait for", &program, source))? {
+                break status;
+            }
+            if host::interrupt::requested() {
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(Error::Interrupted);
+            }
+            look(());
+            std::thread::sleep(LOOK_EVERY);
+        };
+        let log = || last_lines(&files::tail(&log_path, 20).join("\n"));
+        if status.success() { Ok(()) } else { Err(Error::Program { program, doing, status: status.to_string(), log: log() }) }
+    }
+}
+
+/// `'URI' name_version_arch.deb size hash` -> name and version; `%3a` stands for the colon of an epoch.
+fn parse_uri(line: &str) -> Option<(String, String)> {
+    let file = line.strip_prefix('\'')?.split_whitespace().nth(1)?;
+    let mut parts = file.split('_');
+    let (name, version) = (parts.next()?, parts.next()?);
+    Some((name.to_owned(), version.replace("%3a", ":")))
+}
+
+/// The paragraphs of `apt-cache show` that a source offers; what dpkg alone knows has no checksum.
+fn parse_show(text: &str) -> Vec<Package> {
+    text.split("\n\n").filter_map(parse_paragraph).collect()
+}
+
+fn parse_paragraph(text: &str) -> Option<Package> {
+    let field = |name: &str| {
+        let line = text.lines().find(|line| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(':')))?;
+        line.split_once(':').map(|(_, value)| value.trim().to_owned())
+    };
+    Some(Package {
+        name: field("Package")?,
+        version: field("Version")?,
+        sha256: field("SHA256")?,
+        size_bytes: field("Size")?.parse().ok()?,
+        // In KiB (deb-control(5)).
+        unpacked_bytes: field("Installed-Size").and_then(|kib| kib.parse::<u64>().ok()).unwrap_or(0) << 10,
+    })
+}
+
+/// The client names files `name_version_arch.deb`, with `%3a` for a colon.
+fn file_of(package: &Package, folder: &Path) -> Option<PathBuf> {
+    let start = format!("{}_{}_", package.name, package.version.replace(':', "%3a"));
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).find(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&start)))
+}
+
+fn folder_bytes(folder: &Path) -> u64 {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries
+        .map(|entry| match entry.metadata() {
+            Ok(metadata) if metadata.is_dir() => folder_bytes(&entry.path()),
+            Ok(metadata) => metadata.len(),
+            Err(_) => 0,
+        })
+        .sum()
+}
+
+fn holds_lists(folder: &Path) -> bool {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.map(|entry| entry.file_name()).any(|name| name.to_string_lossy().contains("_Packages"))
+}
+
+fn last_lines(text: &str) -> Vec<String> {
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    lines[lines.len().saturating_sub(12)..].iter().map(ToString::to_string).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn uris() {
+        let line = "'http://x.invalid/m/mariadb-server-core_10.11.19-0%2bdeb12u1_amd64.deb' \
+                    mariadb-server-core_1%3a10.11.19-0+deb12u1_amd64.deb 7342456 ";
+        let expected = ("mariadb-server-core".to_owned(), "1:10.11.19-0+deb12u1".to_owned());
+        assert_eq!(parse_uri(line), Some(expected));
+        assert_eq!(parse_uri("E: Unable to locate package"), None);
+    }
+
+    #[test]
+    fn paragraphs_without_a_checksum_are_left_out() {
+        let text = "Package: libx\nVersion: 1:2-3\nInstalled-Size: 10\nSize: 99\nSHA256: abc\nDescription: x\n y\n\n\
+                    Package: libx\nStatus: install ok installed\nVersion: 1\n\n";
+        let found = parse_show(text);
+        assert_eq!(found.len(), 1);
+        assert_eq!((found[0].version.as_str(), found[0].size_bytes, found[0].unpacked_bytes), ("1:2-3", 99, 10 << 10));
+    }
+}

@@ -30,7 +30,7 @@ mod user;
 
 pub use deploy::Spec;
 pub use error::Error;
-pub use fetch::{Offer, offers};
+pub use fetch::{Offer, fetch, offers};
 pub use flavour::{Flavour, Request, Version};
 pub use installation::{Installation, Source, fetched, installed, locate};
 pub use manifest::{Manifest, Sandbox, State};
