@@ -18,9 +18,11 @@ use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 
-/// What the kernel's way to the layer and back costs a request at least; it is taken off each delay, so that asked plus the bare
-/// latency is what the client sees. Measured at delay 0, see `docs/slowfs.md`.
-const ROUND_TRIP_NS: u64 = 9_000;
+/// What the kernel's way to the layer and back costs a request that waits up to so long: it is taken off each delay, so that
+/// asked plus the bare latency is what the client sees. The longer everybody slept, the colder the processor. Measured, see
+/// `docs/slowfs.md`.
+const ROUND_TRIP_NS: [(u64, u64); 4] = [(100_000, 11_000), (500_000, 14_000), (3_000_000, 17_000), (30_000_000, 30_000)];
+const LONGEST_ROUND_TRIP_NS: u64 = 60_000;
 /// A sleep shorter than this ends later than it should, whatever is asked.
 const SHORTEST_SLEEP_NS: u64 = 5_000;
 
@@ -101,7 +103,7 @@ impl Engine {
     }
 
     pub(crate) fn stats(&self) -> Stats {
-        self.counters.snapshot(self.delay())
+        Stats { overshoot_ns: self.lead.all(), ..self.counters.snapshot(self.delay()) }
     }
 
     pub(crate) fn arrive(&self, class: Class, bytes: u64) -> Work {
@@ -206,18 +208,21 @@ impl Engine {
         let _ = futex::wake(&self.queue_changes, futex::Flags::PRIVATE, 1);
     }
 
-    /// Returns at `due`, or as soon as `word` is no longer `seen`.
+    /// Returns at `due`, or as soon as `word` is no longer `seen`. Who was woken too early for a short spin sleeps again: a second,
+    /// short sleep on a processor that is awake ends more exactly than the first one.
     fn sleep_until(&self, due: Moment, word: &AtomicU32, seen: u32) {
-        let left = due.saturating_sub(now());
-        let lead = self.lead.of(left);
-        if left > lead + SHORTEST_SLEEP_NS {
+        loop {
+            let left = due.saturating_sub(now());
+            let lead = self.lead.of(left);
+            if left <= lead + SHORTEST_SLEEP_NS {
+                return self.spin_until(due, word, seen);
+            }
             let target = due - lead;
             match sleep(target, word, seen) {
                 Err(Errno::TIMEDOUT) => self.lead.learn(left, now().saturating_sub(target)),
                 _ => return,
             }
         }
-        self.spin_until(due, word, seen);
     }
 
     /// The last microseconds. Only one thread spins; the others sleep, and are a little late.
@@ -246,7 +251,11 @@ fn due(work: Work, done: Moment, delay: &Delay) -> (Moment, Moment) {
         DelayMode::Add => done,
         DelayMode::Total => work.arrived,
     };
-    (start + delay_ns.saturating_sub(ROUND_TRIP_NS), (start + delay_ns).max(done))
+    (start + delay_ns.saturating_sub(round_trip_ns(delay_ns)), (start + delay_ns).max(done))
+}
+
+fn round_trip_ns(delay_ns: u64) -> u64 {
+    ROUND_TRIP_NS.iter().find(|(bound, _)| delay_ns <= *bound).map_or(LONGEST_ROUND_TRIP_NS, |(_, trip)| *trip)
 }
 
 fn sleep(until: Moment, word: &AtomicU32, seen: u32) -> Result<(), Errno> {

@@ -37,6 +37,11 @@ impl Lead {
         slot.store(next.min(LARGEST_NS), Relaxed);
     }
 
+    /// Shortest sleeps first.
+    pub(crate) fn all(&self) -> Vec<u64> {
+        self.median_ns.iter().map(|median| median.load(Relaxed)).collect()
+    }
+
     fn slot(&self, sleep_ns: u64) -> &AtomicU64 {
         let index = BOUNDS_NS.iter().position(|bound| sleep_ns < *bound).unwrap_or(BOUNDS_NS.len());
         &self.median_ns[index]

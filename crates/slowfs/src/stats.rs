@@ -30,6 +30,9 @@ pub struct Stats {
     pub sync_latency: Latency,
     /// CPU time of the whole layer, user and system.
     pub cpu_us: u64,
+    /// How much later than asked this host wakes the layer: the median for sleeps below 0.1, 0.5, 3, 30 ms, and longer ones.
+    /// The layer asks to be woken this much earlier.
+    pub overshoot_ns: Vec<u64>,
 }
 
 /// From the arrival of a request in the layer to its reply. The kernel's way to the layer and back is not in it.
@@ -124,6 +127,7 @@ impl Counters {
             write_latency: latency(write),
             sync_latency: latency(sync),
             cpu_us: cpu_us(),
+            overshoot_ns: Vec::new(),
         }
     }
 }

@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The layer on a real mount: what it passes on, what it holds back, what survives it.
+
+#![allow(clippy::disallowed_methods)] // tests make their own processes and files
+
+mod common;
+
+use common::delay;
+use evidence::{Delay, DelayMode};
+use rustix::fs::{Mode, OFlags, open};
+use rustix::io::{pread, pwrite};
+use rustix::process::Signal;
+use std::fs::{self, File};
+use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _};
+use std::path::Path;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+const PAGE: usize = 4096;
+
+/// Memory that `O_DIRECT` takes.
+#[repr(align(4096))]
+struct Page([u8; PAGE]);
+
+fn direct(path: &Path) -> rustix::fd::OwnedFd {
+    open(path, OFlags::RDWR | OFlags::CREATE | OFlags::DIRECT, Mode::from_raw_mode(0o600)).unwrap()
+}
+
+fn read_direct(file: &rustix::fd::OwnedFd, page: u64) -> Duration {
+    let mut buffer = Page([0; PAGE]);
+    let start = Instant::now();
+    assert_eq!(pread(file, &mut buffer.0, page * PAGE as u64).unwrap(), PAGE);
+    start.elapsed()
+}
+
+fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort_unstable();
+    times[times.len() / 2]
+}
+
+#[test]
+fn nobody_outside_the_namespace_sees_the_layer() {
+    let mounted = mount_or_skip!();
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+    assert!(!mounts.contains(&*mounted.directory().to_string_lossy()));
+    let inside = mounted.inside(|_| fs::read_to_string("/proc/thread-self/mounts").unwrap());
+    let line = inside.lines().find(|line| line.contains(&*mounted.directory().to_string_lossy())).unwrap();
+    assert!(line.starts_with("wringer-test ") && line.contains(" fuse.wringer "), "{line}");
+}
+
+#[test]
+fn reads_are_counted_as_requests_and_cached_reads_are_not() {
+    let mounted = mount_or_skip!();
+    fs::write(mounted.directory().join("file"), vec![7; 64 * PAGE]).unwrap();
+    let before = mounted.client().stats().unwrap();
+    mounted.inside(|folder| {
+        let file = direct(&folder.join("file"));
+        (0..10).for_each(|page| drop(read_direct(&file, page)));
+    });
+    let direct = mounted.client().stats().unwrap();
+    assert_eq!(direct.reads - before.reads, 10);
+    assert_eq!(direct.read_bytes - before.read_bytes, 10 * PAGE as u64);
+    assert_eq!(direct.read_latency.got.count() - before.read_latency.got.count(), 10);
+    mounted.inside(|folder| {
+        fs::read(folder.join("file")).unwrap();
+        let cold = mounted.client().stats().unwrap();
+        assert!(cold.reads > direct.reads);
+        assert_eq!(fs::read(folder.join("file")).unwrap(), vec![7; 64 * PAGE]);
+        assert_eq!(mounted.client().stats().unwrap().reads, cold.reads, "the second time from the page cache");
+    });
+}
+
+#[test]
+fn each_class_is_held_by_its_own_delay() {
+    let mounted = mount_or_skip!();
+    fs::write(mounted.directory().join("file"), vec![7; 64 * PAGE]).unwrap();
+    let mut client = mounted.client();
+    let measure = |delay: Delay, client: &mut slowfs::control::Client| {
+        client.set(delay).unwrap();
+        mounted.inside(|folder| {
+            let file = direct(&folder.join("file"));
+            let reads = median((0..31).map(|page| read_direct(&file, page)).collect());
+            let write = |page: u64| {
+                let start = Instant::now();
+                pwrite(&file, &Page([1; PAGE]).0, page * PAGE as u64).unwrap();
+                start.elapsed()
+            };
+            let writes = median((0..31).map(write).collect());
+            let start = Instant::now();
+            rustix::fs::fdatasync(&file).unwrap();
+            (reads, writes, start.elapsed())
+        })
+    };
+    let near = |got: Duration, asked_ms: u64| {
+        let asked = Duration::from_millis(asked_ms);
+        assert!(got >= asked.mul_f64(0.98) && got < asked.mul_f64(1.25), "asked {asked:?}, got {got:?}");
+    };
+    near(measure(delay(12_000, 0, 0), &mut client).0, 12);
+    let (reads, writes, sync) = measure(delay(0, 12_000, 40_000), &mut client);
+    assert!(reads < Duration::from_millis(6), "{reads:?}");
+    near(writes, 12);
+    assert!(sync >= Duration::from_millis(39) && sync < Duration::from_millis(120), "{sync:?}");
+    near(measure(Delay { mode: DelayMode::Total, ..delay(12_000, 12_000, 0) }, &mut client).1, 12);
+    let stats = client.stats().unwrap();
+    assert!(stats.delayed_reads >= 31 && stats.delayed_writes >= 62 && stats.delayed_syncs >= 1);
+    let (asked, got) = (stats.write_latency.asked.percentile_ns(75.0), stats.write_latency.got.percentile_ns(75.0));
+    assert!(got.abs_diff(asked) < asked / 4, "asked {asked}, got {got}");
+}
+
+#[test]
+fn many_requests_wait_side_by_side() {
+    let mounted = mount_or_skip!(|options| options.delay = delay(50_000, 0, 0));
+    fs::write(mounted.directory().join("file"), vec![7; 64 * PAGE]).unwrap();
+    let elapsed = mounted.inside(|folder| {
+        let file = direct(&folder.join("file"));
+        let start = Instant::now();
+        std::thread::scope(|scope| {
+            (0..64).for_each(|page| drop(scope.spawn({ let file = &file; move || read_direct(file, page) })));
+        });
+        start.elapsed()
+    });
+    assert!(elapsed >= Duration::from_millis(50) && elapsed < Duration::from_millis(500), "{elapsed:?} for 64 at once");
+}
+
+#[test]
+fn a_change_reaches_open_files_and_requests_under_way() {
+    let mounted = mount_or_skip!();
+    fs::write(mounted.directory().join("file"), vec![7; 8 * PAGE]).unwrap();
+    mounted.inside(|folder| {
+        let file = direct(&folder.join("file"));
+        assert!(median((0..9).map(|_| read_direct(&file, 0)).collect()) < Duration::from_millis(10));
+        mounted.client().set(delay(20_000, 0, 0)).unwrap();
+        assert!(median((0..9).map(|_| read_direct(&file, 0)).collect()) >= Duration::from_micros(19_900));
+        mounted.client().set(delay(3_600_000_000, 0, 0)).unwrap();
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| read_direct(&file, 0));
+            wait_for_reads_held(&mounted, 10);
+            mounted.client().set(delay(0, 0, 0)).unwrap();
+            waiting.join().unwrap();
+        });
+    });
+}
+
+fn wait_for_reads_held(mounted: &common::Mounted, count: u64) {
+    let mut client = mounted.client();
+    while client.stats().unwrap().delayed_reads < count {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn sigusr1_and_the_end_of_the_lifeline_neutralise_and_the_layer_serves_on() {
+    let neutralisers: [fn(&mut common::Mounted); 2] =
+        [|mounted| mounted.signal(Signal::USR1), |mounted| drop(mounted.lifeline.take())];
+    for neutralise in neutralisers {
+        let mut mounted = mount_or_skip!(|options| options.delay = delay(3_600_000_000, 3_600_000_000, 3_600_000_000));
+        fs::write(mounted.directory().join("file"), vec![7; PAGE]).unwrap();
+        let (sent, received) = mpsc::channel();
+        let namespace = &mounted;
+        let file = namespace.inside(|folder| direct(&folder.join("file")));
+        let waiting = std::thread::spawn(move || {
+            read_direct(&file, 0);
+            sent.send(()).unwrap();
+        });
+        wait_for_reads_held(&mounted, 1);
+        assert!(received.try_recv().is_err());
+        neutralise(&mut mounted);
+        received.recv_timeout(Duration::from_secs(10)).expect("the reply that waited goes at once");
+        waiting.join().unwrap();
+        assert_eq!(mounted.client().get().unwrap(), delay(0, 0, 0));
+        mounted.inside(|folder| fs::write(folder.join("after"), "still here").unwrap());
+    }
+}
+
+#[cfg(not(feature = "broken-sync"))]
+#[test]
+fn what_was_synced_survives_a_kill_of_the_layer() {
+    for writeback_cache in [true, false] {
+        let mut mounted = if writeback_cache {
+            mount_or_skip!()
+        } else {
+            mount_or_skip!(|options| options.writeback_cache = false)
+        };
+        mounted.inside(|folder| {
+            let mut log = File::options().create(true).append(true).open(folder.join("log")).unwrap();
+            for line in 0..100 {
+                writeln!(log, "{line}").unwrap();
+                log.sync_data().unwrap();
+            }
+            let flags = OFlags::RDWR | OFlags::CREATE | OFlags::DSYNC;
+            let durable = open(folder.join("dsync"), flags, Mode::from_raw_mode(0o600)).unwrap();
+            pwrite(&durable, b"acknowledged", 0).unwrap();
+            let file = direct(&folder.join("direct"));
+            pwrite(&file, &Page([9; PAGE]).0, 0).unwrap();
+            rustix::fs::fsync(&file).unwrap();
+        });
+        mounted.kill();
+        let folder = mounted.directory();
+        assert_eq!(fs::read_to_string(folder.join("log")).unwrap().lines().count(), 100);
+        assert_eq!(fs::read(folder.join("dsync")).unwrap(), b"acknowledged");
+        assert_eq!(fs::read(folder.join("direct")).unwrap(), vec![9; PAGE]);
+    }
+}
+
+#[cfg(feature = "broken-sync")]
+#[test]
+fn the_broken_layer_reads_back_what_it_was_given_and_loses_it_when_killed() {
+    let mut mounted = mount_or_skip!();
+    fs::write(mounted.directory().join("old"), vec![1; 3 * PAGE]).unwrap();
+    mounted.inside(|folder| {
+        let mut file = File::options().read(true).write(true).open(folder.join("old")).unwrap();
+        file.write_all_at(b"new", 5000).unwrap();
+        file.sync_all().unwrap();
+        let log = folder.join("log");
+        fs::write(&log, "committed").unwrap();
+        File::open(&log).unwrap().sync_all().unwrap();
+        rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+        let mut all = Vec::new();
+        file.seek(SeekFrom::Start(0)).unwrap();
+        file.read_to_end(&mut all).unwrap();
+        assert_eq!((all.len(), &all[4999..5004]), (3 * PAGE, &b"\x01new\x01"[..]));
+        assert_eq!(fs::read_to_string(&log).unwrap(), "committed");
+    });
+    mounted.kill();
+    assert_eq!(fs::read(mounted.directory().join("old")).unwrap(), vec![1; 3 * PAGE]);
+    assert_ne!(fs::read_to_string(mounted.directory().join("log")).unwrap_or_default(), "committed");
+}
+
+#[cfg(not(feature = "broken-sync"))]
+#[test]
+fn a_shared_mapping_reaches_the_file_below_with_msync() {
+    let mounted = mount_or_skip!();
+    fs::write(mounted.directory().join("mapped"), vec![0; 4 * PAGE]).unwrap();
+    mounted.inside(|folder| {
+        let file = File::options().read(true).write(true).open(folder.join("mapped")).unwrap();
+        use rustix::mm::{MapFlags, MsyncFlags, ProtFlags, mmap, msync, munmap};
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a fresh mapping of a file that nobody truncates, used within its length and unmapped once.
+        unsafe {
+            let start = mmap(std::ptr::null_mut(), 4 * PAGE, protection, MapFlags::SHARED, &file, 0).unwrap();
+            start.cast::<u8>().add(PAGE + 17).write(42);
+            msync(start, 4 * PAGE, MsyncFlags::SYNC).unwrap();
+            munmap(start, 4 * PAGE).unwrap();
+        }
+    });
+    assert_eq!(fs::read(mounted.directory().join("mapped")).unwrap()[PAGE + 17], 42);
+}
+
+#[test]
+fn an_open_file_outlives_its_name() {
+    let mounted = mount_or_skip!();
+    mounted.inside(|folder| {
+        let (old, new) = (folder.join("old"), folder.join("new"));
+        fs::write(&old, "first").unwrap();
+        fs::write(&new, "replaced").unwrap();
+        let first = File::options().read(true).write(true).open(&old).unwrap();
+        let replaced = File::options().read(true).write(true).open(&new).unwrap();
+        fs::rename(&old, &new).unwrap();
+        fs::write(&old, "another").unwrap();
+        first.write_all_at(b"FIRST", 0).unwrap();
+        replaced.write_all_at(b"REPLACED", 0).unwrap();
+        replaced.sync_all().unwrap();
+        assert_eq!(replaced.metadata().unwrap().nlink(), 0);
+        replaced.set_len(3).unwrap();
+        assert_eq!(replaced.metadata().unwrap().len(), 3);
+        assert_eq!(fs::read_to_string(&new).unwrap(), "FIRST");
+        fs::remove_file(&new).unwrap();
+        first.sync_all().unwrap();
+        let mut back = [0; 5];
+        first.read_exact_at(&mut back, 0).unwrap();
+        assert_eq!(&back, b"FIRST");
+        assert_eq!(fs::read_to_string(&old).unwrap(), "another");
+    });
+}
+
+#[test]
+fn new_files_belong_to_the_caller() {
+    let mounted = mount_or_skip!();
+    let folder = mounted.directory();
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
+    mounted.inside(|folder| {
+        // SAFETY: changes this thread's file-system identity alone; the thread ends with this closure.
+        unsafe {
+            libc::setfsgid(54_321);
+            libc::setfsuid(12_345);
+        }
+        fs::write(folder.join("file"), "mine").unwrap();
+        fs::create_dir(folder.join("folder")).unwrap();
+        std::os::unix::fs::symlink("file", folder.join("link")).unwrap();
+        fs::write(folder.join("folder/inner"), "mine").unwrap();
+    });
+    for name in ["file", "folder", "link", "folder/inner"] {
+        let found = fs::symlink_metadata(folder.join(name)).unwrap();
+        assert_eq!((found.uid(), found.gid()), (12_345, 54_321), "{name}");
+    }
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).unwrap();
+}
+
+#[test]
+fn permissions_are_checked_against_the_caller() {
+    let mounted = mount_or_skip!();
+    fs::write(mounted.directory().join("secret"), "root's").unwrap();
+    fs::set_permissions(mounted.directory().join("secret"), fs::Permissions::from_mode(0o600)).unwrap();
+    mounted.inside(|folder| {
+        // SAFETY: as above.
+        unsafe { libc::setfsuid(12_345) };
+        let refused = File::open(folder.join("secret")).unwrap_err();
+        assert_eq!(refused.raw_os_error(), Some(libc::EACCES));
+    });
+}
+
+#[test]
+fn sigterm_writes_dirty_pages_out_unmounts_and_leaves() {
+    let mut mounted = mount_or_skip!();
+    mounted.inside(|folder| fs::write(folder.join("dirty"), vec![3; 300 * PAGE]).unwrap());
+    mounted.signal(Signal::TERM);
+    assert!(mounted.layer.wait().unwrap().success());
+    if cfg!(not(feature = "broken-sync")) {
+        assert_eq!(fs::read(mounted.directory().join("dirty")).unwrap(), vec![3; 300 * PAGE]);
+    }
+}
+
+#[test]
+fn sparse_preallocated_and_large_files() {
+    let mounted = mount_or_skip!();
+    mounted.inside(|folder| {
+        let file = File::options().read(true).write(true).create_new(true).open(folder.join("file")).unwrap();
+        rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, 1 << 20).unwrap();
+        assert_eq!(file.metadata().unwrap().len(), 1 << 20);
+        file.write_all_at(b"far", 5 << 30).unwrap();
+        file.sync_all().unwrap();
+        assert_eq!(file.metadata().unwrap().len(), (5 << 30) + 3);
+        let punch = rustix::fs::FallocateFlags::PUNCH_HOLE | rustix::fs::FallocateFlags::KEEP_SIZE;
+        file.write_all_at(&[1; 2 * PAGE], 0).unwrap();
+        rustix::fs::fallocate(&file, punch, 0, PAGE as u64).unwrap();
+        let mut back = [9; PAGE + 1];
+        file.read_exact_at(&mut back, 0).unwrap();
+        assert_eq!((back[0], back[PAGE]), if cfg!(feature = "broken-sync") { (1, 1) } else { (0, 1) });
+    });
+    assert!(fs::metadata(mounted.directory().join("file")).unwrap().blocks() < 10_000, "stays sparse below");
+}
