@@ -116,7 +116,7 @@ fn postgresql_socket(folder: &str, port: u16) -> Endpoint {
 fn usual_socket(flavour: Flavour, port: u16, exists: &impl Fn(&Path) -> bool) -> Endpoint {
     let places = match flavour {
         Flavour::Mysql => {
-            ["/run/mysqld/mysqld.sock", "/var/run/mysqld/mysqld.sock", "/tmp/mysql.sock"].map(PathBuf::from)
+            ["/run/mysqld/mysqld.sock", "/var/lib/mysql/mysql.sock", "/tmp/mysql.sock"].map(PathBuf::from)
         }
         Flavour::Postgresql => ["/run/postgresql", "/var/run/postgresql", "/tmp"]
             .map(|folder| Path::new(folder).join(format!(".s.PGSQL.{port}"))),

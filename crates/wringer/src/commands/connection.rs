@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Which server, where, as whom: the flags that every command with a server shares.
 //!
-//! They are sysbench's, and mean the same; a connection string says all of it at once. A password may come from the
-//! environment, where `ps` does not show it.
+//! They are sysbench's, and mean the same; a connection string says all of it at once. What neither says is taken from where
+//! people have it already: the environment (`MYSQL_PWD`, `PGHOST`, ...), `~/.my.cnf`, `~/.pgpass`. `ps` does not show these.
 
 use crate::exit::{Exit, Failure};
 use clap::ValueEnum;
-use load::{Endpoint, Flavour, Password, Target, Tls};
+use load::target::options::{Parts, password_from_pgpass};
+use load::{Flavour, Password, Target, Tls};
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, clap::Args)]
@@ -26,46 +27,31 @@ pub struct Connection {
     /// The server's Unix socket
     #[arg(long, alias = "mysql_socket", value_name = "PATH")]
     mysql_socket: Option<PathBuf>,
-    #[arg(long, alias = "mysql_user", value_name = "NAME", help = "Account", default_value = "sbtest")]
-    mysql_user: String,
-    /// Better given in the environment
-    #[arg(long, alias = "mysql_password", value_name = "WORD", env = "MYSQL_PWD", hide_env_values = true)]
+    #[arg(long, alias = "mysql_user", value_name = "NAME", help = "Account [default: sbtest]")]
+    mysql_user: Option<String>,
+    /// Every user can read it in the list of processes: better in MYSQL_PWD or ~/.my.cnf
+    #[arg(long, alias = "mysql_password", value_name = "WORD")]
     mysql_password: Option<String>,
-    #[arg(
-        long,
-        alias = "mysql_db",
-        value_name = "NAME",
-        help = "Database that holds the tables",
-        default_value = "sbtest"
-    )]
-    mysql_db: String,
-    /// Encryption over TCP: off, prefer, on [default: prefer]
-    #[arg(long, alias = "mysql_ssl", value_name = "WHEN", num_args = 0..=1, default_missing_value = "on")]
+    #[arg(long, alias = "mysql_db", value_name = "NAME", help = "Database that holds the tables [default: sbtest]")]
+    mysql_db: Option<String>,
+    /// Encryption over TCP: disable, prefer, require; the certificate is not checked [default: prefer]
+    #[arg(long, alias = "mysql_ssl", value_name = "WHEN", num_args = 0..=1, require_equals = true)]
+    #[arg(default_missing_value = "require")]
     mysql_ssl: Option<String>,
     /// Host name, address, or the folder of the server's socket [default: the usual socket if there is one, else localhost]
     #[arg(long, alias = "pgsql_host", value_name = "HOST")]
     pgsql_host: Option<String>,
-    #[arg(
-        long,
-        alias = "pgsql_port",
-        value_name = "PORT",
-        help = "TCP port, and number in the socket's name [default: 5432]"
-    )]
+    /// TCP port, and number in the socket's name [default: 5432]
+    #[arg(long, alias = "pgsql_port", value_name = "PORT")]
     pgsql_port: Option<u16>,
-    #[arg(long, alias = "pgsql_user", value_name = "NAME", help = "Account", default_value = "sbtest")]
-    pgsql_user: String,
-    /// Better given in the environment
-    #[arg(long, alias = "pgsql_password", value_name = "WORD", env = "PGPASSWORD", hide_env_values = true)]
+    #[arg(long, alias = "pgsql_user", value_name = "NAME", help = "Account [default: sbtest]")]
+    pgsql_user: Option<String>,
+    /// Every user can read it in the list of processes: better in PGPASSWORD or ~/.pgpass
+    #[arg(long, alias = "pgsql_password", value_name = "WORD")]
     pgsql_password: Option<String>,
-    #[arg(
-        long,
-        alias = "pgsql_db",
-        value_name = "NAME",
-        help = "Database that holds the tables",
-        default_value = "sbtest"
-    )]
-    pgsql_db: String,
-    /// Encryption over TCP: disable, prefer, require [default: prefer]
+    #[arg(long, alias = "pgsql_db", value_name = "NAME", help = "Database that holds the tables [default: sbtest]")]
+    pgsql_db: Option<String>,
+    /// Encryption over TCP: disable, prefer, require; the certificate is not checked [default: prefer]
     #[arg(long, alias = "pgsql_sslmode", value_name = "MODE")]
     pgsql_sslmode: Option<String>,
 }
@@ -78,81 +64,129 @@ enum Driver {
     Pgsql,
 }
 
+/// sysbench's default for account and database.
+const SBTEST: &str = "sbtest";
+
 impl Connection {
     /// # Errors
     /// Usage: what is written is no connection string, or no way of encrypting.
     pub fn target(&self) -> Result<Target, Failure> {
-        if let Some(dsn) = &self.dsn {
-            return dsn.parse::<Target>().map_err(|error| Failure::new(Exit::Usage, error));
-        }
-        match self.driver() {
-            Driver::Mysql => self.mysql(),
-            Driver::Pgsql => self.postgresql(),
-        }
-    }
-
-    fn driver(&self) -> Driver {
-        let postgresql = self.pgsql_host.is_some() || self.pgsql_port.is_some() || self.pgsql_sslmode.is_some();
-        self.db_driver.unwrap_or(if postgresql { Driver::Pgsql } else { Driver::Mysql })
-    }
-
-    fn mysql(&self) -> Result<Target, Failure> {
-        let tcp = |host: &str| Endpoint::Tcp(host.to_owned(), self.mysql_port.unwrap_or(Flavour::Mysql.default_port()));
-        let endpoint = match (&self.mysql_socket, self.mysql_host.as_deref()) {
-            (Some(socket), _) => Endpoint::Socket(socket.clone()),
-            (None, Some(host)) if host != "localhost" || self.mysql_port.is_some() => tcp(host),
-            (None, _) if self.mysql_port.is_some() => tcp("localhost"),
-            (None, _) => first_socket(&MYSQL_SOCKETS).unwrap_or_else(|| tcp("localhost")),
+        let mut target = match &self.dsn {
+            Some(dsn) => from_dsn(dsn)?,
+            None => self.from_flags()?,
         };
-        Ok(Target {
-            flavour: Flavour::Mysql,
-            endpoint,
+        target.database.get_or_insert_with(|| SBTEST.to_owned());
+        if target.flavour == Flavour::Postgresql && target.password.is_empty() {
+            target.password = pgpass(&target).unwrap_or_default();
+        }
+        Ok(target)
+    }
+
+    fn from_flags(&self) -> Result<Target, Failure> {
+        let flavour = self.flavour();
+        let parts = match flavour {
+            Flavour::Mysql => {
+                let file = read_home(".my.cnf").map(|text| Parts::from_my_cnf(&text)).unwrap_or_default();
+                self.mysql()?.or(environment(flavour)).or(file)
+            }
+            Flavour::Postgresql => self.postgresql()?.or(environment(flavour)),
+        };
+        Ok(parts.into_target(flavour, SBTEST, Path::exists))
+    }
+
+    fn flavour(&self) -> Flavour {
+        let postgresql = self.pgsql_host.is_some()
+            || self.pgsql_port.is_some()
+            || self.pgsql_sslmode.is_some()
+            || self.pgsql_user.is_some()
+            || self.pgsql_db.is_some();
+        match self.db_driver {
+            Some(Driver::Mysql) => Flavour::Mysql,
+            Some(Driver::Pgsql) => Flavour::Postgresql,
+            None if postgresql => Flavour::Postgresql,
+            None => Flavour::Mysql,
+        }
+    }
+
+    fn mysql(&self) -> Result<Parts, Failure> {
+        Ok(Parts {
+            host: self.mysql_host.clone(),
+            port: self.mysql_port,
+            socket: self.mysql_socket.clone(),
             user: self.mysql_user.clone(),
-            password: Password::new(self.mysql_password.clone().unwrap_or_default()),
-            database: Some(self.mysql_db.clone()),
+            password: self.mysql_password.clone().map(Password::new),
+            database: self.mysql_db.clone(),
             tls: tls(self.mysql_ssl.as_deref())?,
         })
     }
 
-    fn postgresql(&self) -> Result<Target, Failure> {
-        let port = self.pgsql_port.unwrap_or(Flavour::Postgresql.default_port());
-        let socket = |folder: &str| Path::new(folder).join(format!(".s.PGSQL.{port}"));
-        let tcp = |host: &str| Endpoint::Tcp(host.to_owned(), port);
-        let endpoint = match self.pgsql_host.as_deref() {
-            Some(folder) if folder.starts_with('/') => Endpoint::Socket(socket(folder)),
-            Some(host) => tcp(host),
-            None => {
-                let usual = POSTGRESQL_FOLDERS.map(socket);
-                first_socket(&usual).unwrap_or_else(|| tcp("localhost"))
-            }
-        };
-        Ok(Target {
-            flavour: Flavour::Postgresql,
-            endpoint,
+    fn postgresql(&self) -> Result<Parts, Failure> {
+        Ok(Parts {
+            host: self.pgsql_host.clone(),
+            port: self.pgsql_port,
+            socket: None,
             user: self.pgsql_user.clone(),
-            password: Password::new(self.pgsql_password.clone().unwrap_or_default()),
-            database: Some(self.pgsql_db.clone()),
+            password: self.pgsql_password.clone().map(Password::new),
+            database: self.pgsql_db.clone(),
             tls: tls(self.pgsql_sslmode.as_deref())?,
         })
     }
 }
 
-/// Where Debian's, Red Hat's and the makers' packages put them.
-const MYSQL_SOCKETS: [&str; 3] = ["/run/mysqld/mysqld.sock", "/var/lib/mysql/mysql.sock", "/tmp/mysql.sock"];
-const POSTGRESQL_FOLDERS: [&str; 2] = ["/run/postgresql", "/tmp"];
-
-fn first_socket(paths: &[impl AsRef<Path>]) -> Option<Endpoint> {
-    let path = paths.iter().map(AsRef::as_ref).find(|path| path.exists())?;
-    Some(Endpoint::Socket(path.to_owned()))
+/// Classifies what went wrong with a server: when it cannot be reached, or refuses, nothing has been done.
+pub fn server_failure(error: load::Error) -> Failure {
+    use load::Error as E;
+    let hint = match (&error, error.code()) {
+        (E::Connect { .. } | E::NoAddress { .. }, _) => {
+            "is the server up, and is this its address? `wringer sandbox list` shows the sandboxes and their sockets"
+        }
+        (_, Some("1045" | "28P01" | "28000")) => {
+            "give user and password: --mysql-user and MYSQL_PWD, or --pgsql-user and PGPASSWORD, or ~/.my.cnf, ~/.pgpass"
+        }
+        (_, Some("1146" | "42P01")) => "`wringer fill` makes the tables",
+        (_, Some("1049" | "3D000")) => "the database must be there first: CREATE DATABASE sbtest",
+        (_, Some("1461")) => {
+            "raise max_prepared_stmt_count, use fewer --threads or --tables, or say --db-ps-mode=disable"
+        }
+        (_, Some("1040" | "53300")) => "raise the server's max_connections, or use fewer --threads",
+        (E::NoTls { .. }, _) => "the server must have a certificate, or say prefer or disable",
+        _ => "",
+    };
+    let exit = match &error {
+        E::Invalid(_) | E::Dsn { .. } => Exit::Usage,
+        E::ServerLost { .. } | E::Lost { .. } | E::System { .. } => Exit::Failed,
+        _ => Exit::Missing,
+    };
+    let failure = Failure::new(exit, error);
+    if hint.is_empty() { failure } else { failure.hint(hint) }
 }
 
-fn tls(written: Option<&str>) -> Result<Tls, Failure> {
-    match written {
-        None => Ok(Tls::default()),
-        Some("off") => Ok(Tls::Disable),
-        Some("on") => Ok(Tls::Require),
-        Some(mode) => mode.parse().map_err(|reason: String| Failure::message(Exit::Usage, reason)),
+fn from_dsn(dsn: &str) -> Result<Target, Failure> {
+    let mut target: Target = dsn.parse().map_err(|error| Failure::new(Exit::Usage, error))?;
+    if target.password.is_empty() {
+        target.password = environment(target.flavour).password.unwrap_or_default();
     }
+    Ok(target)
+}
+
+fn environment(flavour: Flavour) -> Parts {
+    Parts::from_environment(flavour, |name| std::env::var(name).ok())
+}
+
+fn pgpass(target: &Target) -> Option<Password> {
+    let text = match std::env::var_os("PGPASSFILE") {
+        Some(path) => std::fs::read_to_string(path).ok()?,
+        None => read_home(".pgpass")?,
+    };
+    password_from_pgpass(&text, target)
+}
+
+fn read_home(name: &str) -> Option<String> {
+    std::fs::read_to_string(Path::new(&std::env::var_os("HOME")?).join(name)).ok()
+}
+
+fn tls(written: Option<&str>) -> Result<Option<Tls>, Failure> {
+    written.map(|mode| mode.parse().map_err(|reason: String| Failure::message(Exit::Usage, reason))).transpose()
 }
 
 #[cfg(test)]

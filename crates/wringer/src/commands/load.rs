@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-use super::connection::{ConnectionArgs, server_failure};
+use super::connection::{Connection, server_failure};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal;
 use evidence::{Arrivals, LoadResult};
@@ -68,7 +68,7 @@ pub struct Args {
     #[arg(short, long, value_enum, default_value = "text")]
     output: Output,
     #[command(flatten)]
-    connection: ConnectionArgs,
+    connection: Connection,
     #[command(flatten)]
     keys: KeyArgs,
     #[command(flatten)]

@@ -2,7 +2,6 @@
 //! One module per command: `Args`, `main(args)`.
 
 pub mod connection;
-pub mod connection;
 pub mod disk;
 pub mod doctor;
 pub mod explain;
