@@ -1,1 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
+//! Readers of the host, of processes and of servers; raw samples out.
+//!
+//! In: files below `/proc` and `/sys`, kept open, and the answers of a server. Out: points, into an
+//! [`evidence::SampleSink`], and the [`evidence::Host`] that a result was measured on. Nothing is turned into a rate here.
+//!
+//! | module | what it reads |
+//! | --- | --- |
+//! | [`host_readers`] | meminfo, vmstat, pressure, diskstats, cpu, load |
+//! | [`process`] | stat, io, and memory in three tiers: smaps_rollup, status, statm |
+//! | [`server`] | status counters, InnoDB's metrics, PostgreSQL's statistics views |
+//! | [`conditions`] | what the host is, and what could weaken a result on it |
+//!
+//! Invariants: observing has a budget. Each reading is timed; a reader above its share goes to a cheaper tier, or is read less
+//! often, and the report says so. What the observer itself costs is in the samples (source `observer`). Parsers take text, never a path.
+
+pub mod conditions;
+pub mod host_readers;
+pub mod parse;
+pub mod process;
+pub mod server;
+
+mod collect;
+mod error;
+mod observer;
+mod procfile;
+
+pub use collect::{Collector, Kind};
+pub use error::Error;
+pub use observer::{Observer, Options, Reader, Report};

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+use evidence::{Point, SampleSink, Series};
+use std::collections::HashMap;
+
+/// What a value is, so that whoever reads the recording can compute with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Now; may fall. In bytes.
+    BytesNow,
+    /// Since boot, start or login; only grows.
+    BytesTotal,
+    MicrosNow,
+    MicrosTotal,
+    CountNow,
+    CountTotal,
+    /// 0 to 100.
+    PercentNow,
+}
+
+impl Kind {
+    fn unit(self) -> &'static str {
+        match self {
+            Self::BytesNow | Self::BytesTotal => "bytes",
+            Self::MicrosNow | Self::MicrosTotal => "us",
+            Self::CountNow | Self::CountTotal => "count",
+            Self::PercentNow => "percent",
+        }
+    }
+
+    fn is_cumulative(self) -> bool {
+        matches!(self, Self::BytesTotal | Self::MicrosTotal | Self::CountTotal)
+    }
+}
+
+type Numbers = HashMap<String, u32>;
+
+/// Takes the values of one round and knows the numbers of their series. In the steady state a value costs two look-ups and no
+/// allocation.
+pub struct Collector {
+    sink: Box<dyn SampleSink>,
+    /// source -> entity -> name -> number in the sink
+    known: HashMap<&'static str, HashMap<String, Numbers>>,
+    points: Vec<(u32, Point)>,
+    at_us: u64,
+    trouble: Option<String>,
+}
+
+impl Collector {
+    pub fn new(sink: Box<dyn SampleSink>) -> Self {
+        Self { sink, known: HashMap::new(), points: Vec::new(), at_us: 0, trouble: None }
+    }
+
+    /// The moment of the values that follow.
+    pub(crate) fn at(&mut self, at_us: u64) {
+        self.at_us = at_us;
+    }
+
+    pub fn value(&mut self, source: &'static str, entity: &str, name: &str, kind: Kind, value: f64) {
+        let known = self.known.get(source).and_then(|entities| entities.get(entity)).and_then(|names| names.get(name));
+        let number = known.copied().or_else(|| self.declare(source, entity, name, kind));
+        if let Some(number) = number {
+            self.points.push((number, Point { at_us: self.at_us, value }));
+        }
+    }
+
+    /// Hands the round over. Returns what the sink had to complain about since the last time.
+    pub(crate) fn flush(&mut self) -> Option<String> {
+        if let Err(error) = self.sink.points(&self.points) {
+            self.trouble.get_or_insert(error.to_string());
+        }
+        self.points.clear();
+        self.trouble.take()
+    }
+
+    fn declare(&mut self, source: &'static str, entity: &str, name: &str, kind: Kind) -> Option<u32> {
+        let series = Series {
+            source: source.to_owned(),
+            entity: entity.to_owned(),
+            name: name.to_owned(),
+            unit: kind.unit().to_owned(),
+            cumulative: kind.is_cumulative(),
+            points: Vec::new(),
+        };
+        match self.sink.declare(&series) {
+            Ok(number) => {
+                let entities = self.known.entry(source).or_default();
+                entities.entry(series.entity).or_default().insert(series.name, number);
+                Some(number)
+            }
+            Err(error) => {
+                self.trouble.get_or_insert(error.to_string());
+                None
+            }
+        }
+    }
+}

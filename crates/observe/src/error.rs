@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+use std::io;
+use std::path::PathBuf;
+
+/// Why a reading failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("{operation} {}", path.display())]
+    File { operation: &'static str, path: PathBuf, source: io::Error },
+    /// The process that was read has ended.
+    #[error("process {pid} has ended")]
+    Gone { pid: u32 },
+    #[error("ask the server: {sql}")]
+    Server { sql: String, source: Box<dyn std::error::Error + Send + Sync> },
+    #[error("start the observer's thread")]
+    Thread { source: io::Error },
+    #[error("an interval of {asked_ms} ms: at least {least_ms} ms, a finer one would watch the watcher")]
+    Interval { asked_ms: u128, least_ms: u128 },
+}

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One process, or a process and all its descendants as one.
+//!
+//! CPU, faults and I/O are cheap. Memory has tiers, because `smaps_rollup` walks the page tables and keeps the process from mapping
+//! memory while it does so: the more resident memory, the longer.
+
+use crate::host_readers::tick_us;
+use crate::procfile::ProcFile;
+use crate::{Collector, Error, Kind, Reader, parse};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+
+/// How memory is read, dearest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tier {
+    /// Proportional and anonymous sizes: milliseconds for each gigabyte in 4 KiB pages.
+    SmapsRollup,
+    /// Resident sizes, split into anonymous, file and shared memory.
+    Status,
+    /// Three numbers.
+    Statm,
+}
+
+impl Tier {
+    fn source(self) -> &'static str {
+        match self {
+            Self::SmapsRollup => "process.smaps_rollup",
+            Self::Status => "process.status",
+            Self::Statm => "process.statm",
+        }
+    }
+
+    fn file(self) -> &'static str {
+        match self {
+            Self::SmapsRollup => "smaps_rollup",
+            Self::Status => "status",
+            Self::Statm => "statm",
+        }
+    }
+
+    fn cheaper(self) -> Option<Self> {
+        match self {
+            Self::SmapsRollup => Some(Self::Status),
+            Self::Status => Some(Self::Statm),
+            Self::Statm => None,
+        }
+    }
+}
+
+/// The readers of a process: activity (stat, io), and memory at the dearest tier. `role` becomes the entity of the series.
+/// `descendants`: values are sums over the process and all below it, for a server with a process for each connection; resident
+/// sizes then count shared memory once for each process, `Pss` counts it once.
+pub fn readers(role: &str, pid: u32, descendants: bool) -> Vec<Box<dyn Reader>> {
+    let group = |part| Group {
+        role: role.to_owned(),
+        root: pid,
+        descendants,
+        part,
+        files: BTreeMap::new(),
+        sums: BTreeMap::new(),
+    };
+    vec![Box::new(group(Part::Stat)), Box::new(group(Part::Io)), Box::new(group(Part::Memory(Tier::SmapsRollup)))]
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Stat,
+    Io,
+    Memory(Tier),
+}
+
+impl Part {
+    fn source(self) -> &'static str {
+        match self {
+            Self::Stat => "process.stat",
+            Self::Io => "process.io",
+            Self::Memory(tier) => tier.source(),
+        }
+    }
+
+    fn file(self) -> &'static str {
+        match self {
+            Self::Stat => "stat",
+            Self::Io => "io",
+            Self::Memory(tier) => tier.file(),
+        }
+    }
+}
+
+struct Group {
+    role: String,
+    root: u32,
+    descendants: bool,
+    part: Part,
+    files: BTreeMap<u32, ProcFile>,
+    /// Kept between readings for its keys.
+    sums: BTreeMap<String, (Kind, f64)>,
+}
+
+impl Reader for Group {
+    fn name(&self) -> String {
+        format!("{} {}", self.part.source(), self.role)
+    }
+
+    fn read(&mut self, into: &mut Collector) -> Result<(), Error> {
+        self.sums.values_mut().for_each(|(_, value)| *value = 0.0);
+        let pids = if self.descendants { family(self.root) } else { vec![self.root] };
+        self.files.retain(|pid, _| pids.contains(pid));
+        for pid in pids {
+            match self.add(pid) {
+                Err(error) if error.says_gone() && pid == self.root => return Err(Error::Gone { pid }),
+                Err(error) if error.says_gone() => drop(self.files.remove(&pid)),
+                other => other?,
+            }
+        }
+        let source = self.part.source();
+        self.sums.iter().for_each(|(name, (kind, value))| into.value(source, &self.role, name, *kind, *value));
+        Ok(())
+    }
+
+    fn cheapen(&mut self) -> Option<String> {
+        let Part::Memory(tier) = self.part else { return None };
+        let cheaper = tier.cheaper()?;
+        self.part = Part::Memory(cheaper);
+        self.files.clear();
+        self.sums.clear();
+        Some(cheaper.source().to_owned())
+    }
+}
+
+impl Group {
+    fn add(&mut self, pid: u32) -> Result<(), Error> {
+        let file = match self.files.entry(pid) {
+            std::collections::btree_map::Entry::Occupied(entry) => entry.into_mut(),
+            std::collections::btree_map::Entry::Vacant(entry) => {
+                entry.insert(ProcFile::open(PathBuf::from(format!("/proc/{pid}/{}", self.part.file())))?)
+            }
+        };
+        let (sums, page_bytes) = (&mut self.sums, rustix::param::page_size() as f64);
+        let each = |name: &str, kind, value| match sums.get_mut(name) {
+            Some((_, sum)) => *sum += value,
+            None => drop(sums.insert(name.to_owned(), (kind, value))),
+        };
+        let text = file.text()?;
+        match self.part {
+            Part::Stat => parse::process_stat(text, tick_us(), page_bytes, each),
+            Part::Io => parse::process_io(text, each),
+            Part::Memory(Tier::SmapsRollup) => parse::key_values(text, each),
+            Part::Memory(Tier::Status) => parse::process_status(text, each),
+            Part::Memory(Tier::Statm) => parse::process_statm(text, page_bytes, each),
+        }
+        Ok(())
+    }
+}
+
+/// The process and all below it. `children` needs CONFIG_PROC_CHILDREN; without it there is the process alone.
+fn family(root: u32) -> Vec<u32> {
+    let mut found = vec![root];
+    let mut next = 0;
+    while let Some(&pid) = found.get(next) {
+        next += 1;
+        let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+        for thread in threads {
+            let text = fs::read_to_string(thread.path().join("children")).unwrap_or_default();
+            found.extend(text.split_ascii_whitespace().filter_map(|word| word.parse::<u32>().ok()));
+        }
+    }
+    found
+}

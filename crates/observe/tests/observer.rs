@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The observer on this host: what it reads, that it keeps to its budget, that it knows its own cost.
+
+use evidence::{Point, SampleSink, Series};
+use host::clock::RunClock;
+use observe::server::{self, Flavour, ServerKind};
+use observe::{Collector, Error, Kind, Observer, Options, Reader, host_readers, process};
+use std::path::Path;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+type Boxed = Box<dyn std::error::Error + Send + Sync>;
+
+/// Keeps everything, and says when points have come.
+#[derive(Clone)]
+struct Kept {
+    series: Arc<Mutex<Vec<Series>>>,
+    rounds: Sender<()>,
+}
+
+impl Kept {
+    fn new() -> (Self, Receiver<()>) {
+        let (rounds, seen) = channel();
+        (Self { series: Arc::default(), rounds }, seen)
+    }
+
+    fn find(&self, source: &str, name: &str) -> Option<Series> {
+        let series = self.series.lock().expect("no panic");
+        series.iter().find(|one| one.source == source && one.name == name).cloned()
+    }
+}
+
+impl SampleSink for Kept {
+    fn declare(&mut self, series: &Series) -> Result<u32, Boxed> {
+        let mut all = self.series.lock().expect("no panic");
+        all.push(series.clone());
+        Ok(u32::try_from(all.len() - 1)?)
+    }
+
+    fn points(&mut self, points: &[(u32, Point)]) -> Result<(), Boxed> {
+        let mut all = self.series.lock().expect("no panic");
+        for (number, point) in points {
+            all[usize::try_from(*number)?].points.push(*point);
+        }
+        let _ = self.rounds.send(());
+        Ok(())
+    }
+}
+
+fn rounds(seen: &Receiver<()>, count: usize) {
+    (0..count).for_each(|_| seen.recv_timeout(Duration::from_secs(20)).expect("a round in time"));
+}
+
+/// A budget that a loaded machine keeps, too: these tests are not about tiers.
+fn often() -> Options {
+    Options { interval: Duration::from_millis(10), budget: 1000.0 }
+}
+
+#[test]
+fn host_and_process_over_time() {
+    let (kept, seen) = Kept::new();
+    let (mut readers, _) = host_readers::all(Path::new("/proc"));
+    readers.extend(process::readers("test", std::process::id(), true));
+    let observer = Observer::start(RunClock::start(), readers, kept.clone(), often()).expect("starts");
+    rounds(&seen, 5);
+    let report = observer.stop();
+    assert!(report.rounds >= 5 && report.cpu_us > 0, "{report:?}");
+    assert_eq!(report.notes, []);
+    for (source, name) in [
+        ("meminfo", "MemAvailable"),
+        ("vmstat", "pgfault"),
+        ("stat", "user"),
+        ("loadavg", "load1"),
+        ("process.stat", "utime"),
+        ("process.smaps_rollup", "Pss"),
+        ("observer", "cpu"),
+        ("observer", "reading"),
+    ] {
+        let series = kept.find(source, name).unwrap_or_else(|| panic!("{source} {name} is missing"));
+        assert!(series.points.len() >= 5, "{source} {name}");
+        assert!(series.points.is_sorted_by(|a, b| a.at_us < b.at_us), "{source} {name}");
+    }
+    assert_eq!(kept.find("process.stat", "utime").map(|it| (it.entity, it.cumulative)), Some(("test".into(), true)));
+}
+
+struct Dear {
+    tier: u32,
+    tiers: u32,
+}
+
+impl Reader for Dear {
+    fn name(&self) -> String {
+        format!("tier {}", self.tier)
+    }
+
+    fn read(&mut self, into: &mut Collector) -> Result<(), Error> {
+        into.value("dear", "", "tier", Kind::CountNow, f64::from(self.tier));
+        Ok(())
+    }
+
+    fn cheapen(&mut self) -> Option<String> {
+        (self.tier < self.tiers).then(|| {
+            self.tier += 1;
+            self.name()
+        })
+    }
+}
+
+#[test]
+fn a_dear_reader_goes_down_its_tiers_and_then_reads_less_often() {
+    let (kept, seen) = Kept::new();
+    let readers: Vec<Box<dyn Reader>> = vec![Box::new(Dear { tier: 0, tiers: 2 })];
+    let nothing_is_cheap_enough = Options { interval: Duration::from_millis(10), budget: 0.0 };
+    let observer = Observer::start(RunClock::start(), readers, kept.clone(), nothing_is_cheap_enough).expect("starts");
+    rounds(&seen, 12);
+    let report = observer.stop();
+    let tiers: Vec<f64> = kept.find("dear", "tier").expect("was read").points.iter().map(|point| point.value).collect();
+    assert_eq!(tiers[..3], [0.0, 1.0, 2.0]);
+    assert!((tiers.len() as u64) < report.rounds, "it is still read every round");
+    assert!(report.notes[0].text.contains("tier 1 is read instead"), "{:?}", report.notes);
+    assert!(report.notes[2].text.contains("every 2 intervals"), "{:?}", report.notes);
+}
+
+#[test]
+#[allow(clippy::disallowed_methods)]
+fn the_end_of_a_process_is_noted_once() {
+    let mut child = std::process::Command::new("sleep").arg("60").spawn().expect("starts");
+    let (kept, seen) = Kept::new();
+    let readers = process::readers("victim", child.id(), false);
+    let observer = Observer::start(RunClock::start(), readers, kept.clone(), often()).expect("starts");
+    rounds(&seen, 2);
+    child.kill().expect("is killed");
+    child.wait().expect("is reaped");
+    rounds(&seen, 4);
+    let report = observer.stop();
+    assert_eq!(report.notes.len(), 3, "{:?}", report.notes);
+    assert!(report.notes.iter().all(|note| note.text.contains("has ended")));
+}
+
+#[test]
+fn too_fine_an_interval_is_refused() {
+    let (kept, _seen) = Kept::new();
+    let options = Options { interval: Duration::from_millis(9), budget: 1.0 };
+    assert!(matches!(Observer::start(RunClock::start(), Vec::new(), kept, options), Err(Error::Interval { .. })));
+}
+
+type Answer = Result<Vec<Vec<Option<String>>>, String>;
+
+fn answers(sql: &str) -> Answer {
+    let cell = |text: &str| Some(text.to_owned());
+    if sql == "SHOW GLOBAL STATUS" {
+        return Ok(vec![
+            vec![cell("Innodb_buffer_pool_reads"), cell("42")],
+            vec![cell("Threads_running"), cell("3")],
+            vec![cell("Innodb_data_read"), cell("1e3")],
+            vec![cell("Rpl_semi_sync"), cell("OFF")],
+            vec![cell("Null"), None],
+        ]);
+    }
+    if sql.contains("ENABLED = 1") {
+        return Ok(vec![vec![cell("log_lsn_current"), cell("7"), cell("value")]]);
+    }
+    Err(format!("no such thing: {sql}"))
+}
+
+#[test]
+fn a_server_is_asked_what_it_knows() {
+    let (kept, seen) = Kept::new();
+    let kind = ServerKind::of(load::Flavour::Mysql, "10.11.19-MariaDB-0+deb12u1");
+    assert_eq!(kind, ServerKind { flavour: Flavour::Mariadb, version: (10, 11) });
+    let observer =
+        Observer::start(RunClock::start(), server::readers(answers, kind), kept.clone(), often()).expect("starts");
+    rounds(&seen, 2);
+    assert_eq!(observer.stop().notes, []);
+    let reads = kept.find("server.status", "Innodb_buffer_pool_reads").expect("was read");
+    assert!(reads.cumulative && reads.points[0].value == 42.0);
+    assert!(!kept.find("server.status", "Threads_running").expect("was read").cumulative);
+    assert!(!kept.find("server.innodb_metrics", "log_lsn_current").expect("was read").cumulative);
+    assert!(kept.find("server.status", "Rpl_semi_sync").is_none());
+}
+
+#[test]
+fn a_statement_that_fails_is_noted_once_with_its_cause() {
+    let (kept, seen) = Kept::new();
+    let kind = ServerKind::of(load::Flavour::Postgresql, "15.18 (Debian 15.18-0+deb12u1)");
+    assert_eq!(kind, ServerKind { flavour: Flavour::Postgresql, version: (15, 18) });
+    let observer =
+        Observer::start(RunClock::start(), server::readers(answers, kind), kept.clone(), often()).expect("starts");
+    rounds(&seen, 3);
+    let notes = observer.stop().notes;
+    assert_eq!(notes.len(), 3, "database, bgwriter, wal: {notes:?}");
+    assert!(notes[0].text.contains("no such thing"), "{notes:?}");
+}
+
+#[test]
+fn versions() {
+    let of = |version| ServerKind::of(load::Flavour::Mysql, version);
+    assert_eq!(of("8.4.3"), ServerKind { flavour: Flavour::Mysql, version: (8, 4) });
+    assert_eq!(of("5.5.5-10.6.2-MariaDB"), ServerKind { flavour: Flavour::Mariadb, version: (10, 6) });
+}
+
+#[test]
+fn this_host_has_conditions() {
+    let host = observe::conditions::host(Path::new("/tmp"));
+    assert!(host.mem_total_bytes > 0 && host.cpus > 0 && host.page_size_bytes >= 4096);
+    assert!((100..=1000).contains(&host.hz), "HZ {}", host.hz);
+    assert!(!host.kernel.is_empty() && host.storage.contains(" on "), "{host:?}");
+}
