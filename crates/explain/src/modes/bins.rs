@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The histogram as the finder wants it: sorted, without empty bins, and with bins no finer than the clock that filled it.
+
+use super::Bin;
+
+/// Sorts, drops what is empty, and joins bins that overlap.
+pub(super) fn tidy(bins: &[Bin]) -> Vec<Bin> {
+    let usable = |bin: &&Bin| bin.count > 0 && bin.low_us.is_finite() && bin.high_us.is_finite() && bin.high_us >= bin.low_us;
+    let mut sorted: Vec<Bin> = bins.iter().filter(usable).copied().collect();
+    sorted.sort_by(|a, b| a.low_us.total_cmp(&b.low_us).then(a.high_us.total_cmp(&b.high_us)));
+    let mut tidy: Vec<Bin> = Vec::with_capacity(sorted.len());
+    for bin in sorted {
+        match tidy.last_mut() {
+            Some(last) if bin.low_us < last.high_us || bin.low_us == last.low_us => {
+                last.high_us = last.high_us.max(bin.high_us);
+                last.count += bin.count;
+            }
+            _ => tidy.push(bin),
+        }
+    }
+    widen_points(&mut tidy);
+    tidy
+}
+
+/// A bin without width has no density: it gets half the way to its neighbours, and at most a thousandth of its value.
+fn widen_points(bins: &mut [Bin]) {
+    for index in 0..bins.len() {
+        if bins[index].width_us() > 0.0 {
+            continue;
+        }
+        let value = bins[index].low_us;
+        let before = index.checked_sub(1).map_or(f64::INFINITY, |i| value - bins[i].high_us);
+        let after = bins.get(index + 1).map_or(f64::INFINITY, |next| next.low_us - value);
+        let half = (value.abs() * 0.0005).max(0.0005).min(before / 2.0).min(after / 2.0);
+        bins[index].low_us = value - half;
+        bins[index].high_us = value + half;
+    }
+}
+
+/// Humps nearer than this are one to a reader, and finer bins only show how the clock steps through them.
+const FINEST: f64 = 0.01;
+
+/// Joins neighbours until no bin is finer than [`FINEST`] of its value. A gap below that is no gap: the bin before it is
+/// taken to reach over it.
+pub(super) fn coarsened(bins: &[Bin]) -> Vec<Bin> {
+    let mut coarse: Vec<Bin> = Vec::with_capacity(bins.len());
+    for bin in bins {
+        let Some(last) = coarse.last_mut() else {
+            coarse.push(*bin);
+            continue;
+        };
+        let finest = FINEST * bin.low_us;
+        if bin.low_us - last.high_us < finest {
+            last.high_us = last.high_us.max(bin.low_us);
+        }
+        if last.high_us >= bin.low_us && last.width_us() < finest {
+            last.high_us = bin.high_us;
+            last.count += bin.count;
+        } else {
+            coarse.push(*bin);
+        }
+    }
+    coarse
+}
+
+/// Steps of a clock, or of somebody's rounding, in microseconds.
+const STEPS_US: [f64; 16] =
+    [0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 250.0, 500.0, 1000.0, 4000.0];
+/// Fewer values in a row may be on a grid by chance.
+const FEWEST_STEPS: usize = 3;
+
+/// When the values were rounded to a grid that is coarser than the bins, each grid point would look like a hump. Widens the
+/// bins to the grid then.
+pub(super) fn regrid(bins: Vec<Bin>) -> Vec<Bin> {
+    let found = STEPS_US.iter().rev().find(|step| on_grid(&bins, **step));
+    match found {
+        Some(step) => tidy(&bins.iter().map(|bin| snapped(bin, *step)).collect::<Vec<_>>()),
+        None => bins,
+    }
+}
+
+/// Whether nearly all values are multiples of `step`, and that says something.
+fn on_grid(bins: &[Bin], step: f64) -> bool {
+    let fine: Vec<&Bin> = bins.iter().filter(|bin| bin.width_us() * 1.5 <= step).collect();
+    let total: u64 = bins.iter().map(|bin| bin.count).sum();
+    let count: u64 = fine.iter().map(|bin| bin.count).sum();
+    if fine.len() < FEWEST_STEPS || count * 2 < total {
+        return false;
+    }
+    let fits = |bin: &&&Bin| {
+        let nearest = (bin.mid_us() / step).round() * step;
+        (bin.mid_us() - nearest).abs() <= bin.width_us() * 0.51
+    };
+    let on: u64 = fine.iter().filter(fits).map(|bin| bin.count).sum();
+    let next = |pair: &&[&Bin]| pair[1].mid_us() - pair[0].mid_us() < step * 1.5;
+    let in_a_row: u64 = fine.windows(2).filter(next).map(|pair| pair[1].count).sum();
+    on * 50 >= count * 49 && in_a_row * 3 >= count
+}
+
+fn snapped(bin: &Bin, step: f64) -> Bin {
+    if bin.width_us() * 1.5 > step {
+        return *bin;
+    }
+    let nearest = (bin.mid_us() / step).round() * step;
+    Bin { low_us: nearest - step / 2.0, high_us: nearest + step / 2.0, count: bin.count }
+}

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The mode finder: how many humps a latency histogram has, where, with what share, and how many reads each stands for.
+//!
+//! In: the histogram, and the delay in force. Nothing else: what the server or the slow layer counted is for checking the
+//! answer, not for finding it. Out: [`Modes`].
+//!
+//! Without a delay the humps are found and nobody can say what they stand for. With one, a query that needed k reads took
+//! base + k times (delay + device) and some noise, so humps stand on a comb; see `comb`.
+
+mod bins;
+mod comb;
+mod humps;
+
+use evidence::{Bucket, Delay, DelayMode, LatencyHistogram};
+use serde::{Deserialize, Serialize};
+
+/// `count` values from `low_us` to `high_us`.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Bin {
+    pub low_us: f64,
+    pub high_us: f64,
+    pub count: u64,
+}
+
+impl Bin {
+    pub fn mid_us(&self) -> f64 {
+        (self.low_us + self.high_us) / 2.0
+    }
+
+    pub fn width_us(&self) -> f64 {
+        self.high_us - self.low_us
+    }
+}
+
+impl From<Bucket> for Bin {
+    /// A bucket holds whole nanoseconds, both ends included.
+    fn from(bucket: Bucket) -> Self {
+        Self { low_us: bucket.low_ns as f64 / 1e3, high_us: (bucket.high_ns + 1) as f64 / 1e3, count: bucket.count }
+    }
+}
+
+/// The bins of a histogram of ours.
+pub fn bins_of(histogram: &LatencyHistogram) -> Vec<Bin> {
+    histogram.buckets().map(Bin::from).collect()
+}
+
+/// What the storage adds to each read.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct ReadDelay {
+    pub us: f64,
+    pub mode: DelayMode,
+}
+
+impl ReadDelay {
+    pub fn added(us: f64) -> Self {
+        Self { us, mode: DelayMode::Add }
+    }
+
+    /// `None` when reads are not delayed.
+    pub fn of(delay: Option<Delay>) -> Option<Self> {
+        delay.filter(|delay| delay.read_us > 0).map(|delay| Self { us: delay.read_us as f64, mode: delay.mode })
+    }
+}
+
+/// What was found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Modes {
+    /// Ascending; empty only for an empty histogram.
+    pub modes: Vec<Mode>,
+    /// Values in the histogram.
+    pub count: u64,
+    /// What one read takes, as the distance of the humps shows it.
+    pub read_us: Option<f64>,
+    /// Over all queries. `None`: it cannot be said, and [`Self::reason`] says why.
+    pub reads_per_query: Option<f64>,
+    /// Why reads, or more humps, cannot be told.
+    pub reason: Option<String>,
+}
+
+/// One hump.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Mode {
+    /// The median of the hump.
+    pub center_us: f64,
+    /// The bounds between which its values were counted.
+    pub low_us: f64,
+    pub high_us: f64,
+    pub count: u64,
+    /// 0 to 1.
+    pub share: f64,
+    /// How many reads each of its queries needed. Not whole where several teeth of the comb could not be told apart: then it is
+    /// their mean. `None`: cannot be said.
+    pub reads: Option<f64>,
+}
+
+/// Finds the humps of a histogram, and, with a delay, the reads each stands for.
+pub fn find(bins: &[Bin], delay: Option<ReadDelay>) -> Modes {
+    let bins = bins::coarsened(&bins::regrid(bins::tidy(bins)));
+    let count = bins.iter().map(|bin| bin.count).sum();
+    if bins.is_empty() {
+        let reason = Some("the histogram is empty".to_owned());
+        return Modes { modes: Vec::new(), count, read_us: None, reads_per_query: None, reason };
+    }
+    let starts = humps::starts(&bins);
+    match delay.filter(|delay| delay.us > 0.0) {
+        Some(delay) => comb::read(&bins, &starts, delay),
+        None => Modes {
+            modes: cut(&bins, &starts),
+            count,
+            read_us: None,
+            reads_per_query: None,
+            reason: Some("no delay was in force, so nothing says how many reads a hump stands for".into()),
+        },
+    }
+}
+
+/// The humps that begin at these bins.
+fn cut(bins: &[Bin], starts: &[usize]) -> Vec<Mode> {
+    let total: u64 = bins.iter().map(|bin| bin.count).sum();
+    let ends = starts.iter().skip(1).copied().chain([bins.len()]);
+    starts.iter().zip(ends).map(|(first, end)| mode(&bins[*first..end], total)).collect()
+}
+
+fn mode(own: &[Bin], total: u64) -> Mode {
+    let count: u64 = own.iter().map(|bin| bin.count).sum();
+    Mode {
+        center_us: quantile_us(own, 0.5),
+        low_us: own.first().map_or(0.0, |bin| bin.low_us),
+        high_us: own.last().map_or(0.0, |bin| bin.high_us),
+        count,
+        share: count as f64 / total as f64,
+        reads: None,
+    }
+}
+
+/// With values spread evenly in each bin.
+fn quantile_us(own: &[Bin], quantile: f64) -> f64 {
+    let wanted = own.iter().map(|bin| bin.count as f64).sum::<f64>() * quantile;
+    let mut passed = 0.0;
+    for bin in own {
+        let count = bin.count as f64;
+        if passed + count >= wanted {
+            return bin.low_us + bin.width_us() * ((wanted - passed) / count);
+        }
+        passed += count;
+    }
+    own.last().map_or(0.0, |bin| bin.high_us)
+}
