@@ -11,7 +11,9 @@ use rustix::fs::{Mode, OFlags, open};
 use rustix::io::{pread, pwrite};
 use rustix::process::Signal;
 use std::fs::{self, File};
-use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::io::Read as _;
+#[cfg(not(feature = "broken-sync"))]
+use std::io::Write as _;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::sync::mpsc;
@@ -56,7 +58,9 @@ fn reads_are_counted_as_requests_and_cached_reads_are_not() {
     let before = mounted.client().stats().unwrap();
     mounted.inside(|folder| {
         let file = direct(&folder.join("file"));
-        (0..10).for_each(|page| drop(read_direct(&file, page)));
+        for page in 0..10 {
+            read_direct(&file, page);
+        }
     });
     let direct = mounted.client().stats().unwrap();
     assert_eq!(direct.reads - before.reads, 10);
@@ -209,16 +213,14 @@ fn the_broken_layer_reads_back_what_it_was_given_and_loses_it_when_killed() {
     let mut mounted = mount_or_skip!();
     fs::write(mounted.directory().join("old"), vec![1; 3 * PAGE]).unwrap();
     mounted.inside(|folder| {
-        let mut file = File::options().read(true).write(true).open(folder.join("old")).unwrap();
+        let file = File::options().read(true).write(true).open(folder.join("old")).unwrap();
         file.write_all_at(b"new", 5000).unwrap();
         file.sync_all().unwrap();
         let log = folder.join("log");
         fs::write(&log, "committed").unwrap();
         File::open(&log).unwrap().sync_all().unwrap();
         rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
-        let mut all = Vec::new();
-        file.seek(SeekFrom::Start(0)).unwrap();
-        file.read_to_end(&mut all).unwrap();
+        let all = fs::read(folder.join("old")).unwrap();
         assert_eq!((all.len(), &all[4999..5004]), (3 * PAGE, &b"\x01new\x01"[..]));
         assert_eq!(fs::read_to_string(&log).unwrap(), "committed");
     });
@@ -339,4 +341,107 @@ fn sparse_preallocated_and_large_files() {
         assert_eq!((back[0], back[PAGE]), if cfg!(feature = "broken-sync") { (1, 1) } else { (0, 1) });
     });
     assert!(fs::metadata(mounted.directory().join("file")).unwrap().blocks() < 10_000, "stays sparse below");
+}
+
+/// An ordinary user makes a user namespace of its own. `/dev/fuse` is open to everybody on most hosts; where it is not, the test
+/// gives that user a device node of its own in a private mount namespace.
+#[test]
+fn without_root_the_layer_makes_a_user_namespace() {
+    if let Some(why) = common::obstacle() {
+        testkit::skip!("{why}");
+    }
+    let Some(ordinary) = Ordinary::start() else {
+        testkit::skip!("an ordinary user cannot mount here: no user namespace, no setpriv or no device node");
+    };
+    let seen = ordinary.inside("cat file && echo new >written && stat -c %u written && grep -c fuse.wringer /proc/self/mounts");
+    assert_eq!(seen, "below\n65534\n1\n");
+    assert_eq!(fs::read_to_string(ordinary.folder.path().join("data/written")).unwrap(), "new\n");
+    assert_eq!(fs::metadata(ordinary.folder.path().join("data/written")).unwrap().uid(), 65_534);
+    let mut client = slowfs::control::Client::connect(ordinary.folder.path().join("slowfs.sock")).unwrap();
+    client.set(delay(30_000, 0, 0)).unwrap();
+    let start = Instant::now();
+    ordinary.inside("dd if=written of=/dev/null iflag=direct bs=4096 count=1 2>/dev/null; true");
+    assert!(start.elapsed() >= Duration::from_millis(30));
+}
+
+struct Ordinary {
+    layer: std::process::Child,
+    folder: tempfile::TempDir,
+}
+
+impl Ordinary {
+    /// `None`: this host does not let an ordinary user do that.
+    fn start() -> Option<Self> {
+        let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+        let data = folder.path().join("data");
+        fs::create_dir(&data).unwrap();
+        fs::write(data.join("file"), "below\n").unwrap();
+        fs::copy(env!("CARGO_BIN_EXE_slow-layer"), folder.path().join("slow-layer")).unwrap();
+        for path in [folder.path(), &data, &data.join("file")] {
+            std::os::unix::fs::chown(path, Some(65_534), Some(65_534)).unwrap();
+        }
+        let mut options = common::options();
+        options.directory = data;
+        options.control = folder.path().join("slowfs.sock");
+        let (ready_read, ready_write) = common::pipe();
+        use rustix::fd::AsRawFd as _;
+        let ready = ready_write.as_raw_fd();
+        let script = "set -e; cd \"$1\"; mknod fuse c 10 229; chmod 666 fuse; mount --bind fuse /dev/fuse
+            exec setpriv --reuid 65534 --regid 65534 --clear-groups ./slow-layer \"$2\"";
+        let mut command = std::process::Command::new("unshare");
+        command.args(["--mount", "sh", "-c", script, "sh"]).arg(folder.path());
+        command.arg(serde_json::to_string(&options).unwrap()).env("WRINGER_READY_FD", ready.to_string());
+        common::inherit(&mut command, [ready, ready]);
+        let layer = command.stderr(std::process::Stdio::null()).spawn().ok()?;
+        drop(ready_write);
+        let mut line = String::new();
+        File::from(ready_read).read_to_string(&mut line).unwrap();
+        let ordinary = Self { layer, folder };
+        line.contains("\"ready\":true").then_some(ordinary)
+    }
+
+    /// What the user sees in the namespace, in the directory.
+    fn inside(&self, script: &str) -> String {
+        let output = std::process::Command::new("setpriv")
+            .args(["--reuid", "65534", "--regid", "65534", "--clear-groups", "nsenter", "--user", "--mount"])
+            .args(["--preserve-credentials", "--target", &self.layer.id().to_string(), "sh", "-c"])
+            .arg(format!("cd {} && {script}", self.folder.path().join("data").display()))
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+}
+
+impl Drop for Ordinary {
+    fn drop(&mut self) {
+        let _ = self.layer.kill();
+        let _ = self.layer.wait();
+    }
+}
+
+/// fio writes and verifies checksums, with several requests in flight; a checksum that is wrong makes it fail.
+#[test]
+fn asynchronous_direct_io_verifies() {
+    let mounted = mount_or_skip!(|options| options.delay = delay(200, 300, 1_000));
+    if std::process::Command::new("fio").arg("--version").output().is_err() {
+        testkit::skip!("needs fio");
+    }
+    for engine in ["libaio", "io_uring", "psync"] {
+        let output = mounted.inside(|folder| {
+            std::process::Command::new("fio")
+                .args(["--name=verify", "--rw=randrw", "--size=8m", "--bsrange=512-32k", "--blockalign=512", "--iodepth=16"])
+                .args(["--direct=1", "--verify=crc32c", "--verify_fatal=1", "--fsync=50", "--runtime=20"])
+                .arg(format!("--ioengine={engine}"))
+                .arg(format!("--filename={}", folder.join(engine).display()))
+                .output()
+                .unwrap()
+        });
+        let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        if said.contains("engine not available") || said.contains("Operation not permitted") {
+            testkit::skip!("fio here has no {engine}");
+        }
+        assert!(output.status.success(), "{engine}: {said}");
+    }
+    assert!(mounted.client().stats().unwrap().delayed_writes > 100);
 }
