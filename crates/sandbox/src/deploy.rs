@@ -148,7 +148,7 @@ fn choose_port(spec: &Spec, places: &Places) -> Result<u16, Error> {
         return Ok(port);
     }
     let others = Sandbox::list(places).into_iter().filter_map(|(_, sandbox)| Some(sandbox.ok()?.manifest.port));
-    port::choose(&spec.name, &others.collect::<BTreeSet<u16>>())
+    port::choose(&places.sandboxes.join(&spec.name), &others.collect::<BTreeSet<u16>>())
 }
 
 /// `run` in the sandbox, unless the socket's path would be too long there.

@@ -34,6 +34,8 @@ pub enum Error {
     PortInUse { port: u16 },
     #[error("no free port between {from} and {to} on 127.0.0.1")]
     NoPort { from: u16, to: u16 },
+    #[error("the server of sandbox '{name}' is gone: there is no {}", program.display())]
+    ProgramGone { name: String, program: PathBuf },
     #[error("sandbox '{name}' is running already (process {pid})")]
     Running { name: String, pid: u32 },
     #[error("sandbox '{name}' is not running")]
@@ -76,6 +78,7 @@ impl Error {
             | Self::Manifest { .. }
             | Self::PortInUse { .. }
             | Self::NoPort { .. }
+            | Self::ProgramGone { .. }
             | Self::Running { .. }
             | Self::NotRunning { .. }
             | Self::NotOffered { .. }
@@ -103,6 +106,7 @@ impl Error {
             Self::PortInUse { .. } => Some("deploy with another --port, or end the program that holds it".into()),
             Self::Running { name, .. } => Some(format!("`wringer sandbox stop {name}` stops it")),
             Self::NotRunning { name } => Some(format!("`wringer sandbox start {name}` starts it")),
+            Self::ProgramGone { .. } => Some("`wringer sandbox fetch` brings a fetched server back; see `wringer sandbox list -o json`".into()),
             Self::NotOffered { .. } => Some("`wringer sandbox available` lists what can be had here".into()),
             Self::NoPackageClient { flavour, .. } => {
                 Some(format!("install {flavour} by this system's own means; Wringer then finds it"))

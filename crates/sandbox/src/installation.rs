@@ -123,6 +123,12 @@ impl Installation {
         beside.chain(in_bin).find(|path| path.is_file())
     }
 
+    /// The interactive client: the one of this version, else one on the machine.
+    pub fn client(&self) -> Option<PathBuf> {
+        let on_machine = || words(Capability::ClientProgram, self.flavour, &self.version).iter().find_map(|name| tool::find(name));
+        self.companion(Capability::ClientProgram).or_else(on_machine)
+    }
+
     /// The machine's own before a fetched one, then the newer one.
     fn preference(&self) -> (bool, Version) {
         (self.source == Source::Installed, self.version.clone())

@@ -94,12 +94,20 @@ impl Sandbox {
         Ok((self.manifest.installation.program.clone(), arguments))
     }
 
-    fn check_before_start(&self) -> Result<(), Error> {
+    /// What [`Self::start`] looks at first: whether it runs, its port, and the way to its files.
+    ///
+    /// # Errors
+    /// [`Error::Running`], [`Error::PortInUse`], [`Error::Unreachable`].
+    pub fn check_before_start(&self) -> Result<(), Error> {
         if let Some(pid) = self.server_process() {
             return Err(Error::Running { name: self.name().into(), pid });
         }
+        let program = &self.manifest.installation.program;
+        if !program.is_file() {
+            return Err(Error::ProgramGone { name: self.name().into(), program: program.clone() });
+        }
         port::require_free(self.manifest.port)?;
-        self.manifest.user.check_reach(&self.manifest.installation.program)?;
+        self.manifest.user.check_reach(program)?;
         self.manifest.user.check_reach(&self.data())
     }
 

@@ -86,7 +86,7 @@ fn round_trip(lab: &Lab, installation: &Installation) {
     assert!(matches!(Sandbox::delete("round", &lab.places, false), Err(Error::Running { .. })));
     server.stop(&mut run).unwrap();
     assert_eq!(sandbox.server_process(), None);
-    run.release().unwrap();
+    let _ = run.release().unwrap();
     let deleted = Sandbox::delete("round", &lab.places, false).unwrap();
     assert!(deleted.kept.is_empty(), "{:?}", deleted.kept);
     assert!(!sandbox.folder.exists());
@@ -102,4 +102,262 @@ fn mariadb_from_nothing_and_back() {
 fn postgresql_from_nothing_and_back() {
     let lab = Lab::new();
     round_trip(&lab, &server!(Flavour::Postgresql, &lab));
+}
+
+fn option(text: &str) -> ServerOption {
+    text.parse().unwrap()
+}
+
+fn spec(installation: &Installation, name: &str) -> Spec {
+    Spec { name: name.into(), ..Spec::new(installation.clone()) }
+}
+
+/// A standing server: begun, started, left.
+fn stand(lab: &Lab, sandbox: &Sandbox) -> u32 {
+    let resources = vec![Resource::Sandbox(sandbox.name().into())];
+    let places = lab.places.clone();
+    let begin = Begin { kind: Kind::Standing, command: vec!["test".into()], resources, places };
+    let mut run = Run::begin(begin).unwrap();
+    let server = sandbox.start(&mut run, &StartOptions { standing: true, ..StartOptions::default() }).unwrap();
+    run.leave().unwrap();
+    server.pid
+}
+
+#[test]
+fn the_name_and_the_port_of_another_are_refused() {
+    let lab = Lab::new();
+    let installation = server!(Flavour::Postgresql, &lab);
+    let sandbox = lab.deploy(&installation, "one");
+    let again = Sandbox::deploy(spec(&installation, "one"), &lab.places, &mut ());
+    assert!(matches!(again, Err(Error::NameTaken { .. })), "{again:?}");
+
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, sandbox.manifest.port)).unwrap();
+    let same_port = Spec { port: Some(sandbox.manifest.port), ..spec(&installation, "two") };
+    let refused = Sandbox::deploy(same_port, &lab.places, &mut ()).unwrap_err();
+    assert!(matches!(refused, Error::PortInUse { .. }) && refused.is_missing(), "{refused}");
+    assert!(!lab.places.sandboxes.join("two").exists());
+
+    let mut run = lab.run("one");
+    let refused = sandbox.start(&mut run, &StartOptions::default()).unwrap_err();
+    assert!(matches!(refused, Error::PortInUse { .. }), "{refused}");
+    drop(listener);
+    sandbox.start(&mut run, &StartOptions::default()).unwrap();
+    let _ = run.release().unwrap();
+}
+
+#[test]
+fn a_server_that_dies_at_start_shows_why() {
+    let lab = Lab::new();
+    for (flavour, word) in [(Flavour::Mariadb, "no_such_option"), (Flavour::Postgresql, "no_such_option")] {
+        let installation = server!(flavour, &lab);
+        let sandbox = lab.deploy(&installation, flavour.name());
+        let mut run = lab.run(flavour.name());
+        let extra_options = vec![option(&format!("{word}=1"))];
+        let error = sandbox.start(&mut run, &StartOptions { extra_options, ..StartOptions::default() }).unwrap_err();
+        assert!(matches!(error, Error::Died { .. }), "{error}");
+        assert!(error.to_string().replace('-', "_").contains(word), "{error}");
+        assert_eq!(sandbox.server_process(), None);
+        sandbox.start(&mut run, &StartOptions::default()).unwrap();
+        let _ = run.release().unwrap();
+    }
+}
+
+#[test]
+fn a_deployment_that_fails_leaves_nothing() {
+    let lab = Lab::new();
+    for flavour in Flavour::ALL {
+        let installation = server!(flavour, &lab);
+        let bad = Spec { options: vec![option("no_such_option=1")], ..spec(&installation, "bad") };
+        let error = Sandbox::deploy(bad, &lab.places, &mut ()).unwrap_err();
+        assert!(error.to_string().replace('-', "_").contains("no_such_option"), "{error}");
+        assert!(!lab.places.sandboxes.join("bad").exists());
+        assert!(Sandbox::list(&lab.places).is_empty());
+    }
+}
+
+#[test]
+fn options_reach_the_server() {
+    let lab = Lab::new();
+    let mariadb = server!(Flavour::Mariadb, &lab);
+    let options = vec![option("innodb-buffer-pool-size=24M"), option("innodb_page_size=8k")];
+    let sandbox = Sandbox::deploy(Spec { options, ..spec(&mariadb, "m") }, &lab.places, &mut ()).unwrap();
+    let mut run = lab.run("m");
+    let extra_options = vec![option("innodb_flush_method=fsync")];
+    let server = sandbox.start(&mut run, &StartOptions { extra_options, ..StartOptions::default() }).unwrap();
+    let mut connection = Connection::open(&server.target).unwrap();
+    let sql = "SELECT @@innodb_buffer_pool_size, @@innodb_page_size, @@innodb_flush_method, @@log_bin, @@bind_address";
+    let rows = connection.query(sql).unwrap();
+    let values: Vec<_> = (0..5).map(|column| rows.text(0, column).unwrap()).collect();
+    assert_eq!(values, ["25165824", "8192", "fsync", "0", "127.0.0.1"]);
+    let accounts = connection.query("SELECT User, Host FROM mysql.global_priv WHERE User <> 'wringer'").unwrap();
+    assert_eq!((accounts.len(), accounts.text(0, 0).unwrap().as_str()), (1, "mariadb.sys"));
+    let _ = run.release().unwrap();
+
+    let postgresql = server!(Flavour::Postgresql, &lab);
+    let options = vec![option("shared_buffers=24MB"), option("data_checksums=on")];
+    let sandbox = Sandbox::deploy(Spec { options, ..spec(&postgresql, "p") }, &lab.places, &mut ()).unwrap();
+    let mut run = lab.run("p");
+    let server = sandbox.start(&mut run, &StartOptions::default()).unwrap();
+    let mut connection = Connection::open(&server.target).unwrap();
+    let show = |connection: &mut Connection, name| connection.query(&format!("SHOW {name}")).unwrap().text(0, 0).unwrap();
+    let names = ["shared_buffers", "data_checksums", "fsync", "listen_addresses", "huge_pages", "max_connections"];
+    let values = names.map(|name| show(&mut connection, name));
+    assert_eq!(values, ["24MB", "on", "on", "127.0.0.1", "off", "100"]);
+    let _ = run.release().unwrap();
+}
+
+#[test]
+fn a_wrong_password_does_not_get_in() {
+    let lab = Lab::new();
+    for flavour in Flavour::ALL {
+        let installation = server!(flavour, &lab);
+        let sandbox = lab.deploy(&installation, flavour.name());
+        let mut run = lab.run(flavour.name());
+        let server = sandbox.start(&mut run, &StartOptions::default()).unwrap();
+        for target in [sandbox.connection().unwrap(), sandbox.tcp_connection().unwrap()] {
+            for user in ["wringer", "root", "postgres", ""] {
+                let wrong = load::Target { user: user.into(), password: load::Password::new("guess"), ..target.clone() };
+                assert!(Connection::open(&wrong).is_err(), "{flavour} {user}");
+                let none = load::Target { password: load::Password::default(), ..wrong };
+                assert!(Connection::open(&none).is_err(), "{flavour} {user}");
+            }
+        }
+        server.stop(&mut run).unwrap();
+        let _ = run.release().unwrap();
+    }
+}
+
+#[test]
+fn a_standing_server_outlives_its_starter_until_it_is_deleted_by_force() {
+    let lab = Lab::new();
+    let installation = server!(Flavour::Postgresql, &lab);
+    let sandbox = lab.deploy(&installation, "standing");
+    let pid = stand(&lab, &sandbox);
+    assert_eq!(sandbox.server_process(), Some(pid));
+    assert!(matches!(Sandbox::delete("standing", &lab.places, false), Err(Error::Running { .. })));
+    assert_eq!(sandbox.stop_standing(&lab.places).unwrap().len(), 1);
+    assert_eq!(sandbox.server_process(), None);
+    assert!(matches!(sandbox.stop_standing(&lab.places), Err(Error::NotRunning { .. })));
+
+    stand(&lab, &sandbox);
+    let deleted = Sandbox::delete("standing", &lab.places, true).unwrap();
+    assert_eq!((deleted.ended.len(), deleted.kept.len()), (1, 0));
+    assert!(!sandbox.folder.exists());
+}
+
+#[test]
+fn a_deployment_that_was_killed_is_cleared_by_the_next() {
+    let lab = Lab::new();
+    let installation = server!(Flavour::Mariadb, &lab);
+    let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_sandbox-test-helper"))
+        .args(["deploy".as_ref(), lab.path().as_os_str(), lab.places.cache.as_os_str(), "cut".as_ref()])
+        .spawn()
+        .unwrap();
+    let folder = lab.places.sandboxes.join("cut");
+    while !folder.join("data/ibdata1").exists() {
+        assert!(child.try_wait().unwrap().is_none(), "ended before it was killed");
+        std::thread::yield_now();
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(matches!(Sandbox::open("cut", &lab.places), Err(Error::HalfDeployed { .. })));
+    let sandbox = lab.deploy(&installation, "cut");
+    let mut run = lab.run("cut");
+    sandbox.start(&mut run, &StartOptions::default()).unwrap();
+    let _ = run.release().unwrap();
+    Sandbox::delete("cut", &lab.places, false).unwrap();
+}
+
+#[test]
+fn a_path_too_long_for_a_socket_gets_a_short_one() {
+    let mut lab = Lab::new();
+    lab.places.sandboxes = lab.path().join("x".repeat(100));
+    for flavour in Flavour::ALL {
+        let installation = server!(flavour, &lab);
+        let sandbox = lab.deploy(&installation, flavour.name());
+        assert!(sandbox.socket().as_os_str().len() <= 107);
+        let mut run = lab.run(flavour.name());
+        let server = sandbox.start(&mut run, &StartOptions::default()).unwrap();
+        server.stop(&mut run).unwrap();
+        let _ = run.release().unwrap();
+        Sandbox::delete(flavour.name(), &lab.places, false).unwrap();
+        assert!(!sandbox.manifest.socket_folder.exists());
+    }
+}
+
+#[test]
+fn a_missing_program_is_named() {
+    let lab = Lab::new();
+    let installation = server!(Flavour::Postgresql, &lab);
+    let mut sandbox = lab.deploy(&installation, "gone");
+    sandbox.manifest.installation.program = "/nowhere/bin/postgres".into();
+    let mut run = lab.run("gone");
+    let error = sandbox.start(&mut run, &StartOptions::default()).unwrap_err();
+    assert!(matches!(error, Error::ProgramGone { .. }) && error.is_missing(), "{error}");
+    let _ = run.release().unwrap();
+}
+
+#[test]
+fn a_version_that_nobody_has_is_refused_with_those_that_are_offered() {
+    let lab = Lab::new();
+    let installation = server!(Flavour::Postgresql, &lab);
+    let request: Request = "postgresql 7.1".parse().unwrap();
+    match sandbox::locate(&request, &lab.places, &mut ()) {
+        Err(error @ Error::NotOffered { .. }) => {
+            assert!(error.is_missing());
+            assert!(error.to_string().contains(&installation.version.to_string()), "{error}");
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn as_root_the_server_owns_what_it_writes_and_nothing_else() {
+    if !rustix::process::geteuid().is_root() {
+        testkit::skip!("needs root");
+    }
+    let lab = Lab::new();
+    let installation = server!(Flavour::Postgresql, &lab);
+    let sandbox = lab.deploy(&installation, "owned");
+    let user = &sandbox.manifest.user;
+    let look = |name: &str| fs::metadata(sandbox.folder.join(name)).unwrap();
+    for name in ["data", "run", "tmp"] {
+        assert_eq!((look(name).uid(), look(name).mode() & 0o777), (user.uid, 0o700), "{name}");
+    }
+    for name in ["secret", "lock", "log", "manifest.json", "server.cnf"] {
+        assert_eq!((look(name).uid(), look(name).mode() & 0o022), (0, 0), "{name}");
+    }
+    assert_eq!(look("secret").mode() & 0o777, 0o600);
+    assert_eq!(look(".").mode() & 0o777, 0o710);
+    let mut run = lab.run("owned");
+    let server = sandbox.start(&mut run, &StartOptions::default()).unwrap();
+    assert_eq!(fs::metadata(format!("/proc/{}", server.pid)).unwrap().uid(), user.uid);
+    let _ = run.release().unwrap();
+
+    fs::set_permissions(lab.path(), fs::Permissions::from_mode(0o700)).unwrap();
+    let error = Sandbox::deploy(spec(&installation, "unreachable"), &lab.places, &mut ()).unwrap_err();
+    assert!(matches!(&error, Error::Unreachable { component, .. } if component == lab.path()), "{error}");
+    assert!(!lab.places.sandboxes.join("unreachable").exists());
+}
+
+/// The round trips of this file once more, as nobody: fetched into a cache of its own.
+#[test]
+fn everything_works_as_an_ordinary_user() {
+    if !rustix::process::geteuid().is_root() {
+        testkit::skip!("the other tests ran as an ordinary user");
+    }
+    let Some(setpriv) = host::tool::find("setpriv") else { testkit::skip!("no setpriv") };
+    let program = std::env::current_exe().unwrap();
+    let as_nobody = |program: &Path| {
+        let mut command = std::process::Command::new(&setpriv);
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(program);
+        command.env_remove("SUDO_UID").env("HOME", "/nonexistent").current_dir("/");
+        command
+    };
+    if !as_nobody(&program).arg("--list").output().unwrap().status.success() {
+        testkit::skip!("nobody cannot reach {}", program.display());
+    }
+    let output = as_nobody(&program).arg("from_nothing_and_back").output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && text.contains("2 passed"), "{text}");
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `internal watchdog` and `internal launch`, as the program `wringer` has them: what a run of these tests re-executes.
+//! `internal watchdog` and `internal launch`, as the program `wringer` has them: what a run of these tests re-executes. And
+//! `deploy HOME CACHE NAME`, to be killed.
 
 use host::places::Places;
 use host::process::{LaunchSettings, launch};
@@ -10,6 +11,9 @@ use std::path::PathBuf;
 fn main() -> Result<(), Box<dyn Error>> {
     let args: Vec<OsString> = std::env::args_os().skip(1).collect();
     let value = |name: &str| args.iter().skip_while(|arg| *arg != name).nth(1).cloned().unwrap_or_default();
+    if args.first().is_some_and(|word| word == "deploy") {
+        return deploy(&args);
+    }
     match args.get(1).and_then(|role| role.to_str()) {
         Some("watchdog") => {
             let places = Places { journal: PathBuf::from(value("--journal")), ..Places::from_environment() };
@@ -22,4 +26,13 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         _ => Err("usage: internal watchdog|launch".into()),
     }
+}
+
+fn deploy(args: &[OsString]) -> Result<(), Box<dyn Error>> {
+    let [_, home, cache, name] = args else { return Err("usage: deploy HOME CACHE NAME".into()) };
+    let places = Places { cache: cache.into(), ..Places::below(home.as_ref()) };
+    let installation = sandbox::fetched(sandbox::Flavour::Mariadb, &places).remove(0);
+    let spec = sandbox::Spec { name: name.to_string_lossy().into(), ..sandbox::Spec::new(installation) };
+    sandbox::Sandbox::deploy(spec, &places, &mut ())?;
+    Ok(())
 }

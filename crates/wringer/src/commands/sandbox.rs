@@ -1,9 +1,214 @@
 // SPDX-License-Identifier: Apache-2.0
+//! `wringer sandbox`: throw-away servers from nothing to nothing.
+
+mod servers;
+mod show;
+mod standing;
+mod talk;
+mod watch;
+
 use crate::exit::{Exit, Failure, Outcome};
+use clap::{Subcommand, ValueEnum};
+use sandbox::ServerOption;
+use units::Span;
+
+pub use watch::Watch;
 
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+#[command(after_help = "From nothing to nothing:\n  \
+    wringer sandbox deploy mariadb --name pears -c innodb_buffer_pool_size=256M\n  \
+    wringer sandbox start pears\n  \
+    wringer sandbox use pears 'SELECT version()'\n  \
+    wringer load oltp_point_select --dsn $(wringer sandbox export pears dsn)\n  \
+    wringer sandbox stop pears\n  \
+    wringer sandbox delete pears\n\n\
+    A server that this machine lacks is fetched by its package client, unpacked into Wringer's cache and never installed. No \
+    root needed; as root, the server runs as the user behind sudo, or as nobody. Servers listen on 127.0.0.1 and on a socket, \
+    with a generated password.")]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
 
-pub fn main(_args: Args) -> Outcome {
-    Err(Failure::message(Exit::Missing, "not built yet"))
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Make a sandbox: find or fetch the server, make its data directory, an account and the database sbtest
+    Deploy(Deploy),
+    /// Which servers can be had here: on this machine, fetched, and offered by the distribution
+    #[command(alias = "versions")]
+    Available(Format),
+    /// Fetch a server into Wringer's cache without making a sandbox
+    Fetch(Fetch),
+    /// The sandboxes that are there
+    #[command(alias = "sandboxes")]
+    List(Format),
+    /// Run SQL in a sandbox, or without SQL open the server's own client
+    Use(Use),
+    /// Start a sandbox's server; it stays after this command
+    Start(Start),
+    /// Stop it cleanly
+    Stop(Names),
+    /// Stop it if it runs, and start it
+    Restart(Start),
+    /// What a sandbox is doing
+    Status(Status),
+    /// The end of the server's error log
+    Log(Log),
+    /// How to connect, as other programs want to be told
+    Export(Export),
+    /// Remove sandboxes with all their data
+    Delete(Delete),
+}
+
+#[derive(Debug, clap::Args)]
+struct Deploy {
+    /// mariadb or postgresql, with a version or the beginning of one: `mariadb`, `mariadb 10.11`, `postgresql 15`
+    #[arg(required = true, num_args = 1..=2, value_names = ["SERVER", "VERSION"])]
+    server: Vec<String>,
+    /// Its name [default: server and version, as in mariadb-10.11.19]
+    #[arg(long)]
+    name: Option<String>,
+    /// A server option for all its starts; may be repeated
+    #[arg(short = 'c', long = "option", value_name = "KEY=VALUE")]
+    options: Vec<ServerOption>,
+    /// Port on 127.0.0.1 [default: a free one, then always the same]
+    #[arg(long)]
+    port: Option<u16>,
+    /// Take the fetched server, even if this machine has one installed
+    #[arg(long)]
+    fetched: bool,
+    /// Start it at once
+    #[arg(long)]
+    start: bool,
+}
+
+#[derive(Debug, clap::Args)]
+struct Fetch {
+    /// mariadb or postgresql, with a version or the beginning of one
+    #[arg(required = true, num_args = 1..=2, value_names = ["SERVER", "VERSION"])]
+    server: Vec<String>,
+}
+
+#[derive(Debug, clap::Args)]
+struct Format {
+    /// How to print
+    #[arg(short, long, value_enum, default_value_t = Output::Text)]
+    output: Output,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Output {
+    Text,
+    Json,
+}
+
+#[derive(Debug, clap::Args)]
+struct Use {
+    name: String,
+    /// A statement; without one, the server's own client is opened (mariadb, mysql, psql)
+    sql: Option<String>,
+    #[command(flatten)]
+    format: Format,
+}
+
+#[derive(Debug, clap::Args)]
+struct Start {
+    name: String,
+    /// A server option for this start only; may be repeated
+    #[arg(short = 'c', long = "option", value_name = "KEY=VALUE")]
+    options: Vec<ServerOption>,
+    /// How long to wait until it answers; recovery after a crash takes its time
+    #[arg(long, value_name = "SPAN", default_value = "3m")]
+    wait: Span,
+}
+
+#[derive(Debug, clap::Args)]
+struct Names {
+    #[arg(required = true, value_name = "NAME")]
+    names: Vec<String>,
+}
+
+#[derive(Debug, clap::Args)]
+struct Status {
+    /// All when none is named
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+    #[command(flatten)]
+    format: Format,
+}
+
+#[derive(Debug, clap::Args)]
+struct Log {
+    name: String,
+    /// So many lines from its end
+    #[arg(short = 'n', long, default_value_t = 40)]
+    lines: usize,
+    /// Print where the log is instead
+    #[arg(long)]
+    path: bool,
+}
+
+#[derive(Debug, clap::Args)]
+struct Export {
+    name: String,
+    /// For whom: shell variables, an option file, a password file, or a connection string for `wringer --dsn`
+    #[arg(value_enum, default_value_t = ExportAs::Env)]
+    form: ExportAs,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ExportAs {
+    Env,
+    #[value(name = "my.cnf", alias = "mycnf")]
+    MyCnf,
+    Pgpass,
+    Dsn,
+}
+
+#[derive(Debug, clap::Args)]
+struct Delete {
+    #[arg(required = true, value_name = "NAME")]
+    names: Vec<String>,
+    /// Stop its server first, if it runs
+    #[arg(long)]
+    force: bool,
+}
+
+pub fn main(args: Args) -> Outcome {
+    match args.command {
+        Command::Deploy(args) => servers::deploy(args),
+        Command::Available(format) => servers::available(&format),
+        Command::Fetch(args) => servers::fetch(&args),
+        Command::List(format) => show::list(&format),
+        Command::Use(args) => talk::use_sandbox(&args),
+        Command::Start(args) => standing::start(&args),
+        Command::Stop(names) => standing::stop(&names),
+        Command::Restart(args) => standing::restart(&args),
+        Command::Status(args) => show::status(&args),
+        Command::Log(args) => show::log(&args),
+        Command::Export(args) => talk::export(&args),
+        Command::Delete(args) => servers::delete(&args),
+    }
+}
+
+/// The exit code and the hint that belong to an error of crate `sandbox`.
+pub fn failure(error: sandbox::Error) -> Failure {
+    let exit = match &error {
+        error if error.is_usage() => Exit::Usage,
+        error if error.is_missing() => Exit::Missing,
+        sandbox::Error::Interrupted | sandbox::Error::Host(host::Error::Interrupted) => Exit::Interrupted,
+        sandbox::Error::Run(run) if run.is_in_the_way() => Exit::Missing,
+        sandbox::Error::Run(run) if run.is_not_restored() => Exit::NotRestored,
+        sandbox::Error::Run(run) if run.is_interrupted() => Exit::Interrupted,
+        _ => Exit::Failed,
+    };
+    let hint = match &error {
+        sandbox::Error::Run(run::Error::Hot { .. } | run::Error::NotRestored { .. }) => Some("wringer undo".to_owned()),
+        error => error.hint(),
+    };
+    let failure = Failure::new(exit, error);
+    match hint {
+        Some(hint) => failure.hint(hint),
+        None => failure,
+    }
 }

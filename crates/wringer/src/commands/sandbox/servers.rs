@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Servers to be had, and sandboxes made and removed.
+
+use super::{Delete, Deploy, Fetch, Format, Output, Watch, failure, standing};
+use crate::exit::{Exit, Failure, Outcome};
+use crate::{signals, terminal};
+use host::places::Places;
+use sandbox::{Flavour, Installation, Request, Sandbox, Source, Spec, StartOptions};
+use serde_json::json;
+
+pub(super) fn deploy(args: Deploy) -> Outcome {
+    signals::install()?;
+    let places = Places::from_environment();
+    let request: Request = args.server.join(" ").parse().map_err(failure)?;
+    let mut watch = Watch::default();
+    let found = if args.fetched {
+        sandbox::fetch(&request, &places, &mut watch)
+    } else {
+        sandbox::locate(&request, &places, &mut watch)
+    };
+    let spec = Spec::new(found.map_err(failure)?);
+    let name = args.name.unwrap_or(spec.name);
+    let spec = Spec { name, port: args.port, options: args.options, ..spec };
+    let sandbox = Sandbox::deploy(spec, &places, &mut watch).map_err(failure)?;
+    drop(watch);
+    describe(&sandbox);
+    if args.start {
+        return standing::start_sandbox(&sandbox, &places, &StartOptions::default());
+    }
+    terminal::hint(format_args!("wringer sandbox start {}", sandbox.name()));
+    Ok(())
+}
+
+fn describe(sandbox: &Sandbox) {
+    let manifest = &sandbox.manifest;
+    let installation = &manifest.installation;
+    terminal::data(format_args!("{}", manifest.name));
+    terminal::say(format_args!("  server  {} {} ({})", installation.flavour, installation.version, installation.source.describe()));
+    terminal::say(format_args!("  folder  {}", sandbox.folder.display()));
+    terminal::say(format_args!("  socket  {}", sandbox.socket().display()));
+    terminal::say(format_args!("  port    127.0.0.1:{}", manifest.port));
+    terminal::say(format_args!("  runs as {}", manifest.user.name));
+}
+
+pub(super) fn fetch(args: &Fetch) -> Outcome {
+    signals::install()?;
+    let request: Request = args.server.join(" ").parse().map_err(failure)?;
+    let found = sandbox::fetch(&request, &Places::from_environment(), &mut Watch::default()).map_err(failure)?;
+    terminal::data(found.program.display());
+    terminal::say(format_args!("  {} {} ({})", found.flavour, found.version, found.source.describe()));
+    Ok(())
+}
+
+/// One row of `available`.
+struct Row {
+    flavour: Flavour,
+    version: String,
+    from: String,
+    place: String,
+}
+
+pub(super) fn available(format: &Format) -> Outcome {
+    signals::install()?;
+    let places = Places::from_environment();
+    let mut rows = Vec::new();
+    let mut trouble = None;
+    for flavour in Flavour::ALL {
+        rows.extend(sandbox::installed(flavour).into_iter().chain(sandbox::fetched(flavour, &places)).map(present));
+        match sandbox::offers(flavour, &places, &mut Watch::default()) {
+            Ok(offers) => rows.extend(offers.into_iter().map(offered)),
+            Err(error) => trouble = Some(failure(error)),
+        }
+    }
+    print(&rows, format.output);
+    match trouble {
+        Some(trouble) if rows.is_empty() => Err(trouble),
+        Some(trouble) => {
+            terminal::say(format_args!("note: what can be fetched is not known: {:#}", trouble.error));
+            Ok(())
+        }
+        None => Ok(()),
+    }
+}
+
+fn present(found: Installation) -> Row {
+    let from = match found.source {
+        Source::Installed => "installed",
+        Source::Package { .. } => "fetched",
+    };
+    Row { flavour: found.flavour, version: found.version.to_string(), from: from.into(), place: found.program.display().to_string() }
+}
+
+fn offered(offer: sandbox::Offer) -> Row {
+    let place = format!("{} {}", offer.package, offer.package_version);
+    Row { flavour: offer.flavour, version: offer.version.to_string(), from: "offered".into(), place }
+}
+
+fn print(rows: &[Row], output: Output) {
+    if output == Output::Json {
+        let rows: Vec<_> = rows
+            .iter()
+            .map(|row| json!({"flavour": row.flavour, "version": row.version, "from": row.from, "place": row.place}))
+            .collect();
+        return terminal::data(format_args!("{:#}", json!({"schema": 1, "servers": rows})));
+    }
+    for row in rows {
+        terminal::data(format_args!("{:<11} {:<10} {:<10} {}", row.flavour.name(), row.version, row.from, row.place));
+    }
+}
+
+pub(super) fn delete(args: &Delete) -> Outcome {
+    signals::install()?;
+    let places = Places::from_environment();
+    for name in &args.names {
+        let deleted = Sandbox::delete(name, &places, args.force).map_err(failure).map_err(force_hint)?;
+        terminal::say(format_args!("deleted {name}"));
+        for kept in deleted.kept {
+            terminal::say(format_args!("note: not the sandbox's own, left where it is: {}", kept.display()));
+        }
+    }
+    Ok(())
+}
+
+fn force_hint(failure: Failure) -> Failure {
+    let is_running = matches!(failure.error.downcast_ref(), Some(sandbox::Error::Running { .. }));
+    if is_running && failure.exit == Exit::Missing { failure.hint("--force stops it first") } else { failure }
+}

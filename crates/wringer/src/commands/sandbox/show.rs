@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What there is, and what it is doing.
+
+use super::{Format, Log, Output, Status, failure};
+use crate::exit::Outcome;
+use crate::terminal;
+use host::places::Places;
+use sandbox::{Sandbox, State};
+use serde_json::{Value, json};
+
+pub(super) fn list(format: &Format) -> Outcome {
+    let places = Places::from_environment();
+    print(Sandbox::list(&places), format.output);
+    Ok(())
+}
+
+pub(super) fn status(args: &Status) -> Outcome {
+    let places = Places::from_environment();
+    let mut found = Sandbox::list(&places);
+    for name in &args.names {
+        if !found.iter().any(|(known, _)| known == name) {
+            return Err(failure(sandbox::Error::NoSandbox { name: name.clone() }));
+        }
+    }
+    found.retain(|(name, _)| args.names.is_empty() || args.names.contains(name));
+    print(found, args.format.output);
+    Ok(())
+}
+
+type Found = Vec<(String, Result<Sandbox, sandbox::Error>)>;
+
+fn print(found: Found, output: Output) {
+    if output == Output::Json {
+        let rows: Vec<Value> = found.iter().map(|(name, sandbox)| row(name, sandbox.as_ref())).collect();
+        return terminal::data(format_args!("{:#}", json!({"schema": 1, "sandboxes": rows})));
+    }
+    if found.is_empty() {
+        return terminal::say("no sandboxes; `wringer sandbox deploy mariadb` makes one");
+    }
+    for (name, sandbox) in found {
+        match sandbox {
+            Ok(sandbox) => terminal::data(line(&sandbox)),
+            Err(error) => terminal::data(format_args!("{name:<24} broken: {error}")),
+        }
+    }
+}
+
+fn line(sandbox: &Sandbox) -> String {
+    let manifest = &sandbox.manifest;
+    let server = format!("{} {}", sandbox.flavour(), manifest.installation.version);
+    format!("{:<24} {server:<20} 127.0.0.1:{:<6} {}", manifest.name, manifest.port, state(sandbox))
+}
+
+fn state(sandbox: &Sandbox) -> String {
+    match (sandbox.manifest.state, sandbox.server_process()) {
+        (State::Deploying, _) if sandbox.is_locked() => "being deployed".into(),
+        (State::Deploying, _) => "never deployed to its end".into(),
+        (State::Ready, Some(pid)) => format!("running, process {pid}"),
+        (State::Ready, None) => "stopped".into(),
+    }
+}
+
+fn row(name: &str, sandbox: Result<&Sandbox, &sandbox::Error>) -> Value {
+    match sandbox {
+        Ok(sandbox) => json!({
+            "name": name,
+            "flavour": sandbox.flavour(),
+            "version": sandbox.manifest.installation.version,
+            "source": sandbox.manifest.installation.source.describe(),
+            "state": state(sandbox),
+            "pid": sandbox.server_process(),
+            "port": sandbox.manifest.port,
+            "socket": sandbox.socket(),
+            "folder": sandbox.folder,
+            "log": sandbox.log(),
+            "options": sandbox.manifest.options,
+            "created_unix": sandbox.manifest.created,
+        }),
+        Err(error) => json!({"name": name, "state": "broken", "why": error.to_string()}),
+    }
+}
+
+pub(super) fn log(args: &Log) -> Outcome {
+    let sandbox = Sandbox::open(&args.name, &Places::from_environment()).map_err(failure)?;
+    if args.path {
+        terminal::data(sandbox.log().display());
+        return Ok(());
+    }
+    for line in host::files::tail(&sandbox.log(), args.lines) {
+        terminal::data(line);
+    }
+    Ok(())
+}

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+//! SQL into a sandbox, and the words that other programs need to get in.
+
+use super::{Export, ExportAs, Output, Use, failure};
+use crate::exit::{Exit, Failure, Outcome};
+use crate::terminal;
+use host::places::Places;
+use load::admin::{Connection, Rows};
+use sandbox::{Flavour, Sandbox};
+use serde_json::json;
+use std::os::unix::process::CommandExt as _;
+
+/// The account and the database of every sandbox.
+struct Access {
+    user: String,
+    password: String,
+    database: String,
+    socket: String,
+    port: u16,
+}
+
+impl Access {
+    fn of(sandbox: &Sandbox) -> Result<Self, Failure> {
+        let target = sandbox.connection().map_err(failure)?;
+        Ok(Self {
+            user: target.user,
+            password: target.password.reveal().to_owned(),
+            database: target.database.unwrap_or_default(),
+            socket: sandbox.socket().display().to_string(),
+            port: sandbox.manifest.port,
+        })
+    }
+}
+
+pub(super) fn use_sandbox(args: &Use) -> Outcome {
+    let sandbox = Sandbox::open(&args.name, &Places::from_environment()).map_err(failure)?;
+    if sandbox.server_process().is_none() {
+        return Err(failure(sandbox::Error::NotRunning { name: args.name.clone() }));
+    }
+    let Some(sql) = &args.sql else { return open_client(&sandbox) };
+    let talk = |source| failure(sandbox::Error::Talk { name: args.name.clone(), source });
+    let mut connection = Connection::open(&sandbox.connection().map_err(failure)?).map_err(talk)?;
+    let rows = connection.query(sql).map_err(talk)?;
+    match args.format.output {
+        Output::Text => print_table(&rows),
+        Output::Json => terminal::data(format_args!("{:#}", as_json(&rows))),
+    }
+    Ok(())
+}
+
+fn as_json(rows: &Rows) -> serde_json::Value {
+    let row = |row: usize| (0..rows.columns.len()).map(|column| rows.text(row, column)).collect::<Vec<_>>();
+    json!({"schema": 1, "columns": rows.columns, "rows": (0..rows.len()).map(row).collect::<Vec<_>>()})
+}
+
+/// Columns as wide as their widest value.
+fn print_table(rows: &Rows) {
+    if rows.columns.is_empty() {
+        return terminal::say("done");
+    }
+    let cell = |row: usize, column: usize| rows.text(row, column).unwrap_or_else(|| "NULL".into());
+    let width = |column: usize| {
+        let cells = (0..rows.len()).map(|row| cell(row, column).chars().count());
+        cells.chain([rows.columns[column].chars().count()]).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..rows.columns.len()).map(width).collect();
+    let line = |cells: Vec<String>| {
+        let padded = cells.iter().zip(&widths).map(|(cell, &width)| format!("{cell:<width$}"));
+        padded.collect::<Vec<_>>().join(" | ").trim_end().to_owned()
+    };
+    terminal::data(line(rows.columns.clone()));
+    terminal::data(widths.iter().map(|&width| "-".repeat(width)).collect::<Vec<_>>().join("-+-"));
+    for row in 0..rows.len() {
+        terminal::data(line((0..rows.columns.len()).map(|column| cell(row, column)).collect()));
+    }
+    terminal::say(format_args!("({} rows)", rows.len()));
+}
+
+/// Becomes the server's own client; the password goes through the environment, where `ps` does not show it.
+fn open_client(sandbox: &Sandbox) -> Outcome {
+    let installation = &sandbox.manifest.installation;
+    let Some(client) = installation.client() else {
+        let message = format!("this machine has no client for {}", sandbox.flavour());
+        return Err(Failure::message(Exit::Missing, message).hint("give a statement: wringer sandbox use NAME 'SELECT 1'"));
+    };
+    let access = Access::of(sandbox)?;
+    let mut command = host::tool::command(client);
+    command.envs(installation.environment());
+    match sandbox.flavour() {
+        Flavour::Mariadb => {
+            let socket = format!("--socket={}", access.socket);
+            let user = format!("--user={}", access.user);
+            command.args(["--no-defaults", &socket, &user, &access.database]).env("MYSQL_PWD", access.password)
+        }
+        Flavour::Postgresql => command.envs(pg_variables(sandbox, &access)),
+    };
+    let error = command.exec();
+    Err(Failure::new(Exit::Failed, error))
+}
+
+fn pg_variables(sandbox: &Sandbox, access: &Access) -> [(&'static str, String); 5] {
+    [
+        ("PGHOST", sandbox.manifest.socket_folder.display().to_string()),
+        ("PGPORT", access.port.to_string()),
+        ("PGUSER", access.user.clone()),
+        ("PGPASSWORD", access.password.clone()),
+        ("PGDATABASE", access.database.clone()),
+    ]
+}
+
+pub(super) fn export(args: &Export) -> Outcome {
+    let sandbox = Sandbox::open(&args.name, &Places::from_environment()).map_err(failure)?;
+    let access = Access::of(&sandbox)?;
+    let text = match (args.form, sandbox.flavour()) {
+        (ExportAs::Env, Flavour::Postgresql) => variables(&pg_variables(&sandbox, &access)),
+        (ExportAs::Env, Flavour::Mariadb) => variables(&my_variables(&access)),
+        (ExportAs::MyCnf, Flavour::Mariadb) => option_file(&access),
+        (ExportAs::Pgpass, Flavour::Postgresql) => password_file(&sandbox, &access),
+        (ExportAs::Dsn, flavour) => dsn(flavour, &access),
+        (ExportAs::MyCnf | ExportAs::Pgpass, flavour) => {
+            return Err(Failure::message(Exit::Usage, format!("{flavour} has no such file")).hint("env and dsn fit both"));
+        }
+    };
+    terminal::data(text);
+    Ok(())
+}
+
+fn my_variables(access: &Access) -> [(&'static str, String); 4] {
+    [
+        ("MYSQL_UNIX_PORT", access.socket.clone()),
+        ("MYSQL_TCP_PORT", access.port.to_string()),
+        ("MYSQL_PWD", access.password.clone()),
+        ("WRINGER_DSN", dsn(Flavour::Mariadb, access)),
+    ]
+}
+
+fn variables(pairs: &[(&str, String)]) -> String {
+    let quote = |value: &str| format!("'{}'", value.replace('\'', "'\\''"));
+    pairs.iter().map(|(name, value)| format!("export {name}={}", quote(value))).collect::<Vec<_>>().join("\n")
+}
+
+fn option_file(access: &Access) -> String {
+    let Access { user, password, database, socket, port } = access;
+    format!("[client]\nsocket = {socket}\nport = {port}\nuser = {user}\npassword = {password}\n\n[mysql]\ndatabase = {database}")
+}
+
+/// One line for TCP and one for the socket, which libpq looks up by its folder.
+fn password_file(sandbox: &Sandbox, access: &Access) -> String {
+    let escape = |text: &str| text.replace('\\', "\\\\").replace(':', "\\:");
+    let rest = format!("{}:*:{}:{}", access.port, access.user, access.password);
+    format!("127.0.0.1:{rest}\n{}:{rest}", escape(&sandbox.manifest.socket_folder.display().to_string()))
+}
+
+fn dsn(flavour: Flavour, access: &Access) -> String {
+    let Access { user, password, database, port, .. } = access;
+    format!("{}://{user}:{password}@127.0.0.1:{port}/{database}", flavour.protocol().name())
+}
