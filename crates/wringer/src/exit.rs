@@ -50,10 +50,44 @@ impl Failure {
     }
 }
 
-/// What is not classified has failed, with nothing left changed: steps that change the host classify their own errors.
+/// The stations' own errors say what they mean for the host; what is not classified has failed, with everything undone.
 impl<E: Into<anyhow::Error>> From<E> for Failure {
     fn from(error: E) -> Self {
-        Self::new(Exit::Failed, error)
+        let error = error.into();
+        let (exit, hint) = error.chain().find_map(classify).unwrap_or((Exit::Failed, None));
+        Self { exit, error, hints: hint.into_iter().collect() }
+    }
+}
+
+/// The exit code and the hint of an error that stands for one.
+fn classify(error: &(dyn std::error::Error + 'static)) -> Option<(Exit, Option<String>)> {
+    if let Some(error) = error.downcast_ref::<run::Error>() {
+        return of_run(error);
+    }
+    if let Some(error) = error.downcast_ref::<sandbox::Error>() {
+        return match error {
+            sandbox::Error::Run(error) => of_run(error),
+            sandbox::Error::Interrupted => Some((Exit::Interrupted, None)),
+            error if error.is_usage() => Some((Exit::Usage, error.hint())),
+            error if error.is_missing() => Some((Exit::Missing, error.hint())),
+            error => Some((Exit::Failed, error.hint())),
+        };
+    }
+    match error.downcast_ref::<squeeze::Error>()? {
+        squeeze::Error::Run(error) => of_run(error),
+        squeeze::Error::Refused { hint, .. } => Some((Exit::Missing, Some(hint.clone()))),
+        _ => None,
+    }
+}
+
+fn of_run(error: &run::Error) -> Option<(Exit, Option<String>)> {
+    let undo = || Some("`wringer undo` puts the host back; `wringer status` shows what is changed".to_owned());
+    match error {
+        run::Error::Hot { .. } => Some((Exit::Missing, undo())),
+        error if error.is_not_restored() => Some((Exit::NotRestored, undo())),
+        error if error.is_in_the_way() => Some((Exit::Missing, Some("`wringer status` shows who holds what".to_owned()))),
+        error if error.is_interrupted() => Some((Exit::Interrupted, None)),
+        _ => None,
     }
 }
 

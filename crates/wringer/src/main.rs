@@ -6,6 +6,7 @@
 mod commands;
 mod exit;
 mod internal;
+mod signals;
 mod terminal;
 
 use clap::{Parser, Subcommand};

@@ -193,6 +193,7 @@ fn tls(written: Option<&str>) -> Result<Option<Tls>, Failure> {
 mod tests {
     use super::*;
     use clap::Parser;
+    use load::Endpoint;
 
     #[derive(Debug, Parser)]
     struct Line {

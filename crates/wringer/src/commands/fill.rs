@@ -1,9 +1,243 @@
 // SPDX-License-Identifier: Apache-2.0
+//! `wringer fill`: tables of a given size and shape.
+
+use super::connection::{Connection, server_failure};
 use crate::exit::{Exit, Failure, Outcome};
+use crate::terminal;
+use clap::ValueEnum;
+use indicatif::ProgressBar;
+use load::Target;
+use load::fill::{self, Error, FillPlan, FillReport, FillSpec, Progress, ServerFacts, Shape, Size, Stage};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use units::Bytes;
 
+/// Makes sbtest1..N as sysbench does, at any size, and reads back what came of it.
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+#[command(after_help = "Examples:\n  \
+    wringer fill --mysql-socket=/run/mysqld/mysqld.sock --times-pool 1.5 --rows-per-page 4\n  \
+    wringer fill --dsn postgresql://postgres@localhost/sbtest --tables 4 --size 2G\n  \
+    wringer fill --tables=10 --table-size=100000 --create-secondary=off\n\n\
+    Asked, predicted and got stand side by side; rows a page come from the server's own statistics. Nothing is altered \
+    afterwards: rows are written at their width, and keep it when a load deletes and inserts them.")]
+pub struct Args {
+    #[command(flatten)]
+    connection: Connection,
+    #[arg(long, default_value_t = 1, help = "Number of tables")]
+    tables: u32,
+    /// Rows in each table [default: 10000, unless a size is given]
+    #[arg(long, alias = "table_size", value_name = "ROWS", group = "amount")]
+    table_size: Option<u64>,
+    /// Size of all tables together with their indexes, such as 192M or 2G
+    #[arg(long, value_name = "SIZE", group = "amount")]
+    size: Option<Bytes>,
+    /// The same in multiples of the server's buffer pool (shared buffers): 1.5 is half as much again
+    #[arg(long, alias = "times_pool", value_name = "TIMES", group = "amount", value_parser = times)]
+    times_pool: Option<f64>,
+    /// Rows so wide that this many fit one page (16 KiB in InnoDB, 8 KiB in PostgreSQL)
+    #[arg(long, alias = "rows_per_page", value_name = "ROWS", group = "shape")]
+    rows_per_page: Option<u32>,
+    /// Rows of this many bytes, all columns together [default: sysbench's 188]
+    #[arg(long, alias = "row_bytes", value_name = "SIZE", group = "shape")]
+    row_bytes: Option<Bytes>,
+    /// Make the index on k, after the rows
+    #[arg(long, alias = "create_secondary", value_name = "ON|OFF", value_parser = on_off, action = clap::ArgAction::Set,
+        num_args = 0..=1, default_value = "on", default_missing_value = "on")]
+    create_secondary: bool,
+    /// The server hands out keys to later inserts
+    #[arg(long, alias = "auto_inc", value_name = "ON|OFF", value_parser = on_off, action = clap::ArgAction::Set,
+        num_args = 0..=1, default_value = "on", default_missing_value = "on")]
+    auto_inc: bool,
+    /// Connections that fill at the same time; an InnoDB table is filled by one
+    #[arg(long, default_value_t = 2, value_name = "N")]
+    threads: u32,
+    /// The same seed gives the same rows
+    #[arg(long, alias = "rand_seed", default_value_t = 0, value_name = "N")]
+    rand_seed: u64,
+    /// Drop tables of the same names first
+    #[arg(long)]
+    replace: bool,
+    /// Say what would be done, and do nothing
+    #[arg(long)]
+    dry_run: bool,
+    #[arg(short, long, value_enum, default_value_t = Output::Text, help = "How to print the result")]
+    output: Output,
+}
 
-pub fn main(_args: Args) -> Outcome {
-    Err(Failure::message(Exit::Missing, "not built yet"))
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Output {
+    Text,
+    Json,
+}
+
+pub fn main(args: Args) -> Outcome {
+    let target = args.connection.target()?;
+    let spec = args.spec();
+    let stop = stop_flag()?;
+    if !args.dry_run && fill::ensure_database(&target).map_err(refused)? {
+        terminal::say(format_args!("made the database {}", target.database.as_deref().unwrap_or_default()));
+    }
+    let facts = ServerFacts::read(&target).map_err(refused)?;
+    let plan = fill::plan(&spec, &facts).map_err(refused)?;
+    if args.dry_run {
+        return print_plan(&plan, args.output);
+    }
+    let report = with_bar(&plan, &target, &stop)?;
+    if !report.as_predicted() {
+        terminal::say("warning: rows take more or fewer pages than predicted; the figures below are the server's");
+    }
+    print_report(&report, args.output)
+}
+
+impl Args {
+    fn spec(&self) -> FillSpec {
+        let rows = self.table_size.map(Size::Rows);
+        let size = rows.or(self.size.map(|size| Size::Bytes(size.0))).or(self.times_pool.map(Size::TimesPool));
+        let shape = self.rows_per_page.map(Shape::RowsPerPage).or(self.row_bytes.map(|bytes| Shape::RowBytes(bytes.0)));
+        let default = FillSpec::default();
+        FillSpec {
+            tables: self.tables,
+            size: size.unwrap_or(default.size),
+            shape: shape.unwrap_or(default.shape),
+            secondary: self.create_secondary,
+            auto_inc: self.auto_inc,
+            threads: self.threads,
+            seed: self.rand_seed,
+            replace: self.replace,
+        }
+    }
+}
+
+/// Set by Ctrl-C and by a polite request to end.
+fn stop_flag() -> Result<Arc<AtomicBool>, Failure> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [libc::SIGINT, libc::SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    }
+    Ok(stop)
+}
+
+fn with_bar(plan: &FillPlan, target: &Target, stop: &AtomicBool) -> Result<FillReport, Failure> {
+    let bar = terminal::bar(plan.rows(), Stage::Rows.describe());
+    let report = fill::run(plan, target, stop, &mut |progress| show(&bar, progress));
+    bar.finish_and_clear();
+    report.map_err(failed)
+}
+
+fn show(bar: &ProgressBar, progress: Progress) {
+    bar.set_message(progress.stage.describe());
+    bar.set_length(progress.total);
+    bar.set_position(progress.done);
+}
+
+fn print_plan(plan: &FillPlan, output: Output) -> Outcome {
+    if output == Output::Json {
+        terminal::data(serde_json::to_string_pretty(&serde_json::json!({ "schema": 1, "plan": plan }))?);
+        return Ok(());
+    }
+    for table in 1..=plan.spec.tables {
+        terminal::data(format_args!("{};", plan.create_table(table)));
+    }
+    terminal::data(format_args!(
+        "-- {} rows a table, {} bytes a row, {} rows a page, {} in all",
+        plan.rows_per_table,
+        plan.predicted.row_bytes,
+        plan.predicted.rows_per_page,
+        Bytes(plan.predicted.used_bytes)
+    ));
+    if plan.spec.secondary {
+        for table in 1..=plan.spec.tables {
+            terminal::data(format_args!("{};", FillPlan::create_index(table)));
+        }
+    }
+    Ok(())
+}
+
+fn print_report(report: &FillReport, output: Output) -> Outcome {
+    match output {
+        Output::Text => terminal::data(report),
+        Output::Json => {
+            terminal::data(serde_json::to_string_pretty(&serde_json::json!({ "schema": 1, "fill": report }))?);
+        }
+    }
+    Ok(())
+}
+
+/// Before anything was made.
+fn refused(error: Error) -> Failure {
+    match error {
+        Error::Server { operation, source } => {
+            let failure = server_failure(source);
+            Failure { error: failure.error.context(operation), ..failure }
+        }
+        Error::Exists { .. } => Failure::new(Exit::Missing, error).hint("--replace drops it first"),
+        Error::Spec { .. } | Error::RowsPerPage { .. } | Error::RowTooWide { .. } | Error::RowTooNarrow { .. } => {
+            Failure::new(Exit::Usage, error)
+        }
+        other => failed(other),
+    }
+}
+
+/// While or after rows were written: what was made is dropped again.
+fn failed(error: Error) -> Failure {
+    let exit = if matches!(error, Error::Stopped) { Exit::Interrupted } else { Exit::Failed };
+    Failure::new(exit, error)
+}
+
+fn on_off(text: &str) -> Result<bool, String> {
+    match text {
+        "on" | "true" | "1" | "yes" => Ok(true),
+        "off" | "false" | "0" | "no" => Ok(false),
+        _ => Err("write on or off".to_owned()),
+    }
+}
+
+/// `1.5`, and `1.5x` as people say it.
+fn times(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix(['x', 'X']).unwrap_or(text);
+    number.parse().map_err(|_| "write a number such as 1.5".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn spec(flags: &[&str]) -> FillSpec {
+        Line::parse_from([&["test"], flags].concat()).args.spec()
+    }
+
+    #[test]
+    fn flags_as_sysbench_has_them() {
+        let spec = spec(&["--tables=2", "--table_size=786432", "--create_secondary=off", "--auto-inc=off"]);
+        assert_eq!((spec.tables, spec.size), (2, Size::Rows(786_432)));
+        assert_eq!((spec.secondary, spec.auto_inc), (false, false));
+    }
+
+    #[test]
+    fn sizes_and_shapes() {
+        let pool = spec(&["--times-pool", "1.5x", "--rows-per-page", "4"]);
+        assert_eq!((pool.size, pool.shape), (Size::TimesPool(1.5), Shape::RowsPerPage(4)));
+        let bytes = spec(&["--size", "192M", "--row-bytes", "1K"]);
+        assert_eq!((bytes.size, bytes.shape), (Size::Bytes(192 << 20), Shape::RowBytes(1024)));
+        assert!(spec(&["--create-secondary"]).secondary);
+        assert_eq!(spec(&[]), FillSpec::default());
+    }
+
+    #[test]
+    fn one_amount_one_shape() {
+        for flags in [
+            ["--size=1G", "--table-size=5"],
+            ["--rows-per-page=4", "--row-bytes=999"],
+            ["--tables=1", "--create-secondary=maybe"],
+        ] {
+            assert!(Line::try_parse_from([&["test"], &flags[..]].concat()).is_err(), "{flags:?}");
+        }
+    }
 }

@@ -1,9 +1,162 @@
 // SPDX-License-Identifier: Apache-2.0
+//! The ordered steps of an experiment file, each host change with its undo beside it. Changes nothing.
+
+use super::doctor::checks::{self, Check, State};
 use crate::exit::{Exit, Failure, Outcome};
+use crate::terminal;
+use clap::ValueEnum;
+use experiment::{Experiment, Flavour, HostFacts, Plan, Problem, Step};
+use host::places::Places;
+use std::fmt::Write as _;
+use std::fs;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use units::{Bytes, Span};
 
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+#[command(after_help = "Reads the file, looks at this host, and changes nothing. Seconds and sizes are estimates.\n\n\
+    Examples:\n  \
+      wringer plan experiments/one-read-or-two.toml\n  \
+      wringer plan my.toml -o json | jq '.steps[] | select(.change)'\n\n\
+    Exit codes: 0 it would start; 2 the file is wrong (every problem is listed with its line); 3 something on this host is\n\
+    in the way. The file's keys are in docs/experiment.md.")]
+pub struct Args {
+    /// The experiment file; `-` reads standard input
+    file: PathBuf,
+    /// How to print
+    #[arg(short, long, value_enum, default_value_t = Format::Text)]
+    output: Format,
+}
 
-pub fn main(_args: Args) -> Outcome {
-    Err(Failure::message(Exit::Missing, "not built yet"))
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Text,
+    Json,
+}
+
+pub fn main(args: Args) -> Outcome {
+    let (_, experiment) = read(&args.file)?;
+    let plan = experiment::plan(&experiment, &host_facts(&experiment, &Places::from_environment()));
+    match args.output {
+        Format::Json => terminal::data(serde_json::to_string_pretty(&plan)?),
+        Format::Text => terminal::data(text(&plan).trim_end()),
+    }
+    refuse_blocked(&args.file, &plan)
+}
+
+/// The text of an experiment file, and what it says. `-` is standard input.
+///
+/// # Errors
+/// Exit code 2, with every problem and its place, when the file cannot be read or is wrong.
+pub fn read(file: &Path) -> Result<(String, Experiment), Failure> {
+    let text = match file.to_str() {
+        Some("-") => {
+            let mut text = String::new();
+            std::io::stdin().read_to_string(&mut text).map(|_| text)
+        }
+        _ => fs::read_to_string(file),
+    };
+    let text = text.map_err(|error| {
+        Failure::new(Exit::Usage, anyhow::Error::new(error).context(format!("read {}", file.display())))
+            .hint("ready files are in experiments/; docs/experiment.md lists the keys")
+    })?;
+    let experiment = Experiment::parse(&text).map_err(|problems| refused(file, &text, &problems))?;
+    Ok((text, experiment))
+}
+
+/// Fails with exit code 3 when something on this host stands in the way.
+///
+/// # Errors
+/// The plan has blockers.
+pub fn refuse_blocked(file: &Path, plan: &Plan) -> Outcome {
+    if plan.blockers.is_empty() {
+        return Ok(());
+    }
+    let list: Vec<_> = plan.blockers.iter().map(|problem| format!("{}:{problem}", file.display())).collect();
+    Err(Failure::message(Exit::Missing, format!("this host cannot run it as written\n  {}", list.join("\n  ")))
+        .hint("nothing was changed; `wringer doctor` says what this host can do"))
+}
+
+fn refused(file: &Path, text: &str, problems: &[Problem]) -> Failure {
+    let mut message = match problems.len() {
+        1 => format!("{} is not an experiment that can be run", file.display()),
+        count => format!("{} is not an experiment that can be run: {count} problems", file.display()),
+    };
+    for problem in problems {
+        let line = text.lines().nth(problem.line - 1).unwrap_or_default();
+        let _ = write!(message, "\n\n{}:{}:{}: {}", file.display(), problem.line, problem.column, problem.message);
+        let _ = write!(message, "\n  {:>4} | {line}", problem.line);
+        let _ = write!(message, "\n       | {}^", " ".repeat(problem.column - 1));
+        if let Some(suggestion) = &problem.suggestion {
+            let _ = write!(message, " {suggestion}");
+        }
+    }
+    Failure::message(Exit::Usage, message).hint("docs/experiment.md lists the keys; nothing was changed")
+}
+
+/// What a plan needs to know about this host.
+pub fn host_facts(experiment: &Experiment, places: &Places) -> HostFacts {
+    let checks = checks::all(places);
+    let check = |id: &str| checks.iter().find(|check| check.id == id);
+    let good = |id: &str| check(id).is_some_and(|check| check.state == State::Good);
+    let existing = places.sandboxes.ancestors().find(|folder| folder.exists()).unwrap_or(Path::new("/"));
+    HostFacts {
+        as_root: rustix::process::geteuid().is_root(),
+        mem_total_bytes: checks::meminfo("MemTotal").unwrap_or_default(),
+        mem_available_bytes: checks::meminfo("MemAvailable").unwrap_or_default(),
+        cpus: std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(u32::MAX)),
+        disk_free_bytes: rustix::fs::statvfs(existing).ok().map(|stat| stat.f_bavail * stat.f_frsize),
+        data_folder: places.sandboxes.display().to_string(),
+        huge_page_size_bytes: checks::meminfo("Hugepagesize").unwrap_or_default(),
+        fuse: good("fuse") && good("namespaces"),
+        memory_cgroup: memory_cgroup(check("memory-cgroup")),
+        server_binary: server_binary(experiment.server.flavour, check(experiment.server.flavour.name())),
+    }
+}
+
+/// `v1 at /sys/fs/cgroup/memory` -> `v1`.
+fn memory_cgroup(check: Option<&Check>) -> String {
+    let good = check.filter(|check| check.state == State::Good);
+    good.and_then(|check| check.found.split(' ').next()).unwrap_or("none").to_owned()
+}
+
+fn server_binary(flavour: Flavour, check: Option<&Check>) -> Option<String> {
+    let here = check.filter(|check| check.state == State::Good)?;
+    Some(if here.found.is_empty() { flavour.to_string() } else { here.found.clone() })
+}
+
+/// The plan for people.
+pub fn text(plan: &Plan) -> String {
+    let who = if plan.as_root { "root" } else { "an ordinary user" };
+    let mut out = format!("{}, as {who}: {} steps, about {}\n", plan.experiment, plan.steps.len(), minutes(plan.seconds));
+    let _ = writeln!(out, "needs about {} of disk and {} of RAM\n", Bytes(plan.disk_bytes), Bytes(plan.ram_bytes));
+    let mut arm = None;
+    for step in &plan.steps {
+        if step.arm != arm {
+            arm.clone_from(&step.arm);
+            let _ = writeln!(out, "{}", arm.as_ref().map_or("-- after the arms --".into(), |arm| format!("-- arm \"{arm}\" --")));
+        }
+        line(&mut out, step);
+    }
+    for left in &plan.left_out {
+        let _ = write!(out, "\nleft out: {}\n     why: {}\n instead: {}\n", left.what, left.why, left.instead);
+    }
+    out
+}
+
+fn line(out: &mut String, step: &Step) {
+    let seconds = if step.seconds >= 1.0 { format!("{:.0} s", step.seconds) } else { String::new() };
+    let _ = writeln!(out, "{:>3}  {:<8} {:>6}  {}", step.number, step.station, seconds, step.text);
+    if let Some(change) = &step.change {
+        let _ = writeln!(out, "{:21}changes: {change}", "");
+    }
+    if let Some(undo) = &step.undo {
+        let _ = writeln!(out, "{:21}undo:    {undo}", "");
+    }
+}
+
+fn minutes(seconds: f64) -> String {
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // an estimate of at most days
+    let whole = seconds.round() as u64;
+    if whole < 90 { Span::secs(whole).to_string() } else { format!("{} min {} s", whole / 60, whole % 60) }
 }

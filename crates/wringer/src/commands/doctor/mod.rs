@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What this machine can do, what is missing for what, and how to get it: everything at once. Changes nothing.
 
-mod checks;
+pub mod checks;
 
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal;

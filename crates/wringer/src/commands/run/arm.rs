@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One arm: its squeeze, its load, and the witnesses at both ends of what is measured.
+
+use super::lab::Lab;
+use super::translate;
+use super::witnesses::Counts;
+use crate::exit::{Exit, Failure, Outcome};
+use crate::terminal;
+use evidence::{Arm as ArmEvidence, LoadResult};
+use experiment::Arm;
+use indicatif::ProgressBar;
+use load::engine::{self, Hooks, LoadSpec, PhaseEdge, Progress};
+use std::time::Duration;
+
+/// Sets the squeeze, runs the load, keeps what came of it: also of an arm that was cut short.
+pub fn run(lab: &mut Lab<'_>, arm: &Arm, position: u32, repetition: u32) -> Outcome {
+    let name = match lab.experiment.repeat {
+        1 => arm.name.clone(),
+        _ => format!("{} #{}", arm.name, repetition + 1),
+    };
+    let mut evidence = ArmEvidence {
+        name,
+        settings: arm.overrides.clone(),
+        delay: None,
+        load: None,
+        witnesses: Vec::new(),
+        started_us: lab.notes.clock.now_us(),
+        ended_us: 0,
+    };
+    let outcome = measure(lab, arm, &mut evidence);
+    evidence.ended_us = lab.notes.clock.now_us();
+    lab.notes.recording.arm(position, &evidence)?;
+    outcome
+}
+
+fn measure(lab: &mut Lab<'_>, arm: &Arm, evidence: &mut ArmEvidence) -> Outcome {
+    evidence.delay = lab.squeezes.delay(arm, &lab.notes)?;
+    let Some(flavour) = lab.serving.as_ref().map(|serving| serving.target().flavour) else { return Ok(()) };
+    let spec = translate::load_spec(lab.experiment, &arm.load, flavour, lab.rows_per_table)?;
+    let (result, ends) = drive(lab, &spec, &evidence.name)?;
+    if let [before, after] = ends.as_slice() {
+        evidence.witnesses = after.since(before);
+    }
+    lab.notes.event("load", summary(&evidence.name, &result))?;
+    evidence.load = Some(result);
+    lab.squeezes.after_arm(arm, &lab.notes)?;
+    lab.check_stop()
+}
+
+/// Fills the server's own page cache at full speed; what it measures is thrown away.
+pub fn preheat(lab: &mut Lab<'_>, arm: &Arm) -> Outcome {
+    let Some(serving) = &lab.serving else { return Ok(()) };
+    let target = serving.target().clone();
+    let spec = translate::preheat_spec(lab.experiment, &arm.load, target.flavour, lab.rows_per_table)?;
+    let Some(spec) = spec else { return Ok(()) };
+    lab.squeezes.full_speed()?;
+    let bar = load_bar(&spec, "preheating");
+    let result = engine::run(&spec, &target, &lab.notes.clock, &mut Hooks {
+        on_phase: &mut |_| {},
+        on_progress: &mut |progress| show(&bar, &spec, progress),
+        progress_interval: Some(SHOW_EVERY),
+        stop: lab.settings.stop.clone(),
+    });
+    bar.finish_and_clear();
+    let done = result?.measured;
+    lab.check_stop()?;
+    lab.notes.event("load", format!("preheated with {} transactions in {:.1} s", done.transactions, done.elapsed_us as f64 / 1e6))
+}
+
+const SHOW_EVERY: Duration = Duration::from_millis(250);
+
+/// The load, with the witnesses read at the edges of its measured phase.
+fn drive(lab: &mut Lab<'_>, spec: &LoadSpec, name: &str) -> Result<(LoadResult, Vec<Counts>), Failure> {
+    let Lab { serving, squeezes, notes, settings, .. } = lab;
+    let Some(serving) = serving else { return Err(Failure::message(Exit::Failed, "no server runs")) };
+    let mut ends: Vec<Counts> = Vec::new();
+    let mut trouble: Option<Failure> = None;
+    let bar = load_bar(spec, name);
+    let mut on_phase = |edge: PhaseEdge| {
+        if edge == PhaseEdge::MeasuredStart {
+            terminal::say(format_args!("    load  {name}: measuring"));
+        }
+        match Counts::read(serving, squeezes.layer.as_mut()) {
+            Ok(counts) => ends.push(counts),
+            Err(failure) => trouble = Some(failure),
+        }
+    };
+    let result = engine::run(spec, serving.target(), &notes.clock, &mut Hooks {
+        on_phase: &mut on_phase,
+        on_progress: &mut |progress| show(&bar, spec, progress),
+        progress_interval: Some(SHOW_EVERY),
+        stop: settings.stop.clone(),
+    });
+    bar.finish_and_clear();
+    match (result, trouble) {
+        (Err(load::Error::ServerLost { partial, phase, .. }), _) if !serving.running.is_alive() => {
+            let lost = format!("the server ended by itself in the {phase} of arm '{name}', after {} transactions", partial.measured.transactions);
+            Err(Failure::message(Exit::Failed, lost).hint("`--keep` keeps its error log in the sandbox"))
+        }
+        (Err(error), _) => Err(error.into()),
+        (Ok(_), Some(failure)) => Err(failure),
+        (Ok(result), None) => Ok((result, ends)),
+    }
+}
+
+fn load_bar(spec: &LoadSpec, what: &str) -> ProgressBar {
+    let length = match spec.events {
+        Some(events) => events,
+        None => milliseconds(spec.warmup + spec.time.unwrap_or_default()),
+    };
+    terminal::bar(length, what)
+}
+
+fn show(bar: &ProgressBar, spec: &LoadSpec, progress: &Progress) {
+    if spec.events.is_some() {
+        bar.inc(progress.transactions);
+        return;
+    }
+    let before = if progress.warmup { Duration::ZERO } else { spec.warmup };
+    bar.set_position(milliseconds(before + progress.elapsed));
+}
+
+fn milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn summary(name: &str, result: &LoadResult) -> String {
+    let measured = &result.measured;
+    let service = &measured.transaction.response;
+    format!(
+        "{name}: {} transactions, {:.0} queries/s, p50 {:.2} ms, p99 {:.2} ms, {} errors",
+        measured.transactions,
+        measured.queries_per_second().unwrap_or(0.0),
+        service.percentile_ns(50.0) as f64 / 1e6,
+        service.percentile_ns(99.0) as f64 / 1e6,
+        measured.errors.values().sum::<u64>()
+    )
+}

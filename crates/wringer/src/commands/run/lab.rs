@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One walk of the flow. The lab owns the run, the sandbox and the recording; whatever ends the walk, [`Lab::end`] gives the host
+//! back and closes the recording.
+
+use super::arm;
+use super::notes::Notes;
+use super::output::{Output, RECORDING};
+use super::server::{Serving, Watch};
+use super::squeezes::Squeezes;
+use super::translate;
+use crate::exit::{Exit, Failure, Outcome};
+use crate::terminal;
+use evidence::{Conditions, Server, Tool};
+use experiment::{Arm, Experiment, Flavour, LeftOut};
+use host::clock::{RunClock, rfc3339, unix_seconds};
+use host::places::Places;
+use load::fill::{self, FillPlan, FillReport, ServerFacts, Stage};
+use observe::{Observer, Options, conditions, host_readers};
+use recording::{Recording, Start};
+use run::{Begin, Kind, Resource, Run};
+use sandbox::{Request, Sandbox, Spec};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What the command line adds to the experiment.
+pub struct Settings {
+    pub places: Places,
+    /// Set by the first Ctrl-C.
+    pub stop: Arc<AtomicBool>,
+    /// Leave the sandbox behind.
+    pub keep: bool,
+    /// Squeeze the host's RAM beside databases that are not ours.
+    pub consent: bool,
+    pub left_out: Vec<LeftOut>,
+}
+
+pub struct Lab<'a> {
+    pub experiment: &'a Experiment,
+    pub settings: Settings,
+    pub notes: Notes,
+    pub run: Run,
+    pub sandbox: Option<Sandbox>,
+    pub serving: Option<Serving>,
+    pub squeezes: Squeezes,
+    pub rows_per_table: u64,
+    host_observer: Option<Observer>,
+    sandbox_name: String,
+    /// Arms that have begun, over all repetitions.
+    arms_begun: u32,
+}
+
+impl<'a> Lab<'a> {
+    /// Takes the locks and starts the watchdog; opens the recording.
+    pub fn begin(experiment: &'a Experiment, text: String, settings: Settings, output: &Output) -> Result<Self, Failure> {
+        let clock = RunClock::start();
+        let sandbox_name = format!("{}-{}", experiment.name, unix_seconds());
+        let hides_ram = experiment.arms.iter().any(|arm| arm.squeeze.ram.is_some()) && is_root();
+        let mut resources: Vec<Resource> = Vec::new();
+        resources.extend(hides_ram.then_some(Resource::HostRam));
+        resources.push(Resource::Sandbox(sandbox_name.clone()));
+        let command = std::env::args().collect();
+        let run = Run::begin(Begin { kind: Kind::Run, command, resources, places: settings.places.clone() })?;
+        output.prepare()?;
+        let start = Start { run_id: run.id().to_string(), started: rfc3339(unix_seconds()), experiment: text };
+        let recording = Recording::create(&output.path(RECORDING), &start)?;
+        Ok(Self {
+            experiment,
+            settings,
+            notes: Notes { recording, clock },
+            run,
+            sandbox: None,
+            serving: None,
+            squeezes: Squeezes::default(),
+            rows_per_table: 0,
+            host_observer: None,
+            sandbox_name,
+            arms_begun: 0,
+        })
+    }
+
+    /// Sandbox, fill, then every arm of every repetition.
+    pub fn walk(&mut self) -> Outcome {
+        self.deploy()?;
+        self.observe_host()?;
+        self.fill()?;
+        for repetition in 0..self.experiment.repeat {
+            for arm in &self.experiment.arms {
+                self.check_stop()?;
+                let first = self.arms_begun == 0;
+                if first || arm.restart {
+                    self.restart_server(arm)?;
+                }
+                let position = self.arms_begun;
+                self.arms_begun += 1;
+                arm::run(self, arm, position, repetition)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives the host back and closes the recording, whatever the walk came to. The first failure is the one that is told.
+    pub fn end(mut self, walked: Outcome) -> Outcome {
+        let walked = walked.map_err(|failure| self.interrupted(failure));
+        if let Err(failure) = &walked {
+            let _ = self.notes.event("release", format!("ending early: {}", failure.error));
+        }
+        let stopped = self.stop_server();
+        drop(self.host_observer.take());
+        let recording = self.notes.recording.clone();
+        let clock = self.notes.clock;
+        let name = self.sandbox.as_ref().map(|sandbox| sandbox.name().to_owned());
+        let released = release(self.run);
+        let deleted = match name {
+            Some(name) if self.settings.keep => {
+                terminal::say(format_args!("kept: `wringer sandbox start {name}`"));
+                Ok(())
+            }
+            Some(name) => delete(&name, &self.settings.places),
+            None => Ok(()),
+        };
+        let finished = recording.finish(clock.now_us()).map_err(Failure::from);
+        // a host that is not restored is worse than whatever ended the walk
+        released.and(walked).and(stopped).and(deleted).and(finished)
+    }
+
+    /// Fails with exit code 130 once somebody asked us to stop.
+    pub fn check_stop(&self) -> Outcome {
+        if self.settings.stop.load(Ordering::SeqCst) { Err(interrupted()) } else { Ok(()) }
+    }
+
+    fn interrupted(&self, failure: Failure) -> Failure {
+        let asked = self.settings.stop.load(Ordering::SeqCst);
+        if asked && failure.exit != Exit::NotRestored { interrupted() } else { failure }
+    }
+
+    fn deploy(&mut self) -> Outcome {
+        let server = &self.experiment.server;
+        let request = Request { flavour: flavour(server.flavour)?, version: version(server.version.as_deref())? };
+        let spinner = terminal::spinner("looking for the server");
+        let mut progress = |what: &str| spinner.set_message(what.to_owned());
+        let installation = sandbox::locate(&request, &self.settings.places, &mut progress)?;
+        let source = installation.source.describe();
+        let mut spec = Spec::new(installation);
+        spec.name = self.sandbox_name.clone();
+        let sandbox = Sandbox::deploy(spec, &self.settings.places, &mut progress)?;
+        spinner.finish_and_clear();
+        self.notes.event("sandbox", format!("deployed {} ({source}) as {}", server.flavour, sandbox.name()))?;
+        self.sandbox = Some(sandbox);
+        Ok(())
+    }
+
+    fn observe_host(&mut self) -> Outcome {
+        let (readers, missing) = host_readers::all(Path::new("/proc"));
+        for what in missing {
+            self.notes.event("observe", format!("not on this kernel: {what}"))?;
+        }
+        let options = Options { interval: self.experiment.observe.interval.0, ..Options::default() };
+        self.host_observer = Some(Observer::start(self.notes.clock, readers, self.notes.recording.clone(), options)?);
+        Ok(())
+    }
+
+    /// On the disk as it is, without any squeeze; then the server is stopped, so that the layer can go under it.
+    fn fill(&mut self) -> Outcome {
+        let first = &self.experiment.arms[0];
+        self.start_server(first, None)?;
+        let Some(serving) = &self.serving else { return Ok(()) };
+        self.record_conditions(serving)?;
+        let target = serving.target().clone();
+        let facts = ServerFacts::read(&target)?;
+        let spec = translate::fill_spec(&self.experiment.fill, first.load.seed);
+        let plan = fill::plan(&spec, &facts)?;
+        let report = fill_with_bar(&plan, &target, &self.settings.stop)?;
+        self.rows_per_table = report.rows_per_table;
+        self.notes.event("fill", report.to_string())?;
+        for measured in report.measured(self.notes.clock.now_us()) {
+            self.notes.measured(&measured)?;
+        }
+        self.check_stop()?;
+        self.stop_server()
+    }
+
+    /// Stop, switch, start: never storage or limits under a live server. The page cache of the server is filled before any
+    /// delay is on.
+    fn restart_server(&mut self, arm: &Arm) -> Outcome {
+        self.stop_server()?;
+        let Some(sandbox) = &self.sandbox else { return Ok(()) };
+        let data = sandbox.data();
+        squeeze::server_ram::evict(&data);
+        if self.experiment.slow_layer() {
+            self.squeezes.layer(&mut self.run, &data, &self.notes)?;
+        }
+        self.squeezes.server_ram(&mut self.run, arm.squeeze.server_ram, &self.notes)?;
+        let layer = self.squeezes.layer.as_ref().map(squeeze::disk::SlowLayer::pid);
+        self.start_server(arm, layer)?;
+        self.squeezes.probe(&mut self.run, &data, &self.notes)?;
+        arm::preheat(self, arm)
+    }
+
+    fn start_server(&mut self, arm: &Arm, namespaces_of: Option<u32>) -> Outcome {
+        let Some(sandbox) = &self.sandbox else { return Ok(()) };
+        let options = translate::server_options(arm)?;
+        let cgroups = self.squeezes.cgroups();
+        let mut serving = Serving::start(sandbox, &mut self.run, options, namespaces_of, cgroups, &self.notes)?;
+        let observe = self.experiment.observe;
+        let watch = Watch { interval: observe.interval.0, process: observe.process, server: observe.server };
+        serving.watch(watch, self.notes.clock, &self.notes.recording)?;
+        self.serving = Some(serving);
+        Ok(())
+    }
+
+    fn stop_server(&mut self) -> Outcome {
+        match self.serving.take() {
+            Some(serving) => serving.stop(&mut self.run, &self.notes),
+            None => Ok(()),
+        }
+    }
+
+    fn record_conditions(&self, serving: &Serving) -> Outcome {
+        let Some(sandbox) = &self.sandbox else { return Ok(()) };
+        let data = sandbox.data();
+        let host = conditions::host(&data);
+        let mut caveats = conditions::caveats(&host);
+        let left_out = self.settings.left_out.iter();
+        caveats.extend(left_out.map(|left| format!("left out: {}: {}; {}", left.what, left.why, left.instead)));
+        let installation = &sandbox.manifest.installation;
+        let conditions = Conditions {
+            tool: Tool {
+                version: env!("CARGO_PKG_VERSION").into(),
+                command: std::env::args().collect(),
+                as_root: is_root(),
+            },
+            host,
+            server: Server {
+                flavour: installation.flavour.to_string(),
+                version: serving.running.version.clone(),
+                binary: installation.program.display().to_string(),
+                source: installation.source.describe(),
+                variables: serving.variables()?,
+            },
+            mechanisms: mechanisms(self.experiment),
+            caveats,
+        };
+        Ok(self.notes.recording.conditions(&conditions)?)
+    }
+}
+
+fn fill_with_bar(plan: &FillPlan, target: &load::Target, stop: &AtomicBool) -> Result<FillReport, Failure> {
+    let bar = terminal::bar(0, "filling");
+    let mut last: Option<Stage> = None;
+    let report = fill::run(plan, target, stop, &mut |progress| {
+        if last.replace(progress.stage) != Some(progress.stage) {
+            bar.reset();
+            bar.set_message(progress.stage.describe());
+        }
+        bar.set_length(progress.total);
+        bar.set_position(progress.done);
+    });
+    bar.finish_and_clear();
+    Ok(report?)
+}
+
+fn release(run: Run) -> Outcome {
+    let released = run.release()?;
+    if released.conflicts.is_empty() {
+        return Ok(());
+    }
+    let lines: Vec<_> = released
+        .conflicts
+        .iter()
+        .map(|conflict| format!("{}: expected {}, found {}", conflict.step, conflict.expected, conflict.found))
+        .collect();
+    let failure = Failure::message(Exit::NotRestored, format!("somebody else changed what we had set: {}", lines.join("; ")));
+    Err(released.conflicts.iter().fold(failure, |failure, conflict| failure.hint(conflict.repair.clone())))
+}
+
+fn delete(name: &str, places: &Places) -> Outcome {
+    let deleted = Sandbox::delete(name, places, false)?;
+    for kept in deleted.kept {
+        terminal::say(format_args!("note: not ours, left alone: {}", kept.display()));
+    }
+    Ok(())
+}
+
+fn mechanisms(experiment: &Experiment) -> BTreeMap<String, String> {
+    let mut mechanisms = BTreeMap::new();
+    let any = |of: &dyn Fn(&Arm) -> bool| experiment.arms.iter().any(of);
+    if experiment.slow_layer() {
+        mechanisms.insert("disk".to_owned(), "fuse layer in a private mount namespace".to_owned());
+    }
+    if any(&|arm| arm.squeeze.ram.is_some()) {
+        let how = if is_root() { "huge-page holder" } else { "none: hiding RAM from the host needs root" };
+        mechanisms.insert("ram".to_owned(), how.to_owned());
+    }
+    if any(&|arm| arm.squeeze.server_ram.is_some()) {
+        mechanisms.insert("server_ram".to_owned(), "memory cgroup".to_owned());
+    }
+    mechanisms
+}
+
+fn flavour(flavour: Flavour) -> Result<sandbox::Flavour, Failure> {
+    match flavour {
+        Flavour::Mariadb => Ok(sandbox::Flavour::Mariadb),
+        Flavour::Postgresql => Ok(sandbox::Flavour::Postgresql),
+        Flavour::Mysql => Err(Failure::message(Exit::Missing, "no MySQL can be deployed yet").hint("use mariadb or postgresql")),
+    }
+}
+
+fn version(written: Option<&str>) -> Result<Option<sandbox::Version>, Failure> {
+    Ok(written.map(str::parse).transpose()?)
+}
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+fn interrupted() -> Failure {
+    Failure::message(Exit::Interrupted, "interrupted; everything is undone")
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The whole flow of an experiment file: sandbox, fill, squeeze, load and observe, recording, explain, report, release.
+
+mod arm;
+mod lab;
+mod notes;
+mod output;
+mod server;
+mod squeezes;
+mod translate;
+mod witnesses;
+
+use super::plan;
+use crate::exit::{Exit, Failure, Outcome};
+use crate::{signals, terminal};
+use clap::ValueEnum;
+use experiment::Experiment;
+use host::places::Places;
+use lab::{Lab, Settings};
+use output::{Output, RECORDING, REPORT, RESULT};
+use recording::Recording;
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::{Path, PathBuf};
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Leaves recording.sqlite (raw), result.json and report.html in the folder it prints.\n\n\
+    Examples:\n  \
+      wringer plan experiments/one-read-or-two.toml        what it would do, and how each change is undone\n  \
+      wringer run experiments/one-read-or-two.toml --to out\n  \
+      wringer run my.toml -o json | jq '.findings[] | select(.id == \"latency.modes\")'\n\n\
+    Ctrl-C ends the load and gives everything back; pressed again, it cuts waits, never the undo.")]
+pub struct Args {
+    /// The experiment file; `-` reads standard input
+    file: PathBuf,
+    /// Folder for the results [default: a new one below Wringer's recordings]
+    #[arg(long, value_name = "FOLDER")]
+    to: Option<PathBuf>,
+    /// Write over the results of an earlier run in that folder
+    #[arg(long)]
+    force: bool,
+    /// Keep the server's data as a sandbox, to start again with `wringer sandbox start`
+    #[arg(long)]
+    keep: bool,
+    /// Squeeze the host's RAM even beside a running database that is not Wringer's
+    #[arg(long)]
+    yes: bool,
+    /// How to print the summary
+    #[arg(short, long, value_enum, default_value_t = Format::Text)]
+    output: Format,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Text,
+    Json,
+}
+
+pub fn main(args: Args) -> Outcome {
+    let (text, experiment) = plan::read(&args.file)?;
+    let places = Places::from_environment();
+    let plan = experiment::plan(&experiment, &plan::host_facts(&experiment, &places));
+    plan::refuse_blocked(&args.file, &plan)?;
+    let name = format!("{}-{}", host::clock::unix_seconds(), experiment.name);
+    let output = Output::check(args.to.as_deref(), args.force, &places, &name)?;
+    for left_out in &plan.left_out {
+        terminal::say(format_args!("note: left out: {}: {}; {}", left_out.what, left_out.why, left_out.instead));
+    }
+    let stop = signals::install()?;
+    let settings = Settings { places, stop, keep: args.keep, consent: args.yes, left_out: plan.left_out.clone() };
+    let walked = walk(&experiment, text, settings, &output);
+    let shown = show(&output, args.output);
+    walked?;
+    shown
+}
+
+/// Everything up to the release; the recording is closed whatever happens.
+fn walk(experiment: &Experiment, text: String, settings: Settings, output: &Output) -> Outcome {
+    let mut lab = Lab::begin(experiment, text, settings, output)?;
+    let walked = lab.walk();
+    lab.end(walked)
+}
+
+/// Explains the recording, also an unfinished one, and writes the report.
+fn show(output: &Output, format: Format) -> Outcome {
+    let path = output.path(RECORDING);
+    if !path.exists() {
+        return Ok(());
+    }
+    let evidence = Recording::read(&path)?;
+    let explained = explain::explain(&evidence);
+    let context = report::Context::new(&evidence, &explained);
+    let json = report::json(&context);
+    write(&output.path(RESULT), |file| serde_json::to_writer_pretty(file, &json).map_err(Into::into))?;
+    write(&output.path(REPORT), |file| report::write_html(&context, file).map_err(Into::into))?;
+    match format {
+        Format::Json => terminal::data(serde_json::to_string_pretty(&json)?),
+        Format::Text => terminal::data(report::text(&context).trim_end()),
+    }
+    terminal::say(format_args!("\nreport     {}", output.path(REPORT).display()));
+    terminal::say(format_args!("result     {}", output.path(RESULT).display()));
+    terminal::say(format_args!("recording  {}", path.display()));
+    Ok(())
+}
+
+fn write(path: &Path, fill: impl FnOnce(&mut BufWriter<File>) -> anyhow::Result<()>) -> Outcome {
+    let failed = |error: anyhow::Error| Failure::new(Exit::Failed, error.context(format!("write {}", path.display())));
+    let file = File::create(path).map_err(|error| failed(error.into()))?;
+    let mut file = BufWriter::new(file);
+    fill(&mut file).map_err(failed)?;
+    std::io::Write::flush(&mut file).map_err(|error| failed(error.into()))
+}

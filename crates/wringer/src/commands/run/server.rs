@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The run's one server: where it stands now, and stopping and starting it between stations.
+
+use super::notes::Notes;
+use crate::exit::Failure;
+use host::clock::RunClock;
+use load::Target;
+use load::admin::Connection;
+use observe::process;
+use observe::server::{self, ServerKind, witness_counters};
+use observe::{Observer, Options, Reader};
+use recording::Recording;
+use run::Run;
+use sandbox::{RunningServer, Sandbox, ServerOption, StartOptions};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// A server that runs, and those who watch it.
+pub struct Serving {
+    pub running: RunningServer,
+    pub kind: ServerKind,
+    observers: Vec<Observer>,
+}
+
+/// What is to be watched.
+#[derive(Debug, Clone, Copy)]
+pub struct Watch {
+    pub interval: Duration,
+    pub process: bool,
+    pub server: bool,
+}
+
+impl Serving {
+    pub fn start(
+        sandbox: &Sandbox,
+        run: &mut Run,
+        options: Vec<ServerOption>,
+        namespaces_of: Option<u32>,
+        cgroups: Vec<PathBuf>,
+        notes: &Notes,
+    ) -> Result<Self, Failure> {
+        let began = Instant::now();
+        let start = StartOptions { namespaces_of, cgroups, extra_options: options, ..StartOptions::default() };
+        let running = sandbox.start(run, &start)?;
+        let kind = ServerKind::of(running.target.flavour, &running.version);
+        let seconds = began.elapsed().as_secs_f64();
+        notes.event("sandbox", format!("{} {} is ready after {seconds:.1} s", sandbox.flavour(), running.version))?;
+        Ok(Self { running, kind, observers: Vec::new() })
+    }
+
+    pub fn target(&self) -> &Target {
+        &self.running.target
+    }
+
+    /// Starts the observers of this server: its process, and its counters over a connection of their own.
+    pub fn watch(&mut self, watch: Watch, clock: RunClock, recording: &Recording) -> Result<(), Failure> {
+        let options = Options { interval: watch.interval, ..Options::default() };
+        let mut groups: Vec<Vec<Box<dyn Reader>>> = Vec::new();
+        if watch.process {
+            let descendants = self.kind.flavour == server::Flavour::Postgresql;
+            groups.push(process::readers("server", self.running.pid, descendants));
+        }
+        if watch.server {
+            groups.push(server::readers(Connection::open(self.target())?, self.kind));
+        }
+        for readers in groups {
+            self.observers.push(Observer::start(clock, readers, recording.clone(), options)?);
+        }
+        Ok(())
+    }
+
+    /// The counters that tell physical reads, over a new connection.
+    pub fn counters(&self) -> Result<BTreeMap<String, u64>, Failure> {
+        let mut connection = Connection::open(self.target())?;
+        Ok(witness_counters(&mut connection, self.kind.flavour)?)
+    }
+
+    pub fn variables(&self) -> Result<BTreeMap<String, String>, Failure> {
+        let mut connection = Connection::open(self.target())?;
+        Ok(server::variables(&mut connection, self.kind.flavour)?)
+    }
+
+    pub fn stop(self, run: &mut Run, notes: &Notes) -> Result<(), Failure> {
+        for observer in self.observers {
+            for note in observer.stop().notes {
+                notes.recording.event(&note)?;
+            }
+        }
+        let began = Instant::now();
+        self.running.stop(run)?;
+        notes.event("sandbox", format!("the server stopped cleanly in {:.1} s", began.elapsed().as_secs_f64()))
+    }
+}

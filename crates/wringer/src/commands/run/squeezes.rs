@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The squeezes that are in force, and changing them from arm to arm.
+
+use super::notes::Notes;
+use crate::exit::{Exit, Failure, Outcome};
+use evidence::Delay;
+use experiment::Arm;
+use run::Run;
+use squeeze::disk::SlowLayer;
+use squeeze::server_ram::ServerRam;
+use std::fs;
+use std::path::{Path, PathBuf};
+use units::{Bytes, Span};
+
+#[derive(Default)]
+pub struct Squeezes {
+    pub layer: Option<SlowLayer>,
+    server_ram: Option<(Bytes, ServerRam)>,
+    /// How many memory cgroups this run has made.
+    generation: u32,
+    probing: bool,
+}
+
+impl Squeezes {
+    /// Puts the layer over the data directory of a server that is stopped; once a run.
+    pub fn layer(&mut self, run: &mut Run, data: &Path, notes: &Notes) -> Outcome {
+        if self.layer.is_none() {
+            self.layer = Some(SlowLayer::start(run, data)?);
+            notes.event("squeeze", format!("slow layer over {}, delay 0", data.display()))?;
+        }
+        Ok(())
+    }
+
+    /// Opens the largest file of the data directory through the layer, before any delay is set; once a run.
+    pub fn probe(&mut self, run: &mut Run, data: &Path, notes: &Notes) -> Outcome {
+        let Some(layer) = self.layer.as_mut().filter(|_| !self.probing) else { return Ok(()) };
+        let Some((file, _)) = largest_file(data) else { return Ok(()) };
+        layer.open_probe(run, &file)?;
+        self.probing = true;
+        if let Some(cost) = layer.measure_cost(notes.clock.now_us()) {
+            notes.measured(&cost)?;
+        }
+        Ok(())
+    }
+
+    /// A new cgroup when the limit differs; the server is stopped.
+    pub fn server_ram(&mut self, run: &mut Run, limit: Option<Bytes>, notes: &Notes) -> Outcome {
+        if self.server_ram.as_ref().map(|(limit, _)| *limit) == limit {
+            return Ok(());
+        }
+        if let Some((_, old)) = self.server_ram.take() {
+            old.remove(run)?;
+        }
+        let Some(limit) = limit else { return Ok(()) };
+        let made = ServerRam::make(run, limit, self.generation)?;
+        self.generation += 1;
+        notes.event("squeeze", format!("the server gets {limit}, page cache included ({})", made.mechanism()))?;
+        self.server_ram = Some((limit, made));
+        Ok(())
+    }
+
+    pub fn cgroups(&self) -> Vec<PathBuf> {
+        self.server_ram.iter().map(|(_, made)| made.folder().to_owned()).collect()
+    }
+
+    /// Sets the arm's delay on the running server's disk, and holds the layer to it.
+    pub fn delay(&mut self, arm: &Arm, notes: &Notes) -> Result<Option<Delay>, Failure> {
+        let Some(layer) = self.layer.as_mut() else { return Ok(None) };
+        let delay = arm.squeeze.disk.unwrap_or_default().delay();
+        layer.set(delay)?;
+        let [read, write, sync] = [delay.read_us, delay.write_us, delay.sync_us].map(Span::micros);
+        notes.event("squeeze", format!("delay: read {read}, write {write}, sync {sync}"))?;
+        if let Some(measured) = layer.measure_read(&delay, &arm.name, notes.clock.now_us())? {
+            notes.measured(&measured)?;
+            refuse_outside(&measured)?;
+        }
+        Ok(Some(delay))
+    }
+
+    /// No delay while the server's page cache is filled.
+    pub fn full_speed(&mut self) -> Outcome {
+        let none = experiment::Disk::default().delay();
+        Ok(self.layer.as_mut().map_or(Ok(()), |layer| layer.set(none))?)
+    }
+
+    /// What the limits came to, when the arm has ended; whether those that hold them still live.
+    pub fn after_arm(&mut self, arm: &Arm, notes: &Notes) -> Outcome {
+        if let Some((_, ram)) = &self.server_ram {
+            notes.measured(&ram.measure(&arm.name, notes.clock.now_us()))?;
+        }
+        Ok(self.layer.as_ref().map_or(Ok(()), SlowLayer::check)?)
+    }
+}
+
+/// A squeeze that is not what was asked for ends the run: its numbers would be about something else.
+fn refuse_outside(measured: &evidence::Measured) -> Outcome {
+    if measured.within_tolerance != Some(false) {
+        return Ok(());
+    }
+    let value = |quantity: &Option<evidence::Quantity>| quantity.map_or(f64::NAN, |quantity| quantity.value);
+    let message = format!(
+        "{}: {:.0} us was expected and {:.0} us measured, which is outside of {}",
+        measured.what,
+        value(&measured.predicted),
+        value(&measured.got),
+        measured.tolerance.as_deref().unwrap_or("its tolerance")
+    );
+    Err(Failure::message(Exit::Failed, message).hint("is something else using this machine's CPUs? the delay needs them free"))
+}
+
+fn largest_file(folder: &Path) -> Option<(PathBuf, u64)> {
+    let entries = fs::read_dir(folder).ok()?.flatten();
+    let files = entries.filter_map(|entry| match entry.metadata() {
+        Ok(metadata) if metadata.is_dir() => largest_file(&entry.path()),
+        Ok(metadata) if metadata.is_file() => Some((entry.path(), metadata.len())),
+        _ => None,
+    });
+    files.max_by_key(|(_, size)| *size)
+}

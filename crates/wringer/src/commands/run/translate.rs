@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+//! From the words of the experiment file to those of the stations.
+
+use crate::exit::{Exit, Failure};
+use evidence::Arrivals;
+use experiment::{Arm, Experiment, Fill, FillSize, Load, Preheat, RowShape};
+use load::distribution::{self, Distribution};
+use load::engine::LoadSpec;
+use load::fill::{FillSpec, Shape, Size};
+use load::workload::{self, Name, Options};
+use sandbox::ServerOption;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Connections that fill at the same time: on two CPUs more than four only wait for the server.
+const FILL_THREADS: u32 = 4;
+
+pub fn fill_spec(fill: &Fill, seed: u64) -> FillSpec {
+    FillSpec {
+        tables: fill.tables,
+        size: match fill.size {
+            FillSize::Rows(rows) => Size::Rows(rows),
+            FillSize::Size(bytes) => Size::Bytes(bytes.0),
+            FillSize::TimesPool(times) => Size::TimesPool(times),
+        },
+        shape: match fill.rows {
+            RowShape::Sysbench => Shape::Sysbench,
+            RowShape::PerPage(rows) => Shape::RowsPerPage(rows),
+            RowShape::Width(bytes) => Shape::RowBytes(bytes.0),
+        },
+        secondary: fill.secondary,
+        threads: FILL_THREADS,
+        seed,
+        ..FillSpec::default()
+    }
+}
+
+/// # Errors
+/// A word that this server cannot be told.
+pub fn server_options(arm: &Arm) -> Result<Vec<ServerOption>, Failure> {
+    let options = arm.server_options.iter().map(|(key, value)| ServerOption::new(key, Some(value)));
+    options.collect::<Result<_, _>>().map_err(|error| Failure::new(Exit::Usage, error))
+}
+
+/// The measured load of an arm.
+///
+/// # Errors
+/// The options make no load; the experiment's own checks find that first.
+pub fn load_spec(
+    experiment: &Experiment,
+    load: &Load,
+    flavour: load::Flavour,
+    rows_per_table: u64,
+) -> Result<LoadSpec, Failure> {
+    let usage = |error: anyhow::Error| Failure::new(Exit::Usage, error);
+    let distribution = distribution(&load.distribution).map_err(|error| usage(error.into()))?;
+    let name: Name = load.workload.parse().map_err(|error: workload::WorkloadError| usage(error.into()))?;
+    let options = options(experiment, load, rows_per_table);
+    let built = workload::build(name, flavour, &options, &distribution).map_err(|error| usage(error.into()))?;
+    Ok(LoadSpec {
+        distribution: distribution.to_string(),
+        connections: load.threads,
+        arrivals: load.arrivals,
+        seed: load.seed,
+        warmup: load.warmup.0,
+        time: load.time.map(|span| span.0),
+        events: load.events,
+        prepared: load.prepared,
+        ..LoadSpec::new(load.workload.clone(), Arc::from(built))
+    })
+}
+
+/// The same workload at full speed, in a closed loop, to fill the server's own page cache.
+///
+/// # Errors
+/// As [`load_spec`].
+pub fn preheat_spec(
+    experiment: &Experiment,
+    load: &Load,
+    flavour: load::Flavour,
+    rows_per_table: u64,
+) -> Result<Option<LoadSpec>, Failure> {
+    let Some(preheat) = load.preheat else { return Ok(None) };
+    let rows = rows_per_table as f64 * f64::from(experiment.fill.tables);
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // rows fit, and are not negative
+    let (time, events) = match preheat {
+        Preheat::Time(span) => (Some(span.0), None),
+        Preheat::Transactions(count) => (None, Some(count)),
+        Preheat::TimesRows(times) => (None, Some((rows * times).ceil().max(1.0) as u64)),
+    };
+    let spec = load_spec(experiment, load, flavour, rows_per_table)?;
+    // other draws than the measured phase makes, or the pages that it will touch would be the ones that are in
+    let seed = load.seed ^ 0x5eed_0000_0000_0000;
+    Ok(Some(LoadSpec { arrivals: Arrivals::Closed, warmup: Duration::ZERO, seed, time, events, ..spec }))
+}
+
+fn options(experiment: &Experiment, load: &Load, rows_per_table: u64) -> Options {
+    let defaults = Options::default();
+    let asked = &load.options;
+    Options {
+        tables: experiment.fill.tables,
+        table_size: rows_per_table,
+        point_selects: asked.point_selects.unwrap_or(defaults.point_selects),
+        range_size: asked.range_size.map_or(defaults.range_size, u64::from),
+        range_selects: asked.range_selects.unwrap_or(defaults.range_selects),
+        simple_ranges: asked.simple_ranges.unwrap_or(defaults.simple_ranges),
+        sum_ranges: asked.sum_ranges.unwrap_or(defaults.sum_ranges),
+        order_ranges: asked.order_ranges.unwrap_or(defaults.order_ranges),
+        distinct_ranges: asked.distinct_ranges.unwrap_or(defaults.distinct_ranges),
+        index_updates: asked.index_updates.unwrap_or(defaults.index_updates),
+        non_index_updates: asked.non_index_updates.unwrap_or(defaults.non_index_updates),
+        delete_inserts: asked.delete_inserts.unwrap_or(defaults.delete_inserts),
+        skip_trx: asked.skip_trx.unwrap_or(defaults.skip_trx),
+        connections: load.threads,
+        ..defaults
+    }
+}
+
+fn distribution(asked: &experiment::Distribution) -> Result<Distribution, distribution::Error> {
+    let defaults = distribution::Options::default();
+    let options = distribution::Options {
+        kind: asked.kind.parse()?,
+        spec_iterations: asked.spec_iter.unwrap_or(defaults.spec_iterations),
+        spec_range_percent: asked.spec_pct.map_or(defaults.spec_range_percent, f64::from),
+        spec_special_percent: asked.spec_res.map_or(defaults.spec_special_percent, f64::from),
+        pareto_h: asked.pareto_h.unwrap_or(defaults.pareto_h),
+        zipfian_exponent: asked.zipfian_exp.unwrap_or(defaults.zipfian_exponent),
+    };
+    options.check()
+}

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Two counts of physical reads that owe nothing to the latency histogram: the server's own, and the slow layer's.
+
+use super::server::Serving;
+use crate::exit::Failure;
+use evidence::Witness;
+use observe::server::witnesses;
+use squeeze::disk::SlowLayer;
+use std::collections::BTreeMap;
+
+/// Both counts at one moment with nothing in flight.
+#[derive(Debug, Default, Clone)]
+pub struct Counts {
+    server: BTreeMap<String, u64>,
+    layer: BTreeMap<String, u64>,
+}
+
+impl Counts {
+    pub fn read(serving: &Serving, layer: Option<&mut SlowLayer>) -> Result<Self, Failure> {
+        let layer = match layer {
+            Some(layer) => layer_counters(layer)?,
+            None => BTreeMap::new(),
+        };
+        Ok(Self { server: serving.counters()?, layer })
+    }
+
+    pub fn since(&self, before: &Self) -> Vec<Witness> {
+        let mut both = witnesses("server", &before.server, &self.server);
+        both.extend(witnesses("layer", &before.layer, &self.layer));
+        both
+    }
+}
+
+fn layer_counters(layer: &mut SlowLayer) -> Result<BTreeMap<String, u64>, Failure> {
+    let stats = layer.stats()?;
+    let counters = [
+        ("slow layer reads", stats.reads),
+        ("slow layer writes", stats.writes),
+        ("slow layer syncs", stats.syncs),
+        ("slow layer read bytes", stats.read_bytes),
+    ];
+    Ok(counters.map(|(name, value)| (name.to_owned(), value)).into())
+}

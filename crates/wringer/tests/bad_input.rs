@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What goes wrong for people, on the real program: a clear message, the right exit code, and a clean host, each time.
+
+use std::process::Command;
+use std::time::Duration;
+use testkit::{Lab, Ran, Snapshot, alone, is_root, wait_until};
+
+const WRINGER: &str = env!("CARGO_BIN_EXE_wringer");
+
+/// A small experiment that takes long enough to be interrupted.
+const LONG: &str = r#"
+schema = 1
+name = "long"
+[server]
+flavour = "mariadb"
+[server.options]
+innodb_buffer_pool_size = "16M"
+[fill]
+rows = 2000
+[load]
+workload = "oltp_point_select"
+time = "60s"
+[squeeze]
+disk = { read = "1ms" }
+"#;
+
+#[test]
+fn a_malformed_file_is_refused_with_the_line_and_a_suggestion() {
+    let lab = Lab::new(WRINGER);
+    let file = lab.write("bad.toml", &LONG.replace("workload", "wrokload").replace("60s", "-5s"));
+    for command in ["run", "plan"] {
+        lab.run([command, file.to_str().unwrap()]).expect_code(2).expect_said(&["line 11", "wrokload", "workload", "line 12"]);
+    }
+}
+
+#[test]
+fn a_file_that_is_not_there_is_usage() {
+    let lab = Lab::new(WRINGER);
+    lab.run(["run", "nowhere.toml"]).expect_code(2).expect_said(&["nowhere.toml"]);
+}
+
+#[test]
+fn an_output_folder_with_something_else_in_it_is_not_touched() {
+    let lab = Lab::new(WRINGER);
+    let file = lab.write("long.toml", LONG);
+    let precious = lab.write("precious", "do not touch");
+    let ran = lab.run(["run", file.to_str().unwrap(), "--to", lab.home().to_str().unwrap()]);
+    ran.expect_code(3).expect_said(&["is not empty"]);
+    assert_eq!(std::fs::read_to_string(precious).unwrap(), "do not touch");
+}
+
+#[test]
+fn a_missing_server_that_cannot_be_fetched_is_named() {
+    let lab = Lab::new(WRINGER);
+    let file = lab.write("long.toml", LONG);
+    let empty = lab.home().join("empty-cache");
+    let mut command = lab.command(["run", file.to_str().unwrap()]);
+    let ran = Ran::of(command.env("PATH", "/nonexistent").env("WRINGER_CACHE", &empty));
+    if ran.code == Some(0) || ran.stderr.contains("/usr/sbin/mariadbd") {
+        testkit::skip!("needs a machine without an installed mariadbd");
+    }
+    ran.expect_code(3).expect_said(&["mariadb"]);
+}
+
+#[test]
+fn what_needs_root_says_so_and_changes_nothing() {
+    let _alone = alone();
+    let before = Snapshot::take();
+    let lab = Lab::as_ordinary_user(WRINGER);
+    lab.run(["ram", "hide", "64M"]).expect_code(3).expect_said(&["root"]);
+    before.expect_equal(&Snapshot::take());
+}
+
+#[test]
+fn a_full_disk_ends_the_run_and_leaves_the_host_clean() {
+    if !is_root() {
+        testkit::skip!("needs root to make a small file system");
+    }
+    let _alone = alone();
+    let lab = Lab::new(WRINGER);
+    lab.run(["sandbox", "fetch", "mariadb"]).expect_code(0);
+    let file = lab.write("long.toml", LONG);
+    let before = Snapshot::take();
+    // a file system of 48 MiB in a mount namespace of this command's own: it goes with the command
+    let script = format!(
+        "mkdir small && mount -t tmpfs -o size=48M,mode=0711 small small && \
+         WRINGER_HOME=$PWD/small exec {WRINGER} run {} --to out",
+        file.display()
+    );
+    let mut inside = Command::new("unshare");
+    inside.args(["--mount", "sh", "-c", &script]);
+    for (name, value) in lab.command(["help"]).get_envs() {
+        inside.env(name, value.unwrap_or_default());
+    }
+    let ran = Ran::of(inside.current_dir(lab.home()));
+    assert!(matches!(ran.code, Some(3 | 4)), "{ran:?}");
+    assert!(ran.stderr.contains("space") || ran.stderr.contains("free"), "{}", ran.stderr);
+    before.expect_equal(&Snapshot::take());
+}
+
+#[test]
+fn a_server_that_dies_in_the_middle_ends_the_run() {
+    let _alone = alone();
+    let before = Snapshot::take();
+    let lab = Lab::new(WRINGER);
+    let file = lab.write("long.toml", &without_disk_unless_possible(LONG));
+    let mut run = lab.start("run", ["run", file.to_str().unwrap(), "--to", "out"]);
+    assert!(wait_until(Duration::from_secs(120), || under_load(&lab)), "never under load:\n{}", lab.said("run"));
+    let server = server_pid(&lab).expect("the server has a pid file");
+    assert!(Command::new("kill").args(["-KILL", &server]).status().unwrap().success());
+    assert_eq!(run.wait().unwrap().code(), Some(4), "{}", lab.said("run"));
+    assert!(lab.said("run").contains("server"), "{}", lab.said("run"));
+    before.expect_equal(&Snapshot::take());
+}
+
+#[test]
+fn control_c_twice_undoes_everything_first() {
+    let _alone = alone();
+    let before = Snapshot::take();
+    let lab = Lab::new(WRINGER);
+    let file = lab.write("long.toml", &without_disk_unless_possible(LONG));
+    let mut run = lab.start("run", ["run", file.to_str().unwrap(), "--to", "out"]);
+    assert!(wait_until(Duration::from_secs(120), || under_load(&lab)), "never under load:\n{}", lab.said("run"));
+    let pid = run.id().to_string();
+    for _ in 0..2 {
+        assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    }
+    assert_eq!(run.wait().unwrap().code(), Some(130), "{}", lab.said("run"));
+    before.expect_equal(&Snapshot::take());
+}
+
+/// The progress talk says so when the measured load of an arm begins.
+fn under_load(lab: &Lab) -> bool {
+    lab.said("run").contains("measuring")
+}
+
+fn server_pid(lab: &Lab) -> Option<String> {
+    let sandboxes = std::fs::read_dir(lab.home().join("sandboxes")).ok()?;
+    let mut pids = sandboxes.flatten().filter_map(|sandbox| {
+        let files = std::fs::read_dir(sandbox.path().join("run")).ok()?;
+        let mut pid_files = files.flatten().filter(|file| file.path().extension().is_some_and(|e| e == "pid"));
+        std::fs::read_to_string(pid_files.next()?.path()).ok()
+    });
+    pids.next().map(|pid| pid.lines().next().unwrap_or_default().trim().to_owned())
+}
+
+/// An ordinary user on a machine with a closed `/dev/fuse` still runs these tests, on the disk as it is.
+fn without_disk_unless_possible(text: &str) -> String {
+    let open = std::fs::OpenOptions::new().read(true).write(true).open("/dev/fuse").is_ok();
+    if open { text.to_owned() } else { text.replace("[squeeze]\ndisk = { read = \"1ms\" }\n", "") }
+}
