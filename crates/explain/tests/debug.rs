@@ -1,15 +1,16 @@
 #![allow(warnings)]
 mod common;
 use common::*;
-use explain::modes::find;
+use explain::modes::*;
+fn load(n: &str) -> Vec<Bin> {
+    let r = (1e8f64.ln() / 1023.0 / 2.0).exp();
+    std::fs::read_to_string(format!("{}/../../fixtures/modes/{n}", env!("CARGO_MANIFEST_DIR"))).unwrap().lines()
+        .filter(|l| l.starts_with(|c: char| c.is_ascii_digit())).map(|l| { let (v, c) = l.split_once(',').unwrap(); let v: f64 = v.parse().unwrap();
+            Bin { low_us: v * 1000.0 / r, high_us: v * 1000.0 * r, count: c.parse().unwrap() } }).collect()
+}
 #[test]
 fn dbg() {
-    let mut r = Random(1);
-    for b in [Bucketing::Hdr, Bucketing::Sysbench, Bucketing::Rounded(1.0), Bucketing::Rounded(10.0)] {
-        for c in [150.0, 740.0, 5000.0] { for s in [0.03, 0.3] {
-        let v: Vec<f64> = (0..10000).map(|_| c * (s * r.normal()).exp()).collect();
-        let f = find(&bin(&v, b), None);
-        println!("{b:?} {c} {s}: {:?}", f.modes.iter().map(|m| (m.low_us, m.high_us, m.count)).take(6).collect::<Vec<_>>());
-        }}
-    }
+    println!("{:#?}", find(&load("point-select-no-delay.csv"), None));
+    println!("{:#?}", find(&load("point-select-10ms.csv"), None).modes.iter().map(|m| (m.center_us, m.share)).collect::<Vec<_>>());
+    println!("{:#?}", find(&load("point-select-10ms.csv"), Some(ReadDelay::added(10000.0))));
 }

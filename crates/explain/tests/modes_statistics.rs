@@ -6,7 +6,7 @@
 mod common;
 
 use common::{Bucketing, Random, any_bucketing, bin};
-use explain::modes::find;
+use explain::modes::{ReadDelay, find};
 
 /// One hump of any shape that latencies have.
 fn one_hump(random: &mut Random, shape: usize, count: usize) -> Vec<f64> {
@@ -120,4 +120,170 @@ fn separable_humps_are_counted_and_their_shares_are_right() {
     }
     println!("right number {right} of {cases}, shares {shares_right} of {right}");
     assert!(right * 100 >= cases * 95 && shares_right * 100 >= right * 99, "{right} {shares_right} of {cases}");
+}
+
+/// Queries with a known number of reads each, on a storage that takes `delay` and its own time for a read.
+struct Delayed {
+    values: Vec<f64>,
+    delay_us: f64,
+    /// Share of queries by reads.
+    shares: Vec<f64>,
+    reads_per_query: f64,
+}
+
+fn delayed(random: &mut Random, weights: &[f64], base_us: f64, delay_us: f64, count: usize) -> Delayed {
+    let device_us = random.between(20.0, 150.0);
+    let base_spread = random.between(0.05, 0.3);
+    let read_spread = random.between(5.0, 60.0) + 0.01 * delay_us;
+    let late = random.between(0.0, 0.02);
+    let total: f64 = weights.iter().sum();
+    let mut counts = vec![0u64; weights.len()];
+    let values = (0..count)
+        .map(|_| {
+            let mut draw = random.unit() * total;
+            let mut reads = 0;
+            while reads + 1 < weights.len() && draw > weights[reads] {
+                draw -= weights[reads];
+                reads += 1;
+            }
+            counts[reads] += 1;
+            let mut value = base_us * (base_spread * random.normal()).exp();
+            for _ in 0..reads {
+                value += delay_us + device_us * (0.2 * random.normal()).exp() + read_spread * random.exponential();
+            }
+            // the scheduler is late at times
+            value + if random.unit() < late { 1000.0 * random.exponential() } else { 0.0 }
+        })
+        .collect();
+    let reads: u64 = counts.iter().enumerate().map(|(reads, count)| reads as u64 * count).sum();
+    let shares = counts.iter().map(|have| *have as f64 / count as f64).collect();
+    Delayed { values, delay_us, shares, reads_per_query: reads as f64 / count as f64 }
+}
+
+#[test]
+fn reads_are_counted_on_the_comb() {
+    let mut random = Random(41);
+    let cases = 1200;
+    let (mut modes_right, mut reads_right, mut refused) = (0, 0, 0);
+    for case in 0..cases {
+        let most = 1 + case % 4;
+        let mut weights: Vec<f64> = (0..=most).map(|_| random.scaled(0.03, 1.0)).collect();
+        if case % 7 == 0 {
+            weights[0] = 0.0; // nothing is in RAM
+        }
+        let delay_us = random.scaled(1000.0, 50_000.0);
+        let base_us = random.scaled(60.0, 400.0);
+        let count = random.scaled(600.0, 30_000.0) as usize;
+        let known = delayed(&mut random, &weights, base_us, delay_us, count);
+        let found = find(&bin(&known.values, any_bucketing(&mut random)), Some(ReadDelay::added(known.delay_us)));
+        let expected: Vec<f64> = (0..=most).filter(|reads| known.shares[*reads] > 0.0).map(|reads| reads as f64).collect();
+        let got: Vec<f64> = found.modes.iter().filter_map(|mode| mode.reads).collect();
+        let reads_ok = found.reads_per_query.is_some_and(|reads| (reads / known.reads_per_query - 1.0).abs() < 0.03);
+        refused += usize::from(found.reads_per_query.is_none());
+        modes_right += usize::from(got == expected);
+        reads_right += usize::from(reads_ok);
+        if (got != expected || !reads_ok) && std::env::var_os("SHOW").is_some() {
+            println!(
+                "case {case}: d {delay_us:.0} base {base_us:.0} n {count} {:.3?} reads {:.3}: {got:?} {:?} {:?} {:?}",
+                known.shares, known.reads_per_query, found.reads_per_query, found.read_us, found.reason
+            );
+        }
+    }
+    println!("modes {modes_right}, reads {reads_right}, not said {refused} of {cases}");
+    assert!(modes_right * 100 >= cases * 95 && reads_right * 100 >= cases * 95, "{modes_right} {reads_right} of {cases}");
+}
+
+#[test]
+fn transactions_with_many_reads_are_counted() {
+    let mut random = Random(43);
+    let cases = 200;
+    let (mut right, mut wrong) = (0, 0);
+    for case in 0..cases {
+        let mean = random.between(1.0, 8.0);
+        // Poisson weights
+        let mut weights = vec![(-mean).exp()];
+        for reads in 1..=14 {
+            weights.push(weights[reads - 1] * mean / reads as f64);
+        }
+        let delay_us = random.scaled(3000.0, 20_000.0);
+        let base_us = random.between(500.0, 0.3 * delay_us);
+        let count = random.scaled(2000.0, 10_000.0) as usize;
+        let known = delayed(&mut random, &weights, base_us, delay_us, count);
+        let found = find(&bin(&known.values, any_bucketing(&mut random)), Some(ReadDelay::added(known.delay_us)));
+        let near = |reads: f64| (reads / known.reads_per_query - 1.0).abs() < 0.05;
+        right += usize::from(found.reads_per_query.is_some_and(near));
+        wrong += usize::from(found.reads_per_query.is_some_and(|reads| !near(reads)));
+        if !found.reads_per_query.is_some_and(near) && std::env::var_os("SHOW").is_some() {
+            println!("case {case}: d {delay_us:.0} base {base_us:.0} n {count} reads {:.2}: {:?} {:?} {:?} {:?}", known.reads_per_query, found.reads_per_query, found.read_us, found.modes.iter().map(|m| m.reads).collect::<Vec<_>>(), found.reason);
+        }
+    }
+    println!("many reads: right {right}, wrong {wrong} of {cases}");
+    assert!(right * 100 >= cases * 90 && wrong * 100 <= cases * 5, "{right} {wrong} of {cases}");
+}
+
+/// With a delay that is no clearer than the noise, the answer is that it cannot be said; never a confident wrong number.
+#[test]
+fn a_delay_as_small_as_the_noise_is_not_read() {
+    let mut random = Random(47);
+    let cases = 300;
+    let mut confident = 0;
+    for case in 0..cases {
+        let weights = [random.scaled(0.1, 1.0), random.scaled(0.1, 1.0), random.scaled(0.1, 1.0)];
+        let delay_us = random.between(300.0, 1000.0);
+        let base_us = delay_us * random.between(1.0, 4.0);
+        let known = delayed(&mut random, &weights, base_us, delay_us, 5000);
+        let found = find(&bin(&known.values, any_bucketing(&mut random)), Some(ReadDelay::added(delay_us)));
+        if found.reads_per_query.is_some_and(|reads| (reads - known.reads_per_query).abs() > 0.15 * known.reads_per_query) {
+            confident += 1;
+            if std::env::var_os("SHOW").is_some() {
+                println!("case {case}: d {delay_us:.0} base {base_us:.0} {:.2?}: {found:?}", known.shares);
+            }
+        } else {
+            assert!(found.reads_per_query.is_some() || found.reason.is_some());
+        }
+    }
+    println!("confident and wrong: {confident} of {cases}");
+    assert!(confident * 50 <= cases, "{confident} of {cases}");
+}
+
+#[test]
+fn one_hump_below_the_delay_is_no_read() {
+    let mut random = Random(53);
+    let (cases, mut wrong) = (300, 0);
+    for _ in 0..cases {
+        let count = random.scaled(300.0, 30_000.0) as usize;
+        let delay_us = random.scaled(3000.0, 50_000.0);
+        let known = delayed(&mut random, &[1.0], 250.0, delay_us, count);
+        let found = find(&bin(&known.values, any_bucketing(&mut random)), Some(ReadDelay::added(delay_us)));
+        wrong += usize::from(found.reads_per_query != Some(0.0) || found.modes.len() != 1);
+    }
+    println!("reads invented: {wrong} of {cases}");
+    assert!(wrong * 50 <= cases, "{wrong} of {cases}");
+}
+
+#[test]
+fn debug_case() {
+    let Some(wanted) = std::env::var("CASE").ok().and_then(|t| t.parse::<usize>().ok()) else { return };
+    let mut random = Random(41);
+    for case in 0..=wanted {
+        let most = 1 + case % 4;
+        let mut weights: Vec<f64> = (0..=most).map(|_| random.scaled(0.03, 1.0)).collect();
+        if case % 7 == 0 {
+            weights[0] = 0.0;
+        }
+        let delay_us = random.scaled(1000.0, 50_000.0);
+        let base_us = random.scaled(60.0, 400.0);
+        let count = random.scaled(600.0, 30_000.0) as usize;
+        let known = delayed(&mut random, &weights, base_us, delay_us, count);
+        let b = any_bucketing(&mut random);
+        if case == wanted {
+            let bins = bin(&known.values, b);
+            println!("{b:?} {} bins {:?} d {delay_us}", bins.len(), known.shares);
+            for d in [None, Some(ReadDelay::added(delay_us))] {
+                let found = find(&bins, d);
+                println!("{:?} {:?}", found.reason, found.read_us);
+                for m in found.modes { println!("   {:.0} [{:.0} {:.0}] {:.4} {:?}", m.center_us, m.low_us, m.high_us, m.share, m.reads); }
+            }
+        }
+    }
 }

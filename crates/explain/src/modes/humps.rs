@@ -61,9 +61,7 @@ fn segments(bins: &[Bin]) -> Vec<Segment> {
     let mut open: Option<Segment> = None;
     for (index, bin) in bins.iter().enumerate() {
         if let Some(last) = open {
-            let gap = bin.low_us - last.high_us;
-            let apart = gap > 4.0 * last.width() && gap > 0.01 * bin.low_us;
-            if apart || last.count >= full {
+            if last.count >= full || !belong_together(&last, bin) {
                 segments.push(last);
                 push_gap(&mut segments, bin.low_us);
                 open = None;
@@ -79,6 +77,16 @@ fn segments(bins: &[Bin]) -> Vec<Segment> {
     }
     segments.extend(open);
     segments
+}
+
+/// What lies far apart, or is of quite different density, is not averaged: a few stray values before a hump would smear its foot.
+fn belong_together(segment: &Segment, bin: &Bin) -> bool {
+    let gap = bin.low_us - segment.high_us;
+    let near = gap <= 4.0 * segment.width() || gap <= 0.01 * bin.low_us;
+    let narrow = bin.high_us - segment.low_us <= 0.05 * bin.high_us;
+    let (sparse, dense) = (segment.count / segment.width().max(1e-9), bin.count as f64 / bin.width_us().max(1e-9));
+    let alike = bin.count < 8 && segment.count < 8.0 || (0.33..3.0).contains(&(dense / sparse));
+    near && narrow && alike
 }
 
 fn push_gap(segments: &mut Vec<Segment>, until_us: f64) {
@@ -241,9 +249,7 @@ fn lowest_between(segments: &[Segment], left: usize, right: usize) -> Valley {
     };
     let middle = (segments[first].low_us + segments[last].high_us) / 2.0;
     let segment = (first..=last).find(|index| segments[*index].high_us >= middle).unwrap_or(last);
-    let whole = segments[segment].count == 0.0 || segment == last;
-    let bins_end = if whole { segments[segment].bins_end } else { segments[segment].bins_end };
-    Valley { first_bin_after: bins_end, segment, density }
+    Valley { first_bin_after: segments[segment].bins_end, segment, density }
 }
 
 /// Takes away, one by one, the valleys that are too shallow or cut off too little.
