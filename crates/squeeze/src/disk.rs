@@ -9,8 +9,8 @@ use crate::Error;
 use crate::probe::{self, Probe};
 use evidence::{Delay, DelayMode, LatencyHistogram, Measured, Quantity};
 use run::{Child, ChildSpec, Role, Run, StepId};
-use slowfs::stats::Stats;
 use slowfs::control::Client;
+use slowfs::stats::Stats;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -173,7 +173,7 @@ fn median_us(histogram: &LatencyHistogram) -> f64 {
 }
 
 /// Between 50 and 2000 reads, so many as fit into `time`.
-fn reads_within(time: Duration, delay_us: u64) -> u32 {
+pub(crate) fn reads_within(time: Duration, delay_us: u64) -> u32 {
     let fit = u64::try_from(time.as_micros()).unwrap_or(u64::MAX) / (delay_us + 100);
     u32::try_from(fit.clamp(50, u64::from(FLOOR_READS))).unwrap_or(FLOOR_READS)
 }

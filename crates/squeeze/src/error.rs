@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use units::Bytes;
 
 /// Why a squeeze was refused, or ended.
 #[derive(Debug, thiserror::Error)]
@@ -18,10 +19,23 @@ pub enum Error {
     ProbeAnswer { answer: String },
     #[error("{what}: asked {asked}, got {got}, which is outside of {tolerance}")]
     OutOfTolerance { what: String, asked: String, got: String, tolerance: String },
+    /// What was reserved is given back.
+    #[error("only {got} of {asked} could be hidden within {seconds} s: {why}")]
+    Shortage { asked: Bytes, got: Bytes, seconds: u64, why: String },
+    #[error("the holder of hidden RAM said what cannot be understood: {answer}")]
+    HolderAnswer { answer: String },
+    #[error("{operation} {}", path.display())]
+    File { operation: &'static str, path: PathBuf, source: io::Error },
     #[error(transparent)]
     Run(#[from] run::Error),
     #[error(transparent)]
     Host(#[from] host::Error),
     #[error(transparent)]
     Layer(#[from] slowfs::Error),
+}
+
+impl Error {
+    pub(crate) fn file(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::File { operation, path: path.to_owned(), source }
+    }
 }

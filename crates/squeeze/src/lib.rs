@@ -2,12 +2,29 @@
 //! Squeezes: reversible limits on the host or on one server. Each goes through a [`run::Run`], so that its undo is on disk before
 //! the change, and each is measured by a witness that shares no code with it.
 //!
-//! - [`disk`]: a slow layer over a sandbox's data directory; [`probe`] is its witness.
-//! - [`server_ram`]: a memory cgroup that one server is started in.
+//! | module | squeeze | mechanism | needs |
+//! | --- | --- | --- | --- |
+//! | [`ram`] | RAM of the whole host | a process that holds reserved huge pages | root |
+//! | [`server_ram`] | RAM of one server | a memory cgroup that it is started in | root, or a delegated cgroup |
+//! | [`disk`] | storage of a sandbox | a FUSE layer in a mount namespace of its own | `/dev/fuse` |
+//! | [`directory`] | storage below any directory | the same layer, for everybody | `/dev/fuse`, root |
+//!
+//! [`probe`] is the witness of a slow disk; [`databases`] finds servers of others that would suffer with the host.
+//!
+//! Refused, and why: RAM below a floor of max(1 GiB, 5 % of RAM), because the kernel would kill at random; RAM while somebody else
+//! has free huge pages, because the reservation would take theirs; a directory with open files or mounts below it, because a
+//! layer over them would split what is seen inside from what is seen outside; a database's own data directory, because storage
+//! is never swapped under a live server, and squeezes serve sandboxes and copies.
 
+pub mod databases;
+pub mod directory;
 pub mod disk;
-mod error;
 pub mod probe;
+pub mod ram;
 pub mod server_ram;
 
+mod error;
+mod meminfo;
+
 pub use error::Error;
+pub use meminfo::Meminfo;

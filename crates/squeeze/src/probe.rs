@@ -32,11 +32,8 @@ impl Probe {
     pub(crate) fn start(run: &mut Run, namespaces_of: u32, file: &Path) -> Result<Self, Error> {
         let socket = run.folder().join("probe.sock");
         let args: [OsString; 4] = ["--file".into(), file.into(), "--socket".into(), socket.clone().into()];
-        let spec = ChildSpec {
-            launcher: true,
-            namespaces_of: Some(namespaces_of),
-            ..ChildSpec::internal("probe", args)
-        };
+        let spec =
+            ChildSpec { launcher: true, namespaces_of: Some(namespaces_of), ..ChildSpec::internal("probe", args) };
         let child = run.spawn(Role::Launcher, spec)?;
         let stream = connect(&socket, &child).map_err(|source| failed(file, source))?;
         Ok(Self { file: file.to_owned(), _child: child, stream: BufReader::new(stream) })

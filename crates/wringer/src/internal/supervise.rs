@@ -1,9 +1,80 @@
 // SPDX-License-Identifier: Apache-2.0
+//! `wringer internal supervise`: the controller of a standing squeeze. What it is to hold comes from the command that started it.
+
 use crate::exit::{Exit, Failure, Outcome};
+use evidence::{Delay, Measured};
+use host::places::Places;
+use run::{Begin, Kind, Resource, Run, supervise};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use squeeze::directory::{SlowDirectory, set_and_measure};
+use squeeze::ram;
+use std::path::PathBuf;
+use std::time::Duration;
 
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+pub struct Args {
+    /// What to hold and how long, in JSON
+    #[arg(long)]
+    order: String,
+}
 
-pub fn main(_args: Args) -> Outcome {
-    Err(Failure::message(Exit::Missing, "not built yet"))
+/// What a standing squeeze is, from the command to its supervisor.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Order {
+    /// As the user typed it.
+    pub command: Vec<String>,
+    pub lasts: Duration,
+    pub squeeze: Squeeze,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Squeeze {
+    Ram(ram::Plan),
+    Disk { directory: PathBuf, delay: Delay },
+}
+
+impl Squeeze {
+    pub fn resource(&self) -> Resource {
+        match self {
+            Self::Ram(_) => Resource::HostRam,
+            Self::Disk { directory, .. } => Resource::Directory(directory.clone()),
+        }
+    }
+}
+
+pub fn main(args: Args) -> Outcome {
+    let order: Order = serde_json::from_str(&args.order).map_err(|error| Failure::new(Exit::Usage, error))?;
+    let begin = Begin {
+        kind: Kind::Standing,
+        command: order.command,
+        resources: vec![order.squeeze.resource()],
+        places: Places::from_environment(),
+    };
+    supervise::daemon(begin, order.lasts, |run| apply(run, &order.squeeze, order.lasts))?;
+    Ok(())
+}
+
+/// Returns what the command prints.
+fn apply(run: &mut Run, squeeze: &Squeeze, lasts: Duration) -> Result<Value, squeeze::Error> {
+    let until = host::clock::rfc3339(host::clock::unix_seconds() + lasts.as_secs());
+    match squeeze {
+        Squeeze::Ram(plan) => {
+            let hidden = ram::hide(run, plan)?;
+            Ok(json!({
+                "hidden_bytes": hidden.bytes,
+                "available_before_bytes": hidden.before.available_bytes,
+                "available_after_bytes": hidden.after.available_bytes,
+                "holder": hidden.holder,
+                "measured": hidden.measured,
+                "until": until,
+            }))
+        }
+        Squeeze::Disk { directory, delay } => {
+            let slow = SlowDirectory::start(run, directory, *delay)?;
+            let measured: Vec<Measured> = set_and_measure(&slow.socket, directory, *delay)?;
+            Ok(json!({ "directory": directory, "delay": delay, "measured": measured, "until": until }))
+        }
+    }
 }

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Database servers on this host that are not Wringer's: they would suffer with it.
+
+use host::places::Places;
+use serde::Serialize;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+
+/// As the kernel names them in `/proc/PID/comm`.
+const PROGRAMS: [&str; 6] = ["mysqld", "mariadbd", "postgres", "postmaster", "mongod", "oracle"];
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Database {
+    pub pid: u32,
+    pub program: String,
+    /// Its working directory: for these servers, the data directory. `None` when we may not look.
+    pub directory: Option<PathBuf>,
+}
+
+/// One entry for each server, not for each of its processes; without those of any run in `places`.
+///
+/// # Errors
+/// The journals cannot be listed.
+pub fn unknown(places: &Places) -> Result<Vec<Database>, run::Error> {
+    let ours: BTreeSet<u32> = run::find_runs(places)?.iter().flat_map(|run| &run.processes).map(|it| it.pid).collect();
+    let all = all();
+    let pids: BTreeSet<u32> = all.iter().map(|database| database.pid).collect();
+    let is_child = |pid: u32| parent(pid).is_some_and(|parent| pids.contains(&parent));
+    Ok(all.into_iter().filter(|database| !ours.contains(&database.pid) && !is_child(database.pid)).collect())
+}
+
+fn all() -> Vec<Database> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    pids.filter_map(|pid| {
+        let program = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?.trim().to_owned();
+        PROGRAMS.contains(&program.as_str()).then(|| Database {
+            pid,
+            program,
+            directory: fs::read_link(format!("/proc/{pid}/cwd")).ok(),
+        })
+    })
+    .collect()
+}
+
+fn parent(pid: u32) -> Option<u32> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim().parse().ok()
+}

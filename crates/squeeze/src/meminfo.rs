@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+use crate::Error;
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::path::Path;
+
+/// What `/proc/meminfo` says of RAM and huge pages (kernel, filesystems/proc.rst and admin-guide/mm/hugetlbpage.rst).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Meminfo {
+    pub total_bytes: u64,
+    pub available_bytes: u64,
+    pub swap_total_bytes: u64,
+    pub commit_limit_bytes: u64,
+    pub committed_bytes: u64,
+    /// Of the default huge page size.
+    pub huge_total_pages: u64,
+    pub huge_free_pages: u64,
+    pub huge_reserved_pages: u64,
+    pub huge_page_bytes: u64,
+    /// All huge pages of all sizes, used or not: counted apart from the pages above.
+    pub hugetlb_bytes: u64,
+}
+
+impl Meminfo {
+    pub fn now() -> Result<Self, Error> {
+        let path = Path::new("/proc/meminfo");
+        fs::read_to_string(path).map(|text| Self::parse(&text)).map_err(Error::file("read", path))
+    }
+
+    /// A line that is missing is 0: a kernel without CONFIG_HUGETLBFS has none of the huge ones.
+    pub fn parse(text: &str) -> Self {
+        let number = |name: &str| -> u64 {
+            let rest = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).unwrap_or_default();
+            rest.split_ascii_whitespace().next().and_then(|word| word.parse().ok()).unwrap_or(0)
+        };
+        let bytes = |name: &str| number(name) * 1024;
+        Self {
+            total_bytes: bytes("MemTotal"),
+            available_bytes: bytes("MemAvailable"),
+            swap_total_bytes: bytes("SwapTotal"),
+            commit_limit_bytes: bytes("CommitLimit"),
+            committed_bytes: bytes("Committed_AS"),
+            huge_total_pages: number("HugePages_Total"),
+            huge_free_pages: number("HugePages_Free"),
+            huge_reserved_pages: number("HugePages_Rsvd"),
+            huge_page_bytes: bytes("Hugepagesize"),
+            hugetlb_bytes: bytes("Hugetlb"),
+        }
+    }
+
+    /// Huge pages of a pool that nobody has reserved: the next `mmap(MAP_HUGETLB)` of anybody takes them.
+    pub fn huge_unclaimed_pages(&self) -> u64 {
+        self.huge_free_pages.saturating_sub(self.huge_reserved_pages)
+    }
+}

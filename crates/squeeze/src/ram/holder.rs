@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The body of `wringer internal holder`: reserves, says so, and waits to be ended.
+//!
+//! Its own memory is a few locked pages. It ends, and with it the reservation, on SIGTERM, on SIGKILL, and on the end of its
+//! lifeline, that is when controller and watchdog are both dead.
+
+use crate::{Error, Meminfo};
+use host::process::{lifeline, report_not_ready, report_ready};
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::time::{Duration, Instant};
+use units::Bytes;
+
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// Pages of the default huge page size.
+    pub pages: u64,
+    pub page_bytes: u64,
+    pub deadline: Duration,
+    /// `MemAvailable` at which it stops reserving.
+    pub floor_bytes: u64,
+}
+
+/// What it says when it has reserved, or has given up.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Held {
+    pub reserved_pages: u64,
+    /// Calls that the kernel could not satisfy at once.
+    pub failed_calls: u64,
+    pub elapsed_us: u64,
+    /// Why it stopped short: `deadline`, `floor`.
+    pub stopped: Option<String>,
+}
+
+/// One call reserves one page: a call that cannot be satisfied gives back all it has taken.
+const RETRY: Duration = Duration::from_millis(1);
+/// How often the floor is looked at, in pages.
+const LOOK_EVERY: u64 = 64;
+
+/// Returns when it is to end. Whatever it holds goes back with the process.
+///
+/// # Errors
+/// `oom_score_adj` is not 1000: then nothing was reserved, because the kernel would kill a database before it.
+pub fn run(options: &Options) -> Result<(), Error> {
+    let lifeline = lifeline();
+    if let Err(error) = check_oom_score() {
+        report_not_ready(&error.to_string());
+        return Err(error);
+    }
+    lock_own_memory();
+    let held = reserve(options)?;
+    report_ready(&serde_json::json!(held));
+    match lifeline {
+        Some(lifeline) => wait_for_end(&lifeline),
+        None => loop {
+            std::thread::park();
+        },
+    }
+    Ok(())
+}
+
+fn check_oom_score() -> Result<(), Error> {
+    let score = fs::read_to_string("/proc/self/oom_score_adj").unwrap_or_default();
+    if score.trim() == "1000" {
+        return Ok(());
+    }
+    Err(Error::HolderAnswer { answer: format!("oom_score_adj is '{}', not 1000: nothing was reserved", score.trim()) })
+}
+
+/// So that the holder never waits for its own pages. Future mappings are not locked: that would touch the huge pages.
+fn lock_own_memory() {
+    // SAFETY: takes flags only. A failure costs nothing but the lock.
+    unsafe { libc::mlockall(libc::MCL_CURRENT) };
+}
+
+fn reserve(options: &Options) -> Result<Held, Error> {
+    let started = Instant::now();
+    let mut held = Held { reserved_pages: 0, failed_calls: 0, elapsed_us: 0, stopped: None };
+    while held.reserved_pages < options.pages {
+        if held.reserved_pages.is_multiple_of(LOOK_EVERY) && Meminfo::now()?.available_bytes < options.floor_bytes {
+            held.stopped = Some(format!("floor: less than {} are available", Bytes(options.floor_bytes)));
+            break;
+        }
+        if reserve_one(options.page_bytes) {
+            held.reserved_pages += 1;
+            continue;
+        }
+        held.failed_calls += 1;
+        if started.elapsed() > options.deadline {
+            held.stopped = Some("deadline: the kernel could not free enough pages in one piece".into());
+            break;
+        }
+        std::thread::sleep(RETRY);
+    }
+    held.elapsed_us = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
+    Ok(held)
+}
+
+/// Reserves and does not touch. The mapping is never given back but by the end of the process.
+fn reserve_one(bytes: u64) -> bool {
+    let Ok(length) = usize::try_from(bytes) else { return false };
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_HUGETLB;
+    // SAFETY: a new anonymous mapping at an address of the kernel's choice; nothing refers to it.
+    let address = unsafe { libc::mmap(std::ptr::null_mut(), length, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
+    address != libc::MAP_FAILED
+}
+
+/// Until the pipe's last writer is gone.
+fn wait_for_end(lifeline: &rustix::fd::OwnedFd) {
+    let mut byte = [0_u8];
+    loop {
+        match rustix::io::read(lifeline, &mut byte) {
+            Ok(0) => return,
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(_) => return,
+        }
+    }
+}
