@@ -256,3 +256,64 @@ fn decode_one(bytes: &[u8]) -> Option<(Record, usize)> {
 fn number(bytes: &[u8]) -> u32 {
     bytes.get(..4).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_le_bytes)
 }
+
+#[cfg(test)]
+#[allow(clippy::disallowed_methods)]
+mod tests {
+    use super::*;
+    use crate::{Kind, RunId};
+
+    fn journal(folder: &Path) -> Journal {
+        let begin = Record::Begin {
+            run: RunId::new(0, 1),
+            build: "test".into(),
+            uid: 0,
+            controller: Identity { pid: 1, start_time: 1 },
+            kind: Kind::Run,
+            command: vec![],
+            resources: vec![],
+            started: 0,
+        };
+        Journal::create(&folder.join("journal"), &begin).expect("creates")
+    }
+
+    fn note() -> Step {
+        Step::Note { text: "note".into() }
+    }
+
+    /// As a disk that has become read-only, or full.
+    fn break_disk(journal: &mut Journal) {
+        journal.file = File::open(&journal.path).expect("opens for reading alone");
+    }
+
+    #[test]
+    fn no_permit_without_a_record() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut journal = journal(folder.path());
+        break_disk(&mut journal);
+        assert!(matches!(journal.intent(note()), Err(Error::File { operation: "write", .. })));
+        assert!(journal.state().steps.is_empty());
+    }
+
+    #[test]
+    fn an_undo_goes_on_without_records() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut journal = journal(folder.path());
+        let (step, _) = journal.intent(note()).expect("writes");
+        break_disk(&mut journal);
+        assert_eq!(journal.undo(step).sequence(), 1);
+        journal.undone(step, Outcome::Restored);
+        assert!(journal.state().open_steps().is_empty() && journal.damage().is_some());
+        assert_eq!(read(&journal.path).expect("reads").state.open_steps().len(), 1, "the next undo looks again");
+    }
+
+    #[test]
+    fn the_permit_names_its_record() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut journal = journal(folder.path());
+        let (first, permit) = journal.intent(note()).expect("writes");
+        assert_eq!((first, permit.sequence()), (StepId(1), 1));
+        let on_disk = read(&journal.path).expect("reads").state;
+        assert_eq!(&on_disk, journal.state());
+    }
+}

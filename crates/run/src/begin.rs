@@ -65,21 +65,23 @@ pub struct Child {
     pub pid: u32,
     /// What it said when it was ready.
     pub ready: Option<serde_json::Value>,
-    process: Process,
+    identity: Identity,
+    /// `None`: it had ended before we could look.
+    process: Option<Process>,
 }
 
 impl Child {
     pub fn is_alive(&self) -> bool {
-        self.process.is_alive()
+        self.process.as_ref().is_some_and(Process::is_alive)
     }
 
     /// Returns whether it ended within `timeout`.
     pub fn wait(&self, timeout: Duration) -> bool {
-        self.process.wait(timeout)
+        self.process.as_ref().is_none_or(|process| process.wait(timeout))
     }
 
     pub fn identity(&self) -> Identity {
-        self.process.identity()
+        self.identity
     }
 }
 
@@ -155,10 +157,9 @@ impl Run {
         let ready = spawned.await_ready(child.ready_timeout);
         self.children.push((id, spawned));
         let ready = ready?;
-        let process = self.main_process(id, identity, child.launcher, ready.as_ref())?;
+        let identity = self.main_process(id, identity, ready.as_ref().filter(|_| child.launcher))?;
         self.journal.done(id, None)?;
-        let pid = process.identity().pid;
-        Ok(Child { step: id, pid, ready, process })
+        Ok(Child { step: id, pid: identity.pid, ready, identity, process: Process::open(identity) })
     }
 
     /// The newest step, also when it failed.
@@ -188,31 +189,24 @@ impl Run {
         open.clone().find(|step| step.processes.iter().any(|process| !process.is_alive())).map(|step| step.id)
     }
 
-    /// Collects the exit statuses of children that have ended.
-    pub(crate) fn reap(&mut self) {
-        self.children.retain_mut(|(_, spawned)| !spawned.reap());
+    /// The exit status of a child that has ended; of a launched server 128 + n when signal n ended it. `None` while it runs, and
+    /// after its undo.
+    pub fn exit_status(&mut self, child: &Child) -> Option<std::process::ExitStatus> {
+        self.children.iter_mut().find(|(step, _)| *step == child.step)?.1.reap()
     }
 
-    /// The child itself, or the server that the launcher has reported.
-    fn main_process(
-        &mut self,
-        id: StepId,
-        child: Identity,
-        launched: bool,
-        ready: Option<&serde_json::Value>,
-    ) -> Result<Process, Error> {
-        let reported = ready.filter(|_| launched).and_then(|value| serde_json::from_value(value.clone()).ok());
-        if let Some(server) = reported {
-            self.host.know(server);
-            self.journal.pid(id, server)?;
-        }
-        let main = reported.unwrap_or(child);
-        let ended = || host::Error::Child {
-            program: format!("process {}", main.pid),
-            why: "it ended at once".into(),
-            log: Vec::new(),
-        };
-        Ok(Process::open(main).ok_or_else(ended)?)
+    /// Collects the exit statuses of children that have ended.
+    pub(crate) fn reap(&mut self) {
+        self.children.retain_mut(|(_, spawned)| spawned.reap().is_none());
+    }
+
+    /// The server that the launcher has reported, else the child itself.
+    fn main_process(&mut self, id: StepId, child: Identity, report: Option<&serde_json::Value>) -> Result<Identity, Error> {
+        let reported = report.and_then(|value| serde_json::from_value(value.clone()).ok());
+        let Some(server) = reported else { return Ok(child) };
+        self.host.know(server);
+        self.journal.pid(id, server)?;
+        Ok(server)
     }
 
     fn check_watchdog(&self) -> Result<(), Error> {

@@ -150,6 +150,11 @@ fn in_the_middle_everything_is_there() {
     let (mut child, id) = home.waiting();
     assert_eq!(fs::read_to_string(home.value()).unwrap().trim(), "after");
     assert_eq!(cgroups_of(&id), cgroup_parent() != "none");
+    if cgroups_of(&id) {
+        let members = host::change::members(&Path::new(cgroup_parent()).join(format!("wringer-{id}")));
+        let names: Vec<String> = members.iter().map(|member| arguments_of(member.pid)).collect();
+        assert!(names.len() == 2 && names.iter().all(|name| name.contains("sleep 1000")), "shell and sleep: {names:?}");
+    }
     let found = &find_runs(&home.places()).unwrap()[0];
     assert!(found.live && !found.hot && !found.stale);
     assert!(found.processes.len() >= 6, "controller, watchdog, holder, layer, launcher, server: {found:?}");

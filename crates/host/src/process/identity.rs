@@ -45,6 +45,13 @@ impl Process {
         identity.is_alive().then_some(Self { identity, pidfd })
     }
 
+    /// A child that the caller has not waited for yet: its pid cannot be reused, and it may have ended already.
+    pub(super) fn of_child(pid: u32) -> Option<Self> {
+        let identity = Identity { pid, start_time: Stat::read(pid)?.start_time };
+        let pidfd = pidfd_open(Pid::from_raw(i32::try_from(pid).ok()?)?, PidfdFlags::empty()).ok()?;
+        Some(Self { identity, pidfd })
+    }
+
     pub fn identity(&self) -> Identity {
         self.identity
     }

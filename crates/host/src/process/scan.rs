@@ -8,17 +8,25 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-/// Every live process that holds `token` open or carries `WRINGER_RUN=run_id`, except the caller. Sorted by start.
+/// Every live process that holds `token` open or carries `WRINGER_RUN=run_id`, except the caller and its forks. Sorted by start.
 /// As an ordinary user, only one's own processes are seen.
 pub fn with_mark(token: &Path, run_id: &str) -> Vec<Identity> {
     let own = std::process::id();
     let variable = format!("{RUN_VARIABLE}={run_id}");
     let mut found: Vec<Identity> = pids()
-        .filter(|&pid| pid != own && (holds(pid, &|link| link == token) || has_variable(pid, &variable)))
+        // First the fork: what has executed its program since then holds the token because it was given it.
+        .filter(|&pid| pid != own && !is_own_fork(pid, own))
+        .filter(|&pid| holds(pid, &|link| link == token) || has_variable(pid, &variable))
         .filter_map(Identity::of)
         .collect();
     found.sort_by_key(|identity| (identity.start_time, identity.pid));
     found
+}
+
+/// A child of ours between fork and exec: it still has our descriptors, and loses them with exec unless it is given them.
+fn is_own_fork(pid: u32, own: u32) -> bool {
+    let arguments = |pid: u32| fs::read(format!("/proc/{pid}/cmdline")).ok();
+    Stat::read(pid).is_some_and(|stat| stat.parent == own) && arguments(pid) == arguments(own)
 }
 
 /// Every live process that holds `file` open, except the caller.

@@ -14,7 +14,7 @@ use std::io;
 use std::os::fd::RawFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 /// What ties a child to its run.
@@ -79,14 +79,10 @@ fn start(
     let preparation = if spec.launcher { Preparation::default() } else { Preparation::of(spec)? };
     Preparation { inherited, ..preparation }.install(&mut command);
     let child = command.spawn().map_err(|source| Error::path("start", &spec.program, source))?;
-    let process = Identity::of(child.id())
-        .and_then(Process::open)
-        .ok_or_else(|| ended_at_once(&spec.program, &log))?;
+    let process = Process::of_child(child.id()).ok_or_else(|| {
+        Error::call(format!("look at process {}", child.id()), io::Error::from(io::ErrorKind::NotFound))
+    })?;
     Ok(Spawned { process, child, ready, program: spec.program.display().to_string(), log })
-}
-
-fn ended_at_once(program: &Path, log: &Path) -> Error {
-    Error::Child { program: program.display().to_string(), why: "it ended at once".into(), log: files::tail(log, 20) }
 }
 
 impl Spawned {
@@ -111,8 +107,8 @@ impl Spawned {
     }
 
     /// Collects the exit status when it has ended, so that no zombie stays.
-    pub fn reap(&mut self) -> bool {
-        matches!(self.child.try_wait(), Ok(Some(_)))
+    pub fn reap(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().ok().flatten()
     }
 
     fn explain(&mut self, trouble: NotReady, timeout: Duration) -> Error {
@@ -121,7 +117,7 @@ impl Spawned {
             NotReady::Late => self.failed(format!("it was not ready after {} s", timeout.as_secs())),
             NotReady::Closed => {
                 self.process.wait(Duration::from_secs(1));
-                let status = self.child.try_wait().ok().flatten();
+                let status = self.reap();
                 self.failed(status.map_or("it closed its ready pipe".into(), |status| format!("it ended with {status}")))
             }
         }

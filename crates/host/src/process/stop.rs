@@ -53,7 +53,8 @@ pub(super) fn stop_unpermitted(leaders: &[Identity], request: StopRequest) -> Re
     if await_end(&processes, grace, true) {
         return Ok(Stopped::Cleanly);
     }
-    kill(&family)?;
+    // Once more: while it was given its grace, it may have started others.
+    kill(&family.union(&descendants(leaders)).copied().collect())?;
     Ok(Stopped::Killed)
 }
 
