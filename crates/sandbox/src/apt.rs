@@ -24,8 +24,24 @@ pub(crate) struct Apt {
     folder: PathBuf,
 }
 
-/// Older lists may name versions that the archive no longer has.
-const LISTS_MAX_AGE: Duration = Duration::from_secs(12 * 3600);
+/// How old the lists may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Age {
+    /// To begin with: older lists may name versions that the archive no longer has.
+    Hours,
+    /// After they have proved wrong.
+    Minutes,
+}
+
+impl Age {
+    fn most(self) -> Duration {
+        match self {
+            Self::Hours => Duration::from_secs(12 * 3600),
+            Self::Minutes => Duration::from_secs(120),
+        }
+    }
+}
+
 /// Between two looks at a download.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Settings of the machine that would act outside our folders, or fetch what we do not need.
@@ -59,13 +75,13 @@ impl Apt {
         Ok(apt)
     }
 
-    /// Refreshes the lists, unless they are fresh and `force` is not given. A source of the machine's that does not answer is
-    /// no reason to fail: the package that we look for may be in another one.
-    pub(crate) fn update(&self, force: bool, progress: &mut dyn Progress) -> Result<(), Error> {
+    /// Refreshes the lists when they are older; returns whether they were. A source of the machine's that does not answer is no
+    /// reason to fail: the package that we look for may be in another one.
+    pub(crate) fn update(&self, most: Age, progress: &mut dyn Progress) -> Result<bool, Error> {
         let stamp = self.folder.join("updated");
         let age = stamp.metadata().and_then(|it| it.modified()).ok().and_then(|then| then.elapsed().ok());
-        if !force && age.is_some_and(|age| age < LISTS_MAX_AGE) {
-            return Ok(());
+        if age.is_some_and(|age| age < most.most()) {
+            return Ok(false);
         }
         progress.doing("read the distribution's package lists");
         let lists = self.folder.join("state/lists");
@@ -73,9 +89,18 @@ impl Apt {
         command.args(["-q", "update"]);
         let updated = self.run(command, "reading the package lists", &mut |_| progress.bytes(folder_bytes(&lists), 0));
         if updated.is_err() && !holds_lists(&lists) {
-            return updated;
+            return updated.map(|()| true);
         }
-        Ok(files::write_atomic(&stamp, b"", 0o644)?)
+        files::write_atomic(&stamp, b"", 0o644)?;
+        Ok(true)
+    }
+
+    /// The client's indexes of the lists, which it makes anew in a second: 70 MiB.
+    pub(crate) fn drop_indexes(&self) -> Result<(), Error> {
+        for name in ["pkgcache.bin", "srcpkgcache.bin"] {
+            files::remove_file(&self.folder.join("cache").join(name))?;
+        }
+        Ok(())
     }
 
     /// Names of packages that begin with `prefix`.

@@ -4,7 +4,7 @@
 //! Layout: `<cache>/servers/<flavour>-<version>/{fetched.json, tree/}`. An entry appears by one rename, complete and tried, or
 //! not at all.
 
-use crate::apt::{Apt, Package};
+use crate::apt::{Age, Apt, Package};
 use crate::catalogue::{Capability, any_words, words};
 use crate::deploy::require_space;
 use crate::installation::{trouble, unpacked};
@@ -61,8 +61,10 @@ const SCHEMA: u32 = 1;
 pub fn offers(flavour: Flavour, places: &Places, progress: &mut dyn Progress) -> Result<Vec<Offer>, Error> {
     let _lock = lock(places)?;
     let apt = Apt::open(flavour, places)?;
-    apt.update(false, progress)?;
-    offers_in(&apt, flavour)
+    apt.update(Age::Hours, progress)?;
+    let offers = offers_in(&apt, flavour);
+    apt.drop_indexes()?;
+    offers
 }
 
 /// Fetches the newest version that meets `request`; at once when the cache has it.
@@ -74,15 +76,16 @@ pub fn fetch(request: &Request, places: &Places, progress: &mut dyn Progress) ->
     let _lock = lock(places)?;
     let apt = Apt::open(request.flavour, places)?;
     clear_debris(places)?;
-    apt.update(false, progress)?;
-    match fetch_with(&apt, request, places, progress) {
+    apt.update(Age::Hours, progress)?;
+    let fetched = match fetch_with(&apt, request, places, progress) {
         // The archive may have moved on since the lists were read.
-        Err(Error::Program { .. } | Error::NotOffered { .. }) => {
-            apt.update(true, progress)?;
+        Err(Error::Program { .. } | Error::NotOffered { .. }) if apt.update(Age::Minutes, progress)? => {
             fetch_with(&apt, request, places, progress)
         }
         other => other,
-    }
+    };
+    apt.drop_indexes()?;
+    fetched
 }
 
 /// The entries of the cache whose record can be read.

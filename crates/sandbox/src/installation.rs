@@ -231,6 +231,7 @@ fn library_variable(libraries: &[PathBuf]) -> Option<(OsString, OsString)> {
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods)] // tests lay out folders of their own
 mod tests {
     use super::*;
 

@@ -219,6 +219,7 @@ pub(crate) fn check_name(name: &str) -> Result<(), Error> {
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods)] // tests lay out folders of their own
 mod tests {
     use super::*;
 

@@ -87,6 +87,7 @@ fn passwd_entry(line: &str) -> Option<ServerUser> {
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods)] // tests lay out folders of their own
 mod tests {
     use super::*;
 

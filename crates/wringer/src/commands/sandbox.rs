@@ -12,6 +12,7 @@ use clap::{Subcommand, ValueEnum};
 use sandbox::ServerOption;
 use units::Span;
 
+pub use standing::supervise;
 pub use watch::Watch;
 
 #[derive(Debug, clap::Args)]
@@ -19,7 +20,8 @@ pub use watch::Watch;
     wringer sandbox deploy mariadb --name pears -c innodb_buffer_pool_size=256M\n  \
     wringer sandbox start pears\n  \
     wringer sandbox use pears 'SELECT version()'\n  \
-    wringer load oltp_point_select --dsn $(wringer sandbox export pears dsn)\n  \
+    eval \"$(wringer sandbox export pears)\"      WRINGER_DSN for `wringer load`, and more\n  \
+    wringer load oltp_point_select\n  \
     wringer sandbox stop pears\n  \
     wringer sandbox delete pears\n\n\
     A server that this machine lacks is fetched by its package client, unpacked into Wringer's cache and never installed. No \
@@ -105,7 +107,7 @@ enum Output {
 #[derive(Debug, clap::Args)]
 struct Use {
     name: String,
-    /// A statement; without one, the server's own client is opened (mariadb, mysql, psql)
+    /// A statement; without one, SQL from standard input, or from a terminal the server's own client (mariadb, mysql, psql)
     sql: Option<String>,
     #[command(flatten)]
     format: Format,
@@ -120,6 +122,9 @@ struct Start {
     /// How long to wait until it answers; recovery after a crash takes its time
     #[arg(long, value_name = "SPAN", default_value = "3m")]
     wait: Span,
+    /// Stop it again after this time [default: it stays until `wringer sandbox stop`]
+    #[arg(long = "for", value_name = "SPAN")]
+    lasts: Option<Span>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -204,6 +209,7 @@ pub fn failure(error: sandbox::Error) -> Failure {
     };
     let hint = match &error {
         sandbox::Error::Run(run::Error::Hot { .. } | run::Error::NotRestored { .. }) => Some("wringer undo".to_owned()),
+        sandbox::Error::Run(run::Error::Busy { .. }) => Some("`wringer sandbox stop NAME` ends the run that holds it".to_owned()),
         error => error.hint(),
     };
     let failure = Failure::new(exit, error);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `wringer internal supervise`: the controller of a standing squeeze. What it is to hold comes from the command that started it.
 
+use crate::commands::sandbox;
 use crate::exit::{Exit, Failure, Outcome};
 use evidence::{Delay, Measured};
 use host::places::Places;
@@ -45,6 +46,9 @@ impl Squeeze {
 }
 
 pub fn main(args: Args) -> Outcome {
+    if let Ok(timed) = serde_json::from_str(&args.order) {
+        return sandbox::supervise(timed);
+    }
     let order: Order = serde_json::from_str(&args.order).map_err(|error| Failure::new(Exit::Usage, error))?;
     let begin = Begin {
         kind: Kind::Standing,

@@ -6,13 +6,39 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::{signals, terminal};
 use host::places::Places;
 use run::{Begin, Kind, Resource, Run};
-use sandbox::{Sandbox, StartOptions};
+use sandbox::{Sandbox, ServerOption, StartOptions};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use std::time::Duration;
 
 pub(super) fn start(args: &Start) -> Outcome {
     signals::install()?;
     let places = Places::from_environment();
     let sandbox = Sandbox::open(&args.name, &places).map_err(failure)?;
-    start_sandbox(&sandbox, &places, &options(args))
+    start_as_asked(&sandbox, &places, args)
+}
+
+/// What `start --for` tells the supervisor that ends it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Timed {
+    command: Vec<String>,
+    sandbox: String,
+    options: Vec<ServerOption>,
+    wait: Duration,
+    lasts: Duration,
+}
+
+/// The supervisor's body: holds the server for the stated time.
+pub fn supervise(timed: Timed) -> Outcome {
+    let places = Places::from_environment();
+    let begin = begin(&timed.sandbox, timed.command, &places);
+    let start = StartOptions { extra_options: timed.options, ready_timeout: timed.wait, ..StartOptions::default() };
+    run::supervise::daemon(begin, timed.lasts, |run| {
+        let server = Sandbox::open(&timed.sandbox, &places)?.start(run, &start)?;
+        Ok::<_, sandbox::Error>(json!({ "server": server.pid, "version": server.version }))
+    })?;
+    Ok(())
 }
 
 pub(super) fn stop(names: &Names) -> Outcome {
@@ -34,22 +60,44 @@ pub(super) fn restart(args: &Start) -> Outcome {
         Ok(_) | Err(sandbox::Error::NotRunning { .. }) => {}
         Err(error) => return Err(failure(error)),
     }
-    start_sandbox(&sandbox, &places, &options(args))
+    start_as_asked(&sandbox, &places, args)
 }
 
-fn options(args: &Start) -> StartOptions {
-    StartOptions { extra_options: args.options.clone(), ready_timeout: args.wait.0, ..StartOptions::default() }
+fn start_as_asked(sandbox: &Sandbox, places: &Places, args: &Start) -> Outcome {
+    match args.lasts {
+        Some(lasts) => start_for(sandbox, places, args, lasts.0),
+        None => {
+            let (extra_options, ready_timeout) = (args.options.clone(), args.wait.0);
+            start_sandbox(sandbox, places, &StartOptions { extra_options, ready_timeout, ..StartOptions::default() })
+        }
+    }
+}
+
+fn start_for(sandbox: &Sandbox, places: &Places, args: &Start, lasts: Duration) -> Outcome {
+    sandbox.check_before_start().map_err(failure)?;
+    let timed = Timed {
+        command: std::env::args().collect(),
+        sandbox: sandbox.name().into(),
+        options: args.options.clone(),
+        wait: args.wait.0,
+        lasts,
+    };
+    let order = ["--order".into(), serde_json::to_string(&timed)?.into()];
+    let ready = run::supervise::start(places, &order, timed.wait + Duration::from_secs(10));
+    let ready = ready.map_err(|error| failure(error.into()))?;
+    let (version, pid) = (ready["version"].as_str().unwrap_or_default(), &ready["server"]);
+    terminal::say(format_args!("started {} for {}: {version}, process {pid}", sandbox.name(), units::Span(lasts)));
+    Ok(())
+}
+
+fn begin(name: &str, command: Vec<String>, places: &Places) -> Begin {
+    Begin { kind: Kind::Standing, command, resources: vec![Resource::Sandbox(name.into())], places: places.clone() }
 }
 
 /// Starts it below a standing run and leaves it there.
 pub(super) fn start_sandbox(sandbox: &Sandbox, places: &Places, options: &StartOptions) -> Outcome {
     sandbox.check_before_start().map_err(failure)?;
-    let begin = Begin {
-        kind: Kind::Standing,
-        command: std::env::args().collect(),
-        resources: vec![Resource::Sandbox(sandbox.name().into())],
-        places: places.clone(),
-    };
+    let begin = begin(sandbox.name(), std::env::args().collect(), places);
     let mut run = Run::begin(begin).map_err(|error| failure(error.into()))?;
     let options = StartOptions { standing: true, ..options.clone() };
     match sandbox.start(&mut run, &options) {

@@ -8,6 +8,7 @@ use host::places::Places;
 use load::admin::{Connection, Rows};
 use sandbox::{Flavour, Sandbox};
 use serde_json::json;
+use std::io::IsTerminal as _;
 use std::os::unix::process::CommandExt as _;
 
 /// The account and the database of every sandbox.
@@ -37,10 +38,13 @@ pub(super) fn use_sandbox(args: &Use) -> Outcome {
     if sandbox.server_process().is_none() {
         return Err(failure(sandbox::Error::NotRunning { name: args.name.clone() }));
     }
-    let Some(sql) = &args.sql else { return open_client(&sandbox) };
+    if args.sql.is_none() && std::io::stdin().is_terminal() {
+        return open_client(&sandbox);
+    }
+    let sql = args.sql.clone().map_or_else(|| std::io::read_to_string(std::io::stdin()), Ok)?;
     let talk = |source| failure(sandbox::Error::Talk { name: args.name.clone(), source });
     let mut connection = Connection::open(&sandbox.connection().map_err(failure)?).map_err(talk)?;
-    let rows = connection.query(sql).map_err(talk)?;
+    let rows = connection.query(&sql).map_err(talk)?;
     match args.format.output {
         Output::Text => print_table(&rows),
         Output::Json => terminal::data(format_args!("{:#}", as_json(&rows))),
