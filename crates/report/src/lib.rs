@@ -1,1 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
+//! What a run came to, for people and for machines: one context of plain data, written as HTML, JSON or text.
+//!
+//! In: an [`evidence::Evidence`] and what `explain` made of it. Out: [`write_html`], [`json`], [`text`], [`findings_text`].
+//!
+//! Not here: measuring, explaining, choosing where a file goes. Nothing is computed here that is a finding; what is computed is
+//! presentation: percentiles of a histogram, rates of a counter, bars.
+//!
+//! Invariants:
+//! - Pure: no I/O of its own, no clock, no randomness. The same recording gives the same bytes.
+//! - The HTML file needs nothing but itself: no script, style, font or picture from elsewhere, and a policy in its head that forbids
+//!   them. The charts are SVG, drawn by the script in `assets`; no chart library is used, because a build has cargo and nothing else.
+//! - Everything that comes from the recording is escaped where it is written: as text in HTML, and as JSON that cannot end a script.
+//! - Secrets stay out: [`Context`] masks what looks like one, whatever the output.
+//! - Series and histograms are thinned for the HTML file alone; JSON carries the whole histograms, the recording all samples.
+
+mod bins;
+mod context;
+mod html;
+mod json;
+mod redact;
+mod series;
+mod show;
+pub(crate) mod text;
+mod verdict;
+
+pub use context::{ArmView, Context, Hump, ReadsPerQuery};
+pub use html::write_html;
+pub use json::{SCHEMA, json};
+pub use text::{findings_text, text};

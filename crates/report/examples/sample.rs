@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Writes the report of the sample recording that the tests use, to look at: `cargo run -p report --example sample -- FILE.html`.
+
+#[path = "../tests/common/mod.rs"]
+mod common;
+
+use report::Context;
+use std::io::Write;
+
+fn main() -> std::io::Result<()> {
+    let path = std::env::args().nth(1).unwrap_or_else(|| "sample.html".to_owned());
+    let sample = match std::env::args().nth(2).as_deref() {
+        Some("cut-off") => common::cut_off(),
+        Some("empty") => common::empty(),
+        Some("hostile") => common::hostile(),
+        _ => common::sample(),
+    };
+    let context = Context::assemble(&sample.evidence, sample.views(), sample.findings.clone());
+    let mut file = std::io::BufWriter::new(std::fs::File::create(path)?);
+    report::write_html(&context, &mut file)?;
+    std::io::stdout().write_all(report::text(&context).as_bytes())
+}

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The one context that every output is written from.
+
+use crate::redact;
+use evidence::{Arm, Conditions, Event, Evidence, Finding, Phase};
+
+/// A run as a report shows it. Nothing in it is a secret.
+#[derive(Debug, Clone)]
+pub struct Context<'a> {
+    pub evidence: &'a Evidence,
+    /// The experiment's own name, or the run's id.
+    pub name: String,
+    /// What the experiment says it is about; empty when it says nothing.
+    pub description: String,
+    /// The experiment file.
+    pub experiment: String,
+    pub conditions: Conditions,
+    pub events: Vec<Event>,
+    /// In the order they ran.
+    pub arms: Vec<ArmView<'a>>,
+    pub findings: Vec<Finding>,
+}
+
+/// An arm, and what was made of it.
+#[derive(Debug, Clone)]
+pub struct ArmView<'a> {
+    pub arm: &'a Arm,
+    /// Ascending; empty when the arm has no load.
+    pub humps: Vec<Hump>,
+    /// Why the humps say nothing of reads, or why there are no more of them.
+    pub reason: Option<String>,
+    /// What one read takes, as the humps show it.
+    pub read_us: Option<f64>,
+    pub reads: ReadsPerQuery,
+}
+
+/// One hump of the latency histogram.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Hump {
+    pub center_us: f64,
+    pub low_us: f64,
+    pub high_us: f64,
+    pub count: u64,
+    /// 0 to 1.
+    pub share: f64,
+    /// Reads that each of its queries needed; `None`: cannot be said.
+    pub reads: Option<f64>,
+}
+
+/// The same question, asked of three.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct ReadsPerQuery {
+    pub by_modes: Option<f64>,
+    pub by_server: Option<f64>,
+    pub by_layer: Option<f64>,
+}
+
+impl ReadsPerQuery {
+    /// How far the humps are from the witness they differ from most, as a share of what that witness counted. `None`: nothing to
+    /// compare, or a witness that counted nothing.
+    pub fn discrepancy(&self) -> Option<f64> {
+        let modes = self.by_modes?;
+        let witnesses = [self.by_server, self.by_layer].into_iter().flatten().filter(|count| *count > 0.0);
+        witnesses.map(|count| (modes - count) / count).max_by(|a, b| a.abs().total_cmp(&b.abs()))
+    }
+}
+
+impl ArmView<'_> {
+    /// What was measured, without the warm-up.
+    pub fn measured(&self) -> Option<&Phase> {
+        self.arm.load.as_ref().map(|load| &load.measured)
+    }
+}
+
+impl<'a> Context<'a> {
+    /// From views made by hand; [`Context::new`] makes them from what was explained.
+    pub fn assemble(evidence: &'a Evidence, arms: Vec<ArmView<'a>>, findings: Vec<Finding>) -> Self {
+        let said = |key: &str| experiment_text(&evidence.experiment, key);
+        let events = evidence.events.iter().map(|event| Event { text: redact::text(&event.text), ..event.clone() });
+        Self {
+            evidence,
+            name: said("name").unwrap_or_else(|| evidence.run_id.clone()),
+            description: said("description").unwrap_or_default(),
+            experiment: redact::lines(&evidence.experiment),
+            conditions: redact::conditions(&evidence.conditions),
+            events: events.collect(),
+            arms,
+            findings,
+        }
+    }
+
+    pub(crate) fn findings_of<'c>(&'c self, arm: Option<&'c str>) -> impl Iterator<Item = &'c Finding> {
+        self.findings.iter().filter(move |finding| finding.arm.as_deref() == arm)
+    }
+}
+
+fn experiment_text(experiment: &str, key: &str) -> Option<String> {
+    let table: toml::Table = experiment.parse().ok()?;
+    table.get(key)?.as_str().map(str::to_owned)
+}

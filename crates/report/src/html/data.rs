@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the script draws, as one JSON constant. Thinned: a phone shall open the file.
+
+use crate::bins::LogBins;
+use crate::series::{self, Line, Panel};
+use crate::{ArmView, Context, Hump, show};
+use evidence::{LatencyHistogram, Phase, TimelinePoint};
+use serde_json::{Value, json};
+
+/// Bars are joined in the browser where they would be thinner than it can show.
+const PER_DECADE: u32 = 96;
+/// Of a timeline; above it neighbouring slots are joined.
+const SLOTS: usize = 700;
+/// The percentile curve goes up to as many nines as the data has.
+const CURVE_POINTS_PER_NINE: u32 = 24;
+
+pub(super) fn data(context: &Context<'_>) -> Value {
+    json!({
+        "elapsed_s": seconds(context.evidence.elapsed_us),
+        "arms": context.arms.iter().map(arm).collect::<Vec<_>>(),
+        "panels": series::panels(context.evidence).iter().map(panel).collect::<Vec<_>>(),
+    })
+}
+
+fn arm(view: &ArmView<'_>) -> Value {
+    let arm = view.arm;
+    let phase = view.measured().filter(|phase| !phase.transaction.response.is_empty());
+    json!({
+        "name": arm.name,
+        "started_s": seconds(arm.started_us),
+        "ended_s": seconds(arm.ended_us.max(arm.started_us)),
+        "measured_s": view.measured().map(|phase| [seconds(phase.started_us), seconds(phase.started_us + phase.elapsed_us)]),
+        "reason": view.reason,
+        "modes": view.humps.iter().map(hump).collect::<Vec<_>>(),
+        "bins": phase.map(|phase| bins(&phase.transaction.response)),
+        "curve": phase.map(|phase| curve(&phase.transaction.response)),
+        "service_curve": phase.filter(|phase| service_differs(phase)).map(|phase| curve(&phase.transaction.service)),
+        "timeline": phase.map(|phase| timeline(view, phase)),
+    })
+}
+
+fn hump(hump: &Hump) -> Value {
+    json!({
+        "center_us": round(hump.center_us),
+        "low_us": round(hump.low_us),
+        "high_us": round(hump.high_us),
+        "share": round(hump.share),
+        "name": hump.reads.map(show::reads),
+    })
+}
+
+/// In a closed loop the two clocks show the same, and one line is enough.
+fn service_differs(phase: &Phase) -> bool {
+    let both = &phase.transaction;
+    let apart = |percentile: f64| {
+        let (response, service) = (both.response.percentile_ns(percentile), both.service.percentile_ns(percentile));
+        response.abs_diff(service) as f64 > 0.05 * response as f64
+    };
+    !both.service.is_empty() && [50.0, 90.0, 99.0, 99.9].into_iter().any(apart)
+}
+
+fn bins(histogram: &LatencyHistogram) -> Value {
+    let bins = LogBins::of(histogram, PER_DECADE);
+    let counts: Vec<f64> = bins.counts.iter().map(|count| round(*count)).collect();
+    json!({ "per_decade": bins.per_decade, "first": bins.first, "counts": counts })
+}
+
+/// Pairs of *one in so many* and microseconds: `[100, x]` is the 99th percentile.
+fn curve(histogram: &LatencyHistogram) -> Value {
+    let most = histogram.count() as f64;
+    let at = |one_in: f64| json!([round(one_in), round(histogram.percentile_ns(100.0 - 100.0 / one_in) as f64 / 1e3)]);
+    let steps = (0..).map(|step| 10f64.powf(f64::from(step) / f64::from(CURVE_POINTS_PER_NINE)));
+    let mut points: Vec<Value> = steps.take_while(|one_in| *one_in < most).map(at).collect();
+    points.push(json!([round(most), round(histogram.max_ns() as f64 / 1e3)]));
+    Value::Array(points)
+}
+
+/// Columns; seconds count from the start of the measured phase, so the warm-up is below zero.
+fn timeline(view: &ArmView<'_>, phase: &Phase) -> Value {
+    let warmup = view.arm.load.iter().filter_map(|load| load.warmup.as_ref()).flat_map(|warmup| &warmup.timeline);
+    let slots: Vec<&TimelinePoint> = warmup.chain(&phase.timeline).filter(|slot| slot.length_us > 0).collect();
+    let chunks: Vec<&[&TimelinePoint]> = slots.chunks(slots.len().div_ceil(SLOTS).max(1)).collect();
+    let zero = phase.started_us as f64;
+    let column = |value: &dyn Fn(&[&TimelinePoint]) -> Value| chunks.iter().map(|chunk| value(chunk)).collect::<Vec<_>>();
+    let highest = |of: fn(&TimelinePoint) -> u64| {
+        column(&|chunk| match chunk.iter().map(|slot| of(slot)).max() {
+            Some(us) if us > 0 => json!(us),
+            _ => Value::Null,
+        })
+    };
+    json!({
+        "slot_s": chunks.first().map(|chunk| length_us(chunk) / 1e6),
+        "t": column(&|chunk| json!(round((chunk[0].at_us as f64 - zero + length_us(chunk) / 2.0) / 1e6))),
+        "queries_per_second": column(&|chunk| {
+            json!(round(chunk.iter().map(|slot| slot.queries as f64).sum::<f64>() * 1e6 / length_us(chunk)))
+        }),
+        "p50_us": highest(|slot| slot.p50_us),
+        "p99_us": highest(|slot| slot.p99_us),
+        "max_us": highest(|slot| slot.max_us),
+    })
+}
+
+fn length_us(chunk: &[&TimelinePoint]) -> f64 {
+    chunk.iter().map(|slot| slot.length_us as f64).sum()
+}
+
+fn panel(panel: &Panel) -> Value {
+    json!({
+        "id": panel.id,
+        "title": panel.title,
+        "unit": panel.unit,
+        "lines": panel.lines.iter().map(line).collect::<Vec<_>>(),
+    })
+}
+
+fn line(line: &Line) -> Value {
+    json!({
+        "label": line.label,
+        "t": line.points.iter().map(|(t, _)| round_to(*t, 2)).collect::<Vec<_>>(),
+        "v": line.points.iter().map(|(_, value)| value.map(round)).collect::<Vec<_>>(),
+    })
+}
+
+fn seconds(us: u64) -> f64 {
+    round_to(us as f64 / 1e6, 3)
+}
+
+/// Four significant digits: more than a screen can show.
+fn round(value: f64) -> f64 {
+    if value == 0.0 || !value.is_finite() {
+        return 0.0;
+    }
+    #[allow(clippy::cast_possible_truncation)] // the exponent of a double is below 400
+    round_to(value, 4 - value.abs().log10().ceil() as i32)
+}
+
+fn round_to(value: f64, decimals: i32) -> f64 {
+    // dividing by a power of ten prints shorter than multiplying by its inverse
+    match 10f64.powi(decimals.abs()) {
+        factor if decimals >= 0 => (value * factor).round() / factor,
+        factor => (value / factor).round() * factor,
+    }
+}

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The two places where text of the recording may stand in the page, and how it is made harmless there.
+
+use serde_json::Value;
+use std::fmt;
+
+/// Text, in an element or in a quoted attribute.
+pub(super) struct Text<T>(pub T);
+
+impl<T: AsRef<str>> fmt::Display for Text<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for c in self.0.as_ref().chars() {
+            match c {
+                '&' => f.write_str("&amp;")?,
+                '<' => f.write_str("&lt;")?,
+                '>' => f.write_str("&gt;")?,
+                '"' => f.write_str("&quot;")?,
+                '\'' => f.write_str("&#39;")?,
+                // control characters have no place in HTML
+                c if c.is_control() && c != '\n' && c != '\t' => f.write_str("\u{fffd}")?,
+                c => fmt::Write::write_char(f, c)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// JSON inside a script: nothing in it can end the script or open a comment.
+pub(super) struct Json<'a>(pub &'a Value);
+
+impl fmt::Display for Json<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for c in self.0.to_string().chars() {
+            match c {
+                '<' => f.write_str("\\u003c")?,
+                '>' => f.write_str("\\u003e")?,
+                '&' => f.write_str("\\u0026")?,
+                '\u{2028}' => f.write_str("\\u2028")?,
+                '\u{2029}' => f.write_str("\\u2029")?,
+                c => fmt::Write::write_char(f, c)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_script_cannot_be_ended_from_inside() {
+        let value = serde_json::json!({ "</script><!--": "a & b\u{2028}" });
+        let written = Json(&value).to_string();
+        assert!(!written.contains(['<', '>', '&', '\u{2028}']));
+        assert_eq!(serde_json::from_str::<Value>(&written).unwrap(), value);
+    }
+
+    #[test]
+    fn text_is_text_in_elements_and_attributes() {
+        assert_eq!(Text("<b a=\"x\" c='y'>&\u{0}").to_string(), "&lt;b a=&quot;x&quot; c=&#39;y&#39;&gt;&amp;\u{fffd}");
+    }
+}

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Findings, each with its evidence and its doubts.
+
+use super::escape::Text;
+use super::sections::{close, open};
+use crate::text::facts;
+use crate::{Context, verdict};
+use evidence::{Doubt, Finding};
+use std::io::{self, Write};
+
+pub(super) fn section(context: &Context<'_>, out: &mut impl Write) -> io::Result<()> {
+    open(out, "findings", "Findings")?;
+    if context.findings.is_empty() {
+        writeln!(out, "<p class=\"lead\">Nothing was found that could be said with evidence.</p>")?;
+    }
+    verdict::ranked(context).into_iter().try_for_each(|one| finding(one, out))?;
+    close(out)
+}
+
+fn finding(finding: &Finding, out: &mut impl Write) -> io::Result<()> {
+    let arm = finding.arm.as_ref().map_or_else(String::new, |arm| format!(" · {}", Text(arm)));
+    writeln!(
+        out,
+        "<article class=\"finding\"><p class=\"id\"><code>{}</code>{arm}</p><p class=\"statement\">{}</p>",
+        Text(&finding.id),
+        Text(&finding.statement)
+    )?;
+    finding.doubts.iter().try_for_each(|one| doubt(one, out))?;
+    let facts = facts(&finding.evidence);
+    if !facts.is_empty() {
+        writeln!(out, "<details><summary>Evidence</summary><dl class=\"facts\">")?;
+        for (key, value) in facts {
+            writeln!(out, "<div><dt>{}</dt><dd>{}</dd></div>", Text(key), Text(value))?;
+        }
+        writeln!(out, "</dl></details>")?;
+    }
+    writeln!(out, "</article>")
+}
+
+fn doubt(doubt: &Doubt, out: &mut impl Write) -> io::Result<()> {
+    let hint = doubt.hint.as_ref().map_or_else(String::new, |hint| format!(" <span class=\"hint\">{}</span>", Text(hint)));
+    writeln!(out, "<p class=\"doubt\"><b>Doubt</b> {}{hint} <code>{}</code></p>", Text(&doubt.text), Text(&doubt.id))
+}

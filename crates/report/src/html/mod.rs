@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The report: one file that needs nothing but itself.
+//!
+//! What is words and tables stands in the HTML, readable without the script; the script draws the charts, from one constant.
+
+mod conditions;
+mod data;
+mod escape;
+mod findings;
+mod sections;
+
+use crate::{Context, verdict};
+use escape::{Json, Text};
+use std::io::{self, Write};
+
+const STYLE: &str = include_str!("../../assets/report.css");
+const CHART: &str = include_str!("../../assets/chart.js");
+const PAGE: &str = include_str!("../../assets/page.js");
+/// Nothing may be fetched from anywhere, whatever the recording holds.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; \
+                      base-uri 'none'; form-action 'none'";
+
+/// Writes the whole page.
+///
+/// # Errors
+/// Those of `out`.
+pub fn write_html(context: &Context<'_>, out: &mut impl Write) -> io::Result<()> {
+    let title = verdict::sentences(context).first().map_or_else(|| context.name.clone(), |first| format!("{}: {first}", context.name));
+    write!(
+        out,
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
+         <meta name=\"generator\" content=\"wringer {}\">\n<title>{}</title>\n<link rel=\"icon\" href=\"data:,\">\n\
+         <style>\n{STYLE}</style>\n</head>\n<body>\n",
+        Text(&context.conditions.tool.version),
+        Text(title),
+    )?;
+    sections::header(context, out)?;
+    writeln!(out, "<main>")?;
+    sections::verdict(context, out)?;
+    sections::arms(context, out)?;
+    sections::latency(context, out)?;
+    sections::over_time(context, out)?;
+    sections::host(context, out)?;
+    sections::measured(context, out)?;
+    findings::section(context, out)?;
+    conditions::section(context, out)?;
+    conditions::log(context, out)?;
+    writeln!(out, "</main>")?;
+    sections::footer(context, out)?;
+    let data = data::data(context);
+    writeln!(out, "<script>\n\"use strict\";\nconst DATA = {};\n{CHART}\n{PAGE}</script>\n</body>\n</html>", Json(&data))
+}

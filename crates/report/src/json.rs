@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `result.json`. Every key is documented in `docs/report.md`; a test holds the two together.
+
+use crate::{ArmView, Context, Hump};
+use evidence::{Arrivals, Delay, DelayMode, Finding, LatencyHistogram, Latencies, LoadResult, Measured, Phase, Quantity, Unit};
+use serde_json::{Map, Value, json};
+
+/// Raised when a key changes its meaning or goes away; a new key does not raise it.
+pub const SCHEMA: u64 = 1;
+
+/// The whole result, for machines. Times are microseconds since the start of the run.
+pub fn json(context: &Context<'_>) -> Value {
+    let (evidence, conditions) = (context.evidence, &context.conditions);
+    json!({
+        "schema": SCHEMA,
+        "tool": {
+            "name": "wringer",
+            "version": conditions.tool.version,
+            "command": conditions.tool.command,
+            "as_root": conditions.tool.as_root,
+        },
+        "run": {
+            "id": evidence.run_id,
+            "name": context.name,
+            "description": context.description,
+            "started": evidence.started,
+            "elapsed_us": evidence.elapsed_us,
+            "experiment": context.experiment,
+        },
+        "conditions": {
+            "host": conditions.host,
+            "server": conditions.server,
+            "mechanisms": conditions.mechanisms,
+            "caveats": conditions.caveats,
+        },
+        "arms": context.arms.iter().map(arm).collect::<Vec<_>>(),
+        "measured": evidence.measured.iter().map(measured).collect::<Vec<_>>(),
+        "findings": context.findings.iter().map(finding).collect::<Vec<_>>(),
+        "events": context.events,
+    })
+}
+
+fn arm(view: &ArmView<'_>) -> Value {
+    let arm = view.arm;
+    let witnesses = arm.witnesses.iter().map(|witness| {
+        json!({
+            "of": witness.of,
+            "counter": witness.counter,
+            "before": witness.before,
+            "after": witness.after,
+            "delta": witness.delta(),
+        })
+    });
+    json!({
+        "name": arm.name,
+        "settings": arm.settings,
+        "delay": arm.delay.map(delay),
+        "started_us": arm.started_us,
+        "ended_us": arm.ended_us,
+        "modes": view.humps.iter().map(hump).collect::<Vec<_>>(),
+        "modes_reason": view.reason,
+        "read_us": view.read_us,
+        "reads_per_query_by_modes": view.reads.by_modes,
+        "reads_per_query_by_server": view.reads.by_server,
+        "reads_per_query_by_layer": view.reads.by_layer,
+        "discrepancy_ratio": view.reads.discrepancy(),
+        "witnesses": witnesses.collect::<Vec<_>>(),
+        "load": arm.load.as_ref().map(load),
+    })
+}
+
+fn delay(delay: Delay) -> Value {
+    let mode = match delay.mode {
+        DelayMode::Add => "add",
+        DelayMode::Total => "total",
+    };
+    json!({ "read_us": delay.read_us, "write_us": delay.write_us, "sync_us": delay.sync_us, "mode": mode })
+}
+
+fn hump(hump: &Hump) -> Value {
+    json!({
+        "center_us": hump.center_us,
+        "low_us": hump.low_us,
+        "high_us": hump.high_us,
+        "count": hump.count,
+        "share_ratio": hump.share,
+        "reads": hump.reads,
+    })
+}
+
+fn load(load: &LoadResult) -> Value {
+    let arrivals = match load.arrivals {
+        Arrivals::Closed => json!({ "kind": "closed" }),
+        Arrivals::Constant { per_second } => json!({ "kind": "constant", "per_second": per_second }),
+        Arrivals::Poisson { per_second } => json!({ "kind": "poisson", "per_second": per_second }),
+    };
+    json!({
+        "workload": load.workload,
+        "driver": load.driver,
+        "connections": load.connections,
+        "workers": load.workers,
+        "arrivals": arrivals,
+        "seed": load.seed,
+        "distribution": load.distribution,
+        "prepared_statements": load.prepared_statements,
+        "connect": latency(&load.connect),
+        "warmup": load.warmup.as_ref().map(phase),
+        "measured": phase(&load.measured),
+    })
+}
+
+fn phase(phase: &Phase) -> Value {
+    let statements = phase.statements.iter().map(|(statement, both)| (statement.clone(), latencies(both)));
+    let client_us = phase.client_user_us + phase.client_system_us;
+    json!({
+        "started_us": phase.started_us,
+        "elapsed_us": phase.elapsed_us,
+        "transactions": phase.transactions,
+        "queries": phase.queries(),
+        "reads": phase.reads,
+        "writes": phase.writes,
+        "others": phase.others,
+        "transactions_per_second": phase.transactions_per_second(),
+        "queries_per_second": phase.queries_per_second(),
+        "errors": phase.errors,
+        "reconnects": phase.reconnects,
+        "late": phase.late,
+        "skipped": phase.skipped,
+        "backlog_max": phase.backlog_max,
+        "transaction": latencies(&phase.transaction),
+        "statements": statements.collect::<Map<_, _>>(),
+        "timeline": phase.timeline,
+        "client_user_us": phase.client_user_us,
+        "client_system_us": phase.client_system_us,
+        "client_cpu_us_per_query": (phase.queries() > 0).then(|| client_us as f64 / phase.queries() as f64),
+    })
+}
+
+fn latencies(both: &Latencies) -> Value {
+    json!({ "response": latency(&both.response), "service": latency(&both.service) })
+}
+
+/// `None` for each figure of an empty histogram.
+fn latency(histogram: &LatencyHistogram) -> Value {
+    let known = |value: f64| (!histogram.is_empty()).then_some(value);
+    let at = |percentile: f64| known(us(histogram.percentile_ns(percentile)));
+    json!({
+        "count": histogram.count(),
+        "min_us": known(us(histogram.min_ns())),
+        "mean_us": known(histogram.mean_ns() / 1e3),
+        "stdev_us": known(histogram.stdev_ns() / 1e3),
+        "p50_us": at(50.0),
+        "p75_us": at(75.0),
+        "p90_us": at(90.0),
+        "p95_us": at(95.0),
+        "p99_us": at(99.0),
+        "p99_9_us": at(99.9),
+        "p99_99_us": at(99.99),
+        "max_us": known(us(histogram.max_ns())),
+        "histogram": histogram,
+    })
+}
+
+fn us(ns: u64) -> f64 {
+    ns as f64 / 1e3
+}
+
+fn measured(measured: &Measured) -> Value {
+    json!({
+        "at_us": measured.at_us,
+        "arm": measured.arm,
+        "what": measured.what,
+        "mechanism": measured.mechanism,
+        "asked": measured.asked.map(value),
+        "predicted": measured.predicted.map(value),
+        "got": measured.got.map(value),
+        "witness": measured.witness,
+        "within_tolerance": measured.within_tolerance,
+        "tolerance": measured.tolerance,
+    })
+}
+
+fn value(quantity: Quantity) -> Value {
+    json!({ "value": quantity.value, "unit": unit(quantity.unit) })
+}
+
+fn unit(unit: Unit) -> &'static str {
+    match unit {
+        Unit::Bytes => "bytes",
+        Unit::Microseconds => "microseconds",
+        Unit::Count => "count",
+        Unit::PerSecond => "per_second",
+        Unit::Ratio => "ratio",
+    }
+}
+
+fn finding(finding: &Finding) -> Value {
+    let doubts = finding.doubts.iter().map(|doubt| json!({ "id": doubt.id, "text": doubt.text, "hint": doubt.hint }));
+    json!({
+        "id": finding.id,
+        "arm": finding.arm,
+        "statement": finding.statement,
+        "evidence": finding.evidence,
+        "doubts": doubts.collect::<Vec<_>>(),
+    })
+}

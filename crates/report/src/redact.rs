@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Masks what looks like a secret. The stations before keep secrets out already; this is the second lock.
+
+use evidence::{Conditions, Server, Tool};
+use std::collections::BTreeMap;
+
+const MASK: &str = "***";
+const NAMES: [&str; 5] = ["password", "passwd", "secret", "token", "passphrase"];
+/// Values of such names that are no secrets.
+const HARMLESS: [&str; 8] = ["", "on", "off", "0", "1", "yes", "no", "default"];
+
+pub(crate) fn conditions(conditions: &Conditions) -> Conditions {
+    let tool = Tool { command: command(&conditions.tool.command), ..conditions.tool.clone() };
+    let server = Server { variables: variables(&conditions.server.variables), ..conditions.server.clone() };
+    let caveats = conditions.caveats.iter().map(|caveat| text(caveat)).collect();
+    Conditions { tool, server, caveats, ..conditions.clone() }
+}
+
+/// `--password=x`, `--password x`, `-px` of a MySQL client, and passwords in addresses.
+fn command(words: &[String]) -> Vec<String> {
+    let mut masked = Vec::with_capacity(words.len());
+    let mut next_is_secret = false;
+    for word in words {
+        let (name, value) = word.split_once('=').map_or((word.as_str(), None), |(name, value)| (name, Some(value)));
+        let secret = name.starts_with('-') && is_secret_name(name);
+        masked.push(match value {
+            _ if next_is_secret && !word.starts_with('-') => MASK.to_owned(),
+            Some(_) if secret => format!("{name}={MASK}"),
+            _ => text(word),
+        });
+        next_is_secret = secret && value.is_none();
+    }
+    masked
+}
+
+fn variables(variables: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let masked = |(name, value): (&String, &String)| {
+        let value = if is_secret_name(name) && !is_harmless(value) { MASK.to_owned() } else { text(value) };
+        (name.clone(), value)
+    };
+    variables.iter().map(masked).collect()
+}
+
+/// A path, a word such as `ON`, or a bare number tells nothing.
+fn is_harmless(value: &str) -> bool {
+    let known = HARMLESS.contains(&value.to_ascii_lowercase().as_str());
+    known || value.starts_with('/') || value.chars().all(|c| c.is_ascii_digit())
+}
+
+fn is_secret_name(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    NAMES.iter().any(|secret| name.contains(secret))
+}
+
+/// Each line on its own: `password = "x"` as well as what [`text`] finds.
+pub(crate) fn lines(whole: &str) -> String {
+    let masked = |line: &str| match line.split_once('=') {
+        Some((name, value)) if is_secret_name(name) && !is_harmless(value.trim()) => format!("{name}= \"{MASK}\""),
+        _ => text(line),
+    };
+    whole.lines().map(masked).collect::<Vec<_>>().join("\n")
+}
+
+/// `scheme://user:password@host` becomes `scheme://user:***@host`.
+pub(crate) fn text(whole: &str) -> String {
+    let mut masked = String::with_capacity(whole.len());
+    let mut rest = whole;
+    while let Some(start) = rest.find("://") {
+        let (before, after) = rest.split_at(start + 3);
+        masked.push_str(before);
+        let end = after.find(|c: char| c.is_whitespace() || matches!(c, '/' | '"' | '\'')).unwrap_or(after.len());
+        let (authority, remaining) = after.split_at(end);
+        match authority.rsplit_once('@').and_then(|(login, host)| Some((login.split_once(':')?.0, host))) {
+            Some((user, host)) => masked.push_str(&format!("{user}:{MASK}@{host}")),
+            None => masked.push_str(authority),
+        }
+        rest = remaining;
+    }
+    masked.push_str(rest);
+    masked
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_in_a_command_are_masked() {
+        let words = ["wringer", "load", "--password=a b", "--mysql-password", "x", "postgres://me:pw@h/db", "--time", "5"];
+        let masked = command(&words.map(str::to_owned)).join(" ");
+        assert_eq!(
+            masked,
+            "wringer load --password=*** --mysql-password *** postgres://me:***@h/db --time 5"
+        );
+    }
+
+    #[test]
+    fn harmless_variables_stay() {
+        let given = [("strict_password_validation", "ON"), ("secret", "abc"), ("password_reuse", "5"), ("port", "1")];
+        let masked = variables(&given.map(|(k, v)| (k.to_owned(), v.to_owned())).into());
+        let shown: Vec<_> = masked.values().map(String::as_str).collect();
+        assert_eq!(shown, ["5", "1", "***", "ON"]);
+    }
+
+    #[test]
+    fn an_experiment_line_is_masked() {
+        assert_eq!(lines("a = 1\nroot_password = \"x\"\n# ok"), "a = 1\nroot_password = \"***\"\n# ok");
+    }
+}

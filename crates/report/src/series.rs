@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Which series the charts show, and how they are thinned and turned into rates.
+
+use evidence::{Evidence, Point, Series};
+
+/// More points than this and neighbours are joined.
+const POINTS: usize = 480;
+/// A gap longer than this many usual intervals is a gap, not a line.
+const GAP: f64 = 4.0;
+
+/// One chart over the whole run.
+#[derive(Debug, Clone)]
+pub(crate) struct Panel {
+    pub id: &'static str,
+    pub title: &'static str,
+    /// How the script shows values: `bytes`, `per_second`, `cores`, `share`.
+    pub unit: &'static str,
+    pub lines: Vec<Line>,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Line {
+    pub label: String,
+    /// Seconds since the start of the run, and the value; `None` breaks the line.
+    pub points: Vec<(f64, Option<f64>)>,
+}
+
+/// What to look for. The first source that has the series wins.
+struct Wanted {
+    label: &'static str,
+    /// Source, the start of the entity, name.
+    from: &'static [(&'static str, &'static str, &'static str)],
+    /// Of a counter's growth in a second.
+    factor: f64,
+}
+
+const fn wanted(
+    label: &'static str,
+    factor: f64,
+    from: &'static [(&'static str, &'static str, &'static str)],
+) -> Wanted {
+    Wanted { label, from, factor }
+}
+
+const MEMORY: &[Wanted] = &[
+    wanted("available (MemAvailable)", 1.0, &[("meminfo", "", "MemAvailable")]),
+    wanted("hidden and other huge pages (Hugetlb)", 1.0, &[("meminfo", "", "Hugetlb")]),
+    wanted("page cache (Cached)", 1.0, &[("meminfo", "", "Cached")]),
+    wanted("server, proportional (Pss)", 1.0, &[("process.smaps_rollup", "server", "Pss")]),
+    wanted(
+        "server, resident (RSS)",
+        1.0,
+        &[
+            ("process.stat", "server", "rss"),
+            ("process.status", "server", "VmRSS"),
+            ("process.statm", "server", "resident"),
+            ("process.smaps_rollup", "server", "Rss"),
+        ],
+    ),
+];
+const READS: &[Wanted] = &[
+    wanted(
+        "server, by its own count",
+        1.0,
+        &[
+            ("server.status", "", "Innodb_buffer_pool_reads"),
+            ("server.pg_stat_database", "", "blks_read"),
+            ("server.status", "", "pg_stat_database.blks_read"),
+        ],
+    ),
+    wanted("slow layer", 1.0, &[("layer", "", "reads"), ("slowfs", "", "reads")]),
+];
+const CPU: &[Wanted] = &[
+    wanted("server, user", 1e-6, &[("process.stat", "server", "utime")]),
+    wanted("server, system", 1e-6, &[("process.stat", "server", "stime")]),
+    wanted("host, user", 1e-6, &[("stat", "", "user")]),
+    wanted("host, system", 1e-6, &[("stat", "", "system")]),
+    wanted("observer", 1e-6, &[("observer", "", "cpu")]),
+];
+const PRESSURE: &[Wanted] = &[
+    wanted("I/O, some task stalled", 1e-6, &[("psi.io", "", "some.total")]),
+    wanted("memory, some task stalled", 1e-6, &[("psi.memory", "", "some.total")]),
+    wanted("CPU, some task stalled", 1e-6, &[("psi.cpu", "", "some.total")]),
+];
+
+/// The charts that have anything to show.
+pub(crate) fn panels(evidence: &Evidence) -> Vec<Panel> {
+    let mut reads = lines(evidence, READS);
+    reads.extend(busiest_disk(evidence));
+    let panels = [
+        Panel { id: "memory", title: "Memory", unit: "bytes", lines: lines(evidence, MEMORY) },
+        Panel { id: "reads", title: "Reads", unit: "per_second", lines: reads },
+        Panel { id: "cpu", title: "CPU", unit: "cores", lines: lines(evidence, CPU) },
+        Panel { id: "pressure", title: "Pressure (PSI)", unit: "share", lines: lines(evidence, PRESSURE) },
+    ];
+    panels.into_iter().filter(|panel| !panel.lines.is_empty()).collect()
+}
+
+/// CPU of the observer over the whole run, in microseconds; `None` when it did not say.
+pub(crate) fn observer_cpu_us(evidence: &Evidence) -> Option<f64> {
+    let series = find(evidence, "observer", "", "cpu").next()?;
+    Some(series.points.iter().map(|point| point.value).fold(0.0, f64::max))
+}
+
+fn lines(evidence: &Evidence, wanted: &[Wanted]) -> Vec<Line> {
+    wanted.iter().filter_map(|wanted| line(evidence, wanted)).collect()
+}
+
+fn line(evidence: &Evidence, wanted: &Wanted) -> Option<Line> {
+    let mut sources = wanted.from.iter();
+    sources.find_map(|(source, entity, name)| {
+        let found: Vec<&Series> = find(evidence, source, entity, name).filter(|series| !series.points.is_empty()).collect();
+        let points: Vec<_> = found.iter().flat_map(|series| shown(series, wanted.factor)).collect();
+        let anything = points.iter().any(|(_, value)| value.is_some());
+        anything.then(|| Line { label: wanted.label.to_owned(), points })
+    })
+}
+
+fn find<'e>(evidence: &'e Evidence, source: &'e str, entity: &'e str, name: &'e str) -> impl Iterator<Item = &'e Series> {
+    evidence
+        .samples
+        .iter()
+        .filter(move |series| series.source == source && series.entity.starts_with(entity) && series.name == name)
+}
+
+/// The device that read most in this run.
+fn busiest_disk(evidence: &Evidence) -> Option<Line> {
+    let growth = |series: &&Series| match (series.points.first(), series.points.last()) {
+        (Some(first), Some(last)) => last.value - first.value,
+        _ => 0.0,
+    };
+    let busiest = find(evidence, "diskstats", "", "reads").max_by(|a, b| growth(a).total_cmp(&growth(b)))?;
+    let points = shown(busiest, 1.0);
+    let anything = points.iter().any(|(_, value)| value.is_some());
+    anything.then(|| Line { label: format!("disk {}", busiest.entity), points })
+}
+
+/// Thinned, and a rate when the series is a counter.
+fn shown(series: &Series, factor: f64) -> Vec<(f64, Option<f64>)> {
+    let mut points: Vec<Point> = series.points.iter().copied().filter(|point| point.value.is_finite()).collect();
+    points.sort_by_key(|point| point.at_us);
+    let usual = usual_interval_us(&points);
+    let step = points.len().div_ceil(POINTS).max(1);
+    let gap = |from: &Point, to: &Point| (to.at_us - from.at_us) as f64 > usual * GAP * step as f64;
+    let mut shown: Vec<(f64, Option<f64>)> = Vec::new();
+    // of a counter the growth between the points that are kept is exact, of a gauge the mean stands for those left out
+    let kept: Vec<Point> = if series.cumulative { every(&points, step) } else { means(&points, step) };
+    for (index, point) in kept.iter().enumerate() {
+        let before = index.checked_sub(1).map(|index| kept[index]);
+        let broken = before.is_some_and(|before| gap(&before, point));
+        if broken {
+            shown.push((seconds(point.at_us), None));
+        }
+        if !series.cumulative {
+            shown.push((seconds(point.at_us), Some(point.value * factor)));
+        } else if let (Some(before), false) = (before, broken) {
+            shown.push((seconds(point.at_us), rate(&before, point).map(|rate| rate * factor)));
+        }
+    }
+    shown
+}
+
+fn every(points: &[Point], step: usize) -> Vec<Point> {
+    points.iter().copied().step_by(step).collect()
+}
+
+fn means(points: &[Point], step: usize) -> Vec<Point> {
+    let mean = |chunk: &[Point]| Point {
+        at_us: chunk[chunk.len() / 2].at_us,
+        value: chunk.iter().map(|point| point.value).sum::<f64>() / chunk.len() as f64,
+    };
+    points.chunks(step).map(mean).collect()
+}
+
+/// `None` where the counter fell: another server started.
+fn rate(before: &Point, after: &Point) -> Option<f64> {
+    let elapsed = after.at_us.saturating_sub(before.at_us);
+    (elapsed > 0 && after.value >= before.value).then(|| (after.value - before.value) * 1e6 / elapsed as f64)
+}
+
+/// The median.
+fn usual_interval_us(points: &[Point]) -> f64 {
+    let mut intervals: Vec<u64> = points.windows(2).map(|pair| pair[1].at_us - pair[0].at_us).collect();
+    intervals.sort_unstable();
+    intervals.get(intervals.len() / 2).map_or(f64::INFINITY, |us| (*us).max(1) as f64)
+}
+
+fn seconds(at_us: u64) -> f64 {
+    at_us as f64 / 1e6
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn series(cumulative: bool, values: impl IntoIterator<Item = (u64, f64)>) -> Series {
+        let points = values.into_iter().map(|(s, value)| Point { at_us: s * 1_000_000, value }).collect();
+        Series { source: "s".into(), entity: String::new(), name: "n".into(), unit: "count".into(), cumulative, points }
+    }
+
+    #[test]
+    fn a_counter_becomes_a_rate_and_a_restart_a_gap() {
+        let counter = series(true, [(0, 5.0), (1, 25.0), (2, 3.0), (3, 13.0), (20, 14.0), (21, 15.0)]);
+        let expected = [(1.0, Some(20.0)), (2.0, None), (3.0, Some(10.0)), (20.0, None), (21.0, Some(1.0))];
+        assert_eq!(shown(&counter, 1.0), expected);
+    }
+
+    #[test]
+    fn thinning_keeps_a_counters_total() {
+        let counter = series(true, (0..5_000).map(|s| (s, (s * s) as f64)));
+        let rates = shown(&counter, 1.0);
+        assert!(rates.len() <= POINTS);
+        let mut at = 0.0;
+        let total: f64 = rates.iter().map(|(t, rate)| { let part = rate.unwrap() * (t - at); at = *t; part }).sum();
+        assert!((total - at * at).abs() < 1e-3 * total);
+    }
+
+    #[test]
+    fn what_is_no_number_is_left_out() {
+        let gauge = series(false, [(0, 1.0), (1, f64::NAN), (2, 3.0)]);
+        assert_eq!(shown(&gauge, 1.0).iter().filter(|(_, value)| value.is_some()).count(), 2);
+    }
+}

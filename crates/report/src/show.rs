@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Figures as people read them: three significant digits, a unit, a comma between thousands.
+
+use evidence::{Quantity, Unit};
+
+/// What is shown where there is no value.
+pub(crate) const NOTHING: &str = "–";
+
+pub(crate) fn micros(us: f64) -> String {
+    let (value, unit) = match us.abs() {
+        a if !a.is_finite() => return NOTHING.to_owned(),
+        0.0 => return "0".to_owned(),
+        a if a < 1.0 => (us * 1e3, "ns"),
+        a if a < 999.5 => (us, "µs"),
+        a if a < 999_500.0 => (us / 1e3, "ms"),
+        a if a < 120e6 => (us / 1e6, "s"),
+        a if a < 7200e6 => (us / 60e6, "min"),
+        _ => (us / 3600e6, "h"),
+    };
+    format!("{} {unit}", digits(value))
+}
+
+pub(crate) fn bytes(bytes: f64) -> String {
+    const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    if !bytes.is_finite() {
+        return NOTHING.to_owned();
+    }
+    let mut value = bytes;
+    let mut unit = 0;
+    while value.abs() >= 1023.5 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    let number = if unit == 0 { format!("{value:.0}") } else { digits(value) };
+    format!("{number} {}", UNITS[unit])
+}
+
+/// Whole numbers with commas; below 100 with the digits that matter.
+pub(crate) fn number(value: f64) -> String {
+    if !value.is_finite() {
+        return NOTHING.to_owned();
+    }
+    if value == value.round() || value.abs() >= 100.0 { commas(&format!("{value:.0}")) } else { digits(value) }
+}
+
+pub(crate) fn count(value: u64) -> String {
+    commas(&value.to_string())
+}
+
+/// 0.4023 is "40.2 %".
+pub(crate) fn percent(share: f64) -> String {
+    let value = share * 100.0;
+    match value.abs() {
+        a if !a.is_finite() => NOTHING.to_owned(),
+        a if a > 0.0 && a < 0.095 => format!("{value:.2} %"),
+        _ => format!("{value:.1} %"),
+    }
+}
+
+/// As [`percent`], with its sign.
+pub(crate) fn difference(share: f64) -> String {
+    let sign = if share > 0.0 { "+" } else { "" };
+    format!("{sign}{}", percent(share))
+}
+
+pub(crate) fn quantity(quantity: Quantity) -> String {
+    match quantity.unit {
+        Unit::Bytes => bytes(quantity.value),
+        Unit::Microseconds => micros(quantity.value),
+        Unit::Count => number(quantity.value),
+        Unit::PerSecond => format!("{} /s", number(quantity.value)),
+        Unit::Ratio => percent(quantity.value),
+    }
+}
+
+/// Seconds into the run: `1:05.3`.
+pub(crate) fn moment(at_us: u64) -> String {
+    let tenths = at_us / 100_000;
+    format!("{}:{:02}.{}", tenths / 600, tenths / 10 % 60, tenths % 10)
+}
+
+/// "0 reads", "1 read", "about 3.4 reads".
+pub(crate) fn reads(reads: f64) -> String {
+    if (reads - reads.round()).abs() > 0.005 {
+        return format!("about {reads:.1} reads");
+    }
+    let whole = number(reads.round());
+    if whole == "1" { "1 read".to_owned() } else { format!("{whole} reads") }
+}
+
+pub(crate) fn or_nothing<T>(value: Option<T>, show: impl FnOnce(T) -> String) -> String {
+    value.map_or_else(|| NOTHING.to_owned(), show)
+}
+
+/// Three significant digits, and no more than two decimals.
+fn digits(value: f64) -> String {
+    match value.abs() {
+        a if a >= 999.5 => commas(&format!("{value:.0}")),
+        a if a >= 99.95 => format!("{value:.0}"),
+        a if a >= 9.995 => format!("{value:.1}"),
+        a if a == 0.0 || a >= 0.095 => format!("{value:.2}"),
+        _ => format!("{value:.4}"),
+    }
+}
+
+fn commas(number: &str) -> String {
+    let (sign, whole) = number.strip_prefix('-').map_or(("", number), |rest| ("-", rest));
+    let mut shown = String::from(sign);
+    for (index, digit) in whole.chars().enumerate() {
+        if index > 0 && (whole.len() - index).is_multiple_of(3) {
+            shown.push(',');
+        }
+        shown.push(digit);
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_three_digits_and_a_unit() {
+        let given = [0.0, 0.4, 62.14, 999.6, 10_312.0, 61e6, 3600e6, 1e18, f64::NAN];
+        let shown = given.map(micros);
+        assert_eq!(shown, ["0", "400 ns", "62.1 µs", "1.00 ms", "10.3 ms", "61.0 s", "60.0 min", "277,777,778 h", "–"]);
+    }
+
+    #[test]
+    fn sizes_counts_shares() {
+        assert_eq!([0.0, 1023.0, 1024.0, 192e6, 2.0f64.powi(63)].map(bytes), ["0 B", "1023 B", "1.00 KiB", "183 MiB", "8.00 EiB"]);
+        assert_eq!([0.0, 7.0, 0.456, 99.96, 1234567.0].map(number), ["0", "7", "0.46", "100", "1,234,567"]);
+        assert_eq!([0.0, 0.0004, 0.4023, 1.0].map(percent), ["0.0 %", "0.04 %", "40.2 %", "100.0 %"]);
+        assert_eq!(count(u64::MAX), "18,446,744,073,709,551,615");
+    }
+
+    #[test]
+    fn reads_in_words() {
+        assert_eq!([0.0, 1.0, 2.0, 3.4].map(reads), ["0 reads", "1 read", "2 reads", "about 3.4 reads"]);
+    }
+
+    #[test]
+    fn moments_of_a_run() {
+        assert_eq!([0, 65_349_000, 3_600_000_000].map(moment), ["0:00.0", "1:05.3", "60:00.0"]);
+    }
+}

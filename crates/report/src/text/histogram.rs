@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The latency histogram of an arm, as lines of blocks, with the modes beside them.
+
+use crate::bins::LogBins;
+use crate::{ArmView, Hump, show};
+use std::fmt::Write as _;
+
+/// More lines than this and the bins are made wider.
+const LINES: usize = 30;
+const BAR: f64 = 44.0;
+/// From fine to coarse; the last one always fits: an hour is ten decades.
+const PER_DECADE: [u32; 6] = [24, 16, 12, 8, 4, 2];
+
+/// Empty for an arm without a load.
+pub(super) fn of(view: &ArmView<'_>) -> String {
+    let Some(phase) = view.measured().filter(|phase| !phase.transaction.response.is_empty()) else {
+        return String::new();
+    };
+    let response = &phase.transaction.response;
+    let bins = PER_DECADE.map(|per_decade| LogBins::of(response, per_decade));
+    let Some(bins) = bins.iter().find(|bins| shown(bins).len() <= LINES).or(bins.last()) else { return String::new() };
+    let mut part = format!("{}: response time of {} transactions\n", view.arm.name, show::count(response.count()));
+    let tallest = bins.counts.iter().copied().fold(1.0, f64::max);
+    let mut last: Option<usize> = None;
+    for position in shown(bins) {
+        if last.is_some_and(|last| position > last + 1) {
+            part.push_str("          ┊\n");
+        }
+        last = Some(position);
+        let (low, high) = (bins.low_us(position), bins.low_us(position + 1));
+        let count = bins.counts[position];
+        let bar = blocks(count / tallest * BAR);
+        let note = notes(view, low, high);
+        let shown_count = if count < 0.95 { "<1".to_owned() } else { show::number(count.round()) };
+        let _ = writeln!(part, "{}", format!("{:>9} │{bar:<44} {shown_count:>9}  {note}", show::micros(low)).trim_end());
+    }
+    if let Some(reason) = &view.reason {
+        let _ = writeln!(part, "          {reason}");
+    }
+    part
+}
+
+/// Bins with something in them, and the single empty ones between.
+fn shown(bins: &LogBins) -> Vec<usize> {
+    let filled = |position: usize| bins.counts.get(position).is_some_and(|count| *count >= 0.05);
+    (0..bins.counts.len())
+        .filter(|position| filled(*position) || (*position > 0 && filled(position - 1) && filled(position + 1)))
+        .collect()
+}
+
+/// The modes whose middle lies in this bin.
+fn notes(view: &ArmView<'_>, low_us: f64, high_us: f64) -> String {
+    let inside = |hump: &&Hump| (low_us..high_us).contains(&hump.center_us);
+    let note = |hump: &Hump| {
+        let name = hump.reads.map_or_else(|| "mode".to_owned(), show::reads);
+        format!("◀ {name}: {} at {}", show::percent(hump.share), show::micros(hump.center_us))
+    };
+    view.humps.iter().filter(inside).map(note).collect::<Vec<_>>().join("  ")
+}
+
+fn blocks(length: f64) -> String {
+    const PARTS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // from 0 to BAR
+    let eighths = (length * 8.0).round().max(1.0) as usize;
+    "█".repeat(eighths / 8) + PARTS[eighths % 8]
+}

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+//! For the terminal: the verdict first, then the figures behind it, in at most 110 columns.
+
+mod histogram;
+mod table;
+
+use crate::{ArmView, Context, show, verdict};
+use evidence::Finding;
+use serde_json::Value;
+use table::{Align, Table};
+use std::fmt::Write as _;
+
+const WIDTH: usize = 108;
+
+/// The summary of a run.
+pub fn text(context: &Context<'_>) -> String {
+    let mut parts = vec![title(context), verdict_part(context), arms(context)];
+    parts.extend(context.arms.iter().map(histogram::of));
+    parts.push(measured(context));
+    parts.push(doubts(context));
+    parts.push(conditions(context));
+    joined(parts)
+}
+
+/// Every finding with its evidence, its doubts, and what to do about them.
+pub fn findings_text(context: &Context<'_>) -> String {
+    if context.findings.is_empty() {
+        return "No findings.\n".to_owned();
+    }
+    joined(verdict::ranked(context).into_iter().map(finding).collect())
+}
+
+fn joined(parts: Vec<String>) -> String {
+    let parts: Vec<_> = parts.iter().map(|part| part.trim_end()).filter(|part| !part.is_empty()).collect();
+    parts.join("\n\n") + "\n"
+}
+
+fn title(context: &Context<'_>) -> String {
+    let server = &context.conditions.server;
+    let server = format!("{} {}", server.flavour, server.version);
+    let elapsed = show::micros(context.evidence.elapsed_us as f64);
+    format!("{} · {} · {} · {elapsed}", context.name, server.trim(), context.evidence.started)
+}
+
+fn verdict_part(context: &Context<'_>) -> String {
+    let mut part = String::new();
+    for sentence in verdict::sentences(context) {
+        push_wrapped(&mut part, "» ", sentence);
+    }
+    for warning in verdict::warnings(context) {
+        push_wrapped(&mut part, "! ", &warning);
+    }
+    part
+}
+
+fn arms(context: &Context<'_>) -> String {
+    use Align::{Left, Right};
+    let mut table = Table::new(&[
+        ("arm", Left),
+        ("queries/s", Right),
+        ("p50", Right),
+        ("p95", Right),
+        ("p99", Right),
+        ("max", Right),
+        ("reads/query: modes", Right),
+        ("server", Right),
+        ("layer", Right),
+        ("off by", Right),
+    ]);
+    context.arms.iter().for_each(|view| table.row(arm_row(view)));
+    table.text()
+}
+
+fn arm_row(view: &ArmView<'_>) -> Vec<String> {
+    let ratio = |value: Option<f64>| show::or_nothing(value, |value| format!("{value:.3}"));
+    let mut row = vec![view.arm.name.clone()];
+    match view.measured() {
+        Some(phase) => {
+            let response = &phase.transaction.response;
+            let at = |ns: u64| if response.is_empty() { show::NOTHING.to_owned() } else { show::micros(ns as f64 / 1e3) };
+            row.push(show::or_nothing(phase.queries_per_second(), show::number));
+            row.extend([50.0, 95.0, 99.0].map(|percentile| at(response.percentile_ns(percentile))));
+            row.push(at(response.max_ns()));
+        }
+        None => row.extend(["no result", "", "", "", ""].map(str::to_owned)),
+    }
+    row.extend([view.reads.by_modes, view.reads.by_server, view.reads.by_layer].map(ratio));
+    row.push(show::or_nothing(view.reads.discrepancy(), show::difference));
+    row
+}
+
+fn measured(context: &Context<'_>) -> String {
+    use Align::{Left, Right};
+    if context.evidence.measured.is_empty() {
+        return String::new();
+    }
+    let mut table =
+        Table::new(&[("measured", Left), ("arm", Left), ("asked", Right), ("predicted", Right), ("got", Right), ("", Left)]);
+    for measured in &context.evidence.measured {
+        let quantity = |quantity| show::or_nothing(quantity, show::quantity);
+        let verdict = match measured.within_tolerance {
+            Some(true) => "ok",
+            Some(false) => "OUT OF TOLERANCE",
+            None => "",
+        };
+        table.row(vec![
+            measured.what.clone(),
+            measured.arm.clone().unwrap_or_default(),
+            quantity(measured.asked),
+            quantity(measured.predicted),
+            quantity(measured.got),
+            verdict.to_owned(),
+        ]);
+    }
+    table.text()
+}
+
+fn doubts(context: &Context<'_>) -> String {
+    let mut seen = Vec::new();
+    let mut part = String::new();
+    for doubt in context.findings.iter().flat_map(|finding| &finding.doubts).filter(|doubt| !doubt.text.is_empty()) {
+        if seen.contains(&doubt) {
+            continue;
+        }
+        seen.push(doubt);
+        push_wrapped(&mut part, "doubt: ", &doubt.text);
+        if let Some(hint) = &doubt.hint {
+            push_wrapped(&mut part, "       ", hint);
+        }
+    }
+    part
+}
+
+fn conditions(context: &Context<'_>) -> String {
+    let host = &context.conditions.host;
+    let memory = show::bytes(host.mem_total_bytes as f64);
+    let mut part = String::new();
+    let line = format!("{} CPUs, {memory}, Linux {}, {}", host.cpus, host.kernel, host.distribution);
+    push_wrapped(&mut part, "host: ", line.trim_end_matches([',', ' ']));
+    for (squeeze, mechanism) in &context.conditions.mechanisms {
+        push_wrapped(&mut part, &format!("{squeeze}: "), mechanism);
+    }
+    for caveat in &context.conditions.caveats {
+        push_wrapped(&mut part, "caveat: ", caveat);
+    }
+    part
+}
+
+fn finding(finding: &Finding) -> String {
+    let arm = finding.arm.as_ref().map_or_else(String::new, |arm| format!(" · {arm}"));
+    let mut part = format!("{}{arm}\n", finding.id);
+    push_wrapped(&mut part, "  ", &finding.statement);
+    for (key, value) in facts(&finding.evidence) {
+        push_wrapped(&mut part, &format!("    {key}: "), &value);
+    }
+    for doubt in &finding.doubts {
+        push_wrapped(&mut part, "  doubt: ", &format!("{} ({})", doubt.text, doubt.id));
+        if let Some(hint) = &doubt.hint {
+            push_wrapped(&mut part, "         ", hint);
+        }
+    }
+    part
+}
+
+/// Evidence as key and value, flat: `modes.0.share`.
+pub(crate) fn facts(evidence: &Value) -> Vec<(String, String)> {
+    let mut facts = Vec::new();
+    collect_facts("", evidence, &mut facts);
+    facts
+}
+
+fn collect_facts(prefix: &str, value: &Value, facts: &mut Vec<(String, String)>) {
+    let key = |name: &str| if prefix.is_empty() { name.to_owned() } else { format!("{prefix}.{name}") };
+    match value {
+        Value::Object(map) => map.iter().for_each(|(name, value)| collect_facts(&key(name), value, facts)),
+        Value::Array(list) if list.iter().any(|value| value.is_object() || value.is_array()) => {
+            list.iter().enumerate().for_each(|(index, value)| collect_facts(&key(&index.to_string()), value, facts));
+        }
+        Value::Array(list) => facts.push((prefix.to_owned(), list.iter().map(plain).collect::<Vec<_>>().join(", "))),
+        other => facts.push((prefix.to_owned(), plain(other))),
+    }
+}
+
+fn plain(value: &Value) -> String {
+    match value {
+        Value::Null => show::NOTHING.to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Number(number) => match number.as_f64() {
+            Some(value) if number.is_f64() => format!("{value:.4}").trim_end_matches('0').trim_end_matches('.').to_owned(),
+            _ => number.to_string(),
+        },
+        other => other.to_string(),
+    }
+}
+
+/// Wrapped at [`WIDTH`], later lines indented as far as the lead is long.
+fn push_wrapped(part: &mut String, lead: &str, text: &str) {
+    let indent = " ".repeat(lead.chars().count());
+    let mut line = lead.to_owned();
+    let mut length = indent.len();
+    let start = length;
+    for word in text.split_whitespace() {
+        let word_length = word.chars().count();
+        if length > start && length + 1 + word_length > WIDTH {
+            let _ = writeln!(part, "{}", line.trim_end());
+            line.clone_from(&indent);
+            length = start;
+        }
+        if length > start {
+            line.push(' ');
+            length += 1;
+        }
+        line.push_str(word);
+        length += word_length;
+    }
+    let _ = writeln!(part, "{}", line.trim_end());
+}

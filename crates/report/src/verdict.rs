@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Which findings come first: the ones a reader came for.
+
+use crate::{ArmView, Context};
+use evidence::Finding;
+
+/// The findings' own sentences, the most telling first. Empty when there is no finding.
+pub(crate) fn sentences<'c>(context: &'c Context<'_>) -> Vec<&'c str> {
+    ranked(context).into_iter().map(|finding| finding.statement.as_str()).collect()
+}
+
+/// What speaks of the whole run, then of the arms, those that read most slowly first.
+pub(crate) fn ranked<'c>(context: &'c Context<'_>) -> Vec<&'c Finding> {
+    let mut arms: Vec<&ArmView<'_>> = context.arms.iter().collect();
+    arms.sort_by_key(|view| std::cmp::Reverse(view.arm.delay.map_or(0, |delay| delay.read_us)));
+    let mut ranked: Vec<&Finding> = context.findings_of(None).collect();
+    for view in arms {
+        ranked.extend(context.findings_of(Some(&view.arm.name)));
+    }
+    let others = context.findings.iter().filter(|finding| !ranked.iter().any(|known| std::ptr::eq(*known, *finding)));
+    let others: Vec<&Finding> = others.collect();
+    ranked.extend(others);
+    ranked
+}
+
+/// What a reader must know before believing anything: arms that did not finish, squeezes out of tolerance, a run without arms.
+pub(crate) fn warnings(context: &Context<'_>) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if context.arms.is_empty() {
+        warnings.push("The run ended before its first arm: there is nothing to compare.".to_owned());
+    }
+    for view in context.arms.iter().filter(|view| view.arm.load.is_none()) {
+        warnings.push(format!("Arm “{}” did not get as far as the end of its load: it has no latencies.", view.arm.name));
+    }
+    for view in &context.arms {
+        let errors: u64 = view.measured().map_or(0, |phase| phase.errors.values().sum());
+        if errors > 0 {
+            warnings.push(format!("Arm “{}” saw {} errors.", view.arm.name, crate::show::count(errors)));
+        }
+    }
+    for measured in context.evidence.measured.iter().filter(|measured| measured.within_tolerance == Some(false)) {
+        let arm = measured.arm.as_ref().map_or_else(String::new, |arm| format!(" in arm “{arm}”"));
+        warnings.push(format!("{}{arm} is out of tolerance: see asked and got.", measured.what));
+    }
+    warnings
+}
