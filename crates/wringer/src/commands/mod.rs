@@ -13,5 +13,6 @@ pub mod ram;
 pub mod report;
 pub mod run;
 pub mod sandbox;
+pub mod standing;
 pub mod status;
 pub mod undo;

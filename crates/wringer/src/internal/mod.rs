@@ -4,6 +4,8 @@
 use crate::exit::Outcome;
 use clap::Subcommand;
 
+pub use supervise::{Order, Squeeze};
+
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(subcommand)]

@@ -56,8 +56,11 @@ pub fn main(args: Args) -> Outcome {
         resources: vec![order.squeeze.resource()],
         places: Places::from_environment(),
     };
-    supervise::daemon(begin, order.lasts, |run| apply(run, &order.squeeze, order.lasts))?;
-    Ok(())
+    let (_, released) = supervise::daemon(begin, order.lasts, |run| apply(run, &order.squeeze, order.lasts))?;
+    match released.conflicts.first() {
+        None => Ok(()),
+        Some(it) => Err(Failure::message(Exit::NotRestored, format_args!("{}: now '{}'", it.step, it.found)).hint(&it.repair)),
+    }
 }
 
 /// Returns what the command prints.

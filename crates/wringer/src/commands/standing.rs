@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What `ram`, `disk`, `status` and `undo` share: standing squeezes, found by what their journals say, and how they are shown.
+
+use crate::exit::{Exit, Failure, Outcome};
+use crate::internal::{Order, Squeeze};
+use crate::terminal;
+use clap::ValueEnum;
+use host::clock::{rfc3339, unix_seconds};
+use host::places::Places;
+use run::{FoundRun, Phase, Role, Scope, Step, StepState, UndoReport, supervise};
+use serde_json::{Value, json};
+use squeeze::directory::FILE_SYSTEM;
+use std::ffi::OsString;
+use std::path::Path;
+use std::time::Duration;
+use units::Span;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Output {
+    Text,
+    Json,
+}
+
+/// What every standing squeeze takes.
+#[derive(Debug, clap::Args)]
+pub struct Standing {
+    /// How long it lasts; then everything is given back by itself
+    #[arg(long = "for", value_name = "SPAN", default_value = "1h")]
+    pub lasts: Span,
+    /// Print every change with its undo, and change nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// How to print the result
+    #[arg(short, long, value_enum, default_value_t = Output::Text)]
+    pub output: Output,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct Format {
+    /// How to print
+    #[arg(short, long, value_enum, default_value_t = Output::Text)]
+    pub output: Output,
+}
+
+/// How long a supervisor may take beyond what it was granted itself.
+const START_SLACK: Duration = Duration::from_secs(30);
+
+/// Starts the supervisor and returns what it reported.
+pub fn start(places: &Places, lasts: Span, squeeze: Squeeze, takes: Duration) -> Result<Value, Failure> {
+    let command = std::iter::once("wringer".to_owned()).chain(std::env::args().skip(1)).collect();
+    let order = Order { command, lasts: lasts.0, squeeze };
+    let order = serde_json::to_string(&order)?;
+    let args: [OsString; 2] = ["--order".into(), order.into()];
+    let mut ready = supervise::start(places, &args, takes + START_SLACK)?;
+    ready["schema"] = json!(1);
+    Ok(ready)
+}
+
+/// Refuses, before anything is started, while an earlier run was not undone.
+pub fn refuse_hot(found: &[FoundRun]) -> Outcome {
+    let runs = found.iter().filter(|run| run.hot).map(|run| run.id.clone()).collect::<Vec<_>>();
+    if runs.is_empty() { Ok(()) } else { Err(run::Error::Hot { runs }.into()) }
+}
+
+/// The live runs that hide the host's RAM.
+pub fn hiding_ram(found: &[FoundRun]) -> Vec<&FoundRun> {
+    let holds = |step: &StepState| step.is_open() && matches!(step.change, Step::Process { role: Role::Holder, .. });
+    found
+        .iter()
+        .filter(|run| run.live && (run.steps.iter().any(holds) || run.resources.iter().any(|it| it == "host-ram")))
+        .collect()
+}
+
+/// The live runs that slow a directory down for everybody, with the directory.
+pub fn slowing(found: &[FoundRun]) -> Vec<(&FoundRun, &Path)> {
+    let live = found.iter().filter(|run| run.live);
+    live.filter_map(|run| Some((run, run.steps.iter().filter(|step| step.is_open()).find_map(slowed)?))).collect()
+}
+
+fn slowed(step: &StepState) -> Option<&Path> {
+    match &step.change {
+        Step::Mount { target, fstype, .. } if fstype == FILE_SYSTEM => Some(target),
+        _ => None,
+    }
+}
+
+/// Releases these runs, in order, and prints what came of it.
+pub fn release(places: &Places, runs: &[&FoundRun], output: Output) -> Outcome {
+    let mut report = UndoReport::default();
+    for found in runs {
+        let one =
+            run::undo(places, Scope::One(found.id.clone()), &mut |what| terminal::say(format_args!("release {what}")))?;
+        report.ended.extend(one.ended);
+        report.restored.extend(one.restored);
+        report.conflicts.extend(one.conflicts);
+        report.failures.extend(one.failures);
+        report.untouched.extend(one.untouched);
+    }
+    finish_undo(&report, output)
+}
+
+/// Prints a report; exit code 5 unless everything is back.
+pub fn finish_undo(report: &UndoReport, output: Output) -> Outcome {
+    if output == Output::Json {
+        terminal::data(format_args!("{:#}", undo_json(report)));
+    } else {
+        report.ended.iter().for_each(|id| terminal::data(format_args!("{id}: everything is back")));
+        report.untouched.iter().for_each(|(id, why)| terminal::data(format_args!("{id}: left alone: {why}")));
+    }
+    if report.is_whole() {
+        return Ok(());
+    }
+    let conflicts = report.conflicts.iter().map(|it| format!("{}: now '{}', set by somebody else", it.step, it.found));
+    let what: Vec<String> = report.failures.iter().cloned().chain(conflicts).collect();
+    let mut failure =
+        Failure::message(Exit::NotRestored, format_args!("the host is not restored: {}", what.join("; ")));
+    for conflict in &report.conflicts {
+        failure = failure.hint(format!("as root, if that value is not wanted: {}", conflict.repair));
+    }
+    if !report.failures.is_empty() {
+        failure = failure.hint("stop what is in the way, then `wringer undo` again");
+    }
+    Err(failure)
+}
+
+fn undo_json(report: &UndoReport) -> Value {
+    let conflicts = report.conflicts.iter().map(
+        |it| json!({ "run": it.run, "step": it.step, "expected": it.expected, "found": it.found, "repair": it.repair }),
+    );
+    let untouched = report.untouched.iter().map(|(id, reason)| json!({ "run": id, "reason": reason }));
+    json!({
+        "schema": 1,
+        "ended": report.ended,
+        "restored": report.restored,
+        "conflicts": conflicts.collect::<Vec<_>>(),
+        "failures": report.failures,
+        "untouched": untouched.collect::<Vec<_>>(),
+    })
+}
+
+/// One word for how a run stands; `wringer status --help` says what each means.
+pub fn condition(run: &FoundRun) -> &'static str {
+    match run {
+        _ if run.hot => "hot",
+        _ if run.live => "live",
+        _ if run.stale => "stale",
+        _ if run.left => "standing",
+        _ => "ended",
+    }
+}
+
+pub fn run_json(run: &FoundRun) -> Value {
+    let step = |step: &StepState| {
+        json!({
+            "id": step.id,
+            "change": step.change.to_string(),
+            "phase": phase(&step.phase),
+            "open": step.is_open(),
+            "processes": step.processes.iter().map(|it| it.pid).collect::<Vec<_>>(),
+        })
+    };
+    json!({
+        "run": run.id,
+        "condition": condition(run),
+        "kind": run.kind,
+        "command": run.command,
+        "started": (run.started > 0).then(|| rfc3339(run.started)),
+        "resources": run.resources,
+        "steps": run.steps.iter().map(step).collect::<Vec<_>>(),
+        "processes": run.processes.iter().map(|it| it.pid).collect::<Vec<_>>(),
+        "trouble": run.trouble,
+    })
+}
+
+pub fn phase(phase: &Phase) -> &'static str {
+    match phase {
+        Phase::Intended => "intended",
+        Phase::Done => "done",
+        Phase::Undoing => "undoing",
+        Phase::Undone(_) => "undone",
+    }
+}
+
+/// `w-...: live, started 12 min ago: wringer ram hide 2G`.
+pub fn headline(run: &FoundRun) -> String {
+    let since = match (run.started, unix_seconds().saturating_sub(run.started)) {
+        (0, _) => String::new(),
+        (_, 0) => ", just started".to_owned(),
+        (_, age) => format!(", started {} ago", Span::secs(age)),
+    };
+    format!("{}: {}{since}: {}", run.id, condition(run), run.command.join(" "))
+}
