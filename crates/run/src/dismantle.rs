@@ -3,6 +3,7 @@
 //! [`Executor`]: the real host, or a model of one in tests.
 
 use host::permit::Permit;
+use host::process::Identity;
 use journal::{Journal, Outcome, Role, RunId, Step, StepState};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -18,11 +19,11 @@ pub trait Executor {
     /// It is not back; a later call may succeed.
     fn undo(&mut self, permit: &Permit, step: &StepState) -> Result<Outcome, host::Error>;
 
-    /// Ends what is left of the run's processes when all steps are undone.
+    /// Ends what is left of the run's processes, except `spared`, when all other steps are undone.
     ///
     /// # Errors
     /// Some are still there.
-    fn sweep(&mut self, permit: &Permit) -> Result<(), host::Error>;
+    fn sweep(&mut self, permit: &Permit, spared: &[Identity]) -> Result<(), host::Error>;
 }
 
 /// A value that somebody else changed, and that was left alone.
@@ -52,25 +53,44 @@ pub fn neutralise(journal: &Journal, executor: &mut dyn Executor) {
     journal.state().open_steps().iter().for_each(|step| executor.neutralise(&permit, step));
 }
 
-/// Undoes every open step, then sweeps. A step that fails does not stop the others, except those that would do harm without it:
-/// see [`Failed::is_in_the_way_of`].
+/// Undoes every open step, then sweeps, and ends the watchdog last: until then it would go on if we died. A step that fails does
+/// not stop the others, except those that would do harm without it: see [`Failed::is_in_the_way_of`].
 pub fn dismantle(journal: &mut Journal, executor: &mut dyn Executor, progress: &mut dyn FnMut(&str)) -> Report {
     let mut report = Report::default();
+    let (watchdog, steps): (Vec<_>, Vec<_>) = undo_order(journal.state().open_steps()).into_iter().partition(is_watchdog);
+    undo_steps(journal, executor, &steps, &mut report, progress);
+    let spared: Vec<Identity> = watchdog.iter().flat_map(|step| step.processes.clone()).collect();
+    if report.failures.is_empty()
+        && let Err(error) = executor.sweep(&journal.sweep_permit(), &spared)
+    {
+        report.failures.push(chain(&error));
+    }
+    if report.failures.is_empty() {
+        undo_steps(journal, executor, &watchdog, &mut report, progress);
+    }
+    report
+}
+
+fn is_watchdog(step: &StepState) -> bool {
+    matches!(step.change, Step::Process { role: Role::Watchdog, .. })
+}
+
+fn undo_steps(
+    journal: &mut Journal,
+    executor: &mut dyn Executor,
+    steps: &[StepState],
+    report: &mut Report,
+    progress: &mut dyn FnMut(&str),
+) {
     let mut failed = Failed::default();
-    for step in undo_order(journal.state().open_steps()) {
+    for step in steps {
         if let Some(obstacle) = failed.is_in_the_way_of(&step.change) {
             report.failures.push(format!("{}: {obstacle}", step.change));
-        } else if undo_one(journal, executor, &step, &mut report, progress) {
+        } else if undo_one(journal, executor, step, report, progress) {
             continue;
         }
         failed.note(&step.change);
     }
-    if report.failures.is_empty()
-        && let Err(error) = executor.sweep(&journal.sweep_permit())
-    {
-        report.failures.push(chain(&error));
-    }
-    report
 }
 
 /// What could not be undone so far.

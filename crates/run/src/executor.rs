@@ -120,14 +120,14 @@ impl Executor for RealHost {
         }
     }
 
-    fn sweep(&mut self, permit: &Permit) -> Result<(), host::Error> {
+    fn sweep(&mut self, permit: &Permit, spared: &[Identity]) -> Result<(), host::Error> {
         if self.stale {
             return Ok(());
         }
-        let request = StopRequest { signal: libc::SIGTERM, grace: SWEEP_GRACE };
-        process::stop(permit, &self.marked(), request)?;
-        let left: Vec<u32> = self.marked().iter().map(|identity| identity.pid).collect();
-        if left.is_empty() { Ok(()) } else { Err(host::Error::Unstoppable { pids: left }) }
+        let left = || -> Vec<Identity> { self.marked().into_iter().filter(|process| !spared.contains(process)).collect() };
+        process::stop(permit, &left(), StopRequest { signal: libc::SIGTERM, grace: SWEEP_GRACE })?;
+        let pids: Vec<u32> = left().iter().map(|identity| identity.pid).collect();
+        if pids.is_empty() { Ok(()) } else { Err(host::Error::Unstoppable { pids }) }
     }
 }
 

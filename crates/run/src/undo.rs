@@ -170,7 +170,7 @@ fn clear_unbegun(places: &Places, folder: &Folder, id: &RunId) -> Result<Option<
     #[allow(clippy::disallowed_methods)] // there is no journal to record it in
     let permit = host::permit::Permit::issue(0);
     let not_restored = |failure: String| Error::NotRestored { id: id.clone(), failures: vec![failure] };
-    RealHost::new(id.clone(), folder.clone()).sweep(&permit).map_err(|error| not_restored(chain(&error)))?;
+    RealHost::new(id.clone(), folder.clone()).sweep(&permit, &[]).map_err(|error| not_restored(chain(&error)))?;
     let damaged = std::fs::read(folder.journal()).is_ok_and(|bytes| bytes.iter().any(|byte| *byte != 0));
     let aside = places.journal.join(format!("damaged-{id}"));
     if damaged {

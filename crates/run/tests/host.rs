@@ -40,10 +40,14 @@ impl Home {
     }
 
     fn command(&self, role: &str) -> Command {
+        self.command_with(role, cgroup_parent())
+    }
+
+    fn command_with(&self, role: &str, cgroup: &str) -> Command {
         let mut command = Command::new(PROGRAM);
         command.arg(role).arg(self.path());
         if matches!(role, "run" | "wait") {
-            command.arg(self.value()).arg(cgroup_parent());
+            command.arg(self.value()).arg(cgroup);
         }
         command.stdin(Stdio::null()).stdout(Stdio::piped());
         command
@@ -167,10 +171,20 @@ fn in_the_middle_everything_is_there() {
 /// The controller dies at each of its crash points in turn; its watchdog gives the host back.
 #[test]
 fn killed_at_every_point() {
+    kill_at_every_point(cgroup_parent());
+}
+
+/// What the removal of a cgroup would have killed is left to the sweep.
+#[test]
+fn killed_at_every_point_without_a_cgroup() {
+    kill_at_every_point("none");
+}
+
+fn kill_at_every_point(cgroup: &str) {
     let mut points = 0;
     for point in 1..POINTS_MAX {
         let home = Home::new();
-        let output = home.command("run").env("WRINGER_CRASH", point.to_string()).output().unwrap();
+        let output = home.command_with("run", cgroup).env("WRINGER_CRASH", point.to_string()).output().unwrap();
         home.await_clean(&format!("crash point {point}: {}", String::from_utf8_lossy(&output.stderr)));
         assert!(home.undo().is_whole());
         assert!(find_runs(&home.places()).unwrap().is_empty(), "a folder that nobody needs stays until somebody tidies up");

@@ -125,9 +125,10 @@ impl Executor for FakeHost<'_> {
         Ok(outcome)
     }
 
-    fn sweep(&mut self, _permit: &Permit) -> Result<(), host::Error> {
+    fn sweep(&mut self, _permit: &Permit, spared: &[Identity]) -> Result<(), host::Error> {
+        self.crash_here();
         if self.forgets != Some("process") {
-            self.world.processes.clear();
+            self.world.processes.retain(|process| spared.contains(process));
         }
         Ok(())
     }
