@@ -182,3 +182,25 @@ fn random_hex() -> Result<String, Error> {
         .map_err(|source| Error::path("read", path, source))?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_disk_that_is_too_small_is_named() {
+        let home = tempfile::tempdir().expect("a folder");
+        assert!(require_space("a test", home.path(), 1).is_ok());
+        let error = require_space("a test", home.path(), u64::MAX).expect_err("no disk is that large");
+        assert!(matches!(&error, Error::DiskFull { path, .. } if path == home.path()) && error.is_missing(), "{error}");
+    }
+
+    #[test]
+    fn a_socket_stays_in_the_sandbox_while_its_path_fits() {
+        let fits = PathBuf::from("/").join("x".repeat(80));
+        assert_eq!(socket_folder(&fits, 21000).expect("a folder"), fits.join("run"));
+        let long = PathBuf::from("/").join("x".repeat(90));
+        let elsewhere = socket_folder(&long, 21000).expect("a folder");
+        assert!(elsewhere.starts_with("/tmp") && elsewhere != socket_folder(&long, 21000).expect("another folder"));
+    }
+}

@@ -7,6 +7,8 @@ use load::Target;
 use load::admin::Connection;
 use run::{Child, ChildSpec, Role, Run};
 use std::ffi::OsString;
+use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -59,6 +61,8 @@ pub struct RunningServer {
 const LOOK_EVERY: Duration = Duration::from_millis(40);
 /// Lines of its log that a server leaves in an error.
 const LOG_LINES: usize = 20;
+/// And so many bytes at most.
+const LOG_BYTES: u64 = 16 << 10;
 
 impl Sandbox {
     /// Starts the server as a step of `run`, which should hold [`run::Resource::Sandbox`] of this name.
@@ -69,8 +73,9 @@ impl Sandbox {
     pub fn start(&self, run: &mut Run, options: &StartOptions) -> Result<RunningServer, Error> {
         self.check_before_start()?;
         let target = self.connection()?;
+        let log_start_bytes = self.log().metadata().map_or(0, |log| log.len());
         let child = run.spawn(Role::Server, self.child_spec(options)?)?;
-        match self.await_ready(&child, &target, options.ready_timeout) {
+        match self.await_ready(&child, &target, options.ready_timeout, log_start_bytes) {
             Ok(version) => {
                 let (socket, port) = (self.socket(), self.manifest.port);
                 Ok(RunningServer { pid: child.pid, socket, port, version, target, child })
@@ -136,11 +141,12 @@ impl Sandbox {
     }
 
     /// The version that the server names, once it answers a query.
-    fn await_ready(&self, child: &Child, target: &Target, timeout: Duration) -> Result<String, Error> {
+    fn await_ready(&self, child: &Child, target: &Target, timeout: Duration, log_start_bytes: u64) -> Result<String, Error> {
         let deadline = Instant::now() + timeout;
+        let log = || self.log_since(log_start_bytes);
         loop {
             if child.wait(LOOK_EVERY) {
-                return Err(Error::Died { name: self.name().into(), log: self.log_tail() });
+                return Err(Error::Died { name: self.name().into(), log: log() });
             }
             match ask(target) {
                 Ok(version) => return Ok(version),
@@ -152,14 +158,23 @@ impl Sandbox {
             }
             if Instant::now() > deadline {
                 let waited_s = timeout.as_secs();
-                return Err(Error::NotReady { name: self.name().into(), waited_s, log: self.log_tail() });
+                return Err(Error::NotReady { name: self.name().into(), waited_s, log: log() });
             }
         }
     }
 
-    /// The end of the server's error log.
-    pub fn log_tail(&self) -> Vec<String> {
-        host::files::tail(&self.log(), LOG_LINES)
+    /// The end of what the server has logged since its log was `start_bytes` long.
+    fn log_since(&self, start_bytes: u64) -> Vec<String> {
+        let read = || {
+            let mut log = File::open(self.log())?;
+            let length = log.metadata()?.len();
+            log.seek(SeekFrom::Start(start_bytes.max(length.saturating_sub(LOG_BYTES))))?;
+            let mut bytes = Vec::new();
+            log.take(LOG_BYTES).read_to_end(&mut bytes).map(|_| bytes)
+        };
+        let text = String::from_utf8_lossy(&read().unwrap_or_default()).into_owned();
+        let lines: Vec<&str> = text.lines().collect();
+        lines[lines.len().saturating_sub(LOG_LINES)..].iter().map(ToString::to_string).collect()
     }
 }
 

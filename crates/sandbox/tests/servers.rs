@@ -157,7 +157,10 @@ fn a_server_that_dies_at_start_shows_why() {
         assert!(matches!(error, Error::Died { .. }), "{error}");
         assert!(error.to_string().replace('-', "_").contains(word), "{error}");
         assert_eq!(sandbox.server_process(), None);
-        sandbox.start(&mut run, &StartOptions::default()).unwrap();
+        sandbox.start(&mut run, &StartOptions::default()).unwrap().stop(&mut run).unwrap();
+        let extra_options = vec![option("port=bad")];
+        let error = sandbox.start(&mut run, &StartOptions { extra_options, ..StartOptions::default() }).unwrap_err();
+        assert!(!error.to_string().contains(word), "lines of an earlier start: {error}");
         let _ = run.release().unwrap();
     }
 }

@@ -34,7 +34,8 @@ pub fn supervise(timed: Timed) -> Outcome {
     let places = Places::from_environment();
     let begin = begin(&timed.sandbox, timed.command, &places);
     let start = StartOptions { extra_options: timed.options, ready_timeout: timed.wait, ..StartOptions::default() };
-    run::supervise::daemon(begin, timed.lasts, |run| {
+    // A server alone leaves no value that somebody else could have changed, so nothing is to be said about its release.
+    let _ = run::supervise::daemon(begin, timed.lasts, |run| {
         let server = Sandbox::open(&timed.sandbox, &places)?.start(run, &start)?;
         Ok::<_, sandbox::Error>(json!({ "server": server.pid, "version": server.version }))
     })?;

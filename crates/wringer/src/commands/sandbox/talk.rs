@@ -41,15 +41,27 @@ pub(super) fn use_sandbox(args: &Use) -> Outcome {
     if args.sql.is_none() && std::io::stdin().is_terminal() {
         return open_client(&sandbox);
     }
-    let sql = args.sql.clone().map_or_else(|| std::io::read_to_string(std::io::stdin()), Ok)?;
     let talk = |source| failure(sandbox::Error::Talk { name: args.name.clone(), source });
     let mut connection = Connection::open(&sandbox.connection().map_err(failure)?).map_err(talk)?;
-    let rows = connection.query(&sql).map_err(talk)?;
-    match args.format.output {
-        Output::Text => print_table(&rows),
-        Output::Json => terminal::data(format_args!("{:#}", as_json(&rows))),
+    for statement in statements(args)? {
+        let rows = connection.query(&statement).map_err(talk)?;
+        match args.format.output {
+            Output::Text => print_table(&rows),
+            Output::Json => terminal::data(format_args!("{:#}", as_json(&rows))),
+        }
     }
     Ok(())
+}
+
+/// The one on the command line, or those on standard input: each ends with a `;` at the end of a line.
+fn statements(args: &Use) -> Result<Vec<String>, Failure> {
+    if let Some(sql) = &args.sql {
+        return Ok(vec![sql.clone()]);
+    }
+    let mut script = std::io::read_to_string(std::io::stdin())?;
+    script.push('\n');
+    let pieces = script.split(";\n").map(str::trim).filter(|piece| !piece.is_empty());
+    Ok(pieces.map(str::to_owned).collect())
 }
 
 fn as_json(rows: &Rows) -> serde_json::Value {
