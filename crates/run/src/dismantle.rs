@@ -119,12 +119,13 @@ impl Failed {
     }
 }
 
-/// Newest first, but mounts before the slow layer that serves them, whichever was recorded first.
+/// Newest first, but mounts before the slow layer that serves them, whichever was recorded first. A layer that had not come to its
+/// end of starting goes before them: it might mount after we looked.
 fn undo_order(mut newest_first: Vec<StepState>) -> Vec<StepState> {
     let mounts: Vec<StepState> =
         newest_first.extract_if(.., |step| matches!(step.change, Step::Mount { .. })).collect();
-    let is_layer = |step: &StepState| matches!(step.change, Step::Process { role: Role::SlowLayer, .. });
-    let before_layer = newest_first.iter().position(is_layer);
+    let serves = |step: &StepState| step.completed && matches!(step.change, Step::Process { role: Role::SlowLayer, .. });
+    let before_layer = newest_first.iter().position(serves);
     let oldest_mount = mounts.iter().map(|mount| mount.id).min();
     let in_turn = newest_first.iter().position(|step| oldest_mount.is_some_and(|mount| step.id < mount));
     let at = before_layer.into_iter().chain(in_turn).min().unwrap_or(newest_first.len());
@@ -169,4 +170,44 @@ fn note_outcome(journal: &Journal, name: &str, outcome: &Outcome, report: &mut R
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(Some(error), |error| error.source());
     causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use journal::{Phase, StepId};
+
+    fn layer(id: u32, completed: bool) -> StepState {
+        let change = Step::Process { role: Role::SlowLayer, program: "layer".into(), stop_signal: 15, grace_ms: 0 };
+        step(id, change, completed)
+    }
+
+    fn mount(id: u32) -> StepState {
+        step(id, Step::Mount { target: "/data".into(), source: "w".into(), fstype: "fuse.wringer".into() }, true)
+    }
+
+    fn note(id: u32) -> StepState {
+        step(id, Step::Note { text: "note".into() }, true)
+    }
+
+    fn step(id: u32, change: Step, completed: bool) -> StepState {
+        StepState { id: StepId(id), change, phase: Phase::Done, completed, processes: vec![], observed: None }
+    }
+
+    fn check(newest_first: Vec<StepState>, expected: &[u32]) {
+        let order: Vec<u32> = undo_order(newest_first).iter().map(|step| step.id.0).collect();
+        assert_eq!(order, expected);
+    }
+
+    #[test]
+    fn newest_first_but_a_mount_before_its_layer() {
+        check(vec![note(3), note(2), note(1)], &[3, 2, 1]);
+        check(vec![note(4), mount(3), layer(2, true), note(1)], &[4, 3, 2, 1]);
+        check(vec![note(4), layer(3, true), mount(2), note(1)], &[4, 2, 3, 1]);
+    }
+
+    #[test]
+    fn a_layer_that_was_starting_goes_first() {
+        check(vec![layer(3, false), mount(2), note(1)], &[3, 2, 1]);
+    }
 }
