@@ -2,6 +2,7 @@
 use crate::{Flavour, Version};
 use std::io;
 use std::path::PathBuf;
+use units::Bytes;
 
 /// Why a sandbox could not be made, started, or removed.
 #[derive(Debug, thiserror::Error)]
@@ -46,7 +47,7 @@ pub enum Error {
     NoPackageClient { flavour: Flavour, program: &'static str },
     #[error("{flavour} {version} does not run: {why}")]
     Unusable { flavour: Flavour, version: Version, why: String },
-    #[error("{what} needs {need_bytes} bytes on the disk of {}, and {free_bytes} are free", path.display())]
+    #[error("{what} needs {} on the disk of {}, and {} are free", Bytes(*need_bytes), path.display(), Bytes(*free_bytes))]
     DiskFull { what: &'static str, path: PathBuf, need_bytes: u64, free_bytes: u64 },
     #[error("user '{user}' (uid {uid}), as whom the server would run, cannot pass through {} to reach {}", component.display(), path.display())]
     Unreachable { user: String, uid: u32, component: PathBuf, path: PathBuf },
@@ -87,6 +88,7 @@ impl Error {
             | Self::Unreachable { .. }
             | Self::NoUser { .. } => true,
             Self::Path { source, .. } => is_in_the_way(source.raw_os_error()),
+            Self::Host(host::Error::Path { operation: "make folder" | "use folder", .. }) => true,
             Self::Host(error) => is_in_the_way(error.errno()),
             _ => false,
         }

@@ -7,7 +7,7 @@ mod standing;
 mod talk;
 mod watch;
 
-use crate::exit::{Exit, Failure, Outcome};
+use crate::exit::Outcome;
 use clap::{Subcommand, ValueEnum};
 use sandbox::ServerOption;
 use units::Span;
@@ -193,28 +193,5 @@ pub fn main(args: Args) -> Outcome {
         Command::Log(args) => show::log(&args),
         Command::Export(args) => talk::export(&args),
         Command::Delete(args) => servers::delete(&args),
-    }
-}
-
-/// The exit code and the hint that belong to an error of crate `sandbox`.
-pub fn failure(error: sandbox::Error) -> Failure {
-    let exit = match &error {
-        error if error.is_usage() => Exit::Usage,
-        error if error.is_missing() => Exit::Missing,
-        sandbox::Error::Interrupted | sandbox::Error::Host(host::Error::Interrupted) => Exit::Interrupted,
-        sandbox::Error::Run(run) if run.is_in_the_way() => Exit::Missing,
-        sandbox::Error::Run(run) if run.is_not_restored() => Exit::NotRestored,
-        sandbox::Error::Run(run) if run.is_interrupted() => Exit::Interrupted,
-        _ => Exit::Failed,
-    };
-    let hint = match &error {
-        sandbox::Error::Run(run::Error::Hot { .. } | run::Error::NotRestored { .. }) => Some("wringer undo".to_owned()),
-        sandbox::Error::Run(run::Error::Busy { .. }) => Some("`wringer sandbox stop NAME` ends the run that holds it".to_owned()),
-        error => error.hint(),
-    };
-    let failure = Failure::new(exit, error);
-    match hint {
-        Some(hint) => failure.hint(hint),
-        None => failure,
     }
 }

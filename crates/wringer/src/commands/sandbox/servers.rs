@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Servers to be had, and sandboxes made and removed.
 
-use super::{Delete, Deploy, Fetch, Format, Output, Watch, failure, standing};
+use super::{Delete, Deploy, Fetch, Format, Output, Watch, standing};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::{signals, terminal};
 use host::places::Places;
@@ -11,17 +11,17 @@ use serde_json::json;
 pub(super) fn deploy(args: Deploy) -> Outcome {
     signals::install()?;
     let places = Places::from_environment();
-    let request: Request = args.server.join(" ").parse().map_err(failure)?;
+    let request: Request = args.server.join(" ").parse()?;
     let mut watch = Watch::default();
     let found = if args.fetched {
         sandbox::fetch(&request, &places, &mut watch)
     } else {
         sandbox::locate(&request, &places, &mut watch)
     };
-    let spec = Spec::new(found.map_err(failure)?);
+    let spec = Spec::new(found?);
     let name = args.name.unwrap_or(spec.name);
     let spec = Spec { name, port: args.port, options: args.options, ..spec };
-    let sandbox = Sandbox::deploy(spec, &places, &mut watch).map_err(failure)?;
+    let sandbox = Sandbox::deploy(spec, &places, &mut watch)?;
     drop(watch);
     describe(&sandbox);
     if args.start {
@@ -44,8 +44,8 @@ fn describe(sandbox: &Sandbox) {
 
 pub(super) fn fetch(args: &Fetch) -> Outcome {
     signals::install()?;
-    let request: Request = args.server.join(" ").parse().map_err(failure)?;
-    let found = sandbox::fetch(&request, &Places::from_environment(), &mut Watch::default()).map_err(failure)?;
+    let request: Request = args.server.join(" ").parse()?;
+    let found = sandbox::fetch(&request, &Places::from_environment(), &mut Watch::default())?;
     terminal::data(found.program.display());
     terminal::say(format_args!("  {} {} ({})", found.flavour, found.version, found.source.describe()));
     Ok(())
@@ -68,7 +68,7 @@ pub(super) fn available(format: &Format) -> Outcome {
         rows.extend(sandbox::installed(flavour).into_iter().chain(sandbox::fetched(flavour, &places)).map(present));
         match sandbox::offers(flavour, &places, &mut Watch::default()) {
             Ok(offers) => rows.extend(offers.into_iter().map(offered)),
-            Err(error) => trouble = Some(failure(error)),
+            Err(error) => trouble = Some(Failure::from(error)),
         }
     }
     print(&rows, format.output);
@@ -112,7 +112,7 @@ pub(super) fn delete(args: &Delete) -> Outcome {
     signals::install()?;
     let places = Places::from_environment();
     for name in &args.names {
-        let deleted = Sandbox::delete(name, &places, args.force).map_err(failure).map_err(force_hint)?;
+        let deleted = Sandbox::delete(name, &places, args.force).map_err(|error| force_hint(error.into()))?;
         terminal::say(format_args!("deleted {name}"));
         for kept in deleted.kept {
             terminal::say(format_args!("note: not the sandbox's own, left where it is: {}", kept.display()));

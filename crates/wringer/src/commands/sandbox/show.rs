@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What there is, and what it is doing.
 
-use super::{Format, Log, Output, Status, failure};
+use super::{Format, Log, Output, Status};
 use crate::exit::Outcome;
 use crate::terminal;
 use host::places::Places;
@@ -19,7 +19,7 @@ pub(super) fn status(args: &Status) -> Outcome {
     let mut found = Sandbox::list(&places);
     for name in &args.names {
         if !found.iter().any(|(known, _)| known == name) {
-            return Err(failure(sandbox::Error::NoSandbox { name: name.clone() }));
+            return Err(sandbox::Error::NoSandbox { name: name.clone() }.into());
         }
     }
     found.retain(|(name, _)| args.names.is_empty() || args.names.contains(name));
@@ -81,7 +81,7 @@ fn row(name: &str, sandbox: Result<&Sandbox, &sandbox::Error>) -> Value {
 }
 
 pub(super) fn log(args: &Log) -> Outcome {
-    let sandbox = Sandbox::open(&args.name, &Places::from_environment()).map_err(failure)?;
+    let sandbox = Sandbox::open(&args.name, &Places::from_environment())?;
     if args.path {
         terminal::data(sandbox.log().display());
         return Ok(());

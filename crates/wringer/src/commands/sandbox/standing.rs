@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Servers that outlive the command: a launcher in a session of its own, found again by its run.
 
-use super::{Names, Start, failure};
+use super::{Names, Start};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::{signals, terminal};
 use host::places::Places;
@@ -14,7 +14,7 @@ use std::time::Duration;
 pub(super) fn start(args: &Start) -> Outcome {
     signals::install()?;
     let places = Places::from_environment();
-    let sandbox = Sandbox::open(&args.name, &places).map_err(failure)?;
+    let sandbox = Sandbox::open(&args.name, &places)?;
     start_as_asked(&sandbox, &places, args)
 }
 
@@ -46,8 +46,8 @@ pub(super) fn stop(names: &Names) -> Outcome {
     signals::install()?;
     let places = Places::from_environment();
     for name in &names.names {
-        let sandbox = Sandbox::open(name, &places).map_err(failure)?;
-        sandbox.stop_standing(&places).map_err(failure)?;
+        let sandbox = Sandbox::open(name, &places)?;
+        sandbox.stop_standing(&places)?;
         terminal::say(format_args!("stopped {name}"));
     }
     Ok(())
@@ -56,10 +56,10 @@ pub(super) fn stop(names: &Names) -> Outcome {
 pub(super) fn restart(args: &Start) -> Outcome {
     signals::install()?;
     let places = Places::from_environment();
-    let sandbox = Sandbox::open(&args.name, &places).map_err(failure)?;
+    let sandbox = Sandbox::open(&args.name, &places)?;
     match sandbox.stop_standing(&places) {
         Ok(_) | Err(sandbox::Error::NotRunning { .. }) => {}
-        Err(error) => return Err(failure(error)),
+        Err(error) => return Err(error.into()),
     }
     start_as_asked(&sandbox, &places, args)
 }
@@ -75,7 +75,7 @@ fn start_as_asked(sandbox: &Sandbox, places: &Places, args: &Start) -> Outcome {
 }
 
 fn start_for(sandbox: &Sandbox, places: &Places, args: &Start, lasts: Duration) -> Outcome {
-    sandbox.check_before_start().map_err(failure)?;
+    sandbox.check_before_start()?;
     let timed = Timed {
         command: std::env::args().collect(),
         sandbox: sandbox.name().into(),
@@ -85,7 +85,7 @@ fn start_for(sandbox: &Sandbox, places: &Places, args: &Start, lasts: Duration) 
     };
     let order = ["--order".into(), serde_json::to_string(&timed)?.into()];
     let ready = run::supervise::start(places, &order, timed.wait + Duration::from_secs(10));
-    let ready = ready.map_err(|error| failure(error.into()))?;
+    let ready = ready?;
     let (version, pid) = (ready["version"].as_str().unwrap_or_default(), &ready["server"]);
     terminal::say(format_args!("started {} for {}: {version}, process {pid}", sandbox.name(), units::Span(lasts)));
     Ok(())
@@ -97,19 +97,19 @@ fn begin(name: &str, command: Vec<String>, places: &Places) -> Begin {
 
 /// Starts it below a standing run and leaves it there.
 pub(super) fn start_sandbox(sandbox: &Sandbox, places: &Places, options: &StartOptions) -> Outcome {
-    sandbox.check_before_start().map_err(failure)?;
+    sandbox.check_before_start()?;
     let begin = begin(sandbox.name(), std::env::args().collect(), places);
-    let mut run = Run::begin(begin).map_err(|error| failure(error.into()))?;
+    let mut run = Run::begin(begin)?;
     let options = StartOptions { standing: true, ..options.clone() };
     match sandbox.start(&mut run, &options) {
         Ok(server) => {
-            let id = run.leave().map_err(|error| failure(error.into()))?;
+            let id = run.leave()?;
             terminal::say(format_args!("started {}: {}, process {}", sandbox.name(), server.version, server.pid));
             terminal::say(format_args!("  socket  {}\n  port    127.0.0.1:{}\n  run     {id}", server.socket.display(), server.port));
             Ok(())
         }
         Err(error) => match run.release() {
-            Ok(_) => Err(failure(error)),
+            Ok(_) => Err(error.into()),
             Err(not_released) => Err(Failure::new(Exit::NotRestored, not_released).hint("wringer undo")),
         },
     }

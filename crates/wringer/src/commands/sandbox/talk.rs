@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! SQL into a sandbox, and the words that other programs need to get in.
 
-use super::{Export, ExportAs, Output, Use, failure};
+use super::{Export, ExportAs, Output, Use};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal;
 use host::places::Places;
@@ -22,7 +22,7 @@ struct Access {
 
 impl Access {
     fn of(sandbox: &Sandbox) -> Result<Self, Failure> {
-        let target = sandbox.connection().map_err(failure)?;
+        let target = sandbox.connection()?;
         Ok(Self {
             user: target.user,
             password: target.password.reveal().to_owned(),
@@ -34,15 +34,15 @@ impl Access {
 }
 
 pub(super) fn use_sandbox(args: &Use) -> Outcome {
-    let sandbox = Sandbox::open(&args.name, &Places::from_environment()).map_err(failure)?;
+    let sandbox = Sandbox::open(&args.name, &Places::from_environment())?;
     if sandbox.server_process().is_none() {
-        return Err(failure(sandbox::Error::NotRunning { name: args.name.clone() }));
+        return Err(sandbox::Error::NotRunning { name: args.name.clone() }.into());
     }
     if args.sql.is_none() && std::io::stdin().is_terminal() {
         return open_client(&sandbox);
     }
-    let talk = |source| failure(sandbox::Error::Talk { name: args.name.clone(), source });
-    let mut connection = Connection::open(&sandbox.connection().map_err(failure)?).map_err(talk)?;
+    let talk = |source| sandbox::Error::Talk { name: args.name.clone(), source };
+    let mut connection = Connection::open(&sandbox.connection()?).map_err(talk)?;
     for statement in statements(args)? {
         let rows = connection.query(&statement).map_err(talk)?;
         match args.format.output {
@@ -125,7 +125,7 @@ fn pg_variables(sandbox: &Sandbox, access: &Access) -> [(&'static str, String); 
 }
 
 pub(super) fn export(args: &Export) -> Outcome {
-    let sandbox = Sandbox::open(&args.name, &Places::from_environment()).map_err(failure)?;
+    let sandbox = Sandbox::open(&args.name, &Places::from_environment())?;
     let access = Access::of(&sandbox)?;
     let text = match (args.form, sandbox.flavour()) {
         (ExportAs::Env, Flavour::Postgresql) => variables(&pg_variables(&sandbox, &access)),
