@@ -13,6 +13,10 @@ use journal::{CRASH_VARIABLE, RunId};
 use rustix::fd::OwnedFd;
 use std::ffi::OsString;
 use std::io::Write as _;
+use std::time::Duration;
+
+/// A mount may be busy for as long as somebody has a file open below it: ten minutes of tries, then it is left to `wringer undo`.
+const RETRY_PAUSES_S: [u64; 8] = [1, 2, 5, 15, 30, 60, 180, 300];
 
 /// For tests: [`CRASH_VARIABLE`] of the watchdog. The controller's is not inherited.
 pub const CRASH_WATCHDOG_VARIABLE: &str = "WRINGER_CRASH_WATCHDOG";
@@ -41,15 +45,24 @@ pub fn main(places: &Places, id: &RunId) -> Result<(), Error> {
         await_end(&lifeline);
     }
     let folder = Folder::of(places, id);
+    let mut outcome = undo_once(places, id, &folder);
+    for pause in RETRY_PAUSES_S {
+        if outcome.is_ok() {
+            break;
+        }
+        std::thread::sleep(Duration::from_secs(pause));
+        outcome = undo_once(places, id, &folder);
+    }
+    outcome
+}
+
+/// Between two tries the owner lock is free, so that `wringer undo` need not wait for us.
+fn undo_once(places: &Places, id: &RunId, folder: &Folder) -> Result<(), Error> {
     if !folder.owner().exists() {
         return Ok(());
     }
     let owner = files::open_lock(&folder.owner())?;
     lock(&owner, &folder.owner())?;
-    undo_after(places, id, &folder)
-}
-
-fn undo_after(places: &Places, id: &RunId, folder: &Folder) -> Result<(), Error> {
     let settled = journal::read(&folder.journal()).is_ok_and(|reading| reading.state.ended || reading.state.left);
     if settled || !folder.owner().exists() {
         return Ok(());

@@ -5,6 +5,7 @@
 use run::{Begin, Child, ChildSpec, Error, Kind, Places, Role, Run, Step, find_runs};
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 use std::sync::Once;
 use std::time::{Duration, Instant};
 
@@ -215,6 +216,37 @@ fn a_step_that_fails_is_looked_at_by_the_release() {
     assert_eq!(fs::read_to_string(&value).unwrap(), "after");
     let _ = run.release().unwrap();
     assert_eq!(fs::read_to_string(&value).unwrap(), "before");
+}
+
+/// A busy mount is told with who holds it; the watchdog goes on trying, and takes it away when it is free.
+#[test]
+fn a_busy_mount_is_told_and_goes_when_it_is_free() {
+    if !rustix::process::geteuid().is_root() {
+        testkit::skip!("needs root: mounts a tmpfs");
+    }
+    let home = tempfile::tempdir().unwrap();
+    let target = home.path().canonicalize().unwrap().join("mounted");
+    fs::create_dir(&target).unwrap();
+    let mut run = begin(home.path());
+    let source = format!("wringer-{}", run.id());
+    let step = Step::Mount { target: target.clone(), source: source.clone(), fstype: "tmpfs".into() };
+    let mount = |_: &_| Ok(Command::new("mount").args(["-t", "tmpfs", &source]).arg(&target).status().unwrap());
+    if !run.step(step, mount).unwrap().1.success() {
+        testkit::skip!("no right to mount");
+    }
+    let mut visitor = Command::new("sleep").arg("1000").current_dir(&target).spawn().unwrap();
+    let failed = run.release().unwrap_err();
+    let text = failed.to_string();
+    assert!(failed.is_not_restored() && text.contains("busy") && text.contains(&visitor.id().to_string()), "{text}");
+    assert!(host::change::mounts_at(&target).unwrap().len() == 1, "never lazily");
+    visitor.kill().unwrap();
+    visitor.wait().unwrap();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !find_runs(&Places::below(home.path())).unwrap().is_empty() {
+        assert!(Instant::now() < deadline, "the watchdog has given up");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert!(host::change::mounts_at(&target).unwrap().is_empty());
 }
 
 #[test]
