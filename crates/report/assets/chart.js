@@ -67,7 +67,7 @@ function linear(from, to, unit) {
       const power = 10 ** Math.floor(Math.log10(rough));
       const step = [1, 2, 5, 10].find((factor) => factor * power >= rough * 0.999) * power * base;
       const ticks = [];
-      for (let k = Math.ceil(from / step - 1e-9); k * step <= to + step * 1e-9; k++) ticks.push(k * step);
+      for (let k = Math.ceil(from / step - 1e-9); k * step <= to + step * 1e-9; k++) ticks.push(k * step || 0); // never -0
       return ticks;
     },
   };
@@ -118,7 +118,7 @@ function frame(parent, options) {
   }
   draw(area, "line", { class: "base", x1: 0, x2: inner.width, y1: inner.height, y2: inner.height });
   if (options.x_title) draw(area, "text", { class: "title", x: inner.width, y: inner.height + 33, "text-anchor": "end" }, options.x_title);
-  if (options.y_title) draw(area, "text", { class: "title", x: 4 - margin.left, y: -8 - (margin.top - 20) }, options.y_title);
+  if (options.y_title) draw(area, "text", { class: "title", x: 4 - margin.left, y: -8 }, options.y_title);
   return { plot, svg, area, back, x, y, inner, margin, width, scale: options.x };
 }
 

@@ -72,7 +72,7 @@ function one_histogram(box, arm, x, width, last) {
   });
   arm.modes.forEach((mode) => {
     const left = Math.max(0, f.x(mode.low_us)), right = Math.min(f.inner.width, f.x(mode.high_us));
-    draw(f.back, "rect", { class: "mode", x: left, width: Math.max(1, right - left), y: 0, height: f.inner.height });
+    draw(f.back, "rect", { class: "mode", x: left + 1, width: Math.max(1, right - left - 2), y: 0, height: f.inner.height });
   });
   for (const bar of own) {
     const left = f.x(bar.low), right = f.x(bar.high), up = f.y(bar.count);
@@ -195,9 +195,11 @@ function panel(figure, data) {
   }));
   legend(figure, lines);
   const high = Math.max(data.unit === "share" ? 0.01 : 1e-9, ...lines.flatMap((line) => line.v).filter((value) => value !== null));
-  const titles = { bytes: "", per_second: "reads a second", cores: "CPUs in use", share: "share of time stalled" };
+  const titles = { bytes: "", per_second: "reads a second (log scale)", cores: "CPUs in use", share: "share of time stalled" };
+  // rates of arms differ by powers of ten; what is below one a second lies on the axis
+  const y = data.unit === "per_second" ? logarithmic(1, Math.max(10, high * 1.4)) : linear(0, high * 1.06, data.unit);
   const f = frame(box, {
-    height: data.unit === "share" || data.unit === "cores" ? 120 : 180, x: linear(0, DATA.elapsed_s), y: linear(0, high * 1.06, data.unit),
+    height: data.unit === "share" || data.unit === "cores" ? 120 : 180, x: linear(0, DATA.elapsed_s), y,
     x_unit: "count", y_unit: data.unit, x_title: "seconds since the run began", y_title: titles[data.unit], label: `${data.title} over the whole run`,
   });
   for (const arm of ARMS) {

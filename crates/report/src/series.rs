@@ -42,13 +42,15 @@ const fn wanted(
     Wanted { label, from, factor }
 }
 
-const MEMORY: &[Wanted] = &[
+const HOST_MEMORY: &[Wanted] = &[
     wanted("available (MemAvailable)", 1.0, &[("meminfo", "", "MemAvailable")]),
     wanted("hidden and other huge pages (Hugetlb)", 1.0, &[("meminfo", "", "Hugetlb")]),
     wanted("page cache (Cached)", 1.0, &[("meminfo", "", "Cached")]),
-    wanted("server, proportional (Pss)", 1.0, &[("process.smaps_rollup", "server", "Pss")]),
+];
+const SERVER_MEMORY: &[Wanted] = &[
+    wanted("proportional (Pss)", 1.0, &[("process.smaps_rollup", "server", "Pss")]),
     wanted(
-        "server, resident (RSS)",
+        "resident (RSS)",
         1.0,
         &[
             ("process.stat", "server", "rss"),
@@ -88,7 +90,8 @@ pub(crate) fn panels(evidence: &Evidence) -> Vec<Panel> {
     let mut reads = lines(evidence, READS);
     reads.extend(busiest_disk(evidence));
     let panels = [
-        Panel { id: "memory", title: "Memory", unit: "bytes", lines: lines(evidence, MEMORY) },
+        Panel { id: "memory", title: "Memory of the host", unit: "bytes", lines: lines(evidence, HOST_MEMORY) },
+        Panel { id: "server-memory", title: "Memory of the server", unit: "bytes", lines: lines(evidence, SERVER_MEMORY) },
         Panel { id: "reads", title: "Reads", unit: "per_second", lines: reads },
         Panel { id: "cpu", title: "CPU", unit: "cores", lines: lines(evidence, CPU) },
         Panel { id: "pressure", title: "Pressure (PSI)", unit: "share", lines: lines(evidence, PRESSURE) },

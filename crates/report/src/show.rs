@@ -65,11 +65,21 @@ pub(crate) fn difference(share: f64) -> String {
 
 pub(crate) fn quantity(quantity: Quantity) -> String {
     match quantity.unit {
-        Unit::Bytes => bytes(quantity.value),
-        Unit::Microseconds => micros(quantity.value),
+        Unit::Bytes => short(&bytes(quantity.value)),
+        Unit::Microseconds => short(&micros(quantity.value)),
         Unit::Count => number(quantity.value),
         Unit::PerSecond => format!("{} /s", number(quantity.value)),
         Unit::Ratio => percent(quantity.value),
+    }
+}
+
+/// "10.0 ms" is "10 ms": what was asked for is a round number.
+fn short(shown: &str) -> String {
+    match shown.split_once(' ') {
+        Some((number, unit)) if number.contains('.') => {
+            format!("{} {unit}", number.trim_end_matches('0').trim_end_matches('.'))
+        }
+        _ => shown.to_owned(),
     }
 }
 
@@ -77,6 +87,29 @@ pub(crate) fn quantity(quantity: Quantity) -> String {
 pub(crate) fn moment(at_us: u64) -> String {
     let tenths = at_us / 100_000;
     format!("{}:{:02}.{}", tenths / 600, tenths / 10 % 60, tenths % 10)
+}
+
+/// RFC 3339 in UTC, as people write it: `2026-11-20 20:15 UTC`. Anything else stays as it is.
+pub(crate) fn date(rfc3339: &str) -> String {
+    match (rfc3339.get(..10), rfc3339.get(10..11), rfc3339.get(11..16), rfc3339.ends_with('Z')) {
+        (Some(day), Some("T"), Some(time), true) => format!("{day} {time} UTC"),
+        _ => rfc3339.to_owned(),
+    }
+}
+
+/// No line break between a number and its unit.
+pub(crate) fn tied(sentence: &str) -> String {
+    const UNITS: [&str; 12] = ["%", "ns", "µs", "us", "ms", "s", "min", "h", "B", "KiB", "MiB", "GiB"];
+    let mut tied = String::with_capacity(sentence.len());
+    for word in sentence.split(' ') {
+        let unit = word.trim_end_matches(|c: char| c.is_ascii_punctuation() && c != '%');
+        let after_number = tied.ends_with(|c: char| c.is_ascii_digit());
+        if !tied.is_empty() {
+            tied.push(if after_number && UNITS.contains(&unit) { '\u{a0}' } else { ' ' });
+        }
+        tied.push_str(word);
+    }
+    tied
 }
 
 /// "0 reads", "1 read", "about 3.4 reads".
@@ -137,6 +170,13 @@ mod tests {
     #[test]
     fn reads_in_words() {
         assert_eq!([0.0, 1.0, 2.0, 3.4].map(reads), ["0 reads", "1 read", "2 reads", "about 3.4 reads"]);
+    }
+
+    #[test]
+    fn numbers_keep_their_units() {
+        assert_eq!(tied("At 10 ms, 59.3 % of 5 queries."), "At 10\u{a0}ms, 59.3\u{a0}% of 5 queries.");
+        assert_eq!(date("2026-11-20T20:15:30Z"), "2026-11-20 20:15 UTC");
+        assert_eq!([Quantity::micros(10_000.0), Quantity::bytes(3 << 29)].map(quantity), ["10 ms", "1.5 GiB"]);
     }
 
     #[test]

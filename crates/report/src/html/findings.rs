@@ -4,7 +4,7 @@
 use super::escape::Text;
 use super::sections::{close, open};
 use crate::text::facts;
-use crate::{Context, verdict};
+use crate::{Context, show, verdict};
 use evidence::{Doubt, Finding};
 use std::io::{self, Write};
 
@@ -23,7 +23,7 @@ fn finding(finding: &Finding, out: &mut impl Write) -> io::Result<()> {
         out,
         "<article class=\"finding\"><p class=\"id\"><code>{}</code>{arm}</p><p class=\"statement\">{}</p>",
         Text(&finding.id),
-        Text(&finding.statement)
+        Text(show::tied(&finding.statement))
     )?;
     finding.doubts.iter().try_for_each(|one| doubt(one, out))?;
     let facts = facts(&finding.evidence);

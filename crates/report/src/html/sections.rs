@@ -14,11 +14,11 @@ pub(super) fn header(context: &Context<'_>, out: &mut impl Write) -> io::Result<
     writeln!(
         out,
         "<header class=\"top\"><div class=\"bar\"><span class=\"mark\">wringer</span><span class=\"name\">{}</span>\
-         <span class=\"meta\">{} {} · {} · {}</span></div>\n<nav aria-label=\"Sections\">{}</nav></header>",
+         <span class=\"meta\"><span>{} {}</span> · <span>{}</span> · <span>{}</span></span></div>\n<nav aria-label=\"Sections\">{}</nav></header>",
         Text(&context.name),
         Text(&server.flavour),
         Text(&server.version),
-        Text(&context.evidence.started),
+        Text(show::date(&context.evidence.started)),
         show::micros(context.evidence.elapsed_us as f64),
         [
             ("arms", "Arms"),
@@ -41,9 +41,9 @@ pub(super) fn verdict(context: &Context<'_>, out: &mut impl Write) -> io::Result
     if !context.description.is_empty() {
         writeln!(out, "<p class=\"question\">{}</p>", Text(&context.description))?;
     }
-    writeln!(out, "<h1>{}</h1>", Text(headline))?;
+    writeln!(out, "<h1>{}</h1>", Text(show::tied(headline)))?;
     for sentence in sentences.iter().skip(1).take(SENTENCES) {
-        writeln!(out, "<p class=\"also\">{}</p>", Text(sentence))?;
+        writeln!(out, "<p class=\"also\">{}</p>", Text(show::tied(sentence)))?;
     }
     let more = sentences.len().saturating_sub(1 + SENTENCES);
     if more > 0 {
@@ -124,7 +124,7 @@ fn shares(context: &Context<'_>, out: &mut impl Write) -> io::Result<()> {
 }
 
 fn hump_name(hump: &Hump) -> String {
-    hump.reads.map_or_else(|| format!("around {}", show::micros(hump.center_us)), show::reads)
+    hump.reads.map_or_else(|| show::micros(hump.center_us), show::reads)
 }
 
 /// Colours of arms; with more of them they repeat, and the names tell them apart.
@@ -207,7 +207,7 @@ pub(super) fn over_time(context: &Context<'_>, out: &mut impl Write) -> io::Resu
         "response",
         "Response time: p99, and p50 dashed",
         "<p>Of the queries that ended in each slot. Where slots were joined to keep this file small, the highest of them is shown, never a mean of \
-         percentiles.</p>",
+         percentiles. In a slot with fewer than a hundred queries p99 is the slowest of them.</p>",
     )?;
     close(out)
 }
@@ -223,8 +223,11 @@ pub(super) fn host(context: &Context<'_>, out: &mut impl Write) -> io::Result<()
         let how = match panel.id {
             "memory" => {
                 "<p><b>Available</b> is what the kernel thinks could be given out without swapping. RAM that is hidden stands under huge pages: it is \
-                 reserved, and nobody can use it. <b>Pss</b> is the server's memory with shared pages divided among their users; <b>RSS</b> counts \
-                 them fully.</p>"
+                 reserved, and nobody can use it.</p>"
+            }
+            "server-memory" => {
+                "<p><b>Pss</b> divides shared pages among their users; <b>RSS</b> counts them fully. The line breaks where another arm started the \
+                 server anew.</p>"
             }
             "reads" => {
                 "<p>Physical reads in a second as three see them: the server (for PostgreSQL this counts reads that the page cache answered, too), \

@@ -6,10 +6,10 @@ use crate::{ArmView, Hump, show};
 use std::fmt::Write as _;
 
 /// More lines than this and the bins are made wider.
-const LINES: usize = 30;
+const LINES: usize = 22;
 const BAR: f64 = 44.0;
 /// From fine to coarse; the last one always fits: an hour is ten decades.
-const PER_DECADE: [u32; 6] = [24, 16, 12, 8, 4, 2];
+const PER_DECADE: [u32; 8] = [24, 16, 12, 10, 8, 6, 4, 2];
 
 /// Empty for an arm without a load.
 pub(super) fn of(view: &ArmView<'_>) -> String {

@@ -39,7 +39,7 @@ fn title(context: &Context<'_>) -> String {
     let server = &context.conditions.server;
     let server = format!("{} {}", server.flavour, server.version);
     let elapsed = show::micros(context.evidence.elapsed_us as f64);
-    format!("{} · {} · {} · {elapsed}", context.name, server.trim(), context.evidence.started)
+    format!("{} · {} · {} · {elapsed}", context.name, server.trim(), show::date(&context.evidence.started))
 }
 
 fn verdict_part(context: &Context<'_>) -> String {

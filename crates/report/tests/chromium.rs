@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The report in a real browser: on a laptop and a phone, light and dark, without an error, without a fetch, without sideways scrolling.
+//!
+//! With `WRINGER_SCREENSHOTS=FOLDER` each page is also saved as a picture, to look at.
+
+mod browser;
+mod common;
+
+use browser::{Browser, Page};
+use common::{Sample, cut_off, empty, hostile, sample};
+use report::Context;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+const LAPTOP: (u32, u32) = (1440, 900);
+const PHONE: (u32, u32) = (390, 844);
+
+fn written(folder: &Path, sample: &Sample) -> PathBuf {
+    let path = folder.join("report.html");
+    let context = Context::assemble(&sample.evidence, sample.views(), sample.findings.clone());
+    report::write_html(&context, &mut std::fs::File::create(&path).unwrap()).unwrap();
+    path
+}
+
+/// Opens the page everywhere, and hands each to `check`.
+fn everywhere(name: &str, sample: &Sample, check: impl Fn(&Page, &mut Browser)) -> Option<()> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = written(folder.path(), sample);
+    let mut browser = Browser::start(folder.path())?;
+    for (size, place) in [(LAPTOP, "laptop"), (PHONE, "phone")] {
+        for scheme in ["light", "dark"] {
+            let page = browser.open(&path, size, scheme);
+            browser.save_screenshot(&format!("{name}-{place}-{scheme}"));
+            assert_eq!(page.problems, Vec::<String>::new(), "{name}, {place}, {scheme}");
+            assert_eq!(page.requests, 1, "{name}: the page itself and nothing else is fetched");
+            let wide = browser.evaluate("document.documentElement.scrollWidth");
+            assert_eq!(wide, Value::from(size.0), "{name}, {place}: the page scrolls sideways");
+            check(&page, &mut browser);
+        }
+    }
+    Some(())
+}
+
+/// What sticks out to the right of the window, where nothing scrolls on purpose.
+const STICKING_OUT: &str = "[...document.querySelectorAll('main *')].filter(e => e.getBoundingClientRect().right > innerWidth + 1 \
+                            && !e.closest('thead') && !e.closest('svg')).map(e => e.tagName + '.' + e.className).join(' ')";
+
+#[test]
+fn a_run_of_three_arms() {
+    let done = everywhere("run", &sample(), |page, browser| {
+        let charts = browser.evaluate("[...document.querySelectorAll('figure')].filter(f => f.querySelector('.plot svg')).length");
+        assert_eq!(charts, browser.evaluate("document.querySelectorAll('figure').length"));
+        assert_eq!(charts, Value::from(9), "histogram, percentiles, throughput, response, two of memory, reads, CPU, pressure");
+        let names = browser.evaluate("[...document.querySelectorAll('.mode-name')].map(t => t.textContent).join()");
+        assert_eq!(names, Value::from("52.0 µs,150 µs,0 reads,1 read,2 reads,0 reads,1 read,2 reads"));
+        assert_eq!(browser.evaluate(STICKING_OUT), Value::from(""), "{page:?}");
+        let ground = browser.evaluate("getComputedStyle(document.body).backgroundColor").to_string();
+        assert_eq!(ground.contains("251"), page.scheme == "light", "{ground} in {}", page.scheme);
+    });
+    if done.is_none() {
+        testkit::skip!("no chromium");
+    }
+}
+
+#[test]
+fn charts_answer_to_mouse_keys_and_buttons() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = written(folder.path(), &sample());
+    let Some(mut browser) = Browser::start(folder.path()) else { testkit::skip!("no chromium") };
+    browser.open(&path, LAPTOP, "light");
+    let key = "const svg = document.querySelector('figure[data-chart=curve] .plot svg'); svg.focus(); \
+               for (let n = 0; n < 5; n++) svg.dispatchEvent(new KeyboardEvent('keydown', {key: 'ArrowRight'})); \
+               document.querySelector('figure[data-chart=curve] .tip').innerText";
+    let told = browser.evaluate(key).as_str().unwrap().to_owned();
+    assert!(told.contains("of the queries took at most") && told.contains("10 ms"), "{told}");
+    let highest = "Math.max(...[...document.querySelectorAll('figure[data-chart=histograms] .plot svg')].pop().querySelectorAll('rect.f2').length ? \
+                   [...[...document.querySelectorAll('figure[data-chart=histograms] .plot svg')].pop().querySelectorAll('rect.f2')].map(r => +r.getAttribute('height')) : [0])";
+    let rare = "[...document.querySelectorAll('figure[data-chart=histograms] .plot svg')].pop().querySelector('rect.f2').getAttribute('height')";
+    let before: f64 = browser.evaluate(rare).as_str().unwrap().parse().unwrap();
+    browser.evaluate("document.querySelectorAll('.controls button')[1].click()");
+    let after: f64 = browser.evaluate(rare).as_str().unwrap().parse().unwrap();
+    assert!(after < before, "a small bar is smaller on a linear axis: {before}, {after}");
+    assert!(browser.evaluate(highest).as_f64().unwrap() > 100.0);
+    let moved = "const plot = document.querySelector('figure[data-chart=memory] .plot svg'), box = plot.getBoundingClientRect(); \
+                 plot.dispatchEvent(new PointerEvent('pointermove', {clientX: box.left + box.width / 2, clientY: box.top + 50})); \
+                 [...document.querySelectorAll('#host .cursor')].filter(c => c.getAttribute('visibility') === 'visible').length";
+    assert_eq!(browser.evaluate(moved), Value::from(5), "the charts of the host share their cursor");
+}
+
+#[test]
+fn harmful_words_stay_words() {
+    let done = everywhere("hostile", &hostile(), |_, browser| {
+        assert_ne!(browser.evaluate("document.title"), Value::from("broken out"));
+        assert_eq!(browser.evaluate("document.querySelectorAll('main img, main b b').length"), Value::from(0));
+        assert_eq!(browser.evaluate("document.scripts.length"), Value::from(1));
+    });
+    if done.is_none() {
+        testkit::skip!("no chromium");
+    }
+}
+
+#[test]
+fn runs_that_broke_off() {
+    let done = everywhere("cut-off", &cut_off(), |_, browser| {
+        let charts = browser.evaluate("document.querySelectorAll('figure[data-chart=histograms] .plot svg').length");
+        assert_eq!(charts, Value::from(1), "of three arms one has latencies");
+    });
+    let empty = everywhere("empty", &empty(), |_, browser| {
+        assert_eq!(browser.evaluate("document.querySelectorAll('figure').length"), Value::from(0));
+    });
+    if done.and(empty).is_none() {
+        testkit::skip!("no chromium");
+    }
+}
