@@ -1,1 +1,307 @@
 // SPDX-License-Identifier: Apache-2.0
+//! The engine against a server whose every answer is scripted, so that what must come out can be computed.
+
+mod fake;
+
+use super::{Hooks, LoadSpec, PhaseEdge, Progress, run};
+use crate::Error;
+use crate::workload::rand_core::Rng as _;
+use crate::workload::{Kind, Rng, StatementSpec, Transaction, Workload};
+use evidence::{Arrivals, LatencyHistogram, LoadResult};
+use fake::{Answer, Fake};
+use host::clock::RunClock;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+const MS: u64 = 1_000_000;
+
+/// One SELECT of a random key.
+struct Point([StatementSpec; 1]);
+
+impl Point {
+    fn spec() -> LoadSpec {
+        let sql = "SELECT c FROM t WHERE id=$1".to_owned();
+        let statement =
+            StatementSpec { class: "point_select".into(), kind: Kind::Read, sql, params: 1, returns_rows: true };
+        LoadSpec::new("point", Arc::new(Self([statement])))
+    }
+}
+
+impl Workload for Point {
+    fn statements(&self) -> &[StatementSpec] {
+        &self.0
+    }
+
+    fn next(&self, rng: &mut Rng, transaction: &mut Transaction) {
+        transaction.step(0);
+        transaction.int(i64::from(rng.next_u32() >> 1));
+    }
+}
+
+/// Runs `spec`, and calls `at_start` when the measured phase is about to begin.
+fn drive(spec: &LoadSpec, fake: &Fake, mut at_start: impl FnMut()) -> Result<LoadResult, Error> {
+    let mut hooks = Hooks {
+        on_phase: &mut |edge| {
+            if edge == PhaseEdge::MeasuredStart {
+                at_start();
+            }
+        },
+        on_progress: &mut |_| {},
+        progress_interval: None,
+        stop: Arc::default(),
+    };
+    run(spec, &fake.target(), &RunClock::start(), &mut hooks)
+}
+
+/// The fake server sleeps: a busy machine wakes it late, never early. It is told of a stall up to 6 ms before the phase begins.
+fn assert_near(what: &str, got_ns: u64, computed_ns: u64) {
+    let (got, computed) = (got_ns as f64 / 1e6, computed_ns as f64 / 1e6);
+    let fits = got >= computed * 0.999 - 6.0 && got <= computed * 1.08 + 25.0;
+    assert!(fits, "{what}: {got} ms, computed {computed} ms");
+}
+
+fn percentile(sorted: &[u64], percentile: f64) -> u64 {
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    let rank = ((percentile / 100.0 * sorted.len() as f64).ceil() as usize).clamp(1, sorted.len());
+    sorted[rank - 1]
+}
+
+fn assert_percentiles(histogram: &LatencyHistogram, mut computed: Vec<u64>) {
+    computed.sort_unstable();
+    for p in [50.0, 90.0, 99.0, 100.0] {
+        assert_near(&format!("p{p}"), histogram.percentile_ns(p), percentile(&computed, p));
+    }
+}
+
+#[test]
+fn an_open_loop_charges_a_stall_to_everyone_who_had_to_wait() {
+    // 100 a second, even, for 1.2 s; the server needs 2 ms, and answers nothing from 300 to 800 ms.
+    let fake = Fake::new(Duration::from_millis(2), |_| Answer::Row);
+    let spec = LoadSpec {
+        arrivals: Arrivals::Constant { per_second: 100.0 },
+        time: Some(Duration::from_millis(1200)),
+        ..Point::spec()
+    };
+    let start = || fake.stall(Instant::now() + Duration::from_millis(300), Duration::from_millis(500));
+    let measured = drive(&spec, &fake, start).unwrap().measured;
+
+    let (mut free, mut response, mut service) = (0, Vec::new(), Vec::new());
+    for intended in (0..120).map(|i| i * 10 * MS) {
+        let begin = free.max(intended);
+        let served_from = if (300 * MS..800 * MS).contains(&begin) { 800 * MS } else { begin };
+        free = served_from + 2 * MS;
+        response.push(free - intended);
+        service.push(free - begin);
+    }
+    assert_eq!(measured.transactions, 120);
+    assert_percentiles(&measured.transaction.response, response);
+    assert_percentiles(&measured.transaction.service, service);
+    assert!((45..=60).contains(&measured.backlog_max), "backlog {}", measured.backlog_max);
+    assert!((50..=90).contains(&measured.late), "late {}", measured.late);
+    assert_eq!(measured.skipped, 0);
+    assert_eq!(measured.statements["point_select"].response.max_ns(), measured.transaction.response.max_ns());
+    let stalled = measured.timeline[4..7].iter().map(|point| point.transactions).sum::<u64>();
+    assert_eq!(stalled, 0, "the timeline has a hole where the server stood still");
+}
+
+#[test]
+fn a_closed_loop_sees_a_stall_once() {
+    let fake = Fake::new(Duration::from_millis(2), |_| Answer::Row);
+    let spec = LoadSpec { time: Some(Duration::from_millis(1000)), ..Point::spec() };
+    let start = || fake.stall(Instant::now() + Duration::from_millis(300), Duration::from_millis(500));
+    let measured = drive(&spec, &fake, start).unwrap().measured;
+    assert_near("p50", measured.transaction.response.percentile_ns(50.0), 2 * MS);
+    assert_near("max", measured.transaction.response.max_ns(), 502 * MS);
+    let long = measured.transaction.response.buckets().filter(|bucket| bucket.high_ns > 400 * MS);
+    assert_eq!(long.map(|bucket| bucket.count).sum::<u64>(), 1);
+    assert_eq!(measured.transaction.response, measured.transaction.service);
+    assert_eq!(measured.transactions, fake.executions());
+}
+
+#[test]
+fn an_overloaded_open_loop_goes_on_and_says_what_it_did_not_do() {
+    // 1000 a second, and the server can do less than 200.
+    let fake = Fake::new(Duration::from_millis(5), |_| Answer::Row);
+    let spec = LoadSpec {
+        arrivals: Arrivals::Poisson { per_second: 1000.0 },
+        time: Some(Duration::from_millis(500)),
+        ..Point::spec()
+    };
+    let measured = drive(&spec, &fake, || {}).unwrap().measured;
+    let offered = measured.transactions + measured.skipped;
+    assert!((400..600).contains(&offered), "offered {offered}");
+    assert!(measured.skipped > 300 && measured.backlog_max >= measured.skipped, "skipped {}", measured.skipped);
+    assert_near("max", measured.transaction.response.max_ns(), 410 * MS);
+    assert_near("service p50", measured.transaction.service.percentile_ns(50.0), 5 * MS);
+}
+
+#[test]
+fn open_loop_arrivals_go_to_any_free_connection() {
+    let fake = Fake::new(Duration::from_millis(20), |_| Answer::Row);
+    let spec = LoadSpec {
+        arrivals: Arrivals::Constant { per_second: 200.0 },
+        connections: 8,
+        workers: Some(2),
+        time: Some(Duration::from_millis(500)),
+        ..Point::spec()
+    };
+    let measured = drive(&spec, &fake, || {}).unwrap().measured;
+    assert_eq!((measured.transactions, measured.skipped), (100, 0));
+    assert_near("p90", measured.transaction.response.percentile_ns(90.0), 20 * MS);
+    let used = fake.bound().iter().filter(|bound| bound.len() >= 5).count();
+    assert_eq!(used, 8, "the load is spread over all connections");
+}
+
+#[test]
+fn a_number_of_events_ends_the_load_exactly() {
+    for (connections, workers) in [(1, 1), (5, 2)] {
+        let fake = Fake::new(Duration::ZERO, |_| Answer::Row);
+        let spec = LoadSpec { events: Some(503), time: None, connections, workers: Some(workers), ..Point::spec() };
+        let result = drive(&spec, &fake, || {}).unwrap();
+        assert_eq!((result.measured.transactions, result.measured.reads, fake.executions()), (503, 503, 503));
+        assert_eq!(result.connect.count(), u64::from(connections));
+    }
+}
+
+#[test]
+fn the_warm_up_is_kept_apart() {
+    let fake = Fake::new(Duration::from_millis(1), |_| Answer::Row);
+    let spec = LoadSpec { warmup: Duration::from_millis(200), events: Some(10), time: None, ..Point::spec() };
+    let mut before = 0;
+    let result = drive(&spec, &fake, || before = fake.executions()).unwrap();
+    let warmup = result.warmup.unwrap();
+    assert!(warmup.transactions > 20);
+    assert_eq!(warmup.transactions, before, "nothing is in flight at the edge");
+    assert_eq!(result.measured.transactions, 10);
+    assert!(result.measured.started_us >= warmup.started_us + warmup.elapsed_us);
+}
+
+#[test]
+fn a_seed_means_the_same_values_whatever_the_number_of_workers() {
+    let values = |workers| {
+        let fake = Fake::new(Duration::ZERO, |_| Answer::Row);
+        let spec = LoadSpec { events: Some(400), time: None, connections: 4, workers: Some(workers), ..Point::spec() };
+        drive(&spec, &fake, || {}).unwrap();
+        let mut starts: Vec<Vec<i32>> =
+            fake.bound().into_iter().map(|bound| bound.into_iter().take(5).collect()).collect();
+        starts.retain(|start| start.len() == 5);
+        starts.sort();
+        starts
+    };
+    let (one, two) = (values(1), values(2));
+    assert!(one.len() >= 2);
+    assert_ne!(one[0], one[1], "connections draw different values");
+    let common = one.iter().filter(|start| two.contains(start)).count();
+    assert_eq!(common, one.len().min(two.len()));
+}
+
+#[test]
+fn a_deadlock_is_counted_rolled_back_and_tried_again() {
+    let fake = Fake::new(Duration::ZERO, |number| if number % 10 == 3 { Answer::Error(b"40P01") } else { Answer::Row });
+    let spec = LoadSpec { events: Some(90), time: None, ..Point::spec() };
+    let measured = drive(&spec, &fake, || {}).unwrap().measured;
+    assert_eq!(measured.transactions, 90);
+    assert_eq!(measured.errors.get("40P01"), Some(&10));
+    assert_eq!(fake.executions(), 100);
+    assert_eq!(fake.transcript(), vec!["ROLLBACK"; 10]);
+    assert_eq!(measured.others, 10);
+    let bound = fake.bound().concat();
+    assert_eq!(bound[3], bound[4], "the same transaction again");
+}
+
+#[test]
+fn another_error_is_counted_and_its_transaction_given_up() {
+    let fake = Fake::new(Duration::ZERO, |number| if number % 10 == 3 { Answer::Error(b"42P01") } else { Answer::Row });
+    let spec = LoadSpec { events: Some(100), time: None, ..Point::spec() };
+    let measured = drive(&spec, &fake, || {}).unwrap().measured;
+    assert_eq!((measured.transactions, measured.errors.get("42P01")), (90, Some(&10)));
+    assert_eq!(measured.timeline.iter().map(|point| point.errors).sum::<u64>(), 10);
+}
+
+#[test]
+fn a_broken_connection_is_made_again() {
+    for connections in [1, 3] {
+        let fake =
+            Fake::new(Duration::from_millis(1), |number| if number == 20 { Answer::HangUp } else { Answer::Row });
+        let spec = LoadSpec { events: Some(200), time: None, connections, ..Point::spec() };
+        let measured = drive(&spec, &fake, || {}).unwrap().measured;
+        assert_eq!(measured.errors.get("connection lost"), Some(&1));
+        assert_eq!((measured.transactions, fake.executions()), (199, 200));
+        assert_eq!(fake.bound().len(), connections as usize + 1);
+    }
+}
+
+#[test]
+fn a_server_that_goes_away_ends_the_load_with_what_there_was() {
+    for connections in [1, 4] {
+        let fake = Arc::new(Fake::new(Duration::from_millis(1), |_| Answer::Row));
+        let spec = LoadSpec {
+            connections,
+            time: Some(Duration::from_secs(60)),
+            reconnect_limit: Duration::from_millis(200),
+            ..Point::spec()
+        };
+        let killer = fake.clone();
+        let killed = std::thread::spawn(move || {
+            while killer.executions() < 50 {
+                std::thread::yield_now();
+            }
+            killer.kill();
+        });
+        let error = drive(&spec, &fake, || {}).unwrap_err();
+        killed.join().unwrap();
+        let Error::ServerLost { partial, phase, .. } = error else { panic!("{error}") };
+        assert_eq!(phase, "measured phase");
+        assert!((45..70).contains(&partial.measured.transactions), "{}", partial.measured.transactions);
+        assert_eq!(partial.measured.errors.get("connection lost"), Some(&u64::from(connections)));
+    }
+}
+
+#[test]
+fn a_reply_that_never_comes_does_not_hold_the_load_up_for_ever() {
+    for connections in [1, 2] {
+        let fake = Fake::new(Duration::ZERO, |number| if number == 30 { Answer::Silence } else { Answer::Row });
+        let spec = LoadSpec {
+            time: Some(Duration::from_millis(100)),
+            drain_limit: Duration::from_millis(100),
+            connections,
+            ..Point::spec()
+        };
+        let measured = drive(&spec, &fake, || {}).unwrap().measured;
+        assert_eq!(measured.errors.get("no reply"), Some(&1));
+    }
+}
+
+#[test]
+fn the_stop_flag_drains_and_keeps_what_was_measured() {
+    let fake = Fake::new(Duration::from_millis(1), |_| Answer::Row);
+    let stop = Arc::new(AtomicBool::new(false));
+    let mut reports: Vec<Progress> = Vec::new();
+    let mut hooks = Hooks {
+        on_phase: &mut |_| {},
+        on_progress: &mut |progress| {
+            reports.push(progress.clone());
+            stop.store(true, Ordering::Relaxed);
+        },
+        progress_interval: Some(Duration::from_millis(300)),
+        stop: stop.clone(),
+    };
+    let spec = LoadSpec { connections: 2, time: Some(Duration::from_secs(60)), ..Point::spec() };
+    let result = run(&spec, &fake.target(), &RunClock::start(), &mut hooks).unwrap();
+    assert_eq!(result.measured.transactions, fake.executions());
+    assert!(result.measured.elapsed_us < 2_000_000);
+    assert_eq!(reports.len(), 1);
+    assert!(reports[0].transactions > 0 && reports[0].response.percentile_ns(50.0) >= MS);
+}
+
+#[test]
+fn a_first_connection_that_fails_is_an_error_at_once() {
+    let fake = Fake::new(Duration::ZERO, |_| Answer::Row);
+    let target = fake.target();
+    drop(fake);
+    let mut hooks =
+        Hooks { on_phase: &mut |_| {}, on_progress: &mut |_| {}, progress_interval: None, stop: Arc::default() };
+    let error = run(&Point::spec(), &target, &RunClock::start(), &mut hooks).unwrap_err();
+    assert!(matches!(error, Error::Connect { .. }), "{error}");
+}

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A PostgreSQL server of a few lines that answers by a script: how long each statement takes, and how it ends.
+
+use crate::target::{Endpoint, Flavour, Target, Tls};
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How one execution ends.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Answer {
+    Row,
+    Error(&'static [u8; 5]),
+    HangUp,
+    /// Says nothing any more, on this connection.
+    Silence,
+}
+
+type Script = dyn Fn(u64) -> Answer + Send + Sync;
+
+pub(super) struct Fake {
+    folder: tempfile::TempDir,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    script: Box<Script>,
+    service: Duration,
+    /// Nothing is answered from the first to the second moment.
+    stall: Mutex<Option<(Instant, Instant)>>,
+    executions: AtomicU64,
+    down: AtomicBool,
+    /// The values bound on each connection, in order.
+    bound: Mutex<Vec<Vec<i32>>>,
+    transcript: Mutex<Vec<String>>,
+    open: Mutex<Vec<UnixStream>>,
+}
+
+impl Fake {
+    pub(super) fn new(service: Duration, script: impl Fn(u64) -> Answer + Send + Sync + 'static) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let shared = Arc::new(Shared {
+            script: Box::new(script),
+            service,
+            stall: Mutex::default(),
+            executions: AtomicU64::new(0),
+            down: AtomicBool::new(false),
+            bound: Mutex::default(),
+            transcript: Mutex::default(),
+            open: Mutex::default(),
+        });
+        let fake = Self { folder, shared };
+        let listener = UnixListener::bind(fake.path()).unwrap();
+        let shared = fake.shared.clone();
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                if shared.down.load(Ordering::SeqCst) {
+                    return;
+                }
+                let connection = {
+                    let mut bound = shared.bound.lock().unwrap();
+                    bound.push(Vec::new());
+                    bound.len() - 1
+                };
+                shared.open.lock().unwrap().push(stream.try_clone().unwrap());
+                let shared = shared.clone();
+                thread::spawn(move || serve(stream, &shared, connection));
+            }
+        });
+        fake
+    }
+
+    pub(super) fn target(&self) -> Target {
+        Target {
+            flavour: Flavour::Postgresql,
+            endpoint: Endpoint::Socket(self.path()),
+            user: "me".into(),
+            password: crate::Password::default(),
+            database: None,
+            tls: Tls::Disable,
+        }
+    }
+
+    pub(super) fn stall(&self, from: Instant, length: Duration) {
+        *self.shared.stall.lock().unwrap() = Some((from, from + length));
+    }
+
+    pub(super) fn executions(&self) -> u64 {
+        self.shared.executions.load(Ordering::SeqCst)
+    }
+
+    pub(super) fn bound(&self) -> Vec<Vec<i32>> {
+        self.shared.bound.lock().unwrap().clone()
+    }
+
+    pub(super) fn transcript(&self) -> Vec<String> {
+        self.shared.transcript.lock().unwrap().clone()
+    }
+
+    /// As when the server is killed: every connection breaks, and nobody listens any more.
+    pub(super) fn kill(&self) {
+        self.shared.down.store(true, Ordering::SeqCst);
+        std::fs::remove_file(self.path()).unwrap();
+        for stream in self.shared.open.lock().unwrap().drain(..) {
+            let _ = stream.shutdown(std::net::Shutdown::Both);
+        }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.path().join("socket")
+    }
+}
+
+fn serve(mut stream: UnixStream, shared: &Shared, connection: usize) -> Option<()> {
+    let mut length = [0; 4];
+    stream.read_exact(&mut length).ok()?;
+    let mut startup = vec![0; u32::from_be_bytes(length) as usize - 4];
+    stream.read_exact(&mut startup).ok()?;
+    let mut out = Vec::new();
+    message(b'R', &[0, 0, 0, 0], &mut out);
+    message(b'S', b"server_version\x0015.0 fake\0", &mut out);
+    message(b'Z', b"I", &mut out);
+    stream.write_all(&out).ok()?;
+    let mut status = b'I';
+    loop {
+        out.clear();
+        let mut failed = false;
+        loop {
+            let mut header = [0; 5];
+            stream.read_exact(&mut header).ok()?;
+            let mut body = vec![0; u32::from_be_bytes([header[1], header[2], header[3], header[4]]) as usize - 4];
+            stream.read_exact(&mut body).ok()?;
+            match header[0] {
+                b'P' => message(b'1', &[], &mut out),
+                b'D' => {
+                    message(b't', &[0, 1, 0, 0, 0, 23], &mut out);
+                    message(b'n', &[], &mut out);
+                }
+                b'B' => {
+                    let value = body[body.len() - 6..body.len() - 2].try_into().unwrap();
+                    shared.bound.lock().unwrap()[connection].push(i32::from_be_bytes(value));
+                    message(b'2', &[], &mut out);
+                }
+                b'E' => {
+                    let number = shared.executions.fetch_add(1, Ordering::SeqCst);
+                    take_time(shared);
+                    match (shared.script)(number) {
+                        Answer::Row => {
+                            message(b'D', &[0, 1, 0, 0, 0, 1, b'x'], &mut out);
+                            message(b'C', b"SELECT 1\0", &mut out);
+                        }
+                        Answer::Error(state) => {
+                            let fields = [b"SERROR\0C", &state[..], b"\0Mscripted\0\0"].concat();
+                            message(b'E', &fields, &mut out);
+                            failed = true;
+                        }
+                        Answer::HangUp => return stream.shutdown(std::net::Shutdown::Both).ok(),
+                        Answer::Silence => return stream.read(&mut [0]).ok().map(|_| ()),
+                    }
+                }
+                b'Q' => {
+                    let text = String::from_utf8_lossy(&body[..body.len() - 1]).into_owned();
+                    status = b'I';
+                    message(b'C', format!("{text}\0").as_bytes(), &mut out);
+                    shared.transcript.lock().unwrap().push(text);
+                    break;
+                }
+                b'S' => break,
+                _ => return None,
+            }
+        }
+        if failed {
+            status = b'E';
+        }
+        message(b'Z', &[status], &mut out);
+        stream.write_all(&out).ok()?;
+    }
+}
+
+fn take_time(shared: &Shared) {
+    let stall = *shared.stall.lock().unwrap();
+    let now = Instant::now();
+    match stall {
+        Some((from, until)) if now >= from && now < until => thread::sleep(until - now),
+        _ => {}
+    }
+    thread::sleep(shared.service);
+}
+
+fn message(tag: u8, body: &[u8], out: &mut Vec<u8>) {
+    out.push(tag);
+    out.extend_from_slice(&u32::try_from(body.len() + 4).unwrap().to_be_bytes());
+    out.extend_from_slice(body);
+}
