@@ -11,7 +11,7 @@ use crate::{Begin, Error, Released, Run};
 use host::files;
 use host::places::Places;
 use host::process::{ChildSpec, Process, Spawned, report_not_ready, report_ready, spawn_supervisor};
-use journal::Role;
+use journal::{CRASH_VARIABLE, Role};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::process::Signal;
@@ -19,6 +19,9 @@ use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::time::Duration;
+
+/// For tests: [`CRASH_VARIABLE`] of the supervisor.
+pub const CRASH_SUPERVISOR_VARIABLE: &str = "WRINGER_CRASH_SUPERVISOR";
 
 /// Why a standing run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,7 +40,8 @@ pub enum Cause {
 pub fn start(places: &Places, args: &[OsString], ready_timeout: Duration) -> Result<Value, Error> {
     files::private_dir(&places.journal, 0o700)?;
     files::private_dir(&locks(places), 0o700)?;
-    let spec = ChildSpec { ready: true, ready_timeout, ..ChildSpec::internal("supervise", args.iter().cloned()) };
+    let mut spec = ChildSpec { ready: true, ready_timeout, ..ChildSpec::internal("supervise", args.iter().cloned()) };
+    spec.env.extend(std::env::var_os(CRASH_SUPERVISOR_VARIABLE).map(|point| (CRASH_VARIABLE.into(), point)));
     let mut spawned = spawn_supervisor(&places.journal.join("supervisor.log"), &spec)?;
     let mut ready = spawned.await_ready(ready_timeout).inspect_err(|_| end(&spawned))?.unwrap_or_else(|| json!({}));
     ready["pid"] = json!(spawned.identity().pid);
