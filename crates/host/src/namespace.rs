@@ -37,6 +37,8 @@ pub struct Protection {
     pub oom_exempt: bool,
     /// `mlockall`.
     pub memory_locked: bool,
+    /// Nice -10: a disk answers also when the processors are busy.
+    pub priority_raised: bool,
     /// `RLIMIT_NOFILE`, raised to its hard limit.
     pub open_files: u64,
 }
@@ -97,8 +99,8 @@ pub fn unmount_fuse(target: &Path) -> Result<(), Error> {
         .map_err(|errno| Error::path("unmount", target, errno))
 }
 
-/// Keeps this process out of the way of reclaim and of the OOM killer, as far as it may. Call it before threads start: the timer
-/// slack of 1 ns is inherited by the threads that this one starts.
+/// Keeps this process out of the way of reclaim and of the OOM killer, and in front of busy processes, as far as it may. Call it
+/// before threads start: they inherit the priority and the timer slack of 1 ns.
 pub fn protect_self() -> Protection {
     // SAFETY: prctl with integer arguments only.
     let flusher = unsafe { libc::prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0) } == 0;
@@ -108,6 +110,7 @@ pub fn protect_self() -> Protection {
         io_flusher: flusher,
         oom_exempt: write_own("/proc/self/oom_score_adj", "-1000").is_ok(),
         memory_locked: lock_memory(),
+        priority_raised: rustix::process::setpriority_process(None, -10).is_ok(),
         open_files: raise_open_files(),
     }
 }

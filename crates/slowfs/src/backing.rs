@@ -58,6 +58,7 @@ impl Open {
         Ok(done)
     }
 
+    #[cfg_attr(feature = "broken-sync", allow(dead_code))]
     /// Writes all of `data`, which must be page-aligned to go direct. `durable`: it is on the device when this returns.
     pub(crate) fn write(&self, inode: &Inode, data: &[u8], offset: u64, durable: bool) -> Result<usize> {
         let flags = if durable { ReadWriteFlags::DSYNC } else { ReadWriteFlags::empty() };

@@ -2,6 +2,8 @@
 //! For one test only, never in a release: a layer that lies about durability. Syncs answer at once, and what is written stays in this
 //! process's memory, so that a kill of the layer loses it. The durability test must fail with this layer.
 
+#![allow(clippy::cast_possible_truncation)] // offsets within a page and within a request
+
 use crate::backing::Open;
 use crate::inode::Inode;
 use rustix::io::Result;

@@ -15,7 +15,7 @@ const BOUNDS_NS: [u64; 4] = [100_000, 500_000, 3_000_000, 30_000_000];
 /// Before anything is known: what an idle virtual processor needs.
 const FIRST_NS: u64 = 30_000;
 /// A host that wakes later than this is overloaded; waking ever earlier would turn into spinning.
-const LARGEST_NS: u64 = 150_000;
+const LARGEST_NS: u64 = 80_000;
 
 impl Lead {
     pub(crate) fn new() -> Self {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The layer on a real mount: what it passes on, what it holds back, what survives it.
 
-#![allow(clippy::disallowed_methods)] // tests make their own processes and files
+#![allow(clippy::disallowed_methods, clippy::unwrap_used)] // tests make their own processes and files
 
 mod common;
 

@@ -2,7 +2,7 @@
 //! Random file operations through the layer and on a plain directory must give the same results, step by step, and leave the same
 //! files behind.
 
-#![allow(clippy::disallowed_methods)] // tests make their own files
+#![allow(clippy::disallowed_methods, clippy::unwrap_used)] // tests make their own processes and files
 
 mod common;
 

@@ -55,15 +55,16 @@ impl Layer {
     }
 }
 
+#[allow(clippy::useless_conversion)] // the width of st_nlink differs between processors
 pub(super) fn attributes(number: u64, stat: &Stat) -> FileAttr {
     let narrow = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
     FileAttr {
         ino: INodeNo(number),
         size: u64::try_from(stat.st_size).unwrap_or(0),
         blocks: u64::try_from(stat.st_blocks).unwrap_or(0),
-        atime: moment(i64::from(stat.st_atime), stat.st_atime_nsec),
-        mtime: moment(i64::from(stat.st_mtime), stat.st_mtime_nsec),
-        ctime: moment(i64::from(stat.st_ctime), stat.st_ctime_nsec),
+        atime: moment(stat.st_atime, stat.st_atime_nsec),
+        mtime: moment(stat.st_mtime, stat.st_mtime_nsec),
+        ctime: moment(stat.st_ctime, stat.st_ctime_nsec),
         crtime: UNIX_EPOCH,
         kind: file_type(Kind::from_raw_mode(stat.st_mode)),
         perm: u16::try_from(stat.st_mode & 0o7777).unwrap_or(0),

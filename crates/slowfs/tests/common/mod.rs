@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A layer over a temporary directory, and a way into its namespace.
 
-#![allow(clippy::disallowed_methods, dead_code, unreachable_pub)] // tests make their own processes and files
+#![allow(clippy::disallowed_methods, clippy::unwrap_used, dead_code, unreachable_pub)] // tests make their own processes and files
 
 use evidence::{Delay, DelayMode};
 use rustix::fd::{AsRawFd as _, OwnedFd};
