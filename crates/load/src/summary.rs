@@ -1,21 +1,263 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A load's result for people: our own text, and sysbench's shape for scripts that read that.
+//!
+//! In: a [`LoadResult`]. Out: text without a trailing newline. Nothing is measured here.
 
 use crate::engine::Progress;
-use evidence::LoadResult;
+use evidence::{Arrivals, Latencies, LatencyHistogram, LoadResult, Phase};
+use std::fmt::Write as _;
 
 /// Several lines for a terminal.
 pub fn text(result: &LoadResult, percentiles: &[f64]) -> String {
-    sysbench(result, percentiles, false)
+    let mut out = String::new();
+    let phase = &result.measured;
+    line(&mut out, conditions(result));
+    if let Some(warmup) = &result.warmup {
+        let (count, length) = (warmup.transactions, seconds(warmup.elapsed_us));
+        line(&mut out, format!("warm-up      {count} transactions in {length:.1} s, not counted below"));
+    }
+    line(&mut out, format!("measured     {:.3} s", seconds(phase.elapsed_us)));
+    let per_second = |count: u64| rate(count, phase.elapsed_us);
+    line(&mut out, format!("transactions {:<10} {:.1}/s", phase.transactions, per_second(phase.transactions)));
+    let kinds = format!("read {}, write {}, other {}", phase.reads, phase.writes, phase.others);
+    line(&mut out, format!("queries      {:<10} {:.1}/s ({kinds})", phase.queries(), per_second(phase.queries())));
+    line(&mut out, format!("errors       {}", errors(phase)));
+    if result.arrivals != Arrivals::Closed {
+        let (late, skipped, backlog) = (phase.late, phase.skipped, phase.backlog_max);
+        line(&mut out, format!("open loop    {late} started late, {skipped} not started, {backlog} waiting at most"));
+    }
+    latencies(&mut out, phase, percentiles);
+    let queries = phase.queries().max(1) as f64;
+    let (user, system) = (phase.client_user_us as f64 / queries, phase.client_system_us as f64 / queries);
+    line(&mut out, format!("client CPU   {user:.1} us user and {system:.1} us system a query"));
+    out.trim_end().to_owned()
 }
 
-/// What `sysbench run` prints: `queries performed:`, `transactions:`, `Latency (ms):`, ... Several percentiles make several lines.
-pub fn sysbench(result: &LoadResult, percentiles: &[f64], _histogram: bool) -> String {
-    format!("{:?} {percentiles:?}", result.measured.queries_per_second())
+/// What sysbench 1.0.20 prints at the end of a run, line by line; several percentiles make several lines.
+///
+/// `Latency` is the response time, as sysbench counts it with `--rate`. Two standard deviations under `Threads fairness` are
+/// `-`: they are not known.
+pub fn sysbench(result: &LoadResult, percentiles: &[f64], histogram: bool) -> String {
+    let phase = &result.measured;
+    let mut out = String::new();
+    if histogram {
+        sysbench_histogram(&mut out, &phase.transaction.response);
+    }
+    sysbench_queries(&mut out, phase);
+    line(&mut out, "General statistics:");
+    let events = phase.transactions;
+    line(&mut out, format!("    total time:                          {:.4}s", seconds(phase.elapsed_us)));
+    line(&mut out, format!("    total number of events:              {events}\n"));
+    sysbench_latency(&mut out, &phase.transaction.response, percentiles);
+    let connections = f64::from(result.connections.max(1));
+    let busy = total_ms(&phase.transaction.service) / 1e3;
+    line(&mut out, "Threads fairness:");
+    line(&mut out, format!("    events (avg/stddev):           {:.4}/-", events as f64 / connections));
+    line(&mut out, format!("    execution time (avg/stddev):   {:.4}/-", busy / connections));
+    out
 }
 
-/// The line of `--report-interval`.
+/// The line of `--report-interval`, as sysbench has it.
 pub fn progress(progress: &Progress, percentiles: &[f64]) -> String {
-    let _ = percentiles;
-    format!("[ {:.0}s ] thds: {} tps: {}", progress.elapsed.as_secs_f64(), progress.connections, progress.transactions)
+    let interval_us = u64::try_from(progress.interval.as_micros()).unwrap_or(u64::MAX);
+    let per_second = |count: u64| rate(count, interval_us);
+    let queries = progress.reads + progress.writes + progress.others;
+    let wanted: Vec<f64> = percentiles.iter().copied().filter(|percentile| *percentile > 0.0).collect();
+    let names = wanted.iter().map(|percentile| format!("{percentile}%")).collect::<Vec<_>>().join(",");
+    let values = wanted.iter().map(|percentile| format!("{:.2}", ms(progress.response.percentile_ns(*percentile))));
+    let mut out = format!(
+        "[ {:.0}s ] thds: {} tps: {:.2} qps: {:.2} (r/w/o: {:.2}/{:.2}/{:.2}) lat (ms,{names}): {} err/s: {:.2} reconn/s: {:.2}",
+        progress.elapsed.as_secs_f64(),
+        progress.connections,
+        per_second(progress.transactions),
+        per_second(queries),
+        per_second(progress.reads),
+        per_second(progress.writes),
+        per_second(progress.others),
+        values.collect::<Vec<_>>().join(","),
+        per_second(progress.errors),
+        per_second(progress.reconnects),
+    );
+    if progress.warmup {
+        out.push_str(" (warm-up)");
+    }
+    if progress.backlog > 0 {
+        let _ = write!(out, "\n[ {:.0}s ] queue length: {}", progress.elapsed.as_secs_f64(), progress.backlog);
+    }
+    out
 }
+
+/// The buckets of sysbench's `--histogram`: 1024, evenly spaced on a logarithmic scale from 0.001 ms to 100 s; a value falls
+/// into the nearest.
+pub mod buckets {
+    pub const COUNT: usize = 1024;
+    pub const LOWEST_MS: f64 = 0.001;
+    pub const HIGHEST_MS: f64 = 100_000.0;
+
+    /// Buckets for each factor of e.
+    fn density() -> f64 {
+        (COUNT - 1) as f64 / (HIGHEST_MS / LOWEST_MS).ln()
+    }
+
+    /// The value that is printed for a bucket.
+    pub fn value_ms(bucket: usize) -> f64 {
+        LOWEST_MS * (bucket as f64 / density()).exp()
+    }
+
+    /// The bucket of a value; what is outside the scale falls into its ends.
+    pub fn of(value_ms: f64) -> usize {
+        let position = ((value_ms.max(LOWEST_MS) / LOWEST_MS).ln() * density()).round();
+        // clamped to 0..1024
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        let bucket = position.clamp(0.0, (COUNT - 1) as f64) as usize;
+        bucket
+    }
+}
+
+const NS_PER_MS: f64 = 1e6;
+/// The widest bar of the histogram.
+const BAR: u64 = 40;
+/// The column in which the figures under `Latency (ms):` end.
+const LATENCY_COLUMN: usize = 53;
+
+fn sysbench_queries(out: &mut String, phase: &Phase) {
+    line(out, "SQL statistics:\n    queries performed:");
+    for (kind, count) in
+        [("read:", phase.reads), ("write:", phase.writes), ("other:", phase.others), ("total:", phase.queries())]
+    {
+        line(out, format!("        {kind:<32} {count}"));
+    }
+    let errors = phase.errors.values().sum();
+    for (what, count) in [
+        ("transactions:", phase.transactions),
+        ("queries:", phase.queries()),
+        ("ignored errors:", errors),
+        ("reconnects:", phase.reconnects),
+    ] {
+        line(out, format!("    {what:<36} {count:<6} ({:.2} per sec.)", rate(count, phase.elapsed_us)));
+    }
+    out.push('\n');
+}
+
+fn sysbench_latency(out: &mut String, histogram: &LatencyHistogram, percentiles: &[f64]) {
+    line(out, "Latency (ms):");
+    let mut figure = |label: String, value: f64| {
+        let width = LATENCY_COLUMN.saturating_sub(label.len());
+        line(out, format!("{label}{value:>width$.2}"));
+    };
+    figure("         min:".to_owned(), ms(histogram.min_ns()));
+    figure("         avg:".to_owned(), mean_ms(histogram));
+    figure("         max:".to_owned(), ms(histogram.max_ns()));
+    let wanted: Vec<&f64> = percentiles.iter().filter(|percentile| **percentile > 0.0).collect();
+    for percentile in &wanted {
+        figure(format!("        {percentile:>3}th percentile:"), ms(histogram.percentile_ns(**percentile)));
+    }
+    figure("         sum:".to_owned(), total_ms(histogram));
+    if wanted.is_empty() {
+        let disabled = "         percentile stats:               disabled\n";
+        let at = out.rfind("         sum:").unwrap_or(out.len());
+        out.insert_str(at, disabled);
+    }
+    out.push('\n');
+}
+
+fn sysbench_histogram(out: &mut String, histogram: &LatencyHistogram) {
+    let mut counts = [0u64; buckets::COUNT];
+    for bucket in histogram.buckets() {
+        let middle = (bucket.low_ns + bucket.high_ns) as f64 / 2.0;
+        counts[buckets::of(middle / NS_PER_MS)] += bucket.count;
+    }
+    let most = counts.iter().copied().max().unwrap_or(0).max(1);
+    line(out, "Latency histogram (values are in milliseconds)");
+    line(out, "       value  ------------- distribution ------------- count");
+    for (bucket, count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
+        let stars = "*".repeat(usize::try_from((count * BAR + most / 2) / most).unwrap_or(0));
+        line(out, format!("{:>12.3} |{stars:<40} {count}", buckets::value_ms(bucket)));
+    }
+    line(out, " ");
+}
+
+/// `oltp_point_select, mysql, 4 connections on 2 threads, closed loop, keys uniform, seed 1`.
+fn conditions(result: &LoadResult) -> String {
+    let arrivals = match result.arrivals {
+        Arrivals::Closed => "closed loop".to_owned(),
+        Arrivals::Constant { per_second } => format!("open loop of {per_second}/s, even"),
+        Arrivals::Poisson { per_second } => format!("open loop of {per_second}/s, Poisson"),
+    };
+    let prepared = if result.prepared_statements { "prepared statements" } else { "statements as text" };
+    format!(
+        "{}, {}, {} connections on {} threads, {arrivals}, {prepared}, keys {}, seed {}",
+        result.workload, result.driver, result.connections, result.workers, result.distribution, result.seed
+    )
+}
+
+fn errors(phase: &Phase) -> String {
+    let mut text = phase.errors.iter().map(|(code, count)| format!("{code}: {count}")).collect::<Vec<_>>().join(", ");
+    if text.is_empty() {
+        text.push_str("none");
+    }
+    if phase.reconnects > 0 {
+        let _ = write!(text, "; {} reconnects", phase.reconnects);
+    }
+    text
+}
+
+/// Response and service time of transactions, then of each class of statements, all in milliseconds.
+fn latencies(out: &mut String, phase: &Phase, percentiles: &[f64]) {
+    let wanted: Vec<f64> = percentiles.iter().copied().filter(|percentile| *percentile > 0.0).collect();
+    let mut row = |name: &str, cells: Vec<String>| {
+        let cells: String = cells.iter().map(|cell| format!(" {cell:>9}")).collect();
+        line(out, format!("{name:<28}{cells}"));
+    };
+    let mut head = vec!["count".to_owned(), "min".to_owned(), "avg".to_owned()];
+    head.extend(wanted.iter().map(|percentile| format!("p{percentile}")));
+    head.push("max".to_owned());
+    row("latency in ms", head);
+    let mut both = |name: &str, latencies: &Latencies| {
+        for (clock, histogram) in [("response", &latencies.response), ("service", &latencies.service)] {
+            let mut cells =
+                vec![histogram.count().to_string(), figure(ms(histogram.min_ns())), figure(mean_ms(histogram))];
+            cells.extend(wanted.iter().map(|percentile| figure(ms(histogram.percentile_ns(*percentile)))));
+            cells.push(figure(ms(histogram.max_ns())));
+            row(&format!("  {name}, {clock}"), cells);
+        }
+    };
+    both("transaction", &phase.transaction);
+    // one class of statements and one statement a transaction: the same figures again
+    if phase.statements.len() > 1 || phase.queries() != phase.transactions {
+        phase.statements.iter().for_each(|(class, latencies)| both(class, latencies));
+    }
+}
+
+fn figure(ms: f64) -> String {
+    format!("{ms:.3}")
+}
+
+fn line(out: &mut String, text: impl AsRef<str>) {
+    out.push_str(text.as_ref());
+    out.push('\n');
+}
+
+fn ms(ns: u64) -> f64 {
+    ns as f64 / NS_PER_MS
+}
+
+fn mean_ms(histogram: &LatencyHistogram) -> f64 {
+    if histogram.is_empty() { 0.0 } else { histogram.mean_ns() / NS_PER_MS }
+}
+
+fn total_ms(histogram: &LatencyHistogram) -> f64 {
+    mean_ms(histogram) * histogram.count() as f64
+}
+
+fn seconds(us: u64) -> f64 {
+    us as f64 / 1e6
+}
+
+/// 0 over no time.
+fn rate(count: u64, over_us: u64) -> f64 {
+    if over_us == 0 { 0.0 } else { count as f64 * 1e6 / over_us as f64 }
+}
+
+#[cfg(test)]
+mod tests;
