@@ -21,8 +21,6 @@ use units::Bytes;
     Asked, predicted and got stand side by side; rows a page come from the server's own statistics. Nothing is altered \
     afterwards: rows are written at their width, and keep it when a load deletes and inserts them.")]
 pub struct Args {
-    #[command(flatten)]
-    connection: Connection,
     #[arg(long, default_value_t = 1, help = "Number of tables")]
     tables: u32,
     /// Rows in each table [default: 10000, unless a size is given]
@@ -62,6 +60,8 @@ pub struct Args {
     dry_run: bool,
     #[arg(short, long, value_enum, default_value_t = Output::Text, help = "How to print the result")]
     output: Output,
+    #[command(flatten)]
+    connection: Connection,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
