@@ -112,12 +112,19 @@ function frame(parent, options) {
     draw(area, "line", { class: "grid", x1: 0, x2: inner.width, y1: y(value), y2: y(value) });
     draw(area, "text", { x: -8, y: y(value) + 4, "text-anchor": "end" }, tick(options.y_unit, value));
   }
-  for (const value of options.x.ticks(Math.max(2, Math.floor(inner.width / 72)))) {
+  let free_from = -Infinity; // a label that would touch the one before it is left out
+  for (const value of options.x.ticks(Math.max(2, Math.floor(inner.width / 56)))) {
+    const label = tick(options.x_unit, value), half = label.length * 3.4;
     draw(area, "line", { class: "grid", x1: x(value), x2: x(value), y1: 0, y2: inner.height });
-    draw(area, "text", { x: x(value), y: inner.height + 16, "text-anchor": "middle" }, tick(options.x_unit, value));
+    if (x(value) - half < free_from || x(value) + half > inner.width + margin.right) continue;
+    draw(area, "text", { x: x(value), y: inner.height + 16, "text-anchor": "middle" }, label);
+    free_from = x(value) + half + 8;
   }
   draw(area, "line", { class: "base", x1: 0, x2: inner.width, y1: inner.height, y2: inner.height });
-  if (options.x_title) draw(area, "text", { class: "title", x: inner.width, y: inner.height + 33, "text-anchor": "end" }, options.x_title);
+  if (options.x_title) {
+    const fits = options.x_title.length * 6.4 < inner.width + margin.left;
+    draw(area, "text", { class: "title", x: inner.width, y: inner.height + 33, "text-anchor": "end" }, fits ? options.x_title : options.x_title.split(";")[0]);
+  }
   if (options.y_title) draw(area, "text", { class: "title", x: 4 - margin.left, y: -8 }, options.y_title);
   return { plot, svg, area, back, x, y, inner, margin, width, scale: options.x };
 }

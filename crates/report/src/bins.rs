@@ -45,9 +45,9 @@ impl LogBins {
     }
 }
 
-/// The first bucket begins at 0, which has no logarithm: it is shown as the resolution.
+/// The first bucket begins at 0, which has no logarithm: it is shown as half of its end.
 fn low_us(low_ns: u64) -> f64 {
-    low_ns.max(LatencyHistogram::LOWEST_NS) as f64 / 1e3
+    low_ns.max(LatencyHistogram::LOWEST_NS / 2) as f64 / 1e3
 }
 
 fn add(counts: &mut Vec<f64>, position: f64, count: f64) {

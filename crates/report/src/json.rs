@@ -2,7 +2,9 @@
 //! `result.json`. Every key is documented in `docs/report.md`; a test holds the two together.
 
 use crate::{ArmView, Context, Hump};
-use evidence::{Arrivals, Delay, DelayMode, Finding, LatencyHistogram, Latencies, LoadResult, Measured, Phase, Quantity, Unit};
+use evidence::{
+    Arrivals, Delay, DelayMode, Finding, Latencies, LatencyHistogram, LoadResult, Measured, Phase, Quantity, Unit,
+};
 use serde_json::{Map, Value, json};
 
 /// Raised when a key changes its meaning or goes away; a new key does not raise it.

@@ -86,12 +86,10 @@ mod tests {
 
     #[test]
     fn passwords_in_a_command_are_masked() {
-        let words = ["wringer", "load", "--password=a b", "--mysql-password", "x", "postgres://me:pw@h/db", "--time", "5"];
+        let words =
+            ["wringer", "load", "--password=a b", "--mysql-password", "x", "postgres://me:pw@h/db", "--time", "5"];
         let masked = command(&words.map(str::to_owned)).join(" ");
-        assert_eq!(
-            masked,
-            "wringer load --password=*** --mysql-password *** postgres://me:***@h/db --time 5"
-        );
+        assert_eq!(masked, "wringer load --password=*** --mysql-password *** postgres://me:***@h/db --time 5");
     }
 
     #[test]

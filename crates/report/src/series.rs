@@ -91,7 +91,12 @@ pub(crate) fn panels(evidence: &Evidence) -> Vec<Panel> {
     reads.extend(busiest_disk(evidence));
     let panels = [
         Panel { id: "memory", title: "Memory of the host", unit: "bytes", lines: lines(evidence, HOST_MEMORY) },
-        Panel { id: "server-memory", title: "Memory of the server", unit: "bytes", lines: lines(evidence, SERVER_MEMORY) },
+        Panel {
+            id: "server-memory",
+            title: "Memory of the server",
+            unit: "bytes",
+            lines: lines(evidence, SERVER_MEMORY),
+        },
         Panel { id: "reads", title: "Reads", unit: "per_second", lines: reads },
         Panel { id: "cpu", title: "CPU", unit: "cores", lines: lines(evidence, CPU) },
         Panel { id: "pressure", title: "Pressure (PSI)", unit: "share", lines: lines(evidence, PRESSURE) },
@@ -112,14 +117,20 @@ fn lines(evidence: &Evidence, wanted: &[Wanted]) -> Vec<Line> {
 fn line(evidence: &Evidence, wanted: &Wanted) -> Option<Line> {
     let mut sources = wanted.from.iter();
     sources.find_map(|(source, entity, name)| {
-        let found: Vec<&Series> = find(evidence, source, entity, name).filter(|series| !series.points.is_empty()).collect();
+        let found: Vec<&Series> =
+            find(evidence, source, entity, name).filter(|series| !series.points.is_empty()).collect();
         let points: Vec<_> = found.iter().flat_map(|series| shown(series, wanted.factor)).collect();
         let anything = points.iter().any(|(_, value)| value.is_some());
         anything.then(|| Line { label: wanted.label.to_owned(), points })
     })
 }
 
-fn find<'e>(evidence: &'e Evidence, source: &'e str, entity: &'e str, name: &'e str) -> impl Iterator<Item = &'e Series> {
+fn find<'e>(
+    evidence: &'e Evidence,
+    source: &'e str,
+    entity: &'e str,
+    name: &'e str,
+) -> impl Iterator<Item = &'e Series> {
     evidence
         .samples
         .iter()
@@ -214,7 +225,14 @@ mod tests {
         let rates = shown(&counter, 1.0);
         assert!(rates.len() <= POINTS);
         let mut at = 0.0;
-        let total: f64 = rates.iter().map(|(t, rate)| { let part = rate.unwrap() * (t - at); at = *t; part }).sum();
+        let total: f64 = rates
+            .iter()
+            .map(|(t, rate)| {
+                let part = rate.unwrap() * (t - at);
+                at = *t;
+                part
+            })
+            .sum();
         assert!((total - at * at).abs() < 1e-3 * total);
     }
 

@@ -30,7 +30,8 @@ pub(crate) fn warnings(context: &Context<'_>) -> Vec<String> {
         warnings.push("The run ended before its first arm: there is nothing to compare.".to_owned());
     }
     for view in context.arms.iter().filter(|view| view.arm.load.is_none()) {
-        warnings.push(format!("Arm “{}” did not get as far as the end of its load: it has no latencies.", view.arm.name));
+        warnings
+            .push(format!("Arm “{}” did not get as far as the end of its load: it has no latencies.", view.arm.name));
     }
     for view in &context.arms {
         let errors: u64 = view.measured().map_or(0, |phase| phase.errors.values().sum());

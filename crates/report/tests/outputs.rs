@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The three outputs of whole recordings, and of broken ones.
 
+#![allow(clippy::unwrap_used)] // helpers of tests
+
 mod common;
 
 use common::{Sample, cut_off, empty, hostile, sample};
@@ -29,4 +31,148 @@ fn text_of_a_run_that_was_cut_off() {
 #[test]
 fn findings_as_text() {
     insta::assert_snapshot!(report::findings_text(&context(&sample())));
+}
+
+/// Every key of the result, flat; what has names of the user's own is one `*`.
+fn keys(prefix: &str, value: &serde_json::Value, into: &mut std::collections::BTreeSet<String>) {
+    use serde_json::Value;
+    const FREE: [&str; 6] = ["settings", "variables", "mechanisms", "errors", "statements", "evidence"];
+    match value {
+        Value::Object(map) => {
+            let free = FREE.iter().any(|name| prefix.ends_with(&format!(".{name}")));
+            for (key, value) in map {
+                let key = if free { "*" } else { key };
+                let path = if prefix.is_empty() { key.to_owned() } else { format!("{prefix}.{key}") };
+                into.insert(path.clone());
+                if !prefix.ends_with(".evidence") {
+                    keys(&path, value, into);
+                }
+            }
+        }
+        Value::Array(list) => list.iter().for_each(|value| keys(&format!("{prefix}[]"), value, into)),
+        _ => {}
+    }
+}
+
+#[test]
+fn keys_of_the_result() {
+    let mut found = std::collections::BTreeSet::new();
+    keys("", &report::json(&context(&sample())), &mut found);
+    insta::assert_snapshot!(found.into_iter().collect::<Vec<_>>().join("\n"));
+}
+
+#[test]
+fn every_key_of_the_result_is_documented() {
+    let page = include_str!("../../../docs/report.md");
+    let mut found = std::collections::BTreeSet::new();
+    keys("", &report::json(&context(&sample())), &mut found);
+    let last = |path: &String| path.rsplit('.').next().unwrap_or_default().trim_end_matches("[]").to_owned();
+    let missing: Vec<_> =
+        found.iter().map(last).filter(|key| key != "*" && !page.contains(&format!("`{key}`"))).collect();
+    assert_eq!(missing, Vec::<String>::new(), "missing in docs/report.md");
+}
+
+#[test]
+fn the_result_is_what_the_run_saw() {
+    let result = report::json(&context(&sample()));
+    assert_eq!(result["schema"], report::SCHEMA);
+    let ids: Vec<_> =
+        result["findings"].as_array().unwrap().iter().map(|finding| finding["id"].as_str().unwrap()).collect();
+    assert_eq!(ids, ["latency.modes"; 3]);
+    let arm = &result["arms"][2];
+    assert_eq!((&arm["name"], &arm["delay"]["read_us"]), (&"10 ms".into(), &10_000.into()));
+    let by = |key: &str| arm[key].as_f64().unwrap();
+    let modes = by("reads_per_query_by_modes");
+    for witness in ["reads_per_query_by_server", "reads_per_query_by_layer"] {
+        assert!((modes - by(witness)).abs() < 0.05 * modes, "{witness}");
+    }
+    let response = &arm["load"]["measured"]["transaction"]["response"];
+    let median = response["p50_us"].as_f64().unwrap();
+    assert!((50.0..70.0).contains(&median), "{median}");
+    let histogram: evidence::LatencyHistogram = serde_json::from_value(response["histogram"].clone()).unwrap();
+    assert_eq!(histogram.count(), arm["load"]["measured"]["queries"].as_u64().unwrap());
+    assert!(result["arms"][0]["reads_per_query_by_modes"].is_null(), "without a delay it cannot be said");
+}
+
+#[test]
+fn an_arm_that_broke_off_has_nulls_not_zeros() {
+    let result = report::json(&context(&cut_off()));
+    assert!(result["arms"][2]["load"].is_null());
+    let nothing = &result["arms"][1]["load"]["measured"];
+    assert!(nothing["queries_per_second"].is_null() && nothing["transaction"]["response"]["p99_us"].is_null());
+    let page = html(&cut_off());
+    assert!(page.contains("did not get as far as the end of its load"));
+}
+
+#[test]
+fn a_run_without_anything_has_all_outputs() {
+    let sample = empty();
+    assert!(report::text(&context(&sample)).contains("before its first arm"));
+    assert!(html(&sample).contains("This run has no findings."));
+    assert_eq!(report::findings_text(&context(&sample)), "No findings.\n");
+    assert!(report::json(&context(&sample))["arms"].as_array().unwrap().is_empty());
+}
+
+#[test]
+fn huge_values_break_nothing() {
+    let mut sample = sample();
+    let arm = &mut sample.evidence.arms[0];
+    let phase = &mut arm.load.as_mut().unwrap().measured;
+    phase.reads = u64::MAX / 4;
+    phase.transaction.response.record_n(u64::MAX, 3);
+    phase.timeline[5].max_us = u64::MAX;
+    phase.timeline[6].queries = u64::MAX;
+    for value in [f64::MAX, f64::NAN, f64::INFINITY] {
+        sample.evidence.samples[0].points.push(evidence::Point { at_us: u64::MAX, value });
+        sample.evidence.measured[0].got = Some(evidence::Quantity::count(value));
+    }
+    let page = html(&sample);
+    assert!(!page.contains("NaN") && !page.contains("inf "), "no figure that is none");
+    assert!(report::text(&context(&sample)).contains("1.00 h") || report::text(&context(&sample)).contains("60.0 min"));
+    serde_json::to_string(&report::json(&context(&sample))).unwrap();
+}
+
+#[test]
+fn the_same_recording_gives_the_same_bytes_and_few_of_them() {
+    let (first, again) = (html(&sample()), html(&sample()));
+    assert_eq!(first, again);
+    assert!(first.len() < 400_000, "{} bytes", first.len());
+    assert!(
+        !first.contains("http://")
+            || first.matches("http://").count() == first.matches("http://www.w3.org/2000/svg").count()
+    );
+    assert!(!first.contains("https://"), "nothing to fetch");
+}
+
+#[test]
+fn no_output_tells_a_secret() {
+    let sample = hostile();
+    let context = context(&sample);
+    let outputs =
+        [html(&sample), report::text(&context), report::json(&context).to_string(), report::findings_text(&context)];
+    assert!(outputs.iter().all(|output| !output.contains("hunter2")));
+}
+
+#[test]
+fn harmful_words_are_escaped() {
+    let page = html(&hostile());
+    assert_eq!(page.matches("<script").count(), 1);
+    assert_eq!(page.matches("</script").count(), 1);
+    assert!(!page.contains("<img"));
+}
+
+#[test]
+fn a_long_run_stays_small() {
+    let mut sample = sample();
+    for series in &mut sample.evidence.samples {
+        series.points = (0..40_000).map(|s| evidence::Point { at_us: s * 100_000, value: s as f64 }).collect();
+    }
+    for arm in &mut sample.evidence.arms {
+        let phase = &mut arm.load.as_mut().unwrap().measured;
+        let slot = phase.timeline[0];
+        phase.timeline =
+            (0..36_000).map(|n| evidence::TimelinePoint { at_us: slot.at_us + n * 100_000, ..slot }).collect();
+    }
+    let length = html(&sample).len();
+    assert!(length < 1_000_000, "{length} bytes");
 }

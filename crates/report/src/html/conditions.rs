@@ -62,7 +62,8 @@ fn server(context: &Context<'_>) -> Vec<(String, String)> {
 
 /// Of the first arm that has a load, and what the driver itself cost in each.
 fn loads(context: &Context<'_>) -> Vec<(String, String)> {
-    let loads: Vec<_> = context.arms.iter().filter_map(|view| Some((&view.arm.name, view.arm.load.as_ref()?))).collect();
+    let loads: Vec<_> =
+        context.arms.iter().filter_map(|view| Some((&view.arm.name, view.arm.load.as_ref()?))).collect();
     let Some((_, first)) = loads.first() else { return Vec::new() };
     let arrivals = match first.arrivals {
         evidence::Arrivals::Closed => "closed loop".to_owned(),
@@ -102,7 +103,10 @@ fn squeeze(context: &Context<'_>) -> Vec<(String, String)> {
         context.conditions.mechanisms.iter().map(|(squeeze, mechanism)| (squeeze.clone(), mechanism.clone())).collect();
     if let Some(cpu_us) = series::observer_cpu_us(context.evidence) {
         let elapsed_us = context.evidence.elapsed_us.max(1) as f64;
-        pairs.push(("observer's CPU".to_owned(), format!("{}, {} of one CPU", show::micros(cpu_us), show::percent(cpu_us / elapsed_us))));
+        pairs.push((
+            "observer's CPU".to_owned(),
+            format!("{}, {} of one CPU", show::micros(cpu_us), show::percent(cpu_us / elapsed_us)),
+        ));
     }
     let root = if context.conditions.tool.as_root { "root" } else { "an ordinary user" };
     pairs.push(("run as".to_owned(), root.to_owned()));
@@ -110,7 +114,11 @@ fn squeeze(context: &Context<'_>) -> Vec<(String, String)> {
 }
 
 fn pairs<const N: usize>(pairs: [(&str, String); N]) -> Vec<(String, String)> {
-    pairs.into_iter().filter(|(_, value)| !value.trim().is_empty()).map(|(key, value)| (key.to_owned(), value)).collect()
+    pairs
+        .into_iter()
+        .filter(|(_, value)| !value.trim().is_empty())
+        .map(|(key, value)| (key.to_owned(), value))
+        .collect()
 }
 
 fn list(out: &mut impl Write, title: &str, pairs: Vec<(String, String)>) -> io::Result<()> {

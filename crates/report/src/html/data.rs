@@ -81,7 +81,8 @@ fn timeline(view: &ArmView<'_>, phase: &Phase) -> Value {
     let slots: Vec<&TimelinePoint> = warmup.chain(&phase.timeline).filter(|slot| slot.length_us > 0).collect();
     let chunks: Vec<&[&TimelinePoint]> = slots.chunks(slots.len().div_ceil(SLOTS).max(1)).collect();
     let zero = phase.started_us as f64;
-    let column = |value: &dyn Fn(&[&TimelinePoint]) -> Value| chunks.iter().map(|chunk| value(chunk)).collect::<Vec<_>>();
+    let column =
+        |value: &dyn Fn(&[&TimelinePoint]) -> Value| chunks.iter().map(|chunk| value(chunk)).collect::<Vec<_>>();
     let highest = |of: fn(&TimelinePoint) -> u64| {
         column(&|chunk| match chunk.iter().map(|slot| of(slot)).max() {
             Some(us) if us > 0 => json!(us),

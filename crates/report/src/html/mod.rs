@@ -25,7 +25,9 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 
 /// # Errors
 /// Those of `out`.
 pub fn write_html(context: &Context<'_>, out: &mut impl Write) -> io::Result<()> {
-    let title = verdict::sentences(context).first().map_or_else(|| context.name.clone(), |first| format!("{}: {first}", context.name));
+    let title = verdict::sentences(context)
+        .first()
+        .map_or_else(|| context.name.clone(), |first| format!("{}: {first}", context.name));
     write!(
         out,
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -51,5 +53,9 @@ pub fn write_html(context: &Context<'_>, out: &mut impl Write) -> io::Result<()>
     writeln!(out, "</main>")?;
     sections::footer(context, out)?;
     let data = data::data(context);
-    writeln!(out, "<script>\n\"use strict\";\nconst DATA = {};\n{CHART}\n{PAGE}</script>\n</body>\n</html>", Json(&data))
+    writeln!(
+        out,
+        "<script>\n\"use strict\";\nconst DATA = {};\n{CHART}\n{PAGE}</script>\n</body>\n</html>",
+        Json(&data)
+    )
 }

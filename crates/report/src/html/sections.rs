@@ -100,7 +100,12 @@ fn shares(context: &Context<'_>, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "<div class=\"shares\" role=\"list\" aria-label=\"Queries by the reads they needed\">")?;
     for (index, view) in context.arms.iter().enumerate().filter(|(_, view)| !view.humps.is_empty()) {
         let known = view.humps.iter().all(|hump| hump.reads.is_some());
-        write!(out, "<div class=\"share\" role=\"listitem\"><span class=\"arm a{}\">{}</span>", index % COLOURS, Text(&view.arm.name))?;
+        write!(
+            out,
+            "<div class=\"share\" role=\"listitem\"><span class=\"arm a{}\">{}</span>",
+            index % COLOURS,
+            Text(&view.arm.name)
+        )?;
         write!(out, "<span class=\"stack\">")?;
         for (tint, hump) in view.humps.iter().enumerate() {
             let name = hump_name(hump);
@@ -133,10 +138,12 @@ const COLOURS: usize = 6;
 fn arm_row(index: usize, view: &ArmView<'_>, out: &mut impl Write) -> io::Result<()> {
     let phase = view.measured();
     let response = phase.map(|phase| &phase.transaction.response).filter(|response| !response.is_empty());
-    let percentile = |at: f64| show::or_nothing(response, |response| show::micros(response.percentile_ns(at) as f64 / 1e3));
+    let percentile =
+        |at: f64| show::or_nothing(response, |response| show::micros(response.percentile_ns(at) as f64 / 1e3));
     let ratio = |value: Option<f64>| show::or_nothing(value, |value| format!("{value:.3}"));
     let settings: Vec<_> = view.arm.settings.iter().map(|(key, value)| format!("{key} = {value}")).collect();
-    let settings = if settings.is_empty() { String::new() } else { format!("<small>{}</small>", Text(settings.join(", "))) };
+    let settings =
+        if settings.is_empty() { String::new() } else { format!("<small>{}</small>", Text(settings.join(", "))) };
     writeln!(
         out,
         "<tr><th scope=\"row\"><span class=\"arm a{}\">{}</span>{settings}</th>",
@@ -167,7 +174,10 @@ pub(super) fn latency(context: &Context<'_>, out: &mut impl Write) -> io::Result
         return Ok(());
     }
     open(out, "latency", "Latency")?;
-    writeln!(out, "<p class=\"lead\">How long queries took, from the intended start to the last row, and how many reads that tells of.</p>")?;
+    writeln!(
+        out,
+        "<p class=\"lead\">How long queries took, from the intended start to the last row, and how many reads that tells of.</p>"
+    )?;
     figure(
         out,
         "histograms",
@@ -194,7 +204,10 @@ pub(super) fn over_time(context: &Context<'_>, out: &mut impl Write) -> io::Resu
         return Ok(());
     }
     open(out, "time", "Over time")?;
-    writeln!(out, "<p class=\"lead\">All arms begin at second 0, where measuring starts. What is left of it is the warm-up, and counts nowhere else.</p>")?;
+    writeln!(
+        out,
+        "<p class=\"lead\">All arms begin at second 0, where measuring starts. What is left of it is the warm-up, and counts nowhere else.</p>"
+    )?;
     figure(
         out,
         "throughput",
@@ -218,7 +231,10 @@ pub(super) fn host(context: &Context<'_>, out: &mut impl Write) -> io::Result<()
         return Ok(());
     }
     open(out, "host", "Host and server, over the whole run")?;
-    writeln!(out, "<p class=\"lead\">Shaded bands are the arms, the darker part what was measured. The time axis is that of the run.</p>")?;
+    writeln!(
+        out,
+        "<p class=\"lead\">Shaded bands are the arms, the darker part what was measured. The time axis is that of the run.</p>"
+    )?;
     for panel in panels {
         let how = match panel.id {
             "memory" => {
@@ -233,9 +249,7 @@ pub(super) fn host(context: &Context<'_>, out: &mut impl Write) -> io::Result<()
                 "<p>Physical reads in a second as three see them: the server (for PostgreSQL this counts reads that the page cache answered, too), \
                  the slow layer below it, and the disk of the host that was read most, which also serves others.</p>"
             }
-            "cpu" => {
-                "<p>1 is one CPU, fully used. The observer is Wringer's own reading of these figures.</p>"
-            }
+            "cpu" => "<p>1 is one CPU, fully used. The observer is Wringer's own reading of these figures.</p>",
             _ => {
                 "<p>The share of time in which at least one task waited for the resource, as the kernel accounts it (pressure stall information).</p>"
             }
@@ -274,7 +288,11 @@ fn measured_row(measured: &Measured, out: &mut impl Write) -> io::Result<()> {
         Some(false) => ("bad", format!("✗ outside {tolerance}")),
         None => ("", tolerance.to_owned()),
     };
-    let verdict = if tolerance.is_empty() { verdict.replace("within ", "within tolerance").replace("outside ", "out of tolerance") } else { verdict };
+    let verdict = if tolerance.is_empty() {
+        verdict.replace("within ", "within tolerance").replace("outside ", "out of tolerance")
+    } else {
+        verdict
+    };
     writeln!(
         out,
         "<tr><th scope=\"row\"><code>{}</code><small>{}</small></th><td data-label=\"Arm\">{}</td><td data-label=\"Asked\">{}</td>\

@@ -32,7 +32,8 @@ pub(super) fn of(view: &ArmView<'_>) -> String {
         let bar = blocks(count / tallest * BAR);
         let note = notes(view, low, high);
         let shown_count = if count < 0.95 { "<1".to_owned() } else { show::number(count.round()) };
-        let _ = writeln!(part, "{}", format!("{:>9} │{bar:<44} {shown_count:>9}  {note}", show::micros(low)).trim_end());
+        let _ =
+            writeln!(part, "{}", format!("{:>9} │{bar:<44} {shown_count:>9}  {note}", show::micros(low)).trim_end());
     }
     if let Some(reason) = &view.reason {
         let _ = writeln!(part, "          {reason}");

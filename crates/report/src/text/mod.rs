@@ -7,8 +7,8 @@ mod table;
 use crate::{ArmView, Context, show, verdict};
 use evidence::Finding;
 use serde_json::Value;
-use table::{Align, Table};
 use std::fmt::Write as _;
+use table::{Align, Table};
 
 const WIDTH: usize = 108;
 
@@ -77,7 +77,8 @@ fn arm_row(view: &ArmView<'_>) -> Vec<String> {
     match view.measured() {
         Some(phase) => {
             let response = &phase.transaction.response;
-            let at = |ns: u64| if response.is_empty() { show::NOTHING.to_owned() } else { show::micros(ns as f64 / 1e3) };
+            let at =
+                |ns: u64| if response.is_empty() { show::NOTHING.to_owned() } else { show::micros(ns as f64 / 1e3) };
             row.push(show::or_nothing(phase.queries_per_second(), show::number));
             row.extend([50.0, 95.0, 99.0].map(|percentile| at(response.percentile_ns(percentile))));
             row.push(at(response.max_ns()));
@@ -94,8 +95,14 @@ fn measured(context: &Context<'_>) -> String {
     if context.evidence.measured.is_empty() {
         return String::new();
     }
-    let mut table =
-        Table::new(&[("measured", Left), ("arm", Left), ("asked", Right), ("predicted", Right), ("got", Right), ("", Left)]);
+    let mut table = Table::new(&[
+        ("measured", Left),
+        ("arm", Left),
+        ("asked", Right),
+        ("predicted", Right),
+        ("got", Right),
+        ("", Left),
+    ]);
     for measured in &context.evidence.measured {
         let quantity = |quantity| show::or_nothing(quantity, show::quantity);
         let verdict = match measured.within_tolerance {
@@ -186,7 +193,9 @@ fn plain(value: &Value) -> String {
         Value::Null => show::NOTHING.to_owned(),
         Value::String(text) => text.clone(),
         Value::Number(number) => match number.as_f64() {
-            Some(value) if number.is_f64() => format!("{value:.4}").trim_end_matches('0').trim_end_matches('.').to_owned(),
+            Some(value) if number.is_f64() => {
+                format!("{value:.4}").trim_end_matches('0').trim_end_matches('.').to_owned()
+            }
             _ => number.to_string(),
         },
         other => other.to_string(),

@@ -31,7 +31,8 @@ impl Table {
         let width = |column: usize| self.rows.iter().filter_map(|row| row.get(column)).map(|cell| length(cell)).max();
         let widths: Vec<usize> = (0..self.aligns.len()).map(|column| width(column).unwrap_or(0)).collect();
         let line = |row: &Vec<String>| {
-            let cells = row.iter().zip(&widths).zip(&self.aligns).map(|((cell, width), align)| padded(cell, *width, *align));
+            let cells =
+                row.iter().zip(&widths).zip(&self.aligns).map(|((cell, width), align)| padded(cell, *width, *align));
             cells.collect::<Vec<_>>().join("  ").trim_end().to_owned() + "\n"
         };
         self.rows.iter().map(line).collect()

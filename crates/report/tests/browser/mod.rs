@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Headless Chromium, driven over its debugging pipe: JSON messages that end in a zero byte (Chrome DevTools Protocol).
-#![allow(clippy::disallowed_methods, unreachable_pub)] // test code starts the browser
+#![allow(clippy::disallowed_methods, clippy::unwrap_used, unreachable_pub)] // test code starts the browser
 
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
@@ -32,7 +32,10 @@ impl Browser {
     pub fn start(folder: &Path) -> Option<Self> {
         let names = ["chromium", "chromium-browser", "google-chrome"];
         let path = std::env::var("PATH").unwrap_or_default();
-        let program = names.iter().flat_map(|name| path.split(':').map(move |dir| Path::new(dir).join(name))).find(|p| p.exists())?;
+        let program = names
+            .iter()
+            .flat_map(|name| path.split(':').map(move |dir| Path::new(dir).join(name)))
+            .find(|p| p.exists())?;
         // the browser reads its commands on descriptor 3 and answers on 4
         let script = "exec \"$0\" \"$@\" 3<&0 4>&1 0</dev/null 1>/dev/null 2>/dev/null";
         let profile = format!("--user-data-dir={}", folder.join("profile").display());
@@ -49,7 +52,8 @@ impl Browser {
         let from = BufReader::new(process.stdout.take().expect("the pipe was asked for"));
         let mut browser = Self { process, to, from, session: String::new(), last_id: 0, page: Page::default() };
         let target = browser.call("Target.createTarget", json!({ "url": "about:blank" }));
-        let attached = browser.call("Target.attachToTarget", json!({ "targetId": target["targetId"], "flatten": true }));
+        let attached =
+            browser.call("Target.attachToTarget", json!({ "targetId": target["targetId"], "flatten": true }));
         browser.session = attached["sessionId"].as_str().expect("a session").to_owned();
         for domain in ["Page.enable", "Runtime.enable", "Log.enable", "Network.enable"] {
             browser.call(domain, json!({}));
@@ -117,7 +121,9 @@ impl Browser {
                 let own = params["request"]["url"].as_str().unwrap_or_default().starts_with("data:");
                 self.page.requests += usize::from(!own);
             }
-            "Runtime.exceptionThrown" | "Runtime.consoleAPICalled" | "Log.entryAdded" => self.page.problems.push(params.to_string()),
+            "Runtime.exceptionThrown" | "Runtime.consoleAPICalled" | "Log.entryAdded" => {
+                self.page.problems.push(params.to_string())
+            }
             _ => {}
         }
         message

@@ -29,6 +29,13 @@ impl Dice {
     }
 }
 
+/// Nearly e^x, by products alone: the same on every machine.
+fn exp(x: f64) -> f64 {
+    let mut y = 1.0 + x / 16.0;
+    (0..4).for_each(|_| y *= y);
+    y
+}
+
 pub struct Spec {
     pub name: &'static str,
     pub read_us: u64,
@@ -131,17 +138,17 @@ fn view(arm: &Arm) -> ArmView<'_> {
     };
     let histogram = &load.measured.transaction.response;
     let delay_us = arm.delay.map_or(0, |delay| delay.read_us) as f64;
-    let bounds = if delay_us > 0.0 {
-        vec![0.0, 0.6 * delay_us, 1.55 * delay_us, 1e12]
-    } else {
-        vec![0.0, 96.0, 1e12]
-    };
+    let bounds = if delay_us > 0.0 { vec![0.0, 0.6 * delay_us, 1.55 * delay_us, 1e12] } else { vec![0.0, 96.0, 1e12] };
     let hump = |(index, pair): (usize, &[f64])| {
         let inside = |bucket: &Bucket| (pair[0]..pair[1]).contains(&(bucket.low_ns as f64 / 1e3));
         let own: Vec<Bucket> = histogram.buckets().filter(inside).collect();
         let count: u64 = own.iter().map(|bucket| bucket.count).sum();
         let mut left = count / 2;
-        let middle = own.iter().find(|b| { let found = left < b.count; left = left.saturating_sub(b.count); found });
+        let middle = own.iter().find(|b| {
+            let found = left < b.count;
+            left = left.saturating_sub(b.count);
+            found
+        });
         Hump {
             center_us: middle.map_or(0.0, |bucket| bucket.low_ns as f64 / 1e3),
             low_us: own.first().map_or(0.0, |bucket| bucket.low_ns as f64 / 1e3),
@@ -168,11 +175,21 @@ fn view(arm: &Arm) -> ArmView<'_> {
 fn arm(spec: &Spec) -> Arm {
     let load = load(spec);
     let reads = (spec.queries as f64 * (ONE + 2.0 * TWO)) as u64;
-    let witness = |of: &str, counter: &str, before: u64, delta: u64| Witness { of: of.into(), counter: counter.into(), before, after: before + delta };
+    let witness = |of: &str, counter: &str, before: u64, delta: u64| Witness {
+        of: of.into(),
+        counter: counter.into(),
+        before,
+        after: before + delta,
+    };
     Arm {
         name: spec.name.into(),
-        settings: if spec.read_us == 0 { BTreeMap::new() } else {
-            BTreeMap::from([("squeeze.disk.read".into(), spec.name.into()), ("load.time".into(), format!("{} s", spec.measured_s))])
+        settings: if spec.read_us == 0 {
+            BTreeMap::new()
+        } else {
+            BTreeMap::from([
+                ("squeeze.disk.read".into(), spec.name.into()),
+                ("load.time".into(), format!("{} s", spec.measured_s)),
+            ])
         },
         delay: Some(Delay { read_us: spec.read_us, write_us: 0, sync_us: 0, mode: DelayMode::Add }),
         load: Some(load),
@@ -231,9 +248,15 @@ fn phase(spec: &Spec, started_us: u64, seconds: u64, queries: u64, seed: u64) ->
 
 fn latency_ns(dice: &mut Dice, delay_us: f64) -> u64 {
     let pick = dice.uniform();
-    let reads = if pick < TWO { 2.0 } else if pick < TWO + ONE { 1.0 } else { 0.0 };
-    let base = 52.0 * (0.13 * dice.normal()).exp();
-    let device = (0..2).take(reads as usize).map(|_| 95.0 * (0.32 * dice.normal()).exp()).sum::<f64>();
+    let reads = if pick < TWO {
+        2.0
+    } else if pick < TWO + ONE {
+        1.0
+    } else {
+        0.0
+    };
+    let base = 52.0 * exp(0.13 * dice.normal());
+    let device = (0..2).take(reads as usize).map(|_| 95.0 * exp(0.32 * dice.normal())).sum::<f64>();
     let tail = if dice.uniform() < 0.002 { 900.0 * dice.uniform() * dice.uniform() } else { 0.0 };
     ((base + device + reads * (delay_us + 61.0 * (delay_us > 0.0) as u64 as f64) + tail) * 1e3) as u64
 }
@@ -244,7 +267,8 @@ fn timeline(dice: &mut Dice, spec: &Spec, started_us: u64, seconds: u64, queries
     (0..slots)
         .map(|slot| {
             let done = (each + dice.normal() * (each * 0.6).sqrt()).max(0.0) as u64;
-            let p99 = spec.read_us as f64 * (if dice.uniform() < 0.6 { 2.0 } else { 1.0 }) + 210.0 + 60.0 * dice.uniform();
+            let p99 =
+                spec.read_us as f64 * (if dice.uniform() < 0.6 { 2.0 } else { 1.0 }) + 210.0 + 60.0 * dice.uniform();
             TimelinePoint {
                 at_us: started_us + slot * 100_000,
                 length_us: 100_000,
@@ -261,14 +285,21 @@ fn timeline(dice: &mut Dice, spec: &Spec, started_us: u64, seconds: u64, queries
 
 fn conditions() -> Conditions {
     let variables = [
-        ("innodb_buffer_pool_size", "134217728"), ("innodb_flush_method", "O_DIRECT"), ("innodb_page_size", "16384"),
-        ("innodb_read_io_threads", "4"), ("datadir", "/var/tmp/wringer/sandboxes/s1/data/"), ("port", "43127"),
-        ("report_password", "hunter2"), ("version_comment", "Debian 12"),
+        ("innodb_buffer_pool_size", "134217728"),
+        ("innodb_flush_method", "O_DIRECT"),
+        ("innodb_page_size", "16384"),
+        ("innodb_read_io_threads", "4"),
+        ("datadir", "/var/tmp/wringer/sandboxes/s1/data/"),
+        ("port", "43127"),
+        ("report_password", "hunter2"),
+        ("version_comment", "Debian 12"),
     ];
     Conditions {
         tool: Tool {
             version: "0.1.0".into(),
-            command: ["wringer", "run", "experiments/one-read-or-two.toml", "--to", "wringer-demo"].map(str::to_owned).to_vec(),
+            command: ["wringer", "run", "experiments/one-read-or-two.toml", "--to", "wringer-demo"]
+                .map(str::to_owned)
+                .to_vec(),
             as_root: true,
         },
         host: Host {
@@ -305,25 +336,55 @@ fn measured() -> Vec<Measured> {
     let bytes = Quantity::bytes;
     let mut all = vec![
         Measured {
-            at_us: 31 * SECOND, arm: None, what: "fill.size".into(), mechanism: "INSERT".into(), asked: Some(bytes(192 << 20)), predicted: None,
-            got: Some(bytes(201 << 20)), witness: "size of sbtest1.ibd".into(), within_tolerance: Some(true), tolerance: Some("10 % of asked".into()),
+            at_us: 31 * SECOND,
+            arm: None,
+            what: "fill.size".into(),
+            mechanism: "INSERT".into(),
+            asked: Some(bytes(192 << 20)),
+            predicted: None,
+            got: Some(bytes(201 << 20)),
+            witness: "size of sbtest1.ibd".into(),
+            within_tolerance: Some(true),
+            tolerance: Some("10 % of asked".into()),
         },
         Measured {
-            at_us: 32 * SECOND, arm: None, what: "fill.rows_per_page".into(), mechanism: "INSERT".into(), asked: Some(Quantity::count(4.0)), predicted: None,
-            got: Some(Quantity::count(4.0)), witness: "rows and pages, as the server counts them".into(), within_tolerance: None, tolerance: None,
+            at_us: 32 * SECOND,
+            arm: None,
+            what: "fill.rows_per_page".into(),
+            mechanism: "INSERT".into(),
+            asked: Some(Quantity::count(4.0)),
+            predicted: None,
+            got: Some(Quantity::count(4.0)),
+            witness: "rows and pages, as the server counts them".into(),
+            within_tolerance: None,
+            tolerance: None,
         },
         Measured {
-            at_us: 36 * SECOND, arm: None, what: "ram.available".into(), mechanism: "huge-page holder".into(), asked: Some(bytes(8 << 30)),
-            predicted: Some(bytes((8 << 30) + (2 << 20))), got: Some(bytes((8 << 30) + (37 << 20))), witness: "MemAvailable, read again after a second".into(),
-            within_tolerance: Some(true), tolerance: Some("2 % of asked".into()),
+            at_us: 36 * SECOND,
+            arm: None,
+            what: "ram.available".into(),
+            mechanism: "huge-page holder".into(),
+            asked: Some(bytes(8 << 30)),
+            predicted: Some(bytes((8 << 30) + (2 << 20))),
+            got: Some(bytes((8 << 30) + (37 << 20))),
+            witness: "MemAvailable, read again after a second".into(),
+            within_tolerance: Some(true),
+            tolerance: Some("2 % of asked".into()),
         },
     ];
     for spec in &ARMS {
-        let (asked, got) = (spec.read_us as f64, spec.read_us as f64 + 96.4 + if spec.read_us > 0 { 31.0 } else { 0.0 });
+        let (asked, got) =
+            (spec.read_us as f64, spec.read_us as f64 + 96.4 + if spec.read_us > 0 { 31.0 } else { 0.0 });
         all.push(Measured {
-            at_us: (spec.started_s + 1) * SECOND, arm: Some(spec.name.into()), what: "disk.read.median".into(), mechanism: "fuse layer".into(),
-            asked: Some(Quantity::micros(asked)), predicted: Some(Quantity::micros(asked + 96.4)), got: Some(Quantity::micros(got)),
-            witness: "200 direct reads at depth 1 in the server's mount namespace".into(), within_tolerance: (asked > 0.0).then_some(true),
+            at_us: (spec.started_s + 1) * SECOND,
+            arm: Some(spec.name.into()),
+            what: "disk.read.median".into(),
+            mechanism: "fuse layer".into(),
+            asked: Some(Quantity::micros(asked)),
+            predicted: Some(Quantity::micros(asked + 96.4)),
+            got: Some(Quantity::micros(got)),
+            witness: "200 direct reads at depth 1 in the server's mount namespace".into(),
+            within_tolerance: (asked > 0.0).then_some(true),
             tolerance: (asked > 0.0).then(|| "2 % of predicted".into()),
         });
     }
@@ -332,39 +393,92 @@ fn measured() -> Vec<Measured> {
 
 fn samples() -> Vec<Series> {
     let mut dice = Dice::new(3);
-    let mut series = |source: &str, entity: &str, name: &str, unit: &str, cumulative: bool, value: &mut dyn FnMut(u64, &mut Dice) -> f64| {
+    let mut series = |source: &str,
+                      entity: &str,
+                      name: &str,
+                      unit: &str,
+                      cumulative: bool,
+                      value: &mut dyn FnMut(u64, &mut Dice) -> f64| {
         let points = (0..171).map(|s| Point { at_us: s * SECOND + 120_000, value: value(s, &mut dice) }).collect();
-        Series { source: source.into(), entity: entity.into(), name: name.into(), unit: unit.into(), cumulative, points }
+        Series {
+            source: source.into(),
+            entity: entity.into(),
+            name: name.into(),
+            unit: unit.into(),
+            cumulative,
+            points,
+        }
     };
     let gib = (1u64 << 30) as f64;
     let hidden = |s: u64| if (35..168).contains(&s) { 14.2 * gib } else { 0.0 };
-    let busy = |s: u64| ARMS.iter().find(|spec| (spec.started_s + 2..spec.started_s + 5 + spec.measured_s).contains(&s));
+    let busy =
+        |s: u64| ARMS.iter().find(|spec| (spec.started_s + 2..spec.started_s + 5 + spec.measured_s).contains(&s));
     let mut reads = 51_200.0;
     let mut layer = 80_113.0;
     let mut disk = 1_000.0;
     let (mut user, mut system, mut host, mut stalled, mut own) = (0.0, 0.0, 0.0, 0.0, 0.0);
-    let rate = move |s: u64| busy(s).map_or(if (33..38).contains(&s) { 900.0 } else { 0.0 }, |a| a.queries as f64 / a.measured_s as f64 * (ONE + 2.0 * TWO));
+    let rate = move |s: u64| {
+        busy(s).map_or(if (33..38).contains(&s) { 900.0 } else { 0.0 }, |a| {
+            a.queries as f64 / a.measured_s as f64 * (ONE + 2.0 * TWO)
+        })
+    };
     vec![
-        series("meminfo", "", "MemAvailable", "bytes", false, &mut |s, dice| 22.4 * gib - hidden(s) - s.min(40) as f64 * 0.005 * gib + dice.normal() * 2e7),
+        series("meminfo", "", "MemAvailable", "bytes", false, &mut |s, dice| {
+            22.4 * gib - hidden(s) - s.min(40) as f64 * 0.005 * gib + dice.normal() * 2e7
+        }),
         series("meminfo", "", "Hugetlb", "bytes", false, &mut |s, _| hidden(s)),
-        series("meminfo", "", "Cached", "bytes", false, &mut |s, dice| 1.1 * gib + s.min(34) as f64 * 6e6 - if s > 35 { 0.4 * gib } else { 0.0 } + dice.normal() * 1e6),
-        series("process.smaps_rollup", "server", "Pss", "bytes", false, &mut |s, _| (90.0 + (s.min(38) as f64) * 3.4) * 1048576.0),
-        series("process.stat", "server", "rss", "bytes", false, &mut |s, _| (101.0 + (s.min(38) as f64) * 3.4) * 1048576.0),
-        series("server.status", "", "Innodb_buffer_pool_reads", "count", true, &mut |s, _| { reads += rate(s); reads.floor() }),
-        series("layer", "", "reads", "count", true, &mut |s, dice| { layer += (rate(s) * (1.0 + 0.01 * dice.normal())).max(0.0); layer.floor() }),
-        series("diskstats", "vda", "reads", "count", true, &mut |s, dice| { disk += (rate(s) + 4.0 * dice.uniform()).max(0.0); disk.floor() }),
+        series("meminfo", "", "Cached", "bytes", false, &mut |s, dice| {
+            1.1 * gib + s.min(34) as f64 * 6e6 - if s > 35 { 0.4 * gib } else { 0.0 } + dice.normal() * 1e6
+        }),
+        series("process.smaps_rollup", "server", "Pss", "bytes", false, &mut |s, _| {
+            (90.0 + (s.min(38) as f64) * 3.4) * 1048576.0
+        }),
+        series("process.stat", "server", "rss", "bytes", false, &mut |s, _| {
+            (101.0 + (s.min(38) as f64) * 3.4) * 1048576.0
+        }),
+        series("server.status", "", "Innodb_buffer_pool_reads", "count", true, &mut |s, _| {
+            reads += rate(s);
+            reads.floor()
+        }),
+        series("layer", "", "reads", "count", true, &mut |s, dice| {
+            layer += (rate(s) * (1.0 + 0.01 * dice.normal())).max(0.0);
+            layer.floor()
+        }),
+        series("diskstats", "vda", "reads", "count", true, &mut |s, dice| {
+            disk += (rate(s) + 4.0 * dice.uniform()).max(0.0);
+            disk.floor()
+        }),
         series("diskstats", "vdb", "reads", "count", true, &mut |_, _| 12.0),
-        series("process.stat", "server", "utime", "us", true, &mut |s, dice| { user += busy(s).map_or(2e3, |a| 1e6 * 0.4 / (1.0 + a.read_us as f64 / 500.0)) + 1e4 * dice.uniform(); user }),
-        series("process.stat", "server", "stime", "us", true, &mut |s, dice| { system += busy(s).map_or(1e3, |a| 1e6 * 0.25 / (1.0 + a.read_us as f64 / 500.0)) + 1e4 * dice.uniform(); system }),
-        series("stat", "", "user", "us", true, &mut |s, dice| { host += busy(s).map_or(1e5, |a| 1e6 * 0.9 / (1.0 + a.read_us as f64 / 500.0)) + 1e4 * dice.uniform(); host }),
-        series("psi.io", "", "some.total", "us", true, &mut |s, dice| { stalled += busy(s).map_or(0.0, |a| 1e6 * (rate(s) * a.read_us as f64 / 1e6 + 0.05)) + 3e3 * dice.uniform(); stalled }),
+        series("process.stat", "server", "utime", "us", true, &mut |s, dice| {
+            user += busy(s).map_or(2e3, |a| 1e6 * 0.4 / (1.0 + a.read_us as f64 / 500.0)) + 1e4 * dice.uniform();
+            user
+        }),
+        series("process.stat", "server", "stime", "us", true, &mut |s, dice| {
+            system += busy(s).map_or(1e3, |a| 1e6 * 0.25 / (1.0 + a.read_us as f64 / 500.0)) + 1e4 * dice.uniform();
+            system
+        }),
+        series("stat", "", "user", "us", true, &mut |s, dice| {
+            host += busy(s).map_or(1e5, |a| 1e6 * 0.9 / (1.0 + a.read_us as f64 / 500.0)) + 1e4 * dice.uniform();
+            host
+        }),
+        series("psi.io", "", "some.total", "us", true, &mut |s, dice| {
+            stalled += busy(s).map_or(0.0, |a| 1e6 * (rate(s) * a.read_us as f64 / 1e6 + 0.05)) + 3e3 * dice.uniform();
+            stalled
+        }),
         series("psi.memory", "", "some.total", "us", true, &mut |_, _| 0.0),
-        series("observer", "", "cpu", "us", true, &mut |_, _| { own += 3_100.0; own }),
+        series("observer", "", "cpu", "us", true, &mut |_, _| {
+            own += 3_100.0;
+            own
+        }),
     ]
 }
 
 fn events() -> Vec<Event> {
-    let event = |s: u64, station: &str, text: &str| Event { at_us: s * SECOND + 340_000, station: station.into(), text: text.into() };
+    let event = |s: u64, station: &str, text: &str| Event {
+        at_us: s * SECOND + 340_000,
+        station: station.into(),
+        text: text.into(),
+    };
     let mut all = vec![
         event(0, "plan", "3 arms, about 165 s"),
         event(1, "sandbox", "mariadb 10.11.14 deployed, listening on 127.0.0.1:43127"),
@@ -375,7 +489,11 @@ fn events() -> Vec<Event> {
     ];
     for spec in &ARMS {
         all.push(event(spec.started_s, "squeeze", &format!("arm {}: read delay {} us", spec.name, spec.read_us)));
-        all.push(event(spec.started_s + 2, "load", &format!("arm {}: warm-up 3 s, then {} s", spec.name, spec.measured_s)));
+        all.push(event(
+            spec.started_s + 2,
+            "load",
+            &format!("arm {}: warm-up 3 s, then {} s", spec.name, spec.measured_s),
+        ));
     }
     all.push(event(168, "release", "RAM given back, server stopped, slow layer ended"));
     all
@@ -383,19 +501,42 @@ fn events() -> Vec<Event> {
 
 fn findings() -> Vec<Finding> {
     let of = |arm: &str, statement: &str, evidence: serde_json::Value, doubts: Vec<Doubt>| Finding {
-        id: "latency.modes".into(), arm: Some(arm.into()), statement: statement.into(), evidence, doubts,
+        id: "latency.modes".into(),
+        arm: Some(arm.into()),
+        statement: statement.into(),
+        evidence,
+        doubts,
     };
-    let shares = |zero: f64, one: f64, two: f64| json!({
-        "delay_us": 10_000, "read_us": 10_155.2,
-        "modes": [{"reads": 0, "share": zero}, {"reads": 1, "share": one}, {"reads": 2, "share": two}],
-        "reads_per_query_by_modes": one + 2.0 * two, "reads_per_query_by_server": 0.4245, "reads_per_query_by_layer": 0.4266,
-    });
+    let shares = |zero: f64, one: f64, two: f64| {
+        json!({
+            "delay_us": 10_000, "read_us": 10_155.2,
+            "modes": [{"reads": 0, "share": zero}, {"reads": 1, "share": one}, {"reads": 2, "share": two}],
+            "reads_per_query_by_modes": one + 2.0 * two, "reads_per_query_by_server": 0.4245, "reads_per_query_by_layer": 0.4266,
+        })
+    };
     vec![
-        of("no delay", "Without a delay there are two humps, around 52 µs and 150 µs, and nothing says how many reads the second stands for.",
-           json!({"modes": [{"center_us": 52.2, "share": 0.594}, {"center_us": 151.0, "share": 0.406}], "reads_per_query_by_modes": null}),
-           vec![Doubt { id: "modes.undelayed".into(), text: "One read and two reads overlap on this disk.".into(), hint: Some("An arm with squeeze.disk.read = \"1ms\" pulls them apart.".into()) }]),
-        of("1 ms", "At 1 ms a read, 59.5 % of the queries needed no read, 38.7 % one and 1.8 % two.", shares(0.5945, 0.3871, 0.0184), vec![]),
-        of("10 ms", "At 10 ms a read, 59.3 % of the queries needed no read, 38.9 % one and 1.8 % two.", shares(0.593, 0.389, 0.018), vec![]),
+        of(
+            "no delay",
+            "Without a delay there are two humps, around 52 µs and 150 µs, and nothing says how many reads the second stands for.",
+            json!({"modes": [{"center_us": 52.2, "share": 0.594}, {"center_us": 151.0, "share": 0.406}], "reads_per_query_by_modes": null}),
+            vec![Doubt {
+                id: "modes.undelayed".into(),
+                text: "One read and two reads overlap on this disk.".into(),
+                hint: Some("An arm with squeeze.disk.read = \"1ms\" pulls them apart.".into()),
+            }],
+        ),
+        of(
+            "1 ms",
+            "At 1 ms a read, 59.5 % of the queries needed no read, 38.7 % one and 1.8 % two.",
+            shares(0.5945, 0.3871, 0.0184),
+            vec![],
+        ),
+        of(
+            "10 ms",
+            "At 10 ms a read, 59.3 % of the queries needed no read, 38.9 % one and 1.8 % two.",
+            shares(0.593, 0.389, 0.018),
+            vec![],
+        ),
     ]
 }
 
