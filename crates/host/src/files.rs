@@ -177,10 +177,15 @@ pub fn rewrite(file: &File, text: &str) -> std::io::Result<()> {
 
 /// The last `lines` lines of a text file, from its last 16 KiB; empty when it cannot be read.
 pub fn tail(path: &Path, lines: usize) -> Vec<String> {
+    tail_from(path, 0, lines)
+}
+
+/// As [`tail`], without what stands before `offset_bytes`: another process's part of a shared log.
+pub fn tail_from(path: &Path, offset_bytes: u64, lines: usize) -> Vec<String> {
     let read = || {
         let mut file = File::open(path)?;
         let length = file.metadata()?.len();
-        file.seek(SeekFrom::Start(length.saturating_sub(16 << 10)))?;
+        file.seek(SeekFrom::Start(length.saturating_sub(16 << 10).max(offset_bytes)))?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map(|_| bytes)
     };
@@ -229,6 +234,7 @@ mod tests {
         let path = folder.path().join("log");
         write_atomic(&path, b"a\nb\nc\n", 0o600).expect("writes");
         assert_eq!(tail(&path, 2), ["b", "c"]);
+        assert_eq!(tail_from(&path, 4, 9), ["c"]);
         assert!(tail(&folder.path().join("none"), 2).is_empty());
     }
 }

@@ -37,6 +37,8 @@ pub struct Spawned {
     ready: Option<OwnedFd>,
     program: String,
     log: PathBuf,
+    /// Where its own part of the log begins.
+    log_start_bytes: u64,
 }
 
 /// Starts `spec` in a session of its own, with stdin from `/dev/null`.
@@ -69,6 +71,7 @@ fn start(
     command.env_remove("WRINGER_CRASH").envs(spec.env.iter().cloned());
     let (ready, report) = ready_pipe(spec)?;
     let log = attach_logs(&mut command, default_log, spec)?;
+    let log_start_bytes = log.metadata().map_or(0, |metadata| metadata.len());
     for (variable, descriptor) in [(READY_VARIABLE, report.as_ref().map(AsFd::as_fd)), (LIFELINE_VARIABLE, lifeline)] {
         command.env_remove(variable);
         if let Some(descriptor) = descriptor {
@@ -82,7 +85,7 @@ fn start(
     let process = Process::of_child(child.id()).ok_or_else(|| {
         Error::call(format!("look at process {}", child.id()), io::Error::from(io::ErrorKind::NotFound))
     })?;
-    Ok(Spawned { process, child, ready, program: spec.program.display().to_string(), log })
+    Ok(Spawned { process, child, ready, program: spec.program.display().to_string(), log, log_start_bytes })
 }
 
 impl Spawned {
@@ -124,7 +127,7 @@ impl Spawned {
     }
 
     fn failed(&self, why: String) -> Error {
-        Error::Child { program: self.program.clone(), why, log: files::tail(&self.log, 20) }
+        Error::Child { program: self.program.clone(), why, log: files::tail_from(&self.log, self.log_start_bytes, 20) }
     }
 }
 
