@@ -179,11 +179,12 @@ fn valleys(segments: &[Segment]) -> Vec<Valley> {
     let sums = Sums::of(segments);
     let mut found: Vec<Valley> = Vec::new();
     let mut from = 0;
-    while let Some((_, fallen)) = next(Direction::Falls, segments, &sums, from) {
+    while let Some((falls, fallen)) = next(Direction::Falls, segments, &sums, from) {
         // an empty stretch that the fall ends with may be where the rise begins
         let after = if segments[fallen].count == 0.0 { fallen } else { fallen + 1 };
         let Some((_, risen)) = next(Direction::Rises, segments, &sums, after) else { break };
-        let peak = densest(segments, from, fallen);
+        // not from the hump's beginning on: a hump before it that is too small to be shown may be denser
+        let peak = densest(segments, falls, fallen);
         found.push(lowest_between(segments, peak, risen));
         from = risen;
     }
