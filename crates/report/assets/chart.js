@@ -122,7 +122,7 @@ function frame(parent, options) {
   }
   draw(area, "line", { class: "base", x1: 0, x2: inner.width, y1: inner.height, y2: inner.height });
   if (options.x_title) {
-    const fits = options.x_title.length * 6.4 < inner.width + margin.left;
+    const fits = options.x_title.length * 7 < inner.width + margin.left;
     draw(area, "text", { class: "title", x: inner.width, y: inner.height + 33, "text-anchor": "end" }, fits ? options.x_title : options.x_title.split(";")[0]);
   }
   if (options.y_title) draw(area, "text", { class: "title", x: 4 - margin.left, y: -8 }, options.y_title);

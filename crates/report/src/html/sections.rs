@@ -150,6 +150,10 @@ fn arm_row(index: usize, view: &ArmView<'_>, out: &mut impl Write) -> io::Result
         index % COLOURS,
         Text(&view.arm.name)
     )?;
+    if response.is_none() {
+        let why = if phase.is_none() { "did not get as far as the end of its load" } else { "no query was answered" };
+        return writeln!(out, "<td class=\"words\" colspan=\"9\">{why}</td></tr>");
+    }
     let per_second = show::or_nothing(phase.and_then(|phase| phase.queries_per_second()), show::number);
     let max = show::or_nothing(response, |response| show::micros(response.max_ns() as f64 / 1e3));
     let cells = [
