@@ -28,7 +28,7 @@ dd if=/dev/urandom of="$folder/data/file" bs=1M count=512 status=none conv=fsync
 start() {
     rm -f "$folder/slowfs.sock" "$folder/ready"
     WRINGER_READY_FD=9 "$binary" "{\"directory\":\"$folder/data\",\"private\":true,\"control\":\"$folder/slowfs.sock\",\"run_id\":\"bench\",
-        \"threads\":16,\"delay\":{\"read_us\":$2,\"write_us\":$2,\"sync_us\":0,\"mode\":\"$1\"},\"writeback_cache\":true,\"direct\":true,
+        \"threads\":8,\"delay\":{\"read_us\":$2,\"write_us\":$2,\"sync_us\":0,\"mode\":\"$1\"},\"writeback_cache\":true,\"direct\":true,
         \"read_ahead_kib\":null,\"leave_when_alone\":false}" 9>"$folder/ready" &
     layer=$!
     until [ -s "$folder/ready" ]; do sleep 0.01; done
