@@ -16,6 +16,7 @@
 
 mod bins;
 mod context;
+mod explained;
 mod html;
 mod json;
 mod redact;

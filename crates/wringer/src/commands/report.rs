@@ -1,9 +1,89 @@
 // SPDX-License-Identifier: Apache-2.0
+//! The report of a recording, written anew.
+
 use crate::exit::{Exit, Failure, Outcome};
+use crate::terminal;
+use clap::ValueEnum;
+use evidence::Evidence;
+use host::files;
+use recording::Recording;
+use std::path::{Path, PathBuf};
 
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+#[command(after_help = "Findings are computed from the recording, so an old one is explained as this build explains it.\n\n\
+    Examples:\n  \
+      wringer report wringer-demo                          writes wringer-demo/report.html\n  \
+      wringer report wringer-demo/recording.sqlite -o text\n  \
+      wringer report wringer-demo -o json | jq '.arms[] | {name, p99: .load.measured.transaction.response.p99_us}'")]
+pub struct Args {
+    /// The recording, or the folder that holds it
+    recording: PathBuf,
+    /// One HTML file that opens offline, the whole result for machines, or a summary for the terminal
+    #[arg(short, long, value_enum, default_value_t = Format::Html)]
+    output: Format,
+    /// Where to write; `-` is standard output [default: report.html beside the recording for html, else standard output]
+    #[arg(long, value_name = "FILE")]
+    to: Option<PathBuf>,
+}
 
-pub fn main(_args: Args) -> Outcome {
-    Err(Failure::message(Exit::Missing, "not built yet"))
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Html,
+    Json,
+    Text,
+}
+
+pub fn main(args: Args) -> Outcome {
+    let path = recording_in(&args.recording);
+    let evidence = read(&path)?;
+    let explained = explain::explain(&evidence);
+    let context = report::Context::new(&evidence, &explained);
+    let content = match args.output {
+        Format::Html => html(&context)?,
+        Format::Json => serde_json::to_string_pretty(&report::json(&context))?,
+        Format::Text => report::text(&context),
+    };
+    match target(&args, &path) {
+        Some(target) => write(&target, &content),
+        None => {
+            terminal::data(content.trim_end());
+            Ok(())
+        }
+    }
+}
+
+/// A folder stands for the recording in it.
+pub fn recording_in(path: &Path) -> PathBuf {
+    if path.is_dir() { path.join("recording.sqlite") } else { path.to_owned() }
+}
+
+/// # Errors
+/// Exit code 3: there is no such recording. 4: it cannot be read.
+pub fn read(path: &Path) -> Result<Evidence, Failure> {
+    if !path.exists() {
+        let failure = Failure::message(Exit::Missing, format!("{} does not exist", path.display()));
+        return Err(failure.hint("name a recording.sqlite, or the folder that `wringer run` printed"));
+    }
+    Ok(Recording::read(path)?)
+}
+
+fn html(context: &report::Context<'_>) -> Result<String, Failure> {
+    let mut page = Vec::new();
+    report::write_html(context, &mut page)?;
+    Ok(String::from_utf8(page)?)
+}
+
+/// `None`: standard output.
+fn target(args: &Args, recording: &Path) -> Option<PathBuf> {
+    match &args.to {
+        Some(to) if to.as_os_str() == "-" => None,
+        Some(to) => Some(to.clone()),
+        None => (args.output == Format::Html).then(|| recording.with_file_name("report.html")),
+    }
+}
+
+fn write(target: &Path, content: &str) -> Outcome {
+    files::write_atomic(target, content.as_bytes(), 0o644)?;
+    terminal::say(format_args!("wrote {}", target.display()));
+    Ok(())
 }

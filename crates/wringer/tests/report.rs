@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `wringer report` and `wringer explain` on a recording made by hand.
+#![allow(clippy::unwrap_used)] // helpers of tests
+
+#[path = "../../report/tests/common/mod.rs"]
+mod common;
+
+use recording::{Recording, Start};
+use serde_json::Value;
+use std::path::PathBuf;
+use testkit::Lab;
+
+const WRINGER: &str = env!("CARGO_BIN_EXE_wringer");
+
+/// The sample of the report's own tests, as a recording on disk.
+fn recorded(lab: &Lab) -> PathBuf {
+    let evidence = common::sample().evidence;
+    let path = lab.home().join("recording.sqlite");
+    let start = Start { run_id: evidence.run_id, started: evidence.started, experiment: evidence.experiment };
+    let recording = Recording::create(&path, &start).unwrap();
+    recording.conditions(&evidence.conditions).unwrap();
+    for (position, arm) in (0..).zip(&evidence.arms) {
+        recording.arm(position, arm).unwrap();
+    }
+    evidence.measured.iter().for_each(|measured| recording.measured(measured).unwrap());
+    evidence.events.iter().for_each(|event| recording.event(event).unwrap());
+    recording.samples(&evidence.samples).unwrap();
+    recording.finish(evidence.elapsed_us).unwrap();
+    path
+}
+
+#[test]
+fn a_folder_gets_its_page() {
+    let lab = Lab::new(WRINGER);
+    recorded(&lab);
+    let ran = lab.run(["report", lab.home().to_str().unwrap()]).expect_code(0).expect_said(&["report.html"]);
+    assert_eq!(ran.stdout, "", "the page is in its file");
+    let page = std::fs::read_to_string(lab.home().join("report.html")).unwrap();
+    assert!(page.starts_with("<!doctype html>") && page.trim_end().ends_with("</html>"));
+}
+
+#[test]
+fn the_result_has_the_modes_and_their_witnesses() {
+    let lab = Lab::new(WRINGER);
+    let path = recorded(&lab);
+    let ran = lab.run(["report", path.to_str().unwrap(), "-o", "json"]).expect_code(0);
+    let result: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let arm = &result["arms"][2];
+    let reads: Vec<f64> = arm["modes"].as_array().unwrap().iter().map(|mode| mode["reads"].as_f64().unwrap()).collect();
+    assert_eq!(reads, [0.0, 1.0, 2.0]);
+    let modes = arm["reads_per_query_by_modes"].as_f64().unwrap();
+    let server = arm["reads_per_query_by_server"].as_f64().unwrap();
+    assert!((modes - server).abs() < 0.05 * server, "{modes} by modes, {server} by the server");
+}
+
+#[test]
+fn text_goes_where_it_is_sent() {
+    let lab = Lab::new(WRINGER);
+    let path = recorded(&lab);
+    let path = path.to_str().unwrap();
+    let shown = lab.run(["report", path, "-o", "text"]).expect_code(0).stdout;
+    let file = lab.home().join("summary.txt");
+    lab.run(["report", path, "-o", "text", "--to", file.to_str().unwrap()]).expect_code(0);
+    assert_eq!(std::fs::read_to_string(file).unwrap().trim_end(), shown.trim_end());
+    assert!(shown.contains("no delay: response time of 168,400 transactions"), "{shown}");
+    let page = lab.run(["report", path, "--to", "-"]).expect_code(0).stdout;
+    assert!(page.starts_with("<!doctype html>"));
+}
+
+#[test]
+fn findings_are_explained_anew() {
+    let lab = Lab::new(WRINGER);
+    let path = recorded(&lab);
+    let ran = lab.run(["explain", path.to_str().unwrap(), "-o", "json"]).expect_code(0);
+    let result: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert!(result["findings"].is_array() && result["schema"].is_u64());
+    assert!(!lab.run(["explain", path.to_str().unwrap()]).expect_code(0).stdout.is_empty());
+}
+
+#[test]
+fn what_is_no_recording_is_refused() {
+    let lab = Lab::new(WRINGER);
+    lab.run(["report", "nowhere.sqlite"]).expect_code(3).expect_said(&["nowhere.sqlite", "hint:"]);
+    let file = lab.write("other.sqlite", "this is no database");
+    lab.run(["report", file.to_str().unwrap()]).expect_code(4).expect_said(&["other.sqlite"]);
+    lab.run(["explain", "nowhere"]).expect_code(3);
+}
