@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 const ALLOWED: &str = "tests/skips-allowed.txt";
@@ -15,7 +15,8 @@ const ALLOWED: &str = "tests/skips-allowed.txt";
 pub(crate) fn main(arguments: Vec<String>) -> Result<bool> {
     let skips_file = std::env::temp_dir().join(format!("wringer-skips-{}", std::process::id()));
     let _ = fs::remove_file(&skips_file);
-    let mut tally = cargo_test(&arguments, &skips_file)?;
+    let liar = build_liar()?;
+    let mut tally = cargo_test(&arguments, &skips_file, &liar)?;
     tally.skips = fs::read_to_string(&skips_file).unwrap_or_default().lines().filter_map(Skip::parse).collect();
     let _ = fs::remove_file(&skips_file);
 
@@ -28,12 +29,27 @@ pub(crate) fn main(arguments: Vec<String>) -> Result<bool> {
     Ok(tally.succeeded && tally.failed == 0 && refused == 0 && tally.passed > 0)
 }
 
+/// The program with a slow layer whose sync does nothing, for the test that shows what the durability test is worth.
+fn build_liar() -> Result<PathBuf> {
+    let status = cargo().args(["build", "-p", "wringer", "--features", "failpoints,broken-sync"]).status();
+    anyhow::ensure!(status.context("start cargo build")?.success(), "cargo build with broken-sync failed");
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
+    let liar = std::env::current_dir()?.join(target).join("debug/wringer-broken-sync");
+    fs::copy(liar.with_file_name("wringer"), &liar).with_context(|| format!("copy to {}", liar.display()))?;
+    Ok(liar)
+}
+
+fn cargo() -> Command {
+    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+}
+
 /// Streams cargo's output through, and counts as it goes.
-fn cargo_test(arguments: &[String], skips_file: &Path) -> Result<Tally> {
-    let mut child = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+fn cargo_test(arguments: &[String], skips_file: &Path, liar: &Path) -> Result<Tally> {
+    let mut child = cargo()
         .args(["test", "--workspace", "--no-fail-fast", "--features", "wringer/failpoints"])
         .args(arguments)
         .env("WRINGER_SKIPS", skips_file)
+        .env("WRINGER_BROKEN_SYNC_PROGRAM", liar)
         .stdout(Stdio::piped())
         .spawn()
         .context("start cargo test")?;

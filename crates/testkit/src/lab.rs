@@ -58,13 +58,6 @@ impl Lab {
         self.home.path()
     }
 
-    /// Fetched servers are shared by all tests of one user: `target/tmp/wringer-cache-<uid>`, or `WRINGER_TEST_CACHE`.
-    fn cache(&self) -> PathBuf {
-        let uid = self.user.unwrap_or(rustix::process::geteuid().as_raw());
-        let base = env::var_os("WRINGER_TEST_CACHE").map_or_else(|| PathBuf::from("/var/tmp"), PathBuf::from);
-        base.join(format!("wringer-test-cache-{uid}"))
-    }
-
     /// A command of the program that has not started yet.
     pub fn command<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Command {
         let mut command = match self.user {
@@ -76,7 +69,7 @@ impl Lab {
                 setpriv
             }
         };
-        command.args(args).env("WRINGER_HOME", self.home.path()).env("WRINGER_CACHE", self.cache());
+        command.args(args).env("WRINGER_HOME", self.home.path()).env("WRINGER_CACHE", shared_cache(self.user.unwrap_or(own_uid())));
         command.env("HOME", self.home.path()).current_dir(self.home.path()).stdin(Stdio::null());
         command
     }
@@ -146,6 +139,15 @@ pub fn wait_until(limit: Duration, mut condition: impl FnMut() -> bool) -> bool 
         thread::sleep(Duration::from_millis(10));
     }
     condition()
+}
+
+/// Where fetched servers are kept for all tests of one user, so that each is fetched once.
+pub fn shared_cache(uid: u32) -> PathBuf {
+    env::temp_dir().join(format!("wringer-test-cache-{uid}"))
+}
+
+pub fn own_uid() -> u32 {
+    rustix::process::geteuid().as_raw()
 }
 
 /// Tests that compare the whole host before and after hold this, so that the others of their binary do not disturb them

@@ -99,7 +99,7 @@ fn refuse_second(found: &[run::FoundRun]) -> Outcome {
         .hint("`wringer ram release` gives it back, `wringer ram status` shows it"))
 }
 
-fn ask_consent(places: &Places, yes: bool) -> Outcome {
+pub fn ask_consent(places: &Places, yes: bool) -> Outcome {
     let databases = databases::unknown(places)?;
     if yes || databases.is_empty() {
         return Ok(());

@@ -34,6 +34,7 @@ pub fn run(lab: &mut Lab<'_>, arm: &Arm, position: u32, repetition: u32) -> Outc
 }
 
 fn measure(lab: &mut Lab<'_>, arm: &Arm, evidence: &mut ArmEvidence) -> Outcome {
+    lab.squeezes.ram(&mut lab.run, arm, &lab.notes)?;
     evidence.delay = lab.squeezes.delay(arm, &lab.notes)?;
     let Some(flavour) = lab.serving.as_ref().map(|serving| serving.target().flavour) else { return Ok(()) };
     let spec = translate::load_spec(lab.experiment, &arm.load, flavour, lab.rows_per_table)?;

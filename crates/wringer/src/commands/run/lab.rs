@@ -8,6 +8,7 @@ use super::output::{Output, RECORDING};
 use super::server::{Serving, Watch};
 use super::squeezes::Squeezes;
 use super::translate;
+use crate::commands::ram::ask_consent;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal;
 use evidence::{Conditions, Server, Tool};
@@ -60,6 +61,9 @@ impl<'a> Lab<'a> {
         let mut resources: Vec<Resource> = Vec::new();
         resources.extend(hides_ram.then_some(Resource::HostRam));
         resources.push(Resource::Sandbox(sandbox_name.clone()));
+        if hides_ram {
+            ask_consent(&settings.places, settings.consent)?;
+        }
         let command = std::env::args().collect();
         let run = Run::begin(Begin { kind: Kind::Run, command, resources, places: settings.places.clone() })?;
         output.prepare()?;

@@ -3,10 +3,12 @@
 
 use super::notes::Notes;
 use crate::exit::{Exit, Failure, Outcome};
-use evidence::Delay;
-use experiment::Arm;
+use evidence::{Delay, Measured};
+use experiment::{Arm, RamSqueeze};
 use run::Run;
+use squeeze::Meminfo;
 use squeeze::disk::SlowLayer;
+use squeeze::ram::{self, Amount, Hidden};
 use squeeze::server_ram::ServerRam;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,6 +18,7 @@ use units::{Bytes, Span};
 pub struct Squeezes {
     pub layer: Option<SlowLayer>,
     server_ram: Option<(Bytes, ServerRam)>,
+    ram: Option<(RamSqueeze, Hidden)>,
     /// How many memory cgroups this run has made.
     generation: u32,
     probing: bool,
@@ -63,6 +66,31 @@ impl Squeezes {
         self.server_ram.iter().map(|(_, made)| made.folder().to_owned()).collect()
     }
 
+    /// Hides RAM from the whole host, when the arm asks for another amount than the one before it. Only as root: the plan has said
+    /// what is left out otherwise.
+    pub fn ram(&mut self, run: &mut Run, arm: &Arm, notes: &Notes) -> Outcome {
+        let asked = arm.squeeze.ram.filter(|_| rustix::process::geteuid().is_root());
+        if self.ram.as_ref().map(|(asked, _)| *asked) == asked {
+            return Ok(());
+        }
+        if let Some((_, hidden)) = self.ram.take() {
+            hidden.release(run)?;
+        }
+        let Some(asked) = asked else { return Ok(()) };
+        let amount = match asked {
+            RamSqueeze::Hide(bytes) => Amount::Hide(bytes),
+            RamSqueeze::Leave(bytes) => Amount::Leave(bytes),
+        };
+        let hidden = ram::hide(run, &ram::plan(&ram::Options::new(amount))?)?;
+        for measured in &hidden.measured {
+            notes.measured(&Measured { at_us: notes.clock.now_us(), ..measured.clone() })?;
+        }
+        let available = Bytes(hidden.after.available_bytes);
+        notes.event("squeeze", format!("{} of RAM hidden, {available} available", Bytes(hidden.bytes)))?;
+        self.ram = Some((asked, hidden));
+        Ok(())
+    }
+
     /// Sets the arm's delay on the running server's disk, and holds the layer to it.
     pub fn delay(&mut self, arm: &Arm, notes: &Notes) -> Result<Option<Delay>, Failure> {
         let Some(layer) = self.layer.as_mut() else { return Ok(None) };
@@ -88,12 +116,17 @@ impl Squeezes {
         if let Some((_, ram)) = &self.server_ram {
             notes.measured(&ram.measure(&arm.name, notes.clock.now_us()))?;
         }
+        if let Some((_, hidden)) = &self.ram
+            && Meminfo::now()?.hugetlb_bytes < hidden.after.hugetlb_bytes
+        {
+            return Err(squeeze::Error::HolderDied.into());
+        }
         Ok(self.layer.as_ref().map_or(Ok(()), SlowLayer::check)?)
     }
 }
 
 /// A squeeze that is not what was asked for ends the run: its numbers would be about something else.
-fn refuse_outside(measured: &evidence::Measured) -> Outcome {
+fn refuse_outside(measured: &Measured) -> Outcome {
     if measured.within_tolerance != Some(false) {
         return Ok(());
     }
