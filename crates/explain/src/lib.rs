@@ -1,6 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
+//! What a recording shows: summaries of the arms, and findings with evidence and doubt.
+//!
+//! In: an [`evidence::Evidence`]. Out: an [`Explained`]. Also here, and usable on any histogram: the mode finder [`modes`], and
+//! [`histograms`], which reads what other tools write.
+//!
+//! What it is not: it shows nothing and stores nothing; `report` and `recording` do. No I/O, no clock, no randomness, so that the
+//! same recording is always explained the same way by the same build.
+//!
+//! Invariants: the mode finder sees the histogram and the delay in force, nothing else; what the server and the slow layer counted
+//! only checks its answer. What cannot be said is `null` with a reason, never a guess.
+
+mod findings;
+pub mod histograms;
 pub mod modes;
+mod reads;
+mod summary;
 
-mod explained;
+use evidence::{Evidence, Finding};
+use serde::{Deserialize, Serialize};
 
-pub use explained::{Explained, ExplainedArm, explain};
+pub use reads::{Reads, StatementModes};
+pub use summary::{ArmSummary, Percentiles};
+
+/// A recording, explained.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Explained {
+    pub schema: u32,
+    /// The run's id.
+    pub run: String,
+    /// In the order of the recording; an arm that did not get as far as its load has no figures.
+    pub arms: Vec<ArmSummary>,
+    pub findings: Vec<Finding>,
+}
+
+/// Explains a recording, whole or broken off.
+pub fn explain(evidence: &Evidence) -> Explained {
+    let arms: Vec<ArmSummary> = evidence.arms.iter().map(|arm| summary::of(arm, &evidence.conditions)).collect();
+    let findings = findings::all(evidence, &arms);
+    Explained { schema: 1, run: evidence.run_id.clone(), arms, findings }
+}

@@ -5,7 +5,8 @@ use super::Bin;
 
 /// Sorts, drops what is empty, and joins bins that overlap.
 pub(super) fn tidy(bins: &[Bin]) -> Vec<Bin> {
-    let usable = |bin: &&Bin| bin.count > 0 && bin.low_us.is_finite() && bin.high_us.is_finite() && bin.high_us >= bin.low_us;
+    let usable =
+        |bin: &&Bin| bin.count > 0 && bin.low_us.is_finite() && bin.high_us.is_finite() && bin.high_us >= bin.low_us;
     let mut sorted: Vec<Bin> = bins.iter().filter(usable).copied().collect();
     sorted.sort_by(|a, b| a.low_us.total_cmp(&b.low_us).then(a.high_us.total_cmp(&b.high_us)));
     let mut tidy: Vec<Bin> = Vec::with_capacity(sorted.len());

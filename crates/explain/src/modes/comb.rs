@@ -19,6 +19,8 @@ const DEVICE_US: f64 = 400.0;
 const CLEAR_DELAY_US: f64 = 1000.0;
 /// Of the distance between teeth: a hump that lies this little before a tooth belongs to it.
 const EARLY: f64 = 0.3;
+/// Between two humps.
+const MOST_TEETH: u32 = 40;
 /// Teeth beyond the last hump that are looked for.
 const FURTHER_TEETH: u32 = 4;
 
@@ -60,7 +62,8 @@ pub(super) fn read(bins: &[Bin], starts: &[usize], delay: ReadDelay) -> Modes {
     let modes: Vec<Mode> = merged(bins, &teeth, comb);
     let reads = modes.iter().map(|mode| mode.share * mode.reads.unwrap_or_default()).sum();
     let overlapping = modes.iter().any(|mode| mode.reads.is_some_and(|reads| reads.fract() != 0.0));
-    let reason = overlapping.then(|| "some humps hold several numbers of reads that cannot be told apart; their mean is given".into());
+    let reason = overlapping
+        .then(|| "some humps hold several numbers of reads that cannot be told apart; their mean is given".into());
     let read_us = (modes.len() > 1).then_some(comb.read_us);
     Modes { modes, count, read_us, reads_per_query: Some(reads), reason }
 }
@@ -90,7 +93,7 @@ fn distance(humps: &[Mode], delay: ReadDelay) -> f64 {
     let from_first = humps.iter().skip(1).map(|hump| hump.center_us - first);
     let mut best = (f64::INFINITY, delay.us);
     for gap in gaps.chain(from_first) {
-        for teeth in 1..=((gap / least).ceil().clamp(1.0, 40.0) as u32) {
+        for teeth in 1..=MOST_TEETH {
             let read_us = gap / f64::from(teeth);
             if (least..=most).contains(&read_us) {
                 let cost = misfit(humps, read_us) + 0.3 * (read_us / delay.us).ln().abs();
@@ -245,7 +248,10 @@ fn merged(bins: &[Bin], starts: &[usize], comb: Comb) -> Vec<Mode> {
     }
     let ends = kept.iter().skip(1).map(|(start, _)| *start).chain([bins.len()]);
     let total: u64 = bins.iter().map(|bin| bin.count).sum();
-    kept.iter().zip(ends).map(|((start, reads), end)| Mode { reads: Some(*reads), ..mode(&bins[*start..end], total) }).collect()
+    kept.iter()
+        .zip(ends)
+        .map(|((start, reads), end)| Mode { reads: Some(*reads), ..mode(&bins[*start..end], total) })
+        .collect()
 }
 
 /// Never whole, so that it is not taken for a count of one tooth.

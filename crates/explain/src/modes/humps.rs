@@ -60,16 +60,21 @@ fn segments(bins: &[Bin]) -> Vec<Segment> {
     let mut segments: Vec<Segment> = Vec::new();
     let mut open: Option<Segment> = None;
     for (index, bin) in bins.iter().enumerate() {
-        if let Some(last) = open {
-            if last.count >= full || !belong_together(&last, bin) {
-                segments.push(last);
-                push_gap(&mut segments, bin.low_us);
-                open = None;
-            }
+        if let Some(last) = open
+            && (last.count >= full || !belong_together(&last, bin))
+        {
+            segments.push(last);
+            push_gap(&mut segments, bin.low_us);
+            open = None;
         }
         let count = bin.count as f64;
-        let segment =
-            open.get_or_insert(Segment { low_us: bin.low_us, high_us: bin.high_us, count: 0.0, moment: 0.0, bins_end: 0 });
+        let segment = open.get_or_insert(Segment {
+            low_us: bin.low_us,
+            high_us: bin.high_us,
+            count: 0.0,
+            moment: 0.0,
+            bins_end: 0,
+        });
         segment.high_us = bin.high_us;
         segment.count += count;
         segment.moment += count * bin.mid_us();
@@ -156,7 +161,8 @@ fn next(direction: Direction, segments: &[Segment], sums: &Sums, from: usize) ->
             continue;
         }
         let fits = |first: &usize| {
-            (direction == Direction::Rises || segments[*first].count > 0.0) && shows(direction, segments, sums, *first, last)
+            (direction == Direction::Rises || segments[*first].count > 0.0)
+                && shows(direction, segments, sums, *first, last)
         };
         if let Some(first) = (from..=last).rev().find(fits) {
             return Some((first, last));

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `latency.modes`: how many queries were served from RAM, how many by one read, how many by two.
+
+use super::{doubt, percent, time};
+use crate::modes::{Mode, Modes};
+use crate::summary::ArmSummary;
+use evidence::{Doubt, Finding};
+use serde_json::{Value, json};
+
+/// Modes and witness should agree within this.
+const AGREEMENT: f64 = 0.05;
+/// With fewer queries, shares are uncertain by more than about two points.
+const FEW: u64 = 500;
+
+pub(super) fn finding(arms: &[ArmSummary]) -> Option<Finding> {
+    let measured: Vec<(&ArmSummary, &Modes)> =
+        arms.iter().filter_map(|arm| Some((arm, arm.modes.as_ref()?))).filter(|(_, modes)| modes.count > 0).collect();
+    // the arm with the slowest reads that could be read says most
+    let telling = measured
+        .iter()
+        .filter(|(_, modes)| modes.reads_per_query.is_some())
+        .max_by_key(|(arm, _)| arm.delay.map_or(0, |delay| delay.read_us))
+        .or(measured.last())?;
+    Some(Finding {
+        id: "latency.modes".into(),
+        arm: None,
+        statement: statement(telling.0, telling.1),
+        evidence: json!({ "arms": measured.iter().map(|(arm, modes)| evidence(arm, modes)).collect::<Vec<_>>() }),
+        doubts: measured.iter().flat_map(|(arm, modes)| doubts(arm, modes)).collect(),
+    })
+}
+
+/// One sentence, as a reader would put it.
+fn statement(arm: &ArmSummary, modes: &Modes) -> String {
+    let delay = arm.delay.filter(|delay| delay.read_us > 0);
+    let with = delay.map_or_else(String::new, |delay| format!(" ({} a read)", time(delay.read_us as f64)));
+    let noun = if arm.statements.is_empty() { "queries" } else { "transactions" };
+    let parts: Vec<String> = modes.modes.iter().map(part).collect();
+    if modes.reads_per_query.is_some() {
+        return format!("Of the {noun} in arm \"{}\"{with}, {}.", arm.name, joined(&parts));
+    }
+    let humps = if parts.len() == 1 { "one hump".to_owned() } else { format!("{} humps", parts.len()) };
+    let reason = modes.reason.clone().unwrap_or_default();
+    format!("The latencies of the {noun} in arm \"{}\"{with} form {humps}: {}; {reason}.", arm.name, joined(&parts))
+}
+
+fn part(mode: &Mode) -> String {
+    let share = percent(mode.share);
+    match mode.reads {
+        None => format!("{share} around {}", time(mode.center_us)),
+        Some(0.0) => format!("{share} needed no read"),
+        Some(1.0) => format!("{share} needed one read"),
+        Some(2.0) => format!("{share} needed two"),
+        Some(reads) if reads.fract() == 0.0 => format!("{share} needed {reads:.0}"),
+        Some(reads) => format!("{share} needed {reads:.1} on average"),
+    }
+}
+
+fn joined(parts: &[String]) -> String {
+    match parts {
+        [] => String::new(),
+        [one] => one.clone(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
+}
+
+fn evidence(arm: &ArmSummary, modes: &Modes) -> Value {
+    let reads = arm.reads.as_ref();
+    json!({
+        "arm": arm.name,
+        "delay": arm.delay,
+        "queries": arm.queries,
+        "modes": modes.modes,
+        "reason": modes.reason,
+        "read_us": modes.read_us,
+        "statements": arm.statements,
+        "reads_per_query_by_modes": reads.and_then(|reads| reads.by_modes),
+        "reads_per_query_by_server": reads.and_then(|reads| reads.by_server),
+        "reads_per_query_by_layer": reads.and_then(|reads| reads.by_layer),
+        "discrepancy_server": reads.and_then(|reads| reads.discrepancy_server),
+        "discrepancy_layer": reads.and_then(|reads| reads.discrepancy_layer),
+        "reference": reads.and_then(|reads| reads.reference.clone()),
+    })
+}
+
+fn doubts(arm: &ArmSummary, modes: &Modes) -> Vec<Doubt> {
+    let mut doubts = Vec::new();
+    let name = &arm.name;
+    let delayed = arm.delay.is_some_and(|delay| delay.read_us > 0);
+    match &modes.reason {
+        Some(reason) if !delayed => {
+            let hint = Some("an arm with squeeze.disk.read = \"1ms\" or more pulls the humps apart");
+            doubts.push(doubt("modes.undelayed", format!("arm \"{name}\": {reason}"), hint));
+        }
+        Some(reason) if modes.reads_per_query.is_none() => {
+            let hint = Some("a larger squeeze.disk.read pulls the humps apart");
+            doubts.push(doubt("modes.unreadable", format!("arm \"{name}\": {reason}"), hint));
+        }
+        Some(reason) => {
+            let hint = Some("a larger squeeze.disk.read, or fewer reads a transaction, pulls them apart");
+            doubts.push(doubt("modes.overlap", format!("arm \"{name}\": {reason}"), hint));
+        }
+        None => {}
+    }
+    if modes.count < FEW {
+        let text = format!("arm \"{name}\" has only {} queries: shares are uncertain by some points", modes.count);
+        doubts.push(doubt("modes.few", text, Some("measure for longer: load.time")));
+    }
+    doubts.extend(disagreement(arm));
+    doubts
+}
+
+fn disagreement(arm: &ArmSummary) -> Option<Doubt> {
+    let reads = arm.reads.as_ref()?;
+    reads.by_modes?;
+    let (witness, off, count) = match reads.reference.as_deref() {
+        Some("layer") => ("the slow layer", reads.discrepancy_layer, reads.by_layer),
+        Some(_) => ("the server", reads.discrepancy_server, reads.by_server),
+        None => {
+            let text = format!("arm \"{}\": nothing else counted the reads", arm.name);
+            return Some(doubt("witness.missing", text, None));
+        }
+    };
+    let by_modes = reads.by_modes.unwrap_or_default();
+    let count = count.unwrap_or_default();
+    // a handful of background reads in an arm that reads next to nothing is no disagreement
+    let apart = off.is_none_or(|off| off.abs() > AGREEMENT) && (by_modes - count).abs() > 0.002;
+    apart.then(|| {
+        let text = format!(
+            "arm \"{}\": the humps say {by_modes:.4} reads a query, {witness} counted {count:.4}{}",
+            arm.name,
+            off.map_or_else(String::new, |off| format!(" ({:+.1} %)", off * 100.0))
+        );
+        let hint = "background reads count for the witness, read-ahead joins reads, and strays between humps go to the lower one";
+        doubt("witness.disagrees", text, Some(hint))
+    })
+}

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `load.overload`: the server could not keep up with the rate. `load.errors`: statements failed.
+
+use super::{doubt, percent, time};
+use crate::summary::ArmSummary;
+use evidence::Finding;
+use serde_json::json;
+
+/// Fewer late starts are the scheduler's, not the server's.
+const OVERLOAD: f64 = 0.01;
+
+pub(super) fn findings(arms: &[ArmSummary]) -> Vec<Finding> {
+    arms.iter().flat_map(|arm| [overload(arm), errors(arm)]).flatten().collect()
+}
+
+fn overload(arm: &ArmSummary) -> Option<Finding> {
+    let intended = arm.transactions + arm.skipped;
+    let behind = (arm.late + arm.skipped) as f64 / intended.max(1) as f64;
+    if behind <= OVERLOAD {
+        return None;
+    }
+    let wait = arm.response.zip(arm.service).map(|(response, service)| response.mean_us - service.mean_us);
+    let waited = wait
+        .map_or_else(String::new, |us| format!("; on average a transaction waited {} for its turn", time(us.max(0.0))));
+    Some(Finding {
+        id: "load.overload".into(),
+        arm: Some(arm.name.clone()),
+        statement: format!(
+            "The rate was more than the server could take: {} of the transactions started late, and {} never{waited}.",
+            percent(arm.late as f64 / intended.max(1) as f64),
+            arm.skipped
+        ),
+        evidence: json!({
+            "intended": intended, "late": arm.late, "skipped": arm.skipped, "mean_wait_us": wait,
+            "transactions_per_second": arm.transactions_per_second,
+        }),
+        doubts: vec![doubt(
+            "load.client",
+            "a driver that is itself short of CPU also starts late",
+            Some("compare client CPU with the elapsed time, or use fewer connections"),
+        )],
+    })
+}
+
+fn errors(arm: &ArmSummary) -> Option<Finding> {
+    (arm.errors > 0).then(|| Finding {
+        id: "load.errors".into(),
+        arm: Some(arm.name.clone()),
+        statement: format!("{} statements failed beside {} that did not.", arm.errors, arm.queries),
+        evidence: json!({ "errors": arm.errors, "queries": arm.queries }),
+        doubts: Vec::new(),
+    })
+}

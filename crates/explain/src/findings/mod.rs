@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The findings, each with its evidence and its doubts. What each id means, and the shape of its evidence, is in
+//! `docs/findings.md`.
+
+mod compare;
+mod latency_modes;
+mod load;
+mod observe;
+mod squeeze;
+
+use crate::summary::ArmSummary;
+use evidence::{Doubt, Evidence, Finding};
+
+pub(crate) fn all(evidence: &Evidence, arms: &[ArmSummary]) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = Vec::new();
+    findings.extend(latency_modes::finding(arms));
+    findings.extend(compare::finding(evidence, arms));
+    findings.extend(squeeze::findings(evidence));
+    findings.extend(load::findings(arms));
+    findings.extend(observe::finding(evidence));
+    findings
+}
+
+fn doubt(id: &str, text: impl Into<String>, hint: Option<&str>) -> Doubt {
+    Doubt { id: id.to_owned(), text: text.into(), hint: hint.map(str::to_owned) }
+}
+
+/// `10.2 ms`, `150 us`.
+pub(crate) fn time(us: f64) -> String {
+    match us {
+        us if us >= 1e6 => format!("{:.2} s", us / 1e6),
+        us if us >= 10_000.0 => format!("{:.1} ms", us / 1e3),
+        us if us >= 1000.0 => format!("{:.2} ms", us / 1e3),
+        us => format!("{us:.0} us"),
+    }
+}
+
+pub(crate) fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    if percent >= 99.95 || percent == 0.0 { format!("{percent:.0} %") } else { format!("{percent:.1} %") }
+}
