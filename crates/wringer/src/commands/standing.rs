@@ -145,7 +145,7 @@ pub fn condition(run: &FoundRun) -> &'static str {
         _ if run.live => "live",
         _ if run.stale => "stale",
         _ if run.left => "standing",
-        _ => "ended",
+        _ => "over",
     }
 }
 

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Slowing a directory down for everybody, with the real program and a real mount.
+#![allow(clippy::disallowed_methods, clippy::unwrap_used)]
+
+mod standing;
+
+use rustix::process::Signal;
+use standing::*;
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+use testkit::{Lab, Snapshot, alone, is_root, wait_until};
+
+const WRINGER: &str = env!("CARGO_BIN_EXE_wringer");
+
+/// A directory with one file of `bytes`.
+fn data(lab: &Lab, bytes: usize) -> PathBuf {
+    let folder = lab.home().join("data");
+    std::fs::create_dir(&folder).unwrap();
+    let content: Vec<u8> = (0..bytes).map(|at| u8::try_from(at % 251).unwrap()).collect();
+    std::fs::write(folder.join("file"), content).unwrap();
+    folder
+}
+
+fn is_mounted(folder: &Path) -> bool {
+    std::fs::read_to_string("/proc/self/mountinfo").unwrap().contains(&format!(" {} ", folder.display()))
+}
+
+/// The median of direct reads of one block each.
+fn median_read(file: &File) -> Duration {
+    let mut memory = vec![0; 8192];
+    let at = memory.as_ptr().align_offset(4096);
+    let mut took: Vec<Duration> = (0..15)
+        .map(|number| {
+            let start = Instant::now();
+            file.read_exact_at(&mut memory[at..at + 4096], number * 4096).unwrap();
+            start.elapsed()
+        })
+        .collect();
+    took.sort();
+    took[took.len() / 2]
+}
+
+fn open_direct(path: &Path) -> File {
+    OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(path).unwrap()
+}
+
+#[test]
+fn slow_then_slower_under_an_open_file_then_as_before() {
+    if !is_root() {
+        testkit::skip!("needs root");
+    }
+    let (_alone, lab, before) = (alone(), Lab::new(WRINGER), Snapshot::take());
+    let folder = data(&lab, 2 << 20);
+    let path = folder.to_str().unwrap();
+    let undelayed = median_read(&open_direct(&folder.join("file")));
+
+    let said = json(&lab.run(["disk", "delay", path, "--read", "50ms", "-o", "json"]).expect_code(0));
+    assert!(is_mounted(&folder));
+    assert_eq!(said["measured"][0]["within_tolerance"], true, "{said:#}");
+    let file = open_direct(&folder.join("file"));
+    let slow = median_read(&file);
+    assert!(slow >= Duration::from_millis(50) && slow < Duration::from_millis(60) + undelayed, "{slow:?}");
+
+    lab.run(["disk", "delay", path, "--read", "100ms"]).expect_code(0);
+    let slower = median_read(&file);
+    assert!(slower >= Duration::from_millis(100) && slower < Duration::from_millis(120) + undelayed, "{slower:?}");
+    let shown = json(&lab.run(["disk", "status", "-o", "json"]).expect_code(0));
+    assert_eq!(shown["directories"][0]["delay"]["read_us"], 100_000);
+
+    drop(file);
+    lab.run(["disk", "release", path]).expect_code(0);
+    assert!(!is_mounted(&folder));
+    std::fs::write(folder.join("new"), "written after").unwrap();
+    expect_as_before(&before);
+    lab.run(["disk", "release", path]).expect_code(3).expect_said(&["is not slowed down"]);
+}
+
+#[test]
+fn what_was_written_through_the_layer_is_there_without_it() {
+    if !is_root() {
+        testkit::skip!("needs root");
+    }
+    let (_alone, lab, before) = (alone(), Lab::new(WRINGER), Snapshot::take());
+    let folder = data(&lab, 100);
+    lab.run(["disk", "delay", folder.to_str().unwrap(), "--write", "1ms", "--sync", "1ms"]).expect_code(0);
+    std::fs::write(folder.join("through"), "the layer").unwrap();
+    lab.run(["disk", "release"]).expect_code(0);
+    assert_eq!(std::fs::read_to_string(folder.join("through")).unwrap(), "the layer");
+    expect_as_before(&before);
+}
+
+#[test]
+fn refusals_say_what_to_do() {
+    let ordinary = Lab::as_ordinary_user(WRINGER);
+    ordinary.run(["disk", "delay", "/tmp", "--read", "1ms"]).expect_code(3).expect_said(&["needs root"]);
+    ordinary.run(["disk", "delay", "/tmp", "--read", "soon"]).expect_code(2);
+    if !is_root() {
+        testkit::skip!("needs root");
+    }
+    let (_alone, lab, before) = (alone(), Lab::new(WRINGER), Snapshot::take());
+    let folder = data(&lab, 100);
+    let path = folder.to_str().unwrap();
+    let refused = |path: &str, words: &[&str]| {
+        lab.run(["disk", "delay", path, "--read", "1ms"]).expect_code(3).expect_said(words);
+    };
+    refused("/nowhere", &["no directory"]);
+    refused("/", &["host's own"]);
+    refused(folder.join("file").to_str().unwrap(), &["is not a directory"]);
+
+    let open = File::open(folder.join("file")).unwrap();
+    refused(path, &["is in use by process", &std::process::id().to_string()]);
+    drop(open);
+
+    let database = fake_database(&lab, &folder);
+    refused(path, &["mariadbd", "lives in", "live server"]);
+    drop(database);
+
+    let below = folder.join("below");
+    std::fs::create_dir(&below).unwrap();
+    assert!(Command::new("mount").args(["-t", "tmpfs", "none"]).arg(&below).status().unwrap().success());
+    refused(path, &["is mounted at", "below"]);
+    assert!(Command::new("umount").arg(&below).status().unwrap().success());
+    expect_as_before(&before);
+    assert_eq!(status(&lab)["runs"].as_array().unwrap().len(), 0);
+}
+
+#[test]
+fn a_busy_directory_is_fast_at_once_and_released_when_it_is_free() {
+    if !is_root() {
+        testkit::skip!("needs root");
+    }
+    let (_alone, lab, before) = (alone(), Lab::new(WRINGER), Snapshot::take());
+    let folder = data(&lab, 64 << 10);
+    let path = folder.to_str().unwrap();
+    lab.run(["disk", "delay", path, "--read", "200ms"]).expect_code(0);
+    let file = open_direct(&folder.join("file"));
+    lab.run(["disk", "release", path]).expect_code(5).expect_said(&["busy", "wringer undo"]);
+    let fast = median_read(&file);
+    assert!(fast < Duration::from_millis(100), "it is neutralised, and a read takes {fast:?}");
+    drop(file);
+    lab.run(["undo"]).expect_code(0);
+    assert!(!is_mounted(&folder));
+    expect_as_before(&before);
+}
+
+#[test]
+fn a_dead_supervisor_gives_the_speed_back() {
+    if !is_root() {
+        testkit::skip!("needs root");
+    }
+    let (_alone, lab, before) = (alone(), Lab::new(WRINGER), Snapshot::take());
+    let folder = data(&lab, 64 << 10);
+    let said = json(&lab.run(["disk", "delay", folder.to_str().unwrap(), "--read", "5ms", "-o", "json"]).expect_code(0));
+    signal(said["pid"].as_u64().unwrap(), Signal::KILL);
+    assert!(wait_until(PATIENCE, || !is_mounted(&folder)), "the watchdog unmounts");
+    expect_as_before(&before);
+}
+
+#[test]
+fn with_supervisor_and_watchdog_dead_it_is_fast_and_undo_unmounts() {
+    if !is_root() {
+        testkit::skip!("needs root");
+    }
+    let (_alone, lab, before) = (alone(), Lab::new(WRINGER), Snapshot::take());
+    let folder = data(&lab, 64 << 10);
+    let path = folder.to_str().unwrap();
+    let said = json(&lab.run(["disk", "delay", path, "--read", "200ms", "-o", "json"]).expect_code(0));
+    signal(process_of(&lab, "watchdog"), Signal::KILL);
+    signal(said["pid"].as_u64().unwrap(), Signal::KILL);
+    let file = open_direct(&folder.join("file"));
+    assert!(wait_until(PATIENCE, || median_read(&file) < Duration::from_millis(100)), "the lifeline's end sets the delay to 0");
+    drop(file);
+    assert!(is_mounted(&folder), "it goes on serving");
+    lab.run(["disk", "delay", path, "--read", "1ms"]).expect_code(3).expect_said(&["wringer undo"]);
+    lab.run(["undo"]).expect_code(0);
+    assert!(!is_mounted(&folder));
+    expect_as_before(&before);
+}
+
+#[test]
+fn a_dead_layer_ends_the_squeeze() {
+    if !is_root() {
+        testkit::skip!("needs root");
+    }
+    let (_alone, lab, before) = (alone(), Lab::new(WRINGER), Snapshot::take());
+    let folder = data(&lab, 64 << 10);
+    lab.run(["disk", "delay", folder.to_str().unwrap(), "--read", "5ms"]).expect_code(0);
+    signal(process_of(&lab, "slow layer"), Signal::KILL);
+    assert!(wait_until(PATIENCE, || !is_mounted(&folder)), "a dead layer's mount would only fail");
+    expect_as_before(&before);
+    assert!(folder.join("file").exists());
+}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the tests of standing squeezes share.
+#![allow(dead_code)] // each test program uses a part
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+use testkit::{Lab, Ran, Snapshot, wait_until};
+
+pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const MIB: u64 = 1 << 20;
+
+pub fn json(ran: &Ran) -> Value {
+    serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {}\n{}", ran.stdout, ran.stderr))
+}
+
+/// A line of /proc/meminfo as it stands there: kB or pages.
+pub fn meminfo(name: &str) -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap();
+    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).unwrap();
+    line.split_whitespace().next().unwrap().parse().unwrap()
+}
+
+/// Waits until the host is as before; others may be busy on it for a moment.
+#[track_caller]
+pub fn expect_as_before(before: &Snapshot) {
+    wait_until(PATIENCE, || Snapshot::take() == *before);
+    before.expect_equal(&Snapshot::take());
+}
+
+pub fn signal(pid: u64, signal: Signal) {
+    let pid = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+    kill_process(pid, signal).unwrap();
+}
+
+pub fn is_alive(pid: u64) -> bool {
+    let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    state.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
+}
+
+pub fn status(lab: &Lab) -> Value {
+    json(&lab.run(["status", "-o", "json"]).expect_code(0))
+}
+
+/// The first process of the newest run's step whose change begins with this.
+pub fn process_of(lab: &Lab, step: &str) -> u64 {
+    let status = status(lab);
+    let steps = status["runs"][0]["steps"].as_array().unwrap_or_else(|| panic!("there is no run: {status:#}"));
+    let found = steps.iter().find(|it| it["change"].as_str().unwrap().starts_with(step));
+    found.unwrap_or_else(|| panic!("no step {step}: {status:#}"))["processes"][0].as_u64().unwrap()
+}
+
+/// A process that looks like somebody's database: named so, and living in `directory`.
+pub fn fake_database(lab: &Lab, directory: &Path) -> Killed {
+    let program = lab.home().join("mariadbd");
+    std::fs::copy("/bin/sleep", &program).unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let child = Command::new(&program).arg("600").current_dir(directory).stdin(Stdio::null()).spawn().unwrap();
+    let comm = format!("/proc/{}/comm", child.id());
+    assert!(wait_until(PATIENCE, || std::fs::read_to_string(&comm).is_ok_and(|name| name.trim() == "mariadbd")));
+    Killed(child)
+}
+
+/// A child that ends with the test.
+pub struct Killed(pub Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `wringer status` and `wringer undo` with several squeezes, and with none.
+#![allow(clippy::disallowed_methods, clippy::unwrap_used)]
+
+mod standing;
+
+use rustix::process::Signal;
+use standing::*;
+use testkit::{Lab, Snapshot, alone, is_root};
+
+const WRINGER: &str = env!("CARGO_BIN_EXE_wringer");
+
+#[test]
+fn there_is_nothing_to_undo() {
+    let lab = Lab::new(WRINGER);
+    for _ in 0..2 {
+        let ran = lab.run(["undo"]).expect_code(0);
+        assert!(ran.stdout.contains("nothing to undo"));
+    }
+    assert_eq!(json(&lab.run(["undo", "-o", "json"]).expect_code(0))["ended"].as_array().unwrap().len(), 0);
+    let shown = lab.run(["status"]).expect_code(0);
+    assert!(shown.stdout.contains("nothing is changed"));
+}
+
+#[test]
+fn a_run_that_is_not_there_is_named() {
+    let lab = Lab::new(WRINGER);
+    lab.run(["undo", "nonsense"]).expect_code(2).expect_said(&["wringer status"]);
+    for arguments in [vec!["undo", "w-20200101-000000-0000"], vec!["undo", "w-20200101-000000-0000", "--dry-run"]] {
+        lab.run(arguments).expect_code(3).expect_said(&["w-20200101-000000-0000"]);
+    }
+}
+
+/// Two squeezes at once, both cut off: one undo puts both back. Undo of one run leaves the other.
+#[test]
+fn two_squeezes_live_side_by_side_and_are_undone_together_or_apart() {
+    if !is_root() {
+        testkit::skip!("needs root");
+    }
+    let (_alone, lab, before) = (alone(), Lab::new(WRINGER), Snapshot::take());
+    let folder = lab.home().join("data");
+    std::fs::create_dir(&folder).unwrap();
+    let squeeze = || {
+        let ram = json(&lab.run(["ram", "hide", "64M", "--yes", "-o", "json"]).expect_code(0));
+        let path = folder.to_str().unwrap();
+        let disk = json(&lab.run(["disk", "delay", path, "--sync", "1ms", "-o", "json"]).expect_code(0));
+        (ram, disk)
+    };
+    let (ram, disk) = squeeze();
+    let live = status(&lab);
+    assert!(live["runs"].as_array().unwrap().iter().all(|run| run["condition"] == "live"), "{live:#}");
+    lab.run(["undo", ram["run"].as_str().unwrap()]).expect_code(0);
+    assert_eq!(meminfo("HugePages_Total"), 0);
+    assert_eq!(status(&lab)["runs"][0]["run"], disk["run"]);
+    lab.run(["undo"]).expect_code(0);
+    expect_as_before(&before);
+
+    let (ram, disk) = squeeze();
+    let found = status(&lab);
+    for run in found["runs"].as_array().unwrap() {
+        let watchdog = run["steps"][0]["processes"][0].as_u64().unwrap();
+        signal(watchdog, Signal::KILL);
+    }
+    signal(ram["pid"].as_u64().unwrap(), Signal::KILL);
+    signal(disk["pid"].as_u64().unwrap(), Signal::KILL);
+    let hot = serde_json::json!([disk["run"]]);
+    assert!(testkit::wait_until(PATIENCE, || status(&lab)["hot"] == hot), "hidden RAM comes back by itself, a mount does not");
+    lab.run(["ram", "hide", "64M", "--yes"]).expect_code(3).expect_said(&["was not undone", "wringer undo"]);
+    lab.run(["undo"]).expect_code(0);
+    expect_as_before(&before);
+    assert_eq!(status(&lab)["runs"].as_array().unwrap().len(), 0);
+}
