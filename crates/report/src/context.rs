@@ -2,7 +2,7 @@
 //! The one context that every output is written from.
 
 use crate::redact;
-use evidence::{Arm, Conditions, Event, Evidence, Finding, Phase};
+use evidence::{Arm, Conditions, Event, Evidence, Finding, LatencyHistogram, Phase};
 
 /// A run as a report shows it. Nothing in it is a secret.
 #[derive(Debug, Clone)]
@@ -25,7 +25,7 @@ pub struct Context<'a> {
 #[derive(Debug, Clone)]
 pub struct ArmView<'a> {
     pub arm: &'a Arm,
-    /// Ascending; empty when the arm has no load.
+    /// Of service times, ascending; empty when the arm has no load.
     pub humps: Vec<Hump>,
     /// Why the humps say nothing of reads, or why there are no more of them.
     pub reason: Option<String>,
@@ -53,19 +53,27 @@ pub struct ReadsPerQuery {
     pub by_modes: Option<f64>,
     pub by_server: Option<f64>,
     pub by_layer: Option<f64>,
+    /// How far the humps are from each witness, as a share of what it counted.
+    pub off_server: Option<f64>,
+    pub off_layer: Option<f64>,
+    /// Which witness counts: the layer, where the server also counts reads that the page cache answered.
+    pub layer_counts: bool,
 }
 
 impl ReadsPerQuery {
-    /// How far the humps are from the witness they differ from most, as a share of what that witness counted. `None`: nothing to
-    /// compare, or a witness that counted nothing.
+    /// From the witness that counts.
     pub fn discrepancy(&self) -> Option<f64> {
-        let modes = self.by_modes?;
-        let witnesses = [self.by_server, self.by_layer].into_iter().flatten().filter(|count| *count > 0.0);
-        witnesses.map(|count| (modes - count) / count).max_by(|a, b| a.abs().total_cmp(&b.abs()))
+        if self.layer_counts { self.off_layer } else { self.off_server.or(self.off_layer) }
     }
 }
 
 impl ArmView<'_> {
+    /// The service times that the humps were found in; response times where there is nothing else. `None`: no latencies.
+    pub fn histogram(&self) -> Option<&LatencyHistogram> {
+        let both = &self.measured()?.transaction;
+        [&both.service, &both.response].into_iter().find(|histogram| !histogram.is_empty())
+    }
+
     /// What was measured, without the warm-up.
     pub fn measured(&self) -> Option<&Phase> {
         self.arm.load.as_ref().map(|load| &load.measured)

@@ -4,7 +4,7 @@
 use crate::{ArmView, Context, Hump, ReadsPerQuery};
 use evidence::{Arm, Evidence};
 use explain::modes::Mode;
-use explain::{Explained, ExplainedArm};
+use explain::{ArmSummary, Explained, Reads};
 
 impl<'a> Context<'a> {
     /// A recording, and what was made of it.
@@ -15,18 +15,25 @@ impl<'a> Context<'a> {
     }
 }
 
-fn view<'a>(arm: &'a Arm, found: Option<&ExplainedArm>) -> ArmView<'a> {
+fn view<'a>(arm: &'a Arm, found: Option<&ArmSummary>) -> ArmView<'a> {
     let modes = found.and_then(|found| found.modes.as_ref());
     ArmView {
         arm,
         humps: modes.map(|modes| modes.modes.iter().map(hump).collect()).unwrap_or_default(),
         reason: modes.and_then(|modes| modes.reason.clone()),
         read_us: modes.and_then(|modes| modes.read_us),
-        reads: found.map_or_else(ReadsPerQuery::default, |found| ReadsPerQuery {
-            by_modes: found.reads_per_query_by_modes,
-            by_server: found.reads_per_query_by_server,
-            by_layer: found.reads_per_query_by_layer,
-        }),
+        reads: found.and_then(|found| found.reads.as_ref()).map(reads).unwrap_or_default(),
+    }
+}
+
+fn reads(reads: &Reads) -> ReadsPerQuery {
+    ReadsPerQuery {
+        by_modes: reads.by_modes,
+        by_server: reads.by_server,
+        by_layer: reads.by_layer,
+        off_server: reads.discrepancy_server,
+        off_layer: reads.discrepancy_layer,
+        layer_counts: reads.reference.as_deref() == Some("layer"),
     }
 }
 

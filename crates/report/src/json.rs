@@ -65,7 +65,9 @@ fn arm(view: &ArmView<'_>) -> Value {
         "reads_per_query_by_modes": view.reads.by_modes,
         "reads_per_query_by_server": view.reads.by_server,
         "reads_per_query_by_layer": view.reads.by_layer,
-        "discrepancy_ratio": view.reads.discrepancy(),
+        "discrepancy_server_ratio": view.reads.off_server,
+        "discrepancy_layer_ratio": view.reads.off_layer,
+        "reference": if view.reads.layer_counts { "layer" } else { "server" },
         "witnesses": witnesses.collect::<Vec<_>>(),
         "load": arm.load.as_ref().map(load),
     })

@@ -62,7 +62,7 @@ fn text_goes_where_it_is_sent() {
     let file = lab.home().join("summary.txt");
     lab.run(["report", path, "-o", "text", "--to", file.to_str().unwrap()]).expect_code(0);
     assert_eq!(std::fs::read_to_string(file).unwrap().trim_end(), shown.trim_end());
-    assert!(shown.contains("no delay: response time of 168,400 transactions"), "{shown}");
+    assert!(shown.contains("no delay: service time of 168,400 transactions"), "{shown}");
     let page = lab.run(["report", path, "--to", "-"]).expect_code(0).stdout;
     assert!(page.starts_with("<!doctype html>"));
 }

@@ -32,7 +32,7 @@ fn arm(view: &ArmView<'_>) -> Value {
         "measured_s": view.measured().map(|phase| [seconds(phase.started_us), seconds(phase.started_us + phase.elapsed_us)]),
         "reason": view.reason,
         "modes": view.humps.iter().map(hump).collect::<Vec<_>>(),
-        "bins": phase.map(|phase| bins(&phase.transaction.response)),
+        "bins": phase.and_then(|_| view.histogram()).map(bins),
         "curve": phase.map(|phase| curve(&phase.transaction.response)),
         "service_curve": phase.filter(|phase| service_differs(phase)).map(|phase| curve(&phase.transaction.service)),
         "timeline": phase.map(|phase| timeline(view, phase)),

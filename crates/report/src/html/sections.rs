@@ -89,8 +89,8 @@ pub(super) fn arms(context: &Context<'_>, out: &mut impl Write) -> io::Result<()
         out,
         "<p><b>Response time</b> counts from the moment a query was meant to start. p99 is the time that one query in a hundred \
          exceeds.</p><p><b>Reads per query</b> is asked of three who share no code: the humps of the latency histogram, the server's own \
-         count of physical reads, and the slow layer's count of read requests. <b>Off by</b> is how far the humps are from the witness they \
-         differ from most; a few percent is agreement. A dash means that it cannot be said, or was not measured.</p>",
+         count of physical reads, and the slow layer's count of read requests. <b>Off by</b> is how far the humps are from the witness that counts: \
+         the server, or for PostgreSQL, whose own count has reads from the page cache in it, the layer. A few percent is agreement. A dash means that it cannot be said, or was not measured.</p>",
     )?;
     close(out)
 }
@@ -178,15 +178,12 @@ pub(super) fn latency(context: &Context<'_>, out: &mut impl Write) -> io::Result
         return Ok(());
     }
     open(out, "latency", "Latency")?;
-    writeln!(
-        out,
-        "<p class=\"lead\">How long queries took, from the intended start to the last row, and how many reads that tells of.</p>"
-    )?;
+    writeln!(out, "<p class=\"lead\">How long queries took, and how many reads that tells of.</p>")?;
     figure(
         out,
         "histograms",
-        "Response time histogram",
-        "<p>Each bar is a range of response times; the axis is logarithmic, so equal steps to the right are equal factors. A hump \
+        "Latency histogram",
+        "<p>Each bar is a range of service times, from the actual start of a query to its last row; the axis is logarithmic, so equal steps to the right are equal factors. A hump \
          (a <b>mode</b>) is a group of queries that had the same work to do. With a delay on reads, humps stand one delay apart: 0 reads, 1 read, \
          2 reads. The shaded bands are where the tool drew the bounds, and the share is the part of all queries in it.</p>\
          <p>With <b>log</b> counts small humps show beside large ones; with <b>linear</b> counts areas compare fairly. Arrow keys move through the \

@@ -13,13 +13,10 @@ const PER_DECADE: [u32; 8] = [24, 16, 12, 10, 8, 6, 4, 2];
 
 /// Empty for an arm without a load.
 pub(super) fn of(view: &ArmView<'_>) -> String {
-    let Some(phase) = view.measured().filter(|phase| !phase.transaction.response.is_empty()) else {
-        return String::new();
-    };
-    let response = &phase.transaction.response;
-    let bins = PER_DECADE.map(|per_decade| LogBins::of(response, per_decade));
+    let Some(histogram) = view.histogram() else { return String::new() };
+    let bins = PER_DECADE.map(|per_decade| LogBins::of(histogram, per_decade));
     let Some(bins) = bins.iter().find(|bins| shown(bins).len() <= LINES).or(bins.last()) else { return String::new() };
-    let mut part = format!("{}: response time of {} transactions\n", view.arm.name, show::count(response.count()));
+    let mut part = format!("{}: service time of {} transactions\n", view.arm.name, show::count(histogram.count()));
     let tallest = bins.counts.iter().copied().fold(1.0, f64::max);
     let mut last: Option<usize> = None;
     for position in shown(bins) {

@@ -136,7 +136,7 @@ fn view(arm: &Arm) -> ArmView<'_> {
         let reason = Some("the histogram is empty".to_owned());
         return ArmView { arm, humps: Vec::new(), reason, read_us: None, reads: ReadsPerQuery::default() };
     };
-    let histogram = &load.measured.transaction.response;
+    let histogram = &load.measured.transaction.service;
     let delay_us = arm.delay.map_or(0, |delay| delay.read_us) as f64;
     let bounds = if delay_us > 0.0 { vec![0.0, 0.6 * delay_us, 1.55 * delay_us, 1e12] } else { vec![0.0, 96.0, 1e12] };
     let hump = |(index, pair): (usize, &[f64])| {
@@ -168,7 +168,14 @@ fn view(arm: &Arm) -> ArmView<'_> {
         humps,
         reason: (!known).then(|| "no delay was in force, so nothing says how many reads a hump stands for".to_owned()),
         read_us: known.then_some(delay_us + 155.0),
-        reads: ReadsPerQuery { by_modes, by_server: by("server"), by_layer: by("layer") },
+        reads: ReadsPerQuery {
+            by_modes,
+            by_server: by("server"),
+            by_layer: by("layer"),
+            off_server: by_modes.zip(by("server")).map(|(modes, count): (f64, f64)| modes / count - 1.0),
+            off_layer: by_modes.zip(by("layer")).map(|(modes, count): (f64, f64)| modes / count - 1.0),
+            layer_counts: false,
+        },
     }
 }
 
