@@ -1,1 +1,97 @@
 // SPDX-License-Identifier: Apache-2.0
+//! Latency histograms as other tools write them, read into bins.
+//!
+//! Understood: our own JSON (a histogram, or any document that holds one), sysbench's `--histogram` output, fio's `json+` (the
+//! `clat_ns`, `lat_ns` and `slat_ns` bins), HdrHistogram logs, and tables of value and count with a unit in the heading.
+//! A tool that writes one number a bin leaves its width to be known: each reader says where it has it from.
+
+mod fio;
+mod hdr;
+mod table;
+
+use crate::modes::{Bin, bins_of};
+use evidence::LatencyHistogram;
+use serde_json::Value;
+
+/// One histogram that was found in a text.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Named {
+    /// Where in the text it stood: `sysbench`, `jobs[0].read.clat_ns`, `arms[2].load.transaction.service`.
+    pub name: String,
+    pub bins: Vec<Bin>,
+    /// The read delay that the document itself gives, microseconds.
+    pub delay_us: Option<f64>,
+}
+
+/// Why nothing was read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    #[error(
+        "no histogram found: sysbench --histogram, fio --output-format=json+, an HdrHistogram log, Wringer's JSON, or lines of value \
+         and count are understood"
+    )]
+    None,
+    #[error("{at}: {why}")]
+    Broken { at: String, why: String },
+}
+
+/// Reads every histogram in a text, whatever tool wrote it.
+///
+/// # Errors
+/// There is none, or one is broken.
+pub fn read(text: &str) -> Result<Vec<Named>, Error> {
+    let found = match serde_json::from_str::<Value>(text) {
+        Ok(document) => in_json(&document)?,
+        Err(_) if hdr::is_log(text) => hdr::read(text)?,
+        Err(_) => table::read(text)?,
+    };
+    let found: Vec<Named> = found.into_iter().filter(|named| !named.bins.is_empty()).collect();
+    if found.is_empty() { Err(Error::None) } else { Ok(found) }
+}
+
+fn in_json(document: &Value) -> Result<Vec<Named>, Error> {
+    let mut found = fio::read(document);
+    let mut walk = Walk { found: Vec::new(), delay_us: None };
+    walk.visit("", document)?;
+    found.append(&mut walk.found);
+    Ok(found)
+}
+
+/// Looks for our own histograms anywhere in a document.
+struct Walk {
+    found: Vec<Named>,
+    delay_us: Option<f64>,
+}
+
+impl Walk {
+    fn visit(&mut self, path: &str, value: &Value) -> Result<(), Error> {
+        match value {
+            Value::Object(map) if map.get("encoding").is_some() && map.get("data").is_some() => self.take(path, value),
+            Value::Object(map) => {
+                let before = self.delay_us;
+                let delay = map.get("delay").and_then(|delay| delay.get("read_us")).and_then(Value::as_f64);
+                self.delay_us = delay.or(before);
+                for (key, inner) in map {
+                    self.visit(&if path.is_empty() { key.clone() } else { format!("{path}.{key}") }, inner)?;
+                }
+                self.delay_us = before;
+                Ok(())
+            }
+            Value::Array(items) => {
+                items.iter().enumerate().try_for_each(|(index, inner)| self.visit(&format!("{path}[{index}]"), inner))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn take(&mut self, path: &str, value: &Value) -> Result<(), Error> {
+        let at = if path.is_empty() { "histogram".to_owned() } else { path.to_owned() };
+        let read = serde_json::from_value::<LatencyHistogram>(value.clone());
+        let histogram = read.map_err(|error| Error::Broken { at: at.clone(), why: error.to_string() })?;
+        self.found.push(Named { name: at, bins: bins_of(&histogram), delay_us: self.delay_us });
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -111,10 +111,12 @@ fn separable_humps_are_counted_and_their_shares_are_right() {
         let found = find(&bin(&values, any_bucketing(&mut random)), None);
         if found.modes.len() == humps {
             right += 1;
-            let off = found.modes.iter().zip(&shares).map(|(mode, share)| (mode.share - share).abs()).fold(0.0, f64::max);
+            let off =
+                found.modes.iter().zip(&shares).map(|(mode, share)| (mode.share - share).abs()).fold(0.0, f64::max);
             shares_right += usize::from(off <= 0.02 + 2.0 / (count as f64).sqrt() * 0.5);
         } else if std::env::var_os("SHOW").is_some() {
-            let modes: Vec<_> = found.modes.iter().map(|m| (m.center_us.round(), (m.share * 1000.0).round() / 1000.0)).collect();
+            let modes: Vec<_> =
+                found.modes.iter().map(|m| (m.center_us.round(), (m.share * 1000.0).round() / 1000.0)).collect();
             println!("case {case}: {humps} humps {shares:.3?} n {count}: {modes:?}");
         }
     }
@@ -176,7 +178,8 @@ fn reads_are_counted_on_the_comb() {
         let count = random.scaled(600.0, 30_000.0) as usize;
         let known = delayed(&mut random, &weights, base_us, delay_us, count);
         let found = find(&bin(&known.values, any_bucketing(&mut random)), Some(ReadDelay::added(known.delay_us)));
-        let expected: Vec<f64> = (0..=most).filter(|reads| known.shares[*reads] > 0.0).map(|reads| reads as f64).collect();
+        let expected: Vec<f64> =
+            (0..=most).filter(|reads| known.shares[*reads] > 0.0).map(|reads| reads as f64).collect();
         let got: Vec<f64> = found.modes.iter().filter_map(|mode| mode.reads).collect();
         let reads_ok = found.reads_per_query.is_some_and(|reads| (reads / known.reads_per_query - 1.0).abs() < 0.03);
         refused += usize::from(found.reads_per_query.is_none());
@@ -190,7 +193,10 @@ fn reads_are_counted_on_the_comb() {
         }
     }
     println!("modes {modes_right}, reads {reads_right}, not said {refused} of {cases}");
-    assert!(modes_right * 100 >= cases * 95 && reads_right * 100 >= cases * 95, "{modes_right} {reads_right} of {cases}");
+    assert!(
+        modes_right * 100 >= cases * 95 && reads_right * 100 >= cases * 95,
+        "{modes_right} {reads_right} of {cases}"
+    );
 }
 
 #[test]
@@ -214,7 +220,14 @@ fn transactions_with_many_reads_are_counted() {
         right += usize::from(found.reads_per_query.is_some_and(near));
         wrong += usize::from(found.reads_per_query.is_some_and(|reads| !near(reads)));
         if !found.reads_per_query.is_some_and(near) && std::env::var_os("SHOW").is_some() {
-            println!("case {case}: d {delay_us:.0} base {base_us:.0} n {count} reads {:.2}: {:?} {:?} {:?} {:?}", known.reads_per_query, found.reads_per_query, found.read_us, found.modes.iter().map(|m| m.reads).collect::<Vec<_>>(), found.reason);
+            println!(
+                "case {case}: d {delay_us:.0} base {base_us:.0} n {count} reads {:.2}: {:?} {:?} {:?} {:?}",
+                known.reads_per_query,
+                found.reads_per_query,
+                found.read_us,
+                found.modes.iter().map(|m| m.reads).collect::<Vec<_>>(),
+                found.reason
+            );
         }
     }
     println!("many reads: right {right}, wrong {wrong} of {cases}");
@@ -233,7 +246,10 @@ fn a_delay_as_small_as_the_noise_is_not_read() {
         let base_us = delay_us * random.between(1.0, 4.0);
         let known = delayed(&mut random, &weights, base_us, delay_us, 5000);
         let found = find(&bin(&known.values, any_bucketing(&mut random)), Some(ReadDelay::added(delay_us)));
-        if found.reads_per_query.is_some_and(|reads| (reads - known.reads_per_query).abs() > 0.15 * known.reads_per_query) {
+        if found
+            .reads_per_query
+            .is_some_and(|reads| (reads - known.reads_per_query).abs() > 0.15 * known.reads_per_query)
+        {
             confident += 1;
             if std::env::var_os("SHOW").is_some() {
                 println!("case {case}: d {delay_us:.0} base {base_us:.0} {:.2?}: {found:?}", known.shares);
@@ -259,31 +275,4 @@ fn one_hump_below_the_delay_is_no_read() {
     }
     println!("reads invented: {wrong} of {cases}");
     assert!(wrong * 50 <= cases, "{wrong} of {cases}");
-}
-
-#[test]
-fn debug_case() {
-    let Some(wanted) = std::env::var("CASE").ok().and_then(|t| t.parse::<usize>().ok()) else { return };
-    let mut random = Random(41);
-    for case in 0..=wanted {
-        let most = 1 + case % 4;
-        let mut weights: Vec<f64> = (0..=most).map(|_| random.scaled(0.03, 1.0)).collect();
-        if case % 7 == 0 {
-            weights[0] = 0.0;
-        }
-        let delay_us = random.scaled(1000.0, 50_000.0);
-        let base_us = random.scaled(60.0, 400.0);
-        let count = random.scaled(600.0, 30_000.0) as usize;
-        let known = delayed(&mut random, &weights, base_us, delay_us, count);
-        let b = any_bucketing(&mut random);
-        if case == wanted {
-            let bins = bin(&known.values, b);
-            println!("{b:?} {} bins {:?} d {delay_us}", bins.len(), known.shares);
-            for d in [None, Some(ReadDelay::added(delay_us))] {
-                let found = find(&bins, d);
-                println!("{:?} {:?}", found.reason, found.read_us);
-                for m in found.modes { println!("   {:.0} [{:.0} {:.0}] {:.4} {:?}", m.center_us, m.low_us, m.high_us, m.share, m.reads); }
-            }
-        }
-    }
 }

@@ -77,7 +77,9 @@ pub fn bin(values_us: &[f64], bucketing: Bucketing) -> Vec<Bin> {
         Bucketing::Sysbench => {
             let ratio = (1e8f64).ln() / 1023.0;
             let mut counts: BTreeMap<i64, u64> = BTreeMap::new();
-            values_us.iter().for_each(|value| *counts.entry((value.max(1.0).ln() / ratio).floor() as i64).or_default() += 1);
+            values_us
+                .iter()
+                .for_each(|value| *counts.entry((value.max(1.0).ln() / ratio).floor() as i64).or_default() += 1);
             let edge = |index: i64| (index as f64 * ratio).exp();
             counts.into_iter().map(|(i, count)| Bin { low_us: edge(i), high_us: edge(i + 1), count }).collect()
         }

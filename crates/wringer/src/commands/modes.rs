@@ -1,9 +1,194 @@
 // SPDX-License-Identifier: Apache-2.0
+//! The humps of any latency histogram, whoever made it.
+
 use crate::exit::{Exit, Failure, Outcome};
+use crate::terminal;
+use clap::ValueEnum;
+use evidence::DelayMode;
+use explain::histograms::{self, Named};
+use explain::modes::{Bin, Mode, Modes, ReadDelay, find};
+use serde_json::json;
+use std::fmt::Write as _;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use units::Span;
 
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+#[command(
+    after_help = "Reads sysbench --histogram output, fio json+, HdrHistogram logs, Wringer's own JSON, and lines of value \
+    and count.\n\nWithout a delay it says how many humps there are; with --delay, the delay that was in force for each read, also how \
+    many reads each hump stands for. It sees the histogram and the delay, nothing else, and says when it cannot tell.\n\n\
+    Examples:\n  \
+      sysbench oltp_point_select --histogram ... run | wringer modes -\n  \
+      wringer modes fixtures/modes/point-select-10ms.csv --delay 10ms\n\n\
+    How to read the answer: docs/modes.md."
+)]
+pub struct Args {
+    /// The file; `-` reads standard input
+    file: PathBuf,
+    /// What the storage added to each read: 10ms, 500us
+    #[arg(long, value_name = "TIME")]
+    delay: Option<Span>,
+    /// How the delay was applied: on top of the device's own latency, or in total
+    #[arg(long, value_enum, default_value_t = Apply::Add, requires = "delay")]
+    mode: Apply,
+    /// How to print
+    #[arg(short, long, value_enum, default_value_t = Format::Text)]
+    output: Format,
+}
 
-pub fn main(_args: Args) -> Outcome {
-    Err(Failure::message(Exit::Missing, "not built yet"))
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Apply {
+    Add,
+    Total,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Text,
+    Json,
+}
+
+pub fn main(args: Args) -> Outcome {
+    let text = content(&args.file)?;
+    let histograms = histograms::read(&text).map_err(|error| {
+        let error = anyhow::Error::new(error).context(format!("read {}", args.file.display()));
+        Failure::new(Exit::Usage, error).hint("wringer modes --help lists what is understood")
+    })?;
+    let found: Vec<(Named, Option<ReadDelay>, Modes)> =
+        histograms.into_iter().map(|named| explained(named, &args)).collect();
+    match args.output {
+        Format::Json => terminal::data(serde_json::to_string_pretty(&as_json(&found))?),
+        Format::Text => {
+            let texts: Vec<_> = found.iter().map(|(named, delay, modes)| text_of(named, *delay, modes)).collect();
+            terminal::data(texts.join("\n").trim_end());
+        }
+    }
+    Ok(())
+}
+
+fn content(file: &Path) -> Result<String, Failure> {
+    let text = match file.to_str() {
+        Some("-") => {
+            let mut text = String::new();
+            std::io::stdin().read_to_string(&mut text).map(|_| text)
+        }
+        _ => std::fs::read_to_string(file),
+    };
+    text.map_err(|error| {
+        Failure::new(Exit::Usage, anyhow::Error::new(error).context(format!("read {}", file.display())))
+    })
+}
+
+/// The delay on the command line counts; else the one that the document gives.
+fn explained(named: Named, args: &Args) -> (Named, Option<ReadDelay>, Modes) {
+    let mode = if args.mode == Apply::Add { DelayMode::Add } else { DelayMode::Total };
+    #[allow(clippy::cast_precision_loss)] // delays are far below 2^53 ns
+    let given = args.delay.map(|delay| delay.as_ns() as f64 / 1e3);
+    let delay = given.or(named.delay_us).filter(|us| *us > 0.0).map(|us| ReadDelay { us, mode });
+    let modes = find(&named.bins, delay);
+    (named, delay, modes)
+}
+
+fn as_json(found: &[(Named, Option<ReadDelay>, Modes)]) -> serde_json::Value {
+    let one = |(named, delay, modes): &(Named, Option<ReadDelay>, Modes)| {
+        json!({
+            "name": named.name, "delay_us": delay.map(|delay| delay.us), "count": modes.count, "modes": modes.modes,
+            "read_us": modes.read_us, "reads_per_query": modes.reads_per_query, "reason": modes.reason,
+        })
+    };
+    json!({ "schema": 1, "histograms": found.iter().map(one).collect::<Vec<_>>() })
+}
+
+fn text_of(named: &Named, delay: Option<ReadDelay>, modes: &Modes) -> String {
+    let with = delay.map_or_else(String::new, |delay| format!(", {} a read", time(delay.us)));
+    let mut out = format!("{}: {} values{with}\n\n", named.name, modes.count);
+    out += &chart(&named.bins, &modes.modes);
+    out.push('\n');
+    for (index, mode) in modes.modes.iter().enumerate() {
+        let what = mode.reads.map_or_else(|| "reads unknown".to_owned(), reads);
+        let _ = writeln!(
+            out,
+            "  {} {:>9}  {:>6.2} %  {:>9} to {:<9}  {what}",
+            mark(index),
+            time(mode.center_us),
+            mode.share * 100.0,
+            time(mode.low_us),
+            time(mode.high_us),
+        );
+    }
+    if let Some(per_query) = modes.reads_per_query {
+        let _ = write!(out, "\n  {per_query:.4} reads a query");
+        let each = modes.read_us.map_or_else(String::new, |us| format!("; one read takes {}", time(us)));
+        let _ = writeln!(out, "{each}");
+    }
+    if let Some(reason) = &modes.reason {
+        let _ = writeln!(out, "\n  {reason}");
+    }
+    out
+}
+
+fn reads(reads: f64) -> String {
+    match reads {
+        0.0 => "no read".into(),
+        1.0 => "1 read".into(),
+        whole if whole.fract() == 0.0 => format!("{whole:.0} reads"),
+        mean => format!("{mean:.1} reads on average"),
+    }
+}
+
+/// Rows of the chart, at most.
+const ROWS: usize = 44;
+const BAR: usize = 60;
+/// Steps of a row, in parts of a doubling; the first that fits is taken.
+const STEPS: [f64; 6] = [16.0, 8.0, 6.0, 4.0, 3.0, 2.0];
+
+/// One row for each step on a logarithmic scale, stretches of empty rows left out; beside each bar the hump it belongs to.
+fn chart(bins: &[Bin], modes: &[Mode]) -> String {
+    let step = STEPS.into_iter().find(|step| rows(bins, *step).len() <= ROWS).unwrap_or(1.0);
+    let rows = rows(bins, step);
+    let most = rows.iter().map(|row| row.1).max().unwrap_or(1).max(1);
+    let mut out = String::new();
+    let mut before: Option<i64> = None;
+    for (index, count) in rows {
+        if before.is_some_and(|before| index > before + 1) {
+            let _ = writeln!(out, "           :");
+        }
+        before = Some(index);
+        #[allow(clippy::cast_precision_loss)] // a row's index is small
+        let low_us = (index as f64 / step).exp2();
+        let middle = ((index as f64 + 0.5) / step).exp2();
+        let hump = modes.iter().rposition(|mode| mode.low_us <= middle).unwrap_or(0);
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)] // at most BAR
+        let length = ((count as f64 / most as f64) * BAR as f64).round() as usize;
+        let bar = if length == 0 { ".".to_owned() } else { mark(hump).to_string().repeat(length) };
+        let _ = writeln!(out, "{:>10} |{bar} {count}", time(low_us));
+    }
+    out
+}
+
+/// Non-empty rows: index on the logarithmic scale, and count.
+fn rows(bins: &[Bin], step: f64) -> Vec<(i64, u64)> {
+    let mut rows: std::collections::BTreeMap<i64, u64> = std::collections::BTreeMap::new();
+    for bin in bins.iter().filter(|bin| bin.count > 0) {
+        #[allow(clippy::cast_possible_truncation)] // the logarithm of a time
+        let index = (bin.mid_us().max(0.001).log2() * step).floor() as i64;
+        *rows.entry(index).or_default() += bin.count;
+    }
+    rows.into_iter().collect()
+}
+
+/// The bars of each hump have a letter of their own.
+fn mark(index: usize) -> char {
+    let letters = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    char::from(letters[index % letters.len()])
+}
+
+fn time(us: f64) -> String {
+    match us {
+        us if us >= 1e6 => format!("{:.2} s", us / 1e6),
+        us if us >= 10_000.0 => format!("{:.1} ms", us / 1e3),
+        us if us >= 1000.0 => format!("{:.2} ms", us / 1e3),
+        us => format!("{us:.0} us"),
+    }
 }

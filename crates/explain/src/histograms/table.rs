@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Lines of value and count: sysbench's `--histogram` output, and comma, tab or blank separated tables.
+//!
+//! sysbench 1.0 keeps 1024 steps from 1 us to 100 s, evenly on a logarithmic scale, and prints the middle of each (sysbench 1.0.20,
+//! sb_histogram.c; sysbench.c: OPER_LOG_MIN_VALUE, OPER_LOG_MAX_VALUE): a bin reaches half a step to both sides, 0.9 %.
+//! For other tables the least ratio between neighbours is taken as the step.
+
+use super::{Error, Named};
+use crate::modes::Bin;
+
+const SYSBENCH_STEPS: f64 = 1023.0;
+const SYSBENCH_RANGE: f64 = 1e8;
+/// No tool that people use cuts a latency coarser than this.
+const COARSEST: f64 = 1.25;
+
+pub(super) fn read(text: &str) -> Result<Vec<Named>, Error> {
+    let sysbench = sysbench(text);
+    if !sysbench.is_empty() {
+        return Ok(sysbench);
+    }
+    let unit_us = unit(text);
+    let points: Vec<(f64, u64)> =
+        text.lines().filter_map(pair).map(|(value, count)| (value * unit_us, count)).collect();
+    let looks_so = text.to_ascii_lowercase().contains("sysbench");
+    let ratio = if looks_so { sysbench_ratio() } else { ratio_of(&points) };
+    Ok(vec![Named { name: "table".into(), bins: bins(&points, ratio), delay_us: None }])
+}
+
+/// Every block below "Latency histogram (values are in milliseconds)".
+fn sysbench(text: &str) -> Vec<Named> {
+    let mut found: Vec<Vec<(f64, u64)>> = Vec::new();
+    let mut inside = false;
+    for line in text.lines() {
+        if line.contains("Latency histogram (values are in milliseconds)") {
+            found.push(Vec::new());
+            inside = true;
+            continue;
+        }
+        match bar(line) {
+            Some((ms, count)) if inside => {
+                if let Some(block) = found.last_mut() {
+                    block.push((ms * 1000.0, count));
+                }
+            }
+            // the heading, and blank or remark lines above the first bar
+            None if found.last().is_some_and(|block| !block.is_empty()) => inside = false,
+            _ => {}
+        }
+    }
+    let several = found.len() > 1;
+    let name =
+        |index: usize| if several { format!("sysbench histogram {}", index + 1) } else { "sysbench histogram".into() };
+    let named = |(index, points): (usize, Vec<(f64, u64)>)| Named {
+        name: name(index),
+        bins: bins(&points, sysbench_ratio()),
+        delay_us: None,
+    };
+    found.into_iter().enumerate().map(named).collect()
+}
+
+/// `       0.116 |****                                     2`
+fn bar(line: &str) -> Option<(f64, u64)> {
+    let (value, rest) = line.split_once('|')?;
+    Some((value.trim().parse().ok()?, rest.trim_start_matches(['*', ' ']).trim().parse().ok()?))
+}
+
+/// Two numbers, and nothing else.
+fn pair(line: &str) -> Option<(f64, u64)> {
+    let line = line.trim();
+    let mut words = line.split([',', ';', '\t', ' ']).filter(|word| !word.is_empty());
+    let (value, count) = (words.next()?.parse::<f64>().ok()?, words.next()?.parse().ok()?);
+    (words.next().is_none() && value.is_finite() && value > 0.0).then_some((value, count))
+}
+
+/// From the heading, the first line that holds no pair: `value_ms,count`. Microseconds when nothing says otherwise.
+fn unit(text: &str) -> f64 {
+    let heading = text.lines().filter(|line| !line.trim_start().starts_with('#')).find(|line| pair(line).is_none());
+    let words = heading.unwrap_or_default().to_ascii_lowercase();
+    let mut words = words.split(|c: char| !c.is_ascii_alphanumeric());
+    let known = [("ns", 0.001), ("us", 1.0), ("ms", 1000.0), ("s", 1e6), ("seconds", 1e6), ("milliseconds", 1000.0)];
+    words.find_map(|word| known.iter().find(|(name, _)| *name == word)).map_or(1.0, |(_, unit)| *unit)
+}
+
+fn sysbench_ratio() -> f64 {
+    (SYSBENCH_RANGE.ln() / SYSBENCH_STEPS).exp()
+}
+
+/// The least ratio between neighbours.
+fn ratio_of(points: &[(f64, u64)]) -> f64 {
+    let mut values: Vec<f64> = points.iter().map(|(value, _)| *value).collect();
+    values.sort_by(f64::total_cmp);
+    values.dedup();
+    let least = values.windows(2).map(|pair| pair[1] / pair[0]).fold(f64::INFINITY, f64::min);
+    if least.is_finite() { least.min(COARSEST) } else { 1.001 }
+}
+
+fn bins(points: &[(f64, u64)], ratio: f64) -> Vec<Bin> {
+    let half = ratio.sqrt();
+    points.iter().map(|(us, count)| Bin { low_us: us / half, high_us: us * half, count: *count }).collect()
+}
