@@ -7,7 +7,7 @@
 //! statistics. Out: a [`FillReport`] with asked, predicted and got side by side.
 //!
 //! A row is made wide by columns of fixed width with a default, so that it is as wide again when a load deletes and inserts
-//! it, and so that the filler does not travel. No table is altered afterwards.
+//! it, and so that the filler does not travel. No row is written twice.
 //!
 //! Not here: starting the server (`sandbox`), sending a load (`engine`).
 

@@ -22,7 +22,7 @@ pub struct Progress {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
     Rows,
-    /// The index on `k`.
+    /// The index on `k`, and PostgreSQL's primary key.
     Indexes,
     /// Every row is read again.
     Verify,
@@ -138,8 +138,8 @@ fn fill(
 /// What a table gets once its rows are in.
 fn finish_table(plan: &FillPlan, table: u32, connection: &mut Connection) -> Result<(), Error> {
     let name = FillPlan::table_name(table);
-    if plan.spec.secondary {
-        connection.execute(&FillPlan::create_index(table)).map_err(Error::server(format!("index the table {name}")))?;
+    for sql in plan.create_indexes(table) {
+        connection.execute(&sql).map_err(Error::server(format!("index the table {name}")))?;
     }
     if plan.spec.auto_inc && plan.facts.flavour == Flavour::Postgresql {
         // keys were written, not drawn from the sequence: it goes on behind them

@@ -18,8 +18,8 @@ use units::Bytes;
     wringer fill --mysql-socket=/run/mysqld/mysqld.sock --times-pool 1.5 --rows-per-page 4\n  \
     wringer fill --dsn postgresql://postgres@localhost/sbtest --tables 4 --size 2G\n  \
     wringer fill --tables=10 --table-size=100000 --create-secondary=off\n\n\
-    Asked, predicted and got stand side by side; rows a page come from the server's own statistics. Nothing is altered \
-    afterwards: rows are written at their width, and keep it when a load deletes and inserts them.")]
+    Asked, predicted and got stand side by side; rows a page come from the server's own statistics. Rows are \
+    written once, at their width, and keep it when a load deletes and inserts them.")]
 pub struct Args {
     #[arg(long, default_value_t = 1, help = "Number of tables")]
     tables: u32,
@@ -145,10 +145,8 @@ fn print_plan(plan: &FillPlan, output: Output) -> Outcome {
         plan.predicted.rows_per_page,
         Bytes(plan.predicted.used_bytes)
     ));
-    if plan.spec.secondary {
-        for table in 1..=plan.spec.tables {
-            terminal::data(format_args!("{};", FillPlan::create_index(table)));
-        }
+    for sql in (1..=plan.spec.tables).flat_map(|table| plan.create_indexes(table)) {
+        terminal::data(format_args!("{sql};"));
     }
     Ok(())
 }

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Fills on real servers: the rows asked for are on the pages asked for, whichever way they are counted.
+#![allow(clippy::disallowed_methods, clippy::unwrap_used)] // test code makes its own folders
+
+use evidence::Arrivals;
+use host::clock::RunClock;
+use host::places::Places;
+use load::admin::Connection;
+use load::distribution::Distribution;
+use load::engine::{self, Hooks, LoadSpec};
+use load::fill::{self, Error, FillPlan, FillReport, FillSpec, ServerFacts, Shape, Size};
+use load::{Target, workload};
+use run::{Begin, Kind, Resource, Run};
+use sandbox::{Flavour, Request, Sandbox, Spec, StartOptions};
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
+use testkit::Lab;
+
+/// One server with its folder; gone at the end.
+struct Server {
+    target: Target,
+    data: PathBuf,
+    run: Option<Run>,
+    places: Places,
+    _home: tempfile::TempDir,
+}
+
+const NAME: &str = "filled";
+
+impl Server {
+    fn start(flavour: Flavour) -> Self {
+        static ONCE: Once = Once::new();
+        // SAFETY: done once, before any thread of this test program reads the environment.
+        ONCE.call_once(|| unsafe { std::env::set_var("WRINGER_PROGRAM", env!("CARGO_BIN_EXE_wringer")) });
+        let home = tempfile::Builder::new().prefix("wringer-fill-").tempdir().unwrap();
+        fs::set_permissions(home.path(), fs::Permissions::from_mode(0o711)).unwrap();
+        let places = Places { cache: testkit::shared_cache(testkit::own_uid()), ..Places::below(home.path()) };
+        let installation = sandbox::locate(&Request { flavour, version: None }, &places, &mut ()).unwrap();
+        let sandbox = Sandbox::deploy(Spec { name: NAME.into(), ..Spec::new(installation) }, &places, &mut ()).unwrap();
+        let resources = vec![Resource::Sandbox(NAME.into())];
+        let begin = Begin { kind: Kind::Run, command: vec!["test".into()], resources, places: places.clone() };
+        let mut run = Run::begin(begin).unwrap();
+        let server = sandbox.start(&mut run, &StartOptions::default()).unwrap();
+        Self { target: server.target.clone(), data: sandbox.data(), run: Some(run), places, _home: home }
+    }
+
+    fn connection(&self) -> Connection {
+        Connection::open(&self.target).unwrap()
+    }
+
+    fn plan(&self, spec: &FillSpec) -> FillPlan {
+        fill::plan(spec, &ServerFacts::read(&self.target).unwrap()).unwrap()
+    }
+
+    fn fill(&self, spec: &FillSpec) -> FillReport {
+        self.carry_out(&self.plan(spec)).unwrap()
+    }
+
+    fn carry_out(&self, plan: &FillPlan) -> Result<FillReport, Error> {
+        fill::run(plan, &self.target, &AtomicBool::new(false), &mut |_| {})
+    }
+
+    fn number(&self, sql: &str) -> u64 {
+        self.connection().query(sql).unwrap().parse(0, 0).unwrap_or_else(|| panic!("no number: {sql}"))
+    }
+
+    fn text(&self, sql: &str) -> String {
+        self.connection().query(sql).unwrap().text(0, 0).unwrap_or_default()
+    }
+
+    fn has_column_c(&self) -> bool {
+        self.connection().query("SELECT c FROM sbtest1 LIMIT 1").is_ok()
+    }
+
+    fn has_table(&self, table: &str) -> bool {
+        self.connection().query(&format!("SELECT 1 FROM {table} LIMIT 1")).is_ok()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Some(run) = self.run.take() {
+            let _ = run.release();
+        }
+        let _ = Sandbox::delete(NAME, &self.places, false);
+    }
+}
+
+fn spec(tables: u32, size: Size, shape: Shape) -> FillSpec {
+    FillSpec { tables, size, shape, replace: true, ..FillSpec::default() }
+}
+
+#[track_caller]
+fn near(got: u64, wanted: u64, tolerance: f64) {
+    assert!(got.abs_diff(wanted) as f64 <= wanted as f64 * tolerance, "{got} is not within {tolerance} of {wanted}");
+}
+
+#[test]
+fn mariadb_has_the_rows_on_the_pages() {
+    let server = Server::start(Flavour::Mariadb);
+    assert_eq!(server.plan(&FillSpec::default()).facts.character_bytes_max, 4, "utf8mb4: lengths are stored");
+    for rows in [2, 4, 16, 50] {
+        let report =
+            server.fill(&FillSpec { secondary: false, ..spec(1, Size::Bytes(24 << 20), Shape::RowsPerPage(rows)) });
+        assert!(report.as_predicted() && report.unsettled.is_empty(), "{report}");
+        assert!((report.got.rows_per_page - f64::from(rows)).abs() < 0.02 * f64::from(rows), "{report}");
+        near(report.got.used_bytes, 24 << 20, 0.02);
+        let file = fs::metadata(server.data.join("sbtest/sbtest1.ibd")).unwrap().len();
+        assert_eq!(report.got.bytes_on_disk, file, "what the server says is what lies in its folder");
+        assert_eq!(report.got.rows, server.number("SELECT COUNT(*) FROM sbtest1"));
+    }
+    common(&server);
+    rows_without_bulk_load(&server);
+    rows_that_are_lost_are_noticed(&server);
+}
+
+#[test]
+fn postgresql_has_the_rows_on_the_pages() {
+    let server = Server::start(Flavour::Postgresql);
+    for rows in [1, 4, 16, 30] {
+        let report =
+            server.fill(&FillSpec { secondary: false, ..spec(1, Size::Bytes(24 << 20), Shape::RowsPerPage(rows)) });
+        assert!(report.as_predicted() && report.unsettled.is_empty(), "{report}");
+        assert_eq!(report.tables[0].rows_on_a_page, Some(rows.into()), "{report}");
+        near(report.got.used_bytes, 24 << 20, 0.03);
+        let path = server.text("SELECT pg_relation_filepath('sbtest1')");
+        let file = fs::metadata(server.data.join(path)).unwrap().len();
+        assert_eq!(report.got.row_pages * 8192, file, "what the server says is what lies in its folder");
+    }
+    common(&server);
+    next_keys_come_after_the_rows(&server);
+}
+
+/// What holds on every server.
+fn common(server: &Server) {
+    pool_multiples_and_indexes(server);
+    rows_do_not_depend_on_the_number_of_connections(server);
+    tables_in_the_way_stay(server);
+    a_stop_leaves_no_table(server);
+    rows_keep_their_width(server);
+    every_workload_runs(server);
+}
+
+fn pool_multiples_and_indexes(server: &Server) {
+    let report = server.fill(&spec(3, Size::TimesPool(0.4), Shape::Sysbench));
+    near(report.got.used_bytes, report.pool_bytes * 2 / 5, 0.04);
+    assert_eq!((report.tables.len(), report.got.rows), (3, report.rows_per_table * 3));
+    assert!(report.as_predicted(), "{report}");
+    let measured = report.measured(0);
+    assert!(measured.iter().all(|entry| entry.within_tolerance != Some(false)), "{measured:?}");
+}
+
+fn rows_do_not_depend_on_the_number_of_connections(server: &Server) {
+    let content = "SELECT SUM(k) FROM sbtest1 WHERE c LIKE '7%' OR pad LIKE '3%'";
+    let contents = [1, 3].map(|threads| {
+        server.fill(&FillSpec { threads, seed: 42, ..spec(1, Size::Rows(3000), Shape::Sysbench) });
+        server.number(content)
+    });
+    assert_eq!(contents[0], contents[1]);
+    server.fill(&FillSpec { seed: 43, ..spec(1, Size::Rows(3000), Shape::Sysbench) });
+    assert_ne!(contents[0], server.number(content), "another seed, other rows");
+}
+
+fn tables_in_the_way_stay(server: &Server) {
+    let facts = ServerFacts::read(&server.target).unwrap();
+    assert!(matches!(fill::plan(&FillSpec::default(), &facts), Err(Error::Exists { .. })));
+}
+
+fn a_stop_leaves_no_table(server: &Server) {
+    let plan = server.plan(&spec(2, Size::Rows(2_000_000), Shape::Sysbench));
+    let stop = AtomicBool::new(false);
+    let stopped = fill::run(&plan, &server.target, &stop, &mut |progress| {
+        stop.store(progress.done > 0, Ordering::Relaxed);
+    });
+    assert!(matches!(stopped, Err(Error::Stopped)), "{stopped:?}");
+    assert!(!server.has_table("sbtest1") && !server.has_table("sbtest2"));
+}
+
+/// A load that deletes rows and inserts them again, with the columns that it knows, leaves them as wide as they were.
+fn rows_keep_their_width(server: &Server) {
+    server.fill(&spec(2, Size::Rows(1000), Shape::RowsPerPage(4)));
+    let width = "SELECT MIN(OCTET_LENGTH(filler1)) FROM sbtest1";
+    let before = server.number(width);
+    let mut connection = server.connection();
+    connection.execute("DELETE FROM sbtest1 WHERE id = 7").unwrap();
+    connection.execute("INSERT INTO sbtest1 (id, k, c, pad) VALUES (7, 7, 'c', 'pad')").unwrap();
+    assert_eq!(server.number(width), before);
+}
+
+fn every_workload_runs(server: &Server) {
+    for name in workload::Name::ALL {
+        // bulk_insert leaves tables of its own under the same names
+        if !server.has_column_c() {
+            server.fill(&spec(2, Size::Rows(1000), Shape::Sysbench));
+        }
+        let options = workload::Options { tables: 2, table_size: 1000, connections: 2, ..workload::Options::default() };
+        let mut connection = server.connection();
+        for sql in workload::setup(name, &options) {
+            connection.execute(&sql).unwrap();
+        }
+        let built = workload::build(name, server.target.flavour, &options, &Distribution::Uniform).unwrap();
+        let load = LoadSpec {
+            connections: 1,
+            arrivals: Arrivals::Closed,
+            events: Some(30),
+            time: None,
+            ..LoadSpec::new(name.as_str(), Arc::from(built))
+        };
+        let mut hooks = Hooks {
+            on_phase: &mut |_| {},
+            on_progress: &mut |_| {},
+            progress_interval: None,
+            stop: Arc::new(AtomicBool::new(false)),
+        };
+        let result = engine::run(&load, &server.target, &RunClock::start(), &mut hooks).unwrap();
+        assert!(result.measured.errors.is_empty(), "{name}: {:?}", result.measured.errors);
+        assert_eq!(result.measured.transactions, 30, "{name}");
+        assert_eq!(result.measured.writes > 0, name.writes(), "{name}");
+    }
+}
+
+/// Where the server forbids LOAD DATA LOCAL.
+fn rows_without_bulk_load(server: &Server) {
+    let mut plan =
+        server.plan(&FillSpec { secondary: false, ..spec(2, Size::Bytes(16 << 20), Shape::RowsPerPage(16)) });
+    plan.facts.bulk_load = false;
+    let report = server.carry_out(&plan).unwrap();
+    assert!(report.as_predicted(), "{report}");
+}
+
+/// LOAD DATA LOCAL passes over rows whose key is there already, and says nothing.
+fn rows_that_are_lost_are_noticed(server: &Server) {
+    let mut plan = server.plan(&spec(1, Size::Rows(512), Shape::Sysbench));
+    let half = fill::Lane { rows: 256, ..plan.lanes[0] };
+    plan.lanes = vec![half, half];
+    let error = server.carry_out(&plan).unwrap_err();
+    assert!(matches!(&error, Error::Differs { what: "the number of rows", .. }), "{error}");
+}
+
+fn next_keys_come_after_the_rows(server: &Server) {
+    server.fill(&spec(1, Size::Rows(700), Shape::Sysbench));
+    server.connection().execute("INSERT INTO sbtest1 (k) VALUES (1)").unwrap();
+    assert_eq!(server.number("SELECT MAX(id) FROM sbtest1"), 701);
+}
+
+#[test]
+fn the_command_fills_and_refuses() {
+    let server = Server::start(Flavour::Postgresql);
+    let lab = Lab::new(env!("CARGO_BIN_EXE_wringer"));
+    let load::Endpoint::Socket(socket) = &server.target.endpoint else { panic!("a sandbox has a socket") };
+    let dsn = format!(
+        "postgresql://{}:{}@localhost/elsewhere?socket={}",
+        server.target.user,
+        server.target.password.reveal(),
+        socket.display()
+    );
+    let wringer = |flags: &[&str]| {
+        let mut command = lab.command([&["fill"], flags].concat());
+        testkit::Ran::of(command.env("WRINGER_DSN", &dsn))
+    };
+    let filled = wringer(&["--tables=2", "--table_size=3000", "--rows-per-page=8", "-o", "json"]).expect_code(0);
+    assert!(filled.stderr.contains("made the database elsewhere"), "{}", filled.stderr);
+    let json: serde_json::Value = serde_json::from_str(&filled.stdout).unwrap();
+    assert_eq!((&json["fill"]["got"]["rows"], &json["schema"]), (&6000.into(), &1.into()));
+    assert_eq!(json["fill"]["tables"][1]["rows_on_a_page"], 8);
+
+    wringer(&["--table-size=10"]).expect_code(3).expect_said(&["sbtest1 is there already", "--replace"]);
+    let text = wringer(&["--table-size=10", "--replace"]).expect_code(0).stdout;
+    assert!(text.contains("rows a page"), "{text}");
+    wringer(&["--replace", "--rows-per-page=36"]).expect_code(2).expect_said(&["35 or 37"]);
+    let dry = wringer(&["--replace", "--dry-run"]).expect_code(0).stdout;
+    assert!(dry.contains("CREATE TABLE sbtest1"), "{dry}");
+}
