@@ -42,7 +42,7 @@ fn one_hump_controls_stay_one_hump() {
     let per_shape = 150;
     let mut wrong = [0usize; SHAPES];
     let mut by_bucketing = std::collections::BTreeMap::<String, (usize, usize)>::new();
-    for shape in 0..SHAPES {
+    for (shape, wrong) in wrong.iter_mut().enumerate() {
         for _ in 0..per_shape {
             let count = random.scaled(30.0, 60_000.0) as usize;
             let bucketing = match random.below(6) {
@@ -53,7 +53,7 @@ fn one_hump_controls_stay_one_hump() {
             let entry = by_bucketing.entry(format!("{bucketing:?}")).or_default();
             entry.1 += 1;
             if found.modes.len() != 1 {
-                wrong[shape] += 1;
+                *wrong += 1;
                 entry.0 += 1;
             }
         }

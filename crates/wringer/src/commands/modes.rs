@@ -145,20 +145,18 @@ const STEPS: [f64; 6] = [16.0, 8.0, 6.0, 4.0, 3.0, 2.0];
 
 /// One row for each step on a logarithmic scale, stretches of empty rows left out; beside each bar the hump it belongs to.
 fn chart(bins: &[Bin], modes: &[Mode]) -> String {
-    let step = STEPS.into_iter().find(|step| rows(bins, *step).len() <= ROWS).unwrap_or(1.0);
-    let rows = rows(bins, step);
-    let most = rows.iter().map(|row| row.1).max().unwrap_or(1).max(1);
+    let step = STEPS.into_iter().find(|step| rows(bins, modes, *step).len() <= ROWS).unwrap_or(1.0);
+    let rows = rows(bins, modes, step);
+    let most = rows.iter().map(|row| row.count).max().unwrap_or(1).max(1);
     let mut out = String::new();
     let mut before: Option<i64> = None;
-    for (index, count) in rows {
+    for Row { index, count, hump } in rows {
         if before.is_some_and(|before| index > before + 1) {
             let _ = writeln!(out, "           :");
         }
         before = Some(index);
         #[allow(clippy::cast_precision_loss)] // a row's index is small
         let low_us = (index as f64 / step).exp2();
-        let middle = ((index as f64 + 0.5) / step).exp2();
-        let hump = modes.iter().rposition(|mode| mode.low_us <= middle).unwrap_or(0);
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)] // at most BAR
         let length = ((count as f64 / most as f64) * BAR as f64).round() as usize;
         let bar = if length == 0 { ".".to_owned() } else { mark(hump).to_string().repeat(length) };
@@ -167,15 +165,27 @@ fn chart(bins: &[Bin], modes: &[Mode]) -> String {
     out
 }
 
-/// Non-empty rows: index on the logarithmic scale, and count.
-fn rows(bins: &[Bin], step: f64) -> Vec<(i64, u64)> {
-    let mut rows: std::collections::BTreeMap<i64, u64> = std::collections::BTreeMap::new();
+struct Row {
+    /// On the logarithmic scale.
+    index: i64,
+    count: u64,
+    /// The hump of its last values.
+    hump: usize,
+}
+
+/// The rows that are not empty, ascending.
+fn rows(bins: &[Bin], modes: &[Mode], step: f64) -> Vec<Row> {
+    let mut rows: Vec<Row> = Vec::new();
     for bin in bins.iter().filter(|bin| bin.count > 0) {
         #[allow(clippy::cast_possible_truncation)] // the logarithm of a time
         let index = (bin.mid_us().max(0.001).log2() * step).floor() as i64;
-        *rows.entry(index).or_default() += bin.count;
+        let hump = modes.iter().rposition(|mode| mode.low_us <= bin.mid_us()).unwrap_or(0);
+        match rows.last_mut().filter(|row| row.index == index) {
+            Some(row) => *row = Row { index, count: row.count + bin.count, hump },
+            None => rows.push(Row { index, count: bin.count, hump }),
+        }
     }
-    rows.into_iter().collect()
+    rows
 }
 
 /// The bars of each hump have a letter of their own.

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A whole recording in, findings out: what they say, and what they doubt.
+#![allow(clippy::unwrap_used, clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a test
+
+mod common;
+
+use common::Random;
+use evidence::{
+    Arm, Arrivals, Conditions, Delay, DelayMode, Evidence, Finding, LatencyHistogram, LoadResult, Measured, Phase,
+    Point, Quantity, Series, TimelinePoint, Witness,
+};
+use explain::explain;
+
+const QUERIES: u64 = 4000;
+
+/// 60 % of the queries need no read, 35 % one, 5 % two.
+fn service(delay_us: f64, random: &mut Random) -> (LatencyHistogram, u64) {
+    let mut histogram = LatencyHistogram::new();
+    let mut reads = 0;
+    for query in 0..QUERIES {
+        let needed = match query % 20 {
+            0..=11 => 0,
+            12..=18 => 1,
+            _ => 2,
+        };
+        reads += needed;
+        let us =
+            150.0 * (0.1 * random.normal()).exp() + needed as f64 * (delay_us + 80.0 + 10.0 * random.exponential());
+        histogram.record((us * 1000.0) as u64);
+    }
+    (histogram, reads)
+}
+
+fn arm(name: &str, read_us: u64, counted: f64) -> Arm {
+    let mut random = Random(read_us + 5);
+    let (service, reads) = service(read_us as f64, &mut random);
+    let counted = (reads as f64 * counted) as u64;
+    let mut measured = Phase { elapsed_us: 10_000_000, transactions: QUERIES, reads: QUERIES, ..Phase::default() };
+    measured.transaction.response = service.clone();
+    measured.transaction.service = service;
+    let slot = |index: u64| TimelinePoint {
+        at_us: index * 100_000,
+        length_us: 100_000,
+        transactions: 40 + index % 3,
+        ..TimelinePoint::default()
+    };
+    measured.timeline = (0..100).map(slot).collect();
+    let witness = |of: &str, counter: &str| Witness {
+        of: of.into(),
+        counter: counter.into(),
+        before: 1000,
+        after: 1000 + counted,
+    };
+    Arm {
+        name: name.into(),
+        settings: Default::default(),
+        delay: Some(Delay { read_us, write_us: 0, sync_us: 0, mode: DelayMode::Add }),
+        load: Some(LoadResult {
+            workload: "oltp_point_select".into(),
+            driver: "mysql".into(),
+            connections: 1,
+            workers: 1,
+            arrivals: Arrivals::Closed,
+            seed: 1,
+            distribution: "uniform".into(),
+            prepared_statements: true,
+            connect: LatencyHistogram::new(),
+            warmup: None,
+            measured,
+        }),
+        witnesses: vec![witness("server", "Innodb_buffer_pool_reads"), witness("layer", "slow layer reads")],
+        started_us: 0,
+        ended_us: 10_000_000,
+    }
+}
+
+fn run(flavour: &str, arms: Vec<Arm>) -> Evidence {
+    let mut conditions: Conditions = serde_json::from_value(serde_json::json!({
+        "tool": {"version": "0", "command": [], "as_root": true},
+        "host": {"kernel": "", "distribution": "", "cpu_model": "", "cpus": 2, "mem_total_bytes": 0, "swap_total_bytes": 0,
+            "page_size_bytes": 4096, "huge_page_size_bytes": 0, "hz": 250, "virtualisation": "", "cgroup": "", "storage": "", "clock_source": ""},
+        "server": {"flavour": "", "version": "", "binary": "", "source": "", "variables": {}},
+        "mechanisms": {}, "caveats": []
+    }))
+    .unwrap();
+    conditions.server.flavour = flavour.into();
+    Evidence {
+        run_id: "w-1".into(),
+        started: "2026-01-01T00:00:00Z".into(),
+        elapsed_us: 20_000_000,
+        experiment: String::new(),
+        conditions,
+        arms,
+        measured: Vec::new(),
+        samples: Vec::new(),
+        events: Vec::new(),
+    }
+}
+
+fn one<'f>(findings: &'f [Finding], id: &str) -> &'f Finding {
+    let found: Vec<_> = findings.iter().filter(|finding| finding.id == id).collect();
+    assert_eq!(found.len(), 1, "{id}: {findings:#?}");
+    found[0]
+}
+
+fn doubts(finding: &Finding) -> Vec<&str> {
+    finding.doubts.iter().map(|doubt| doubt.id.as_str()).collect()
+}
+
+#[test]
+fn modes_and_witnesses_stand_side_by_side_per_arm() {
+    let explained = explain(&run("mariadb", vec![arm("no delay", 0, 1.0), arm("10 ms", 10_000, 1.0)]));
+    let finding = one(&explained.findings, "latency.modes");
+    let arms = finding.evidence["arms"].as_array().unwrap();
+    assert_eq!(arms.iter().map(|arm| arm["arm"].as_str().unwrap()).collect::<Vec<_>>(), ["no delay", "10 ms"]);
+    assert!(arms[0]["reads_per_query_by_modes"].is_null() && arms[0]["reason"].as_str().unwrap().contains("no delay"));
+    assert_eq!(arms[0]["reads_per_query_by_server"], 0.45);
+    let by_modes = arms[1]["reads_per_query_by_modes"].as_f64().unwrap();
+    assert!((by_modes - 0.45).abs() < 0.003, "{by_modes}");
+    assert!(arms[1]["discrepancy_server"].as_f64().unwrap().abs() < 0.01);
+    assert_eq!(arms[1]["reads_per_query_by_layer"], 0.45);
+    assert_eq!(arms[1]["reference"], "server");
+    assert_eq!(arms[1]["modes"].as_array().unwrap().len(), 3);
+    assert_eq!(
+        finding.statement,
+        "Of the queries in arm \"10 ms\" (10.0 ms a read), 60.0 % needed no read, 35.0 % needed one read and 5.0 % needed two."
+    );
+    assert_eq!(doubts(finding), ["modes.undelayed"]);
+}
+
+#[test]
+fn a_witness_that_counted_otherwise_is_a_doubt() {
+    let explained = explain(&run("mariadb", vec![arm("10 ms", 10_000, 1.2)]));
+    assert_eq!(doubts(one(&explained.findings, "latency.modes")), ["witness.disagrees"]);
+}
+
+#[test]
+fn postgresql_is_held_to_the_layer() {
+    let mut arm = arm("10 ms", 10_000, 1.0);
+    // nine of ten of its reads were answered by the page cache
+    arm.witnesses[0] =
+        Witness { of: "server".into(), counter: "pg_stat_database.blks_read".into(), before: 0, after: QUERIES * 9 };
+    let explained = explain(&run("postgresql", vec![arm]));
+    let finding = one(&explained.findings, "latency.modes");
+    assert_eq!(finding.evidence["arms"][0]["reference"], "layer");
+    assert_eq!(finding.evidence["arms"][0]["reads_per_query_by_server"], 9.0);
+    assert!(doubts(finding).is_empty(), "{:?}", finding.doubts);
+}
+
+#[test]
+fn delayed_syncs_of_a_writing_load_leave_reads_unsaid() {
+    let mut arm = arm("10 ms", 10_000, 1.0);
+    arm.delay.as_mut().unwrap().sync_us = 5000;
+    arm.load.as_mut().unwrap().measured.writes = 100;
+    let explained = explain(&run("mariadb", vec![arm]));
+    let finding = one(&explained.findings, "latency.modes");
+    assert!(finding.evidence["arms"][0]["reads_per_query_by_modes"].is_null());
+    assert_eq!(doubts(finding), ["modes.unreadable"]);
+}
+
+#[test]
+fn classes_of_statements_are_read_one_by_one() {
+    let mut arm = arm("10 ms", 10_000, 1.0);
+    let phase = &mut arm.load.as_mut().unwrap().measured;
+    let mut quick = phase.transaction.clone();
+    quick.service.clear();
+    (0..QUERIES).for_each(|query| quick.service.record(90_000 + query * 5));
+    phase.statements.insert("SELECT".into(), phase.transaction.clone());
+    phase.statements.insert("COMMIT".into(), quick);
+    phase.others = QUERIES;
+    let explained = explain(&run("mariadb", vec![arm]));
+    let evidence = &one(&explained.findings, "latency.modes").evidence["arms"][0];
+    assert_eq!(evidence["statements"].as_array().unwrap().len(), 2);
+    // 0.45 reads a SELECT, none a COMMIT
+    assert!((evidence["reads_per_query_by_modes"].as_f64().unwrap() - 0.225).abs() < 0.002);
+    assert_eq!(evidence["reads_per_query_by_server"], 0.225);
+}
+
+#[test]
+fn equal_arms_show_no_difference_and_unequal_ones_do() {
+    let mut half = arm("half", 10_000, 1.0);
+    half.load.as_mut().unwrap().measured.elapsed_us *= 2;
+    let explained = explain(&run("mariadb", vec![arm("a", 10_000, 1.0), arm("b", 10_000, 1.0), half]));
+    let finding = one(&explained.findings, "arms.compare");
+    let shown: Vec<_> =
+        finding.evidence["arms"].as_array().unwrap().iter().map(|arm| arm["difference_shown"].clone()).collect();
+    assert_eq!(shown, [false, true]);
+    assert!(finding.statement.contains("\"b\" no difference shown"), "{}", finding.statement);
+    assert_eq!(finding.evidence["arms"][1]["throughput_ratio"], 0.5);
+    assert_eq!(doubts(finding), ["compare.once"]);
+}
+
+#[test]
+fn what_is_out_of_tolerance_late_or_costly_is_said() {
+    let mut late = arm("rate", 0, 1.0);
+    let phase = &mut late.load.as_mut().unwrap().measured;
+    (phase.late, phase.skipped) = (1000, 1000);
+    phase.errors.insert("1213".into(), 7);
+    let mut evidence = run("mariadb", vec![late]);
+    evidence.measured.push(Measured {
+        at_us: 0,
+        arm: Some("rate".into()),
+        what: "disk.read.median".into(),
+        mechanism: "fuse layer".into(),
+        asked: Some(Quantity::micros(10_000.0)),
+        predicted: Some(Quantity::micros(10_080.0)),
+        got: Some(Quantity::micros(13_000.0)),
+        witness: "probe".into(),
+        within_tolerance: Some(false),
+        tolerance: Some("2 %".into()),
+    });
+    evidence.samples.push(Series {
+        source: "observer".into(),
+        entity: String::new(),
+        name: "cpu".into(),
+        unit: "us".into(),
+        cumulative: true,
+        points: vec![Point { at_us: 0, value: 0.0 }, Point { at_us: 10_000_000, value: 200_000.0 }],
+    });
+    let explained = explain(&evidence);
+    assert!(one(&explained.findings, "squeeze.got").statement.contains("wanted 10.1 ms, got 13.0 ms"));
+    assert!(one(&explained.findings, "load.overload").statement.contains("20.0 % of the transactions started late"));
+    assert!(one(&explained.findings, "load.errors").statement.starts_with("7 statements failed"));
+    let cost = one(&explained.findings, "observe.cost");
+    assert_eq!((cost.statement.as_str(), doubts(cost)), ("Observing took 2.0 % of one CPU.", vec!["observe.costly"]));
+}
+
+#[test]
+fn a_run_that_broke_off_is_explained_as_far_as_it_got() {
+    let broken = Arm { load: None, witnesses: Vec::new(), ..arm("broken", 0, 1.0) };
+    let explained = explain(&run("mariadb", vec![broken]));
+    assert!(explained.findings.is_empty());
+    assert_eq!((explained.arms.len(), explained.arms[0].modes.is_none()), (1, true));
+    assert!(explain(&run("mariadb", Vec::new())).arms.is_empty());
+}
+
+#[test]
+fn explained_survives_json() {
+    let explained = explain(&run("mariadb", vec![arm("10 ms", 10_000, 1.0)]));
+    let read: explain::Explained = serde_json::from_str(&serde_json::to_string(&explained).unwrap()).unwrap();
+    assert_eq!(read.run, explained.run);
+    assert_eq!(read.findings.len(), explained.findings.len());
+}
