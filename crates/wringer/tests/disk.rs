@@ -153,7 +153,8 @@ fn a_dead_supervisor_gives_the_speed_back() {
     }
     let (_alone, lab, before) = (alone(), Lab::new(WRINGER), Snapshot::take());
     let folder = data(&lab, 64 << 10);
-    let said = json(&lab.run(["disk", "delay", folder.to_str().unwrap(), "--read", "5ms", "-o", "json"]).expect_code(0));
+    let said =
+        json(&lab.run(["disk", "delay", folder.to_str().unwrap(), "--read", "5ms", "-o", "json"]).expect_code(0));
     signal(said["pid"].as_u64().unwrap(), Signal::KILL);
     assert!(wait_until(PATIENCE, || !is_mounted(&folder)), "the watchdog unmounts");
     expect_as_before(&before);
@@ -171,7 +172,10 @@ fn with_supervisor_and_watchdog_dead_it_is_fast_and_undo_unmounts() {
     signal(process_of(&lab, "watchdog"), Signal::KILL);
     signal(said["pid"].as_u64().unwrap(), Signal::KILL);
     let file = open_direct(&folder.join("file"));
-    assert!(wait_until(PATIENCE, || median_read(&file) < Duration::from_millis(100)), "the lifeline's end sets the delay to 0");
+    assert!(
+        wait_until(PATIENCE, || median_read(&file) < Duration::from_millis(100)),
+        "the lifeline's end sets the delay to 0"
+    );
     drop(file);
     assert!(is_mounted(&folder), "it goes on serving");
     lab.run(["disk", "delay", path, "--read", "1ms"]).expect_code(3).expect_said(&["wringer undo"]);

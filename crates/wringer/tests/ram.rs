@@ -32,7 +32,11 @@ fn hidden_measured_and_given_back() {
     let measured = said["measured"].as_array().unwrap();
     assert_eq!(measured.len(), 2);
     assert!(measured.iter().all(|it| it["within_tolerance"] == true), "{said:#}");
-    assert_eq!(std::fs::read_to_string("/proc/sys/vm/nr_overcommit_hugepages").unwrap().trim(), "0", "the cap is back at once");
+    assert_eq!(
+        std::fs::read_to_string("/proc/sys/vm/nr_overcommit_hugepages").unwrap().trim(),
+        "0",
+        "the cap is back at once"
+    );
     let holder = process_of(&lab, "holder");
     let score = std::fs::read_to_string(format!("/proc/{holder}/oom_score_adj")).unwrap();
     assert_eq!(score.trim(), "1000", "the kernel takes the holder before a database");
@@ -73,7 +77,11 @@ fn a_dry_run_shows_each_change_with_its_undo_and_changes_nothing() {
     }
     let (_alone, lab, before) = (alone(), Lab::new(WRINGER), Snapshot::take());
     let ran = lab.run(["ram", "hide", HIDE, "--dry-run"]).expect_code(0);
-    assert!(ran.stdout.contains("nr_overcommit_hugepages: 0 -> 256") && ran.stdout.matches("undo:").count() == 2, "{}", ran.stdout);
+    assert!(
+        ran.stdout.contains("nr_overcommit_hugepages: 0 -> 256") && ran.stdout.matches("undo:").count() == 2,
+        "{}",
+        ran.stdout
+    );
     let value = json(&lab.run(["ram", "hide", HIDE, "--dry-run", "-o", "json"]).expect_code(0));
     assert_eq!(value["changes"].as_array().unwrap().len(), 2);
     expect_as_before(&before);

@@ -59,7 +59,10 @@ fn every_point(watchdog_too: bool) {
             break;
         }
         points = point;
-        assert!(wait_until(PATIENCE, || meminfo("HugePages_Total") == 0), "point {point}: the RAM is not back by itself");
+        assert!(
+            wait_until(PATIENCE, || meminfo("HugePages_Total") == 0),
+            "point {point}: the RAM is not back by itself"
+        );
         lab.run(["undo"]).expect_code(0);
         assert!(wait_until(PATIENCE, || Snapshot::take() == before), "point {point}: the host is not as before");
         let left = status(&lab);
@@ -116,7 +119,10 @@ fn a_value_that_somebody_else_set_is_left_alone_and_named() {
     let (_alone, lab, before) = (alone(), Lab::new(WRINGER), Snapshot::take());
     cut_with_the_cap_raised(&lab);
     std::fs::write(OVERCOMMIT, "77").unwrap();
-    let undone = lab.run(["undo"]).expect_code(5).expect_said(&["now '77'", "echo '0' > '/proc/sys/vm/nr_overcommit_hugepages'"]);
+    let undone = lab
+        .run(["undo"])
+        .expect_code(5)
+        .expect_said(&["now '77'", "echo '0' > '/proc/sys/vm/nr_overcommit_hugepages'"]);
     let kept = std::fs::read_to_string(OVERCOMMIT).unwrap();
     std::fs::write(OVERCOMMIT, "0").unwrap();
     assert_eq!(kept.trim(), "77", "{}", undone.stderr);

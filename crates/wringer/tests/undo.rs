@@ -64,7 +64,10 @@ fn two_squeezes_live_side_by_side_and_are_undone_together_or_apart() {
     signal(ram["pid"].as_u64().unwrap(), Signal::KILL);
     signal(disk["pid"].as_u64().unwrap(), Signal::KILL);
     let hot = serde_json::json!([disk["run"]]);
-    assert!(testkit::wait_until(PATIENCE, || status(&lab)["hot"] == hot), "hidden RAM comes back by itself, a mount does not");
+    assert!(
+        testkit::wait_until(PATIENCE, || status(&lab)["hot"] == hot),
+        "hidden RAM comes back by itself, a mount does not"
+    );
     lab.run(["ram", "hide", "64M", "--yes"]).expect_code(3).expect_said(&["was not undone", "wringer undo"]);
     lab.run(["undo"]).expect_code(0);
     expect_as_before(&before);

@@ -75,8 +75,8 @@ struct Release {
     format: Format,
 }
 
-/// A probe of a long delay takes 50 reads.
-const PROBES: u32 = 60;
+/// A probe of a long delay takes 50 reads, and there are three at most.
+const PROBES: u32 = 160;
 
 pub fn main(args: Args) -> Outcome {
     let places = Places::from_environment();

@@ -59,7 +59,9 @@ pub fn main(args: Args) -> Outcome {
     let (_, released) = supervise::daemon(begin, order.lasts, |run| apply(run, &order.squeeze, order.lasts))?;
     match released.conflicts.first() {
         None => Ok(()),
-        Some(it) => Err(Failure::message(Exit::NotRestored, format_args!("{}: now '{}'", it.step, it.found)).hint(&it.repair)),
+        Some(it) => {
+            Err(Failure::message(Exit::NotRestored, format_args!("{}: now '{}'", it.step, it.found)).hint(&it.repair))
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the tests of standing squeezes share.
-#![allow(dead_code)] // each test program uses a part
+#![allow(dead_code, unreachable_pub)] // each test program uses a part
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
