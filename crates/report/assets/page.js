@@ -170,7 +170,7 @@ function over_time(figure, unit, columns) {
   });
   if (first < 0) {
     draw(f.back, "rect", { class: "warm", x: 0, width: f.x(0), y: 0, height: f.inner.height });
-    if (f.x(0) > 54) draw(f.back, "text", { class: "span-name", x: 5, y: f.inner.height - 6 }, "warm-up");
+    if (f.x(0) > 54) draw(f.back, "text", { class: "span-name", x: 5, y: 12 }, "warm-up");
   }
   for (const line of lines) path(f, line.points, `s${line.colour} ${line.kind_of || ""}`);
   const longest = arms.reduce((a, b) => (b.timeline.t.length > a.timeline.t.length ? b : a), arms[0]);

@@ -104,10 +104,11 @@ pub(crate) fn panels(evidence: &Evidence) -> Vec<Panel> {
     panels.into_iter().filter(|panel| !panel.lines.is_empty()).collect()
 }
 
-/// CPU of the observer over the whole run, in microseconds; `None` when it did not say.
+/// CPU of the observers over the whole run, in microseconds; `None` when they did not say.
 pub(crate) fn observer_cpu_us(evidence: &Evidence) -> Option<f64> {
-    let series = find(evidence, "observer", "", "cpu").next()?;
-    Some(series.points.iter().map(|point| point.value).fold(0.0, f64::max))
+    let highest = |series: &Series| series.points.iter().map(|point| point.value).fold(0.0, f64::max);
+    let own: Vec<f64> = find(evidence, "observer", "", "cpu").map(highest).collect();
+    (!own.is_empty()).then(|| own.iter().sum())
 }
 
 fn lines(evidence: &Evidence, wanted: &[Wanted]) -> Vec<Line> {
@@ -117,12 +118,17 @@ fn lines(evidence: &Evidence, wanted: &[Wanted]) -> Vec<Line> {
 fn line(evidence: &Evidence, wanted: &Wanted) -> Option<Line> {
     let mut sources = wanted.from.iter();
     sources.find_map(|(source, entity, name)| {
-        let found: Vec<&Series> =
-            find(evidence, source, entity, name).filter(|series| !series.points.is_empty()).collect();
-        let points: Vec<_> = found.iter().flat_map(|series| shown(series, wanted.factor)).collect();
+        let series = find(evidence, source, entity, name).find(|series| !series.points.is_empty() && !jumps(series))?;
+        let points = shown(series, wanted.factor);
         let anything = points.iter().any(|(_, value)| value.is_some());
         anything.then(|| Line { label: wanted.label.to_owned(), points })
     })
+}
+
+/// A counter that falls again and again is several in one, and has no rate. It may fall when a server starts anew.
+fn jumps(series: &Series) -> bool {
+    let falls = series.points.windows(2).filter(|pair| pair[1].value < pair[0].value).count();
+    series.cumulative && falls * 10 > series.points.len()
 }
 
 fn find<'e>(
@@ -217,6 +223,12 @@ mod tests {
         let counter = series(true, [(0, 5.0), (1, 25.0), (2, 3.0), (3, 13.0), (20, 14.0), (21, 15.0)]);
         let expected = [(1.0, Some(20.0)), (2.0, None), (3.0, Some(10.0)), (20.0, None), (21.0, Some(1.0))];
         assert_eq!(shown(&counter, 1.0), expected);
+    }
+
+    #[test]
+    fn several_counters_in_one_have_no_rate() {
+        assert!(jumps(&series(true, (0..100).map(|s| (s, if s % 2 == 0 { s as f64 } else { 1e6 })))));
+        assert!(!jumps(&series(true, (0..100).map(|s| (s, (s % 50) as f64)))));
     }
 
     #[test]

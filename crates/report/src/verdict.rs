@@ -36,13 +36,16 @@ pub(crate) fn warnings(context: &Context<'_>) -> Vec<String> {
         warnings
             .push(format!("Arm “{}” did not get as far as the end of its load: it has no latencies.", view.arm.name));
     }
-    for view in &context.arms {
+    // a finding says it better
+    let found = |id: &str| context.findings.iter().any(|finding| finding.id == id);
+    for view in context.arms.iter().filter(|_| !found("load.errors")) {
         let errors: u64 = view.measured().map_or(0, |phase| phase.errors.values().sum());
         if errors > 0 {
             warnings.push(format!("Arm “{}” saw {} errors.", view.arm.name, crate::show::count(errors)));
         }
     }
-    for measured in context.evidence.measured.iter().filter(|measured| measured.within_tolerance == Some(false)) {
+    let outside = context.evidence.measured.iter().filter(|measured| measured.within_tolerance == Some(false));
+    for measured in outside.filter(|_| !found("squeeze.got")) {
         let arm = measured.arm.as_ref().map_or_else(String::new, |arm| format!(" in arm “{arm}”"));
         warnings.push(format!("{}{arm} is out of tolerance: see asked and got.", measured.what));
     }

@@ -77,8 +77,9 @@ fn curve(histogram: &LatencyHistogram) -> Value {
 
 /// Columns; seconds count from the start of the measured phase, so the warm-up is below zero.
 fn timeline(view: &ArmView<'_>, phase: &Phase) -> Value {
-    let warmup = view.arm.load.iter().filter_map(|load| load.warmup.as_ref()).flat_map(|warmup| &warmup.timeline);
-    let slots: Vec<&TimelinePoint> = warmup.chain(&phase.timeline).filter(|slot| slot.length_us > 0).collect();
+    let warmup = view.arm.load.iter().filter_map(|load| load.warmup.as_ref());
+    let slots: Vec<TimelinePoint> = warmup.flat_map(whole_slots).chain(whole_slots(phase)).collect();
+    let slots: Vec<&TimelinePoint> = slots.iter().collect();
     let chunks: Vec<&[&TimelinePoint]> = slots.chunks(slots.len().div_ceil(SLOTS).max(1)).collect();
     let zero = phase.started_us as f64;
     let column =
@@ -98,6 +99,15 @@ fn timeline(view: &ArmView<'_>, phase: &Phase) -> Value {
         "p50_us": highest(|slot| slot.p50_us),
         "p99_us": highest(|slot| slot.p99_us),
         "max_us": highest(|slot| slot.max_us),
+    })
+}
+
+/// The slots of a phase, the last one as long as the phase covers it; a slot that is hardly covered says nothing and is left out.
+fn whole_slots(phase: &Phase) -> impl Iterator<Item = TimelinePoint> + '_ {
+    let ended_us = phase.started_us.saturating_add(phase.elapsed_us);
+    phase.timeline.iter().filter_map(move |slot| {
+        let length_us = slot.length_us.min(ended_us.saturating_sub(slot.at_us));
+        (length_us > slot.length_us / 2).then_some(TimelinePoint { length_us, ..*slot })
     })
 }
 

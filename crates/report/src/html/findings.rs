@@ -39,6 +39,6 @@ fn finding(finding: &Finding, out: &mut impl Write) -> io::Result<()> {
 
 fn doubt(doubt: &Doubt, out: &mut impl Write) -> io::Result<()> {
     let hint =
-        doubt.hint.as_ref().map_or_else(String::new, |hint| format!(" <span class=\"hint\">{}</span>", Text(hint)));
-    writeln!(out, "<p class=\"doubt\"><b>Doubt</b> {}{hint} <code>{}</code></p>", Text(&doubt.text), Text(&doubt.id))
+        doubt.hint.as_ref().map_or_else(String::new, |hint| format!("<span class=\"hint\">→ {}</span>", Text(hint)));
+    writeln!(out, "<p class=\"doubt\"><b>Doubt</b> {} <code>{}</code>{hint}</p>", Text(&doubt.text), Text(&doubt.id))
 }

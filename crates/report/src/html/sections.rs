@@ -243,7 +243,8 @@ pub(super) fn host(context: &Context<'_>, out: &mut impl Write) -> io::Result<()
                  reserved, and nobody can use it.</p>"
             }
             "server-memory" => {
-                "<p><b>Pss</b> divides shared pages among their users; <b>RSS</b> counts them fully. The line breaks where another arm started the \
+                "<p><b>Pss</b> divides shared pages among their users; <b>RSS</b> counts them fully. Reading Pss may cost the server too much; \
+                 then its line ends, and RSS goes on. A line breaks where another arm started the \
                  server anew.</p>"
             }
             "reads" => {
@@ -285,14 +286,9 @@ fn measured_row(measured: &Measured, out: &mut impl Write) -> io::Result<()> {
     let quantity = |quantity| show::or_nothing(quantity, show::quantity);
     let tolerance = measured.tolerance.as_deref().unwrap_or_default();
     let (class, verdict) = match measured.within_tolerance {
-        Some(true) => ("ok", format!("✓ within {tolerance}")),
-        Some(false) => ("bad", format!("✗ outside {tolerance}")),
+        Some(true) => ("ok", format!("✓ {tolerance}")),
+        Some(false) => ("bad", format!("✗ out of tolerance: {tolerance}")),
         None => ("", tolerance.to_owned()),
-    };
-    let verdict = if tolerance.is_empty() {
-        verdict.replace("within ", "within tolerance").replace("outside ", "out of tolerance")
-    } else {
-        verdict
     };
     writeln!(
         out,

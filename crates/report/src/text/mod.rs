@@ -132,7 +132,7 @@ fn doubts(context: &Context<'_>) -> String {
         seen.push(doubt);
         push_wrapped(&mut part, "doubt: ", &doubt.text);
         if let Some(hint) = &doubt.hint {
-            push_wrapped(&mut part, "       ", hint);
+            push_wrapped(&mut part, "     → ", hint);
         }
     }
     part
@@ -163,7 +163,7 @@ fn finding(finding: &Finding) -> String {
     for doubt in &finding.doubts {
         push_wrapped(&mut part, "  doubt: ", &format!("{} ({})", doubt.text, doubt.id));
         if let Some(hint) = &doubt.hint {
-            push_wrapped(&mut part, "         ", hint);
+            push_wrapped(&mut part, "       → ", hint);
         }
     }
     part
