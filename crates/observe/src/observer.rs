@@ -20,14 +20,20 @@ pub trait Reader: Send {
     fn cheapen(&mut self) -> Option<String> {
         None
     }
+
+    /// Where the cost arises: `false`, on this thread's CPU, so that waiting for a CPU is no cost; `true`, at whoever answers, so that
+    /// the whole time counts.
+    fn costs_elsewhere(&self) -> bool {
+        false
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
     /// From one reading to the next; at least [`Options::LEAST_INTERVAL`].
     pub interval: Duration,
-    /// The share of the interval that one reader may take, 0 to 1. Above it the reader goes to a cheaper tier, or, where there is
-    /// none, is read half as often.
+    /// The share of the interval that one reader may cost, 0 to 1. Above it twice in a row, or once by ten times, the reader goes to a
+    /// cheaper tier, or, where there is none, is read half as often.
     pub budget: f64,
 }
 
@@ -118,14 +124,22 @@ struct Paced {
     name: String,
     /// Every so many rounds.
     every: u64,
+    /// The reading before was above the budget.
+    dear: bool,
     failing: bool,
     gone: bool,
 }
 
 impl Rounds {
     fn new(clock: RunClock, readers: Vec<Box<dyn Reader>>, sink: Box<dyn SampleSink>, options: Options) -> Self {
-        let paced =
-            |reader: Box<dyn Reader>| Paced { name: reader.name(), reader, every: 1, failing: false, gone: false };
+        let paced = |reader: Box<dyn Reader>| Paced {
+            name: reader.name(),
+            reader,
+            every: 1,
+            dear: false,
+            failing: false,
+            gone: false,
+        };
         let readers = readers.into_iter().map(paced).collect();
         Self { clock, readers, collector: Collector::new(sink), options, report: Report::default() }
     }
@@ -167,13 +181,14 @@ impl Rounds {
 
     fn read(&mut self, index: usize) {
         let paced = &mut self.readers[index];
-        let started = Instant::now();
+        let (started, cpu_us) = (Instant::now(), thread_cpu_us());
         self.collector.at(self.clock.at(started));
         let result = paced.reader.read(&mut self.collector);
         let took = started.elapsed();
         self.collector.value("observer", &paced.name, "reading", Kind::MicrosNow, took.as_secs_f64() * 1e6);
         let note = match result {
-            Ok(()) => paced.keep_to_budget(took, &self.options),
+            Ok(()) if paced.reader.costs_elsewhere() => paced.keep_to_budget(took, &self.options),
+            Ok(()) => paced.keep_to_budget(Duration::from_micros(thread_cpu_us() - cpu_us), &self.options),
             Err(Error::Gone { pid }) => {
                 paced.gone = true;
                 Some(format!("{}: process {pid} has ended", paced.name))
@@ -198,15 +213,18 @@ impl Rounds {
 }
 
 impl Paced {
-    fn keep_to_budget(&mut self, took: Duration, options: &Options) -> Option<String> {
+    fn keep_to_budget(&mut self, cost: Duration, options: &Options) -> Option<String> {
         let granted = options.interval.mul_f64(options.budget * self.every as f64);
-        if took <= granted {
+        let was_dear = std::mem::replace(&mut self.dear, cost > granted);
+        let far_too_dear = cost > granted * 10 && !self.reader.costs_elsewhere();
+        if cost <= granted || !(was_dear || far_too_dear) {
             return None;
         }
+        self.dear = false;
         let why = format!(
-            "{}: a reading took {:.1} ms, its budget is {:.1} ms",
+            "{}: a reading cost {:.1} ms, its budget is {:.1} ms",
             self.name,
-            took.as_secs_f64() * 1e3,
+            cost.as_secs_f64() * 1e3,
             granted.as_secs_f64() * 1e3
         );
         if let Some(tier) = self.reader.cheapen() {

@@ -166,6 +166,10 @@ impl<Q: Query> Reader for ServerReader<Q> {
         self.source.source.to_owned()
     }
 
+    fn costs_elsewhere(&self) -> bool {
+        true
+    }
+
     fn read(&mut self, into: &mut Collector) -> Result<(), Error> {
         let mut connection = self.connection.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let rows = ask(&mut *connection, self.source.sql)?;

@@ -4,11 +4,11 @@
 use evidence::{Point, SampleSink, Series};
 use host::clock::RunClock;
 use observe::server::{self, Flavour, ServerKind};
-use observe::{Collector, Error, Kind, Observer, Options, Reader, host_readers, process};
+use observe::{Collector, Error, Kind, Observer, Options, Reader, Report, host_readers, process};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 type Boxed = Box<dyn std::error::Error + Send + Sync>;
 
@@ -87,6 +87,7 @@ fn host_and_process_over_time() {
 struct Dear {
     tier: u32,
     tiers: u32,
+    elsewhere: bool,
 }
 
 impl Reader for Dear {
@@ -96,6 +97,8 @@ impl Reader for Dear {
 
     fn read(&mut self, into: &mut Collector) -> Result<(), Error> {
         into.value("dear", "", "tier", Kind::CountNow, f64::from(self.tier));
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_micros(200) {}
         Ok(())
     }
 
@@ -105,21 +108,38 @@ impl Reader for Dear {
             self.name()
         })
     }
+
+    fn costs_elsewhere(&self) -> bool {
+        self.elsewhere
+    }
+}
+
+/// The tiers that a reader went through under a budget that nothing keeps to.
+fn tiers(elsewhere: bool) -> (Vec<f64>, Report) {
+    let (kept, seen) = Kept::new();
+    let readers: Vec<Box<dyn Reader>> = vec![Box::new(Dear { tier: 0, tiers: 2, elsewhere })];
+    let nothing_is_cheap_enough = Options { interval: Duration::from_millis(10), budget: 0.0 };
+    let observer = Observer::start(RunClock::start(), readers, kept.clone(), nothing_is_cheap_enough).expect("starts");
+    rounds(&seen, 14);
+    let report = observer.stop();
+    let points = kept.find("dear", "tier").expect("was read").points;
+    (points.iter().map(|point| point.value).collect(), report)
 }
 
 #[test]
 fn a_dear_reader_goes_down_its_tiers_and_then_reads_less_often() {
-    let (kept, seen) = Kept::new();
-    let readers: Vec<Box<dyn Reader>> = vec![Box::new(Dear { tier: 0, tiers: 2 })];
-    let nothing_is_cheap_enough = Options { interval: Duration::from_millis(10), budget: 0.0 };
-    let observer = Observer::start(RunClock::start(), readers, kept.clone(), nothing_is_cheap_enough).expect("starts");
-    rounds(&seen, 12);
-    let report = observer.stop();
-    let tiers: Vec<f64> = kept.find("dear", "tier").expect("was read").points.iter().map(|point| point.value).collect();
+    let (tiers, report) = tiers(false);
     assert_eq!(tiers[..3], [0.0, 1.0, 2.0]);
     assert!((tiers.len() as u64) < report.rounds, "it is still read every round");
     assert!(report.notes[0].text.contains("tier 1 is read instead"), "{:?}", report.notes);
     assert!(report.notes[2].text.contains("every 2 intervals"), "{:?}", report.notes);
+}
+
+/// One slow answer of a server says little; two do.
+#[test]
+fn what_costs_elsewhere_is_judged_by_two_readings() {
+    let (tiers, _) = tiers(true);
+    assert_eq!(tiers[..6], [0.0, 0.0, 1.0, 1.0, 2.0, 2.0]);
 }
 
 #[test]
