@@ -276,3 +276,31 @@ fn one_hump_below_the_delay_is_no_read() {
     println!("reads invented: {wrong} of {cases}");
     assert!(wrong * 50 <= cases, "{wrong} of {cases}");
 }
+
+/// On a host short of CPU, one query in ten waits for its turn: a tick or two of a 250 Hz kernel.
+#[test]
+fn a_starved_host_does_not_add_reads() {
+    let mut random = Random(59);
+    let (cases, mut right) = (200, 0);
+    for case in 0..cases {
+        let weights = [random.between(0.3, 1.0), random.between(0.3, 1.0), random.between(0.0, 0.3)];
+        let delay_us = random.between(8000.0, 20_000.0);
+        let mut known = delayed(&mut random, &weights, 120.0, delay_us, 2000);
+        for value in &mut known.values {
+            if random.unit() < 0.1 {
+                *value += 4000.0 * random.unit();
+            }
+        }
+        let found = find(&bin(&known.values, any_bucketing(&mut random)), Some(ReadDelay::added(delay_us)));
+        let near = found.reads_per_query.is_some_and(|reads| (reads / known.reads_per_query - 1.0).abs() < 0.05);
+        right += usize::from(near);
+        if !near && std::env::var_os("SHOW").is_some() {
+            println!(
+                "case {case}: d {delay_us:.0} reads {:.3}: {:?} {:?}",
+                known.reads_per_query, found.reads_per_query, found.read_us
+            );
+        }
+    }
+    println!("starved: right {right} of {cases}");
+    assert!(right * 100 >= cases * 95, "{right} of {cases}");
+}

@@ -19,6 +19,8 @@ const DEVICE_US: f64 = 400.0;
 const CLEAR_DELAY_US: f64 = 1000.0;
 /// Of the distance between teeth: a hump that lies this little before a tooth belongs to it.
 const EARLY: f64 = 0.3;
+/// Where teeth overlap, noise on both sides of a tooth is as likely.
+const NEAREST: f64 = 0.45;
 /// Between two humps.
 const MOST_TEETH: u32 = 40;
 /// Teeth beyond the last hump that are looked for.
@@ -54,7 +56,7 @@ pub(super) fn read(bins: &[Bin], starts: &[usize], delay: ReadDelay) -> Modes {
         reads_per_query: None,
         reason: Some(reason),
     };
-    let comb = match fit(bins, &humps, delay) {
+    let comb = match fit(bins, &peaked(bins, starts), delay) {
         Ok(comb) => comb,
         Err(reason) => return unknown(reason),
     };
@@ -66,6 +68,32 @@ pub(super) fn read(bins: &[Bin], starts: &[usize], delay: ReadDelay) -> Modes {
         .then(|| "some humps hold several numbers of reads that cannot be told apart; their mean is given".into());
     let read_us = (modes.len() > 1).then_some(comb.read_us);
     Modes { modes, count, read_us, reads_per_query: Some(reads), reason }
+}
+
+/// Of a hump, this part lies around its peak.
+const CORE: f64 = 0.3;
+
+/// The humps, with the middle of their shortest stretch that holds [`CORE`] of them as center: noise adds, so the peak is nearer to the
+/// tooth than the median.
+fn peaked(bins: &[Bin], starts: &[usize]) -> Vec<Mode> {
+    let peak = |hump: Mode| Mode { center_us: peak_us(bins, &hump), ..hump };
+    cut(bins, starts).into_iter().map(peak).collect()
+}
+
+fn peak_us(bins: &[Bin], hump: &Mode) -> f64 {
+    let own = bins_of_hump(bins, hump);
+    let at = |part: f64| quantile_us(&own, part);
+    let steps = 35;
+    let stretch = |step: i32| {
+        let from = f64::from(step) / f64::from(steps) * (1.0 - CORE);
+        (at(from), at(from + CORE))
+    };
+    let shortest = (0..=steps).map(stretch).min_by(|a, b| (a.1 - a.0).total_cmp(&(b.1 - b.0)));
+    shortest.map_or(hump.center_us, |(low, high)| (low + high) / 2.0)
+}
+
+fn bins_of_hump(bins: &[Bin], hump: &Mode) -> Vec<Bin> {
+    bins.iter().filter(|bin| bin.low_us >= hump.low_us && bin.high_us <= hump.high_us).copied().collect()
 }
 
 /// Finds base and distance, or says why not.
@@ -140,7 +168,7 @@ fn first_reads(bins: &[Bin], humps: &[Mode], read_us: f64, delay: ReadDelay) -> 
 
 /// Noise only adds, so a few values that stand a whole number of reads before the first hump's center are teeth of their own.
 fn with_teeth_below(bins: &[Bin], starts: &[usize], delay: ReadDelay) -> Vec<usize> {
-    let humps = cut(bins, starts);
+    let humps = peaked(bins, starts);
     let (first_us, read_us) = (humps[0].center_us, distance(&humps, delay));
     let mut teeth = starts.to_vec();
     let mut tooth_us = first_us - read_us;
@@ -189,7 +217,7 @@ fn with_small_teeth(bins: &[Bin], starts: &[usize], comb: Comb) -> Vec<usize> {
     let mut teeth = starts.to_vec();
     let last_us = bins[bins.len() - 1].high_us;
     let furthest = comb.reads_at(last_us);
-    let known: Vec<f64> = cut(bins, starts).iter().map(|hump| comb.reads_at(hump.center_us)).collect();
+    let known: Vec<f64> = peaked(bins, starts).iter().map(|hump| comb.reads_at(hump.center_us)).collect();
     let from = 0.0;
     let until = furthest.min(known[known.len() - 1] + f64::from(FURTHER_TEETH));
     let mut reads = from;
@@ -237,7 +265,7 @@ fn binomial_tail(least: u64, of: u64, chance: f64) -> f64 {
 /// Humps with the same number of reads become one mode; a hump wider than the distance of the teeth gets the mean.
 fn merged(bins: &[Bin], starts: &[usize], comb: Comb) -> Vec<Mode> {
     let mut kept: Vec<(usize, f64)> = Vec::new();
-    let humps = cut(bins, starts);
+    let humps = peaked(bins, starts);
     for (start, hump) in starts.iter().zip(&humps) {
         let wide = spread(bins, hump, 0.05, 0.95) > 1.3 * comb.read_us;
         let reads = if wide { mean_reads(bins, hump, comb) } else { comb.reads_at(hump.center_us) };
@@ -254,18 +282,16 @@ fn merged(bins: &[Bin], starts: &[usize], comb: Comb) -> Vec<Mode> {
         .collect()
 }
 
-/// Never whole, so that it is not taken for a count of one tooth.
+/// Each value goes to its nearest tooth, the lower one when in doubt. Never whole, so that it is not taken for one tooth.
 fn mean_reads(bins: &[Bin], hump: &Mode, comb: Comb) -> f64 {
-    let own = bins.iter().filter(|bin| bin.low_us >= hump.low_us && bin.high_us <= hump.high_us);
-    let sum: f64 = own.map(|bin| bin.count as f64 * (bin.mid_us() - comb.base_us) / comb.read_us).sum();
-    let mean = ((sum / hump.count as f64).max(0.0) * 1000.0).round() / 1000.0;
+    let nearest = |bin: &Bin| ((bin.mid_us() - comb.base_us) / comb.read_us + NEAREST).floor().max(0.0);
+    let sum: f64 = bins_of_hump(bins, hump).iter().map(|bin| bin.count as f64 * nearest(bin)).sum();
+    let mean = ((sum / hump.count as f64) * 1000.0).round() / 1000.0;
     if mean.fract() == 0.0 { mean + 0.001 } else { mean }
 }
 
 fn quantile_of(bins: &[Bin], hump: &Mode, quantile: f64) -> f64 {
-    let own: Vec<Bin> =
-        bins.iter().filter(|bin| bin.low_us >= hump.low_us && bin.high_us <= hump.high_us).copied().collect();
-    quantile_us(&own, quantile)
+    quantile_us(&bins_of_hump(bins, hump), quantile)
 }
 
 fn spread(bins: &[Bin], hump: &Mode, low: f64, high: f64) -> f64 {
