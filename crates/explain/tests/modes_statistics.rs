@@ -44,9 +44,11 @@ fn one_hump_controls_stay_one_hump() {
     let mut by_bucketing = std::collections::BTreeMap::<String, (usize, usize)>::new();
     for (shape, wrong) in wrong.iter_mut().enumerate() {
         for _ in 0..per_shape {
-            let count = random.scaled(30.0, 60_000.0) as usize;
-            let bucketing = match random.below(6) {
+            let count = random.scaled(20.0, 100_000.0) as usize;
+            let bucketing = match random.below(8) {
                 0 => Bucketing::Rounded(10.0),
+                1 => Bucketing::Rounded(50.0),
+                2 => Bucketing::Rounded(1000.0),
                 _ => any_bucketing(&mut random),
             };
             let found = find(&bin(&one_hump(&mut random, shape, count), bucketing), None);

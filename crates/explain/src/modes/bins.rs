@@ -71,9 +71,9 @@ const STEPS_US: [f64; 16] =
 const FEWEST_STEPS: usize = 3;
 
 /// When the values were rounded to a grid that is coarser than the bins, each grid point would look like a hump. Widens the
-/// bins to the grid then.
-pub(super) fn regrid(bins: Vec<Bin>) -> Vec<Bin> {
-    let found = STEPS_US.iter().rev().find(|step| on_grid(&bins, **step));
+/// bins to the grid then. No grid is looked for that is coarser than `below_us`: the teeth of a delay are no grid.
+pub(super) fn regrid(bins: Vec<Bin>, below_us: f64) -> Vec<Bin> {
+    let found = STEPS_US.iter().rev().filter(|step| **step < below_us).find(|step| on_grid(&bins, **step));
     match found {
         Some(step) => tidy(&bins.iter().map(|bin| snapped(bin, *step)).collect::<Vec<_>>()),
         None => bins,
@@ -85,7 +85,9 @@ fn on_grid(bins: &[Bin], step: f64) -> bool {
     let fine: Vec<&Bin> = bins.iter().filter(|bin| bin.width_us() * 1.5 <= step).collect();
     let total: u64 = bins.iter().map(|bin| bin.count).sum();
     let count: u64 = fine.iter().map(|bin| bin.count).sum();
-    if fine.len() < FEWEST_STEPS || count * 2 < total {
+    // a grid that is hardly coarser than the bins is met by chance
+    let sharp = fine.iter().all(|bin| bin.width_us() * 10.0 <= step);
+    if fine.len() < if sharp { 2 } else { FEWEST_STEPS } || count * 2 < total {
         return false;
     }
     let fits = |bin: &&&Bin| {
@@ -93,9 +95,17 @@ fn on_grid(bins: &[Bin], step: f64) -> bool {
         (bin.mid_us() - nearest).abs() <= bin.width_us() * 0.51
     };
     let on: u64 = fine.iter().filter(fits).map(|bin| bin.count).sum();
-    let next = |pair: &&[&Bin]| pair[1].mid_us() - pair[0].mid_us() < step * 1.5;
-    let in_a_row: u64 = fine.windows(2).filter(next).map(|pair| pair[1].count).sum();
-    on * 50 >= count * 49 && in_a_row * 3 >= count
+    on * 50 >= count * 49 && in_a_row(&fine, step) * 3 >= count
+}
+
+/// Values whose neighbour is one step away.
+fn in_a_row(fine: &[&Bin], step: f64) -> u64 {
+    let one_step = |left: &Bin, right: &Bin| (0.5..1.5).contains(&((right.mid_us() - left.mid_us()) / step));
+    let beside = |index: usize| {
+        let before = index.checked_sub(1).is_some_and(|before| one_step(fine[before], fine[index]));
+        before || fine.get(index + 1).is_some_and(|after| one_step(fine[index], after))
+    };
+    fine.iter().enumerate().filter(|(index, _)| beside(*index)).map(|(_, bin)| bin.count).sum()
 }
 
 fn snapped(bin: &Bin, step: f64) -> Bin {

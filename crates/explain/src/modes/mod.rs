@@ -95,14 +95,16 @@ pub struct Mode {
 
 /// Finds the humps of a histogram, and, with a delay, the reads each stands for.
 pub fn find(bins: &[Bin], delay: Option<ReadDelay>) -> Modes {
-    let bins = bins::coarsened(&bins::regrid(bins::tidy(bins)));
+    let delay = delay.filter(|delay| delay.us > 0.0);
+    let below_us = delay.map_or(f64::INFINITY, |delay| delay.us * 0.3);
+    let bins = bins::coarsened(&bins::regrid(bins::tidy(bins), below_us));
     let count = bins.iter().map(|bin| bin.count).sum();
     if bins.is_empty() {
         let reason = Some("the histogram is empty".to_owned());
         return Modes { modes: Vec::new(), count, read_us: None, reads_per_query: None, reason };
     }
     let starts = humps::starts(&bins);
-    match delay.filter(|delay| delay.us > 0.0) {
+    match delay {
         Some(delay) => comb::read(&bins, &starts, delay),
         None => Modes {
             modes: cut(&bins, &starts),
