@@ -30,6 +30,8 @@ pub trait Reader: Send {
 
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
+    /// Tells this observer's own cost from that of others in the same recording: `host`, `server`.
+    pub name: &'static str,
     /// From one reading to the next; at least [`Options::LEAST_INTERVAL`].
     pub interval: Duration,
     /// The share of the interval that one reader may cost, 0 to 1. Above it twice in a row, or once by ten times, the reader goes to a
@@ -44,7 +46,7 @@ impl Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { interval: Duration::from_secs(1), budget: 0.01 }
+        Self { name: "", interval: Duration::from_secs(1), budget: 0.01 }
     }
 }
 
@@ -173,7 +175,7 @@ impl Rounds {
         self.report.rounds += 1;
         self.report.cpu_us = thread_cpu_us();
         self.collector.at(self.clock.now_us());
-        self.collector.value("observer", "", "cpu", Kind::MicrosTotal, self.report.cpu_us as f64);
+        self.collector.value("observer", self.options.name, "cpu", Kind::MicrosTotal, self.report.cpu_us as f64);
         if let Some(trouble) = self.collector.flush() {
             self.note(format!("samples are lost: {trouble}"));
         }

@@ -54,7 +54,7 @@ fn rounds(seen: &Receiver<()>, count: usize) {
 
 /// A budget that a loaded machine keeps, too: these tests are not about tiers.
 fn often() -> Options {
-    Options { interval: Duration::from_millis(10), budget: 1000.0 }
+    Options { interval: Duration::from_millis(10), budget: 1000.0, ..Options::default() }
 }
 
 #[test]
@@ -118,7 +118,7 @@ impl Reader for Dear {
 fn tiers(elsewhere: bool) -> (Vec<f64>, Report) {
     let (kept, seen) = Kept::new();
     let readers: Vec<Box<dyn Reader>> = vec![Box::new(Dear { tier: 0, tiers: 2, elsewhere })];
-    let nothing_is_cheap_enough = Options { interval: Duration::from_millis(10), budget: 0.0 };
+    let nothing_is_cheap_enough = Options { interval: Duration::from_millis(10), budget: 0.0, ..Options::default() };
     let observer = Observer::start(RunClock::start(), readers, kept.clone(), nothing_is_cheap_enough).expect("starts");
     rounds(&seen, 14);
     let report = observer.stop();
@@ -161,7 +161,7 @@ fn the_end_of_a_process_is_noted_once() {
 #[test]
 fn too_fine_an_interval_is_refused() {
     let (kept, _seen) = Kept::new();
-    let options = Options { interval: Duration::from_millis(9), budget: 1.0 };
+    let options = Options { interval: Duration::from_millis(9), budget: 1.0, ..Options::default() };
     assert!(matches!(Observer::start(RunClock::start(), Vec::new(), kept, options), Err(Error::Interval { .. })));
 }
 

@@ -19,6 +19,7 @@ use std::time::Duration;
 #[derive(Debug)]
 pub struct SlowLayer {
     directory: PathBuf,
+    socket: PathBuf,
     child: Child,
     client: Client,
     probe: Option<Probe>,
@@ -35,6 +36,7 @@ pub struct Floor {
 
 /// Reads that a probe makes to learn a floor: half a second on a fast disk.
 const FLOOR_READS: u32 = 2000;
+const FLOOR_TURNS: u32 = 10;
 /// How long a probe of a delay may take.
 const PROBE_TIME: Duration = Duration::from_millis(1500);
 const LOOKS: u32 = 4;
@@ -57,7 +59,15 @@ impl SlowLayer {
         let spec = ChildSpec { ready: true, ..ChildSpec::internal("slowfs", args) };
         let child = run.spawn(Role::SlowLayer, spec)?;
         let client = Client::connect(&socket)?;
-        Ok(Self { directory: directory.to_owned(), child, client, probe: None, floor: None })
+        Ok(Self { directory: directory.to_owned(), socket, child, client, probe: None, floor: None })
+    }
+
+    /// A second connection to the layer's counters, for an observer.
+    ///
+    /// # Errors
+    /// The layer is gone.
+    pub fn connect(&self) -> Result<Client, Error> {
+        Ok(Client::connect(&self.socket)?)
     }
 
     /// Whose mount namespace sees the delay.
@@ -97,9 +107,14 @@ impl SlowLayer {
     /// # Errors
     /// The file is too small to probe, or cannot be read directly.
     pub fn open_probe(&mut self, run: &mut Run, file: &Path) -> Result<(), Error> {
-        let bare = probe::read(&mut probe::open(file)?, file, FLOOR_READS)?;
+        let mut past_the_layer = probe::open(file)?;
         let mut probe = Probe::start(run, self.pid(), file)?;
-        let layer = probe.read(FLOOR_READS)?;
+        let (mut bare, mut layer) = (LatencyHistogram::new(), LatencyHistogram::new());
+        // in turn, so that whatever else the host does meanwhile is in both
+        for _ in 0..FLOOR_TURNS {
+            bare.merge(&probe::read(&mut past_the_layer, file, FLOOR_READS / FLOOR_TURNS)?);
+            layer.merge(&probe.read(FLOOR_READS / FLOOR_TURNS)?);
+        }
         self.probe = Some(probe);
         self.floor = Some(Floor { bare, layer });
         Ok(())

@@ -85,7 +85,9 @@ fn of_run(error: &run::Error) -> Option<(Exit, Option<String>)> {
     match error {
         run::Error::Hot { .. } => Some((Exit::Missing, undo())),
         error if error.is_not_restored() => Some((Exit::NotRestored, undo())),
-        error if error.is_in_the_way() => Some((Exit::Missing, Some("`wringer status` shows who holds what".to_owned()))),
+        error if error.is_in_the_way() => {
+            Some((Exit::Missing, Some("`wringer status` shows who holds what".to_owned())))
+        }
         error if error.is_interrupted() => Some((Exit::Interrupted, None)),
         _ => None,
     }

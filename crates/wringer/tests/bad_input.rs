@@ -29,7 +29,12 @@ fn a_malformed_file_is_refused_with_the_line_and_a_suggestion() {
     let lab = Lab::new(WRINGER);
     let file = lab.write("bad.toml", &LONG.replace("workload", "wrokload").replace("60s", "-5s"));
     for command in ["run", "plan"] {
-        lab.run([command, file.to_str().unwrap()]).expect_code(2).expect_said(&[":11:1:", "wrokload", "did you mean \"workload\"", ":12:8:"]);
+        lab.run([command, file.to_str().unwrap()]).expect_code(2).expect_said(&[
+            ":11:1:",
+            "wrokload",
+            "did you mean \"workload\"",
+            ":12:8:",
+        ]);
     }
 }
 

@@ -9,8 +9,10 @@ use serde_json::json;
 const BUDGET: f64 = 0.01;
 
 pub(super) fn finding(evidence: &Evidence) -> Option<Finding> {
-    let series = evidence.samples.iter().find(|series| series.source == "observer" && series.name == "cpu")?;
-    let (spent_us, over_us) = grown(series)?;
+    let observers = evidence.samples.iter().filter(|series| series.source == "observer" && series.name == "cpu");
+    let observers: Vec<&Series> = observers.collect();
+    let spent_us: f64 = observers.iter().map(|series| grown(series)).sum();
+    let over_us = span_us(&observers)?;
     let share = spent_us / over_us;
     let costly = doubt(
         "observe.costly",
@@ -26,9 +28,16 @@ pub(super) fn finding(evidence: &Evidence) -> Option<Finding> {
     })
 }
 
-/// Growth of a counter, and the time over which it grew.
-fn grown(series: &Series) -> Option<(f64, f64)> {
-    let (first, last) = (series.points.first()?, series.points.last()?);
-    let over_us = last.at_us.saturating_sub(first.at_us) as f64;
-    (over_us > 0.0).then(|| ((last.value - first.value).max(0.0), over_us))
+/// Growth of a counter that starts anew at 0 with each start of its observer.
+fn grown(series: &Series) -> f64 {
+    let before = std::iter::once(0.0).chain(series.points.iter().map(|point| point.value));
+    let steps = before.zip(&series.points).map(|(before, point)| (before, point.value));
+    steps.map(|(before, now)| if now >= before { now - before } else { now }).sum()
+}
+
+/// From the first reading of any observer to the last of any.
+fn span_us(observers: &[&Series]) -> Option<f64> {
+    let first = observers.iter().filter_map(|series| series.points.first()).map(|point| point.at_us).min()?;
+    let last = observers.iter().filter_map(|series| series.points.last()).map(|point| point.at_us).max()?;
+    (last > first).then(|| (last - first) as f64)
 }

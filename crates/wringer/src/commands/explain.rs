@@ -9,10 +9,12 @@ use serde_json::json;
 use std::path::PathBuf;
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Nothing that a recording holds was computed, so an old recording is explained as this build explains it.\n\n\
+#[command(
+    after_help = "Nothing that a recording holds was computed, so an old recording is explained as this build explains it.\n\n\
     Examples:\n  \
       wringer explain wringer-demo\n  \
-      wringer explain wringer-demo -o json | jq '.findings[] | select(.id == \"latency.modes\").evidence'")]
+      wringer explain wringer-demo -o json | jq '.findings[] | select(.id == \"latency.modes\").evidence'"
+)]
 pub struct Args {
     /// The recording, or the folder that holds it
     recording: PathBuf,
@@ -35,7 +37,8 @@ pub fn main(args: Args) -> Outcome {
         Format::Text => terminal::data(report::findings_text(&context).trim_end()),
         Format::Json => {
             let whole = report::json(&context);
-            let findings = json!({ "schema": whole["schema"], "run": whole["run"]["id"], "findings": whole["findings"] });
+            let findings =
+                json!({ "schema": whole["schema"], "run": whole["run"]["id"], "findings": whole["findings"] });
             terminal::data(serde_json::to_string_pretty(&findings)?);
         }
     }

@@ -128,13 +128,18 @@ fn server_binary(flavour: Flavour, check: Option<&Check>) -> Option<String> {
 /// The plan for people.
 pub fn text(plan: &Plan) -> String {
     let who = if plan.as_root { "root" } else { "an ordinary user" };
-    let mut out = format!("{}, as {who}: {} steps, about {}\n", plan.experiment, plan.steps.len(), minutes(plan.seconds));
+    let mut out =
+        format!("{}, as {who}: {} steps, about {}\n", plan.experiment, plan.steps.len(), minutes(plan.seconds));
     let _ = writeln!(out, "needs about {} of disk and {} of RAM\n", Bytes(plan.disk_bytes), Bytes(plan.ram_bytes));
     let mut arm = None;
     for step in &plan.steps {
         if step.arm != arm {
             arm.clone_from(&step.arm);
-            let _ = writeln!(out, "{}", arm.as_ref().map_or("-- after the arms --".into(), |arm| format!("-- arm \"{arm}\" --")));
+            let _ = writeln!(
+                out,
+                "{}",
+                arm.as_ref().map_or("-- after the arms --".into(), |arm| format!("-- arm \"{arm}\" --"))
+            );
         }
         line(&mut out, step);
     }

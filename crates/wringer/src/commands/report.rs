@@ -10,11 +10,13 @@ use recording::Recording;
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Findings are computed from the recording, so an old one is explained as this build explains it.\n\n\
+#[command(
+    after_help = "Findings are computed from the recording, so an old one is explained as this build explains it.\n\n\
     Examples:\n  \
       wringer report wringer-demo                          writes wringer-demo/report.html\n  \
       wringer report wringer-demo/recording.sqlite -o text\n  \
-      wringer report wringer-demo -o json | jq '.arms[] | {name, p99: .load.measured.transaction.response.p99_us}'")]
+      wringer report wringer-demo -o json | jq '.arms[] | {name, p99: .load.measured.transaction.response.p99_us}'"
+)]
 pub struct Args {
     /// The recording, or the folder that holds it
     recording: PathBuf,

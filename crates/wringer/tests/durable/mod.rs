@@ -16,6 +16,8 @@ use std::sync::Once;
 use std::thread;
 use std::time::{Duration, Instant};
 
+/// Each of the tests that share this file uses some of it.
+#[allow(dead_code)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Victim {
     Server,

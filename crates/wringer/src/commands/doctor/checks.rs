@@ -69,9 +69,11 @@ fn root() -> Check {
 fn fuse() -> Check {
     match fs::OpenOptions::new().read(true).write(true).open("/dev/fuse") {
         Ok(_) => Check::good("fuse", "/dev/fuse opens"),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            Check::missing("fuse", "there is no /dev/fuse", "modprobe fuse; in a container, pass it in: --device /dev/fuse")
-        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Check::missing(
+            "fuse",
+            "there is no /dev/fuse",
+            "modprobe fuse; in a container, pass it in: --device /dev/fuse",
+        ),
         Err(error) => Check::missing(
             "fuse",
             format!("/dev/fuse: {error}"),
@@ -173,7 +175,11 @@ fn disk_space(places: &Places) -> Check {
     let free = Bytes(statistics.f_bavail * statistics.f_frsize);
     let found = format!("{free} free for sandboxes at {}", places.sandboxes.display());
     if free.0 < 512 * Bytes::MIB {
-        return Check::missing("disk-space", found, "free at least 512 MiB, or set WRINGER_HOME to a larger file system");
+        return Check::missing(
+            "disk-space",
+            found,
+            "free at least 512 MiB, or set WRINGER_HOME to a larger file system",
+        );
     }
     if free.0 < COMFORTABLE {
         return Check::caution("disk-space", found, "enough for small tables only");

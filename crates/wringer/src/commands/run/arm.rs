@@ -56,16 +56,24 @@ pub fn preheat(lab: &mut Lab<'_>, arm: &Arm) -> Outcome {
     let Some(spec) = spec else { return Ok(()) };
     lab.squeezes.full_speed()?;
     let bar = load_bar(&spec, "preheating");
-    let result = engine::run(&spec, &target, &lab.notes.clock, &mut Hooks {
-        on_phase: &mut |_| {},
-        on_progress: &mut |progress| show(&bar, &spec, progress),
-        progress_interval: Some(SHOW_EVERY),
-        stop: lab.settings.stop.clone(),
-    });
+    let result = engine::run(
+        &spec,
+        &target,
+        &lab.notes.clock,
+        &mut Hooks {
+            on_phase: &mut |_| {},
+            on_progress: &mut |progress| show(&bar, &spec, progress),
+            progress_interval: Some(SHOW_EVERY),
+            stop: lab.settings.stop.clone(),
+        },
+    );
     bar.finish_and_clear();
     let done = result?.measured;
     lab.check_stop()?;
-    lab.notes.event("load", format!("preheated with {} transactions in {:.1} s", done.transactions, done.elapsed_us as f64 / 1e6))
+    lab.notes.event(
+        "load",
+        format!("preheated with {} transactions in {:.1} s", done.transactions, done.elapsed_us as f64 / 1e6),
+    )
 }
 
 const SHOW_EVERY: Duration = Duration::from_millis(250);
@@ -86,16 +94,24 @@ fn drive(lab: &mut Lab<'_>, spec: &LoadSpec, name: &str) -> Result<(LoadResult, 
             Err(failure) => trouble = Some(failure),
         }
     };
-    let result = engine::run(spec, serving.target(), &notes.clock, &mut Hooks {
-        on_phase: &mut on_phase,
-        on_progress: &mut |progress| show(&bar, spec, progress),
-        progress_interval: Some(SHOW_EVERY),
-        stop: settings.stop.clone(),
-    });
+    let result = engine::run(
+        spec,
+        serving.target(),
+        &notes.clock,
+        &mut Hooks {
+            on_phase: &mut on_phase,
+            on_progress: &mut |progress| show(&bar, spec, progress),
+            progress_interval: Some(SHOW_EVERY),
+            stop: settings.stop.clone(),
+        },
+    );
     bar.finish_and_clear();
     match (result, trouble) {
         (Err(load::Error::ServerLost { partial, phase, .. }), _) if !serving.running.is_alive() => {
-            let lost = format!("the server ended by itself in the {phase} of arm '{name}', after {} transactions", partial.measured.transactions);
+            let lost = format!(
+                "the server ended by itself in the {phase} of arm '{name}', after {} transactions",
+                partial.measured.transactions
+            );
             Err(Failure::message(Exit::Failed, lost).hint("`--keep` keeps its error log in the sandbox"))
         }
         (Err(error), _) => Err(error.into()),

@@ -54,7 +54,12 @@ pub struct Lab<'a> {
 
 impl<'a> Lab<'a> {
     /// Takes the locks and starts the watchdog; opens the recording.
-    pub fn begin(experiment: &'a Experiment, text: String, settings: Settings, output: &Output) -> Result<Self, Failure> {
+    pub fn begin(
+        experiment: &'a Experiment,
+        text: String,
+        settings: Settings,
+        output: &Output,
+    ) -> Result<Self, Failure> {
         let clock = RunClock::start();
         let sandbox_name = format!("{}-{}", experiment.name, unix_seconds());
         let hides_ram = experiment.arms.iter().any(|arm| arm.squeeze.ram.is_some()) && is_root();
@@ -160,7 +165,7 @@ impl<'a> Lab<'a> {
         for what in missing {
             self.notes.event("observe", format!("not on this kernel: {what}"))?;
         }
-        let options = Options { interval: self.experiment.observe.interval.0, ..Options::default() };
+        let options = Options { name: "host", interval: self.experiment.observe.interval.0, ..Options::default() };
         self.host_observer = Some(Observer::start(self.notes.clock, readers, self.notes.recording.clone(), options)?);
         Ok(())
     }
@@ -209,7 +214,8 @@ impl<'a> Lab<'a> {
         let mut serving = Serving::start(sandbox, &mut self.run, options, namespaces_of, cgroups, &self.notes)?;
         let observe = self.experiment.observe;
         let watch = Watch { interval: observe.interval.0, process: observe.process, server: observe.server };
-        serving.watch(watch, self.notes.clock, &self.notes.recording)?;
+        let layer = self.squeezes.layer.as_ref().map(squeeze::disk::SlowLayer::connect).transpose()?;
+        serving.watch(watch, layer, self.notes.clock, &self.notes.recording)?;
         self.serving = Some(serving);
         Ok(())
     }
@@ -275,7 +281,8 @@ fn release(run: Run) -> Outcome {
         .iter()
         .map(|conflict| format!("{}: expected {}, found {}", conflict.step, conflict.expected, conflict.found))
         .collect();
-    let failure = Failure::message(Exit::NotRestored, format!("somebody else changed what we had set: {}", lines.join("; ")));
+    let failure =
+        Failure::message(Exit::NotRestored, format!("somebody else changed what we had set: {}", lines.join("; ")));
     Err(released.conflicts.iter().fold(failure, |failure, conflict| failure.hint(conflict.repair.clone())))
 }
 
@@ -307,7 +314,9 @@ fn flavour(flavour: Flavour) -> Result<sandbox::Flavour, Failure> {
     match flavour {
         Flavour::Mariadb => Ok(sandbox::Flavour::Mariadb),
         Flavour::Postgresql => Ok(sandbox::Flavour::Postgresql),
-        Flavour::Mysql => Err(Failure::message(Exit::Missing, "no MySQL can be deployed yet").hint("use mariadb or postgresql")),
+        Flavour::Mysql => {
+            Err(Failure::message(Exit::Missing, "no MySQL can be deployed yet").hint("use mariadb or postgresql"))
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod arm;
 mod lab;
+mod layer_reader;
 mod notes;
 mod output;
 mod server;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The run's one server: where it stands now, and stopping and starting it between stations.
 
+use super::layer_reader::LayerReader;
 use super::notes::Notes;
 use crate::exit::Failure;
 use host::clock::RunClock;
@@ -12,6 +13,7 @@ use observe::{Observer, Options, Reader};
 use recording::Recording;
 use run::Run;
 use sandbox::{RunningServer, Sandbox, ServerOption, StartOptions};
+use slowfs::control::Client;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -54,17 +56,26 @@ impl Serving {
     }
 
     /// Starts the observers of this server: its process, and its counters over a connection of their own.
-    pub fn watch(&mut self, watch: Watch, clock: RunClock, recording: &Recording) -> Result<(), Failure> {
-        let options = Options { interval: watch.interval, ..Options::default() };
-        let mut groups: Vec<Vec<Box<dyn Reader>>> = Vec::new();
+    pub fn watch(
+        &mut self,
+        watch: Watch,
+        layer: Option<Client>,
+        clock: RunClock,
+        recording: &Recording,
+    ) -> Result<(), Failure> {
+        let mut groups: Vec<(&'static str, Vec<Box<dyn Reader>>)> = Vec::new();
         if watch.process {
             let descendants = self.kind.flavour == server::Flavour::Postgresql;
-            groups.push(process::readers("server", self.running.pid, descendants));
+            groups.push(("process", process::readers("server", self.running.pid, descendants)));
         }
         if watch.server {
-            groups.push(server::readers(Connection::open(self.target())?, self.kind));
+            groups.push(("server", server::readers(Connection::open(self.target())?, self.kind)));
         }
-        for readers in groups {
+        if let Some(client) = layer {
+            groups.push(("layer", vec![Box::new(LayerReader(client))]));
+        }
+        for (name, readers) in groups {
+            let options = Options { name, interval: watch.interval, ..Options::default() };
             self.observers.push(Observer::start(clock, readers, recording.clone(), options)?);
         }
         Ok(())

@@ -138,7 +138,8 @@ fn refuse_outside(measured: &Measured) -> Outcome {
         value(&measured.got),
         measured.tolerance.as_deref().unwrap_or("its tolerance")
     );
-    Err(Failure::message(Exit::Failed, message).hint("is something else using this machine's CPUs? the delay needs them free"))
+    Err(Failure::message(Exit::Failed, message)
+        .hint("is something else using this machine's CPUs? the delay needs them free"))
 }
 
 fn largest_file(folder: &Path) -> Option<(PathBuf, u64)> {

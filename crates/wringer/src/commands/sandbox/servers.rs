@@ -35,7 +35,12 @@ fn describe(sandbox: &Sandbox) {
     let manifest = &sandbox.manifest;
     let installation = &manifest.installation;
     terminal::data(format_args!("{}", manifest.name));
-    terminal::say(format_args!("  server  {} {} ({})", installation.flavour, installation.version, installation.source.describe()));
+    terminal::say(format_args!(
+        "  server  {} {} ({})",
+        installation.flavour,
+        installation.version,
+        installation.source.describe()
+    ));
     terminal::say(format_args!("  folder  {}", sandbox.folder.display()));
     terminal::say(format_args!("  socket  {}", sandbox.socket().display()));
     terminal::say(format_args!("  port    127.0.0.1:{}", manifest.port));
@@ -87,7 +92,12 @@ fn present(found: Installation) -> Row {
         Source::Installed => "installed",
         Source::Package { .. } => "fetched",
     };
-    Row { flavour: found.flavour, version: found.version.to_string(), from: from.into(), place: found.program.display().to_string() }
+    Row {
+        flavour: found.flavour,
+        version: found.version.to_string(),
+        from: from.into(),
+        place: found.program.display().to_string(),
+    }
 }
 
 fn offered(offer: sandbox::Offer) -> Row {

@@ -105,7 +105,11 @@ pub(super) fn start_sandbox(sandbox: &Sandbox, places: &Places, options: &StartO
         Ok(server) => {
             let id = run.leave()?;
             terminal::say(format_args!("started {}: {}, process {}", sandbox.name(), server.version, server.pid));
-            terminal::say(format_args!("  socket  {}\n  port    127.0.0.1:{}\n  run     {id}", server.socket.display(), server.port));
+            terminal::say(format_args!(
+                "  socket  {}\n  port    127.0.0.1:{}\n  run     {id}",
+                server.socket.display(),
+                server.port
+            ));
             Ok(())
         }
         Err(error) => match run.release() {

@@ -97,7 +97,9 @@ fn open_client(sandbox: &Sandbox) -> Outcome {
     let installation = &sandbox.manifest.installation;
     let Some(client) = installation.client() else {
         let message = format!("this machine has no client for {}", sandbox.flavour());
-        return Err(Failure::message(Exit::Missing, message).hint("give a statement: wringer sandbox use NAME 'SELECT 1'"));
+        return Err(
+            Failure::message(Exit::Missing, message).hint("give a statement: wringer sandbox use NAME 'SELECT 1'")
+        );
     };
     let access = Access::of(sandbox)?;
     let mut command = host::tool::command(client);
@@ -134,7 +136,9 @@ pub(super) fn export(args: &Export) -> Outcome {
         (ExportAs::Pgpass, Flavour::Postgresql) => password_file(&sandbox, &access),
         (ExportAs::Dsn, flavour) => dsn(flavour, &access),
         (ExportAs::MyCnf | ExportAs::Pgpass, flavour) => {
-            return Err(Failure::message(Exit::Usage, format!("{flavour} has no such file")).hint("env and dsn fit both"));
+            return Err(
+                Failure::message(Exit::Usage, format!("{flavour} has no such file")).hint("env and dsn fit both")
+            );
         }
     };
     terminal::data(text);
@@ -157,7 +161,9 @@ fn variables(pairs: &[(&str, String)]) -> String {
 
 fn option_file(access: &Access) -> String {
     let Access { user, password, database, socket, port } = access;
-    format!("[client]\nsocket = {socket}\nport = {port}\nuser = {user}\npassword = {password}\n\n[mysql]\ndatabase = {database}")
+    format!(
+        "[client]\nsocket = {socket}\nport = {port}\nuser = {user}\npassword = {password}\n\n[mysql]\ndatabase = {database}"
+    )
 }
 
 /// One line for TCP and one for the socket, which libpq looks up by its folder.

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The slow layer's counters over time, as one more thing to observe.
+
+use observe::{Collector, Error, Kind, Reader};
+use slowfs::control::Client;
+
+pub struct LayerReader(pub Client);
+
+impl Reader for LayerReader {
+    fn name(&self) -> String {
+        "slow layer".into()
+    }
+
+    fn read(&mut self, into: &mut Collector) -> Result<(), Error> {
+        let stats = self
+            .0
+            .stats()
+            .map_err(|error| Error::Server { sql: "stats of the slow layer".into(), source: error.into() })?;
+        let counters =
+            [("reads", stats.reads), ("writes", stats.writes), ("syncs", stats.syncs), ("errors", stats.errors)];
+        for (name, value) in counters {
+            into.value("layer", "", name, Kind::CountTotal, value as f64);
+        }
+        into.value("layer", "", "cpu", Kind::MicrosTotal, stats.cpu_us as f64);
+        Ok(())
+    }
+
+    fn costs_elsewhere(&self) -> bool {
+        true
+    }
+}
