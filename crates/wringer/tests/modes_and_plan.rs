@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `wringer modes` and `wringer plan` on the real program: what they print, and that they leave nothing behind.
+#![allow(clippy::unwrap_used)] // a test
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use testkit::Lab;
+
+const WRINGER: &str = env!("CARGO_BIN_EXE_wringer");
+
+fn repository(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
+}
+
+fn text(path: PathBuf) -> String {
+    path.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn modes_names_ram_one_read_and_two_reads() {
+    let lab = Lab::new(WRINGER);
+    let file = text(repository("fixtures/modes/point-select-10ms.csv"));
+    let shown = lab.run(["modes", &file, "--delay", "10ms"]).expect_code(0).stdout;
+    for line in ["65.42 %", "no read", "26.71 %", "1 read", "7.87 %", "2 reads", "0.4246 reads a query"] {
+        assert!(shown.contains(line), "{line} is not in\n{shown}");
+    }
+    // each hump's bars have its letter
+    assert!(shown.contains("|AAA") && shown.contains("|BBB") && shown.contains("|CCC"), "{shown}");
+    let json = lab.run(["modes", &file, "--delay", "10ms", "-o", "json"]).expect_code(0).stdout;
+    let json: Value = serde_json::from_str(&json).unwrap();
+    let reads: Vec<_> =
+        json["histograms"][0]["modes"].as_array().unwrap().iter().map(|mode| mode["reads"].clone()).collect();
+    assert_eq!(reads, [0.0, 1.0, 2.0]);
+}
+
+#[test]
+fn modes_without_a_delay_says_that_it_cannot_tell_reads() {
+    let lab = Lab::new(WRINGER);
+    let file = text(repository("fixtures/modes/point-select-no-delay.csv"));
+    let shown = lab.run(["modes", &file]).expect_code(0).stdout;
+    assert!(shown.contains("reads unknown") && shown.contains("no delay was in force"), "{shown}");
+}
+
+#[test]
+fn modes_of_what_is_no_histogram_is_usage() {
+    let lab = Lab::new(WRINGER);
+    let file = text(lab.write("prose.txt", "nothing to count here\n"));
+    lab.run(["modes", &file]).expect_code(2).expect_said(&["no histogram found", "hint:"]);
+    lab.run(["modes", "nowhere.csv"]).expect_code(2).expect_said(&["nowhere.csv"]);
+}
+
+/// Everything below a folder.
+fn listing(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap().flatten() {
+        found.push(entry.path());
+        if entry.path().is_dir() {
+            found.extend(listing(&entry.path()));
+        }
+    }
+    found
+}
+
+#[test]
+fn plan_prints_each_change_with_its_undo_and_leaves_nothing() {
+    let lab = Lab::new(WRINGER);
+    let before = listing(lab.home());
+    let file = text(repository("experiments/quick.toml"));
+    let plan = lab.run(["plan", &file, "-o", "json"]);
+    assert_eq!(listing(lab.home()), before);
+    let plan: Value = serde_json::from_str(&plan.stdout).unwrap();
+    let steps = plan["steps"].as_array().unwrap();
+    assert!(steps.len() > 10, "{steps:#?}");
+    for step in steps {
+        assert_eq!(step["change"].is_null(), step["undo"].is_null(), "{step:#}");
+    }
+}
+
+#[test]
+fn an_ordinary_user_plans_without_the_hidden_ram_and_is_told() {
+    let lab = Lab::as_ordinary_user(WRINGER);
+    let experiment = std::fs::read_to_string(repository("experiments/one-read-or-two.toml")).unwrap();
+    let plan = lab.run(["plan", &text(lab.write("one.toml", &experiment))]);
+    assert!(plan.stdout.contains("as an ordinary user"), "{plan:?}");
+    assert!(plan.stdout.contains("left out: squeeze.ram") && plan.stdout.contains("O_DIRECT"), "{plan:?}");
+    assert!(!plan.stdout.contains("a holder process"), "{plan:?}");
+}
+
+#[test]
+fn what_exceeds_this_host_is_refused_with_its_line() {
+    let lab = Lab::new(WRINGER);
+    let experiment = std::fs::read_to_string(repository("experiments/quick.toml")).unwrap();
+    let file = text(lab.write("huge.toml", &experiment.replace("[squeeze]", "[squeeze]\nserver_ram = \"900T\"")));
+    let line = experiment.lines().position(|line| line == "[squeeze]").unwrap() + 2;
+    lab.run(["plan", &file]).expect_code(3).expect_said(&["limits nothing", &format!(":{line}:")]);
+}
