@@ -64,8 +64,6 @@ impl List<'_> {
         .does("a server process", "stop it");
         self.fill();
         self.add("sandbox", STOP_SECONDS, "stop the server: storage is never switched under a live one");
-        self.add("squeeze", 1.0, "evict the data files from the page cache")
-            .does("the data files leave the page cache", "none needed: they come back when they are read");
     }
 
     fn fill(&mut self) {
@@ -87,15 +85,15 @@ impl List<'_> {
         if first || arm.restart {
             self.start(arm, first);
         }
-        self.squeeze_ram(arm, self.before(turn, index).and_then(|before| before.squeeze.ram));
         if first || arm.restart {
             self.preheat(arm);
         }
+        self.squeeze_ram(arm, self.before(turn, index).and_then(|before| before.squeeze.ram));
         if let Some(disk) = arm.squeeze.disk {
             self.delay(disk);
         }
         self.load(arm);
-        let name = if self.experiment.repeat == 1 { arm.name.clone() } else { format!("{} (turn {turn})", arm.name) };
+        let name = if self.experiment.repeat == 1 { arm.name.clone() } else { format!("{} #{turn}", arm.name) };
         self.steps[from..].iter_mut().for_each(|step| step.arm = Some(name.clone()));
     }
 
@@ -116,6 +114,8 @@ impl List<'_> {
                 "delay to 0, stop the server: this arm starts it with other variables or another limit",
             );
         }
+        self.add("squeeze", 1.0, "evict the data files from the page cache")
+            .does("the data files leave the page cache", "none needed: they come back when they are read");
         if self.experiment.slow_layer() && first {
             self.add(
                 "squeeze",
@@ -138,6 +138,13 @@ impl List<'_> {
         let pool = self.experiment.pool(arm);
         let text = format!("start {}, {} = {pool}", self.server_name(), self.experiment.server.flavour.pool_variable());
         self.add("sandbox", START_SECONDS, text).does("a server process", "stop it");
+        if self.experiment.slow_layer() {
+            self.add(
+                "squeeze",
+                1.0,
+                "measure what the layer costs: direct reads through it, without delay, and past it",
+            );
+        }
     }
 
     fn squeeze_ram(&mut self, arm: &Arm, was: Option<RamSqueeze>) {
@@ -217,6 +224,7 @@ impl List<'_> {
             STOP_SECONDS,
             format!("dismantle, newest step first: stop the server{rest}; close the journal"),
         );
+        self.add("sandbox", 0.5, "delete the sandbox, by its manifest (--keep leaves it)");
         self.add("report", 1.0, "explain the recording; write report.html, result.json and recording.sqlite");
     }
 

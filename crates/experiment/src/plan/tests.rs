@@ -61,8 +61,9 @@ fn the_steps_come_in_the_order_they_are_done() {
         "squeeze: evict the data",
         "squeeze: put the slow",
         "sandbox: start MariaDB, innodb_buffer_pool_size",
-        "squeeze: hide about 12",
+        "squeeze: measure what the",
         "load: fill the server's",
+        "squeeze: hide about 12",
         "squeeze: set delay 0;",
         "load: warm up: oltp_point_select",
         "load: measure: oltp_point_select for",
@@ -71,6 +72,7 @@ fn the_steps_come_in_the_order_they_are_done() {
         "load: measure: oltp_point_select for",
         "release: neutralise: delay to",
         "release: dismantle, newest step",
+        "sandbox: delete the sandbox,",
         "report: explain the recording;",
     ];
     assert_eq!(outline(&plan), expected);
@@ -122,7 +124,17 @@ fn a_missing_server_is_fetched_and_the_plan_counts_it() {
 #[test]
 fn repeated_arms_are_laid_out_turn_by_turn() {
     let plan = plan_of(&format!("repeat = 2\n{TEXT}"), &root());
-    let turns: Vec<_> =
-        plan.steps.iter().filter(|step| step.text.starts_with("measure")).filter_map(|step| step.arm.clone()).collect();
-    assert_eq!(turns, ["no delay (turn 1)", "10 ms (turn 1)", "no delay (turn 2)", "10 ms (turn 2)"]);
+    let turns: Vec<_> = plan
+        .steps
+        .iter()
+        .filter(|step| step.text.starts_with("measure:"))
+        .filter_map(|step| step.arm.clone())
+        .collect();
+    assert_eq!(turns, ["no delay #1", "10 ms #1", "no delay #2", "10 ms #2"]);
+}
+
+#[test]
+fn a_server_that_cannot_be_deployed_is_a_problem_before_anything_is_done() {
+    let plan = plan_of(&TEXT.replace("\"mariadb\"", "\"mysql\""), &root());
+    assert_eq!((plan.blockers.len(), plan.blockers[0].line), (1, 4), "{:#?}", plan.blockers);
 }
