@@ -15,7 +15,10 @@ command -v cargo >/dev/null 2>&1 || {
     exit 3
 }
 need cc gcc
-[ "${1:-}" = "test" ] && need chromium chromium
+if [ "${1:-}" = "test" ]; then
+    need chromium chromium
+    need fio fio
+fi
 
 [ -z "$missing" ] && exit 0
 if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null 2>&1; then

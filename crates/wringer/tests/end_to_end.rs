@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The main job on real servers: from the experiment file to the result, with the humps held against both witnesses.
+#![allow(clippy::unwrap_used)]
+
+use serde_json::Value;
+use testkit::{Lab, Snapshot, alone, is_root};
+
+const WRINGER: &str = env!("CARGO_BIN_EXE_wringer");
+
+fn experiment(flavour: &str, options: &str, size: &str, extra: &str) -> String {
+    format!(
+        "schema = 1\nname = \"truth\"\n[server]\nflavour = \"{flavour}\"\n[server.options]\n{options}\n\
+         [fill]\nsize = \"{size}\"\nrows_per_page = 4\n[squeeze]\ndisk = {{ read = \"0\" }}\n{extra}\n\
+         [load]\nworkload = \"oltp_point_select\"\npreheat = \"1x rows\"\ntime = \"5s\"\nseed = 7\n\
+         [[arm]]\nname = \"no delay\"\n[[arm]]\nname = \"10 ms\"\nsqueeze.disk.read = \"10ms\"\nload.time = \"15s\"\n"
+    )
+}
+
+/// Runs it, and returns `result.json`; the host is as before.
+fn result_of(text: &str) -> Value {
+    let (_alone, lab) = (alone(), Lab::new(WRINGER));
+    let before = Snapshot::take();
+    let file = lab.write("truth.toml", text);
+    lab.run(["run", file.to_str().unwrap(), "--to", "out"]).expect_code(0);
+    before.expect_equal(&Snapshot::take());
+    for name in ["recording.sqlite", "report.html"] {
+        assert!(lab.home().join("out").join(name).metadata().unwrap().len() > 10_000, "{name}");
+    }
+    serde_json::from_str(&std::fs::read_to_string(lab.home().join("out/result.json")).unwrap()).unwrap()
+}
+
+fn modes<'a>(result: &'a Value, arm: &str) -> &'a Value {
+    let findings = result["findings"].as_array().unwrap();
+    let finding = findings.iter().find(|finding| finding["id"] == "latency.modes").expect("a finding latency.modes");
+    let arms = finding["evidence"]["arms"].as_array().unwrap();
+    arms.iter().find(|entry| entry["arm"] == arm).expect("the arm")
+}
+
+/// Humps and the reference witness differ by less than 5 %.
+fn check_delayed(result: &Value, reference: &str) {
+    let delayed = modes(result, "10 ms");
+    let by_modes = delayed["reads_per_query_by_modes"].as_f64().expect("humps that tell reads apart");
+    let witness = delayed[format!("reads_per_query_by_{reference}")].as_f64().expect("a witness");
+    assert!((by_modes - witness).abs() <= 0.05 * witness.max(0.02), "{by_modes} by humps, {witness} by {reference}: {delayed:#}");
+    let undelayed = modes(result, "no delay");
+    assert!(undelayed["reads_per_query_by_modes"].is_null(), "{undelayed:#}");
+}
+
+fn why_not() -> Option<&'static str> {
+    let open = std::fs::OpenOptions::new().read(true).write(true).open("/dev/fuse").is_ok();
+    (!open).then_some("needs /dev/fuse for ordinary users")
+}
+
+#[test]
+fn mariadb_reads_per_query_are_what_server_and_layer_count() {
+    if let Some(why) = why_not() {
+        testkit::skip!("{why}");
+    }
+    let result = result_of(&experiment("mariadb", "innodb_buffer_pool_size = \"32M\"", "1.5x pool", ""));
+    check_delayed(&result, "server");
+    check_delayed(&result, "layer");
+    let delayed = modes(&result, "10 ms");
+    assert!(delayed["reads_per_query_by_layer"].as_f64().unwrap() > 0.2, "a table larger than the pool is read: {delayed:#}");
+}
+
+#[test]
+fn postgresql_reads_per_query_are_what_the_layer_counts() {
+    if let Some(why) = why_not() {
+        testkit::skip!("{why}");
+    }
+    // as root a memory cgroup keeps the page cache small; without, every page is soon in it, and no query needs a read
+    let limit = if is_root() { "server_ram = \"96M\"" } else { "" };
+    let result = result_of(&experiment("postgresql", "shared_buffers = \"32MB\"", "4x pool", limit));
+    check_delayed(&result, "layer");
+}
