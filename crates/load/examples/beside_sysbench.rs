@@ -31,6 +31,11 @@ struct Ran {
     counted: f64,
 }
 
+type Figure = fn(&Ran) -> f64;
+
+/// User and system time, in us.
+type Cpu = (f64, f64);
+
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [wringer, socket, user, rows, seconds, pairs, connections @ ..] = arguments.as_slice() else {
@@ -69,7 +74,7 @@ impl Bench {
         }
         let mut out = stdout();
         writeln!(out, "\n{connections} connections       wringer    sysbench    ratio  (95 % confidence)")?;
-        let figures: [(&str, fn(&Ran) -> f64); 4] = [
+        let figures: [(&str, Figure); 4] = [
             ("queries/s", |ran| ran.per_second),
             ("user us/query", |ran| ran.user_us),
             ("system us/query", |ran| ran.system_us),
@@ -79,7 +84,12 @@ impl Bench {
             let mean = |runs: &[Ran]| runs.iter().map(figure).sum::<f64>() / runs.len() as f64;
             let ratios: Vec<f64> = ours.iter().zip(&theirs).map(|(o, t)| (figure(o) / figure(t)).ln()).collect();
             let (low, middle, high) = confidence(&ratios);
-            writeln!(out, "{name:<18} {:>10.2} {:>11.2} {middle:>8.3}  ({low:.3} to {high:.3})", mean(&ours), mean(&theirs))?;
+            writeln!(
+                out,
+                "{name:<18} {:>10.2} {:>11.2} {middle:>8.3}  ({low:.3} to {high:.3})",
+                mean(&ours),
+                mean(&theirs)
+            )?;
         }
         let off = |runs: &[Ran]| runs.iter().map(|ran| (ran.queries - ran.counted).abs()).fold(0.0, f64::max);
         writeln!(out, "executions the server counted otherwise: wringer {}, sysbench {}", off(&ours), off(&theirs))?;
@@ -120,7 +130,7 @@ impl Bench {
     }
 
     /// Output, CPU in us, and executions by the server's count.
-    fn measure(&mut self, mut command: Command) -> Result<(String, (f64, f64), f64), Box<dyn Error>> {
+    fn measure(&mut self, mut command: Command) -> Result<(String, Cpu, f64), Box<dyn Error>> {
         let (before, cpu_before) = (self.executions()?, cpu_of_children());
         let output = command.stderr(Stdio::inherit()).output()?;
         if !output.status.success() {
@@ -137,7 +147,7 @@ impl Bench {
     }
 }
 
-fn ran(queries: f64, per_second: f64, cpu: (f64, f64), counted: f64) -> Ran {
+fn ran(queries: f64, per_second: f64, cpu: Cpu, counted: f64) -> Ran {
     Ran { queries, per_second, user_us: cpu.0 / queries, system_us: cpu.1 / queries, counted }
 }
 
@@ -153,7 +163,7 @@ fn confidence(logarithms: &[f64]) -> (f64, f64, f64) {
 }
 
 /// User and system time of all children that have been waited for, in us.
-fn cpu_of_children() -> (f64, f64) {
+fn cpu_of_children() -> Cpu {
     // SAFETY: all zeroes is a valid rusage, and the kernel fills the one that the pointer leads to.
     let usage = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The floor under any client: ping-pong of a point select's bytes over Unix sockets, with a responder that does nothing.
+//! The floor under any client: ping-pong of a point select's bytes over Unix sockets, with a responder that does nothing, in a
+//! process of its own as a server is.
 //! `cargo run --release -p load --example floor -- CONNECTIONS SECONDS` prints CPU of the client's side per exchange.
 //!
 //! The sizes are those of `SELECT c FROM sbtest1 WHERE id=?` as a prepared statement to MariaDB: request 26 bytes, reply 150.
@@ -9,7 +10,8 @@ use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use std::io::Write as _;
 use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -17,19 +19,22 @@ const REQUEST: [u8; 26] = [1; 26];
 const REPLY: [u8; 150] = [2; 150];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let mut arguments = std::env::args().skip(1);
-    let connections: usize = arguments.next().ok_or("connections and seconds, please")?.parse()?;
-    let seconds: f64 = arguments.next().ok_or("connections and seconds, please")?.parse()?;
-    let mut sockets = Vec::new();
-    for _ in 0..connections {
-        let (ours, theirs) = UnixStream::pair()?;
-        let theirs = OwnedFd::from(theirs);
-        thread::spawn(move || respond(&theirs));
-        sockets.push(OwnedFd::from(ours));
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [first, second] = arguments.as_slice() else { return Err("connections and seconds, please".into()) };
+    if let Some(path) = first.strip_prefix("respond:") {
+        return Ok(respond_all(path, second.parse()?)?);
     }
+    let (connections, seconds): (usize, f64) = (first.parse()?, second.parse()?);
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("floor.sock");
+    let listener = UnixListener::bind(&path)?;
+    let responder = format!("respond:{}", path.display());
+    let mut responder = Command::new(std::env::current_exe()?).args([&responder, first]).spawn()?;
+    let accepted: Result<Vec<_>, _> = (0..connections).map(|_| listener.accept()).collect();
+    let sockets: Vec<OwnedFd> = accepted?.into_iter().map(|(socket, _)| socket.into()).collect();
     let end = Instant::now() + Duration::from_secs_f64(seconds);
     let before = cpu_us();
-    let exchanges = if connections == 1 { one(&sockets[0], end)? } else { many(&sockets, end)? };
+    let exchanges = exchange(&sockets, end)?;
     let (user, system) = (cpu_us().0 - before.0, cpu_us().1 - before.1);
     let per = |us: i64| us as f64 / exchanges as f64;
     writeln!(
@@ -39,6 +44,19 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         per(user),
         per(system)
     )?;
+    drop(sockets);
+    responder.wait()?;
+    Ok(())
+}
+
+/// The responder's process: a thread a connection, until the other side hangs up.
+fn respond_all(path: &str, connections: usize) -> std::io::Result<()> {
+    let sockets: Result<Vec<_>, _> = (0..connections).map(|_| UnixStream::connect(path)).collect();
+    let threads: Vec<_> =
+        sockets?.into_iter().map(|socket| thread::spawn(move || respond(&OwnedFd::from(socket)))).collect();
+    for thread in threads {
+        let _ = thread.join();
+    }
     Ok(())
 }
 
@@ -53,22 +71,11 @@ fn respond(socket: &OwnedFd) -> Option<()> {
     }
 }
 
-/// One connection: the client blocks in its read.
-fn one(socket: &OwnedFd, end: Instant) -> rustix::io::Result<u64> {
-    let (mut exchanges, mut buffer) = (0, vec![0; 64 * 1024]);
-    while Instant::now() < end {
-        send(socket, &REQUEST, SendFlags::NOSIGNAL)?;
-        recv(socket, &mut buffer[..], RecvFlags::empty())?;
-        exchanges += 1;
-    }
-    Ok(exchanges)
-}
-
-/// Many connections: one thread waits for all.
-fn many(sockets: &[OwnedFd], end: Instant) -> rustix::io::Result<u64> {
+/// One thread waits for all.
+fn exchange(sockets: &[OwnedFd], end: Instant) -> rustix::io::Result<u64> {
     let epoll = epoll::create(CreateFlags::CLOEXEC)?;
     for (key, socket) in sockets.iter().enumerate() {
-        epoll::add(&epoll, socket, EventData::new_u64(key as u64), EventFlags::IN)?;
+        epoll::add(&epoll, socket, EventData::new_u64(key as u64), EventFlags::IN | EventFlags::ET)?;
         send(socket, &REQUEST, SendFlags::NOSIGNAL)?;
     }
     let (mut exchanges, mut buffer) = (0, vec![0; 64 * 1024]);

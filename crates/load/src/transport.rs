@@ -58,6 +58,11 @@ impl Transport {
         }
     }
 
+    #[inline]
+    pub(crate) fn is_encrypted(&self) -> bool {
+        self.tls.is_some()
+    }
+
     pub(crate) fn set_blocking(&self, blocking: bool) -> io::Result<()> {
         rustix::io::ioctl_fionbio(&self.socket, !blocking)?;
         Ok(())

@@ -139,7 +139,7 @@ impl Client {
         link.flush()
     }
 
-    /// Reads once. `Ok(None)`: no answer is complete yet. The flag says that there may be more to read.
+    /// Reads once. `None`: no answer is complete yet. The flag says that there may be more to read.
     #[inline]
     pub(super) fn receive(&mut self, shared: &Shared<'_>, scratch: &mut [u8]) -> Result<(Option<Event>, bool), Error> {
         let Some(Ready { link, .. }) = &mut self.ready else { return Ok((None, false)) };
@@ -150,6 +150,7 @@ impl Client {
         };
         let event =
             link.feed(&scratch[..count], &mut Discard).map_err(|broken| explain(broken, &shared.target.endpoint))?;
-        Ok((event, count == scratch.len()))
+        // TLS takes the socket's bytes in smaller pieces.
+        Ok((event, count == scratch.len() || link.transport.is_encrypted()))
     }
 }

@@ -5,6 +5,7 @@ use super::meter::Measured;
 use super::schedule::Schedule;
 use super::shared::{PhasePlan, Shared};
 use super::timeline::{self, Coarse};
+use super::waker::Waker;
 use super::worker::Worker;
 use super::{Hooks, LoadSpec, PhaseEdge, Progress};
 use crate::workload::Rng;
@@ -34,7 +35,8 @@ pub(super) fn conduct(
     clock: &RunClock,
     hooks: &mut Hooks<'_>,
 ) -> Result<LoadResult, Error> {
-    let shared = Shared::new(spec, target, hooks.stop.clone());
+    let shared = Shared::new(spec, target, hooks.stop.clone(), worker_count(spec) as usize)
+        .map_err(|source| Error::System { operation: "make an eventfd", source })?;
     let shared = &shared;
     thread::scope(|scope| {
         let mut band = Band::new(scope, shared, clock)?;
@@ -74,7 +76,7 @@ impl<'env> Band<'env> {
         shared: &'env Shared<'env>,
         clock: &'env RunClock,
     ) -> Result<Self, Error> {
-        let workers = worker_count(shared.spec) as usize;
+        let workers = shared.wakers.len();
         let mut rngs: Vec<Vec<Rng>> = vec![Vec::new(); workers];
         let mut rng = Rng::seed_from_u64(shared.spec.seed);
         for connection in 0..shared.spec.connections as usize {
@@ -270,14 +272,22 @@ impl<'a> Watch<'a> {
     }
 
     fn look(&mut self, hooks: &mut Hooks<'_>) {
-        self.look_for_life();
-        let Some(interval) = hooks.progress_interval else { return };
         let now_ns = self.shared.now_ns();
+        self.look_for_life();
+        self.look_at_the_end(now_ns);
+        let Some(interval) = hooks.progress_interval else { return };
         let interval_ns = u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX);
         if now_ns.saturating_sub(self.reported_ns) >= interval_ns {
             let progress = self.progress(now_ns);
             self.reported_ns += interval_ns * ((now_ns - self.reported_ns) / interval_ns.max(1));
             (hooks.on_progress)(&progress);
+        }
+    }
+
+    /// Workers that wait for the server learn that the phase is over.
+    fn look_at_the_end(&self, now_ns: u64) {
+        if now_ns >= self.plan.end_ns || self.shared.should_stop() {
+            self.shared.wakers.iter().for_each(Waker::wake);
         }
     }
 

@@ -17,6 +17,7 @@ mod schedule;
 mod shared;
 mod timeline;
 mod usage;
+mod waker;
 mod worker;
 
 pub use timeline::Coarse;

@@ -11,7 +11,7 @@ use std::time::Duration;
 /// At most so many sockets are reported by one wait; the others by the next.
 const BATCH: usize = 256;
 
-/// Level-triggered: a socket is reported as long as it has something to read.
+/// Edge-triggered: a socket is reported when something has arrived; it must then be read until a read comes back short.
 pub(super) struct Poller {
     epoll: OwnedFd,
     events: Vec<Event>,
@@ -23,7 +23,12 @@ impl Poller {
     }
 
     pub(super) fn add(&self, socket: impl AsFd, key: usize) -> io::Result<()> {
-        epoll::add(&self.epoll, socket, EventData::new_u64(key as u64), EventFlags::IN | EventFlags::RDHUP)?;
+        epoll::add(
+            &self.epoll,
+            socket,
+            EventData::new_u64(key as u64),
+            EventFlags::IN | EventFlags::RDHUP | EventFlags::ET,
+        )?;
         Ok(())
     }
 
@@ -32,19 +37,31 @@ impl Poller {
         let _ = epoll::delete(&self.epoll, socket);
     }
 
-    /// Waits until a socket is readable or `timeout` is over, and puts the keys of those that are into `ready`.
+    /// Waits until a socket is readable or `timeout` is over (`None`: for ever), and puts the keys of those that are into `ready`.
     #[inline]
-    pub(super) fn wait(&mut self, timeout: Duration, ready: &mut Vec<usize>) -> io::Result<()> {
+    pub(super) fn wait(&mut self, timeout: Option<Duration>, ready: &mut Vec<usize>) -> io::Result<()> {
         ready.clear();
-        match wait_precisely(&self.epoll, &mut self.events, timeout) {
-            Ok(()) | Err(Errno::INTR) => {}
-            Err(Errno::NOSYS) => self.wait_by_the_millisecond(timeout)?,
-            Err(error) => return Err(error.into()),
+        match timeout {
+            None => self.wait_for_ever()?,
+            Some(timeout) => match wait_precisely(&self.epoll, &mut self.events, timeout) {
+                Ok(()) | Err(Errno::INTR) => {}
+                Err(Errno::NOSYS) => self.wait_by_the_millisecond(timeout)?,
+                Err(error) => return Err(error.into()),
+            },
         }
         // A key was made from a usize.
         #[allow(clippy::cast_possible_truncation)]
         ready.extend(self.events.drain(..).map(|event| event.data.u64() as usize));
         Ok(())
+    }
+
+    #[inline]
+    fn wait_for_ever(&mut self) -> io::Result<()> {
+        self.events.clear();
+        match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut self.events), None) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Kernels before 5.11. Wakes up to a millisecond early, then sleeps the rest without looking at the sockets.

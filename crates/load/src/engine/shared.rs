@@ -4,9 +4,11 @@
 use super::LoadSpec;
 use super::schedule::Schedule;
 use super::timeline::Slot;
+use super::waker::Waker;
 use crate::Target;
 use crate::protocol::Template;
 use crate::workload::Kind;
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -25,6 +27,8 @@ pub(super) struct Shared<'a> {
     pub(super) abort: AtomicBool,
     /// Connections that are up.
     pub(super) alive: AtomicUsize,
+    /// One a worker.
+    pub(super) wakers: Vec<Waker>,
 }
 
 pub(super) struct Plan {
@@ -34,7 +38,12 @@ pub(super) struct Plan {
 }
 
 impl<'a> Shared<'a> {
-    pub(super) fn new(spec: &'a LoadSpec, target: &'a Target, stop: Arc<AtomicBool>) -> Self {
+    pub(super) fn new(
+        spec: &'a LoadSpec,
+        target: &'a Target,
+        stop: Arc<AtomicBool>,
+        workers: usize,
+    ) -> io::Result<Self> {
         let mut classes: Vec<String> = Vec::new();
         let statements = spec.workload.statements().iter().map(|statement| {
             let class = classes.iter().position(|class| *class == statement.class).unwrap_or_else(|| {
@@ -44,7 +53,8 @@ impl<'a> Shared<'a> {
             Plan { class, kind: statement.kind, template: Template::new(&statement.sql, target.flavour) }
         });
         let statements = statements.collect();
-        Self {
+        let wakers = (0..workers).map(|_| Waker::new()).collect::<io::Result<_>>()?;
+        Ok(Self {
             spec,
             target,
             origin: Instant::now(),
@@ -53,7 +63,8 @@ impl<'a> Shared<'a> {
             stop,
             abort: AtomicBool::new(false),
             alive: AtomicUsize::new(0),
-        }
+            wakers,
+        })
     }
 
     #[inline]

@@ -132,7 +132,9 @@ fn an_overloaded_open_loop_goes_on_and_says_what_it_did_not_do() {
     let offered = measured.transactions + measured.skipped;
     assert!((400..600).contains(&offered), "offered {offered}");
     assert!(measured.skipped > 300 && measured.backlog_max >= measured.skipped, "skipped {}", measured.skipped);
-    assert_near("max", measured.transaction.response.max_ns(), 410 * MS);
+    // The last one served is about the hundredth, meant to start at 100 ms, and is done at 500 ms.
+    let longest = measured.transaction.response.max_ns();
+    assert!((340 * MS..480 * MS).contains(&longest), "max {longest} ns");
     assert_near("service p50", measured.transaction.service.percentile_ns(50.0), 5 * MS);
 }
 

@@ -6,6 +6,7 @@ use super::meter::{Fault, LATE_NS, Measured, Meter};
 use super::poller::Poller;
 use super::reconnect::Reconnector;
 use super::shared::{PhasePlan, Shared};
+use super::waker::Waker;
 use crate::Error;
 use crate::protocol::{Event, Reply};
 use crate::transport::READ_BYTES;
@@ -23,13 +24,16 @@ const LOOK_UP: Duration = Duration::from_millis(50);
 const LOOK_UP_SOON: Duration = Duration::from_millis(2);
 /// Between two looks at the backlog of an overloaded open loop.
 const BACKLOG_EVERY_NS: u64 = 1_000_000;
+/// The key of the waker in the poller.
+const WAKER: usize = usize::MAX;
 
 pub(super) struct Worker<'scope, 'env> {
     shared: &'env Shared<'env>,
     number: usize,
     clients: Vec<Client>,
-    /// `None` for a single connection: it blocks in the read itself, which saves a system call a statement.
-    poller: Option<Poller>,
+    /// Also for a single connection. To block in the read itself would save a system call, and cost a wake-up: on a Unix socket
+    /// a blocked reader is woken when its peer takes the request, too (`unix_write_space` in Linux' net/unix/af_unix.c).
+    poller: Poller,
     reconnector: Reconnector<'scope, 'env>,
     scratch: Vec<u8>,
     ready: Vec<usize>,
@@ -44,8 +48,8 @@ impl<'scope, 'env> Worker<'scope, 'env> {
         number: usize,
         rngs: Vec<Rng>,
     ) -> Result<Self, Error> {
-        let poller =
-            if rngs.len() > 1 { Some(Poller::new().map_err(|e| system("make an epoll instance", e))?) } else { None };
+        let waker = &shared.wakers[number];
+        let poller = woken_poller(waker).map_err(|e| system("make an epoll instance", e))?;
         let mut connect = LatencyHistogram::new();
         let mut clients = Vec::with_capacity(rngs.len());
         for (key, rng) in rngs.into_iter().enumerate() {
@@ -56,7 +60,7 @@ impl<'scope, 'env> Worker<'scope, 'env> {
             let mut client = Client::new(Ready::open(shared)?, rng);
             connect.record(shared.now_ns() - before);
             shared.alive.fetch_add(1, Ordering::Relaxed);
-            attach(&mut client, key, poller.as_ref()).map_err(|e| system("set a socket up", e))?;
+            attach(&mut client, key, &poller).map_err(|e| system("set a socket up", e))?;
             clients.push(client);
         }
         let reconnector = Reconnector::new(scope, shared);
@@ -88,15 +92,16 @@ fn system(operation: &'static str, source: io::Error) -> Error {
     Error::System { operation, source }
 }
 
-fn attach(client: &mut Client, key: usize, poller: Option<&Poller>) -> io::Result<()> {
+fn woken_poller(waker: &Waker) -> io::Result<Poller> {
+    let poller = Poller::new()?;
+    poller.add(waker, WAKER)?;
+    Ok(poller)
+}
+
+fn attach(client: &mut Client, key: usize, poller: &Poller) -> io::Result<()> {
     let Some(link) = client.link() else { return Ok(()) };
-    match poller {
-        Some(poller) => {
-            link.transport.set_blocking(false)?;
-            poller.add(&link.transport, key)
-        }
-        None => link.transport.set_read_limit(Some(LOOK_UP)),
-    }
+    link.transport.set_blocking(false)?;
+    poller.add(&link.transport, key)
 }
 
 /// The state of one phase.
@@ -222,17 +227,14 @@ impl PhaseLoop<'_, '_, '_> {
     /// Waits for replies, for the next intended start, or for the end, and handles the replies.
     #[inline]
     fn wait(&mut self) {
-        let timeout = self.patience();
-        let Some(poller) = &mut self.worker.poller else {
-            if self.in_flight > 0 {
-                self.read(0);
-            } else if !timeout.is_zero() {
-                std::thread::sleep(timeout);
-            }
-            return;
-        };
+        // With every connection in use only the server, or the conductor, has something to say.
+        let for_ever = self.plan.schedule.is_none()
+            && self.in_flight > 0
+            && self.closing_since_ns.is_none()
+            && self.worker.reconnector.pending == 0;
+        let timeout = if for_ever { None } else { Some(self.patience()) };
         let mut ready = std::mem::take(&mut self.worker.ready);
-        if poller.wait(timeout, &mut ready).is_err() {
+        if self.worker.poller.wait(timeout, &mut ready).is_err() {
             // An epoll instance of ours does not fail; should it, the drain limit ends the phase.
             std::thread::sleep(LOOK_UP_SOON);
         }
@@ -256,6 +258,9 @@ impl PhaseLoop<'_, '_, '_> {
 
     #[inline]
     fn read(&mut self, key: usize) {
+        if key == WAKER {
+            return;
+        }
         loop {
             let worker = &mut *self.worker;
             match worker.clients[key].receive(worker.shared, &mut worker.scratch) {
@@ -326,7 +331,7 @@ impl PhaseLoop<'_, '_, '_> {
         }
         self.worker.clients[key].activity = Activity::Idle;
         self.idle.push_back(key);
-        if self.worker.poller.is_some() && self.plan.schedule.is_some() {
+        if self.plan.schedule.is_some() {
             self.dispatch();
         }
     }
@@ -350,8 +355,8 @@ impl PhaseLoop<'_, '_, '_> {
             self.in_flight -= 1;
         }
         self.idle.retain(|idle| *idle != key);
-        if let (Some(poller), Some(link)) = (&self.worker.poller, client.link()) {
-            poller.remove(&link.transport);
+        if let Some(link) = client.link() {
+            self.worker.poller.remove(&link.transport);
         }
         client.replace(None);
         self.meter.fault(fault);
@@ -371,7 +376,7 @@ impl PhaseLoop<'_, '_, '_> {
         while let Some((key, ready)) = self.worker.reconnector.take() {
             let client = &mut self.worker.clients[key];
             client.replace(Some(ready));
-            if attach(client, key, self.worker.poller.as_ref()).is_err() {
+            if attach(client, key, &self.worker.poller).is_err() {
                 client.replace(None);
                 self.worker.reconnector.request(key);
                 continue;
