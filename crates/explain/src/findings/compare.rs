@@ -6,8 +6,10 @@ use crate::summary::ArmSummary;
 use evidence::{Arm, Doubt, Evidence, Finding};
 use serde_json::json;
 
-/// Slots of the timeline are joined to batches of this length: their means are nearly independent.
-const BATCH_US: u64 = 1_000_000;
+/// Slots of the timeline are joined to batches, at least this many: their means are nearly independent.
+const BATCHES: u64 = 10;
+/// A longer batch gives no better interval.
+const LONGEST_BATCH_US: u64 = 1_000_000;
 /// Fewer batches give no interval worth the name.
 const FEWEST_BATCHES: usize = 5;
 /// Two-sided 95 % of Student's t with 4 to 9 degrees of freedom is 2.3 to 2.8; the arms also differ by what the host did meanwhile.
@@ -71,7 +73,8 @@ fn compare(first: &Arm, base: &ArmSummary, arm: &Arm, summary: &ArmSummary) -> O
 fn relative_error(arm: &Arm) -> Option<f64> {
     let points = &arm.load.as_ref()?.measured.timeline;
     let slot_us = points.first()?.length_us.max(1);
-    let per_batch = usize::try_from(BATCH_US.div_ceil(slot_us)).ok()?.max(1);
+    let batch_us = (slot_us * points.len() as u64 / BATCHES).min(LONGEST_BATCH_US);
+    let per_batch = usize::try_from(batch_us / slot_us).ok()?.max(1);
     // the last batch may be cut short by the end of the phase
     let batches: Vec<f64> =
         points.chunks_exact(per_batch).map(|batch| batch.iter().map(|point| point.transactions as f64).sum()).collect();
@@ -126,7 +129,8 @@ fn doubts(evidence: &Evidence, compared: &[Comparison]) -> Vec<Doubt> {
     }
     let short: Vec<&str> = compared.iter().filter(|one| one.margin.is_none()).map(|one| one.arm.as_str()).collect();
     if !short.is_empty() {
-        let text = format!("{} ran for less than {FEWEST_BATCHES} s: no interval can be given", short.join(", "));
+        let text =
+            format!("the first arm, or {}, ran for too short a time: no interval can be given", short.join(", "));
         doubts.push(doubt("compare.short", text, Some("measure for longer: load.time")));
     }
     doubts

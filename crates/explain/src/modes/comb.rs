@@ -19,6 +19,8 @@ const DEVICE_US: f64 = 400.0;
 const CLEAR_DELAY_US: f64 = 1000.0;
 /// Of the distance between teeth: a hump that lies this little before a tooth belongs to it.
 const EARLY: f64 = 0.3;
+/// Of the distance between teeth: a hump whose body, without its tail, is wider holds several teeth.
+const WIDE: f64 = 0.9;
 /// Where teeth overlap, noise on both sides of a tooth is as likely.
 const NEAREST: f64 = 0.45;
 /// Between two humps.
@@ -31,12 +33,21 @@ const FURTHER_TEETH: u32 = 4;
 struct Comb {
     base_us: f64,
     read_us: f64,
+    /// No read takes less.
+    least_us: f64,
 }
 
 impl Comb {
     /// Reads at this latency; noise adds, so what lies between two teeth belongs to the lower.
     fn reads_at(&self, us: f64) -> f64 {
-        ((us - self.base_us) / self.read_us + EARLY).floor().max(0.0)
+        self.rounded(us, EARLY)
+    }
+
+    /// Reads at this latency, where what lies less than `early` of a read before a tooth belongs to it. Never more than there was
+    /// time for.
+    fn rounded(&self, us: f64, early: f64) -> f64 {
+        let nearest = ((us - self.base_us) / self.read_us + early).floor();
+        nearest.min((us / self.least_us).floor()).max(0.0)
     }
 
     fn tooth_us(&self, reads: f64) -> f64 {
@@ -109,7 +120,8 @@ fn fit(bins: &[Bin], humps: &[Mode], delay: ReadDelay) -> Result<Comb, String> {
         ));
     }
     let reads = first_reads(bins, humps, read_us, delay)?;
-    let comb = Comb { base_us: (first.center_us - reads * read_us).max(0.0), read_us };
+    let least_us = delay.us * (1.0 - SLACK);
+    let comb = Comb { base_us: (first.center_us - reads * read_us).max(0.0), read_us, least_us };
     Ok(refined(humps, comb, delay))
 }
 
@@ -208,7 +220,7 @@ fn refined(humps: &[Mode], comb: Comb, delay: ReadDelay) -> Comb {
     if read_us < delay.us * (1.0 - SLACK) {
         return comb;
     }
-    Comb { base_us: (center - reads * read_us).max(0.0), read_us }
+    Comb { base_us: (center - reads * read_us).max(0.0), read_us, ..comb }
 }
 
 /// Adds teeth that hold too few values to be humps of their own: a few values that stand where a tooth is due, and not before
@@ -267,7 +279,7 @@ fn merged(bins: &[Bin], starts: &[usize], comb: Comb) -> Vec<Mode> {
     let mut kept: Vec<(usize, f64)> = Vec::new();
     let humps = peaked(bins, starts);
     for (start, hump) in starts.iter().zip(&humps) {
-        let wide = spread(bins, hump, 0.05, 0.95) > 1.3 * comb.read_us;
+        let wide = spread(bins, hump, 0.1, 0.75) > WIDE * comb.read_us;
         let reads = if wide { mean_reads(bins, hump, comb) } else { comb.reads_at(hump.center_us) };
         let same = kept.last().is_some_and(|(_, before)| reads <= *before);
         if !same {
@@ -284,7 +296,7 @@ fn merged(bins: &[Bin], starts: &[usize], comb: Comb) -> Vec<Mode> {
 
 /// Each value goes to its nearest tooth, the lower one when in doubt. Never whole, so that it is not taken for one tooth.
 fn mean_reads(bins: &[Bin], hump: &Mode, comb: Comb) -> f64 {
-    let nearest = |bin: &Bin| ((bin.mid_us() - comb.base_us) / comb.read_us + NEAREST).floor().max(0.0);
+    let nearest = |bin: &Bin| comb.rounded(bin.mid_us(), NEAREST);
     let sum: f64 = bins_of_hump(bins, hump).iter().map(|bin| bin.count as f64 * nearest(bin)).sum();
     let mean = ((sum / hump.count as f64) * 1000.0).round() / 1000.0;
     if mean.fract() == 0.0 { mean + 0.001 } else { mean }
