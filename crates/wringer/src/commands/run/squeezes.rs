@@ -34,7 +34,7 @@ impl Squeezes {
         Ok(())
     }
 
-    /// Opens the largest file of the data directory through the layer, before any delay is set; once a run.
+    /// Opens the largest data file of the data directory through the layer, before any delay is set; once a run.
     pub fn probe(&mut self, run: &mut Run, data: &Path, notes: &Notes) -> Outcome {
         let Some(layer) = self.layer.as_mut().filter(|_| !self.probing) else { return Ok(()) };
         let Some((file, _)) = largest_file(data) else { return Ok(()) };
@@ -142,9 +142,16 @@ fn refuse_outside(measured: &Measured) -> Outcome {
         .hint("is something else using this machine's CPUs? the delay needs them free"))
 }
 
+/// Redo and write-ahead logs: written while they are read, and not what queries read.
+const LOGS: [&str; 3] = ["ib_logfile", "ib_buffer_pool", "pg_wal"];
+
 fn largest_file(folder: &Path) -> Option<(PathBuf, u64)> {
     let entries = fs::read_dir(folder).ok()?.flatten();
-    let files = entries.filter_map(|entry| match entry.metadata() {
+    let of_data = entries.filter(|entry| {
+        let name = entry.file_name();
+        !LOGS.iter().any(|log| name.to_string_lossy().starts_with(log))
+    });
+    let files = of_data.filter_map(|entry| match entry.metadata() {
         Ok(metadata) if metadata.is_dir() => largest_file(&entry.path()),
         Ok(metadata) if metadata.is_file() => Some((entry.path(), metadata.len())),
         _ => None,
