@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The protocols' state machines against what real servers have said (`tests/captures`, taken by `examples/capture.rs`), cut into
+//! pieces of any size.
+
+#[path = "captures/script.rs"]
+#[allow(unreachable_pub)]
+mod script;
+
+use load::protocol::{Broken, Event, Login, Reply, Rows, Session};
+use load::{Endpoint, Flavour, Password, Target, Tls};
+use proptest::prelude::*;
+use script::Say;
+
+const MARIADB: &str = include_str!("captures/mariadb-10.11.hex");
+const POSTGRESQL: &str = include_str!("captures/postgresql-15.hex");
+
+fn bytes(capture: &str) -> Vec<u8> {
+    let hex: String = capture.lines().filter(|line| !line.starts_with('#')).collect();
+    (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect()
+}
+
+fn target(flavour: Flavour) -> Target {
+    Target {
+        flavour,
+        endpoint: Endpoint::Socket("/nowhere".into()),
+        user: "t".into(),
+        password: Password::new("pw"),
+        database: Some("sbtest".into()),
+        tls: Tls::Disable,
+    }
+}
+
+#[derive(Debug, Default, PartialEq)]
+struct Seen {
+    events: Vec<Event>,
+    rows: Vec<Vec<u8>>,
+    columns: Vec<String>,
+    messages: Vec<String>,
+    said: Vec<u8>,
+}
+
+impl Rows for Seen {
+    fn column(&mut self, name: &[u8]) {
+        self.columns.push(String::from_utf8_lossy(name).into_owned());
+    }
+
+    fn row(&mut self, raw: &[u8]) {
+        self.rows.push(raw.to_vec());
+    }
+}
+
+/// Plays `capture` back in pieces of the given sizes, in turn, and says what the script wants said.
+fn play(flavour: Flavour, capture: &[u8], script: &[Say], sizes: &[usize]) -> Result<Seen, Broken> {
+    let mut seen = Seen::default();
+    let (mut out, mut inbox, mut at) = (Vec::new(), Vec::new(), 0);
+    let mut session = Session::new(flavour, Login::new(&target(flavour)), &mut out);
+    let (mut script, mut sizes) = (script.iter(), sizes.iter().cycle());
+    while at < capture.len() {
+        let end = capture.len().min(at + sizes.next().unwrap());
+        inbox.extend_from_slice(&capture[at..end]);
+        at = end;
+        loop {
+            let fed = session.feed(&inbox, &mut seen, &mut out)?;
+            inbox.drain(..fed.consumed);
+            seen.said.append(&mut out);
+            let Some(event) = fed.event else { break };
+            seen.events.push(event);
+            if let Event::Done(Reply { error: Some(_), .. }) = event {
+                seen.messages.push(session.message().to_owned());
+            }
+            if let Some(say) = script.next() {
+                script::say(&mut session, *say, &mut out);
+                seen.said.append(&mut out);
+            }
+        }
+    }
+    assert!(inbox.is_empty(), "{} bytes are left over", inbox.len());
+    assert!(script.next().is_none(), "the script is not at its end");
+    Ok(seen)
+}
+
+fn mariadb(sizes: &[usize]) -> Seen {
+    play(Flavour::Mysql, &bytes(MARIADB), script::MYSQL, sizes).unwrap()
+}
+
+fn postgresql(sizes: &[usize]) -> Seen {
+    play(Flavour::Postgresql, &bytes(POSTGRESQL), script::POSTGRESQL, sizes).unwrap()
+}
+
+/// One line an event.
+fn describe(seen: &Seen) -> Vec<String> {
+    seen.events
+        .iter()
+        .map(|event| match event {
+            Event::Done(Reply { error: Some(code), in_transaction, .. }) => format!("error {code} {in_transaction}"),
+            Event::Done(reply) => format!("rows {} changed {} {}", reply.rows, reply.affected, reply.in_transaction),
+            other => format!("{other:?}"),
+        })
+        .collect()
+}
+
+#[test]
+fn mariadbs_replies_are_understood() {
+    let seen = mariadb(&[usize::MAX]);
+    let expected = [
+        "LoggedIn",
+        "rows 0 changed 0 false",
+        "Prepared",
+        "Prepared",
+        "rows 0 changed 1 false",
+        "rows 0 changed 1 false",
+        "error 1062 false",
+        "rows 2 changed 0 false",
+        "rows 0 changed 0 false",
+        "rows 0 changed 0 true",
+        "rows 0 changed 2 true",
+        "rows 2 changed 0 true",
+        "error 1054 true",
+        "rows 0 changed 0 false",
+        "CopyIn",
+        "rows 0 changed 2 false",
+        "error 1146 false",
+        "rows 1 changed 0 false",
+    ];
+    assert_eq!(describe(&seen), expected);
+    assert!(seen.messages[0].contains("Duplicate entry '2'"), "{:?}", seen.messages);
+    let text = load::protocol::mysql::text_values(&seen.rows[2]);
+    assert_eq!(text, [Some(&b"1"[..]), None, Some(&b"one"[..])]);
+    assert_eq!(load::protocol::mysql::text_values(seen.rows.last().unwrap())[0].unwrap().len(), 3000);
+    assert!(seen.columns.contains(&"id".to_owned()) && seen.columns.contains(&"NULL".to_owned()), "{:?}", seen.columns);
+}
+
+#[test]
+fn postgresqls_replies_are_understood() {
+    let seen = postgresql(&[usize::MAX]);
+    let expected = [
+        "LoggedIn",
+        "rows 0 changed 0 false",
+        "Prepared",
+        "Prepared",
+        "rows 0 changed 1 false",
+        "rows 0 changed 1 false",
+        "error 23505 false",
+        "rows 2 changed 2 false",
+        "rows 0 changed 0 false",
+        "rows 0 changed 0 true",
+        "rows 0 changed 2 true",
+        "rows 2 changed 2 true",
+        "error 42703 true",
+        "rows 0 changed 0 false",
+        "CopyIn",
+        "rows 0 changed 2 false",
+        "error 42P01 false",
+        "rows 1 changed 1 false",
+    ];
+    assert_eq!(describe(&seen), expected);
+    let values = load::protocol::postgresql::values(&seen.rows[0]);
+    assert_eq!(values, [Some(&b"one"[..]), Some(&b"-5"[..])], "prepared statements answer in text");
+    let values = load::protocol::postgresql::values(&seen.rows[2]);
+    assert_eq!(values, [Some(&b"1"[..]), None, Some(&b"one"[..])]);
+}
+
+#[test]
+fn one_byte_at_a_time_is_enough() {
+    assert_eq!(mariadb(&[1]), mariadb(&[usize::MAX]));
+    assert_eq!(postgresql(&[1]), postgresql(&[usize::MAX]));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn any_pieces_give_the_same(sizes in prop::collection::vec(1usize..3000, 1..50)) {
+        prop_assert_eq!(mariadb(&sizes), mariadb(&[usize::MAX]));
+        prop_assert_eq!(postgresql(&sizes), postgresql(&[usize::MAX]));
+    }
+
+    /// A server that talks nonsense gets an error, never a panic, and never an endless loop.
+    #[test]
+    fn damage_is_not_fatal(at in any::<prop::sample::Index>(), value in any::<u8>()) {
+        for (flavour, capture, script) in
+            [(Flavour::Mysql, MARIADB, script::MYSQL), (Flavour::Postgresql, POSTGRESQL, script::POSTGRESQL)]
+        {
+            let mut capture = bytes(capture);
+            capture.truncate(4000);
+            let at = at.index(capture.len());
+            capture[at] = value;
+            replay_damaged(flavour, &capture, script);
+        }
+    }
+}
+
+/// As [`play`], without its closing assertions.
+fn replay_damaged(flavour: Flavour, capture: &[u8], script: &[Say]) {
+    let (mut seen, mut out, mut rest) = (Seen::default(), Vec::new(), capture);
+    let mut session = Session::new(flavour, Login::new(&target(flavour)), &mut out);
+    let (mut script, mut prepared) = (script.iter(), 0);
+    while let Ok(fed) = session.feed(rest, &mut seen, &mut out) {
+        rest = &rest[fed.consumed..];
+        let Some(event) = fed.event else { return };
+        prepared += usize::from(event == Event::Prepared);
+        match script.next() {
+            // A client executes what it has prepared, and no more.
+            Some(Say::Execute(index, _)) if *index >= prepared => return,
+            Some(say) => script::say(&mut session, *say, &mut out),
+            None => return,
+        }
+    }
+}
+
+/// The greeting of a MySQL 8 server that wants caching_sha2_password, and the three ways on from it.
+mod caching_sha2_password {
+    use super::*;
+
+    fn packet(sequence: u8, payload: &[u8]) -> Vec<u8> {
+        let mut packet = u32::try_from(payload.len()).unwrap().to_le_bytes()[..3].to_vec();
+        packet.push(sequence);
+        packet.extend_from_slice(payload);
+        packet
+    }
+
+    fn greeting() -> Vec<u8> {
+        let mut payload = vec![10];
+        payload.extend_from_slice(b"8.0.36\0");
+        payload.extend_from_slice(&[1, 0, 0, 0]);
+        payload.extend_from_slice(b"abcdefgh\0");
+        // capabilities, low half; utf8mb4; autocommit; capabilities, high half (without SSL); length of the scramble
+        payload.extend_from_slice(&[0xff, 0xf7, 45, 2, 0, 0xff, 0xdf, 21]);
+        payload.extend_from_slice(&[0; 10]);
+        payload.extend_from_slice(b"ijklmnopqrst\0caching_sha2_password\0");
+        packet(0, &payload)
+    }
+
+    fn session(channel: load::protocol::Channel) -> (Session, Vec<u8>) {
+        let mut login = Login::new(&target(Flavour::Mysql));
+        login.channel = channel;
+        let mut out = Vec::new();
+        let mut session = Session::new(Flavour::Mysql, login, &mut out);
+        assert_eq!(feed(&mut session, &greeting(), &mut out), None);
+        (session, out)
+    }
+
+    fn feed(session: &mut Session, bytes: &[u8], out: &mut Vec<u8>) -> Option<Event> {
+        session.feed(bytes, &mut load::protocol::Discard, out).unwrap().event
+    }
+
+    const OK: [u8; 7] = [0, 0, 0, 2, 0, 0, 0];
+
+    #[test]
+    fn a_cached_password_needs_the_scramble_alone() {
+        let (mut session, mut out) = session(load::protocol::Channel::Tcp);
+        // XOR(SHA256(pw), SHA256(SHA256(SHA256(pw)), nonce)), computed apart with Python's hashlib
+        let scramble = "ad439090e1914151d1a7f6bf7c21561d283f2fba52fe39ce9dcd29d687813c2c";
+        let hex: String = out.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert!(hex.contains(scramble), "{hex}");
+        out.clear();
+        assert_eq!(feed(&mut session, &packet(2, &[1, 3]), &mut out), None);
+        assert!(out.is_empty());
+        assert_eq!(feed(&mut session, &packet(3, &OK), &mut out), Some(Event::LoggedIn));
+    }
+
+    #[test]
+    fn over_a_socket_the_password_follows_in_clear() {
+        let (mut session, mut out) = session(load::protocol::Channel::Socket);
+        out.clear();
+        assert_eq!(feed(&mut session, &packet(2, &[1, 4]), &mut out), None);
+        assert_eq!(out, packet(3, b"pw\0"));
+        assert_eq!(feed(&mut session, &packet(4, &OK), &mut out), Some(Event::LoggedIn));
+    }
+
+    #[test]
+    fn over_plain_tcp_it_follows_under_the_servers_key() {
+        const KEY: &str = "-----BEGIN PUBLIC KEY-----\n\
+            MIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8AMIIBCgKCAQEAjLIDfTLFUanBZs+lIu3X\n\
+            oZbMhrJrj/E7mHYunX9tdgkwZoxAC/3kja7UUnehe6fIrrNqWFg69Vzx3ln635Tl\n\
+            QjRHH4Er5khl5SvIeKBvs/qs+JEI1NSca24YEcfpShsWZrBHLgug7hLugksEVybN\n\
+            ixg/J3MSrKbfSxugvTLB444OFnxvJT1877prIMQzVipfuX5J9ME88owXmzmM8qQa\n\
+            CfmFyRCGMTOHKY6HXo8ecnr1HP4kiYORk8lgeWa7Uoj6I8W6gBd0Q/zl/0gIffGL\n\
+            bL7DyBh13I/YeNXYhoLfIitJs3cAmKY7gTYoZ2jbbRASpvhnxJ88RdhSbJCRnYuM\n\
+            swIDAQAB\n\
+            -----END PUBLIC KEY-----\n";
+        let (mut session, mut out) = session(load::protocol::Channel::Tcp);
+        out.clear();
+        assert_eq!(feed(&mut session, &packet(2, &[1, 4]), &mut out), None);
+        assert_eq!(out, packet(3, &[2]), "asks for the key");
+        out.clear();
+        assert_eq!(feed(&mut session, &packet(4, &[b"\x01", KEY.as_bytes()].concat()), &mut out), None);
+        assert_eq!(out.len(), 4 + 256, "one block under a key of 2048 bits");
+        assert!(!out.windows(2).any(|pair| pair == b"pw"));
+        assert_eq!(feed(&mut session, &packet(6, &OK), &mut out), Some(Event::LoggedIn));
+    }
+}
