@@ -68,7 +68,9 @@ mod tests {
     fn results_add_up_and_skips_are_not_passes() {
         let mut tally = Tally::default();
         tally.count("test result: ok. 5 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.02s");
-        tally.count("test result: FAILED. 12 passed; 3 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.00s");
+        tally.count(
+            "test result: FAILED. 12 passed; 3 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.00s",
+        );
         tally.count("test something ... ok");
         tally.skips.insert(Skip { place: "a:1".into(), why: "no root".into() });
         assert_eq!(tally.closing_line(0), "16 passed, 3 failed, 2 skipped");

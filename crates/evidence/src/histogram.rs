@@ -2,7 +2,9 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram;
-use hdrhistogram::serialization::{Deserializer as HdrDeserializer, Serializer as _, V2DeflateSerializer, V2Serializer};
+use hdrhistogram::serialization::{
+    Deserializer as HdrDeserializer, Serializer as _, V2DeflateSerializer, V2Serializer,
+};
 use serde::{Deserialize, Serialize, de, ser};
 use std::fmt;
 
@@ -122,8 +124,9 @@ impl LatencyHistogram {
     /// # Errors
     /// The bytes are not such a histogram.
     pub fn from_hdr(bytes: &[u8], overflow: u64) -> Result<Self, String> {
-        let read: Histogram<u64> =
-            HdrDeserializer::new().deserialize(&mut &*bytes).map_err(|error| format!("not an HdrHistogram: {error}"))?;
+        let read: Histogram<u64> = HdrDeserializer::new()
+            .deserialize(&mut &*bytes)
+            .map_err(|error| format!("not an HdrHistogram: {error}"))?;
         let mut histogram = Self::new();
         histogram.inner.add(&read).map_err(|error| format!("histogram has other bounds than ours: {error}"))?;
         histogram.overflow = overflow;

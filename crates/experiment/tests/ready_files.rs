@@ -33,7 +33,8 @@ fn every_ready_file_is_read_and_planned_within_five_minutes() {
     assert!(files.len() >= 3, "{files:?}");
     for file in files {
         let text = std::fs::read_to_string(&file).unwrap();
-        let experiment = Experiment::parse(&text).unwrap_or_else(|problems| panic!("{}: {problems:#?}", file.display()));
+        let experiment =
+            Experiment::parse(&text).unwrap_or_else(|problems| panic!("{}: {problems:#?}", file.display()));
         assert_eq!(experiment.name, file.file_stem().unwrap().to_string_lossy(), "a file is named as its experiment");
         for as_root in [true, false] {
             let plan = plan(&experiment, &host(as_root));

@@ -197,9 +197,7 @@ pub fn tail_from(path: &Path, offset_bytes: u64, lines: usize) -> Vec<String> {
 /// Makes a new name in `path`'s folder durable.
 pub fn sync_parent(path: &Path) -> Result<(), Error> {
     let parent = path.parent().unwrap_or(Path::new("."));
-    File::open(parent)
-        .and_then(|folder| folder.sync_all())
-        .map_err(|source| Error::path("sync folder", parent, source))
+    File::open(parent).and_then(|folder| folder.sync_all()).map_err(|source| Error::path("sync folder", parent, source))
 }
 
 #[cfg(test)]

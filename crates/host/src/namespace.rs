@@ -81,12 +81,14 @@ pub fn mount_fuse(reach: Reach<'_>, device: BorrowedFd<'_>, target: &Path, sourc
     if let Reach::Private(_) = reach {
         flags |= libc::MS_NOATIME;
     }
-    let text = |text: &[u8]| CString::new(text).map_err(|_| Error::path("mount fuse", target, io::ErrorKind::InvalidInput));
+    let text =
+        |text: &[u8]| CString::new(text).map_err(|_| Error::path("mount fuse", target, io::ErrorKind::InvalidInput));
     let (source, path) = (text(source.as_bytes())?, text(target.as_os_str().as_bytes())?);
     let options = text(options.as_bytes())?;
     // SAFETY: four zero-terminated strings that live until the call returns.
-    let result =
-        unsafe { libc::mount(source.as_ptr(), path.as_ptr(), c"fuse.wringer".as_ptr(), flags, options.as_ptr().cast()) };
+    let result = unsafe {
+        libc::mount(source.as_ptr(), path.as_ptr(), c"fuse.wringer".as_ptr(), flags, options.as_ptr().cast())
+    };
     if result == 0 { Ok(()) } else { Err(Error::path("mount fuse", target, io::Error::last_os_error())) }
 }
 
@@ -121,7 +123,8 @@ pub fn tune_own_mount(target: &Path, read_ahead_kib: Option<u32>) -> bool {
     let Ok(stat) = rustix::fs::stat(target) else { return false };
     let (major, minor) = (rustix::fs::major(stat.st_dev), rustix::fs::minor(stat.st_dev));
     let folder = format!("/sys/class/bdi/{major}:{minor}");
-    let read_ahead = read_ahead_kib.is_none_or(|kib| write_own(&format!("{folder}/read_ahead_kb"), &kib.to_string()).is_ok());
+    let read_ahead =
+        read_ahead_kib.is_none_or(|kib| write_own(&format!("{folder}/read_ahead_kb"), &kib.to_string()).is_ok());
     // strict_limit exists since Linux 6.2.
     let _ = write_own(&format!("{folder}/strict_limit"), "0");
     write_own(&format!("{folder}/max_ratio"), "100").is_ok() && read_ahead

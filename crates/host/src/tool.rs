@@ -18,7 +18,5 @@ pub fn find(program: &str) -> Option<PathBuf> {
     std::env::split_paths(&path)
         .chain(["/usr/local/sbin", "/usr/sbin", "/sbin"].map(PathBuf::from))
         .map(|folder| folder.join(program))
-        .find(|candidate| {
-            rustix::fs::access(candidate, rustix::fs::Access::EXEC_OK).is_ok() && candidate.is_file()
-        })
+        .find(|candidate| rustix::fs::access(candidate, rustix::fs::Access::EXEC_OK).is_ok() && candidate.is_file())
 }

@@ -44,12 +44,16 @@ fn begin() -> Record {
 }
 
 fn steps() -> Vec<Step> {
-    let process = |role, grace_ms| Step::Process { role, program: "/usr/bin/wringer".into(), stop_signal: 15, grace_ms };
+    let process =
+        |role, grace_ms| Step::Process { role, program: "/usr/bin/wringer".into(), stop_signal: 15, grace_ms };
     vec![
         process(Role::Watchdog, 10_000),
         Step::Note { text: "page cache dropped".into() },
         Step::Value { path: "/proc/sys/vm/nr_overcommit_hugepages".into(), before: "0".into(), after: "512".into() },
-        Step::Cgroup { path: "/sys/fs/cgroup/memory/wringer-w-20261120-201530-4f2a".into(), version: CgroupVersion::V1 },
+        Step::Cgroup {
+            path: "/sys/fs/cgroup/memory/wringer-w-20261120-201530-4f2a".into(),
+            version: CgroupVersion::V1,
+        },
         process(Role::Holder, 1000),
         process(Role::SlowLayer, 10_000),
         Step::Mount {

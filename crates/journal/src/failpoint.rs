@@ -12,7 +12,8 @@ pub fn failpoint(place: &str) {
     let wanted = std::env::var(CRASH_VARIABLE).ok().and_then(|text| text.parse::<u64>().ok());
     let reached = REACHED.fetch_add(1, Ordering::SeqCst) + 1;
     if wanted == Some(reached) {
-        let _ = std::io::Write::write_all(&mut std::io::stderr(), format!("crash point {reached}: {place}\n").as_bytes());
+        let _ =
+            std::io::Write::write_all(&mut std::io::stderr(), format!("crash point {reached}: {place}\n").as_bytes());
         let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
     }
 }

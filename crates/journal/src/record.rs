@@ -128,5 +128,9 @@ pub enum Outcome {
     /// There was nothing to undo: it never happened, or is gone by itself.
     Nothing,
     /// Somebody else changed it meanwhile; it was left alone. `repair` is the command that would restore it.
-    Conflict { expected: String, found: String, repair: String },
+    Conflict {
+        expected: String,
+        found: String,
+        repair: String,
+    },
 }

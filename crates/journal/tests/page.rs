@@ -59,7 +59,11 @@ fn changes() -> Vec<Step> {
 fn is_listed(record: &Record) -> bool {
     match record {
         Record::Intent { change, .. } => match change {
-            Step::Process { .. } | Step::Value { .. } | Step::Cgroup { .. } | Step::Mount { .. } | Step::Note { .. } => true,
+            Step::Process { .. }
+            | Step::Value { .. }
+            | Step::Cgroup { .. }
+            | Step::Mount { .. }
+            | Step::Note { .. } => true,
         },
         Record::Begin { .. }
         | Record::Pid { .. }
@@ -76,7 +80,9 @@ fn words(value: &Value, found: &mut BTreeSet<String>) {
     let Value::Object(map) = value else { return };
     for (key, value) in map {
         found.insert(key.clone());
-        if let (Value::String(text), true) = (value, ["record", "kind", "role", "version", "outcome"].contains(&key.as_str())) {
+        if let (Value::String(text), true) =
+            (value, ["record", "kind", "role", "version", "outcome"].contains(&key.as_str()))
+        {
             found.insert(text.clone());
         }
         words(value, found);
@@ -106,7 +112,8 @@ fn the_page_names_nothing_else() {
     let page = page();
     let section = page.split("## Records").nth(1).unwrap().split("## Recovery").next().unwrap();
     let rows = section.lines().filter(|line| line.starts_with("| `"));
-    let named: Vec<&str> = rows.filter_map(|row| row.split('`').nth(1)).filter(|word| !["record", "kind"].contains(word)).collect();
+    let named: Vec<&str> =
+        rows.filter_map(|row| row.split('`').nth(1)).filter(|word| !["record", "kind"].contains(word)).collect();
     assert_eq!(named.len(), 13, "{named:?}");
     assert!(named.iter().all(|word| known.contains(*word)), "{named:?}");
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Takes the captures that `tests/protocol.rs` plays back: what a real server says, byte for byte.
 //! `cargo run -p load --example capture -- 'mysql://user:password@host/database' > tests/captures/NAME.hex`
-//! (over a Unix socket with `?socket=`). PostgreSQL wants an account with the method `trust`: SCRAM is different each time.
+//! (`login` behind it: the login alone; over a Unix socket with `?socket=`). PostgreSQL wants an account with the method `trust`: SCRAM is different each time.
 
 #[path = "../tests/captures/script.rs"]
 #[allow(unreachable_pub)]
@@ -17,6 +17,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let Endpoint::Socket(path) = &target.endpoint else { return Err("a Unix socket, please".into()) };
     let mut stream = UnixStream::connect(path)?;
     let script = match target.flavour {
+        _ if std::env::args().nth(2).as_deref() == Some("login") => &[],
         Flavour::Mysql => script::MYSQL,
         Flavour::Postgresql => script::POSTGRESQL,
     };

@@ -125,6 +125,8 @@ impl Link {
         loop {
             match self.exchange(&mut crate::protocol::Discard, "logging in")? {
                 Event::StartTls => {
+                    // MySQL's request for TLS goes out in clear.
+                    self.flush().map_err(|source| Error::Lost { during: "logging in", source })?;
                     self.transport.start_tls(endpoint)?;
                     self.session.secured(&mut self.outbox).map_err(|broken| explain(broken, endpoint))?;
                 }

@@ -208,6 +208,33 @@ fn replay_damaged(flavour: Flavour, capture: &[u8], script: &[Say]) {
     }
 }
 
+/// MariaDB let this in: the answer to its nonce is the signature it wanted.
+#[test]
+fn an_ed25519_signature_is_what_mariadb_took() {
+    let mut login = target(Flavour::Mysql);
+    login.user = "e".into();
+    let (mut out, mut said) = (Vec::new(), Vec::new());
+    let mut session = Session::new(Flavour::Mysql, Login::new(&login), &mut out);
+    let capture = bytes(include_str!("captures/mariadb-ed25519.hex"));
+    let mut rest = &capture[..];
+    let event = loop {
+        let fed = session.feed(&rest[..rest.len().min(64)], &mut Seen::default(), &mut out).unwrap();
+        assert!(fed.consumed > 0 || rest.len() > 64);
+        let fed = if fed.consumed == 0 { session.feed(rest, &mut Seen::default(), &mut out).unwrap() } else { fed };
+        rest = &rest[fed.consumed..];
+        said.append(&mut out);
+        if let Some(event) = fed.event {
+            break event;
+        }
+    };
+    assert_eq!(event, Event::LoggedIn);
+    let signature: String = said[said.len() - 64..].iter().map(|byte| format!("{byte:02x}")).collect();
+    assert_eq!(
+        signature,
+        "3581cde39c0ea23b4c359f9363b8f5b65e8ec901dae4efa46dfe10723237e87752fc7324b3e2a4740ddde49b7bbda61c111e7647a7930d5306d35e496d08520f"
+    );
+}
+
 /// The greeting of a MySQL 8 server that wants caching_sha2_password, and the three ways on from it.
 mod caching_sha2_password {
     use super::*;

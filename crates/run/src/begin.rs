@@ -177,7 +177,8 @@ impl Run {
         let mut report = Report::default();
         undo_one(&mut self.journal, &mut self.host, &step, &mut report, &mut |_| {});
         self.reap();
-        let conflicts = report.conflicts.iter().map(|it| format!("{}: now '{}'; repair: {}", it.step, it.found, it.repair));
+        let conflicts =
+            report.conflicts.iter().map(|it| format!("{}: now '{}'; repair: {}", it.step, it.found, it.repair));
         let failures: Vec<String> = report.failures.iter().cloned().chain(conflicts).collect();
         if failures.is_empty() { Ok(()) } else { Err(Error::NotRestored { id: self.id.clone(), failures }) }
     }
@@ -201,7 +202,12 @@ impl Run {
     }
 
     /// The server that the launcher has reported, else the child itself.
-    fn main_process(&mut self, id: StepId, child: Identity, report: Option<&serde_json::Value>) -> Result<Identity, Error> {
+    fn main_process(
+        &mut self,
+        id: StepId,
+        child: Identity,
+        report: Option<&serde_json::Value>,
+    ) -> Result<Identity, Error> {
         let reported = report.and_then(|value| serde_json::from_value(value.clone()).ok());
         let Some(server) = reported else { return Ok(child) };
         self.host.know(server);
@@ -245,7 +251,13 @@ impl Ties {
             keep.push(self.lifeline_writer.as_fd());
         }
         let lifeline = if is_watchdog { &self.watchdog_lifeline } else { &self.lifeline };
-        Marks { run_id: id.as_str(), default_log: log, token: self.token.as_fd(), lifeline: Some(lifeline.as_fd()), keep }
+        Marks {
+            run_id: id.as_str(),
+            default_log: log,
+            token: self.token.as_fd(),
+            lifeline: Some(lifeline.as_fd()),
+            keep,
+        }
     }
 }
 

@@ -57,7 +57,8 @@ pub fn neutralise(journal: &Journal, executor: &mut dyn Executor) {
 /// not stop the others, except those that would do harm without it: see [`Failed::is_in_the_way_of`].
 pub fn dismantle(journal: &mut Journal, executor: &mut dyn Executor, progress: &mut dyn FnMut(&str)) -> Report {
     let mut report = Report::default();
-    let (watchdog, steps): (Vec<_>, Vec<_>) = undo_order(journal.state().open_steps()).into_iter().partition(is_watchdog);
+    let (watchdog, steps): (Vec<_>, Vec<_>) =
+        undo_order(journal.state().open_steps()).into_iter().partition(is_watchdog);
     undo_steps(journal, executor, &steps, &mut report, progress);
     let spared: Vec<Identity> = watchdog.iter().flat_map(|step| step.processes.clone()).collect();
     if report.failures.is_empty()
@@ -112,8 +113,12 @@ impl Failed {
     /// of a value waits for the newer one: it would take our own value for somebody else's.
     fn is_in_the_way_of(&self, change: &Step) -> Option<&'static str> {
         match change {
-            Step::Process { role: Role::SlowLayer, .. } if self.mount => Some("serves on, undelayed, below the busy mount"),
-            Step::Value { path, .. } if self.values.contains(path) => Some("waits for the newer change of the same value"),
+            Step::Process { role: Role::SlowLayer, .. } if self.mount => {
+                Some("serves on, undelayed, below the busy mount")
+            }
+            Step::Value { path, .. } if self.values.contains(path) => {
+                Some("waits for the newer change of the same value")
+            }
             _ => None,
         }
     }
@@ -124,7 +129,8 @@ impl Failed {
 fn undo_order(mut newest_first: Vec<StepState>) -> Vec<StepState> {
     let mounts: Vec<StepState> =
         newest_first.extract_if(.., |step| matches!(step.change, Step::Mount { .. })).collect();
-    let serves = |step: &StepState| step.completed && matches!(step.change, Step::Process { role: Role::SlowLayer, .. });
+    let serves =
+        |step: &StepState| step.completed && matches!(step.change, Step::Process { role: Role::SlowLayer, .. });
     let before_layer = newest_first.iter().position(serves);
     let oldest_mount = mounts.iter().map(|mount| mount.id).min();
     let in_turn = newest_first.iter().position(|step| oldest_mount.is_some_and(|mount| step.id < mount));

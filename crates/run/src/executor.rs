@@ -52,8 +52,10 @@ impl RealHost {
     fn strays(&self) -> Vec<Identity> {
         let known = process::descendants(&self.known);
         let strays: Vec<Identity> = self.marked().into_iter().filter(|it| !known.contains(it)).collect();
-        let below: BTreeSet<Identity> =
-            strays.iter().flat_map(|stray| process::descendants(&[*stray]).into_iter().filter(move |it| it != stray)).collect();
+        let below: BTreeSet<Identity> = strays
+            .iter()
+            .flat_map(|stray| process::descendants(&[*stray]).into_iter().filter(move |it| it != stray))
+            .collect();
         strays.into_iter().filter(|stray| !below.contains(stray)).collect()
     }
 
@@ -76,7 +78,13 @@ impl RealHost {
         Ok(if nothing { Outcome::Nothing } else { Outcome::Restored })
     }
 
-    fn restore_value(permit: &Permit, step: &StepState, path: &Path, before: &str, after: &str) -> Result<Outcome, host::Error> {
+    fn restore_value(
+        permit: &Permit,
+        step: &StepState,
+        path: &Path,
+        before: &str,
+        after: &str,
+    ) -> Result<Outcome, host::Error> {
         let ours: Vec<&str> = std::iter::once(after).chain(step.observed.as_deref()).collect();
         Ok(match change::restore_value(permit, path, before, &ours)? {
             Restored::Restored => Outcome::Restored,
@@ -124,7 +132,8 @@ impl Executor for RealHost {
         if self.stale {
             return Ok(());
         }
-        let left = || -> Vec<Identity> { self.marked().into_iter().filter(|process| !spared.contains(process)).collect() };
+        let left =
+            || -> Vec<Identity> { self.marked().into_iter().filter(|process| !spared.contains(process)).collect() };
         process::stop(permit, &left(), StopRequest { signal: libc::SIGTERM, grace: SWEEP_GRACE })?;
         let pids: Vec<u32> = left().iter().map(|identity| identity.pid).collect();
         if pids.is_empty() { Ok(()) } else { Err(host::Error::Unstoppable { pids }) }

@@ -59,7 +59,8 @@ fn describe(id: RunId, live: bool, processes: Vec<Identity>, reading: journal::R
     let stale = journal::boot_id().is_ok_and(|now| now != reading.boot_id);
     let state = reading.state;
     let begun = state.begun.as_ref();
-    let something_left = !processes.is_empty() || state.open_steps().iter().any(|step| outlives_processes(&step.change));
+    let something_left =
+        !processes.is_empty() || state.open_steps().iter().any(|step| outlives_processes(&step.change));
     FoundRun {
         id,
         kind: begun.map(|begun| begun.kind),
@@ -105,7 +106,8 @@ impl FoundRun {
     /// Nothing of it is left but its folder: it ended, or changed nothing, or its server has gone by itself.
     fn is_debris(&self) -> bool {
         let mut open = self.steps.iter().filter(|step| step.is_open());
-        let changed = |step: &StepState| if self.stale { survives_boot(&step.change) } else { outlives_processes(&step.change) };
+        let changed =
+            |step: &StepState| if self.stale { survives_boot(&step.change) } else { outlives_processes(&step.change) };
         !self.live && !self.hot && !self.future && self.processes.is_empty() && !open.any(changed)
     }
 }

@@ -67,8 +67,11 @@ fn take_resource(places: &Places, resource: &Resource, owner: &RunId) -> Result<
     if !try_lock(&file, &path)? {
         return Err(Error::Busy { resource: resource.to_string(), owner: written_owner(&mut file) });
     }
-    files::rewrite(&file, &format!("{owner}\n{resource}\n"))
-        .map_err(|source| Error::Lock { operation: "write into lock", path, source })?;
+    files::rewrite(&file, &format!("{owner}\n{resource}\n")).map_err(|source| Error::Lock {
+        operation: "write into lock",
+        path,
+        source,
+    })?;
     Ok(file)
 }
 
@@ -142,7 +145,8 @@ mod tests {
         let places = Places::below(home.path());
         files::private_dir(&locks(&places), 0o700).expect("makes");
         let first = RunId::new(1_795_205_730, 1);
-        let held = take_resources(&places, &[Resource::HostRam, Resource::Sandbox("a/b".into())], &first).expect("free");
+        let held =
+            take_resources(&places, &[Resource::HostRam, Resource::Sandbox("a/b".into())], &first).expect("free");
         let second = take_resources(&places, &[Resource::Sandbox("a/b".into())], &RunId::new(0, 2));
         assert!(matches!(second, Err(Error::Busy { owner: Some(owner), .. }) if owner == first));
         take_resources(&places, &[Resource::Directory(home.path().into())], &first).expect("another resource");

@@ -78,7 +78,8 @@ pub(crate) fn close(
 /// The journal goes last: while it is there, the folder is known to have ended.
 pub(crate) fn remove_folder(folder: &std::path::Path) -> Result<(), Error> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let names = entries.map(|entry| entry.file_name().into()).filter(|name: &std::path::PathBuf| name.as_os_str() != "journal");
+    let names =
+        entries.map(|entry| entry.file_name().into()).filter(|name: &std::path::PathBuf| name.as_os_str() != "journal");
     let names: Vec<std::path::PathBuf> = names.chain(["journal".into()]).collect();
     files::remove_manifested(folder, &names)?;
     Ok(())

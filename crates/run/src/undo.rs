@@ -88,7 +88,9 @@ fn is_squeeze(change: &Step) -> bool {
 
 fn undo_run(places: &Places, run: &FoundRun, report: &mut UndoReport, progress: &mut dyn FnMut(&str)) {
     progress(&format!("run {}", run.id));
-    match take_over(places, run).and_then(|owner| owner.map_or(Ok(None), |_owner| undo_owned(places, &run.id, progress))) {
+    match take_over(places, run)
+        .and_then(|owner| owner.map_or(Ok(None), |_owner| undo_owned(places, &run.id, progress)))
+    {
         Ok(released) => {
             report.ended.push(run.id.clone());
             if let Some(released) = released {
@@ -177,6 +179,9 @@ fn clear_unbegun(places: &Places, folder: &Folder, id: &RunId) -> Result<Option<
         files::rename(&folder.journal(), &aside)?;
     }
     remove_folder(&folder.path)?;
-    let told = format!("the journal of run {id} is damaged: its processes were ended, its values, cgroups and mounts were not looked at; the file is now {}", aside.display());
+    let told = format!(
+        "the journal of run {id} is damaged: its processes were ended, its values, cgroups and mounts were not looked at; the file is now {}",
+        aside.display()
+    );
     if damaged { Err(not_restored(told)) } else { Ok(None) }
 }

@@ -76,8 +76,11 @@ fn undo_once(places: &Places, id: &RunId, folder: &Folder) -> Result<(), Error> 
 fn note(places: &Places, id: &RunId, outcome: &Result<Option<crate::Released>, Error>) {
     let text = match outcome {
         Ok(Some(released)) => {
-            let conflicts: String =
-                released.conflicts.iter().map(|it| format!("; {} is now '{}', repair: {}", it.step, it.found, it.repair)).collect();
+            let conflicts: String = released
+                .conflicts
+                .iter()
+                .map(|it| format!("; {} is now '{}', repair: {}", it.step, it.found, it.repair))
+                .collect();
             format!("its controller died; {} steps undone{conflicts}", released.restored.len())
         }
         Ok(None) => "its controller died before it changed anything".to_owned(),

@@ -134,7 +134,12 @@ fn a_server_loses_root_and_its_groups() {
     let mut run = begin(home.path());
     for launcher in [false, true] {
         let log = home.path().join(format!("log-{launcher}"));
-        let spec = ChildSpec { identity: Some((12_345, 23_456)), stdout: Some(log.clone()), launcher, ..shell("echo $(id -u) $(id -G); sleep 1000") };
+        let spec = ChildSpec {
+            identity: Some((12_345, 23_456)),
+            stdout: Some(log.clone()),
+            launcher,
+            ..shell("echo $(id -u) $(id -G); sleep 1000")
+        };
         let child = run.spawn(Role::Server, spec).unwrap();
         assert_eq!(await_log(&log), "12345 23456");
         run.undo_step(child.step).unwrap();
@@ -151,7 +156,8 @@ fn a_server_enters_the_mount_namespace_of_its_layer() {
     let mut run = begin(home.path());
     let layer_log = home.path().join("layer");
     let script = "readlink /proc/self/ns/mnt; exec sleep 1000";
-    let layer = ChildSpec { stdout: Some(layer_log.clone()), ..ChildSpec::program("unshare", ["-m", "sh", "-c", script]) };
+    let layer =
+        ChildSpec { stdout: Some(layer_log.clone()), ..ChildSpec::program("unshare", ["-m", "sh", "-c", script]) };
     let layer = run.spawn(Role::SlowLayer, layer).unwrap();
     let namespace = await_log(&layer_log);
     let server_log = home.path().join("server");
@@ -188,7 +194,8 @@ fn a_dead_holder_and_a_dead_watchdog_are_noticed() {
     let mut run = begin(home.path());
     let child = run.spawn(Role::Holder, shell("sleep 1000")).unwrap();
     assert_eq!(run.dead_child(Role::Holder), None);
-    let kill = |identity| host::process::Process::open(identity).unwrap().signal(rustix::process::Signal::KILL).unwrap();
+    let kill =
+        |identity| host::process::Process::open(identity).unwrap().signal(rustix::process::Signal::KILL).unwrap();
     kill(child.identity());
     assert!(child.wait(Duration::from_secs(10)));
     assert_eq!(run.dead_child(Role::Holder), Some(child.step));
@@ -268,8 +275,12 @@ fn a_child_gets_no_descriptor_that_is_not_its_own() {
     run.spawn(Role::Server, ChildSpec { launcher: true, stdout: Some(log.clone()), ..shell(script) }).unwrap();
     let listed = await_log(&log);
     let expected = ["/dev/null", "/token", "/log", ".log", "/proc/", "pipe:["];
-    let foreign: Vec<&str> = listed.split(' ').filter(|link| !expected.iter().any(|known| link.contains(known))).collect();
+    let foreign: Vec<&str> =
+        listed.split(' ').filter(|link| !expected.iter().any(|known| link.contains(known))).collect();
     assert!(foreign.is_empty() && listed.contains("/token"), "{listed}");
-    assert!(!listed.contains("owner.lock") && !listed.contains("/locks/") && !listed.contains("journal/journal"), "{listed}");
+    assert!(
+        !listed.contains("owner.lock") && !listed.contains("/locks/") && !listed.contains("journal/journal"),
+        "{listed}"
+    );
     let _ = run.release().unwrap();
 }

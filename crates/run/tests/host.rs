@@ -64,7 +64,8 @@ impl Home {
     /// The processes of this home, by their arguments.
     fn processes(&self) -> Vec<u32> {
         let wanted = self.path().to_string_lossy().into_owned();
-        let pids = fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        let pids =
+            fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
         pids.filter(|pid| {
             let arguments = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
             *pid != std::process::id() && String::from_utf8_lossy(&arguments).contains(&wanted)
@@ -117,7 +118,9 @@ fn arguments_of(pid: u32) -> String {
 
 /// A hierarchy in which this user may make cgroups: v1 or v2, or none.
 fn cgroup_parent() -> &'static str {
-    let writable = |path: &&str| rustix::fs::access(*path, rustix::fs::Access::WRITE_OK).is_ok() && Path::new(path).join("cgroup.procs").exists();
+    let writable = |path: &&str| {
+        rustix::fs::access(*path, rustix::fs::Access::WRITE_OK).is_ok() && Path::new(path).join("cgroup.procs").exists()
+    };
     ["/sys/fs/cgroup/memory", "/sys/fs/cgroup/unified", "/sys/fs/cgroup"].into_iter().find(writable).unwrap_or("none")
 }
 
@@ -187,7 +190,10 @@ fn kill_at_every_point(cgroup: &str) {
         let output = home.command_with("run", cgroup).env("WRINGER_CRASH", point.to_string()).output().unwrap();
         home.await_clean(&format!("crash point {point}: {}", String::from_utf8_lossy(&output.stderr)));
         assert!(home.undo().is_whole());
-        assert!(find_runs(&home.places()).unwrap().is_empty(), "a folder that nobody needs stays until somebody tidies up");
+        assert!(
+            find_runs(&home.places()).unwrap().is_empty(),
+            "a folder that nobody needs stays until somebody tidies up"
+        );
         if !killed(output.status) {
             assert!(output.status.success(), "{output:?}");
             points = point - 1;
@@ -202,7 +208,12 @@ fn kill_at_every_point(cgroup: &str) {
 fn watchdog_killed_at_every_point() {
     for point in 1..POINTS_MAX {
         let home = Home::new();
-        let mut child = home.command("wait").env("WRINGER_CRASH_WATCHDOG", point.to_string()).stdin(Stdio::piped()).spawn().unwrap();
+        let mut child = home
+            .command("wait")
+            .env("WRINGER_CRASH_WATCHDOG", point.to_string())
+            .stdin(Stdio::piped())
+            .spawn()
+            .unwrap();
         let mut id = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut id).unwrap();
         kill_hard(&mut child);
@@ -232,7 +243,8 @@ fn both_killed_at_every_point_and_undo_as_well() {
     for point in 1..POINTS_MAX {
         let home = Home::new();
         let mut command = home.command("run");
-        let output = command.env("WRINGER_CRASH", point.to_string()).env("WRINGER_CRASH_WATCHDOG", "1").output().unwrap();
+        let output =
+            command.env("WRINGER_CRASH", point.to_string()).env("WRINGER_CRASH_WATCHDOG", "1").output().unwrap();
         if !killed(output.status) {
             assert!(point > 40);
             return;

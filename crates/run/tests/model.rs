@@ -202,7 +202,13 @@ fn live(path: &Path, plan: &[Planned], world: &mut World, fuel: &mut Fuel) -> Re
     catch_unwind(release).map_err(|_| Crash)
 }
 
-fn apply(journal: &mut Journal, planned: &Planned, number: u32, world: &mut World, fuel: &mut Fuel) -> Result<(), Crash> {
+fn apply(
+    journal: &mut Journal,
+    planned: &Planned,
+    number: u32,
+    world: &mut World,
+    fuel: &mut Fuel,
+) -> Result<(), Crash> {
     fuel.burn()?;
     let step = step_of(planned, number, world);
     let (id, _permit) = journal.intent(step.clone()).unwrap();
@@ -243,7 +249,8 @@ fn tear(path: &Path, bytes: &[u8]) {
 /// In memory where that is possible: the model syncs thousands of records.
 fn folder() -> tempfile::TempDir {
     let memory = Path::new("/dev/shm");
-    if memory.is_dir() { tempfile::tempdir_in(memory).or_else(|_| tempfile::tempdir()) } else { tempfile::tempdir() }.unwrap()
+    if memory.is_dir() { tempfile::tempdir_in(memory).or_else(|_| tempfile::tempdir()) } else { tempfile::tempdir() }
+        .unwrap()
 }
 
 proptest! {

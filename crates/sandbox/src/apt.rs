@@ -137,7 +137,12 @@ impl Apt {
     }
 
     /// Downloads `packages` into `folder`; the client checks them against the signed lists, and we once more.
-    pub(crate) fn download(&self, packages: &[Package], folder: &Path, progress: &mut dyn Progress) -> Result<(), Error> {
+    pub(crate) fn download(
+        &self,
+        packages: &[Package],
+        folder: &Path,
+        progress: &mut dyn Progress,
+    ) -> Result<(), Error> {
         let total_bytes = packages.iter().map(|package| package.size_bytes).sum();
         progress.doing(&format!("download {} packages", packages.len()));
         let mut command = self.command("apt-get");
@@ -194,7 +199,10 @@ impl Apt {
 
     fn command(&self, program: &str) -> Command {
         let mut command = tool::command(program);
-        command.env("APT_CONFIG", self.folder.join("apt.conf")).env("LC_ALL", "C").env("DEBIAN_FRONTEND", "noninteractive");
+        command
+            .env("APT_CONFIG", self.folder.join("apt.conf"))
+            .env("LC_ALL", "C")
+            .env("DEBIAN_FRONTEND", "noninteractive");
         command
     }
 
@@ -230,7 +238,11 @@ impl Apt {
             std::thread::sleep(LOOK_EVERY);
         };
         let log = || last_lines(&files::tail(&log_path, 20).join("\n"));
-        if status.success() { Ok(()) } else { Err(Error::Program { program, doing, status: status.to_string(), log: log() }) }
+        if status.success() {
+            Ok(())
+        } else {
+            Err(Error::Program { program, doing, status: status.to_string(), log: log() })
+        }
     }
 }
 
@@ -266,7 +278,9 @@ fn parse_paragraph(text: &str) -> Option<Package> {
 fn file_of(package: &Package, folder: &Path) -> Option<PathBuf> {
     let start = format!("{}_{}_", package.name, package.version.replace(':', "%3a"));
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    entries.map(|entry| entry.path()).find(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&start)))
+    entries
+        .map(|entry| entry.path())
+        .find(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&start)))
 }
 
 fn folder_bytes(folder: &Path) -> u64 {

@@ -166,7 +166,11 @@ fn socket_folder(folder: &Path, port: u16) -> Result<PathBuf, Error> {
 pub(crate) fn require_space(what: &'static str, path: &Path, need_bytes: u64) -> Result<(), Error> {
     let disk = rustix::fs::statvfs(path).map_err(|errno| Error::path("look at the disk of", path, errno))?;
     let free_bytes = disk.f_bavail.saturating_mul(disk.f_frsize);
-    if free_bytes >= need_bytes { Ok(()) } else { Err(Error::DiskFull { what, path: path.into(), need_bytes, free_bytes }) }
+    if free_bytes >= need_bytes {
+        Ok(())
+    } else {
+        Err(Error::DiskFull { what, path: path.into(), need_bytes, free_bytes })
+    }
 }
 
 /// 128 random bits: letters and digits only, so that no quoting is ever needed.

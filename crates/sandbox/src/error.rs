@@ -12,9 +12,18 @@ pub enum Error {
     #[error(transparent)]
     Run(#[from] run::Error),
     #[error("talk to sandbox '{name}'")]
-    Talk { name: String, #[source] source: load::Error },
+    Talk {
+        name: String,
+        #[source]
+        source: load::Error,
+    },
     #[error("{operation} {}", path.display())]
-    Path { operation: &'static str, path: PathBuf, #[source] source: io::Error },
+    Path {
+        operation: &'static str,
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
     #[error("'{word}' is not a server: {why}")]
     Request { word: String, why: String },
     #[error("'{name}' is not a sandbox name: {why}")]
@@ -108,14 +117,16 @@ impl Error {
             Self::PortInUse { .. } => Some("deploy with another --port, or end the program that holds it".into()),
             Self::Running { name, .. } => Some(format!("`wringer sandbox stop {name}` stops it")),
             Self::NotRunning { name } => Some(format!("`wringer sandbox start {name}` starts it")),
-            Self::ProgramGone { .. } => Some("`wringer sandbox fetch` brings a fetched server back; see `wringer sandbox list -o json`".into()),
+            Self::ProgramGone { .. } => {
+                Some("`wringer sandbox fetch` brings a fetched server back; see `wringer sandbox list -o json`".into())
+            }
             Self::NotOffered { .. } => Some("`wringer sandbox available` lists what can be had here".into()),
             Self::NoPackageClient { flavour, .. } => {
                 Some(format!("install {flavour} by this system's own means; Wringer then finds it"))
             }
-            Self::Unreachable { .. } => {
-                Some("set WRINGER_HOME to a folder that every user may pass through, for example /var/lib/wringer".into())
-            }
+            Self::Unreachable { .. } => Some(
+                "set WRINGER_HOME to a folder that every user may pass through, for example /var/lib/wringer".into(),
+            ),
             Self::DiskFull { .. } => Some("set WRINGER_HOME to a folder on a larger disk".into()),
             Self::NoUser { .. } => Some("run as an ordinary user, or through sudo".into()),
             _ => None,

@@ -148,7 +148,9 @@ fn offers_in(apt: &Apt, flavour: Flavour) -> Result<Vec<Offer>, Error> {
 /// Whether the star in `prefix*` stands for a version or for nothing.
 fn is_versioned(name: &str, prefix: &str) -> bool {
     let rest = name.strip_prefix(prefix).map(|rest| rest.trim_start_matches('-'));
-    rest.is_some_and(|rest| rest.chars().all(|c| c.is_ascii_digit() || c == '.') && (!rest.is_empty() || !prefix.ends_with('-')))
+    rest.is_some_and(|rest| {
+        rest.chars().all(|c| c.is_ascii_digit() || c == '.') && (!rest.is_empty() || !prefix.ends_with('-'))
+    })
 }
 
 fn offer(flavour: Flavour, package: Package) -> Option<Offer> {
@@ -231,7 +233,10 @@ fn packages_for(apt: &Apt, offer: &Offer) -> Result<Vec<Package>, Error> {
 /// A second C library beside the machine's own does not work: the dynamic loader belongs to one of them.
 fn is_library(name: &str) -> bool {
     let others = ["-dev", "-perl", "-doc", "-dbg", "-common", "-data", "-bin", "-modules"];
-    name.starts_with("lib") && !name.starts_with("libc6") && !name.starts_with("libc-") && !others.iter().any(|end| name.ends_with(end))
+    name.starts_with("lib")
+        && !name.starts_with("libc6")
+        && !name.starts_with("libc-")
+        && !others.iter().any(|end| name.ends_with(end))
 }
 
 fn fill_entry(
@@ -241,7 +246,8 @@ fn fill_entry(
     new: &Path,
     progress: &mut dyn Progress,
 ) -> Result<(), Error> {
-    let need_bytes = packages.iter().map(|package| package.size_bytes + package.unpacked_bytes).sum::<u64>() + (16 << 20);
+    let need_bytes =
+        packages.iter().map(|package| package.size_bytes + package.unpacked_bytes).sum::<u64>() + (16 << 20);
     require_space("a fetched server", new, need_bytes)?;
     let (archive, tree) = (new.join("packages"), new.join("tree"));
     files::private_dir(&archive, 0o755)?;

@@ -66,10 +66,8 @@ pub fn installed(flavour: Flavour) -> Vec<Installation> {
         prefixes.extend(program.and_then(|path| Some(path.parent()?.parent()?.to_owned())));
     }
     let prefixes: BTreeSet<PathBuf> = prefixes.into_iter().collect();
-    let mut found: Vec<Installation> = prefixes
-        .iter()
-        .flat_map(|prefix| below(flavour, prefix, &[], &Source::Installed))
-        .collect();
+    let mut found: Vec<Installation> =
+        prefixes.iter().flat_map(|prefix| below(flavour, prefix, &[], &Source::Installed)).collect();
     found.sort_by(|one, other| other.version.cmp(&one.version));
     found.dedup_by(|one, other| one.program == other.program);
     found
@@ -96,7 +94,8 @@ pub(crate) fn unpacked(flavour: Flavour, tree: &Path, source: &Source) -> Option
 /// Why the server in an unpacked tree does not run, in its own words.
 pub(crate) fn trouble(flavour: Flavour, tree: &Path) -> String {
     let libraries = library_folders(tree);
-    let program = [tree.join("usr"), tree.to_owned()].iter().find_map(|prefix| programs(flavour, prefix).into_iter().next());
+    let program =
+        [tree.join("usr"), tree.to_owned()].iter().find_map(|prefix| programs(flavour, prefix).into_iter().next());
     let Some(program) = program else { return "the packages hold no server program".into() };
     match with_libraries(tool::command(&program), &libraries).arg("--version").output() {
         Ok(output) => String::from_utf8_lossy(&output.stderr).trim().to_owned(),
@@ -119,13 +118,15 @@ impl Installation {
     pub fn companion(&self, capability: Capability) -> Option<PathBuf> {
         let folder = self.program.parent()?;
         let beside = words(capability, self.flavour, &self.version).iter().map(|name| folder.join(name));
-        let in_bin = words(capability, self.flavour, &self.version).iter().map(|name| self.prefix.join("bin").join(name));
+        let in_bin =
+            words(capability, self.flavour, &self.version).iter().map(|name| self.prefix.join("bin").join(name));
         beside.chain(in_bin).find(|path| path.is_file())
     }
 
     /// The interactive client: the one of this version, else one on the machine.
     pub fn client(&self) -> Option<PathBuf> {
-        let on_machine = || words(Capability::ClientProgram, self.flavour, &self.version).iter().find_map(|name| tool::find(name));
+        let on_machine =
+            || words(Capability::ClientProgram, self.flavour, &self.version).iter().find_map(|name| tool::find(name));
         self.companion(Capability::ClientProgram).or_else(on_machine)
     }
 

@@ -12,8 +12,8 @@
 //! alone, with a generated password. As root, the server runs as an ordinary user that owns only what it must write.
 //! Packages are unpacked into Wringer's cache and never installed: installing would start a service.
 
-pub mod catalogue;
 mod apt;
+pub mod catalogue;
 mod deploy;
 mod error;
 mod fetch;

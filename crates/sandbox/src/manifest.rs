@@ -65,7 +65,13 @@ pub struct Sandbox {
 }
 
 impl Manifest {
-    pub(crate) fn new(name: &str, installation: Installation, user: ServerUser, port: u16, socket_folder: PathBuf) -> Self {
+    pub(crate) fn new(
+        name: &str,
+        installation: Installation,
+        user: ServerUser,
+        port: u16,
+        socket_folder: PathBuf,
+    ) -> Self {
         Self {
             schema: SCHEMA,
             name: name.into(),

@@ -59,7 +59,11 @@ impl Sandbox {
         };
         // PostgreSQL's children have its program too, and are younger.
         let data = self.data();
-        open_below(&data).into_iter().filter(|process| is_server(&process.pid)).min_by_key(|it| it.start_time).map(|it| it.pid)
+        open_below(&data)
+            .into_iter()
+            .filter(|process| is_server(&process.pid))
+            .min_by_key(|it| it.start_time)
+            .map(|it| it.pid)
     }
 
     fn end_runs(&self, places: &Places) -> Result<Vec<run::RunId>, Error> {

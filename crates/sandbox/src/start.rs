@@ -141,7 +141,13 @@ impl Sandbox {
     }
 
     /// The version that the server names, once it answers a query.
-    fn await_ready(&self, child: &Child, target: &Target, timeout: Duration, log_start_bytes: u64) -> Result<String, Error> {
+    fn await_ready(
+        &self,
+        child: &Child,
+        target: &Target,
+        timeout: Duration,
+        log_start_bytes: u64,
+    ) -> Result<String, Error> {
         let deadline = Instant::now() + timeout;
         let log = || self.log_since(log_start_bytes);
         loop {
@@ -150,7 +156,9 @@ impl Sandbox {
             }
             match ask(target) {
                 Ok(version) => return Ok(version),
-                Err(error) if is_settled(&error) => return Err(Error::Talk { name: self.name().into(), source: error }),
+                Err(error) if is_settled(&error) => {
+                    return Err(Error::Talk { name: self.name().into(), source: error });
+                }
                 Err(_) => {}
             }
             if host::interrupt::requested() {
@@ -200,5 +208,6 @@ fn ask(target: &Target) -> Result<String, load::Error> {
 
 /// An answer that waiting does not change. "Starting up" is 57P03, "too many connections" is 1040.
 fn is_settled(error: &load::Error) -> bool {
-    error.code().is_some_and(|code| !["57P03", "1040"].contains(&code)) || matches!(error, load::Error::Authentication(_))
+    error.code().is_some_and(|code| !["57P03", "1040"].contains(&code))
+        || matches!(error, load::Error::Authentication(_))
 }

@@ -53,10 +53,12 @@ fn shared_cache() -> PathBuf {
 /// A fetched server, or why there is none here.
 fn server(flavour: Flavour, lab: &Lab) -> Result<Installation, String> {
     let found = sandbox::fetched(flavour, &lab.places).into_iter().next();
-    found.map_or_else(|| sandbox::fetch(&Request::any(flavour), &lab.places, &mut ()), Ok).map_err(|error| match error {
-        error @ (Error::NoPackageClient { .. } | Error::NotOffered { .. }) => error.to_string(),
-        error => panic!("{error}"),
-    })
+    found.map_or_else(|| sandbox::fetch(&Request::any(flavour), &lab.places, &mut ()), Ok).map_err(
+        |error| match error {
+            error @ (Error::NoPackageClient { .. } | Error::NotOffered { .. }) => error.to_string(),
+            error => panic!("{error}"),
+        },
+    )
 }
 
 macro_rules! server {
@@ -202,7 +204,8 @@ fn options_reach_the_server() {
     let mut run = lab.run("p");
     let server = sandbox.start(&mut run, &StartOptions::default()).unwrap();
     let mut connection = Connection::open(&server.target).unwrap();
-    let show = |connection: &mut Connection, name| connection.query(&format!("SHOW {name}")).unwrap().text(0, 0).unwrap();
+    let show =
+        |connection: &mut Connection, name| connection.query(&format!("SHOW {name}")).unwrap().text(0, 0).unwrap();
     let names = ["shared_buffers", "data_checksums", "fsync", "listen_addresses", "huge_pages", "max_connections"];
     let values = names.map(|name| show(&mut connection, name));
     assert_eq!(values, ["24MB", "on", "on", "127.0.0.1", "off", "100"]);
@@ -219,7 +222,8 @@ fn a_wrong_password_does_not_get_in() {
         let server = sandbox.start(&mut run, &StartOptions::default()).unwrap();
         for target in [sandbox.connection().unwrap(), sandbox.tcp_connection().unwrap()] {
             for user in ["wringer", "root", "postgres", ""] {
-                let wrong = load::Target { user: user.into(), password: load::Password::new("guess"), ..target.clone() };
+                let wrong =
+                    load::Target { user: user.into(), password: load::Password::new("guess"), ..target.clone() };
                 assert!(Connection::open(&wrong).is_err(), "{flavour} {user}");
                 let none = load::Target { password: load::Password::default(), ..wrong };
                 assert!(Connection::open(&none).is_err(), "{flavour} {user}");

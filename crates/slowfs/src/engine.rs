@@ -21,7 +21,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 /// What the kernel's way to the layer and back costs a request that waits up to so long: it is taken off each delay, so that
 /// asked plus the bare latency is what the client sees. The longer everybody slept, the colder the processor. Measured, see
 /// `docs/slowfs.md`.
-const ROUND_TRIP_NS: [(u64, u64); 4] = [(100_000, 11_000), (500_000, 14_000), (3_000_000, 17_000), (30_000_000, 30_000)];
+const ROUND_TRIP_NS: [(u64, u64); 4] =
+    [(100_000, 11_000), (500_000, 14_000), (3_000_000, 17_000), (30_000_000, 30_000)];
 const LONGEST_ROUND_TRIP_NS: u64 = 60_000;
 /// A sleep shorter than this ends later than it should, whatever is asked.
 const SHORTEST_SLEEP_NS: u64 = 5_000;

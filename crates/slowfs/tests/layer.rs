@@ -120,7 +120,12 @@ fn many_requests_wait_side_by_side() {
         let file = direct(&folder.join("file"));
         let start = Instant::now();
         std::thread::scope(|scope| {
-            (0..64).for_each(|page| drop(scope.spawn({ let file = &file; move || read_direct(file, page) })));
+            (0..64).for_each(|page| {
+                drop(scope.spawn({
+                    let file = &file;
+                    move || read_direct(file, page)
+                }))
+            });
         });
         start.elapsed()
     });
@@ -181,11 +186,8 @@ fn sigusr1_and_the_end_of_the_lifeline_neutralise_and_the_layer_serves_on() {
 #[test]
 fn what_was_synced_survives_a_kill_of_the_layer() {
     for writeback_cache in [true, false] {
-        let mut mounted = if writeback_cache {
-            mount_or_skip!()
-        } else {
-            mount_or_skip!(|options| options.writeback_cache = false)
-        };
+        let mut mounted =
+            if writeback_cache { mount_or_skip!() } else { mount_or_skip!(|options| options.writeback_cache = false) };
         mounted.inside(|folder| {
             let mut log = File::options().create(true).append(true).open(folder.join("log")).unwrap();
             for line in 0..100 {
@@ -353,7 +355,8 @@ fn without_root_the_layer_makes_a_user_namespace() {
     let Some(ordinary) = Ordinary::start() else {
         testkit::skip!("an ordinary user cannot mount here: no user namespace, no setpriv or no device node");
     };
-    let seen = ordinary.inside("cat file && echo new >written && stat -c %u written && grep -c fuse.wringer /proc/self/mounts");
+    let seen = ordinary
+        .inside("cat file && echo new >written && stat -c %u written && grep -c fuse.wringer /proc/self/mounts");
     assert_eq!(seen, "below\n65534\n1\n");
     assert_eq!(fs::read_to_string(ordinary.folder.path().join("data/written")).unwrap(), "new\n");
     assert_eq!(fs::metadata(ordinary.folder.path().join("data/written")).unwrap().uid(), 65_534);
@@ -430,7 +433,14 @@ fn asynchronous_direct_io_verifies() {
     for engine in ["libaio", "io_uring", "psync"] {
         let output = mounted.inside(|folder| {
             std::process::Command::new("fio")
-                .args(["--name=verify", "--rw=randrw", "--size=8m", "--bsrange=512-32k", "--blockalign=512", "--iodepth=16"])
+                .args([
+                    "--name=verify",
+                    "--rw=randrw",
+                    "--size=8m",
+                    "--bsrange=512-32k",
+                    "--blockalign=512",
+                    "--iodepth=16",
+                ])
                 .args(["--direct=1", "--verify=crc32c", "--verify_fatal=1", "--fsync=50", "--runtime=20"])
                 .arg(format!("--ioengine={engine}"))
                 .arg(format!("--filename={}", folder.join(engine).display()))

@@ -50,7 +50,8 @@ fn operation() -> impl Strategy<Value = Operation> {
     let slot = || 0..HANDLES;
     let name = || 0..NAMES.len();
     // Aligned and unaligned, over the ends of pages, some far away.
-    let offset = || prop_oneof![0u64..20_000, (0u64..8).prop_map(|page| page * 4096), (0u64..40).prop_map(|block| block * 512)];
+    let offset =
+        || prop_oneof![0u64..20_000, (0u64..8).prop_map(|page| page * 4096), (0u64..40).prop_map(|block| block * 512)];
     let length = || prop_oneof![1usize..9_000, (1usize..5).prop_map(|pages| pages * 4096), Just(512)];
     prop_oneof![
         6 => (slot(), name(), any::<[bool; 4]>()).prop_map(|(slot, name, [create, exclusive, truncate, append])| O::Open {
@@ -119,17 +120,21 @@ impl World {
                 self.handles[slot] = None;
                 done
             }
-            O::Write { slot, offset, length, byte } => self.with(slot, |file| file.write_all_at(&vec![byte; length], offset)),
-            O::Append { slot, length, byte } => self.with(slot, |mut file| {
-                std::io::Write::write_all(&mut file, &vec![byte; length])
-            }),
+            O::Write { slot, offset, length, byte } => {
+                self.with(slot, |file| file.write_all_at(&vec![byte; length], offset))
+            }
+            O::Append { slot, length, byte } => {
+                self.with(slot, |mut file| std::io::Write::write_all(&mut file, &vec![byte; length]))
+            }
             O::Read { slot, offset, length } => self.with(slot, |file| {
                 let mut buffer = vec![0; length];
                 let count = file.read_at(&mut buffer, offset)?;
                 Ok((count, buffer))
             }),
             O::Truncate { slot, length } => self.with(slot, |file| file.set_len(length)),
-            O::Sync { slot, data_only } => self.with(slot, |file| if data_only { file.sync_data() } else { file.sync_all() }),
+            O::Sync { slot, data_only } => {
+                self.with(slot, |file| if data_only { file.sync_data() } else { file.sync_all() })
+            }
             O::HandleSize { slot } => self.with(slot, |file| file.metadata().map(|found| (found.len(), found.nlink()))),
             O::TruncateByName { name, length } => {
                 if fs::metadata(self.path(name)).is_ok_and(|found| found.file_type().is_fifo()) {

@@ -69,7 +69,10 @@ impl Lab {
                 setpriv
             }
         };
-        command.args(args).env("WRINGER_HOME", self.home.path()).env("WRINGER_CACHE", shared_cache(self.user.unwrap_or(own_uid())));
+        command
+            .args(args)
+            .env("WRINGER_HOME", self.home.path())
+            .env("WRINGER_CACHE", shared_cache(self.user.unwrap_or(own_uid())));
         command.env("HOME", self.home.path()).current_dir(self.home.path()).stdin(Stdio::null());
         command
     }
@@ -80,13 +83,16 @@ impl Lab {
 
     /// Starts a command and leaves it running; its output goes to `home/NAME.out` and `home/NAME.err`.
     pub fn start<S: AsRef<OsStr>>(&self, name: &str, args: impl IntoIterator<Item = S>) -> Child {
-        let file = |ending: &str| fs::File::create(self.home.path().join(format!("{name}.{ending}"))).expect("make a log");
+        let file =
+            |ending: &str| fs::File::create(self.home.path().join(format!("{name}.{ending}"))).expect("make a log");
         self.command(args).stdout(file("out")).stderr(file("err")).spawn().expect("start the program")
     }
 
     /// What a started command has said so far.
     pub fn said(&self, name: &str) -> String {
-        ["out", "err"].map(|ending| fs::read_to_string(self.home.path().join(format!("{name}.{ending}"))).unwrap_or_default()).concat()
+        ["out", "err"]
+            .map(|ending| fs::read_to_string(self.home.path().join(format!("{name}.{ending}"))).unwrap_or_default())
+            .concat()
     }
 
     pub fn write(&self, name: &str, text: &str) -> PathBuf {

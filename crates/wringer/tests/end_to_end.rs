@@ -41,7 +41,10 @@ fn check_delayed(result: &Value, reference: &str) {
     let delayed = modes(result, "10 ms");
     let by_modes = delayed["reads_per_query_by_modes"].as_f64().expect("humps that tell reads apart");
     let witness = delayed[format!("reads_per_query_by_{reference}")].as_f64().expect("a witness");
-    assert!((by_modes - witness).abs() <= 0.05 * witness.max(0.02), "{by_modes} by humps, {witness} by {reference}: {delayed:#}");
+    assert!(
+        (by_modes - witness).abs() <= 0.05 * witness.max(0.02),
+        "{by_modes} by humps, {witness} by {reference}: {delayed:#}"
+    );
     let undelayed = modes(result, "no delay");
     assert!(undelayed["reads_per_query_by_modes"].is_null(), "{undelayed:#}");
 }
@@ -60,7 +63,10 @@ fn mariadb_reads_per_query_are_what_server_and_layer_count() {
     check_delayed(&result, "server");
     check_delayed(&result, "layer");
     let delayed = modes(&result, "10 ms");
-    assert!(delayed["reads_per_query_by_layer"].as_f64().unwrap() > 0.2, "a table larger than the pool is read: {delayed:#}");
+    assert!(
+        delayed["reads_per_query_by_layer"].as_f64().unwrap() > 0.2,
+        "a table larger than the pool is read: {delayed:#}"
+    );
 }
 
 #[test]

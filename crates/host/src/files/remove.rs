@@ -2,8 +2,8 @@
 //! Deletion that follows no link and crosses no mount: every name is opened or removed relative to an open folder.
 
 use crate::Error;
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, fstat, openat, statat, unlinkat};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, fstat, openat, statat, unlinkat};
 use rustix::io::Errno;
 use std::ffi::CStr;
 use std::path::{Component, Path, PathBuf};

@@ -71,7 +71,9 @@ pub fn launch(settings: &LaunchSettings, program: &OsString, args: &[OsString]) 
     let signals = block_stop_signals()?;
     let mut server = start(settings, program, args).inspect_err(|error| report_not_ready(&chain(error)))?;
     let identity = Identity::of(server.id());
-    report_ready(&serde_json::json!({ "pid": server.id(), "start_time": identity.map(|identity| identity.start_time) }));
+    report_ready(
+        &serde_json::json!({ "pid": server.id(), "start_time": identity.map(|identity| identity.start_time) }),
+    );
     if let Some(process) = identity.and_then(Process::open)
         && !await_server(&process, &signals, lifeline.as_ref())
     {

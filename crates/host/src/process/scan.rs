@@ -48,16 +48,15 @@ pub fn descendants(roots: &[Identity]) -> BTreeSet<Identity> {
     let mut size = 0;
     while size != family.len() {
         size = family.len();
-        family.extend(parents.iter().filter(|(_, parent)| family.contains(parent)).map(|(pid, _)| *pid).collect::<Vec<_>>());
+        family.extend(
+            parents.iter().filter(|(_, parent)| family.contains(parent)).map(|(pid, _)| *pid).collect::<Vec<_>>(),
+        );
     }
     family.into_iter().filter_map(Identity::of).collect()
 }
 
 fn pids() -> impl Iterator<Item = u32> {
-    fs::read_dir("/proc")
-        .into_iter()
-        .flatten()
-        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+    fs::read_dir("/proc").into_iter().flatten().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
 }
 
 fn holds(pid: u32, wanted: &dyn Fn(&Path) -> bool) -> bool {

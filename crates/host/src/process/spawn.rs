@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 use super::launch::LaunchSettings;
-use super::{
-    ChildSpec, Identity, LIFELINE_VARIABLE, Process, READY_VARIABLE, RUN_VARIABLE, own_program,
-};
+use super::{ChildSpec, Identity, LIFELINE_VARIABLE, Process, READY_VARIABLE, RUN_VARIABLE, own_program};
 use crate::permit::Permit;
 use crate::{Error, files, interrupt};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -121,7 +119,9 @@ impl Spawned {
             NotReady::Closed => {
                 self.process.wait(Duration::from_secs(1));
                 let status = self.reap();
-                self.failed(status.map_or("it closed its ready pipe".into(), |status| format!("it ended with {status}")))
+                self.failed(
+                    status.map_or("it closed its ready pipe".into(), |status| format!("it ended with {status}")),
+                )
             }
         }
     }

@@ -48,7 +48,10 @@ pub(super) fn initialise(sandbox: &Sandbox, password: &str) -> Result<(), Error>
 
 fn defaults(sandbox: &Sandbox) -> Result<Vec<ServerOption>, Error> {
     let installation = &sandbox.manifest.installation;
-    words(Capability::DefaultOption, installation.flavour, &installation.version).iter().map(|word| word.parse()).collect()
+    words(Capability::DefaultOption, installation.flavour, &installation.version)
+        .iter()
+        .map(|word| word.parse())
+        .collect()
 }
 
 /// The system tables, then our account in place of every other but the owner of the system views, then the database.

@@ -74,7 +74,10 @@ fn make_database(sandbox: &Sandbox) -> Result<(), Error> {
 
 fn defaults(sandbox: &Sandbox) -> Result<Vec<ServerOption>, Error> {
     let installation = &sandbox.manifest.installation;
-    words(Capability::DefaultOption, installation.flavour, &installation.version).iter().map(|word| word.parse()).collect()
+    words(Capability::DefaultOption, installation.flavour, &installation.version)
+        .iter()
+        .map(|word| word.parse())
+        .collect()
 }
 
 /// The options that the server itself takes.
@@ -93,7 +96,8 @@ fn is_init_option(sandbox: &Sandbox, option: &ServerOption) -> bool {
 /// The argument that stands for `key=value`; none where the value is what happens anyhow.
 fn init_argument(sandbox: &Sandbox, option: &ServerOption) -> Result<Option<String>, Error> {
     let value = option.value().unwrap_or("on");
-    let found = init_words(sandbox).find(|(key, known, _)| *key == option.key() && (known.is_empty() || *known == value));
+    let found =
+        init_words(sandbox).find(|(key, known, _)| *key == option.key() && (known.is_empty() || *known == value));
     match found {
         Some((_, _, argument)) => Ok(Some(argument.replace("{value}", value)).filter(|argument| !argument.is_empty())),
         None => Err(Error::ServerOption { option: option.to_string(), why: "initdb knows no such value" }),

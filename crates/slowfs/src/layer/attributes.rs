@@ -3,7 +3,9 @@
 
 use super::{Layer, Opened};
 use fuser::{FileAttr, FileHandle, FileType, INodeNo, TimeOrNow};
-use rustix::fs::{AtFlags, CWD, FileType as Kind, Mode, OFlags, Stat, Timestamps, chmodat, chownat, ftruncate, utimensat};
+use rustix::fs::{
+    AtFlags, CWD, FileType as Kind, Mode, OFlags, Stat, Timestamps, chmodat, chownat, ftruncate, utimensat,
+};
 use rustix::io::{Errno, Result};
 use rustix::process::{Gid, Uid};
 use rustix::time::Timespec;

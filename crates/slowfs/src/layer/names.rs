@@ -3,11 +3,11 @@
 
 use super::owner::as_caller;
 use super::{Layer, Opened};
-use fuser::{FileHandle, Request};
 use crate::inode::Inode;
+use fuser::{FileHandle, Request};
 use rustix::fs::{
-    AtFlags, CWD, FileType, Mode, OFlags, RawDir, RenameFlags, SeekFrom, Stat, chownat, linkat, mkdirat, mknodat, openat,
-    renameat_with, seek, statat, symlinkat, unlinkat,
+    AtFlags, CWD, FileType, Mode, OFlags, RawDir, RenameFlags, SeekFrom, Stat, chownat, linkat, mkdirat, mknodat,
+    openat, renameat_with, seek, statat, symlinkat, unlinkat,
 };
 use rustix::io::{Errno, Result};
 use rustix::process::{Gid, Uid};
@@ -106,7 +106,9 @@ impl Layer {
             let entry = entry?;
             let name = OsStr::from_bytes(entry.file_name().to_bytes());
             let kind = match entry.file_type() {
-                FileType::Unknown => FileType::from_raw_mode(statat(&*folder, name, AtFlags::SYMLINK_NOFOLLOW)?.st_mode),
+                FileType::Unknown => {
+                    FileType::from_raw_mode(statat(&*folder, name, AtFlags::SYMLINK_NOFOLLOW)?.st_mode)
+                }
                 kind => kind,
             };
             if add(entry.ino(), entry.next_entry_cookie(), kind, name) {

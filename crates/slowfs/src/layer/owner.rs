@@ -8,7 +8,11 @@ use rustix::io::{Errno, Result};
 /// Runs `make` with the file-system identity of `caller` when this process is root and the caller is not, else as it is. When the
 /// caller is refused (its supplementary groups are not known here; the kernel has already checked its right), `make` runs as root
 /// and `give` hands the result over.
-pub(super) fn as_caller<T>(caller: &Request, make: impl Fn() -> Result<T>, give: impl Fn(&T) -> Result<()>) -> Result<T> {
+pub(super) fn as_caller<T>(
+    caller: &Request,
+    make: impl Fn() -> Result<T>,
+    give: impl Fn(&T) -> Result<()>,
+) -> Result<T> {
     let (uid, gid) = (caller.uid(), caller.gid());
     if !rustix::process::geteuid().is_root() || uid == 0 {
         return make();

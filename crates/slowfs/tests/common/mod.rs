@@ -87,7 +87,8 @@ pub fn inherit(command: &mut Command, descriptors: [i32; 2]) {
 
 impl Mounted {
     pub fn new(mut options: Options) -> Self {
-        let folder = tempfile::tempdir_in(std::env::var_os("CARGO_TARGET_TMPDIR").unwrap_or("/var/tmp".into())).unwrap();
+        let folder =
+            tempfile::tempdir_in(std::env::var_os("CARGO_TARGET_TMPDIR").unwrap_or("/var/tmp".into())).unwrap();
         options.directory = folder.path().join("data");
         options.control = folder.path().join("slowfs.sock");
         std::fs::create_dir_all(&options.directory).unwrap();
