@@ -2,6 +2,8 @@
 //! The protocols' state machines against what real servers have said (`tests/captures`, taken by `examples/capture.rs`), cut into
 //! pieces of any size.
 
+#![allow(clippy::unwrap_used)]
+
 #[path = "captures/script.rs"]
 #[allow(unreachable_pub)]
 mod script;

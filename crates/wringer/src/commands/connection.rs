@@ -73,7 +73,7 @@ impl Connection {
     pub fn target(&self) -> Result<Target, Failure> {
         let mut target = match &self.dsn {
             Some(dsn) => from_dsn(dsn)?,
-            None => self.from_flags()?,
+            None => self.target_of_flags()?,
         };
         target.database.get_or_insert_with(|| SBTEST.to_owned());
         if target.flavour == Flavour::Postgresql && target.password.is_empty() {
@@ -82,7 +82,7 @@ impl Connection {
         Ok(target)
     }
 
-    fn from_flags(&self) -> Result<Target, Failure> {
+    fn target_of_flags(&self) -> Result<Target, Failure> {
         let flavour = self.flavour();
         let parts = match flavour {
             Flavour::Mysql => {
