@@ -3,6 +3,7 @@
 //! pieces of any size.
 
 #![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used)]
 
 #[path = "captures/script.rs"]
 #[allow(unreachable_pub)]

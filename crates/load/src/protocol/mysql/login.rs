@@ -123,6 +123,8 @@ impl Handshake {
             | CapabilityFlags::CLIENT_LOCAL_FILES
             | CapabilityFlags::CLIENT_DEPRECATE_EOF;
         self.capabilities = wanted & greeting.capabilities();
+        // Also in the request for TLS: MariaDB goes by that one, not by the login behind it.
+        self.capabilities.set(CapabilityFlags::CLIENT_CONNECT_WITH_DB, self.login.database.is_some());
         // The first bit means "MySQL" to a MariaDB server, which then says nothing of its own extensions; a MySQL server
         // always sets it.
         if greeting.capabilities().contains(CapabilityFlags::CLIENT_LONG_PASSWORD) {

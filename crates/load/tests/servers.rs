@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Logins, bulk loads and loads with real servers: started here, by the plain program, with accounts of every method.
+#![allow(clippy::disallowed_methods, clippy::unwrap_used)] // test code starts servers
+
+use evidence::Arrivals;
+use host::clock::RunClock;
+use host::places::Places;
+use load::admin::Connection;
+use load::distribution::Distribution;
+use load::engine::{Hooks, LoadSpec, PhaseEdge};
+use load::workload::{Name, Options, build};
+use load::{Error, Password, Target, Tls};
+use sandbox::{Flavour, Installation, Request, Sandbox, Spec};
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A server of its own, killed at the end.
+struct Server {
+    child: Child,
+    sandbox: Sandbox,
+    home: tempfile::TempDir,
+}
+
+impl Server {
+    /// `prepare` may change files of the data directory before the start, and returns further arguments.
+    fn start(flavour: Flavour, prepare: impl FnOnce(&Sandbox) -> Vec<String>) -> Result<Self, String> {
+        let home = tempfile::Builder::new().prefix("wringer-load").tempdir().unwrap();
+        fs::set_permissions(home.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let uid = rustix::process::geteuid().as_raw();
+        let cache = std::env::temp_dir().join(format!("wringer-test-cache-{uid}"));
+        let places = Places { cache, ..Places::below(home.path()) };
+        let spec = Spec { name: "load".into(), ..Spec::new(installation(flavour, &places)?) };
+        let sandbox = Sandbox::deploy(spec, &places, &mut ()).unwrap();
+        let more = prepare(&sandbox);
+        let (program, arguments) = sandbox.command_line(&[]).unwrap();
+        let log = fs::OpenOptions::new().append(true).create(true).open(sandbox.log()).unwrap();
+        let mut command = Command::new(program);
+        command.args(arguments).args(more).envs(sandbox.manifest.installation.environment()).env("LC_ALL", "C");
+        command.current_dir(sandbox.data()).stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
+        if let Some((uid, gid)) = sandbox.manifest.user.identity() {
+            command.uid(uid).gid(gid);
+        }
+        let server = Self { child: command.spawn().unwrap(), sandbox, home };
+        server.await_ready();
+        Ok(server)
+    }
+
+    fn await_ready(&self) {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while let Err(error) = Connection::open(&self.target()) {
+            let log = || fs::read_to_string(self.sandbox.log()).unwrap_or_default();
+            assert!(Instant::now() < deadline, "{error}: {}", log());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// As the user with all rights, over the socket.
+    fn target(&self) -> Target {
+        self.sandbox.connection().unwrap()
+    }
+
+    fn tcp(&self) -> Target {
+        self.sandbox.tcp_connection().unwrap()
+    }
+
+    fn admin(&self) -> Connection {
+        Connection::open(&self.target()).unwrap()
+    }
+
+    fn as_user(&self, user: &str, password: &str, target: Target) -> Result<String, Error> {
+        let target = Target { user: user.into(), password: Password::new(password), ..target };
+        let rows = Connection::open(&target)?.query("SELECT CURRENT_USER")?;
+        Ok(rows.text(0, 0).unwrap())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = self.home.path();
+    }
+}
+
+fn installation(flavour: Flavour, places: &Places) -> Result<Installation, String> {
+    if let Some(found) = sandbox::fetched(flavour, places).into_iter().next() {
+        return Ok(found);
+    }
+    sandbox::locate(&Request::any(flavour), places, &mut ()).map_err(|error| error.to_string())
+}
+
+macro_rules! server {
+    ($flavour:expr, $prepare:expr) => {
+        match Server::start($flavour, $prepare) {
+            Ok(server) => server,
+            Err(why) => testkit::skip!("no {} to be had: {why}", $flavour),
+        }
+    };
+}
+
+fn refusal(result: Result<String, Error>) -> String {
+    result.unwrap_err().code().unwrap().to_owned()
+}
+
+#[test]
+fn mariadb_lets_in_who_has_the_password() {
+    let server = server!(Flavour::Mariadb, |_| Vec::new());
+    let mut admin = server.admin();
+    admin.execute("CREATE USER native@'%' IDENTIFIED VIA mysql_native_password USING PASSWORD('right')").unwrap();
+    admin.execute("CREATE USER nothing@'%' IDENTIFIED BY ''").unwrap();
+    admin.execute("GRANT ALL ON *.* TO native@'%'").unwrap();
+    admin.execute("GRANT ALL ON *.* TO nothing@'%'").unwrap();
+    for target in [server.target(), server.tcp()] {
+        assert_eq!(server.as_user("native", "right", target.clone()).unwrap(), "native@%");
+        assert_eq!(server.as_user("nothing", "", target.clone()).unwrap(), "nothing@%");
+        assert_eq!(refusal(server.as_user("native", "wrong", target)), "1045");
+    }
+    if admin.execute("INSTALL SONAME 'auth_ed25519'").is_ok() {
+        admin.execute("CREATE USER edward@'%' IDENTIFIED VIA ed25519 USING PASSWORD('right')").unwrap();
+        admin.execute("GRANT ALL ON *.* TO edward@'%'").unwrap();
+        assert_eq!(server.as_user("edward", "right", server.tcp()).unwrap(), "edward@%");
+        assert_eq!(refusal(server.as_user("edward", "wrong", server.tcp())), "1045");
+    }
+}
+
+#[test]
+fn postgresql_lets_in_who_has_the_password() {
+    let methods = "local all trusting trust\nlocal all all scram-sha-256\nhost all hashed all md5\nhost all plain all password\n\
+                   host all all all scram-sha-256\n";
+    let server = server!(Flavour::Postgresql, |sandbox| {
+        fs::write(sandbox.data().join("pg_hba.conf"), methods).unwrap();
+        Vec::new()
+    });
+    let mut admin = server.admin();
+    admin.execute("CREATE ROLE trusting LOGIN").unwrap();
+    admin.execute("CREATE ROLE scram LOGIN PASSWORD 'right'; CREATE ROLE plain LOGIN PASSWORD 'right'").unwrap();
+    admin.execute("SET password_encryption = 'md5'; CREATE ROLE hashed LOGIN PASSWORD 'right'").unwrap();
+    assert_eq!(server.as_user("trusting", "", server.target()).unwrap(), "trusting");
+    assert_eq!(server.as_user("scram", "right", server.target()).unwrap(), "scram");
+    for user in ["scram", "hashed", "plain"] {
+        assert_eq!(server.as_user(user, "right", server.tcp()).unwrap(), user);
+        assert_eq!(refusal(server.as_user(user, "wrong", server.tcp())), "28P01");
+    }
+}
+
+/// A key and a certificate that nobody signed, readable by the server.
+fn certificate(sandbox: &Sandbox) -> Option<(String, String)> {
+    let file = |name: &str| sandbox.data().join(name).display().to_string();
+    let (key, certificate) = (file("server.key"), file("server.crt"));
+    let made = Command::new("openssl")
+        .args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"])
+        .args(["-keyout", &key, "-out", &certificate])
+        .output()
+        .ok()?;
+    if let Some((uid, gid)) = sandbox.manifest.user.identity() {
+        std::os::unix::fs::chown(&key, Some(uid), Some(gid)).unwrap();
+        std::os::unix::fs::chown(&certificate, Some(uid), Some(gid)).unwrap();
+    }
+    made.status.success().then_some((key, certificate))
+}
+
+/// Encrypted queries, by the server's own word; and a load over TLS.
+fn check_tls(server: &Server, question: &str, column: usize) {
+    let target = Target { tls: Tls::Require, ..server.tcp() };
+    let mut connection = Connection::open(&target).unwrap();
+    let cipher = connection.query(question).unwrap().text(0, column).unwrap();
+    assert!(cipher.contains("AES") || cipher.contains("CHACHA"), "cipher '{cipher}'");
+    let big = connection.query("SELECT repeat('x', 300000)").unwrap();
+    assert_eq!(big.text(0, 0).unwrap().len(), 300_000);
+    let plain = Target { tls: Tls::Disable, ..server.tcp() };
+    let cipher = Connection::open(&plain).unwrap().query(question).unwrap().text(0, column).unwrap_or_default();
+    assert!(!cipher.contains("AES"), "'{cipher}' without TLS");
+    check_load(server, &target, Name::OltpReadOnly, 3);
+}
+
+#[test]
+fn mariadb_talks_tls() {
+    let mut made = None;
+    let server = server!(Flavour::Mariadb, |sandbox| {
+        made = certificate(sandbox);
+        made.iter().flat_map(|(key, cert)| [format!("--ssl-key={key}"), format!("--ssl-cert={cert}")]).collect()
+    });
+    if made.is_none() {
+        testkit::skip!("needs openssl");
+    }
+    check_tls(&server, "SHOW STATUS LIKE 'Ssl_cipher'", 1);
+}
+
+#[test]
+fn postgresql_talks_tls() {
+    let mut made = None;
+    let server = server!(Flavour::Postgresql, |sandbox| {
+        made = certificate(sandbox);
+        made.iter().flat_map(|_| ["-c", "ssl=on"].map(str::to_owned)).collect()
+    });
+    if made.is_none() {
+        testkit::skip!("needs openssl");
+    }
+    check_tls(&server, "SELECT cipher FROM pg_stat_ssl WHERE pid = pg_backend_pid()", 0);
+}
+
+#[test]
+fn tls_that_is_not_there_is_refused_when_required() {
+    let server = server!(Flavour::Postgresql, |_| Vec::new());
+    let refused = Connection::open(&Target { tls: Tls::Require, ..server.tcp() }).err().unwrap();
+    assert!(matches!(refused, Error::NoTls { .. }), "{refused}");
+    let prefers = Target { tls: Tls::Prefer, ..server.tcp() };
+    assert!(Connection::open(&prefers).is_ok());
+}
+
+const ROWS: u64 = 500;
+
+/// sbtest1, by a bulk load.
+fn fill(server: &Server) {
+    let mut admin = server.admin();
+    let (table, copy) = match server.sandbox.flavour() {
+        Flavour::Mariadb => (
+            "CREATE TABLE sbtest1 (id INT PRIMARY KEY, k INT NOT NULL, c CHAR(120) NOT NULL, pad CHAR(60) NOT NULL)",
+            "LOAD DATA LOCAL INFILE 'rows' INTO TABLE sbtest1",
+        ),
+        Flavour::Postgresql => (
+            "CREATE TABLE sbtest1 (id INT PRIMARY KEY, k INT NOT NULL, c CHAR(120) NOT NULL, pad CHAR(60) NOT NULL)",
+            "COPY sbtest1 FROM STDIN",
+        ),
+    };
+    admin.execute(table).unwrap();
+    let mut id = 0;
+    let loaded = admin.copy_in(copy, &mut |rows| {
+        id += 1;
+        rows.extend_from_slice(format!("{id}\t{id}\tc{id}\tpad\n").as_bytes());
+        id < ROWS
+    });
+    assert_eq!(loaded.unwrap(), ROWS);
+    assert_eq!(admin.query("SELECT count(*), max(id) FROM sbtest1").unwrap().parse::<u64>(0, 0), Some(ROWS));
+}
+
+fn check_load(server: &Server, target: &Target, name: Name, connections: u32) {
+    let mut admin = server.admin();
+    if admin.query("SELECT 1 FROM sbtest1 LIMIT 1").is_err() {
+        fill(server);
+    }
+    let options = Options { table_size: ROWS, connections, ..Options::default() };
+    for prepared in [true, false] {
+        let workload = build(name, target.flavour, &options, &Distribution::Uniform).unwrap();
+        let spec = LoadSpec {
+            connections,
+            prepared,
+            workers: Some(2),
+            time: None,
+            events: Some(150),
+            warmup: Duration::from_millis(50),
+            ..LoadSpec::new(name.as_str(), workload.into())
+        };
+        let mut counted = Vec::new();
+        let mut hooks = Hooks {
+            on_phase: &mut |edge: PhaseEdge| counted.push((edge, statements(&mut admin))),
+            on_progress: &mut |_| {},
+            progress_interval: None,
+            stop: std::sync::Arc::default(),
+        };
+        let result = load::engine::run(&spec, target, &RunClock::start(), &mut hooks).unwrap();
+        let measured = &result.measured;
+        let finished = measured.transactions;
+        assert!(finished + measured.errors.values().sum::<u64>() >= 150, "{finished} and {:?}", measured.errors);
+        assert!(
+            measured.errors.keys().all(|code| ["1213", "1205", "1020", "40P01"].contains(&code.as_str())),
+            "{:?}",
+            measured.errors
+        );
+        assert_eq!(result.arrivals, Arrivals::Closed);
+        if measured.errors.is_empty() && target.flavour == load::Flavour::Mysql {
+            // The later of the two readings counts itself.
+            assert_eq!(counted[1].1 - counted[0].1 - 1, measured.queries(), "{name}, prepared {prepared}");
+        }
+    }
+}
+
+/// The server's own count of statements; 0 where it keeps none.
+fn statements(admin: &mut Connection) -> u64 {
+    match admin.flavour() {
+        load::Flavour::Mysql => admin.query("SHOW GLOBAL STATUS LIKE 'Questions'").unwrap().parse(0, 1).unwrap(),
+        load::Flavour::Postgresql => 0,
+    }
+}
+
+#[test]
+fn every_workload_runs_on_mariadb_and_the_server_counts_the_same() {
+    let server = server!(Flavour::Mariadb, |_| Vec::new());
+    for name in [
+        Name::OltpPointSelect,
+        Name::OltpReadOnly,
+        Name::OltpReadWrite,
+        Name::OltpUpdateIndex,
+        Name::SelectRandomPoints,
+    ] {
+        check_load(&server, &server.target(), name, 4);
+    }
+    check_load(&server, &server.tcp(), Name::OltpPointSelect, 1);
+}
+
+#[test]
+fn every_workload_runs_on_postgresql() {
+    let server = server!(Flavour::Postgresql, |_| Vec::new());
+    for name in [
+        Name::OltpPointSelect,
+        Name::OltpReadOnly,
+        Name::OltpReadWrite,
+        Name::OltpUpdateIndex,
+        Name::SelectRandomRanges,
+    ] {
+        check_load(&server, &server.target(), name, 4);
+    }
+    check_load(&server, &server.tcp(), Name::OltpPointSelect, 1);
+}
