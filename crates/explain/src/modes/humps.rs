@@ -16,7 +16,7 @@ use super::Bin;
 /// hump in well under 2 % of the cases (see the statistical tests).
 const KAPPA: f64 = 1.6;
 /// A valley that is less deep than this, against the lower of its humps, may be real and says nothing to a reader.
-const DEEPEST_VALLEY: f64 = 0.75;
+const DEEPEST_VALLEY: f64 = 0.5;
 /// A hump smaller than this is part of its neighbour's tail.
 const LEAST_SHARE: f64 = 0.005;
 const LEAST_COUNT: f64 = 6.0;
