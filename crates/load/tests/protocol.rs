@@ -3,8 +3,6 @@
 //! pieces of any size.
 
 #![allow(clippy::unwrap_used)]
-#![allow(clippy::unwrap_used)]
-
 #[path = "captures/script.rs"]
 #[allow(unreachable_pub)]
 mod script;

@@ -38,10 +38,11 @@ impl fmt::Display for Code {
 
 impl Code {
     /// The transaction lost against another one, and may be tried again. sysbench ignores the same: MySQL's
-    /// `ER_LOCK_DEADLOCK`, `ER_LOCK_WAIT_TIMEOUT`, `ER_CHECKREAD`; PostgreSQL's `serialization_failure`, `deadlock_detected`.
+    /// `ER_LOCK_DEADLOCK`, `ER_LOCK_WAIT_TIMEOUT`, `ER_CHECKREAD`; PostgreSQL's `serialization_failure`, `deadlock_detected`, and
+    /// `unique_violation`, which is what two transactions get that delete and insert the same key at the same time.
     pub fn is_retryable(&self) -> bool {
         matches!(self, Self::Number(1213 | 1205 | 1020))
-            || matches!(self, Self::State(state) if matches!(state, b"40001" | b"40P01"))
+            || matches!(self, Self::State(state) if matches!(state, b"40001" | b"40P01" | b"23505"))
     }
 }
 
