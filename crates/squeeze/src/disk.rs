@@ -143,27 +143,36 @@ impl SlowLayer {
         })
     }
 
-    /// Probes the read delay in force, again when a look is outside of its tolerance: other programs can only add to a median, and
-    /// they do so for a while at a time. The last look is what counts, and the witness says which it was. `None` without a
-    /// probe.
+    /// Probes the read delay in force. When that is outside of its tolerance, the floor is measured anew and the delay looked at
+    /// again: both move with what else the host does. The last look is what counts, and the witness says which it was. `None`
+    /// without a probe.
     ///
     /// # Errors
     /// The probe or the layer died.
     pub fn measure_read(&mut self, delay: &Delay, arm: &str, at_us: u64) -> Result<Option<Measured>, Error> {
-        self.check()?;
-        let (Some(probe), Some(floor)) = (self.probe.as_mut(), self.floor.as_ref()) else { return Ok(None) };
-        let mut measured = None;
-        for look in 1..=LOOKS {
-            let got = probe.read(reads_within(PROBE_TIME, delay.read_us))?;
-            let mut this = read_measure(delay, floor, &got, arm, at_us);
-            this.witness = format!("{} (look {look} of at most {LOOKS})", this.witness);
-            let settled = this.within_tolerance != Some(false);
-            measured = Some(this);
-            if settled {
+        let mut measured = self.look(delay, arm, at_us)?;
+        for look in 2..=LOOKS {
+            if measured.as_ref().is_none_or(|measured| measured.within_tolerance != Some(false)) {
                 break;
             }
+            self.set(Delay { read_us: 0, ..*delay })?;
+            if let (Some(probe), Some(floor)) = (self.probe.as_mut(), self.floor.as_mut()) {
+                floor.layer = probe.read(FLOOR_READS)?;
+            }
+            self.set(*delay)?;
+            measured = self.look(delay, arm, at_us)?.map(|measured| Measured {
+                witness: format!("{}; look {look} of at most {LOOKS}", measured.witness),
+                ..measured
+            });
         }
         Ok(measured)
+    }
+
+    fn look(&mut self, delay: &Delay, arm: &str, at_us: u64) -> Result<Option<Measured>, Error> {
+        self.check()?;
+        let (Some(probe), Some(floor)) = (self.probe.as_mut(), self.floor.as_ref()) else { return Ok(None) };
+        let got = probe.read(reads_within(PROBE_TIME, delay.read_us))?;
+        Ok(Some(read_measure(delay, floor, &got, arm, at_us)))
     }
 }
 

@@ -36,17 +36,30 @@ fn modes<'a>(result: &'a Value, arm: &str) -> &'a Value {
     arms.iter().find(|entry| entry["arm"] == arm).expect("the arm")
 }
 
-/// Humps and the reference witness differ by less than 5 %.
-fn check_delayed(result: &Value, reference: &str) {
+/// Humps and a witness differ by less than 5 %.
+fn agrees(result: &Value, witness: &str) -> Result<(), String> {
     let delayed = modes(result, "10 ms");
-    let by_modes = delayed["reads_per_query_by_modes"].as_f64().expect("humps that tell reads apart");
-    let witness = delayed[format!("reads_per_query_by_{reference}")].as_f64().expect("a witness");
-    assert!(
-        (by_modes - witness).abs() <= 0.05 * witness.max(0.02),
-        "{by_modes} by humps, {witness} by {reference}: {delayed:#}"
-    );
-    let undelayed = modes(result, "no delay");
-    assert!(undelayed["reads_per_query_by_modes"].is_null(), "{undelayed:#}");
+    let by_modes = delayed["reads_per_query_by_modes"].as_f64().ok_or(format!("no reads told apart: {delayed:#}"))?;
+    let counted = delayed[format!("reads_per_query_by_{witness}")].as_f64().expect("a witness");
+    if (by_modes - counted).abs() <= 0.05 * counted.max(0.02) {
+        return Ok(());
+    }
+    Err(format!("{by_modes} by humps, {counted} by {witness}: {delayed:#}"))
+}
+
+/// Tried three times: a machine that stops for a second in the middle moves more queries than 5 %.
+fn check(text: &str, witnesses: &[&str]) -> Value {
+    let mut last = Ok(());
+    for _ in 0..3 {
+        let result = result_of(text);
+        let undelayed = modes(&result, "no delay");
+        assert!(undelayed["reads_per_query_by_modes"].is_null(), "{undelayed:#}");
+        last = witnesses.iter().try_for_each(|witness| agrees(&result, witness));
+        if last.is_ok() {
+            return result;
+        }
+    }
+    panic!("three times: {last:?}");
 }
 
 fn why_not() -> Option<&'static str> {
@@ -59,9 +72,8 @@ fn mariadb_reads_per_query_are_what_server_and_layer_count() {
     if let Some(why) = why_not() {
         testkit::skip!("{why}");
     }
-    let result = result_of(&experiment("mariadb", "innodb_buffer_pool_size = \"32M\"", "1.5x pool", ""));
-    check_delayed(&result, "server");
-    check_delayed(&result, "layer");
+    let text = experiment("mariadb", "innodb_buffer_pool_size = \"32M\"", "1.5x pool", "");
+    let result = check(&text, &["server", "layer"]);
     let delayed = modes(&result, "10 ms");
     assert!(
         delayed["reads_per_query_by_layer"].as_f64().unwrap() > 0.2,
@@ -76,6 +88,6 @@ fn postgresql_reads_per_query_are_what_the_layer_counts() {
     }
     // as root a memory cgroup keeps the page cache small; without, every page is soon in it, and no query needs a read
     let limit = if is_root() { "server_ram = \"96M\"" } else { "" };
-    let result = result_of(&experiment("postgresql", "shared_buffers = \"32MB\"", "4x pool", limit));
-    check_delayed(&result, "layer");
+    let text = experiment("postgresql", "shared_buffers = \"32MB\"\nautovacuum = false", "4x pool", limit);
+    check(&text, &["layer"]);
 }

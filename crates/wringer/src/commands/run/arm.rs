@@ -89,7 +89,7 @@ fn drive(lab: &mut Lab<'_>, spec: &LoadSpec, name: &str) -> Result<(LoadResult, 
         if edge == PhaseEdge::MeasuredStart {
             terminal::say(format_args!("    load  {name}: measuring"));
         }
-        match Counts::read(serving, squeezes.layer.as_mut()) {
+        match Counts::read(edge, serving, squeezes.layer.as_mut()) {
             Ok(counts) => ends.push(counts),
             Err(failure) => trouble = Some(failure),
         }

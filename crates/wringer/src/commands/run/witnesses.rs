@@ -4,6 +4,7 @@
 use super::server::Serving;
 use crate::exit::Failure;
 use evidence::Witness;
+use load::engine::PhaseEdge;
 use observe::server::witnesses;
 use squeeze::disk::SlowLayer;
 use std::collections::BTreeMap;
@@ -16,12 +17,20 @@ pub struct Counts {
 }
 
 impl Counts {
-    pub fn read(serving: &Serving, layer: Option<&mut SlowLayer>) -> Result<Self, Failure> {
-        let layer = match layer {
-            Some(layer) => layer_counters(layer)?,
-            None => BTreeMap::new(),
-        };
-        Ok(Self { server: serving.counters()?, layer })
+    /// Asking the server opens a connection, which may itself read from the disk: the layer is asked after it when the phase
+    /// starts, and before it when the phase ends, so that no such read is in between.
+    pub fn read(edge: PhaseEdge, serving: &Serving, layer: Option<&mut SlowLayer>) -> Result<Self, Failure> {
+        let of_layer = |layer: Option<&mut SlowLayer>| layer.map_or(Ok(BTreeMap::new()), layer_counters);
+        match edge {
+            PhaseEdge::MeasuredStart => {
+                let server = serving.counters()?;
+                Ok(Self { server, layer: of_layer(layer)? })
+            }
+            PhaseEdge::MeasuredEnd => {
+                let layer = of_layer(layer)?;
+                Ok(Self { server: serving.counters()?, layer })
+            }
+        }
     }
 
     pub fn since(&self, before: &Self) -> Vec<Witness> {
