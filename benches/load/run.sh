@@ -6,8 +6,11 @@
 #   benches/load/run.sh [SECONDS] [PAIRS]      SECONDS for each run (8), PAIRS of runs for each number of connections (5)
 #
 # Both send oltp_point_select as a prepared statement with uniform keys over a Unix socket, in turn, the order changing from pair
-# to pair. The server is a sandbox of its own, deleted afterwards. A ratio's confidence interval is Student's, over the pairs. A
-# disturbed machine shows in wide intervals: at one connection the scheduler may put client and server on one CPU or on two.
+# to pair. The server is a sandbox of its own, deleted afterwards. A ratio's confidence interval is Student's, over the pairs.
+#
+# The scheduler may put client and server on one CPU or on two, and keeps either for seconds; on a virtual machine a wake-up across
+# CPUs costs three times as much as one on the same. So there are two parts: placed by the scheduler, where a disturbed machine
+# shows in wide intervals, and both held to one CPU, where a query's CPU time can be compared.
 set -euo pipefail
 here=$(cd "$(dirname "$0")/../.." && pwd)
 seconds=${1:-8}
@@ -35,8 +38,21 @@ user=$(printf '%s' "$WRINGER_DSN" | sed 's|^[a-z]*://\([^:@]*\).*|\1|')
 sysbench oltp_point_select --mysql-socket="$MYSQL_UNIX_PORT" --mysql-user="$user" --mysql-password="$MYSQL_PWD" --table-size="$rows" \
     prepare >/dev/null
 
-# shellcheck disable=SC2086
-env -u WRINGER_DSN "$target/release/examples/beside_sysbench" "$wringer" "$MYSQL_UNIX_PORT" "$user" "$rows" "$seconds" "$pairs" $connections
+beside() {
+    # shellcheck disable=SC2086
+    env -u WRINGER_DSN "$@" "$target/release/examples/beside_sysbench" \
+        "$wringer" "$MYSQL_UNIX_PORT" "$user" "$rows" "$seconds" "$pairs" $connections
+}
+echo "placed by the scheduler"
+beside
+if command -v taskset >/dev/null; then
+    echo
+    echo "client and server held to one CPU"
+    server=$(cat "$home/sandboxes/bench/run/server.pid")
+    cpu=$(taskset -pc $$ | sed 's/.*: *\([0-9]*\).*/\1/')
+    taskset -apc "$cpu" "$server" >/dev/null
+    beside taskset -c "$cpu"
+fi
 echo
 echo "the floor: a ping-pong of the same bytes, with a responder that does nothing"
 for count in $connections; do

@@ -73,7 +73,7 @@ impl Bench {
             }
         }
         let mut out = stdout();
-        writeln!(out, "\n{connections} connections       wringer    sysbench    ratio  (95 % confidence)")?;
+        writeln!(out, "\n{connections} connections       wringer    sysbench    ratio  (95 % confidence, pairs)")?;
         let figures: [(&str, Figure); 4] = [
             ("queries/s", |ran| ran.per_second),
             ("user us/query", |ran| ran.user_us),
@@ -82,13 +82,20 @@ impl Bench {
         ];
         for (name, figure) in figures {
             let mean = |runs: &[Ran]| runs.iter().map(figure).sum::<f64>() / runs.len() as f64;
-            let ratios: Vec<f64> = ours.iter().zip(&theirs).map(|(o, t)| (figure(o) / figure(t)).ln()).collect();
+            let ratios: Vec<f64> = ours
+                .iter()
+                .zip(&theirs)
+                .map(|(o, t)| (figure(o) / figure(t)).ln())
+                .filter(|ratio| ratio.is_finite())
+                .collect();
+            // A short run may have no tick in user mode at all: no ratio then.
             let (low, middle, high) = confidence(&ratios);
             writeln!(
                 out,
-                "{name:<18} {:>10.2} {:>11.2} {middle:>8.3}  ({low:.3} to {high:.3})",
+                "{name:<18} {:>10.2} {:>11.2} {middle:>8.3}  ({low:.3} to {high:.3}, {})",
                 mean(&ours),
-                mean(&theirs)
+                mean(&theirs),
+                ratios.len()
             )?;
         }
         let off = |runs: &[Ran]| runs.iter().map(|ran| (ran.queries - ran.counted).abs()).fold(0.0, f64::max);
@@ -157,7 +164,7 @@ fn confidence(logarithms: &[f64]) -> (f64, f64, f64) {
     let count = logarithms.len() as f64;
     let mean = logarithms.iter().sum::<f64>() / count;
     let variance = logarithms.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1.0);
-    let t = T.get(logarithms.len() - 1).copied().unwrap_or(2.2);
+    let t = T.get(logarithms.len().saturating_sub(1)).copied().unwrap_or(2.2);
     let half = t * (variance / count).sqrt();
     ((mean - half).exp(), mean.exp(), (mean + half).exp())
 }
