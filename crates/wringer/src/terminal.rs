@@ -9,6 +9,13 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
+/// How a command prints its data: `-o text` or `-o json`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Output {
+    Text,
+    Json,
+}
+
 /// Data, to stdout. A closed pipe is the reader's choice, not an error.
 pub fn data(text: impl Display) {
     let _ = writeln!(io::stdout().lock(), "{text}");

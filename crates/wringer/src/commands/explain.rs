@@ -4,7 +4,7 @@
 use super::report::{read, recording_in};
 use crate::exit::Outcome;
 use crate::terminal;
-use clap::ValueEnum;
+use crate::terminal::Output;
 use serde_json::json;
 use std::path::PathBuf;
 
@@ -19,14 +19,8 @@ pub struct Args {
     /// The recording, or the folder that holds it
     recording: PathBuf,
     /// How to print the findings
-    #[arg(short, long, value_enum, default_value_t = Format::Text)]
-    output: Format,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    Text,
-    Json,
+    #[arg(short, long, value_enum, default_value_t = Output::Text)]
+    output: Output,
 }
 
 pub fn main(args: Args) -> Outcome {
@@ -34,8 +28,8 @@ pub fn main(args: Args) -> Outcome {
     let explained = explain::explain(&evidence);
     let context = report::Context::new(&evidence, &explained);
     match args.output {
-        Format::Text => terminal::data(report::findings_text(&context).trim_end()),
-        Format::Json => {
+        Output::Text => terminal::data(report::findings_text(&context).trim_end()),
+        Output::Json => {
             let whole = report::json(&context);
             let findings =
                 json!({ "schema": whole["schema"], "run": whole["run"]["id"], "findings": whole["findings"] });

@@ -4,7 +4,7 @@
 use super::connection::{Connection, server_failure};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal;
-use clap::ValueEnum;
+use crate::terminal::Output;
 use indicatif::ProgressBar;
 use load::Target;
 use load::fill::{self, Error, FillPlan, FillReport, FillSpec, Progress, ServerFacts, Shape, Size, Stage};
@@ -62,12 +62,6 @@ pub struct Args {
     output: Output,
     #[command(flatten)]
     connection: Connection,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Output {
-    Text,
-    Json,
 }
 
 pub fn main(args: Args) -> Outcome {

@@ -3,6 +3,7 @@
 
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal;
+use crate::terminal::Output;
 use clap::ValueEnum;
 use evidence::DelayMode;
 use explain::histograms::{self, Named};
@@ -33,20 +34,14 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t = Apply::Add, requires = "delay")]
     mode: Apply,
     /// How to print
-    #[arg(short, long, value_enum, default_value_t = Format::Text)]
-    output: Format,
+    #[arg(short, long, value_enum, default_value_t = Output::Text)]
+    output: Output,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Apply {
     Add,
     Total,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    Text,
-    Json,
 }
 
 pub fn main(args: Args) -> Outcome {
@@ -58,8 +53,8 @@ pub fn main(args: Args) -> Outcome {
     let found: Vec<(Named, Option<ReadDelay>, Modes)> =
         histograms.into_iter().map(|named| explained(named, &args)).collect();
     match args.output {
-        Format::Json => terminal::data(serde_json::to_string_pretty(&as_json(&found))?),
-        Format::Text => {
+        Output::Json => terminal::data(serde_json::to_string_pretty(&as_json(&found))?),
+        Output::Text => {
             let texts: Vec<_> = found.iter().map(|(named, delay, modes)| text_of(named, *delay, modes)).collect();
             terminal::data(texts.join("\n").trim_end());
         }

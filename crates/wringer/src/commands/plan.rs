@@ -4,7 +4,7 @@
 use super::doctor::checks::{self, Check, State};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal;
-use clap::ValueEnum;
+use crate::terminal::Output;
 use experiment::{Experiment, Flavour, HostFacts, Plan, Problem, Step};
 use host::places::Places;
 use std::fmt::Write as _;
@@ -24,22 +24,16 @@ pub struct Args {
     /// The experiment file; `-` reads standard input
     file: PathBuf,
     /// How to print
-    #[arg(short, long, value_enum, default_value_t = Format::Text)]
-    output: Format,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    Text,
-    Json,
+    #[arg(short, long, value_enum, default_value_t = Output::Text)]
+    output: Output,
 }
 
 pub fn main(args: Args) -> Outcome {
     let (_, experiment) = read(&args.file)?;
     let plan = experiment::plan(&experiment, &host_facts(&experiment, &Places::from_environment()));
     match args.output {
-        Format::Json => terminal::data(serde_json::to_string_pretty(&plan)?),
-        Format::Text => terminal::data(text(&plan).trim_end()),
+        Output::Json => terminal::data(serde_json::to_string_pretty(&plan)?),
+        Output::Text => terminal::data(text(&plan).trim_end()),
     }
     refuse_blocked(&args.file, &plan)
 }

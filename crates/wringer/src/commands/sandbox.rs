@@ -8,6 +8,7 @@ mod talk;
 mod watch;
 
 use crate::exit::Outcome;
+use crate::terminal::Output;
 use clap::{Subcommand, ValueEnum};
 use sandbox::ServerOption;
 use units::Span;
@@ -96,12 +97,6 @@ struct Format {
     /// How to print
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     output: Output,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Output {
-    Text,
-    Json,
 }
 
 #[derive(Debug, clap::Args)]

@@ -4,7 +4,7 @@
 use crate::exit::{Exit, Failure, Outcome};
 use crate::internal::{Order, Squeeze};
 use crate::terminal;
-use clap::ValueEnum;
+pub use crate::terminal::Output;
 use host::clock::{rfc3339, unix_seconds};
 use host::places::Places;
 use run::{FoundRun, Phase, Role, Scope, Step, StepState, UndoReport, supervise};
@@ -14,12 +14,6 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
 use units::Span;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Output {
-    Text,
-    Json,
-}
 
 /// What every standing squeeze takes.
 #[derive(Debug, clap::Args)]

@@ -5,8 +5,8 @@ pub mod checks;
 
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal;
+use crate::terminal::Output;
 use checks::{Check, State};
-use clap::ValueEnum;
 use host::places::Places;
 use serde::Serialize;
 
@@ -18,14 +18,8 @@ pub struct Args {
     #[arg(long, value_name = "FEATURE")]
     need: Vec<String>,
     /// How to print
-    #[arg(short, long, value_enum, default_value_t = Format::Text)]
-    output: Format,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    Text,
-    Json,
+    #[arg(short, long, value_enum, default_value_t = Output::Text)]
+    output: Output,
 }
 
 /// One thing people want to do, and what it rests on.
@@ -55,8 +49,8 @@ pub fn main(args: Args) -> Outcome {
             .hint(format!("features: {}", known.join(", "))));
     }
     match args.output {
-        Format::Json => terminal::data(serde_json::to_string_pretty(&diagnosis)?),
-        Format::Text => print_text(&diagnosis),
+        Output::Json => terminal::data(serde_json::to_string_pretty(&diagnosis)?),
+        Output::Text => print_text(&diagnosis),
     }
     let refused: Vec<_> =
         diagnosis.features.iter().filter(|f| !f.works && args.need.iter().any(|id| id == f.id)).map(|f| f.id).collect();

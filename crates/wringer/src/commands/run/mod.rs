@@ -14,7 +14,6 @@ mod witnesses;
 use super::plan;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::{signals, terminal};
-use clap::ValueEnum;
 use experiment::Experiment;
 use host::places::Places;
 use lab::{Lab, Settings};
@@ -47,14 +46,8 @@ pub struct Args {
     #[arg(long)]
     yes: bool,
     /// How to print the summary
-    #[arg(short, long, value_enum, default_value_t = Format::Text)]
-    output: Format,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    Text,
-    Json,
+    #[arg(short, long, value_enum, default_value_t = terminal::Output::Text)]
+    output: terminal::Output,
 }
 
 pub fn main(args: Args) -> Outcome {
@@ -83,7 +76,7 @@ fn walk(experiment: &Experiment, text: String, settings: Settings, output: &Outp
 }
 
 /// Explains the recording, also an unfinished one, and writes the report.
-fn show(output: &Output, format: Format) -> Outcome {
+fn show(output: &Output, format: terminal::Output) -> Outcome {
     let path = output.path(RECORDING);
     if !path.exists() {
         return Ok(());
@@ -95,8 +88,8 @@ fn show(output: &Output, format: Format) -> Outcome {
     write(&output.path(RESULT), |file| serde_json::to_writer_pretty(file, &json).map_err(Into::into))?;
     write(&output.path(REPORT), |file| report::write_html(&context, file).map_err(Into::into))?;
     match format {
-        Format::Json => terminal::data(serde_json::to_string_pretty(&json)?),
-        Format::Text => terminal::data(report::text(&context).trim_end()),
+        terminal::Output::Json => terminal::data(serde_json::to_string_pretty(&json)?),
+        terminal::Output::Text => terminal::data(report::text(&context).trim_end()),
     }
     terminal::say(format_args!("\nreport     {}", output.path(REPORT).display()));
     terminal::say(format_args!("result     {}", output.path(RESULT).display()));
