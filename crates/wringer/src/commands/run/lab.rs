@@ -61,7 +61,8 @@ impl<'a> Lab<'a> {
         output: &Output,
     ) -> Result<Self, Failure> {
         let clock = RunClock::start();
-        let sandbox_name = format!("{}-{}", experiment.name, unix_seconds());
+        // two runs may begin in one second, and a killed one leaves its sandbox behind
+        let sandbox_name = format!("{}-{}-{:x}", experiment.name, unix_seconds(), std::process::id());
         let hides_ram = experiment.arms.iter().any(|arm| arm.squeeze.ram.is_some()) && is_root();
         let mut resources: Vec<Resource> = Vec::new();
         resources.extend(hides_ram.then_some(Resource::HostRam));
