@@ -202,7 +202,8 @@ fn errors(phase: &Phase) -> String {
     text
 }
 
-/// Response and service time of transactions, then of each class of statements, all in milliseconds.
+/// Response and service time of transactions, then of each class of statements, all in milliseconds. Where the two are the
+/// same, as in a closed loop, they share a line.
 fn latencies(out: &mut String, phase: &Phase, percentiles: &[f64]) {
     let wanted: Vec<f64> = percentiles.iter().copied().filter(|percentile| *percentile > 0.0).collect();
     let mut row = |name: &str, cells: Vec<String>| {
@@ -214,12 +215,17 @@ fn latencies(out: &mut String, phase: &Phase, percentiles: &[f64]) {
     head.push("max".to_owned());
     row("latency in ms", head);
     let mut both = |name: &str, latencies: &Latencies| {
-        for (clock, histogram) in [("response", &latencies.response), ("service", &latencies.service)] {
+        let clocks: &[(&str, &LatencyHistogram)] = if latencies.response == latencies.service {
+            &[("", &latencies.response)]
+        } else {
+            &[(", response", &latencies.response), (", service", &latencies.service)]
+        };
+        for (clock, histogram) in clocks {
             let mut cells =
                 vec![histogram.count().to_string(), figure(ms(histogram.min_ns())), figure(mean_ms(histogram))];
             cells.extend(wanted.iter().map(|percentile| figure(ms(histogram.percentile_ns(*percentile)))));
             cells.push(figure(ms(histogram.max_ns())));
-            row(&format!("  {name}, {clock}"), cells);
+            row(&format!("  {name}{clock}"), cells);
         }
     };
     both("transaction", &phase.transaction);

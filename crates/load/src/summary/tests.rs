@@ -89,6 +89,13 @@ fn histogram_lines() {
     assert!(text.starts_with(head), "{text}");
 }
 
+#[test]
+fn one_line_where_response_and_service_are_the_same() {
+    let text = text(&result(), &[50.0]);
+    assert!(text.contains("\n  transaction                        5 "), "{text}");
+    assert!(!text.contains("service"), "{text}");
+}
+
 /// Values that sysbench 1.0.20 printed in one run.
 #[test]
 fn buckets_are_sysbenchs() {
@@ -106,6 +113,7 @@ fn our_own_text() {
     result.measured.errors.insert("1213".into(), 3);
     result.arrivals = Arrivals::Poisson { per_second: 500.0 };
     result.measured.late = 4;
+    result.measured.transaction.response.record(90_000_000);
     insta::assert_snapshot!(text(&result, &[50.0, 95.0]), @r"
     oltp_read_write, mysql, 2 connections on 1 threads, open loop of 500/s, Poisson, prepared statements, keys uniform, seed 7
     measured     2.005 s
@@ -114,7 +122,7 @@ fn our_own_text() {
     errors       1213: 3
     open loop    4 started late, 0 not started, 0 waiting at most
     latency in ms                    count       min       avg       p50       p95       max
-      transaction, response              5     0.830    16.649     4.121    62.947    62.947
+      transaction, response              6     0.830    28.876     4.121    90.046    90.046
       transaction, service               5     0.830    16.649     4.121    62.947    62.947
     client CPU   5.0 us user and 10.0 us system a query
     ");
