@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A socket to a server, plain or with TLS, and the login over it. Blocking until told otherwise.
 
+#[cfg(test)]
+mod tests;
 mod tls;
 
 use crate::Error;
@@ -42,10 +44,7 @@ impl Transport {
     pub(crate) fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         match &mut self.tls {
             None => send_all(&self.socket, bytes),
-            Some(tls) => {
-                tls.writer().write_all(bytes)?;
-                flush_tls(tls, &self.socket)
-            }
+            Some(tls) => send_tls(tls, &self.socket, bytes),
         }
     }
 
@@ -250,6 +249,16 @@ fn receive_plain(socket: &OwnedFd, buffer: &mut [u8]) -> io::Result<usize> {
             Err(error) => return Err(error.into()),
         }
     }
+}
+
+/// Encrypts and sends in turns: the TLS library takes only so many bytes before it wants them sent.
+fn send_tls(tls: &mut rustls::ClientConnection, socket: &OwnedFd, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        let taken = tls.writer().write(bytes)?;
+        bytes = &bytes[taken..];
+        flush_tls(tls, socket)?;
+    }
+    Ok(())
 }
 
 fn flush_tls(tls: &mut rustls::ClientConnection, socket: &OwnedFd) -> io::Result<()> {
