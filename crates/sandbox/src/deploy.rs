@@ -2,7 +2,8 @@
 //! Makes a sandbox: registered first, then filled; cleared away when that fails.
 
 use crate::manifest::{Manifest, Sandbox, State, check_name};
-use crate::{Error, Installation, Progress, ServerOption, ServerUser, init, port};
+use crate::port::{self, Reserved};
+use crate::{Error, Installation, Progress, ServerOption, ServerUser, init};
 use host::files;
 use host::places::Places;
 use std::collections::BTreeSet;
@@ -16,7 +17,7 @@ use std::time::{Duration, Instant};
 pub struct Spec {
     pub name: String,
     pub installation: Installation,
-    /// On 127.0.0.1; `None` chooses a free one.
+    /// On 127.0.0.1; `None` chooses a free one, and another at a start that finds it taken.
     pub port: Option<u16>,
     /// Into the server's configuration file, for all its starts.
     pub options: Vec<ServerOption>,
@@ -106,9 +107,11 @@ fn register(spec: Spec, user: ServerUser, places: &Places) -> Result<(Sandbox, f
     if fs::symlink_metadata(&folder).is_ok() {
         return Err(Error::NameTaken { name: spec.name });
     }
-    let port = choose_port(&spec, places)?;
-    let socket_folder = socket_folder(&folder, port)?;
-    let mut manifest = Manifest::new(&spec.name, spec.installation, user, port, socket_folder);
+    // Reserved until the manifest says so to the other sandboxes of this home.
+    let reserved = reserve_port(&spec, places)?;
+    let socket_folder = socket_folder(&folder, reserved.port)?;
+    let mut manifest = Manifest::new(&spec.name, spec.installation, user, reserved.port, socket_folder);
+    manifest.port_asked = spec.port.is_some();
     manifest.options = spec.options;
     let new = places.sandboxes.join(format!(".new-{}-{}", spec.name, std::process::id()));
     files::new_private_dir(&new)?;
@@ -142,13 +145,17 @@ fn clear_debris(name: &str, places: &Places) -> Result<(), Error> {
     Ok(())
 }
 
-fn choose_port(spec: &Spec, places: &Places) -> Result<u16, Error> {
-    if let Some(port) = spec.port {
-        port::require_free(port)?;
-        return Ok(port);
+fn reserve_port(spec: &Spec, places: &Places) -> Result<Reserved, Error> {
+    match spec.port {
+        Some(port) => port::require(port),
+        None => port::choose(&places.sandboxes.join(&spec.name), &ports_below(&places.sandboxes)),
     }
-    let others = Sandbox::list(places).into_iter().filter_map(|(_, sandbox)| Some(sandbox.ok()?.manifest.port));
-    port::choose(&places.sandboxes.join(&spec.name), &others.collect::<BTreeSet<u16>>())
+}
+
+/// The ports that the sandboxes in this folder remember.
+pub(crate) fn ports_below(sandboxes: &Path) -> BTreeSet<u16> {
+    let entries = fs::read_dir(sandboxes).into_iter().flatten().flatten();
+    entries.filter_map(|entry| Some(Manifest::read(&entry.path().join("manifest.json")).ok()?.port)).collect()
 }
 
 /// `run` in the sandbox, unless the socket's path would be too long there.

@@ -39,6 +39,9 @@ pub struct Manifest {
     pub user: ServerUser,
     /// On 127.0.0.1.
     pub port: u16,
+    /// The user asked for this port: a start never takes another.
+    #[serde(default = "asked")]
+    pub port_asked: bool,
     /// The folder of the socket: `run` in the sandbox, or a short one elsewhere when that path is too long for a socket.
     pub socket_folder: PathBuf,
     /// From `deploy -c`.
@@ -47,6 +50,11 @@ pub struct Manifest {
     pub created: u64,
     /// Names below the sandbox's folder.
     pub contents: Vec<PathBuf>,
+}
+
+/// A manifest from before ports could move says nothing: its port stays.
+fn asked() -> bool {
+    true
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -79,6 +87,7 @@ impl Manifest {
             installation,
             user,
             port,
+            port_asked: false,
             socket_folder,
             options: Vec::new(),
             created: host::clock::unix_seconds(),
@@ -86,7 +95,7 @@ impl Manifest {
         }
     }
 
-    fn read(path: &Path) -> Result<Self, Error> {
+    pub(crate) fn read(path: &Path) -> Result<Self, Error> {
         let text = fs::read_to_string(path).map_err(|source| Error::path("read", path, source))?;
         let unfit = |why: String| Error::Manifest { path: path.into(), why };
         let manifest: Self = serde_json::from_str(&text).map_err(|error| unfit(error.to_string()))?;

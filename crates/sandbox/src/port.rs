@@ -1,23 +1,49 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Ports on 127.0.0.1: chosen once by trying, remembered in the manifest, tried again before each start.
+//! Ports on 127.0.0.1. Nothing can hold a port for a server that does not run yet, so a port that was chosen for the user is
+//! chosen again at a start that finds it taken; one that the user asked for is refused then.
+//!
+//! From the choice until the server listens, the port is *reserved*: an abstract Unix socket with the port in its name
+//! (unix(7)) is bound. Like ports, those names belong to the network namespace, so every home and user of this host sees them,
+//! and the kernel frees them with their process. No file is left, and none can be planted.
 
 use crate::Error;
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, TcpListener};
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 /// Below the range that Linux gives to outgoing connections (`net.ipv4.ip_local_port_range`, 32768 by default), so that none
 /// of those takes the port between two starts.
 const RANGE: std::ops::Range<u16> = 21_000..31_000;
+/// How long another process may hold a reservation because it only looks whether the port is free.
+const LOOK_LIMIT: Duration = Duration::from_millis(500);
 
-/// A free port that no other sandbox remembers. `folder` spreads the sandboxes over the range, also those of other users and
-/// homes, whose manifests are not seen here.
-pub(crate) fn choose(folder: &Path, taken: &BTreeSet<u16>) -> Result<u16, Error> {
+/// A free port that no other Wringer takes before this is dropped.
+#[derive(Debug)]
+pub(crate) struct Reserved {
+    pub(crate) port: u16,
+    _name: UnixDatagram,
+}
+
+impl Reserved {
+    fn take(port: u16) -> Option<Self> {
+        let address = SocketAddr::from_abstract_name(format!("wringer/port/{port}")).ok()?;
+        let name = UnixDatagram::bind_addr(&address).ok()?;
+        is_free(port).then_some(Self { port, _name: name })
+    }
+}
+
+/// A free port that no other sandbox of this home remembers. `folder` spreads the sandboxes over the range, also those of other
+/// users and homes, whose manifests are not seen here.
+pub(crate) fn choose(folder: &Path, taken: &BTreeSet<u16>) -> Result<Reserved, Error> {
     let width = RANGE.end - RANGE.start;
     let start = u16::try_from(hash(folder) % u64::from(width)).unwrap_or(0);
     (0..width)
         .map(|step| RANGE.start + (start + step) % width)
-        .find(|port| !taken.contains(port) && is_free(*port))
+        .filter(|port| !taken.contains(port))
+        .find_map(Reserved::take)
         .ok_or(Error::NoPort { from: RANGE.start, to: RANGE.end - 1 })
 }
 
@@ -27,11 +53,20 @@ fn hash(folder: &Path) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-pub(crate) fn require_free(port: u16) -> Result<(), Error> {
-    if is_free(port) { Ok(()) } else { Err(Error::PortInUse { port }) }
+/// # Errors
+/// [`Error::PortInUse`]: something listens there, or another server is being started for it.
+pub(crate) fn require(port: u16) -> Result<Reserved, Error> {
+    let deadline = Instant::now() + LOOK_LIMIT;
+    loop {
+        match Reserved::take(port) {
+            Some(reserved) => return Ok(reserved),
+            None if !is_free(port) || Instant::now() >= deadline => return Err(Error::PortInUse { port }),
+            None => std::thread::sleep(Duration::from_millis(10)),
+        }
+    }
 }
 
-fn is_free(port: u16) -> bool {
+pub(crate) fn is_free(port: u16) -> bool {
     TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok()
 }
 
@@ -41,13 +76,24 @@ mod tests {
 
     #[test]
     fn a_port_in_use_or_remembered_is_not_chosen() {
-        let first = choose(Path::new("/home/pears"), &BTreeSet::new()).expect("a port");
+        let first = choose(Path::new("/home/pears"), &BTreeSet::new()).expect("a port").port;
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, first)).expect("binds");
-        assert!(matches!(require_free(first), Err(Error::PortInUse { port }) if port == first));
-        let second = choose(Path::new("/home/pears"), &BTreeSet::new()).expect("another port");
+        assert!(matches!(require(first), Err(Error::PortInUse { port }) if port == first));
+        let second = choose(Path::new("/home/pears"), &BTreeSet::new()).expect("another port").port;
         assert_ne!(first, second);
-        let third = choose(Path::new("/home/pears"), &BTreeSet::from([second])).expect("another port");
+        let third = choose(Path::new("/home/pears"), &BTreeSet::from([second])).expect("another port").port;
         assert!(third != first && third != second);
         drop(listener);
+    }
+
+    #[test]
+    fn a_reserved_port_is_nobody_elses_until_it_is_given_back() {
+        let first = choose(Path::new("/home/quinces"), &BTreeSet::new()).expect("a port");
+        let second = choose(Path::new("/home/quinces"), &BTreeSet::new()).expect("another port");
+        assert_ne!(first.port, second.port);
+        assert!(matches!(require(first.port), Err(Error::PortInUse { .. })));
+        let port = first.port;
+        drop(first);
+        assert_eq!(require(port).expect("free again").port, port);
     }
 }

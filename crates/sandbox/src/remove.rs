@@ -5,7 +5,8 @@ use crate::{Error, Sandbox};
 use host::files;
 use host::places::Places;
 use host::process::open_below;
-use std::path::PathBuf;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 
 /// A sandbox that is gone.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -84,10 +85,19 @@ impl Sandbox {
     pub(crate) fn clear(&self) -> Result<Vec<PathBuf>, Error> {
         let socket_folder = &self.manifest.socket_folder;
         if !socket_folder.starts_with(&self.folder) {
-            let names = [self.socket(), self.socket().with_extension(format!("{}.lock", self.manifest.port))];
-            let names: Vec<PathBuf> = names.iter().filter_map(|path| path.file_name()).map(PathBuf::from).collect();
-            files::remove_manifested(socket_folder, &names)?;
+            files::remove_manifested(socket_folder, &sockets_in(socket_folder))?;
         }
         Ok(files::remove_manifested(&self.folder, &self.manifest.contents)?.kept)
     }
+}
+
+/// The names of sockets and their lock files that a server of ours has made here; PostgreSQL's hold the port, which may have
+/// moved since.
+fn sockets_in(folder: &Path) -> Vec<PathBuf> {
+    let names = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.file_name());
+    let is_socket = |name: &OsString| {
+        let name = name.to_string_lossy();
+        name.starts_with(".s.PGSQL.") || name.starts_with("server.sock")
+    };
+    names.filter(is_socket).map(PathBuf::from).collect()
 }

@@ -2,7 +2,11 @@
 //! Starts a sandbox's server below a run, waits until it answers a query, and stops it.
 
 use crate::catalogue::stop_signal;
-use crate::{Error, Sandbox, ServerOption, init, port};
+use crate::deploy::ports_below;
+use crate::manifest::Manifest;
+use crate::port::{self, Reserved, is_free};
+use crate::{Error, Sandbox, ServerOption, init};
+use host::files;
 use load::Target;
 use load::admin::Connection;
 use run::{Child, ChildSpec, Role, Run};
@@ -59,19 +63,72 @@ pub struct RunningServer {
 
 /// Between two looks whether a starting server answers.
 const LOOK_EVERY: Duration = Duration::from_millis(40);
+/// How often a start takes yet another port when a stranger takes it first.
+const PORT_TRIES: u32 = 3;
 /// Lines of its log that a server leaves in an error.
 const LOG_LINES: usize = 20;
 /// And so many bytes at most.
 const LOG_BYTES: u64 = 16 << 10;
 
 impl Sandbox {
-    /// Starts the server as a step of `run`, which should hold [`run::Resource::Sandbox`] of this name.
+    /// Starts the server as a step of `run`, which should hold [`run::Resource::Sandbox`] of this name. A port that was chosen
+    /// for the user moves when it is taken: [`RunningServer::port`] and its `target` and `socket` say where it is now.
     ///
     /// # Errors
     /// [`Error::Running`], [`Error::PortInUse`], [`Error::Unreachable`]: nothing was started. [`Error::Died`],
     /// [`Error::NotReady`] with the end of the log: it has been stopped again.
     pub fn start(&self, run: &mut Run, options: &StartOptions) -> Result<RunningServer, Error> {
         self.check_before_start()?;
+        let mut tries = 0;
+        loop {
+            let (sandbox, reserved) = self.with_port()?;
+            match sandbox.start_once(run, options) {
+                // Somebody who does not know of reservations was faster.
+                Err(Error::Died { .. }) if tries < PORT_TRIES && sandbox.may_move() && !is_free(reserved.port) => {
+                    tries += 1;
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// The sandbox with a port that is free, and reserved: the one it remembers, which may have moved since `self` was read;
+    /// else, when the user did not ask for that one, another, which it remembers from now on.
+    fn with_port(&self) -> Result<(Self, Reserved), Error> {
+        let mut sandbox = self.clone();
+        let path = self.folder.join("manifest.json");
+        sandbox.manifest.port = Manifest::read(&path)?.port;
+        let reserved = match port::require(sandbox.manifest.port) {
+            Err(Error::PortInUse { .. }) if sandbox.may_move() => {
+                let siblings = self.folder.parent().map(ports_below).unwrap_or_default();
+                port::choose(&self.folder, &siblings)?
+            }
+            other => other?,
+        };
+        if reserved.port != sandbox.manifest.port {
+            sandbox.manifest.port = reserved.port;
+            let stored = Manifest { port: reserved.port, ..Manifest::read(&path)? };
+            stored.write(&self.folder)?;
+        }
+        sandbox.configure_port()?;
+        Ok((sandbox, reserved))
+    }
+
+    /// The port into `server.cnf`, where another stands there; what the user has changed in it stays.
+    fn configure_port(&self) -> Result<(), Error> {
+        let path = self.configuration();
+        let text = std::fs::read_to_string(&path).map_err(|source| Error::path("read", &path, source))?;
+        let wanted = init::port_line(self.manifest.port);
+        let line = |line| if init::is_port_line(line) { wanted.as_str() } else { line };
+        let moved = text.lines().map(line).collect::<Vec<_>>().join("\n") + "\n";
+        if moved == text { Ok(()) } else { Ok(files::write_atomic(&path, moved.as_bytes(), 0o644)?) }
+    }
+
+    fn may_move(&self) -> bool {
+        !self.manifest.port_asked
+    }
+
+    fn start_once(&self, run: &mut Run, options: &StartOptions) -> Result<RunningServer, Error> {
         let target = self.connection()?;
         let log_start_bytes = self.log().metadata().map_or(0, |log| log.len());
         let child = run.spawn(Role::Server, self.child_spec(options)?)?;
@@ -99,7 +156,7 @@ impl Sandbox {
         Ok((self.manifest.installation.program.clone(), arguments))
     }
 
-    /// What [`Self::start`] looks at first: whether it runs, its port, and the way to its files.
+    /// What [`Self::start`] looks at first: whether it runs, the port that the user asked for, and the way to its files.
     ///
     /// # Errors
     /// [`Error::Running`], [`Error::PortInUse`], [`Error::Unreachable`].
@@ -111,7 +168,9 @@ impl Sandbox {
         if !program.is_file() {
             return Err(Error::ProgramGone { name: self.name().into(), program: program.clone() });
         }
-        port::require_free(self.manifest.port)?;
+        if !self.may_move() {
+            port::require(self.manifest.port)?;
+        }
         self.manifest.user.check_reach(program)?;
         self.manifest.user.check_reach(&self.data())
     }

@@ -139,12 +139,70 @@ fn the_name_and_the_port_of_another_are_refused() {
     assert!(matches!(refused, Error::PortInUse { .. }) && refused.is_missing(), "{refused}");
     assert!(!lab.places.sandboxes.join("two").exists());
 
-    let mut run = lab.run("one");
-    let refused = sandbox.start(&mut run, &StartOptions::default()).unwrap_err();
-    assert!(matches!(refused, Error::PortInUse { .. }), "{refused}");
     drop(listener);
-    sandbox.start(&mut run, &StartOptions::default()).unwrap();
+    let asked = Spec { port: Some(sandbox.manifest.port), ..spec(&installation, "two") };
+    let asked = Sandbox::deploy(asked, &lab.places, &mut ()).unwrap();
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, asked.manifest.port)).unwrap();
+    let mut run = lab.run("two");
+    let refused = asked.start(&mut run, &StartOptions::default()).unwrap_err();
+    assert!(matches!(refused, Error::PortInUse { .. }) && refused.is_missing(), "{refused}");
+    drop(listener);
+    asked.start(&mut run, &StartOptions::default()).unwrap();
     let _ = run.release().unwrap();
+}
+
+#[test]
+fn a_port_that_was_chosen_moves_when_it_is_taken() {
+    let lab = Lab::new();
+    for flavour in Flavour::ALL {
+        let installation = server!(flavour, &lab);
+        let sandbox = lab.deploy(&installation, flavour.name());
+        let edited = fs::read_to_string(sandbox.configuration()).unwrap() + "# mine\n";
+        fs::write(sandbox.configuration(), edited).unwrap();
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, sandbox.manifest.port)).unwrap();
+        let mut run = lab.run(flavour.name());
+        let server = sandbox.start(&mut run, &StartOptions::default()).unwrap();
+        assert_ne!(server.port, sandbox.manifest.port);
+        Connection::open(&server.target).unwrap();
+        let now = Sandbox::open(flavour.name(), &lab.places).unwrap();
+        assert_eq!((now.manifest.port, now.socket()), (server.port, server.socket.clone()));
+        Connection::open(&now.tcp_connection().unwrap()).unwrap();
+        assert!(fs::read_to_string(sandbox.configuration()).unwrap().ends_with("# mine\n"));
+        server.stop(&mut run).unwrap();
+        drop(listener);
+        let again = sandbox.start(&mut run, &StartOptions::default()).unwrap();
+        assert_eq!(again.port, now.manifest.port, "it does not move back");
+        let _ = run.release().unwrap();
+    }
+}
+
+/// Homes do not see each other's manifests: here they all remember one port, and start at the same time.
+#[test]
+fn servers_of_many_homes_that_remember_one_port_start_together() {
+    const HOMES: usize = 8;
+    let labs: Vec<Lab> = (0..HOMES).map(|_| Lab::new()).collect();
+    let installation = server!(Flavour::Postgresql, &labs[0]);
+    let gate = std::sync::Barrier::new(HOMES);
+    let one = labs[0].deploy(&installation, "same").manifest.port;
+    Sandbox::delete("same", &labs[0].places, false).unwrap();
+    let start = |lab: &Lab| {
+        let mut sandbox = lab.deploy(&installation, "same");
+        sandbox.manifest.port = one;
+        fs::write(sandbox.folder.join("manifest.json"), serde_json::json!(sandbox.manifest).to_string()).unwrap();
+        gate.wait();
+        let mut run = lab.run("same");
+        let server = sandbox.start(&mut run, &StartOptions::default()).unwrap();
+        let tcp = Sandbox::open("same", &lab.places).unwrap().tcp_connection().unwrap();
+        Connection::open(&tcp).unwrap();
+        (server.port, run)
+    };
+    let started: Vec<(u16, Run)> = std::thread::scope(|scope| {
+        let threads: Vec<_> = labs.iter().map(|lab| scope.spawn(|| start(lab))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    let ports: std::collections::BTreeSet<u16> = started.iter().map(|(port, _)| *port).collect();
+    assert_eq!(ports.len(), HOMES, "{ports:?}");
+    assert!(ports.contains(&one), "one of them keeps it: {one}, {ports:?}");
 }
 
 #[test]

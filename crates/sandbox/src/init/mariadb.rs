@@ -22,7 +22,7 @@ pub(super) fn configuration(sandbox: &Sandbox) -> Result<String, Error> {
         format!("tmpdir = {}", path(&sandbox.folder.join("tmp"))),
         format!("socket = {}", path(&sandbox.socket())),
         format!("pid_file = {}", path(&sandbox.pid_file())),
-        format!("port = {}", manifest.port),
+        super::port_line(manifest.port),
         "bind_address = 127.0.0.1".to_owned(),
     ];
     let charsets = installation.share.join("charsets");

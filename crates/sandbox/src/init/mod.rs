@@ -18,6 +18,15 @@ pub(crate) fn configuration(sandbox: &Sandbox) -> Result<String, Error> {
     }
 }
 
+/// How both flavours write the port; a start that finds it taken replaces this line.
+pub(crate) fn port_line(port: u16) -> String {
+    format!("port = {port}")
+}
+
+pub(crate) fn is_port_line(line: &str) -> bool {
+    line.starts_with("port = ")
+}
+
 /// The arguments of the server program.
 pub(crate) fn server_arguments(sandbox: &Sandbox) -> Vec<String> {
     match sandbox.flavour() {

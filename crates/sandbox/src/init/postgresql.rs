@@ -21,7 +21,7 @@ pub(super) fn configuration(sandbox: &Sandbox) -> Result<String, Error> {
         "unix_socket_permissions = 0700".to_owned(),
         format!("external_pid_file = {}", path(&sandbox.pid_file())),
         "listen_addresses = '127.0.0.1'".to_owned(),
-        format!("port = {}", manifest.port),
+        super::port_line(manifest.port),
     ];
     for option in overlay(&defaults(sandbox)?, &server_options(sandbox)) {
         lines.push(option.to_line(sandbox.flavour())?);

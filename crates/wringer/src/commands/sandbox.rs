@@ -74,7 +74,7 @@ struct Deploy {
     /// A server option for all its starts; may be repeated
     #[arg(short = 'c', long = "option", value_name = "KEY=VALUE")]
     options: Vec<ServerOption>,
-    /// Port on 127.0.0.1 [default: a free one, then always the same]
+    /// Port on 127.0.0.1, kept for good [default: a free one; it moves when a start finds it taken]
     #[arg(long)]
     port: Option<u16>,
     /// Take the fetched server, even if this machine has one installed
