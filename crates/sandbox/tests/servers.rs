@@ -18,11 +18,18 @@ struct Lab {
     places: Places,
 }
 
+/// Names a copy of the helper program that an ordinary user can reach.
+const HELPER_COPY: &str = "WRINGER_TEST_HELPER";
+
+fn helper_program() -> std::path::PathBuf {
+    std::env::var_os(HELPER_COPY).map_or_else(|| env!("CARGO_BIN_EXE_sandbox-test-helper").into(), Into::into)
+}
+
 impl Lab {
     fn new() -> Self {
         static ONCE: Once = Once::new();
         // SAFETY: done once, before any test of this program has started a child; nothing here calls C's getenv.
-        ONCE.call_once(|| unsafe { std::env::set_var("WRINGER_PROGRAM", env!("CARGO_BIN_EXE_sandbox-test-helper")) });
+        ONCE.call_once(|| unsafe { std::env::set_var("WRINGER_PROGRAM", helper_program()) });
         let home = tempfile::Builder::new().prefix("wringer-sandbox").tempdir().unwrap();
         fs::set_permissions(home.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let places = Places { cache: shared_cache(), ..Places::below(home.path()) };
@@ -412,16 +419,18 @@ fn everything_works_as_an_ordinary_user() {
         testkit::skip!("the other tests ran as an ordinary user");
     }
     let Some(setpriv) = host::tool::find("setpriv") else { testkit::skip!("no setpriv") };
-    let program = std::env::current_exe().unwrap();
+    // copies that nobody can reach: a clone below /root is closed to others
+    let reachable = tempfile::Builder::new().prefix("wringer-nobody").tempdir().unwrap();
+    fs::set_permissions(reachable.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let (program, helper) = (reachable.path().join("servers"), reachable.path().join("helper"));
+    fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+    fs::copy(helper_program(), &helper).unwrap();
     let as_nobody = |program: &Path| {
         let mut command = std::process::Command::new(&setpriv);
         command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(program);
-        command.env_remove("SUDO_UID").env("HOME", "/nonexistent").current_dir("/");
+        command.env_remove("SUDO_UID").env("HOME", "/nonexistent").env(HELPER_COPY, &helper).current_dir("/");
         command
     };
-    if !as_nobody(&program).arg("--list").output().unwrap().status.success() {
-        testkit::skip!("nobody cannot reach {}", program.display());
-    }
     let output = as_nobody(&program).arg("from_nothing_and_back").output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && text.contains("2 passed"), "{text}");
