@@ -18,6 +18,8 @@ need cc gcc
 if [ "${1:-}" = "test" ]; then
     need chromium chromium
     need fio fio
+    need ioping ioping
+    need fincore util-linux-extra
 fi
 
 [ -z "$missing" ] && exit 0

@@ -140,6 +140,25 @@ pub fn preallocate(path: &Path, size_bytes: u64) -> Result<File, Error> {
     Ok(file)
 }
 
+/// A new file in `folder` that has no name: nobody else can open it, and it is gone with its last descriptor, however that is
+/// closed. Where the file system has no O_TMPFILE (open(2)), it has a name (`.wringer-<pid>-<time>`) for a moment.
+///
+/// # Errors
+/// The folder does not exist or may not be written.
+#[allow(clippy::disallowed_methods)]
+pub fn nameless(folder: &Path) -> Result<File, Error> {
+    let mode = Mode::from_raw_mode(0o600);
+    match rustix::fs::open(folder, OFlags::RDWR | OFlags::CLOEXEC | OFlags::TMPFILE, mode) {
+        Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::ISDIR | rustix::io::Errno::NOSYS) => {}
+        other => return other.map(File::from).map_err(|errno| Error::path("make a file in", folder, errno)),
+    }
+    let moment = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_nanos();
+    let path = folder.join(format!(".wringer-{}-{moment}", std::process::id()));
+    let made = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path);
+    let file = made.map_err(|source| Error::path("make", &path, source))?;
+    remove_file(&path).map(|()| file)
+}
+
 /// Reserves `size_bytes` from `offset_bytes`, which then read as zeros. Where the file system has no fallocate, they are
 /// written.
 pub fn reserve(file: &File, offset_bytes: u64, size_bytes: u64) -> std::io::Result<()> {
@@ -224,6 +243,15 @@ mod tests {
         let own = folder.path().join("a/b");
         private_dir(&own, 0o700).expect("makes");
         assert_eq!(fs::metadata(&own).expect("is there").permissions().mode() & 0o777, 0o700);
+    }
+
+    #[test]
+    fn a_nameless_file_leaves_nothing() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut file = nameless(folder.path()).expect("makes");
+        file.write_all(b"here").expect("writes");
+        assert_eq!(file.metadata().expect("is there").len(), 4);
+        assert_eq!(fs::read_dir(folder.path()).expect("lists").count(), 0);
     }
 
     #[test]

@@ -73,6 +73,9 @@ fn classify(error: &(dyn std::error::Error + 'static)) -> Option<(Exit, Option<S
             error => Some((Exit::Failed, error.hint())),
         };
     }
+    if let Some(probe::Error::Unfit { hint, .. }) = error.downcast_ref::<probe::Error>() {
+        return Some((Exit::Missing, Some(hint.clone())));
+    }
     match error.downcast_ref::<squeeze::Error>()? {
         squeeze::Error::Run(error) => of_run(error),
         squeeze::Error::Refused { hint, .. } => Some((Exit::Missing, Some(hint.clone()))),

@@ -44,6 +44,8 @@ enum Command {
     Ram(commands::ram::Args),
     /// Slow a folder's storage down, or give its speed back
     Disk(commands::disk::Args),
+    /// How fast is this disk, and how much of this file is cached: reads only, needs no root
+    Probe(commands::probe::Args),
     /// What is changed on this host now, and by whom
     Status(commands::status::Args),
     /// Put everything back, also after a crash
@@ -71,6 +73,7 @@ fn main() -> ExitCode {
         Command::Sandbox(args) => commands::sandbox::main(args),
         Command::Ram(args) => commands::ram::main(args),
         Command::Disk(args) => commands::disk::main(args),
+        Command::Probe(args) => commands::probe::main(args),
         Command::Status(args) => commands::status::main(args),
         Command::Undo(args) => commands::undo::main(args),
         Command::Fill(args) => commands::fill::main(args),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One module per command: `Args`, `main(args)`.
 
+pub mod chart;
 pub mod connection;
 pub mod disk;
 pub mod doctor;
@@ -9,6 +10,7 @@ pub mod fill;
 pub mod load;
 pub mod modes;
 pub mod plan;
+pub mod probe;
 pub mod ram;
 pub mod report;
 pub mod run;

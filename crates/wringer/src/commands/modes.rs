@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The humps of any latency histogram, whoever made it.
 
+use super::chart::{chart, mark, time};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal;
 use crate::terminal::Output;
 use clap::ValueEnum;
 use evidence::DelayMode;
 use explain::histograms::{self, Named};
-use explain::modes::{Bin, Mode, Modes, ReadDelay, find};
+use explain::modes::{Modes, ReadDelay, find};
 use serde_json::json;
 use std::fmt::Write as _;
 use std::io::Read as _;
@@ -129,71 +130,5 @@ fn reads(reads: f64) -> String {
         1.0 => "1 read".into(),
         whole if whole.fract() == 0.0 => format!("{whole:.0} reads"),
         mean => format!("{mean:.1} reads on average"),
-    }
-}
-
-/// Rows of the chart, at most.
-const ROWS: usize = 44;
-const BAR: usize = 60;
-/// Steps of a row, in parts of a doubling; the first that fits is taken.
-const STEPS: [f64; 6] = [16.0, 8.0, 6.0, 4.0, 3.0, 2.0];
-
-/// One row for each step on a logarithmic scale, stretches of empty rows left out; beside each bar the hump it belongs to.
-fn chart(bins: &[Bin], modes: &[Mode]) -> String {
-    let step = STEPS.into_iter().find(|step| rows(bins, modes, *step).len() <= ROWS).unwrap_or(1.0);
-    let rows = rows(bins, modes, step);
-    let most = rows.iter().map(|row| row.count).max().unwrap_or(1).max(1);
-    let mut out = String::new();
-    let mut before: Option<i64> = None;
-    for Row { index, count, hump } in rows {
-        if before.is_some_and(|before| index > before + 1) {
-            let _ = writeln!(out, "           :");
-        }
-        before = Some(index);
-        #[allow(clippy::cast_precision_loss)] // a row's index is small
-        let low_us = (index as f64 / step).exp2();
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)] // at most BAR
-        let length = ((count as f64 / most as f64) * BAR as f64).round() as usize;
-        let bar = if length == 0 { ".".to_owned() } else { mark(hump).to_string().repeat(length) };
-        let _ = writeln!(out, "{:>10} |{bar} {count}", time(low_us));
-    }
-    out
-}
-
-struct Row {
-    /// On the logarithmic scale.
-    index: i64,
-    count: u64,
-    /// The hump of its last values.
-    hump: usize,
-}
-
-/// The rows that are not empty, ascending.
-fn rows(bins: &[Bin], modes: &[Mode], step: f64) -> Vec<Row> {
-    let mut rows: Vec<Row> = Vec::new();
-    for bin in bins.iter().filter(|bin| bin.count > 0) {
-        #[allow(clippy::cast_possible_truncation)] // the logarithm of a time
-        let index = (bin.mid_us().max(0.001).log2() * step).floor() as i64;
-        let hump = modes.iter().rposition(|mode| mode.low_us <= bin.mid_us()).unwrap_or(0);
-        match rows.last_mut().filter(|row| row.index == index) {
-            Some(row) => *row = Row { index, count: row.count + bin.count, hump },
-            None => rows.push(Row { index, count: bin.count, hump }),
-        }
-    }
-    rows
-}
-
-/// The bars of each hump have a letter of their own.
-fn mark(index: usize) -> char {
-    let letters = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ";
-    char::from(letters[index % letters.len()])
-}
-
-fn time(us: f64) -> String {
-    match us {
-        us if us >= 1e6 => format!("{:.2} s", us / 1e6),
-        us if us >= 10_000.0 => format!("{:.1} ms", us / 1e3),
-        us if us >= 1000.0 => format!("{:.2} ms", us / 1e3),
-        us => format!("{us:.0} us"),
     }
 }

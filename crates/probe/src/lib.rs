@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Probes: how fast a file is read, and how much of it is in the page cache. They read, and change nothing but the page cache's
+//! contents; the one file that is ever written is a nameless one that the probe has made itself.
+//!
+//! | module | question |
+//! | --- | --- |
+//! | [`residency`] | how much of a file is in the page cache |
+//! | [`tree`] | the same for everything below a folder; which file is the largest |
+//! | [`evict`] | make a file cold |
+//! | [`scan`] | cold and warm sequential reads: does the file fit the page cache |
+//! | [`random`] | random reads (or writes of an own file): latency histogram, operations a second, own cost |
+//! | [`target`] | what to probe: a file, the largest below a folder, or a nameless one of our own |
+//!
+//! What it is not: the witness of a squeeze (`squeeze::probe`), which runs inside a server's namespace.
+
+pub mod evict;
+pub mod random;
+pub mod residency;
+pub mod scan;
+pub mod target;
+pub mod tree;
+
+mod cpu;
+mod error;
+mod verdict;
+
+pub use error::Error;
+pub use verdict::Verdict;

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What is probed: a file, the largest below a folder, or a nameless file of our own.
+
+use crate::Error;
+use crate::evict::evict;
+use crate::random::fill;
+use crate::tree;
+use rustix::fs::OFlags;
+use serde::Serialize;
+use std::fs::File;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+use units::Bytes;
+
+/// An opened file.
+#[derive(Debug)]
+pub struct Target {
+    pub file: File,
+    /// Of our own file: its folder.
+    pub path: PathBuf,
+    pub size_bytes: u64,
+    /// Made by us, has no name, goes with us, and may be written.
+    pub own: bool,
+    /// Holes, and what the file system has packed: bytes that no disk is read for.
+    pub unallocated_bytes: u64,
+}
+
+/// Where a path lies.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Place {
+    pub file_system: String,
+    pub device: String,
+    pub mounted_at: PathBuf,
+}
+
+impl Target {
+    /// A file, or the largest one below a folder. Links are followed: the path names what is meant.
+    ///
+    /// # Errors
+    /// It cannot be opened; there is none; it is no ordinary file.
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        let metadata = std::fs::metadata(path).map_err(Error::file("look at", path))?;
+        let path = if metadata.is_dir() { tree::largest(path)? } else { path.to_owned() };
+        let file = File::open(&path).map_err(Error::file("open", &path))?;
+        let metadata = file.metadata().map_err(Error::file("look at", &path))?;
+        if !metadata.is_file() {
+            let hint = "name a file or a folder; for a whole device, a file on it";
+            return Err(Error::unfit(&path, "it is no ordinary file", hint));
+        }
+        let unallocated_bytes = metadata.len().saturating_sub(metadata.blocks() * 512);
+        Ok(Self { file, path, size_bytes: metadata.len(), own: false, unallocated_bytes })
+    }
+
+    /// A nameless file in `folder`: nobody else can open it, and it is gone when we are, however we end. Written in full, so that no
+    /// read is answered from an extent that was never written, synced, and cold.
+    ///
+    /// # Errors
+    /// There is no room: what is available less `size_bytes` must stay above 1 GiB and 5 % of the file system. Or it cannot be made.
+    pub fn create(folder: &Path, size_bytes: u64, progress: &mut dyn FnMut(u64)) -> Result<Self, Error> {
+        check_room(folder, size_bytes)?;
+        let file = host::files::nameless(folder)?;
+        let mut memory = vec![0; 1 << 20];
+        let mut written = 0;
+        while written < size_bytes && !host::interrupt::requested() {
+            fill(&mut memory, written + 1);
+            let length = usize::try_from(size_bytes - written).unwrap_or(usize::MAX).min(memory.len());
+            file.write_all_at(&memory[..length], written).map_err(Error::file("write a file in", folder))?;
+            written += length as u64;
+            progress(written);
+        }
+        file.sync_data().map_err(Error::file("sync a file in", folder))?;
+        evict(&file, folder)?;
+        Ok(Self { file, path: folder.to_owned(), size_bytes: written, own: true, unallocated_bytes: 0 })
+    }
+
+    /// From now on past the page cache (open(2), `O_DIRECT`).
+    ///
+    /// # Errors
+    /// The file system has no direct I/O.
+    pub fn go_direct(&self) -> Result<(), Error> {
+        let set = rustix::fs::fcntl_getfl(&self.file)
+            .and_then(|flags| rustix::fs::fcntl_setfl(&self.file, flags | OFlags::DIRECT));
+        set.map_err(|_| Error::unfit(&self.path, "its file system has no direct I/O", "add --cached"))
+    }
+
+    /// The file system that it lies on. `None` when the mount table does not show it.
+    pub fn place(&self) -> Option<Place> {
+        let path = self.path.canonicalize().ok()?;
+        let mounts = host::change::mounts().ok()?;
+        // the longest; of several at one place the topmost, which is the last
+        let mount = mounts.into_iter().filter(|mount| path.starts_with(&mount.target));
+        let mount = mount.max_by_key(|mount| mount.target.as_os_str().len())?;
+        Some(Place { file_system: mount.fstype, device: mount.source, mounted_at: mount.target })
+    }
+}
+
+fn check_room(folder: &Path, size_bytes: u64) -> Result<(), Error> {
+    let state = rustix::fs::statvfs(folder).map_err(|errno| Error::file("look at", folder)(errno.into()))?;
+    let (available, total) = (state.f_bavail * state.f_frsize, state.f_blocks * state.f_frsize);
+    let keep = Bytes::GIB.max(total / 20);
+    if available.saturating_sub(size_bytes) >= keep {
+        return Ok(());
+    }
+    let why = format!("{} are available, and {} of them stay free", Bytes(available), Bytes(keep));
+    Err(Error::unfit(folder, why, "create a smaller file, or elsewhere"))
+}
