@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 use journal::RunId;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Exit code 3: nothing was changed.
-    #[error("{resource} is held by run {}", owner.as_ref().map_or("(unknown)", |owner| owner.as_str()))]
-    Busy { resource: String, owner: Option<RunId> },
+    #[error("{resource} is held by run {}{}", owner.as_ref().map_or("(unknown)", |owner| owner.as_str()), elsewhere(journal.as_deref()))]
+    Busy {
+        resource: String,
+        owner: Option<RunId>,
+        /// Where that run's journal is, when it is not ours: another `WRINGER_HOME`.
+        journal: Option<PathBuf>,
+    },
     /// Exit code 3: nothing was changed. The hint is `wringer undo`.
     #[error("an earlier run was not undone: {}", list(runs))]
     Hot { runs: Vec<RunId> },
@@ -28,6 +33,10 @@ pub enum Error {
     Host(#[from] host::Error),
     #[error(transparent)]
     Journal(#[from] journal::Error),
+}
+
+fn elsewhere(journal: Option<&Path>) -> String {
+    journal.map(|journal| format!(", whose journal is in {}", journal.display())).unwrap_or_default()
 }
 
 fn list(runs: &[RunId]) -> String {

@@ -43,9 +43,25 @@ pub(crate) fn all_runs(places: &Places) -> Vec<RunId> {
     ids
 }
 
-/// Where the locks of resources are.
+/// Where the locks are of what belongs to these places alone.
 pub(crate) fn locks(places: &Places) -> PathBuf {
     places.journal.join("locks")
+}
+
+/// Root's locks of what the host has once, whatever `WRINGER_HOME` says. Other users cannot write there; a boot clears it.
+const HOST_LOCKS: &str = "/run/wringer/locks";
+
+/// Where the locks are of what the host has once, such as its RAM. An ordinary user, and a root who may not write to `/run`
+/// (inside a user namespace), squeezes nothing that root's runs use: their own folder does.
+pub(crate) fn host_locks(places: &Places) -> Result<PathBuf, host::Error> {
+    if !rustix::process::geteuid().is_root() {
+        return Ok(locks(places));
+    }
+    match host::files::private_dir(Path::new(HOST_LOCKS), 0o700) {
+        Ok(()) => Ok(HOST_LOCKS.into()),
+        Err(error) if [libc::EROFS, libc::EACCES, libc::EPERM].map(Some).contains(&error.errno()) => Ok(locks(places)),
+        Err(error) => Err(error),
+    }
 }
 
 /// Appended to by watchdogs, whose run's folder goes away with the run.

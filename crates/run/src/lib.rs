@@ -31,6 +31,6 @@ pub use host::interrupt;
 pub use host::places::Places;
 pub use host::process::ChildSpec;
 pub use journal::{CgroupVersion, Kind, Outcome, Phase, Role, RunId, Step, StepId, StepState};
-pub use locks::Resource;
+pub use locks::{Resource, require_free};
 pub use release::Released;
 pub use undo::{Scope, UndoReport, undo};

@@ -3,7 +3,7 @@
 //! so that two processes cannot hold "the same" lock on two files.
 
 use crate::Error;
-use crate::folder::locks;
+use crate::folder::{host_locks, locks};
 use host::files;
 use host::places::Places;
 use journal::RunId;
@@ -16,6 +16,9 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+/// How often a lock is tried before it counts as held.
+const LOOKS: u32 = 5;
+
 /// What only one run may use at a time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Resource {
@@ -27,6 +30,15 @@ pub enum Resource {
 }
 
 impl Resource {
+    /// Where its lock is. A sandbox belongs to its home; RAM and directories are the host's.
+    fn lock_path(&self, places: &Places) -> Result<PathBuf, Error> {
+        let folder = match self {
+            Self::HostRam | Self::Directory(_) => host_locks(places)?,
+            Self::Sandbox(_) => locks(places),
+        };
+        Ok(folder.join(self.lock_name()))
+    }
+
     /// The lock file's name. A directory is known by device and inode, so that no second path leads around the lock.
     pub(crate) fn lock_name(&self) -> String {
         match self {
@@ -62,24 +74,51 @@ pub(crate) fn take_resources(places: &Places, resources: &[Resource], owner: &Ru
 }
 
 fn take_resource(places: &Places, resource: &Resource, owner: &RunId) -> Result<File, Error> {
-    let path = locks(places).join(resource.lock_name());
-    let mut file = files::open_lock(&path)?;
-    if !try_lock(&file, &path)? {
-        return Err(Error::Busy { resource: resource.to_string(), owner: written_owner(&mut file) });
-    }
-    files::rewrite(&file, &format!("{owner}\n{resource}\n")).map_err(|source| Error::Lock {
+    let file = free(places, resource)?;
+    let text = format!("{owner}\n{resource}\n{}\n", places.journal.display());
+    files::rewrite(&file, &text).map_err(|source| Error::Lock {
         operation: "write into lock",
-        path,
+        path: resource.lock_path(places).unwrap_or_default(),
         source,
     })?;
     Ok(file)
 }
 
-fn written_owner(file: &mut File) -> Option<RunId> {
+/// Refuses, before anything is started, while another run holds the resource.
+///
+/// # Errors
+/// [`Error::Busy`] with the run that holds it.
+pub fn require_free(places: &Places, resource: &Resource) -> Result<(), Error> {
+    files::private_dir(&places.journal, 0o700)?;
+    files::private_dir(&locks(places), 0o700)?;
+    free(places, resource).map(drop)
+}
+
+/// The lock, ours. Others may hold it for a moment, because they only look.
+fn free(places: &Places, resource: &Resource) -> Result<File, Error> {
+    let path = resource.lock_path(places)?;
+    let mut file = files::open_lock(&path)?;
+    for _ in 0..LOOKS {
+        if try_lock(&file, &path)? {
+            return Ok(file);
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let (owner, journal) = written_owner(&mut file).unzip();
+    Err(Error::Busy {
+        resource: resource.to_string(),
+        owner,
+        journal: journal.filter(|journal| *journal != places.journal),
+    })
+}
+
+/// The run, and where its journal is.
+fn written_owner(file: &mut File) -> Option<(RunId, PathBuf)> {
     let mut text = String::new();
     file.rewind().ok()?;
     file.read_to_string(&mut text).ok()?;
-    text.lines().next()?.parse().ok()
+    let mut lines = text.lines();
+    Some((lines.next()?.parse().ok()?, lines.nth(1)?.into()))
 }
 
 /// One process at a time begins a run or sorts out old folders.
@@ -145,13 +184,35 @@ mod tests {
         let places = Places::below(home.path());
         files::private_dir(&locks(&places), 0o700).expect("makes");
         let first = RunId::new(1_795_205_730, 1);
+        let directory = Resource::Directory(home.path().into());
         let held =
-            take_resources(&places, &[Resource::HostRam, Resource::Sandbox("a/b".into())], &first).expect("free");
+            take_resources(&places, &[directory.clone(), Resource::Sandbox("a/b".into())], &first).expect("free");
         let second = take_resources(&places, &[Resource::Sandbox("a/b".into())], &RunId::new(0, 2));
         assert!(matches!(second, Err(Error::Busy { owner: Some(owner), .. }) if owner == first));
-        take_resources(&places, &[Resource::Directory(home.path().into())], &first).expect("another resource");
+        take_resources(&places, &[Resource::Sandbox("b".into())], &first).expect("another resource");
         drop(held);
-        take_resources(&places, &[Resource::HostRam], &first).expect("free again");
+        take_resources(&places, &[directory], &first).expect("free again");
+    }
+
+    #[test]
+    fn two_homes_of_root_share_what_the_host_has_once() {
+        if !rustix::process::geteuid().is_root() {
+            testkit::skip!("needs root");
+        }
+        let homes = [(); 2].map(|()| tempfile::tempdir().expect("a folder"));
+        let [one, two] = homes.each_ref().map(|home| Places::below(home.path()));
+        for places in [&one, &two] {
+            files::private_dir(&locks(places), 0o700).expect("makes");
+        }
+        let (directory, sandbox) = (Resource::Directory(homes[0].path().into()), Resource::Sandbox("a".into()));
+        let owner = RunId::new(1_795_205_730, 1);
+        let _held = take_resources(&one, &[directory.clone(), sandbox.clone()], &owner).expect("free");
+        let refused = require_free(&two, &directory).expect_err("held by another home");
+        assert!(refused.is_in_the_way());
+        let said = refused.to_string();
+        assert!(said.contains(owner.as_str()) && said.contains(&*one.journal.to_string_lossy()), "{said}");
+        take_resources(&two, &[sandbox], &owner).expect("a sandbox belongs to its home");
+        require_free(&two, &Resource::Directory(homes[1].path().into())).expect("another directory");
     }
 
     #[test]

@@ -118,7 +118,7 @@ fn take_over(places: &Places, run: &FoundRun) -> Result<Option<File>, Error> {
     }
     match lock_within(&path, LOCK_TIMEOUT)? {
         Some(owner) => Ok(Some(owner).filter(|_| path.exists())),
-        None if path.exists() => Err(Error::Busy { resource: format!("run {}", run.id), owner: None }),
+        None if path.exists() => Err(Error::Busy { resource: format!("run {}", run.id), owner: None, journal: None }),
         None => Ok(None),
     }
 }

@@ -2,6 +2,7 @@
 //! The program under test, with journal, sandboxes and recordings in a temporary home, and one cache of servers for all tests.
 
 use std::ffi::OsStr;
+use std::fs::File;
 use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -156,9 +157,19 @@ pub fn own_uid() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// Tests that compare the whole host before and after hold this, so that the others of their binary do not disturb them
-/// (cargo runs the test binaries themselves one after the other).
-pub fn alone() -> MutexGuard<'static, ()> {
+/// Tests that change the whole host, or compare it before and after, hold this, so that the others of their binary do not disturb
+/// them, nor those of a second test run on the machine.
+pub fn alone() -> Alone {
     static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+    let program = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let path = std::env::temp_dir().join(format!("wringer-tests-alone-{}", own_uid()));
+    let machine = File::options().create(true).truncate(false).write(true).open(&path).expect("opens the lock");
+    machine.lock().expect("locks");
+    Alone { _program: program, _machine: machine }
+}
+
+/// See [`alone`].
+pub struct Alone {
+    _program: MutexGuard<'static, ()>,
+    _machine: File,
 }

@@ -87,6 +87,10 @@ fn of_run(error: &run::Error) -> Option<(Exit, Option<String>)> {
     let undo = || Some("`wringer undo` puts the host back; `wringer status` shows what is changed".to_owned());
     match error {
         run::Error::Hot { .. } => Some((Exit::Missing, undo())),
+        run::Error::Busy { journal: Some(journal), .. } => {
+            let home = journal.parent().unwrap_or(journal).display();
+            Some((Exit::Missing, Some(format!("`WRINGER_HOME={home} wringer status` shows that run"))))
+        }
         error if error.is_not_restored() => Some((Exit::NotRestored, undo())),
         error if error.is_in_the_way() => {
             Some((Exit::Missing, Some("`wringer status` shows who holds what".to_owned())))

@@ -51,6 +51,23 @@ fn hidden_measured_and_given_back() {
 }
 
 #[test]
+fn a_second_home_is_refused_with_the_run_that_holds_the_ram() {
+    if !is_root() {
+        testkit::skip!("needs root");
+    }
+    let (_alone, lab, other, before) = (alone(), Lab::new(WRINGER), Lab::new(WRINGER), Snapshot::take());
+    let run = hide(&lab)["run"].as_str().unwrap().to_owned();
+    let home = format!("WRINGER_HOME={}", lab.home().display());
+    other.run(["ram", "hide", "64M", "--yes"]).expect_code(3).expect_said(&["held by run", &run, &home]);
+    assert_eq!(status(&other)["runs"].as_array().unwrap().len(), 0);
+    assert_eq!(meminfo("HugePages_Rsvd"), HIDE_PAGES, "the first is untouched");
+    lab.run(["ram", "release"]).expect_code(0);
+    other.run(["ram", "hide", "64M", "--yes"]).expect_code(0);
+    other.run(["ram", "release"]).expect_code(0);
+    expect_as_before(&before);
+}
+
+#[test]
 fn it_ends_by_itself_when_its_time_is_over() {
     if !is_root() {
         testkit::skip!("needs root");

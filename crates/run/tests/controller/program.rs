@@ -42,7 +42,7 @@ fn small_run(home: &Path, value: &str, cgroup: &str) -> Result<Run, Error> {
     let begin = Begin {
         kind: Kind::Run,
         command: vec!["test".into()],
-        resources: vec![Resource::HostRam],
+        resources: vec![Resource::Directory(home.into())],
         places: Places::below(home),
     };
     let mut run = Run::begin(begin)?;
@@ -152,7 +152,7 @@ fn supervise(home: &Path, value: &str, seconds: &str) -> Result<u8, Error> {
     let begin = Begin {
         kind: Kind::Standing,
         command: vec!["ram".into(), "hide".into()],
-        resources: vec![Resource::HostRam],
+        resources: vec![Resource::Directory(home.into())],
         places: Places::below(home),
     };
     let lasts = Duration::from_secs(seconds.parse().unwrap());

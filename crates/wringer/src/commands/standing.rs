@@ -41,6 +41,7 @@ const START_SLACK: Duration = Duration::from_secs(30);
 
 /// Starts the supervisor and returns what it reported.
 pub fn start(places: &Places, lasts: Span, squeeze: Squeeze, takes: Duration) -> Result<Value, Failure> {
+    run::require_free(places, &squeeze.resource())?;
     let command = std::iter::once("wringer".to_owned()).chain(std::env::args().skip(1)).collect();
     let order = Order { command, lasts: lasts.0, squeeze };
     let order = serde_json::to_string(&order)?;
