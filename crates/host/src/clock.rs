@@ -23,6 +23,11 @@ impl RunClock {
     }
 }
 
+/// Since boot, suspend included (clock_gettime(2), CLOCK_BOOTTIME): nobody can set it.
+pub fn boot_time() -> Duration {
+    Duration::try_from(rustix::time::clock_gettime(rustix::time::ClockId::Boottime)).unwrap_or_default()
+}
+
 /// Seconds since 1970, UTC.
 pub fn unix_seconds() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs()

@@ -117,6 +117,11 @@ pub fn protect_self() -> Protection {
     }
 }
 
+/// For a thread that must run also when the processors are busy: nice -10, as far as this user may.
+pub fn raise_thread_priority() {
+    let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), -10);
+}
+
 /// Sets how far the kernel reads ahead on this process's own FUSE mount, in KiB, and lets its dirty pages take the usual share of
 /// memory (a FUSE mount starts with 1 %). Gone with the mount. Best effort: false without root.
 pub fn tune_own_mount(target: &Path, read_ahead_kib: Option<u32>) -> bool {
@@ -139,15 +144,23 @@ fn make_mounts_private() -> Result<(), Error> {
         .map_err(|errno| Error::path("make mounts private", "/", errno))
 }
 
-/// All pages that are ever touched stay in memory. Only with an unlimited RLIMIT_MEMLOCK: under a limit, MCL_FUTURE would make
+/// All pages that are ever touched stay in memory. Only where RLIMIT_MEMLOCK does not count: under a limit, MCL_FUTURE would make
 /// later allocations fail.
 fn lock_memory() -> bool {
     use rustix::process::{Resource, Rlimit, setrlimit};
-    if setrlimit(Resource::Memlock, Rlimit { current: None, maximum: None }).is_err() {
+    if setrlimit(Resource::Memlock, Rlimit { current: None, maximum: None }).is_err() && !passes_the_lock_limit() {
         return false;
     }
     // SAFETY: takes flags only.
     unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE | libc::MCL_ONFAULT) == 0 }
+}
+
+/// CAP_IPC_LOCK of the first user namespace: the kernel asks there (mm/mlock.c, `can_do_mlock`).
+fn passes_the_lock_limit() -> bool {
+    use rustix::thread::CapabilitySet;
+    let capable = rustix::thread::capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::IPC_LOCK));
+    let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    capable && map.split_whitespace().eq(["0", "0", "4294967295"])
 }
 
 fn raise_open_files() -> u64 {

@@ -15,11 +15,11 @@ mod scan;
 mod spawn;
 mod stop;
 
-pub use identity::{Identity, Process};
+pub use identity::{Identity, Process, ThreadLook};
 pub use launch::{LaunchSettings, block_stop_signals, launch};
 pub use scan::{descendants, holders_of, open_below, with_mark};
 pub use spawn::{Marks, Spawned, spawn, spawn_supervisor};
-pub use stop::{StopRequest, Stopped, stop};
+pub use stop::{StopRequest, Stopped, kill_alone, stop};
 
 use rustix::fd::OwnedFd;
 use std::ffi::OsString;

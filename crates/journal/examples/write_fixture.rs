@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Writes one journal of the present format with every kind of record and step, as a release leaves it that dies in its middle.
 //! `cargo run -p journal --example write_fixture -- fixtures/journal/v1.journal`: once for each format version, never again.
+//! With `kinds` after the path, a second journal with whatever the first one has not: each format's corpus holds every word.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 use host::process::Identity;
@@ -10,6 +11,9 @@ use std::path::Path;
 fn main() {
     let path = std::env::args().nth(1).unwrap();
     let path = Path::new(&path);
+    if std::env::args().nth(2).as_deref() == Some("kinds") {
+        return write_kinds(path);
+    }
     let mut journal = Journal::create(path, &begin()).unwrap();
     for (number, step) in (1..).zip(steps()) {
         let is_process = matches!(step, Step::Process { .. });
@@ -26,8 +30,44 @@ fn main() {
     journal.undo(last[0]);
     journal.undone(last[0], Outcome::Restored);
     journal.undo(last[1]);
+    cut(path);
+}
+
+/// The zeros at the end say nothing.
+fn cut(path: &Path) {
     let used = journal::read(path).unwrap().end_bytes;
     std::fs::OpenOptions::new().write(true).open(path).unwrap().set_len(used + 64).unwrap();
+}
+
+fn write_kinds(path: &Path) {
+    let mut begin = begin();
+    if let Record::Begin { kind, command, .. } = &mut begin {
+        *kind = Kind::Standing;
+        *command = vec!["wringer".into(), "ram".into(), "hide".into(), "1G".into()];
+    }
+    let mut journal = Journal::create(path, &begin).unwrap();
+    let process = |role| Step::Process { role, program: "/usr/bin/wringer".into(), stop_signal: 2, grace_ms: 1000 };
+    let path_v2 = "/sys/fs/cgroup/wringer-w-20261120-201530-4f2a".into();
+    let cgroup = Step::Cgroup { path: path_v2, version: CgroupVersion::V2 };
+    let expected = || "512".to_owned();
+    let conflict = Outcome::Conflict { expected: expected(), found: "77".into(), repair: "echo '0' > '/x'".into() };
+    let value = Step::Value { path: "/x".into(), before: "0".into(), after: expected() };
+    let steps = [
+        (process(Role::Supervisor), Outcome::Nothing),
+        (process(Role::Launcher), Outcome::Restored),
+        (cgroup, Outcome::Nothing),
+        (value, conflict),
+    ];
+    for (step, outcome) in steps {
+        let (id, _) = journal.intent(step).unwrap();
+        journal.done(id, None).unwrap();
+        journal.undo(id);
+        journal.undone(id, outcome);
+    }
+    journal.neutralised("only 180 MiB of RAM were available, and the floor is 256 MiB");
+    journal.leave().unwrap();
+    journal.end();
+    cut(path);
 }
 
 fn begin() -> Record {

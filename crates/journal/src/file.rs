@@ -117,6 +117,11 @@ impl Journal {
         failpoint("after undone record");
     }
 
+    /// Records why the watchdog ended the run, as far as the disk lets it.
+    pub fn neutralised(&mut self, reason: &str) {
+        self.try_append(&Record::Neutralised { reason: reason.to_owned() });
+    }
+
     /// For what an undo does beyond the steps: ending processes that are only known by the run's token.
     pub fn sweep_permit(&self) -> Permit {
         issue(StepId(0))

@@ -114,6 +114,8 @@ pub enum Record {
     Undo { step: StepId },
     /// ... and has ended.
     Undone { step: StepId, outcome: Outcome },
+    /// The watchdog has ended the run's squeezes while its controller lived; `reason` is in words.
+    Neutralised { reason: String },
     /// The run's command ends, its server stays, and no controller is needed.
     Left,
     /// Everything is undone; the folder is about to go.

@@ -58,6 +58,8 @@ pub struct State {
     /// Its command has ended in order and left its server standing.
     pub left: bool,
     pub ended: bool,
+    /// Why the watchdog neutralised the run, when it did.
+    pub neutralised: Option<String>,
 }
 
 impl State {
@@ -80,6 +82,7 @@ impl State {
             }),
             Record::Undo { step } => self.with(*step, |state| state.phase = Phase::Undoing),
             Record::Undone { step, outcome } => self.with(*step, |state| state.phase = Phase::Undone(outcome.clone())),
+            Record::Neutralised { reason } => self.neutralised = Some(reason.clone()),
             Record::Left => self.left = true,
             Record::End => self.ended = true,
         }

@@ -2,7 +2,7 @@
 //! Journals that earlier releases have left: each release can undo every older format.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
-use journal::{Error, FORMAT_VERSION, Journal, Outcome, Phase, Record, Role, Step, read};
+use journal::{Error, FORMAT_VERSION, Journal, Kind, Outcome, Phase, Record, Role, Step, read};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -41,6 +41,16 @@ fn version_1_is_understood() {
     assert_eq!(reading.state.steps[6].phase, Phase::Undoing);
     let open: Vec<u32> = reading.state.open_steps().iter().map(|step| step.id.0).collect();
     assert_eq!(open, [7, 6, 5, 4, 3, 2, 1]);
+}
+
+#[test]
+fn every_kind_of_version_1_is_understood() {
+    let state = read(&fixture("v1-kinds.journal")).unwrap().state;
+    assert_eq!(state.begun.as_ref().unwrap().kind, Kind::Standing);
+    assert_eq!(state.steps.len(), 4);
+    assert!(state.open_steps().is_empty() && state.left && state.ended);
+    assert!(matches!(&state.steps[3].phase, Phase::Undone(Outcome::Conflict { found, .. }) if found == "77"));
+    assert!(state.neutralised.as_ref().unwrap().starts_with("only 180 MiB"));
 }
 
 #[test]

@@ -36,6 +36,7 @@ fn records() -> Vec<Record> {
         undone(Outcome::Restored),
         undone(Outcome::Nothing),
         undone(conflict),
+        Record::Neutralised { reason: String::new() },
         Record::Left,
         Record::End,
     ];
@@ -70,6 +71,7 @@ fn is_listed(record: &Record) -> bool {
         | Record::Done { .. }
         | Record::Undo { .. }
         | Record::Undone { .. }
+        | Record::Neutralised { .. }
         | Record::Left
         | Record::End => true,
     }
@@ -102,6 +104,21 @@ fn the_page_names_everything() {
     assert!(found.len() > 40, "{found:?}");
 }
 
+/// The stored journals of the present format hold every kind of record, step, role and outcome, and every key.
+#[test]
+fn the_corpus_holds_everything() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/journal");
+    let name = |suffix: &str| format!("{folder}/v{FORMAT_VERSION}{suffix}.journal");
+    let stored: Vec<u8> = ["", "-kinds"].iter().flat_map(|suffix| std::fs::read(name(suffix)).unwrap()).collect();
+    let stored = String::from_utf8_lossy(&stored).into_owned();
+    let known = records().iter().fold(BTreeSet::new(), |mut found, record| {
+        words(&serde_json::json!(record), &mut found);
+        found
+    });
+    let missing: Vec<&String> = known.iter().filter(|word| !stored.contains(&format!("\"{word}\""))).collect();
+    assert!(missing.is_empty(), "fixtures/journal has no {missing:?}: write one with the example write_fixture");
+}
+
 /// What the page lists as records and steps exists.
 #[test]
 fn the_page_names_nothing_else() {
@@ -114,7 +131,7 @@ fn the_page_names_nothing_else() {
     let rows = section.lines().filter(|line| line.starts_with("| `"));
     let named: Vec<&str> =
         rows.filter_map(|row| row.split('`').nth(1)).filter(|word| !["record", "kind"].contains(word)).collect();
-    assert_eq!(named.len(), 13, "{named:?}");
+    assert_eq!(named.len(), 14, "{named:?}");
     assert!(named.iter().all(|word| known.contains(*word)), "{named:?}");
 }
 

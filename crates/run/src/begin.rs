@@ -4,6 +4,7 @@ use crate::executor::RealHost;
 use crate::find::refuse_when_hot;
 use crate::folder::{Folder, locks};
 use crate::locks::{Resource, begin_lock, take_resources, try_lock};
+use crate::watchdog::{Heartbeat, Limits};
 use crate::{Error, watchdog};
 use host::files;
 use host::permit::Permit;
@@ -53,7 +54,7 @@ struct Ties {
     lifeline: OwnedFd,
     lifeline_writer: OwnedFd,
     /// Held by the controller alone: its end is the controller's.
-    _watchdog_writer: OwnedFd,
+    _heartbeat: Heartbeat,
     watchdog_lifeline: OwnedFd,
 }
 
@@ -100,13 +101,14 @@ impl Run {
         let resources = take_resources(&begin.places, &begin.resources, &id)?;
         let folder = Folder::of(&begin.places, &id);
         files::new_private_dir(&folder.path)?;
-        let ties = Ties::make(&folder, resources)?;
+        let limits = Limits::from_environment();
+        let ties = Ties::make(&folder, resources, &limits)?;
         let journal = Journal::create(&folder.journal(), &begin_record(&id, &begin)?)?;
         let host = RealHost::new(id.clone(), folder.clone());
         let children = Vec::new();
         let mut run = Self { id, folder, places: begin.places, journal, host, children, finished: false, ties };
         drop(beginning);
-        run.spawn(Role::Watchdog, watchdog::spec(&run.id, &run.places))?;
+        run.spawn(Role::Watchdog, watchdog::spec(&run.id, &run.places, &limits))?;
         Ok(run)
     }
 
@@ -160,6 +162,11 @@ impl Run {
         let identity = self.main_process(id, identity, ready.as_ref().filter(|_| child.launcher))?;
         self.journal.done(id, None)?;
         Ok(Child { step: id, pid: identity.pid, ready, identity, process: Process::open(identity) })
+    }
+
+    /// Why the watchdog has neutralised this run, when it has; the controller is to release it then, and has been told by SIGTERM.
+    pub fn neutralised(&self) -> Option<String> {
+        self.folder.read_reason()
     }
 
     /// The newest step, also when it failed.
@@ -222,15 +229,17 @@ impl Run {
 }
 
 impl Ties {
-    fn make(folder: &Folder, resources: Vec<File>) -> Result<Self, Error> {
+    fn make(folder: &Folder, resources: Vec<File>, limits: &Limits) -> Result<Self, Error> {
         let owner = files::open_lock(&folder.owner())?;
         let token = files::open_lock(&folder.token())?;
         try_lock(&owner, &folder.owner())?;
         try_lock(&token, &folder.token())?;
         let (lifeline, lifeline_writer) = pipe()?;
         let (watchdog_lifeline, watchdog_writer) = pipe()?;
-        let (_owner, _watchdog_writer) = (owner, watchdog_writer);
-        Ok(Self { _owner, token, resources, lifeline, lifeline_writer, _watchdog_writer, watchdog_lifeline })
+        rustix::io::ioctl_fionbio(&watchdog_writer, true)
+            .map_err(|errno| host::Error::call("make a pipe that does not block", errno))?;
+        let (_owner, _heartbeat) = (owner, Heartbeat::start(watchdog_writer, limits.beat())?);
+        Ok(Self { _owner, token, resources, lifeline, lifeline_writer, _heartbeat, watchdog_lifeline })
     }
 
     /// What a child of this role inherits. The watchdog keeps the others' lifeline open, and the resources locked while it

@@ -4,7 +4,7 @@
 
 use host::permit::Permit;
 use host::process::Identity;
-use journal::{Journal, Outcome, Role, RunId, Step, StepState};
+use journal::{Journal, Outcome, Role, RunId, State, Step, StepState};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
@@ -49,8 +49,12 @@ pub struct Report {
 
 /// Neutralises every open step.
 pub fn neutralise(journal: &Journal, executor: &mut dyn Executor) {
-    let permit = journal.sweep_permit();
-    journal.state().open_steps().iter().for_each(|step| executor.neutralise(&permit, step));
+    neutralise_state(journal.state(), &journal.sweep_permit(), executor);
+}
+
+/// As [`neutralise`], for who does not own the journal.
+pub(crate) fn neutralise_state(state: &State, permit: &Permit, executor: &mut dyn Executor) {
+    state.open_steps().iter().for_each(|step| executor.neutralise(permit, step));
 }
 
 /// Undoes every open step, then sweeps, and ends the watchdog last: until then it would go on if we died. A step that fails does

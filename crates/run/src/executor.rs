@@ -6,7 +6,7 @@ use crate::folder::Folder;
 use host::change::{self, Restored};
 use host::permit::Permit;
 use host::process::{self, Identity, Process, StopRequest, Stopped};
-use journal::{Journal, Outcome, Role, RunId, Step, StepState};
+use journal::{Journal, Outcome, Role, RunId, State, Step, StepState};
 use rustix::process::Signal;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -33,9 +33,14 @@ impl RealHost {
 
     /// For a journal that was read back; `boot_id` is the one in its header.
     pub(crate) fn for_journal(run: RunId, folder: Folder, journal: &Journal, boot_id: &str) -> Self {
-        let known = journal.state().steps.iter().flat_map(|step| step.processes.clone()).collect();
         let stale = journal::boot_id().is_ok_and(|now| now != boot_id);
-        Self { run, folder, known, stale }
+        Self { stale, ..Self::of_state(run, folder, journal.state()) }
+    }
+
+    /// For a run of this boot.
+    pub(crate) fn of_state(run: RunId, folder: Folder, state: &State) -> Self {
+        let known = state.steps.iter().flat_map(|step| step.processes.clone()).collect();
+        Self { run, folder, known, stale: false }
     }
 
     pub(crate) fn know(&mut self, process: Identity) {
@@ -106,6 +111,8 @@ impl Executor for RealHost {
             Role::Holder => drop(process::stop(permit, &self.processes_of(step), StopRequest::KILL)),
             Role::SlowLayer => self.processes_of(step).into_iter().filter_map(Process::open).for_each(|layer| {
                 let _ = layer.signal(Signal::USR1);
+                // one that somebody stopped would hold up everybody below it
+                let _ = layer.signal(Signal::CONT);
             }),
             _ => {}
         }

@@ -30,6 +30,8 @@ pub struct FoundRun {
     /// Its command has ended and left a server standing; see [`crate::Run::leave`].
     pub left: bool,
     pub ended: bool,
+    /// Why the watchdog ended it, when it did.
+    pub neutralised: Option<String>,
     /// With how far each has come, oldest first.
     pub steps: Vec<StepState>,
     /// The live processes with the run's token, watchdog and controller included.
@@ -50,12 +52,18 @@ fn look_at(places: &Places, id: RunId) -> FoundRun {
     let live = is_held(&folder.owner());
     let processes = with_mark(&folder.token(), id.as_str());
     match journal::read(&folder.journal()) {
-        Ok(reading) => describe(id, live, processes, reading),
+        Ok(reading) => describe(id, live, processes, reading, folder.read_reason()),
         Err(error) => unreadable(id, live, processes, &error),
     }
 }
 
-fn describe(id: RunId, live: bool, processes: Vec<Identity>, reading: journal::Reading) -> FoundRun {
+fn describe(
+    id: RunId,
+    live: bool,
+    processes: Vec<Identity>,
+    reading: journal::Reading,
+    reason: Option<String>,
+) -> FoundRun {
     let stale = journal::boot_id().is_ok_and(|now| now != reading.boot_id);
     let state = reading.state;
     let begun = state.begun.as_ref();
@@ -73,6 +81,7 @@ fn describe(id: RunId, live: bool, processes: Vec<Identity>, reading: journal::R
         stale,
         left: state.left,
         ended: state.ended,
+        neutralised: state.neutralised.or(reason),
         steps: state.steps,
         processes,
         trouble: None,
@@ -95,6 +104,7 @@ fn unreadable(id: RunId, live: bool, processes: Vec<Identity>, error: &journal::
         stale: false,
         left: false,
         ended: false,
+        neutralised: None,
         steps: Vec::new(),
         processes,
         trouble: Some(chain(error)),

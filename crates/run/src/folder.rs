@@ -30,6 +30,16 @@ impl Folder {
         self.path.join("token")
     }
 
+    /// Why the watchdog ended the run: written by it, journaled by whoever releases the run.
+    pub(crate) fn reason(&self) -> PathBuf {
+        self.path.join("neutralised")
+    }
+
+    /// What stands there.
+    pub(crate) fn read_reason(&self) -> Option<String> {
+        std::fs::read_to_string(self.reason()).ok().filter(|reason| !reason.is_empty())
+    }
+
     pub(crate) fn log(&self, name: &str) -> PathBuf {
         self.path.join(format!("{name}.log"))
     }

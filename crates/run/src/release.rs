@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 use crate::dismantle::{Conflict, Report, dismantle, neutralise};
+use crate::folder::Folder;
 use crate::{Error, Run};
 use host::files;
-use journal::{Journal, RunId};
+use journal::{Journal, Role, RunId, Step, StepState};
+use std::time::Duration;
 
 /// A run that has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,6 +15,8 @@ pub struct Released {
     pub restored: Vec<String>,
     /// Not empty: exit code 5, and each repair command printed.
     pub conflicts: Vec<Conflict>,
+    /// Why the watchdog ended the run, when it did.
+    pub neutralised: Option<String>,
 }
 
 impl Run {
@@ -45,6 +49,7 @@ impl Run {
     fn finish(&mut self, progress: &mut dyn FnMut(&str)) -> Result<Released, Error> {
         self.finished = true;
         neutralise(&self.journal, &mut self.host);
+        note_reason(&mut self.journal, &self.folder);
         let report = dismantle(&mut self.journal, &mut self.host, progress);
         self.reap();
         close(&mut self.journal, &self.id, &self.folder.path, report)
@@ -72,7 +77,26 @@ pub(crate) fn close(
     }
     journal.end();
     remove_folder(folder)?;
-    Ok(Released { run: id.clone(), restored: report.restored, conflicts: report.conflicts })
+    let neutralised = journal.state().neutralised.clone();
+    Ok(Released { run: id.clone(), restored: report.restored, conflicts: report.conflicts, neutralised })
+}
+
+/// Takes the watchdog's reason into the journal, once.
+pub(crate) fn note_reason(journal: &mut Journal, folder: &Folder) {
+    if let Some(reason) = folder.read_reason().filter(|_| journal.state().neutralised.is_none()) {
+        journal.neutralised(&reason);
+    }
+}
+
+/// How long the children of these steps may take to end.
+pub(crate) fn graces(steps: &[StepState]) -> Duration {
+    let grace_ms = |step: &StepState| match step.change {
+        // the last to go
+        Step::Process { role: Role::Watchdog, .. } => 0,
+        Step::Process { grace_ms, .. } if step.is_open() => grace_ms,
+        _ => 0,
+    };
+    Duration::from_millis(steps.iter().map(grace_ms).sum())
 }
 
 /// The journal goes last: while it is there, the folder is known to have ended.

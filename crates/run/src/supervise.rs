@@ -8,6 +8,7 @@
 use crate::dismantle::chain;
 use crate::folder::locks;
 use crate::{Begin, Error, Released, Run};
+use host::clock::boot_time;
 use host::files;
 use host::places::Places;
 use host::process::{ChildSpec, Process, Spawned, report_not_ready, report_ready, spawn_supervisor};
@@ -15,7 +16,6 @@ use journal::{CRASH_VARIABLE, Role};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::process::Signal;
-use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::time::Duration;
@@ -109,11 +109,6 @@ fn wait(run: &Run, asked: &OwnedFd, lasts: Duration) -> Cause {
             return Cause::ChildDied(role);
         }
     }
-}
-
-/// Since boot, suspend included (clock_gettime(2), CLOCK_BOOTTIME).
-fn boot_time() -> Duration {
-    Duration::try_from(clock_gettime(ClockId::Boottime)).unwrap_or_default()
 }
 
 /// Readable once SIGTERM, SIGINT or SIGHUP has come.

@@ -7,10 +7,10 @@ use crate::executor::RealHost;
 use crate::find::{FoundRun, find_runs};
 use crate::folder::{Folder, locks};
 use crate::locks::{begin_lock, lock_within};
-use crate::release::{close, remove_folder};
+use crate::release::{close, graces, note_reason, remove_folder};
 use host::files;
 use host::places::Places;
-use host::process::{Process, StopRequest, holders_of, stop};
+use host::process::{Process, holders_of, kill_alone};
 use journal::{Journal, RunId, Step};
 use rustix::process::Signal;
 use std::fs::File;
@@ -108,7 +108,7 @@ fn take_over(places: &Places, run: &FoundRun) -> Result<Option<File>, Error> {
     let path = Folder::of(places, &run.id).owner();
     if run.live {
         ask_controller(run);
-        if let Some(owner) = lock_within(&path, RELEASE_TIMEOUT + graces(run))? {
+        if let Some(owner) = lock_within(&path, RELEASE_TIMEOUT + graces(&run.steps))? {
             return Ok(Some(owner).filter(|_| path.exists()));
         }
         replace_holders(&path)?;
@@ -123,26 +123,18 @@ fn take_over(places: &Places, run: &FoundRun) -> Result<Option<File>, Error> {
     }
 }
 
-fn graces(run: &FoundRun) -> Duration {
-    let grace_ms = |step: &journal::StepState| match step.change {
-        Step::Process { grace_ms, .. } if step.is_open() => grace_ms,
-        _ => 0,
-    };
-    Duration::from_millis(run.steps.iter().map(grace_ms).sum())
-}
-
 fn ask_controller(run: &FoundRun) {
     if let Some(controller) = run.controller.and_then(Process::open) {
         let _ = controller.signal(Signal::TERM);
     }
 }
 
-/// A controller or watchdog that does not come to an end is killed; the run is then undone from its journal.
+/// A controller or watchdog that does not come to an end is killed; the run is then undone from its journal. Its children live on
+/// until then: a server is to be stopped in order, and the caller may be one of them.
 #[allow(clippy::disallowed_methods)] // a process of ours that holds a lock of ours: nothing to journal
-fn replace_holders(owner: &std::path::Path) -> Result<(), Error> {
+pub(crate) fn replace_holders(owner: &std::path::Path) -> Result<(), Error> {
     let permit = host::permit::Permit::issue(0);
-    stop(&permit, &holders_of(owner), StopRequest::KILL)?;
-    Ok(())
+    Ok(kill_alone(&permit, &holders_of(owner))?)
 }
 
 /// Undoes a run whose owner lock the caller holds. `None` when there was nothing to undo.
@@ -161,6 +153,7 @@ pub(crate) fn undo_owned(
     };
     let mut host = RealHost::for_journal(id.clone(), folder.clone(), &journal, &reading.boot_id);
     neutralise(&journal, &mut host);
+    note_reason(&mut journal, &folder);
     let report = dismantle(&mut journal, &mut host, progress);
     close(&mut journal, id, &folder.path, report).map(Some)
 }

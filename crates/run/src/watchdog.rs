@@ -1,6 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The body of `wringer internal watchdog`: waits for the end of its controller, and then undoes the run, unless the controller
 //! has released it or left it standing.
+//!
+//! While the controller lives, it guards the host against the run: a controller that hangs (a lease), memory or disk that runs
+//! out, a slow layer that hangs. Whatever it sees, it neutralises the run at once, says why, asks the controller to release, and
+//! replaces a controller that does not.
+
+mod beat;
+mod guards;
+mod lease;
+mod limits;
+mod watch;
+
+pub(crate) use beat::Heartbeat;
+pub use limits::{LIMITS_VARIABLE, Limits};
 
 use crate::Error;
 use crate::folder::{Folder, watchdog_log};
@@ -10,10 +23,11 @@ use host::files;
 use host::places::Places;
 use host::process::{ChildSpec, lifeline, report_ready};
 use journal::{CRASH_VARIABLE, RunId};
-use rustix::fd::OwnedFd;
 use std::ffi::OsString;
 use std::io::Write as _;
+use std::path::Path;
 use std::time::Duration;
+use watch::Watch;
 
 /// A mount may be busy for as long as somebody has a file open below it: ten minutes of tries, then it is left to `wringer undo`.
 const RETRY_PAUSES_S: [u64; 8] = [1, 2, 5, 15, 30, 60, 180, 300];
@@ -21,10 +35,24 @@ const RETRY_PAUSES_S: [u64; 8] = [1, 2, 5, 15, 30, 60, 180, 300];
 /// For tests: [`CRASH_VARIABLE`] of the watchdog. The controller's is not inherited.
 pub const CRASH_WATCHDOG_VARIABLE: &str = "WRINGER_CRASH_WATCHDOG";
 
+/// Whether the slow layer of the run with this folder answers: this crate does not know its protocol. May block for as long as
+/// the layer hangs; `true` when there is no layer to be asked.
+pub type LayerProbe = fn(&Path) -> bool;
+
 /// How a run starts its watchdog.
-pub(crate) fn spec(id: &RunId, places: &Places) -> ChildSpec {
+pub(crate) fn spec(id: &RunId, places: &Places, limits: &Limits) -> ChildSpec {
     let journal = places.journal.as_os_str().to_owned();
-    let args: [OsString; 4] = ["--run".into(), id.as_str().into(), "--journal".into(), journal];
+    let limits = serde_json::json!(limits).to_string();
+    let args: [OsString; 8] = [
+        "--run".into(),
+        id.as_str().into(),
+        "--journal".into(),
+        journal,
+        "--storage".into(),
+        places.sandboxes.as_os_str().to_owned(),
+        "--limits".into(),
+        limits.into(),
+    ];
     let mut spec = ChildSpec { ready: true, ..ChildSpec::internal("watchdog", args) };
     if let Some(point) = std::env::var_os(CRASH_WATCHDOG_VARIABLE) {
         spec.env.push((CRASH_VARIABLE.into(), point));
@@ -32,32 +60,32 @@ pub(crate) fn spec(id: &RunId, places: &Places) -> ChildSpec {
     spec
 }
 
-/// Runs until the controller ends. `places` needs its journal alone.
+/// Runs until the run has ended. Of `places`, the journal and the sandboxes are used.
 ///
 /// # Errors
 /// The run is not undone; the reason is also in `<journal>/watchdog.log`.
-pub fn main(places: &Places, id: &RunId) -> Result<(), Error> {
+pub fn main(places: &Places, id: &RunId, limits: Limits, layer_answers: LayerProbe) -> Result<(), Error> {
     let lifeline = lifeline();
     // As far as this user may: so that a host without memory can still be given back.
-    host::namespace::protect_self();
-    report_ready(&serde_json::json!({ "watching": id }));
-    if let Some(lifeline) = lifeline {
-        await_end(&lifeline);
-    }
+    let protection = host::namespace::protect_self();
+    report_ready(&serde_json::json!({ "watching": id, "protection": protection }));
+    let ended_by_us =
+        lifeline.is_some_and(|lifeline| Watch::new(places, id, limits, layer_answers).until_the_end_of(&lifeline));
+    let cause = if ended_by_us { "ended by its watchdog" } else { "its controller died" };
     let folder = Folder::of(places, id);
-    let mut outcome = undo_once(places, id, &folder);
+    let mut outcome = undo_once(places, id, &folder, cause);
     for pause in RETRY_PAUSES_S {
         if outcome.is_ok() {
             break;
         }
         std::thread::sleep(Duration::from_secs(pause));
-        outcome = undo_once(places, id, &folder);
+        outcome = undo_once(places, id, &folder, cause);
     }
     outcome
 }
 
 /// Between two tries the owner lock is free, so that `wringer undo` need not wait for us.
-fn undo_once(places: &Places, id: &RunId, folder: &Folder) -> Result<(), Error> {
+fn undo_once(places: &Places, id: &RunId, folder: &Folder, cause: &str) -> Result<(), Error> {
     if !folder.owner().exists() {
         return Ok(());
     }
@@ -68,31 +96,37 @@ fn undo_once(places: &Places, id: &RunId, folder: &Folder) -> Result<(), Error> 
         return Ok(());
     }
     let outcome = undo_owned(places, id, &mut |_| {});
-    note(places, id, &outcome);
+    note(places, id, &describe(cause, &outcome));
     outcome.map(drop)
 }
 
-/// The run's folder has gone with the run: what came of it goes beside it.
-fn note(places: &Places, id: &RunId, outcome: &Result<Option<crate::Released>, Error>) {
-    let text = match outcome {
+fn describe(cause: &str, outcome: &Result<Option<crate::Released>, Error>) -> String {
+    match outcome {
         Ok(Some(released)) => {
             let conflicts: String = released
                 .conflicts
                 .iter()
                 .map(|it| format!("; {} is now '{}', repair: {}", it.step, it.found, it.repair))
                 .collect();
-            format!("its controller died; {} steps undone{conflicts}", released.restored.len())
+            format!("{cause}; {} steps undone{conflicts}", released.restored.len())
         }
-        Ok(None) => "its controller died before it changed anything".to_owned(),
-        Err(error) => format!("its controller died; {error}"),
-    };
+        Ok(None) => format!("{cause} before it changed anything"),
+        Err(error) => format!("{cause}; {error}"),
+    }
+}
+
+/// What watchdogs had to say within the last `seconds`: runs that they ended, and those whose controller died. Oldest first.
+pub fn last_words(places: &Places, seconds: u64) -> Vec<String> {
+    let since = host::clock::rfc3339(host::clock::unix_seconds().saturating_sub(seconds));
+    let lines = files::tail(&watchdog_log(&places.journal), 20);
+    // such times sort as text
+    lines.into_iter().filter(|line| line.as_str() >= since.as_str()).collect()
+}
+
+/// The run's folder goes with the run: what came of it goes beside it.
+fn note(places: &Places, id: &RunId, text: &str) {
     if let Ok(mut log) = files::open_log(&watchdog_log(&places.journal)) {
         let now = host::clock::rfc3339(host::clock::unix_seconds());
         let _ = writeln!(log, "{now} {id}: {text}");
     }
-}
-
-fn await_end(lifeline: &OwnedFd) {
-    let mut byte = [0];
-    while !matches!(rustix::io::read(lifeline, &mut byte), Ok(0)) {}
 }

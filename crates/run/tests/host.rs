@@ -2,145 +2,19 @@
 //! Runs with real children on the real host: released, killed at every crash point, undone.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 
-use run::{Error, Places, Scope, find_runs};
+mod home;
+
+use home::*;
+use run::{Error, Scope, find_runs};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::io::{BufRead as _, BufReader};
-use std::os::unix::process::ExitStatusExt as _;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_run-test-controller");
 /// More crash points than a small run has.
 const POINTS_MAX: u32 = 200;
-
-/// A home with a value file. Its path is in the arguments of every process of its runs: an independent way to find them.
-struct Home {
-    folder: tempfile::TempDir,
-}
-
-impl Home {
-    fn new() -> Self {
-        let home = Self { folder: tempfile::tempdir().unwrap() };
-        fs::write(home.value(), "before\n").unwrap();
-        home
-    }
-
-    fn path(&self) -> &Path {
-        self.folder.path()
-    }
-
-    fn value(&self) -> PathBuf {
-        self.path().join("value")
-    }
-
-    fn places(&self) -> Places {
-        Places::below(self.path())
-    }
-
-    fn command(&self, role: &str) -> Command {
-        self.command_with(role, cgroup_parent())
-    }
-
-    fn command_with(&self, role: &str, cgroup: &str) -> Command {
-        let mut command = Command::new(PROGRAM);
-        command.arg(role).arg(self.path());
-        if matches!(role, "run" | "wait") {
-            command.arg(self.value()).arg(cgroup);
-        }
-        command.stdin(Stdio::null()).stdout(Stdio::piped());
-        command
-    }
-
-    /// A controller that has reached its middle, and the run's id.
-    fn waiting(&self) -> (Child, String) {
-        let mut child = self.command("wait").stdin(Stdio::piped()).spawn().unwrap();
-        let mut id = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut id).unwrap();
-        (child, id.trim().to_owned())
-    }
-
-    /// The processes of this home, by their arguments.
-    fn processes(&self) -> Vec<u32> {
-        let wanted = self.path().to_string_lossy().into_owned();
-        let pids =
-            fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-        pids.filter(|pid| {
-            let arguments = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            *pid != std::process::id() && String::from_utf8_lossy(&arguments).contains(&wanted)
-        })
-        .collect()
-    }
-
-    fn undo(&self) -> run::UndoReport {
-        run::undo(&self.places(), Scope::All, &mut |_| {}).unwrap()
-    }
-
-    /// What is not as it was.
-    fn residue(&self) -> Vec<String> {
-        let mut residue = Vec::new();
-        let value = fs::read_to_string(self.value()).unwrap();
-        if value.trim() != "before" {
-            residue.push(format!("the value is {value}"));
-        }
-        residue.extend(self.processes().iter().map(|pid| format!("process {pid}: {}", arguments_of(*pid))));
-        let wanting = find_runs(&self.places()).unwrap().into_iter().filter(|run| run.live || run.hot);
-        residue.extend(wanting.map(|run| format!("run {run:?}")));
-        residue
-    }
-
-    fn await_clean(&self, what: &str) {
-        let deadline = Instant::now() + Duration::from_secs(30);
-        while !self.residue().is_empty() && Instant::now() < deadline {
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        assert_eq!(self.residue(), Vec::<String>::new(), "{what}\n{}", self.watchdog_log());
-    }
-
-    fn watchdog_log(&self) -> String {
-        fs::read_to_string(self.path().join("journal/watchdog.log")).unwrap_or_default()
-    }
-}
-
-/// A failing test leaves nothing running.
-impl Drop for Home {
-    fn drop(&mut self) {
-        for pid in self.processes() {
-            let _ = kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), Signal::KILL);
-        }
-    }
-}
-
-fn arguments_of(pid: u32) -> String {
-    String::from_utf8_lossy(&fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default()).replace('\0', " ")
-}
-
-/// A hierarchy in which this user may make cgroups: v1 or v2, or none.
-fn cgroup_parent() -> &'static str {
-    let writable = |path: &&str| {
-        rustix::fs::access(*path, rustix::fs::Access::WRITE_OK).is_ok() && Path::new(path).join("cgroup.procs").exists()
-    };
-    ["/sys/fs/cgroup/memory", "/sys/fs/cgroup/unified", "/sys/fs/cgroup"].into_iter().find(writable).unwrap_or("none")
-}
-
-fn cgroups_of(id: &str) -> bool {
-    Path::new(cgroup_parent()).join(format!("wringer-{id}")).exists()
-}
-
-fn killed(status: ExitStatus) -> bool {
-    status.signal() == Some(Signal::KILL.as_raw())
-}
-
-fn kill_hard(child: &mut Child) {
-    child.kill().unwrap();
-    child.wait().unwrap();
-}
-
-fn kill_watchdog(home: &Home) {
-    let watchdogs = home.processes().into_iter().filter(|pid| arguments_of(*pid).contains("internal watchdog"));
-    watchdogs.for_each(|pid| kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), Signal::KILL).unwrap());
-}
 
 #[test]
 fn released_in_order() {

@@ -101,6 +101,25 @@ impl Stat {
     }
 }
 
+/// How one of our own threads stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ThreadLook {
+    /// As in `/proc/PID/stat`: `D` is an uninterruptible wait.
+    pub state: u8,
+    /// User and system time so far.
+    pub cpu_ticks: u64,
+}
+
+impl ThreadLook {
+    /// `None` when there is no such thread.
+    pub fn at(tid: Pid) -> Option<Self> {
+        let text = fs::read_to_string(format!("/proc/self/task/{}/stat", tid.as_raw_nonzero())).ok()?;
+        let fields: Vec<&str> = text.get(text.rfind(')')? + 2..)?.split(' ').collect();
+        let ticks = |field: usize| fields.get(field)?.parse::<u64>().ok();
+        Some(Self { state: *fields.first()?.as_bytes().first()?, cpu_ticks: ticks(11)? + ticks(12)? })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -41,6 +41,14 @@ pub fn stop(_permit: &Permit, leaders: &[Identity], request: StopRequest) -> Res
     stop_unpermitted(leaders, request)
 }
 
+/// SIGKILL for these processes alone: what they have started lives on.
+///
+/// # Errors
+/// As [`stop`].
+pub fn kill_alone(_permit: &Permit, processes: &[Identity]) -> Result<(), Error> {
+    kill(&processes.iter().copied().collect())
+}
+
 /// For the launcher, which ends its own child.
 pub(super) fn stop_unpermitted(leaders: &[Identity], request: StopRequest) -> Result<Stopped, Error> {
     let processes: Vec<Process> = leaders.iter().copied().filter_map(Process::open).collect();

@@ -18,13 +18,17 @@ fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     let outcome = match words[..] {
-        ["internal", "watchdog", "--run", id, "--journal", journal] => watchdog(id, journal),
+        ["internal", "watchdog", "--run", id, "--journal", journal, "--storage", storage, "--limits", limits] => {
+            watchdog(id, journal, storage, limits)
+        }
         ["internal", "launch", "--settings", settings, "--", program, ref rest @ ..] => serve(settings, program, rest),
         ["internal", "holder", _home] => hold(),
         ["internal", "layer", home] => layer(Path::new(home)),
         ["internal", "supervise", home, value, seconds] => supervise(Path::new(home), value, seconds),
         ["run", home, value, cgroup] => small_run(Path::new(home), value, cgroup).and_then(release),
         ["wait", home, value, cgroup] => small_run(Path::new(home), value, cgroup).and_then(await_stdin),
+        ["deaf", home, value, cgroup] => deaf(Path::new(home), value, cgroup),
+        ["asked", home, value, cgroup] => release_when_asked(Path::new(home), value, cgroup),
         ["leave", home] => leave(Path::new(home)),
         ["undo", home] => undo(Path::new(home)),
         ref other => panic!("unknown role {other:?}"),
@@ -49,11 +53,12 @@ fn small_run(home: &Path, value: &str, cgroup: &str) -> Result<Run, Error> {
     run.step(Step::Note { text: "page cache dropped".into() }, |_| Ok(()))?;
     set(&mut run, value)?;
     let cgroups = make_cgroup(&mut run, cgroup)?;
-    let child = |role: &str| ChildSpec { ready: true, ..ChildSpec::internal(role, [home.as_os_str()]) };
+    let grace = Duration::from_secs(1);
+    let child = |role: &str| ChildSpec { ready: true, grace, ..ChildSpec::internal(role, [home.as_os_str()]) };
     run.spawn(Role::Holder, child("holder"))?;
     run.spawn(Role::SlowLayer, child("layer"))?;
     let arguments: [OsString; 3] = ["-c".into(), "sleep 1000 & wait".into(), home.into()];
-    run.spawn(Role::Server, ChildSpec { launcher: true, cgroups, ..ChildSpec::program("/bin/sh", arguments) })?;
+    run.spawn(Role::Server, ChildSpec { launcher: true, cgroups, grace, ..ChildSpec::program("/bin/sh", arguments) })?;
     Ok(run)
 }
 
@@ -86,6 +91,29 @@ fn await_stdin(run: Run) -> Result<u8, Error> {
     release(run)
 }
 
+/// Says its id, and releases on SIGTERM; prints the watchdog's reason.
+fn release_when_asked(home: &Path, value: &str, cgroup: &str) -> Result<u8, Error> {
+    let asked = host::process::block_stop_signals()?;
+    let run = small_run(home, value, cgroup)?;
+    println!("{}", run.id());
+    let _ = rustix::io::read(&asked, &mut [0; 128]);
+    let reason = run.neutralised();
+    let released = run.release()?;
+    assert_eq!(released.neutralised, reason);
+    println!("{}", reason.unwrap_or_default());
+    Ok(0)
+}
+
+/// Hears no signal, and does not end.
+fn deaf(home: &Path, value: &str, cgroup: &str) -> Result<u8, Error> {
+    let _asked = host::process::block_stop_signals()?;
+    let run = small_run(home, value, cgroup)?;
+    println!("{}", run.id());
+    loop {
+        std::thread::park();
+    }
+}
+
 fn leave(home: &Path) -> Result<u8, Error> {
     let resources = vec![Resource::Sandbox("one".into())];
     let begin = Begin { kind: Kind::Standing, command: vec!["start".into()], resources, places: Places::below(home) };
@@ -105,9 +133,9 @@ fn undo(home: &Path) -> Result<u8, Error> {
     Ok(if report.is_whole() { 0 } else { 5 })
 }
 
-fn watchdog(id: &str, journal: &str) -> Result<u8, Error> {
-    let places = Places { journal: journal.into(), ..Places::from_environment() };
-    run::watchdog::main(&places, &id.parse()?).map(|()| 0)
+fn watchdog(id: &str, journal: &str, storage: &str, limits: &str) -> Result<u8, Error> {
+    let places = Places { journal: journal.into(), sandboxes: storage.into(), ..Places::from_environment() };
+    run::watchdog::main(&places, &id.parse()?, serde_json::from_str(limits).unwrap(), |_| true).map(|()| 0)
 }
 
 fn serve(settings: &str, program: &str, args: &[&str]) -> Result<u8, Error> {

@@ -4,6 +4,7 @@
 
 use host::places::Places;
 use host::process::{LaunchSettings, launch};
+use run::watchdog::Limits;
 use std::error::Error;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -17,7 +18,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     match args.get(1).and_then(|role| role.to_str()) {
         Some("watchdog") => {
             let places = Places { journal: PathBuf::from(value("--journal")), ..Places::from_environment() };
-            Ok(run::watchdog::main(&places, &value("--run").to_string_lossy().parse()?)?)
+            Ok(run::watchdog::main(&places, &value("--run").to_string_lossy().parse()?, Limits::default(), |_| true)?)
         }
         Some("launch") => {
             let settings = LaunchSettings::from_argument(&value("--settings").to_string_lossy())?;

@@ -164,6 +164,7 @@ pub fn run_json(run: &FoundRun) -> Value {
         "steps": run.steps.iter().map(step).collect::<Vec<_>>(),
         "processes": run.processes.iter().map(|it| it.pid).collect::<Vec<_>>(),
         "trouble": run.trouble,
+        "neutralised": run.neutralised,
     })
 }
 

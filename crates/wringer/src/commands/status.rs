@@ -14,7 +14,7 @@ use units::Bytes;
 #[command(
     after_help = "A run is *live* while its controller lives, *standing* when it left a server behind on purpose, and *hot* when \
     its controller died before everything was given back: then `wringer undo` is due, and commands that change something \
-    refuse until it was done."
+    refuse until it was done.\n\nWhat watchdogs did within the last day is told, too: which runs they ended, and why."
 )]
 pub struct Args {
     /// How to print
@@ -22,17 +22,21 @@ pub struct Args {
     output: Output,
 }
 
+/// A day: whoever finds a squeeze gone in the morning shall read why.
+const TOLD_FOR_S: u64 = 24 * 3600;
+
 pub fn main(args: Args) -> Outcome {
     let places = Places::from_environment();
     let found = run::find_runs(&places)?;
     let meminfo = Meminfo::now()?;
+    let last_words = run::watchdog::last_words(&places, TOLD_FOR_S);
     if args.output == Output::Json {
         let runs: Vec<Value> = found.iter().map(standing::run_json).collect();
         let hot: Vec<_> = found.iter().filter(|run| run.hot).map(|run| &run.id).collect();
         let reserved = meminfo.huge_reserved_pages * meminfo.huge_page_bytes;
         terminal::data(format_args!(
             "{:#}",
-            json!({ "schema": 1, "journal": places.journal, "runs": runs, "hot": hot, "hidden_bytes": reserved, "memory": meminfo })
+            json!({ "schema": 1, "journal": places.journal, "runs": runs, "hot": hot, "hidden_bytes": reserved, "memory": meminfo, "watchdog": last_words })
         ));
         return Ok(());
     }
@@ -40,6 +44,9 @@ pub fn main(args: Args) -> Outcome {
         terminal::data("nothing is changed: there is no run");
     }
     found.iter().for_each(show);
+    for line in &last_words {
+        terminal::data(format_args!("watchdog: {line}"));
+    }
     terminal::say(format_args!(
         "RAM {}, available {}; journals in {}",
         Bytes(meminfo.total_bytes),
@@ -56,6 +63,9 @@ fn show(run: &FoundRun) {
     terminal::data(standing::headline(run));
     if let Some(trouble) = &run.trouble {
         terminal::data(format_args!("    its journal: {trouble}"));
+    }
+    if let Some(reason) = &run.neutralised {
+        terminal::data(format_args!("    ended by its watchdog: {reason}"));
     }
     for step in run.steps.iter().filter(|step| step.is_open()) {
         terminal::data(format_args!("    {}: {} ({})", step.id, step.change, standing::phase(&step.phase)));

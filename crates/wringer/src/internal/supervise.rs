@@ -3,6 +3,7 @@
 
 use crate::commands::sandbox;
 use crate::exit::{Exit, Failure, Outcome};
+use crate::terminal;
 use evidence::{Delay, Measured};
 use host::places::Places;
 use run::{Begin, Kind, Resource, Run, supervise};
@@ -57,6 +58,9 @@ pub fn main(args: Args) -> Outcome {
         places: Places::from_environment(),
     };
     let (_, released) = supervise::daemon(begin, order.lasts, |run| apply(run, &order.squeeze, order.lasts))?;
+    if let Some(reason) = &released.neutralised {
+        terminal::say(format_args!("{}: ended by its watchdog: {reason}", released.run));
+    }
     match released.conflicts.first() {
         None => Ok(()),
         Some(it) => {

@@ -3,7 +3,9 @@
 
 use crate::exit::{Exit, Failure, Outcome};
 use host::places::Places;
-use std::path::PathBuf;
+use slowfs::control::Client;
+use squeeze::directory::SOCKET;
+use std::path::{Path, PathBuf};
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -13,10 +15,23 @@ pub struct Args {
     /// The folder of all journals
     #[arg(long)]
     journal: PathBuf,
+    /// Where sandboxes live
+    #[arg(long)]
+    storage: PathBuf,
+    /// When to end a run whose controller lives, in JSON
+    #[arg(long)]
+    limits: String,
 }
 
 pub fn main(args: Args) -> Outcome {
     let id = args.run.parse().map_err(|error: journal::Error| Failure::new(Exit::Usage, error))?;
-    let places = Places { journal: args.journal, ..Places::from_environment() };
-    run::watchdog::main(&places, &id).map_err(|error| Failure::new(Exit::NotRestored, error))
+    let limits = serde_json::from_str(&args.limits).map_err(|error| Failure::new(Exit::Usage, error))?;
+    let places = Places { journal: args.journal, sandboxes: args.storage, ..Places::from_environment() };
+    run::watchdog::main(&places, &id, limits, layer_answers).map_err(|error| Failure::new(Exit::NotRestored, error))
+}
+
+/// A layer whose socket is not there yet, or no more, is not a layer that hangs.
+fn layer_answers(folder: &Path) -> bool {
+    let socket = folder.join(SOCKET);
+    !socket.exists() || Client::connect(&socket).and_then(|mut layer| layer.get()).is_ok()
 }

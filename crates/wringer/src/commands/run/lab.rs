@@ -113,6 +113,9 @@ impl<'a> Lab<'a> {
     /// Gives the host back and closes the recording, whatever the walk came to. The first failure is the one that is told.
     pub fn end(mut self, walked: Outcome) -> Outcome {
         let walked = walked.map_err(|failure| self.interrupted(failure));
+        if let Some(reason) = self.run.neutralised() {
+            let _ = self.notes.event("watchdog", format!("ended the run: {reason}"));
+        }
         if let Err(failure) = &walked {
             let _ = self.notes.event("release", format!("ending early: {}", failure.error));
         }
@@ -135,14 +138,22 @@ impl<'a> Lab<'a> {
         released.and(walked).and(stopped).and(deleted).and(finished)
     }
 
-    /// Fails with exit code 130 once somebody asked us to stop.
+    /// Fails with exit code 130 once somebody asked us to stop; with 4 when it was the watchdog.
     pub fn check_stop(&self) -> Outcome {
-        if self.settings.stop.load(Ordering::SeqCst) { Err(interrupted()) } else { Ok(()) }
+        if self.settings.stop.load(Ordering::SeqCst) { Err(self.stopped()) } else { Ok(()) }
     }
 
     fn interrupted(&self, failure: Failure) -> Failure {
-        let asked = self.settings.stop.load(Ordering::SeqCst);
-        if asked && failure.exit != Exit::NotRestored { interrupted() } else { failure }
+        let asked = self.settings.stop.load(Ordering::SeqCst) || self.run.neutralised().is_some();
+        if asked && failure.exit != Exit::NotRestored { self.stopped() } else { failure }
+    }
+
+    fn stopped(&self) -> Failure {
+        match self.run.neutralised() {
+            Some(reason) => Failure::message(Exit::Failed, format_args!("the watchdog ended the run: {reason}"))
+                .hint("what was measured until then is in the recording, which says so"),
+            None => interrupted(),
+        }
     }
 
     fn deploy(&mut self) -> Outcome {

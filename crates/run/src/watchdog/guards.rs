@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What endangers the host while a run lives: readings, and what they mean. Reading costs some file reads below `/proc`; nothing
+//! here touches a file system that may be slow or hang.
+
+use super::limits::Limits;
+use host::process::Identity;
+use journal::{Role, State, Step, StepState};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use units::Bytes;
+
+/// One look at the host.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Reading {
+    pub(crate) total_bytes: u64,
+    pub(crate) available_bytes: u64,
+    /// `None`: a kernel without pressure information.
+    pub(crate) full_avg10_percent: Option<f64>,
+    /// Since boot, those in the run's own cgroups left out: they are between a server and its limit.
+    pub(crate) oom_kills: u64,
+    /// The holder is the kernel's first victim.
+    pub(crate) holders_live: bool,
+    /// Folder, free bytes, size.
+    pub(crate) disks: Vec<(PathBuf, u64, u64)>,
+}
+
+impl Reading {
+    /// `storage`: where sandboxes live. `own_kills` remembers what the run's cgroups told while they were there.
+    pub(crate) fn take(state: &State, storage: &Path, own_kills: &mut BTreeMap<PathBuf, u64>) -> Self {
+        let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+        let kib = |name| number_after(&meminfo, name).unwrap_or(u64::MAX >> 10) << 10;
+        let vmstat = fs::read_to_string("/proc/vmstat").unwrap_or_default();
+        own_kills.extend(own_oom_kills(state));
+        let own: u64 = own_kills.values().sum();
+        let pressure = fs::read_to_string("/proc/pressure/memory").unwrap_or_default();
+        Self {
+            total_bytes: kib("MemTotal:"),
+            available_bytes: kib("MemAvailable:"),
+            full_avg10_percent: full_avg10(&pressure),
+            oom_kills: number_after(&vmstat, "oom_kill ").unwrap_or(0).saturating_sub(own),
+            holders_live: holders_live(state),
+            disks: space(storage).into_iter().collect(),
+        }
+    }
+
+    /// The first danger, in words. `before` is the last reading before this one.
+    pub(crate) fn danger(&self, before: &Self, state: &State, limits: &Limits) -> Option<String> {
+        let of_ram = hides_ram(state).then(|| self.memory(before, limits)).flatten();
+        of_ram.or_else(|| has_server(state).then(|| self.disk(limits)).flatten())
+    }
+
+    fn memory(&self, before: &Self, limits: &Limits) -> Option<String> {
+        let available = Bytes(self.available_bytes);
+        let floor = limits.floor_bytes(self.total_bytes);
+        if self.available_bytes < floor {
+            return Some(format!("only {available} of RAM were available, and the floor is {}", Bytes(floor)));
+        }
+        // somebody else's cgroup may kill within its own limit: that alone is no danger to the host
+        let short = !self.holders_live || self.available_bytes < limits.pressure_floor_bytes(self.total_bytes);
+        let killed = self.oom_kills.saturating_sub(before.oom_kills);
+        if killed > 0 && short {
+            return Some(format!("the kernel killed {killed} process(es) for want of memory while RAM was hidden"));
+        }
+        let full = self.full_avg10_percent.filter(|full| *full >= limits.pressure_full_percent)?;
+        short.then(|| {
+            format!("every task waited for memory in {full:.0} % of the last 10 s, with {available} of RAM available")
+        })
+    }
+
+    fn disk(&self, limits: &Limits) -> Option<String> {
+        self.disks.iter().find_map(|(folder, free, size)| {
+            let floor = limits.disk_floor_bytes(*size);
+            (*free < floor).then(|| {
+                format!(
+                    "the disk of {} is nearly full: {} are free, and {} must stay",
+                    folder.display(),
+                    Bytes(*free),
+                    Bytes(floor)
+                )
+            })
+        })
+    }
+}
+
+fn holders_live(state: &State) -> bool {
+    let holds = |step: &&StepState| matches!(step.change, Step::Process { role: Role::Holder, .. });
+    let mut processes = state.steps.iter().filter(|step| step.is_open()).filter(holds).flat_map(|step| &step.processes);
+    processes.all(Identity::is_alive)
+}
+
+fn hides_ram(state: &State) -> bool {
+    has_open(state, |role| role == Role::Holder)
+}
+
+fn has_server(state: &State) -> bool {
+    has_open(state, |role| role == Role::Server)
+}
+
+fn has_open(state: &State, wanted: impl Fn(Role) -> bool) -> bool {
+    state.steps.iter().any(|step| step.is_open() && matches!(step.change, Step::Process { role, .. } if wanted(role)))
+}
+
+/// The number that follows `name` at the beginning of a line.
+fn number_after(text: &str, name: &str) -> Option<u64> {
+    text.lines().find_map(|line| line.strip_prefix(name)?.split_whitespace().next()?.parse().ok())
+}
+
+/// `full avg10=0.00 avg60=0.00 avg300=0.00 total=0` (kernel, accounting/psi.rst).
+fn full_avg10(text: &str) -> Option<f64> {
+    text.lines().find_map(|line| line.strip_prefix("full avg10=")?.split(' ').next()?.parse().ok())
+}
+
+/// `memory.events` on v2, `memory.oom_control` on v1 since Linux 4.13: both have a line `oom_kill N`.
+fn own_oom_kills(state: &State) -> Vec<(PathBuf, u64)> {
+    let cgroups = state.steps.iter().filter_map(|step| match &step.change {
+        Step::Cgroup { path, .. } => Some(path),
+        _ => None,
+    });
+    let files = cgroups.flat_map(|path| ["memory.events", "memory.oom_control"].map(|name| path.join(name)));
+    let kills = |file: PathBuf| Some((number_after(&fs::read_to_string(&file).ok()?, "oom_kill ")?, file));
+    files.filter_map(kills).map(|(count, file)| (file, count)).collect()
+}
+
+fn space(folder: &Path) -> Option<(PathBuf, u64, u64)> {
+    let there = folder.ancestors().find(|folder| folder.is_dir())?;
+    let space = rustix::fs::statvfs(there).ok()?;
+    Some((folder.to_owned(), space.f_bavail * space.f_frsize, space.f_blocks * space.f_frsize))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use journal::{Phase, StepId};
+
+    const GIB: u64 = 1 << 30;
+
+    fn state(roles: &[Role]) -> State {
+        let step = |(index, role): (usize, &Role)| StepState {
+            id: StepId(u32::try_from(index).expect("small")),
+            change: Step::Process { role: *role, program: String::new(), stop_signal: 15, grace_ms: 0 },
+            phase: Phase::Done,
+            completed: true,
+            processes: vec![],
+            observed: None,
+        };
+        State { steps: roles.iter().enumerate().map(step).collect(), ..State::default() }
+    }
+
+    fn healthy() -> Reading {
+        Reading {
+            total_bytes: 24 * GIB,
+            available_bytes: 4 * GIB,
+            full_avg10_percent: Some(1.0),
+            oom_kills: 3,
+            holders_live: true,
+            disks: vec![("/sandboxes".into(), 10 * GIB, 100 * GIB)],
+        }
+    }
+
+    fn danger(reading: &Reading, roles: &[Role]) -> Option<String> {
+        reading.danger(&healthy(), &state(roles), &Limits::default())
+    }
+
+    #[test]
+    fn a_healthy_host_is_left_in_peace() {
+        assert_eq!(danger(&healthy(), &[Role::Holder, Role::Server]), None);
+        let thrashing = Reading { full_avg10_percent: Some(99.0), ..healthy() };
+        assert_eq!(danger(&thrashing, &[Role::Holder]), None, "a slow disk, and memory enough");
+        assert_eq!(danger(&Reading { oom_kills: 4, ..healthy() }, &[Role::Holder]), None, "somebody's cgroup");
+    }
+
+    #[test]
+    fn each_danger_is_told_in_words() {
+        let check = |reading: Reading, words: &str| {
+            let told = danger(&reading, &[Role::Holder, Role::Server]).expect("a danger");
+            assert!(told.contains(words), "{told}");
+        };
+        check(Reading { available_bytes: 200 << 20, ..healthy() }, "only 200 MiB of RAM");
+        check(Reading { oom_kills: 5, holders_live: false, ..healthy() }, "killed 2 process");
+        check(Reading { oom_kills: 4, available_bytes: 400 << 20, ..healthy() }, "killed 1 process");
+        let available_bytes = 400 << 20;
+        check(Reading { full_avg10_percent: Some(93.4), available_bytes, ..healthy() }, "93 % of the last 10 s");
+        check(Reading { disks: vec![("/s".into(), 100 << 20, 100 * GIB)], ..healthy() }, "disk of /s is nearly full");
+    }
+
+    #[test]
+    fn what_a_run_does_not_touch_is_not_its_danger() {
+        let starved = Reading { available_bytes: 1, oom_kills: 9, ..healthy() };
+        assert_eq!(danger(&starved, &[Role::SlowLayer, Role::Server]), None);
+        let full = Reading { disks: vec![("/s".into(), 0, GIB)], ..healthy() };
+        assert_eq!(danger(&full, &[Role::Holder]), None);
+    }
+
+    #[test]
+    fn the_kernels_texts() {
+        assert_eq!(
+            full_avg10("some avg10=1.50 avg60=0\nfull avg10=12.34 avg60=0.00 avg300=0.00 total=5\n"),
+            Some(12.34)
+        );
+        assert_eq!(number_after("oom_kill_disable 0\nunder_oom 0\noom_kill 7\n", "oom_kill "), Some(7));
+        let reading = Reading::take(&State::default(), Path::new("/no/such/folder"), &mut BTreeMap::new());
+        assert!(reading.available_bytes > 0 && reading.available_bytes < reading.total_bytes);
+        assert!(reading.disks[0].2 > 0, "the nearest folder that is there");
+    }
+}

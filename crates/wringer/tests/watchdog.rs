@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The watchdog of the real program: a controller that is stopped, a slow layer that is stopped, and a run that is told why.
+#![allow(clippy::disallowed_methods, clippy::unwrap_used)]
+
+mod standing;
+
+use rustix::process::Signal;
+use standing::*;
+use std::process::Command;
+use std::time::{Duration, Instant};
+use testkit::{Lab, Ran, Snapshot, alone, is_root, wait_until};
+
+const WRINGER: &str = env!("CARGO_BIN_EXE_wringer");
+
+fn watched(lab: &Lab, args: &[&str], limits: &str) -> Ran {
+    Ran::of(lab.command(args).env("WRINGER_WATCHDOG", limits)).expect_code(0)
+}
+
+/// What `status` tells when the run is gone.
+fn last_words(lab: &Lab) -> String {
+    lab.run(["status"]).expect_code(0).stdout
+}
+
+#[test]
+fn a_stopped_supervisor_does_not_keep_the_ram() {
+    if !is_root() {
+        testkit::skip!("needs root");
+    }
+    let (_alone, lab, before) = (alone(), Lab::new(WRINGER), Snapshot::take());
+    let limits = r#"{"lease_ms":1500,"look_ms":100}"#;
+    let said = json(&watched(&lab, &["ram", "hide", "64M", "--yes", "-o", "json"], limits));
+    signal(said["pid"].as_u64().unwrap(), Signal::STOP);
+    assert!(wait_until(PATIENCE, || meminfo("HugePages_Total") == 0), "the lease has ended");
+    assert!(wait_until(PATIENCE, || !is_alive(said["pid"].as_u64().unwrap())), "it was woken, and released");
+    expect_as_before(&before);
+    assert!(last_words(&lab).contains("no sign of life"), "{}", last_words(&lab));
+    assert_eq!(status(&lab)["runs"].as_array().unwrap().len(), 0);
+}
+
+/// Whoever waits for a file gets an error, and the directory is there again.
+#[test]
+fn a_stopped_layer_is_ended_and_its_readers_get_an_error() {
+    if !is_root() {
+        testkit::skip!("needs root");
+    }
+    let (_alone, lab, before) = (alone(), Lab::new(WRINGER), Snapshot::take());
+    let folder = lab.home().join("data");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(folder.join("file"), vec![7; 64 << 10]).unwrap();
+    let path = folder.to_str().unwrap();
+    watched(&lab, &["disk", "delay", path, "--read", "1ms"], r#"{"layer_deadline_ms":1500,"look_ms":100}"#);
+    signal(process_of(&lab, "slow layer"), Signal::STOP);
+    let began = Instant::now();
+    let read = Command::new("dd").arg(format!("if={path}/file")).arg("of=/dev/null").output().unwrap();
+    assert!(!read.status.success(), "the read came through a stopped layer");
+    assert!(began.elapsed() > Duration::from_secs(1) && began.elapsed() < PATIENCE, "{:?}", began.elapsed());
+    expect_as_before(&before);
+    assert_eq!(std::fs::read(folder.join("file")).unwrap(), vec![7; 64 << 10]);
+    let words = last_words(&lab);
+    assert!(words.contains("the slow layer") && words.contains("answered nobody"), "{words}");
+}
+
+/// A layer that somebody stopped is woken by an undo, and nothing is lost.
+#[test]
+fn an_undo_wakes_a_stopped_layer() {
+    if !is_root() {
+        testkit::skip!("needs root");
+    }
+    let (_alone, lab, before) = (alone(), Lab::new(WRINGER), Snapshot::take());
+    let folder = lab.home().join("data");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(folder.join("file"), vec![7; 64 << 10]).unwrap();
+    let path = folder.to_str().unwrap();
+    lab.run(["disk", "delay", path, "--read", "1ms"]).expect_code(0);
+    signal(process_of(&lab, "slow layer"), Signal::STOP);
+    let mut read = Command::new("dd").arg(format!("if={path}/file")).arg("of=/dev/null").spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(200));
+    lab.run(["undo"]).expect_code(0);
+    assert!(read.wait().unwrap().success(), "the read that waited came through");
+    expect_as_before(&before);
+}
+
+const EXPERIMENT: &str = r#"
+schema = 1
+name = "watched"
+[server]
+flavour = "mariadb"
+[server.options]
+innodb_buffer_pool_size = "16M"
+[fill]
+rows = 2000
+[load]
+workload = "oltp_point_select"
+time = "60s"
+[squeeze]
+ram = { hide = "64M" }
+"#;
+
+/// The host is in danger in the middle of a load: the run ends with code 4, says why, and its recording says so, too.
+#[test]
+fn a_run_tells_why_its_watchdog_ended_it() {
+    if !is_root() {
+        testkit::skip!("needs root");
+    }
+    let (_alone, lab) = (alone(), Lab::new(WRINGER));
+    let file = lab.write("watched.toml", EXPERIMENT);
+    let before = Snapshot::take();
+    let limits = r#"{"look_ms":200,"available_floor_bytes":1125899906842624}"#;
+    let mut command = lab.command(["run", file.to_str().unwrap(), "--yes", "--to", "out"]);
+    let ran = Ran::of(command.env("WRINGER_WATCHDOG", limits)).expect_code(4);
+    let ran = ran.expect_said(&["the watchdog ended the run", "of RAM were available, and the floor is"]);
+    assert!(!ran.stderr.contains("interrupted"), "{}", ran.stderr);
+    expect_as_before(&before);
+    let result = std::fs::read_to_string(lab.home().join("out/result.json")).unwrap();
+    assert!(result.contains("ended the run: only"), "the recording does not say it");
+    assert_eq!(status(&lab)["runs"].as_array().unwrap().len(), 0);
+}
