@@ -44,6 +44,9 @@ pub struct Delay {
     pub write_us: u64,
     pub sync_us: u64,
     pub mode: DelayMode,
+    /// The three are only medians: the times are drawn from distributions, or limits come on top.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub varies: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]

@@ -150,7 +150,8 @@ pub struct Disk {
 
 impl Disk {
     pub fn delay(&self) -> Delay {
-        Delay { read_us: self.read.as_us(), write_us: self.write.as_us(), sync_us: self.sync.as_us(), mode: self.mode }
+        let [read_us, write_us, sync_us] = [self.read, self.write, self.sync].map(Span::as_us);
+        Delay { read_us, write_us, sync_us, mode: self.mode, varies: false }
     }
 
     pub fn is_zero(&self) -> bool {

@@ -54,7 +54,7 @@ fn arm(name: &str, read_us: u64, counted: f64) -> Arm {
     Arm {
         name: name.into(),
         settings: Default::default(),
-        delay: Some(Delay { read_us, write_us: 0, sync_us: 0, mode: DelayMode::Add }),
+        delay: Some(Delay { read_us, write_us: 0, sync_us: 0, mode: DelayMode::Add, varies: false }),
         load: Some(LoadResult {
             workload: "oltp_point_select".into(),
             driver: "mysql".into(),

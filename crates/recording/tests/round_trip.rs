@@ -50,7 +50,7 @@ fn arm() -> Arm {
     Arm {
         name: "10 ms".into(),
         settings: BTreeMap::from([("squeeze.disk.read".into(), "10 ms".into())]),
-        delay: Some(Delay { read_us: 10_000, write_us: 0, sync_us: 0, mode: DelayMode::Add }),
+        delay: Some(Delay { read_us: 10_000, write_us: 0, sync_us: 0, mode: DelayMode::Add, varies: false }),
         load: Some(load()),
         witnesses: vec![Witness { of: "server".into(), counter: "reads".into(), before: 1, after: u64::MAX }],
         started_us: 4,

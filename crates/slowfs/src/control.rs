@@ -3,14 +3,16 @@
 //!
 //! | request | answer |
 //! | --- | --- |
-//! | `{"do":"get"}` | `{"delay":{"read_us":0,"write_us":0,"sync_us":0,"mode":"add"}}` |
+//! | `{"do":"get"}` | `{"delay":{"read_us":0,"write_us":0,"sync_us":0,"mode":"add"},"model":{...}}`, the medians and the whole disk model |
 //! | `{"do":"set","delay":{...}}` | the same, when the new delay is in force |
+//! | `{"do":"set","model":{...}}` | the same, for a disk model; its credits and queues start anew |
 //! | `{"do":"stats"}` | [`Stats`] |
 //! | anything else | `{"error":"why"}` |
 
 use crate::Error;
 use crate::engine::Engine;
 use crate::stats::Stats;
+use diskmodel::Model;
 use evidence::Delay;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -34,13 +36,21 @@ pub struct Client {
 #[serde(tag = "do", rename_all = "snake_case", deny_unknown_fields)]
 enum Request {
     Get,
-    Set { delay: Delay },
+    Set(New),
     Stats,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum New {
+    Delay(Delay),
+    Model(Box<Model>),
 }
 
 #[derive(Debug, Serialize, Deserialize)]
 struct InForce {
     delay: Delay,
+    model: Model,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -70,13 +80,27 @@ impl Client {
     /// # Errors
     /// The layer is gone.
     pub fn set(&mut self, delay: Delay) -> Result<(), Error> {
-        self.ask::<InForce>(&Request::Set { delay }).map(drop)
+        self.ask::<InForce>(&Request::Set(New::Delay(delay))).map(drop)
+    }
+
+    /// The same for a whole disk model, whose credits and queues start anew.
+    ///
+    /// # Errors
+    /// The layer is gone.
+    pub fn set_model(&mut self, model: &Model) -> Result<(), Error> {
+        self.ask::<InForce>(&Request::Set(New::Model(Box::new(model.clone())))).map(drop)
     }
 
     /// # Errors
     /// The layer is gone.
     pub fn get(&mut self) -> Result<Delay, Error> {
         Ok(self.ask::<InForce>(&Request::Get)?.delay)
+    }
+
+    /// # Errors
+    /// The layer is gone.
+    pub fn model(&mut self) -> Result<Model, Error> {
+        Ok(self.ask::<InForce>(&Request::Get)?.model)
     }
 
     /// # Errors
@@ -129,11 +153,16 @@ fn converse(stream: UnixStream, engine: &Engine) -> Option<()> {
 }
 
 fn answer(line: &str, engine: &Engine) -> String {
+    let in_force = || serde_json::to_string(&InForce { delay: engine.delay(), model: engine.model() });
     let written = match serde_json::from_str(line) {
-        Ok(Request::Get) => serde_json::to_string(&InForce { delay: engine.delay() }),
-        Ok(Request::Set { delay }) => {
+        Ok(Request::Get) => in_force(),
+        Ok(Request::Set(New::Delay(delay))) => {
             engine.set(delay);
-            serde_json::to_string(&InForce { delay })
+            in_force()
+        }
+        Ok(Request::Set(New::Model(model))) => {
+            engine.set(*model);
+            in_force()
         }
         Ok(Request::Stats) => serde_json::to_string(&engine.stats()),
         Err(error) => serde_json::to_string(&Refusal { error: error.to_string() }),
@@ -151,26 +180,35 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("slowfs.sock");
         let listener = UnixListener::bind(&socket).unwrap();
-        let none = Delay { read_us: 0, write_us: 0, sync_us: 0, mode: DelayMode::Add };
+        let none = Delay { read_us: 0, write_us: 0, sync_us: 0, mode: DelayMode::Add, varies: false };
         let engine = Arc::new(Engine::new(none, 1));
         let serving = engine.clone();
         std::thread::spawn(move || serve(&listener, &serving));
 
         let mut client = Client::connect(&socket).unwrap();
         assert_eq!(client.get().unwrap(), none);
-        let slow = Delay { read_us: 10_000, write_us: 5, sync_us: 7, mode: DelayMode::Total };
+        let slow = Delay { read_us: 10_000, write_us: 5, sync_us: 7, mode: DelayMode::Total, varies: false };
         client.set(slow).unwrap();
         assert_eq!(Client::connect(&socket).unwrap().get().unwrap(), slow);
         assert_eq!(engine.delay(), slow);
-        engine.answer(engine.arrive(crate::stats::Class::Write, 4096), || {});
+        engine.answer(
+            engine.arrive(crate::stats::Class::Write, crate::rule::Place { file: 1, offset: 0, bytes: 4096 }),
+            || {},
+        );
         let stats = client.stats().unwrap();
         assert_eq!((stats.delay, stats.writes, stats.write_bytes), (slow, 1, 4096));
         assert_eq!(stats.write_latency.got.count(), 1);
+
+        let mut model = Model::from(slow);
+        model.depth = Some(4);
+        client.set_model(&model).unwrap();
+        assert_eq!(client.model().unwrap(), model);
+        assert!(client.get().unwrap().varies);
     }
 
     #[test]
     fn nonsense_is_refused_and_the_connection_goes_on() {
-        let none = Delay { read_us: 0, write_us: 0, sync_us: 0, mode: DelayMode::Add };
+        let none = Delay { read_us: 0, write_us: 0, sync_us: 0, mode: DelayMode::Add, varies: false };
         let engine = Engine::new(none, 1);
         for line in ["", "{}", r#"{"do":"fly"}"#, r#"{"do":"set"}"#, r#"{"do":"set","delay":{"read_us":-1}}"#] {
             assert!(answer(line, &engine).contains("error"), "{line}");

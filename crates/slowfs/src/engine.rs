@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! When a reply leaves: the delay in force, and two ways of waiting for it.
+//! When a reply leaves: the rule in force, and two ways of waiting for it.
 //!
 //! A reply waits in the thread that did the work, as long as enough other threads are free to take requests from the kernel; beyond
 //! that it is put on a heap that one timer thread serves, so that any number of requests can wait at the same time. Both ways
@@ -8,28 +8,24 @@
 
 use crate::lead::Lead;
 use crate::moment::{Moment, now, timespec};
+use crate::rule::{Due, Place, Rule};
 use crate::stats::{Answered, Class, Counters, Stats};
-use evidence::{Delay, DelayMode};
+use diskmodel::Model;
+use evidence::Delay;
 use rustix::io::Errno;
 use rustix::thread::futex;
 use std::cmp::{Ordering as Order, Reverse};
 use std::collections::BinaryHeap;
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-/// What the kernel's way to the layer and back costs a request that waits up to so long: it is taken off each delay, so that
-/// asked plus the bare latency is what the client sees. The longer everybody slept, the colder the processor. Measured, see
-/// `docs/slowfs.md`.
-const ROUND_TRIP_NS: [(u64, u64); 4] =
-    [(100_000, 11_000), (500_000, 14_000), (3_000_000, 17_000), (30_000_000, 30_000)];
-const LONGEST_ROUND_TRIP_NS: u64 = 60_000;
 /// A sleep shorter than this ends later than it should, whatever is asked.
 const SHORTEST_SLEEP_NS: u64 = 5_000;
 
 pub(crate) struct Engine {
-    delay: RwLock<Delay>,
-    /// Grows with each change of the delay. Threads that wait with a reply sleep on it.
+    rule: RwLock<Arc<Rule>>,
+    /// Grows with each change of the rule. Threads that wait with a reply sleep on it.
     epoch: AtomicU32,
     lead: Lead,
     pub(crate) counters: Counters,
@@ -45,6 +41,7 @@ pub(crate) struct Engine {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Work {
     class: Class,
+    place: Place,
     arrived: Moment,
 }
 
@@ -52,8 +49,10 @@ pub(crate) struct Work {
 struct Done {
     work: Work,
     done: Moment,
-    /// Due by the delay in force when the work was done.
+    /// Due by the rule in force when the work was done.
     asked: Moment,
+    /// Of that rule: with another one a wait may end earlier.
+    epoch: u32,
 }
 
 type Reply = Box<dyn FnOnce() + Send>;
@@ -72,9 +71,9 @@ struct Held {
 
 impl Engine {
     /// `threads`: how many take requests from the kernel.
-    pub(crate) fn new(delay: Delay, threads: usize) -> Self {
+    pub(crate) fn new(model: impl Into<Model>, threads: usize) -> Self {
         Self {
-            delay: RwLock::new(delay),
+            rule: RwLock::new(Arc::new(Rule::new(model.into()))),
             epoch: AtomicU32::new(0),
             lead: Lead::new(),
             counters: Counters::default(),
@@ -86,37 +85,49 @@ impl Engine {
         }
     }
 
-    pub(crate) fn delay(&self) -> Delay {
-        *self.delay.read().unwrap_or_else(PoisonError::into_inner)
+    fn rule(&self) -> Arc<Rule> {
+        self.rule.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// From now on. All classes change in one step; waits that are longer than the new delay end earlier.
-    pub(crate) fn set(&self, delay: Delay) {
-        *self.delay.write().unwrap_or_else(PoisonError::into_inner) = delay;
+    pub(crate) fn model(&self) -> Model {
+        self.rule().model().clone()
+    }
+
+    pub(crate) fn delay(&self) -> Delay {
+        self.rule().delay()
+    }
+
+    /// From now on. All classes change in one step, credits and queues start anew; waits that are longer than by the new model end
+    /// earlier.
+    pub(crate) fn set(&self, model: impl Into<Model>) {
+        let rule = Arc::new(Rule::new(model.into()));
+        *self.rule.write().unwrap_or_else(PoisonError::into_inner) = rule;
         self.epoch.fetch_add(1, Ordering::Release);
         let _ = futex::wake(&self.epoch, futex::Flags::PRIVATE, u32::MAX >> 1);
         self.wake_timer();
     }
 
-    /// No delay any more, and whoever waits goes at once.
+    /// No delay and no limit any more, and whoever waits goes at once.
     pub(crate) fn neutralise(&self) {
-        self.set(Delay { read_us: 0, write_us: 0, sync_us: 0, mode: self.delay().mode });
+        self.set(Model::none(self.delay().mode));
     }
 
     pub(crate) fn stats(&self) -> Stats {
         Stats { overshoot_ns: self.lead.all(), ..self.counters.snapshot(self.delay()) }
     }
 
-    pub(crate) fn arrive(&self, class: Class, bytes: u64) -> Work {
-        self.counters.arrived(class, bytes);
-        Work { class, arrived: now() }
+    pub(crate) fn arrive(&self, class: Class, place: Place) -> Work {
+        self.counters.arrived(class, place.bytes);
+        Work { class, place, arrived: now() }
     }
 
     /// The work is done; `reply` tells the kernel, when its time has come.
     pub(crate) fn answer(&self, work: Work, reply: impl FnOnce() + Send + 'static) {
         let finished = now();
-        let (due, asked) = due(work, finished, &self.delay());
-        let done = Done { work, done: finished, asked };
+        // The epoch first: a rule that comes between the two is then looked at again, not missed.
+        let epoch = self.epoch.load(Ordering::Acquire);
+        let Due { at: due, asked } = self.rule().due(work.class, work.place, work.arrived, finished);
+        let done = Done { work, done: finished, asked, epoch };
         if due <= finished {
             return self.send(done, reply);
         }
@@ -163,19 +174,29 @@ impl Engine {
         self.counters.answered(done.work.class, answered);
     }
 
-    fn wait(&self, done: Done, mut due: Moment) {
+    fn wait(&self, mut done: Done, mut due: Moment) {
         loop {
-            let epoch = self.epoch.load(Ordering::Acquire);
-            due = due.min(self::due(done.work, done.done, &self.delay()).0);
+            due = self.shortened(&mut done, due);
             if now() >= due {
                 return;
             }
-            self.sleep_until(due, &self.epoch, epoch);
+            self.sleep_until(due, &self.epoch, done.epoch);
         }
     }
 
-    fn hold(&self, held: Held) {
+    /// By the rule in force now, if that is another one than when it was asked last: each rule is asked once.
+    fn shortened(&self, done: &mut Done, due: Moment) -> Moment {
+        let epoch = self.epoch.load(Ordering::Acquire);
+        if done.epoch == epoch {
+            return due;
+        }
+        done.epoch = epoch;
+        due.min(self.rule().due(done.work.class, done.work.place, done.work.arrived, done.done).at)
+    }
+
+    fn hold(&self, mut held: Held) {
         let mut queue = self.queue();
+        held.due = self.shortened(&mut held.done, held.due);
         let first = queue.held.peek().is_none_or(|next| held.due < next.0.due);
         queue.held.push(Reverse(held));
         drop(queue);
@@ -189,9 +210,10 @@ impl Engine {
         let epoch = self.epoch.load(Ordering::Acquire);
         if queue.epoch != epoch {
             queue.epoch = epoch;
-            let delay = self.delay();
-            let held = std::mem::take(&mut queue.held).into_iter().map(|Reverse(held)| Reverse(held.shortened(&delay)));
-            queue.held = held.collect();
+            // in the order in which they are due, so that a limit lets them go in this order too
+            let mut held = std::mem::take(&mut queue.held).into_sorted_vec();
+            held.iter_mut().rev().for_each(|Reverse(held)| held.due = self.shortened(&mut held.done, held.due));
+            queue.held = held.into();
         }
         match queue.held.peek() {
             Some(Reverse(next)) if next.due > now() => Popped::Next(Some(next.due)),
@@ -245,28 +267,8 @@ enum Popped {
     Next(Option<Moment>),
 }
 
-/// When the kernel must get the reply, and when the client is to have it.
-fn due(work: Work, done: Moment, delay: &Delay) -> (Moment, Moment) {
-    let delay_ns = work.class.delay_ns(delay);
-    let start = match delay.mode {
-        DelayMode::Add => done,
-        DelayMode::Total => work.arrived,
-    };
-    (start + delay_ns.saturating_sub(round_trip_ns(delay_ns)), (start + delay_ns).max(done))
-}
-
-fn round_trip_ns(delay_ns: u64) -> u64 {
-    ROUND_TRIP_NS.iter().find(|(bound, _)| delay_ns <= *bound).map_or(LONGEST_ROUND_TRIP_NS, |(_, trip)| *trip)
-}
-
 fn sleep(until: Moment, word: &AtomicU32, seen: u32) -> Result<(), Errno> {
     futex::wait_bitset(word, futex::Flags::PRIVATE, seen, Some(&timespec(until)), NonZeroU32::MAX)
-}
-
-impl Held {
-    fn shortened(self, delay: &Delay) -> Self {
-        Self { due: self.due.min(due(self.done.work, self.done.done, delay).0), ..self }
-    }
 }
 
 impl Ord for Held {
@@ -292,14 +294,17 @@ impl Eq for Held {}
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::{Arc, mpsc};
+    use evidence::DelayMode;
+    use std::sync::mpsc;
     use std::time::{Duration, Instant};
 
+    const PLACE: Place = Place { file: 1, offset: 0, bytes: 1 };
+
     fn reads(us: u64, mode: DelayMode) -> Delay {
-        Delay { read_us: us, write_us: 0, sync_us: 0, mode }
+        Delay { read_us: us, write_us: 0, sync_us: 0, mode, varies: false }
     }
 
-    fn serving(delay: Delay, threads: usize) -> Arc<Engine> {
+    fn serving(delay: impl Into<Model>, threads: usize) -> Arc<Engine> {
         let engine = Arc::new(Engine::new(delay, threads));
         let timer = engine.clone();
         std::thread::spawn(move || timer.serve_queue());
@@ -311,18 +316,9 @@ mod tests {
         let (sent, received) = mpsc::channel();
         for _ in 0..count {
             let sent = sent.clone();
-            engine.answer(engine.arrive(Class::Read, 1), move || sent.send(Instant::now()).unwrap());
+            engine.answer(engine.arrive(Class::Read, PLACE), move || sent.send(Instant::now()).unwrap());
         }
         received
-    }
-
-    #[test]
-    fn add_counts_from_the_completion_and_total_from_the_arrival() {
-        let work = Work { class: Class::Read, arrived: 1_000_000 };
-        assert_eq!(due(work, 1_500_000, &reads(100, DelayMode::Add)).1, 1_600_000);
-        assert_eq!(due(work, 1_050_000, &reads(100, DelayMode::Total)).1, 1_100_000);
-        assert_eq!(due(work, 1_500_000, &reads(100, DelayMode::Total)).1, 1_500_000, "never before the work is done");
-        assert!(due(work, 1_500_000, &reads(0, DelayMode::Add)).0 <= 1_500_000);
     }
 
     #[test]
@@ -360,10 +356,39 @@ mod tests {
     }
 
     #[test]
+    fn what_waits_for_a_limit_goes_when_another_model_lets_it() {
+        for threads in [1, 16] {
+            let mut slow: Model = reads(0, DelayMode::Total).into();
+            slow.depth = Some(1);
+            slow.read = diskmodel::Operation::constant(3_000_000_000.0);
+            let engine = serving(slow, threads);
+            let answers: Vec<_> = (0..6)
+                .map(|_| {
+                    let engine = engine.clone();
+                    std::thread::spawn(move || answer_all(&engine, 1).recv().unwrap())
+                })
+                .collect();
+            while engine.stats().delayed_reads < 6 {
+                std::thread::yield_now();
+            }
+            let mut fast: Model = reads(20_000, DelayMode::Add).into();
+            fast.depth = Some(1);
+            engine.set(fast);
+            let start = Instant::now();
+            let mut left: Vec<Instant> = answers.into_iter().map(|answer| answer.join().unwrap()).collect();
+            left.sort();
+            // one after the other, and each asked once
+            let span = *left.last().unwrap() - left[0];
+            assert!((Duration::from_millis(95)..Duration::from_millis(250)).contains(&span), "{span:?}");
+            assert!(start.elapsed() < Duration::from_secs(2));
+        }
+    }
+
+    #[test]
     fn counts_by_class() {
         let engine = serving(reads(0, DelayMode::Add), 1);
         answer_all(&engine, 3);
-        engine.answer(engine.arrive(Class::Sync, 0), || {});
+        engine.answer(engine.arrive(Class::Sync, Place { bytes: 0, ..PLACE }), || {});
         let stats = engine.stats();
         assert_eq!((stats.reads, stats.read_bytes, stats.syncs, stats.writes, stats.delayed_reads), (3, 3, 1, 0, 0));
         assert_eq!(stats.read_latency.got.count(), 3);

@@ -2,8 +2,8 @@
 //! The slow layer: a FUSE file system that passes a directory through and holds each reply to a read, a write or a sync until its
 //! time has come.
 //!
-//! It is not a fault injector and not a model of a disk: every request reaches the file below, with its result, and only the
-//! moment of the reply changes. It is its own process (`wringer internal slowfs`), so that a server that dies never takes the
+//! It is not a fault injector: every request reaches the file below, with its result, and only the
+//! moment of the reply changes. What moment that is says a `diskmodel::Model`. It is its own process (`wringer internal slowfs`), so that a server that dies never takes the
 //! files with it, and it mounts over the directory in a mount namespace of its own, so that nobody else sees it.
 //!
 //! ```text
@@ -32,5 +32,6 @@ mod inode;
 mod layer;
 mod lead;
 mod moment;
+mod rule;
 
 pub use error::Error;

@@ -53,6 +53,16 @@ pub(crate) enum Class {
     Sync,
 }
 
+impl From<Class> for diskmodel::Class {
+    fn from(class: Class) -> Self {
+        match class {
+            Class::Read => Self::Read,
+            Class::Write => Self::Write,
+            Class::Sync => Self::Sync,
+        }
+    }
+}
+
 impl Class {
     pub(crate) fn delay_ns(self, delay: &Delay) -> u64 {
         let us = match self {

@@ -240,7 +240,7 @@ mod tests {
 
     fn measured(mode: DelayMode, got_us: u64) -> Measured {
         let floor = Floor { bare: histogram(50), layer: histogram(60) };
-        let delay = Delay { read_us: 10_000, write_us: 0, sync_us: 0, mode };
+        let delay = Delay { read_us: 10_000, write_us: 0, sync_us: 0, mode, varies: false };
         read_measure(&delay, &floor, &histogram(got_us), "arm", 0)
     }
 

@@ -198,7 +198,7 @@ fn arm(spec: &Spec) -> Arm {
                 ("load.time".into(), format!("{} s", spec.measured_s)),
             ])
         },
-        delay: Some(Delay { read_us: spec.read_us, write_us: 0, sync_us: 0, mode: DelayMode::Add }),
+        delay: Some(Delay { read_us: spec.read_us, write_us: 0, sync_us: 0, mode: DelayMode::Add, varies: false }),
         load: Some(load),
         witnesses: vec![
             witness("server", "Innodb_buffer_pool_reads", 51_200, reads + 11),

@@ -3,6 +3,7 @@
 
 use super::{Layer, Opened, errno};
 use crate::backing::Open;
+use crate::rule::Place;
 use crate::stats::Class;
 use fuser::{FileHandle, ReplyData, ReplyEmpty, ReplyWrite};
 use rustix::fd::OwnedFd;
@@ -38,7 +39,7 @@ impl Layer {
     }
 
     pub(super) fn read_file(&self, handle: FileHandle, offset: u64, size: u32, reply: ReplyData) {
-        let work = self.engine.arrive(Class::Read, u64::from(size));
+        let work = self.engine.arrive(Class::Read, place(handle, offset, u64::from(size)));
         let length = size as usize;
         let mut buffer = self.buffers.take(length);
         match self.fill(handle, offset, buffer.bytes_mut(length)) {
@@ -67,7 +68,7 @@ impl Layer {
     }
 
     pub(super) fn write_file(&self, handle: FileHandle, offset: u64, data: &[u8], flags: i32, reply: ReplyWrite) {
-        let work = self.engine.arrive(Class::Write, data.len() as u64);
+        let work = self.engine.arrive(Class::Write, place(handle, offset, data.len() as u64));
         // The kernel repeats the flags of the open file, and adds RWF_DSYNC as O_DSYNC; O_SYNC holds the same bit.
         let durable = OFlags::from_bits_retain(flags.cast_unsigned()).contains(OFlags::DSYNC);
         match self.store(handle, offset, data, durable) {
@@ -99,7 +100,7 @@ impl Layer {
     }
 
     pub(super) fn sync(&self, handle: FileHandle, data_only: bool, reply: ReplyEmpty) {
-        let work = self.engine.arrive(Class::Sync, 0);
+        let work = self.engine.arrive(Class::Sync, place(handle, 0, 0));
         match self.make_durable(handle, data_only) {
             Ok(()) => self.engine.answer(work, move || reply.ok()),
             Err(error) => {
@@ -137,4 +138,9 @@ impl Layer {
         };
         seek(open.file(), target).map(|found| i64::try_from(found).unwrap_or(i64::MAX))
     }
+}
+
+/// Two handles of one file are two places: who reads on does so through one.
+fn place(handle: FileHandle, offset: u64, bytes: u64) -> Place {
+    Place { file: handle.0, offset, bytes }
 }

@@ -48,7 +48,7 @@ macro_rules! mount_or_skip {
 }
 
 pub fn delay(read_us: u64, write_us: u64, sync_us: u64) -> Delay {
-    Delay { read_us, write_us, sync_us, mode: DelayMode::Add }
+    Delay { read_us, write_us, sync_us, mode: DelayMode::Add, varies: false }
 }
 
 pub fn options() -> Options {

@@ -90,7 +90,7 @@ pub fn main(args: Args) -> Outcome {
 fn delay(places: &Places, args: &Delayed) -> Outcome {
     let mode = if args.mode == Mode::Total { DelayMode::Total } else { DelayMode::Add };
     let [read_us, write_us, sync_us] = [args.read, args.write, args.sync].map(Span::as_us);
-    let delay = Delay { read_us, write_us, sync_us, mode };
+    let delay = Delay { read_us, write_us, sync_us, mode, varies: false };
     let found = run::find_runs(places)?;
     let canonical = args.path.canonicalize().unwrap_or_else(|_| args.path.clone());
     if let Some((run, directory)) = standing::slowing(&found).into_iter().find(|(_, directory)| *directory == canonical)

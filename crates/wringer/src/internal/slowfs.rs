@@ -60,7 +60,7 @@ pub fn main(args: Args) -> Outcome {
         control: args.control,
         run_id: args.run,
         threads: args.threads,
-        delay: Delay { read_us: args.read_us, write_us: args.write_us, sync_us: args.sync_us, mode },
+        delay: Delay { read_us: args.read_us, write_us: args.write_us, sync_us: args.sync_us, mode, varies: false },
         writeback_cache: !args.no_writeback_cache,
         direct: !args.buffered,
         read_ahead_kib: args.read_ahead_kib,

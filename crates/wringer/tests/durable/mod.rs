@@ -43,7 +43,7 @@ impl Survivors {
 
 /// Commits before the kill: enough to be in the middle of the redo log.
 const COMMITS: usize = 300;
-const DELAY: Delay = Delay { read_us: 200, write_us: 200, sync_us: 500, mode: DelayMode::Add };
+const DELAY: Delay = Delay { read_us: 200, write_us: 200, sync_us: 500, mode: DelayMode::Add, varies: false };
 
 /// The children of a run are started from this program: set once, before the first run.
 pub(crate) fn use_program(program: &str) {

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+use crate::distribution::Distribution;
+use crate::model::{Counts, Model, Stalls};
+use crate::profile::ProfileWords;
+use crate::table::Bin;
+use crate::words::{LimitWords, OperationWords, WordsError};
+use evidence::DelayMode;
+use serde::Serialize;
+
+/// A disk as somebody asks for it: a profile, single words, or words laid over a profile.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub struct Asked {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub profile: Option<ProfileWords>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read: Option<OperationWords>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub write: Option<OperationWords>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sync: Option<OperationWords>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mode: Option<DelayMode>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub iops: Option<LimitWords>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bandwidth: Option<LimitWords>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub depth: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stalls: Option<Stalls>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
+}
+
+/// Seed when none is given.
+const SEED: u64 = 1;
+/// More servers than any disk has.
+pub(crate) const MOST_DEPTH: u32 = 4096;
+
+impl Asked {
+    /// `total` with a profile, which says how long an operation takes in all; else `add`.
+    pub fn mode(&self) -> DelayMode {
+        let default = if self.profile.is_some() { DelayMode::Total } else { DelayMode::Add };
+        self.mode.unwrap_or(default)
+    }
+
+    /// Nothing takes longer, and nothing is limited.
+    pub fn is_none(&self) -> bool {
+        let none = |words: &Option<OperationWords>| words.as_ref().is_none_or(OperationWords::is_none);
+        self.profile.is_none()
+            && [&self.read, &self.write, &self.sync].into_iter().all(none)
+            && (&self.iops, &self.bandwidth, self.depth) == (&None, &None, None)
+    }
+
+    /// The files of histograms that [`Self::model`] will ask for.
+    pub fn files(&self) -> impl Iterator<Item = &str> {
+        [&self.read, &self.write, &self.sync].into_iter().flatten().filter_map(OperationWords::file)
+    }
+
+    /// `read` answers with the bins of the histogram in a file.
+    ///
+    /// # Errors
+    /// A file holds no histogram.
+    pub fn model(&self, read: &mut dyn FnMut(&str) -> Result<Vec<Bin>, String>) -> Result<Model, WordsError> {
+        let mut model = match &self.profile {
+            Some(profile) => profile.model(),
+            None => Model::none(DelayMode::Add),
+        };
+        model.mode = self.mode();
+        model.seed = self.seed.unwrap_or(SEED);
+        for (words, operation) in
+            [(&self.read, &mut model.read), (&self.write, &mut model.write), (&self.sync, &mut model.sync)]
+        {
+            if let Some(words) = words {
+                *operation = words.resolve(read)?;
+            }
+        }
+        for (words, counts) in [(&self.iops, Counts::Operations), (&self.bandwidth, Counts::Bytes)] {
+            if let Some(words) = words {
+                model.limits.retain(|limit| limit.counts != counts);
+                model.limits.push(words.limit(counts));
+            }
+        }
+        model.depth = self.depth.map(|depth| depth.min(MOST_DEPTH)).or(model.depth);
+        model.stalls = self.stalls.or(model.stalls);
+        Ok(model)
+    }
+
+    /// How long a read is to take at the median, as far as that can be said without reading a file.
+    pub fn read_median_us(&self) -> f64 {
+        let profile = self.profile.as_ref().map(|profile| profile.model().read.takes);
+        let own = self.read.as_ref().map(|words| words.known().cloned().unwrap_or(Distribution::NONE));
+        own.or(profile).map_or(0.0, |takes| takes.quantile(0.5))
+    }
+}

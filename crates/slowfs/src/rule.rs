@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The disk model in force, as the engine asks it: when is this request to be answered.
+
+use crate::moment::Moment;
+use crate::stats::Class;
+use diskmodel::{Law, Model, Request};
+use evidence::{Delay, DelayMode};
+use std::sync::{Mutex, PoisonError};
+
+/// What the kernel's way to the layer and back costs a request that waits up to so long: it is taken off each delay, so that
+/// asked plus the bare latency is what the client sees. The longer everybody slept, the colder the processor. Measured, see
+/// `docs/slowfs.md`.
+const ROUND_TRIP_NS: [(u64, u64); 4] =
+    [(100_000, 11_000), (500_000, 14_000), (3_000_000, 17_000), (30_000_000, 30_000)];
+const LONGEST_ROUND_TRIP_NS: u64 = 60_000;
+
+/// Where a request wants to go; the disk model knows a head that moves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub file: u64,
+    pub offset: u64,
+    pub bytes: u64,
+}
+
+/// When the kernel must get a reply, and when the client is to have it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Due {
+    pub at: Moment,
+    pub asked: Moment,
+}
+
+/// One model. A change of delay is another rule.
+#[derive(Debug)]
+pub(crate) struct Rule {
+    model: Model,
+    delay: Delay,
+    /// `None`: constant times need no memory, and no lock.
+    law: Option<Mutex<Law>>,
+}
+
+impl Rule {
+    pub(crate) fn new(model: Model) -> Self {
+        let law = (!model.is_constant()).then(|| Mutex::new(Law::new(model.clone())));
+        Self { delay: model.delay(), model, law }
+    }
+
+    pub(crate) fn model(&self) -> &Model {
+        &self.model
+    }
+
+    pub(crate) fn delay(&self) -> Delay {
+        self.delay
+    }
+
+    /// Asked once for each request: a model with limits remembers it.
+    pub(crate) fn due(&self, class: Class, place: Place, arrived: Moment, done: Moment) -> Due {
+        let start = match self.delay.mode {
+            DelayMode::Add => done,
+            DelayMode::Total => arrived,
+        };
+        let wait_ns = match &self.law {
+            None => class.delay_ns(&self.delay),
+            Some(law) => {
+                let Place { file, offset, bytes } = place;
+                let request = Request { class: class.into(), file, offset, bytes };
+                law.lock().unwrap_or_else(PoisonError::into_inner).takes_ns(&request, start)
+            }
+        };
+        Due { at: start + wait_ns.saturating_sub(round_trip_ns(wait_ns)), asked: (start + wait_ns).max(done) }
+    }
+}
+
+fn round_trip_ns(delay_ns: u64) -> u64 {
+    ROUND_TRIP_NS.iter().find(|(bound, _)| delay_ns <= *bound).map_or(LONGEST_ROUND_TRIP_NS, |(_, trip)| *trip)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLACE: Place = Place { file: 1, offset: 0, bytes: 4096 };
+
+    fn reads(us: u64, mode: DelayMode) -> Rule {
+        Rule::new(Delay { read_us: us, write_us: 0, sync_us: 0, mode, varies: false }.into())
+    }
+
+    #[test]
+    fn add_counts_from_the_completion_and_total_from_the_arrival() {
+        let due = |rule: Rule, done| rule.due(Class::Read, PLACE, 1_000_000, done);
+        assert_eq!(due(reads(100, DelayMode::Add), 1_500_000).asked, 1_600_000);
+        assert_eq!(due(reads(100, DelayMode::Total), 1_050_000).asked, 1_100_000);
+        assert_eq!(due(reads(100, DelayMode::Total), 1_500_000).asked, 1_500_000, "never before the work is done");
+        assert!(due(reads(0, DelayMode::Add), 1_500_000).at <= 1_500_000);
+    }
+
+    #[test]
+    fn a_model_with_a_cap_spaces_what_arrives_at_once() {
+        let mut model: Model =
+            Delay { read_us: 0, write_us: 0, sync_us: 0, mode: DelayMode::Total, varies: false }.into();
+        model.limits.push(diskmodel::Limit {
+            counts: diskmodel::Counts::Operations,
+            of: diskmodel::Of::Both,
+            rate_per_second: 1000.0,
+            burst_per_second: None,
+            capacity: 0.0,
+            credits: 0.0,
+            unit_bytes: None,
+            merge: false,
+        });
+        let rule = Rule::new(model);
+        let asked: Vec<Moment> = (0..4).map(|_| rule.due(Class::Read, PLACE, 5_000, 5_000).asked).collect();
+        assert_eq!(asked, [5_000, 1_005_000, 2_005_000, 3_005_000]);
+        assert!(rule.delay().varies);
+    }
+}
