@@ -21,8 +21,29 @@ pub enum Error {
     Interrupted,
     #[error("processes {pids:?} are still there after SIGKILL")]
     Unstoppable { pids: Vec<u32> },
-    #[error("{path} is busy, held open by processes {pids:?}", path = path.display())]
-    Busy { path: PathBuf, pids: Vec<u32> },
+    #[error("{path} is busy, held open by {}", holder_list(holders), path = path.display())]
+    Busy { path: PathBuf, holders: Vec<Holder> },
+}
+
+/// A process in the way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Holder {
+    pub pid: u32,
+    /// As the kernel names it: `/proc/PID/comm`.
+    pub command: String,
+}
+
+fn holder_list(holders: &[Holder]) -> String {
+    if holders.is_empty() {
+        return "no process that can be seen from here".to_owned();
+    }
+    holders.iter().map(|it| format!("{} (process {})", it.command, it.pid)).collect::<Vec<_>>().join(", ")
+}
+
+/// An error with its causes, in one line.
+pub fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
 impl Error {

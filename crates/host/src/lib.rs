@@ -29,4 +29,4 @@ pub mod tool;
 
 mod error;
 
-pub use error::Error;
+pub use error::{Error, Holder, chain};

@@ -17,7 +17,7 @@ mod stop;
 
 pub use identity::{Identity, Process, ThreadLook};
 pub use launch::{LaunchSettings, block_stop_signals, launch};
-pub use scan::{descendants, holders_of, open_below, with_mark};
+pub use scan::{descendants, holders_of, is_helper, open_below, with_mark};
 pub use spawn::{Marks, Spawned, spawn, spawn_supervisor};
 pub use stop::{StopRequest, Stopped, kill_alone, stop};
 
@@ -33,6 +33,8 @@ pub const RUN_VARIABLE: &str = "WRINGER_RUN";
 pub const READY_VARIABLE: &str = "WRINGER_READY_FD";
 /// The number of the descriptor whose end of file says that everybody who could release this child is dead.
 pub const LIFELINE_VARIABLE: &str = "WRINGER_LIFELINE_FD";
+/// For a launcher: what its server gets in its environment besides, as JSON. Not an argument, which everybody may read.
+pub(crate) const SERVER_ENVIRONMENT_VARIABLE: &str = "WRINGER_SERVER_ENVIRONMENT";
 /// Names the program to re-execute in place of `/proc/self/exe`: for tests, whose own program is the test.
 pub const PROGRAM_VARIABLE: &str = "WRINGER_PROGRAM";
 

@@ -197,7 +197,7 @@ impl Rounds {
             }
             Err(error) => {
                 let first = !std::mem::replace(&mut paced.failing, true);
-                first.then(|| format!("{}: {}", paced.name, chain(&error)))
+                first.then(|| format!("{}: {}", paced.name, host::chain(&error)))
             }
         };
         if let Some(note) = note {
@@ -244,14 +244,4 @@ impl Paced {
 fn thread_cpu_us() -> u64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0) / 1000
-}
-
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text = format!("{text}: {cause}");
-        source = cause.source();
-    }
-    text
 }

@@ -2,6 +2,7 @@
 //! The order of giving back, apart from how: first neutralise everything, then dismantle, newest step first. The how is an
 //! [`Executor`]: the real host, or a model of one in tests.
 
+use host::chain;
 use host::permit::Permit;
 use host::process::Identity;
 use journal::{Journal, Outcome, Role, RunId, State, Step, StepState};
@@ -174,12 +175,6 @@ fn note_outcome(journal: &Journal, name: &str, outcome: &Outcome, report: &mut R
     } else {
         report.restored.push(name.to_owned());
     }
-}
-
-/// An error with its causes, in one line.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(Some(error), |error| error.source());
-    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 use crate::Error;
-use crate::dismantle::chain;
 use crate::executor::survives_boot;
 use crate::folder::{Folder, all_runs};
 use crate::locks::is_held;
 use crate::release::remove_folder;
+use host::chain;
 use host::places::Places;
 use host::process::{Identity, with_mark};
 use journal::{Kind, RunId, Step, StepState};

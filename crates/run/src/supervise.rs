@@ -5,13 +5,12 @@
 //! says ready. The daemon calls [`daemon`] with a closure that applies the squeezes; it releases the run when the time is over, on
 //! SIGTERM or SIGINT, or when a holder or slow layer dies.
 
-use crate::dismantle::chain;
 use crate::folder::locks;
 use crate::{Begin, Error, Released, Run};
 use host::clock::boot_time;
-use host::files;
 use host::places::Places;
 use host::process::{ChildSpec, Process, Spawned, report_not_ready, report_ready, spawn_supervisor};
+use host::{chain, files};
 use journal::{CRASH_VARIABLE, Role};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
@@ -105,7 +104,9 @@ fn wait(run: &Run, asked: &OwnedFd, lasts: Duration) -> Cause {
         if poll(&mut set, slice.as_ref()).is_ok_and(|ready| ready > 0) {
             return Cause::Asked;
         }
-        if let Some(role) = [Role::Holder, Role::SlowLayer].into_iter().find(|role| run.dead_child(*role).is_some()) {
+        if let Some(role) =
+            [Role::Holder, Role::SlowLayer].into_iter().find(|role| run.dead_child(*role).is_some())
+        {
             return Cause::ChildDied(role);
         }
     }

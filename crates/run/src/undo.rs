@@ -2,15 +2,15 @@
 //! Putting back what others left: dead runs from their journals, live ones by asking their controller first.
 
 use crate::Error;
-use crate::dismantle::{Conflict, Executor as _, chain, dismantle, neutralise};
+use crate::dismantle::{Conflict, Executor as _, dismantle, neutralise};
 use crate::executor::RealHost;
 use crate::find::{FoundRun, find_runs};
 use crate::folder::{Folder, locks};
 use crate::locks::{begin_lock, lock_within};
 use crate::release::{close, graces, note_reason, remove_folder};
-use host::files;
 use host::places::Places;
 use host::process::{Process, holders_of, kill_alone};
+use host::{chain, files};
 use journal::{Journal, RunId, Step};
 use rustix::process::Signal;
 use std::fs::File;

@@ -126,6 +126,25 @@ fn a_command_that_ends_by_itself_tells_its_status() {
 }
 
 #[test]
+fn a_servers_environment_is_not_its_launchers() {
+    let home = tempfile::tempdir().unwrap();
+    let mut run = begin(home.path());
+    let env = vec![("LD_LIBRARY_PATH".into(), home.path().into()), ("SECRET".into(), "s\u{e9}same".into())];
+    let child = run.spawn(Role::Server, ChildSpec { launcher: true, env, ..shell("sleep 1000 & wait") }).unwrap();
+    let launcher = find_runs(&Places::below(home.path())).unwrap()[0].steps[1].processes[0].pid;
+    let environment =
+        |pid: u32| String::from_utf8_lossy(&fs::read(format!("/proc/{pid}/environ")).unwrap()).into_owned();
+    let variable = |pid: u32, text: &str| environment(pid).split('\0').any(|entry| entry == text);
+    let library_path = format!("LD_LIBRARY_PATH={}", home.path().display());
+    assert!(variable(child.pid, &library_path) && variable(child.pid, "SECRET=s\u{e9}same"));
+    assert!(!environment(child.pid).contains("WRINGER_SERVER_ENVIRONMENT"));
+    assert!(!variable(launcher, &library_path));
+    let arguments = fs::read(format!("/proc/{launcher}/cmdline")).unwrap();
+    assert!(!String::from_utf8_lossy(&arguments).contains("same"), "everybody may read arguments");
+    let _ = run.release().unwrap();
+}
+
+#[test]
 fn a_server_loses_root_and_its_groups() {
     if !rustix::process::geteuid().is_root() {
         testkit::skip!("needs root: changes the identity of a child");

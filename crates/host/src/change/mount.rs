@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 use crate::permit::Permit;
-use crate::process::open_below;
-use crate::{Error, interrupt, tool};
+use crate::process::{is_helper, open_below};
+use crate::{Error, Holder, interrupt, tool};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 use std::ffi::OsString;
@@ -72,8 +72,10 @@ fn unmount_by_helper(target: &Path) -> Result<(), Errno> {
 }
 
 fn busy(target: &Path) -> Error {
-    let pids = open_below(target).iter().map(|identity| identity.pid).collect();
-    Error::Busy { path: target.to_owned(), pids }
+    let others = open_below(target).into_iter().map(|identity| identity.pid).filter(|pid| !is_helper(*pid));
+    let command = |pid| fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim().to_owned();
+    let holders = others.map(|pid| Holder { pid, command: command(pid) }).collect();
+    Error::Busy { path: target.to_owned(), holders }
 }
 
 /// `36 35 98:0 /root /target rw,noatime master:1 - ext4 /dev/root rw,errors=continue`: the optional fields end with ` - `.

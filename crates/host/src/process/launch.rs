@@ -6,8 +6,8 @@
 
 use super::spawn::Preparation;
 use super::stop::{StopRequest, stop_unpermitted};
-use super::{ChildSpec, Identity, Process, lifeline, report_not_ready, report_ready};
-use crate::Error;
+use super::{ChildSpec, Identity, Process, SERVER_ENVIRONMENT_VARIABLE, lifeline, report_not_ready, report_ready};
+use crate::{Error, chain};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::{AsFd, FromRawFd, OwnedFd};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
@@ -84,10 +84,14 @@ pub fn launch(settings: &LaunchSettings, program: &OsString, args: &[OsString]) 
     Ok(status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)))
 }
 
-/// The message with its causes: the reader of the ready pipe gets one line.
-fn chain(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(Some(error), |error| error.source());
-    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+/// What [`ChildSpec::env`] holds is the server's alone: its library path would lead this program to other libraries.
+pub(super) fn server_environment(spec: &ChildSpec) -> (&'static str, String) {
+    (SERVER_ENVIRONMENT_VARIABLE, serde_json::json!(spec.env).to_string())
+}
+
+fn given_environment() -> Vec<(OsString, OsString)> {
+    let given = std::env::var(SERVER_ENVIRONMENT_VARIABLE).unwrap_or_default();
+    serde_json::from_str(&given).unwrap_or_default()
 }
 
 #[allow(clippy::disallowed_methods)] // host starts processes
@@ -98,7 +102,7 @@ fn start(settings: &LaunchSettings, program: &OsString, args: &[OsString]) -> Re
         enter_namespaces_of(pid)?;
     }
     let mut command = Command::new(program);
-    command.args(args);
+    command.args(args).env_remove(SERVER_ENVIRONMENT_VARIABLE).envs(given_environment());
     if let Some(folder) = &settings.cwd {
         command.current_dir(folder);
     }

@@ -41,6 +41,19 @@ pub fn open_below(folder: &Path) -> Vec<Identity> {
     pids().filter(|&pid| holds(pid, &below) || stands_in(pid, &below)).filter_map(Identity::of).collect()
 }
 
+/// Whether this is ourselves, or Wringer in one of its internal roles. Such a process never keeps a mount busy by itself: a slow
+/// layer has the directory below its own mount open, under the same path.
+pub fn is_helper(pid: u32) -> bool {
+    let arguments = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let is_internal = arguments.split(|byte| *byte == 0).nth(1) == Some(b"internal");
+    let has_run = || {
+        fs::read(format!("/proc/{pid}/environ")).is_ok_and(|environ| {
+            environ.split(|byte| *byte == 0).any(|entry| entry.starts_with(format!("{RUN_VARIABLE}=").as_bytes()))
+        })
+    };
+    pid == std::process::id() || (is_internal && has_run())
+}
+
 /// `roots` and every live process below them in the tree of parents.
 pub fn descendants(roots: &[Identity]) -> BTreeSet<Identity> {
     let parents: BTreeMap<u32, u32> = pids().filter_map(|pid| Some((pid, Stat::read(pid)?.parent))).collect();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-use super::launch::LaunchSettings;
+use super::launch::{LaunchSettings, server_environment};
 use super::{ChildSpec, Identity, LIFELINE_VARIABLE, Process, READY_VARIABLE, RUN_VARIABLE, own_program};
 use crate::permit::Permit;
 use crate::{Error, files, interrupt};
@@ -66,7 +66,12 @@ fn start(
     spec: &ChildSpec,
 ) -> Result<Spawned, Error> {
     // A test that kills us at a crash point does not mean our children.
-    command.env_remove("WRINGER_CRASH").envs(spec.env.iter().cloned());
+    command.env_remove("WRINGER_CRASH");
+    if spec.launcher {
+        command.envs([server_environment(spec)]);
+    } else {
+        command.envs(spec.env.iter().cloned());
+    }
     let (ready, report) = ready_pipe(spec)?;
     let log = attach_logs(&mut command, default_log, spec)?;
     let log_start_bytes = log.metadata().map_or(0, |metadata| metadata.len());
