@@ -3,7 +3,7 @@
 //!
 //! The command calls [`start`], which executes `wringer internal supervise ARGS...` in a session of its own and waits until it
 //! says ready. The daemon calls [`daemon`] with a closure that applies the squeezes; it releases the run when the time is over, on
-//! SIGTERM or SIGINT, or when a holder or slow layer dies.
+//! SIGTERM or SIGINT, or when a holder, slow layer or server dies.
 
 use crate::folder::locks;
 use crate::{Begin, Error, Released, Run};
@@ -28,7 +28,7 @@ pub enum Cause {
     TimeOver,
     /// SIGTERM or SIGINT.
     Asked,
-    /// A holder or a slow layer died by itself.
+    /// A holder, a slow layer or a server died by itself.
     ChildDied(Role),
 }
 
@@ -105,7 +105,7 @@ fn wait(run: &Run, asked: &OwnedFd, lasts: Duration) -> Cause {
             return Cause::Asked;
         }
         if let Some(role) =
-            [Role::Holder, Role::SlowLayer].into_iter().find(|role| run.dead_child(*role).is_some())
+            [Role::Holder, Role::SlowLayer, Role::Server].into_iter().find(|role| run.dead_child(*role).is_some())
         {
             return Cause::ChildDied(role);
         }
