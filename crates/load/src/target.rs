@@ -63,6 +63,21 @@ pub enum Tls {
     Prefer,
     /// Or no connection; the certificate is not checked.
     Require,
+    /// Or no connection; the certificate comes from the authority in [`Target::tls_ca`].
+    VerifyCa,
+    /// As [`Self::VerifyCa`], and it names the host that we connect to.
+    VerifyFull,
+}
+
+impl Tls {
+    pub fn is_required(self) -> bool {
+        matches!(self, Self::Require | Self::VerifyCa | Self::VerifyFull)
+    }
+
+    /// Whether the server's certificate is checked, for which a [`Target::tls_ca`] is needed.
+    pub fn verifies(self) -> bool {
+        matches!(self, Self::VerifyCa | Self::VerifyFull)
+    }
 }
 
 /// A password that does not show itself: not in `Debug`, not in what is serialised.
@@ -100,4 +115,6 @@ pub struct Target {
     /// `None`: no default database (MySQL), or the one named like the user (PostgreSQL).
     pub database: Option<String>,
     pub tls: Tls,
+    /// Certificates in PEM: of the authorities that are trusted, or of the server itself.
+    pub tls_ca: Option<PathBuf>,
 }

@@ -74,9 +74,9 @@ impl Transport {
         Ok(())
     }
 
-    fn start_tls(&mut self, endpoint: &Endpoint) -> Result<(), Error> {
-        let refused = |reason: String| Error::Tls { endpoint: endpoint.clone(), reason };
-        let mut connection = tls::client(endpoint).map_err(refused)?;
+    fn start_tls(&mut self, target: &Target) -> Result<(), Error> {
+        let refused = |reason: String| Error::Tls { endpoint: target.endpoint.clone(), reason };
+        let mut connection = tls::client(target).map_err(refused)?;
         while connection.is_handshaking() {
             flush_tls(&mut connection, &self.socket).map_err(|error| refused(error.to_string()))?;
             if connection.is_handshaking() {
@@ -114,20 +114,19 @@ impl Link {
         let session = Session::new(target.flavour, Login::new(target), &mut outbox);
         let endpoint = target.endpoint.clone();
         let mut link = Self { transport, session, outbox, inbox: Vec::new(), endpoint };
-        link.log_in()?;
+        link.log_in(target)?;
         link.transport.set_read_limit(None).map_err(lost)?;
         Ok(link)
     }
 
-    fn log_in(&mut self) -> Result<(), Error> {
-        let endpoint = &self.endpoint.clone();
+    fn log_in(&mut self, target: &Target) -> Result<(), Error> {
         loop {
             match self.exchange(&mut crate::protocol::Discard, "logging in")? {
                 Event::StartTls => {
                     // MySQL's request for TLS goes out in clear.
                     self.flush().map_err(|source| Error::Lost { during: "logging in", source })?;
-                    self.transport.start_tls(endpoint)?;
-                    self.session.secured(&mut self.outbox).map_err(|broken| explain(broken, endpoint))?;
+                    self.transport.start_tls(target)?;
+                    self.session.secured(&mut self.outbox).map_err(|broken| explain(broken, &target.endpoint))?;
                 }
                 Event::LoggedIn => return Ok(()),
                 _ => {}

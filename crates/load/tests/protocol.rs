@@ -28,6 +28,7 @@ fn target(flavour: Flavour) -> Target {
         password: Password::new("pw"),
         database: Some("sbtest".into()),
         tls: Tls::Disable,
+        tls_ca: None,
     }
 }
 

@@ -9,7 +9,7 @@ use load::admin::Connection;
 use load::distribution::Distribution;
 use load::engine::{Hooks, LoadSpec, PhaseEdge};
 use load::workload::{Name, Options, build};
-use load::{Error, Password, Target, Tls};
+use load::{Endpoint, Error, Password, Target, Tls};
 use sandbox::{Flavour, Installation, Request, Sandbox, Spec};
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -150,11 +150,16 @@ fn postgresql_lets_in_who_has_the_password() {
 fn certificate(sandbox: &Sandbox) -> Option<(String, String)> {
     let file = |name: &str| sandbox.data().join(name).display().to_string();
     let (key, certificate) = (file("server.key"), file("server.crt"));
-    let made = Command::new("openssl")
-        .args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"])
-        .args(["-keyout", &key, "-out", &certificate])
-        .output()
-        .ok()?;
+    let authority = |name: &str| sandbox.folder.join(name).display().to_string();
+    let openssl = |arguments: &[&str]| Command::new("openssl").args(arguments).output().ok();
+    let new = ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"];
+    for name in ["ca", "other-ca"] {
+        let (key, certificate) = (authority(&format!("{name}.key")), authority(&format!("{name}.crt")));
+        openssl(&[&new[..], &["-subj", &format!("/CN={name}"), "-keyout", &key, "-out", &certificate]].concat())?;
+    }
+    let signed = ["-CA", &authority("ca.crt"), "-CAkey", &authority("ca.key"), "-subj", "/CN=server"];
+    let named = ["-addext", "subjectAltName=DNS:localhost", "-addext", "basicConstraints=critical,CA:FALSE"];
+    let made = openssl(&[&new[..], &signed, &named, &["-keyout", &key, "-out", &certificate]].concat())?;
     if let Some((uid, gid)) = sandbox.manifest.user.identity() {
         std::os::unix::fs::chown(&key, Some(uid), Some(gid)).unwrap();
         std::os::unix::fs::chown(&certificate, Some(uid), Some(gid)).unwrap();
@@ -174,6 +179,63 @@ fn check_tls(server: &Server, question: &str, column: usize) {
     let cipher = Connection::open(&plain).unwrap().query(question).unwrap().text(0, column).unwrap_or_default();
     assert!(!cipher.contains("AES"), "'{cipher}' without TLS");
     check_load(server, &target, Name::OltpReadOnly, 3);
+    check_verification(server);
+}
+
+/// The certificate names `localhost`; 127.0.0.1 is the same server, and another name.
+fn check_verification(server: &Server) {
+    let port = server.sandbox.manifest.port;
+    let open = |host: &str, tls: Tls, ca: &str| {
+        let tls_ca = Some(server.sandbox.folder.join(ca));
+        Connection::open(&Target { endpoint: Endpoint::Tcp(host.into(), port), tls, tls_ca, ..server.tcp() })
+    };
+    let refusal =
+        |host, tls, ca| open(host, tls, ca).err().unwrap_or_else(|| panic!("{host} {tls:?} {ca}")).to_string();
+    open("localhost", Tls::VerifyFull, "ca.crt").unwrap();
+    open("127.0.0.1", Tls::VerifyCa, "ca.crt").unwrap();
+    open("localhost", Tls::VerifyFull, "data/server.crt").unwrap();
+    let wrong_name = refusal("127.0.0.1", Tls::VerifyFull, "ca.crt");
+    assert!(wrong_name.contains("127.0.0.1") && wrong_name.contains("localhost"), "{wrong_name}");
+    assert!(refusal("127.0.0.1", Tls::VerifyFull, "data/server.crt").contains("localhost"));
+    for tls in [Tls::VerifyCa, Tls::VerifyFull] {
+        let wrong_authority = refusal("localhost", tls, "other-ca.crt");
+        assert!(wrong_authority.contains("UnknownIssuer"), "{wrong_authority}");
+        assert!(refusal("localhost", tls, "no-such.crt").contains("no-such.crt"));
+        assert!(refusal("localhost", tls, "data/server.key").contains("holds no certificates"));
+    }
+}
+
+#[test]
+fn a_server_that_wants_tls_refuses_plain_connections() {
+    let mut made = None;
+    let server = server!(Flavour::Mariadb, |sandbox| {
+        made = certificate(sandbox);
+        let tls = made.iter().flat_map(|(key, cert)| [format!("--ssl-key={key}"), format!("--ssl-cert={cert}")]);
+        tls.chain(["--require-secure-transport=on".to_owned()]).collect()
+    });
+    if made.is_none() {
+        testkit::skip!("needs openssl");
+    }
+    let open = |tls| Connection::open(&Target { tls, ..server.tcp() });
+    // MariaDB 10.11 says "access denied", MySQL 3159
+    let refused = open(Tls::Disable).err().unwrap();
+    assert!(matches!(refused.code(), Some("1045" | "3159")), "{refused}");
+    for tls in [Tls::Prefer, Tls::Require] {
+        open(tls).unwrap().query("SELECT 1").unwrap();
+    }
+
+    let mut made = None;
+    let server = server!(Flavour::Postgresql, |sandbox| {
+        made = certificate(sandbox);
+        let rules = "local all all scram-sha-256\nhostssl all all 127.0.0.1/32 scram-sha-256\n";
+        fs::write(sandbox.data().join("pg_hba.conf"), rules).unwrap();
+        ["-c", "ssl=on"].map(str::to_owned).to_vec()
+    });
+    let open = |tls| Connection::open(&Target { tls, ..server.tcp() });
+    assert_eq!(open(Tls::Disable).err().unwrap().code(), Some("28000"));
+    for tls in [Tls::Prefer, Tls::Require] {
+        open(tls).unwrap().query("SELECT 1").unwrap();
+    }
 }
 
 #[test]

@@ -189,6 +189,7 @@ impl Sandbox {
             password: Password::new(self.password()?),
             database: Some(DATABASE.into()),
             tls: Tls::Disable,
+            tls_ca: None,
         })
     }
 

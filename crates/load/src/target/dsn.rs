@@ -44,11 +44,14 @@ fn parse(dsn: &str) -> Result<Target, String> {
         password: Password::new(decode(password)?),
         database: Some(decode(database)?).filter(|name| !name.is_empty()),
         tls: Tls::default(),
+        tls_ca: None,
     };
+    let mut tls = None;
     if target.user.is_empty() {
         target.user = default_user(flavour);
     }
-    options.split('&').filter(|option| !option.is_empty()).try_for_each(|option| set(&mut target, option))?;
+    options.split('&').filter(|option| !option.is_empty()).try_for_each(|option| set(&mut target, &mut tls, option))?;
+    target.tls = Tls::chosen(tls, target.tls_ca.is_some());
     Ok(target)
 }
 
@@ -70,12 +73,13 @@ fn tcp(place: &str, flavour: Flavour) -> Result<Endpoint, String> {
     Ok(Endpoint::Tcp(host, port))
 }
 
-fn set(target: &mut Target, option: &str) -> Result<(), String> {
+fn set(target: &mut Target, tls: &mut Option<Tls>, option: &str) -> Result<(), String> {
     let (key, value) = option.split_once('=').ok_or_else(|| format!("'{option}' is no key=value"))?;
     match key {
         "socket" => target.endpoint = Endpoint::Socket(PathBuf::from(decode(value)?)),
-        "tls" | "sslmode" | "ssl-mode" => target.tls = value.parse()?,
-        other => return Err(format!("'{other}' is no option; there are socket and tls")),
+        "tls" | "sslmode" | "ssl-mode" => *tls = Some(value.parse()?),
+        "sslrootcert" | "ssl-ca" => target.tls_ca = Some(PathBuf::from(decode(value)?)),
+        other => return Err(format!("'{other}' is no option; there are socket, tls and sslrootcert")),
     }
     Ok(())
 }
@@ -83,14 +87,27 @@ fn set(target: &mut Target, option: &str) -> Result<(), String> {
 impl FromStr for Tls {
     type Err = String;
 
-    /// The words of PostgreSQL's `sslmode` and MySQL's `--ssl-mode`. Those that ask for a certificate check are refused: there
-    /// is none.
+    /// The words of PostgreSQL's `sslmode` and MySQL's `--ssl-mode`.
     fn from_str(text: &str) -> Result<Self, String> {
         match text.to_ascii_lowercase().as_str() {
             "disable" | "disabled" | "off" => Ok(Self::Disable),
             "prefer" | "preferred" | "allow" => Ok(Self::Prefer),
             "require" | "required" | "on" => Ok(Self::Require),
-            other => Err(format!("'{other}' is no TLS mode; there are disable, prefer and require")),
+            "verify-ca" | "verify_ca" => Ok(Self::VerifyCa),
+            "verify-full" | "verify-identity" | "verify_identity" => Ok(Self::VerifyFull),
+            other => {
+                Err(format!("'{other}' is no TLS mode; there are disable, prefer, require, verify-ca and verify-full"))
+            }
+        }
+    }
+}
+
+impl Tls {
+    /// Whoever names an authority wants it checked, also with `require`, as libpq and the mysql client have it.
+    pub fn chosen(written: Option<Self>, has_ca: bool) -> Self {
+        match written {
+            None | Some(Self::Prefer | Self::Require) if has_ca => Self::VerifyCa,
+            written => written.unwrap_or_default(),
         }
     }
 }
@@ -125,6 +142,15 @@ mod tests {
     }
 
     #[test]
+    fn an_authority_is_checked() {
+        let tls = |dsn: &str| dsn.parse::<Target>().map(|target| (target.tls, target.tls_ca)).unwrap();
+        assert_eq!(tls("postgresql://db/x?sslrootcert=/ca.pem"), (Tls::VerifyCa, Some("/ca.pem".into())));
+        assert_eq!(tls("postgresql://db/x?sslmode=require&sslrootcert=/ca.pem").0, Tls::VerifyCa);
+        assert_eq!(tls("mysql://db/x?ssl-mode=VERIFY_IDENTITY&ssl-ca=%2Fca.pem").0, Tls::VerifyFull);
+        assert_eq!(tls("mysql://db/x?tls=disable&ssl-ca=/ca.pem").0, Tls::Disable);
+    }
+
+    #[test]
     fn fills_in_what_is_not_said() {
         let target: Target = "postgresql://".parse().unwrap();
         assert_eq!(target.endpoint, Endpoint::Tcp("localhost".into(), 5432));
@@ -142,6 +168,6 @@ mod tests {
         assert!(refused("mysql://a@b:port").contains("'port' is no port"));
         assert!(refused("mysql://a:secret@b/?colour=red").contains("'colour' is no option"));
         assert!(!refused("mysql://a:secret@b/?colour=red").contains("secret"));
-        assert!(!refused("mysql://a:sec@ret@b/?tls=verify-full").contains("ret"));
+        assert!(!refused("mysql://a:sec@ret@b/?tls=maybe").contains("ret"));
     }
 }

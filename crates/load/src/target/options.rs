@@ -14,6 +14,7 @@ pub struct Parts {
     pub password: Option<Password>,
     pub database: Option<String>,
     pub tls: Option<Tls>,
+    pub tls_ca: Option<PathBuf>,
 }
 
 impl Parts {
@@ -36,6 +37,7 @@ impl Parts {
                 password: variable("PGPASSWORD").map(Password::new),
                 database: variable("PGDATABASE"),
                 tls: variable("PGSSLMODE").and_then(|mode| mode.parse().ok()),
+                tls_ca: variable("PGSSLROOTCERT").map(PathBuf::from),
             },
         }
     }
@@ -65,6 +67,8 @@ impl Parts {
             "user" => self.user = Some(value.to_owned()),
             "password" => self.password = Some(Password::new(value)),
             "database" => self.database = Some(value.to_owned()),
+            "ssl-mode" | "ssl_mode" => self.tls = value.parse().ok(),
+            "ssl-ca" | "ssl_ca" => self.tls_ca = Some(PathBuf::from(value)),
             _ => {}
         }
     }
@@ -82,6 +86,7 @@ impl Parts {
             password: self.password.or(other.password),
             database: self.database.or(other.database),
             tls: self.tls.or(other.tls),
+            tls_ca: self.tls_ca.or(other.tls_ca),
         }
     }
 
@@ -104,7 +109,8 @@ impl Parts {
             user: self.user.unwrap_or_else(|| login.to_owned()),
             password: self.password.unwrap_or_default(),
             database: self.database,
-            tls: self.tls.unwrap_or_default(),
+            tls: Tls::chosen(self.tls, self.tls_ca.is_some()),
+            tls_ca: self.tls_ca,
         }
     }
 }
@@ -170,11 +176,12 @@ mod tests {
 
     #[test]
     fn my_cnf_gives_the_client_groups_alone() {
-        let text = "# mine\n[mysqld]\nport=1\n[client]\nuser = me\npassword=\"a b\"\nsocket=/s\n[mysql]\ndatabase=d\n[other]\nuser=x\n";
+        let text = "# mine\n[mysqld]\nport=1\n[client]\nuser = me\npassword=\"a b\"\nsocket=/s\nssl-ca=/ca.pem\n[mysql]\ndatabase=d\n[other]\nuser=x\n";
         let parts = Parts::from_my_cnf(text);
         assert_eq!((parts.user.as_deref(), parts.port, parts.database.as_deref()), (Some("me"), None, Some("d")));
         assert_eq!(parts.password.unwrap().reveal(), "a b");
         assert_eq!(parts.socket, Some(PathBuf::from("/s")));
+        assert_eq!(parts.tls_ca, Some(PathBuf::from("/ca.pem")));
     }
 
     #[test]

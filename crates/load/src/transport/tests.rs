@@ -32,7 +32,7 @@ fn a_large_statement_over_tls() {
         let (ours, theirs) = UnixStream::pair().expect("a pair");
         let server = serve(theirs, bytes.len());
         let mut transport = Transport { socket: OwnedFd::from(ours), tls: None };
-        transport.start_tls(&Endpoint::Tcp("localhost".to_owned(), 0)).expect("a handshake");
+        transport.start_tls(&"mysql://localhost:1".parse().expect("a target")).expect("a handshake");
         transport.set_blocking(blocking).expect("a mode");
         transport.send(&bytes).expect("everything sent");
         assert_eq!(server.join().expect("the server"), bytes, "blocking: {blocking}");

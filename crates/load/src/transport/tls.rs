@@ -1,47 +1,106 @@
 // SPDX-License-Identifier: Apache-2.0
-//! TLS as `Tls::Prefer` and `Tls::Require` mean it: the talk is encrypted, the server's certificate is not checked. Test
-//! servers carry self-signed certificates; whoever loads a server knows which one.
+//! TLS as the servers' own clients mean it. `Prefer` and `Require` encrypt and take any certificate: test servers carry
+//! self-signed ones, and whoever loads a server knows which one. `VerifyCa` and `VerifyFull` check it against the user's file.
 
-use crate::target::Endpoint;
+use crate::target::{Endpoint, Target, Tls};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{verify_server_cert_signed_by_trust_anchor, verify_server_name};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, Error, SignatureScheme};
+use rustls::server::ParsedCertificate;
+use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
-static CONFIG: LazyLock<Result<Arc<ClientConfig>, String>> = LazyLock::new(|| {
+static ANY: LazyLock<Result<Arc<ClientConfig>, String>> = LazyLock::new(|| configuration(None));
+
+pub(super) fn client(target: &Target) -> Result<ClientConnection, String> {
+    let host = match &target.endpoint {
+        Endpoint::Tcp(host, _) => host.clone(),
+        Endpoint::Socket(_) => "localhost".to_owned(),
+    };
+    let name = ServerName::try_from(host).map_err(|error| error.to_string())?;
+    let configuration = if target.tls.verifies() { configuration(Some(trusted(target)?))? } else { ANY.clone()? };
+    ClientConnection::new(configuration, name).map_err(|error| error.to_string())
+}
+
+fn configuration(trusted: Option<Trusted>) -> Result<Arc<ClientConfig>, String> {
     let provider = Arc::new(ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()
         .map_err(|error| error.to_string())?
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(AnyCertificate(provider)))
+        .with_custom_certificate_verifier(Arc::new(Verifier { provider, trusted }))
         .with_no_client_auth();
     Ok(Arc::new(config))
-});
-
-pub(super) fn client(endpoint: &Endpoint) -> Result<ClientConnection, String> {
-    let host = match endpoint {
-        Endpoint::Tcp(host, _) => host.clone(),
-        Endpoint::Socket(_) => "localhost".to_owned(),
-    };
-    let name = ServerName::try_from(host).map_err(|error| error.to_string())?;
-    ClientConnection::new(CONFIG.clone()?, name).map_err(|error| error.to_string())
 }
 
-/// Takes any certificate, and still checks that the server holds its key.
-#[derive(Debug)]
-struct AnyCertificate(Arc<CryptoProvider>);
+/// The certificates of the user's file.
+fn trusted(target: &Target) -> Result<Trusted, String> {
+    let path =
+        target.tls_ca.as_deref().ok_or("to check a certificate, the authority's is needed (sslrootcert, ssl-ca)")?;
+    let unfit = |error: &dyn std::fmt::Display| format!("{} holds no certificates in PEM: {error}", path.display());
+    let certificates = read(path).map_err(|error| unfit(&error))?;
+    let mut roots = RootCertStore::empty();
+    for certificate in &certificates {
+        roots.add(certificate.clone()).map_err(|error| unfit(&error))?;
+    }
+    if certificates.is_empty() {
+        return Err(unfit(&"there is none in it"));
+    }
+    Ok(Trusted { roots, certificates, name_too: target.tls == Tls::VerifyFull })
+}
 
-impl ServerCertVerifier for AnyCertificate {
+fn read(path: &Path) -> Result<Vec<CertificateDer<'static>>, rustls::pki_types::pem::Error> {
+    CertificateDer::pem_file_iter(path)?.collect()
+}
+
+#[derive(Debug)]
+struct Trusted {
+    roots: RootCertStore,
+    /// A server may carry one of these itself.
+    certificates: Vec<CertificateDer<'static>>,
+    name_too: bool,
+}
+
+impl Trusted {
+    fn check(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        now: UnixTime,
+        provider: &CryptoProvider,
+    ) -> Result<(), Error> {
+        let certificate = ParsedCertificate::try_from(end_entity)?;
+        if !self.certificates.iter().any(|known| known.as_ref() == end_entity.as_ref()) {
+            let algorithms = provider.signature_verification_algorithms.all;
+            verify_server_cert_signed_by_trust_anchor(&certificate, &self.roots, intermediates, now, algorithms)?;
+        }
+        if self.name_too { verify_server_name(&certificate, server_name) } else { Ok(()) }
+    }
+}
+
+/// Checks the certificate as far as asked, and always that the server holds its key.
+#[derive(Debug)]
+struct Verifier {
+    provider: Arc<CryptoProvider>,
+    trusted: Option<Trusted>,
+}
+
+impl ServerCertVerifier for Verifier {
     fn verify_server_cert(
         &self,
-        _end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
         _ocsp_response: &[u8],
-        _now: UnixTime,
+        now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
+        if let Some(trusted) = &self.trusted {
+            trusted.check(end_entity, intermediates, server_name, now, &self.provider)?;
+        }
         Ok(ServerCertVerified::assertion())
     }
 
@@ -51,7 +110,7 @@ impl ServerCertVerifier for AnyCertificate {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
+        verify_tls12_signature(message, certificate, signature, &self.provider.signature_verification_algorithms)
     }
 
     fn verify_tls13_signature(
@@ -60,10 +119,10 @@ impl ServerCertVerifier for AnyCertificate {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
+        verify_tls13_signature(message, certificate, signature, &self.provider.signature_verification_algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
+        self.provider.signature_verification_algorithms.supported_schemes()
     }
 }

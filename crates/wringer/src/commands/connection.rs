@@ -34,10 +34,14 @@ pub struct Connection {
     mysql_password: Option<String>,
     #[arg(long, alias = "mysql_db", value_name = "NAME", help = "Database that holds the tables [default: sbtest]")]
     mysql_db: Option<String>,
-    /// Encryption over TCP: disable, prefer, require; the certificate is not checked [default: prefer]
-    #[arg(long, alias = "mysql_ssl", value_name = "WHEN", num_args = 0..=1, require_equals = true)]
+    /// Encryption over TCP: disable, prefer, require, verify-ca, verify-identity. The last two check the server's certificate
+    /// [default: prefer, or verify-ca with --mysql-ssl-ca]
+    #[arg(long, aliases = ["mysql_ssl", "ssl-mode"], value_name = "WHEN", num_args = 0..=1, require_equals = true)]
     #[arg(default_missing_value = "require")]
     mysql_ssl: Option<String>,
+    /// The certificate of the authority that signed the server's, or the server's own, in PEM
+    #[arg(long, aliases = ["mysql_ssl_ca", "ssl-ca"], value_name = "FILE")]
+    mysql_ssl_ca: Option<PathBuf>,
     /// Host name, address, or the folder of the server's socket [default: the usual socket if there is one, else localhost]
     #[arg(long, alias = "pgsql_host", value_name = "HOST")]
     pgsql_host: Option<String>,
@@ -51,9 +55,13 @@ pub struct Connection {
     pgsql_password: Option<String>,
     #[arg(long, alias = "pgsql_db", value_name = "NAME", help = "Database that holds the tables [default: sbtest]")]
     pgsql_db: Option<String>,
-    /// Encryption over TCP: disable, prefer, require; the certificate is not checked [default: prefer]
+    /// Encryption over TCP: disable, prefer, require, verify-ca, verify-full. The last two check the server's certificate
+    /// [default: prefer, or verify-ca with --pgsql-sslrootcert]
     #[arg(long, alias = "pgsql_sslmode", value_name = "MODE")]
     pgsql_sslmode: Option<String>,
+    /// The certificate of the authority that signed the server's, or the server's own, in PEM
+    #[arg(long, alias = "pgsql_sslrootcert", value_name = "FILE")]
+    pgsql_sslrootcert: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -75,6 +83,11 @@ impl Connection {
             Some(dsn) => from_dsn(dsn)?,
             None => self.target_of_flags()?,
         };
+        if target.tls.verifies() && target.tls_ca.is_none() {
+            let flag = if target.flavour == Flavour::Mysql { "--mysql-ssl-ca" } else { "--pgsql-sslrootcert" };
+            return Err(Failure::message(Exit::Usage, "no authority to check the server's certificate against")
+                .hint(format!("{flag}=FILE, or sslrootcert=FILE in the connection string")));
+        }
         target.database.get_or_insert_with(|| SBTEST.to_owned());
         if target.flavour == Flavour::Postgresql && target.password.is_empty() {
             target.password = pgpass(&target).unwrap_or_default();
@@ -98,6 +111,7 @@ impl Connection {
         let postgresql = self.pgsql_host.is_some()
             || self.pgsql_port.is_some()
             || self.pgsql_sslmode.is_some()
+            || self.pgsql_sslrootcert.is_some()
             || self.pgsql_user.is_some()
             || self.pgsql_db.is_some();
         match self.db_driver {
@@ -117,6 +131,7 @@ impl Connection {
             password: self.mysql_password.clone().map(Password::new),
             database: self.mysql_db.clone(),
             tls: tls(self.mysql_ssl.as_deref())?,
+            tls_ca: self.mysql_ssl_ca.clone(),
         })
     }
 
@@ -129,6 +144,7 @@ impl Connection {
             password: self.pgsql_password.clone().map(Password::new),
             database: self.pgsql_db.clone(),
             tls: tls(self.pgsql_sslmode.as_deref())?,
+            tls_ca: self.pgsql_sslrootcert.clone(),
         })
     }
 }
@@ -230,6 +246,17 @@ mod tests {
         assert_eq!(target.endpoint, Endpoint::Tcp("db.local".into(), 5555));
         assert_eq!(target.password.reveal(), "secret");
         assert!(!format!("{target:?}").contains("secret"));
+    }
+
+    #[test]
+    fn certificates_by_the_names_that_the_servers_clients_know() {
+        let mysql = target(&["--mysql-host=db", "--ssl-mode=VERIFY_IDENTITY", "--ssl-ca=/ca.pem"]);
+        assert_eq!((mysql.tls, mysql.tls_ca), (Tls::VerifyFull, Some("/ca.pem".into())));
+        let pgsql = target(&["--pgsql-host=db", "--pgsql-sslrootcert=/ca.pem"]);
+        assert_eq!((pgsql.flavour, pgsql.tls), (Flavour::Postgresql, Tls::VerifyCa));
+        let line = Line::parse_from(["test", "--pgsql-sslmode=verify-full"]);
+        let refused = line.connection.target().unwrap_err();
+        assert!(refused.exit == Exit::Usage && refused.hints[0].contains("--pgsql-sslrootcert"), "{refused:?}");
     }
 
     #[test]

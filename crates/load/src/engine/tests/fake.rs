@@ -83,6 +83,7 @@ impl Fake {
             password: crate::Password::default(),
             database: None,
             tls: Tls::Disable,
+            tls_ca: None,
         }
     }
 

@@ -98,8 +98,8 @@ impl Handshake {
             greeting.auth_plugin_name_str().map_or_else(|| "mysql_native_password".into(), |name| name.into_owned());
         let offered = greeting.capabilities().contains(CapabilityFlags::CLIENT_SSL);
         match self.login.tls {
-            Tls::Require if !offered => return Err(Broken::NoTls),
-            Tls::Prefer | Tls::Require if offered => {
+            tls if tls.is_required() && !offered => return Err(Broken::NoTls),
+            tls if tls != Tls::Disable && offered => {
                 self.capabilities |= CapabilityFlags::CLIENT_SSL;
                 let request = SslRequest::new(self.capabilities, PACKET_BYTES_MAX, COLLATION)
                     .with_mariadb_capabilities(self.mariadb);

@@ -48,7 +48,7 @@ impl Handshake {
         self.asked_for_tls = false;
         match answer {
             b'S' => Ok(Step::StartTls),
-            _ if self.login.tls == Tls::Require => Err(Broken::NoTls),
+            _ if self.login.tls.is_required() => Err(Broken::NoTls),
             _ => self.start(out).map(|()| Step::More),
         }
     }
