@@ -62,6 +62,9 @@ pub struct Phase {
     pub reads: u64,
     pub writes: u64,
     pub others: u64,
+    /// Of the writes, those that changed no row. sysbench counts them with the others.
+    #[serde(default)]
+    pub unchanged_writes: u64,
     /// By error code: `1213`, `40P01`, `connection lost`.
     pub errors: BTreeMap<String, u64>,
     pub reconnects: u64,

@@ -39,6 +39,8 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
+    #[error("table {table} has the columns {columns}: {workload} would need it for itself, empty, and leaves it alone")]
+    OtherTable { table: String, workload: &'static str, columns: String },
     #[error("{0}")]
     Invalid(String),
     /// Every connection broke and none could be made again. What was measured until then is kept.

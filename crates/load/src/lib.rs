@@ -6,6 +6,7 @@
 //! - [`admin`]: one blocking connection over the same state machines, for set-up work and counters.
 //! - [`workload`] and [`distribution`]: which statements with which values; pure but for the generator passed in.
 //! - [`engine`]: many connections on a few threads, the intended-time scheduler, histograms.
+//! - [`prepare()`]: the tables of a workload that wants its own.
 //! - [`fill`]: tables of a given size and shape.
 //! - [`summary`]: a load's result as text, and in sysbench's shape.
 //!
@@ -16,6 +17,7 @@ pub mod distribution;
 pub mod engine;
 mod error;
 pub mod fill;
+mod prepare;
 pub mod protocol;
 pub mod summary;
 pub mod target;
@@ -23,4 +25,5 @@ mod transport;
 pub mod workload;
 
 pub use error::Error;
+pub use prepare::prepare;
 pub use target::{Endpoint, Flavour, Password, Target, Tls};

@@ -122,9 +122,13 @@ const LATENCY_COLUMN: usize = 53;
 
 fn sysbench_queries(out: &mut String, phase: &Phase) {
     line(out, "SQL statistics:\n    queries performed:");
-    for (kind, count) in
-        [("read:", phase.reads), ("write:", phase.writes), ("other:", phase.others), ("total:", phase.queries())]
-    {
+    let unchanged = phase.unchanged_writes;
+    for (kind, count) in [
+        ("read:", phase.reads),
+        ("write:", phase.writes - unchanged),
+        ("other:", phase.others + unchanged),
+        ("total:", phase.queries()),
+    ] {
         line(out, format!("        {kind:<32} {count}"));
     }
     let errors = phase.errors.values().sum();

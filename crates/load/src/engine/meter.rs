@@ -105,6 +105,14 @@ impl<'a> Meter<'a> {
         }
     }
 
+    /// The write just counted changed no row: in sysbench's lines of progress it is one of the others.
+    #[inline]
+    pub(super) fn unchanged(&mut self) {
+        self.totals.unchanged_writes += 1;
+        self.filling.slot.writes = self.filling.slot.writes.saturating_sub(1);
+        self.filling.slot.others += 1;
+    }
+
     #[inline]
     pub(super) fn transaction(&mut self, response_ns: u64, service_ns: u64) {
         self.totals.transactions += 1;
@@ -166,6 +174,7 @@ impl Measured {
             (&mut phase.reads, own.reads),
             (&mut phase.writes, own.writes),
             (&mut phase.others, own.others),
+            (&mut phase.unchanged_writes, own.unchanged_writes),
             (&mut phase.reconnects, own.reconnects),
             (&mut phase.late, own.late),
             (&mut phase.client_user_us, own.client_user_us),

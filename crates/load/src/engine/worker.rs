@@ -287,7 +287,7 @@ impl PhaseLoop<'_, '_, '_> {
         self.meter.tick(self.now_ns);
         self.meter.last_reply_ns = self.now_ns;
         match (self.worker.clients[key].activity, reply.error) {
-            (Activity::Step, None) => self.step_done(key),
+            (Activity::Step, None) => self.step_done(key, reply.affected),
             (Activity::Step, Some(code)) => {
                 self.meter.fault(Fault::Code(code));
                 let retry = code.is_retryable() && self.closing_since_ns.is_none();
@@ -308,7 +308,7 @@ impl PhaseLoop<'_, '_, '_> {
     }
 
     #[inline]
-    fn step_done(&mut self, key: usize) {
+    fn step_done(&mut self, key: usize, affected: u64) {
         let client = &mut self.worker.clients[key];
         let service_ns = self.now_ns - client.statement_ns;
         // Only the first statement of a transaction has an intended start apart from its actual one.
@@ -316,6 +316,9 @@ impl PhaseLoop<'_, '_, '_> {
             if client.step == 0 { service_ns + client.started_ns - client.intended_ns } else { service_ns };
         let statement = &self.worker.shared.statements[client.transaction.get(client.step).0];
         self.meter.statement(statement.class, statement.kind, response_ns, service_ns);
+        if affected == 0 && statement.kind == Kind::Write {
+            self.meter.unchanged();
+        }
         client.step += 1;
         if client.step < client.transaction.len() {
             let sent = client.send_step(self.worker.shared, self.now_ns);

@@ -10,7 +10,7 @@ mod tests;
 pub(crate) mod text;
 
 pub use options::{Name, Options};
-pub use sysbench::{build, setup};
+pub use sysbench::{build, setup, setup_tables};
 
 /// Small, fast and seedable; one a connection, so that a seed means the same load whatever the number of threads.
 pub type Rng = rand_xoshiro::Xoshiro256PlusPlus;

@@ -51,14 +51,17 @@ pub fn build(
 /// The statements that make the tables of a workload that does not run on what [`crate::fill`] makes: those of `bulk_insert`, one
 /// table a connection, dropped first so that keys begin at 1. Empty for all others.
 pub fn setup(name: Name, options: &Options) -> Vec<String> {
-    if name != Name::BulkInsert {
-        return Vec::new();
-    }
-    let statements = |table: u32| {
+    let statements = |table: String| {
         let columns = "id INTEGER NOT NULL, k INTEGER DEFAULT '0' NOT NULL, PRIMARY KEY (id)";
-        [format!("DROP TABLE IF EXISTS sbtest{table}"), format!("CREATE TABLE sbtest{table} ({columns})")]
+        [format!("DROP TABLE IF EXISTS {table}"), format!("CREATE TABLE {table} ({columns})")]
     };
-    (1..=options.connections).flat_map(statements).collect()
+    setup_tables(name, options).into_iter().flat_map(statements).collect()
+}
+
+/// The tables that [`setup`] makes.
+pub fn setup_tables(name: Name, options: &Options) -> Vec<String> {
+    let count = if name == Name::BulkInsert { options.connections } else { 0 };
+    (1..=count).map(|table| format!("sbtest{table}")).collect()
 }
 
 struct Sysbench {

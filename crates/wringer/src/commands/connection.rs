@@ -165,6 +165,7 @@ pub fn server_failure(error: load::Error) -> Failure {
             "raise max_prepared_stmt_count, use fewer --threads or --tables, or say --db-ps-mode=disable"
         }
         (_, Some("1040" | "53300")) => "raise the server's max_connections, or use fewer --threads",
+        (E::OtherTable { .. }, _) => "name another database, or drop that table",
         (E::NoTls { .. }, _) => "the server must have a certificate, or say prefer or disable",
         _ => "",
     };

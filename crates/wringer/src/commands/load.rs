@@ -174,6 +174,7 @@ pub fn main(args: Args) -> Outcome {
     let target = args.connection.target()?;
     let spec = args.spec(target.flavour)?;
     let stop = interruptible()?;
+    load::prepare(&target, args.workload, &args.options()).map_err(server_failure)?;
     let percentiles = args.percentile.clone();
     let mut hooks = Hooks {
         on_phase: &mut |_| {},

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `wringer load` against real servers, beside the real sysbench.
+#![allow(clippy::disallowed_methods, clippy::unwrap_used)]
+
+mod standing;
+
+use standing::*;
+use std::process::Command;
+use testkit::{Lab, Ran};
+
+const WRINGER: &str = env!("CARGO_BIN_EXE_wringer");
+
+/// A server of this flavour that stands, and its connection string; `None` where there is none to be had.
+fn serving(lab: &Lab, flavour: &str) -> Option<String> {
+    let deployed = lab.run(["sandbox", "deploy", flavour, "--name", flavour, "--start"]);
+    if deployed.code == Some(3) && deployed.stderr.contains("can be fetched") {
+        return None;
+    }
+    deployed.expect_code(0);
+    Some(lab.run(["sandbox", "export", flavour, "dsn"]).expect_code(0).stdout.trim().to_owned())
+}
+
+macro_rules! serving {
+    ($lab:expr, $flavour:expr) => {
+        match serving($lab, $flavour) {
+            Some(dsn) => dsn,
+            None => testkit::skip!("no {} to be had", $flavour),
+        }
+    };
+}
+
+fn load(lab: &Lab, dsn: &str, flags: &[&str]) -> Ran {
+    Ran::of(lab.command([&["load"], flags].concat()).env("WRINGER_DSN", dsn))
+}
+
+#[test]
+fn bulk_insert_makes_its_tables_and_leaves_others_alone() {
+    for flavour in ["mariadb", "postgresql"] {
+        let lab = Lab::new(WRINGER);
+        let dsn = serving!(&lab, flavour);
+        let flags = ["bulk_insert", "--threads=2", "--events=20", "--time=0", "-o", "json"];
+        for _ in 0..2 {
+            let said = json(&load(&lab, &dsn, &flags).expect_code(0));
+            let measured = &said["load"]["measured"];
+            assert_eq!(measured["transactions"], 20, "{flavour}: {said:#}");
+            assert!(measured["errors"].as_object().unwrap().is_empty(), "{flavour}: {said:#}");
+        }
+        let sql = |text: &str| lab.run(["sandbox", "use", flavour, text]).expect_code(0).stdout;
+        assert!(
+            sql("SELECT count(*) FROM (SELECT id FROM sbtest1 UNION ALL SELECT id FROM sbtest2) t").contains("10000")
+        );
+        sql("DROP TABLE sbtest2");
+        sql("CREATE TABLE sbtest2 (id INTEGER PRIMARY KEY, treasure INTEGER)");
+        sql("INSERT INTO sbtest2 VALUES (1, 4711)");
+        load(&lab, &dsn, &flags).expect_code(3).expect_said(&["sbtest2", "id, treasure", "another database"]);
+        assert!(sql("SELECT treasure FROM sbtest2").contains("4711"));
+        assert!(sql("SELECT count(*) FROM sbtest1").contains("00"), "its rows are there");
+        lab.run(["sandbox", "stop", flavour]).expect_code(0);
+    }
+}
+
+/// The lines `read:` to `total:` of a summary in sysbench's shape.
+fn queries(summary: &str) -> Vec<u64> {
+    let figure = |name: &str| summary.lines().find_map(|line| line.trim().strip_prefix(name));
+    let parse = |name| figure(name).unwrap_or_else(|| panic!("no {name} in {summary}")).trim().parse().unwrap();
+    ["read:", "write:", "other:", "total:"].map(parse).to_vec()
+}
+
+/// Half of the rows that are written to are not there.
+#[test]
+fn writes_that_change_nothing_count_as_with_sysbench() {
+    let lab = Lab::new(WRINGER);
+    let dsn = serving!(&lab, "mariadb");
+    let Some(sysbench) = host::tool::find("sysbench") else { testkit::skip!("needs sysbench") };
+    let connection = json(&lab.run(["sandbox", "status", "mariadb", "-o", "json"]).expect_code(0));
+    let socket = connection["sandboxes"][0]["socket"].as_str().unwrap().to_owned();
+    let password = dsn.split(['@', ':']).nth(2).unwrap();
+    let fill = ["fill", "--tables=1", "--table-size=500"];
+    Ran::of(lab.command(fill).env("WRINGER_DSN", &dsn)).expect_code(0);
+    let of_sysbench = |workload: &str| {
+        let flags = [
+            workload.to_owned(),
+            "--db-driver=mysql".into(),
+            format!("--mysql-socket={socket}"),
+            "--mysql-user=wringer".into(),
+            format!("--mysql-password={password}"),
+            "--table-size=1000".into(),
+            "--rand-type=uniform".into(),
+            "--events=400".into(),
+            "--time=0".into(),
+            "run".into(),
+        ];
+        queries(&String::from_utf8(Command::new(&sysbench).args(flags).output().unwrap().stdout).unwrap())
+    };
+    let flags = ["--table-size=1000", "--events=400", "--time=0", "-o", "sysbench"];
+    let of_wringer = |workload| queries(&load(&lab, &dsn, &[&[workload], &flags[..]].concat()).expect_code(0).stdout);
+    for workload in ["oltp_update_index", "oltp_update_non_index"] {
+        let (theirs, ours) = (of_sysbench(workload), of_wringer(workload));
+        assert_eq!((ours[0], ours[3]), (theirs[0], theirs[3]), "{workload}: {ours:?} {theirs:?}");
+        for figures in [&theirs, &ours] {
+            assert!((120..280).contains(&figures[1]), "{workload}: {ours:?} {theirs:?}");
+            assert_eq!(figures[1] + figures[2], 400, "{workload}: {ours:?} {theirs:?}");
+        }
+    }
+    lab.run(["sandbox", "stop", "mariadb"]).expect_code(0);
+}
