@@ -11,12 +11,19 @@ pub struct Reads {
     /// From the service times and the delay alone.
     pub by_modes: Option<f64>,
     pub by_server: Option<f64>,
+    /// Read-ahead is not in it: no query waits for that.
     pub by_layer: Option<f64>,
+    /// Read-ahead as a share of the layer's read requests. `None`: the recording does not tell it apart.
+    #[serde(default)]
+    pub read_ahead_share: Option<f64>,
+    /// The share of the layer's read requests whose sender could not be looked at; read-ahead among them counts as reads.
+    #[serde(default)]
+    pub unseen_share: Option<f64>,
     /// `by_modes / by_server - 1`.
     pub discrepancy_server: Option<f64>,
     pub discrepancy_layer: Option<f64>,
-    /// The witness that counts: `server`, or `layer` for PostgreSQL, whose own count has page cache hits in it. `None`: there is
-    /// none.
+    /// The witness that counts: `server`, or `layer` for a server that reads through the page cache, because its own count has the
+    /// page cache's hits in it (PostgreSQL; InnoDB without `O_DIRECT`). `None`: there is none.
     pub reference: Option<String>,
 }
 
@@ -61,9 +68,17 @@ pub(crate) fn reads(arm: &Arm, phase: &Phase, humps: &Humps, conditions: &Condit
     let by_modes = by_modes(phase, humps);
     let postgresql = conditions.server.flavour.eq_ignore_ascii_case("postgresql");
     let counter = if postgresql { "blks_read" } else { "Innodb_buffer_pool_reads" };
-    let by_server = witness(arm, phase, "server", counter);
-    let by_layer = witness(arm, phase, "layer", "reads");
-    let reference = match (postgresql, by_server, by_layer) {
+    let by_server = per_query(counted(arm, "server", counter), phase);
+    let layer_reads = counted(arm, "layer", "reads");
+    let read_ahead = counted(arm, "layer", "read-ahead");
+    let demanded = layer_reads.map(|reads| reads.saturating_sub(read_ahead.unwrap_or(0)));
+    let by_layer = per_query(demanded, phase);
+    let of_reads = |part: Option<u64>| match (part?, layer_reads?) {
+        (_, 0) => None,
+        (part, reads) => Some(part as f64 / reads as f64),
+    };
+    let buffered = postgresql || innodb_is_buffered(conditions);
+    let reference = match (buffered, by_server, by_layer) {
         (true, _, Some(_)) | (false, None, Some(_)) => Some("layer".to_owned()),
         (false, Some(_), _) => Some("server".to_owned()),
         _ => None,
@@ -72,10 +87,22 @@ pub(crate) fn reads(arm: &Arm, phase: &Phase, humps: &Humps, conditions: &Condit
         by_modes,
         by_server,
         by_layer,
+        read_ahead_share: of_reads(read_ahead),
+        unseen_share: of_reads(counted(arm, "layer", "reads unseen")),
         discrepancy_server: discrepancy(by_modes, by_server),
         discrepancy_layer: discrepancy(by_modes, by_layer),
         reference,
     }
+}
+
+/// The settings under which InnoDB opens its data files without `O_DIRECT`.
+fn innodb_is_buffered(conditions: &Conditions) -> bool {
+    let is = |variable: &str, values: &[&str]| {
+        let set = conditions.server.variables.get(variable);
+        set.is_some_and(|set| values.iter().any(|value| set.eq_ignore_ascii_case(value)))
+    };
+    is("innodb_flush_method", &["fsync", "O_DSYNC", "littlesync", "nosync"])
+        || is("innodb_data_file_buffering", &["ON", "1"])
 }
 
 /// Over all statements. `None` when it is unknown of one class that is more than a hundredth of them.
@@ -97,13 +124,17 @@ fn by_modes(phase: &Phase, humps: &Humps) -> Option<f64> {
     (total > 0).then(|| reads / total as f64)
 }
 
-/// A counter's growth over the measured phase, by query. The counter may carry a prefix: `pg_stat_database.blks_read`.
-fn witness(arm: &Arm, phase: &Phase, of: &str, counter: &str) -> Option<f64> {
+/// A counter's growth over the measured phase. The counter may carry a prefix: `pg_stat_database.blks_read`.
+fn counted(arm: &Arm, of: &str, counter: &str) -> Option<u64> {
     let named = |name: &str| {
         name == counter || name.ends_with(&format!(".{counter}")) || name.ends_with(&format!(" {counter}"))
     };
-    let found = arm.witnesses.iter().find(|witness| witness.of == of && named(&witness.counter))?;
-    (phase.queries() > 0).then(|| found.delta() as f64 / phase.queries() as f64)
+    arm.witnesses.iter().find(|witness| witness.of == of && named(&witness.counter)).map(evidence::Witness::delta)
+}
+
+fn per_query(count: Option<u64>, phase: &Phase) -> Option<f64> {
+    let count = count?;
+    (phase.queries() > 0).then(|| count as f64 / phase.queries() as f64)
 }
 
 fn discrepancy(modes: Option<f64>, witness: Option<f64>) -> Option<f64> {

@@ -148,6 +148,40 @@ fn postgresql_is_held_to_the_layer() {
 }
 
 #[test]
+fn innodb_without_direct_io_is_held_to_the_layer_too() {
+    for (method, reference) in [("O_DIRECT", "server"), ("fsync", "layer")] {
+        let mut evidence = run("mariadb", vec![arm("10 ms", 10_000, 1.0)]);
+        evidence.conditions.server.variables.insert("innodb_flush_method".into(), method.into());
+        assert_eq!(one(&explain(&evidence).findings, "latency.modes").evidence["arms"][0]["reference"], reference);
+    }
+}
+
+/// The kernel asked for a tenth more than the queries did.
+#[test]
+fn read_ahead_is_no_read_of_a_query() {
+    let with = |unseen: u64| {
+        let mut arm = arm("10 ms", 10_000, 1.0);
+        let demanded = arm.witnesses.pop().unwrap().delta();
+        let count = |counter: &str, after| Witness { of: "layer".into(), counter: counter.into(), before: 0, after };
+        arm.witnesses.extend([
+            count("slow layer read-ahead", demanded / 9),
+            count("slow layer reads", demanded + demanded / 9),
+            count("slow layer reads unseen", unseen),
+        ]);
+        let mut explained = explain(&run("postgresql", vec![arm]));
+        explained.findings.retain(|finding| finding.id == "latency.modes");
+        explained.findings.remove(0)
+    };
+    let finding = with(0);
+    let arm = &finding.evidence["arms"][0];
+    assert_eq!(arm["reads_per_query_by_layer"], 0.45);
+    assert!((arm["read_ahead_share_by_layer"].as_f64().unwrap() - 0.1).abs() < 1e-6, "{arm:#}");
+    assert!(arm["discrepancy_layer"].as_f64().unwrap().abs() < 0.01);
+    assert!(doubts(&finding).is_empty(), "{:?}", finding.doubts);
+    assert_eq!(doubts(&with(200)), ["witness.unseen"]);
+}
+
+#[test]
 fn delayed_syncs_of_a_writing_load_leave_reads_unsaid() {
     let mut arm = arm("10 ms", 10_000, 1.0);
     arm.delay.as_mut().unwrap().sync_us = 5000;

@@ -123,7 +123,11 @@ impl Engine {
 
     /// The work is done; `reply` tells the kernel, when its time has come.
     pub(crate) fn answer(&self, work: Work, reply: impl FnOnce() + Send + 'static) {
-        let finished = now();
+        self.answer_since(now(), work, reply);
+    }
+
+    /// As [`Self::answer`]; the work was done at `finished`.
+    pub(crate) fn answer_since(&self, finished: Moment, work: Work, reply: impl FnOnce() + Send + 'static) {
         // The epoch first: a rule that comes between the two is then looked at again, not missed.
         let epoch = self.epoch.load(Ordering::Acquire);
         let Due { at: due, asked } = self.rule().due(work.class, work.place, work.arrived, finished);

@@ -33,5 +33,6 @@ mod layer;
 mod lead;
 mod moment;
 mod rule;
+mod waiting;
 
 pub use error::Error;

@@ -116,7 +116,8 @@ fn start(
     ended: signal_hook::iterator::Handle,
 ) -> Result<(), Error> {
     let settings = Settings { writeback_cache: options.writeback_cache, direct: options.direct };
-    let layer = Layer::new(root, engine.clone(), settings).map_err(|errno| directory_error(options, errno.into()))?;
+    let layer = Layer::new(root, engine.clone(), settings, options.threads)
+        .map_err(|errno| directory_error(options, errno.into()))?;
     let mut config = Config::default();
     config.n_threads = Some(options.threads.max(1));
     config.clone_fd = true;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What passed through the layer, counted in the layer: the witness that shares nothing with the server's own counters.
 
+use crate::waiting::Seen;
 use evidence::{Delay, LatencyHistogram};
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -14,6 +15,10 @@ pub struct Stats {
     pub delay: Delay,
     /// Counted when the request arrives.
     pub reads: u64,
+    /// Of the reads, those that nobody waited for: the kernel reads ahead. Counted when the backing file has answered.
+    pub read_ahead: u64,
+    /// Of the reads, those whose sender could not be looked at; somebody may wait for them or not.
+    pub unseen_reads: u64,
     pub writes: u64,
     /// fsync, fdatasync and fsync of a directory.
     pub syncs: u64,
@@ -85,6 +90,8 @@ pub(crate) struct Answered {
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     classes: [Counted; 3],
+    read_ahead: AtomicU64,
+    unseen_reads: AtomicU64,
     errors: AtomicU64,
 }
 
@@ -107,6 +114,14 @@ impl Counters {
         self.classes[class as usize].delayed.fetch_add(1, Relaxed);
     }
 
+    pub(crate) fn seen(&self, seen: Seen) {
+        match seen {
+            Seen::Waits => {}
+            Seen::Ahead => drop(self.read_ahead.fetch_add(1, Relaxed)),
+            Seen::Unseen => drop(self.unseen_reads.fetch_add(1, Relaxed)),
+        }
+    }
+
     pub(crate) fn failed(&self) {
         self.errors.fetch_add(1, Relaxed);
     }
@@ -125,6 +140,8 @@ impl Counters {
         Stats {
             delay,
             reads: load(&read.operations),
+            read_ahead: load(&self.read_ahead),
+            unseen_reads: load(&self.unseen_reads),
             writes: load(&write.operations),
             syncs: load(&sync.operations),
             read_bytes: load(&read.bytes),

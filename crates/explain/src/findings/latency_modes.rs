@@ -9,6 +9,8 @@ use serde_json::{Value, json};
 
 /// Modes and witness should agree within this.
 const AGREEMENT: f64 = 0.05;
+/// More reads than this that the layer could not tell from read-ahead are worth a word.
+const UNSEEN: f64 = 0.01;
 /// With fewer queries, shares are uncertain by more than about two points.
 const FEW: u64 = 500;
 
@@ -77,6 +79,8 @@ fn evidence(arm: &ArmSummary, modes: &Modes) -> Value {
         "reads_per_query_by_modes": reads.and_then(|reads| reads.by_modes),
         "reads_per_query_by_server": reads.and_then(|reads| reads.by_server),
         "reads_per_query_by_layer": reads.and_then(|reads| reads.by_layer),
+        "read_ahead_share_by_layer": reads.and_then(|reads| reads.read_ahead_share),
+        "unseen_share_by_layer": reads.and_then(|reads| reads.unseen_share),
         "discrepancy_server": reads.and_then(|reads| reads.discrepancy_server),
         "discrepancy_layer": reads.and_then(|reads| reads.discrepancy_layer),
         "reference": reads.and_then(|reads| reads.reference.clone()),
@@ -107,6 +111,7 @@ fn doubts(arm: &ArmSummary, modes: &Modes) -> Vec<Doubt> {
         doubts.push(doubt("modes.few", text, Some("measure for longer: load.time")));
     }
     doubts.extend(disagreement(arm));
+    doubts.extend(unseen(arm));
     doubts
 }
 
@@ -131,7 +136,17 @@ fn disagreement(arm: &ArmSummary) -> Option<Doubt> {
             arm.name,
             off.map_or_else(String::new, |off| format!(" ({:+.1} %)", off * 100.0))
         );
-        let hint = "background reads count for the witness, read-ahead joins reads, and strays between humps go to the lower one";
+        let hint = "background reads count for the witness, and strays between humps go to the lower one";
         doubt("witness.disagrees", text, Some(hint))
     })
+}
+
+fn unseen(arm: &ArmSummary) -> Option<Doubt> {
+    let share = arm.reads.as_ref()?.unseen_share.filter(|share| *share > UNSEEN)?;
+    let text = format!(
+        "arm \"{}\": the slow layer could not see who waits for {} of its reads, and counts them all as waited for",
+        arm.name,
+        percent(share)
+    );
+    Some(doubt("witness.unseen", text, Some("the layer looks at /proc/<thread>/syscall of the server's threads")))
 }

@@ -3,8 +3,10 @@
 
 use super::{Layer, Opened, errno};
 use crate::backing::Open;
+use crate::moment::now;
 use crate::rule::Place;
 use crate::stats::Class;
+use crate::waiting::Asked;
 use fuser::{FileHandle, ReplyData, ReplyEmpty, ReplyWrite};
 use rustix::fd::OwnedFd;
 use rustix::fs::{FallocateFlags, OFlags, SeekFrom, fallocate, fdatasync, fsync, seek};
@@ -38,14 +40,16 @@ impl Layer {
         Open::new(file, access, self.settings.direct)
     }
 
-    pub(super) fn read_file(&self, handle: FileHandle, offset: u64, size: u32, reply: ReplyData) {
-        let work = self.engine.arrive(Class::Read, place(handle, offset, u64::from(size)));
-        let length = size as usize;
+    pub(super) fn read_file(&self, handle: FileHandle, asked: Asked, reply: ReplyData) {
+        let work = self.engine.arrive(Class::Read, place(handle, asked.offset, u64::from(asked.length)));
+        let length = asked.length as usize;
         let mut buffer = self.buffers.take(length);
-        match self.fill(handle, offset, buffer.bytes_mut(length)) {
+        match self.fill(handle, asked.offset, buffer.bytes_mut(length)) {
             Ok(count) => {
+                let finished = now();
+                self.engine.counters.seen(self.looker.look(asked));
                 let buffers = self.buffers.clone();
-                self.engine.answer(work, move || {
+                self.engine.answer_since(finished, work, move || {
                     reply.data(buffer.bytes(count));
                     buffers.give_back(buffer);
                 });

@@ -10,6 +10,7 @@ mod owner;
 use crate::buffer::Pool;
 use crate::engine::Engine;
 use crate::inode::{Inode, Table};
+use crate::waiting::{Asked, Looker};
 use attributes::{Changes, attributes, file_type};
 use fuser::{
     BsdFileFlags, Errno, FileAttr, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags, KernelConfig,
@@ -17,7 +18,7 @@ use fuser::{
     ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 use rustix::fd::OwnedFd;
-use rustix::fs::Stat;
+use rustix::fs::{OFlags, Stat};
 use rustix::io::Result;
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -41,6 +42,7 @@ pub(crate) struct Layer {
     opened: RwLock<HashMap<u64, Arc<Opened>>>,
     next_handle: AtomicU64,
     buffers: Arc<Pool>,
+    looker: Looker,
     settings: Settings,
     #[cfg(feature = "broken-sync")]
     lost: crate::broken_sync::Lost,
@@ -61,13 +63,14 @@ enum Opened {
 }
 
 impl Layer {
-    pub(crate) fn new(root: OwnedFd, engine: Arc<Engine>, settings: Settings) -> Result<Self> {
+    pub(crate) fn new(root: OwnedFd, engine: Arc<Engine>, settings: Settings, threads: usize) -> Result<Self> {
         Ok(Self {
             engine,
             inodes: Table::new(root)?,
             opened: RwLock::default(),
             next_handle: AtomicU64::new(1),
             buffers: Arc::default(),
+            looker: Looker::new(threads),
             settings,
             #[cfg(feature = "broken-sync")]
             lost: crate::broken_sync::Lost::default(),
@@ -269,16 +272,18 @@ impl Filesystem for Layer {
 
     fn read(
         &self,
-        _: &Request,
-        _: INodeNo,
+        caller: &Request,
+        number: INodeNo,
         handle: FileHandle,
         offset: u64,
         size: u32,
-        _: OpenFlags,
+        flags: OpenFlags,
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        self.read_file(handle, offset, size, reply);
+        let direct = OFlags::from_bits_retain(flags.0.cast_unsigned()).contains(OFlags::DIRECT);
+        let asked = Asked { thread: caller.pid(), inode: number.0, offset, length: size, direct };
+        self.read_file(handle, asked, reply);
     }
 
     fn write(

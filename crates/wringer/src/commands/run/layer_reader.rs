@@ -16,8 +16,13 @@ impl Reader for LayerReader {
             .0
             .stats()
             .map_err(|error| Error::Server { sql: "stats of the slow layer".into(), source: error.into() })?;
-        let counters =
-            [("reads", stats.reads), ("writes", stats.writes), ("syncs", stats.syncs), ("errors", stats.errors)];
+        let counters = [
+            ("reads", stats.reads),
+            ("read-ahead", stats.read_ahead),
+            ("writes", stats.writes),
+            ("syncs", stats.syncs),
+            ("errors", stats.errors),
+        ];
         for (name, value) in counters {
             into.value("layer", "", name, Kind::CountTotal, value as f64);
         }

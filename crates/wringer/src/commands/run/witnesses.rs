@@ -44,6 +44,8 @@ fn layer_counters(layer: &mut SlowLayer) -> Result<BTreeMap<String, u64>, Failur
     let stats = layer.stats()?;
     let counters = [
         ("slow layer reads", stats.reads),
+        ("slow layer read-ahead", stats.read_ahead),
+        ("slow layer reads unseen", stats.unseen_reads),
         ("slow layer writes", stats.writes),
         ("slow layer syncs", stats.syncs),
         ("slow layer read bytes", stats.read_bytes),

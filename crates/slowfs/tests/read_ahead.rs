@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Reads that somebody waits for, and read-ahead, told apart on the real kernel.
+
+#![allow(clippy::disallowed_methods, clippy::unwrap_used)] // tests make their own files
+
+mod common;
+
+use common::{Mounted, delay};
+use rustix::fs::{Advice, fadvise};
+use rustix::io::{IoSliceMut, ReadWriteFlags, pread, preadv, preadv2};
+use slowfs::stats::Stats;
+use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::path::Path;
+use std::time::Duration;
+
+const PAGE: usize = 4096;
+/// So far apart that the kernel takes no read for the next of a sequence.
+const STRIDE: u64 = 1 << 20;
+const STRIDES: u64 = 16;
+
+/// How many reads arrived while `body` ran with the file, and how many of them were ahead. Nothing of the file is cached before.
+fn counted(mounted: &Mounted, body: impl FnOnce(&mut File) + Send) -> (u64, u64) {
+    let before = mounted.client().stats().unwrap();
+    mounted.inside(|folder: &Path| {
+        let mut file = File::options().read(true).write(true).open(folder.join("file")).unwrap();
+        fadvise(&file, 0, None, Advice::DontNeed).unwrap();
+        body(&mut file);
+    });
+    let settled = |stats: &Stats| stats.read_latency.got.count() - before.read_latency.got.count();
+    let mut after = mounted.client().stats().unwrap();
+    while settled(&after) < after.reads - before.reads {
+        std::thread::sleep(Duration::from_millis(5));
+        after = mounted.client().stats().unwrap();
+    }
+    assert_eq!(after.unseen_reads, 0);
+    (after.reads - before.reads, after.read_ahead - before.read_ahead)
+}
+
+fn mounted() -> Mounted {
+    let mounted = Mounted::new(common::options());
+    File::create(mounted.directory().join("file")).unwrap().set_len(STRIDE * (STRIDES + 1)).unwrap();
+    mounted
+}
+
+/// Every way to ask for a block in the middle of nowhere: one request each, and the asker waits.
+#[test]
+fn scattered_reads_are_waited_for() {
+    if let Some(why) = common::obstacle() {
+        testkit::skip!("{why}");
+    }
+    let mounted = mounted();
+    for read_us in [0, 2_000] {
+        mounted.client().set(delay(read_us, 0, 0)).unwrap();
+        let all = |read: fn(&mut File, &mut [u8], u64)| {
+            let counted = counted(&mounted, |file| {
+                (1..=STRIDES).for_each(|stride| read(file, &mut [0; 2 * PAGE], stride * STRIDE));
+            });
+            assert_eq!(counted, (STRIDES, 0));
+        };
+        all(|file, into, at| assert_eq!(pread(&*file, into, at).unwrap(), 2 * PAGE));
+        all(|file, into, at| {
+            file.seek(SeekFrom::Start(at)).unwrap();
+            file.read_exact(into).unwrap();
+        });
+        all(|file, into, at| {
+            let (first, second) = into.split_at_mut(PAGE);
+            let mut buffers = [IoSliceMut::new(first), IoSliceMut::new(second)];
+            assert_eq!(preadv(&*file, &mut buffers, at).unwrap(), 2 * PAGE);
+        });
+        all(|file, into, at| {
+            let mut buffers = [IoSliceMut::new(into)];
+            assert_eq!(preadv2(&*file, &mut buffers, at, ReadWriteFlags::empty()).unwrap(), 2 * PAGE);
+        });
+    }
+}
+
+/// The asker has what it wants and does something else while the kernel fetches what may be wanted next.
+#[test]
+fn what_the_kernel_reads_ahead_of_a_sequence_is_not_waited_for() {
+    if let Some(why) = common::obstacle() {
+        testkit::skip!("{why}");
+    }
+    let mounted = mounted();
+    mounted.client().set(delay(20_000, 0, 0)).unwrap();
+    let (reads, ahead) = counted(&mounted, |file| {
+        let mut page = [0; PAGE];
+        // the start of a file is taken for the start of a sequence: more than was asked for comes, with a mark in it
+        for number in 0..4 {
+            pread(&*file, &mut page, number * PAGE as u64).unwrap();
+        }
+        std::thread::sleep(Duration::from_millis(40));
+    });
+    assert!(ahead >= 1 && reads - ahead == 1, "{reads} reads, {ahead} ahead");
+}
+
+/// The case of a database: a block is missing whose neighbours are cached, and the kernel fills the gaps behind it too.
+#[test]
+fn gaps_behind_a_missing_block_are_read_ahead() {
+    if let Some(why) = common::obstacle() {
+        testkit::skip!("{why}");
+    }
+    let mounted = mounted();
+    mounted.client().set(delay(20_000, 0, 0)).unwrap();
+    let block = |file: &File, number: u64| {
+        let mut block = [0; 2 * PAGE];
+        pread(file, &mut block, STRIDE + number * 2 * PAGE as u64).unwrap();
+    };
+    let (reads, ahead) = counted(&mounted, |file| {
+        // backwards and with gaps, so that no sequence shows: 6, 4, 2 and 1 are cached then
+        [6, 4, 2, 1].into_iter().for_each(|number| block(file, number));
+        block(file, 3);
+        std::thread::sleep(Duration::from_millis(40));
+    });
+    assert!(ahead >= 1 && reads - ahead == 5, "{reads} reads, {ahead} ahead");
+}
