@@ -15,12 +15,14 @@
 //! | [`change`] | kernel values, cgroups, mounts, huge pages | yes |
 //! | [`namespace`] | a process's own mount namespace, its own mount and its own protection | no |
 //! | [`interrupt`] | the user's wish to stop, and the wish to stop at once | no |
+//! | [`meminfo`] | lines of `/proc/meminfo` | no |
 //! | [`clock`] | the run's monotonic clock, wall time | no |
 
 pub mod change;
 pub mod clock;
 pub mod files;
 pub mod interrupt;
+pub mod meminfo;
 pub mod namespace;
 pub mod permit;
 pub mod places;

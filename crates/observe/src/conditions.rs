@@ -20,10 +20,10 @@ pub fn host(storage: &Path) -> Host {
             .trim_start_matches([' ', '\t', ':'])
             .to_owned(),
         cpus: std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(u32::MAX)),
-        mem_total_bytes: meminfo_bytes(&meminfo, "MemTotal").unwrap_or(0),
-        swap_total_bytes: meminfo_bytes(&meminfo, "SwapTotal").unwrap_or(0),
+        mem_total_bytes: host::meminfo::bytes(&meminfo, "MemTotal").unwrap_or(0),
+        swap_total_bytes: host::meminfo::bytes(&meminfo, "SwapTotal").unwrap_or(0),
         page_size_bytes: u64::try_from(rustix::param::page_size()).unwrap_or(0),
-        huge_page_size_bytes: meminfo_bytes(&meminfo, "Hugepagesize").unwrap_or(0),
+        huge_page_size_bytes: host::meminfo::bytes(&meminfo, "Hugepagesize").unwrap_or(0),
         hz: kernel_hz(),
         virtualisation: virtualisation(),
         cgroup: cgroup(&read("/proc/mounts")).to_owned(),
@@ -53,12 +53,6 @@ pub fn caveats(host: &Host) -> Vec<String> {
     let overcommit = read("/proc/sys/vm/overcommit_memory");
     say(overcommit.trim() == "2", "vm.overcommit_memory is 2: hiding RAM also lowers the commit limit".into());
     caveats
-}
-
-/// `MemAvailable` and so on, in bytes.
-pub fn meminfo_bytes(meminfo: &str, name: &str) -> Option<u64> {
-    let rest = meminfo.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
-    rest.trim().trim_end_matches(" kB").parse::<u64>().ok().map(|kib| kib * 1024)
 }
 
 /// Ticks a second of the kernel's timer: the coarse clock steps once a tick (clock_getres(2)).

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 use crate::Error;
+use host::meminfo;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::Path;
@@ -29,11 +30,8 @@ impl Meminfo {
 
     /// A line that is missing is 0: a kernel without CONFIG_HUGETLBFS has none of the huge ones.
     pub fn parse(text: &str) -> Self {
-        let number = |name: &str| -> u64 {
-            let rest = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).unwrap_or_default();
-            rest.split_ascii_whitespace().next().and_then(|word| word.parse().ok()).unwrap_or(0)
-        };
-        let bytes = |name: &str| number(name) * 1024;
+        let number = |name| meminfo::number(text, name).unwrap_or(0);
+        let bytes = |name| meminfo::bytes(text, name).unwrap_or(0);
         Self {
             total_bytes: bytes("MemTotal"),
             available_bytes: bytes("MemAvailable"),

@@ -210,6 +210,5 @@ fn swap() -> Check {
 /// A field of /proc/meminfo, in bytes.
 pub fn meminfo(field: &str) -> Option<u64> {
     let text = fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find(|line| line.split(':').next() == Some(field))?;
-    line.split_whitespace().nth(1)?.parse::<u64>().ok().map(|kib| kib * Bytes::KIB)
+    host::meminfo::bytes(&text, field)
 }
