@@ -51,11 +51,16 @@ impl Source {
 /// # Errors
 /// Nobody offers such a version; the package client is missing or fails; the disk is full.
 pub fn locate(request: &Request, places: &Places, progress: &mut dyn Progress) -> Result<Installation, Error> {
-    let here = installed(request.flavour).into_iter().chain(fetched(request.flavour, places));
-    match here.filter(|found| request.is_met_by(&found.version)).max_by_key(Installation::preference) {
+    match present(request, places) {
         Some(found) => Ok(found),
         None => fetch::fetch(request, places, progress),
     }
+}
+
+/// The one that [`locate`] takes without fetching: one on this machine, else one fetched earlier.
+pub fn present(request: &Request, places: &Places) -> Option<Installation> {
+    let here = installed(request.flavour).into_iter().chain(fetched(request.flavour, places));
+    here.filter(|found| request.is_met_by(&found.version)).max_by_key(Installation::preference)
 }
 
 /// The servers of this flavour that this machine has, newest first.
@@ -104,6 +109,15 @@ pub(crate) fn trouble(flavour: Flavour, tree: &Path) -> String {
 }
 
 impl Installation {
+    /// `installed: /usr/bin/postgres, version 15.18`; a fetched one with its package.
+    pub fn describe(&self) -> String {
+        let origin = match &self.source {
+            Source::Installed => "installed".to_owned(),
+            source @ Source::Package { .. } => format!("fetched earlier ({})", source.describe()),
+        };
+        format!("{origin}: {}, version {}", self.program.display(), self.version)
+    }
+
     /// A helper command that finds this server's libraries.
     pub(crate) fn command(&self, program: &Path) -> Command {
         with_libraries(tool::command(program), &self.library_path)

@@ -32,7 +32,7 @@ pub use deploy::Spec;
 pub use error::Error;
 pub use fetch::{Offer, fetch, offers};
 pub use flavour::{Flavour, Request, Version};
-pub use installation::{Installation, Source, fetched, installed, locate};
+pub use installation::{Installation, Source, fetched, installed, locate, present};
 pub use manifest::{Manifest, Sandbox, State};
 pub use options::ServerOption;
 pub use progress::Progress;

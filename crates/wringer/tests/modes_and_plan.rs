@@ -76,6 +76,38 @@ fn plan_prints_each_change_with_its_undo_and_leaves_nothing() {
     }
 }
 
+/// An installed server goes before a fetched one; the plan names the one that the run would take.
+#[test]
+fn plan_says_where_the_server_comes_from() {
+    let lab = Lab::new(WRINGER);
+    for flavour in ["mariadb", "postgresql"] {
+        let file = lab.write(
+            "source.toml",
+            &format!(
+                "schema = 1\nname = \"source\"\n[server]\nflavour = \"{flavour}\"\n[fill]\nsize = \"64M\"\n[load]\n\
+                 workload = \"oltp_point_select\"\ntime = \"5s\"\n[[arm]]\nname = \"one\"\n"
+            ),
+        );
+        let plan = || lab.run(["plan", file.to_str().unwrap()]).stdout;
+        let available = lab.run(["sandbox", "available", "-o", "json"]).stdout;
+        let available: Value = serde_json::from_str(&available).unwrap();
+        let of_flavour = |from: &str| {
+            let servers = available["servers"].as_array().unwrap().iter();
+            servers.clone().find(|it| it["flavour"] == flavour && it["from"] == from).cloned()
+        };
+        match (of_flavour("installed"), of_flavour("fetched")) {
+            (Some(server), _) => {
+                let named = format!("installed: {}, version ", server["place"].as_str().unwrap());
+                assert!(plan().contains(&named), "{named} is not in\n{}", plan());
+            }
+            (None, Some(_)) => assert!(plan().contains("fetched earlier (distribution package "), "{}", plan()),
+            (None, None) => {
+                assert!(plan().contains("fetch it with") || plan().contains("package client"), "{}", plan())
+            }
+        }
+    }
+}
+
 #[test]
 fn an_ordinary_user_plans_without_the_hidden_ram_and_is_told() {
     let lab = Lab::as_ordinary_user(WRINGER);

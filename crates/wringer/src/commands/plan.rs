@@ -2,10 +2,11 @@
 //! The ordered steps of an experiment file, each host change with its undo beside it. Changes nothing.
 
 use super::doctor::checks::{self, Check, State};
+use crate::commands::run::server_request;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal;
 use crate::terminal::Output;
-use experiment::{Experiment, Flavour, HostFacts, Plan, Problem, Step};
+use experiment::{Experiment, HostFacts, Plan, Problem, Step};
 use host::places::Places;
 use std::fmt::Write as _;
 use std::fs;
@@ -104,7 +105,7 @@ pub fn host_facts(experiment: &Experiment, places: &Places) -> HostFacts {
         huge_page_size_bytes: checks::meminfo("Hugepagesize").unwrap_or_default(),
         fuse: good("fuse") && good("namespaces"),
         memory_cgroup: memory_cgroup(check("memory-cgroup")),
-        server_binary: server_binary(experiment.server.flavour, check(experiment.server.flavour.name())),
+        server_binary: server_binary(experiment, places),
     }
 }
 
@@ -114,9 +115,10 @@ fn memory_cgroup(check: Option<&Check>) -> String {
     good.and_then(|check| check.found.split(' ').next()).unwrap_or("none").to_owned()
 }
 
-fn server_binary(flavour: Flavour, check: Option<&Check>) -> Option<String> {
-    let here = check.filter(|check| check.state == State::Good)?;
-    Some(if here.found.is_empty() { flavour.to_string() } else { here.found.clone() })
+/// The server that the run would take, and whether it is installed or was fetched.
+fn server_binary(experiment: &Experiment, places: &Places) -> Option<String> {
+    let request = server_request(&experiment.server).ok()?;
+    sandbox::present(&request, places).map(|found| found.describe())
 }
 
 /// The plan for people.

@@ -158,11 +158,11 @@ impl<'a> Lab<'a> {
 
     fn deploy(&mut self) -> Outcome {
         let server = &self.experiment.server;
-        let request = Request { flavour: flavour(server.flavour)?, version: version(server.version.as_deref())? };
+        let request = server_request(server)?;
         let spinner = terminal::spinner("looking for the server");
         let mut progress = |what: &str| spinner.set_message(what.to_owned());
         let installation = sandbox::locate(&request, &self.settings.places, &mut progress)?;
-        let source = installation.source.describe();
+        let source = installation.describe();
         let mut spec = Spec::new(installation);
         spec.name = self.sandbox_name.clone();
         let sandbox = Sandbox::deploy(spec, &self.settings.places, &mut progress)?;
@@ -320,6 +320,11 @@ fn mechanisms(experiment: &Experiment) -> BTreeMap<String, String> {
         mechanisms.insert("server_ram".to_owned(), "memory cgroup".to_owned());
     }
     mechanisms
+}
+
+/// What the experiment file asks for.
+pub fn server_request(server: &experiment::Server) -> Result<Request, Failure> {
+    Ok(Request { flavour: flavour(server.flavour)?, version: version(server.version.as_deref())? })
 }
 
 fn flavour(flavour: Flavour) -> Result<sandbox::Flavour, Failure> {

@@ -16,6 +16,7 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::{signals, terminal};
 use experiment::Experiment;
 use host::places::Places;
+pub use lab::server_request;
 use lab::{Lab, Settings};
 use output::{Output, RECORDING, REPORT, RESULT};
 use recording::Recording;
