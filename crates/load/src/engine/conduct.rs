@@ -50,7 +50,15 @@ pub(super) fn conduct(
 
 fn worker_count(spec: &LoadSpec) -> u32 {
     let cpus = thread::available_parallelism().map_or(1, |count| u32::try_from(count.get()).unwrap_or(1));
-    spec.workers.unwrap_or(cpus).clamp(1, spec.connections)
+    spec.workers.unwrap_or_else(|| usual_workers(spec.connections, cpus)).clamp(1, spec.connections)
+}
+
+/// A worker for every four connections, but at least one a CPU, and at most four a CPU or sixteen in all. A worker that soon
+/// sleeps again leaves its CPU to the server thread that it has just woken; one that goes on sending makes the kernel wake the
+/// other CPUs, which costs more than all of its own work. Each worker has its histograms, hence the upper limit.
+fn usual_workers(connections: u32, cpus: u32) -> u32 {
+    let most = cpus.saturating_mul(4).min(16).max(cpus);
+    connections.div_ceil(4).clamp(cpus, most)
 }
 
 /// All workers, waiting for their next phase.
@@ -327,5 +335,19 @@ impl<'a> Watch<'a> {
             *seen = slots.len();
         }
         progress
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::usual_workers;
+
+    #[test]
+    fn workers_follow_connections_within_what_the_cpus_bear() {
+        assert_eq!(usual_workers(16, 2), 4);
+        assert_eq!(usual_workers(64, 2), 8, "four a CPU");
+        assert_eq!(usual_workers(1000, 8), 16, "sixteen in all");
+        assert_eq!(usual_workers(1000, 64), 64, "but one a CPU");
+        assert_eq!(usual_workers(1, 2), 2, "the caller has no more workers than connections");
     }
 }

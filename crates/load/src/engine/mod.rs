@@ -38,7 +38,7 @@ pub struct LoadSpec {
     pub distribution: String,
     pub workload: Arc<dyn Workload>,
     pub connections: u32,
-    /// Threads that drive them. `None`: as many as there are CPUs to run on, and never more than connections.
+    /// Threads that drive them; never more than connections. `None`: one for every four connections, within one and four a CPU.
     pub workers: Option<u32>,
     pub arrivals: Arrivals,
     /// The same seed draws the same values on the same connection, whatever the number of workers.

@@ -233,10 +233,6 @@ impl PhaseLoop<'_, '_, '_> {
             && self.closing_since_ns.is_none()
             && self.worker.reconnector.pending == 0;
         let timeout = if for_ever { None } else { Some(self.patience()) };
-        if for_ever && self.in_flight > 1 {
-            // Whoever else wants this CPU, most of all the server, goes first: the next wait then finds several replies at once.
-            std::thread::yield_now();
-        }
         let mut ready = std::mem::take(&mut self.worker.ready);
         if self.worker.poller.wait(timeout, &mut ready).is_err() {
             // An epoll instance of ours does not fail; should it, the drain limit ends the phase.

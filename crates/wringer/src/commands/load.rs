@@ -32,7 +32,7 @@ pub struct Args {
     /// Connections; one statement is in flight on each
     #[arg(long, default_value_t = 1, value_name = "N")]
     threads: u32,
-    /// Threads of ours that drive them [default: the number of CPUs, at most --threads]
+    /// Threads of ours that drive them [default: one for every four connections, within one and four a CPU]
     #[arg(long, value_name = "N")]
     workers: Option<u32>,
     /// Seconds, or with a unit (500ms, 2m); 0: no limit
