@@ -6,7 +6,7 @@ use super::run_as_server_user;
 use crate::catalogue::{Capability, words};
 use crate::manifest::{DATABASE, USER};
 use crate::options::{overlay, quote_mariadb};
-use crate::{Error, Sandbox, ServerOption};
+use crate::{Error, Sandbox};
 use std::path::{Path, PathBuf};
 
 pub(super) fn configuration(sandbox: &Sandbox) -> Result<String, Error> {
@@ -29,7 +29,7 @@ pub(super) fn configuration(sandbox: &Sandbox) -> Result<String, Error> {
     if charsets.is_dir() {
         lines.push(format!("character_sets_dir = {}", path(&charsets)));
     }
-    for option in overlay(&defaults(sandbox)?, &manifest.options) {
+    for option in overlay(&super::defaults(sandbox)?, &manifest.options) {
         lines.push(option.to_line(installation.flavour)?);
     }
     Ok(lines.join("\n") + "\n")
@@ -44,14 +44,6 @@ pub(super) fn initialise(sandbox: &Sandbox, password: &str) -> Result<(), Error>
     let mut command = installation.command(&installation.program);
     command.args(server_arguments(sandbox)).arg("--bootstrap").arg("--silent-startup");
     run_as_server_user(sandbox, command, "making the system tables", &bootstrap(sandbox, password)?)
-}
-
-fn defaults(sandbox: &Sandbox) -> Result<Vec<ServerOption>, Error> {
-    let installation = &sandbox.manifest.installation;
-    words(Capability::DefaultOption, installation.flavour, &installation.version)
-        .iter()
-        .map(|word| word.parse())
-        .collect()
 }
 
 /// The system tables, then our account in place of every other but the owner of the system views, then the database.

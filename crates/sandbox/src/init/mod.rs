@@ -4,7 +4,8 @@
 mod mariadb;
 mod postgresql;
 
-use crate::{Error, Flavour, Sandbox};
+use crate::catalogue::{Capability, words};
+use crate::{Error, Flavour, Sandbox, ServerOption};
 use host::files;
 use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
@@ -33,6 +34,15 @@ pub(crate) fn server_arguments(sandbox: &Sandbox) -> Vec<String> {
         Flavour::Mariadb => mariadb::server_arguments(sandbox),
         Flavour::Postgresql => postgresql::server_arguments(sandbox),
     }
+}
+
+/// What this server gets unless `deploy -c` says otherwise.
+fn defaults(sandbox: &Sandbox) -> Result<Vec<ServerOption>, Error> {
+    let installation = &sandbox.manifest.installation;
+    words(Capability::DefaultOption, installation.flavour, &installation.version)
+        .iter()
+        .map(|word| word.parse())
+        .collect()
 }
 
 /// Fills `data/`, with the account and the database. `server.cnf` and the folders are there.

@@ -23,7 +23,7 @@ pub(super) fn configuration(sandbox: &Sandbox) -> Result<String, Error> {
         "listen_addresses = '127.0.0.1'".to_owned(),
         super::port_line(manifest.port),
     ];
-    for option in overlay(&defaults(sandbox)?, &server_options(sandbox)) {
+    for option in overlay(&super::defaults(sandbox)?, &server_options(sandbox)) {
         lines.push(option.to_line(sandbox.flavour())?);
     }
     Ok(lines.join("\n") + "\n")
@@ -70,14 +70,6 @@ fn make_database(sandbox: &Sandbox) -> Result<(), Error> {
     command.arg("--single").args(server_arguments(sandbox)).arg("postgres");
     let sql = format!("CREATE DATABASE {DATABASE}\n");
     run_as_server_user(sandbox, command, "making the database", sql.as_bytes())
-}
-
-fn defaults(sandbox: &Sandbox) -> Result<Vec<ServerOption>, Error> {
-    let installation = &sandbox.manifest.installation;
-    words(Capability::DefaultOption, installation.flavour, &installation.version)
-        .iter()
-        .map(|word| word.parse())
-        .collect()
 }
 
 /// The options that the server itself takes.
