@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # `make demo` and `make test` do their own set-up. Servers are fetched into Wringer's cache, never installed.
-.PHONY: demo test bench lint static setup
+.PHONY: demo test test-guest bench lint static setup
 
 WRINGER := target/release/wringer
 
@@ -11,6 +11,11 @@ demo: setup
 test:
 	@tests/setup.sh test
 	cargo run -q -p xtask -- test
+
+# A Debian kernel under QEMU, with the static program in it: docs/testing.md.
+test-guest:
+	@tests/setup.sh test
+	cargo run -q -p xtask -- test-guest
 
 bench: setup
 	cargo build --release -p wringer

@@ -3,10 +3,12 @@
 # Builds target/x86_64-unknown-linux-musl/release/wringer: one static file that runs on any x86-64 Linux. The Rust target brings
 # its own C library; the C code inside (SQLite, the TLS primitives) needs musl's headers, which come as musl-gcc from the
 # distribution: installed as root, unpacked below target/ otherwise.
-# usage: build-static.sh [cargo profile, default release]
+# Prints where the program is.
+# usage: build-static.sh [CARGO PROFILE, default release [CARGO ARGUMENTS]]
 set -eu
 cd "$(dirname "$0")/.."
 profile=${1:-release}
+[ $# -gt 0 ] && shift
 arch=$(uname -m)
 target=$arch-unknown-linux-musl
 
@@ -36,7 +38,18 @@ if [ -z "$compiler" ]; then
 fi
 
 variable=CC_$(echo "$target" | tr - _)
-env "$variable=$compiler" cargo build --profile "$profile" --target "$target" -p wringer
+env "$variable=$compiler" cargo build --profile "$profile" --target "$target" -p wringer "$@"
 folder=$profile
 [ "$profile" = dev ] && folder=debug
-ls -l "${CARGO_TARGET_DIR:-target}/$target/$folder/wringer" >&2
+program=$(cd "${CARGO_TARGET_DIR:-target}/$target/$folder" && pwd)/wringer
+# a program that needs an interpreter or a library is not static
+case $(LC_ALL=C ldd "$program" 2>&1) in
+*"statically linked"* | *"not a dynamic executable"*) ;;
+*)
+    echo "error: $program is not static:" >&2
+    ldd "$program" >&2
+    exit 4
+    ;;
+esac
+ls -l "$program" >&2
+echo "$program"

@@ -20,6 +20,9 @@ if [ "${1:-}" = "test" ]; then
     need fio fio
     need ioping ioping
     need fincore util-linux-extra
+    need qemu-system-x86_64 qemu-system-x86
+    need musl-gcc musl-tools
+    PATH=$PATH:/usr/sbin:/sbin need mke2fs e2fsprogs
 fi
 
 [ -z "$missing" ] && exit 0

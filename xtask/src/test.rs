@@ -11,12 +11,28 @@ use std::process::{Command, Stdio};
 
 const ALLOWED: &str = "tests/skips-allowed.txt";
 
+/// The cargo packages of one part of the suite.
+const WORKSPACE: [&str; 5] = ["--workspace", "--exclude", "guest", "--features", "wringer/failpoints"];
+const GUEST: [&str; 2] = ["--package", "guest"];
+
 /// True when nothing failed and nothing was skipped that may not be.
-pub(crate) fn main(arguments: Vec<String>) -> Result<bool> {
+pub(crate) fn everything(arguments: Vec<String>) -> Result<bool> {
+    let liar = build_liar()?;
+    run(&[&WORKSPACE, &GUEST], &arguments, Some(&liar))
+}
+
+/// The same for the test guest: by itself it needs no server and nothing of the host's.
+pub(crate) fn guest_alone(arguments: Vec<String>) -> Result<bool> {
+    run(&[&GUEST], &arguments, None)
+}
+
+fn run(parts: &[&[&str]], arguments: &[String], liar: Option<&Path>) -> Result<bool> {
     let skips_file = std::env::temp_dir().join(format!("wringer-skips-{}", std::process::id()));
     let _ = fs::remove_file(&skips_file);
-    let liar = build_liar()?;
-    let mut tally = cargo_test(&arguments, &skips_file, &liar)?;
+    let mut tally = Tally { succeeded: true, ..Tally::default() };
+    for part in parts {
+        cargo_test(part, arguments, &skips_file, liar, &mut tally)?;
+    }
     tally.skips = fs::read_to_string(&skips_file).unwrap_or_default().lines().filter_map(Skip::parse).collect();
     let _ = fs::remove_file(&skips_file);
 
@@ -44,24 +60,27 @@ fn cargo() -> Command {
 }
 
 /// Streams cargo's output through, and counts as it goes.
-fn cargo_test(arguments: &[String], skips_file: &Path, liar: &Path) -> Result<Tally> {
-    let mut child = cargo()
-        .args(["test", "--workspace", "--no-fail-fast", "--features", "wringer/failpoints"])
-        .args(arguments)
-        .env("WRINGER_SKIPS", skips_file)
-        .env("WRINGER_BROKEN_SYNC_PROGRAM", liar)
-        .stdout(Stdio::piped())
-        .spawn()
-        .context("start cargo test")?;
+fn cargo_test(
+    packages: &[&str],
+    arguments: &[String],
+    skips_file: &Path,
+    liar: Option<&Path>,
+    tally: &mut Tally,
+) -> Result<()> {
+    let mut command = cargo();
+    command.args(["test", "--no-fail-fast"]).args(packages).args(arguments).env("WRINGER_SKIPS", skips_file);
+    if let Some(liar) = liar {
+        command.env("WRINGER_BROKEN_SYNC_PROGRAM", liar);
+    }
+    let mut child = command.stdout(Stdio::piped()).spawn().context("start cargo test")?;
     let output = child.stdout.take().context("take the output of cargo test")?;
-    let mut tally = Tally::default();
     for line in BufReader::new(output).lines() {
         let line = line.context("read the output of cargo test")?;
         tally.count(&line);
         println!("{line}");
     }
-    tally.succeeded = child.wait().context("wait for cargo test")?.success();
-    Ok(tally)
+    tally.succeeded &= child.wait().context("wait for cargo test")?.success();
+    Ok(())
 }
 
 /// Prints each skip once; returns how many the allow-list does not cover.

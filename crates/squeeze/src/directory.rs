@@ -113,9 +113,6 @@ fn arguments(run: &Run, directory: &Path, socket: &Path, delay: Delay) -> Vec<Os
     args
 }
 
-/// A smaller file is soon read whole.
-const PROBE_FILE_BYTES: u64 = 1 << 20;
-
 /// Sets the delay of a layer that serves; reaches files that are open. Leaves it in force, with what a probe of the largest file
 /// below the directory got. Without a file of 1 MiB there is no measure.
 ///
@@ -125,8 +122,7 @@ const PROBE_FILE_BYTES: u64 = 1 << 20;
 pub fn set_and_measure(socket: &Path, directory: &Path, delay: Delay) -> Result<Vec<Measured>, Error> {
     let mut client = Client::connect(socket)?;
     let before = client.get()?;
-    let largest = largest_file(directory, &|_| true).filter(|(_, bytes)| *bytes >= PROBE_FILE_BYTES);
-    let Some((file, _)) = largest.filter(|_| delay.read_us > 0) else {
+    let Some(file) = largest_file(directory).filter(|_| delay.read_us > 0) else {
         client.set(delay)?;
         return Ok(Vec::new());
     };
@@ -189,40 +185,19 @@ fn measured(delay: &Delay, undelayed: &LatencyHistogram, got: &LatencyHistogram)
     }
 }
 
-/// The largest file below `folder` and its size, on the folder's own file system, without following links; nothing whose name
-/// `is_wanted` refuses, nor below such a folder.
-pub fn largest_file(folder: &Path, is_wanted: &dyn Fn(&str) -> bool) -> Option<(PathBuf, u64)> {
-    largest_on(fs::metadata(folder).ok()?.dev(), folder, is_wanted)
-}
-
-fn largest_on(device: u64, folder: &Path, is_wanted: &dyn Fn(&str) -> bool) -> Option<(PathBuf, u64)> {
-    let entries = fs::read_dir(folder).ok()?.flatten();
-    let wanted = entries.filter(|entry| is_wanted(&entry.file_name().to_string_lossy()));
-    let files = wanted.filter_map(|entry| match entry.metadata() {
-        Ok(metadata) if metadata.is_dir() && metadata.dev() == device => largest_on(device, &entry.path(), is_wanted),
-        Ok(metadata) if metadata.is_file() => Some((entry.path(), metadata.len())),
-        _ => None,
-    });
-    files.max_by_key(|(_, size)| *size)
-}
-
-#[cfg(test)]
-#[allow(clippy::disallowed_methods)] // tests lay out folders of their own
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_largest_file_that_is_wanted() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = |name: &str| folder.path().join(name);
-        fs::create_dir_all(path("pg_wal")).expect("makes");
-        fs::create_dir_all(path("base/1")).expect("makes");
-        for (name, size) in [("pg_wal/0001", 300), ("base/1/2", 200), ("small", 100)] {
-            fs::write(path(name), vec![0; size]).expect("writes");
+/// Of at least 1 MiB, on the directory's own file system, without following links.
+fn largest_file(folder: &Path) -> Option<PathBuf> {
+    fn walk(folder: &Path, device: u64, best: &mut Option<(u64, PathBuf)>) {
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            let Ok(metadata) = entry.metadata() else { continue };
+            if metadata.is_dir() && metadata.dev() == device {
+                walk(&entry.path(), device, best);
+            } else if metadata.is_file() && best.as_ref().is_none_or(|(size, _)| metadata.len() > *size) {
+                *best = Some((metadata.len(), entry.path()));
+            }
         }
-        std::os::unix::fs::symlink(path("pg_wal"), path("base/link")).expect("links");
-        assert_eq!(largest_file(folder.path(), &|_| true), Some((path("pg_wal/0001"), 300)));
-        assert_eq!(largest_file(folder.path(), &|name| name != "pg_wal"), Some((path("base/1/2"), 200)));
-        assert_eq!(largest_file(&path("nothing"), &|_| true), None);
     }
+    let mut best = None;
+    walk(folder, fs::metadata(folder).ok()?.dev(), &mut best);
+    best.filter(|(size, _)| *size >= 1 << 20).map(|(_, path)| path)
 }

@@ -14,11 +14,14 @@ use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 const BLOCK: usize = 4096;
 /// Fewer blocks would be read again and again out of the device's own cache.
 const LEAST_BLOCKS: u64 = 256;
+/// On a disk that is slow by itself this many reads must do, after [`ENOUGH`].
+const LEAST_READS: u64 = 50;
+const ENOUGH: Duration = Duration::from_secs(2);
 
 /// A probe process that has its file open.
 #[derive(Debug)]
@@ -53,12 +56,12 @@ impl Probe {
 
 /// The probe listens as soon as it has its file open; until then there is no socket.
 fn connect(socket: &Path, child: &Child) -> io::Result<UnixStream> {
-    let deadline = Instant::now() + std::time::Duration::from_secs(10);
+    let deadline = Instant::now() + Duration::from_secs(10);
     loop {
         match UnixStream::connect(socket) {
             Ok(stream) => return Ok(stream),
             Err(error) if !child.is_alive() || Instant::now() > deadline => return Err(error),
-            Err(_) => std::thread::sleep(std::time::Duration::from_millis(5)),
+            Err(_) => std::thread::sleep(Duration::from_millis(5)),
         }
     }
 }
@@ -103,7 +106,11 @@ pub(crate) fn read(file: &mut File, path: &Path, reads: u32) -> Result<LatencyHi
     let mut memory = vec![0; 2 * BLOCK];
     let aligned = memory.as_ptr().align_offset(BLOCK);
     let mut histogram = LatencyHistogram::new();
+    let started = Instant::now();
     for number in 0..u64::from(reads) {
+        if number >= LEAST_READS && started.elapsed() > ENOUGH {
+            break;
+        }
         let offset = scramble(number) % blocks * BLOCK as u64;
         let start = Instant::now();
         file.read_exact_at(&mut memory[aligned..aligned + BLOCK], offset).map_err(|source| failed(path, source))?;

@@ -123,10 +123,10 @@ fn delegate_memory(run: &mut Run, root: &Path) -> Result<Option<StepId>, Error> 
     Ok(Some(run.step(step, |permit| change::set_value(permit, &path, &before, "+memory"))?.0))
 }
 
-/// The mounted memory controller: that of v1, or a v2 tree that has it.
-pub fn mounted_controller() -> Option<(PathBuf, CgroupVersion)> {
+/// Where a memory cgroup can be made: the v1 controller, or a v2 tree that has it.
+fn memory_controller() -> Result<(PathBuf, CgroupVersion), Error> {
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-    mounts.lines().find_map(|line| {
+    let found = mounts.lines().find_map(|line| {
         let mut words = line.split(' ').skip(1);
         let (target, kind, options) = (PathBuf::from(words.next()?), words.next()?, words.next()?);
         let version = match kind {
@@ -135,12 +135,8 @@ pub fn mounted_controller() -> Option<(PathBuf, CgroupVersion)> {
             _ => return None,
         };
         Some((target, version))
-    })
-}
-
-/// Where a memory cgroup can be made.
-fn memory_controller() -> Result<(PathBuf, CgroupVersion), Error> {
-    let (root, version) = mounted_controller().ok_or_else(|| Error::Refused {
+    });
+    let (root, version) = found.ok_or_else(|| Error::Refused {
         what: "no memory cgroup controller is mounted".into(),
         hint: "hide RAM from the whole host instead: squeeze.ram".into(),
     })?;

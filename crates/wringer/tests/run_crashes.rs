@@ -5,12 +5,28 @@
 #![allow(clippy::unwrap_used)]
 
 use std::process::Stdio;
-use testkit::{Lab, Ran, Snapshot, alone, is_root, small_experiment};
+use testkit::{Lab, Ran, Snapshot, alone, is_root};
 
 const WRINGER: &str = env!("CARGO_BIN_EXE_wringer");
 
 /// Everything a run can change, and little load.
-const SQUEEZE: &str = "ram = { hide = \"64M\" }\nserver_ram = \"256M\"\ndisk = { read = \"1ms\" }";
+const EXPERIMENT: &str = r#"
+schema = 1
+name = "crash"
+[server]
+flavour = "mariadb"
+[server.options]
+innodb_buffer_pool_size = "16M"
+[fill]
+rows = 2000
+[load]
+workload = "oltp_point_select"
+time = "1s"
+[squeeze]
+ram = { hide = "64M" }
+server_ram = "256M"
+disk = { read = "1ms" }
+"#;
 
 /// Watchdog, first server, fill, layer, cgroup, second server, probe, holder, release: so far apart that each falls between others.
 const POINTS: [u32; 12] = [1, 2, 4, 7, 11, 16, 20, 24, 28, 33, 40, 48];
@@ -20,7 +36,7 @@ fn killed_at_every_point(watchdog_too: bool) {
         testkit::skip!("needs root: only root hides RAM and makes cgroups here");
     }
     let (_alone, lab) = (alone(), Lab::new(WRINGER));
-    let file = lab.write("crash.toml", &small_experiment("1s", SQUEEZE));
+    let file = lab.write("crash.toml", EXPERIMENT);
     let before = Snapshot::take();
     let mut crashes = 0;
     for point in POINTS {

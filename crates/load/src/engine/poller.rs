@@ -83,7 +83,8 @@ impl Poller {
 #[inline]
 fn wait_precisely(epoll: &OwnedFd, events: &mut Vec<Event>, timeout: Duration) -> Result<(), Errno> {
     let timeout = libc::timespec {
-        tv_sec: libc::time_t::try_from(timeout.as_secs()).unwrap_or(libc::time_t::MAX),
+        // not by its type's name: libc has deprecated `time_t` for musl
+        tv_sec: timeout.as_secs().try_into().unwrap_or(i32::MAX.into()),
         tv_nsec: libc::c_long::from(timeout.subsec_nanos()),
     };
     events.clear();

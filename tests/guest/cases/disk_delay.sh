@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=busybox
+# A directory gets slow by as much as was asked, and fast again.
+mkdir /data/slow
+dd if=/dev/urandom of=/data/slow/file bs=1M count=2 2>/dev/null
+sum=$(md5sum </data/slow/file)
+
+milliseconds() { # milliseconds FILE: of 20 reads past the page cache, one after the other
+    start=$(tr -d . </proc/uptime | cut -d' ' -f1)
+    dd if="$1" of=/dev/null bs=4k count=20 iflag=direct 2>/dev/null
+    echo $((($(tr -d . </proc/uptime | cut -d' ' -f1) - start) * 10))
+}
+
+echo "without: $(milliseconds /data/slow/file) ms"
+expect 0 disk delay /data/slow --read 50ms -o json
+grep -q '"within_tolerance": true' /tmp/out || fail "asked and got differ: $(cat /tmp/out)"
+grep -q " /data/slow fuse.wringer " /proc/mounts || fail "nothing is mounted"
+took=$(milliseconds /data/slow/file)
+expect_near "20 reads with 50 ms each, ms" "$took" 1200 220
+expect 0 disk delay /data/slow --read 10ms
+took=$(milliseconds /data/slow/file)
+[ "$took" -lt 900 ] || fail "20 reads with 10 ms each took $took ms"
+[ "$(md5sum </data/slow/file)" = "$sum" ] || fail "the file reads differently"
+echo written through the layer >/data/slow/new
+expect 0 disk release /data/slow
+[ "$(cat /data/slow/new)" = "written through the layer" ] || fail "a file written through the layer is not there"
+[ "$(md5sum </data/slow/file)" = "$sum" ] || fail "the file is damaged"
+rm -r /data/slow

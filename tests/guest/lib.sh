@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=busybox
+# Runs one case between two snapshots of the machine, and says what came of it in one line. Below: the words that cases use.
+# usage: sh /lib.sh frame CASE
+
+export WRINGER_HOME=${WRINGER_HOME:-/tmp/home} WRINGER_CACHE=/tmp/cache HOME=/tmp
+export PATIENCE=20
+
+# --- the words of a case -------------------------------------------------------------------------
+
+fail() { # fail MESSAGE...: the case ends here
+    echo "reason: $*"
+    exit 1
+}
+
+expect() { # expect CODE ARGUMENTS...: runs wringer; its exit code must be CODE
+    expected=$1
+    shift
+    code=0
+    wringer "$@" >/tmp/out 2>/tmp/err || code=$?
+    echo "+ wringer $*   ($code)"
+    [ "$code" -eq "$expected" ] && return 0
+    cat /tmp/out /tmp/err
+    fail "wringer $* ended with $code, not $expected"
+}
+
+says() { # says WORDS...: each is in what the last `expect` printed
+    for words in "$@"; do
+        cat /tmp/out /tmp/err | grep -qF -- "$words" && continue
+        cat /tmp/out /tmp/err
+        fail "'$words' was not said"
+    done
+}
+
+value() { # value KEY: the first number under this key in what the last `expect` printed as JSON
+    sed -n "s/^ *\"$1\": *\([0-9]*\).*/\1/p" /tmp/out | head -1
+}
+
+meminfo() { # meminfo NAME: as it stands in /proc/meminfo, in kB or pages
+    sed -n "s/^$1: *\([0-9]*\).*/\1/p" /proc/meminfo
+}
+
+role() { # role holder|watchdog|supervise|slowfs: the process that Wringer runs as this; fails when there is none
+    for process in /proc/[0-9]*; do
+        case "$(tr '\0' ' ' 2>/dev/null <"$process/cmdline")" in
+        *"wringer internal $1 "*) echo "${process#/proc/}" && return 0 ;;
+        esac
+    done
+    return 1
+}
+
+until_true() { # until_true COMMAND...: waits for it, PATIENCE seconds at most
+    end=$(($(date +%s) + PATIENCE))
+    until "$@"; do
+        [ "$(date +%s)" -lt "$end" ] || return 1
+        usleep 100000
+    done
+}
+
+ram_is_back() {
+    [ "$(meminfo Hugetlb)" = 0 ]
+}
+
+sectors_read() { # sectors_read DISK: so far, in units of 512 bytes
+    awk '{ print $3 }' "/sys/block/$1/stat"
+}
+
+expect_near() { # expect_near NAME GOT ASKED TOLERANCE
+    echo "$1: got $2, asked $3"
+    [ "$2" -ge $(($3 - $4)) ] && [ "$2" -le $(($3 + $4)) ] || fail "$1: got $2, asked $3 within $4"
+}
+
+# --- the frame -----------------------------------------------------------------------------------
+
+snapshot() {
+    host-snapshot
+    # nobody else is on this machine: every program but the shell's must be the same, too
+    for process in /proc/[0-9]*; do
+        [ -e "$process/exe" ] && [ ! "$process/exe" -ef /bin/busybox ] && read -r name <"$process/comm" && echo "program $name"
+    done 2>/dev/null | sort
+}
+
+same_as_before() {
+    snapshot >/tmp/snapshot.after
+    cmp -s /tmp/snapshot.before /tmp/snapshot.after
+}
+
+nothing_changed() { # nothing_changed: as before the case, also by Wringer's own account
+    until_true same_as_before || {
+        diff /tmp/snapshot.before /tmp/snapshot.after || true
+        fail "the machine is not as before"
+    }
+    expect 0 status
+    says "nothing is changed"
+}
+
+frame() { # frame CASE
+    echo "GUEST case $1"
+    start=$(cut -d. -f1 /proc/uptime)
+    snapshot >/tmp/snapshot.before
+    # a shell of its own: -e does not hold below an `if`
+    code=0
+    sh -eu /lib.sh body "$1" >/tmp/said 2>&1 || code=$?
+    if [ $code -eq 0 ]; then
+        outcome=ok
+    else
+        sed 's/^/| /' /tmp/said
+        outcome="FAILED $(sed -n 's/^reason: //p' /tmp/said | tail -1)"
+        # the next case starts as this one did, as far as that goes
+        wringer undo >/dev/null 2>&1
+        rm -rf /data/slow
+    fi
+    echo "CASE $1 $outcome ($(($(cut -d. -f1 /proc/uptime) - start)) s)"
+}
+
+case ${1:-} in
+body)
+    . "/cases/$2.sh"
+    nothing_changed
+    ;;
+frame) frame "$2" ;;
+esac

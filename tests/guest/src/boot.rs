@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One boot that runs several cases, at the first question for one of them.
+
+use crate::disk::Disk;
+use crate::image::initramfs;
+use crate::machine::Machine;
+use crate::parts::{Parts, parts};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+/// A boot and its cases. The outcomes are kept for the life of the process.
+#[derive(Debug)]
+pub struct Boot {
+    pub name: &'static str,
+    pub cases: &'static [&'static str],
+    pub memory_mib: u32,
+    /// For all of its cases together.
+    pub limit: Duration,
+    outcomes: OnceLock<Outcomes>,
+}
+
+/// Only one guest at a time: two would not fit into a small machine, nor into its two processors.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+#[derive(Debug)]
+struct Outcomes {
+    of: BTreeMap<String, Outcome>,
+    last_words: String,
+    kept: PathBuf,
+}
+
+#[derive(Debug)]
+struct Outcome {
+    /// What stood behind the case's name.
+    verdict: String,
+    /// The console since the case before.
+    said: String,
+}
+
+impl Outcome {
+    fn is_good(&self) -> bool {
+        self.verdict.starts_with("ok")
+    }
+}
+
+impl Boot {
+    pub const fn new(name: &'static str, cases: &'static [&'static str], memory_mib: u32, limit: Duration) -> Self {
+        Self { name, cases, memory_mib, limit, outcomes: OnceLock::new() }
+    }
+
+    fn outcomes(&self, parts: &Parts) -> &Outcomes {
+        self.outcomes.get_or_init(|| {
+            let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+            self.run(parts)
+        })
+    }
+
+    /// `/dev/vda` is an empty file system; `/dev/vdb` is blank, and fits into the page cache as long as no RAM is hidden.
+    fn run(&self, parts: &Parts) -> Outcomes {
+        let folder = tempfile::Builder::new().prefix("wringer-guest-").tempdir().expect("make a folder for the guest");
+        let wanted = wanted(self.cases);
+        let disks = [
+            Disk::make(parts, folder.path(), "data", 1024),
+            Disk::blank(folder.path(), "blank", u64::from(self.memory_mib) * 3 / 4),
+        ];
+        let machine = Machine {
+            parts,
+            initramfs: &initramfs(parts, &wanted),
+            disks: &[&disks[0], &disks[1]],
+            memory_mib: self.memory_mib,
+            words: "",
+            folder: folder.path(),
+            name: self.name,
+        };
+        let running = machine.boot();
+        let (mut of, mut said) = (BTreeMap::new(), String::new());
+        let ended = running.follow(self.limit, |line| {
+            said += &format!("{line}\n");
+            if let Some((name, verdict)) = line.strip_prefix("CASE ").and_then(|rest| rest.split_once(' ')) {
+                println!("{line}");
+                of.insert(name.to_owned(), Outcome { verdict: verdict.to_owned(), said: std::mem::take(&mut said) });
+            }
+            line == "GUEST ends"
+        });
+        let mut last_words = running.last_words();
+        if !ended {
+            last_words += &format!("\n(the guest had not come to its end within {:?})", self.limit);
+        }
+        let good = ended && of.values().all(Outcome::is_good);
+        drop(running);
+        let kept = if good { PathBuf::new() } else { folder.keep() };
+        Outcomes { of, last_words, kept }
+    }
+}
+
+/// `WRINGER_GUEST_CASE=name,name` leaves the others out.
+fn wanted(cases: &[&'static str]) -> Vec<&'static str> {
+    let only = std::env::var("WRINGER_GUEST_CASE").unwrap_or_default();
+    let chosen = |case: &&&'static str| only.is_empty() || only.split(',').any(|name| name == **case);
+    cases.iter().filter(chosen).copied().collect()
+}
+
+/// The body of a case's test.
+#[track_caller]
+pub fn case(boot: &Boot, name: &str) {
+    let parts = match parts() {
+        Ok(parts) => parts,
+        Err(why) => testkit::skip!("no guest: {why}"),
+    };
+    if !wanted(boot.cases).contains(&name) {
+        testkit::skip!("left out by WRINGER_GUEST_CASE");
+    }
+    let Outcomes { of, last_words, kept } = boot.outcomes(parts);
+    let Some(outcome) = of.get(name) else {
+        panic!("{name} was not reached\n{last_words}\nkept in {}", kept.display());
+    };
+    println!("{}", outcome.said);
+    assert!(outcome.is_good(), "{name}: {}\n{}kept in {}", outcome.verdict, outcome.said, kept.display());
+}

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The guest's first root: busybox, the kernel's modules, the program, and the cases.
+
+use crate::cpio::Archive;
+use crate::parts::{Parts, here};
+use std::fs;
+use std::path::Path;
+
+const FOLDERS: [&str; 11] = ["bin", "dev", "etc", "proc", "sys", "tmp", "run", "var", "modules", "cases", "data"];
+
+/// `cases` are names of scripts below `cases/`, without their ending.
+pub fn initramfs(parts: &Parts, cases: &[&str]) -> Vec<u8> {
+    let mut archive = Archive::default();
+    for folder in FOLDERS {
+        archive.folder(folder);
+    }
+    let mut add = |name: &str, permissions: u32, path: &Path| {
+        archive.file(name, permissions, &read(path));
+    };
+    add("init", 0o755, &here("init.sh"));
+    add("lib.sh", 0o644, &here("lib.sh"));
+    add("bin/host-snapshot", 0o755, &here("../host-snapshot"));
+    add("bin/busybox", 0o755, &parts.kernel.join("busybox"));
+    add("bin/wringer", 0o755, &parts.wringer);
+    for module in fs::read_dir(parts.kernel.join("modules")).expect("list the modules").flatten() {
+        add(&format!("modules/{}", module.file_name().display()), 0o644, &module.path());
+    }
+    for case in cases {
+        add(&format!("cases/{case}.sh"), 0o644, &here(&format!("cases/{case}.sh")));
+    }
+    archive.file("cases.list", 0o644, (cases.join("\n") + "\n").as_bytes());
+    archive.file("etc/passwd", 0o644, b"root:x:0:0::/:/bin/sh\nnobody:x:65534:65534::/:/bin/sh\n");
+    archive.file("etc/group", 0o644, b"root:x:0:\nnogroup:x:65534:\n");
+    archive.link("bin/sh", "busybox");
+    archive.finish()
+}
+
+fn read(path: &Path) -> Vec<u8> {
+    fs::read(path).unwrap_or_else(|error| panic!("read {}: {error}", path.display()))
+}

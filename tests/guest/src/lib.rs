@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A stock Debian kernel under QEMU, with the static program in it: for what may not be tried on the machine that builds.
+//!
+//! A *case* is a shell script below `cases/`. One boot runs several; each reports `CASE <name> ok` or `CASE <name> FAILED <reason>`
+//! on the serial console, and is a test of its own. `docs/testing.md` says how to add one.
+// test code makes its own folders, starts programs, and says what came of them
+#![allow(clippy::disallowed_methods, clippy::expect_used, clippy::panic, clippy::print_stdout)]
+
+mod boot;
+mod cpio;
+mod disk;
+mod image;
+mod machine;
+mod parts;
+
+pub use boot::{Boot, case};
+pub use disk::Disk;
+pub use image::initramfs;
+pub use machine::{Machine, Running};
+pub use parts::{Parts, parts};

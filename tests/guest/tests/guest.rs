@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Every case of the guest is a test of its own.
+
+use guest::{Boot, case};
+use std::time::Duration;
+
+/// `boot NAME, RAM in MiB, seconds: cases`: a static [`Boot`], and a test for each case.
+macro_rules! boot {
+    ($boot:ident, $memory_mib:literal, $seconds:literal: $($case:ident),+ $(,)?) => {
+        mod $boot {
+            use super::*;
+
+            static BOOT: Boot =
+                Boot::new(stringify!($boot), &[$(stringify!($case)),+], $memory_mib, Duration::from_secs($seconds));
+
+            $(#[test]
+            fn $case() {
+                case(&BOOT, stringify!($case));
+            })+
+        }
+    };
+}
+
+boot!(memory, 2048, 240: doctor, ram_hide, ram_hidden_is_missed, ram_killed, ram_over_squeezed, ram_refused);
+boot!(disk, 1536, 240: disk_delay, disk_killed);
