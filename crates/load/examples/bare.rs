@@ -3,7 +3,7 @@
 //! and throws the answers away. No values drawn, no answer understood, no histogram; the kernel's part alone is left.
 //! `MYSQL_PWD=... cargo run --release -p load --example bare -- SOCKET USER CONNECTIONS SECONDS` prints the number of executions.
 //!
-//! Threads and waiting are those of `wringer load`: one thread a CPU, each in epoll over its share of the connections.
+//! Threads and waiting are those of `wringer load`: as many threads, each in epoll over its share of the connections.
 
 use load::protocol::{Discard, Event, Login, Session};
 use load::workload::Param;
@@ -35,7 +35,7 @@ fn main() -> Result<(), Failure> {
     for _ in 0..connections.parse()? {
         lines.push(Line::open(&target, socket)?);
     }
-    let threads = thread::available_parallelism()?.get().min(lines.len());
+    let threads = usize::try_from(load::engine::default_workers(lines.len().try_into()?))?;
     let end = Instant::now() + Duration::from_secs_f64(seconds.parse()?);
     let executions = thread::scope(|scope| -> Result<u64, Failure> {
         let shares = lines.chunks(lines.len().div_ceil(threads));

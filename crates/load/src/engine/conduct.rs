@@ -49,8 +49,13 @@ pub(super) fn conduct(
 }
 
 fn worker_count(spec: &LoadSpec) -> u32 {
+    spec.workers.unwrap_or_else(|| default_workers(spec.connections)).clamp(1, spec.connections)
+}
+
+/// How many threads drive so many connections here, unless [`LoadSpec::workers`] says otherwise.
+pub fn default_workers(connections: u32) -> u32 {
     let cpus = thread::available_parallelism().map_or(1, |count| u32::try_from(count.get()).unwrap_or(1));
-    spec.workers.unwrap_or_else(|| usual_workers(spec.connections, cpus)).clamp(1, spec.connections)
+    usual_workers(connections, cpus).min(connections)
 }
 
 /// A worker for every four connections, but at least one a CPU, and at most four a CPU or sixteen in all. A worker that soon

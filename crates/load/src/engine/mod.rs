@@ -20,6 +20,7 @@ mod usage;
 mod waker;
 mod worker;
 
+pub use conduct::default_workers;
 pub use timeline::Coarse;
 
 use crate::workload::Workload;
