@@ -6,6 +6,7 @@ use crate::table::Bin;
 use crate::words::{LimitWords, OperationWords, WordsError};
 use evidence::DelayMode;
 use serde::Serialize;
+use std::fmt;
 
 /// A disk as somebody asks for it: a profile, single words, or words laid over a profile.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
@@ -52,6 +53,11 @@ impl Asked {
             && (&self.iops, &self.bandwidth, self.depth) == (&None, &None, None)
     }
 
+    /// One time for each class, and nothing else.
+    pub fn is_constant(&self) -> bool {
+        self.model(&mut |_| Err(String::new())).is_ok_and(|model| model.is_constant())
+    }
+
     /// The files of histograms that [`Self::model`] will ask for.
     pub fn files(&self) -> impl Iterator<Item = &str> {
         [&self.read, &self.write, &self.sync].into_iter().flatten().filter_map(OperationWords::file)
@@ -91,5 +97,20 @@ impl Asked {
         let profile = self.profile.as_ref().map(|profile| profile.model().read.takes);
         let own = self.read.as_ref().map(|words| words.known().cloned().unwrap_or(Distribution::NONE));
         own.or(profile).map_or(0.0, |takes| takes.quantile(0.5))
+    }
+}
+
+/// As a plan says it: the model where no file has to be read for it, else the words.
+impl fmt::Display for Asked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.model(&mut |_| Err(String::new())) {
+            Ok(_) if self.is_none() => f.write_str("delay 0"),
+            Ok(model) => write!(f, "delay {model}"),
+            Err(_) => {
+                let parts = [("read", &self.read), ("write", &self.write), ("sync", &self.sync)];
+                let said = parts.into_iter().filter_map(|(name, words)| Some(format!("{name} {}", words.as_ref()?)));
+                write!(f, "delay {}", said.collect::<Vec<_>>().join(", "))
+            }
+        }
     }
 }

@@ -19,7 +19,7 @@ mod section;
 mod tree;
 
 pub use model::{
-    Arm, Disk, Distribution, Experiment, Fill, FillSize, Flavour, Load, Observe, Preheat, RamSqueeze, RowShape, Server,
+    Arm, Distribution, Experiment, Fill, FillSize, Flavour, Load, Observe, Preheat, RamSqueeze, RowShape, Server,
     Squeeze, WorkloadOptions,
 };
 pub use plan::{HostFacts, LeftOut, Plan, Step, plan};

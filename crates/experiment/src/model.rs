@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What an experiment file says, once read: plain data, every default filled in.
 
-use evidence::{Arrivals, Delay, DelayMode};
+use diskmodel::Asked;
+use evidence::Arrivals;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -121,14 +122,14 @@ pub struct Arm {
     pub restart: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Squeeze {
     /// Of the whole host, by the huge-page holder; needs root.
     pub ram: Option<RamSqueeze>,
     /// Of the server alone, by a memory cgroup.
     pub server_ram: Option<Bytes>,
     /// `None`: no arm has a disk squeeze, and no slow layer is put under the server.
-    pub disk: Option<Disk>,
+    pub disk: Option<Asked>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -137,26 +138,6 @@ pub enum RamSqueeze {
     /// Hide so much that this is left of `MemAvailable`.
     Leave(Bytes),
     Hide(Bytes),
-}
-
-/// What the slow layer adds to each operation on the data directory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
-pub struct Disk {
-    pub read: Span,
-    pub write: Span,
-    pub sync: Span,
-    pub mode: DelayMode,
-}
-
-impl Disk {
-    pub fn delay(&self) -> Delay {
-        let [read_us, write_us, sync_us] = [self.read, self.write, self.sync].map(Span::as_us);
-        Delay { read_us, write_us, sync_us, mode: self.mode, varies: false }
-    }
-
-    pub fn is_zero(&self) -> bool {
-        self.read.is_zero() && self.write.is_zero() && self.sync.is_zero()
-    }
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -2,7 +2,7 @@
 //! Reads per query in one arm, asked of three: the histogram, the server, the slow layer.
 
 use crate::modes::{Modes, ReadDelay, bins_of, find};
-use evidence::{Arm, Conditions, Delay, Phase};
+use evidence::{Arm, Conditions, Delay, LatencyHistogram, Phase};
 use serde::{Deserialize, Serialize};
 
 /// The same question, asked of three. Reads are of pages or blocks from storage; queries are statements of every kind.
@@ -46,13 +46,21 @@ pub(crate) struct Humps {
 pub(crate) fn humps(phase: &Phase, delay: Option<Delay>) -> Humps {
     let read = ReadDelay::of(delay);
     let several = phase.statements.len() > 1;
-    let mut whole = find(&bins_of(&phase.transaction.service), read);
+    let varies = delay.is_some_and(|delay| delay.varies);
+    let find = |histogram: &LatencyHistogram| {
+        let mut modes = find(&bins_of(histogram), read);
+        if varies {
+            unread(&mut modes, "the disk's times varied, so a hump's place does not say how many reads it stands for");
+        }
+        modes
+    };
+    let mut whole = find(&phase.transaction.service);
     if phase.writes > 0 && delay.is_some_and(|delay| delay.write_us > 0 || delay.sync_us > 0) {
         unread(&mut whole, "writes or syncs were delayed too, and take their time from the same queries");
     }
     let one = |(statement, latencies): (&String, &evidence::Latencies)| StatementModes {
         statement: statement.clone(),
-        modes: find(&bins_of(&latencies.service), read),
+        modes: find(&latencies.service),
     };
     let statements = if several { phase.statements.iter().map(one).collect() } else { Vec::new() };
     Humps { whole, statements }

@@ -193,6 +193,17 @@ fn delayed_syncs_of_a_writing_load_leave_reads_unsaid() {
 }
 
 #[test]
+fn times_that_vary_leave_reads_unsaid() {
+    let mut arm = arm("gp3", 10_000, 1.0);
+    arm.delay.as_mut().unwrap().varies = true;
+    let explained = explain(&run("mariadb", vec![arm]));
+    let finding = one(&explained.findings, "latency.modes");
+    assert!(finding.evidence["arms"][0]["reads_per_query_by_modes"].is_null());
+    assert!(finding.statement.contains("the disk's times varied"), "{}", finding.statement);
+    assert_eq!(doubts(finding), ["modes.varied"]);
+}
+
+#[test]
 fn classes_of_statements_are_read_one_by_one() {
     let mut arm = arm("10 ms", 10_000, 1.0);
     let phase = &mut arm.load.as_mut().unwrap().measured;

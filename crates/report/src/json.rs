@@ -78,7 +78,8 @@ fn delay(delay: Delay) -> Value {
         DelayMode::Add => "add",
         DelayMode::Total => "total",
     };
-    json!({ "read_us": delay.read_us, "write_us": delay.write_us, "sync_us": delay.sync_us, "mode": mode })
+    let Delay { read_us, write_us, sync_us, varies, .. } = delay;
+    json!({ "read_us": read_us, "write_us": write_us, "sync_us": sync_us, "mode": mode, "varies": varies })
 }
 
 fn hump(hump: &Hump) -> Value {

@@ -3,7 +3,7 @@
 
 use crate::moment::Moment;
 use crate::stats::Class;
-use diskmodel::{Law, Model, Request};
+use diskmodel::{Law, Model, Operation, Request};
 use evidence::{Delay, DelayMode};
 use std::sync::{Mutex, PoisonError};
 
@@ -34,14 +34,26 @@ pub(crate) struct Due {
 pub(crate) struct Rule {
     model: Model,
     delay: Delay,
-    /// `None`: constant times need no memory, and no lock.
-    law: Option<Mutex<Law>>,
+    times: Times,
+}
+
+#[derive(Debug)]
+enum Times {
+    /// By class: they need no memory, and no lock.
+    Constant([u64; 3]),
+    Drawn(Box<Mutex<Law>>),
 }
 
 impl Rule {
     pub(crate) fn new(model: Model) -> Self {
-        let law = (!model.is_constant()).then(|| Mutex::new(Law::new(model.clone())));
-        Self { delay: model.delay(), model, law }
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // times are not negative, and below an hour
+        let ns = |operation: &Operation| (operation.takes.quantile(0.5) * 1000.0).round() as u64;
+        let times = if model.is_constant() {
+            Times::Constant([ns(&model.read), ns(&model.write), ns(&model.sync)])
+        } else {
+            Times::Drawn(Box::new(Mutex::new(Law::new(model.clone()))))
+        };
+        Self { delay: model.delay(), model, times }
     }
 
     pub(crate) fn model(&self) -> &Model {
@@ -58,9 +70,9 @@ impl Rule {
             DelayMode::Add => done,
             DelayMode::Total => arrived,
         };
-        let wait_ns = match &self.law {
-            None => class.delay_ns(&self.delay),
-            Some(law) => {
+        let wait_ns = match &self.times {
+            Times::Constant(ns) => ns[class as usize],
+            Times::Drawn(law) => {
                 let Place { file, offset, bytes } = place;
                 let request = Request { class: class.into(), file, offset, bytes };
                 law.lock().unwrap_or_else(PoisonError::into_inner).takes_ns(&request, start)

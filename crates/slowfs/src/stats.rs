@@ -68,17 +68,6 @@ impl From<Class> for diskmodel::Class {
     }
 }
 
-impl Class {
-    pub(crate) fn delay_ns(self, delay: &Delay) -> u64 {
-        let us = match self {
-            Self::Read => delay.read_us,
-            Self::Write => delay.write_us,
-            Self::Sync => delay.sync_us,
-        };
-        us.saturating_mul(1000)
-    }
-}
-
 /// One request, when it is answered.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Answered {

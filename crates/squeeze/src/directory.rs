@@ -6,8 +6,11 @@
 
 use crate::Error;
 use crate::disk::{reads_within, refuse_open_files};
+use crate::imitation::{Imitator, Reach, hold};
+use crate::probe::Reads;
 use crate::{databases::Database, probe};
-use evidence::{Delay, DelayMode, LatencyHistogram, Measured, Quantity};
+use diskmodel::Model;
+use evidence::{Delay, DelayMode, LatencyHistogram, Measured, Quantity, Unit};
 use host::change::mounts;
 use run::{Child, ChildSpec, Role, Run, Step};
 use slowfs::control::Client;
@@ -80,11 +83,11 @@ fn overlap(one: &Path, other: &Path) -> bool {
 }
 
 impl SlowDirectory {
-    /// Mounts the layer with this delay over a directory that [`check`] let pass.
+    /// Mounts the layer, without a delay yet, over a directory that [`check`] let pass.
     ///
     /// # Errors
     /// The layer cannot be started; what there is of it is undone with the run.
-    pub fn start(run: &mut Run, directory: &Path, delay: Delay) -> Result<Self, Error> {
+    pub fn start(run: &mut Run, directory: &Path) -> Result<Self, Error> {
         refuse_open_files(directory)?;
         let socket = run.folder().join(SOCKET);
         let mount = Step::Mount {
@@ -94,55 +97,94 @@ impl SlowDirectory {
         };
         // The layer mounts itself: what is applied here is the word that it may.
         run.step(mount, |_| Ok(()))?;
-        let spec =
-            ChildSpec { ready: true, ..ChildSpec::internal("slowfs", arguments(run, directory, &socket, delay)) };
+        let spec = ChildSpec { ready: true, ..ChildSpec::internal("slowfs", arguments(run, directory, &socket)) };
         let child = run.spawn(Role::SlowLayer, spec)?;
         Ok(Self { directory: directory.to_owned(), socket, child })
     }
 }
 
-fn arguments(run: &Run, directory: &Path, socket: &Path, delay: Delay) -> Vec<OsString> {
+fn arguments(run: &Run, directory: &Path, socket: &Path) -> Vec<OsString> {
     let mut args: Vec<OsString> = ["--public", "--no-writeback-cache", "--directory"].map(OsString::from).to_vec();
     args.extend([directory.into(), "--control".into(), socket.into(), "--run".into(), run.id().as_str().into()]);
-    for (name, us) in [("--read-us", delay.read_us), ("--write-us", delay.write_us), ("--sync-us", delay.sync_us)] {
-        args.extend([name.into(), us.to_string().into()]);
-    }
-    if delay.mode == DelayMode::Total {
-        args.push("--total".into());
-    }
     args
 }
 
-/// Sets the delay of a layer that serves; reaches files that are open. Leaves it in force, with what a probe of the largest file
+/// A smaller file is soon read whole.
+const PROBE_FILE_BYTES: u64 = 1 << 20;
+
+fn probe_file(directory: &Path) -> Option<PathBuf> {
+    largest_file(directory, &|_| true).filter(|(_, bytes)| *bytes >= PROBE_FILE_BYTES).map(|(file, _)| file)
+}
+
+/// Looks whether this host can imitate such a disk at all, before anything is changed. Without a file of 1 MiB nobody can say.
+///
+/// # Errors
+/// [`Error::Refused`], with the floor that was measured.
+pub fn check_reach(directory: &Path, model: &Model) -> Result<(), Error> {
+    let Some(file) = probe_file(directory).filter(|_| model.profile.is_some()) else { return Ok(()) };
+    let opened = probe::open(&file)?;
+    Reach::below_the_layer(|reads, depth| probe::read_at(&opened, &file, reads, depth))?.refuse_faster(model)
+}
+
+/// Sets the disk model of a layer that serves; reaches files that are open. Leaves it in force, with what a probe of the largest file
 /// below the directory got. Without a file of 1 MiB there is no measure.
 ///
 /// # Errors
 /// The layer is gone, or the file cannot be read. [`Error::OutOfTolerance`]: three probes got something else; the delay that was in
 /// force before is in force again.
-pub fn set_and_measure(socket: &Path, directory: &Path, delay: Delay) -> Result<Vec<Measured>, Error> {
+pub fn set_and_measure(socket: &Path, directory: &Path, model: &Model) -> Result<Vec<Measured>, Error> {
     let mut client = Client::connect(socket)?;
-    let before = client.get()?;
-    let Some(file) = largest_file(directory).filter(|_| delay.read_us > 0) else {
-        client.set(delay)?;
+    let before = client.model()?;
+    let delay = model.delay();
+    let Some(file) = probe_file(directory).filter(|_| delay.read_us > 0 || delay.varies) else {
+        client.set_model(model)?;
         return Ok(Vec::new());
     };
-    let mut opened = probe::open(&file)?;
-    let mut last = probe_once(&mut client, &mut opened, &file, delay)?;
+    let opened = probe::open(&file)?;
+    if delay.varies {
+        let mut layer = Probed { client: &mut client, file: &opened, path: &file };
+        let held = hold(&mut layer, model).and_then(|found| {
+            let outside = found.iter().find(|it| it.within_tolerance == Some(false)).map(out_of_tolerance);
+            outside.map_or(Ok(found), Err)
+        });
+        if held.is_err() {
+            client.set_model(&before)?;
+        }
+        return held;
+    }
+    let mut last = probe_once(&mut client, &opened, &file, delay)?;
     for _ in 0..2 {
         if last.within_tolerance == Some(true) {
             return Ok(vec![last]);
         }
-        last = probe_once(&mut client, &mut opened, &file, delay)?;
+        last = probe_once(&mut client, &opened, &file, delay)?;
     }
     if last.within_tolerance == Some(true) {
         return Ok(vec![last]);
     }
-    client.set(before)?;
+    client.set_model(&before)?;
     Err(out_of_tolerance(&last))
 }
 
+/// The layer of a directory, and a file below it that is read through it.
+struct Probed<'a> {
+    client: &'a mut Client,
+    file: &'a fs::File,
+    path: &'a Path,
+}
+
+impl Imitator for Probed<'_> {
+    fn set(&mut self, model: &Model) -> Result<(), Error> {
+        Ok(self.client.set_model(model)?)
+    }
+
+    fn read(&mut self, reads: u32, depth: u32) -> Result<Reads, Error> {
+        probe::read_at(self.file, self.path, reads, depth)
+    }
+}
+
 /// Without the delay, then with it.
-fn probe_once(client: &mut Client, opened: &mut fs::File, file: &Path, delay: Delay) -> Result<Measured, Error> {
+fn probe_once(client: &mut Client, opened: &fs::File, file: &Path, delay: Delay) -> Result<Measured, Error> {
     client.set(Delay { read_us: 0, ..delay })?;
     let undelayed = probe::read(opened, file, reads_within(PROBE_TIME, 0))?;
     client.set(delay)?;
@@ -151,7 +193,9 @@ fn probe_once(client: &mut Client, opened: &mut fs::File, file: &Path, delay: De
 }
 
 fn out_of_tolerance(measured: &Measured) -> Error {
-    let us = |quantity: &Option<Quantity>| quantity.map_or_else(String::new, |it| format!("{:.0} us", it.value));
+    let unit = |quantity: &Quantity| if quantity.unit == Unit::PerSecond { "/s" } else { " us" };
+    let us =
+        |quantity: &Option<Quantity>| quantity.map_or_else(String::new, |it| format!("{:.0}{}", it.value, unit(&it)));
     Error::OutOfTolerance {
         what: measured.what.clone(),
         asked: us(&measured.predicted),
@@ -185,19 +229,40 @@ fn measured(delay: &Delay, undelayed: &LatencyHistogram, got: &LatencyHistogram)
     }
 }
 
-/// Of at least 1 MiB, on the directory's own file system, without following links.
-fn largest_file(folder: &Path) -> Option<PathBuf> {
-    fn walk(folder: &Path, device: u64, best: &mut Option<(u64, PathBuf)>) {
-        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-            let Ok(metadata) = entry.metadata() else { continue };
-            if metadata.is_dir() && metadata.dev() == device {
-                walk(&entry.path(), device, best);
-            } else if metadata.is_file() && best.as_ref().is_none_or(|(size, _)| metadata.len() > *size) {
-                *best = Some((metadata.len(), entry.path()));
-            }
+/// The largest file below `folder` and its size, on the folder's own file system, without following links; nothing whose name
+/// `is_wanted` refuses, nor below such a folder.
+pub fn largest_file(folder: &Path, is_wanted: &dyn Fn(&str) -> bool) -> Option<(PathBuf, u64)> {
+    largest_on(fs::metadata(folder).ok()?.dev(), folder, is_wanted)
+}
+
+fn largest_on(device: u64, folder: &Path, is_wanted: &dyn Fn(&str) -> bool) -> Option<(PathBuf, u64)> {
+    let entries = fs::read_dir(folder).ok()?.flatten();
+    let wanted = entries.filter(|entry| is_wanted(&entry.file_name().to_string_lossy()));
+    let files = wanted.filter_map(|entry| match entry.metadata() {
+        Ok(metadata) if metadata.is_dir() && metadata.dev() == device => largest_on(device, &entry.path(), is_wanted),
+        Ok(metadata) if metadata.is_file() => Some((entry.path(), metadata.len())),
+        _ => None,
+    });
+    files.max_by_key(|(_, size)| *size)
+}
+
+#[cfg(test)]
+#[allow(clippy::disallowed_methods)] // tests lay out folders of their own
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_largest_file_that_is_wanted() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = |name: &str| folder.path().join(name);
+        fs::create_dir_all(path("pg_wal")).expect("makes");
+        fs::create_dir_all(path("base/1")).expect("makes");
+        for (name, size) in [("pg_wal/0001", 300), ("base/1/2", 200), ("small", 100)] {
+            fs::write(path(name), vec![0; size]).expect("writes");
         }
+        std::os::unix::fs::symlink(path("pg_wal"), path("base/link")).expect("links");
+        assert_eq!(largest_file(folder.path(), &|_| true), Some((path("pg_wal/0001"), 300)));
+        assert_eq!(largest_file(folder.path(), &|name| name != "pg_wal"), Some((path("base/1/2"), 200)));
+        assert_eq!(largest_file(&path("nothing"), &|_| true), None);
     }
-    let mut best = None;
-    walk(folder, fs::metadata(folder).ok()?.dev(), &mut best);
-    best.filter(|(size, _)| *size >= 1 << 20).map(|(_, path)| path)
 }

@@ -6,7 +6,9 @@
 //! namespace got. The layer and the probe end with the run; while either has died, [`SlowLayer::check`] says so.
 
 use crate::Error;
-use crate::probe::{self, Probe};
+use crate::imitation::{Imitator, hold};
+use crate::probe::{self, Probe, Reads};
+use diskmodel::Model;
 use evidence::{Delay, DelayMode, LatencyHistogram, Measured, Quantity};
 use run::{Child, ChildSpec, Role, Run, StepId};
 use slowfs::control::Client;
@@ -85,13 +87,13 @@ impl SlowLayer {
         if self.child.is_alive() { Ok(()) } else { Err(Error::LayerDied { directory: self.directory.clone() }) }
     }
 
-    /// One atomic switch; reaches files that are open, and replies that are waiting.
+    /// One atomic switch; reaches files that are open, and replies that are waiting. Credits and queues start anew.
     ///
     /// # Errors
     /// The layer is gone.
-    pub fn set(&mut self, delay: Delay) -> Result<(), Error> {
+    pub fn set(&mut self, model: &Model) -> Result<(), Error> {
         self.check()?;
-        Ok(self.client.set(delay)?)
+        Ok(self.client.set_model(model)?)
     }
 
     /// # Errors
@@ -107,12 +109,12 @@ impl SlowLayer {
     /// # Errors
     /// The file is too small to probe, or cannot be read directly.
     pub fn open_probe(&mut self, run: &mut Run, file: &Path) -> Result<(), Error> {
-        let mut past_the_layer = probe::open(file)?;
+        let past_the_layer = probe::open(file)?;
         let mut probe = Probe::start(run, self.pid(), file)?;
         let (mut bare, mut layer) = (LatencyHistogram::new(), LatencyHistogram::new());
         // in turn, so that whatever else the host does meanwhile is in both
         for _ in 0..FLOOR_TURNS {
-            bare.merge(&probe::read(&mut past_the_layer, file, FLOOR_READS / FLOOR_TURNS)?);
+            bare.merge(&probe::read(&past_the_layer, file, FLOOR_READS / FLOOR_TURNS)?);
             layer.merge(&probe.read(FLOOR_READS / FLOOR_TURNS)?);
         }
         self.probe = Some(probe);
@@ -143,23 +145,34 @@ impl SlowLayer {
         })
     }
 
-    /// Probes the read delay in force. When that is outside of its tolerance, the floor is measured anew and the delay looked at
-    /// again: both move with what else the host does. The last look is what counts, and the witness says which it was. `None`
-    /// without a probe.
+    /// Probes reads under the model in force, and leaves it in force with fresh credits. Empty without a probe.
     ///
     /// # Errors
-    /// The probe or the layer died.
-    pub fn measure_read(&mut self, delay: &Delay, arm: &str, at_us: u64) -> Result<Option<Measured>, Error> {
+    /// The probe or the layer died. [`Error::Refused`]: the model is a disk that is faster than this host.
+    pub fn measure(&mut self, model: &Model, arm: &str, at_us: u64) -> Result<Vec<Measured>, Error> {
+        if self.probe.is_none() {
+            return Ok(Vec::new());
+        }
+        if model.is_constant() {
+            return Ok(self.measure_read(&model.delay(), arm, at_us)?.into_iter().collect());
+        }
+        let measured = hold(self, model)?;
+        Ok(measured.into_iter().map(|it| Measured { at_us, arm: Some(arm.to_owned()), ..it }).collect())
+    }
+
+    /// When the delay is outside of its tolerance, the floor is measured anew and the delay looked at again: both move with what else
+    /// the host does. The last look is what counts, and the witness says which it was.
+    fn measure_read(&mut self, delay: &Delay, arm: &str, at_us: u64) -> Result<Option<Measured>, Error> {
         let mut measured = self.look(delay, arm, at_us)?;
         for look in 2..=LOOKS {
             if measured.as_ref().is_none_or(|measured| measured.within_tolerance != Some(false)) {
                 break;
             }
-            self.set(Delay { read_us: 0, ..*delay })?;
+            self.set(&Delay { read_us: 0, ..*delay }.into())?;
             if let (Some(probe), Some(floor)) = (self.probe.as_mut(), self.floor.as_mut()) {
                 floor.layer = probe.read(FLOOR_READS)?;
             }
-            self.set(*delay)?;
+            self.set(&Model::from(*delay))?;
             measured = self.look(delay, arm, at_us)?.map(|measured| Measured {
                 witness: format!("{}; look {look} of at most {LOOKS}", measured.witness),
                 ..measured
@@ -173,6 +186,20 @@ impl SlowLayer {
         let (Some(probe), Some(floor)) = (self.probe.as_mut(), self.floor.as_ref()) else { return Ok(None) };
         let got = probe.read(reads_within(PROBE_TIME, delay.read_us))?;
         Ok(Some(read_measure(delay, floor, &got, arm, at_us)))
+    }
+}
+
+impl Imitator for SlowLayer {
+    fn set(&mut self, model: &Model) -> Result<(), Error> {
+        Self::set(self, model)
+    }
+
+    fn read(&mut self, reads: u32, depth: u32) -> Result<Reads, Error> {
+        self.check()?;
+        match self.probe.as_mut() {
+            Some(probe) => probe.read_at(reads, depth),
+            None => Err(Error::ProbeAnswer { answer: "no probe was started".into() }),
+        }
     }
 }
 

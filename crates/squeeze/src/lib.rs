@@ -24,6 +24,7 @@ pub mod ram;
 pub mod server_ram;
 
 mod error;
+mod imitation;
 mod meminfo;
 
 pub use error::Error;

@@ -1,27 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Direct reads at depth 1, by a process of its own in the server's mount namespace: the witness of a slow disk.
+//! Direct reads, one at a time or many at once, by a process of its own in the server's mount namespace: the witness of a slow disk.
 //!
-//! The process opens its file once and answers over a socket in the run's folder: a line with a number of reads, and back one
-//! line with their histogram. It shares nothing with the layer but the kernel.
+//! The process opens its file once and answers over a socket in the run's folder: a line with a number of reads and how many of them
+//! are under way at once, and back one line with what they took. It shares nothing with the layer but the kernel.
 
 use crate::Error;
 use evidence::LatencyHistogram;
 use run::{Child, ChildSpec, Role, Run};
 use rustix::fs::OFlags;
+use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 const BLOCK: usize = 4096;
 /// Fewer blocks would be read again and again out of the device's own cache.
 const LEAST_BLOCKS: u64 = 256;
 /// On a disk that is slow by itself this many reads must do, after [`ENOUGH`].
-const LEAST_READS: u64 = 50;
+const LEAST_READS: u32 = 50;
 const ENOUGH: Duration = Duration::from_secs(2);
+
+/// What a number of reads took.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Reads {
+    pub histogram: LatencyHistogram,
+    pub elapsed_us: u64,
+}
+
+impl Reads {
+    pub(crate) fn per_second(&self) -> f64 {
+        self.histogram.count() as f64 * 1e6 / self.elapsed_us.max(1) as f64
+    }
+
+    pub(crate) fn quantile_us(&self, p: f64) -> f64 {
+        self.histogram.percentile_ns(p * 100.0) as f64 / 1000.0
+    }
+}
 
 /// A probe process that has its file open.
 #[derive(Debug)]
@@ -43,8 +62,12 @@ impl Probe {
     }
 
     pub(crate) fn read(&mut self, reads: u32) -> Result<LatencyHistogram, Error> {
+        Ok(self.read_at(reads, 1)?.histogram)
+    }
+
+    pub(crate) fn read_at(&mut self, reads: u32, depth: u32) -> Result<Reads, Error> {
         let exchange = |stream: &mut BufReader<UnixStream>| -> io::Result<String> {
-            writeln!(stream.get_mut(), "{reads}")?;
+            writeln!(stream.get_mut(), "{reads} {depth}")?;
             let mut line = String::new();
             stream.read_line(&mut line)?;
             Ok(line)
@@ -71,14 +94,16 @@ fn connect(socket: &Path, child: &Child) -> io::Result<UnixStream> {
 /// # Errors
 /// The file cannot be opened or read; the socket cannot be made.
 pub fn serve(file: &Path, socket: &Path) -> Result<(), Error> {
-    let mut opened = open(file)?;
+    let opened = open(file)?;
     let listener = UnixListener::bind(socket).map_err(|source| failed(socket, source))?;
     let (stream, _) = listener.accept().map_err(|source| failed(socket, source))?;
     let mut requests = BufReader::new(stream);
     let mut line = String::new();
     while requests.read_line(&mut line).is_ok_and(|length| length > 0) {
-        let answer = match read(&mut opened, file, line.trim().parse().unwrap_or(1)) {
-            Ok(histogram) => serde_json::json!(histogram).to_string(),
+        let mut numbers = line.split_whitespace().map(|number| number.parse().unwrap_or(1));
+        let (reads, depth) = (numbers.next().unwrap_or(1), numbers.next().unwrap_or(1));
+        let answer = match read_at(&opened, file, reads, depth) {
+            Ok(reads) => serde_json::json!(reads).to_string(),
             Err(error) => format!("error: {error}"),
         };
         line.clear();
@@ -101,22 +126,47 @@ pub(crate) fn open(path: &Path) -> Result<File, Error> {
 }
 
 /// Reads blocks of 4 KiB at random, one after the other.
-pub(crate) fn read(file: &mut File, path: &Path, reads: u32) -> Result<LatencyHistogram, Error> {
+pub(crate) fn read(file: &File, path: &Path, reads: u32) -> Result<LatencyHistogram, Error> {
+    Ok(read_at(file, path, reads, 1)?.histogram)
+}
+
+/// The same with so many under way at once, each by a thread of its own.
+pub(crate) fn read_at(file: &File, path: &Path, reads: u32, depth: u32) -> Result<Reads, Error> {
     let blocks = file.metadata().map_err(|source| failed(path, source))?.len() / BLOCK as u64;
+    let next = AtomicU32::new(0);
+    let start = Instant::now();
+    let alone = || vec![read_some(file, blocks, reads, &next)];
+    let side_by_side = || {
+        std::thread::scope(|scope| {
+            let reader = || scope.spawn(|| read_some(file, blocks, reads, &next));
+            let readers: Vec<_> = (0..depth.max(1)).map(|_| reader()).collect();
+            readers.into_iter().filter_map(|reader| reader.join().ok()).collect()
+        })
+    };
+    let histograms: Vec<io::Result<LatencyHistogram>> = if depth <= 1 { alone() } else { side_by_side() };
+    let elapsed_us = u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX);
+    let mut histogram = LatencyHistogram::new();
+    for one in histograms {
+        histogram.merge(&one.map_err(|source| failed(path, source))?);
+    }
+    Ok(Reads { histogram, elapsed_us })
+}
+
+fn read_some(file: &File, blocks: u64, reads: u32, next: &AtomicU32) -> io::Result<LatencyHistogram> {
     let mut memory = vec![0; 2 * BLOCK];
     let aligned = memory.as_ptr().align_offset(BLOCK);
     let mut histogram = LatencyHistogram::new();
     let started = Instant::now();
-    for number in 0..u64::from(reads) {
-        if number >= LEAST_READS && started.elapsed() > ENOUGH {
-            break;
+    loop {
+        let number = next.fetch_add(1, Ordering::Relaxed);
+        if number >= reads || number >= LEAST_READS && started.elapsed() > ENOUGH {
+            return Ok(histogram);
         }
-        let offset = scramble(number) % blocks * BLOCK as u64;
+        let offset = scramble(number.into()) % blocks * BLOCK as u64;
         let start = Instant::now();
-        file.read_exact_at(&mut memory[aligned..aligned + BLOCK], offset).map_err(|source| failed(path, source))?;
+        file.read_exact_at(&mut memory[aligned..aligned + BLOCK], offset)?;
         histogram.record(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX));
     }
-    Ok(histogram)
 }
 
 /// SplitMix64 (Steele, Lea, Flood 2014): scattered, and the same each time.

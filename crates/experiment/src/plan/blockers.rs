@@ -98,7 +98,7 @@ fn flavour(experiment: &Experiment) -> Option<Problem> {
 
 /// Every arm has the slow layer when one has; the first that asks for it is where to look.
 fn fuse(experiment: &Experiment, host: &HostFacts) -> Option<Problem> {
-    let asks = |index: &usize| experiment.arms[*index].squeeze.disk.is_some_and(|disk| !disk.is_zero());
+    let asks = |index: &usize| experiment.arms[*index].squeeze.disk.as_ref().is_some_and(|disk| !disk.is_none());
     let asking = (0..experiment.arms.len()).find(asks).unwrap_or_default();
     let (line, column) = place(experiment, asking, "squeeze.disk");
     (experiment.slow_layer() && !host.fuse).then(|| Problem {

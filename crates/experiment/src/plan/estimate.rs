@@ -76,7 +76,7 @@ pub(super) fn measured_seconds(arm: &Arm) -> f64 {
     let by_events = arm.load.events.map(|events| {
         let rate = match arm.load.arrivals {
             Arrivals::Closed => {
-                let read = arm.squeeze.disk.map_or(0.0, |disk| seconds(disk.read));
+                let read = arm.squeeze.disk.as_ref().map_or(0.0, |disk| disk.read_median_us() / 1e6);
                 f64::from(arm.load.threads) / (read / 2.0 + f64::from(arm.load.threads) / TRANSACTIONS_PER_SECOND)
             }
             Arrivals::Constant { per_second } | Arrivals::Poisson { per_second } => per_second,

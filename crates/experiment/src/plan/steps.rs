@@ -2,9 +2,10 @@
 //! The steps in the order in which they are done.
 
 use super::{HostFacts, Step, estimate};
-use crate::model::{Arm, Disk, Experiment, Flavour, Load, Preheat, RamSqueeze, RowShape};
-use evidence::{Arrivals, DelayMode};
-use units::{Bytes, Span};
+use crate::model::{Arm, Experiment, Flavour, Load, Preheat, RamSqueeze, RowShape};
+use diskmodel::Asked;
+use evidence::Arrivals;
+use units::Bytes;
 
 /// A start, from exec to the first answer, after a clean stop.
 const START_SECONDS: f64 = 2.0;
@@ -89,7 +90,7 @@ impl List<'_> {
             self.preheat(arm);
         }
         self.squeeze_ram(arm, self.before(turn, index).and_then(|before| before.squeeze.ram));
-        if let Some(disk) = arm.squeeze.disk {
+        if let Some(disk) = &arm.squeeze.disk {
             self.delay(disk);
         }
         self.load(arm);
@@ -187,16 +188,11 @@ impl List<'_> {
         self.add("load", estimate::preheat_seconds(self.experiment, load), text);
     }
 
-    fn delay(&mut self, disk: Disk) {
-        let mode = if disk.mode == DelayMode::Add { "added" } else { "in total" };
-        let part = |name: &str, delay: Span| if delay.is_zero() { None } else { Some(format!("{name} {delay}")) };
-        let parts: Vec<_> = [part("read", disk.read), part("write", disk.write), part("sync", disk.sync)]
-            .into_iter()
-            .flatten()
-            .collect();
-        let delay = if parts.is_empty() { "delay 0".to_owned() } else { format!("delay {} {mode}", parts.join(", ")) };
-        let seconds = 0.2 + f64::from(PROBES) * (disk.read.0.as_secs_f64() + disk.sync.0.as_secs_f64() / 10.0);
-        let text = format!("set {delay}; measure it with {PROBES} direct reads in the server's namespace");
+    fn delay(&mut self, disk: &Asked) {
+        let said = disk.to_string();
+        let text = format!("set {said}; measure it with direct reads in the server's namespace");
+        let seconds =
+            0.2 + f64::from(PROBES) * disk.read_median_us() / 1e6 + if disk.is_constant() { 0.0 } else { 5.0 };
         self.add("squeeze", seconds, text)
             .does("each operation on the data directory takes longer", "delay to 0, at once");
     }

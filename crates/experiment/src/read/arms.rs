@@ -2,14 +2,18 @@
 //! `[[arm]]`: each one's keys laid over the sections, read as a whole, then compared with its neighbours.
 
 use super::{load, server, squeeze};
-use crate::model::{Arm, Disk, Flavour, Server, pool_of};
+use crate::model::{Arm, Flavour, Server, pool_of};
 use crate::problem::{Problems, suggest};
 use crate::section::Section;
 use crate::tree::{At, Entry, Table, Value};
+use diskmodel::Asked;
 use units::Bytes;
 
-/// Tables whose keys exclude each other: an arm replaces them as a whole.
-const WHOLE: [&str; 1] = ["ram"];
+/// Tables whose keys exclude each other: an arm replaces them as a whole. So does an arm's disk profile, which says everything.
+fn whole(own: &Table) -> &'static [&'static str] {
+    let profile = own.leaves().iter().any(|(path, ..)| path == "squeeze.disk.profile");
+    if profile { &["ram", "disk"] } else { &["ram"] }
+}
 const VARIES: [&str; 3] = ["squeeze", "load", "server"];
 
 /// The tables below `[[arm]]`, in their order.
@@ -131,7 +135,7 @@ fn resolve(table: &Table, own: &Table, flavour: Option<Flavour>, problems: &Prob
                 .collect(),
         )
     };
-    let merged = varies(table).overlaid(&varies(own), &WHOLE);
+    let merged = varies(table).overlaid(&varies(own), whole(own));
     let top = Section::top(&merged, problems);
     let squeeze = squeeze::read(&top);
     let load = load::read(&top);
@@ -180,7 +184,7 @@ fn same_names(written: &[&Table], problems: &Problems) {
 fn one_mechanism(arms: &mut [Arm]) {
     if arms.iter().any(|arm| arm.squeeze.disk.is_some()) {
         arms.iter_mut().for_each(|arm| {
-            arm.squeeze.disk.get_or_insert_with(Disk::default);
+            arm.squeeze.disk.get_or_insert_with(Asked::default);
         });
     }
 }

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `[squeeze]`, as it is in force in one arm.
 
-use crate::model::{Disk, RamSqueeze, Squeeze};
+use crate::model::{RamSqueeze, Squeeze};
 use crate::section::Section;
 use crate::tree::Value;
+use diskmodel::{Asked, Counts, LimitWords, OperationWords, WordsError};
 use evidence::DelayMode;
-use units::{Bytes, Span};
+use units::Bytes;
 
-/// Beyond it a server's own time-outs end the experiment, not the disk.
-const LONGEST_DELAY: Span = Span::secs(10);
 /// No server starts in less.
 const LEAST_SERVER_RAM: Bytes = Bytes::mib(64);
 /// The host itself needs this much to stay alive.
@@ -75,26 +74,51 @@ fn server_ram(section: &Section<'_>) -> Option<Bytes> {
     .flatten()
 }
 
-fn disk(section: &Section<'_>) -> Option<Disk> {
+/// The same words as `wringer disk delay` has.
+fn disk(section: &Section<'_>) -> Option<Asked> {
     let disk = section.section("disk");
-    let mode = match disk.choice("mode", &["add", "total"]).map(|word| word.value) {
-        Some("total") => DelayMode::Total,
+    let mode = disk.choice("mode", &["add", "total"]).map(|word| match word.value {
+        "total" => DelayMode::Total,
         _ => DelayMode::Add,
+    });
+    let asked = Asked {
+        profile: words(&disk, "profile", str::parse),
+        read: words(&disk, "read", str::parse::<OperationWords>),
+        write: words(&disk, "write", str::parse::<OperationWords>),
+        sync: words(&disk, "sync", str::parse::<OperationWords>),
+        mode,
+        iops: words(&disk, "iops", |text| LimitWords::parse(text, Counts::Operations)),
+        bandwidth: words(&disk, "bandwidth", |text| LimitWords::parse(text, Counts::Bytes)),
+        depth: disk.integer("depth", 1..=4096u32).map(|number| number.value),
+        stalls: words(&disk, "stalls", str::parse),
+        seed: disk.integer("seed", 0..=u64::MAX >> 1).map(|number| number.value),
     };
-    let read = Disk { read: delay(&disk, "read"), write: delay(&disk, "write"), sync: delay(&disk, "sync"), mode };
     disk.finish();
-    Some(read)
+    Some(asked)
 }
 
-fn delay(disk: &Section<'_>, key: &'static str) -> Span {
-    let Some(asked) = disk.unit::<Span>(key, "10ms") else { return Span::ZERO };
-    if asked.value > LONGEST_DELAY {
-        let message = format!("squeeze.disk.{key} cannot be {}", asked.value);
-        disk.wrong(disk.node(key), &message, Some(format!("{LONGEST_DELAY} is the most")));
+/// A bare number is taken as its text: `iops = 3000`.
+fn words<T>(disk: &Section<'_>, key: &'static str, parse: impl Fn(&str) -> Result<T, WordsError>) -> Option<T> {
+    let node = disk.node(key)?;
+    let text = match &node.value {
+        Value::Text(text) => text.clone(),
+        Value::Integer(_) | Value::Float(_) => node.value.written(),
+        other => {
+            let message = format!("squeeze.disk.{key} is {}, not a text", other.kind());
+            disk.wrong(
+                Some(node),
+                &message,
+                Some(format!("write {key} = \"...\"; `wringer disk delay --help` has the words")),
+            );
+            return None;
+        }
+    };
+    match parse(&text) {
+        Ok(value) => Some(value),
+        Err(error) => {
+            let message = format!("squeeze.disk.{key} cannot be \"{text}\": {}", error.message);
+            disk.wrong(Some(node), &message, Some(error.hint));
+            None
+        }
     }
-    if !asked.value.as_ns().is_multiple_of(1000) {
-        let message = format!("squeeze.disk.{key} cannot be {}: the slow layer counts whole microseconds", asked.value);
-        disk.wrong(disk.node(key), &message, Some(format!("write {key} = \"{}us\"", asked.value.as_us().max(1))));
-    }
-    asked.value
 }

@@ -37,8 +37,8 @@ fn arms_are_laid_over_the_sections() {
     let [first, second] = &experiment.arms[..] else { panic!("two arms") };
     assert_eq!(first.squeeze.ram, Some(RamSqueeze::Leave(Bytes::gib(8))));
     assert_eq!(second.squeeze.ram, Some(RamSqueeze::Hide(Bytes::gib(1))), "exclusive keys replace, not merge");
-    assert_eq!(second.squeeze.disk.unwrap().delay().read_us, 10_000);
-    assert!(first.squeeze.disk.unwrap().is_zero(), "all arms use one mechanism");
+    assert_eq!(second.squeeze.disk.as_ref().unwrap().read_median_us(), 10_000.0);
+    assert!(first.squeeze.disk.as_ref().unwrap().is_none(), "all arms use one mechanism");
     assert_eq!((first.load.threads, second.load.threads), (1, 2));
     assert_eq!(second.load.arrivals, Arrivals::Poisson { per_second: 50.0 });
     assert_eq!(second.load.time, Some(Span::secs(20)), "what the arm does not say, the section says");
@@ -48,6 +48,18 @@ fn arms_are_laid_over_the_sections() {
     assert_eq!(experiment.pool(first), Bytes::mib(128));
     assert_eq!(second.overrides["squeeze.disk.read"], "10ms");
     assert!(!second.restart);
+}
+
+#[test]
+fn an_arms_profile_says_everything_and_single_keys_lie_over_the_sections() {
+    let disk = |section: &str, arm: &str| {
+        let good = GOOD.replacen("squeeze.disk.read = \"10ms\"", &format!("squeeze.disk = {{ {arm} }}"), 1);
+        let text = good.replacen("[squeeze]", &format!("[squeeze]\ndisk = {{ {section} }}"), 1);
+        Experiment::parse(&text).unwrap().arms[1].squeeze.disk.clone().unwrap().to_string()
+    };
+    assert!(disk("read = \"0\"", "profile = \"gp3\"").starts_with("delay gp3: read (p50 550 us"));
+    let over = disk("profile = \"gp3\"", "read = \"10ms\", iops = 500");
+    assert!(over.starts_with("delay gp3: read 10 ms, write (p50 550 us") && over.contains("500 IOPS"), "{over}");
 }
 
 #[test]
@@ -103,7 +115,17 @@ fn impossible_values_are_refused_with_what_is_possible() {
     check("\"20s\"", "20", 15, "no unit", "time = \"20s\"");
     check("\"20s\"", "\"20 parsecs\"", 15, "not a time", "time = \"20s\"");
     check("\"10ms\"", "\"1h\"", 22, "squeeze.disk.read cannot be", "10 s is the most");
-    check("\"10ms\"", "\"1500ns\"", 22, "whole microseconds", "1us");
+    check("\"10ms\"", "\"gamma:1ms,2ms\"", 22, "\"gamma\" is no distribution", "lognormal:p50=TIME");
+    check("\"10ms\"", "\"normal:1ms,1ms\"", 22, "many times below 0", "lognormal");
+    let disk = |words: &str| format!("squeeze.disk = {{ {words} }}");
+    let read = "squeeze.disk.read = \"10ms\"";
+    check(read, &disk("profile = \"gp4\""), 22, "no disk profile \"gp4\"", "gp2, gp3, hdd-7200");
+    check(read, &disk("profile = \"gp3:iops=1\""), 22, "gp3 cannot have iops=1", "from 3000 to 80000");
+    check(read, &disk("iops = \"300,burst=3000\""), 22, "squeeze.disk.iops", "capacity=");
+    check(read, &disk("iops = true"), 22, "squeeze.disk.iops is", "has the words");
+    check(read, &disk("bandwidth = \"fast\""), 22, "\"fast\" is no amount", "write 125M");
+    check(read, &disk("depth = 0"), 22, "squeeze.disk.depth cannot be 0", "from 1 to 4096");
+    check(read, &disk("stalls = \"often\""), 22, "no part of a stall", "every=60s");
     check("rows_per_page = 4", "rows_per_page = 1", 10, "rows_per_page cannot be 1", "from 2 to 60");
     check("\"1.5x pool\"", "\"much\"", 9, "not a size", "192M");
     check("\"1.5x pool\"", "\"0x pool\"", 9, "0 times the pool", "0.001x");

@@ -35,7 +35,10 @@ pub(super) fn finding(arms: &[ArmSummary]) -> Option<Finding> {
 /// One sentence, as a reader would put it.
 fn statement(arm: &ArmSummary, modes: &Modes) -> String {
     let delay = arm.delay.filter(|delay| delay.read_us > 0);
-    let with = delay.map_or_else(String::new, |delay| format!(" ({} a read)", time(delay.read_us as f64)));
+    let with = delay.map_or_else(String::new, |delay| {
+        let about = if delay.varies { "about " } else { "" };
+        format!(" ({about}{} a read)", time(delay.read_us as f64))
+    });
     let noun = if arm.statements.is_empty() { "queries" } else { "transactions" };
     let parts: Vec<String> = modes.modes.iter().map(part).collect();
     if modes.reads_per_query.is_some() {
@@ -95,6 +98,10 @@ fn doubts(arm: &ArmSummary, modes: &Modes) -> Vec<Doubt> {
         Some(reason) if !delayed => {
             let hint = Some("an arm with squeeze.disk.read = \"1ms\" or more pulls the humps apart");
             doubts.push(doubt("modes.undelayed", format!("arm \"{name}\": {reason}"), hint));
+        }
+        Some(reason) if arm.delay.is_some_and(|delay| delay.varies) => {
+            let hint = Some("a constant squeeze.disk.read pulls the humps apart");
+            doubts.push(doubt("modes.varied", format!("arm \"{name}\": {reason}"), hint));
         }
         Some(reason) if modes.reads_per_query.is_none() => {
             let hint = Some("a larger squeeze.disk.read pulls the humps apart");

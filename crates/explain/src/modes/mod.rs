@@ -56,9 +56,11 @@ impl ReadDelay {
         Self { us, mode: DelayMode::Add }
     }
 
-    /// `None` when reads are not delayed.
+    /// `None` when reads are not delayed, or not all by the same time: then humps stand on no comb.
     pub fn of(delay: Option<Delay>) -> Option<Self> {
-        delay.filter(|delay| delay.read_us > 0).map(|delay| Self { us: delay.read_us as f64, mode: delay.mode })
+        delay
+            .filter(|delay| delay.read_us > 0 && !delay.varies)
+            .map(|delay| Self { us: delay.read_us as f64, mode: delay.mode })
     }
 }
 

@@ -4,7 +4,8 @@
 use crate::commands::sandbox;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal;
-use evidence::{Delay, Measured};
+use diskmodel::Model;
+use evidence::Measured;
 use host::places::Places;
 use run::{Begin, Kind, Resource, Run, supervise};
 use serde::{Deserialize, Serialize};
@@ -34,7 +35,7 @@ pub struct Order {
 #[serde(rename_all = "snake_case")]
 pub enum Squeeze {
     Ram(ram::Plan),
-    Disk { directory: PathBuf, delay: Delay },
+    Disk { directory: PathBuf, model: Box<Model> },
 }
 
 impl Squeeze {
@@ -84,10 +85,12 @@ fn apply(run: &mut Run, squeeze: &Squeeze, lasts: Duration) -> Result<Value, squ
                 "until": until,
             }))
         }
-        Squeeze::Disk { directory, delay } => {
-            let slow = SlowDirectory::start(run, directory, *delay)?;
-            let measured: Vec<Measured> = set_and_measure(&slow.socket, directory, *delay)?;
-            Ok(json!({ "directory": directory, "delay": delay, "measured": measured, "until": until }))
+        Squeeze::Disk { directory, model } => {
+            let slow = SlowDirectory::start(run, directory)?;
+            let measured: Vec<Measured> = set_and_measure(&slow.socket, directory, model)?;
+            Ok(
+                json!({ "directory": directory, "delay": model.delay(), "model": model, "measured": measured, "until": until }),
+            )
         }
     }
 }

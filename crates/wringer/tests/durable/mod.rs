@@ -64,7 +64,7 @@ pub(crate) fn commits_that_survive(flavour: Flavour, victim: Victim) -> Survivor
 
     let mut run = begin(&places, &name);
     let mut layer = SlowLayer::start(&mut run, &sandbox.data()).unwrap();
-    layer.set(DELAY).unwrap();
+    layer.set(&DELAY.into()).unwrap();
     let start = StartOptions { namespaces_of: Some(layer.pid()), ..StartOptions::default() };
     let server = sandbox.start(&mut run, &start).unwrap();
     let acknowledged = commit_until_killed(&server, &layer, victim);

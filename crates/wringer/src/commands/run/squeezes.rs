@@ -2,8 +2,10 @@
 //! The squeezes that are in force, and changing them from arm to arm.
 
 use super::notes::Notes;
+use crate::commands::disk::words;
 use crate::exit::{Exit, Failure, Outcome};
-use evidence::{Delay, Measured};
+use diskmodel::Model;
+use evidence::{Delay, DelayMode, Measured};
 use experiment::{Arm, RamSqueeze};
 use run::Run;
 use squeeze::Meminfo;
@@ -12,7 +14,7 @@ use squeeze::ram::{self, Amount, Hidden};
 use squeeze::server_ram::ServerRam;
 use std::fs;
 use std::path::{Path, PathBuf};
-use units::{Bytes, Span};
+use units::Bytes;
 
 #[derive(Default)]
 pub struct Squeezes {
@@ -94,21 +96,21 @@ impl Squeezes {
     /// Sets the arm's delay on the running server's disk, and holds the layer to it.
     pub fn delay(&mut self, arm: &Arm, notes: &Notes) -> Result<Option<Delay>, Failure> {
         let Some(layer) = self.layer.as_mut() else { return Ok(None) };
-        let delay = arm.squeeze.disk.unwrap_or_default().delay();
-        layer.set(delay)?;
-        let [read, write, sync] = [delay.read_us, delay.write_us, delay.sync_us].map(Span::micros);
-        notes.event("squeeze", format!("delay: read {read}, write {write}, sync {sync}"))?;
-        if let Some(measured) = layer.measure_read(&delay, &arm.name, notes.clock.now_us())? {
+        let model = words::model(&arm.squeeze.disk.clone().unwrap_or_default())?;
+        layer.set(&model)?;
+        notes.event("squeeze", format!("delay: {model}"))?;
+        for measured in layer.measure(&model, &arm.name, notes.clock.now_us())? {
             notes.measured(&measured)?;
             refuse_outside(&measured)?;
         }
+        let delay = model.delay();
         Ok(Some(delay))
     }
 
     /// No delay while the server's page cache is filled.
     pub fn full_speed(&mut self) -> Outcome {
-        let none = experiment::Disk::default().delay();
-        Ok(self.layer.as_mut().map_or(Ok(()), |layer| layer.set(none))?)
+        let none = Model::none(DelayMode::Add);
+        Ok(self.layer.as_mut().map_or(Ok(()), |layer| layer.set(&none))?)
     }
 
     /// What the limits came to, when the arm has ended; whether those that hold them still live.

@@ -1,26 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `wringer disk`: make the storage below a directory slower, for everybody and for a stated time.
 
+mod profiles;
+pub mod words;
+
+use self::words::DiskWords;
 use super::standing::{self, Format, Output, Standing};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::internal::Squeeze;
 use crate::terminal;
-use clap::{Subcommand, ValueEnum};
-use evidence::{Delay, DelayMode, Measured};
+use clap::Subcommand;
+use diskmodel::Model;
+use evidence::{Measured, Quantity, Unit};
 use host::places::Places;
 use run::FoundRun;
 use serde_json::{Value, json};
 use slowfs::control::Client;
 use squeeze::databases;
-use squeeze::directory::{FILE_SYSTEM, SOCKET, check, set_and_measure};
+use squeeze::directory::{FILE_SYSTEM, SOCKET, check, check_reach, set_and_measure};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use units::Span;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "A copy of a data directory on a disk with 10 ms:\n  \
     sudo wringer disk delay /srv/copy --read 10ms\n  \
     sudo wringer disk delay /srv/copy --read 2ms --sync 5ms     (again: changes it at once)\n  \
+    sudo wringer disk delay /srv/copy --profile gp3\n  \
     wringer disk status\n  \
     sudo wringer disk release /srv/copy\n\n\
     A layer is mounted over the directory: whoever opens a file below it from now on is delayed. Nobody may have files open below it, \
@@ -35,7 +40,9 @@ pub struct Args {
 enum Command {
     /// Delay each operation below a directory; for a directory that is slow already, change the delay at once
     #[command(alias = "set")]
-    Delay(Delayed),
+    Delay(Box<Delayed>),
+    /// Which disks are known by name, and where their figures are from
+    Profiles(profiles::Args),
     /// Which directories are slow, and how slow
     Status(Format),
     /// Give a directory's speed back; without one, that of all
@@ -43,29 +50,18 @@ enum Command {
 }
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = format!("{}\n\nExamples:\n  \
+    sudo wringer disk delay /srv/copy --profile gp2:100G,credits=0      a volume whose burst is over\n  \
+    sudo wringer disk delay /srv/copy --profile hdd-7200 --iops 60      a disk that others use too\n  \
+    sudo wringer disk delay /srv/copy --read tail:0.2ms,1/1000:80ms --mode total\n\n\
+    What was asked, what the model predicts for this host, and what a probe got stand side by side. docs/disk.md", words::WORDS_HELP))]
 struct Delayed {
     /// The directory
     path: PathBuf,
-    /// Added to each read that is not served from the page cache
-    #[arg(long, value_name = "SPAN", default_value = "0")]
-    read: Span,
-    /// Added to each write
-    #[arg(long, value_name = "SPAN", default_value = "0")]
-    write: Span,
-    /// Added to each fsync and fdatasync
-    #[arg(long, value_name = "SPAN", default_value = "0")]
-    sync: Span,
-    /// add: asked plus the disk's own time, as device-mapper delays; total: the reply leaves at the asked time
-    #[arg(long, value_enum, default_value_t = Mode::Add)]
-    mode: Mode,
+    #[command(flatten)]
+    disk: DiskWords,
     #[command(flatten)]
     standing: Standing,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Mode {
-    Add,
-    Total,
 }
 
 #[derive(Debug, clap::Args)]
@@ -75,57 +71,61 @@ struct Release {
     format: Format,
 }
 
-/// A probe of a long delay takes 50 reads, and there are three at most.
-const PROBES: u32 = 160;
+/// A probe of a long delay takes 50 reads at depth 1 and as long again deeper, and there are three at most.
+const PROBES: f64 = 320.0;
 
 pub fn main(args: Args) -> Outcome {
     let places = Places::from_environment();
     match args.command {
         Command::Delay(args) => delay(&places, &args),
+        Command::Profiles(args) => profiles::main(&args),
         Command::Status(format) => status(&places, format.output),
         Command::Release(args) => release(&places, &args),
     }
 }
 
 fn delay(places: &Places, args: &Delayed) -> Outcome {
-    let mode = if args.mode == Mode::Total { DelayMode::Total } else { DelayMode::Add };
-    let [read_us, write_us, sync_us] = [args.read, args.write, args.sync].map(Span::as_us);
-    let delay = Delay { read_us, write_us, sync_us, mode, varies: false };
+    let model = args.disk.model()?;
     let found = run::find_runs(places)?;
     let canonical = args.path.canonicalize().unwrap_or_else(|_| args.path.clone());
     if let Some((run, directory)) = standing::slowing(&found).into_iter().find(|(_, directory)| *directory == canonical)
     {
-        return change(places, run, directory, delay, args);
+        return change(places, run, directory, &model, args);
     }
     if !args.standing.dry_run {
         standing::refuse_hot(&found)?;
     }
     let directory = check(&args.path, &databases::unknown(places)?)?;
     if args.standing.dry_run {
-        return dry_run(&directory, delay, args.standing.output);
+        return dry_run(&directory, &model, args.standing.output);
     }
+    check_reach(&directory, &model)?;
     let spinner = terminal::spinner("mounting the slow layer, probing it");
-    let takes = Duration::from_micros(read_us) * PROBES;
-    let result = standing::start(places, args.standing.lasts, Squeeze::Disk { directory, delay }, takes);
+    let takes = Duration::from_secs_f64(model.read.takes.mean() / 1e6 * PROBES);
+    let squeeze = Squeeze::Disk { directory, model: Box::new(model) };
+    let result = standing::start(places, args.standing.lasts, squeeze, takes);
     spinner.finish_and_clear();
     show(&result?, args.standing.output);
     Ok(())
 }
 
 /// The layer serves already: one switch, which reaches files that are open. The time it lasts stays what it was.
-fn change(places: &Places, run: &FoundRun, directory: &Path, delay: Delay, args: &Delayed) -> Outcome {
+fn change(places: &Places, run: &FoundRun, directory: &Path, model: &Model, args: &Delayed) -> Outcome {
     if args.standing.dry_run {
-        terminal::data(format_args!("{}: the delay changes to {}", directory.display(), words(&delay)));
+        terminal::data(format_args!("{}: the delay changes to {model}", directory.display()));
         return Ok(());
     }
-    let measured = set_and_measure(&socket(places, run), directory, delay)?;
-    let value = json!({ "schema": 1, "run": run.id, "directory": directory, "delay": delay, "measured": measured });
+    let measured = set_and_measure(&socket(places, run), directory, model)?;
+    let delay = model.delay();
+    let value = json!({
+        "schema": 1, "run": run.id, "directory": directory, "delay": delay, "model": model, "measured": measured,
+    });
     show(&value, args.standing.output);
     Ok(())
 }
 
-fn dry_run(directory: &Path, delay: Delay, output: Output) -> Outcome {
-    let change = format!("a slow layer ({FILE_SYSTEM}) is mounted over {}: {}", directory.display(), words(&delay));
+fn dry_run(directory: &Path, model: &Model, output: Output) -> Outcome {
+    let change = format!("a slow layer ({FILE_SYSTEM}) is mounted over {}: {model}", directory.display());
     let undo = "the delay goes to 0 at once; it is unmounted when nobody uses it, and the layer ends";
     if output == Output::Json {
         let changes = json!([{ "change": change, "undo": undo }]);
@@ -140,20 +140,14 @@ fn socket(places: &Places, run: &FoundRun) -> PathBuf {
     places.journal.join(run.id.as_str()).join(SOCKET)
 }
 
-fn words(delay: &Delay) -> String {
-    let [read, write, sync] = [delay.read_us, delay.write_us, delay.sync_us].map(Span::micros);
-    let mode = if delay.mode == DelayMode::Total { "in total" } else { "added" };
-    format!("read {read}, write {write}, sync {sync} {mode}")
-}
-
 fn show(value: &Value, output: Output) {
     if output == Output::Json {
         return terminal::data(format_args!("{value:#}"));
     }
     let text = |name: &str| value[name].as_str().unwrap_or_default();
-    let delay: Option<Delay> = serde_json::from_value(value["delay"].clone()).ok();
-    let delay = delay.as_ref().map(words).unwrap_or_default();
-    terminal::data(format_args!("{}: {delay} (run {})", text("directory"), text("run")));
+    let model: Option<Model> = serde_json::from_value(value["model"].clone()).ok();
+    let model = model.map(|model| model.to_string()).unwrap_or_default();
+    terminal::data(format_args!("{}: {model} (run {})", text("directory"), text("run")));
     let measured: Vec<Measured> = serde_json::from_value(value["measured"].clone()).unwrap_or_default();
     measured.iter().for_each(show_measured);
     if let Some(until) = value["until"].as_str() {
@@ -162,8 +156,9 @@ fn show(value: &Value, output: Output) {
 }
 
 fn show_measured(measured: &Measured) {
+    let unit = |quantity: &Quantity| if quantity.unit == Unit::PerSecond { "/s" } else { " us" };
     let us =
-        |quantity: &Option<evidence::Quantity>| quantity.map_or_else(|| "-".into(), |it| format!("{:.0} us", it.value));
+        |quantity: &Option<Quantity>| quantity.map_or_else(|| "-".into(), |it| format!("{:.0}{}", it.value, unit(&it)));
     let verdict = match measured.within_tolerance {
         Some(true) => "within tolerance",
         Some(false) => "OUT of tolerance",
@@ -182,13 +177,17 @@ fn show_measured(measured: &Measured) {
 fn status(places: &Places, output: Output) -> Outcome {
     let found = run::find_runs(places)?;
     let slow = standing::slowing(&found);
-    let in_force = |run: &FoundRun| Client::connect(socket(places, run)).and_then(|mut client| client.stats()).ok();
+    let in_force = |run: &FoundRun| {
+        let ask = |mut client: Client| Ok((client.model()?, client.stats()?));
+        Client::connect(socket(places, run)).and_then(ask).ok()
+    };
     if output == Output::Json {
         let row = |(run, directory): &(&FoundRun, &Path)| {
             let mut value = standing::run_json(run);
-            let stats = in_force(run);
+            let (model, stats) = in_force(run).unzip();
             value["directory"] = json!(directory);
             value["delay"] = json!(stats.as_ref().map(|stats| stats.delay));
+            value["model"] = json!(model);
             value["stats"] = json!(stats);
             value
         };
@@ -202,14 +201,8 @@ fn status(places: &Places, output: Output) -> Outcome {
     for (run, directory) in slow {
         let delay = in_force(run).map_or_else(
             || "the layer does not answer".into(),
-            |stats| {
-                format!(
-                    "{}; {} reads, {} writes, {} syncs so far",
-                    words(&stats.delay),
-                    stats.reads,
-                    stats.writes,
-                    stats.syncs
-                )
+            |(model, stats)| {
+                format!("{model}; {} reads, {} writes, {} syncs so far", stats.reads, stats.writes, stats.syncs)
             },
         );
         terminal::data(format_args!("{}: {delay}\n    {}", directory.display(), standing::headline(run)));

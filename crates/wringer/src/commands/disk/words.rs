@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The flags that describe a disk, and the files that they name.
+
+use crate::exit::{Exit, Failure};
+use clap::ValueEnum;
+use diskmodel::{Asked, Bin, Counts, LimitWords, Model, OperationWords, ProfileWords, Stalls, WordsError};
+use evidence::DelayMode;
+use explain::histograms::{self, Named};
+
+/// A disk in words; an experiment's `squeeze.disk` has the same.
+#[derive(Debug, Clone, clap::Args)]
+pub struct DiskWords {
+    /// A disk by name, its size or what it is bought with behind it: gp3, gp2:100G,credits=0 (`wringer disk profiles`)
+    #[arg(long, value_name = "NAME")]
+    profile: Option<ProfileWords>,
+    /// For each read that is not served from the page cache: a time, or a distribution (below)
+    #[arg(long, value_name = "TIME")]
+    read: Option<OperationWords>,
+    /// For each write
+    #[arg(long, value_name = "TIME")]
+    write: Option<OperationWords>,
+    /// For each fsync and fdatasync
+    #[arg(long, value_name = "TIME")]
+    sync: Option<OperationWords>,
+    /// add: the times come on top of the disk's own, as device-mapper delays; total: the reply leaves at that time [default: total
+    /// with --profile, else add]
+    #[arg(long, value_enum)]
+    mode: Option<Mode>,
+    /// Reads and writes a second: 3000, or with burst credits 300,burst=3000,capacity=5400000,credits=0
+    #[arg(long, value_name = "RATE", value_parser = iops)]
+    iops: Option<LimitWords>,
+    /// Bytes a second, read and written: 125M; bursts as with --iops
+    #[arg(long, value_name = "RATE", value_parser = bandwidth)]
+    bandwidth: Option<LimitWords>,
+    /// How many requests the disk works on at once; the others queue. 1 is a single head
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    depth: Option<u32>,
+    /// Episodes in which everything is slower: every=60s,lasting=2s,factor=50
+    #[arg(long, value_name = "WORDS")]
+    stalls: Option<Stalls>,
+    /// The same times in the same order again
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+}
+
+/// For `after_help`.
+pub const WORDS_HELP: &str = "Times are in ns, us, ms, s. A distribution instead of a time:\n  \
+      normal:10ms,2ms                       mean and standard deviation\n  \
+      lognormal:p50=1ms,p99=10ms            median and 99th percentile\n  \
+      quantiles:p50=0.5ms,p99=2ms,p99.9=9ms any percentiles, ascending\n  \
+      tail:0.2ms,1/1000:80ms                one in 1000 takes 80 ms\n  \
+      histogram:disk.json                   as measured: `wringer probe read PATH -o json`, fio's json+\n  \
+      5ms +4us/KiB                          behind any of them: so much more for each KiB above 4 KiB";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Mode {
+    Add,
+    Total,
+}
+
+fn iops(text: &str) -> Result<LimitWords, WordsError> {
+    LimitWords::parse(text, Counts::Operations)
+}
+
+fn bandwidth(text: &str) -> Result<LimitWords, WordsError> {
+    LimitWords::parse(text, Counts::Bytes)
+}
+
+impl DiskWords {
+    pub fn model(&self) -> Result<Model, Failure> {
+        model(&Asked {
+            profile: self.profile.clone(),
+            read: self.read.clone(),
+            write: self.write.clone(),
+            sync: self.sync.clone(),
+            mode: self.mode.map(|mode| if mode == Mode::Total { DelayMode::Total } else { DelayMode::Add }),
+            iops: self.iops.clone(),
+            bandwidth: self.bandwidth.clone(),
+            depth: self.depth,
+            stalls: self.stalls,
+            seed: self.seed,
+        })
+    }
+}
+
+/// Reads the histograms that the words name.
+///
+/// # Errors
+/// A file holds none: exit code 2, as for any other wrong word.
+pub fn model(asked: &Asked) -> Result<Model, Failure> {
+    asked.model(&mut read_bins).map_err(|error| Failure::message(Exit::Usage, error.message).hint(error.hint))
+}
+
+pub fn read_bins(file: &str) -> Result<Vec<Bin>, String> {
+    let text = std::fs::read_to_string(file).map_err(|error| error.to_string())?;
+    let found = histograms::read(&text).map_err(|error| error.to_string())?;
+    let chosen = choose(&found)?;
+    Ok(chosen.bins.iter().map(|bin| Bin { low_us: bin.low_us, high_us: bin.high_us, count: bin.count }).collect())
+}
+
+/// The only one; of fio's several the completion latencies of reads.
+fn choose(found: &[Named]) -> Result<&Named, String> {
+    let of_reads = || {
+        let mut of_reads = found.iter().filter(|named| named.name.ends_with(".read.clat_ns"));
+        of_reads.next().filter(|_| of_reads.next().is_none())
+    };
+    match found {
+        [one] => Ok(one),
+        several => of_reads().ok_or_else(|| {
+            let names: Vec<&str> = several.iter().map(|named| named.name.as_str()).collect();
+            format!("it holds {} histograms, and which is meant cannot be said: {}", names.len(), names.join(", "))
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(name: &str) -> Named {
+        Named { name: name.into(), bins: Vec::new(), delay_us: None }
+    }
+
+    #[test]
+    fn fio_means_its_reads_and_doubt_is_an_error() {
+        let fio = ["jobs[0].read.slat_ns", "jobs[0].read.clat_ns", "jobs[0].write.clat_ns"].map(named);
+        assert_eq!(choose(&fio).map(|named| named.name.as_str()), Ok("jobs[0].read.clat_ns"));
+        assert_eq!(choose(&fio[..1]).map(|named| named.name.as_str()), Ok("jobs[0].read.slat_ns"));
+        let two = ["jobs[0].read.clat_ns", "jobs[1].read.clat_ns"].map(named);
+        assert!(choose(&two).is_err_and(|why| why.contains("2 histograms") && why.contains("jobs[1]")));
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_says_why() {
+        assert!(read_bins("/nowhere/histogram.json").is_err_and(|why| why.contains("No such file")));
+    }
+}

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Disks that vary, and disks by name, with the real program and a real mount.
+#![allow(clippy::disallowed_methods, clippy::unwrap_used)]
+
+mod standing;
+
+use serde_json::Value;
+use standing::*;
+use std::path::PathBuf;
+use testkit::{Lab, Snapshot, alone, is_root};
+
+const WRINGER: &str = env!("CARGO_BIN_EXE_wringer");
+
+/// A directory with one file, written to the disk.
+fn data(lab: &Lab) -> PathBuf {
+    let folder = lab.home().join("data");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(folder.join("file"), vec![7; 16 << 20]).unwrap();
+    std::fs::File::open(folder.join("file")).unwrap().sync_all().unwrap();
+    folder
+}
+
+fn expect_printed(ran: &testkit::Ran, words: &[&str]) {
+    words.iter().for_each(|word| assert!(ran.stdout.contains(word), "'{word}' is not in stdout:\n{}", ran.stdout));
+}
+
+fn of<'v>(said: &'v Value, what: &str) -> &'v Value {
+    said["measured"].as_array().unwrap().iter().find(|it| it["what"] == what).unwrap()
+}
+
+fn got(said: &Value, what: &str) -> f64 {
+    of(said, what)["got"]["value"].as_f64().unwrap()
+}
+
+#[test]
+fn profiles_are_listed_and_explained_with_their_sources() {
+    let lab = Lab::new(WRINGER);
+    let all = lab.run(["disk", "profiles"]).expect_code(0);
+    expect_printed(&all, &["hdd-7200", "gp3", "3000 IOPS", "pd-balanced"]);
+    let gp2 = ["5400000", "https://docs.aws.amazon.com/", "assumed", "gp2 takes a size", "300 IOPS, 3000 with credits"];
+    expect_printed(&lab.run(["disk", "profiles", "gp2:100G"]).expect_code(0), &gp2);
+    let said = json(&lab.run(["disk", "profiles", "gp2:10G,credits=0", "-o", "json"]).expect_code(0));
+    let profile = &said["profiles"][0];
+    assert_eq!((&profile["name"], &profile["size_bytes"]), (&"gp2".into(), &(10u64 << 30).into()));
+    assert!((profile["by_the_model"]["read"][1]["per_second"].as_f64().unwrap() - 100.0).abs() < 5.0, "{profile:#}");
+    assert!(profile["figures"].as_array().unwrap().iter().all(|figure| figure["source"].as_str().unwrap().len() > 15));
+    lab.run(["disk", "profiles", "gp5"]).expect_code(2).expect_said(&["no disk profile \"gp5\"", "gp2, gp3"]);
+}
+
+#[test]
+fn wrong_words_are_refused_before_anything_else() {
+    let lab = Lab::new(WRINGER);
+    for (flag, words, said) in [
+        ("--read", "gamma:1ms", "lognormal:p50=TIME,p99=TIME"),
+        ("--read", "tail:1ms,1/1:2ms", "is not rare"),
+        ("--profile", "gp3:100G", "do not depend on a size"),
+        ("--iops", "300,burst=3000", "capacity="),
+        ("--bandwidth", "fast", "write 125M"),
+        ("--depth", "0", "1..=4096"),
+        ("--stalls", "often", "every=60s"),
+        ("--read", "histogram:/nowhere.json", "No such file"),
+    ] {
+        lab.run(["disk", "delay", "/tmp", flag, words]).expect_code(2).expect_said(&[said]);
+    }
+}
+
+#[test]
+fn a_disk_by_name_is_held_to_its_model_and_changes_live() {
+    if !is_root() {
+        testkit::skip!("needs root");
+    }
+    let (_alone, lab, before) = (alone(), Lab::new(WRINGER), Snapshot::take());
+    let folder = data(&lab);
+    let path = folder.to_str().unwrap();
+    let delay = |words: &[&str]| {
+        let args = ["disk", "delay", path, "-o", "json"].into_iter().chain(words.iter().copied());
+        json(&lab.run(args).expect_code(0))
+    };
+    let planned = lab.run(["disk", "delay", path, "--profile", "gp3", "--dry-run"]).expect_code(0);
+    expect_printed(&planned, &["gp3: read (p50 550 us", "3000 IOPS", "in total"]);
+
+    let said = delay(&["--profile", "gp3"]);
+    assert_eq!(of(&said, "disk.read.median")["within_tolerance"], true, "{said:#}");
+    assert_eq!(of(&said, "disk.read.iops.depth32")["within_tolerance"], true, "{said:#}");
+    assert!((got(&said, "disk.read.iops.depth32") / 3000.0 - 1.0).abs() < 0.05, "{said:#}");
+
+    // Little: 32 readers at 1000 a second wait 32 ms each, and evenly
+    let said = delay(&["--iops", "1000"]);
+    assert!((got(&said, "disk.read.median.depth32") / 32_000.0 - 1.0).abs() < 0.05, "{said:#}");
+    assert!(got(&said, "disk.read.p99.depth32") < 2.0 * 32_000.0, "no slices of 100 ms: {said:#}");
+    let status = json(&lab.run(["disk", "status", "-o", "json"]).expect_code(0));
+    assert_eq!(status["directories"][0]["model"]["limits"][0]["rate_per_second"], 1000.0, "{status:#}");
+
+    // one head: a second reader waits for the first
+    let said = delay(&["--read", "5ms", "--depth", "1", "--mode", "total"]);
+    assert!((got(&said, "disk.read.iops.depth32") / 200.0 - 1.0).abs() < 0.05, "{said:#}");
+
+    lab.run(["disk", "release", path]).expect_code(0);
+    expect_as_before(&before);
+}
+
+#[test]
+fn a_measured_histogram_is_replayed() {
+    if !is_root() {
+        testkit::skip!("needs root");
+    }
+    let (_alone, lab, before) = (alone(), Lab::new(WRINGER), Snapshot::take());
+    let folder = data(&lab);
+    let path = folder.to_str().unwrap();
+    // two humps, as fio's json+ has them
+    let fio = lab.home().join("fio.json");
+    let bins = r#"{"jobs":[{"read":{"clat_ns":{"bins":{"2000000":700,"20000000":300}}}}]}"#;
+    std::fs::write(&fio, bins).unwrap();
+    let words = format!("histogram:{}", fio.display());
+    let args = ["disk", "delay", path, "--read", &words, "--mode", "total", "-o", "json"];
+    let said = json(&lab.run(args).expect_code(0));
+    assert!((got(&said, "disk.read.median") / 2_000.0 - 1.0).abs() < 0.05, "{said:#}");
+    assert!((got(&said, "disk.read.p99") / 20_000.0 - 1.0).abs() < 0.1, "{said:#}");
+    // what was just measured can be replayed in turn
+    let measured = lab.run(["probe", "read", path, "--count", "100", "-o", "json"]).expect_code(0);
+    let again = lab.home().join("again.json");
+    std::fs::write(&again, json(&measured).to_string()).unwrap();
+    let words = format!("histogram:{}", again.display());
+    let said =
+        json(&lab.run(["disk", "delay", path, "--read", &words, "--mode", "total", "-o", "json"]).expect_code(0));
+    assert!((got(&said, "disk.read.p99") / 20_000.0 - 1.0).abs() < 0.15, "{said:#}");
+    lab.run(["disk", "release", path]).expect_code(0);
+    expect_as_before(&before);
+}
+
+#[test]
+fn a_disk_faster_than_this_host_is_refused_with_the_floor() {
+    if !is_root() {
+        testkit::skip!("needs root");
+    }
+    let (_alone, lab, before) = (alone(), Lab::new(WRINGER), Snapshot::take());
+    let folder = data(&lab);
+    let args = ["disk", "delay", folder.to_str().unwrap(), "--profile", "io2:iops=256000", "--read", "1us"];
+    lab.run(args).expect_code(3).expect_said(&["which this host cannot", "the floor measured here is", "us a read"]);
+    expect_as_before(&before);
+}
