@@ -9,10 +9,10 @@ use evidence::{Delay, DelayMode, Measured};
 use experiment::{Arm, RamSqueeze};
 use run::Run;
 use squeeze::Meminfo;
+use squeeze::directory::largest_file;
 use squeeze::disk::SlowLayer;
 use squeeze::ram::{self, Amount, Hidden};
 use squeeze::server_ram::ServerRam;
-use std::fs;
 use std::path::{Path, PathBuf};
 use units::Bytes;
 
@@ -39,7 +39,8 @@ impl Squeezes {
     /// Opens the largest data file of the data directory through the layer, before any delay is set; once a run.
     pub fn probe(&mut self, run: &mut Run, data: &Path, notes: &Notes) -> Outcome {
         let Some(layer) = self.layer.as_mut().filter(|_| !self.probing) else { return Ok(()) };
-        let Some((file, _)) = largest_file(data) else { return Ok(()) };
+        let is_data = |name: &str| !LOGS.iter().any(|log| name.starts_with(log));
+        let Some((file, _)) = largest_file(data, &is_data) else { return Ok(()) };
         layer.open_probe(run, &file)?;
         self.probing = true;
         if let Some(cost) = layer.measure_cost(notes.clock.now_us()) {
@@ -133,8 +134,10 @@ fn refuse_outside(measured: &Measured) -> Outcome {
         return Ok(());
     }
     let value = |quantity: &Option<evidence::Quantity>| quantity.map_or(f64::NAN, |quantity| quantity.value);
+    let is_rate = measured.got.is_some_and(|it| it.unit == evidence::Unit::PerSecond);
+    let unit = if is_rate { "a second" } else { "us" };
     let message = format!(
-        "{}: {:.0} us was expected and {:.0} us measured, which is outside of {}",
+        "{}: {:.0} was expected and {:.0} measured ({unit}), which is outside of {}",
         measured.what,
         value(&measured.predicted),
         value(&measured.got),
@@ -146,17 +149,3 @@ fn refuse_outside(measured: &Measured) -> Outcome {
 
 /// Redo and write-ahead logs: written while they are read, and not what queries read.
 const LOGS: [&str; 3] = ["ib_logfile", "ib_buffer_pool", "pg_wal"];
-
-fn largest_file(folder: &Path) -> Option<(PathBuf, u64)> {
-    let entries = fs::read_dir(folder).ok()?.flatten();
-    let of_data = entries.filter(|entry| {
-        let name = entry.file_name();
-        !LOGS.iter().any(|log| name.to_string_lossy().starts_with(log))
-    });
-    let files = of_data.filter_map(|entry| match entry.metadata() {
-        Ok(metadata) if metadata.is_dir() => largest_file(&entry.path()),
-        Ok(metadata) if metadata.is_file() => Some((entry.path(), metadata.len())),
-        _ => None,
-    });
-    files.max_by_key(|(_, size)| *size)
-}
