@@ -12,7 +12,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use std::io::{self, Read as _, Write as _};
-use std::net::{TcpStream, ToSocketAddrs as _};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
@@ -204,7 +204,7 @@ pub(crate) fn explain(broken: Broken, endpoint: &Endpoint) -> Error {
 fn connect_tcp(endpoint: &Endpoint, host: &str, port: u16) -> Result<TcpStream, Error> {
     let failed = |source| Error::Connect { endpoint: endpoint.clone(), source };
     let mut last = Error::NoAddress { endpoint: endpoint.clone() };
-    for address in (host, port).to_socket_addrs().map_err(failed)? {
+    for address in addresses(host, port).map_err(failed)? {
         match TcpStream::connect_timeout(&address, CONNECT_LIMIT) {
             Ok(stream) => {
                 stream.set_nodelay(true).map_err(failed)?;
@@ -214,6 +214,17 @@ fn connect_tcp(endpoint: &Endpoint, host: &str, port: u16) -> Result<TcpStream, 
         }
     }
     Err(last)
+}
+
+/// `localhost` is the loopback address also where no hosts file says so (RFC 6761, 6.3), as in a minimal container.
+fn addresses(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+    match (host, port).to_socket_addrs() {
+        Ok(found) => Ok(found.collect()),
+        Err(_) if host.eq_ignore_ascii_case("localhost") => {
+            Ok(vec![(Ipv4Addr::LOCALHOST, port).into(), (Ipv6Addr::LOCALHOST, port).into()])
+        }
+        Err(error) => Err(error),
+    }
 }
 
 #[inline]
