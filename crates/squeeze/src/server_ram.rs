@@ -115,12 +115,11 @@ fn set_value(run: &mut Run, path: &Path, value: &str) -> Result<StepId, Error> {
 /// "Enabling and Disabling").
 fn delegate_memory(run: &mut Run, root: &Path) -> Result<Option<StepId>, Error> {
     let path = root.join("cgroup.subtree_control");
-    let before = change::read_value(&path)?;
-    if before.split_whitespace().any(|name| name == "memory") {
+    if change::read_value(&path)?.split_whitespace().any(|name| name == "memory") {
         return Ok(None);
     }
     let step = Step::Value { path: path.clone(), before: "-memory".into(), after: "+memory".into() };
-    Ok(Some(run.step(step, |permit| change::set_value(permit, &path, &before, "+memory"))?.0))
+    Ok(Some(run.step(step, |permit| change::set_value(permit, &path, "-memory", "+memory"))?.0))
 }
 
 /// Where a memory cgroup can be made: the v1 controller, or a v2 tree that has it.

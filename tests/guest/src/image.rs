@@ -22,6 +22,8 @@ pub fn initramfs(parts: &Parts, cases: &[&str]) -> Vec<u8> {
     add("bin/host-snapshot", 0o755, &here("../host-snapshot"));
     add("bin/busybox", 0o755, &parts.kernel.join("busybox"));
     add("bin/wringer", 0o755, &parts.wringer);
+    let beside = "squeeze-test-server-ram";
+    add(&format!("bin/{beside}"), 0o755, &parts.wringer.with_file_name(beside));
     for module in fs::read_dir(parts.kernel.join("modules")).expect("list the modules").flatten() {
         add(&format!("modules/{}", module.file_name().display()), 0o644, &module.path());
     }

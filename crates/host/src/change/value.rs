@@ -30,7 +30,7 @@ pub fn read_value(path: &Path) -> Result<String, Error> {
 /// [`Error::Conflict`] when it is not `before` any more; nothing was written then.
 pub fn set_value(_permit: &Permit, path: &Path, before: &str, after: &str) -> Result<String, Error> {
     let found = read_value(path)?;
-    if !same_value(before, &found) {
+    if !holds(path, before, &found) {
         return Err(Error::Conflict { path: path.to_owned(), expected: before.to_owned(), found });
     }
     write(path, after)?;
@@ -43,14 +43,45 @@ pub fn restore_value(_permit: &Permit, path: &Path, before: &str, ours: &[&str])
         Err(error) if matches!(error.errno(), Some(libc::ENOENT | libc::ENODEV)) => return Ok(Restored::Missing),
         other => other?,
     };
-    if same_value(before, &found) {
+    if holds(path, before, &found) {
         return Ok(Restored::Already);
     }
-    if !ours.iter().any(|value| same_value(value, &found)) {
+    if !ours.iter().any(|value| holds(path, value, &found)) {
         return Ok(Restored::Foreign(found));
+    }
+    if let Some(user) = switch(path, before).filter(|(_, on)| !on).and_then(|(name, _)| limited_below(path, name)) {
+        return Ok(Restored::Foreign(format!("{found}: {user} uses it")));
     }
     write(path, before)?;
     Ok(Restored::Restored)
+}
+
+/// Whether the value found is the one that was asked for. Of a list of controllers one member is asked for.
+fn holds(path: &Path, asked: &str, found: &str) -> bool {
+    match switch(path, asked) {
+        Some((name, on)) => found.split_whitespace().any(|member| member == name) == on,
+        None => same_value(asked, found),
+    }
+}
+
+/// `cgroup.subtree_control` is written as `+name` or `-name`, and read as a list of names (kernel, admin-guide/cgroup-v2.rst). Others
+/// may switch other controllers meanwhile.
+fn switch<'a>(path: &Path, value: &'a str) -> Option<(&'a str, bool)> {
+    path.file_name().filter(|name| *name == "cgroup.subtree_control")?;
+    value.strip_prefix('+').map(|name| (name, true)).or_else(|| value.strip_prefix('-').map(|name| (name, false)))
+}
+
+/// A cgroup beside the file that has a limit of this controller's: with the controller, the limit would go.
+fn limited_below(control: &Path, controller: &str) -> Option<String> {
+    let limited = |folder: &Path| {
+        ["max", "high"].iter().any(|limit| {
+            let value = read_value(&folder.join(format!("{controller}.{limit}")));
+            value.is_ok_and(|value| value != "max")
+        })
+    };
+    let entries = fs::read_dir(control.parent()?).into_iter().flatten().flatten();
+    let found = entries.map(|entry| entry.path()).find(|folder| folder.is_dir() && limited(folder));
+    found.map(|folder| folder.display().to_string())
 }
 
 /// Equal but for white space, or but for the kernel's rounding of bytes to whole pages of 4 KiB
@@ -103,6 +134,30 @@ mod tests {
         let restored = restore_value(&permit, file.path(), "0", &["512"]).expect("looks");
         assert_eq!(restored, Restored::Foreign("77".into()));
         assert_eq!(read_value(file.path()).expect("reads"), "77");
+    }
+
+    /// As the kernel's file reads; what is written to a plain file stays there, and shows what was asked of the kernel.
+    #[test]
+    fn one_controller_of_several_is_switched() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (path, permit) = (folder.path().join("cgroup.subtree_control"), Permit::issue(1));
+        let reads = |list: &str| fs::write(&path, list).expect("writes");
+        let restore = || restore_value(&permit, &path, "-memory", &["+memory"]).expect("restores");
+        reads("cpu");
+        assert_eq!(set_value(&permit, &path, "-memory", "+memory").expect("sets"), "+memory");
+        reads("cpu pids");
+        assert_eq!(restore(), Restored::Already, "it never came, and somebody else switched another one on");
+        reads("cpu memory pids");
+        assert_eq!(restore(), Restored::Restored);
+        assert_eq!(fs::read_to_string(&path).expect("reads"), "-memory");
+        reads("memory");
+        let other = folder.path().join("other");
+        fs::create_dir(&other).expect("a folder");
+        fs::write(other.join("memory.max"), "max\n").expect("writes");
+        assert_eq!(restore(), Restored::Restored, "a cgroup without a limit loses nothing");
+        reads("memory");
+        fs::write(other.join("memory.max"), "1048576\n").expect("writes");
+        assert!(matches!(restore(), Restored::Foreign(found) if found.contains("other uses it")));
     }
 
     #[test]

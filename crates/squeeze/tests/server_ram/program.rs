@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+//! For tests: a run that limits the memory of a small stand-in for a server, and plays the children that `wringer` would. It is a
+//! program of its own because the test guest kills it.
+#![allow(clippy::print_stdout, clippy::unwrap_used)]
+
+use host::places::Places;
+use host::process::{LaunchSettings, launch};
+use run::{Begin, ChildSpec, Error, Kind, Resource, Role, Run};
+use squeeze::server_ram::ServerRam;
+use std::ffi::OsString;
+use std::process::ExitCode;
+use std::time::Duration;
+use units::Bytes;
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = args.iter().map(String::as_str).collect();
+    let outcome = match words[..] {
+        ["internal", "watchdog", "--run", id, "--journal", journal, "--storage", storage, "--limits", limits] => {
+            watchdog(id, journal, storage, limits).map_err(squeeze::Error::from)
+        }
+        ["internal", "launch", "--settings", settings, "--", program, ref rest @ ..] => {
+            let rest: Vec<OsString> = rest.iter().map(OsString::from).collect();
+            let status = launch(&LaunchSettings::from_argument(settings).unwrap(), &program.into(), &rest).unwrap();
+            std::process::exit(status)
+        }
+        [limit, server] => limited(limit.parse().unwrap(), server),
+        ref other => panic!("unknown role {other:?}; usage: LIMIT SHELL-COMMAND"),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            println!("{error:?}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn watchdog(id: &str, journal: &str, storage: &str, limits: &str) -> Result<(), Error> {
+    let places = Places { journal: journal.into(), sandboxes: storage.into(), ..Places::from_environment() };
+    run::watchdog::main(&places, &id.parse()?, serde_json::from_str(limits).unwrap(), |_| true)
+}
+
+/// Two limits, one after the other, as two arms of an experiment; prints what was measured of each.
+fn limited(limit: Bytes, server: &str) -> Result<(), squeeze::Error> {
+    let places = Places::from_environment();
+    let resources = vec![Resource::Sandbox("limited".into())];
+    let mut run = Run::begin(Begin { kind: Kind::Run, command: vec!["limited".into()], resources, places })?;
+    for (generation, limit) in (1..).zip([limit, Bytes(limit.0 * 2)]) {
+        let ram = ServerRam::make(&mut run, limit, generation)?;
+        let arguments: [OsString; 2] = ["-c".into(), server.into()];
+        let spec = ChildSpec {
+            launcher: true,
+            cgroups: vec![ram.folder().to_owned()],
+            ..ChildSpec::program("/bin/sh", arguments)
+        };
+        let child = run.spawn(Role::Server, spec)?;
+        let ended = child.wait(Duration::from_secs(60));
+        println!("ended: {ended}, status {:?}", run.exit_status(&child));
+        println!("{}", serde_json::json!(ram.measure("arm", 0)));
+        run.undo_step(child.step)?;
+        ram.remove(&mut run)?;
+    }
+    let released = run.release()?;
+    assert!(released.conflicts.is_empty(), "{released:?}");
+    Ok(())
+}

@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=busybox
+# One server's memory on cgroup v2: the page cache is charged and stays within the limit; two limits one after the other.
+exec 7</dev/vdb
+squeeze-test-server-ram 64M "dd if=/dev/vdb of=/dev/null bs=1M count=300" >/tmp/out 2>&1 || fail "it failed: $(cat /tmp/out)"
+cat /tmp/out
+[ "$(grep -c '"within_tolerance":true' /tmp/out)" = 2 ] || fail "more was charged than the limit"
+peaks=$(sed -n 's/.*"got":{[^}]*"value":\([0-9]*\).*/\1/p' /tmp/out)
+[ -n "$peaks" ] || fail "no measurement"
+# shellcheck disable=SC2086
+set -- $peaks
+expect_near "peak under 64 MiB" "$1" $((60 << 20)) $((5 << 20))
+echo 1 >/proc/sys/vm/drop_caches
+exec 7<&-
