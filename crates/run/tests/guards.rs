@@ -26,13 +26,14 @@ fn signal(child: &Child, signal: Signal) {
     kill_process(Pid::from_raw(child.id().cast_signed()).unwrap(), signal).unwrap();
 }
 
-/// The controller is told, releases in order, and knows why: also from its journal.
+/// The limits are crossed from the beginning, and the first look, after a second, finds the run in its middle. The controller is
+/// told, releases in order, and knows why: also from its journal.
 fn expect_told(limits: &str, words: &str) {
     let home = Home::new();
     let (mut child, mut said, _) = start(&home, "asked", limits);
     let mut reason = String::new();
     said.read_to_string(&mut reason).unwrap();
-    assert!(child.wait().unwrap().success());
+    assert!(child.wait().unwrap().success(), "{reason}");
     assert!(reason.contains(words), "'{words}' is not in: {reason}");
     assert!(home.watchdog_log().contains(words), "{}", home.watchdog_log());
     assert!(home.path().join("neutralised").exists(), "the slow layer was told at once");
@@ -43,7 +44,7 @@ fn expect_told(limits: &str, words: &str) {
 #[test]
 fn memory_below_the_floor() {
     expect_told(
-        r#"{"look_ms":50,"available_floor_bytes":1125899906842624}"#,
+        r#"{"look_ms":1000,"available_floor_bytes":1125899906842624}"#,
         "of RAM were available, and the floor is",
     );
 }
@@ -53,13 +54,13 @@ fn memory_pressure_while_memory_is_short() {
     if !Path::new("/proc/pressure/memory").exists() {
         testkit::skip!("no pressure information in this kernel");
     }
-    let limits = r#"{"look_ms":50,"pressure_full_percent":0,"pressure_available_bytes":1125899906842624}"#;
+    let limits = r#"{"look_ms":1000,"pressure_full_percent":0,"pressure_available_bytes":1125899906842624}"#;
     expect_told(limits, "every task waited for memory");
 }
 
 #[test]
 fn a_disk_that_is_nearly_full() {
-    expect_told(r#"{"look_ms":50,"disk_free_bytes":1125899906842624}"#, "is nearly full");
+    expect_told(r#"{"look_ms":1000,"disk_free_bytes":1125899906842624}"#, "is nearly full");
 }
 
 /// A process elsewhere is killed for want of memory, in a small cgroup of its own.
