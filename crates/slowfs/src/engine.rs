@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! When a reply leaves: the rule in force, and two ways of waiting for it.
 //!
-//! A reply waits in the thread that did the work, as long as enough other threads are free to take requests from the kernel; beyond
-//! that it is put on a heap that one timer thread serves, so that any number of requests can wait at the same time. Both ways
+//! One reply waits in the thread that did its work, which spares a handover; those that come meanwhile are put on a heap that one
+//! timer thread serves, so that any number can wait at the same time, and the threads stay free for requests. Both ways
 //! sleep on a futex with a deadline, are woken a little early by what [`Lead`] has learnt, and spin the rest, one spinner at a time.
 //! Nothing spins and nothing wakes up while no reply waits.
 
@@ -17,7 +17,7 @@ use rustix::thread::futex;
 use std::cmp::{Ordering as Order, Reverse};
 use std::collections::BinaryHeap;
 use std::num::NonZeroU32;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 /// A sleep shorter than this ends later than it should, whatever is asked.
@@ -29,8 +29,8 @@ pub(crate) struct Engine {
     epoch: AtomicU32,
     lead: Lead,
     pub(crate) counters: Counters,
-    waiting_threads: AtomicUsize,
-    waiting_threads_max: usize,
+    /// A thread waits with its reply, or must not: the only one takes requests.
+    thread_waits: AtomicBool,
     spinning: AtomicBool,
     queue: Mutex<Queue>,
     /// Grows when the timer thread must look at the queue again. It sleeps on it.
@@ -77,8 +77,7 @@ impl Engine {
             epoch: AtomicU32::new(0),
             lead: Lead::new(),
             counters: Counters::default(),
-            waiting_threads: AtomicUsize::new(0),
-            waiting_threads_max: threads / 2,
+            thread_waits: AtomicBool::new(threads < 2),
             spinning: AtomicBool::new(false),
             queue: Mutex::default(),
             queue_changes: AtomicU32::new(0),
@@ -136,12 +135,11 @@ impl Engine {
             return self.send(done, reply);
         }
         self.counters.held(work.class);
-        if self.waiting_threads.fetch_add(1, Ordering::Relaxed) < self.waiting_threads_max {
+        if !self.thread_waits.swap(true, Ordering::Relaxed) {
             self.wait(done, due);
-            self.waiting_threads.fetch_sub(1, Ordering::Relaxed);
+            self.thread_waits.store(false, Ordering::Relaxed);
             self.send(done, reply);
         } else {
-            self.waiting_threads.fetch_sub(1, Ordering::Relaxed);
             self.hold(Held { due, done, reply: Box::new(reply) });
         }
     }

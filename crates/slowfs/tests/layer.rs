@@ -355,8 +355,9 @@ fn without_root_the_layer_makes_a_user_namespace() {
     let Some(ordinary) = Ordinary::start() else {
         testkit::skip!("an ordinary user cannot mount here: no user namespace, no setpriv or no device node");
     };
-    let seen = ordinary
-        .inside("cat file && echo new >written && stat -c %u written && grep -c fuse.wringer /proc/self/mounts");
+    let seen = ordinary.inside(
+        "cat file && echo new >written && stat -c %u written && grep -c \" $(pwd) fuse.wringer\" /proc/self/mounts",
+    );
     assert_eq!(seen, "below\n65534\n1\n");
     assert_eq!(fs::read_to_string(ordinary.folder.path().join("data/written")).unwrap(), "new\n");
     assert_eq!(fs::metadata(ordinary.folder.path().join("data/written")).unwrap().uid(), 65_534);
