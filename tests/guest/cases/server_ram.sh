@@ -2,7 +2,7 @@
 # shellcheck shell=busybox
 # One server's memory on cgroup v2: the page cache is charged and stays within the limit; two limits one after the other.
 exec 7</dev/vdb
-squeeze-test-server-ram 64M "dd if=/dev/vdb of=/dev/null bs=1M count=300" >/tmp/out 2>&1 || fail "it failed: $(cat /tmp/out)"
+squeeze-test-server-ram "dd if=/dev/vdb of=/dev/null bs=1M count=300" 64M 128M >/tmp/out 2>&1 || fail "it failed: $(cat /tmp/out)"
 cat /tmp/out
 [ "$(grep -c '"within_tolerance":true' /tmp/out)" = 2 ] || fail "more was charged than the limit"
 peaks=$(sed -n 's/.*"got":{[^}]*"value":\([0-9]*\).*/\1/p' /tmp/out)

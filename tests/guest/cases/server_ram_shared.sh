@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=busybox
 # Somebody else limits a cgroup while Wringer has the memory controller handed down: taking it away would lift their limit.
-WRINGER_CRASH_WATCHDOG=1 WRINGER_CRASH=16 squeeze-test-server-ram 64M true >/tmp/out 2>&1 && fail "it was not killed"
+WRINGER_CRASH_WATCHDOG=1 WRINGER_CRASH=16 squeeze-test-server-ram true 64M >/tmp/out 2>&1 && fail "it was not killed"
 grep -q memory /sys/fs/cgroup/cgroup.subtree_control || fail "the controller is not handed down at this point"
 mkdir /sys/fs/cgroup/somebody
 echo 32M >/sys/fs/cgroup/somebody/memory.max

@@ -10,7 +10,6 @@ use squeeze::server_ram::ServerRam;
 use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::Duration;
-use units::Bytes;
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -24,8 +23,8 @@ fn main() -> ExitCode {
             let status = launch(&LaunchSettings::from_argument(settings).unwrap(), &program.into(), &rest).unwrap();
             std::process::exit(status)
         }
-        [limit, server] => limited(limit.parse().unwrap(), server),
-        ref other => panic!("unknown role {other:?}; usage: LIMIT SHELL-COMMAND"),
+        [server, ref limits @ ..] => limited(server, limits),
+        [] => panic!("usage: SHELL-COMMAND LIMIT..."),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -41,13 +40,13 @@ fn watchdog(id: &str, journal: &str, storage: &str, limits: &str) -> Result<(), 
     run::watchdog::main(&places, &id.parse()?, serde_json::from_str(limits).unwrap(), |_| true)
 }
 
-/// Two limits, one after the other, as two arms of an experiment; prints what was measured of each.
-fn limited(limit: Bytes, server: &str) -> Result<(), squeeze::Error> {
+/// One limit after the other, as the arms of an experiment; prints what was measured of each.
+fn limited(server: &str, limits: &[&str]) -> Result<(), squeeze::Error> {
     let places = Places::from_environment();
     let resources = vec![Resource::Sandbox("limited".into())];
     let mut run = Run::begin(Begin { kind: Kind::Run, command: vec!["limited".into()], resources, places })?;
-    for (generation, limit) in (1..).zip([limit, Bytes(limit.0 * 2)]) {
-        let ram = ServerRam::make(&mut run, limit, generation)?;
+    for (generation, limit) in (1..).zip(limits) {
+        let ram = ServerRam::make(&mut run, limit.parse().unwrap(), generation)?;
         let arguments: [OsString; 2] = ["-c".into(), server.into()];
         let spec = ChildSpec {
             launcher: true,

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The power goes in the middle of squeezes; the machine comes up again on the same disk, and Wringer knows what vanished by itself.
+#![allow(clippy::panic, clippy::print_stdout, clippy::unwrap_used)]
+
+use guest::{Disk, Machine, Parts, initramfs, parts};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+const CUTS: u32 = 4;
+const PART_MS: u32 = 1500;
+const CASE: &str = "power_cut";
+/// Of one boot, on a busy machine.
+const LIMIT: Duration = Duration::from_secs(90);
+
+/// One boot: what the guest found, and what it had acknowledged when the power went.
+#[derive(Debug, Default)]
+struct Life {
+    stale_runs: u32,
+    acknowledged: u64,
+    verdict: String,
+}
+
+#[test]
+fn the_power_goes() {
+    let parts = match parts() {
+        Ok(parts) => parts,
+        Err(why) => testkit::skip!("no guest: {why}"),
+    };
+    let folder = tempfile::Builder::new().prefix("wringer-guest-").tempdir().unwrap();
+    let disk = Disk::make(parts, folder.path(), "data", 256);
+    let mut acknowledged = 0;
+    let mut stale = 0;
+    for life in 0..=CUTS {
+        let last = life == CUTS;
+        let lived = live(parts, folder.path(), &disk, acknowledged, (!last).then(|| moment(life)));
+        println!("boot {life}: {lived:?}");
+        if lived.verdict.starts_with("FAILED") || last && !lived.verdict.starts_with("ok") {
+            panic!("boot {life}: {lived:?}; kept in {}", folder.keep().display());
+        }
+        acknowledged = acknowledged.max(lived.acknowledged);
+        stale += lived.stale_runs;
+    }
+    assert!(stale > 0, "no cut hit a squeeze: the test has shown nothing");
+    assert!(acknowledged > 0, "nothing was ever acknowledged");
+}
+
+/// When to cut after the guest has begun: each life in another part of the six seconds that two squeezes and their release take.
+fn moment(life: u32) -> Duration {
+    let now = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default().subsec_nanos();
+    Duration::from_millis(u64::from(life * PART_MS + now / 1000 % PART_MS))
+}
+
+/// `cut`: when the power goes; `None`: it stays until the guest ends.
+fn live(parts: &Parts, folder: &Path, disk: &Disk, acknowledged: u64, cut: Option<Duration>) -> Life {
+    let last = if cut.is_none() { "yes" } else { "no" };
+    let machine = Machine {
+        parts,
+        initramfs: &initramfs(parts, &[CASE]),
+        disks: &[disk],
+        memory_mib: 1536,
+        words: &format!("acknowledged={acknowledged} last={last}"),
+        folder,
+        name: CASE,
+    };
+    let mut running = machine.boot();
+    let mut life = Life::default();
+    let limit = Instant::now() + LIMIT;
+    let mut end = None;
+    while let Some(line) = running.line(end.unwrap_or(limit)) {
+        let word = |place: usize| -> u64 { line.split(' ').nth(place).unwrap_or_default().parse().unwrap_or(0) };
+        if let Some(verdict) = line.strip_prefix("CASE power_cut ") {
+            life.verdict = verdict.to_owned();
+        } else if line.starts_with("POWER line ") {
+            life.acknowledged = word(2);
+        } else if line.contains("stale runs") {
+            life.stale_runs = u32::try_from(word(1)).unwrap_or(0);
+        } else if line == "POWER may go" {
+            end = end.or(cut.map(|cut| Instant::now() + cut));
+        } else if line == "GUEST ends" {
+            break;
+        }
+    }
+    running.cut_power();
+    if end.is_none() && life.verdict.is_empty() {
+        life.verdict = format!("FAILED: never squeezed, never ended\n{}", running.last_words());
+    }
+    life
+}
