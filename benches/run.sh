@@ -10,8 +10,8 @@ if [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; then
     done
 fi
 status=0
-for bench in load slowfs; do
-    echo "== benches/$bench"
-    "benches/$bench/run.sh" || { echo "benches/$bench did not finish" >&2; status=1; }
+for bench in load/run slowfs/run squeeze/profiles; do
+    echo "== benches/$bench.sh"
+    "benches/$bench.sh" || { echo "benches/$bench.sh did not finish" >&2; status=1; }
 done
 exit $status

@@ -22,6 +22,8 @@ const TOLERANCE_FLOOR_US: f64 = 30.0;
 const TOLERANCE_IOPS: f64 = 0.05;
 /// More than this is the processors' limit, not the model's.
 const MOST_PROMISED_IOPS: f64 = 20_000.0;
+/// No host needs to be asked whether it carries so much.
+const SURELY_CARRIED: f64 = 5_000.0;
 /// What the layer may cost a read at the median.
 const LAYER_COST_US: f64 = 20.0;
 /// The part of the reads below that the layer can carry at depth 32.
@@ -89,8 +91,12 @@ pub(crate) fn hold(layer: &mut dyn Imitator, model: &Model) -> Result<Vec<Measur
     for look in 1..=LOOKS {
         layer.set(&Model::none(model.mode))?;
         let undelayed_us = layer.read(1000, 1)?.quantile_us(0.5);
-        let reach = || -> Result<_, Error> { Ok(Reach { read_us: undelayed_us, per_second: f64::INFINITY }) };
-        reach()?.refuse_faster(model)?;
+        let carries = predicted(model, DEEP, 20_000, 0.0).per_second;
+        let per_second = match model.profile {
+            Some(_) if carries > SURELY_CARRIED => layer.read(DEEP * 300, DEEP)?.per_second(),
+            _ => f64::INFINITY,
+        };
+        Reach { read_us: undelayed_us, per_second }.refuse_faster(model)?;
         measured = look_once(layer, model, undelayed_us, look)?;
         if measured.iter().all(|it| it.within_tolerance != Some(false)) {
             break;
