@@ -124,7 +124,7 @@ pub struct Arm {
 
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Squeeze {
-    /// Of the whole host, by the huge-page holder; needs root.
+    /// Of the whole host; needs root.
     pub ram: Option<RamSqueeze>,
     /// Of the server alone, by a memory cgroup.
     pub server_ram: Option<Bytes>,
@@ -132,9 +132,27 @@ pub struct Squeeze {
     pub disk: Option<Asked>,
 }
 
+/// How much of the host's RAM, and who dies when what is left does not do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct RamSqueeze {
+    #[serde(flatten)]
+    pub amount: RamAmount,
+    pub oom_victim: OomVictim,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OomVictim {
+    /// The process that holds the hidden RAM: an over-squeeze gives it back and kills no server.
+    #[default]
+    Holder,
+    /// Whom the kernel chooses, which is the largest process: to study what happens then.
+    Server,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum RamSqueeze {
+pub enum RamAmount {
     /// Hide so much that this is left of `MemAvailable`.
     Leave(Bytes),
     Hide(Bytes),

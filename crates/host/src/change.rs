@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Changes of the host that a run journals: kernel values, cgroups, mounts, the page cache. Each is idempotent, looks at the
+//! Changes of the host that a run journals: kernel values, cgroups, mounts, the page cache, the pool of huge pages, memory blocks. Each is idempotent, looks at the
 //! present value first, and leaves alone what somebody else changed.
 
 mod cgroup;
+pub mod memory;
 mod mount;
+mod pool;
 mod value;
 
 pub use cgroup::{attach, make_cgroup, members, remove_cgroup};
 pub use mount::{MountEntry, mounts, mounts_at, unmount};
+pub use pool::{POOL, Shrunk, compact_memory, grow_pool, pool_pages, shrink_pool};
 pub use value::{Restored, read_value, restore_value, same_value, set_value};
 
 use crate::Error;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Writes one journal of the present format with every kind of record and step, as a release leaves it that dies in its middle.
 //! `cargo run -p journal --example write_fixture -- fixtures/journal/v1.journal`: once for each format version, never again.
-//! With `kinds` after the path, a second journal with whatever the first one has not: each format's corpus holds every word.
+//! With `kinds` or `taken` after the path, another journal with what the ones before have not: each format's corpus holds every word.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 use host::process::Identity;
@@ -11,8 +11,10 @@ use std::path::Path;
 fn main() {
     let path = std::env::args().nth(1).unwrap();
     let path = Path::new(&path);
-    if std::env::args().nth(2).as_deref() == Some("kinds") {
-        return write_kinds(path);
+    match std::env::args().nth(2).as_deref() {
+        Some("kinds") => return write_kinds(path),
+        Some("taken") => return write_taken(path),
+        _ => {}
     }
     let mut journal = Journal::create(path, &begin()).unwrap();
     for (number, step) in (1..).zip(steps()) {
@@ -67,6 +69,18 @@ fn write_kinds(path: &Path) {
     journal.neutralised("only 180 MiB of RAM were available, and the floor is 256 MiB");
     journal.leave().unwrap();
     journal.end();
+    cut(path);
+}
+
+/// RAM that no process holds: a pool that was granted a part, and blocks of which one went before the end.
+fn write_taken(path: &Path) {
+    let mut journal = Journal::create(path, &begin()).unwrap();
+    let (pool, _) = journal.intent(Step::HugePool { before: 8, after: 520 }).unwrap();
+    journal.done(pool, Some("300".into())).unwrap();
+    let blocks = Step::MemoryBlocks { kernel: "32-40,50".into(), movable: "60-61".into() };
+    let (blocks_step, _) = journal.intent(blocks.clone()).unwrap();
+    journal.done(blocks_step, Some("40,60".into())).unwrap();
+    journal.intent(blocks).unwrap();
     cut(path);
 }
 

@@ -40,6 +40,11 @@ pub enum Step {
     Cgroup { path: PathBuf, version: CgroupVersion },
     /// A mount in the host's own mount namespace. Undo: unmount it, never lazily.
     Mount { target: PathBuf, source: String, fstype: String },
+    /// The pool of huge pages. Undo: `before`, if its size is ours; pages in use are then surplus until they are let go.
+    HugePool { before: u64, after: u64 },
+    /// Memory blocks that may be taken offline, as lists of numbers by the zone that each is to come back to. `observed` of `done` is the
+    /// list of those that went. Undo: online again, in that zone.
+    MemoryBlocks { kernel: String, movable: String },
     /// Cannot be undone, and needs no undo.
     Note { text: String },
 }
@@ -51,6 +56,11 @@ impl fmt::Display for Step {
             Self::Value { path, before, after } => write!(formatter, "{}: {before} -> {after}", path.display()),
             Self::Cgroup { path, .. } => write!(formatter, "cgroup {}", path.display()),
             Self::Mount { target, fstype, .. } => write!(formatter, "mount {fstype} on {}", target.display()),
+            Self::HugePool { before, after } => write!(formatter, "huge pages of the pool: {before} -> {after}"),
+            Self::MemoryBlocks { kernel, movable } => {
+                let comma = if kernel.is_empty() || movable.is_empty() { "" } else { "," };
+                write!(formatter, "memory blocks offline, of {kernel}{comma}{movable}")
+            }
             Self::Note { text } => formatter.write_str(text),
         }
     }

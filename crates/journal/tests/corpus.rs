@@ -54,6 +54,16 @@ fn every_kind_of_version_1_is_understood() {
 }
 
 #[test]
+fn ram_that_no_process_holds_is_understood_in_version_1() {
+    let state = read(&fixture("v1-taken.journal")).unwrap().state;
+    let [pool, went, cut] = state.steps.as_slice() else { panic!("{} steps", state.steps.len()) };
+    assert_eq!((&pool.change, pool.observed.as_deref()), (&Step::HugePool { before: 8, after: 520 }, Some("300")));
+    let blocks = Step::MemoryBlocks { kernel: "32-40,50".into(), movable: "60-61".into() };
+    assert_eq!((&went.change, went.observed.as_deref()), (&blocks, Some("40,60")));
+    assert_eq!((&cut.change, cut.observed.as_deref(), cut.completed), (&blocks, None, false));
+}
+
+#[test]
 fn version_1_is_undone_to_its_end() {
     let folder = tempfile::tempdir().unwrap();
     let path = copy(folder.path(), &fs::read(fixture("v1.journal")).unwrap());

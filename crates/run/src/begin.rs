@@ -132,11 +132,9 @@ impl Run {
         apply: impl FnOnce(&Permit) -> Result<T, host::Error>,
     ) -> Result<(StepId, T), Error> {
         self.check_watchdog()?;
-        let value = if let Step::Value { path, .. } = &step { Some(path.clone()) } else { None };
-        let (id, permit) = self.journal.intent(step)?;
+        let (id, permit) = self.journal.intent(step.clone())?;
         let result = apply(&permit)?;
-        let observed = value.and_then(|path| host::change::read_value(&path).ok());
-        self.journal.done(id, observed)?;
+        self.journal.done(id, crate::taken::observe(&step))?;
         Ok((id, result))
     }
 

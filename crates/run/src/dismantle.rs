@@ -103,12 +103,14 @@ fn undo_steps(
 #[derive(Debug, Default)]
 struct Failed {
     mount: bool,
+    pool: bool,
     values: BTreeSet<PathBuf>,
 }
 
 impl Failed {
     fn note(&mut self, change: &Step) {
         self.mount |= matches!(change, Step::Mount { .. });
+        self.pool |= matches!(change, Step::HugePool { .. });
         if let Step::Value { path, .. } = change {
             self.values.insert(path.clone());
         }
@@ -124,6 +126,7 @@ impl Failed {
             Step::Value { path, .. } if self.values.contains(path) => {
                 Some("waits for the newer change of the same value")
             }
+            Step::HugePool { .. } if self.pool => Some("waits for the newer change of the pool"),
             _ => None,
         }
     }

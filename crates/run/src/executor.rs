@@ -3,6 +3,7 @@
 
 use crate::dismantle::Executor;
 use crate::folder::Folder;
+use crate::taken;
 use host::change::{self, Restored};
 use host::permit::Permit;
 use host::process::{self, Identity, Process, StopRequest, Stopped};
@@ -103,10 +104,14 @@ impl RealHost {
 
 impl Executor for RealHost {
     fn neutralise(&mut self, permit: &Permit, step: &StepState) {
-        let Step::Process { role, .. } = step.change else { return };
-        if self.stale {
+        if self.stale || journal::forgets(&step.change) {
             return;
         }
+        let Step::Process { role, .. } = step.change else {
+            // what fails here is tried again by `undo`, which reports it
+            let _ = taken::give_back(permit, step);
+            return;
+        };
         match role {
             Role::Holder => drop(process::stop(permit, &self.processes_of(step), StopRequest::KILL)),
             Role::SlowLayer => self.processes_of(step).into_iter().filter_map(Process::open).for_each(|layer| {
@@ -131,6 +136,9 @@ impl Executor for RealHost {
             Step::Value { path, before, after } => Self::restore_value(permit, step, path, before, after),
             Step::Cgroup { path, .. } => Ok(found(change::remove_cgroup(permit, path, &self.marked())?)),
             Step::Mount { target, source, fstype } => Ok(found(change::unmount(permit, target, source, fstype)?)),
+            Step::HugePool { .. } | Step::MemoryBlocks { .. } => {
+                Ok(taken::give_back(permit, step)?.unwrap_or(Outcome::Nothing))
+            }
             Step::Note { .. } => Ok(Outcome::Nothing),
         }
     }
@@ -161,7 +169,7 @@ pub(crate) fn survives_boot(change: &Step) -> bool {
 }
 
 /// For a POSIX shell, whatever the value and path hold.
-fn repair_command(path: &Path, before: &str) -> String {
+pub(crate) fn repair_command(path: &Path, before: &str) -> String {
     let quote = |text: &str| format!("'{}'", text.replace('\'', r"'\''"));
     format!("echo {} > {}", quote(before), quote(&path.to_string_lossy()))
 }

@@ -20,6 +20,7 @@ mod folder;
 mod locks;
 mod release;
 pub mod supervise;
+mod taken;
 mod undo;
 pub mod watchdog;
 

@@ -18,6 +18,8 @@ struct World {
     cgroups: BTreeSet<PathBuf>,
     mounts: BTreeSet<PathBuf>,
     processes: BTreeSet<Identity>,
+    pool: u64,
+    offline: BTreeSet<u32>,
 }
 
 impl World {
@@ -32,7 +34,19 @@ impl World {
             Step::Cgroup { path, .. } => drop(self.cgroups.insert(path.clone())),
             Step::Mount { target, .. } => drop(self.mounts.insert(target.clone())),
             Step::Process { .. } => drop(self.processes.insert(process)),
+            // never all that was asked for
+            Step::HugePool { before, after } => self.pool = (before + after).div_ceil(2),
+            Step::MemoryBlocks { kernel, .. } => self.offline.extend(kernel.parse::<u32>()),
             Step::Note { .. } => {}
+        }
+    }
+
+    /// Which a real step reads back for its record.
+    fn observed(&self, step: &Step) -> Option<String> {
+        match step {
+            Step::HugePool { .. } => Some(self.pool.to_string()),
+            Step::MemoryBlocks { kernel, .. } => Some(kernel.clone()),
+            _ => None,
         }
     }
 }
@@ -81,6 +95,12 @@ impl FakeHost<'_> {
         outcome(self.world.processes.len() < before)
     }
 
+    fn shrink(&mut self, before: u64) -> Outcome {
+        let changed = self.world.pool != before;
+        self.world.pool = before;
+        outcome(changed)
+    }
+
     fn restore(&mut self, path: &Path, before: &str, after: &str) -> Outcome {
         let found = self.world.values[path].clone();
         if found == before {
@@ -119,6 +139,8 @@ impl Executor for FakeHost<'_> {
             Step::Cgroup { path, .. } => outcome(self.world.cgroups.remove(path)),
             Step::Mount { target, .. } => outcome(self.world.mounts.remove(target)),
             Step::Process { .. } => self.end(step),
+            Step::HugePool { before, .. } => self.shrink(*before),
+            Step::MemoryBlocks { kernel, .. } => outcome(kernel.parse().is_ok_and(|it| self.world.offline.remove(&it))),
             Step::Note { .. } => Outcome::Nothing,
         };
         self.crash_here();
@@ -140,6 +162,8 @@ fn kind_of(step: &Step) -> &'static str {
         Step::Cgroup { .. } => "cgroup",
         Step::Mount { .. } => "mount",
         Step::Process { .. } => "process",
+        Step::HugePool { .. } => "huge_pool",
+        Step::MemoryBlocks { .. } => "memory_blocks",
         Step::Note { .. } => "note",
     }
 }
@@ -154,7 +178,7 @@ struct Planned {
 }
 
 fn planned() -> impl Strategy<Value = Planned> {
-    (0..7_u8, 0..2_u8, prop::bool::weighted(0.15), any::<bool>())
+    (0..9_u8, 0..2_u8, prop::bool::weighted(0.15), any::<bool>())
         .prop_map(|(kind, index, fails, takes_effect)| Planned { kind, index, fails, takes_effect })
 }
 
@@ -170,6 +194,8 @@ fn step_of(planned: &Planned, number: u32, world: &World) -> Step {
         3 => Step::Mount { target: path, source: "w".into(), fstype: "fuse.wringer".into() },
         4 => process(Role::Holder),
         5 => process(if planned.index == 0 { Role::SlowLayer } else { Role::Server }),
+        6 => Step::HugePool { before: world.pool, after: world.pool + u64::from(number) * 10 },
+        7 => Step::MemoryBlocks { kernel: (32 + number).to_string(), movable: String::new() },
         _ => Step::Note { text: "cache dropped".into() },
     }
 }
@@ -225,7 +251,7 @@ fn apply(
         journal.pid(id, process).unwrap();
         fuel.burn()?;
     }
-    journal.done(id, None).unwrap();
+    journal.done(id, world.observed(&step)).unwrap();
     Ok(())
 }
 
@@ -304,7 +330,9 @@ proptest! {
 /// The property can fail: each kind of undo, left out, is seen.
 #[test]
 fn a_missing_undo_is_seen() {
-    for (kind, number) in [("value", 0), ("cgroup", 2), ("mount", 3), ("process", 5)] {
+    for (kind, number) in
+        [("value", 0), ("cgroup", 2), ("mount", 3), ("process", 5), ("huge_pool", 6), ("memory_blocks", 7)]
+    {
         let folder = folder();
         let path = folder.path().join("journal");
         let mut world = World::first();

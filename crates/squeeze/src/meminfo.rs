@@ -17,6 +17,8 @@ pub struct Meminfo {
     pub huge_total_pages: u64,
     pub huge_free_pages: u64,
     pub huge_reserved_pages: u64,
+    /// Beyond the pool: in use, or reserved by a holder.
+    pub huge_surplus_pages: u64,
     pub huge_page_bytes: u64,
     /// All huge pages of all sizes, used or not: counted apart from the pages above.
     pub hugetlb_bytes: u64,
@@ -41,6 +43,7 @@ impl Meminfo {
             huge_total_pages: number("HugePages_Total"),
             huge_free_pages: number("HugePages_Free"),
             huge_reserved_pages: number("HugePages_Rsvd"),
+            huge_surplus_pages: number("HugePages_Surp"),
             huge_page_bytes: bytes("Hugepagesize"),
             hugetlb_bytes: bytes("Hugetlb"),
         }

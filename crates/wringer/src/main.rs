@@ -40,7 +40,7 @@ enum Command {
     Doctor(commands::doctor::Args),
     /// Throw-away servers: deploy, list, use, start, stop, delete
     Sandbox(commands::sandbox::Args),
-    /// Hide RAM from this host, or give it back
+    /// Hide RAM from this host, by what it allows, or give it back
     Ram(commands::ram::Args),
     /// Slow a folder's storage down, or give its speed back
     Disk(commands::disk::Args),

@@ -2,8 +2,11 @@
 //! `wringer probe` on a real file: held to fincore, fio and ioping, and seen to leave nothing behind.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 
+mod standing;
+
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use standing::cgroup;
 use std::fs;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
@@ -145,24 +148,9 @@ fn a_scan_is_cold_and_then_warm_and_changes_nothing() {
     assert!(fs::read(&path).unwrap() == content, "the file is another");
 }
 
-/// A memory cgroup of 24 MiB: the test's own way of making RAM scarce, version 1 or 2. `None` where it may not.
-fn small_cgroup() -> Option<PathBuf> {
-    let roots = ["/sys/fs/cgroup/memory", "/sys/fs/cgroup"];
-    let root = roots.iter().find(|root| Path::new(root).join("cgroup.procs").exists())?;
-    let group = Path::new(root).join(format!("wringer-test-probe-{}", std::process::id()));
-    fs::create_dir(&group).ok()?;
-    let limits = ["memory.limit_in_bytes", "memory.max"];
-    let limited = limits.iter().any(|name| fs::write(group.join(name), (24 * MIB).to_string()).is_ok());
-    if !limited {
-        fs::remove_dir(&group).unwrap();
-        return None;
-    }
-    Some(group)
-}
-
 #[test]
 fn a_file_larger_than_the_ram_that_is_left_is_told() {
-    let Some(group) = small_cgroup() else { testkit::skip!("no right to make a cgroup") };
+    let Some(group) = cgroup(24 * MIB) else { testkit::skip!("no right to make a cgroup") };
     let folder = folder();
     let path = file(folder.path(), 96);
     let enter = format!("echo $$ > {}/cgroup.procs && exec \"$@\"", group.display());

@@ -26,6 +26,10 @@ fn hidden_measured_and_given_back() {
     let available = meminfo("MemAvailable") * 1024;
     let said = hide(&lab);
     assert_eq!(said["hidden_bytes"], 512 * MIB);
+    assert_eq!(
+        (said["mechanism"].as_str(), said["traits"]["mem_total_shrinks"].as_bool()),
+        (Some("huge-page holder"), Some(false))
+    );
     assert_eq!(meminfo("HugePages_Rsvd"), HIDE_PAGES);
     let fell = available.saturating_sub(meminfo("MemAvailable") * 1024);
     assert!(fell > 100 * MIB, "MemAvailable fell by {fell} bytes only");
@@ -108,7 +112,8 @@ fn a_dry_run_shows_each_change_with_its_undo_and_changes_nothing() {
 #[test]
 fn refusals_say_what_to_do() {
     let ordinary = Lab::as_ordinary_user(WRINGER);
-    ordinary.run(["ram", "hide", HIDE, "--yes"]).expect_code(3).expect_said(&["needs root", "sudo"]);
+    let holder = ["ram", "hide", HIDE, "--yes", "--mechanism", "holder"];
+    ordinary.run(holder).expect_code(3).expect_said(&["needs root", "sudo", "--mechanism balloon"]);
     ordinary.run(["ram", "hide", "lots"]).expect_code(2);
     if !is_root() {
         testkit::skip!("needs root");
@@ -168,4 +173,161 @@ fn with_supervisor_and_watchdog_dead_the_ram_is_back_and_undo_does_the_rest() {
     expect_as_before(&before);
     let again = lab.run(["undo"]).expect_code(0);
     assert!(again.stdout.contains("nothing to undo"), "{}", again.stdout);
+}
+
+/// Without root: a process of one's own, which is gone with everything else.
+#[test]
+fn a_balloon_needs_no_root_and_is_killed_first() {
+    let _alone = alone();
+    let lab = Lab::as_ordinary_user(WRINGER);
+    let available = meminfo("MemAvailable") * 1024;
+    let said = json(&lab.run(["ram", "hide", HIDE, "--yes", "-o", "json"]).expect_code(0));
+    assert_eq!((said["mechanism"].as_str(), &said["hidden_bytes"]), (Some("balloon process"), &(512 * MIB).into()));
+    assert!(said["measured"].as_array().unwrap().iter().all(|it| it["within_tolerance"] == true), "{said:#}");
+    let fell = available.saturating_sub(meminfo("MemAvailable") * 1024);
+    assert!(fell > 100 * MIB, "MemAvailable fell by {fell} bytes only");
+    let balloon = process_of(&lab, "holder");
+    let own = |file: &str| std::fs::read_to_string(format!("/proc/{balloon}/{file}")).unwrap();
+    assert_eq!(own("oom_score_adj").trim(), "1000", "the kernel takes the balloon before a database");
+    let status = own("status");
+    let resident = status.lines().find(|line| line.starts_with("RssShmem")).unwrap();
+    assert!(resident.contains("524288 kB"), "{resident}");
+    lab.run(["ram", "release"]).expect_code(0);
+    assert!(!is_alive(balloon));
+    assert_eq!(crate::status(&lab)["runs"].as_array().unwrap().len(), 0);
+}
+
+/// A container's own limit is what a balloon leaves of: 512 MiB in a cgroup, and nothing is taken from the host beyond it.
+#[test]
+fn a_balloon_in_a_container_leaves_of_its_limit() {
+    let Some(group) = cgroup(512 * MIB) else { testkit::skip!("no right to make a cgroup") };
+    let (_alone, lab) = (alone(), Lab::new(WRINGER));
+    let inside = |args: &[&str]| {
+        let enter = format!("echo $$ > {}/cgroup.procs && exec \"$@\"", group.display());
+        let mut command = lab.command(args);
+        let (program, home) = (command.get_program().to_owned(), lab.home().to_owned());
+        let args: Vec<_> = command.get_args().map(ToOwned::to_owned).collect();
+        command = std::process::Command::new("sh");
+        command.args(["-c", &enter, "sh"]).arg(program).args(args).env("WRINGER_HOME", home);
+        testkit::Ran::of(&mut command)
+    };
+    let leave = ["ram", "leave", "128M", "--mechanism", "balloon", "--yes", "-o", "json"];
+    let said = json(&inside(&leave).expect_code(0));
+    let hidden = said["hidden_bytes"].as_u64().unwrap();
+    assert!((300 * MIB..384 * MIB).contains(&hidden), "{hidden} of a limit of 512 MiB");
+    inside(&["ram", "leave", "32M", "--mechanism", "balloon", "--yes"]).expect_code(3);
+    lab.run(["ram", "release"]).expect_code(0);
+    let refused = inside(&["ram", "leave", "32M", "--mechanism", "balloon", "--yes"]);
+    refused.expect_code(3).expect_said(&["below the floor of 64 MiB"]);
+    assert!(wait_until(PATIENCE, || std::fs::remove_dir(&group).is_ok()), "the cgroup stays busy");
+}
+
+/// Article 1's way: held by nobody, so that a page which somebody uses at the release is theirs until they let go.
+#[test]
+fn a_pool_is_given_back_also_while_its_pages_are_used() {
+    if !is_root() {
+        testkit::skip!("needs root");
+    }
+    let (_alone, lab, before) = (alone(), Lab::new(WRINGER), Snapshot::take());
+    let hide = ["ram", "hide", "64M", "--mechanism", "pool", "--yes", "-o", "json"];
+    let ran = lab.run(hide).expect_code(0).expect_said(&["free for anyone"]);
+    let said = json(&ran);
+    assert_eq!((said["mechanism"].as_str(), &said["hidden_bytes"]), (Some("huge-page pool"), &(64 * MIB).into()));
+    let given: u64 = said["nodes"].as_array().unwrap().iter().map(|node| node["pages"].as_u64().unwrap()).sum();
+    assert_eq!((given, meminfo("HugePages_Free"), &said["traits"]["safe_from_others"]), (32, 32, &false.into()));
+    let used = huge_pages_in_use(2);
+    let shown = lab.run(["ram", "status"]).expect_code(0).stdout;
+    assert!(shown.contains("pool: 32 huge pages, 2 of them in use"), "{shown}");
+    lab.run(["ram", "release"]).expect_code(0).expect_said(&["2 huge pages are still used"]);
+    assert_eq!((meminfo("HugePages_Total"), meminfo("HugePages_Surp")), (2, 2));
+    drop(used);
+    expect_as_before(&before);
+}
+
+/// Somebody's pages, touched; gone with the value.
+fn huge_pages_in_use(pages: usize) -> impl Drop {
+    struct Mapped(*mut std::ffi::c_void, usize);
+    impl Drop for Mapped {
+        fn drop(&mut self) {
+            // SAFETY: the mapping is this value's own, and nothing refers to it any more.
+            unsafe { rustix::mm::munmap(self.0, self.1) }.unwrap();
+        }
+    }
+    use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
+    let (length, flags) = (pages * (2 << 20), MapFlags::PRIVATE | MapFlags::HUGETLB);
+    // SAFETY: a new mapping at an address of the kernel's choice, written within its length.
+    unsafe {
+        let address = mmap_anonymous(std::ptr::null_mut(), length, ProtFlags::READ | ProtFlags::WRITE, flags).unwrap();
+        (0..pages).for_each(|page| address.cast::<u8>().add(page * (2 << 20)).write_volatile(1));
+        Mapped(address, length)
+    }
+}
+
+/// The one that a server which sizes itself from `MemTotal` notices.
+#[test]
+fn blocks_offline_shrink_the_total_and_come_back_where_they_were() {
+    if !can_offline() {
+        testkit::skip!("no memory blocks of 128 MiB can be taken offline");
+    }
+    let zones = || {
+        let names = std::fs::read_dir("/sys/devices/system/memory").unwrap().flatten();
+        let mut zones: Vec<_> = names
+            .filter_map(|entry| {
+                Some((entry.file_name(), std::fs::read_to_string(entry.path().join("valid_zones")).ok()?))
+            })
+            .collect();
+        zones.sort();
+        zones
+    };
+    let (_alone, lab, before, zones_before) = (alone(), Lab::new(WRINGER), Snapshot::take(), zones());
+    let total = meminfo("MemTotal");
+    let dry = lab.run(["ram", "hide", "512M", "--mechanism", "offline", "--dry-run"]).expect_code(0).stdout;
+    assert!(dry.contains("4 memory blocks of 128 MiB") && dry.contains("online_kernel"), "{dry}");
+    let hide = ["ram", "hide", "512M", "--mechanism", "offline", "--yes", "-o", "json"];
+    let said = json(&lab.run(hide).expect_code(0));
+    assert_eq!((said["mechanism"].as_str(), offline_blocks()), (Some("memory blocks offline"), 4));
+    assert_eq!((total - meminfo("MemTotal")) * 1024, 512 * MIB, "{said:#}");
+    assert_eq!(said["traits"]["mem_total_shrinks"], true);
+    lab.run(["ram", "release"]).expect_code(0);
+    assert!(zones() == zones_before, "a block is in another zone than before");
+    expect_as_before(&before);
+    let less = ["ram", "hide", "64M", "--mechanism", "offline"];
+    lab.run(less).expect_code(3).expect_said(&["less than one piece of 128 MiB"]);
+}
+
+#[test]
+fn what_cannot_be_had_in_time_is_given_back() {
+    let (_alone, lab, before) = (alone(), Lab::new(WRINGER), Snapshot::take());
+    let hide = ["ram", "hide", HIDE, "--mechanism", "balloon", "--deadline", "0", "--yes"];
+    lab.run(hide).expect_code(4).expect_said(&["could be hidden", "deadline"]);
+    expect_as_before(&before);
+    assert_eq!(status(&lab)["runs"].as_array().unwrap().len(), 0);
+}
+
+#[test]
+fn lasting_lines_are_printed_and_nothing_is_done() {
+    let (_alone, lab, before) = (alone(), Lab::new(WRINGER), Snapshot::take());
+    let lines = lab.run(["ram", "hide", "2G", "--mechanism", "balloon", "--persist"]).expect_code(0).stdout;
+    for word in ["vm.nr_hugepages = 1024", "hugepagesz=1G hugepages=2", "mem=", "undo:", "nothing was changed"] {
+        assert!(lines.contains(word), "'{word}' is not in\n{lines}");
+    }
+    expect_as_before(&before);
+    assert_eq!(status(&lab)["runs"].as_array().unwrap().len(), 0);
+}
+
+/// The witness that article 1 uses: a file that fits what is left is read from RAM the second time.
+#[test]
+fn a_verification_reads_the_file_twice() {
+    if !is_root() {
+        testkit::skip!("needs root");
+    }
+    let (_alone, lab, before) = (alone(), Lab::new(WRINGER), Snapshot::take());
+    let file = lab.write("file", &"x".repeat(8 << 20));
+    let file = file.to_str().unwrap();
+    let said = json(&lab.run(["ram", "hide", HIDE, "--yes", "--verify", file, "-o", "json"]).expect_code(0));
+    assert_eq!(said["verify"]["rounds"].as_array().unwrap().len(), 2, "{said:#}");
+    assert!(said["verify"]["verdict"] != "does_not_fit", "8 MiB fit whatever is left: {said:#}");
+    lab.run(["ram", "release"]).expect_code(0);
+    lab.run(["ram", "hide", HIDE, "--verify", "/nonexistent"]).expect_code(3);
+    expect_as_before(&before);
 }

@@ -2,7 +2,7 @@
 //! What on this host stands in the way of an experiment, with the line that asks for it.
 
 use super::{HostFacts, estimate};
-use crate::model::{Arm, Experiment, Flavour, RamSqueeze};
+use crate::model::{Arm, Experiment, Flavour, RamAmount};
 use crate::problem::Problem;
 use units::Bytes;
 
@@ -41,17 +41,17 @@ fn ram(experiment: &Experiment, arm: &Arm, host: &HostFacts) -> Option<(String, 
     if !host.as_root {
         return None; // left out, and the plan says so
     }
-    let left = match arm.squeeze.ram? {
-        RamSqueeze::Leave(leave) if leave.0 >= host.mem_available_bytes => {
+    let left = match arm.squeeze.ram?.amount {
+        RamAmount::Leave(leave) if leave.0 >= host.mem_available_bytes => {
             let message = format!("squeeze.ram cannot leave {leave}: only {} is available", available(host));
             return Some((message, Some("leave less, or leave the key out".into())));
         }
-        RamSqueeze::Leave(leave) => leave.0,
-        RamSqueeze::Hide(hide) if hide.0 >= host.mem_available_bytes => {
+        RamAmount::Leave(leave) => leave.0,
+        RamAmount::Hide(hide) if hide.0 >= host.mem_available_bytes => {
             let message = format!("squeeze.ram cannot hide {hide}: only {} is available", available(host));
             return Some((message, Some("hide less".into())));
         }
-        RamSqueeze::Hide(hide) => host.mem_available_bytes - hide.0,
+        RamAmount::Hide(hide) => host.mem_available_bytes - hide.0,
     };
     let needed = estimate::ram(experiment).0.max(RAM_FLOOR_BYTES);
     (left < needed).then(|| {

@@ -2,7 +2,7 @@
 //! The steps in the order in which they are done.
 
 use super::{HostFacts, Step, estimate};
-use crate::model::{Arm, Experiment, Flavour, Load, Preheat, RamSqueeze, RowShape};
+use crate::model::{Arm, Experiment, Flavour, Load, OomVictim, Preheat, RamAmount, RamSqueeze, RowShape};
 use diskmodel::Asked;
 use evidence::Arrivals;
 use units::Bytes;
@@ -152,21 +152,23 @@ impl List<'_> {
         if !self.host.as_root || was == arm.squeeze.ram {
             return;
         }
-        let (text, page) = match arm.squeeze.ram {
+        let (text, page) = match arm.squeeze.ram.map(|ram| ram.amount) {
             None => {
                 self.add("squeeze", 0.5, "give the hidden RAM back");
                 return;
             }
-            Some(RamSqueeze::Leave(leave)) => {
+            Some(RamAmount::Leave(leave)) => {
                 let hide = self.host.mem_available_bytes.saturating_sub(leave.0);
                 (
                     format!("hide about {} so that {leave} of MemAvailable is left; measure what is left", Bytes(hide)),
                     self.page(),
                 )
             }
-            Some(RamSqueeze::Hide(hide)) => (format!("hide {hide}; measure what is left"), self.page()),
+            Some(RamAmount::Hide(hide)) => (format!("hide {hide}; measure what is left"), self.page()),
         };
-        self.add("squeeze", 10.0, text).does(
+        let server_dies = arm.squeeze.ram.is_some_and(|ram| ram.oom_victim == OomVictim::Server);
+        let victim = if server_dies { "; out of memory, the kernel kills the server, not the holder" } else { "" };
+        self.add("squeeze", 10.0, format!("{text}{victim}")).does(
             &format!("vm.nr_overcommit_hugepages for moments; a holder process reserves {page} pages and touches none"),
             "end the holder: the kernel takes the pages back at once, also when it is killed; the sysctl is back before that",
         );

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `[squeeze]`, as it is in force in one arm.
 
-use crate::model::{RamSqueeze, Squeeze};
+use crate::model::{OomVictim, RamAmount, RamSqueeze, Squeeze};
 use crate::section::Section;
 use crate::tree::Value;
 use diskmodel::{Asked, Counts, LimitWords, OperationWords, WordsError};
@@ -35,6 +35,10 @@ fn ram(section: &Section<'_>) -> Option<RamSqueeze> {
         let ram = section.section("ram");
         let leave = ram.unit::<Bytes>("leave", "8G");
         let hide = ram.unit::<Bytes>("hide", "4G");
+        let oom_victim = match ram.choice("oom_victim", &["holder", "server"]).map(|word| word.value) {
+            Some("server") => OomVictim::Server,
+            _ => OomVictim::Holder,
+        };
         let written = (ram.node("leave").is_some(), ram.node("hide").is_some());
         let table = matches!(node.value, Value::Table(_));
         ram.finish();
@@ -56,7 +60,9 @@ fn ram(section: &Section<'_>) -> Option<RamSqueeze> {
         if hide.as_ref().is_some_and(|hide| hide.value.0 == 0) {
             section.wrong(Some(node), "squeeze.ram hides nothing", Some("leave the key out, or write \"none\"".into()));
         }
-        leave.map(|leave| RamSqueeze::Leave(leave.value)).or_else(|| hide.map(|hide| RamSqueeze::Hide(hide.value)))
+        let amount = leave.map(|leave| RamAmount::Leave(leave.value));
+        let amount = amount.or_else(|| hide.map(|hide| RamAmount::Hide(hide.value)))?;
+        Some(RamSqueeze { amount, oom_victim })
     })
     .flatten()
 }

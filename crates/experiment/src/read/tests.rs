@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-use crate::{Experiment, FillSize, Preheat, Problem, RamSqueeze, RowShape};
+use crate::{Experiment, FillSize, OomVictim, Preheat, Problem, RamAmount, RamSqueeze, RowShape};
 use evidence::Arrivals;
 use units::{Bytes, Span};
 
@@ -35,8 +35,9 @@ fn arms_are_laid_over_the_sections() {
     assert_eq!(experiment.fill.size, FillSize::TimesPool(1.5));
     assert_eq!(experiment.fill.rows, RowShape::PerPage(4));
     let [first, second] = &experiment.arms[..] else { panic!("two arms") };
-    assert_eq!(first.squeeze.ram, Some(RamSqueeze::Leave(Bytes::gib(8))));
-    assert_eq!(second.squeeze.ram, Some(RamSqueeze::Hide(Bytes::gib(1))), "exclusive keys replace, not merge");
+    let of = |amount| RamSqueeze { amount, oom_victim: OomVictim::Holder };
+    assert_eq!(first.squeeze.ram, Some(of(RamAmount::Leave(Bytes::gib(8)))));
+    assert_eq!(second.squeeze.ram, Some(of(RamAmount::Hide(Bytes::gib(1)))), "exclusive keys replace, not merge");
     assert_eq!(second.squeeze.disk.as_ref().unwrap().read_median_us(), 10_000.0);
     assert!(first.squeeze.disk.as_ref().unwrap().is_none(), "all arms use one mechanism");
     assert_eq!((first.load.threads, second.load.threads), (1, 2));
@@ -141,6 +142,7 @@ fn contradictions_are_refused_with_the_reason() {
     check("\"1.5x pool\"", "\"1.5x pool\"\nrows = 5", 9, "both say how much", "keep one");
     check("rows_per_page = 4", "rows_per_page = 4\nrow_bytes = \"4000\"", 11, "both say how wide", "keep one");
     check("leave = \"8G\"", "leave = \"8G\", hide = \"1G\"", 12, "both how much to leave", "keep one");
+    check("leave = \"8G\"", "leave = \"8G\", oom_victim = \"host\"", 12, "oom_victim", "server");
     check("leave = \"8G\"", "", 12, "neither", "leave = \"8G\"");
     check(", arrivals = \"poisson\"", "", 24, "nothing says how they arrive", "arrivals = \"constant\"");
     check(" rate = 50,", "", 24, "needs a rate", "rate = 1000");

@@ -89,8 +89,10 @@ fn holders_live(state: &State) -> bool {
     processes.all(Identity::is_alive)
 }
 
+/// By a process, or by what no process holds.
 fn hides_ram(state: &State) -> bool {
-    has_open(state, |role| role == Role::Holder)
+    let taken = |step: &StepState| matches!(step.change, Step::HugePool { .. } | Step::MemoryBlocks { .. });
+    has_open(state, |role| role == Role::Holder) || state.steps.iter().any(|step| step.is_open() && taken(step))
 }
 
 fn has_server(state: &State) -> bool {

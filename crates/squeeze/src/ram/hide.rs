@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 use crate::ram::holder::Held;
+use crate::ram::mechanism::{Mechanism, Traits};
 use crate::ram::plan::Plan;
-use crate::ram::{MECHANISM, OVERCOMMIT};
+use crate::ram::pool::{self, Node};
+use crate::ram::{OVERCOMMIT, measure, offline};
 use crate::{Error, Meminfo};
-use evidence::{Measured, Quantity};
+use evidence::Measured;
 use host::change::{drop_page_cache, set_value};
-use run::{ChildSpec, Role, Run, Step, StepId};
+use run::{Child, ChildSpec, Role, Run, Step, StepId};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use units::Bytes;
@@ -13,14 +15,20 @@ use units::Bytes;
 /// RAM that is hidden until its step is undone.
 #[derive(Debug)]
 pub struct Hidden {
-    /// The holder's step: [`run::Run::undo_step`] gives the RAM back. `None` when there was nothing to hide.
+    /// [`run::Run::undo_step`] of it gives the RAM back. `None` when there was nothing to hide.
     pub step: Option<StepId>,
+    pub mechanism: Mechanism,
     pub bytes: u64,
+    /// What the process that holds it has said.
     pub holder: Option<Held>,
     pub before: Meminfo,
     pub after: Meminfo,
+    pub elapsed: Duration,
+    /// What each NUMA node gave to a pool; empty for other mechanisms.
+    pub nodes: Vec<Node>,
     /// `ram.hidden` and `ram.available`, at 0 us: the caller knows the run's clock.
     pub measured: Vec<Measured>,
+    child: Option<Child>,
 }
 
 impl Hidden {
@@ -28,165 +36,158 @@ impl Hidden {
     pub fn release(&self, run: &mut Run) -> Result<(), Error> {
         self.step.map_or(Ok(()), |step| Ok(run.undo_step(step)?))
     }
+
+    /// In what this differs from other mechanisms, here: a balloon that could be locked is not swapped.
+    pub fn traits(&self) -> Traits {
+        let traits = self.mechanism.traits();
+        let locked = self.holder.as_ref().is_some_and(|held| held.locked == Some(true));
+        Traits { hidden_ram_swappable: traits.hidden_ram_swappable && !locked, ..traits }
+    }
+
+    /// # Errors
+    /// [`Error::HolderDied`]: the process that held it has ended, and the RAM is back.
+    pub fn check(&self) -> Result<(), Error> {
+        let dead = self.child.as_ref().is_some_and(|child| !child.is_alive());
+        if dead { Err(Error::HolderDied) } else { Ok(()) }
+    }
+}
+
+/// What a mechanism has taken, not measured yet.
+pub(super) struct Taken {
+    pub(super) step: StepId,
+    pub(super) bytes: u64,
+    pub(super) held: Option<Held>,
+    pub(super) child: Option<Child>,
+    /// Why it is less than was asked for.
+    pub(super) stopped: Option<String>,
+    pub(super) elapsed: Duration,
+    /// Of huge pages in a pool.
+    pub(super) nodes: Vec<Node>,
+}
+
+impl Taken {
+    pub(super) fn without_process(step: StepId, bytes: u64, elapsed: Duration) -> Self {
+        Self { step, bytes, elapsed, held: None, child: None, stopped: None, nodes: Vec::new() }
+    }
 }
 
 /// Hides what was planned, and measures it.
 ///
 /// # Errors
-/// [`Error::Shortage`], [`Error::OutOfTolerance`]: the holder is ended again. [`Error::Run`]: a step failed; what there is of it is
-/// undone with the run.
+/// [`Error::Shortage`], [`Error::OutOfTolerance`]: what was taken is given back. [`Error::Run`]: a step failed; what there is of
+/// it is undone with the run.
 pub fn hide(run: &mut Run, plan: &Plan) -> Result<Hidden, Error> {
     let before = Meminfo::now()?;
     if plan.is_nothing() {
-        let measured = vec![nothing_to_hide(plan, &before)];
-        return Ok(Hidden { step: None, bytes: 0, holder: None, before, after: before, measured });
+        let measured = vec![measure::nothing_to_hide(plan, &before)];
+        let mechanism = plan.mechanism;
+        return Ok(Hidden {
+            step: None,
+            mechanism,
+            bytes: 0,
+            holder: None,
+            before,
+            after: before,
+            elapsed: Duration::ZERO,
+            nodes: Vec::new(),
+            measured,
+            child: None,
+        });
     }
     if plan.options.drop_caches {
         run.step(Step::Note { text: "page cache dropped".into() }, drop_page_cache)?;
     }
     let before = Meminfo::now()?;
-    let (child, held) = reserve(run, plan)?;
-    let hidden = measure(plan, before, child, held);
-    let checked = hidden.and_then(check);
+    let taken = match plan.mechanism {
+        Mechanism::Holder => reserve(run, plan)?,
+        Mechanism::Pool => pool::grow(run, plan)?,
+        Mechanism::Offline => offline::take(run, plan)?,
+        Mechanism::Balloon => of_child(plan, run.spawn(Role::Holder, balloon_spec(plan))?)?,
+    };
+    let step = taken.step;
+    let checked = finish(plan, before, taken);
     if checked.is_err() {
-        run.undo_step(child)?;
+        run.undo_step(step)?;
     }
     checked
 }
 
+fn finish(plan: &Plan, before: Meminfo, taken: Taken) -> Result<Hidden, Error> {
+    if taken.bytes < plan.hide_bytes {
+        return Err(Error::Shortage {
+            asked: Bytes(plan.hide_bytes),
+            got: Bytes(taken.bytes),
+            seconds: taken.elapsed.as_secs(),
+            why: taken.stopped.unwrap_or_else(|| "no reason given".into()),
+        });
+    }
+    let after = measure::settled(plan.hide_bytes, &before)?;
+    let pid = taken.child.as_ref().map(|child| child.pid);
+    let measured = vec![measure::hidden(plan, &before, &after, pid), measure::available(plan, &before, &after)];
+    measure::refuse_outside(&measured)?;
+    Ok(Hidden {
+        step: Some(taken.step),
+        mechanism: plan.mechanism,
+        bytes: taken.bytes,
+        holder: taken.held,
+        before,
+        after,
+        elapsed: taken.elapsed,
+        nodes: taken.nodes,
+        measured,
+        child: taken.child,
+    })
+}
+
 /// The cap is up only while the holder reserves; a crash in between is repaired from the journal.
-fn reserve(run: &mut Run, plan: &Plan) -> Result<(StepId, Held), Error> {
+fn reserve(run: &mut Run, plan: &Plan) -> Result<Taken, Error> {
     let path = Path::new(OVERCOMMIT);
     let cap_before = host::change::read_value(path)?;
-    let cap_after = (cap_before.parse::<u64>().unwrap_or(plan.overcommit_before) + plan.pages).to_string();
+    let cap_after = (cap_before.parse::<u64>().unwrap_or(plan.overcommit_before) + plan.units).to_string();
     let step = Step::Value { path: PathBuf::from(path), before: cap_before.clone(), after: cap_after.clone() };
     let (cap, _) = run.step(step, |permit| set_value(permit, path, &cap_before, &cap_after))?;
     let child = run.spawn(Role::Holder, holder_spec(plan));
     run.undo_step(cap)?;
-    let child = child?;
-    let ready = child.ready.unwrap_or_default();
+    of_child(plan, child?)
+}
+
+fn of_child(plan: &Plan, child: Child) -> Result<Taken, Error> {
+    let ready = child.ready.clone().unwrap_or_default();
     let held: Held =
         serde_json::from_value(ready.clone()).map_err(|_| Error::HolderAnswer { answer: ready.to_string() })?;
-    Ok((child.step, held))
-}
-
-fn holder_spec(plan: &Plan) -> ChildSpec {
-    let deadline = plan.options.deadline;
-    let args = [
-        ("--pages", plan.pages),
-        ("--page-bytes", plan.before.huge_page_bytes),
-        ("--deadline-ms", u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX)),
-        ("--floor-bytes", plan.floor_bytes),
-    ];
-    let args = args.into_iter().flat_map(|(name, value)| [name.to_owned(), value.to_string()]);
-    ChildSpec {
-        oom_score_adj: Some(1000),
-        ready: true,
-        ready_timeout: deadline + Duration::from_secs(10),
-        grace: Duration::from_secs(1),
-        ..ChildSpec::internal("holder", args)
-    }
-}
-
-fn measure(plan: &Plan, before: Meminfo, step: StepId, held: Held) -> Result<Hidden, Error> {
-    let page = plan.before.huge_page_bytes;
-    if held.reserved_pages < plan.pages {
-        return Err(Error::Shortage {
-            asked: Bytes(plan.hide_bytes),
-            got: Bytes(held.reserved_pages * page),
-            seconds: held.elapsed_us / 1_000_000,
-            why: held.stopped.unwrap_or_else(|| "no reason given".into()),
-        });
-    }
-    let after = settled(plan.hide_bytes, &before)?;
-    let measured = vec![hidden_pages(plan, &before, &after), hidden_available(plan, &before, &after)];
-    Ok(Hidden { step: Some(step), bytes: held.reserved_pages * page, holder: Some(held), before, after, measured })
-}
-
-/// Other programs take and give memory all the time: `MemAvailable` is looked at until it agrees, five times at most.
-fn settled(asked_bytes: u64, before: &Meminfo) -> Result<Meminfo, Error> {
-    let mut after = Meminfo::now()?;
-    for _ in 0..4 {
-        let drop = before.available_bytes.saturating_sub(after.available_bytes);
-        if drop.abs_diff(asked_bytes) <= available_tolerance(asked_bytes) {
-            break;
-        }
-        std::thread::sleep(Duration::from_millis(200));
-        after = Meminfo::now()?;
-    }
-    Ok(after)
-}
-
-/// `Hugetlb` is the sum over all huge pages; the holder asked for reservations. Both must have grown by what was asked.
-fn hidden_pages(plan: &Plan, before: &Meminfo, after: &Meminfo) -> Measured {
-    let by_total = after.hugetlb_bytes.saturating_sub(before.hugetlb_bytes);
-    let by_reserved =
-        after.huge_reserved_pages.saturating_sub(before.huge_reserved_pages) * plan.before.huge_page_bytes;
-    let got = by_total.min(by_reserved);
-    Measured {
-        at_us: 0,
-        arm: None,
-        what: "ram.hidden".into(),
-        mechanism: MECHANISM.into(),
-        asked: Some(Quantity::bytes(plan.hide_bytes)),
-        predicted: None,
-        got: Some(Quantity::bytes(got)),
-        witness: "growth of Hugetlb and of HugePages_Rsvd in /proc/meminfo".into(),
-        within_tolerance: Some(got.abs_diff(plan.hide_bytes) <= plan.before.huge_page_bytes),
-        tolerance: Some(format!("{} of asked", Bytes(plan.before.huge_page_bytes))),
-    }
-}
-
-fn hidden_available(plan: &Plan, before: &Meminfo, after: &Meminfo) -> Measured {
-    let got = before.available_bytes.saturating_sub(after.available_bytes);
-    let tolerance = available_tolerance(plan.hide_bytes);
-    Measured {
-        at_us: 0,
-        arm: None,
-        what: "ram.available".into(),
-        mechanism: MECHANISM.into(),
-        asked: Some(Quantity::bytes(plan.hide_bytes)),
-        predicted: None,
-        got: Some(Quantity::bytes(got)),
-        witness: "fall of MemAvailable".into(),
-        within_tolerance: Some(got.abs_diff(plan.hide_bytes) <= tolerance),
-        tolerance: Some(format!("{} of asked: other programs take and give, too", Bytes(tolerance))),
-    }
-}
-
-/// 5 % and what a compiler takes and gives within a second.
-fn available_tolerance(asked_bytes: u64) -> u64 {
-    asked_bytes / 20 + 512 * Bytes::MIB
-}
-
-fn check(hidden: Hidden) -> Result<Hidden, Error> {
-    let outside = hidden.measured.iter().find(|measured| measured.within_tolerance == Some(false));
-    let Some(measured) = outside else { return Ok(hidden) };
-    // what is asked in bytes is far below 2^53
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-    let text = |quantity: &Option<Quantity>| quantity.map_or_else(String::new, |it| Bytes(it.value as u64).to_string());
-    Err(Error::OutOfTolerance {
-        what: measured.what.clone(),
-        asked: text(&measured.asked),
-        got: text(&measured.got),
-        tolerance: measured.tolerance.clone().unwrap_or_default(),
+    Ok(Taken {
+        step: child.step,
+        bytes: held.reserved_pages * plan.unit_bytes,
+        stopped: held.stopped.clone(),
+        elapsed: Duration::from_micros(held.elapsed_us),
+        nodes: Vec::new(),
+        held: Some(held),
+        child: Some(child),
     })
 }
 
-fn nothing_to_hide(plan: &Plan, before: &Meminfo) -> Measured {
-    let asked = match plan.options.amount {
-        crate::ram::Amount::Hide(bytes) | crate::ram::Amount::Leave(bytes) => bytes.0,
-    };
-    Measured {
-        at_us: 0,
-        arm: None,
-        what: "ram.left".into(),
-        mechanism: "none: the host is as small as asked".into(),
-        asked: Some(Quantity::bytes(asked)),
-        predicted: None,
-        got: Some(Quantity::bytes(before.available_bytes)),
-        witness: "MemAvailable".into(),
-        within_tolerance: None,
-        tolerance: None,
+fn holder_spec(plan: &Plan) -> ChildSpec {
+    let own = [("--pages", plan.units.to_string()), ("--page-bytes", plan.unit_bytes.to_string())];
+    spec(plan, "holder", own.into())
+}
+
+fn balloon_spec(plan: &Plan) -> ChildSpec {
+    spec(plan, "balloon", vec![("--bytes", plan.hide_bytes.to_string())])
+}
+
+fn spec(plan: &Plan, role: &str, own: Vec<(&str, String)>) -> ChildSpec {
+    let deadline = plan.options.deadline;
+    let common = [
+        ("--deadline-ms", deadline.as_millis().to_string()),
+        ("--floor-bytes", plan.floor_bytes.to_string()),
+        ("--oom-score-adj", plan.options.oom_score_adj.to_string()),
+    ];
+    let args = own.into_iter().chain(common).map(|(name, value)| format!("{name}={value}"));
+    ChildSpec {
+        oom_score_adj: Some(plan.options.oom_score_adj),
+        ready: true,
+        ready_timeout: deadline + Duration::from_secs(10),
+        grace: Duration::from_secs(1),
+        ..ChildSpec::internal(role, args)
     }
 }

@@ -19,17 +19,22 @@ pub struct Options {
     pub deadline: Duration,
     /// `MemAvailable` at which it stops reserving.
     pub floor_bytes: u64,
+    /// What its own must be, read back before it reserves. 1000: the kernel kills it before any database.
+    pub oom_score_adj: i32,
 }
 
 /// What it says when it has reserved, or has given up.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Held {
+    /// Huge pages of a holder, ordinary ones of a balloon.
     pub reserved_pages: u64,
     /// Calls that the kernel could not satisfy at once.
     pub failed_calls: u64,
     pub elapsed_us: u64,
     /// Why it stopped short: `deadline`, `floor`.
     pub stopped: Option<String>,
+    /// Of a balloon: all of it is locked, so that swap takes none. Huge pages are never swapped.
+    pub locked: Option<bool>,
 }
 
 /// One call reserves one page: a call that cannot be satisfied gives back all it has taken.
@@ -40,31 +45,27 @@ const LOOK_EVERY: u64 = 64;
 /// Returns when it is to end. Whatever it holds goes back with the process.
 ///
 /// # Errors
-/// `oom_score_adj` is not 1000: then nothing was reserved, because the kernel would kill a database before it.
+/// `oom_score_adj` is not what was asked for: then nothing was reserved, because the kernel would kill another one first.
 pub fn run(options: &Options) -> Result<(), Error> {
     let lifeline = lifeline();
-    if let Err(error) = check_oom_score() {
+    if let Err(error) = check_oom_score(options.oom_score_adj) {
         report_not_ready(&error.to_string());
         return Err(error);
     }
     lock_own_memory();
     let held = reserve(options)?;
     report_ready(&serde_json::json!(held));
-    match lifeline {
-        Some(lifeline) => wait_for_end(&lifeline),
-        None => loop {
-            std::thread::park();
-        },
-    }
+    wait_for_end(lifeline.as_ref());
     Ok(())
 }
 
-fn check_oom_score() -> Result<(), Error> {
+/// The kernel refuses no raising of it (proc_pid_oom_score_adj(5)); read back all the same, before anything is taken.
+pub(crate) fn check_oom_score(asked: i32) -> Result<(), Error> {
     let score = fs::read_to_string("/proc/self/oom_score_adj").unwrap_or_default();
-    if score.trim() == "1000" {
+    if score.trim() == asked.to_string() {
         return Ok(());
     }
-    Err(Error::HolderAnswer { answer: format!("oom_score_adj is '{}', not 1000: nothing was reserved", score.trim()) })
+    Err(Error::HolderAnswer { answer: format!("oom_score_adj is '{}', not {asked}: nothing was taken", score.trim()) })
 }
 
 /// So that the holder never waits for its own pages. Future mappings are not locked: that would touch the huge pages.
@@ -75,7 +76,7 @@ fn lock_own_memory() {
 
 fn reserve(options: &Options) -> Result<Held, Error> {
     let started = Instant::now();
-    let mut held = Held { reserved_pages: 0, failed_calls: 0, elapsed_us: 0, stopped: None };
+    let mut held = Held::default();
     while held.reserved_pages < options.pages {
         if held.reserved_pages.is_multiple_of(LOOK_EVERY) && Meminfo::now()?.available_bytes < options.floor_bytes {
             held.stopped = Some(format!("floor: less than {} are available", Bytes(options.floor_bytes)));
@@ -105,8 +106,13 @@ fn reserve_one(bytes: u64) -> bool {
     address != libc::MAP_FAILED
 }
 
-/// Until the pipe's last writer is gone.
-fn wait_for_end(lifeline: &rustix::fd::OwnedFd) {
+/// Until the pipe's last writer is gone; without a pipe, until a signal.
+pub(crate) fn wait_for_end(lifeline: Option<&rustix::fd::OwnedFd>) {
+    let Some(lifeline) = lifeline else {
+        loop {
+            std::thread::park();
+        }
+    };
     let mut byte = [0_u8];
     loop {
         match rustix::io::read(lifeline, &mut byte) {

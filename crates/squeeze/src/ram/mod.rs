@@ -1,23 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Hiding RAM from the whole host.
+//! Hiding RAM from the whole host, by what the machine allows.
 //!
-//! A *holder* process reserves huge pages without touching them: the kernel takes them off its free lists at mmap(2) (surplus pages,
-//! reserved; mm/hugetlb.c, hugetlb_acct_memory), other programs cannot get them, and they come back when the holder dies, however it
-//! dies. `vm.nr_overcommit_hugepages` is raised only while the holder reserves. With `oom_score_adj` 1000 the holder is what the OOM
-//! killer takes first, so that an over-squeeze gives the RAM back and kills no database.
+//! | mechanism | what takes the RAM | back when everything of ours is killed |
+//! | --- | --- | --- |
+//! | [`holder`] | a process reserves huge pages without touching them: the kernel takes them off its free lists at mmap(2) (surplus pages, reserved; mm/hugetlb.c, hugetlb_acct_memory). `vm.nr_overcommit_hugepages` is raised only while it reserves | yes |
+//! | `pool` | pages of the huge-page pool, as in article 1: nobody holds them, and anybody may take them | no |
+//! | `offline` | memory blocks taken offline: the only one that makes `MemTotal` smaller | no |
+//! | [`balloon`] | a process touches memory of its own; without root, and in containers | yes |
 //!
-//! [`plan`] reads and refuses; [`hide`] changes; the result carries its own measurement.
+//! With `oom_score_adj` 1000 that process is what the OOM killer takes first, so that an over-squeeze gives the RAM back and kills no
+//! database.
+//!
+//! [`plan`] reads and refuses; [`hide`] changes; the result carries its own measurement, its mechanism, and in what that differs
+//! from the others.
 
+pub mod balloon;
 pub mod holder;
 
+mod changes;
 mod hide;
+mod measure;
+mod mechanism;
+mod objections;
+mod offline;
+pub mod persist;
 mod plan;
+mod pool;
+mod room;
 
 pub use hide::{Hidden, hide};
-pub use plan::{Amount, Change, Options, Plan, floor_bytes, plan};
-
-/// As it is named in recordings.
-pub const MECHANISM: &str = "huge-page holder";
+pub use mechanism::{Choice, Mechanism, Traits};
+pub use plan::{Amount, Change, Options, Plan, automatic, plan};
+pub use pool::Node;
+pub use room::Room;
 
 /// Pages of the default size that may be taken beyond the pool (kernel, admin-guide/mm/hugetlbpage.rst).
 pub const OVERCOMMIT: &str = "/proc/sys/vm/nr_overcommit_hugepages";

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-use crate::ram::OVERCOMMIT;
+use crate::ram::mechanism::{Choice, Mechanism};
+use crate::ram::objections::{self, refusal};
+use crate::ram::room::Room;
+use crate::ram::{OVERCOMMIT, changes};
 use crate::{Error, Meminfo};
+use host::change::memory;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::time::Duration;
@@ -25,11 +29,22 @@ pub struct Options {
     pub deadline: Duration,
     /// Go on although the host has swap, and hidden RAM may page the server out instead of being missed.
     pub with_swap: bool,
+    pub mechanism: Choice,
+    /// Of the process that holds it: 1000, so that the kernel kills it before any database; 0 leaves the kernel its choice, which is the
+    /// largest, and a holder of huge pages counts as small.
+    pub oom_score_adj: i32,
 }
 
 impl Options {
     pub fn new(amount: Amount) -> Self {
-        Self { amount, drop_caches: false, deadline: Duration::from_secs(60), with_swap: false }
+        Self {
+            amount,
+            drop_caches: false,
+            deadline: Duration::from_secs(60),
+            with_swap: false,
+            mechanism: Choice::Auto,
+            oom_score_adj: 1000,
+        }
     }
 }
 
@@ -37,13 +52,21 @@ impl Options {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Plan {
     pub options: Options,
+    /// The one that was chosen.
+    pub mechanism: Mechanism,
     pub before: Meminfo,
+    /// What there is to take from.
+    pub room: Room,
+    /// Huge pages, memory blocks, or ordinary pages: what the mechanism takes in one piece.
+    pub unit_bytes: u64,
     /// 0: the host is as small as asked already, and there is nothing to hide.
-    pub pages: u64,
+    pub units: u64,
     pub hide_bytes: u64,
-    /// `MemAvailable` that the reservation stops at.
+    /// What is available stays above it.
     pub floor_bytes: u64,
     pub overcommit_before: u64,
+    /// Pages of the huge-page pool, without surplus.
+    pub pool_before: u64,
     /// To be known, and no reason to refuse.
     pub warnings: Vec<String>,
 }
@@ -57,39 +80,13 @@ pub struct Change {
 
 impl Plan {
     pub fn is_nothing(&self) -> bool {
-        self.pages == 0
+        self.units == 0
     }
 
     /// In the order of doing.
     pub fn changes(&self) -> Vec<Change> {
-        if self.is_nothing() {
-            return Vec::new();
-        }
-        let change = |change: String, undo: &str| Change { change, undo: undo.to_owned() };
-        let (before, after) = (self.overcommit_before, self.overcommit_before + self.pages);
-        let mut changes = Vec::new();
-        if self.options.drop_caches {
-            changes.push(change("drop the page cache of the host".into(), "none: it fills again by itself"));
-        }
-        changes.push(change(
-            format!("{OVERCOMMIT}: {before} -> {after}, while the holder reserves"),
-            &format!("back to {before} as soon as it has"),
-        ));
-        changes.push(change(
-            format!(
-                "a holder process reserves {} ({} huge pages), oom_score_adj 1000",
-                Bytes(self.hide_bytes),
-                self.pages
-            ),
-            "it ends, and the pages are free",
-        ));
-        changes
+        if self.is_nothing() { Vec::new() } else { changes::of(self) }
     }
-}
-
-/// The least `MemAvailable` that is ever left: max(1 GiB, 5 % of RAM). Below it the kernel kills whom it likes.
-pub fn floor_bytes(total_bytes: u64) -> u64 {
-    Bytes::GIB.max(total_bytes / 20)
 }
 
 /// Looks whether it can be done.
@@ -97,118 +94,90 @@ pub fn floor_bytes(total_bytes: u64) -> u64 {
 /// # Errors
 /// [`Error::Refused`] with every reason at once, and what would help against each.
 pub fn plan(options: &Options) -> Result<Plan, Error> {
-    let before = Meminfo::now()?;
-    let overcommit = fs::read_to_string(OVERCOMMIT).ok().and_then(|text| text.trim().parse::<u64>().ok());
-    let overcommit_mode = fs::read_to_string("/proc/sys/vm/overcommit_memory").unwrap_or_default();
-    let host = HostState {
-        before,
-        overcommit,
-        strict_commit: overcommit_mode.trim() == "2",
-        root: rustix::process::geteuid().is_root(),
-    };
-    plan_on(options, &host)
+    plan_on(options, &HostState::now()?)
+}
+
+/// What this machine allows, without being asked for one: the same for all arms of an experiment.
+pub fn automatic() -> Result<Mechanism, Error> {
+    Ok(choose(Choice::Auto, &HostState::now()?))
 }
 
 /// What a plan depends on.
+#[derive(Debug, Clone)]
 pub(crate) struct HostState {
-    before: Meminfo,
+    pub(crate) before: Meminfo,
     /// `None`: no such sysctl, the kernel has no huge pages.
-    overcommit: Option<u64>,
-    strict_commit: bool,
-    root: bool,
+    pub(crate) overcommit: Option<u64>,
+    pub(crate) pool: u64,
+    /// 0: memory cannot be taken offline here.
+    pub(crate) block_bytes: u64,
+    /// Blocks that are online and may be tried.
+    pub(crate) blocks: u64,
+    /// The huge-page sysctls may be written: in a container they may not, even by root.
+    pub(crate) sysctl_writable: bool,
+    pub(crate) strict_commit: bool,
+    pub(crate) root: bool,
+    /// Of our own cgroup.
+    pub(crate) room: Room,
 }
 
-fn plan_on(options: &Options, host: &HostState) -> Result<Plan, Error> {
-    let before = host.before;
+impl HostState {
+    fn now() -> Result<Self, Error> {
+        let before = Meminfo::now()?;
+        let overcommit = fs::read_to_string(OVERCOMMIT).ok().and_then(|text| text.trim().parse::<u64>().ok());
+        let block_bytes = memory::block_bytes().filter(|_| memory::may_change()).unwrap_or(0);
+        let overcommit_mode = fs::read_to_string("/proc/sys/vm/overcommit_memory").unwrap_or_default();
+        Ok(Self {
+            before,
+            overcommit,
+            pool: host::change::pool_pages().unwrap_or(0),
+            block_bytes,
+            blocks: if block_bytes > 0 { memory::online_blocks().len() as u64 } else { 0 },
+            sysctl_writable: rustix::fs::access(OVERCOMMIT, rustix::fs::Access::WRITE_OK).is_ok(),
+            strict_commit: overcommit_mode.trim() == "2",
+            root: rustix::process::geteuid().is_root(),
+            room: Room::of_own_cgroup(&before),
+        })
+    }
+}
+
+fn choose(choice: Choice, host: &HostState) -> Mechanism {
+    let huge = host.overcommit.is_some() && host.before.huge_page_bytes > 0;
+    match choice {
+        Choice::This(mechanism) => mechanism,
+        Choice::Auto if huge && host.root && host.sysctl_writable => Mechanism::Holder,
+        Choice::Auto => Mechanism::Balloon,
+    }
+}
+
+pub(crate) fn plan_on(options: &Options, host: &HostState) -> Result<Plan, Error> {
+    let mechanism = choose(options.mechanism, host);
+    let (room, unit_bytes) = match mechanism {
+        Mechanism::Holder | Mechanism::Pool => (Room::of_host(&host.before), host.before.huge_page_bytes),
+        Mechanism::Offline => (Room::of_host(&host.before), host.block_bytes),
+        Mechanism::Balloon => (host.room, rustix::param::page_size() as u64),
+    };
     let hide = match options.amount {
         Amount::Hide(bytes) => bytes.0,
-        Amount::Leave(bytes) => before.available_bytes.saturating_sub(bytes.0),
+        Amount::Leave(bytes) => room.available_bytes.saturating_sub(bytes.0),
     };
-    let pages = hide.checked_div(before.huge_page_bytes).unwrap_or(0);
-    let least = floor_bytes(before.total_bytes);
-    let asked_to_leave = if let Amount::Leave(bytes) = options.amount { bytes.0 } else { 0 };
+    let units = hide.checked_div(unit_bytes).unwrap_or(0);
     let plan = Plan {
         options: options.clone(),
-        before,
-        pages,
-        hide_bytes: pages * before.huge_page_bytes,
-        floor_bytes: least,
+        mechanism,
+        before: host.before,
+        room,
+        unit_bytes,
+        units,
+        hide_bytes: units * unit_bytes,
+        floor_bytes: room.floor_bytes(),
         overcommit_before: host.overcommit.unwrap_or(0),
-        warnings: warnings(options, &before),
+        pool_before: host.pool,
+        warnings: objections::warnings(options, mechanism, host),
     };
-    let mut objections = Vec::new();
-    if asked_to_leave > 0 && asked_to_leave < least {
-        let what = format!("leaving {} is below the floor of {}", Bytes(asked_to_leave), Bytes(least));
-        objections.push(Objection {
-            what,
-            hint: "for a smaller server, limit that server alone with a memory cgroup".into(),
-        });
-    }
-    if pages > 0 {
-        objections.extend(all_objections(&plan, host));
-    }
+    let plan = objections::with_rounding(plan, hide);
+    let objections = objections::all(&plan, host);
     if objections.is_empty() { Ok(plan) } else { Err(refusal(objections)) }
-}
-
-struct Objection {
-    what: String,
-    hint: String,
-}
-
-/// Every reason at once, with what would help against each.
-fn refusal(objections: Vec<Objection>) -> Error {
-    let (what, hint): (Vec<String>, Vec<String>) = objections.into_iter().map(|it| (it.what, it.hint)).unzip();
-    Error::Refused { what: format!("RAM cannot be hidden: {}", what.join("; ")), hint: hint.join("; ") }
-}
-
-fn warnings(options: &Options, before: &Meminfo) -> Vec<String> {
-    let mut warnings = Vec::new();
-    if before.swap_total_bytes > 0 && options.with_swap {
-        warnings.push("swap is on: memory that is short may be paged out instead of missed".into());
-    }
-    warnings
-}
-
-fn all_objections(plan: &Plan, host: &HostState) -> Vec<Objection> {
-    let before = &plan.before;
-    let checks: [(bool, String, &str); 6] = [
-        (!host.root, "that needs root".into(), "run it with sudo, or limit one server alone with a memory cgroup"),
-        (
-            host.overcommit.is_none() || before.huge_page_bytes == 0,
-            "this kernel has no huge pages (CONFIG_HUGETLBFS)".into(),
-            "limit one server alone with a memory cgroup",
-        ),
-        (before.available_bytes.saturating_sub(plan.hide_bytes) < plan.floor_bytes, below_floor(plan), "hide less"),
-        (
-            before.swap_total_bytes > 0 && !plan.options.with_swap,
-            "swap is on, and would take what no longer fits".into(),
-            "swapoff -a, or accept it with --with-swap",
-        ),
-        (
-            before.huge_unclaimed_pages() > 0,
-            format!("{} huge pages of a pool are free, and somebody may count on them", before.huge_unclaimed_pages()),
-            "start their user, or set vm.nr_hugepages lower",
-        ),
-        // every huge page lowers the limit by its part that overcommit_ratio grants (kernel, mm/util.c, vm_commit_limit)
-        (
-            host.strict_commit && before.commit_limit_bytes.saturating_sub(plan.hide_bytes) <= before.committed_bytes,
-            "vm.overcommit_memory is 2, and the commit limit would fall below what is committed".into(),
-            "hide less",
-        ),
-    ];
-    let objections = checks.into_iter().filter(|(applies, ..)| *applies);
-    objections.map(|(_, what, hint)| Objection { what, hint: hint.to_owned() }).collect()
-}
-
-fn below_floor(plan: &Plan) -> String {
-    let before = &plan.before;
-    format!(
-        "{} are available, and hiding {} goes below the floor of {} (1 GiB or 5 % of RAM); at most {} can be hidden",
-        Bytes(before.available_bytes),
-        Bytes(plan.hide_bytes),
-        Bytes(plan.floor_bytes),
-        Bytes(before.available_bytes.saturating_sub(plan.floor_bytes) >> 20 << 20)
-    )
 }
 
 #[cfg(test)]
@@ -224,17 +193,28 @@ mod tests {
             huge_page_bytes: 2 * Bytes::MIB,
             ..Meminfo::default()
         };
-        HostState { before, overcommit: Some(3), strict_commit: false, root: true }
+        HostState {
+            before,
+            overcommit: Some(3),
+            pool: 0,
+            block_bytes: 128 * Bytes::MIB,
+            blocks: 100,
+            sysctl_writable: true,
+            strict_commit: false,
+            root: true,
+            room: Room::of_host(&before),
+        }
     }
 
     fn refused(amount: Amount, host: &HostState) -> String {
-        plan_on(&Options::new(amount), host).expect_err("is refused").to_string()
+        let options = Options { mechanism: Choice::This(Mechanism::Holder), ..Options::new(amount) };
+        plan_on(&options, host).expect_err("is refused").to_string()
     }
 
     #[test]
     fn hide_and_leave() {
         let hide = plan_on(&Options::new(Amount::Hide(Bytes::gib(4))), &state()).expect("plans");
-        assert_eq!((hide.pages, hide.hide_bytes, hide.floor_bytes), (2048, 4 * Bytes::GIB, 24 * Bytes::GIB / 20));
+        assert_eq!((hide.units, hide.hide_bytes, hide.floor_bytes), (2048, 4 * Bytes::GIB, 24 * Bytes::GIB / 20));
         assert!(hide.changes()[0].change.contains("3 -> 2051"));
         let leave = plan_on(&Options::new(Amount::Leave(Bytes::gib(8))), &state()).expect("plans");
         assert_eq!(leave.hide_bytes, 12 * Bytes::GIB);
@@ -263,5 +243,42 @@ mod tests {
         assert!(refused(Amount::Hide(Bytes::gib(6)), &strict).contains("commit limit"));
         let without = HostState { overcommit: None, ..state() };
         assert!(refused(Amount::Hide(Bytes::gib(1)), &without).contains("no huge pages"));
+    }
+
+    #[test]
+    fn memory_blocks_are_whole_and_some_may_refuse() {
+        let of = |amount, host: &HostState| {
+            let options = Options { mechanism: Choice::This(Mechanism::Offline), ..Options::new(amount) };
+            plan_on(&options, host).map_err(|error| error.to_string())
+        };
+        let plan = of(Amount::Hide(Bytes::mib(1000)), &state()).expect("plans");
+        assert_eq!((plan.units, plan.hide_bytes), (7, 896 * Bytes::MIB));
+        assert!(plan.warnings.iter().any(|warning| warning.contains("896 MiB")), "{:?}", plan.warnings);
+        let few = of(Amount::Hide(Bytes::gib(12)), &state()).expect_err("96 of 100 is too near");
+        assert!(few.contains("only 100 memory blocks"), "{few}");
+        let less = of(Amount::Hide(Bytes::mib(64)), &state()).expect_err("half a block");
+        assert!(less.contains("less than one piece of 128 MiB"), "{less}");
+        let none = of(Amount::Hide(Bytes::gib(1)), &HostState { block_bytes: 0, blocks: 0, ..state() });
+        assert!(none.expect_err("cannot").contains("cannot be taken offline"));
+    }
+
+    #[test]
+    fn what_the_machine_allows_decides() {
+        let of = |host: &HostState| plan_on(&Options::new(Amount::Hide(Bytes::gib(1))), host).expect("plans").mechanism;
+        assert_eq!(of(&state()), Mechanism::Holder);
+        assert_eq!(of(&HostState { root: false, ..state() }), Mechanism::Balloon);
+        assert_eq!(of(&HostState { sysctl_writable: false, ..state() }), Mechanism::Balloon, "root in a container");
+        assert_eq!(of(&HostState { overcommit: None, ..state() }), Mechanism::Balloon);
+    }
+
+    #[test]
+    fn a_balloon_in_a_container_leaves_of_the_containers_own() {
+        let room = Room { total_bytes: 4 * Bytes::GIB, available_bytes: 3 * Bytes::GIB, limited: true };
+        let host = HostState { root: false, room, ..state() };
+        let leave = plan_on(&Options::new(Amount::Leave(Bytes::gib(1))), &host).expect("plans");
+        assert_eq!((leave.hide_bytes, leave.unit_bytes), (2 * Bytes::GIB, 4096));
+        let options = Options { oom_score_adj: 0, ..Options::new(Amount::Hide(Bytes::gib(1))) };
+        let refused = plan_on(&options, &host).expect_err("the balloon would be killed first").to_string();
+        assert!(refused.contains("the largest process"), "{refused}");
     }
 }

@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `wringer ram`: hide RAM from the whole host for a stated time.
 
+use super::probe::refuse;
 use super::standing::{self, Format, Output, Standing};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::internal::Squeeze;
 use crate::terminal;
-use clap::Subcommand;
+use ::probe::scan;
+use ::probe::target::Target;
+use clap::{Subcommand, ValueEnum};
 use host::places::Places;
 use serde_json::{Value, json};
-use squeeze::ram::{Amount, Options, Plan, plan};
+use squeeze::ram::{Amount, Choice, Mechanism, Options, Plan, Traits, persist, plan};
 use squeeze::{Meminfo, databases};
+use std::path::PathBuf;
 use units::{Bytes, Span};
 
 #[derive(Debug, clap::Args)]
@@ -20,7 +24,8 @@ use units::{Bytes, Span};
     sudo wringer ram release\n\n\
     A process reserves huge pages without touching them: they are gone for everybody else at once, and back as soon as that \
     process ends, also after a crash. Under memory pressure the kernel ends that process before any database. MemTotal stays, \
-    MemAvailable falls. At least 1 GiB or 5 % of RAM is always left.")]
+    MemAvailable falls. At least 1 GiB or 5 % of RAM is always left.\n\n\
+    Other mechanisms, and in what they differ: --mechanism, docs/ram.md.")]
 pub struct Args {
     #[command(subcommand)]
     command: Command,
@@ -53,9 +58,44 @@ struct Squeezed {
     /// Go on although this host has swap
     #[arg(long)]
     with_swap: bool,
+    /// What takes the RAM away: auto is the holder, or the balloon where there is no root or no huge pages
+    #[arg(long, value_enum, default_value_t = Wanted::Auto)]
+    mechanism: Wanted,
+    /// A file larger than what will be left: read it twice afterwards, and say whether the RAM is really gone
+    #[arg(long, value_name = "FILE")]
+    verify: Option<PathBuf>,
+    /// Print the lines that would hide as much at each boot; hide nothing, write nothing
+    #[arg(long, conflicts_with_all = ["verify", "dry_run"])]
+    persist: bool,
     /// Yes, although a database that is not Wringer's runs here
     #[arg(short, long)]
     yes: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Wanted {
+    /// What this machine allows
+    Auto,
+    /// A process that reserves huge pages and touches none
+    Holder,
+    /// Pages of the huge-page pool, held by nobody: they stay when all of Wringer is killed, until `wringer undo` or a reboot
+    Pool,
+    /// Memory blocks taken offline: MemTotal shrinks; they stay, as the pool does
+    Offline,
+    /// A process that touches memory of its own: without root, and in containers
+    Balloon,
+}
+
+impl Wanted {
+    fn choice(self) -> Choice {
+        match self {
+            Self::Auto => Choice::Auto,
+            Self::Holder => Choice::This(Mechanism::Holder),
+            Self::Pool => Choice::This(Mechanism::Pool),
+            Self::Offline => Choice::This(Mechanism::Offline),
+            Self::Balloon => Choice::This(Mechanism::Balloon),
+        }
+    }
 }
 
 pub fn main(args: Args) -> Outcome {
@@ -70,25 +110,78 @@ pub fn main(args: Args) -> Outcome {
 
 fn squeeze(places: &Places, args: &Squeezed, amount: Amount) -> Outcome {
     let found = run::find_runs(places)?;
-    if !args.standing.dry_run {
+    if !args.standing.dry_run && !args.persist {
         standing::refuse_hot(&found)?;
         refuse_second(&found)?;
     }
-    let options =
-        Options { amount, drop_caches: args.drop_caches, deadline: args.deadline.0, with_swap: args.with_swap };
+    let options = Options {
+        drop_caches: args.drop_caches,
+        deadline: args.deadline.0,
+        with_swap: args.with_swap,
+        mechanism: args.mechanism.choice(),
+        ..Options::new(amount)
+    };
     let plan = plan(&options)?;
     plan.warnings.iter().for_each(|warning| terminal::say(format_args!("warning: {warning}")));
     if args.standing.dry_run {
         return dry_run(&plan, args.standing.output);
     }
+    if args.persist {
+        return persist(&plan, args.standing.output);
+    }
     if plan.is_nothing() {
         return nothing(&plan, args.standing.output);
     }
     ask_consent(places, args.yes)?;
+    let verify = args.verify.as_deref().map(Target::open).transpose().map_err(refuse)?;
     let spinner = terminal::spinner(&format!("hiding {}", Bytes(plan.hide_bytes)));
     let result = standing::start(places, args.standing.lasts, Squeeze::Ram(plan), args.deadline.0);
     spinner.finish_and_clear();
-    show(&result?, args.standing.output);
+    let mut result = result?;
+    if let Some(target) = verify {
+        // the RAM is hidden: that nobody could look again does not undo it
+        match reread(&target) {
+            Ok(read) => result["verify"] = read,
+            Err(failure) => terminal::say(format_args!(
+                "warning: {} was not read twice: {:#}",
+                target.path.display(),
+                failure.error
+            )),
+        }
+    }
+    show(&result, args.standing.output);
+    Ok(())
+}
+
+/// Two readings of a file: when it is larger than what is left, the second must not be faster.
+fn reread(target: &Target) -> Result<Value, Failure> {
+    let bar = terminal::bar(target.size_bytes * 2, "reading it twice");
+    let options = scan::Options { rounds: 2, block_bytes: 128 << 10, evict: true };
+    let read = scan::scan(&target.file, &target.path, &options, &mut |bytes| bar.set_position(bytes));
+    bar.finish_and_clear();
+    let read = read?;
+    let text = read.verdict.to_string();
+    Ok(
+        json!({ "path": target.path, "size_bytes": target.size_bytes, "rounds": read.rounds, "verdict": read.verdict, "verdict_text": text }),
+    )
+}
+
+fn persist(plan: &Plan, output: Output) -> Outcome {
+    let lines = persist::lines(plan, Meminfo::now()?.huge_total_pages);
+    if output == Output::Json {
+        terminal::data(format_args!("{:#}", json!({ "schema": 1, "persist": lines })));
+        return Ok(());
+    }
+    terminal::data(format_args!(
+        "to hide {} at each boot, one of these (nothing was changed):",
+        Bytes(plan.hide_bytes)
+    ));
+    for line in lines {
+        terminal::data(format_args!(
+            "\n{}\n    in {}\n    {}\n    undo: {}",
+            line.line, line.place, line.note, line.undo
+        ));
+    }
     Ok(())
 }
 
@@ -151,9 +244,10 @@ fn show(value: &Value, output: Output) {
     let bytes = |name: &str| Bytes(value[name].as_u64().unwrap_or(0));
     let text = |name: &str| value[name].as_str().unwrap_or_default().to_owned();
     terminal::data(format_args!(
-        "{} hidden in {} (run {})",
+        "{} hidden by {} in {} (run {})",
         bytes("hidden_bytes"),
-        Span::micros(value["holder"]["elapsed_us"].as_u64().unwrap_or(0)),
+        text("mechanism"),
+        Span::micros(value["elapsed_us"].as_u64().unwrap_or(0)),
         text("run")
     ));
     terminal::data(format_args!(
@@ -161,7 +255,36 @@ fn show(value: &Value, output: Output) {
         bytes("available_before_bytes"),
         bytes("available_after_bytes")
     ));
+    show_traits(&value["traits"]);
+    if let Some(verdict) = value["verify"]["verdict_text"].as_str() {
+        terminal::data(format_args!("read twice: {verdict}"));
+    }
     terminal::say(format_args!("until {}; `wringer ram release` gives it back", text("until")));
+}
+
+/// In what this mechanism differs from others, in a line each.
+fn show_traits(value: &Value) {
+    let Ok(traits) = serde_json::from_value::<Traits>(value.clone()) else { return };
+    let say = |holds: bool, yes: &'static str, no: &'static str| if holds { yes } else { no };
+    let lines = [
+        say(
+            traits.mem_total_shrinks,
+            "MemTotal has shrunk",
+            "MemTotal stays: what sizes itself from it notices nothing",
+        ),
+        say(
+            traits.hidden_ram_swappable,
+            "with swap, the hidden RAM itself could be paged out",
+            "swap takes none of it",
+        ),
+        say(traits.safe_from_others, "nobody else can take it", "other programs may take a part of it for themselves"),
+        say(
+            traits.back_by_itself,
+            "back by itself when Wringer is killed",
+            "stays until `wringer undo` or a reboot when all of Wringer is killed",
+        ),
+    ];
+    terminal::data(lines.join("; "));
 }
 
 fn status(places: &Places, output: Output) -> Outcome {
@@ -187,6 +310,13 @@ fn status(places: &Places, output: Output) -> Outcome {
         Bytes(meminfo.available_bytes),
         Bytes(reserved)
     ));
+    let pool = meminfo.huge_total_pages.saturating_sub(meminfo.huge_reserved_pages);
+    if pool > 0 {
+        terminal::data(format_args!(
+            "pool: {pool} huge pages, {} of them in use by other programs",
+            meminfo.huge_total_pages - meminfo.huge_free_pages
+        ));
+    }
     Ok(())
 }
 
@@ -198,5 +328,13 @@ fn release(places: &Places, output: Output) -> Outcome {
         standing::refuse_hot(&found)?;
         terminal::say("no RAM is hidden by a standing squeeze");
     }
-    standing::release(places, &hiding, output)
+    standing::release(places, &hiding, output)?;
+    let pool = |run: &run::FoundRun| run.steps.iter().any(|it| matches!(it.change, run::Step::HugePool { .. }));
+    let surplus = Meminfo::now()?.huge_surplus_pages;
+    if surplus > 0 && hiding.iter().any(|run| pool(run)) {
+        terminal::say(format_args!(
+            "{surplus} huge pages are still used by other programs; each is free as soon as it is let go"
+        ));
+    }
+    Ok(())
 }

@@ -18,9 +18,13 @@ pub struct Args {
     /// MemAvailable at which reserving stops
     #[arg(long)]
     floor_bytes: u64,
+    /// What its own must be
+    #[arg(long, default_value_t = 1000, allow_negative_numbers = true)]
+    oom_score_adj: i32,
 }
 
 pub fn main(args: Args) -> Outcome {
-    let Args { pages, page_bytes, deadline_ms, floor_bytes } = args;
-    Ok(run(&Options { pages, page_bytes, deadline: Duration::from_millis(deadline_ms), floor_bytes })?)
+    let Args { pages, page_bytes, deadline_ms, floor_bytes, oom_score_adj } = args;
+    let deadline = Duration::from_millis(deadline_ms);
+    Ok(run(&Options { pages, page_bytes, deadline, floor_bytes, oom_score_adj })?)
 }

@@ -18,6 +18,7 @@ enum Role {
     Launch(launch::Args),
     Supervise(supervise::Args),
     Holder(holder::Args),
+    Balloon(balloon::Args),
     Slowfs(slowfs::Args),
     Probe(probe::Args),
 }
@@ -28,11 +29,13 @@ pub fn main(args: Args) -> Outcome {
         Role::Launch(args) => launch::main(args),
         Role::Supervise(args) => supervise::main(args),
         Role::Holder(args) => holder::main(args),
+        Role::Balloon(args) => balloon::main(args),
         Role::Slowfs(args) => slowfs::main(args),
         Role::Probe(args) => probe::main(args),
     }
 }
 
+mod balloon;
 mod holder;
 mod launch;
 mod probe;

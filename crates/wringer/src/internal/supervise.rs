@@ -77,9 +77,13 @@ fn apply(run: &mut Run, squeeze: &Squeeze, lasts: Duration) -> Result<Value, squ
         Squeeze::Ram(plan) => {
             let hidden = ram::hide(run, plan)?;
             Ok(json!({
+                "mechanism": hidden.mechanism.name(),
+                "traits": hidden.traits(),
                 "hidden_bytes": hidden.bytes,
                 "available_before_bytes": hidden.before.available_bytes,
                 "available_after_bytes": hidden.after.available_bytes,
+                "elapsed_us": units::Span(hidden.elapsed).as_us(),
+                "nodes": hidden.nodes,
                 "holder": hidden.holder,
                 "measured": hidden.measured,
                 "until": until,

@@ -73,3 +73,31 @@ impl Drop for Killed {
         let _ = self.0.wait();
     }
 }
+
+/// Whether this machine lets memory blocks of 128 MiB go.
+pub fn can_offline() -> bool {
+    let folder = Path::new("/sys/devices/system/memory");
+    let bytes = std::fs::read_to_string(folder.join("block_size_bytes")).unwrap_or_default();
+    bytes.trim() == "8000000" && rustix::process::geteuid().is_root() && offline_blocks() == 0
+}
+
+pub fn offline_blocks() -> usize {
+    let names = std::fs::read_dir("/sys/devices/system/memory").into_iter().flatten().flatten();
+    let states = names.filter_map(|entry| std::fs::read_to_string(entry.path().join("state")).ok());
+    states.filter(|state| state.trim() != "online").count()
+}
+
+/// A memory cgroup with a limit, made by the test itself; version 1 or 2. `None` where it may not.
+pub fn cgroup(limit: u64) -> Option<std::path::PathBuf> {
+    let roots = ["/sys/fs/cgroup/memory", "/sys/fs/cgroup"];
+    let root = roots.iter().find(|root| Path::new(root).join("cgroup.procs").exists())?;
+    let group = Path::new(root).join(format!("wringer-test-{}-{limit}", std::process::id()));
+    std::fs::create_dir(&group).ok()?;
+    let limits = ["memory.limit_in_bytes", "memory.max"];
+    let limited = limits.iter().any(|name| std::fs::write(group.join(name), limit.to_string()).is_ok());
+    if !limited {
+        std::fs::remove_dir(&group).unwrap();
+        return None;
+    }
+    Some(group)
+}

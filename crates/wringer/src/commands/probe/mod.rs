@@ -38,7 +38,7 @@ pub fn main(args: Args) -> Outcome {
 }
 
 /// A file cannot be opened or does not exist: the user named the wrong one, or may not read it.
-fn refuse(error: probe::Error) -> Failure {
+pub fn refuse(error: probe::Error) -> Failure {
     match error {
         probe::Error::File { .. } | probe::Error::NotOwner { .. } | probe::Error::Host(_) => {
             Failure::new(Exit::Missing, error)

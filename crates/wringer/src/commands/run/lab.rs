@@ -313,7 +313,8 @@ fn mechanisms(experiment: &Experiment) -> BTreeMap<String, String> {
         mechanisms.insert("disk".to_owned(), "fuse layer in a private mount namespace".to_owned());
     }
     if any(&|arm| arm.squeeze.ram.is_some()) {
-        let how = if is_root() { "huge-page holder" } else { "none: hiding RAM from the host needs root" };
+        let chosen = squeeze::ram::automatic().map_or("none", squeeze::ram::Mechanism::name);
+        let how = if is_root() { chosen } else { "none: hiding RAM from the host needs root" };
         mechanisms.insert("ram".to_owned(), how.to_owned());
     }
     if any(&|arm| arm.squeeze.server_ram.is_some()) {

@@ -6,9 +6,8 @@ use crate::commands::disk::words;
 use crate::exit::{Exit, Failure, Outcome};
 use diskmodel::Model;
 use evidence::{Delay, DelayMode, Measured};
-use experiment::{Arm, RamSqueeze};
+use experiment::{Arm, OomVictim, RamAmount, RamSqueeze};
 use run::Run;
-use squeeze::Meminfo;
 use squeeze::directory::largest_file;
 use squeeze::disk::SlowLayer;
 use squeeze::ram::{self, Amount, Hidden};
@@ -80,16 +79,20 @@ impl Squeezes {
             hidden.release(run)?;
         }
         let Some(asked) = asked else { return Ok(()) };
-        let amount = match asked {
-            RamSqueeze::Hide(bytes) => Amount::Hide(bytes),
-            RamSqueeze::Leave(bytes) => Amount::Leave(bytes),
+        let amount = match asked.amount {
+            RamAmount::Hide(bytes) => Amount::Hide(bytes),
+            RamAmount::Leave(bytes) => Amount::Leave(bytes),
         };
-        let hidden = ram::hide(run, &ram::plan(&ram::Options::new(amount))?)?;
+        let oom_score_adj = if asked.oom_victim == OomVictim::Server { 0 } else { 1000 };
+        let hidden = ram::hide(run, &ram::plan(&ram::Options { oom_score_adj, ..ram::Options::new(amount) })?)?;
         for measured in &hidden.measured {
             notes.measured(&Measured { at_us: notes.clock.now_us(), ..measured.clone() })?;
         }
         let available = Bytes(hidden.after.available_bytes);
-        notes.event("squeeze", format!("{} of RAM hidden, {available} available", Bytes(hidden.bytes)))?;
+        notes.event(
+            "squeeze",
+            format!("{} of RAM hidden, {available} available ({})", Bytes(hidden.bytes), hidden.mechanism),
+        )?;
         self.ram = Some((asked, hidden));
         Ok(())
     }
@@ -119,10 +122,8 @@ impl Squeezes {
         if let Some((_, ram)) = &self.server_ram {
             notes.measured(&ram.measure(&arm.name, notes.clock.now_us()))?;
         }
-        if let Some((_, hidden)) = &self.ram
-            && Meminfo::now()?.hugetlb_bytes < hidden.after.hugetlb_bytes
-        {
-            return Err(squeeze::Error::HolderDied.into());
+        if let Some((_, hidden)) = &self.ram {
+            hidden.check()?;
         }
         Ok(self.layer.as_ref().map_or(Ok(()), SlowLayer::check)?)
     }

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Memory blocks: `/sys/devices/system/memory/memoryN` (kernel, admin-guide/mm/memory-hotplug.rst). A block whose pages cannot all be
+//! moved refuses to go (EBUSY). It comes back into the zone that it was in: `online_kernel` or `online_movable`, because a plain
+//! `online` may choose another one.
+
+use super::value::{read_value, write};
+use crate::Error;
+use crate::permit::Permit;
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+pub const MEMORY: &str = "/sys/devices/system/memory";
+
+/// Which zone a block belongs to, as far as its return needs it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Zone {
+    Kernel,
+    Movable,
+}
+
+/// Block numbers, written as the kernel writes lists: `3,8-11`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Blocks(pub BTreeSet<u32>);
+
+impl Blocks {
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut found = BTreeSet::new();
+        for part in text.split(',').filter(|part| !part.is_empty()) {
+            let (first, last) = part.split_once('-').unwrap_or((part, part));
+            found.extend(first.parse::<u32>().ok()?..=last.parse::<u32>().ok()?);
+        }
+        Some(Self(found))
+    }
+}
+
+impl std::fmt::Display for Blocks {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut runs: Vec<(u32, u32)> = Vec::new();
+        for block in &self.0 {
+            match runs.last_mut() {
+                Some((_, last)) if *last + 1 == *block => *last = *block,
+                _ => runs.push((*block, *block)),
+            }
+        }
+        let mut text = String::new();
+        for (first, last) in runs {
+            let comma = if text.is_empty() { "" } else { "," };
+            let _ = if first == last { write!(text, "{comma}{first}") } else { write!(text, "{comma}{first}-{last}") };
+        }
+        formatter.pad(&text)
+    }
+}
+
+/// Of one block, in bytes. `None`: this kernel has none, or they cannot be taken offline.
+pub fn block_bytes() -> Option<u64> {
+    let text = read_value(&Path::new(MEMORY).join("block_size_bytes")).ok()?;
+    u64::from_str_radix(&text, 16).ok().filter(|bytes| *bytes > 0)
+}
+
+/// Whether this process could: /sys is often read-only in a container.
+pub fn may_change() -> bool {
+    let first = online_blocks().first().map(|(block, _)| file(*block, "state"));
+    first.is_some_and(|path| rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok())
+}
+
+/// The blocks that are online and lie in one zone: only these can go.
+pub fn online_blocks() -> Vec<(u32, Zone)> {
+    let names = std::fs::read_dir(MEMORY).into_iter().flatten().flatten();
+    let numbers = names.filter_map(|entry| entry.file_name().to_str()?.strip_prefix("memory")?.parse::<u32>().ok());
+    let mut found: Vec<(u32, Zone)> =
+        numbers.filter(|block| is_online(*block)).filter_map(|block| Some((block, zone_of(block)?))).collect();
+    found.sort_unstable();
+    found
+}
+
+fn file(block: u32, name: &str) -> PathBuf {
+    Path::new(MEMORY).join(format!("memory{block}")).join(name)
+}
+
+pub fn is_online(block: u32) -> bool {
+    read_value(&file(block, "state")).is_ok_and(|state| state == "online")
+}
+
+/// Of an online block `valid_zones` names its own zone, or "none" when it lies in several.
+fn zone_of(block: u32) -> Option<Zone> {
+    match read_value(&file(block, "valid_zones")).ok()?.as_str() {
+        "none" | "" => None,
+        "Movable" => Some(Zone::Movable),
+        _ => Some(Zone::Kernel),
+    }
+}
+
+/// Returns whether it went.
+///
+/// # Errors
+/// Another reason than that its pages cannot be moved.
+pub fn take_offline(_permit: &Permit, block: u32) -> Result<bool, Error> {
+    match write(&file(block, "state"), "offline") {
+        Ok(()) => Ok(true),
+        Err(error) if matches!(error.errno(), Some(libc::EBUSY | libc::EINVAL | libc::EINTR | libc::ENOMEM)) => {
+            Ok(false)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Brings those of `blocks` back that are offline; returns whether there was one. Those that are online, or gone, are left.
+///
+/// # Errors
+/// The first that does not come; the others are tried all the same.
+pub fn bring_online(_permit: &Permit, blocks: &Blocks, zone: Zone) -> Result<bool, Error> {
+    let word = if zone == Zone::Movable { "online_movable" } else { "online_kernel" };
+    let (mut any, mut failed) = (false, None);
+    for block in &blocks.0 {
+        let path = file(*block, "state");
+        if read_value(&path).is_ok_and(|state| state == "offline") {
+            any = true;
+            failed = failed.or(write(&path, word).err());
+        }
+    }
+    failed.map_or(Ok(any), Err)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_as_the_kernel_writes_them() {
+        for text in ["", "3", "3-4", "0,3-5,9", "32-199"] {
+            assert_eq!(Blocks::parse(text).expect("is a list").to_string(), text);
+        }
+        assert_eq!(Blocks::parse("1,2,3,7").expect("is a list").to_string(), "1-3,7");
+        assert_eq!(Blocks::parse("1-x"), None);
+    }
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a plan changes, each change beside its undo.
+
+use crate::ram::OVERCOMMIT;
+use crate::ram::mechanism::Mechanism;
+use crate::ram::plan::{Change, Plan};
+use host::change::POOL;
+use units::Bytes;
+
+pub(super) fn of(plan: &Plan) -> Vec<Change> {
+    let mut changes = Vec::new();
+    if plan.options.drop_caches {
+        changes.push(change("drop the page cache of the host", "none: it fills again by itself"));
+    }
+    changes.extend(match plan.mechanism {
+        Mechanism::Holder => holder(plan),
+        Mechanism::Pool => pool(plan),
+        Mechanism::Offline => offline(plan),
+        Mechanism::Balloon => balloon(plan),
+    });
+    changes
+}
+
+fn change(change: impl Into<String>, undo: impl Into<String>) -> Change {
+    Change { change: change.into(), undo: undo.into() }
+}
+
+fn holder(plan: &Plan) -> Vec<Change> {
+    let (before, after) = (plan.overcommit_before, plan.overcommit_before + plan.units);
+    let (hidden, score) = (Bytes(plan.hide_bytes), plan.options.oom_score_adj);
+    vec![
+        change(
+            format!("{OVERCOMMIT}: {before} -> {after}, while the holder reserves"),
+            format!("back to {before} as soon as it has"),
+        ),
+        change(
+            format!("a holder process reserves {hidden} ({} huge pages), oom_score_adj {score}", plan.units),
+            "it ends, and the pages are free",
+        ),
+    ]
+}
+
+fn pool(plan: &Plan) -> Vec<Change> {
+    let (before, pages) = (plan.pool_before, plan.units);
+    vec![
+        change(
+            format!(
+                "{POOL}: {before} -> {} ({}), asked for until it is there or the deadline has passed",
+                before + pages,
+                Bytes(plan.hide_bytes)
+            ),
+            format!("back to {before}; pages that somebody uses by then are free when they let go"),
+        ),
+        change("compact memory, when less than that was granted", "none: it only moves pages"),
+    ]
+}
+
+fn offline(plan: &Plan) -> Vec<Change> {
+    let (blocks, hidden) = (plan.units, Bytes(plan.hide_bytes));
+    vec![change(
+        format!("{blocks} memory blocks of {} are taken offline ({hidden}): MemTotal shrinks", Bytes(plan.unit_bytes)),
+        "each is online again, as online_kernel or online_movable, in the zone that it was in",
+    )]
+}
+
+fn balloon(plan: &Plan) -> Vec<Change> {
+    let (hidden, score) = (Bytes(plan.hide_bytes), plan.options.oom_score_adj);
+    vec![change(
+        format!("a balloon process touches {hidden} of its own memory, oom_score_adj {score}"),
+        "it ends, and the memory is free",
+    )]
+}

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Asked and got, by witnesses that share no code with the change.
+
+use crate::ram::mechanism::Mechanism;
+use crate::ram::plan::{Amount, Plan};
+use crate::{Error, Meminfo};
+use evidence::{Measured, Quantity};
+use std::time::Duration;
+use units::Bytes;
+
+/// Other programs take and give memory all the time: `MemAvailable` is looked at until it agrees, five times at most.
+pub(super) fn settled(asked_bytes: u64, before: &Meminfo) -> Result<Meminfo, Error> {
+    let mut after = Meminfo::now()?;
+    for _ in 0..4 {
+        let drop = before.available_bytes.saturating_sub(after.available_bytes);
+        if drop.abs_diff(asked_bytes) <= available_tolerance(asked_bytes) {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(200));
+        after = Meminfo::now()?;
+    }
+    Ok(after)
+}
+
+/// What the mechanism itself leaves to be seen.
+pub(super) fn hidden(plan: &Plan, before: &Meminfo, after: &Meminfo, pid: Option<u32>) -> Measured {
+    let (got, witness) = match plan.mechanism {
+        Mechanism::Holder => {
+            // `Hugetlb` is the sum over all huge pages; the holder asked for reservations: both must have grown
+            let reserved = after.huge_reserved_pages.saturating_sub(before.huge_reserved_pages);
+            let witness = "growth of Hugetlb and of HugePages_Rsvd in /proc/meminfo";
+            (by_total(before, after).min(reserved * plan.unit_bytes), witness)
+        }
+        Mechanism::Pool => {
+            // free ones alone: a page that somebody took meanwhile is not hidden
+            let grown = after.huge_free_pages.saturating_sub(before.huge_free_pages) * plan.unit_bytes;
+            (by_total(before, after).min(grown), "growth of Hugetlb and of HugePages_Free in /proc/meminfo")
+        }
+        Mechanism::Offline => (before.total_bytes.saturating_sub(after.total_bytes), "fall of MemTotal"),
+        Mechanism::Balloon => (shared_resident(pid), "RssShmem in the balloon's /proc/PID/status"),
+    };
+    let piece = plan.unit_bytes;
+    let measured = figure("ram.hidden", plan, got, witness);
+    Measured {
+        within_tolerance: Some(got.abs_diff(plan.hide_bytes) <= piece),
+        tolerance: Some(format!("{} of asked", Bytes(piece))),
+        ..measured
+    }
+}
+
+fn by_total(before: &Meminfo, after: &Meminfo) -> u64 {
+    after.hugetlb_bytes.saturating_sub(before.hugetlb_bytes)
+}
+
+fn shared_resident(pid: Option<u32>) -> u64 {
+    let status = pid.and_then(|pid| std::fs::read_to_string(format!("/proc/{pid}/status")).ok()).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("RssShmem:"));
+    line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0) * 1024
+}
+
+pub(super) fn available(plan: &Plan, before: &Meminfo, after: &Meminfo) -> Measured {
+    let got = before.available_bytes.saturating_sub(after.available_bytes);
+    let tolerance = available_tolerance(plan.hide_bytes);
+    Measured {
+        within_tolerance: Some(got.abs_diff(plan.hide_bytes) <= tolerance),
+        tolerance: Some(format!("{} of asked: other programs take and give, too", Bytes(tolerance))),
+        ..figure("ram.available", plan, got, "fall of MemAvailable")
+    }
+}
+
+/// 5 % and what a compiler takes and gives within a second.
+fn available_tolerance(asked_bytes: u64) -> u64 {
+    asked_bytes / 20 + 512 * Bytes::MIB
+}
+
+pub(super) fn nothing_to_hide(plan: &Plan, before: &Meminfo) -> Measured {
+    let asked = match plan.options.amount {
+        Amount::Hide(bytes) | Amount::Leave(bytes) => bytes.0,
+    };
+    Measured {
+        mechanism: "none: the host is as small as asked".into(),
+        asked: Some(Quantity::bytes(asked)),
+        ..figure("ram.left", plan, before.available_bytes, "MemAvailable")
+    }
+}
+
+fn figure(what: &str, plan: &Plan, got_bytes: u64, witness: &str) -> Measured {
+    Measured {
+        at_us: 0,
+        arm: None,
+        what: what.into(),
+        mechanism: plan.mechanism.name().into(),
+        asked: Some(Quantity::bytes(plan.hide_bytes)),
+        predicted: None,
+        got: Some(Quantity::bytes(got_bytes)),
+        witness: witness.into(),
+        within_tolerance: None,
+        tolerance: None,
+    }
+}
+
+pub(super) fn refuse_outside(measured: &[Measured]) -> Result<(), Error> {
+    let outside = measured.iter().find(|measured| measured.within_tolerance == Some(false));
+    let Some(measured) = outside else { return Ok(()) };
+    // what is asked in bytes is far below 2^53
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    let text = |quantity: &Option<Quantity>| quantity.map_or_else(String::new, |it| Bytes(it.value as u64).to_string());
+    Err(Error::OutOfTolerance {
+        what: measured.what.clone(),
+        asked: text(&measured.asked),
+        got: text(&measured.got),
+        tolerance: measured.tolerance.clone().unwrap_or_default(),
+    })
+}

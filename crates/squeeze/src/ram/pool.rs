@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The pool of huge pages, as in article 1: no process holds it, so it stays when everything of Wringer is killed, until it is undone or
+//! the machine boots. Anybody may take its pages (PostgreSQL does, with `huge_pages = try`): then less is hidden.
+
+use crate::ram::hide::Taken;
+use crate::ram::plan::{Options, Plan};
+use crate::{Error, Meminfo};
+use host::change::{compact_memory, drop_page_cache, grow_pool, pool_pages};
+use journal::failpoint;
+use run::{Run, Step};
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+use units::Bytes;
+
+/// Between two requests: what was freed needs a moment to be found in one piece.
+const PAUSE: Duration = Duration::from_millis(300);
+
+/// Grows the pool by what was planned, again and again until the deadline: compacting memory between, and dropping the page cache
+/// where the user has said so.
+pub(super) fn grow(run: &mut Run, plan: &Plan) -> Result<Taken, Error> {
+    let (started, nodes_before) = (Instant::now(), nodes(plan.unit_bytes));
+    let before = pool_pages()?;
+    let after = before + plan.units;
+    let mut stopped = None;
+    let (step, pages) = run.step(Step::HugePool { before, after }, |permit| {
+        grow_pool(permit, before, after, &mut |_| {
+            failpoint("between two requests for huge pages");
+            stopped = why_stop(plan, started);
+            if stopped.is_some() {
+                return false;
+            }
+            // neither is a change to undo; a failure costs a try, no more
+            if plan.options.drop_caches {
+                let _ = drop_page_cache(permit);
+            }
+            let _ = compact_memory(permit);
+            std::thread::sleep(PAUSE);
+            true
+        })
+    })?;
+    let got = pages.saturating_sub(before);
+    let by_node = shares(&nodes_before, &nodes(plan.unit_bytes));
+    let stopped = stopped.map(|why| format!("{why}{}", shortfall(&by_node, plan.units)));
+    Ok(Taken { stopped, nodes: by_node, ..Taken::without_process(step, got * plan.unit_bytes, started.elapsed()) })
+}
+
+fn why_stop(plan: &Plan, started: Instant) -> Option<String> {
+    let Options { deadline, drop_caches, .. } = plan.options;
+    if Meminfo::now().is_ok_and(|now| now.available_bytes < plan.floor_bytes) {
+        return Some(format!("floor: less than {} are available", Bytes(plan.floor_bytes)));
+    }
+    let advice =
+        if drop_caches { "" } else { " (--drop-caches lets it drop the page cache, which is mostly in the way)" };
+    (started.elapsed() >= deadline).then(|| format!("the kernel found no more memory in one piece{advice}"))
+}
+
+/// Huge pages that one NUMA node has given.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Node {
+    pub node: u32,
+    pub pages: u64,
+}
+
+/// Pages of this size on each node, surplus pages included.
+fn nodes(page_bytes: u64) -> Vec<Node> {
+    nodes_below(Path::new("/sys/devices/system/node"), page_bytes)
+}
+
+fn nodes_below(root: &Path, page_bytes: u64) -> Vec<Node> {
+    let file = format!("hugepages/hugepages-{}kB/nr_hugepages", page_bytes >> 10);
+    let entries = fs::read_dir(root).into_iter().flatten().flatten();
+    let mut found: Vec<Node> = entries
+        .filter_map(|entry| {
+            let node = entry.file_name().to_str()?.strip_prefix("node")?.parse().ok()?;
+            let pages = fs::read_to_string(entry.path().join(&file)).ok()?.trim().parse().ok()?;
+            Some(Node { node, pages })
+        })
+        .collect();
+    found.sort_by_key(|node| node.node);
+    found
+}
+
+fn shares(before: &[Node], after: &[Node]) -> Vec<Node> {
+    let was = |node: u32| before.iter().find(|it| it.node == node).map_or(0, |it| it.pages);
+    after.iter().map(|it| Node { node: it.node, pages: it.pages.saturating_sub(was(it.node)) }).collect()
+}
+
+/// The kernel asks the nodes in turn, so each is due the same part (mm/hugetlb.c, alloc_pool_huge_folio).
+fn shortfall(by_node: &[Node], asked: u64) -> String {
+    let due = asked.div_ceil(by_node.len().max(1) as u64);
+    let parts: Vec<String> =
+        by_node.iter().map(|it| format!("node {} gave {} of {due} pages", it.node, it.pages)).collect();
+    if parts.is_empty() { String::new() } else { format!("; {}", parts.join(", ")) }
+}
+
+#[cfg(test)]
+#[allow(clippy::disallowed_methods)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_shortfall_is_told_node_by_node() {
+        let root = tempfile::tempdir().expect("a folder");
+        for (node, pages) in [(0, "700\n"), (1, "120\n")] {
+            let folder = root.path().join(format!("node{node}/hugepages/hugepages-2048kB"));
+            fs::create_dir_all(&folder).expect("makes");
+            fs::write(folder.join("nr_hugepages"), pages).expect("writes");
+        }
+        fs::write(root.path().join("online"), "0-1\n").expect("writes");
+        let now = nodes_below(root.path(), 2 << 20);
+        assert_eq!(now, [Node { node: 0, pages: 700 }, Node { node: 1, pages: 120 }]);
+        let got = shares(&[Node { node: 0, pages: 188 }, Node { node: 1, pages: 100 }], &now);
+        assert_eq!(shortfall(&got, 1024), "; node 0 gave 512 of 512 pages, node 1 gave 20 of 512 pages");
+    }
+}
