@@ -18,12 +18,12 @@ read_it "cold"
 [ "$sectors" -ge "$size" ] || fail "a cold read did not come from disk"
 read_it "warm"
 [ "$sectors" -lt $((size / 20)) ] || fail "the file does not fit into the cache, although nothing is hidden"
-expect 0 ram leave 1100M -o json
+expect 0 ram leave 1G -o json
 [ "$(value hidden_bytes)" -gt $((256 << 20)) ] || fail "too little was hidden for this test"
 read_it "first with RAM hidden"
 read_it "second with RAM hidden"
 # at least what does not fit into what was left; the kernel keeps some of the rest
-least=$((size - (1100 << 20 >> 9) * 11 / 10))
+least=$((size - (1 << 30 >> 9) * 11 / 10))
 [ "$sectors" -ge $least ] || fail "only $sectors sectors of the second read came from disk: $least do not fit"
 expect 0 ram release
 exec 7<&-

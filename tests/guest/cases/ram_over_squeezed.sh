@@ -5,7 +5,7 @@ mkfifo /tmp/never
 dd if=/dev/zero of=/tmp/never bs=150M 2>/dev/null &
 server=$!
 exec 8<>/tmp/never
-expect 0 ram leave 1100M
+expect 0 ram leave 1G
 holder=$(role holder)
 # somebody new takes more than what is left
 dd if=/dev/zero of=/dev/null bs=1300M count=1 2>/dev/null && newcomer="lived" || newcomer="was killed, too"

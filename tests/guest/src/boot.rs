@@ -105,12 +105,14 @@ fn wanted(cases: &[&'static str]) -> Vec<&'static str> {
 /// The body of a case's test.
 #[track_caller]
 pub fn case(boot: &Boot, name: &str) {
+    // each case counts, and a skip is told from another by its place
+    let skip = |why: &str| testkit::announce_skip(&format!("guest::{}::{name}", boot.name), why);
     let parts = match parts() {
         Ok(parts) => parts,
-        Err(why) => testkit::skip!("no guest: {why}"),
+        Err(why) => return skip(&format!("no guest: {why}")),
     };
     if !wanted(boot.cases).contains(&name) {
-        testkit::skip!("left out by WRINGER_GUEST_CASE");
+        return skip("left out by WRINGER_GUEST_CASE");
     }
     let Outcomes { of, last_words, kept } = boot.outcomes(parts);
     let Some(outcome) = of.get(name) else {

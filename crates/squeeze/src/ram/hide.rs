@@ -179,7 +179,7 @@ fn spec(plan: &Plan, role: &str, own: Vec<(&str, String)>) -> ChildSpec {
     let deadline = plan.options.deadline;
     let common = [
         ("--deadline-ms", deadline.as_millis().to_string()),
-        ("--floor-bytes", plan.floor_bytes.to_string()),
+        ("--floor-bytes", plan.stop_bytes().to_string()),
         ("--oom-score-adj", plan.options.oom_score_adj.to_string()),
     ];
     let args = own.into_iter().chain(common).map(|(name, value)| format!("{name}={value}"));

@@ -51,8 +51,8 @@ fn in_order(candidates: &[(u32, Zone)]) -> VecDeque<u32> {
 }
 
 fn why_stop(plan: &Plan, started: Instant) -> Option<String> {
-    if Meminfo::now().is_ok_and(|now| now.available_bytes < plan.floor_bytes) {
-        return Some(format!("floor: less than {} are available", Bytes(plan.floor_bytes)));
+    if Meminfo::now().is_ok_and(|now| now.available_bytes < plan.stop_bytes()) {
+        return Some(format!("floor: less than {} are available", Bytes(plan.stop_bytes())));
     }
     let late = started.elapsed() >= plan.options.deadline;
     late.then(|| "the other memory blocks hold pages that cannot be moved".to_owned())

@@ -79,6 +79,12 @@ pub struct Change {
 }
 
 impl Plan {
+    /// `MemAvailable` at which taking stops. A plan may leave exactly the floor, and others take and give meanwhile: so this is a
+    /// sixteenth below it.
+    pub(crate) fn stop_bytes(&self) -> u64 {
+        self.floor_bytes - self.floor_bytes / 16
+    }
+
     pub fn is_nothing(&self) -> bool {
         self.units == 0
     }

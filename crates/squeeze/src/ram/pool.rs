@@ -48,8 +48,8 @@ pub(super) fn grow(run: &mut Run, plan: &Plan) -> Result<Taken, Error> {
 
 fn why_stop(plan: &Plan, started: Instant) -> Option<String> {
     let Options { deadline, drop_caches, .. } = plan.options;
-    if Meminfo::now().is_ok_and(|now| now.available_bytes < plan.floor_bytes) {
-        return Some(format!("floor: less than {} are available", Bytes(plan.floor_bytes)));
+    if Meminfo::now().is_ok_and(|now| now.available_bytes < plan.stop_bytes()) {
+        return Some(format!("floor: less than {} are available", Bytes(plan.stop_bytes())));
     }
     let advice =
         if drop_caches { "" } else { " (--drop-caches lets it drop the page cache, which is mostly in the way)" };

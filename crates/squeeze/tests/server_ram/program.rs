@@ -5,11 +5,13 @@
 
 use host::places::Places;
 use host::process::{LaunchSettings, launch};
-use run::{Begin, ChildSpec, Error, Kind, Resource, Role, Run};
+use run::{Begin, Child, ChildSpec, Error, Kind, Resource, Role, Run};
 use squeeze::server_ram::ServerRam;
 use std::ffi::OsString;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -40,6 +42,19 @@ fn watchdog(id: &str, journal: &str, storage: &str, limits: &str) -> Result<(), 
     run::watchdog::main(&places, &id.parse()?, serde_json::from_str(limits).unwrap(), |_| true)
 }
 
+/// Of the server, 128 + n when signal n ended it: its launcher tells, a moment after the server has ended.
+fn status_of(run: &mut Run, server: &Child) -> Option<i32> {
+    let end = Instant::now() + PATIENCE;
+    server.wait(PATIENCE);
+    while Instant::now() < end {
+        if let Some(status) = run.exit_status(server) {
+            return status.code();
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    None
+}
+
 /// One limit after the other, as the arms of an experiment; prints what was measured of each.
 fn limited(server: &str, limits: &[&str]) -> Result<(), squeeze::Error> {
     let places = Places::from_environment();
@@ -54,8 +69,7 @@ fn limited(server: &str, limits: &[&str]) -> Result<(), squeeze::Error> {
             ..ChildSpec::program("/bin/sh", arguments)
         };
         let child = run.spawn(Role::Server, spec)?;
-        let ended = child.wait(Duration::from_secs(60));
-        println!("ended: {ended}, status {:?}", run.exit_status(&child));
+        println!("status {:?}", status_of(&mut run, &child));
         println!("{}", serde_json::json!(ram.measure("arm", 0)));
         run.undo_step(child.step)?;
         ram.remove(&mut run)?;
