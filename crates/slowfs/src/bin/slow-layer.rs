@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The slow layer alone, for this crate's tests and for `benches/slowfs`: its one argument is [`slowfs::process::Options`] as JSON.
+//! The slow layer alone, for this crate's tests and for `benches/squeeze`: its one argument is [`slowfs::process::Options`] as JSON.
 //! People and runs use `wringer internal slowfs`.
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
