@@ -14,10 +14,10 @@ const DEEP: u32 = 32;
 const PROBE_SECONDS: f64 = 1.5;
 const LOOKS: u32 = 3;
 const BLOCK: u64 = 4096;
-/// Of the median at depth 1. Wider than for a constant delay: after a long wait everybody wakes from a deeper sleep, and how long the
-/// one before was is drawn.
-const TOLERANCE: f64 = 0.05;
-const TOLERANCE_FLOOR_US: f64 = 30.0;
+/// Of the median at depth 1. Wider than for a constant delay: no disk's own figures are known to a fiftieth, and after a long wait
+/// everybody wakes from a deeper sleep.
+const TOLERANCE: f64 = 0.1;
+const TOLERANCE_FLOOR_US: f64 = 50.0;
 /// Of the operations a second.
 const TOLERANCE_IOPS: f64 = 0.05;
 /// More than this is the processors' limit, not the model's.
@@ -150,7 +150,7 @@ fn compare(model: &Model, depth: u32, seen: &Seen, got: &Reads, look: u32) -> Ve
     if depth == 1 {
         let off = (got.quantile_us(0.5) - seen.quantile_us(0.5)).abs();
         median.within_tolerance = Some(off <= (seen.quantile_us(0.5) * TOLERANCE).max(TOLERANCE_FLOOR_US));
-        median.tolerance = Some(format!("5 % of predicted, at least {TOLERANCE_FLOOR_US} us"));
+        median.tolerance = Some(format!("10 % of predicted, at least {TOLERANCE_FLOOR_US} us"));
         return vec![median, p99];
     }
     let mut rate = row("iops", cap(model), seen.per_second, got.per_second(), Unit::PerSecond);
