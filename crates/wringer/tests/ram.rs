@@ -180,12 +180,9 @@ fn with_supervisor_and_watchdog_dead_the_ram_is_back_and_undo_does_the_rest() {
 fn a_balloon_needs_no_root_and_is_killed_first() {
     let _alone = alone();
     let lab = Lab::as_ordinary_user(WRINGER);
-    let available = meminfo("MemAvailable") * 1024;
     let said = json(&lab.run(["ram", "hide", HIDE, "--yes", "-o", "json"]).expect_code(0));
     assert_eq!((said["mechanism"].as_str(), &said["hidden_bytes"]), (Some("balloon process"), &(512 * MIB).into()));
     assert!(said["measured"].as_array().unwrap().iter().all(|it| it["within_tolerance"] == true), "{said:#}");
-    let fell = available.saturating_sub(meminfo("MemAvailable") * 1024);
-    assert!(fell > 100 * MIB, "MemAvailable fell by {fell} bytes only");
     let balloon = process_of(&lab, "holder");
     let own = |file: &str| std::fs::read_to_string(format!("/proc/{balloon}/{file}")).unwrap();
     assert_eq!(own("oom_score_adj").trim(), "1000", "the kernel takes the balloon before a database");

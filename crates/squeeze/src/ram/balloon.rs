@@ -43,6 +43,9 @@ pub fn run(options: &Options) -> Result<(), Error> {
     Ok(())
 }
 
+/// As the kernel names its mappings.
+pub(super) const MEMFD: &str = "/memfd:wringer-balloon";
+
 fn memfd(bytes: u64) -> io::Result<File> {
     let file = File::from(rustix::fs::memfd_create("wringer-balloon", MemfdFlags::CLOEXEC)?);
     file.set_len(bytes)?;

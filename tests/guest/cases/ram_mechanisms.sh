@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=busybox
+# The other ways to hide RAM: as much as was asked, back after the release; and after SIGKILL to everybody, what no process holds
+# stays until `wringer undo`.
+pool() { cat /proc/sys/vm/nr_hugepages; }
+offline() { cat /sys/devices/system/memory/memory*/state | grep -cv '^online$'; }
+everybody() { for victim in watchdog supervise balloon; do role $victim || true; done; }
+
+expect 0 ram hide 256M --mechanism pool
+says "huge-page pool" "free for anyone"
+expect_near "pages of the pool" "$(pool)" 128 0
+# shellcheck disable=SC2046
+kill -9 $(everybody)
+sleep 1
+expect_near "pages of the pool, with nobody left" "$(pool)" 128 0
+expect 0 undo
+expect_near "pages of the pool, given back" "$(pool)" 0 0
+nothing_changed
+
+# a pool that somebody made larger meanwhile is theirs, and named
+expect 0 ram hide 64M --mechanism pool
+echo 40 >/proc/sys/vm/nr_hugepages
+# shellcheck disable=SC2046
+kill -9 $(everybody)
+expect 5 undo
+says "now '40'" "echo '0' > '/proc/sys/vm/nr_hugepages'"
+echo 0 >/proc/sys/vm/nr_hugepages
+nothing_changed
+
+total=$(meminfo MemTotal)
+expect 0 ram hide 256M --mechanism offline
+expect_near "fall of MemTotal, kB" $((total - $(meminfo MemTotal))) 262144 0
+# shellcheck disable=SC2046
+kill -9 $(everybody)
+sleep 1
+expect_near "blocks offline, with nobody left" "$(offline)" 2 0
+expect 0 undo
+expect_near "MemTotal, given back, kB" "$(meminfo MemTotal)" "$total" 0
+nothing_changed
+
+expect 0 ram hide 256M --mechanism balloon
+balloon=$(role balloon)
+# the program itself lies in memory here, and counts as shared, too
+expect_near "RssShmem, kB" "$(sed -n 's/^RssShmem:[^0-9]*\([0-9]*\).*/\1/p' "/proc/$balloon/status")" 262144 16384
+# shellcheck disable=SC2046
+kill -9 $(role watchdog) $(role supervise)
+gone() { [ ! -e "/proc/$balloon/exe" ]; }
+until_true gone || fail "the balloon outlives everybody"
+expect 0 undo
