@@ -56,6 +56,7 @@ fn inflate(file: &File, options: &Options) -> Result<Held, Error> {
     let started = Instant::now();
     let page = rustix::param::page_size() as u64;
     let mut held = Held { locked: Some(true), ..Held::default() };
+    let start = map(file, options.bytes).map_err(Error::file("map", "a memfd".as_ref()))?;
     let mut done = 0;
     while done < options.bytes {
         let length = CHUNK_BYTES.min(options.bytes - done);
@@ -67,7 +68,9 @@ fn inflate(file: &File, options: &Options) -> Result<Held, Error> {
             held.stopped = Some("deadline: touching memory took longer".into());
             break;
         }
-        let locked = touch(file, done, length, page).map_err(Error::file("touch", "a memfd".as_ref()))?;
+        // SAFETY: the mapping and the file are `options.bytes` long, and the chunk ends there at the latest.
+        let touched = unsafe { touch(start, done, length, page) };
+        let locked = touched.map_err(Error::file("touch", "a memfd".as_ref()))?;
         held.locked = held.locked.map(|all| all && locked);
         done += length;
     }
@@ -76,19 +79,29 @@ fn inflate(file: &File, options: &Options) -> Result<Held, Error> {
     Ok(held)
 }
 
-/// Maps one chunk, writes to each page, and locks it if that is allowed. Returns whether it is locked. The mapping stays.
-fn touch(file: &File, offset: u64, length: u64, page: u64) -> io::Result<bool> {
-    let too_large = |_| io::Error::from(io::ErrorKind::OutOfMemory);
-    let (length, page) = (usize::try_from(length).map_err(too_large)?, usize::try_from(page).map_err(too_large)?);
-    let (protection, null) = (ProtFlags::READ | ProtFlags::WRITE, std::ptr::null_mut());
-    // SAFETY: a new mapping at an address of the kernel's choice, `length` bytes within the file's size; written only here, below
-    // that length, and never given back but by the end of the process.
+/// In one piece: a mapping a chunk would come to the limit of a process's mappings (`vm.max_map_count`, 65530) at 1 TiB.
+fn map(file: &File, bytes: u64) -> io::Result<*mut u8> {
+    let length = usize::try_from(bytes).map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
+    let protection = ProtFlags::READ | ProtFlags::WRITE;
+    // SAFETY: a new mapping at an address of the kernel's choice, never given back but by the end of the process.
+    let address = unsafe { rustix::mm::mmap(std::ptr::null_mut(), length, protection, MapFlags::SHARED, file, 0) }?;
+    Ok(address.cast())
+}
+
+/// Writes to each page of one chunk, and locks it if that is allowed. Returns whether it is locked.
+///
+/// # Safety
+/// `start` is the beginning of a mapping, and the chunk lies in it, and in the file's size.
+unsafe fn touch(start: *mut u8, offset: u64, length: u64, page: u64) -> io::Result<bool> {
+    let number = |value| usize::try_from(value).map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory));
+    let (offset, length, page) = (number(offset)?, number(length)?, number(page)?);
+    // SAFETY: within the mapping, as the caller promises.
     unsafe {
-        let address = rustix::mm::mmap(null, length, protection, MapFlags::SHARED, file, offset)?.cast::<u8>();
+        let chunk = start.add(offset);
         for at in (0..length).step_by(page) {
             // not zero, so that nothing can take the page for an empty one
-            address.add(at).write_volatile(1);
+            chunk.add(at).write_volatile(1);
         }
-        Ok(rustix::mm::mlock(address.cast(), length).is_ok())
+        Ok(rustix::mm::mlock(chunk.cast(), length).is_ok())
     }
 }
