@@ -18,6 +18,7 @@ need cc gcc
 if [ "${1:-}" = "test" ]; then
     need chromium chromium
     need fio fio
+    need strace strace
     need ioping ioping
     need fincore util-linux-extra
     need qemu-system-x86_64 qemu-system-x86

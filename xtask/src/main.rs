@@ -2,9 +2,11 @@
 //! The project's chores, in Rust, so that they run wherever the project builds.
 //!
 //! `cargo run -p xtask -- test [CARGO TEST ARGUMENTS]` runs the whole suite, the test guest last, and closes with `N passed, N
-//! failed, N skipped`; `test-guest` runs the guest alone.
+//! failed, N skipped`; `test-guest` runs the guest alone; `faults [--full]` runs the fault campaign alone, and prints the number of
+//! its cases.
 #![allow(clippy::print_stdout, clippy::print_stderr, clippy::disallowed_methods)]
 
+mod faults;
 mod tally;
 mod test;
 
@@ -15,7 +17,10 @@ fn main() -> ExitCode {
     let outcome = match arguments.next().as_deref() {
         Some("test") => test::everything(arguments.collect()),
         Some("test-guest") => test::guest_alone(arguments.collect()),
-        _ => Err(anyhow::anyhow!("usage: cargo run -p xtask -- test|test-guest [CARGO TEST ARGUMENTS]")),
+        Some("faults") => faults::main(&arguments.collect::<Vec<_>>()),
+        _ => Err(anyhow::anyhow!(
+            "usage: cargo run -p xtask -- test|test-guest [CARGO TEST ARGUMENTS] | faults [--full]"
+        )),
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Runs every test, and holds every skip to the allow-list.
 
+use crate::faults::{cases_file, take_cases};
 use crate::tally::{Skip, Tally};
 use anyhow::{Context, Result};
 use std::collections::BTreeSet;
@@ -41,6 +42,7 @@ fn run(parts: &[&[&str]], arguments: &[String], liar: Option<&Path>) -> Result<b
     if refused > 0 {
         println!("{refused} skipped for a reason that {ALLOWED} does not allow: counted as failed");
     }
+    println!("{} fault cases", take_cases(&cases_file()));
     println!("{}", tally.closing_line(refused));
     Ok(tally.succeeded && tally.failed == 0 && refused == 0 && tally.passed > 0)
 }
@@ -69,6 +71,7 @@ fn cargo_test(
 ) -> Result<()> {
     let mut command = cargo();
     command.args(["test", "--no-fail-fast"]).args(packages).args(arguments).env("WRINGER_SKIPS", skips_file);
+    command.env("WRINGER_CASES", cases_file());
     if let Some(liar) = liar {
         command.env("WRINGER_BROKEN_SYNC_PROGRAM", liar);
     }

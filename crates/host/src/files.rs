@@ -180,11 +180,16 @@ pub fn write_synced_at(file: &File, content: &[u8], offset_bytes: u64) -> std::i
     file.sync_data()
 }
 
-/// A file to take a lock on: made when missing (0600), never truncated by opening.
+/// A file to take a lock on: made when missing (0600), never truncated by opening. One that is there can be locked on a disk that
+/// has become read-only, too.
 pub fn open_lock(path: &Path) -> Result<File, Error> {
     let mode = Mode::from_raw_mode(0o600);
-    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    rustix::fs::open(path, flags, mode).map(File::from).map_err(|errno| Error::path("open lock", path, errno))
+    let flags = OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let opened = match rustix::fs::open(path, flags | OFlags::RDWR | OFlags::CREATE, mode) {
+        Err(rustix::io::Errno::ROFS) => rustix::fs::open(path, flags | OFlags::RDONLY, mode),
+        other => other,
+    };
+    opened.map(File::from).map_err(|errno| Error::path("open lock", path, errno))
 }
 
 /// Replaces the text in a lock file that we hold.

@@ -21,14 +21,36 @@ pub fn failpoint(place: &str) {
 #[cfg(not(feature = "failpoints"))]
 pub fn failpoint(_place: &str) {}
 
-/// `WRINGER_FORGET=<kind>`: an undo leaves out steps of this kind (`value`, `cgroup`, `mount`) and says that it did not.
+/// `WRINGER_FORGET=<kind>`: an undo leaves out steps of this kind (`value`, `cgroup`, `mount`, `process`) and says that it did not;
+/// `sync`: records are written, and not waited for until they are on the disk.
 pub const FORGET_VARIABLE: &str = "WRINGER_FORGET";
 
 /// Whether a test wants this step's undo to be missing, to see that something notices.
 #[cfg(feature = "failpoints")]
 pub fn forgets(change: &crate::Step) -> bool {
-    let kind = serde_json::json!(change)["kind"].as_str().map(str::to_owned);
-    kind.is_some() && std::env::var(FORGET_VARIABLE).ok() == kind
+    serde_json::json!(change)["kind"].as_str().is_some_and(forgets_kind)
+}
+
+/// Whether a test wants everything that undoes this kind to be missing.
+#[cfg(feature = "failpoints")]
+pub fn forgets_kind(kind: &str) -> bool {
+    std::env::var(FORGET_VARIABLE).is_ok_and(|forgotten| forgotten == kind)
+}
+
+#[cfg(not(feature = "failpoints"))]
+pub fn forgets_kind(_kind: &str) -> bool {
+    false
+}
+
+/// Whether a test wants records that are not synced.
+#[cfg(feature = "failpoints")]
+pub(crate) fn forgets_sync() -> bool {
+    forgets_kind("sync")
+}
+
+#[cfg(not(feature = "failpoints"))]
+pub(crate) fn forgets_sync() -> bool {
+    false
 }
 
 #[cfg(not(feature = "failpoints"))]

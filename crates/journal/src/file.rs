@@ -66,13 +66,20 @@ impl Journal {
     pub fn open(path: &Path) -> Result<(Self, Reading), Error> {
         let reading = read(path)?;
         let fail = |source| Error::File { operation: "open", path: path.to_owned(), source };
-        let file = OpenOptions::new().read(true).write(true).open(path).map_err(fail)?;
-        let reserved_bytes = file.metadata().map_err(fail)?.len();
+        let reserved_bytes = fs::metadata(path).map_err(fail)?.len();
         let (state, end_bytes) = (reading.state.clone(), reading.end_bytes);
-        if reading.ignored_tail {
-            erase(&file, end_bytes, reserved_bytes).map_err(fail)?;
-        }
-        Ok((Self { file, path: path.to_owned(), state, end_bytes, reserved_bytes, damage: None }, reading))
+        // a disk that has become read-only stops no undo: its records are not written then
+        let opened = OpenOptions::new().read(true).write(true).open(path).and_then(|file| {
+            if reading.ignored_tail {
+                erase(&file, end_bytes, reserved_bytes)?;
+            }
+            Ok(file)
+        });
+        let (file, damage) = match opened {
+            Ok(file) => (file, None),
+            Err(trouble) => (File::open(path).map_err(fail)?, Some(trouble)),
+        };
+        Ok((Self { file, path: path.to_owned(), state, end_bytes, reserved_bytes, damage }, reading))
     }
 
     pub fn state(&self) -> &State {
@@ -168,7 +175,11 @@ impl Journal {
             self.file.sync_all()?;
             self.reserved_bytes += CHUNK_BYTES;
         }
-        files::write_synced_at(&self.file, bytes, self.end_bytes)?;
+        if crate::failpoint::forgets_sync() {
+            std::os::unix::fs::FileExt::write_all_at(&self.file, bytes, self.end_bytes)?;
+        } else {
+            files::write_synced_at(&self.file, bytes, self.end_bytes)?;
+        }
         self.end_bytes += length;
         Ok(())
     }
@@ -192,6 +203,21 @@ pub fn read(path: &Path) -> Result<Reading, Error> {
     }
     let ignored_tail = bytes[end..].iter().any(|byte| *byte != 0);
     Ok(Reading { boot_id, state, end_bytes: end as u64, ignored_tail })
+}
+
+/// Whether the file shows that its run never came to a first intent, and so changed nothing: it is empty, or has a header and at
+/// most the beginning of one record.
+pub fn never_began(path: &Path) -> bool {
+    let Ok(bytes) = fs::read(path) else { return !path.exists() };
+    let is_zero = |bytes: &[u8]| bytes.iter().all(|byte| *byte == 0);
+    if is_zero(&bytes) {
+        return true;
+    }
+    let Some((version, _)) = parse_header(&bytes) else { return false };
+    let records = &bytes[usize::try_from(HEADER_BYTES).unwrap_or(64).min(bytes.len())..];
+    let first = usize::try_from(number(records)).unwrap_or(usize::MAX);
+    let is_torn = first <= RECORD_BYTES_MAX && records.get(8 + first..).is_none_or(is_zero);
+    version <= FORMAT_VERSION && (is_zero(records) || is_torn)
 }
 
 /// The kernel's random id of this boot (random(4), `/proc/sys/kernel/random/boot_id`).
@@ -310,6 +336,28 @@ mod tests {
         journal.undone(step, Outcome::Restored);
         assert!(journal.state().open_steps().is_empty() && journal.damage().is_some());
         assert_eq!(read(&journal.path).expect("reads").state.open_steps().len(), 1, "the next undo looks again");
+    }
+
+    #[test]
+    fn a_run_that_never_began_is_told_from_a_damaged_journal() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut journal = journal(folder.path());
+        let begun = usize::try_from(journal.end_bytes).expect("small");
+        journal.intent(note()).expect("writes");
+        let whole = fs::read(&journal.path).expect("reads");
+        let torn = |cut: usize| [&whole[..cut], &vec![0; whole.len() - cut][..]].concat();
+        let never = |bytes: &[u8]| {
+            fs::write(&journal.path, bytes).expect("writes");
+            never_began(&journal.path)
+        };
+        assert!(never(&[]) && never(&torn(0)) && never(&torn(64)) && never(&torn(70)) && never(&torn(begun - 1)));
+        assert!(!never(&whole), "it has an intent");
+        let mut damaged = whole.clone();
+        damaged[100] ^= 1;
+        assert!(!never(&damaged), "an intent may follow");
+        damaged = whole.clone();
+        damaged[3] ^= 1;
+        assert!(!never(&damaged), "no header, but records");
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub enum Cause {
     TimeOver,
     /// SIGTERM or SIGINT.
     Asked,
-    /// A holder, a slow layer or a server died by itself.
+    /// A holder, a slow layer, a server or the watchdog died by itself: nothing stands unguarded.
     ChildDied(Role),
 }
 
@@ -104,8 +104,9 @@ fn wait(run: &Run, asked: &OwnedFd, lasts: Duration) -> Cause {
         if poll(&mut set, slice.as_ref()).is_ok_and(|ready| ready > 0) {
             return Cause::Asked;
         }
-        if let Some(role) =
-            [Role::Holder, Role::SlowLayer, Role::Server].into_iter().find(|role| run.dead_child(*role).is_some())
+        if let Some(role) = [Role::Holder, Role::SlowLayer, Role::Server, Role::Watchdog]
+            .into_iter()
+            .find(|role| run.dead_child(*role).is_some())
         {
             return Cause::ChildDied(role);
         }

@@ -166,7 +166,7 @@ fn clear_unbegun(places: &Places, folder: &Folder, id: &RunId) -> Result<Option<
     let permit = host::permit::Permit::issue(0);
     let not_restored = |failure: String| Error::NotRestored { id: id.clone(), failures: vec![failure] };
     RealHost::new(id.clone(), folder.clone()).sweep(&permit, &[]).map_err(|error| not_restored(chain(&error)))?;
-    let damaged = std::fs::read(folder.journal()).is_ok_and(|bytes| bytes.iter().any(|byte| *byte != 0));
+    let damaged = !journal::never_began(&folder.journal());
     let aside = places.journal.join(format!("damaged-{id}"));
     if damaged {
         files::rename(&folder.journal(), &aside)?;

@@ -186,6 +186,43 @@ fn what_somebody_else_changed_stays_and_is_told() {
     assert!(home.undo().is_whole(), "a conflict is told once");
 }
 
+/// The journal of a boot that has ended, as after a power cut: what the kernel held is void, what lies in a file is put back.
+#[test]
+fn a_journal_of_another_boot_is_void() {
+    let home = Home::new();
+    let (mut child, id) = home.waiting();
+    let sleeper = Command::new("sleep").arg("600").env("WRINGER_HOME", home.path()).spawn().unwrap();
+    kill_watchdog(&home);
+    kill_hard(&mut child);
+    let path = home.path().join("journal").join(&id).join("journal");
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[12] = if bytes[12] == b'0' { b'1' } else { b'0' };
+    let crc = crc32c::crc32c(&bytes[..60]).to_le_bytes();
+    bytes[60..64].copy_from_slice(&crc);
+    fs::write(&path, bytes).unwrap();
+    let found = find_runs(&home.places()).unwrap();
+    assert!(found[0].stale && !found[0].hot, "{found:?}");
+    let report = home.undo();
+    assert!(report.is_whole(), "{report:?}");
+    assert_eq!(fs::read_to_string(home.value()).unwrap().trim(), "before", "a file outlives the boot");
+    assert!(Path::new(&format!("/proc/{}", sleeper.id())).exists(), "a pid of that boot is somebody else's now");
+    assert_eq!(home.undo(), run::UndoReport::default());
+    let mut sleeper = sleeper;
+    kill_hard(&mut sleeper);
+    // this boot has not really ended: what would have gone with it is cleared away by hand
+    for pid in home.processes() {
+        let _ = kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), Signal::KILL);
+    }
+    std::thread::sleep(Duration::from_millis(200));
+    let cgroup = Path::new(cgroup_parent()).join(format!("wringer-{id}"));
+    for pid in fs::read_to_string(cgroup.join("cgroup.procs")).unwrap_or_default().lines() {
+        let _ = kill_process(Pid::from_raw(pid.parse().unwrap()).unwrap(), Signal::KILL);
+    }
+    while cgroup.exists() && fs::remove_dir(&cgroup).is_err() {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
 #[test]
 fn a_second_run_on_the_same_resource_is_refused_with_the_owner() {
     let home = Home::new();

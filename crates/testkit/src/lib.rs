@@ -18,6 +18,17 @@ macro_rules! skip {
     }};
 }
 
+/// Says how many cases a test of a campaign has gone through; `xtask` adds them up.
+pub fn announce_cases(test: &str, cases: usize) {
+    use std::io::Write as _;
+    let _ = writeln!(std::io::stderr().lock(), "CASES {test}: {cases}");
+    if let Some(path) = std::env::var_os("WRINGER_CASES")
+        && let Ok(mut file) = std::fs::OpenOptions::new().append(true).create(true).open(path)
+    {
+        let _ = writeln!(file, "{test}\t{cases}");
+    }
+}
+
 /// Written past the test harness's capture, so that the line is seen for a test that passes.
 pub fn announce_skip(place: &str, why: &str) {
     use std::io::Write as _;

@@ -17,13 +17,15 @@ impl Snapshot {
         Self(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
+    /// The lines that `self` has and `other` has not.
+    pub fn lines_not_in(&self, other: &Self) -> Vec<String> {
+        self.0.lines().filter(|line| !other.0.lines().any(|found| found == *line)).map(str::to_owned).collect()
+    }
+
     /// Fails the test with the lines that differ.
     #[track_caller]
     pub fn expect_equal(&self, after: &Self) {
-        let only_in = |one: &Self, other: &Self| -> Vec<String> {
-            one.0.lines().filter(|line| !other.0.lines().any(|found| found == *line)).map(str::to_owned).collect()
-        };
-        let (gone, new) = (only_in(self, after), only_in(after, self));
+        let (gone, new) = (self.lines_not_in(after), after.lines_not_in(self));
         assert!(gone.is_empty() && new.is_empty(), "the host is not as before\ngone: {gone:#?}\nnew: {new:#?}");
     }
 }

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What every case has in common: a home, a cut, and a host that is as it was.
+
+use super::WRINGER;
+use super::standing::{PATIENCE, signal, status};
+use rustix::process::Signal;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+use testkit::{Alone, Lab, Snapshot, alone, wait_until};
+
+/// The place of a campaign, alone on this machine.
+pub(crate) struct Bench {
+    pub(crate) lab: Lab,
+    pub(crate) before: Snapshot,
+    _alone: Alone,
+}
+
+/// Every case, or a sample that takes a minute or two.
+pub(crate) fn is_full() -> bool {
+    std::env::var("WRINGER_FAULTS").is_ok_and(|word| word == "full")
+}
+
+/// `1..=last`, or about `sample` of them, the last one included.
+pub(crate) fn points(first: usize, last: usize, sample: usize) -> Vec<usize> {
+    let step = if is_full() { 1 } else { ((last + 1 - first) / sample).max(1) };
+    let mut points: Vec<usize> = (first..=last).step_by(step).collect();
+    points.extend((points.last() != Some(&last)).then_some(last));
+    points
+}
+
+impl Bench {
+    pub(crate) fn new() -> Self {
+        let alone = alone();
+        let lab = Lab::new(WRINGER);
+        let data = lab.home().join("data");
+        fs::create_dir(&data).unwrap();
+        fs::write(data.join("file"), vec![7; 64 << 10]).unwrap();
+        Self { lab, before: Snapshot::take(), _alone: alone }
+    }
+
+    pub(crate) fn data(&self) -> PathBuf {
+        self.lab.home().join("data")
+    }
+
+    /// The order that `ram hide 64M` would give its supervisor, to end at once or to last.
+    pub(crate) fn ram_order(&self, lasts_s: u64) -> String {
+        let plan = self.lab.run(["ram", "hide", "64M", "--deadline", "2s", "--dry-run", "-o", "json"]).expect_code(0);
+        let plan = super::standing::json(&plan)["plan"].take();
+        let lasts = serde_json::json!({ "secs": lasts_s, "nanos": 0 });
+        serde_json::json!({ "command": ["wringer", "ram"], "lasts": lasts, "squeeze": { "ram": plan } }).to_string()
+    }
+
+    /// As [`Bench::ram_order`], for a disk.
+    pub(crate) fn disk_order(&self, lasts_s: u64) -> String {
+        let delay = serde_json::json!({ "read_us": 1000, "write_us": 0, "sync_us": 0, "mode": "add" });
+        let lasts = serde_json::json!({ "secs": lasts_s, "nanos": 0 });
+        let squeeze = serde_json::json!({ "disk": { "directory": self.data(), "delay": delay } });
+        serde_json::json!({ "command": ["wringer", "disk"], "lasts": lasts, "squeeze": squeeze }).to_string()
+    }
+
+    /// Nobody but the watchdog gives the host back.
+    pub(crate) fn given_back_by_itself(&self) -> Result<(), String> {
+        wait_until(PATIENCE, || Snapshot::take() == self.before);
+        self.is_as_before("without an undo")
+    }
+
+    /// `wringer undo` puts the host back, and a second one finds nothing to do.
+    pub(crate) fn undone(&self) -> Result<(), String> {
+        let undone = self.lab.run(["undo"]);
+        if undone.code != Some(0) {
+            return Err(format!("undo: {undone:?}"));
+        }
+        self.stop_what_stands()?;
+        wait_until(Duration::from_secs(10), || Snapshot::take() == self.before);
+        self.is_as_before("after undo")?;
+        let again = self.lab.run(["undo"]);
+        if again.code != Some(0) || !again.stdout.contains("nothing to undo") {
+            return Err(format!("a second undo: {again:?}"));
+        }
+        if fs::read(self.data().join("file")).ok() != Some(vec![7; 64 << 10]) {
+            return Err("the data is damaged".into());
+        }
+        Ok(())
+    }
+
+    /// A standing server is nothing that a general undo ends.
+    fn stop_what_stands(&self) -> Result<(), String> {
+        for run in status(&self.lab)["runs"].as_array().unwrap() {
+            let undone = self.lab.run(["undo", run["run"].as_str().unwrap()]);
+            if undone.code != Some(0) {
+                return Err(format!("undo of a standing server: {undone:?}"));
+            }
+        }
+        Ok(())
+    }
+
+    fn is_as_before(&self, when: &str) -> Result<(), String> {
+        let after = Snapshot::take();
+        let (gone, new) = (self.before.lines_not_in(&after), after.lines_not_in(&self.before));
+        if gone.is_empty() && new.is_empty() {
+            return Ok(());
+        }
+        Err(format!("{when}: gone {gone:#?}, new {new:#?}"))
+    }
+
+    /// By hand, after a program that was broken on purpose; without any code of the program under test.
+    pub(crate) fn clean_by_hand(&self) {
+        fs::write("/proc/sys/vm/nr_overcommit_hugepages", "0").unwrap();
+        let new = || Snapshot::take().lines_not_in(&self.before);
+        for line in new() {
+            let mut words = line.split(' ');
+            match (words.next(), words.next(), words.next()) {
+                (Some("process"), Some(pid), _) => signal(pid.parse().unwrap(), Signal::KILL),
+                (Some("mount"), _, Some(target)) => drop(Command::new("umount").arg("-l").arg(target).status()),
+                _ => {}
+            }
+        }
+        let cgroup_is_gone = || {
+            let left = new().into_iter().filter_map(|line| Some(PathBuf::from(line.strip_prefix("cgroup ")?)));
+            left.map(|folder| fs::remove_dir(folder).is_ok()).filter(|gone| !gone).count() == 0
+        };
+        assert!(wait_until(PATIENCE, cgroup_is_gone));
+        for entry in fs::read_dir(self.lab.home().join("journal")).into_iter().flatten().flatten() {
+            if entry.file_name().to_string_lossy().starts_with("w-") {
+                let _ = fs::remove_dir_all(entry.path());
+            }
+        }
+        wait_until(PATIENCE, || Snapshot::take() == self.before);
+        self.before.expect_equal(&Snapshot::take());
+    }
+}
+
+/// Whether this log, which is emptied, tells that a crash point was reached.
+pub(crate) fn take_crash(log: &Path) -> bool {
+    let text = fs::read_to_string(log).unwrap_or_default();
+    let _ = fs::remove_file(log);
+    text.contains("crash point")
+}

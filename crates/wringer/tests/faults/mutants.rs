@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The campaign is worth something only if it can fail: with an undo that leaves out one kind of step, or a record that is not
+//! synced, it does. The mutants are in the build with `failpoints`; `WRINGER_FORGET` chooses one.
+
+use super::campaign::Bench;
+use super::order::{trace_of_a_lab, unsynced};
+use super::records::{Mechanism, cut};
+use std::process::Command;
+use testkit::{announce_cases, is_root};
+
+const FORGET: &str = "WRINGER_FORGET";
+
+/// Goes through the records as the campaign does, until the mutant is caught.
+fn is_caught(mechanism: Mechanism, forgets: &str) {
+    let bench = Bench::new();
+    for point in 1..200 {
+        assert!(cut(&bench, mechanism, point, true), "nobody noticed that the undo forgets a {forgets}");
+        // what the general undo says does not matter: what is left on the host does
+        bench.lab.command(["undo"]).env(FORGET, forgets).output().unwrap();
+        if bench.undone().is_err() {
+            return bench.clean_by_hand();
+        }
+    }
+}
+
+#[test]
+fn an_undo_that_forgets_a_step_is_caught() {
+    if !is_root() {
+        testkit::skip!("needs root");
+    }
+    let mutants = [
+        (Mechanism::Ram, "value"),
+        (Mechanism::Disk, "mount"),
+        (Mechanism::Lab, "cgroup"),
+        (Mechanism::Lab, "process"),
+    ];
+    for (mechanism, forgets) in mutants {
+        is_caught(mechanism, forgets);
+    }
+    announce_cases("mutants::an_undo_that_forgets_a_step_is_caught", mutants.len());
+}
+
+/// The kernel keeps what a killed process wrote: only the order of the calls shows that a record was not on the disk.
+#[test]
+fn a_record_that_is_not_synced_is_caught() {
+    if !is_root() {
+        testkit::skip!("needs root");
+    }
+    if Command::new("strace").arg("--version").output().is_err() {
+        testkit::skip!("needs strace");
+    }
+    let bench = Bench::new();
+    let (missing, _) = unsynced(&trace_of_a_lab(&bench, &[(FORGET, "sync")]));
+    assert!(missing.iter().any(|told| told.contains("intent")), "every intent was synced: {missing:?}");
+    assert_eq!(bench.undone(), Ok(()));
+    announce_cases("mutants::a_record_that_is_not_synced_is_caught", 1);
+}

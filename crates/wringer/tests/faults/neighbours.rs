@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Others on the same host: they use huge pages, set the same values, leave too little, or forbid.
+
+use super::campaign::{Bench, is_full};
+use super::records::{Mechanism, cut};
+use super::standing::{expect_as_before, meminfo};
+use std::fs;
+use std::process::{Command, Stdio};
+use testkit::{Ran, Snapshot, announce_cases, is_root};
+
+const OVERCOMMIT: &str = "/proc/sys/vm/nr_overcommit_hugepages";
+const POOL: &str = "/proc/sys/vm/nr_hugepages";
+
+/// A point at which the cap is raised; supervisor and watchdog are dead, and nothing is undone yet.
+fn cut_with_the_cap_raised(bench: &Bench) {
+    for point in 1..200 {
+        assert!(cut(bench, Mechanism::Ram, point, true), "the cap is never raised");
+        if fs::read_to_string(OVERCOMMIT).unwrap().trim() != "0" {
+            return;
+        }
+        assert_eq!(bench.undone(), Ok(()));
+    }
+}
+
+#[test]
+fn a_value_that_somebody_else_set_is_left_alone_and_named() {
+    if !is_root() {
+        testkit::skip!("needs root");
+    }
+    let bench = Bench::new();
+    cut_with_the_cap_raised(&bench);
+    fs::write(OVERCOMMIT, "77").unwrap();
+    let told = ["now '77'", "echo '0' > '/proc/sys/vm/nr_overcommit_hugepages'"];
+    let undone = bench.lab.run(["undo"]).expect_code(5).expect_said(&told);
+    let kept = fs::read_to_string(OVERCOMMIT).unwrap();
+    fs::write(OVERCOMMIT, "0").unwrap();
+    assert_eq!(kept.trim(), "77", "{}", undone.stderr);
+    assert_eq!(bench.undone(), Ok(()));
+    announce_cases("neighbours::a_value_that_somebody_else_set_is_left_alone_and_named", 1);
+}
+
+/// A pool of huge pages in use, and a cap that is not zero: both stay exactly as they are.
+struct Pool {
+    address: *mut libc::c_void,
+    bytes: usize,
+}
+
+impl Pool {
+    const PAGES: usize = 8;
+
+    fn make() -> Self {
+        fs::write(POOL, Self::PAGES.to_string()).unwrap();
+        let bytes = Self::PAGES * usize::try_from(meminfo("Hugepagesize") << 10).unwrap();
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_HUGETLB | libc::MAP_POPULATE;
+        // SAFETY: a new mapping at an address of the kernel's choice.
+        let address = unsafe { libc::mmap(std::ptr::null_mut(), bytes, libc::PROT_WRITE, flags, -1, 0) };
+        let pool = Self { address, bytes };
+        assert!(address != libc::MAP_FAILED);
+        fs::write(OVERCOMMIT, "3").unwrap();
+        pool
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        // SAFETY: our own mapping, which nothing refers to.
+        unsafe { libc::munmap(self.address, self.bytes) };
+        let _ = fs::write(POOL, "0").and_then(|()| fs::write(OVERCOMMIT, "0"));
+    }
+}
+
+#[test]
+fn somebody_elses_huge_pages_stay() {
+    if !is_root() {
+        testkit::skip!("needs root");
+    }
+    let bench = Bench::new();
+    let pool = Pool::make();
+    let before = Snapshot::take();
+    let mut cases = 0;
+    bench.lab.run(["ram", "hide", "64M", "--yes"]).expect_code(0);
+    assert_eq!(meminfo("HugePages_Total"), 32 + Pool::PAGES as u64);
+    bench.lab.run(["ram", "release"]).expect_code(0);
+    expect_as_before(&before);
+    for point in (1..60).step_by(if is_full() { 1 } else { 3 }) {
+        let crashed = cut(&bench, Mechanism::Ram, point, true);
+        bench.lab.run(["undo"]).expect_code(0);
+        expect_as_before(&before);
+        cases += 1;
+        if !crashed {
+            break;
+        }
+    }
+    drop(pool);
+    assert_eq!(bench.undone(), Ok(()));
+    announce_cases("neighbours::somebody_elses_huge_pages_stay", cases + 1);
+    assert!(cases > 5);
+}
+
+/// The kernel grants some pages and then no more: what was got is given back, and the shortage is told.
+#[test]
+fn huge_pages_are_granted_in_part() {
+    if !is_root() {
+        testkit::skip!("needs root");
+    }
+    let bench = Bench::new();
+    let arguments = ["ram", "hide", "6G", "--deadline", "1s", "--yes"];
+    for wanted in [16, 512] {
+        let hide = bench.lab.command(arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        let mut hide = hide.unwrap();
+        // without a pause: it takes a few hundred milliseconds
+        while meminfo("HugePages_Total") < wanted {
+            assert!(hide.try_wait().unwrap().is_none(), "nothing was reserved");
+        }
+        // somebody takes the right to more of them
+        fs::write(OVERCOMMIT, "0").unwrap();
+        assert_eq!(hide.wait().unwrap().code(), Some(4), "6 GiB were hidden before the cap fell");
+        assert_eq!(meminfo("HugePages_Total"), 0, "what was got is given back before the command ends");
+        assert_eq!(bench.undone(), Ok(()));
+    }
+    announce_cases("neighbours::huge_pages_are_granted_in_part", 2);
+}
+
+/// Root without its capabilities, as in many containers: nothing is half done.
+#[test]
+fn root_without_privileges_changes_nothing() {
+    if !is_root() {
+        testkit::skip!("needs root");
+    }
+    let bench = Bench::new();
+    let data = bench.data();
+    let commands =
+        [vec!["ram", "hide", "64M", "--yes"], vec!["disk", "delay", data.to_str().unwrap(), "--read", "1ms"]];
+    for arguments in &commands {
+        for kept in ["-all", "-sys_admin", "-sys_admin,-dac_override,-ipc_lock,-sys_resource"] {
+            let traced = bench.lab.command(arguments);
+            let mut command = Command::new("setpriv");
+            command.args(["--inh-caps=-all", &format!("--bounding-set={kept}")]).arg(traced.get_program());
+            command.args(traced.get_args()).current_dir(bench.lab.home()).stdin(Stdio::null());
+            command.envs(traced.get_envs().filter_map(|(name, value)| Some((name, value?))));
+            let ran = Ran::of(&mut command);
+            assert!(matches!(ran.code, Some(0 | 3 | 4)), "{kept}: {ran:?}");
+            assert!(ran.code == Some(0) || ran.stderr.contains("error:"), "{ran:?}");
+            assert_eq!(bench.undone(), Ok(()), "{kept}: {ran:?}");
+        }
+    }
+    announce_cases("neighbours::root_without_privileges_changes_nothing", commands.len() * 3);
+}

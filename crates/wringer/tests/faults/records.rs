@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+//! SIGKILL before and after every journal record of every mechanism, while it is applied and while it is released.
+
+use super::campaign::{Bench, take_crash};
+use super::stand_in;
+use super::standing::{PATIENCE, is_alive, json, signal};
+use rustix::process::Signal;
+use testkit::{Ran, announce_cases, is_root, wait_until};
+
+/// More crash points than any mechanism has.
+const TOO_MANY: u32 = 200;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mechanism {
+    /// `wringer ram hide`: page cache, cap, holder.
+    Ram,
+    /// `wringer disk delay`: mount, slow layer.
+    Disk,
+    /// What `wringer run` does: private layer, memory cgroup, servers in both, hidden RAM.
+    Lab,
+    /// What `wringer sandbox start` does: a server that is left standing.
+    Standing,
+}
+
+/// Applies and releases, killed at this crash point; its watchdog dies as well at its own first one, when that is wanted. Returns
+/// whether the point was reached.
+pub(crate) fn cut(bench: &Bench, mechanism: Mechanism, point: u32, watchdog_too: bool) -> bool {
+    let data = bench.data();
+    let arguments: Vec<&str> = match mechanism {
+        Mechanism::Ram => vec!["ram", "hide", "64M", "--yes", "-o", "json"],
+        Mechanism::Disk => vec!["disk", "delay", data.to_str().unwrap(), "--read", "1ms", "-o", "json"],
+        Mechanism::Lab => return stand_in::crashed(bench, "lab", point, watchdog_too),
+        Mechanism::Standing => return stand_in::crashed(bench, "standing", point, watchdog_too),
+    };
+    let log = bench.lab.home().join("journal/supervisor.log");
+    take_crash(&log);
+    let mut command = bench.lab.command(arguments);
+    command.env("WRINGER_CRASH_SUPERVISOR", point.to_string());
+    if watchdog_too {
+        command.env("WRINGER_CRASH_WATCHDOG", "1");
+    }
+    let ran = Ran::of(&mut command);
+    if ran.code == Some(0) {
+        let supervisor = json(&ran)["pid"].as_u64().unwrap();
+        signal(supervisor, Signal::TERM);
+        assert!(wait_until(PATIENCE, || !is_alive(supervisor)), "it does not end");
+    }
+    take_crash(&log)
+}
+
+/// Returns the number of cases.
+fn every_record(mechanism: Mechanism, watchdog_too: bool) -> Option<u32> {
+    if !is_root() {
+        return None;
+    }
+    let bench = Bench::new();
+    for point in 1..TOO_MANY {
+        let crashed = cut(&bench, mechanism, point, watchdog_too);
+        let by_itself =
+            if watchdog_too || mechanism == Mechanism::Standing { Ok(()) } else { bench.given_back_by_itself() };
+        let outcome = by_itself.and_then(|()| bench.undone());
+        assert_eq!(outcome, Ok(()), "{mechanism:?}, crash point {point}, watchdog killed as well: {watchdog_too}");
+        if !crashed {
+            return Some(point - 1);
+        }
+    }
+    panic!("{mechanism:?} never came to its end");
+}
+
+macro_rules! campaign {
+    ($name:ident, $mechanism:expr, $watchdog_too:expr, at least $least:expr) => {
+        #[test]
+        fn $name() {
+            let Some(cases) = every_record($mechanism, $watchdog_too) else { testkit::skip!("needs root") };
+            announce_cases(concat!("records::", stringify!($name)), cases as usize);
+            assert!(cases >= $least, "only {cases} crash points");
+        }
+    };
+}
+
+campaign!(hiding_ram, Mechanism::Ram, false, at least 20);
+campaign!(hiding_ram_and_the_watchdog_dies, Mechanism::Ram, true, at least 20);
+campaign!(delaying_a_disk, Mechanism::Disk, false, at least 15);
+campaign!(delaying_a_disk_and_the_watchdog_dies, Mechanism::Disk, true, at least 15);
+campaign!(a_whole_lab, Mechanism::Lab, false, at least 40);
+campaign!(a_whole_lab_and_the_watchdog_dies, Mechanism::Lab, true, at least 40);
+campaign!(starting_a_sandbox, Mechanism::Standing, false, at least 8);
+campaign!(starting_a_sandbox_and_the_watchdog_dies, Mechanism::Standing, true, at least 8);

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+//! SIGKILL at system calls, and system calls that fail: by strace, which works on a static binary, too. The controller is run from
+//! its beginning to the end of its release; the calls before it touches the journal are left out.
+
+use super::campaign::{Bench, points};
+use std::path::PathBuf;
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::Duration;
+use testkit::{announce_cases, is_root, wait_until};
+
+/// A controller that hangs longer than this has failed.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn why_not() -> Option<&'static str> {
+    let strace = || Command::new("strace").arg("--version").output().is_ok();
+    if !is_root() {
+        Some("needs root")
+    } else if !strace() {
+        Some("needs strace")
+    } else {
+        None
+    }
+}
+
+/// `strace` over a supervisor that applies its order and releases at once. Only its main thread is traced: children are on their own.
+fn strace(bench: &Bench, order: &str, arguments: &[&str]) -> ExitStatus {
+    let log = trace_file(bench);
+    let _ = std::fs::remove_file(&log);
+    let mut traced = bench.lab.command(["internal", "supervise", "--order", order]);
+    let mut command = Command::new("strace");
+    command.arg("-qq").arg("-o").arg(log).args(arguments).arg(traced.get_program()).args(traced.get_args());
+    let environment = traced.get_envs().filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned())));
+    command.envs(environment.collect::<Vec<_>>()).current_dir(bench.lab.home());
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    traced.stdin(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    let ended = wait_until(PATIENCE, || child.try_wait().unwrap().is_some());
+    if !ended {
+        let _ = child.kill();
+    }
+    let status = child.wait().unwrap();
+    assert!(ended, "it hangs with {arguments:?}");
+    status
+}
+
+fn trace_file(bench: &Bench) -> PathBuf {
+    bench.lab.home().join("trace")
+}
+
+/// Number of the first call that touches the journal, of the first call of the release, and of the last.
+fn count(bench: &Bench, order: &str) -> (usize, usize, usize) {
+    assert!(strace(bench, order, &["-e", "trace=all"]).success());
+    assert_eq!(bench.undone(), Ok(()));
+    let trace = std::fs::read_to_string(trace_file(bench)).unwrap();
+    let calls: Vec<&str> = trace.lines().filter(|line| line.contains('(')).collect();
+    let first = calls.iter().position(|call| call.contains("/journal\"")).unwrap() + 1;
+    // the reason of the watchdog is looked for when the release begins
+    let release = calls.iter().position(|call| call.contains("/neutralised\"")).unwrap() + 1;
+    (first, release, calls.len())
+}
+
+fn killed_at(calls: impl Fn((usize, usize, usize)) -> (usize, usize), name: &str) {
+    let mut cases = 0;
+    let bench = Bench::new();
+    for order in [bench.ram_order(0), bench.disk_order(0)] {
+        let (first, last) = calls(count(&bench, &order));
+        for number in points(first, last, 14) {
+            let status = strace(&bench, &order, &["-e", &format!("inject=all:signal=KILL:when={number}")]);
+            let outcome = bench.given_back_by_itself().and_then(|()| bench.undone());
+            assert_eq!(outcome, Ok(()), "{status}: killed at call {number} of {order}");
+            cases += 1;
+        }
+    }
+    announce_cases(name, cases);
+    assert!(cases >= 28, "only {cases} cases");
+}
+
+#[test]
+fn killed_while_applying() {
+    if let Some(why) = why_not() {
+        testkit::skip!("{why}");
+    }
+    killed_at(|(first, release, _)| (first, release - 1), "syscalls::killed_while_applying");
+}
+
+#[test]
+fn killed_while_releasing() {
+    if let Some(why) = why_not() {
+        testkit::skip!("{why}");
+    }
+    killed_at(|(_, release, last)| (release, last - 1), "syscalls::killed_while_releasing");
+}
+
+/// Whatever fails, and however: the controller refuses or undoes, and nothing is left when it and `wringer undo` are through.
+#[test]
+fn calls_that_fail() {
+    if let Some(why) = why_not() {
+        testkit::skip!("{why}");
+    }
+    let mut cases = 0;
+    let bench = Bench::new();
+    for order in [bench.ram_order(0), bench.disk_order(0)] {
+        let (first, _, last) = count(&bench, &order);
+        for (index, errno) in ["EMFILE", "ENOMEM", "EPERM", "EINTR"].iter().enumerate() {
+            for number in points(first + index, last, 9) {
+                let inject = format!("inject=!exit_group,exit,rt_sigreturn,munmap,futex:error={errno}:when={number}");
+                let status = strace(&bench, &order, &["-e", &inject]);
+                assert_eq!(bench.undone(), Ok(()), "{status}: {errno} at call {number} of {order}");
+                cases += 1;
+            }
+        }
+    }
+    announce_cases("syscalls::calls_that_fail", cases);
+    assert!(cases >= 72, "only {cases} cases");
+}
+
+/// The journal's disk is full, broken or read-only at each of its records: nothing is applied without its intent, and what was
+/// applied is undone without a record.
+#[test]
+fn a_journal_that_cannot_be_written() {
+    if let Some(why) = why_not() {
+        testkit::skip!("{why}");
+    }
+    let mut cases = 0;
+    let bench = Bench::new();
+    for order in [bench.ram_order(0), bench.disk_order(0)] {
+        for call in ["pwrite64", "fdatasync"] {
+            assert!(strace(&bench, &order, &["-e", &format!("trace={call}")]).success());
+            let writes = std::fs::read_to_string(trace_file(&bench)).unwrap().lines().count();
+            assert!(writes > 10, "{writes} times {call}");
+            for (number, errno) in points(1, writes, 8).into_iter().zip(["ENOSPC", "EIO", "EROFS"].iter().cycle()) {
+                // this one and every later one
+                let inject = format!("inject={call}:error={errno}:when={number}+");
+                let status = strace(&bench, &order, &["-e", &inject]);
+                assert_eq!(bench.undone(), Ok(()), "{status}: {errno} from {call} {number} on, of {order}");
+                cases += 1;
+            }
+        }
+    }
+    announce_cases("syscalls::a_journal_that_cannot_be_written", cases);
+    assert!(cases >= 28, "only {cases} cases");
+}

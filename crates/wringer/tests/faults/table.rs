@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `docs/faults.md` against the tests: every fault has its row and its verdict, and every test that a row names is there.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const VERDICTS: [&str; 4] = ["here", "guest", "no such thing", "open"];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn page() -> String {
+    fs::read_to_string(root().join("docs/faults.md")).unwrap()
+}
+
+/// Every Rust file below `crates`, by its name: several may have the same.
+fn sources() -> BTreeMap<String, String> {
+    let (mut sources, mut folders) = (BTreeMap::<String, String>::new(), vec![root().join("crates")]);
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap().flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if entry.path().is_dir() {
+                folders.push(entry.path());
+            } else if name.ends_with(".rs") {
+                sources.entry(name).or_default().push_str(&fs::read_to_string(entry.path()).unwrap());
+            }
+        }
+    }
+    sources
+}
+
+/// `file.rs: test` in backquotes.
+fn named_tests(text: &str) -> Vec<(&str, &str)> {
+    let quoted = text.split('`').skip(1).step_by(2);
+    quoted.filter_map(|word| word.split_once(": ")).filter(|(file, _)| file.ends_with(".rs")).collect()
+}
+
+#[test]
+fn the_page_and_the_tests_agree() {
+    let (page, sources) = (page(), sources());
+    let tests = named_tests(&page);
+    for (file, test) in &tests {
+        let source = sources.get(*file).unwrap_or_else(|| panic!("there is no {file}"));
+        let declared = source.contains(&format!("fn {test}(")) || source.contains(&format!("campaign!({test},"));
+        assert!(declared, "there is no test {test} in {file}");
+    }
+    assert!(tests.len() > 45, "only {} tests are named", tests.len());
+}
+
+#[test]
+fn every_fault_has_a_verdict() {
+    let page = page();
+    let rows: Vec<Vec<&str>> = page
+        .lines()
+        .filter(|line| line.starts_with("| F"))
+        .map(|line| line.trim_matches('|').split(" | ").map(str::trim).collect())
+        .collect();
+    let numbers: Vec<&str> = rows.iter().map(|row| row[0]).collect();
+    let expected: Vec<String> = (1..=28).map(|number| format!("F{number:02}")).collect();
+    assert_eq!(numbers, expected);
+    for row in rows {
+        let verdicts: Vec<&str> = row[2].split(", ").collect();
+        assert!(verdicts.iter().all(|verdict| VERDICTS.contains(verdict)), "{}: {verdicts:?}", row[0]);
+        let reason = row[3];
+        assert_eq!(verdicts.contains(&"here"), !named_tests(reason).is_empty(), "{}: {reason}", row[0]);
+        assert!(verdicts.contains(&"here") || reason.len() > 20, "{} has no reason", row[0]);
+    }
+}

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The fault campaign alone: its tests one after the other, and the number of cases that they went through.
+
+use anyhow::{Context, Result};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+/// A file to which each test of the campaign writes how many cases it had.
+pub(crate) fn cases_file() -> PathBuf {
+    std::env::temp_dir().join(format!("wringer-cases-{}", std::process::id()))
+}
+
+/// The sum over `TEST TAB CASES` lines; the file is removed.
+pub(crate) fn take_cases(file: &Path) -> usize {
+    let text = fs::read_to_string(file).unwrap_or_default();
+    let _ = fs::remove_file(file);
+    sum(&text)
+}
+
+fn sum(text: &str) -> usize {
+    text.lines().filter_map(|line| line.rsplit('\t').next()?.parse::<usize>().ok()).sum()
+}
+
+/// True when every case ended with the host as it was.
+pub(crate) fn main(arguments: &[String]) -> Result<bool> {
+    let full = arguments.iter().any(|argument| argument == "--full");
+    let (file, began) = (cases_file(), Instant::now());
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(["test", "-p", "wringer", "--features", "failpoints", "--test", "faults", "--", "--test-threads=1"]);
+    command.env("WRINGER_CASES", &file).env("WRINGER_FAULTS", if full { "full" } else { "sample" });
+    let passed = command.status().context("start cargo test")?.success();
+    println!("{} fault cases in {} s", take_cases(&file), began.elapsed().as_secs());
+    Ok(passed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cases_add_up() {
+        assert_eq!(sum("records::hiding_ram\t27\nbusy::x\t2\n"), 29);
+        assert_eq!(sum(""), 0);
+    }
+}
