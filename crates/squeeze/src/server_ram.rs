@@ -122,10 +122,10 @@ fn delegate_memory(run: &mut Run, root: &Path) -> Result<Option<StepId>, Error> 
     Ok(Some(run.step(step, |permit| change::set_value(permit, &path, "-memory", "+memory"))?.0))
 }
 
-/// Where a memory cgroup can be made: the v1 controller, or a v2 tree that has it.
-fn memory_controller() -> Result<(PathBuf, CgroupVersion), Error> {
+/// The mounted memory controller: that of v1, or a v2 tree that has it.
+pub fn mounted_controller() -> Option<(PathBuf, CgroupVersion)> {
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-    let found = mounts.lines().find_map(|line| {
+    mounts.lines().find_map(|line| {
         let mut words = line.split(' ').skip(1);
         let (target, kind, options) = (PathBuf::from(words.next()?), words.next()?, words.next()?);
         let version = match kind {
@@ -134,8 +134,12 @@ fn memory_controller() -> Result<(PathBuf, CgroupVersion), Error> {
             _ => return None,
         };
         Some((target, version))
-    });
-    let (root, version) = found.ok_or_else(|| Error::Refused {
+    })
+}
+
+/// Where a memory cgroup can be made.
+fn memory_controller() -> Result<(PathBuf, CgroupVersion), Error> {
+    let (root, version) = mounted_controller().ok_or_else(|| Error::Refused {
         what: "no memory cgroup controller is mounted".into(),
         hint: "hide RAM from the whole host instead: squeeze.ram".into(),
     })?;

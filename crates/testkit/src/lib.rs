@@ -2,9 +2,11 @@
 //! What tests share: skips that are counted, the program in a home of its own, and a look at the host from outside.
 #![allow(clippy::disallowed_methods, clippy::expect_used)] // test code makes its own folders and starts the program
 
+mod experiment;
 mod lab;
 mod snapshot;
 
+pub use experiment::small_experiment;
 pub use lab::{Alone, Lab, Ran, alone, is_root, own_uid, shared_cache, wait_until};
 pub use snapshot::Snapshot;
 

@@ -4,31 +4,19 @@
 
 use std::process::Command;
 use std::time::Duration;
-use testkit::{Lab, Ran, Snapshot, alone, is_root, wait_until};
+use testkit::{Lab, Ran, Snapshot, alone, is_root, small_experiment, wait_until};
 
 const WRINGER: &str = env!("CARGO_BIN_EXE_wringer");
 
 /// A small experiment that takes long enough to be interrupted.
-const LONG: &str = r#"
-schema = 1
-name = "long"
-[server]
-flavour = "mariadb"
-[server.options]
-innodb_buffer_pool_size = "16M"
-[fill]
-rows = 2000
-[load]
-workload = "oltp_point_select"
-time = "60s"
-[squeeze]
-disk = { read = "1ms" }
-"#;
+fn long() -> String {
+    small_experiment("60s", "disk = { read = \"1ms\" }")
+}
 
 #[test]
 fn a_malformed_file_is_refused_with_the_line_and_a_suggestion() {
     let lab = Lab::new(WRINGER);
-    let file = lab.write("bad.toml", &LONG.replace("workload", "wrokload").replace("60s", "-5s"));
+    let file = lab.write("bad.toml", &long().replace("workload", "wrokload").replace("60s", "-5s"));
     for command in ["run", "plan"] {
         lab.run([command, file.to_str().unwrap()]).expect_code(2).expect_said(&[
             ":11:1:",
@@ -48,7 +36,7 @@ fn a_file_that_is_not_there_is_usage() {
 #[test]
 fn an_output_folder_with_something_else_in_it_is_not_touched() {
     let lab = Lab::new(WRINGER);
-    let file = lab.write("long.toml", LONG);
+    let file = lab.write("long.toml", &long());
     let precious = lab.write("precious", "do not touch");
     let ran = lab.run(["run", file.to_str().unwrap(), "--to", lab.home().to_str().unwrap()]);
     ran.expect_code(3).expect_said(&["is not empty"]);
@@ -58,7 +46,7 @@ fn an_output_folder_with_something_else_in_it_is_not_touched() {
 #[test]
 fn a_missing_server_that_cannot_be_fetched_is_named() {
     let lab = Lab::new(WRINGER);
-    let file = lab.write("long.toml", LONG);
+    let file = lab.write("long.toml", &long());
     let empty = lab.home().join("empty-cache");
     let mut command = lab.command(["run", file.to_str().unwrap()]);
     let ran = Ran::of(command.env("PATH", "/nonexistent").env("WRINGER_CACHE", &empty));
@@ -85,7 +73,7 @@ fn a_full_disk_ends_the_run_and_leaves_the_host_clean() {
     let _alone = alone();
     let lab = Lab::new(WRINGER);
     lab.run(["sandbox", "fetch", "mariadb"]).expect_code(0);
-    let file = lab.write("long.toml", LONG);
+    let file = lab.write("long.toml", &long());
     let before = Snapshot::take();
     // a file system of 48 MiB in a mount namespace of this command's own: it goes with the command
     let script = format!(
@@ -109,7 +97,7 @@ fn a_server_that_dies_in_the_middle_ends_the_run() {
     let _alone = alone();
     let before = Snapshot::take();
     let lab = Lab::new(WRINGER);
-    let file = lab.write("long.toml", &without_disk_unless_possible(LONG));
+    let file = lab.write("long.toml", &without_disk_unless_possible(&long()));
     let mut run = lab.start("run", ["run", file.to_str().unwrap(), "--to", "out"]);
     assert!(wait_until(Duration::from_secs(120), || under_load(&lab)), "never under load:\n{}", lab.said("run"));
     let server = server_pid(&lab).expect("the server has a pid file");
@@ -124,7 +112,7 @@ fn control_c_twice_undoes_everything_first() {
     let _alone = alone();
     let before = Snapshot::take();
     let lab = Lab::new(WRINGER);
-    let file = lab.write("long.toml", &without_disk_unless_possible(LONG));
+    let file = lab.write("long.toml", &without_disk_unless_possible(&long()));
     let mut run = lab.start("run", ["run", file.to_str().unwrap(), "--to", "out"]);
     assert!(wait_until(Duration::from_secs(120), || under_load(&lab)), "never under load:\n{}", lab.said("run"));
     let pid = run.id().to_string();

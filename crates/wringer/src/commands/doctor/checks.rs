@@ -3,6 +3,7 @@
 
 use host::places::Places;
 use host::tool;
+use run::CgroupVersion;
 use serde::Serialize;
 use std::fs;
 use std::path::Path;
@@ -114,32 +115,16 @@ fn huge_pages() -> Check {
 }
 
 fn memory_cgroup() -> Check {
-    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-    let mounted = mounts.lines().filter_map(|line| {
-        let mut words = line.split(' ').skip(1);
-        Some((words.next()?, words.next()?, words.next()?))
-    });
-    for (target, kind, options) in mounted {
-        let version = match kind {
-            "cgroup" if options.split(',').any(|option| option == "memory") => "v1",
-            "cgroup2" if has_memory_controller(target) => "v2",
-            _ => continue,
-        };
-        if rustix::fs::access(target, rustix::fs::Access::WRITE_OK).is_ok() {
-            return Check::good("memory-cgroup", format!("{version} at {target}"));
-        }
-        return Check::missing(
-            "memory-cgroup",
-            format!("{version} at {target}, not writable for you"),
-            "run as root, or have a subtree delegated to you (systemd-run --user -p Delegate=yes)",
-        );
+    let Some((root, version)) = squeeze::server_ram::mounted_controller() else {
+        let remedy = "mount -t cgroup2 none /sys/fs/cgroup (as root)";
+        return Check::missing("memory-cgroup", "no memory controller is mounted", remedy);
+    };
+    let found = format!("{} at {}", if version == CgroupVersion::V1 { "v1" } else { "v2" }, root.display());
+    if rustix::fs::access(&root, rustix::fs::Access::WRITE_OK).is_ok() {
+        return Check::good("memory-cgroup", found);
     }
-    Check::missing("memory-cgroup", "no memory controller is mounted", "mount -t cgroup2 none /sys/fs/cgroup (as root)")
-}
-
-fn has_memory_controller(cgroup2: &str) -> bool {
-    fs::read_to_string(Path::new(cgroup2).join("cgroup.controllers"))
-        .is_ok_and(|list| list.split_whitespace().any(|name| name == "memory"))
+    let remedy = "run as root, or have a subtree delegated to you (systemd-run --user -p Delegate=yes)";
+    Check::missing("memory-cgroup", format!("{found}, not writable for you"), remedy)
 }
 
 /// Installed, already fetched, or fetchable by the distribution's package client.
