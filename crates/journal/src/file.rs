@@ -6,6 +6,7 @@ use host::files;
 use host::permit::Permit;
 use host::process::Identity;
 use std::fs::{self, File, OpenOptions};
+use std::io::{Read as _, Seek as _};
 use std::path::{Path, PathBuf};
 
 /// Decides who may undo a journal: this release, and every later one. Raised when an older release would undo it wrongly.
@@ -190,7 +191,22 @@ impl Journal {
 /// # Errors
 /// [`Error::Future`], [`Error::NotAJournal`], or the file cannot be read.
 pub fn read(path: &Path) -> Result<Reading, Error> {
-    let bytes = fs::read(path).map_err(|source| Error::File { operation: "read", path: path.to_owned(), source })?;
+    let file = File::open(path).map_err(|source| Error::File { operation: "read", path: path.to_owned(), source })?;
+    read_open(&file, path)
+}
+
+/// As [`read`], from a file that was opened before: also when it has been removed since. `path` is for messages.
+///
+/// # Errors
+/// Those of [`read`].
+pub fn read_open(file: &File, path: &Path) -> Result<Reading, Error> {
+    let mut bytes = Vec::new();
+    let mut from_start = file;
+    from_start.rewind().and_then(|()| from_start.read_to_end(&mut bytes)).map_err(|source| Error::File {
+        operation: "read",
+        path: path.to_owned(),
+        source,
+    })?;
     let not_a_journal = || Error::NotAJournal { path: path.to_owned() };
     let (version, boot_id) = parse_header(&bytes).ok_or_else(not_a_journal)?;
     if version > FORMAT_VERSION {

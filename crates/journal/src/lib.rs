@@ -18,7 +18,7 @@ mod state;
 
 pub use error::Error;
 pub use failpoint::{CRASH_VARIABLE, FORGET_VARIABLE, failpoint, forgets, forgets_kind};
-pub use file::{FORMAT_VERSION, Journal, Reading, boot_id, never_began, read};
+pub use file::{FORMAT_VERSION, Journal, Reading, boot_id, never_began, read, read_open};
 pub use host::change::CgroupVersion;
 pub use record::{Kind, Outcome, Record, Role, Step, StepId};
 pub use run_id::RunId;

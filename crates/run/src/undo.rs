@@ -11,7 +11,7 @@ use crate::release::{close, graces, note_reason, remove_folder};
 use host::places::Places;
 use host::process::{Process, holders_of, kill_alone};
 use host::{chain, files};
-use journal::{Journal, RunId, Step};
+use journal::{Journal, Outcome, Phase, RunId, State, Step};
 use rustix::process::Signal;
 use std::fs::File;
 use std::time::Duration;
@@ -88,8 +88,12 @@ fn is_squeeze(change: &Step) -> bool {
 
 fn undo_run(places: &Places, run: &FoundRun, report: &mut UndoReport, progress: &mut dyn FnMut(&str)) {
     progress(&format!("run {}", run.id));
+    let path = Folder::of(places, &run.id).journal();
+    let journal = File::open(&path);
+    let by_others =
+        || journal.ok().and_then(|file| journal::read_open(&file, &path).ok()).map(|it| outcomes(&run.id, &it.state));
     match take_over(places, run)
-        .and_then(|owner| owner.map_or(Ok(None), |_owner| undo_owned(places, &run.id, progress)))
+        .and_then(|owner| owner.map_or_else(|| Ok(by_others()), |_owner| undo_owned(places, &run.id, progress)))
     {
         Ok(released) => {
             report.ended.push(run.id.clone());
@@ -101,6 +105,28 @@ fn undo_run(places: &Places, run: &FoundRun, report: &mut UndoReport, progress: 
         Err(Error::NotRestored { failures, .. }) => report.failures.extend(failures),
         Err(error) => report.failures.push(format!("run {}: {}", run.id, chain(&error))),
     }
+}
+
+/// What the steps of an ended run came to, from its journal.
+fn outcomes(run: &RunId, state: &State) -> crate::Released {
+    let run = run.clone();
+    let mut released = crate::Released {
+        run: run.clone(),
+        restored: Vec::new(),
+        conflicts: Vec::new(),
+        neutralised: state.neutralised.clone(),
+    };
+    for step in state.steps.iter().rev() {
+        let name = step.change.to_string();
+        match step.phase.clone() {
+            Phase::Undone(Outcome::Conflict { expected, found, repair }) => {
+                released.conflicts.push(Conflict { run: run.clone(), step: name, expected, found, repair });
+            }
+            Phase::Undone(_) => released.restored.push(name),
+            Phase::Intended | Phase::Done | Phase::Undoing => {}
+        }
+    }
+    released
 }
 
 /// The owner lock; `None` when the run has ended meanwhile, by the hand of its controller or its watchdog.

@@ -293,6 +293,24 @@ fn a_live_run_is_asked_to_end_by_undo() {
     home.await_clean("undone while live");
 }
 
+/// The controller finds it and is gone by the time `undo` could look: its journal still tells.
+#[test]
+fn a_conflict_that_a_live_controller_finds_reaches_undo() {
+    let home = Home::new();
+    let mut child = home.command("asked").stdin(Stdio::piped()).spawn().unwrap();
+    let mut said = BufReader::new(child.stdout.take().unwrap());
+    said.read_line(&mut String::new()).unwrap();
+    fs::write(home.value(), "somebody else's\n").unwrap();
+    let report = home.undo();
+    assert!(child.wait().unwrap().success());
+    assert_eq!((report.ended.len(), report.failures.len()), (1, 0), "{report:?}");
+    assert!(matches!(&report.conflicts[..], [conflict] if conflict.found == "somebody else's"), "{report:?}");
+    assert!(!report.restored.is_empty(), "{report:?}");
+    assert_eq!(fs::read_to_string(home.value()).unwrap(), "somebody else's\n");
+    fs::write(home.value(), "before\n").unwrap();
+    home.await_clean("the other steps");
+}
+
 #[test]
 fn a_supervisor_stands_and_releases() {
     let home = Home::new();
