@@ -105,6 +105,11 @@ impl Bench {
         Err(format!("{when}: gone {gone:#?}, new {new:#?}"))
     }
 
+    fn is_of_this_home(&self, pid: &str) -> bool {
+        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        String::from_utf8_lossy(&environment).contains(&*self.lab.home().to_string_lossy())
+    }
+
     /// By hand, after a program that was broken on purpose; without any code of the program under test.
     pub(crate) fn clean_by_hand(&self) {
         fs::write("/proc/sys/vm/nr_overcommit_hugepages", "0").unwrap();
@@ -112,7 +117,10 @@ impl Bench {
         for line in new() {
             let mut words = line.split(' ');
             match (words.next(), words.next(), words.next()) {
-                (Some("process"), Some(pid), _) => signal(pid.parse().unwrap(), Signal::KILL),
+                // of this home alone: on a shared machine others may have begun meanwhile
+                (Some("process"), Some(pid), _) if self.is_of_this_home(pid) => {
+                    signal(pid.parse().unwrap(), Signal::KILL)
+                }
                 (Some("mount"), _, Some(target)) => drop(Command::new("umount").arg("-l").arg(target).status()),
                 _ => {}
             }
