@@ -241,6 +241,26 @@ fn a_pool_is_given_back_also_while_its_pages_are_used() {
     expect_as_before(&before);
 }
 
+/// Somebody else wants 40 pages meanwhile: they stay, and the release does not say that all is back.
+#[test]
+fn a_pool_that_somebody_else_changed_is_told() {
+    const POOL: &str = "/proc/sys/vm/nr_hugepages";
+    if !is_root() {
+        testkit::skip!("needs root");
+    }
+    let (_alone, lab, before) = (alone(), Lab::new(WRINGER), Snapshot::take());
+    lab.run(["ram", "hide", "64M", "--mechanism", "pool", "--yes"]).expect_code(0);
+    std::fs::write(POOL, "40").unwrap();
+    let released = lab.run(["ram", "release"]);
+    assert_eq!(std::fs::read_to_string(POOL).unwrap().trim(), "40");
+    std::fs::write(POOL, "0").unwrap();
+    let released = released
+        .expect_code(5)
+        .expect_said(&["now '40', set by somebody else", "echo '0' > '/proc/sys/vm/nr_hugepages'"]);
+    assert!(released.stdout.contains("not everything is back"), "{}", released.stdout);
+    expect_as_before(&before);
+}
+
 /// Somebody's pages, touched; gone with the value.
 fn huge_pages_in_use(pages: usize) -> impl Drop {
     struct Mapped(*mut std::ffi::c_void, usize);

@@ -99,7 +99,11 @@ pub fn finish_undo(report: &UndoReport, output: Output) -> Outcome {
     if output == Output::Json {
         terminal::data(format_args!("{:#}", undo_json(report)));
     } else {
-        report.ended.iter().for_each(|id| terminal::data(format_args!("{id}: everything is back")));
+        for id in &report.ended {
+            let kept = report.conflicts.iter().filter(|conflict| conflict.run == *id).count();
+            let what = if kept == 0 { "everything is back" } else { "ended, and not everything is back" };
+            terminal::data(format_args!("{id}: {what}"));
+        }
         report.untouched.iter().for_each(|(id, why)| terminal::data(format_args!("{id}: left alone: {why}")));
     }
     if report.is_whole() {
