@@ -30,7 +30,7 @@ fn hidden_measured_and_given_back() {
         (said["mechanism"].as_str(), said["traits"]["mem_total_shrinks"].as_bool()),
         (Some("huge-page holder"), Some(false))
     );
-    assert_eq!(meminfo("HugePages_Rsvd"), HIDE_PAGES);
+    assert_eq!((meminfo("HugePages_Rsvd"), &status(&lab)["hidden_bytes"]), (HIDE_PAGES, &(512 * MIB).into()));
     let fell = available.saturating_sub(meminfo("MemAvailable") * 1024);
     assert!(fell > 100 * MIB, "MemAvailable fell by {fell} bytes only");
     let measured = said["measured"].as_array().unwrap();
@@ -184,14 +184,15 @@ fn a_balloon_needs_no_root_and_is_killed_first() {
     assert_eq!((said["mechanism"].as_str(), &said["hidden_bytes"]), (Some("balloon process"), &(512 * MIB).into()));
     assert!(said["measured"].as_array().unwrap().iter().all(|it| it["within_tolerance"] == true), "{said:#}");
     let balloon = process_of(&lab, "holder");
+    assert_eq!(status(&lab)["hidden_bytes"], 512 * MIB);
     let own = |file: &str| std::fs::read_to_string(format!("/proc/{balloon}/{file}")).unwrap();
     assert_eq!(own("oom_score_adj").trim(), "1000", "the kernel takes the balloon before a database");
-    let status = own("status");
-    let resident = status.lines().find(|line| line.starts_with("RssShmem")).unwrap();
+    let of_process = own("status");
+    let resident = of_process.lines().find(|line| line.starts_with("RssShmem")).unwrap();
     assert!(resident.contains("524288 kB"), "{resident}");
     lab.run(["ram", "release"]).expect_code(0);
     assert!(!is_alive(balloon));
-    assert_eq!(crate::status(&lab)["runs"].as_array().unwrap().len(), 0);
+    assert_eq!(status(&lab)["runs"].as_array().unwrap().len(), 0);
 }
 
 /// A container's own limit is what a balloon leaves of: 512 MiB in a cgroup, and nothing is taken from the host beyond it.
@@ -239,6 +240,32 @@ fn a_pool_is_given_back_also_while_its_pages_are_used() {
     assert_eq!((meminfo("HugePages_Total"), meminfo("HugePages_Surp")), (2, 2));
     drop(used);
     expect_as_before(&before);
+}
+
+/// No process holds a pool: with everything dead it stays hidden, and must be seen until somebody gives it back.
+#[test]
+fn a_pool_whose_supervisor_and_watchdog_are_dead_is_shown_and_given_back() {
+    if !is_root() {
+        testkit::skip!("needs root");
+    }
+    let (_alone, lab, before) = (alone(), Lab::new(WRINGER), Snapshot::take());
+    for give_back in [&["undo"][..], &["ram", "release"]] {
+        let hide = ["ram", "hide", "64M", "--mechanism", "pool", "--yes", "-o", "json"];
+        let supervisor = json(&lab.run(hide).expect_code(0))["pid"].as_u64().unwrap();
+        assert_eq!(status(&lab)["hidden_bytes"], 64 * MIB);
+        signal(process_of(&lab, "watchdog"), Signal::KILL);
+        signal(supervisor, Signal::KILL);
+        assert!(wait_until(PATIENCE, || status(&lab)["runs"][0]["condition"] == "hot"), "{:#}", status(&lab));
+        assert_eq!((meminfo("HugePages_Total"), &status(&lab)["hidden_bytes"]), (32, &(64 * MIB).into()));
+        let shown = lab.run(["ram", "status"]).expect_code(0).expect_said(&["wringer undo"]).stdout;
+        assert!(shown.contains("hot") && shown.contains("hidden 64 MiB"), "{shown}");
+        assert_eq!(json(&lab.run(["ram", "status", "-o", "json"]).expect_code(0))["hidden_bytes"], 64 * MIB);
+        lab.run(give_back).expect_code(0);
+        expect_as_before(&before);
+        let shown = lab.run(["ram", "status"]).expect_code(0).stdout;
+        assert!(shown.contains("no RAM is hidden"), "{shown}");
+        assert_eq!((&status(&lab)["hidden_bytes"], status(&lab)["runs"].as_array().unwrap().len()), (&0.into(), 0));
+    }
 }
 
 /// Somebody else wants 40 pages meanwhile: they stay, and the release does not say that all is back.
@@ -304,7 +331,10 @@ fn blocks_offline_shrink_the_total_and_come_back_where_they_were() {
     let said = json(&lab.run(hide).expect_code(0));
     assert_eq!((said["mechanism"].as_str(), offline_blocks()), (Some("memory blocks offline"), 4));
     assert_eq!((total - meminfo("MemTotal")) * 1024, 512 * MIB, "{said:#}");
-    assert_eq!(said["traits"]["mem_total_shrinks"], true);
+    assert_eq!(
+        (&said["traits"]["mem_total_shrinks"], &status(&lab)["hidden_bytes"]),
+        (&true.into(), &(512 * MIB).into())
+    );
     lab.run(["ram", "release"]).expect_code(0);
     assert!(zones() == zones_before, "a block is in another zone than before");
     expect_as_before(&before);

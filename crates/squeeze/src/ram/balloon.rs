@@ -44,7 +44,7 @@ pub fn run(options: &Options) -> Result<(), Error> {
 }
 
 /// As the kernel names its mappings.
-pub(super) const MEMFD: &str = "/memfd:wringer-balloon";
+const MEMFD: &str = "/memfd:wringer-balloon";
 
 fn memfd(bytes: u64) -> io::Result<File> {
     let file = File::from(rustix::fs::memfd_create("wringer-balloon", MemfdFlags::CLOEXEC)?);
@@ -103,5 +103,49 @@ unsafe fn touch(start: *mut u8, offset: u64, length: u64, page: u64) -> io::Resu
             chunk.add(at).write_volatile(1);
         }
         Ok(rustix::mm::mlock(chunk.cast(), length).is_ok())
+    }
+}
+
+/// What the balloon of this process holds now; 0 where its smaps may not be read.
+pub fn resident_bytes(pid: u32) -> u64 {
+    let smaps = std::fs::read_to_string(format!("/proc/{pid}/smaps"));
+    resident_of(&smaps.unwrap_or_default(), MEMFD)
+}
+
+/// The sum of `Rss` over the mappings of one file (kernel, filesystems/proc.rst). Not the process's `RssShmem`: that has its program, too,
+/// where that lies in memory.
+fn resident_of(smaps: &str, file: &str) -> u64 {
+    let (mut of_file, mut kib) = (false, 0);
+    for line in smaps.lines() {
+        let name = line.split_ascii_whitespace().next().unwrap_or_default();
+        if !name.ends_with(':') {
+            of_file = line.contains(file);
+        } else if of_file && name == "Rss:" {
+            kib += line.split_ascii_whitespace().nth(1).and_then(|number| number.parse::<u64>().ok()).unwrap_or(0);
+        }
+    }
+    kib * 1024
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_balloons_own_file_counts() {
+        let smaps = "\
+5555-6666 r-xp 00000000 00:02 17 /bin/wringer
+Size:               5000 kB
+Rss:                5000 kB
+7f00-7f01 rw-s 00000000 00:01 1025 /memfd:wringer-balloon (deleted)
+Size:              16384 kB
+Rss:               16384 kB
+Pss:               16384 kB
+7f02-7f03 rw-s 01000000 00:01 1025 /memfd:wringer-balloon (deleted)
+Rss:                   4 kB
+7f04-7f05 rw-p 00000000 00:00 0 [heap]
+Rss:                  99 kB
+";
+        assert_eq!(resident_of(smaps, MEMFD), (16384 + 4) * 1024);
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Asked and got, by witnesses that share no code with the change.
 
-use crate::ram::balloon::MEMFD;
+use crate::ram::balloon::resident_bytes;
 use crate::ram::mechanism::Mechanism;
 use crate::ram::plan::{Amount, Plan};
 use crate::{Error, Meminfo};
@@ -38,7 +38,7 @@ pub(super) fn hidden(plan: &Plan, before: &Meminfo, after: &Meminfo, pid: Option
             (by_total(before, after).min(grown), "growth of Hugetlb and of HugePages_Free in /proc/meminfo")
         }
         Mechanism::Offline => (before.total_bytes.saturating_sub(after.total_bytes), "fall of MemTotal"),
-        Mechanism::Balloon => (balloon_resident(pid), "Rss of its file in the balloon's /proc/PID/smaps"),
+        Mechanism::Balloon => (pid.map_or(0, resident_bytes), "Rss of its file in the balloon's /proc/PID/smaps"),
     };
     let piece = plan.unit_bytes;
     let measured = figure("ram.hidden", plan, got, witness);
@@ -51,26 +51,6 @@ pub(super) fn hidden(plan: &Plan, before: &Meminfo, after: &Meminfo, pid: Option
 
 fn by_total(before: &Meminfo, after: &Meminfo) -> u64 {
     after.hugetlb_bytes.saturating_sub(before.hugetlb_bytes)
-}
-
-fn balloon_resident(pid: Option<u32>) -> u64 {
-    let smaps = pid.and_then(|pid| std::fs::read_to_string(format!("/proc/{pid}/smaps")).ok());
-    resident_of(&smaps.unwrap_or_default(), MEMFD)
-}
-
-/// The sum of `Rss` over the mappings of one file (kernel, filesystems/proc.rst). Not the process's `RssShmem`: that has its program, too,
-/// where that lies in memory.
-fn resident_of(smaps: &str, file: &str) -> u64 {
-    let (mut of_file, mut kib) = (false, 0);
-    for line in smaps.lines() {
-        let name = line.split_ascii_whitespace().next().unwrap_or_default();
-        if !name.ends_with(':') {
-            of_file = line.contains(file);
-        } else if of_file && name == "Rss:" {
-            kib += line.split_ascii_whitespace().nth(1).and_then(|number| number.parse::<u64>().ok()).unwrap_or(0);
-        }
-    }
-    kib * 1024
 }
 
 pub(super) fn available(plan: &Plan, before: &Meminfo, after: &Meminfo) -> Measured {
@@ -126,27 +106,4 @@ pub(super) fn refuse_outside(measured: &[Measured]) -> Result<(), Error> {
         got: text(&measured.got),
         tolerance: measured.tolerance.clone().unwrap_or_default(),
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_the_balloons_own_file_counts() {
-        let smaps = "\
-5555-6666 r-xp 00000000 00:02 17 /bin/wringer
-Size:               5000 kB
-Rss:                5000 kB
-7f00-7f01 rw-s 00000000 00:01 1025 /memfd:wringer-balloon (deleted)
-Size:              16384 kB
-Rss:               16384 kB
-Pss:               16384 kB
-7f02-7f03 rw-s 01000000 00:01 1025 /memfd:wringer-balloon (deleted)
-Rss:                   4 kB
-7f04-7f05 rw-p 00000000 00:00 0 [heap]
-Rss:                  99 kB
-";
-        assert_eq!(resident_of(smaps, MEMFD), (16384 + 4) * 1024);
-    }
 }

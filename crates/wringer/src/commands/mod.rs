@@ -7,6 +7,7 @@ pub mod disk;
 pub mod doctor;
 pub mod explain;
 pub mod fill;
+pub mod hidden;
 pub mod load;
 pub mod modes;
 pub mod plan;

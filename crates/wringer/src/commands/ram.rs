@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `wringer ram`: hide RAM from the whole host for a stated time.
 
+use super::hidden;
 use super::probe::refuse;
 use super::standing::{self, Format, Output, Standing};
 use crate::exit::{Exit, Failure, Outcome};
@@ -186,7 +187,7 @@ fn persist(plan: &Plan, output: Output) -> Outcome {
 }
 
 fn refuse_second(found: &[run::FoundRun]) -> Outcome {
-    let hiding = standing::hiding_ram(found);
+    let hiding = hidden::hiding_ram(found);
     let Some(run) = hiding.first() else { return Ok(()) };
     Err(Failure::message(Exit::Missing, format_args!("the host's RAM is held by run {}", run.id))
         .hint("`wringer ram release` gives it back, `wringer ram status` shows it"))
@@ -289,20 +290,23 @@ fn show_traits(value: &Value) {
 
 fn status(places: &Places, output: Output) -> Outcome {
     let found = run::find_runs(places)?;
-    let hiding = standing::hiding_ram(&found);
+    let hiding = hidden::hiding_ram(&found);
     let meminfo = Meminfo::now()?;
     let reserved = meminfo.huge_reserved_pages * meminfo.huge_page_bytes;
+    let hidden = hidden::bytes(&hiding, &meminfo);
     if output == Output::Json {
         let runs: Vec<Value> = hiding.iter().map(|run| standing::run_json(run)).collect();
         terminal::data(format_args!(
             "{:#}",
-            json!({ "schema": 1, "runs": runs, "reserved_bytes": reserved, "memory": meminfo })
+            json!({ "schema": 1, "runs": runs, "hidden_bytes": hidden, "reserved_bytes": reserved, "memory": meminfo })
         ));
         return Ok(());
     }
     hiding.iter().for_each(|run| terminal::data(standing::headline(run)));
     if hiding.is_empty() {
         terminal::data("no RAM is hidden by Wringer");
+    } else {
+        terminal::data(format_args!("hidden {}", Bytes(hidden)));
     }
     terminal::data(format_args!(
         "RAM {}, available {}, reserved in huge pages {}",
@@ -317,13 +321,16 @@ fn status(places: &Places, output: Output) -> Outcome {
             meminfo.huge_total_pages - meminfo.huge_free_pages
         ));
     }
+    if hiding.iter().any(|run| run.hot) {
+        terminal::hint("its supervisor is dead: `wringer undo` gives the RAM back");
+    }
     Ok(())
 }
 
 fn release(places: &Places, output: Output) -> Outcome {
     let found = run::find_runs(places)?;
     let hiding: Vec<_> =
-        standing::hiding_ram(&found).into_iter().filter(|run| run.kind == Some(run::Kind::Standing)).collect();
+        hidden::hiding_ram(&found).into_iter().filter(|run| run.kind == Some(run::Kind::Standing)).collect();
     if hiding.is_empty() {
         standing::refuse_hot(&found)?;
         terminal::say("no RAM is hidden by a standing squeeze");

@@ -7,7 +7,7 @@ use crate::terminal;
 pub use crate::terminal::Output;
 use host::clock::{rfc3339, unix_seconds};
 use host::places::Places;
-use run::{FoundRun, Phase, Role, Scope, Step, StepState, UndoReport, supervise};
+use run::{FoundRun, Phase, Scope, Step, StepState, UndoReport, supervise};
 use serde_json::{Value, json};
 use squeeze::directory::FILE_SYSTEM;
 use std::ffi::OsString;
@@ -55,15 +55,6 @@ pub fn start(places: &Places, lasts: Span, squeeze: Squeeze, takes: Duration) ->
 pub fn refuse_hot(found: &[FoundRun]) -> Outcome {
     let runs = found.iter().filter(|run| run.hot).map(|run| run.id.clone()).collect::<Vec<_>>();
     if runs.is_empty() { Ok(()) } else { Err(run::Error::Hot { runs }.into()) }
-}
-
-/// The live runs that hide the host's RAM.
-pub fn hiding_ram(found: &[FoundRun]) -> Vec<&FoundRun> {
-    let holds = |step: &StepState| step.is_open() && matches!(step.change, Step::Process { role: Role::Holder, .. });
-    found
-        .iter()
-        .filter(|run| run.live && (run.steps.iter().any(holds) || run.resources.iter().any(|it| it == "host-ram")))
-        .collect()
 }
 
 /// The live runs that slow a directory down for everybody, with the directory.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `wringer status`: what is changed on this host now, and by whom. Changes nothing.
 
+use super::hidden;
 use super::standing::{self, Output};
 use crate::exit::Outcome;
 use crate::terminal;
@@ -33,10 +34,10 @@ pub fn main(args: Args) -> Outcome {
     if args.output == Output::Json {
         let runs: Vec<Value> = found.iter().map(standing::run_json).collect();
         let hot: Vec<_> = found.iter().filter(|run| run.hot).map(|run| &run.id).collect();
-        let reserved = meminfo.huge_reserved_pages * meminfo.huge_page_bytes;
+        let hidden = hidden::bytes(&hidden::hiding_ram(&found), &meminfo);
         terminal::data(format_args!(
             "{:#}",
-            json!({ "schema": 1, "journal": places.journal, "runs": runs, "hot": hot, "hidden_bytes": reserved, "memory": meminfo, "watchdog": last_words })
+            json!({ "schema": 1, "journal": places.journal, "runs": runs, "hot": hot, "hidden_bytes": hidden, "memory": meminfo, "watchdog": last_words })
         ));
         return Ok(());
     }
