@@ -14,8 +14,11 @@ use testkit::{Alone, Lab, Snapshot, alone, wait_until};
 pub(crate) struct Bench {
     pub(crate) lab: Lab,
     pub(crate) before: Snapshot,
+    overcommit_before: String,
     _alone: Alone,
 }
+
+const OVERCOMMIT: &str = "/proc/sys/vm/nr_overcommit_hugepages";
 
 /// Every case, or a sample that takes a minute or two.
 pub(crate) fn is_full() -> bool {
@@ -37,7 +40,8 @@ impl Bench {
         let data = lab.home().join("data");
         fs::create_dir(&data).unwrap();
         fs::write(data.join("file"), vec![7; 64 << 10]).unwrap();
-        Self { lab, before: Snapshot::take(), _alone: alone }
+        let overcommit_before = fs::read_to_string(OVERCOMMIT).unwrap();
+        Self { lab, before: Snapshot::take(), overcommit_before, _alone: alone }
     }
 
     pub(crate) fn data(&self) -> PathBuf {
@@ -110,30 +114,39 @@ impl Bench {
         String::from_utf8_lossy(&environment).contains(&*self.lab.home().to_string_lossy())
     }
 
-    /// By hand, after a program that was broken on purpose; without any code of the program under test.
-    pub(crate) fn clean_by_hand(&self) {
-        fs::write("/proc/sys/vm/nr_overcommit_hugepages", "0").unwrap();
+    /// The ids of the runs whose journals are in this home now.
+    pub(crate) fn runs(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.lab.home().join("journal")).into_iter().flatten().flatten();
+        let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        names.filter(|name| name.starts_with("w-")).collect()
+    }
+
+    /// By hand, after a program that was broken on purpose; without any code of the program under test. Only what is of this
+    /// home and of these `runs`: on a shared machine others may have begun meanwhile.
+    pub(crate) fn clean_by_hand(&self, runs: &[String]) {
+        fs::write(OVERCOMMIT, &self.overcommit_before).unwrap();
         let new = || Snapshot::take().lines_not_in(&self.before);
         for line in new() {
             let mut words = line.split(' ');
             match (words.next(), words.next(), words.next()) {
-                // of this home alone: on a shared machine others may have begun meanwhile
                 (Some("process"), Some(pid), _) if self.is_of_this_home(pid) => {
                     signal(pid.parse().unwrap(), Signal::KILL)
                 }
-                (Some("mount"), _, Some(target)) => drop(Command::new("umount").arg("-l").arg(target).status()),
+                (Some("mount"), _, Some(target)) if Path::new(target).starts_with(self.lab.home()) => {
+                    drop(Command::new("umount").arg("-l").arg(target).status())
+                }
                 _ => {}
             }
         }
         let cgroup_is_gone = || {
             let left = new().into_iter().filter_map(|line| Some(PathBuf::from(line.strip_prefix("cgroup ")?)));
+            let is_ours = |name: &str| runs.iter().any(|run| name.starts_with(&format!("wringer-{run}-")));
+            let left = left.filter(|folder| is_ours(&folder.file_name().unwrap().to_string_lossy()));
             left.map(|folder| fs::remove_dir(folder).is_ok()).filter(|gone| !gone).count() == 0
         };
         assert!(wait_until(PATIENCE, cgroup_is_gone));
-        for entry in fs::read_dir(self.lab.home().join("journal")).into_iter().flatten().flatten() {
-            if entry.file_name().to_string_lossy().starts_with("w-") {
-                let _ = fs::remove_dir_all(entry.path());
-            }
+        for run in self.runs() {
+            let _ = fs::remove_dir_all(self.lab.home().join("journal").join(run));
         }
         wait_until(PATIENCE, || Snapshot::take() == self.before);
         self.before.expect_equal(&Snapshot::take());
