@@ -58,9 +58,14 @@ impl Bench {
 
     /// As [`Bench::ram_order`], for a disk.
     pub(crate) fn disk_order(&self, lasts_s: u64) -> String {
-        let delay = serde_json::json!({ "read_us": 1000, "write_us": 0, "sync_us": 0, "mode": "add" });
+        let data = self.data();
+        let plan = self
+            .lab
+            .run(["disk", "delay", data.to_str().unwrap(), "--read", "1ms", "--dry-run", "-o", "json"])
+            .expect_code(0);
+        let model = super::standing::json(&plan)["model"].take();
         let lasts = serde_json::json!({ "secs": lasts_s, "nanos": 0 });
-        let squeeze = serde_json::json!({ "disk": { "directory": self.data(), "delay": delay } });
+        let squeeze = serde_json::json!({ "disk": { "directory": data, "model": model } });
         serde_json::json!({ "command": ["wringer", "disk"], "lasts": lasts, "squeeze": squeeze }).to_string()
     }
 
