@@ -20,6 +20,9 @@ if [ "${1:-}" = "test" ]; then
     need fio fio
     need strace strace
     need ioping ioping
+    need sysbench sysbench
+    need openssl openssl
+    need strace strace
     need fincore util-linux-extra
     need qemu-system-x86_64 qemu-system-x86
     need musl-gcc musl-tools
