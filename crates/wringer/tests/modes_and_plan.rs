@@ -126,3 +126,22 @@ fn what_exceeds_this_host_is_refused_with_its_line() {
     let line = experiment.lines().position(|line| line == "[squeeze]").unwrap() + 2;
     lab.run(["plan", &file]).expect_code(3).expect_said(&["limits nothing", &format!(":{line}:")]);
 }
+
+/// What would refuse to hide the RAM in the middle of a run refuses before it begins.
+#[test]
+#[allow(clippy::disallowed_methods)] // somebody else, who is the host here
+fn pages_that_somebody_may_count_on_are_seen_before_a_run_begins() {
+    const POOL: &str = "/proc/sys/vm/nr_hugepages";
+    if !testkit::is_root() {
+        testkit::skip!("needs root");
+    }
+    let (_alone, lab) = (testkit::alone(), Lab::new(WRINGER));
+    let file = lab.write("small.toml", &testkit::small_experiment("1s", "ram = { hide = \"64M\" }"));
+    std::fs::write(POOL, "4").unwrap();
+    let ran = ["plan", "run"].map(|command| lab.run([command, file.to_str().unwrap()]));
+    std::fs::write(POOL, "0").unwrap();
+    for ran in ran {
+        ran.expect_code(3).expect_said(&["4 huge pages of a pool are free", "vm.nr_hugepages"]);
+    }
+    assert_eq!(listing(lab.home()).len(), 1, "only the experiment file: {:?}", listing(lab.home()));
+}

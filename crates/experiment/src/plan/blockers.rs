@@ -36,17 +36,13 @@ pub(super) fn blockers(experiment: &Experiment, host: &HostFacts) -> Vec<Problem
     found
 }
 
-/// `leave 24 GiB` of 20 available hides nothing; hiding more than there is, or the server's own need, kills it.
+/// Hiding more than there is, or the server's own need, kills it. `leave 24 GiB` of 20 available hides nothing, and is no obstacle.
 fn ram(experiment: &Experiment, arm: &Arm, host: &HostFacts) -> Option<(String, Option<String>)> {
     if !host.as_root {
         return None; // left out, and the plan says so
     }
     let left = match arm.squeeze.ram?.amount {
-        RamAmount::Leave(leave) if leave.0 >= host.mem_available_bytes => {
-            let message = format!("squeeze.ram cannot leave {leave}: only {} is available", available(host));
-            return Some((message, Some("leave less, or leave the key out".into())));
-        }
-        RamAmount::Leave(leave) => leave.0,
+        RamAmount::Leave(leave) => leave.0.min(host.mem_available_bytes),
         RamAmount::Hide(hide) if hide.0 >= host.mem_available_bytes => {
             let message = format!("squeeze.ram cannot hide {hide}: only {} is available", available(host));
             return Some((message, Some("hide less".into())));

@@ -8,9 +8,10 @@ mod blockers;
 mod estimate;
 mod steps;
 
-use crate::model::Experiment;
+use crate::model::{Arm, Experiment, RamAmount};
 use crate::problem::Problem;
 use serde::{Deserialize, Serialize};
+use units::Bytes;
 
 /// What a plan hangs on, read by the caller.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -97,6 +98,17 @@ fn left_out(experiment: &Experiment, host: &HostFacts) -> Vec<LeftOut> {
             what: "squeeze.ram: hide RAM of the host".into(),
             why: "raising vm.nr_overcommit_hugepages needs root".into(),
             instead: instead_of_ram(experiment).into(),
+        });
+    }
+    let is_small = |arm: &Arm| {
+        let amount = arm.squeeze.ram.map(|ram| ram.amount);
+        matches!(amount, Some(RamAmount::Leave(leave)) if leave.0 >= host.mem_available_bytes)
+    };
+    if host.as_root && experiment.arms.iter().any(is_small) {
+        left_out.push(LeftOut {
+            what: "squeeze.ram: hide RAM of the host".into(),
+            why: format!("only {} is available, and no less is to be left", Bytes(host.mem_available_bytes)),
+            instead: "the host is as small as asked without it".into(),
         });
     }
     if host.memory_cgroup == "none" && experiment.arms.iter().any(|arm| arm.squeeze.server_ram.is_some()) {

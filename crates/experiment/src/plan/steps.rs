@@ -157,6 +157,7 @@ impl List<'_> {
                 self.add("squeeze", 0.5, "give the hidden RAM back");
                 return;
             }
+            Some(RamAmount::Leave(leave)) if leave.0 >= self.host.mem_available_bytes => return,
             Some(RamAmount::Leave(leave)) => {
                 let hide = self.host.mem_available_bytes.saturating_sub(leave.0);
                 (

@@ -97,6 +97,17 @@ fn an_ordinary_user_is_told_what_is_left_out_and_why() {
     assert!(left.why.contains("needs root") && left.instead.contains("O_DIRECT"), "{left:?}");
 }
 
+/// A host that is smaller than asked already: nothing is hidden, and nothing stands in the way.
+#[test]
+fn leaving_more_than_there_is_hides_nothing() {
+    let small = HostFacts { mem_available_bytes: 6 * Bytes::GIB, mem_total_bytes: 8 * Bytes::GIB, ..root() };
+    let plan = plan_of(TEXT, &small);
+    assert!(plan.blockers.is_empty(), "{:#?}", plan.blockers);
+    assert!(!outline(&plan).iter().any(|step| step.contains("hide")));
+    let [left] = &plan.left_out[..] else { panic!("one thing is left out") };
+    assert!(left.why.contains("only 6 GiB is available"), "{left:?}");
+}
+
 #[test]
 fn what_exceeds_the_host_is_a_problem_with_its_line() {
     let check = |from: &str, to: &str, host: &HostFacts, line: usize, message: &str| {
@@ -105,7 +116,6 @@ fn what_exceeds_the_host_is_a_problem_with_its_line() {
             plan.blockers.len() == 1 && plan.blockers[0].line == line && plan.blockers[0].message.contains(message);
         assert!(fits, "{to}: {:#?}", plan.blockers);
     };
-    check("leave = \"8G\"", "leave = \"22G\"", &root(), 9, "only 20 GiB is available");
     check("leave = \"8G\"", "hide = \"22G\"", &root(), 9, "only 20 GiB is available");
     check("leave = \"8G\"", "hide = \"19.8G\"", &root(), 9, "need about 1 GiB");
     check("[squeeze]\n", "[squeeze]\nserver_ram = \"30G\"\n", &root(), 9, "the host has 24 GiB");

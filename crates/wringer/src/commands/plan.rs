@@ -2,7 +2,7 @@
 //! The ordered steps of an experiment file, each host change with its undo beside it. Changes nothing.
 
 use super::doctor::checks::{self, Check, State};
-use crate::commands::run::server_request;
+use crate::commands::run::{refuse_ram, server_request};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal;
 use crate::terminal::Output;
@@ -36,7 +36,8 @@ pub fn main(args: Args) -> Outcome {
         Output::Json => terminal::data(serde_json::to_string_pretty(&plan)?),
         Output::Text => terminal::data(text(&plan).trim_end()),
     }
-    refuse_blocked(&args.file, &plan)
+    refuse_blocked(&args.file, &plan)?;
+    refuse_ram(&experiment)
 }
 
 /// The text of an experiment file, and what it says. `-` is standard input.

@@ -20,6 +20,7 @@ pub use lab::server_request;
 use lab::{Lab, Settings};
 use output::{Output, RECORDING, REPORT, RESULT};
 use recording::Recording;
+pub use squeezes::refuse_ram;
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
@@ -56,6 +57,7 @@ pub fn main(args: Args) -> Outcome {
     let places = Places::from_environment();
     let plan = experiment::plan(&experiment, &plan::host_facts(&experiment, &places));
     plan::refuse_blocked(&args.file, &plan)?;
+    refuse_ram(&experiment)?;
     let name = format!("{}-{}", host::clock::unix_seconds(), experiment.name);
     let output = Output::check(args.to.as_deref(), args.force, &places, &name)?;
     for left_out in &plan.left_out {

@@ -6,7 +6,7 @@ use crate::commands::disk::words;
 use crate::exit::{Exit, Failure, Outcome};
 use diskmodel::Model;
 use evidence::{Delay, DelayMode, Measured};
-use experiment::{Arm, OomVictim, RamAmount, RamSqueeze};
+use experiment::{Arm, Experiment, OomVictim, RamAmount, RamSqueeze};
 use run::Run;
 use squeeze::directory::largest_file;
 use squeeze::disk::SlowLayer;
@@ -71,7 +71,7 @@ impl Squeezes {
     /// Hides RAM from the whole host, when the arm asks for another amount than the one before it. Only as root: the plan has said
     /// what is left out otherwise.
     pub fn ram(&mut self, run: &mut Run, arm: &Arm, notes: &Notes) -> Outcome {
-        let asked = arm.squeeze.ram.filter(|_| rustix::process::geteuid().is_root());
+        let asked = arm.squeeze.ram.filter(|_| hides_ram());
         if self.ram.as_ref().map(|(asked, _)| *asked) == asked {
             return Ok(());
         }
@@ -79,12 +79,7 @@ impl Squeezes {
             hidden.release(run)?;
         }
         let Some(asked) = asked else { return Ok(()) };
-        let amount = match asked.amount {
-            RamAmount::Hide(bytes) => Amount::Hide(bytes),
-            RamAmount::Leave(bytes) => Amount::Leave(bytes),
-        };
-        let oom_score_adj = if asked.oom_victim == OomVictim::Server { 0 } else { 1000 };
-        let hidden = ram::hide(run, &ram::plan(&ram::Options { oom_score_adj, ..ram::Options::new(amount) })?)?;
+        let hidden = ram::hide(run, &ram::plan(&ram_options(asked))?)?;
         for measured in &hidden.measured {
             notes.measured(&Measured { at_us: notes.clock.now_us(), ..measured.clone() })?;
         }
@@ -127,6 +122,32 @@ impl Squeezes {
         }
         Ok(self.layer.as_ref().map_or(Ok(()), SlowLayer::check)?)
     }
+}
+
+/// Swap is no obstacle here: the recording's caveats name it.
+fn ram_options(asked: RamSqueeze) -> ram::Options {
+    let amount = match asked.amount {
+        RamAmount::Hide(bytes) => Amount::Hide(bytes),
+        RamAmount::Leave(bytes) => Amount::Leave(bytes),
+    };
+    let oom_score_adj = if asked.oom_victim == OomVictim::Server { 0 } else { 1000 };
+    ram::Options { oom_score_adj, with_swap: true, ..ram::Options::new(amount) }
+}
+
+/// Looks whether the host's RAM can be hidden as the arms ask, before anything is fetched or made.
+///
+/// # Errors
+/// Exit code 3, with every reason, and what would help.
+pub fn refuse_ram(experiment: &Experiment) -> Outcome {
+    for asked in experiment.arms.iter().filter_map(|arm| arm.squeeze.ram).filter(|_| hides_ram()) {
+        ram::plan(&ram_options(asked))?;
+    }
+    Ok(())
+}
+
+/// Only as root: the plan says what is left out otherwise.
+fn hides_ram() -> bool {
+    rustix::process::geteuid().is_root()
 }
 
 /// A squeeze that is not what was asked for ends the run: its numbers would be about something else.
