@@ -4,7 +4,10 @@
 use host::places::Places;
 use host::tool;
 use run::CgroupVersion;
+use sandbox::catalogue::{Capability, any_words};
+use sandbox::{Flavour, Request};
 use serde::Serialize;
+use squeeze::ram::Mechanism;
 use std::fs;
 use std::path::Path;
 use units::Bytes;
@@ -46,9 +49,10 @@ pub fn all(places: &Places) -> Vec<Check> {
         fuse(),
         namespaces(),
         huge_pages(),
+        ram_mechanism(),
         memory_cgroup(),
-        server("mariadb", &["mariadbd", "mysqld"], &[], "mariadb-server-core", places),
-        server("postgresql", &["postgres"], &["/usr/lib/postgresql"], "postgresql-15", places),
+        server("mariadb", Flavour::Mariadb, places),
+        server("postgresql", Flavour::Postgresql, places),
         disk_space(places),
         memory(),
         swap(),
@@ -114,6 +118,19 @@ fn huge_pages() -> Check {
     Check::good("huge-pages", format!("pages of {}", Bytes(size)))
 }
 
+/// What `wringer ram hide` takes here by itself.
+fn ram_mechanism() -> Check {
+    match squeeze::ram::automatic() {
+        Ok(Mechanism::Balloon) => Check::caution(
+            "ram-mechanism",
+            "balloon process: it touches memory of its own, and needs no root",
+            "as root on a host with huge pages: a holder, which swap cannot reach",
+        ),
+        Ok(mechanism) => Check::good("ram-mechanism", mechanism.name()),
+        Err(error) => Check::missing("ram-mechanism", format!("not known: {error}"), "mount /proc"),
+    }
+}
+
 fn memory_cgroup() -> Check {
     let Some((root, version)) = squeeze::server_ram::mounted_controller() else {
         let remedy = "mount -t cgroup2 none /sys/fs/cgroup (as root)";
@@ -127,28 +144,17 @@ fn memory_cgroup() -> Check {
     Check::missing("memory-cgroup", format!("{found}, not writable for you"), remedy)
 }
 
-/// Installed, already fetched, or fetchable by the distribution's package client.
-fn server(id: &'static str, programs: &[&str], folders: &[&str], package: &str, places: &Places) -> Check {
-    if let Some(path) = programs.iter().find_map(|program| tool::find(program)) {
-        return Check::good(id, format!("installed: {}", path.display()));
+/// Installed, already fetched, or fetchable by the distribution's package client: the server that a deploy would take.
+fn server(id: &'static str, flavour: Flavour, places: &Places) -> Check {
+    if let Some(found) = sandbox::present(&Request::any(flavour), places) {
+        return Check::good(id, found.describe());
     }
-    if let Some(folder) = folders.iter().find(|folder| Path::new(folder).is_dir()) {
-        return Check::good(id, format!("installed: {folder}"));
-    }
-    if let Some(path) = fetched(id, places) {
-        return Check::good(id, format!("fetched: {path}"));
-    }
+    let package = any_words(Capability::ServerPackage, flavour).join(" or ");
     if tool::find("apt-get").is_some() && tool::find("dpkg-deb").is_some() {
         let remedy = format!("wringer sandbox fetch {id} (also done by itself at the first deploy)");
         return Check::caution(id, format!("not here yet; can be fetched as {package}, without installing it"), remedy);
     }
     Check::missing(id, "not on this machine, and there is no apt-get to fetch it", format!("install {package}"))
-}
-
-fn fetched(flavour: &str, places: &Places) -> Option<String> {
-    let entries = fs::read_dir(places.cache.join("servers")).ok()?;
-    let mut found = entries.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with(flavour));
-    found.next().map(|entry| entry.path().display().to_string())
 }
 
 fn disk_space(places: &Places) -> Check {

@@ -67,6 +67,7 @@ fn diagnose(places: &Places) -> Diagnosis {
         let missing: Vec<_> = needs.iter().copied().filter(|id| !stands(id)).collect();
         Feature { id, what, works: missing.is_empty(), missing, instead }
     };
+    let hides = checks.iter().any(|check| check.id == "ram-mechanism" && check.state != State::Missing);
     let features = vec![
         feature("sandbox-mariadb", "Deploy and load a throw-away MariaDB", &["mariadb", "disk-space"], None),
         feature("sandbox-postgresql", "Deploy and load a throw-away PostgreSQL", &["postgresql", "disk-space"], None),
@@ -77,17 +78,12 @@ fn diagnose(places: &Places) -> Diagnosis {
             &["root", "fuse"],
             Some("slow-disk, for servers that Wringer starts"),
         ),
-        feature(
-            "hide-ram",
-            "Hide RAM from the whole host",
-            &["root", "huge-pages"],
-            Some("a server that reads past the page cache (InnoDB with O_DIRECT) needs no RAM hidden"),
-        ),
+        feature("hide-ram", "Hide RAM from the whole host", &["ram-mechanism"], None),
         feature(
             "server-ram",
             "Give one server, page cache included, a memory limit",
             &["memory-cgroup"],
-            Some("hide-ram, which squeezes the whole host"),
+            hides.then_some("hide-ram, which squeezes the whole host"),
         ),
         feature("load", "Load, fill and observe any server you can connect to", &[], None),
     ];

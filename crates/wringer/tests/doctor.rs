@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What `doctor` says works must be what the other commands do, as root and as an ordinary user.
+#![allow(clippy::disallowed_methods, clippy::unwrap_used)]
+
+use serde_json::Value;
+use std::os::unix::fs::PermissionsExt as _;
+use testkit::{Lab, is_root};
+
+const WRINGER: &str = env!("CARGO_BIN_EXE_wringer");
+const FLAVOURS: [&str; 2] = ["mariadb", "postgresql"];
+
+fn doctor(lab: &Lab) -> Value {
+    serde_json::from_str(&lab.run(["doctor", "-o", "json"]).expect_code(0).stdout).unwrap()
+}
+
+/// The feature or check of this id.
+fn one<'a>(said: &'a Value, list: &str, id: &str) -> &'a Value {
+    let items = said[list].as_array().unwrap();
+    items.iter().find(|it| it["id"] == id).unwrap_or_else(|| panic!("no {id} in {said:#}"))
+}
+
+/// `ram hide` takes a balloon where there is no root, and so hiding RAM works.
+#[test]
+fn an_ordinary_user_hides_ram_by_a_balloon() {
+    let lab = Lab::as_ordinary_user(WRINGER);
+    let said = doctor(&lab);
+    assert_eq!(one(&said, "checks", "root")["state"], "missing");
+    assert_eq!(one(&said, "features", "hide-ram")["works"], true);
+    let found = one(&said, "checks", "ram-mechanism")["found"].as_str().unwrap();
+    assert!(found.contains("balloon") && found.contains("no root"), "{found}");
+    let plan = lab.run(["ram", "hide", "64M", "--dry-run"]).expect_code(0).stdout;
+    assert!(plan.contains("balloon"), "{plan}");
+    lab.run(["doctor", "--need", "hide-ram"]).expect_code(0);
+    lab.run(["doctor", "--need", "slow-folder"]).expect_code(3).expect_said(&["slow-folder"]);
+}
+
+#[test]
+fn root_is_told_the_mechanism_that_ram_hide_takes() {
+    if !is_root() {
+        testkit::skip!("needs root");
+    }
+    let lab = Lab::new(WRINGER);
+    let said = doctor(&lab);
+    assert_eq!(one(&said, "checks", "root")["state"], "good");
+    let found = one(&said, "checks", "ram-mechanism")["found"].as_str().unwrap();
+    let plan = lab.run(["ram", "hide", "64M", "--dry-run", "-o", "json"]).expect_code(0).stdout;
+    let plan: Value = serde_json::from_str(&plan).unwrap();
+    let taken = plan["plan"]["mechanism"].as_str().unwrap();
+    assert!(found.contains(taken), "doctor: {found}, plan: {taken}");
+}
+
+/// Doctor and plan look for a server in one way, so that they name one program.
+#[test]
+fn doctor_and_plan_name_the_same_server() {
+    for lab in [Lab::new(WRINGER), Lab::as_ordinary_user(WRINGER)] {
+        let said = doctor(&lab);
+        let servers = lab.run(["sandbox", "available", "-o", "json"]);
+        let servers: Value = serde_json::from_str(&servers.stdout).unwrap();
+        for flavour in FLAVOURS {
+            let here = |row: &&Value| row["flavour"] == flavour && row["from"] != "offered";
+            let check = one(&said, "checks", flavour);
+            let place =
+                servers["servers"].as_array().unwrap().iter().find(here).map(|row| row["place"].as_str().unwrap());
+            match place {
+                Some(place) => assert!(check["found"].as_str().unwrap().contains(place), "{check:#}, not {place}"),
+                None => assert_ne!(check["state"], "good", "{check:#}"),
+            }
+        }
+    }
+}
+
+/// Oracle's server has the name of MariaDB's older one, and is another: it comes first in the search path here.
+#[test]
+fn a_server_of_another_maker_is_not_mariadb() {
+    let lab = Lab::new(WRINGER);
+    let folder = lab.home().join("oracle/bin");
+    std::fs::create_dir_all(&folder).unwrap();
+    for name in ["mariadbd", "mysqld"] {
+        let program = folder.join(name);
+        std::fs::write(
+            &program,
+            "#!/bin/sh\necho 'mysqld  Ver 8.0.36 for Linux on x86_64 (MySQL Community Server - GPL)'\n",
+        )
+        .unwrap();
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let mut command = lab.command(["doctor", "-o", "json"]);
+    command.env("PATH", format!("{}:{}", folder.display(), std::env::var("PATH").unwrap()));
+    let said: Value = serde_json::from_str(&testkit::Ran::of(&mut command).expect_code(0).stdout).unwrap();
+    let found = one(&said, "checks", "mariadb")["found"].as_str().unwrap();
+    assert!(!found.contains("oracle"), "{found}");
+}
