@@ -1,12 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the mode finder promises, on thousands of random histograms: the right number of humps in at least 95 % of the cases
-//! that are separable by construction, shares within 2 points, and never a second hump in more than 2 % of one-hump controls.
+//! that are separable by construction, shares within 2 points of those drawn, and never a second hump in more than 2 % of one-hump controls.
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a test
 
 mod common;
 
 use common::{Bucketing, Random, any_bucketing, bin};
 use explain::modes::{ReadDelay, find};
+
+/// The cases are the same each time, unless `WRINGER_SEED` is a number for other ones.
+fn seeded(own: u64) -> Random {
+    let Ok(text) = std::env::var("WRINGER_SEED") else { return Random(own) };
+    let seed: u64 = text.parse().expect("WRINGER_SEED is a whole number");
+    Random(own ^ Random(seed).bits())
+}
 
 /// One hump of any shape that latencies have.
 fn one_hump(random: &mut Random, shape: usize, count: usize) -> Vec<f64> {
@@ -38,7 +45,7 @@ const SHAPES: usize = 9;
 
 #[test]
 fn one_hump_controls_stay_one_hump() {
-    let mut random = Random(20240628);
+    let mut random = seeded(20240628);
     let per_shape = 150;
     let mut wrong = [0usize; SHAPES];
     let mut by_bucketing = std::collections::BTreeMap::<String, (usize, usize)>::new();
@@ -64,7 +71,8 @@ fn one_hump_controls_stay_one_hump() {
     assert!(wrong.iter().all(|wrong| wrong * 50 <= per_shape), "{wrong:?}");
 }
 
-/// Humps that do not overlap by construction: each is within `reach` of its center, and the next begins beyond that.
+/// Humps that do not overlap by construction: each is within `reach` of its center, and the next begins beyond that. With the
+/// share of each among the values that were drawn from a hump.
 fn mixture(random: &mut Random, humps: usize, count: usize) -> (Vec<f64>, Vec<f64>) {
     let weights: Vec<f64> = (0..humps).map(|_| random.scaled(0.03, 1.0)).collect();
     let total: f64 = weights.iter().sum();
@@ -83,6 +91,7 @@ fn mixture(random: &mut Random, humps: usize, count: usize) -> (Vec<f64>, Vec<f6
         centers.push(centers[index - 1] * apart.exp());
     }
     let outliers = random.between(0.0, 0.005);
+    let mut counts = vec![0usize; humps];
     let values = (0..count)
         .map(|_| {
             if random.unit() < outliers {
@@ -94,15 +103,17 @@ fn mixture(random: &mut Random, humps: usize, count: usize) -> (Vec<f64>, Vec<f6
                 draw -= shares[hump];
                 hump += 1;
             }
+            counts[hump] += 1;
             centers[hump] * (spreads[hump] * random.normal()).exp()
         })
         .collect();
-    (values, shares)
+    let from_humps: usize = counts.iter().sum();
+    (values, counts.iter().map(|have| *have as f64 / from_humps as f64).collect())
 }
 
 #[test]
 fn separable_humps_are_counted_and_their_shares_are_right() {
-    let mut random = Random(7);
+    let mut random = seeded(7);
     let cases = 1200;
     let mut right = 0;
     let mut shares_right = 0;
@@ -115,7 +126,7 @@ fn separable_humps_are_counted_and_their_shares_are_right() {
             right += 1;
             let off =
                 found.modes.iter().zip(&shares).map(|(mode, share)| (mode.share - share).abs()).fold(0.0, f64::max);
-            shares_right += usize::from(off <= 0.02 + 2.0 / (count as f64).sqrt() * 0.5);
+            shares_right += usize::from(off <= 0.02);
         } else if std::env::var_os("SHOW").is_some() {
             let modes: Vec<_> =
                 found.modes.iter().map(|m| (m.center_us.round(), (m.share * 1000.0).round() / 1000.0)).collect();
@@ -123,7 +134,7 @@ fn separable_humps_are_counted_and_their_shares_are_right() {
         }
     }
     println!("right number {right} of {cases}, shares {shares_right} of {right}");
-    assert!(right * 100 >= cases * 95 && shares_right * 100 >= right * 99, "{right} {shares_right} of {cases}");
+    assert!(right * 100 >= cases * 95 && shares_right == right, "{right} {shares_right} of {cases}");
 }
 
 /// Queries with a known number of reads each, on a storage that takes `delay` and its own time for a read.
@@ -133,6 +144,9 @@ struct Delayed {
     /// Share of queries by reads.
     shares: Vec<f64>,
     reads_per_query: f64,
+    /// The two humps with the most reads, which are the widest, are apart by twice the standard deviations of both; and
+    /// something is in RAM, or else a query's own time is well below the delay: a first hump beyond it could be either.
+    separable: bool,
 }
 
 fn delayed(random: &mut Random, weights: &[f64], base_us: f64, delay_us: f64, count: usize) -> Delayed {
@@ -161,21 +175,28 @@ fn delayed(random: &mut Random, weights: &[f64], base_us: f64, delay_us: f64, co
         .collect();
     let reads: u64 = counts.iter().enumerate().map(|(reads, count)| reads as u64 * count).sum();
     let shares = counts.iter().map(|have| *have as f64 / count as f64).collect();
-    Delayed { values, delay_us, shares, reads_per_query: reads as f64 / count as f64 }
+    let noise = |reads: usize| {
+        let each = (0.2 * device_us).powi(2) + read_spread.powi(2);
+        ((base_us * base_spread).powi(2) + reads as f64 * each).sqrt()
+    };
+    let most = weights.len() - 1;
+    let are_apart = delay_us + device_us + read_spread >= 2.0 * (noise(most.saturating_sub(1)) + noise(most));
+    let separable = are_apart && (counts[0] > 0 || base_us + device_us + read_spread < 0.3 * delay_us);
+    Delayed { values, delay_us, shares, reads_per_query: reads as f64 / count as f64, separable }
 }
 
 #[test]
 fn reads_are_counted_on_the_comb() {
-    let mut random = Random(41);
+    let mut random = seeded(41);
     let cases = 1200;
-    let (mut modes_right, mut reads_right, mut refused) = (0, 0, 0);
+    let (mut separable, mut modes_right, mut reads_right, mut refused, mut wrong) = (0, 0, 0, 0, 0);
     for case in 0..cases {
         let most = 1 + case % 4;
         let mut weights: Vec<f64> = (0..=most).map(|_| random.scaled(0.03, 1.0)).collect();
         if case % 7 == 0 {
             weights[0] = 0.0; // nothing is in RAM
         }
-        let delay_us = random.scaled(1000.0, 50_000.0);
+        let delay_us = random.scaled(300.0, 50_000.0);
         let base_us = random.scaled(60.0, 400.0);
         let count = random.scaled(600.0, 30_000.0) as usize;
         let known = delayed(&mut random, &weights, base_us, delay_us, count);
@@ -185,25 +206,35 @@ fn reads_are_counted_on_the_comb() {
         let got: Vec<f64> = found.modes.iter().filter_map(|mode| mode.reads).collect();
         let reads_ok = found.reads_per_query.is_some_and(|reads| (reads / known.reads_per_query - 1.0).abs() < 0.03);
         refused += usize::from(found.reads_per_query.is_none());
-        modes_right += usize::from(got == expected);
-        reads_right += usize::from(reads_ok);
+        wrong += usize::from(found.reads_per_query.is_some() && !reads_ok);
+        separable += usize::from(known.separable);
+        modes_right += usize::from(known.separable && got == expected);
+        reads_right += usize::from(known.separable && reads_ok);
         if (got != expected || !reads_ok) && std::env::var_os("SHOW").is_some() {
             println!(
-                "case {case}: d {delay_us:.0} base {base_us:.0} n {count} {:.3?} reads {:.3}: {got:?} {:?} {:?} {:?}",
-                known.shares, known.reads_per_query, found.reads_per_query, found.read_us, found.reason
+                "case {case}: separable {} d {delay_us:.0} base {base_us:.0} n {count} {:.3?} reads {:.3}: {got:?} {:?} {:?} {:?}",
+                known.separable,
+                known.shares,
+                known.reads_per_query,
+                found.reads_per_query,
+                found.read_us,
+                found.reason
             );
         }
     }
-    println!("modes {modes_right}, reads {reads_right}, not said {refused} of {cases}");
+    println!("modes {modes_right}, reads {reads_right} of {separable}; not said {refused}, wrong {wrong} of {cases}");
+    assert!(separable * 100 >= cases * 90, "{separable} of {cases}");
     assert!(
-        modes_right * 100 >= cases * 95 && reads_right * 100 >= cases * 95,
-        "{modes_right} {reads_right} of {cases}"
+        modes_right * 100 >= separable * 95 && reads_right * 100 >= separable * 95,
+        "{modes_right} {reads_right} of {separable}"
     );
+    // whether separable or not: rather no answer than a wrong one
+    assert!(wrong * 100 <= cases * 2, "{wrong} of {cases}");
 }
 
 #[test]
 fn transactions_with_many_reads_are_counted() {
-    let mut random = Random(43);
+    let mut random = seeded(43);
     let cases = 200;
     let (mut right, mut wrong) = (0, 0);
     for case in 0..cases {
@@ -239,7 +270,7 @@ fn transactions_with_many_reads_are_counted() {
 /// With a delay that is no clearer than the noise, the answer is that it cannot be said; never a confident wrong number.
 #[test]
 fn a_delay_as_small_as_the_noise_is_not_read() {
-    let mut random = Random(47);
+    let mut random = seeded(47);
     let cases = 300;
     let mut confident = 0;
     for case in 0..cases {
@@ -266,7 +297,7 @@ fn a_delay_as_small_as_the_noise_is_not_read() {
 
 #[test]
 fn one_hump_below_the_delay_is_no_read() {
-    let mut random = Random(53);
+    let mut random = seeded(53);
     let (cases, mut wrong) = (300, 0);
     for _ in 0..cases {
         let count = random.scaled(300.0, 30_000.0) as usize;
@@ -282,7 +313,7 @@ fn one_hump_below_the_delay_is_no_read() {
 /// On a host short of CPU, one query in ten waits for its turn: a tick or two of a 250 Hz kernel.
 #[test]
 fn a_starved_host_does_not_add_reads() {
-    let mut random = Random(59);
+    let mut random = seeded(59);
     let (cases, mut right) = (200, 0);
     for case in 0..cases {
         let weights = [random.between(0.3, 1.0), random.between(0.3, 1.0), random.between(0.0, 0.3)];
