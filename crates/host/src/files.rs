@@ -78,6 +78,7 @@ pub fn write_atomic(path: &Path, content: &[u8], mode: u32) -> Result<(), Error>
     written.and_then(|()| sync_parent(path))
 }
 
+#[allow(clippy::disallowed_methods)]
 fn write_new(path: &Path, content: &[u8], mode: u32) -> std::io::Result<()> {
     let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(path)?;
     file.set_permissions(fs::Permissions::from_mode(mode))?;
@@ -110,7 +111,20 @@ pub fn remove_dir(path: &Path) -> Result<(), Error> {
     }
 }
 
+/// An ordinary file that a user asked for, made or emptied, with the user's umask.
+#[allow(clippy::disallowed_methods)]
+pub fn create(path: &Path) -> std::io::Result<File> {
+    File::create(path)
+}
+
+/// An existing file of Wringer's own, or a device node, to read and write. Nothing is made or cut by that.
+#[allow(clippy::disallowed_methods)]
+pub fn open_existing(path: &Path) -> std::io::Result<File> {
+    OpenOptions::new().read(true).write(true).open(path)
+}
+
 /// A log to append to, 0600 when new. No link is followed.
+#[allow(clippy::disallowed_methods)]
 pub fn open_log(path: &Path) -> Result<File, Error> {
     let flags = i32::try_from(OFlags::NOFOLLOW.bits()).unwrap_or_default();
     OpenOptions::new()
@@ -126,6 +140,7 @@ pub fn open_log(path: &Path) -> Result<File, Error> {
 ///
 /// # Errors
 /// The name is taken; the disk is full.
+#[allow(clippy::disallowed_methods)]
 pub fn preallocate(path: &Path, size_bytes: u64) -> Result<File, Error> {
     let file = OpenOptions::new()
         .read(true)
@@ -225,6 +240,7 @@ pub fn sync_parent(path: &Path) -> Result<(), Error> {
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods)]
 mod tests {
     use super::*;
 

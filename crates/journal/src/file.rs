@@ -5,7 +5,7 @@ use crate::{Error, Outcome, Record, State, Step, StepId, failpoint};
 use host::files;
 use host::permit::Permit;
 use host::process::Identity;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{Read as _, Seek as _};
 use std::path::{Path, PathBuf};
 
@@ -70,7 +70,7 @@ impl Journal {
         let reserved_bytes = fs::metadata(path).map_err(fail)?.len();
         let (state, end_bytes) = (reading.state.clone(), reading.end_bytes);
         // a disk that has become read-only stops no undo: its records are not written then
-        let opened = OpenOptions::new().read(true).write(true).open(path).and_then(|file| {
+        let opened = host::files::open_existing(path).and_then(|file| {
             if reading.ignored_tail {
                 erase(&file, end_bytes, reserved_bytes)?;
             }

@@ -137,6 +137,7 @@ fn lossless_and_one_file() {
 
 /// The files as they are while the writer still runs are what a killed writer leaves behind.
 #[test]
+#[allow(clippy::disallowed_methods)] // a copy in a folder of its own
 fn readable_when_the_writer_was_killed() {
     let folder = tempfile::tempdir().expect("a folder");
     let live = folder.path().join("live.sqlite");

@@ -7,6 +7,7 @@ mod common;
 use report::Context;
 use std::io::Write;
 
+#[allow(clippy::disallowed_methods)] // an example for people
 fn main() -> std::io::Result<()> {
     let path = std::env::args().nth(1).unwrap_or_else(|| "sample.html".to_owned());
     let sample = match std::env::args().nth(2).as_deref() {

@@ -3,7 +3,7 @@
 //!
 //! With `WRINGER_SCREENSHOTS=FOLDER` each page is also saved as a picture, to look at.
 
-#![allow(clippy::unwrap_used)] // helpers of tests
+#![allow(clippy::disallowed_methods, clippy::unwrap_used)] // helpers of tests
 
 mod browser;
 mod common;

@@ -216,6 +216,7 @@ mod tests {
     }
 
     #[test]
+    #[allow(clippy::disallowed_methods)] // a link in a folder of its own
     fn two_paths_of_one_directory_are_one_resource() {
         let home = tempfile::tempdir().expect("a folder");
         let link = home.path().join("link");

@@ -64,7 +64,7 @@ fn check(text: &str, witnesses: &[&str]) -> Value {
 }
 
 fn why_not() -> Option<&'static str> {
-    let open = std::fs::OpenOptions::new().read(true).write(true).open("/dev/fuse").is_ok();
+    let open = host::files::open_existing(std::path::Path::new("/dev/fuse")).is_ok();
     (!open).then_some("needs /dev/fuse for ordinary users")
 }
 

@@ -96,23 +96,35 @@ impl Boot {
 }
 
 /// `WRINGER_GUEST_CASE=name,name` leaves the others out.
-fn wanted(cases: &[&'static str]) -> Vec<&'static str> {
+fn is_wanted(case: &str) -> bool {
     let only = std::env::var("WRINGER_GUEST_CASE").unwrap_or_default();
-    let chosen = |case: &&&'static str| only.is_empty() || only.split(',').any(|name| name == **case);
-    cases.iter().filter(chosen).copied().collect()
+    only.is_empty() || only.split(',').any(|name| name == case)
+}
+
+fn wanted(cases: &[&'static str]) -> Vec<&'static str> {
+    cases.iter().filter(|case| is_wanted(case)).copied().collect()
+}
+
+/// Says that the case of this `place` is left out; false when it is to run.
+pub fn skip_unwanted(place: &str, case: &str) -> bool {
+    let left_out = !is_wanted(case);
+    if left_out {
+        testkit::announce_skip(place, "left out by WRINGER_GUEST_CASE");
+    }
+    left_out
 }
 
 /// The body of a case's test.
 #[track_caller]
 pub fn case(boot: &Boot, name: &str) {
     // each case counts, and a skip is told from another by its place
-    let skip = |why: &str| testkit::announce_skip(&format!("guest::{}::{name}", boot.name), why);
+    let place = format!("guest::{}::{name}", boot.name);
     let parts = match parts() {
         Ok(parts) => parts,
-        Err(why) => return skip(&format!("no guest: {why}")),
+        Err(why) => return testkit::announce_skip(&place, &format!("no guest: {why}")),
     };
-    if !wanted(boot.cases).contains(&name) {
-        return skip("left out by WRINGER_GUEST_CASE");
+    if skip_unwanted(&place, name) {
+        return;
     }
     let Outcomes { of, last_words, kept } = boot.outcomes(parts);
     let Some(outcome) = of.get(name) else {

@@ -13,7 +13,7 @@ mod image;
 mod machine;
 mod parts;
 
-pub use boot::{Boot, case};
+pub use boot::{Boot, case, skip_unwanted};
 pub use disk::Disk;
 pub use image::initramfs;
 pub use machine::{Machine, Running};

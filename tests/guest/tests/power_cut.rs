@@ -2,7 +2,7 @@
 //! The power goes in the middle of squeezes; the machine comes up again on the same disk, and Wringer knows what vanished by itself.
 #![allow(clippy::panic, clippy::print_stdout, clippy::unwrap_used)]
 
-use guest::{Disk, Machine, Parts, initramfs, parts};
+use guest::{Disk, Machine, Parts, initramfs, parts, skip_unwanted};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -22,6 +22,9 @@ struct Life {
 
 #[test]
 fn the_power_goes() {
+    if skip_unwanted("guest::power_cut", CASE) {
+        return;
+    }
     let parts = match parts() {
         Ok(parts) => parts,
         Err(why) => testkit::skip!("no guest: {why}"),

@@ -97,6 +97,7 @@ fn normal(text: &str) -> String {
 }
 
 /// One write call: kernel files take a value whole. The file must exist.
+#[allow(clippy::disallowed_methods)]
 pub(super) fn write(path: &Path, value: &str) -> Result<(), Error> {
     OpenOptions::new()
         .write(true)

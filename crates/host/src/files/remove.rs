@@ -128,6 +128,7 @@ fn list(folder: BorrowedFd<'_>, shown: &Path) -> Result<Vec<std::ffi::CString>, 
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods)]
 mod tests {
     use super::super::{private_dir, write_atomic};
     use super::*;

@@ -15,9 +15,9 @@ fn page() -> String {
     fs::read_to_string(root().join("docs/faults.md")).unwrap()
 }
 
-/// Every Rust file below `crates`, by its name: several may have the same.
-fn sources() -> BTreeMap<String, String> {
-    let (mut sources, mut folders) = (BTreeMap::<String, String>::new(), vec![root().join("crates")]);
+/// Every Rust file below a folder, by its name: several may have the same.
+fn sources(folder: &str) -> BTreeMap<String, String> {
+    let (mut sources, mut folders) = (BTreeMap::<String, String>::new(), vec![root().join(folder)]);
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).unwrap().flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();
@@ -37,16 +37,37 @@ fn named_tests(text: &str) -> Vec<(&str, &str)> {
     quoted.filter_map(|word| word.split_once(": ")).filter(|(file, _)| file.ends_with(".rs")).collect()
 }
 
+/// The guest's tests that a text names: `power_cut.rs: test`, and `cases/name.sh` for a case of a boot.
+fn named_in_guest(text: &str) -> Vec<&str> {
+    let quoted = text.split('`').skip(1).step_by(2);
+    quoted.filter(|word| is_case(word) || word.starts_with("power_cut.rs: ")).collect()
+}
+
+fn is_case(word: &str) -> bool {
+    word.starts_with("cases/") && word.ends_with(".sh")
+}
+
+/// What is named of tests on this machine.
+fn named_here(text: &str) -> Vec<(&str, &str)> {
+    named_tests(text).into_iter().filter(|(file, _)| *file != "power_cut.rs").collect()
+}
+
 #[test]
 fn the_page_and_the_tests_agree() {
-    let (page, sources) = (page(), sources());
+    let (page, sources, guest) = (page(), sources("crates"), sources("tests/guest/tests"));
     let tests = named_tests(&page);
     for (file, test) in &tests {
-        let source = sources.get(*file).unwrap_or_else(|| panic!("there is no {file}"));
+        let source = sources.get(*file).or_else(|| guest.get(*file)).unwrap_or_else(|| panic!("there is no {file}"));
         let declared = source.contains(&format!("fn {test}(")) || source.contains(&format!("campaign!({test},"));
         assert!(declared, "there is no test {test} in {file}");
     }
     assert!(tests.len() > 45, "only {} tests are named", tests.len());
+    let booted: Vec<&str> = guest["guest.rs"].split(|it: char| !it.is_alphanumeric() && it != '_').collect();
+    for case in page.split('`').skip(1).step_by(2).filter(|word| is_case(word)) {
+        assert!(root().join("tests/guest").join(case).exists(), "there is no {case}");
+        let name = case.trim_start_matches("cases/").trim_end_matches(".sh");
+        assert!(booted.contains(&name), "no boot of the guest runs {name}");
+    }
 }
 
 #[test]
@@ -64,7 +85,8 @@ fn every_fault_has_a_verdict() {
         let verdicts: Vec<&str> = row[2].split(", ").collect();
         assert!(verdicts.iter().all(|verdict| VERDICTS.contains(verdict)), "{}: {verdicts:?}", row[0]);
         let reason = row[3];
-        assert_eq!(verdicts.contains(&"here"), !named_tests(reason).is_empty(), "{}: {reason}", row[0]);
+        assert_eq!(verdicts.contains(&"here"), !named_here(reason).is_empty(), "{}: {reason}", row[0]);
+        assert_eq!(verdicts.contains(&"guest"), !named_in_guest(reason).is_empty(), "{}: {reason}", row[0]);
         assert!(verdicts.contains(&"here") || reason.len() > 20, "{} has no reason", row[0]);
     }
 }

@@ -72,7 +72,7 @@ fn root() -> Check {
 
 /// Opens `/dev/fuse` and closes it again: nothing is mounted by that.
 fn fuse() -> Check {
-    match fs::OpenOptions::new().read(true).write(true).open("/dev/fuse") {
+    match host::files::open_existing(Path::new("/dev/fuse")) {
         Ok(_) => Check::good("fuse", "/dev/fuse opens"),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Check::missing(
             "fuse",

@@ -102,7 +102,7 @@ fn show(output: &Output, format: terminal::Output) -> Outcome {
 
 fn write(path: &Path, fill: impl FnOnce(&mut BufWriter<File>) -> anyhow::Result<()>) -> Outcome {
     let failed = |error: anyhow::Error| Failure::new(Exit::Failed, error.context(format!("write {}", path.display())));
-    let file = File::create(path).map_err(|error| failed(error.into()))?;
+    let file = host::files::create(path).map_err(|error| failed(error.into()))?;
     let mut file = BufWriter::new(file);
     fill(&mut file).map_err(failed)?;
     std::io::Write::flush(&mut file).map_err(|error| failed(error.into()))
