@@ -44,7 +44,7 @@ enum Command {
     Ram(commands::ram::Args),
     /// Slow a folder's storage down, or give its speed back
     Disk(commands::disk::Args),
-    /// How fast is this disk, and how much of this file is cached: reads only, needs no root
+    /// How fast is this disk, and how much of this file is cached: changes no file of yours, needs no root
     Probe(commands::probe::Args),
     /// What is changed on this host now, and by whom
     Status(commands::status::Args),

@@ -203,7 +203,7 @@ pub fn ask_consent(places: &Places, yes: bool) -> Outcome {
         Exit::Missing,
         format_args!("not Wringer's, and would suffer with the host: {}", names.join(", ")),
     )
-    .hint("--yes, if they may; or limit one server alone: squeeze.server-ram in an experiment"))
+    .hint("--yes, if they may; or limit one server alone: squeeze.server_ram in an experiment"))
 }
 
 fn dry_run(plan: &Plan, output: Output) -> Outcome {
