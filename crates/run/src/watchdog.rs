@@ -108,7 +108,7 @@ fn describe(cause: &str, outcome: &Result<Option<crate::Released>, Error>) -> St
                 .iter()
                 .map(|it| format!("; {} is now '{}', repair: {}", it.step, it.found, it.repair))
                 .collect();
-            format!("{cause}; {} steps undone{conflicts}", released.restored.len())
+            format!("{cause}; {} undone{conflicts}", units::counted(released.restored.len() as u64, "step"))
         }
         Ok(None) => format!("{cause} before it changed anything"),
         Err(error) => format!("{cause}; {error}"),

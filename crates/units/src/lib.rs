@@ -6,9 +6,11 @@
 //! integers with the unit in the key (`p99_us`, `resident_bytes`); experiment files carry the written form.
 
 mod bytes;
+mod counted;
 mod span;
 
 pub use bytes::Bytes;
+pub use counted::counted;
 pub use span::Span;
 
 /// Why a written size or time was refused.

@@ -22,6 +22,15 @@ fn there_is_nothing_to_undo() {
     assert!(shown.stdout.contains("nothing is changed"));
 }
 
+/// Each word that stands behind a run's name.
+#[test]
+fn the_help_of_status_explains_its_words() {
+    let help = Lab::new(WRINGER).run(["status", "--help"]).expect_code(0).stdout;
+    for word in ["live", "hot", "standing", "stale", "over"] {
+        assert!(help.lines().any(|line| line.split_whitespace().next() == Some(word)), "'{word}' is not in\n{help}");
+    }
+}
+
 #[test]
 fn a_run_that_is_not_there_is_named() {
     let lab = Lab::new(WRINGER);

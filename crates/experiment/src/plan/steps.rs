@@ -5,7 +5,7 @@ use super::{HostFacts, Step, estimate};
 use crate::model::{Arm, Experiment, Flavour, Load, OomVictim, Preheat, RamAmount, RamSqueeze, RowShape};
 use diskmodel::Asked;
 use evidence::Arrivals;
-use units::Bytes;
+use units::{Bytes, counted};
 
 /// A start, from exec to the first answer, after a clean stop.
 const START_SECONDS: f64 = 2.0;
@@ -74,9 +74,9 @@ impl List<'_> {
             RowShape::PerPage(rows) => format!("{rows} rows a page"),
             RowShape::Width(width) => format!("rows of {width}"),
         };
-        let tables = if fill.tables == 1 { "1 table".to_owned() } else { format!("{} tables", fill.tables) };
-        let rows = estimate::rows(self.experiment);
-        let text = format!("fill {tables}: about {bytes} in {rows} rows, {shape}; read the size back from the server");
+        let tables = counted(fill.tables.into(), "table");
+        let rows = counted(estimate::rows(self.experiment), "row");
+        let text = format!("fill {tables}: about {bytes} in {rows}, {shape}; read the size back from the server");
         self.add("fill", estimate::fill_seconds(self.experiment), text);
     }
 
@@ -184,7 +184,8 @@ impl List<'_> {
         let amount = match load.preheat {
             None => return,
             Some(Preheat::Time(span)) => format!("for {span}"),
-            Some(Preheat::Transactions(count)) => format!("with {count} transactions"),
+            Some(Preheat::Transactions(count)) => format!("with {}", counted(count, "transaction")),
+            Some(Preheat::TimesRows(1.0)) => "with 1 transaction a row".to_owned(),
             Some(Preheat::TimesRows(factor)) => format!("with {factor} transactions a row"),
         };
         let text = format!("fill the server's page cache {amount} of {}, without delay", load.workload);

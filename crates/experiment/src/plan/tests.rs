@@ -82,6 +82,13 @@ fn the_steps_come_in_the_order_they_are_done() {
 }
 
 #[test]
+fn one_of_a_thing_is_in_the_singular() {
+    let plan = plan_of(TEXT, &root());
+    let has = |words: &str| plan.steps.iter().any(|step| step.text.contains(words));
+    assert!(has("fill 1 table: ") && has(" with 1 transaction a row of "), "{:#?}", plan.steps);
+}
+
+#[test]
 fn each_change_has_its_undo_beside_it() {
     let text = TEXT.replace("[squeeze]", "[squeeze]\nserver_ram = \"1G\"");
     for step in plan_of(&text, &root()).steps {

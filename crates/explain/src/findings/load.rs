@@ -5,6 +5,7 @@ use super::{doubt, percent, time};
 use crate::summary::ArmSummary;
 use evidence::Finding;
 use serde_json::json;
+use units::counted;
 
 /// Fewer late starts are the scheduler's, not the server's.
 const OVERLOAD: f64 = 0.01;
@@ -46,7 +47,7 @@ fn errors(arm: &ArmSummary) -> Option<Finding> {
     (arm.errors > 0).then(|| Finding {
         id: "load.errors".into(),
         arm: Some(arm.name.clone()),
-        statement: format!("{} statements failed beside {} that did not.", arm.errors, arm.queries),
+        statement: format!("{} failed beside {} that did not.", counted(arm.errors, "statement"), arm.queries),
         evidence: json!({ "errors": arm.errors, "queries": arm.queries }),
         doubts: Vec::new(),
     })

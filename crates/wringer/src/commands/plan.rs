@@ -19,7 +19,7 @@ use units::{Bytes, Span};
     Examples:\n  \
       wringer plan experiments/one-read-or-two.toml\n  \
       wringer plan my.toml -o json | jq '.steps[] | select(.change)'\n\n\
-    Exit codes: 0 it would start; 2 the file is wrong (every problem is listed with its line); 3 something on this host is\n\
+    Exit codes: 0 it would start; 2 the file is wrong (every problem is listed with its line); 3 something on this host is \
     in the way. The file's keys are in docs/experiment.md.")]
 pub struct Args {
     /// The experiment file; `-` reads standard input

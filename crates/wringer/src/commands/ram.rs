@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use squeeze::ram::{Amount, Choice, Mechanism, Options, Plan, Traits, persist, plan};
 use squeeze::{Meminfo, databases};
 use std::path::PathBuf;
-use units::{Bytes, Span};
+use units::{Bytes, Span, counted};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "How does this host's database behave with 8 GiB?\n  \
@@ -317,7 +317,8 @@ fn status(places: &Places, output: Output) -> Outcome {
     let pool = meminfo.huge_total_pages.saturating_sub(meminfo.huge_reserved_pages);
     if pool > 0 {
         terminal::data(format_args!(
-            "pool: {pool} huge pages, {} of them in use by other programs",
+            "pool: {}, {} of them in use by other programs",
+            counted(pool, "huge page"),
             meminfo.huge_total_pages - meminfo.huge_free_pages
         ));
     }
@@ -340,7 +341,8 @@ fn release(places: &Places, output: Output) -> Outcome {
     let surplus = Meminfo::now()?.huge_surplus_pages;
     if surplus > 0 && hiding.iter().any(|run| pool(run)) {
         terminal::say(format_args!(
-            "{surplus} huge pages are still used by other programs; each is free as soon as it is let go"
+            "still used by other programs: {}; each is free as soon as it is let go",
+            counted(surplus, "huge page")
         ));
     }
     Ok(())

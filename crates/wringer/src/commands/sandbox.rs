@@ -151,7 +151,7 @@ struct Log {
 #[derive(Debug, clap::Args)]
 struct Export {
     name: String,
-    /// For whom: shell variables, an option file, a password file, or a connection string for `wringer --dsn`
+    /// For whom: shell variables, an option file, a password file, or a connection string for `wringer load --dsn`
     #[arg(value_enum, default_value_t = ExportAs::Env)]
     form: ExportAs,
 }

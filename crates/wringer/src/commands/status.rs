@@ -12,11 +12,14 @@ use squeeze::Meminfo;
 use units::Bytes;
 
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "A run is *live* while its controller lives, *standing* when it left a server behind on purpose, and *hot* when \
-    its controller died before everything was given back: then `wringer undo` is due, and commands that change something \
-    refuse until it was done.\n\nWhat watchdogs did within the last day is told, too: which runs they ended, and why."
-)]
+#[command(after_help = "Each run is shown with one word:\n  \
+    live      its controller lives, or somebody undoes it now\n  \
+    hot       its controller died and something may be left: `wringer undo` is due, and\n            \
+    commands that change something refuse until it was done\n  \
+    standing  its command has ended and left a server behind on purpose\n  \
+    stale     of an earlier boot: its processes, mounts and kernel values went with that boot\n  \
+    over      nothing of it is left but its journal; the next run or `wringer undo` clears it away\n\n\
+    What watchdogs did within the last day is told, too: which runs they ended, and why.")]
 pub struct Args {
     /// How to print
     #[arg(short, long, value_enum, default_value_t = Output::Text)]

@@ -7,7 +7,7 @@ use probe::residency::Source;
 use probe::tree::{Cached, Entry, Totals, cached};
 use serde_json::{Value, json};
 use std::path::PathBuf;
-use units::Bytes;
+use units::{Bytes, counted};
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -59,9 +59,9 @@ pub fn main(args: &Args) -> Outcome {
 
 fn so_far(totals: &Totals) -> String {
     format!(
-        "{} files in {} folders: {} of {} cached",
-        totals.files,
-        totals.folders,
+        "{} in {}: {} of {} cached",
+        counted(totals.files, "file"),
+        counted(totals.folders, "folder"),
         Bytes(totals.cached_bytes),
         Bytes(totals.size_bytes)
     )
