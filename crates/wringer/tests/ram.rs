@@ -78,7 +78,7 @@ fn it_ends_by_itself_when_its_time_is_over() {
     }
     let (_alone, lab, before) = (alone(), Lab::new(WRINGER), Snapshot::take());
     lab.run(["ram", "hide", HIDE, "--yes", "--for", "1s"]).expect_code(0);
-    expect_as_before(&before);
+    expect_as_before_by_itself(&before);
     assert_eq!(status(&lab)["runs"].as_array().unwrap().len(), 0);
 }
 
@@ -136,7 +136,7 @@ fn a_dead_supervisor_gives_it_back() {
     let supervisor = hide(&lab)["pid"].as_u64().unwrap();
     signal(supervisor, Signal::KILL);
     assert!(wait_until(PATIENCE, || meminfo("HugePages_Total") == 0), "the watchdog gives the RAM back");
-    expect_as_before(&before);
+    expect_as_before_by_itself(&before);
     lab.run(["undo"]).expect_code(0);
 }
 
@@ -149,7 +149,7 @@ fn a_dead_holder_ends_the_squeeze() {
     let supervisor = hide(&lab)["pid"].as_u64().unwrap();
     signal(process_of(&lab, "holder"), Signal::KILL);
     assert!(wait_until(PATIENCE, || !is_alive(supervisor)), "nothing is left to supervise");
-    expect_as_before(&before);
+    expect_as_before_by_itself(&before);
     assert_eq!(status(&lab)["runs"].as_array().unwrap().len(), 0);
 }
 

@@ -145,7 +145,7 @@ fn every_point(mechanism: &Mechanism, watchdog_too: bool) {
     let _ = writeln!(std::io::stderr(), "{name}: {points} crash points, watchdog too: {watchdog_too}");
     assert!(points > 10, "only {points} crash points were reached");
     assert!(points < TOO_MANY - 1, "the supervisor never came to its end");
-    expect_as_before(&before);
+    expect_as_before_by_itself(&before);
 }
 
 #[test]
@@ -210,7 +210,7 @@ fn an_undo_that_forgets_a_step_is_noticed() {
     let left = Snapshot::take() != before && std::fs::read_to_string(OVERCOMMIT).unwrap().trim() == "32";
     std::fs::write(OVERCOMMIT, "0").unwrap();
     assert!(left, "the snapshot does not see a value that was not put back");
-    expect_as_before(&before);
+    expect_as_before_by_itself(&before);
 }
 
 /// An undo that leaves the pool out is seen by the same comparison.
@@ -237,7 +237,7 @@ fn an_undo_that_forgets_the_pool_is_noticed() {
     let left = Snapshot::take() != before && pool == "32";
     std::fs::write("/proc/sys/vm/nr_hugepages", "0").unwrap();
     assert!(left, "pool of {pool}, {ran:?}: the snapshot does not see a pool that was not given back");
-    expect_as_before(&before);
+    expect_as_before_by_itself(&before);
 }
 
 #[test]
@@ -256,5 +256,5 @@ fn a_value_that_somebody_else_set_is_left_alone_and_named() {
     std::fs::write(OVERCOMMIT, "0").unwrap();
     assert_eq!(kept.trim(), "77", "{}", undone.stderr);
     lab.run(["undo"]).expect_code(0);
-    expect_as_before(&before);
+    expect_as_before_by_itself(&before);
 }

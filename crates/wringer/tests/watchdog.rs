@@ -32,7 +32,7 @@ fn a_stopped_supervisor_does_not_keep_the_ram() {
     signal(said["pid"].as_u64().unwrap(), Signal::STOP);
     assert!(wait_until(PATIENCE, || meminfo("HugePages_Total") == 0), "the lease has ended");
     assert!(wait_until(PATIENCE, || !is_alive(said["pid"].as_u64().unwrap())), "it was woken, and released");
-    expect_as_before(&before);
+    expect_as_before_by_itself(&before);
     assert!(last_words(&lab).contains("no sign of life"), "{}", last_words(&lab));
     assert_eq!(status(&lab)["runs"].as_array().unwrap().len(), 0);
 }
@@ -54,7 +54,7 @@ fn a_stopped_layer_is_ended_and_its_readers_get_an_error() {
     let read = Command::new("dd").arg(format!("if={path}/file")).arg("of=/dev/null").output().unwrap();
     assert!(!read.status.success(), "the read came through a stopped layer");
     assert!(began.elapsed() > Duration::from_secs(1) && began.elapsed() < PATIENCE, "{:?}", began.elapsed());
-    expect_as_before(&before);
+    expect_as_before_by_itself(&before);
     assert_eq!(std::fs::read(folder.join("file")).unwrap(), vec![7; 64 << 10]);
     let words = last_words(&lab);
     assert!(words.contains("the slow layer") && words.contains("answered nobody"), "{words}");

@@ -2,12 +2,11 @@
 //! What every case has in common: a home, a cut, and a host that is as it was.
 
 use super::WRINGER;
-use super::standing::{PATIENCE, signal, status};
+use super::standing::{PATIENCE, SETTLING, signal, status};
 use rustix::process::Signal;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 use testkit::{Alone, Lab, Snapshot, alone, wait_until};
 
 /// The place of a campaign, alone on this machine.
@@ -82,7 +81,7 @@ impl Bench {
             return Err(format!("undo: {undone:?}"));
         }
         self.stop_what_stands()?;
-        wait_until(Duration::from_secs(10), || Snapshot::take() == self.before);
+        wait_until(SETTLING, || Snapshot::take() == self.before);
         self.is_as_before("after undo")?;
         let again = self.lab.run(["undo"]);
         if again.code != Some(0) || !again.stdout.contains("nothing to undo") {

@@ -24,9 +24,20 @@ pub fn meminfo(name: &str) -> u64 {
     line.split_whitespace().next().unwrap().parse().unwrap()
 }
 
-/// Waits until the host is as before; others may be busy on it for a moment.
+/// What the kernel needs after the last call of an undo: huge pages come back one by one, and a process that has ended is seen
+/// until it is reaped. Anything slower is an undo that returned too early.
+pub const SETTLING: Duration = Duration::from_secs(1);
+
+/// After `undo`, `release` or `run` has returned: the host is as before.
 #[track_caller]
 pub fn expect_as_before(before: &Snapshot) {
+    wait_until(SETTLING, || Snapshot::take() == *before);
+    before.expect_equal(&Snapshot::take());
+}
+
+/// Where nobody was asked, or the asked one was killed: the host will be as before by itself.
+#[track_caller]
+pub fn expect_as_before_by_itself(before: &Snapshot) {
     wait_until(PATIENCE, || Snapshot::take() == *before);
     before.expect_equal(&Snapshot::take());
 }
