@@ -64,12 +64,22 @@ pub fn dismantle(journal: &mut Journal, executor: &mut dyn Executor, progress: &
     let mut report = Report::default();
     let (watchdog, steps): (Vec<_>, Vec<_>) =
         undo_order(journal.state().open_steps()).into_iter().partition(is_watchdog);
+    let mounts: Vec<StepState> =
+        steps.iter().filter(|step| matches!(step.change, Step::Mount { .. })).cloned().collect();
     undo_steps(journal, executor, &steps, &mut report, progress);
     let spared: Vec<Identity> = watchdog.iter().flat_map(|step| step.processes.clone()).collect();
     if report.failures.is_empty()
         && let Err(error) = executor.sweep(&journal.sweep_permit(), &spared)
     {
         report.failures.push(chain(&error));
+    }
+    // A layer that nobody wrote down, because its record failed, may have mounted after we looked, and is gone only now.
+    for mount in &mounts {
+        if report.failures.is_empty()
+            && let Err(error) = executor.undo(&journal.sweep_permit(), mount)
+        {
+            report.failures.push(format!("{}: {}", mount.change, chain(&error)));
+        }
     }
     if report.failures.is_empty() {
         undo_steps(journal, executor, &watchdog, &mut report, progress);
