@@ -32,8 +32,16 @@ fn in_the_middle_everything_is_there() {
     assert_eq!(fs::read_to_string(home.value()).unwrap().trim(), "after");
     assert_eq!(cgroups_of(&id), cgroup_parent() != "none");
     if cgroups_of(&id) {
-        let members = host::change::members(&Path::new(cgroup_parent()).join(format!("wringer-{id}")));
-        let names: Vec<String> = members.iter().map(|member| arguments_of(member.pid)).collect();
+        let folder = Path::new(cgroup_parent()).join(format!("wringer-{id}"));
+        let names = || -> Vec<String> {
+            host::change::members(&folder).iter().map(|member| arguments_of(member.pid)).collect()
+        };
+        // the shell may be about to start the other
+        let began = Instant::now();
+        while names().len() < 2 && began.elapsed() < Duration::from_secs(10) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let names = names();
         assert!(names.len() == 2 && names.iter().all(|name| name.contains("sleep 1000")), "shell and sleep: {names:?}");
     }
     let found = &find_runs(&home.places()).unwrap()[0];

@@ -16,17 +16,21 @@ fn experiment(flavour: &str, options: &str, size: &str, extra: &str) -> String {
     )
 }
 
-/// Runs it, and returns `result.json`; the host is as before.
-fn result_of(text: &str) -> Value {
+/// Runs it, and returns `result.json`; the host is as before. `Err`: this machine held the delay up, and the run ended for that.
+fn result_of(text: &str) -> Result<Value, String> {
     let (_alone, lab) = (alone(), Lab::new(WRINGER));
     let before = Snapshot::take();
     let file = lab.write("truth.toml", text);
-    lab.run(["run", file.to_str().unwrap(), "--to", "out"]).expect_code(0);
+    let ran = lab.run(["run", file.to_str().unwrap(), "--to", "out"]);
     before.expect_equal(&Snapshot::take());
+    if ran.code == Some(4) && ran.stderr.contains("disk.read.median") && ran.stderr.contains("outside of") {
+        return Err(ran.stderr.clone());
+    }
+    let _ = ran.expect_code(0);
     for name in ["recording.sqlite", "report.html"] {
         assert!(lab.home().join("out").join(name).metadata().unwrap().len() > 10_000, "{name}");
     }
-    serde_json::from_str(&std::fs::read_to_string(lab.home().join("out/result.json")).unwrap()).unwrap()
+    Ok(serde_json::from_str(&std::fs::read_to_string(lab.home().join("out/result.json")).unwrap()).unwrap())
 }
 
 fn modes<'a>(result: &'a Value, arm: &str) -> &'a Value {
@@ -52,7 +56,13 @@ fn agrees(result: &Value, witness: &str) -> Result<(), String> {
 fn check(text: &str, witnesses: &[&str]) -> Value {
     let mut last = Ok(());
     for _ in 0..3 {
-        let result = result_of(text);
+        let result = match result_of(text) {
+            Ok(result) => result,
+            Err(why) => {
+                last = Err(why);
+                continue;
+            }
+        };
         let undelayed = modes(&result, "no delay");
         assert!(undelayed["reads_per_query_by_modes"].is_null(), "{undelayed:#}");
         last = witnesses.iter().try_for_each(|witness| agrees(&result, witness));
