@@ -139,7 +139,7 @@ fn take_over(places: &Places, run: &FoundRun) -> Result<Option<File>, Error> {
         }
         replace_holders(&path)?;
     }
-    if !path.exists() {
+    if !path.exists() && clear_ended(places, &run.id)? {
         return Ok(None);
     }
     match lock_within(&path, LOCK_TIMEOUT)? {
@@ -147,6 +147,26 @@ fn take_over(places: &Places, run: &FoundRun) -> Result<Option<File>, Error> {
         None if path.exists() => Err(Error::Busy { resource: format!("run {}", run.id), owner: None, journal: None }),
         None => Ok(None),
     }
+}
+
+/// A folder without its owner lock is one whose removal was begun, and perhaps cut: then the rest goes, too. `false`: its journal
+/// says that the run has not ended.
+fn clear_ended(places: &Places, id: &RunId) -> Result<bool, Error> {
+    let folder = Folder::of(places, id);
+    if !folder.path.exists() {
+        return Ok(true);
+    }
+    // who begins a run makes the folder first, and then the lock
+    let _beginning = locks(places).exists().then(|| begin_lock(places)).transpose()?;
+    let ended = match journal::read(&folder.journal()) {
+        Ok(reading) => reading.state.ended,
+        Err(_) => journal::never_began(&folder.journal()),
+    };
+    let removable = ended && !folder.owner().exists();
+    if removable {
+        remove_folder(&folder.path)?;
+    }
+    Ok(removable)
 }
 
 fn ask_controller(run: &FoundRun) {
