@@ -41,7 +41,9 @@ const FLOOR_READS: u32 = 2000;
 const FLOOR_TURNS: u32 = 10;
 /// How long a probe of a delay may take.
 const PROBE_TIME: Duration = Duration::from_millis(1500);
-const LOOKS: u32 = 4;
+/// What disturbs a timer on a busy host often passes: a run is worth waiting some twenty seconds for.
+const LOOKS: u32 = 8;
+const PAUSE_BETWEEN_LOOKS: Duration = Duration::from_secs(1);
 const TOLERANCE: f64 = 0.02;
 /// Below this the timer's own jitter is what is measured.
 const TOLERANCE_FLOOR_US: f64 = 15.0;
@@ -168,6 +170,7 @@ impl SlowLayer {
             if measured.as_ref().is_none_or(|measured| measured.within_tolerance != Some(false)) {
                 break;
             }
+            std::thread::sleep(PAUSE_BETWEEN_LOOKS);
             self.set(&Delay { read_us: 0, ..*delay }.into())?;
             if let (Some(probe), Some(floor)) = (self.probe.as_mut(), self.floor.as_mut()) {
                 floor.layer = probe.read(FLOOR_READS)?;
