@@ -99,14 +99,18 @@ fn calls_that_fail() {
     }
     let (mut cases, mut failed) = (0, Vec::new());
     let bench = Bench::new();
-    for order in [bench.ram_order(0), bench.disk_order(0)] {
+    let disk = bench.disk_order(0);
+    for order in [bench.ram_order(0), disk.clone()] {
         let (first, _, last) = count(&bench, &order);
+        let squeeze = if order == disk { "disk" } else { "ram" };
         for (index, errno) in ["EMFILE", "ENOMEM", "EPERM", "EINTR"].iter().enumerate() {
             for number in points(first + index, last, 9) {
                 let inject = format!("inject=!exit_group,exit,rt_sigreturn,munmap,futex:error={errno}:when={number}");
                 let status = strace(&bench, &order, &["-e", &inject]);
-                let told = |why: String| format!("{status}: {errno} at call {number} of {order}: {why}");
-                failed.extend(bench.undone().err().map(told));
+                if let Err(why) = bench.undone() {
+                    failed.push(format!("{status}: {errno} at call {number} of {first} to {last}, {squeeze}: {why}"));
+                    eprintln!("{}", failed[failed.len() - 1]);
+                }
                 cases += 1;
             }
         }
