@@ -68,6 +68,9 @@ pub enum Error {
     Died { name: String, log: Vec<String> },
     #[error("the server of sandbox '{name}' was not ready after {waited_s} s{}", log_text(log))]
     NotReady { name: String, waited_s: u64, log: Vec<String> },
+    /// After it had been ready. `status`: 128 + n when signal n ended it.
+    #[error("the server ended by itself{}{}", status_text(*status), log_text(log))]
+    Ended { status: Option<i32>, log: Vec<String> },
     #[error("interrupted")]
     Interrupted,
 }
@@ -128,6 +131,9 @@ impl Error {
                 "set WRINGER_HOME to a folder that every user may pass through, for example /var/lib/wringer".into(),
             ),
             Self::DiskFull { .. } => Some("set WRINGER_HOME to a folder on a larger disk".into()),
+            Self::Ended { status: Some(KILLED), .. } => Some(
+                "somebody killed it, or the kernel did because RAM ran out: `dmesg | grep -i 'out of memory'` tells".into(),
+            ),
             Self::NoUser { .. } => Some("run as an ordinary user, or through sudo".into()),
             _ => None,
         }
@@ -139,6 +145,17 @@ fn is_in_the_way(errno: Option<i32>) -> bool {
     use rustix::io::Errno;
     let errnos = [Errno::NOSPC, Errno::ROFS, Errno::ACCESS, Errno::PERM, Errno::DQUOT, Errno::NOTDIR];
     errno.is_some_and(|errno| errnos.iter().any(|known| known.raw_os_error() == errno))
+}
+
+/// 128 + SIGKILL.
+const KILLED: i32 = 137;
+
+fn status_text(status: Option<i32>) -> String {
+    match status {
+        Some(code @ 129..) => format!(", killed by signal {}", code - 128),
+        Some(code) => format!(" with exit code {code}"),
+        None => String::new(),
+    }
 }
 
 fn log_text(lines: &[String]) -> String {

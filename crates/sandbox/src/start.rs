@@ -59,12 +59,22 @@ pub struct RunningServer {
     pub version: String,
     pub target: Target,
     child: Child,
+    log: Log,
+}
+
+/// A server's error log, from where this start of it began to write.
+#[derive(Debug, Clone)]
+struct Log {
+    path: PathBuf,
+    start_bytes: u64,
 }
 
 /// Between two looks whether a starting server answers.
 const LOOK_EVERY: Duration = Duration::from_millis(40);
 /// How often a start takes yet another port when a stranger takes it first.
 const PORT_TRIES: u32 = 3;
+/// Until the launcher of a server that has ended passes its exit status on.
+const LAUNCHER_TELLS: Duration = Duration::from_secs(5);
 /// Lines of its log that a server leaves in an error.
 const LOG_LINES: usize = 20;
 /// And so many bytes at most.
@@ -130,12 +140,12 @@ impl Sandbox {
 
     fn start_once(&self, run: &mut Run, options: &StartOptions) -> Result<RunningServer, Error> {
         let target = self.connection()?;
-        let log_start_bytes = self.log().metadata().map_or(0, |log| log.len());
+        let log = Log { path: self.log(), start_bytes: self.log().metadata().map_or(0, |log| log.len()) };
         let child = run.spawn(Role::Server, self.child_spec(options)?)?;
-        match self.await_ready(&child, &target, options.ready_timeout, log_start_bytes) {
+        match self.await_ready(&child, &target, options.ready_timeout, &log) {
             Ok(version) => {
                 let (socket, port) = (self.socket(), self.manifest.port);
-                Ok(RunningServer { pid: child.pid, socket, port, version, target, child })
+                Ok(RunningServer { pid: child.pid, socket, port, version, target, child, log })
             }
             Err(error) => {
                 run.undo_step(child.step)?;
@@ -200,18 +210,11 @@ impl Sandbox {
     }
 
     /// The version that the server names, once it answers a query.
-    fn await_ready(
-        &self,
-        child: &Child,
-        target: &Target,
-        timeout: Duration,
-        log_start_bytes: u64,
-    ) -> Result<String, Error> {
+    fn await_ready(&self, child: &Child, target: &Target, timeout: Duration, log: &Log) -> Result<String, Error> {
         let deadline = Instant::now() + timeout;
-        let log = || self.log_since(log_start_bytes);
         loop {
             if child.wait(LOOK_EVERY) {
-                return Err(Error::Died { name: self.name().into(), log: log() });
+                return Err(Error::Died { name: self.name().into(), log: log.end() });
             }
             match ask(target) {
                 Ok(version) => return Ok(version),
@@ -225,17 +228,19 @@ impl Sandbox {
             }
             if Instant::now() > deadline {
                 let waited_s = timeout.as_secs();
-                return Err(Error::NotReady { name: self.name().into(), waited_s, log: log() });
+                return Err(Error::NotReady { name: self.name().into(), waited_s, log: log.end() });
             }
         }
     }
+}
 
-    /// The end of what the server has logged since its log was `start_bytes` long.
-    fn log_since(&self, start_bytes: u64) -> Vec<String> {
+impl Log {
+    /// The last lines since the start, as many as fit an error message.
+    fn end(&self) -> Vec<String> {
         let read = || {
-            let mut log = File::open(self.log())?;
+            let mut log = File::open(&self.path)?;
             let length = log.metadata()?.len();
-            log.seek(SeekFrom::Start(start_bytes.max(length.saturating_sub(LOG_BYTES))))?;
+            log.seek(SeekFrom::Start(self.start_bytes.max(length.saturating_sub(LOG_BYTES))))?;
             let mut bytes = Vec::new();
             log.take(LOG_BYTES).read_to_end(&mut bytes).map(|_| bytes)
         };
@@ -248,6 +253,26 @@ impl Sandbox {
 impl RunningServer {
     pub fn is_alive(&self) -> bool {
         self.child.is_alive()
+    }
+
+    /// Returns whether it ended by itself within `timeout`. Its connections break a moment before the process is gone.
+    pub fn wait(&self, timeout: Duration) -> bool {
+        self.child.wait(timeout)
+    }
+
+    /// How a server came to its end that nobody asked for, with the end of its log; its step is closed.
+    ///
+    /// # Errors
+    /// What is left of it, its launcher, could not be ended.
+    pub fn ended(self, run: &mut Run) -> Result<Error, Error> {
+        let deadline = Instant::now() + LAUNCHER_TELLS;
+        let mut status = run.exit_status(&self.child);
+        while status.is_none() && Instant::now() < deadline {
+            std::thread::sleep(LOOK_EVERY);
+            status = run.exit_status(&self.child);
+        }
+        run.undo_step(self.child.step)?;
+        Ok(Error::Ended { status: status.and_then(|status| status.code()), log: self.log.end() })
     }
 
     /// Stops it cleanly and waits for its end; the run goes on.

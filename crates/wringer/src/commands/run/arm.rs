@@ -107,16 +107,23 @@ fn drive(lab: &mut Lab<'_>, spec: &LoadSpec, name: &str) -> Result<(LoadResult, 
     );
     bar.finish_and_clear();
     match (result, trouble) {
-        (Err(load::Error::ServerLost { partial, phase, .. }), _) if !serving.running.is_alive() => {
-            let lost = format!(
-                "the server ended by itself in the {phase} of arm '{name}', after {} transactions",
-                partial.measured.transactions
-            );
-            Err(Failure::message(Exit::Failed, lost).hint("`--keep` keeps its error log in the sandbox"))
-        }
-        (Err(error), _) => Err(error.into()),
+        (Err(error), _) => Err(broke_off(error, name)),
         (Ok(_), Some(failure)) => Err(failure),
         (Ok(result), None) => Ok((result, ends)),
+    }
+}
+
+/// The lab looks whether the server is gone, and says how it ended.
+fn broke_off(error: load::Error, name: &str) -> Failure {
+    let how_far = match &error {
+        load::Error::ServerLost { partial, phase, .. } => {
+            Some(format!("the {phase} of arm '{name}' broke off after {} transactions", partial.measured.transactions))
+        }
+        _ => None,
+    };
+    match how_far {
+        Some(how_far) => anyhow::Error::new(error).context(how_far).into(),
+        None => error.into(),
     }
 }
 

@@ -119,6 +119,7 @@ impl<'a> Lab<'a> {
         if let Err(failure) = &walked {
             let _ = self.notes.event("release", format!("ending early: {}", failure.error));
         }
+        let walked = walked.map_err(|failure| self.explained_by_server(failure));
         let stopped = self.stop_server();
         drop(self.host_observer.take());
         let recording = self.notes.recording.clone();
@@ -153,6 +154,15 @@ impl<'a> Lab<'a> {
             Some(reason) => Failure::message(Exit::Failed, format_args!("the watchdog ended the run: {reason}"))
                 .hint("what was measured until then is in the recording, which says so"),
             None => interrupted(),
+        }
+    }
+
+    /// A failure that is not somebody's wish may be the server's end: then that is told, with the end of its log.
+    fn explained_by_server(&mut self, failure: Failure) -> Failure {
+        let explains = |serving: &mut Serving| failure.exit == Exit::Failed && serving.ended_before(&failure);
+        match self.serving.take_if(explains) {
+            Some(serving) => serving.ended(&failure, &mut self.run, &self.notes).unwrap_or_else(|worse| worse),
+            None => failure,
         }
     }
 

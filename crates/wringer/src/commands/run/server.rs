@@ -3,7 +3,8 @@
 
 use super::layer_reader::LayerReader;
 use super::notes::Notes;
-use crate::exit::Failure;
+use crate::exit::{Exit, Failure};
+use evidence::Event;
 use host::clock::RunClock;
 use load::Target;
 use load::admin::Connection;
@@ -92,14 +93,43 @@ impl Serving {
         Ok(server::variables(&mut connection, self.kind.flavour)?)
     }
 
-    pub fn stop(self, run: &mut Run, notes: &Notes) -> Result<(), Failure> {
-        for observer in self.observers {
+    /// Whether `failure` comes of the server having ended by itself. Only a broken conversation makes it worth waiting until
+    /// the process is gone, too.
+    pub fn ended_before(&self, failure: &Failure) -> bool {
+        let broken = |cause: &(dyn std::error::Error + 'static)| {
+            use load::Error::{Connect, Lost, ServerLost};
+            matches!(cause.downcast_ref(), Some(Connect { .. } | Lost { .. } | ServerLost { .. }))
+        };
+        let patience = if failure.error.chain().any(broken) { Duration::from_secs(5) } else { Duration::ZERO };
+        self.running.wait(patience)
+    }
+
+    /// The failure as the end of the server explains it, which goes into the recording with the end of the server's log.
+    ///
+    /// # Errors
+    /// What is left of the server could not be ended, or the recording not be written.
+    pub fn ended(mut self, failure: &Failure, run: &mut Run, notes: &Notes) -> Result<Failure, Failure> {
+        self.stop_observers(notes)?;
+        let end = self.running.ended(run)?;
+        let event = Event { at_us: notes.clock.now_us(), station: "sandbox".to_owned(), text: end.to_string() };
+        notes.recording.event(&event)?;
+        let hints = end.hint().into_iter().collect();
+        Ok(Failure { exit: Exit::Failed, error: anyhow::anyhow!("{}: {end}", failure.error), hints })
+    }
+
+    pub fn stop(mut self, run: &mut Run, notes: &Notes) -> Result<(), Failure> {
+        self.stop_observers(notes)?;
+        let began = Instant::now();
+        self.running.stop(run)?;
+        notes.event("sandbox", format!("the server stopped cleanly in {:.1} s", began.elapsed().as_secs_f64()))
+    }
+
+    fn stop_observers(&mut self, notes: &Notes) -> Result<(), Failure> {
+        for observer in self.observers.drain(..) {
             for note in observer.stop().notes {
                 notes.recording.event(&note)?;
             }
         }
-        let began = Instant::now();
-        self.running.stop(run)?;
-        notes.event("sandbox", format!("the server stopped cleanly in {:.1} s", began.elapsed().as_secs_f64()))
+        Ok(())
     }
 }
