@@ -22,5 +22,5 @@ pub use model::{
     Arm, Distribution, Experiment, Fill, FillSize, Flavour, Load, Observe, OomVictim, Preheat, RamAmount, RamSqueeze,
     RowShape, Server, Squeeze, WorkloadOptions,
 };
-pub use plan::{HostFacts, LeftOut, Plan, Step, plan};
+pub use plan::{HostFacts, LeftOut, Plan, RamHolder, Step, plan};
 pub use problem::Problem;

@@ -20,7 +20,7 @@ fn host(as_root: bool) -> HostFacts {
         cpus: 2,
         disk_free_bytes: Some(20 << 30),
         data_folder: "/var/lib/wringer".into(),
-        huge_page_size_bytes: 2 << 20,
+        ram_holder: experiment::RamHolder::HugePages,
         fuse: true,
         memory_cgroup: if as_root { "v2".into() } else { "none".into() },
         server_binary: None,

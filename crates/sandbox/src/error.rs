@@ -132,7 +132,8 @@ impl Error {
             ),
             Self::DiskFull { .. } => Some("set WRINGER_HOME to a folder on a larger disk".into()),
             Self::Ended { status: Some(KILLED), .. } => Some(
-                "somebody killed it, or the kernel did because RAM ran out: `dmesg | grep -i 'out of memory'` tells".into(),
+                "somebody killed it, or the kernel did because RAM ran out: `dmesg | grep -i 'out of memory'` tells"
+                    .into(),
             ),
             Self::NoUser { .. } => Some("run as an ordinary user, or through sudo".into()),
             _ => None,

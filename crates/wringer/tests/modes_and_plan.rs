@@ -115,7 +115,7 @@ fn an_ordinary_user_plans_without_the_hidden_ram_and_is_told() {
     let plan = lab.run(["plan", &text(lab.write("one.toml", &experiment))]);
     assert!(plan.stdout.contains("as an ordinary user"), "{plan:?}");
     assert!(plan.stdout.contains("left out: squeeze.ram") && plan.stdout.contains("O_DIRECT"), "{plan:?}");
-    assert!(!plan.stdout.contains("a holder process"), "{plan:?}");
+    assert!(!plan.stdout.contains("hide about"), "{plan:?}");
 }
 
 #[test]

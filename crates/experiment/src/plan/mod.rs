@@ -25,13 +25,25 @@ pub struct HostFacts {
     pub disk_free_bytes: Option<u64>,
     /// Where sandboxes live, for the text.
     pub data_folder: String,
-    pub huge_page_size_bytes: u64,
+    /// What hides RAM here by itself, when a run may.
+    pub ram_holder: RamHolder,
     /// Whether `/dev/fuse` can be opened and a private mount namespace can be made.
     pub fuse: bool,
     /// `v1`, `v2` or `none`: where a memory cgroup can be made by this user.
     pub memory_cgroup: String,
     /// The binary of the asked flavour when it is on this machine or in the cache; `None` means it will be fetched.
     pub server_binary: Option<String>,
+}
+
+/// The process that an experiment's run hides RAM with.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RamHolder {
+    /// Reserves huge pages.
+    #[default]
+    HugePages,
+    /// Touches memory of its own: where huge pages cannot be had, as in most containers.
+    Balloon,
 }
 
 /// The steps in order, and what stands in the way.
@@ -96,8 +108,11 @@ fn left_out(experiment: &Experiment, host: &HostFacts) -> Vec<LeftOut> {
     if !host.as_root && experiment.arms.iter().any(|arm| arm.squeeze.ram.is_some()) {
         left_out.push(LeftOut {
             what: "squeeze.ram: hide RAM of the host".into(),
-            why: "raising vm.nr_overcommit_hugepages needs root".into(),
-            instead: instead_of_ram(experiment).into(),
+            why: "only root's runs take RAM from everybody else on the host".into(),
+            instead: format!(
+                "{}; or hide it for a while, before the run, with `wringer ram`",
+                instead_of_ram(experiment)
+            ),
         });
     }
     let is_small = |arm: &Arm| {

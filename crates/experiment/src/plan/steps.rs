@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The steps in the order in which they are done.
 
-use super::{HostFacts, Step, estimate};
+use super::{HostFacts, RamHolder, Step, estimate};
 use crate::model::{Arm, Experiment, Flavour, Load, OomVictim, Preheat, RamAmount, RamSqueeze, RowShape};
 use diskmodel::Asked;
 use evidence::Arrivals;
@@ -152,31 +152,41 @@ impl List<'_> {
         if !self.host.as_root || was == arm.squeeze.ram {
             return;
         }
-        let (text, page) = match arm.squeeze.ram.map(|ram| ram.amount) {
-            None => {
-                self.add("squeeze", 0.5, "give the hidden RAM back");
-                return;
+        if was.is_some_and(|was| self.hidden(was).is_some()) {
+            self.add("squeeze", 0.5, "give the hidden RAM back");
+        }
+        let Some((ram, hidden)) = arm.squeeze.ram.and_then(|ram| Some((ram, self.hidden(ram)?))) else { return };
+        let text = match ram.amount {
+            RamAmount::Hide(hide) => format!("hide {hide}; measure what is left"),
+            RamAmount::Leave(leave) => {
+                format!("hide about {hidden} so that {leave} of MemAvailable is left; measure what is left")
             }
-            Some(RamAmount::Leave(leave)) if leave.0 >= self.host.mem_available_bytes => return,
-            Some(RamAmount::Leave(leave)) => {
-                let hide = self.host.mem_available_bytes.saturating_sub(leave.0);
-                (
-                    format!("hide about {} so that {leave} of MemAvailable is left; measure what is left", Bytes(hide)),
-                    self.page(),
-                )
-            }
-            Some(RamAmount::Hide(hide)) => (format!("hide {hide}; measure what is left"), self.page()),
         };
-        let server_dies = arm.squeeze.ram.is_some_and(|ram| ram.oom_victim == OomVictim::Server);
+        let server_dies = ram.oom_victim == OomVictim::Server;
         let victim = if server_dies { "; out of memory, the kernel kills the server, not the holder" } else { "" };
-        self.add("squeeze", 10.0, format!("{text}{victim}")).does(
-            &format!("vm.nr_overcommit_hugepages for moments; a holder process reserves {page} pages and touches none"),
-            "end the holder: the kernel takes the pages back at once, also when it is killed; the sysctl is back before that",
-        );
+        let (change, undo) = match self.host.ram_holder {
+            RamHolder::HugePages => (
+                format!(
+                    "vm.nr_overcommit_hugepages for moments; a process reserves {hidden} in huge pages and touches none"
+                ),
+                "end that process: the kernel takes the pages back at once, also when it is killed; the sysctl is back before that",
+            ),
+            RamHolder::Balloon => (
+                format!("a process touches {hidden} of its own memory (balloon)"),
+                "end that process: the kernel takes the memory back at once, also when it is killed",
+            ),
+        };
+        self.add("squeeze", 10.0, format!("{text}{victim}")).does(&change, undo);
     }
 
-    fn page(&self) -> Bytes {
-        Bytes(self.host.huge_page_size_bytes.max(2 * Bytes::MIB))
+    /// How much is hidden; `None` where the host is as small as asked already.
+    fn hidden(&self, ram: RamSqueeze) -> Option<Bytes> {
+        match ram.amount {
+            RamAmount::Hide(hide) => Some(hide),
+            RamAmount::Leave(leave) => {
+                self.host.mem_available_bytes.checked_sub(leave.0).filter(|hidden| *hidden > 0).map(Bytes)
+            }
+        }
     }
 
     fn preheat(&mut self, arm: &Arm) {
@@ -197,8 +207,10 @@ impl List<'_> {
         let text = format!("set {said}; measure it with direct reads in the server's namespace");
         let seconds =
             0.2 + f64::from(PROBES) * disk.read_median_us() / 1e6 + if disk.is_constant() { 0.0 } else { 5.0 };
-        self.add("squeeze", seconds, text)
-            .does("each operation on the data directory takes longer", "delay to 0, at once");
+        let step = self.add("squeeze", seconds, text);
+        if !disk.is_none() {
+            step.does("each operation on the data directory takes longer", "delay to 0, at once");
+        }
     }
 
     fn load(&mut self, arm: &Arm) {
@@ -215,15 +227,21 @@ impl List<'_> {
     }
 
     fn finish(&mut self) {
+        let arms = &self.experiment.arms;
         let layer = self.experiment.slow_layer();
-        let delay = if layer { "delay to 0, " } else { "" };
-        self.add("release", 0.5, format!("neutralise: {delay}hidden RAM back"));
-        let rest = if layer { ", end the slow layer, remove cgroups" } else { ", remove cgroups" };
-        self.add(
-            "release",
-            STOP_SECONDS,
-            format!("dismantle, newest step first: stop the server{rest}; close the journal"),
-        );
+        let hides =
+            self.host.as_root && arms.iter().any(|arm| arm.squeeze.ram.is_some_and(|ram| self.hidden(ram).is_some()));
+        let limits = self.host.memory_cgroup != "none" && arms.iter().any(|arm| arm.squeeze.server_ram.is_some());
+        let named = |words: &[(bool, &'static str)]| {
+            words.iter().filter(|(applies, _)| *applies).map(|(_, word)| *word).collect::<Vec<_>>().join(", ")
+        };
+        let at_once = named(&[(layer, "delay to 0"), (hides, "hidden RAM back")]);
+        let rest =
+            named(&[(true, "stop the server"), (layer, "end the slow layer"), (limits, "remove the memory cgroup")]);
+        if !at_once.is_empty() {
+            self.add("release", 0.5, format!("neutralise: {at_once}"));
+        }
+        self.add("release", STOP_SECONDS, format!("dismantle, newest step first: {rest}; close the journal"));
         self.add("sandbox", 0.5, "delete the sandbox, by its manifest (--keep leaves it)");
         self.add("report", 1.0, "explain the recording; write report.html, result.json and recording.sqlite");
     }

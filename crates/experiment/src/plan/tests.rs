@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-use super::{HostFacts, Plan, plan};
+use super::{HostFacts, Plan, RamHolder, plan};
 use crate::Experiment;
 use units::Bytes;
 
@@ -32,7 +32,7 @@ fn root() -> HostFacts {
         cpus: 2,
         disk_free_bytes: Some(100 * Bytes::GIB),
         data_folder: "/var/lib/wringer/sandboxes".into(),
-        huge_page_size_bytes: 2 * Bytes::MIB,
+        ram_holder: RamHolder::HugePages,
         fuse: true,
         memory_cgroup: "v2".into(),
         server_binary: Some("/usr/sbin/mariadbd".into()),
@@ -101,7 +101,44 @@ fn an_ordinary_user_is_told_what_is_left_out_and_why() {
     let plan = plan_of(TEXT, &HostFacts { as_root: false, ..root() });
     assert!(!outline(&plan).iter().any(|step| step.contains("hide")));
     let [left] = &plan.left_out[..] else { panic!("one thing is left out") };
-    assert!(left.why.contains("needs root") && left.instead.contains("O_DIRECT"), "{left:?}");
+    assert!(left.why.contains("only root's runs") && left.instead.contains("O_DIRECT"), "{left:?}");
+}
+
+/// What is said of hiding RAM is what would be done here.
+#[test]
+fn where_huge_pages_cannot_be_had_the_plan_names_the_balloon() {
+    let change = |ram_holder| {
+        let plan = plan_of(TEXT, &HostFacts { ram_holder, ..root() });
+        plan.steps.into_iter().find(|step| step.text.starts_with("hide ")).unwrap().change.unwrap()
+    };
+    let (pages, balloon) = (change(RamHolder::HugePages), change(RamHolder::Balloon));
+    assert!(pages.contains("vm.nr_overcommit_hugepages") && pages.contains("12 GiB in huge pages"), "{pages}");
+    assert!(balloon.contains("12 GiB of its own memory") && !balloon.contains("huge"), "{balloon}");
+}
+
+#[test]
+fn only_what_was_squeezed_is_given_back() {
+    let released = |text: &str| {
+        let plan = plan_of(text, &root());
+        let texts = plan.steps.into_iter().filter(|step| step.station == "release").map(|step| step.text);
+        texts.collect::<Vec<_>>().join("\n")
+    };
+    let bare = TEXT.replace("ram = { leave = \"8G\" }", "").replace("squeeze.disk.read = \"10ms\"", "");
+    let bare_release = released(&bare);
+    for word in ["delay", "RAM", "layer", "cgroup"] {
+        assert!(!bare_release.contains(word), "{word}: {bare_release}");
+    }
+    let all = released(&TEXT.replace("[squeeze]", "[squeeze]\nserver_ram = \"1G\""));
+    for words in ["neutralise: delay to 0, hidden RAM back", "end the slow layer, remove the memory cgroup;"] {
+        assert!(all.contains(words), "{words}: {all}");
+    }
+}
+
+#[test]
+fn a_delay_of_nothing_changes_nothing() {
+    let plan = plan_of(TEXT, &root());
+    let changes = |words: &str| plan.steps.iter().find(|step| step.text.contains(words)).unwrap().change.is_some();
+    assert_eq!((changes("set delay 0;"), changes("set delay read 10 ms")), (false, true));
 }
 
 /// A host that is smaller than asked already: nothing is hidden, and nothing stands in the way.

@@ -6,7 +6,7 @@ use crate::commands::run::{refuse_ram, server_request};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal;
 use crate::terminal::Output;
-use experiment::{Experiment, HostFacts, Plan, Problem, Step};
+use experiment::{Experiment, HostFacts, Plan, Problem, RamHolder, Step};
 use host::places::Places;
 use std::fmt::Write as _;
 use std::fs;
@@ -103,7 +103,10 @@ pub fn host_facts(experiment: &Experiment, places: &Places) -> HostFacts {
         cpus: std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(u32::MAX)),
         disk_free_bytes: rustix::fs::statvfs(existing).ok().map(|stat| stat.f_bavail * stat.f_frsize),
         data_folder: places.sandboxes.display().to_string(),
-        huge_page_size_bytes: checks::meminfo("Hugepagesize").unwrap_or_default(),
+        ram_holder: match squeeze::ram::automatic() {
+            Ok(squeeze::ram::Mechanism::Balloon) => RamHolder::Balloon,
+            _ => RamHolder::HugePages,
+        },
         fuse: good("fuse") && good("namespaces"),
         memory_cgroup: memory_cgroup(check("memory-cgroup")),
         server_binary: server_binary(experiment, places),
