@@ -110,7 +110,7 @@ fn arguments(run: &Run, directory: &Path, socket: &Path) -> Vec<OsString> {
 }
 
 /// A smaller file is soon read whole.
-const PROBE_FILE_BYTES: u64 = 1 << 20;
+pub const PROBE_FILE_BYTES: u64 = 1 << 20;
 
 fn probe_file(directory: &Path) -> Option<PathBuf> {
     largest_file(directory, &|_| true).filter(|(_, bytes)| *bytes >= PROBE_FILE_BYTES).map(|(file, _)| file)

@@ -109,3 +109,17 @@ fn postgresql_reads_per_query_are_what_the_layer_counts() {
         assert!(ahead > 0.02, "the kernel reads ahead where neighbours are in the page cache: {delayed:#}");
     }
 }
+
+/// PostgreSQL's files stay below 1 MiB then, and there is nothing to probe: no reason to give up. A delay of syncs alone, which no
+/// probe could hold to a time either way.
+#[test]
+fn tables_too_small_to_be_probed_are_loaded_all_the_same() {
+    if let Some(why) = why_not() {
+        testkit::skip!("{why}");
+    }
+    let (_alone, lab) = (alone(), Lab::new(WRINGER));
+    let text = testkit::small_experiment("1s", "disk = { sync = \"1ms\" }");
+    let text = text.replace("mariadb", "postgresql").replace("innodb_buffer_pool_size = \"16M\"", "");
+    let file = lab.write("tiny.toml", &text.replace("rows = 2000", "rows = 200"));
+    lab.run(["run", file.to_str().unwrap(), "--to", "out"]).expect_code(0);
+}

@@ -8,7 +8,7 @@ use diskmodel::Model;
 use evidence::{Delay, DelayMode, Measured};
 use experiment::{Arm, Experiment, OomVictim, RamAmount, RamSqueeze};
 use run::Run;
-use squeeze::directory::largest_file;
+use squeeze::directory::{PROBE_FILE_BYTES, largest_file};
 use squeeze::disk::SlowLayer;
 use squeeze::ram::{self, Amount, Hidden};
 use squeeze::server_ram::ServerRam;
@@ -39,9 +39,13 @@ impl Squeezes {
     pub fn probe(&mut self, run: &mut Run, data: &Path, notes: &Notes) -> Outcome {
         let Some(layer) = self.layer.as_mut().filter(|_| !self.probing) else { return Ok(()) };
         let is_data = |name: &str| !LOGS.iter().any(|log| name.starts_with(log));
-        let Some((file, _)) = largest_file(data, &is_data) else { return Ok(()) };
-        layer.open_probe(run, &file)?;
         self.probing = true;
+        let Some((file, _)) = largest_file(data, &is_data).filter(|(_, bytes)| *bytes >= PROBE_FILE_BYTES) else {
+            let least = Bytes(PROBE_FILE_BYTES);
+            return notes
+                .event("squeeze", format!("no data file has {least}: delays are set, but not measured by a probe"));
+        };
+        layer.open_probe(run, &file)?;
         if let Some(cost) = layer.measure_cost(notes.clock.now_us()) {
             notes.measured(&cost)?;
         }
