@@ -6,6 +6,7 @@ use crate::problem::suggest;
 use crate::section::Section;
 use crate::tree::{Entry, Value};
 use std::collections::BTreeMap;
+use units::Bytes;
 
 /// Variables that the sandbox sets itself, because its safety or the run's bookkeeping hangs on them.
 const KEPT: [&str; 16] = [
@@ -89,13 +90,39 @@ fn option(section: &Section<'_>, flavour: Flavour, key: &str, entry: &Entry) -> 
     Some((name, value))
 }
 
-/// The fill's size may hang on the pool, so its size must be readable.
+/// The fill's size may hang on the pool, so its size must be readable: for us, and as the server itself spells sizes, or it would
+/// refuse to start when everything else is done.
 fn size_of_pool(section: &Section<'_>, flavour: Flavour, name: &str, value: &str, entry: &Entry) {
     if name != flavour.pool_variable() {
         return;
     }
-    if let Err(error) = value.parse::<units::Bytes>() {
-        section.wrong(Some(&entry.node), &format!("server.options.{name}: {error}"), None);
+    let bytes = match value.parse::<Bytes>() {
+        Ok(bytes) => bytes,
+        Err(error) => return section.wrong(Some(&entry.node), &format!("server.options.{name}: {error}"), None),
+    };
+    let units = size_units(flavour);
+    let unit = value.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.').trim_start();
+    if unit.is_empty() || units.iter().any(|(known, _)| *known == unit) {
+        return;
+    }
+    let message = format!("server.options.{name}: {flavour} does not read \"{value}\"");
+    let divides = |size: u64| bytes.0 > 0 && bytes.0.is_multiple_of(size);
+    let (unit, size) = units.iter().rev().find(|(_, size)| divides(*size)).copied().unwrap_or(units[0]);
+    section.wrong(Some(&entry.node), &message, Some(format!("write \"{}{unit}\"", bytes.0 / size)));
+}
+
+/// As each server writes sizes, letter for letter: postgresql.org, "Parameter Names and Values"; MariaDB's `eval_num_suffix`
+/// takes one letter of either case.
+fn size_units(flavour: Flavour) -> &'static [(&'static str, u64)] {
+    const KIB: u64 = Bytes::KIB;
+    const MIB: u64 = Bytes::MIB;
+    const GIB: u64 = Bytes::GIB;
+    const TIB: u64 = Bytes::TIB;
+    match flavour {
+        Flavour::Postgresql => &[("B", 1), ("kB", KIB), ("MB", MIB), ("GB", GIB), ("TB", TIB)],
+        Flavour::Mariadb | Flavour::Mysql => {
+            &[("", 1), ("k", KIB), ("m", MIB), ("g", GIB), ("t", TIB), ("K", KIB), ("M", MIB), ("G", GIB), ("T", TIB)]
+        }
     }
 }
 

@@ -137,6 +137,23 @@ fn impossible_values_are_refused_with_what_is_possible() {
     check("skip_log_bin = true", "skip_log_bin = [1]", 7, "is a list", "a text");
 }
 
+/// What the server would refuse to start with, after the data directory was made.
+#[test]
+fn the_pool_is_written_as_the_server_reads_it() {
+    check("\"128M\"", "\"128MB\"", 6, "mariadb does not read \"128MB\"", "write \"128M\"");
+    check("\"128M\"", "\"1.5GiB\"", 6, "does not read", "write \"1536M\"");
+    let postgresql = |size: &str| {
+        let text = GOOD.replace("\"mariadb\"", "\"postgresql\"").replace("skip_log_bin = true", "");
+        Experiment::parse(&text.replace("innodb-buffer-pool-size = \"128M\"", &format!("shared_buffers = {size}")))
+    };
+    for good in ["\"128MB\"", "\"16384\"", "16384", "\"1GB\""] {
+        postgresql(good).expect(good);
+    }
+    let [problem] = &postgresql("\"128M\"").expect_err("it has no M")[..] else { panic!("one problem") };
+    assert!(problem.message.contains("postgresql does not read"), "{problem:?}");
+    assert_eq!((problem.line, problem.suggestion.as_deref()), (6, Some("write \"128MB\"")));
+}
+
 #[test]
 fn contradictions_are_refused_with_the_reason() {
     check("\"1.5x pool\"", "\"1.5x pool\"\nrows = 5", 9, "both say how much", "keep one");
