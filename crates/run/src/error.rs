@@ -26,6 +26,9 @@ pub enum Error {
     NotRestored { id: RunId, failures: Vec<String> },
     #[error("{operation} {}", path.display())]
     Lock { operation: &'static str, path: PathBuf, source: std::io::Error },
+    /// A supervisor found something in the way: exit code 3, nothing was changed or all of it is back.
+    #[error("{what}")]
+    Refused { what: String, hint: Option<String> },
     /// What a supervisor was to apply.
     #[error("{message}")]
     Apply { message: String },
@@ -46,7 +49,7 @@ fn list(runs: &[RunId]) -> String {
 impl Error {
     /// Something is in the way and nothing was changed: exit code 3.
     pub fn is_in_the_way(&self) -> bool {
-        matches!(self, Self::Busy { .. } | Self::Hot { .. } | Self::NoSuchRun { .. })
+        matches!(self, Self::Busy { .. } | Self::Hot { .. } | Self::NoSuchRun { .. } | Self::Refused { .. })
     }
 
     /// The host is not restored: exit code 5.

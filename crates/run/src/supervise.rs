@@ -35,7 +35,7 @@ pub enum Cause {
 /// Starts the daemon and waits until it has applied everything; returns what its closure returned, with `"run"` and `"pid"` added.
 ///
 /// # Errors
-/// What it reports as the reason that nothing stands; its run is released then.
+/// What it reports as the reason that nothing stands; its run is released then. [`Error::Refused`]: something was in the way.
 pub fn start(places: &Places, args: &[OsString], ready_timeout: Duration) -> Result<Value, Error> {
     files::private_dir(&places.journal, 0o700)?;
     files::private_dir(&locks(places), 0o700)?;
@@ -43,6 +43,9 @@ pub fn start(places: &Places, args: &[OsString], ready_timeout: Duration) -> Res
     spec.env.extend(std::env::var_os(CRASH_SUPERVISOR_VARIABLE).map(|point| (CRASH_VARIABLE.into(), point)));
     let mut spawned = spawn_supervisor(&places.journal.join("supervisor.log"), &spec)?;
     let mut ready = spawned.await_ready(ready_timeout).inspect_err(|_| end(&spawned))?.unwrap_or_else(|| json!({}));
+    if let Some(what) = ready[REFUSED].as_str() {
+        return Err(Error::Refused { what: what.to_owned(), hint: ready["hint"].as_str().map(str::to_owned) });
+    }
     ready["pid"] = json!(spawned.identity().pid);
     Ok(ready)
 }
@@ -55,11 +58,20 @@ fn end(supervisor: &Spawned) {
     }
 }
 
+/// The key under which a supervisor says that something is in the way; any other trouble is a failure.
+const REFUSED: &str = "refused";
+
+fn report_refused(error: &Error) {
+    let hint = if let Error::Refused { hint, .. } = error { hint.as_deref() } else { None };
+    report_ready(&json!({ REFUSED: chain(error), "hint": hint }));
+}
+
 /// The daemon: begins the run, applies, reports ready, waits for `lasts` (on the clock that also counts suspend) or for a
 /// reason to end earlier, and releases.
 ///
 /// # Errors
-/// The run cannot begin, `apply` failed (both are reported to the starter, too), or the release did.
+/// The run cannot begin, `apply` failed (both are reported to the starter, too), or the release did. What `apply` gives back as an
+/// [`Error`] that is in the way reaches the starter as one.
 pub fn daemon<E>(
     begin: Begin,
     lasts: Duration,
@@ -69,7 +81,9 @@ where
     E: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let asked = stop_signals()?;
-    let mut run = Run::begin(begin).inspect_err(|error| report_not_ready(&chain(error)))?;
+    let mut run = Run::begin(begin).inspect_err(|error| {
+        if error.is_in_the_way() { report_refused(error) } else { report_not_ready(&chain(error)) }
+    })?;
     match apply(&mut run) {
         Ok(mut value) => {
             value["run"] = json!(run.id());
@@ -84,6 +98,11 @@ where
 /// Releases before it reports, so that the starter finds the host as it was.
 fn give_up(run: Run, error: &(dyn std::error::Error + 'static)) -> Error {
     let released = run.release();
+    let refused = error.downcast_ref::<Error>().filter(|error| error.is_in_the_way());
+    if let (Some(refused), Ok(_)) = (refused, &released) {
+        report_refused(refused);
+        return Error::Apply { message: chain(error) };
+    }
     let mut message = chain(error);
     if let Err(not_released) = &released {
         message = format!("{message}; {}", chain(not_released));

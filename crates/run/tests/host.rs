@@ -340,9 +340,15 @@ fn a_supervisor_stands_and_releases() {
     let found = find_runs(&home.places()).unwrap();
     assert!(found[0].live && found[0].kind == Some(run::Kind::Standing));
     let second = supervise("3600");
-    assert!(matches!(&second, Err(Error::Host(error)) if error.to_string().contains("is held by run")), "{second:?}");
+    assert!(
+        matches!(&second, Err(Error::Refused { what, hint: None }) if what.contains("is held by run")),
+        "{second:?}"
+    );
     assert!(home.undo().is_whole());
     home.await_clean("the supervisor was asked to end");
+    let refused = supervise("refuse");
+    assert!(matches!(&refused, Err(Error::Refused { hint: Some(hint), .. }) if hint == "make room"), "{refused:?}");
+    home.await_clean("what it had applied until then is back");
     supervise("1").unwrap();
     home.await_clean("its time was over");
     supervise("3600").unwrap();

@@ -17,7 +17,7 @@ pub enum Error {
     Probe { path: PathBuf, source: io::Error },
     #[error("the probe answered '{answer}'")]
     ProbeAnswer { answer: String },
-    #[error("{what}: asked {asked}, got {got}, which is outside of {tolerance}")]
+    #[error("{what}: {asked} was expected and {got} measured, which is outside of {tolerance}")]
     OutOfTolerance { what: String, asked: String, got: String, tolerance: String },
     /// What was reserved is given back.
     #[error("only {got} of {asked} could be hidden within {seconds} s: {why}")]

@@ -91,6 +91,7 @@ fn of_run(error: &run::Error) -> Option<(Exit, Option<String>)> {
             let home = journal.parent().unwrap_or(journal).display();
             Some((Exit::Missing, Some(format!("`WRINGER_HOME={home} wringer status` shows that run"))))
         }
+        run::Error::Refused { hint: Some(hint), .. } => Some((Exit::Missing, Some(hint.clone()))),
         error if error.is_not_restored() => Some((Exit::NotRestored, undo())),
         error if error.is_in_the_way() => {
             Some((Exit::Missing, Some("`wringer status` shows who holds what".to_owned())))

@@ -183,9 +183,13 @@ fn supervise(home: &Path, value: &str, seconds: &str) -> Result<u8, Error> {
         resources: vec![Resource::Directory(home.into())],
         places: Places::below(home),
     };
-    let lasts = Duration::from_secs(seconds.parse().unwrap());
+    let refuses = seconds == "refuse";
+    let lasts = Duration::from_secs(if refuses { 3600 } else { seconds.parse().unwrap() });
     let (_cause, _released) = run::supervise::daemon(begin, lasts, |run| {
         set(run, value)?;
+        if refuses {
+            return Err(Error::Refused { what: "somebody came first".into(), hint: Some("make room".into()) });
+        }
         run.spawn(Role::Holder, ChildSpec { ready: true, ..ChildSpec::internal("holder", [home.as_os_str()]) })?;
         Ok::<_, Error>(json!({ "hidden": 1 }))
     })?;

@@ -58,7 +58,9 @@ pub fn main(args: Args) -> Outcome {
         resources: vec![order.squeeze.resource()],
         places: Places::from_environment(),
     };
-    let (_, released) = supervise::daemon(begin, order.lasts, |run| apply(run, &order.squeeze, order.lasts))?;
+    let (_, released) = supervise::daemon(begin, order.lasts, |run| {
+        apply(run, &order.squeeze, order.lasts).map_err(told_to_the_command)
+    })?;
     if let Some(reason) = &released.neutralised {
         terminal::say(format_args!("{}: ended by its watchdog: {reason}", released.run));
     }
@@ -67,6 +69,15 @@ pub fn main(args: Args) -> Outcome {
         Some(it) => {
             Err(Failure::message(Exit::NotRestored, format_args!("{}: now '{}'", it.step, it.found)).hint(&it.repair))
         }
+    }
+}
+
+/// A refusal keeps its hint, and its exit code, on the way.
+fn told_to_the_command(error: squeeze::Error) -> Box<dyn std::error::Error + Send + Sync> {
+    match error {
+        squeeze::Error::Refused { what, hint } => run::Error::Refused { what, hint: Some(hint) }.into(),
+        squeeze::Error::Run(error) => error.into(),
+        other => other.into(),
     }
 }
 

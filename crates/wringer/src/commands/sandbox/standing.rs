@@ -6,7 +6,7 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::{signals, terminal};
 use host::places::Places;
 use run::{Begin, Kind, Resource, Run};
-use sandbox::{Sandbox, ServerOption, StartOptions};
+use sandbox::{RunningServer, Sandbox, ServerOption, StartOptions};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::time::Duration;
@@ -36,10 +36,20 @@ pub fn supervise(timed: Timed) -> Outcome {
     let start = StartOptions { extra_options: timed.options, ready_timeout: timed.wait, ..StartOptions::default() };
     // A server alone leaves no value that somebody else could have changed, so nothing is to be said about its release.
     let _ = run::supervise::daemon(begin, timed.lasts, |run| {
-        let server = Sandbox::open(&timed.sandbox, &places)?.start(run, &start)?;
-        Ok::<_, sandbox::Error>(json!({ "server": server.pid, "version": server.version }))
+        let started = Sandbox::open(&timed.sandbox, &places).and_then(|sandbox| sandbox.start(run, &start));
+        let told = |server: RunningServer| json!({ "server": server.pid, "version": server.version });
+        started.map(told).map_err(told_to_the_command)
     })?;
     Ok(())
+}
+
+/// A refusal keeps its hint, and its exit code, on the way.
+fn told_to_the_command(error: sandbox::Error) -> Box<dyn std::error::Error + Send + Sync> {
+    match error {
+        error if error.is_missing() => run::Error::Refused { what: error.to_string(), hint: error.hint() }.into(),
+        sandbox::Error::Run(error) => error.into(),
+        other => other.into(),
+    }
 }
 
 pub(super) fn stop(names: &Names) -> Outcome {
