@@ -80,9 +80,22 @@ impl Connection {
     /// # Errors
     /// [`Error::Server`] with the server's code and words; [`Error::Lost`].
     pub fn query(&mut self, sql: &str) -> Result<Rows, Error> {
-        let mut collector = Collector { rows: Rows::default(), flavour: self.flavour };
+        let mut all = Rows::default();
+        for result in self.query_each(sql)? {
+            all.columns = result.columns;
+            all.rows.extend(result.rows);
+        }
+        Ok(all)
+    }
+
+    /// One answer for each statement that yields rows, also when it yields none this time.
+    ///
+    /// # Errors
+    /// As [`Self::query`].
+    pub fn query_each(&mut self, sql: &str) -> Result<Vec<Rows>, Error> {
+        let mut collector = Collector { results: Vec::new(), flavour: self.flavour };
         self.run(sql, &mut collector)?;
-        Ok(collector.rows)
+        Ok(collector.results)
     }
 
     /// Runs `sql`, passes rows over, and returns the number of rows it changed.
@@ -160,17 +173,19 @@ fn unexpected(event: Event) -> Error {
 }
 
 struct Collector {
-    rows: Rows,
+    results: Vec<Rows>,
     flavour: Flavour,
 }
 
 impl protocol::Rows for Collector {
     fn begin(&mut self) {
-        self.rows.columns.clear();
+        self.results.push(Rows::default());
     }
 
     fn column(&mut self, name: &[u8]) {
-        self.rows.columns.push(String::from_utf8_lossy(name).into_owned());
+        if let Some(rows) = self.results.last_mut() {
+            rows.columns.push(String::from_utf8_lossy(name).into_owned());
+        }
     }
 
     fn row(&mut self, raw: &[u8]) {
@@ -178,6 +193,8 @@ impl protocol::Rows for Collector {
             Flavour::Mysql => protocol::mysql::text_values(raw),
             Flavour::Postgresql => protocol::postgresql::values(raw),
         };
-        self.rows.rows.push(values.into_iter().map(|value| value.map(<[u8]>::to_vec)).collect());
+        if let Some(rows) = self.results.last_mut() {
+            rows.rows.push(values.into_iter().map(|value| value.map(<[u8]>::to_vec)).collect());
+        }
     }
 }

@@ -276,6 +276,16 @@ fn tls_that_is_not_there_is_refused_when_required() {
 const ROWS: u64 = 500;
 
 /// sbtest1, by a bulk load.
+#[test]
+fn several_statements_have_an_answer_each() {
+    let server = server!(Flavour::Postgresql, |_| Vec::new());
+    let results = server.admin().query_each("SELECT 1 AS a; SELECT 2 AS b, 3 AS c; SELECT 4 AS d WHERE false").unwrap();
+    let columns: Vec<_> = results.iter().map(|rows| rows.columns.join(" ")).collect();
+    assert_eq!(columns, ["a", "b c", "d"]);
+    assert_eq!(results.iter().map(|rows| rows.len()).collect::<Vec<_>>(), [1, 1, 0]);
+    assert_eq!(results[1].text(0, 1).as_deref(), Some("3"));
+}
+
 fn fill(server: &Server) {
     let mut admin = server.admin();
     let (table, copy) = match server.sandbox.flavour() {

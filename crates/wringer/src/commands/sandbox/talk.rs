@@ -44,10 +44,15 @@ pub(super) fn use_sandbox(args: &Use) -> Outcome {
     let talk = |source| sandbox::Error::Talk { name: args.name.clone(), source };
     let mut connection = Connection::open(&sandbox.connection()?).map_err(talk)?;
     for statement in statements(args)? {
-        let rows = connection.query(&statement).map_err(talk)?;
-        match args.format.output {
-            Output::Text => print_table(&rows),
-            Output::Json => terminal::data(format_args!("{:#}", as_json(&rows))),
+        let mut results = connection.query_each(&statement).map_err(talk)?;
+        if results.is_empty() {
+            results.push(Rows::default());
+        }
+        for rows in &results {
+            match args.format.output {
+                Output::Text => print_table(rows),
+                Output::Json => terminal::data(format_args!("{:#}", as_json(rows))),
+            }
         }
     }
     Ok(())
@@ -89,7 +94,7 @@ fn print_table(rows: &Rows) {
     for row in 0..rows.len() {
         terminal::data(line((0..rows.columns.len()).map(|column| cell(row, column)).collect()));
     }
-    terminal::say(format_args!("({} rows)", rows.len()));
+    terminal::say(format_args!("({})", units::counted(rows.len() as u64, "row")));
 }
 
 /// Becomes the server's own client; the password goes through the environment, where `ps` does not show it.
