@@ -77,6 +77,10 @@ const PORT_TRIES: u32 = 3;
 const LAUNCHER_TELLS: Duration = Duration::from_secs(5);
 /// Lines of its log that a server leaves in an error.
 const LOG_LINES: usize = 20;
+/// When there is trouble in them.
+const LOG_LINES_OF_TROUBLE: usize = 80;
+/// As MariaDB and PostgreSQL mark it.
+const TROUBLE: [&str; 4] = ["[ERROR]", "FATAL:", "PANIC:", "was terminated by signal"];
 /// And so many bytes at most.
 const LOG_BYTES: u64 = 16 << 10;
 
@@ -235,7 +239,8 @@ impl Sandbox {
 }
 
 impl Log {
-    /// The last lines since the start, as many as fit an error message.
+    /// The end of what was logged since the start: the last lines, and those before them back to where the trouble began, as far as
+    /// they fit an error message. A crash report is longer than its last lines, which say least.
     fn end(&self) -> Vec<String> {
         let read = || {
             let mut log = File::open(&self.path)?;
@@ -245,9 +250,17 @@ impl Log {
             log.take(LOG_BYTES).read_to_end(&mut bytes).map(|_| bytes)
         };
         let text = String::from_utf8_lossy(&read().unwrap_or_default()).into_owned();
-        let lines: Vec<&str> = text.lines().collect();
-        lines[lines.len().saturating_sub(LOG_LINES)..].iter().map(ToString::to_string).collect()
+        end_of_log(&text).iter().map(ToString::to_string).collect()
     }
+}
+
+fn end_of_log(text: &str) -> Vec<&str> {
+    let lines: Vec<&str> = text.lines().collect();
+    let at_most = |count: usize| lines.len().saturating_sub(count);
+    let is_trouble = |line: &&str| TROUBLE.iter().any(|mark| line.contains(mark));
+    let trouble = lines[at_most(LOG_LINES_OF_TROUBLE)..].iter().position(is_trouble);
+    let from = trouble.map_or(usize::MAX, |position| at_most(LOG_LINES_OF_TROUBLE) + position);
+    lines[from.min(at_most(LOG_LINES))..].to_vec()
 }
 
 impl RunningServer {
@@ -294,4 +307,29 @@ fn ask(target: &Target) -> Result<String, load::Error> {
 fn is_settled(error: &load::Error) -> bool {
     error.code().is_some_and(|code| !["57P03", "1040"].contains(&code))
         || matches!(error, load::Error::Authentication(_))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_log_begins_where_the_trouble_does() {
+        let log = |marked: Option<usize>| {
+            let line =
+                |number| if Some(number) == marked { "[ERROR] got signal 11".into() } else { format!("{number}") };
+            (1..=200).map(line).collect::<Vec<_>>().join("\n")
+        };
+        let first_and_count = |text: &str| {
+            let end = end_of_log(text);
+            assert_eq!(end.last(), text.lines().last().as_ref());
+            (end.first().map(ToString::to_string), end.len())
+        };
+        assert_eq!(first_and_count(&log(None)), (Some("181".into()), 20));
+        assert_eq!(first_and_count(&log(Some(150))), (Some("[ERROR] got signal 11".into()), 51));
+        assert_eq!(first_and_count(&log(Some(190))), (Some("181".into()), 20), "no fewer than without trouble");
+        assert_eq!(first_and_count(&log(Some(20))), (Some("181".into()), 20), "long ago");
+        assert_eq!(first_and_count("one\ntwo"), (Some("one".into()), 2));
+        assert_eq!(first_and_count(""), (None, 0));
+    }
 }

@@ -39,7 +39,8 @@ fn title(context: &Context<'_>) -> String {
     let server = &context.conditions.server;
     let server = format!("{} {}", server.flavour, server.version);
     let elapsed = show::micros(context.evidence.elapsed_us as f64);
-    format!("{} · {} · {} · {elapsed}", context.name, server.trim(), show::date(&context.evidence.started))
+    let parts = [context.name.clone(), server.trim().to_owned(), show::date(&context.evidence.started), elapsed];
+    parts.iter().filter(|part| !part.is_empty()).map(String::as_str).collect::<Vec<_>>().join(" · ")
 }
 
 fn verdict_part(context: &Context<'_>) -> String {
@@ -143,7 +144,9 @@ fn conditions(context: &Context<'_>) -> String {
     let memory = show::bytes(host.mem_total_bytes as f64);
     let mut part = String::new();
     let line = format!("{} CPUs, {memory}, Linux {}, {}", host.cpus, host.kernel, host.distribution);
-    push_wrapped(&mut part, "host: ", line.trim_end_matches([',', ' ']));
+    if host.cpus > 0 {
+        push_wrapped(&mut part, "host: ", line.trim_end_matches([',', ' '])); // else the run ended before it had looked
+    }
     for (squeeze, mechanism) in &context.conditions.mechanisms {
         push_wrapped(&mut part, &format!("{squeeze}: "), mechanism);
     }
