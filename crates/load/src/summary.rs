@@ -6,9 +6,10 @@
 use crate::engine::Progress;
 use evidence::{Arrivals, Latencies, LatencyHistogram, LoadResult, Phase};
 use std::fmt::Write as _;
+use units::counted;
 
-/// Several lines for a terminal.
-pub fn text(result: &LoadResult, percentiles: &[f64]) -> String {
+/// Several lines for a terminal; the histogram is of service times, in sysbench's shape, which `wringer modes` reads.
+pub fn text(result: &LoadResult, percentiles: &[f64], histogram: bool) -> String {
     let mut out = String::new();
     let phase = &result.measured;
     line(&mut out, conditions(result));
@@ -30,6 +31,10 @@ pub fn text(result: &LoadResult, percentiles: &[f64]) -> String {
     let queries = phase.queries().max(1) as f64;
     let (user, system) = (phase.client_user_us as f64 / queries, phase.client_system_us as f64 / queries);
     line(&mut out, format!("client CPU   {user:.1} us user and {system:.1} us system a query"));
+    if histogram {
+        line(&mut out, "");
+        sysbench_histogram(&mut out, &phase.transaction.service);
+    }
     out.trim_end().to_owned()
 }
 
@@ -190,8 +195,13 @@ fn conditions(result: &LoadResult) -> String {
     };
     let prepared = if result.prepared_statements { "prepared statements" } else { "statements as text" };
     format!(
-        "{}, {}, {} connections on {} threads, {arrivals}, {prepared}, keys {}, seed {}",
-        result.workload, result.driver, result.connections, result.workers, result.distribution, result.seed
+        "{}, {}, {} on {}, {arrivals}, {prepared}, keys {}, seed {}",
+        result.workload,
+        result.driver,
+        counted(result.connections.into(), "connection"),
+        counted(result.workers.into(), "thread"),
+        result.distribution,
+        result.seed
     )
 }
 

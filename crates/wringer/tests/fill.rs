@@ -118,6 +118,17 @@ fn mariadb_has_the_rows_on_the_pages() {
     rows_that_are_lost_are_noticed(&server);
 }
 
+/// The server's statistics of a table of some pages say one leaf, whatever is in it.
+#[test]
+fn a_small_table_has_its_pages_too() {
+    let server = Server::start(Flavour::Mariadb);
+    for rows in [40, 500, 1000, 2000] {
+        let got = server.fill(&spec(1, Size::Rows(rows), Shape::Sysbench)).got;
+        let least = rows.div_ceil(73);
+        assert!((least..=least + 4).contains(&got.row_pages), "{rows} rows on {} pages", got.row_pages);
+    }
+}
+
 #[test]
 fn postgresql_has_the_rows_on_the_pages() {
     let server = Server::start(Flavour::Postgresql);

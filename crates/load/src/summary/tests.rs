@@ -90,8 +90,15 @@ fn histogram_lines() {
 }
 
 #[test]
+fn our_own_text_has_the_histogram_when_asked() {
+    let with = text(&result(), &[50.0], true);
+    assert!(with.contains("\n\nLatency histogram (values are in milliseconds)\n") && with.ends_with(" 1"), "{with}");
+    assert!(!text(&result(), &[50.0], false).contains("histogram"));
+}
+
+#[test]
 fn one_line_where_response_and_service_are_the_same() {
-    let text = text(&result(), &[50.0]);
+    let text = text(&result(), &[50.0], false);
     assert!(text.contains("\n  transaction                        5 "), "{text}");
     assert!(!text.contains("service"), "{text}");
 }
@@ -114,8 +121,8 @@ fn our_own_text() {
     result.arrivals = Arrivals::Poisson { per_second: 500.0 };
     result.measured.late = 4;
     result.measured.transaction.response.record(90_000_000);
-    insta::assert_snapshot!(text(&result, &[50.0, 95.0]), @r"
-    oltp_read_write, mysql, 2 connections on 1 threads, open loop of 500/s, Poisson, prepared statements, keys uniform, seed 7
+    insta::assert_snapshot!(text(&result, &[50.0, 95.0], false), @r"
+    oltp_read_write, mysql, 2 connections on 1 thread, open loop of 500/s, Poisson, prepared statements, keys uniform, seed 7
     measured     2.005 s
     transactions 971        484.3/s
     queries      19420      9685.3/s (read 13594, write 3884, other 1942)

@@ -56,7 +56,7 @@ pub struct Args {
     /// Which percentiles to print; all of the distribution is recorded anyway
     #[arg(long, value_delimiter = ',', default_value = "50,95,99,99.9", value_name = "LIST")]
     percentile: Vec<f64>,
-    /// Print the latency histogram too
+    /// Print the latency histogram too, as sysbench does; `wringer modes` reads it. The JSON output always has it
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "on", default_value = "off", value_parser = on_off)]
     histogram: bool,
     /// Length of a slot of the timeline in the JSON output, 10ms to 1s
@@ -258,14 +258,17 @@ impl Args {
             Arrivals::Poisson { per_second } => format!("open loop, {per_second} a second, Poisson"),
         };
         format!(
-            "{}: {} connections, {arrivals}, keys {}, seed {}",
-            spec.name, spec.connections, spec.distribution, spec.seed
+            "{}: {}, {arrivals}, keys {}, seed {}",
+            spec.name,
+            units::counted(spec.connections.into(), "connection"),
+            spec.distribution,
+            spec.seed
         )
     }
 
     fn print(&self, result: &LoadResult) -> Outcome {
         match self.output {
-            Output::Text => terminal::data(load::summary::text(result, &self.percentile)),
+            Output::Text => terminal::data(load::summary::text(result, &self.percentile, self.histogram)),
             Output::Sysbench => terminal::data(load::summary::sysbench(result, &self.percentile, self.histogram)),
             Output::Json => terminal::data(serde_json::to_string_pretty(&Document::new(result, &self.percentile))?),
         }
