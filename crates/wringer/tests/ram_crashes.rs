@@ -134,7 +134,7 @@ fn every_point(mechanism: &Mechanism, watchdog_too: bool) {
             assert!(wait_until(PATIENCE, || (mechanism.is_back)(&lab)), "point {point}: the RAM is not back by itself");
         }
         lab.run(["undo"]).expect_code(0);
-        if !wait_until(PATIENCE, || Snapshot::take() == before) {
+        if !wait_until(SETTLING, || Snapshot::take() == before) {
             let _ = writeln!(std::io::stderr(), "point {point}:");
             before.expect_equal(&Snapshot::take());
         }
