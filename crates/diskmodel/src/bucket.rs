@@ -35,7 +35,7 @@ impl Bucket {
     }
 
     /// When a request that comes at `now` and costs so many tokens may go.
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // not negative; a float beyond u64 saturates
+    #[allow(clippy::cast_possible_truncation)] // not negative; a float beyond u64 saturates
     pub fn admit(&mut self, now: u64, cost: f64) -> u64 {
         if self.at == 0 {
             self.at = now;

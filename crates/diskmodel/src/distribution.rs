@@ -92,7 +92,7 @@ fn standard_normal(p: f64) -> f64 {
 
 /// `580 us`, as exact as a figure of three digits.
 pub(crate) fn time(us: f64) -> Span {
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // times are not negative, and below an hour
+    #[allow(clippy::cast_possible_truncation)] // times are not negative, and below an hour
     Span(std::time::Duration::from_nanos((us * 1000.0).round() as u64))
 }
 

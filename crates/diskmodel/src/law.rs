@@ -90,7 +90,7 @@ impl Law {
             go = go.max(server.0);
         }
         us = (us * self.stall_factor(go.saturating_sub(started))).min(LONGEST_US);
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // not negative; below an hour
+        #[allow(clippy::cast_possible_truncation)] // not negative; below an hour
         let left = go + (us * 1000.0).round() as u64;
         if let Some(servers) = &mut self.servers {
             servers.push(Reverse(left));

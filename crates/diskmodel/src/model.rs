@@ -106,7 +106,7 @@ impl From<Delay> for Model {
 impl Model {
     /// The medians, and whether they are all there is to say.
     pub fn delay(&self) -> Delay {
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // times are not negative, and below an hour
+        #[allow(clippy::cast_possible_truncation)] // times are not negative, and below an hour
         let us = |operation: &Operation| operation.takes.quantile(0.5).round() as u64;
         Delay {
             read_us: us(&self.read),
@@ -160,7 +160,7 @@ impl fmt::Display for Model {
 
 impl fmt::Display for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // not negative
+        #[allow(clippy::cast_possible_truncation)] // not negative
         let amount = |value: f64| match self.counts {
             Counts::Operations => format!("{}", value.round()),
             Counts::Bytes => format!("{}", Bytes(value.round() as u64)),

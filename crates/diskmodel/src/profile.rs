@@ -192,7 +192,7 @@ impl ProfileWords {
     }
 
     pub(crate) fn model(&self) -> Model {
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a small number in our own file
+        #[allow(clippy::cast_possible_truncation)] // a small number in our own file
         let depth = self.amount("depth").map(|depth| depth as u32);
         Model {
             profile: Some(self.text.clone()),
@@ -275,7 +275,7 @@ impl Figure {
     }
 }
 
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // bytes a second, not negative
+#[allow(clippy::cast_possible_truncation)] // bytes a second, not negative
 fn bytes(value: f64) -> Bytes {
     Bytes(value.round() as u64)
 }

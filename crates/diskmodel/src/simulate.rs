@@ -17,7 +17,7 @@ pub struct Seen {
 
 impl Seen {
     pub fn quantile_us(&self, p: f64) -> f64 {
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // an index
+        #[allow(clippy::cast_possible_truncation)] // an index
         let index = (p.clamp(0.0, 1.0) * (self.latencies_us.len() - 1) as f64).round() as usize;
         self.latencies_us[index]
     }
@@ -31,7 +31,7 @@ impl Seen {
 /// request takes `own_us`.
 pub fn closed_loop(model: &Model, class: Class, depth: u32, requests: u32, bytes: u64, own_us: f64) -> Seen {
     let mut law = Law::new(model.clone());
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a latency
+    #[allow(clippy::cast_possible_truncation)] // a latency
     let own = (own_us * 1000.0) as u64;
     let begin: u64 = 1_000_000_000;
     let mut clients: BinaryHeap<Reverse<u64>> = (0..depth.max(1)).map(|_| Reverse(begin)).collect();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The model against the published definitions: moments and quantiles of the distributions, Little's law, what a token bucket promises.
 
-#![allow(clippy::unwrap_used, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+#![allow(clippy::unwrap_used, clippy::cast_possible_truncation)]
 
 use diskmodel::{
     Asked, Bin, Bucket, Class, Counts, Distribution, Law, LimitWords, Model, OperationWords, Request, closed_loop,

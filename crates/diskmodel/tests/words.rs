@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The words of flags and experiment files, and the profiles.
 
-#![allow(clippy::unwrap_used, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+#![allow(clippy::unwrap_used, clippy::cast_possible_truncation)]
 
 use diskmodel::{Asked, Class, Counts, LimitWords, Model, OperationWords, ProfileWords, Stalls, closed_loop, profiles};
 use evidence::DelayMode;

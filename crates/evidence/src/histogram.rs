@@ -197,7 +197,7 @@ mod tests {
             values.iter().for_each(|v| histogram.record(*v));
             values.sort_unstable();
             for p in [50.0, 95.0, 99.0, 100.0] {
-                #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+                #[allow(clippy::cast_possible_truncation)]
                 let rank = ((p / 100.0 * values.len() as f64).ceil() as usize).clamp(1, values.len());
                 let expected = values[rank - 1] as f64;
                 let got = histogram.percentile_ns(p) as f64;

@@ -126,7 +126,6 @@ impl<'a> Section<'a> {
     pub(crate) fn number(&self, key: &'static str, range: RangeInclusive<f64>) -> Option<Placed<f64>> {
         let node = self.node(key)?;
         let value = match node.value {
-            #[allow(clippy::cast_precision_loss)] // whole numbers in a file are far below 2^53
             Value::Integer(number) => number as f64,
             Value::Float(number) => number,
             ref other => {

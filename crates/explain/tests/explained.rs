@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A whole recording in, findings out: what they say, and what they doubt.
-#![allow(clippy::unwrap_used, clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a test
+#![allow(clippy::unwrap_used, clippy::cast_possible_truncation)] // a test
 
 mod common;
 

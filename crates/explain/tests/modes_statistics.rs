@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the mode finder promises, on thousands of random histograms: the right number of humps in at least 95 % of the cases
 //! that are separable by construction, shares within 2 points of those drawn, and never a second hump in more than 2 % of one-hump controls.
-#![allow(clippy::unwrap_used, clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a test
+#![allow(clippy::unwrap_used, clippy::cast_possible_truncation)] // a test
 
 mod common;
 

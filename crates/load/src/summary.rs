@@ -113,7 +113,7 @@ pub mod buckets {
     pub fn of(value_ms: f64) -> usize {
         let position = ((value_ms.max(LOWEST_MS) / LOWEST_MS).ln() * density()).round();
         // clamped to 0..1024
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        #[allow(clippy::cast_possible_truncation)]
         let bucket = position.clamp(0.0, (COUNT - 1) as f64) as usize;
         bucket
     }

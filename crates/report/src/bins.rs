@@ -51,7 +51,7 @@ fn low_us(low_ns: u64) -> f64 {
 }
 
 fn add(counts: &mut Vec<f64>, position: f64, count: f64) {
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a few hundred, not negative
+    #[allow(clippy::cast_possible_truncation)] // a few hundred, not negative
     let position = position.max(0.0) as usize;
     if counts.len() <= position {
         counts.resize(position + 1, 0.0);

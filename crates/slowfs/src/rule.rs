@@ -46,7 +46,7 @@ enum Times {
 
 impl Rule {
     pub(crate) fn new(model: Model) -> Self {
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // times are not negative, and below an hour
+        #[allow(clippy::cast_possible_truncation)] // times are not negative, and below an hour
         let ns = |operation: &Operation| (operation.takes.quantile(0.5) * 1000.0).round() as u64;
         let times = if model.is_constant() {
             Times::Constant([ns(&model.read), ns(&model.write), ns(&model.sync)])

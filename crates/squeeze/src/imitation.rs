@@ -119,7 +119,7 @@ fn look_once(layer: &mut dyn Imitator, model: &Model, undelayed_us: f64, look: u
 }
 
 /// So many as take about a second and a half.
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // clamped
+#[allow(clippy::cast_possible_truncation)] // clamped
 fn reads_in_time(model: &Model, depth: u32, undelayed_us: f64) -> u32 {
     let rate = predicted(model, depth, 100 * depth, undelayed_us).per_second;
     (rate * PROBE_SECONDS).clamp(f64::from(50.max(4 * depth)), f64::from(2000 * depth)) as u32
@@ -207,12 +207,12 @@ mod tests {
             let factor = if self.model.is_constant() { 1.0 } else { self.factor };
             let seen = predicted(&self.model, depth, reads, 60.0);
             let mut histogram = LatencyHistogram::new();
-            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+            #[allow(clippy::cast_possible_truncation)]
             (0..reads).for_each(|at| {
                 let p = f64::from(at) / f64::from(reads.max(2) - 1);
                 histogram.record((seen.quantile_us(p) * factor * 1000.0) as u64);
             });
-            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+            #[allow(clippy::cast_possible_truncation)]
             let elapsed_us = (f64::from(reads) / seen.per_second * 1e6 * factor) as u64;
             Ok(Reads { histogram, elapsed_us })
         }

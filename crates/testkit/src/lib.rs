@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What tests share: skips that are counted, the program in a home of its own, and a look at the host from outside.
-#![allow(clippy::disallowed_methods, clippy::expect_used)] // test code makes its own folders and starts the program
+#![allow(clippy::disallowed_methods)] // test code makes its own folders and starts the program
 
 mod experiment;
 mod lab;

@@ -41,6 +41,6 @@ fn scale(number: &str, factor: u64) -> Option<u64> {
     }
     let value = number.parse::<f64>().ok()? * factor as f64;
     // 2^63 is far above any size or time a host has; beyond it the cast would saturate silently.
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    #[allow(clippy::cast_possible_truncation)]
     (value.is_finite() && (0.0..9.2e18).contains(&value)).then(|| value.round() as u64)
 }

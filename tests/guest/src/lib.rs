@@ -4,7 +4,7 @@
 //! A *case* is a shell script below `cases/`. One boot runs several; each reports `CASE <name> ok` or `CASE <name> FAILED <reason>`
 //! on the serial console, and is a test of its own. `docs/testing.md` says how to add one.
 // test code makes its own folders, starts programs, and says what came of them
-#![allow(clippy::disallowed_methods, clippy::expect_used, clippy::panic, clippy::print_stdout)]
+#![allow(clippy::disallowed_methods, clippy::print_stdout)]
 
 mod boot;
 mod cpio;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The power goes in the middle of squeezes; the machine comes up again on the same disk, and Wringer knows what vanished by itself.
-#![allow(clippy::panic, clippy::print_stdout, clippy::unwrap_used)]
+#![allow(clippy::print_stdout, clippy::unwrap_used)]
 
 use guest::{Disk, Machine, Parts, initramfs, parts, skip_unwanted};
 use std::path::Path;

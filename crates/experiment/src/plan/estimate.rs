@@ -106,6 +106,6 @@ pub(super) fn seconds(span: Span) -> f64 {
 }
 
 fn times(bytes: u64, factor: f64) -> Bytes {
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // saturates, and an estimate is all it is
+    #[allow(clippy::cast_possible_truncation)] // saturates, and an estimate is all it is
     Bytes((bytes as f64 * factor) as u64)
 }

@@ -33,7 +33,7 @@ fn finding(measured: &Measured) -> Finding {
 
 fn written(quantity: Quantity) -> String {
     match quantity.unit {
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // sizes are whole and positive
+        #[allow(clippy::cast_possible_truncation)] // sizes are whole and positive
         Unit::Bytes => Bytes(quantity.value as u64).to_string(),
         Unit::Microseconds => time(quantity.value),
         Unit::Count => format!("{:.0}", quantity.value),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Random latencies with known humps, and the bins different tools put them in. Fixed seeds: every run sees the same cases.
-#![allow(clippy::unwrap_used, clippy::cast_possible_truncation, clippy::cast_sign_loss, dead_code, unreachable_pub)] // a test
+#![allow(clippy::unwrap_used, clippy::cast_possible_truncation, dead_code, unreachable_pub)] // a test
 
 use evidence::LatencyHistogram;
 use explain::modes::{Bin, bins_of};

@@ -214,7 +214,7 @@ fn scale(count: u64, share: f64) -> u64 {
 
 fn scale_to(count: u64, share: f64) -> u64 {
     // a share of a 64-bit count is a 64-bit count; the fraction is meant to be cut
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    #[allow(clippy::cast_possible_truncation)]
     let scaled = (count as f64 * share) as u64;
     scaled
 }

@@ -38,7 +38,7 @@ impl Zipfian {
             let rank = point.round().clamp(1.0, self.ranks as f64);
             if rank - point <= self.squeeze || area >= self.integral(rank + 0.5) - self.bar(rank) {
                 // clamped to 1..=ranks just above
-                #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+                #[allow(clippy::cast_possible_truncation)]
                 return (rank as u64).clamp(1, self.ranks);
             }
         }

@@ -72,7 +72,7 @@ impl Schedule {
 impl Cursor {
     fn at_ns(&self) -> u64 {
         // Both are far below 2^63 ns, which is 292 years.
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        #[allow(clippy::cast_possible_truncation)]
         {
             (self.start_ns + self.offset_ns) as u64
         }

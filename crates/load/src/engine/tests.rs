@@ -62,7 +62,7 @@ fn assert_near(what: &str, got_ns: u64, computed_ns: u64) {
 }
 
 fn percentile(sorted: &[u64], percentile: f64) -> u64 {
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    #[allow(clippy::cast_possible_truncation)]
     let rank = ((percentile / 100.0 * sorted.len() as f64).ceil() as usize).clamp(1, sorted.len());
     sorted[rank - 1]
 }

@@ -43,7 +43,7 @@ impl Coarse {
     pub fn percentile_ns(&self, percentile: f64) -> u64 {
         let total = self.count();
         // A rank is at most the count.
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        #[allow(clippy::cast_possible_truncation)]
         let rank = ((percentile / 100.0 * total as f64).ceil() as u64).clamp(1, total.max(1));
         let mut seen = 0;
         for (index, count) in &self.counts {

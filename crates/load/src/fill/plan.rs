@@ -211,14 +211,14 @@ impl Shaped {
     fn rows_for(&self, bytes: f64, spec: &FillSpec) -> u64 {
         let rows = bytes / f64::from(spec.tables) / self.bytes_per_row(spec.secondary);
         // far below 2^63 for any storage there is; beyond it the cast saturates, and the plan refuses
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        #[allow(clippy::cast_possible_truncation)]
         let rows = rows.round().max(1.0) as u64;
         rows.checked_next_multiple_of(self.rows_per_page).unwrap_or(rows)
     }
 
     fn predict(&self, tables: u32, secondary: bool) -> Predicted {
         let rows = self.rows as f64 * f64::from(tables);
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // as in rows_for
+        #[allow(clippy::cast_possible_truncation)] // as in rows_for
         let used_bytes = (rows * self.bytes_per_row(secondary)) as u64;
         Predicted {
             row_bytes: self.layout.row_bytes(self.filler),

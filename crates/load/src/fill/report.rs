@@ -140,7 +140,7 @@ impl FillReport {
             Size::Rows(_) => None,
             Size::Bytes(bytes) => Some(bytes),
             // as in the plan; a pool's multiple is far below 2^63
-            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+            #[allow(clippy::cast_possible_truncation)]
             Size::TimesPool(times) => Some((self.pool_bytes as f64 * times) as u64),
         }
     }

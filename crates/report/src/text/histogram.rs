@@ -58,7 +58,7 @@ fn notes(view: &ArmView<'_>, low_us: f64, high_us: f64) -> String {
 
 fn blocks(length: f64) -> String {
     const PARTS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // from 0 to BAR
+    #[allow(clippy::cast_possible_truncation)] // from 0 to BAR
     let eighths = (length * 8.0).round().max(1.0) as usize;
     "█".repeat(eighths / 8) + PARTS[eighths % 8]
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A recording as a run of three arms leaves it: no delay, 1 ms and 10 ms a read. Made by arithmetic, the same each time.
-#![allow(dead_code, unreachable_pub, clippy::cast_possible_truncation, clippy::cast_sign_loss)] // each test uses a part; figures of a fixture
+#![allow(dead_code, unreachable_pub, clippy::cast_possible_truncation)] // each test uses a part; figures of a fixture
 
 use evidence::*;
 use report::{ArmView, Hump, ReadsPerQuery};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! For tests: a program that begins a small run and plays all its children, as `wringer` does. It is a program of its own because
 //! the tests kill it.
-#![allow(clippy::disallowed_methods, clippy::print_stdout, clippy::unwrap_used, clippy::expect_used, unreachable_pub)]
+#![allow(clippy::disallowed_methods, clippy::print_stdout, clippy::unwrap_used, unreachable_pub)]
 
 use host::permit::Permit;
 use host::places::Places;

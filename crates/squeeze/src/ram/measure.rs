@@ -98,7 +98,7 @@ pub(super) fn refuse_outside(measured: &[Measured]) -> Result<(), Error> {
     let outside = measured.iter().find(|measured| measured.within_tolerance == Some(false));
     let Some(measured) = outside else { return Ok(()) };
     // what is asked in bytes is far below 2^53
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    #[allow(clippy::cast_possible_truncation)]
     let text = |quantity: &Option<Quantity>| quantity.map_or_else(String::new, |it| Bytes(it.value as u64).to_string());
     Err(Error::OutOfTolerance {
         what: measured.what.clone(),

@@ -79,7 +79,6 @@ fn content(file: &Path) -> Result<String, Failure> {
 /// The delay on the command line counts; else the one that the document gives.
 fn explained(named: Named, args: &Args) -> (Named, Option<ReadDelay>, Modes) {
     let mode = if args.mode == Apply::Add { DelayMode::Add } else { DelayMode::Total };
-    #[allow(clippy::cast_precision_loss)] // delays are far below 2^53 ns
     let given = args.delay.map(|delay| delay.as_ns() as f64 / 1e3);
     let delay = given.or(named.delay_us).filter(|us| *us > 0.0).map(|us| ReadDelay { us, mode });
     let modes = find(&named.bins, delay);

@@ -161,7 +161,7 @@ fn line(out: &mut String, step: &Step) {
 }
 
 fn minutes(seconds: f64) -> String {
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // an estimate of at most days
+    #[allow(clippy::cast_possible_truncation)] // an estimate of at most days
     let whole = seconds.round() as u64;
     if whole < 90 { Span::secs(whole).to_string() } else { format!("{} min {} s", whole / 60, whole % 60) }
 }

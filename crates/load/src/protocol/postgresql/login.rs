@@ -121,7 +121,6 @@ fn say(out: &mut Vec<u8>, write: impl FnOnce(&mut BytesMut) -> io::Result<()>) -
     Ok(())
 }
 
-#[allow(clippy::needless_pass_by_value)] // for map_err
 fn malformed(error: io::Error) -> Broken {
     Broken::Malformed(error.to_string())
 }

@@ -257,7 +257,7 @@ impl Result<'_> {
         )];
         lines.push(chart(&bins_of(histogram), &modes.modes));
         // a rate is far below 2^53
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        #[allow(clippy::cast_possible_truncation)]
         let rate = Bytes((self.iops() * self.options.block_bytes as f64) as u64);
         lines.push(format!(
             "{} in {}: {:.1} a second, {rate}/s",

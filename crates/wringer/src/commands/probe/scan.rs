@@ -73,7 +73,7 @@ fn show(target: &Target, scan: &Scan) {
     terminal::data("round     seconds          rate       CPU  cached before  cached after");
     for (index, round) in scan.rounds.iter().enumerate() {
         // a rate is far below 2^53 bytes a second
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        #[allow(clippy::cast_possible_truncation)]
         let rate = format!("{}/s", Bytes(round.bytes_per_second as u64));
         terminal::data(format_args!(
             "{:>5}  {:>10.3}  {rate:>12}  {:>6.3} s  {:>11.1} %  {:>10.1} %",

@@ -82,7 +82,7 @@ pub fn preheat_spec(
 ) -> Result<Option<LoadSpec>, Failure> {
     let Some(preheat) = load.preheat else { return Ok(None) };
     let rows = rows_per_table as f64 * f64::from(experiment.fill.tables);
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // rows fit, and are not negative
+    #[allow(clippy::cast_possible_truncation)] // rows fit, and are not negative
     let (time, events) = match preheat {
         Preheat::Time(span) => (Some(span.0), None),
         Preheat::Transactions(count) => (None, Some(count)),
