@@ -12,6 +12,8 @@ mkdir -p /dev/shm && mount -t tmpfs shm /dev/shm
 ln -sf /proc/self/fd /dev/fd
 ip link set lo up
 for module in /modules/*; do insmod "$module" || echo "GUEST cannot load $module"; done
+# the first loop device is made now, and stays: it belongs to the machine, not to a case
+losetup -f >/dev/null
 [ -b /dev/vda ] && mount -t ext4 /dev/vda /data
 echo "GUEST is up: Linux $(uname -r) after $(cut -d' ' -f1 /proc/uptime) s"
 for name in $(cat /cases.list); do

@@ -18,7 +18,7 @@ expect() { # expect CODE ARGUMENTS...: runs wringer; its exit code must be CODE
     shift
     code=0
     wringer "$@" >/tmp/out 2>/tmp/err || code=$?
-    echo "+ wringer $*   ($code)"
+    echo "+ wringer $*   ($code, at $(cut -d" " -f1 /proc/uptime) s)"
     [ "$code" -eq "$expected" ] && return 0
     cat /tmp/out /tmp/err
     fail "wringer $* ended with $code, not $expected"
@@ -70,6 +70,28 @@ expect_near() { # expect_near NAME GOT ASKED TOLERANCE
     [ "$2" -ge $(($3 - $4)) ] && [ "$2" -le $(($3 + $4)) ] || fail "$1: got $2, asked $3 within $4"
 }
 
+milliseconds() { # milliseconds FILE [READS]: of 20 reads past the page cache, one after the other
+    start=$(tr -d . </proc/uptime | cut -d' ' -f1)
+    dd if="$1" of=/dev/null bs=4k count="${2:-20}" iflag=direct 2>/dev/null
+    echo $((($(tr -d . </proc/uptime | cut -d' ' -f1) - start) * 10))
+}
+
+make_loop() { # make_loop MEBIBYTES: prints a loop device on a file in RAM
+    dd if=/dev/urandom of=/tmp/image bs=1M count="$1" 2>/dev/null
+    loop=$(losetup -f)
+    losetup "$loop" /tmp/image
+    echo "$loop"
+}
+
+remove_loop() { # remove_loop DEVICE
+    losetup -d "$1"
+    rm /tmp/image
+}
+
+mapped() { # mapped: the path of the slow device that there is
+    ls /dev/mapper/wringer-*
+}
+
 # --- the frame -----------------------------------------------------------------------------------
 
 snapshot() {
@@ -107,6 +129,7 @@ frame() { # frame CASE
         sed 's/^/| /' /tmp/said
         outcome="FAILED $(sed -n 's/^reason: //p' /tmp/said | tail -1)"
         # the next case starts as this one did, as far as that goes
+        umount /tmp/mnt 2>/dev/null
         wringer undo >/dev/null 2>&1
         rm -rf /data/slow
     fi

@@ -23,6 +23,8 @@ pub enum Error {
     Unstoppable { pids: Vec<u32> },
     #[error("{path} is busy, held open by {}", holder_list(holders), path = path.display())]
     Busy { path: PathBuf, holders: Vec<Holder> },
+    #[error("{} is mounted at {target}: umount it first", path.display(), target = target.display())]
+    Mounted { path: PathBuf, target: PathBuf },
 }
 
 /// A process in the way.

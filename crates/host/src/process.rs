@@ -17,7 +17,7 @@ mod stop;
 
 pub use identity::{Identity, Process, ThreadLook};
 pub use launch::{LaunchSettings, block_stop_signals, launch};
-pub use scan::{descendants, holders_of, is_helper, open_below, with_mark};
+pub use scan::{descendants, holders_of, is_helper, open_below, open_device, with_mark};
 pub use spawn::{Marks, Spawned, spawn, spawn_supervisor};
 pub use stop::{StopRequest, Stopped, kill_alone, stop};
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Writes one journal of the present format with every kind of record and step, as a release leaves it that dies in its middle.
 //! `cargo run -p journal --example write_fixture -- fixtures/journal/v1.journal`: once for each format version, never again.
-//! With `kinds` or `taken` after the path, another journal with what the ones before have not: each format's corpus holds every word.
+//! With `kinds`, `taken` or `mapping` after the path, another journal with what the ones before have not: each format's corpus holds every word.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 use host::process::Identity;
@@ -14,6 +14,7 @@ fn main() {
     match std::env::args().nth(2).as_deref() {
         Some("kinds") => return write_kinds(path),
         Some("taken") => return write_taken(path),
+        Some("mapping") => return write_mapping(path),
         _ => {}
     }
     let mut journal = Journal::create(path, &begin()).unwrap();
@@ -81,6 +82,20 @@ fn write_taken(path: &Path) {
     let (blocks_step, _) = journal.intent(blocks.clone()).unwrap();
     journal.done(blocks_step, Some("40,60".into())).unwrap();
     journal.intent(blocks).unwrap();
+    cut(path);
+}
+
+/// A slow device, and another one that was cut before it was made.
+fn write_mapping(path: &Path) {
+    let mut journal = Journal::create(path, &begin()).unwrap();
+    let mapping = |device: &str| Step::Mapping {
+        name: format!("wringer-w-20261120-201530-4f2a-{device}"),
+        uuid: format!("WRINGER-w-20261120-201530-4f2a-{device}"),
+        device: Path::new("/dev").join(device),
+    };
+    let (made, _) = journal.intent(mapping("loop0")).unwrap();
+    journal.done(made, None).unwrap();
+    journal.intent(mapping("vdb")).unwrap();
     cut(path);
 }
 

@@ -45,6 +45,9 @@ pub enum Step {
     /// Memory blocks that may be taken offline, as lists of numbers by the zone that each is to come back to. `observed` of `done` is the
     /// list of those that went. Undo: online again, in that zone.
     MemoryBlocks { kernel: String, movable: String },
+    /// A device-mapper device over the block device `device`, named below `/dev/mapper`. Undo: remove what has this `uuid`, once nobody
+    /// uses it.
+    Mapping { name: String, uuid: String, device: PathBuf },
     /// Cannot be undone, and needs no undo.
     Note { text: String },
 }
@@ -61,6 +64,7 @@ impl fmt::Display for Step {
                 let comma = if kernel.is_empty() || movable.is_empty() { "" } else { "," };
                 write!(formatter, "memory blocks offline, of {kernel}{comma}{movable}")
             }
+            Self::Mapping { name, device, .. } => write!(formatter, "mapping {name} over {}", device.display()),
             Self::Note { text } => formatter.write_str(text),
         }
     }

@@ -64,6 +64,19 @@ fn ram_that_no_process_holds_is_understood_in_version_1() {
 }
 
 #[test]
+fn slow_devices_are_understood_in_version_1() {
+    let state = read(&fixture("v1-mapping.journal")).unwrap().state;
+    let [made, cut] = state.steps.as_slice() else { panic!("{} steps", state.steps.len()) };
+    let mapping = |device: &str| Step::Mapping {
+        name: format!("wringer-w-20261120-201530-4f2a-{device}"),
+        uuid: format!("WRINGER-w-20261120-201530-4f2a-{device}"),
+        device: format!("/dev/{device}").into(),
+    };
+    assert_eq!((&made.change, made.completed), (&mapping("loop0"), true));
+    assert_eq!((&cut.change, cut.completed), (&mapping("vdb"), false));
+}
+
+#[test]
 fn version_1_is_undone_to_its_end() {
     let folder = tempfile::tempdir().unwrap();
     let path = copy(folder.path(), &fs::read(fixture("v1.journal")).unwrap());

@@ -4,7 +4,9 @@
 use crate::dismantle::Executor;
 use crate::folder::Folder;
 use crate::taken;
+use host::change::mapping::{pass_through, remove_mapping};
 use host::change::{self, Restored};
+use host::mapper::Mapping;
 use host::permit::Permit;
 use host::process::{self, Identity, Process, StopRequest, Stopped};
 use journal::{Journal, Outcome, Role, RunId, State, Step, StepState};
@@ -107,6 +109,10 @@ impl Executor for RealHost {
         if self.stale || journal::forgets(&step.change) {
             return;
         }
+        if let Step::Mapping { name, uuid, .. } = &step.change {
+            let _ = pass_through(permit, &mapping(name, uuid));
+            return;
+        }
         let Step::Process { role, .. } = step.change else {
             // what fails here is tried again by `undo`, which reports it
             let _ = taken::give_back(permit, step);
@@ -139,6 +145,7 @@ impl Executor for RealHost {
             Step::HugePool { .. } | Step::MemoryBlocks { .. } => {
                 Ok(taken::give_back(permit, step)?.unwrap_or(Outcome::Nothing))
             }
+            Step::Mapping { name, uuid, .. } => Ok(found(remove_mapping(permit, &mapping(name, uuid))?)),
             Step::Note { .. } => Ok(Outcome::Nothing),
         }
     }
@@ -153,6 +160,10 @@ impl Executor for RealHost {
         let pids: Vec<u32> = left().iter().map(|identity| identity.pid).collect();
         if pids.is_empty() { Ok(()) } else { Err(host::Error::Unstoppable { pids }) }
     }
+}
+
+fn mapping(name: &str, uuid: &str) -> Mapping {
+    Mapping { name: name.to_owned(), uuid: uuid.to_owned() }
 }
 
 fn last_alive(processes: &[Identity]) -> Vec<Identity> {

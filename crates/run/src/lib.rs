@@ -11,6 +11,7 @@
 //! Invariants: one owner lock per run, held by the controller or by whoever undoes it. A run is *hot* when it has not ended and
 //! nobody holds that lock; a hot run blocks new ones. Undo may be repeated any number of times, by anybody.
 
+mod amend;
 mod begin;
 mod dismantle;
 mod error;
@@ -24,6 +25,7 @@ mod taken;
 mod undo;
 pub mod watchdog;
 
+pub use amend::amend;
 pub use begin::{Begin, Child, Run};
 pub use dismantle::{Conflict, Executor, Report, dismantle, neutralise};
 pub use error::Error;

@@ -25,6 +25,8 @@ pub enum Resource {
     HostRam,
     /// A directory whose storage is squeezed.
     Directory(PathBuf),
+    /// A block device that is squeezed.
+    Device(PathBuf),
     /// A sandbox, by name.
     Sandbox(String),
 }
@@ -33,7 +35,7 @@ impl Resource {
     /// Where its lock is. A sandbox belongs to its home; RAM and directories are the host's.
     fn lock_path(&self, places: &Places) -> Result<PathBuf, Error> {
         let folder = match self {
-            Self::HostRam | Self::Directory(_) => host_locks(places)?,
+            Self::HostRam | Self::Directory(_) | Self::Device(_) => host_locks(places)?,
             Self::Sandbox(_) => locks(places),
         };
         Ok(folder.join(self.lock_name()))
@@ -47,6 +49,10 @@ impl Resource {
                 Ok(metadata) => format!("directory-{:x}-{:x}", metadata.dev(), metadata.ino()),
                 Err(_) => format!("directory-{}", plain(&path.to_string_lossy())),
             },
+            Self::Device(path) => match std::fs::metadata(path) {
+                Ok(metadata) => format!("device-{:x}", metadata.rdev()),
+                Err(_) => format!("device-{}", plain(&path.to_string_lossy())),
+            },
             Self::Sandbox(name) => format!("sandbox-{}", plain(name)),
         }
     }
@@ -57,6 +63,7 @@ impl fmt::Display for Resource {
         match self {
             Self::HostRam => formatter.write_str("the host's RAM"),
             Self::Directory(path) => write!(formatter, "directory {}", path.display()),
+            Self::Device(path) => write!(formatter, "device {}", path.display()),
             Self::Sandbox(name) => write!(formatter, "sandbox {name}"),
         }
     }

@@ -20,6 +20,7 @@ struct World {
     processes: BTreeSet<Identity>,
     pool: u64,
     offline: BTreeSet<u32>,
+    mappings: BTreeSet<String>,
 }
 
 impl World {
@@ -37,6 +38,7 @@ impl World {
             // never all that was asked for
             Step::HugePool { before, after } => self.pool = (before + after).div_ceil(2),
             Step::MemoryBlocks { kernel, .. } => self.offline.extend(kernel.parse::<u32>()),
+            Step::Mapping { uuid, .. } => drop(self.mappings.insert(uuid.clone())),
             Step::Note { .. } => {}
         }
     }
@@ -141,6 +143,7 @@ impl Executor for FakeHost<'_> {
             Step::Process { .. } => self.end(step),
             Step::HugePool { before, .. } => self.shrink(*before),
             Step::MemoryBlocks { kernel, .. } => outcome(kernel.parse().is_ok_and(|it| self.world.offline.remove(&it))),
+            Step::Mapping { uuid, .. } => outcome(self.world.mappings.remove(uuid)),
             Step::Note { .. } => Outcome::Nothing,
         };
         self.crash_here();
@@ -164,6 +167,7 @@ fn kind_of(step: &Step) -> &'static str {
         Step::Process { .. } => "process",
         Step::HugePool { .. } => "huge_pool",
         Step::MemoryBlocks { .. } => "memory_blocks",
+        Step::Mapping { .. } => "mapping",
         Step::Note { .. } => "note",
     }
 }
@@ -178,7 +182,7 @@ struct Planned {
 }
 
 fn planned() -> impl Strategy<Value = Planned> {
-    (0..9_u8, 0..2_u8, prop::bool::weighted(0.15), any::<bool>())
+    (0..10_u8, 0..2_u8, prop::bool::weighted(0.15), any::<bool>())
         .prop_map(|(kind, index, fails, takes_effect)| Planned { kind, index, fails, takes_effect })
 }
 
@@ -196,6 +200,7 @@ fn step_of(planned: &Planned, number: u32, world: &World) -> Step {
         5 => process(if planned.index == 0 { Role::SlowLayer } else { Role::Server }),
         6 => Step::HugePool { before: world.pool, after: world.pool + u64::from(number) * 10 },
         7 => Step::MemoryBlocks { kernel: (32 + number).to_string(), movable: String::new() },
+        8 => Step::Mapping { name: format!("w-{number}"), uuid: format!("W-{number}"), device: path },
         _ => Step::Note { text: "cache dropped".into() },
     }
 }
@@ -330,9 +335,8 @@ proptest! {
 /// The property can fail: each kind of undo, left out, is seen.
 #[test]
 fn a_missing_undo_is_seen() {
-    for (kind, number) in
-        [("value", 0), ("cgroup", 2), ("mount", 3), ("process", 5), ("huge_pool", 6), ("memory_blocks", 7)]
-    {
+    let kinds = ["value", "cgroup", "mount", "process", "huge_pool", "memory_blocks", "mapping"];
+    for (kind, number) in kinds.into_iter().zip([0, 2, 3, 5, 6, 7, 8]) {
         let folder = folder();
         let path = folder.path().join("journal");
         let mut world = World::first();

@@ -49,7 +49,10 @@ pub fn check(directory: &Path, databases: &[Database]) -> Result<PathBuf, Error>
     };
     let shown = path.display();
     if !path.is_dir() {
-        return refused(format!("{shown} is not a directory"), "name the directory that holds the files");
+        return refused(
+            format!("{shown} is neither a directory nor a block device"),
+            "name the directory that holds the files, or an unmounted block device",
+        );
     }
     if !rustix::process::geteuid().is_root() {
         return refused(

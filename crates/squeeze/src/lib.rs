@@ -8,6 +8,7 @@
 //! | [`server_ram`] | RAM of one server | a memory cgroup that it is started in | root, or a delegated cgroup |
 //! | [`disk`] | storage of a sandbox | a FUSE layer in a mount namespace of its own | `/dev/fuse` |
 //! | [`directory`] | storage below any directory | the same layer, for everybody | `/dev/fuse`, root |
+//! | [`device`] | an unused block device | device-mapper's delay target | its module, root |
 //!
 //! [`probe`] is the witness of a slow disk; [`databases`] finds servers of others that would suffer with the host.
 //!
@@ -17,6 +18,7 @@
 //! is never swapped under a live server, and squeezes serve sandboxes and copies.
 
 pub mod databases;
+pub mod device;
 pub mod directory;
 pub mod disk;
 pub mod probe;

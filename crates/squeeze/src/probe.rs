@@ -11,7 +11,7 @@ use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::io::{self, BufRead as _, BufReader, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -119,11 +119,17 @@ pub fn serve(file: &Path, socket: &Path) -> Result<(), Error> {
 pub(crate) fn open(path: &Path) -> Result<File, Error> {
     let flags = i32::try_from(OFlags::DIRECT.bits()).unwrap_or(0);
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(|source| failed(path, source))?;
-    let blocks = file.metadata().map_err(|source| failed(path, source))?.len() / BLOCK as u64;
+    let blocks = blocks(&file, path)?;
     if blocks < LEAST_BLOCKS {
         return Err(failed(path, io::Error::other("too small to be probed: 1 MiB is the least")));
     }
     Ok(file)
+}
+
+/// `metadata` knows the length of a file, but not that of a device.
+fn blocks(file: &File, path: &Path) -> Result<u64, Error> {
+    let end = (&mut &*file).seek(SeekFrom::End(0)).map_err(|source| failed(path, source))?;
+    Ok(end / BLOCK as u64)
 }
 
 /// Reads blocks of 4 KiB at random, one after the other.
@@ -133,7 +139,7 @@ pub(crate) fn read(file: &File, path: &Path, reads: u32) -> Result<LatencyHistog
 
 /// The same with so many under way at once, each by a thread of its own.
 pub(crate) fn read_at(file: &File, path: &Path, reads: u32, depth: u32) -> Result<Reads, Error> {
-    let blocks = file.metadata().map_err(|source| failed(path, source))?.len() / BLOCK as u64;
+    let blocks = blocks(file, path)?;
     let next = AtomicU32::new(0);
     let start = Instant::now();
     let alone = || vec![read_some(file, blocks, reads, &next)];

@@ -5,12 +5,6 @@ mkdir /data/slow
 dd if=/dev/urandom of=/data/slow/file bs=1M count=2 2>/dev/null
 sum=$(md5sum </data/slow/file)
 
-milliseconds() { # milliseconds FILE: of 20 reads past the page cache, one after the other
-    start=$(tr -d . </proc/uptime | cut -d' ' -f1)
-    dd if="$1" of=/dev/null bs=4k count=20 iflag=direct 2>/dev/null
-    echo $((($(tr -d . </proc/uptime | cut -d' ' -f1) - start) * 10))
-}
-
 echo "without: $(milliseconds /data/slow/file) ms"
 # long, because the probe's 2 % must hold although the emulated processor wakes milliseconds late
 expect 0 disk delay /data/slow --read 200ms -o json

@@ -16,6 +16,8 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// One line of `/proc/self/mountinfo` (proc_pid_mountinfo(5)).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MountEntry {
+    /// `98:0`, of what is mounted; of a file system without a device a number of its own.
+    pub device: String,
     pub target: PathBuf,
     pub fstype: String,
     pub source: String,
@@ -81,9 +83,10 @@ fn busy(target: &Path) -> Error {
 /// `36 35 98:0 /root /target rw,noatime master:1 - ext4 /dev/root rw,errors=continue`: the optional fields end with ` - `.
 fn parse_line(line: &str) -> Option<MountEntry> {
     let (head, tail) = line.split_once(" - ")?;
-    let target = head.split(' ').nth(4)?;
+    let (device, target) = (head.split(' ').nth(2)?, head.split(' ').nth(4)?);
     let mut tail = tail.split(' ');
     Some(MountEntry {
+        device: device.to_owned(),
         target: PathBuf::from(OsString::from_vec(unescape(target))),
         fstype: tail.next()?.to_owned(),
         source: String::from_utf8_lossy(&unescape(tail.next()?)).into_owned(),
@@ -117,7 +120,12 @@ mod tests {
     #[test]
     fn a_line_with_a_blank_in_its_target() {
         let line = r"36 35 98:0 / /mnt/a\040b rw,noatime shared:1 master:2 - fuse.wringer w-1 rw";
-        let expected = MountEntry { target: "/mnt/a b".into(), fstype: "fuse.wringer".into(), source: "w-1".into() };
+        let expected = MountEntry {
+            device: "98:0".into(),
+            target: "/mnt/a b".into(),
+            fstype: "fuse.wringer".into(),
+            source: "w-1".into(),
+        };
         assert_eq!(parse_line(line), Some(expected));
     }
 

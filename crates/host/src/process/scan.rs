@@ -6,6 +6,7 @@ use super::RUN_VARIABLE;
 use super::identity::{Identity, Stat};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::Path;
 
 /// Every live process that holds `token` open or carries `WRINGER_RUN=run_id`, except the caller and its forks. Sorted by start.
@@ -39,6 +40,20 @@ pub fn holders_of(file: &Path) -> Vec<Identity> {
 pub fn open_below(folder: &Path) -> Vec<Identity> {
     let below = |link: &Path| link.starts_with(folder);
     pids().filter(|&pid| holds(pid, &below) || stands_in(pid, &below)).filter_map(Identity::of).collect()
+}
+
+/// Every live process that has the block device with this number open, under whatever name below `/dev`.
+pub fn open_device(device: u64) -> Vec<Identity> {
+    let is_it = |pid: u32| {
+        let Ok(descriptors) = fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
+        // a look at the file itself only where it cannot hang
+        let mut paths = descriptors.flatten().map(|entry| entry.path());
+        paths.any(|path| {
+            fs::read_link(&path).is_ok_and(|link| link.starts_with("/dev/"))
+                && fs::metadata(&path).is_ok_and(|it| it.file_type().is_block_device() && it.rdev() == device)
+        })
+    };
+    pids().filter(|&pid| is_it(pid)).filter_map(Identity::of).collect()
 }
 
 /// Whether this is ourselves, or Wringer in one of its internal roles. Such a process never keeps a mount busy by itself: a slow

@@ -6,12 +6,16 @@ use crate::internal::{Order, Squeeze};
 use crate::terminal;
 pub use crate::terminal::Output;
 use host::clock::{rfc3339, unix_seconds};
+use host::mapper::Mapping;
 use host::places::Places;
 use run::{FoundRun, Phase, Scope, Step, StepState, UndoReport, supervise};
 use serde_json::{Value, json};
+use squeeze::device::SlowDevice;
 use squeeze::directory::FILE_SYSTEM;
 use std::ffi::OsString;
-use std::path::Path;
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use units::Span;
 
@@ -57,15 +61,51 @@ pub fn refuse_hot(found: &[FoundRun]) -> Outcome {
     if runs.is_empty() { Ok(()) } else { Err(run::Error::Hot { runs }.into()) }
 }
 
-/// The live runs that slow a directory down for everybody, with the directory.
-pub fn slowing(found: &[FoundRun]) -> Vec<(&FoundRun, &Path)> {
-    let live = found.iter().filter(|run| run.live);
-    live.filter_map(|run| Some((run, run.steps.iter().filter(|step| step.is_open()).find_map(slowed)?))).collect()
+/// What a live run slows down for everybody.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Slowed {
+    Directory(PathBuf),
+    Device(SlowDevice),
 }
 
-fn slowed(step: &StepState) -> Option<&Path> {
+impl Slowed {
+    /// As the user named it.
+    pub fn path(&self) -> &Path {
+        match self {
+            Self::Directory(path) => path,
+            Self::Device(slow) => &slow.device,
+        }
+    }
+
+    /// Whether `path` means it: a device has several names, and its mapping is meant, too.
+    pub fn is_named(&self, path: &Path) -> bool {
+        let number = |path: &Path| fs::metadata(path).ok().map(|it| it.rdev()).filter(|number| *number != 0);
+        match self {
+            Self::Directory(directory) => path.canonicalize().as_deref().unwrap_or(path) == directory,
+            Self::Device(slow) => {
+                let names = [slow.device.clone(), slow.mapping.path()];
+                names.iter().any(|name| path == name || number(path).is_some_and(|it| number(name) == Some(it)))
+            }
+        }
+    }
+}
+
+/// The live runs that slow something down for everybody.
+pub fn slowing(found: &[FoundRun]) -> Vec<(&FoundRun, Slowed)> {
+    let live = found.iter().filter(|run| run.live);
+    let open = |run: &FoundRun| run.steps.iter().filter(|step| step.is_open()).find_map(|step| slowed(run, step));
+    live.filter_map(|run| Some((run, open(run)?))).collect()
+}
+
+fn slowed(run: &FoundRun, step: &StepState) -> Option<Slowed> {
     match &step.change {
-        Step::Mount { target, fstype, .. } if fstype == FILE_SYSTEM => Some(target),
+        Step::Mount { target, fstype, .. } if fstype == FILE_SYSTEM => Some(Slowed::Directory(target.clone())),
+        Step::Mapping { name, uuid, device } => Some(Slowed::Device(SlowDevice {
+            mapping: Mapping { name: name.clone(), uuid: uuid.clone() },
+            device: device.clone(),
+            run: run.id.clone(),
+            step: step.id,
+        })),
         _ => None,
     }
 }

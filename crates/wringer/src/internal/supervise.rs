@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `wringer internal supervise`: the controller of a standing squeeze. What it is to hold comes from the command that started it.
 
-use crate::commands::sandbox;
+use crate::commands::{disk, sandbox};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal;
 use diskmodel::Model;
@@ -10,6 +10,7 @@ use host::places::Places;
 use run::{Begin, Kind, Resource, Run, supervise};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use squeeze::device::{Delays, Device, SlowDevice};
 use squeeze::directory::{SlowDirectory, set_and_measure};
 use squeeze::ram;
 use std::path::PathBuf;
@@ -36,6 +37,7 @@ pub struct Order {
 pub enum Squeeze {
     Ram(ram::Plan),
     Disk { directory: PathBuf, model: Box<Model> },
+    Device { device: Device, delays: Delays },
 }
 
 impl Squeeze {
@@ -43,6 +45,7 @@ impl Squeeze {
         match self {
             Self::Ram(_) => Resource::HostRam,
             Self::Disk { directory, .. } => Resource::Directory(directory.clone()),
+            Self::Device { device, .. } => Resource::Device(device.path.clone()),
         }
     }
 }
@@ -58,8 +61,9 @@ pub fn main(args: Args) -> Outcome {
         resources: vec![order.squeeze.resource()],
         places: Places::from_environment(),
     };
+    let places = begin.places.clone();
     let (_, released) = supervise::daemon(begin, order.lasts, |run| {
-        apply(run, &order.squeeze, order.lasts).map_err(told_to_the_command)
+        apply(&places, run, &order.squeeze, order.lasts).map_err(told_to_the_command)
     })?;
     if let Some(reason) = &released.neutralised {
         terminal::say(format_args!("{}: ended by its watchdog: {reason}", released.run));
@@ -82,7 +86,7 @@ fn told_to_the_command(error: squeeze::Error) -> Box<dyn std::error::Error + Sen
 }
 
 /// Returns what the command prints.
-fn apply(run: &mut Run, squeeze: &Squeeze, lasts: Duration) -> Result<Value, squeeze::Error> {
+fn apply(places: &Places, run: &mut Run, squeeze: &Squeeze, lasts: Duration) -> Result<Value, squeeze::Error> {
     let until = host::clock::rfc3339(host::clock::unix_seconds() + lasts.as_secs());
     match squeeze {
         Squeeze::Ram(plan) => {
@@ -106,6 +110,12 @@ fn apply(run: &mut Run, squeeze: &Squeeze, lasts: Duration) -> Result<Value, squ
             Ok(
                 json!({ "directory": directory, "delay": model.delay(), "model": model, "measured": measured, "until": until }),
             )
+        }
+        Squeeze::Device { device, delays } => {
+            let slow = SlowDevice::start(run, device)?;
+            let mut value = disk::device::set(places, &slow, *delays)?;
+            value["until"] = json!(until);
+            Ok(value)
         }
     }
 }

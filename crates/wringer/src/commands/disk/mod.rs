@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `wringer disk`: make the storage below a directory slower, for everybody and for a stated time.
+//! `wringer disk`: make a directory or a block device slower, for everybody and for a stated time.
 
+pub mod device;
 mod profiles;
 pub mod words;
 
 use self::words::DiskWords;
-use super::standing::{self, Format, Output, Standing};
+use super::standing::{self, Format, Output, Slowed, Standing};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::internal::Squeeze;
 use crate::terminal;
@@ -28,8 +29,16 @@ use std::time::Duration;
     sudo wringer disk delay /srv/copy --profile gp3\n  \
     wringer disk status\n  \
     sudo wringer disk release /srv/copy\n\n\
-    A layer is mounted over the directory: whoever opens a file below it from now on is delayed. Nobody may have files open below it, \
+    A DIRECTORY gets the FUSE layer: a layer is mounted over it: whoever opens a file below it from now on is delayed. Nobody may have files open below it, \
     nothing may be mounted below it, and no running database may live in it. Written data goes through to the disk as before.\n\
+    An unmounted block DEVICE, a loop device for example, gets the kernel's device-mapper: another device appears, whose path is printed, and \
+    everything that goes through it is delayed: \n  \
+    sudo wringer disk delay /dev/loop0 --read 10ms --write 20ms\n  \
+    sudo mount /dev/mapper/wringer-...-loop0 /mnt\n  \
+    sudo wringer disk delay /dev/loop0 --read 20ms              (again: changes it at once, mounted or not)\n  \
+    sudo umount /mnt && sudo wringer disk release /dev/loop0\n\
+    It takes whole milliseconds, rounds them up to the kernel's ticks, and knows no distributions; the FUSE layer keeps microseconds. Take it \
+    for a whole file system, or where a server must not see FUSE. docs/disk.md\n\n\
     For a throw-away server, an experiment's `squeeze.disk` needs no root and touches nobody else.")]
 pub struct Args {
     #[command(subcommand)]
@@ -38,14 +47,14 @@ pub struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Delay each operation below a directory; for a directory that is slow already, change the delay at once
+    /// Delay each operation below a directory, or on a block device that nobody uses; for one that is slow already, change the delay at once
     #[command(alias = "set")]
     Delay(Box<Delayed>),
     /// Which disks are known by name, and where their figures are from
     Profiles(profiles::Args),
-    /// Which directories are slow, and how slow
+    /// Which directories and devices are slow, and how slow
     Status(Format),
-    /// Give a directory's speed back; without one, that of all
+    /// Give the speed of a directory or device back; without one, that of all
     Release(Release),
 }
 
@@ -56,7 +65,7 @@ enum Command {
     sudo wringer disk delay /srv/copy --read tail:0.2ms,1/1000:80ms --mode total\n\n\
     What was asked, what the model predicts for this host, and what a probe got stand side by side. docs/disk.md", words::WORDS_HELP))]
 struct Delayed {
-    /// The directory
+    /// The directory (FUSE layer), or an unmounted block device (device-mapper: whole milliseconds)
     path: PathBuf,
     #[command(flatten)]
     disk: DiskWords,
@@ -87,13 +96,16 @@ pub fn main(args: Args) -> Outcome {
 fn delay(places: &Places, args: &Delayed) -> Outcome {
     let model = args.disk.model()?;
     let found = run::find_runs(places)?;
-    let canonical = args.path.canonicalize().unwrap_or_else(|_| args.path.clone());
-    if let Some((run, directory)) = standing::slowing(&found).into_iter().find(|(_, directory)| *directory == canonical)
-    {
-        return change(places, run, directory, &model, args);
+    match standing::slowing(&found).into_iter().find(|(_, slowed)| slowed.is_named(&args.path)) {
+        Some((run, Slowed::Directory(directory))) => return change(places, run, &directory, &model, args),
+        Some((_, Slowed::Device(slow))) => return device::change(places, &slow, &model, &args.standing),
+        None => {}
     }
     if !args.standing.dry_run {
         standing::refuse_hot(&found)?;
+    }
+    if device::is_one(&args.path) {
+        return device::delay(places, &args.path, &model, &args.standing);
     }
     let directory = check(&args.path, &databases::unknown(places)?)?;
     if args.standing.dry_run {
@@ -160,8 +172,15 @@ fn show(value: &Value, output: Output) {
 
 fn show_measured(measured: &Measured) {
     let unit = |quantity: &Quantity| if quantity.unit == Unit::PerSecond { "/s" } else { " us" };
-    let us =
-        |quantity: &Option<Quantity>| quantity.map_or_else(|| "-".into(), |it| format!("{:.0}{}", it.value, unit(&it)));
+    let us = |quantity: &Option<Quantity>| {
+        quantity.map_or_else(
+            || "-".into(),
+            |it| match it.unit {
+                Unit::Ratio => format!("{:.0} %", it.value * 100.0),
+                _ => format!("{:.0}{}", it.value, unit(&it)),
+            },
+        )
+    };
     let verdict = match measured.within_tolerance {
         Some(true) => "within tolerance",
         Some(false) => "OUT of tolerance",
@@ -185,7 +204,7 @@ fn status(places: &Places, output: Output) -> Outcome {
         Client::connect(socket(places, run)).and_then(ask).ok()
     };
     if output == Output::Json {
-        let row = |(run, directory): &(&FoundRun, &Path)| {
+        let row = |run: &FoundRun, directory: &Path| {
             let mut value = standing::run_json(run);
             let (model, stats) = in_force(run).unzip();
             value["directory"] = json!(directory);
@@ -194,21 +213,30 @@ fn status(places: &Places, output: Output) -> Outcome {
             value["stats"] = json!(stats);
             value
         };
-        let rows: Vec<Value> = slow.iter().map(row).collect();
-        terminal::data(format_args!("{:#}", json!({ "schema": 1, "directories": rows })));
+        let (mut directories, mut devices) = (Vec::new(), Vec::new());
+        for (run, slowed) in &slow {
+            match slowed {
+                Slowed::Directory(directory) => directories.push(row(run, directory)),
+                Slowed::Device(slow) => devices.push(device::row(run, slow)),
+            }
+        }
+        terminal::data(format_args!("{:#}", json!({ "schema": 1, "directories": directories, "devices": devices })));
         return Ok(());
     }
     if slow.is_empty() {
-        terminal::data("no directory is slowed down");
+        terminal::data("no directory or device is slowed down");
     }
-    for (run, directory) in slow {
-        let delay = in_force(run).map_or_else(
-            || "the layer does not answer".into(),
-            |(model, stats)| {
-                format!("{model}; {} reads, {} writes, {} syncs so far", stats.reads, stats.writes, stats.syncs)
-            },
-        );
-        terminal::data(format_args!("{}: {delay}\n    {}", directory.display(), standing::headline(run)));
+    for (run, slowed) in slow {
+        let delay = match &slowed {
+            Slowed::Device(slow) => device::line(slow),
+            Slowed::Directory(_) => in_force(run).map_or_else(
+                || "the layer does not answer".into(),
+                |(model, stats)| {
+                    format!("{model}; {} reads, {} writes, {} syncs so far", stats.reads, stats.writes, stats.syncs)
+                },
+            ),
+        };
+        terminal::data(format_args!("{}: {delay}\n    {}", slowed.path().display(), standing::headline(run)));
     }
     Ok(())
 }
@@ -216,10 +244,9 @@ fn status(places: &Places, output: Output) -> Outcome {
 fn release(places: &Places, args: &Release) -> Outcome {
     let found = run::find_runs(places)?;
     let slow = standing::slowing(&found);
-    let wanted = args.path.as_ref().map(|path| path.canonicalize().unwrap_or_else(|_| path.clone()));
     let chosen: Vec<&FoundRun> = slow
         .iter()
-        .filter(|(_, directory)| wanted.as_ref().is_none_or(|wanted| wanted == directory))
+        .filter(|(_, slowed)| args.path.as_ref().is_none_or(|wanted| slowed.is_named(wanted)))
         .map(|(run, _)| *run)
         .collect();
     if chosen.is_empty() {
@@ -228,7 +255,7 @@ fn release(places: &Places, args: &Release) -> Outcome {
             let message = format!("{} is not slowed down", path.display());
             return Err(Failure::message(Exit::Missing, message).hint("`wringer disk status` lists what is"));
         }
-        terminal::say("no directory is slowed down");
+        terminal::say("no directory or device is slowed down");
     }
     standing::release(places, &chosen, args.format.output)
 }

@@ -7,6 +7,7 @@ use run::CgroupVersion;
 use sandbox::catalogue::{Capability, any_words};
 use sandbox::{Flavour, Request};
 use serde::Serialize;
+use squeeze::device::Timing;
 use squeeze::ram::Mechanism;
 use std::fs;
 use std::path::Path;
@@ -47,6 +48,7 @@ pub fn all(places: &Places) -> Vec<Check> {
     vec![
         root(),
         fuse(),
+        dm_delay(),
         namespaces(),
         huge_pages(),
         ram_mechanism(),
@@ -84,6 +86,33 @@ fn fuse() -> Check {
             format!("/dev/fuse: {error}"),
             "as root: chmod 0666 /dev/fuse (udev's usual mode), or run as root",
         ),
+    }
+}
+
+/// Loads nothing; only root may ask device-mapper itself.
+fn dm_delay() -> Check {
+    let load = "as root: modprobe dm-delay (in the package of the kernel's extra modules, where there is one)";
+    if !host::mapper::is_loaded() {
+        return Check::missing("dm-delay", "device-mapper is not in this kernel, or its module is not loaded", load);
+    }
+    if !is_root() {
+        return Check::caution("dm-delay", "device-mapper is there; what it can do, only root may ask", "run as root");
+    }
+    match Timing::here() {
+        Ok(Some(timing)) => {
+            let found = format!("{}, ticks of {} ms", timing.mechanism(), timing.tick_us as f64 / 1000.0);
+            if timing.is_burning() {
+                let remedy = "a kernel from 6.16 on; or the FUSE layer; or count with one processor less below 50 ms";
+                return Check::caution(
+                    "dm-delay",
+                    format!("{found}; keeps a processor busy while a request waits"),
+                    remedy,
+                );
+            }
+            Check::good("dm-delay", found)
+        }
+        Ok(None) => Check::missing("dm-delay", "device-mapper's delay target is not loaded", load),
+        Err(error) => Check::missing("dm-delay", host::chain(&error), load),
     }
 }
 

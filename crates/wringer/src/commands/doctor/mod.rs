@@ -78,6 +78,12 @@ fn diagnose(places: &Places) -> Diagnosis {
             &["root", "fuse"],
             Some("slow-disk, for servers that Wringer starts"),
         ),
+        feature(
+            "slow-device",
+            "Slow a block device that nobody uses (`wringer disk delay DEVICE`)",
+            &["root", "dm-delay"],
+            Some("slow-folder, on a file system of that device"),
+        ),
         feature("hide-ram", "Hide RAM from the whole host", &["ram-mechanism"], None),
         feature(
             "server-ram",

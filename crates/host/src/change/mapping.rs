@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A device that delays another one: made, changed while it is in use, removed. Only what carries our UUID is touched. A device that
+//! somebody uses is never removed, nor marked to be removed later; what is on its way when the table is changed is not lost: the kernel
+//! hands it down first.
+
+use super::MountEntry;
+use crate::mapper::ioctl::{Command, Request, SKIP_LOCKFS, UDEV_PRIMARY_SOURCE};
+use crate::mapper::{DELAY, DelayTable, Mapping, MappingStatus, numbers};
+use crate::permit::Permit;
+use crate::process::{is_helper, open_device};
+use crate::{Error, Holder, interrupt};
+use rustix::fs::{CWD, FileType, Mode};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// How long a removal waits for others to close the device; a second Ctrl-C cuts it.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long udev may take to make or remove a name.
+const UDEV_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Makes the mapping and its name below `/dev/mapper`. What it leaves when it fails is for [`remove_mapping`].
+///
+/// # Errors
+/// The device is in use (the kernel's own look, `EBUSY`); there is no such target.
+pub fn make_mapping(permit: &Permit, mapping: &Mapping, table: &DelayTable) -> Result<(), Error> {
+    let failed = |what: &str, error| Error::call(format!("{what} {}", mapping.name), error);
+    let create = Request::new(&mapping.name, &mapping.uuid)?;
+    create.event(UDEV_PRIMARY_SOURCE).send(Command::Create).map_err(|error| failed("make", error))?;
+    set_table(permit, mapping, table)?;
+    let Some(status) = mapping.status()? else {
+        return Err(failed("find", std::io::Error::from(std::io::ErrorKind::NotFound)));
+    };
+    let path = mapping.path();
+    if has_udev() && appears_within(UDEV_TIMEOUT, || path.exists()) {
+        return Ok(());
+    }
+    match rustix::fs::mknodat(CWD, &path, FileType::BlockDevice, Mode::RUSR | Mode::WUSR, status.device) {
+        Ok(()) | Err(rustix::io::Errno::EXIST) => Ok(()),
+        Err(errno) => Err(Error::path("make the device file", path, errno)),
+    }
+}
+
+/// Puts another table in force, in one step: never suspended without a resume to follow, so that a crash cannot block it. What was
+/// delayed is handed down at once.
+///
+/// # Errors
+/// There is no such mapping; the kernel does not take the table.
+pub fn set_table(_permit: &Permit, mapping: &Mapping, table: &DelayTable) -> Result<(), Error> {
+    let failed = |what: &str, error| Error::call(format!("{what} the table '{table}' of {}", mapping.name), error);
+    let request = || Request::new("", &mapping.uuid);
+    let load = request()?.target(table.sectors, DELAY, &table.parameters());
+    load.send(Command::LoadTable).map_err(|error| failed("load", error))?;
+    let resume = request()?.flags(SKIP_LOCKFS).event(UDEV_PRIMARY_SOURCE);
+    resume.send(Command::Suspend).map_err(|error| failed("put into force", error))?;
+    Ok(())
+}
+
+/// Whatever delay is in force, none is. `false`: there is no such mapping, or it has no table yet.
+pub fn pass_through(permit: &Permit, mapping: &Mapping) -> Result<bool, Error> {
+    let Some(status) = look(mapping)? else { return Ok(false) };
+    let Some(table) = status.table else { return Ok(false) };
+    if table.longest_ms() > 0 || status.suspended {
+        set_table(permit, mapping, &table.without_delay())?;
+    }
+    Ok(true)
+}
+
+/// Removes the mapping and its name. Returns whether either was there.
+///
+/// # Errors
+/// [`Error::Busy`] with the processes that hold it open, and where it is mounted; it delays by nothing then.
+pub fn remove_mapping(permit: &Permit, mapping: &Mapping) -> Result<bool, Error> {
+    let deadline = Instant::now() + BUSY_TIMEOUT;
+    let mut was_there = false;
+    while let Some(status) = look(mapping)? {
+        was_there = true;
+        let remove = Request::new("", &mapping.uuid)?.event(UDEV_PRIMARY_SOURCE);
+        match remove.send(Command::Remove) {
+            Ok(_) => {}
+            Err(error) if error.raw_os_error() == Some(libc::ENXIO) => {}
+            Err(error) if error.raw_os_error() != Some(libc::EBUSY) => {
+                return Err(Error::call(format!("remove {}", mapping.name), error));
+            }
+            // a mount does not go away by itself, as who only looks at a new device does
+            Err(_) if Instant::now() < deadline && !is_mounted(status.device) && !interrupt::impatient() => {
+                std::thread::sleep(Duration::from_millis(100));
+            }
+            Err(_) => {
+                // whoever has it keeps it, at full speed
+                let _ = pass_through(permit, mapping);
+                return Err(busy(&mapping.path(), status.device));
+            }
+        }
+    }
+    Ok(remove_name(&mapping.path())? || was_there)
+}
+
+/// `None`, too, where there is no device-mapper: then there is no mapping either. A control file that cannot be opened says nothing.
+fn look(mapping: &Mapping) -> Result<Option<MappingStatus>, Error> {
+    if !crate::mapper::is_loaded() { Ok(None) } else { mapping.status() }
+}
+
+/// The name carries the run's id: nobody else's is meant by it.
+fn remove_name(path: &Path) -> Result<bool, Error> {
+    let is_there = || path.symlink_metadata().is_ok();
+    let was_there = is_there();
+    if !was_there || has_udev() && appears_within(UDEV_TIMEOUT, || !is_there()) {
+        return Ok(was_there);
+    }
+    match rustix::fs::unlink(path) {
+        Ok(()) | Err(rustix::io::Errno::NOENT) => Ok(true),
+        Err(errno) => Err(Error::path("remove", path, errno)),
+    }
+}
+
+fn has_udev() -> bool {
+    Path::new("/run/udev/control").exists()
+}
+
+fn appears_within(timeout: Duration, is_so: impl Fn() -> bool) -> bool {
+    let deadline = Instant::now() + timeout;
+    while !is_so() {
+        if Instant::now() > deadline {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    true
+}
+
+fn mount_of(device: u64) -> Option<MountEntry> {
+    super::mounts().unwrap_or_default().into_iter().find(|mount| mount.device == numbers(device))
+}
+
+fn is_mounted(device: u64) -> bool {
+    mount_of(device).is_some()
+}
+
+/// Mounts are told first: they are what `umount` ends.
+fn busy(path: &Path, device: u64) -> Error {
+    if let Some(mount) = mount_of(device) {
+        return Error::Mounted { path: path.to_owned(), target: mount.target };
+    }
+    let others = open_device(device).into_iter().map(|identity| identity.pid).filter(|pid| !is_helper(*pid));
+    let command = |pid| std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim().to_owned();
+    let holders = others.map(|pid| Holder { pid, command: command(pid) }).collect();
+    Error::Busy { path: path.to_owned(), holders }
+}

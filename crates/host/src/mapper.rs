@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Device-mapper: looking at it. Needs root, like everything there. What changes it is [`crate::change::mapping`].
+//!
+//! The kernel is asked directly. The program `dmsetup` would be one more thing to install, and the crate `devicemapper` needs libdevmapper
+//! and libclang when it is built, and cannot be linked statically without libdevmapper's and libudev's archives.
+
+pub(crate) mod ioctl;
+mod table;
+
+pub use ioctl::CONTROL;
+pub use table::DelayTable;
+
+use crate::Error;
+use ioctl::{Command, Request, STATUS_TABLE};
+use std::path::{Path, PathBuf};
+
+/// The kernel's name of the target.
+pub const DELAY: &str = "delay";
+
+/// What one is recognised by. The UUID counts; the name is for people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mapping {
+    pub name: String,
+    pub uuid: String,
+}
+
+/// A mapping that exists.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MappingStatus {
+    pub name: String,
+    /// As `stat` names it.
+    pub device: u64,
+    /// By how many it is open or mounted.
+    pub open_count: u32,
+    /// I/O waits until somebody resumes it.
+    pub suspended: bool,
+    /// `None`: no table is in force, or another than one line of delay.
+    pub table: Option<DelayTable>,
+}
+
+impl Mapping {
+    /// What `mkfs` and `mount` are told.
+    pub fn path(&self) -> PathBuf {
+        Path::new("/dev/mapper").join(&self.name)
+    }
+
+    /// `None`: there is none with this UUID.
+    ///
+    /// # Errors
+    /// Device-mapper is not there, or we are not root.
+    pub fn status(&self) -> Result<Option<MappingStatus>, Error> {
+        let ask = |command, flags| match Request::new("", &self.uuid)?.flags(flags).send(command) {
+            Ok(reply) => Ok(Some(reply)),
+            Err(error) if error.raw_os_error() == Some(libc::ENXIO) => Ok(None),
+            Err(error) => Err(Error::call(format!("ask device-mapper for {}", self.name), error)),
+        };
+        let Some(status) = ask(Command::Status, 0)? else { return Ok(None) };
+        let Some(table) = ask(Command::TableStatus, STATUS_TABLE)? else { return Ok(None) };
+        let table = table.target().filter(|(_, kind, _)| kind == DELAY);
+        Ok(Some(MappingStatus {
+            name: status.name(),
+            device: status.device(),
+            open_count: status.open_count(),
+            suspended: status.flags() & ioctl::SUSPEND != 0,
+            table: table.and_then(|(sectors, _, parameters)| DelayTable::parse(sectors, &parameters)),
+        }))
+    }
+}
+
+/// `7:0`: a device's numbers, as `/sys/dev/block` and a table name it.
+pub fn numbers(device: u64) -> String {
+    format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device))
+}
+
+/// Whether this kernel has device-mapper in it now. Opens nothing: opening [`CONTROL`] may load a module.
+pub fn is_loaded() -> bool {
+    let text = std::fs::read_to_string("/proc/misc").unwrap_or_default();
+    text.lines().any(|line| line.split_whitespace().nth(1) == Some("device-mapper"))
+}
+
+/// The version of the delay target. `None`: its module is not loaded. Loads nothing.
+///
+/// # Errors
+/// Device-mapper is not there, or we are not root.
+pub fn delay_version() -> Result<Option<[u32; 3]>, Error> {
+    let reply = Request::new("", "")?.send(Command::ListTargets);
+    let reply = reply.map_err(|error| Error::call("ask device-mapper for its targets", error))?;
+    Ok(reply.versions().into_iter().find(|(name, _)| name == DELAY).map(|(_, version)| version))
+}

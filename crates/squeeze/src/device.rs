@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A slow block device over another one: the kernel's device-mapper with its delay target, as in `dmsetup create ... delay`.
+//!
+//! In: a device that nobody uses, and whole milliseconds. Out: `/dev/mapper/wringer-<run>-<device>`, for the user to make a file system on
+//! or to mount; what a probe got beside what this kernel's ticks predict. No process serves it: the kernel does, so that nothing that is
+//! killed can make it fail.
+
+mod measure;
+mod objections;
+mod timing;
+
+use measure::set_and_measure;
+pub use objections::{check, delays};
+pub use timing::Timing;
+
+use crate::Error;
+use evidence::Measured;
+use host::change::mapping::make_mapping;
+use host::mapper::{DelayTable, Mapping};
+use host::places::Places;
+use run::{Run, RunId, Step, StepId};
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+/// A block device that [`check`] let pass.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Device {
+    /// Without links.
+    pub path: PathBuf,
+    /// `7:0`.
+    pub numbers: String,
+    /// Of 512 bytes.
+    pub sectors: u64,
+}
+
+/// How long each class is delayed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Delays {
+    pub read_ms: u32,
+    pub write_ms: u32,
+    pub sync_ms: u32,
+}
+
+impl Device {
+    pub fn table(&self, delays: Delays) -> DelayTable {
+        let Delays { read_ms, write_ms, sync_ms } = delays;
+        DelayTable { sectors: self.sectors, device: self.numbers.clone(), read_ms, write_ms, flush_ms: sync_ms }
+    }
+}
+
+/// `wringer-w-20261120-201530-4f2a-loop0`: whoever lists the host's mappings sees whose it is.
+pub fn mapping_of(run: &RunId, device: &Path) -> Mapping {
+    let name = device.file_name().unwrap_or_default().to_string_lossy();
+    let plain: String = name.chars().map(|it| if it.is_ascii_alphanumeric() { it } else { '_' }).take(32).collect();
+    Mapping { name: format!("wringer-{run}-{plain}"), uuid: format!("WRINGER-{run}-{plain}") }
+}
+
+/// A slow device that stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SlowDevice {
+    pub mapping: Mapping,
+    /// Below it.
+    pub device: PathBuf,
+    pub run: RunId,
+    pub step: StepId,
+}
+
+impl SlowDevice {
+    /// Makes the mapping, without a delay yet.
+    ///
+    /// # Errors
+    /// Somebody took the device meanwhile; what there is of the mapping is undone with the run.
+    pub fn start(run: &mut Run, device: &Device) -> Result<Self, Error> {
+        let mapping = mapping_of(run.id(), &device.path);
+        let table = device.table(Delays { read_ms: 0, write_ms: 0, sync_ms: 0 });
+        let (name, uuid) = (mapping.name.clone(), mapping.uuid.clone());
+        let step = Step::Mapping { name, uuid, device: device.path.clone() };
+        let (step, ()) = run.step(step, |permit| make_mapping(permit, &mapping, &table)).map_err(taken(device))?;
+        Ok(Self { mapping, device: device.path.clone(), run: run.id().clone(), step })
+    }
+
+    /// Another delay, also while the device is mounted; what is on its way is handed down at once. With what probes got.
+    ///
+    /// # Errors
+    /// The run has ended meanwhile, the kernel does not take the table, or the device cannot be read.
+    pub fn set(&self, places: &Places, delays: Delays, timing: &Timing) -> Result<(DelayTable, Vec<Measured>), Error> {
+        run::amend(places, &self.run, self.step, |permit| {
+            let Some(now) = self.mapping.status()?.and_then(|status| status.table) else {
+                let what = format!("{} has no delay table any more", self.mapping.name);
+                return Err(Error::Refused { what, hint: "`wringer undo` ends this run".into() });
+            };
+            let Delays { read_ms, write_ms, sync_ms } = delays;
+            let table = DelayTable { read_ms, write_ms, flush_ms: sync_ms, ..now };
+            let measured = set_and_measure(permit, &self.mapping, &self.device, &table, timing)?;
+            Ok((table, measured))
+        })
+    }
+}
+
+/// Between our look and the kernel's.
+fn taken(device: &Device) -> impl FnOnce(run::Error) -> Error {
+    move |error| match error {
+        run::Error::Host(error) if error.errno() == Some(libc::EBUSY) => Error::Refused {
+            what: format!("somebody has taken {} into use meanwhile", device.path.display()),
+            hint: "`lsblk` shows what is mounted".into(),
+        },
+        error => error.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mapping_says_whose_it_is() {
+        let run = RunId::new(1_795_205_730, 0x4f2a);
+        let mapping = mapping_of(&run, Path::new("/dev/cciss!c0d0"));
+        assert_eq!(mapping.name, "wringer-w-20261120-201530-4f2a-cciss_c0d0");
+        assert_eq!(mapping.uuid, "WRINGER-w-20261120-201530-4f2a-cciss_c0d0");
+        assert_eq!(mapping.path(), Path::new("/dev/mapper/wringer-w-20261120-201530-4f2a-cciss_c0d0"));
+    }
+}

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Whether a block device may be put below a slow one: nobody may use it, and the delay must be one that the kernel can make.
+
+use super::{Delays, Device};
+use crate::Error;
+use diskmodel::Model;
+use evidence::DelayMode;
+use host::change::{MountEntry, mounts};
+use host::mapper;
+use host::process::open_device;
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use std::fs;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+
+/// A probe reads blocks all over it.
+const LEAST_SECTORS: u64 = 2048;
+
+fn refused<T>(what: impl Into<String>, hint: impl Into<String>) -> Result<T, Error> {
+    Err(Error::Refused { what: what.into(), hint: hint.into() })
+}
+
+/// The delays of a model that device-mapper can make: one time for each class, in whole milliseconds.
+///
+/// # Errors
+/// [`Error::Refused`], with what can make the others.
+pub fn delays(model: &Model, device: &Path) -> Result<Delays, Error> {
+    let layer = format!(
+        "the FUSE layer can: mount a file system of {} and slow its directory down: wringer disk delay DIRECTORY ...",
+        device.display()
+    );
+    if !model.is_constant() {
+        return refused(
+            "device-mapper delays by one constant time for each class: no distributions, limits or profiles",
+            layer,
+        );
+    }
+    if model.mode == DelayMode::Total {
+        return refused("device-mapper adds its delay to the device's own time: no --mode total", layer);
+    }
+    let delay = model.delay();
+    let whole = |name: &str, us: u64| match (us % 1000, u32::try_from(us / 1000)) {
+        (0, Ok(ms)) => Ok(ms),
+        _ => refused(
+            format!("device-mapper delays by whole milliseconds, and --{name} is {} ms", us as f64 / 1000.0),
+            layer.clone(),
+        ),
+    };
+    Ok(Delays {
+        read_ms: whole("read", delay.read_us)?,
+        write_ms: whole("write", delay.write_us)?,
+        sync_ms: whole("sync", delay.sync_us)?,
+    })
+}
+
+/// Looks whether the device can be slowed down.
+///
+/// # Errors
+/// [`Error::Refused`]: it is none, somebody uses it in any way, it is read-only, device-mapper or its delay target is missing, or we are
+/// not root.
+pub fn check(path: &Path) -> Result<Device, Error> {
+    let Ok(path) = path.canonicalize() else {
+        return refused(format!("there is no device {}", path.display()), "name one that exists: lsblk");
+    };
+    let metadata = fs::metadata(&path).map_err(Error::file("look at", &path))?;
+    if !metadata.file_type().is_block_device() {
+        return refused(format!("{} is not a block device", path.display()), "name one: lsblk");
+    }
+    if !rustix::process::geteuid().is_root() {
+        return refused("slowing a device down needs root", "run it with sudo");
+    }
+    check_target()?;
+    let numbers = mapper::numbers(metadata.rdev());
+    let sys = Path::new("/sys/dev/block").join(&numbers);
+    let sys = sys.canonicalize().map_err(Error::file("look at", &sys))?;
+    let sectors = number(&sys, "size").unwrap_or(0);
+    let device = Device { path, numbers, sectors };
+    check_itself(&device, &sys)?;
+    for part in std::iter::once(sys.clone()).chain(partitions(&sys)) {
+        check_use(&device.path, &part)?;
+    }
+    check_exclusive(&device.path)?;
+    Ok(device)
+}
+
+fn check_target() -> Result<(), Error> {
+    let load = "as root: modprobe dm-delay (in the package of the kernel's extra modules, where there is one); or mount the \
+        device and slow its directory down: the FUSE layer needs no device-mapper";
+    if !mapper::is_loaded() {
+        return refused("this kernel has no device-mapper, or its module is not loaded", load);
+    }
+    match mapper::delay_version() {
+        Ok(Some(_)) => Ok(()),
+        Ok(None) => refused("device-mapper's delay target is not loaded", load),
+        Err(error) => refused(format!("device-mapper does not answer: {}", host::chain(&error)), load),
+    }
+}
+
+fn check_itself(device: &Device, sys: &Path) -> Result<(), Error> {
+    let shown = device.path.display();
+    if fs::read_to_string(sys.join("dm/uuid")).is_ok_and(|uuid| uuid.starts_with("WRINGER-")) {
+        return refused(format!("{shown} is a slow device itself"), "name the device below it: wringer disk status");
+    }
+    if device.sectors < LEAST_SECTORS {
+        return refused(
+            format!("{shown} holds less than 1 MiB"),
+            "a loop device is given a file first: losetup --find --show FILE",
+        );
+    }
+    if number(sys, "ro") == Some(1) {
+        return refused(format!("{shown} is read-only"), "name a device that can be written: blockdev --getro");
+    }
+    Ok(())
+}
+
+/// `part`: the device's folder below `/sys`, or that of one of its partitions.
+fn check_use(device: &Path, part: &Path) -> Result<(), Error> {
+    let name = part.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let numbers = fs::read_to_string(part.join("dev")).unwrap_or_default().trim().to_owned();
+    let shown = if device.file_name().is_some_and(|it| it.to_string_lossy() == name) {
+        device.display().to_string()
+    } else {
+        format!("{name}, on {},", device.display())
+    };
+    if let Some(mount) = mounts()?.into_iter().find(|mount| is_on(mount, &numbers)) {
+        return refused(
+            format!("{shown} is mounted at {}", mount.target.display()),
+            format!("stop what uses it, then: umount {}", mount.target.display()),
+        );
+    }
+    let holders = names(&part.join("holders"));
+    if !holders.is_empty() {
+        return refused(
+            format!("{shown} is held by {}", holders.join(", ")),
+            "it belongs to a volume group, a RAID, or another mapping: name the device above it, or take that apart",
+        );
+    }
+    if swaps().iter().any(|swap| is_device(swap, &numbers)) {
+        return refused(format!("{shown} is used for swap"), format!("swapoff /dev/{name}"));
+    }
+    let users = device_number(&numbers).map(open_device).unwrap_or_default();
+    if !users.is_empty() {
+        let pids: Vec<String> = users.iter().map(|user| user.pid.to_string()).collect();
+        return refused(
+            format!("{shown} is open in process {}", pids.join(", ")),
+            "stop it: what goes past the slow device is not slow, and two writers destroy a file system",
+        );
+    }
+    Ok(())
+}
+
+/// The kernel's own word: whoever mounted or claimed it, in whatever namespace, is in the way of an exclusive open.
+fn check_exclusive(path: &Path) -> Result<(), Error> {
+    match rustix::fs::open(path, OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC, Mode::empty()) {
+        Ok(_) => Ok(()),
+        Err(Errno::BUSY) => refused(
+            format!("{} is in use: the kernel refuses to open it for one user alone", path.display()),
+            "something has it that cannot be seen from here: a mount in another namespace, a RAID, a multipath map",
+        ),
+        Err(errno) => Err(Error::file("open", path)(errno.into())),
+    }
+}
+
+/// By the number of what is mounted, or, for file systems with numbers of their own (btrfs), by what was named as the source.
+fn is_on(mount: &MountEntry, numbers: &str) -> bool {
+    mount.device == numbers || mount.source.starts_with("/dev/") && is_device(Path::new(&mount.source), numbers)
+}
+
+fn is_device(path: &Path, numbers: &str) -> bool {
+    fs::metadata(path).is_ok_and(|it| it.file_type().is_block_device() && mapper::numbers(it.rdev()) == numbers)
+}
+
+fn swaps() -> Vec<PathBuf> {
+    let text = fs::read_to_string("/proc/swaps").unwrap_or_default();
+    text.lines().skip(1).filter_map(|line| line.split_whitespace().next()).map(PathBuf::from).collect()
+}
+
+fn device_number(numbers: &str) -> Option<u64> {
+    let (major, minor) = numbers.split_once(':')?;
+    Some(rustix::fs::makedev(major.parse().ok()?, minor.parse().ok()?))
+}
+
+fn partitions(sys: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(sys).into_iter().flatten().flatten().map(|entry| entry.path());
+    entries.filter(|path| path.join("partition").exists()).collect()
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+}
+
+fn number(sys: &Path, name: &str) -> Option<u64> {
+    fs::read_to_string(sys.join(name)).ok()?.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use diskmodel::Asked;
+
+    fn asked(read: &str) -> Result<Delays, Error> {
+        let asked = Asked { read: Some(read.parse().expect("parses")), ..Asked::default() };
+        let model = asked.model(&mut |_| Err(String::new())).expect("a model");
+        delays(&model, Path::new("/dev/vdb"))
+    }
+
+    #[test]
+    fn whole_milliseconds_pass() {
+        assert_eq!(asked("10ms").expect("passes"), Delays { read_ms: 10, write_ms: 0, sync_ms: 0 });
+        assert_eq!(asked("1s").expect("passes").read_ms, 1000);
+    }
+
+    #[test]
+    fn what_only_the_fuse_layer_can_is_offered_there() {
+        let check = |read: &str, words: &str| match asked(read) {
+            Err(Error::Refused { what, hint }) => {
+                assert!(what.contains(words), "{what}");
+                assert!(hint.contains("FUSE layer") && hint.contains("/dev/vdb"), "{hint}");
+            }
+            other => panic!("{read}: {other:?}"),
+        };
+        check("0.5ms", "whole milliseconds, and --read is 0.5 ms");
+        check("10.25ms", "--read is 10.25 ms");
+        check("normal:10ms,2ms", "one constant time");
+        check("5ms +4us/KiB", "one constant time");
+    }
+}

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=busybox
+# A block device gets slow by device-mapper as in the second article: by as much as the kernel's ticks make of what was asked, changed
+# below a mounted file system, refused to go while it is mounted, and nothing that was written is lost.
+loop=$(make_loop 32)
+mke2fs "$loop" >/dev/null
+expect 0 disk delay "$loop" --read 0.1s --dry-run
+says "delay 7:0 0 100 7:0 0 0 7:0 0 0"
+[ "$(ls /dev/mapper)" = control ] || fail "a dry run has made a device"
+
+echo "without: $(milliseconds "$loop") ms"
+expect 0 disk delay "$loop" --read 100ms --write 60ms --sync 40ms -o json
+slow=$(mapped)
+grep -q "\"mapped\": \"$slow\"" /tmp/out || fail "the path was not told: $(cat /tmp/out)"
+grep -q '"what": "disk.read.median"' /tmp/out || fail "reads were not measured: $(cat /tmp/out)"
+grep -q '"what": "disk.sync.median"' /tmp/out || fail "syncs were not measured: $(cat /tmp/out)"
+grep -q '"within_tolerance": false' /tmp/out && fail "predicted and got differ: $(cat /tmp/out)"
+# 100 ms are 25 ticks of 4 ms, and the timer adds one or two
+expect_near "20 reads with 100 ms each, ms" "$(milliseconds "$slow")" 2100 210
+expect 0 disk status
+says "read 100 ms, write 60 ms, sync 40 ms added" "not in use" "$slow"
+
+mkdir /tmp/mnt
+mount -t ext4 "$slow" /tmp/mnt
+dd if=/dev/urandom of=/tmp/mnt/file bs=64k count=2 2>/dev/null
+sum=$(md5sum </tmp/mnt/file)
+expect 0 disk status
+says "in use"
+# changed below the mounted file system, by the other of its names
+expect 0 disk delay "$slow" --read 200ms -o json
+grep -q '"table": "0 65536 delay 7:0 0 200 7:0 0 0 7:0 0 0"' /tmp/out || fail "another table: $(cat /tmp/out)"
+grep -q '"within_tolerance": false' /tmp/out && fail "predicted and got differ: $(cat /tmp/out)"
+expect_near "10 reads with 200 ms each, ms" "$(milliseconds "$slow" 10)" 2060 210
+# Linux 6.7 to 6.15; what it gets on an emulated processor that is kept busy is no matter
+expect 0 disk delay "$slow" --read 20ms -o json
+case $(uname -r) in
+6.12.*)
+    grep -q '"what": "disk.delay_thread.cpu"' /tmp/out || fail "the burnt core was not measured: $(cat /tmp/out)"
+    grep -q 'keeps one processor busy' /tmp/out || fail "the burnt core was not told: $(cat /tmp/out)"
+    ;;
+esac
+expect 3 disk delay "$slow" --read 0.5ms
+says "whole milliseconds" "FUSE layer"
+
+expect 5 disk release "$loop"
+says "$slow" "mounted at /tmp/mnt" "wringer undo"
+took=$(milliseconds "$slow")
+[ "$took" -lt 200 ] || fail "what could not be released is still slow: $took ms"
+[ "$(md5sum </tmp/mnt/file)" = "$sum" ] || fail "the file reads differently"
+umount /tmp/mnt
+expect 0 undo
+[ "$(ls /dev/mapper)" = control ] || fail "the device is still there: $(ls /dev/mapper)"
+mount -t ext4 "$loop" /tmp/mnt
+[ "$(md5sum </tmp/mnt/file)" = "$sum" ] || fail "the file on the device below is damaged"
+umount /tmp/mnt
+rmdir /tmp/mnt
+
+# writes that wait when it ends are not lost: four of 4 KiB, each for five seconds, and the release comes at once
+expect 0 disk delay "$loop" --write 5s
+for at in 1 2 3 4; do dd if=/tmp/image of="$(mapped)" bs=4k skip=$((at + 4)) seek=$at count=1 oflag=direct 2>/dev/null & done
+sleep 1
+expect 0 disk release "$loop"
+wait
+for at in 1 2 3 4; do
+    [ "$(dd if="$loop" bs=4k skip=$at count=1 2>/dev/null | md5sum)" = "$(dd if="$loop" bs=4k skip=$((at + 4)) count=1 2>/dev/null | md5sum)" ] ||
+        fail "block $at, which was on its way, is lost"
+done
+remove_loop "$loop"

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=busybox
+# Whoever of Wringer's is killed, at whatever point, the device goes away by the watchdog or by `wringer undo`, and what was written stays.
+loop=$(make_loop 8)
+gone() {
+    [ "$(ls /dev/mapper)" = control ]
+}
+log=$WRINGER_HOME/journal/supervisor.log
+# The supervisor dies at each of its crash points, those of its release included; the watchdog lives, or is killed with it. Writes are not
+# probed: that makes it quick.
+points() { # points STEP
+    point=1
+    while [ $point -lt 100 ]; do
+        rm -f "$log"
+        WRINGER_CRASH_SUPERVISOR=$point wringer disk delay "$loop" --write 20ms >/tmp/out 2>&1 || true
+        expect 0 undo
+        gone || fail "point $point: there is still $(ls /dev/mapper)"
+        grep -q "crash point" "$log" || break
+        point=$((point + $1))
+    done
+    expect 0 undo
+    says "nothing to undo"
+    echo "$point crash points"
+    [ $point -gt 10 ] || fail "only $point crash points: are they compiled in?"
+}
+points 1
+export WRINGER_CRASH_WATCHDOG=1
+points 4
+unset WRINGER_CRASH_WATCHDOG
+
+# SIGKILL below a mounted file system: it stays, fast, until it is unmounted
+mke2fs "$loop" >/dev/null
+mkdir /tmp/mnt
+for victims in supervise "supervise watchdog"; do
+    expect 0 disk delay "$loop" --read 52ms --write 20ms
+    mount -t ext4 "$(mapped)" /tmp/mnt
+    echo "$victims" >/tmp/mnt/line
+    pids=
+    for victim in $victims; do pids="$pids $(role "$victim")"; done
+    echo "SIGKILL to $victims:$pids"
+    # shellcheck disable=SC2086
+    kill -9 $pids
+    expect 5 undo
+    says "mounted at /tmp/mnt"
+    took=$(milliseconds "$(mapped)")
+    [ "$took" -lt 200 ] || fail "after SIGKILL to $victims it is still slow: $took ms"
+    umount /tmp/mnt
+    expect 0 undo
+    gone || fail "after SIGKILL to $victims there is still $(ls /dev/mapper)"
+    mount -t ext4 "$loop" /tmp/mnt
+    [ "$(cat /tmp/mnt/line)" = "$victims" ] || fail "after SIGKILL to $victims a file is lost"
+    umount /tmp/mnt
+done
+rmdir /tmp/mnt
+remove_loop "$loop"
