@@ -21,5 +21,5 @@ pub use finding::{Doubt, Finding};
 pub use histogram::{Bucket, LatencyHistogram};
 pub use load::{Arrivals, Latencies, LoadResult, Phase, Statement, TimelinePoint};
 pub use measured::{Measured, Quantity, Unit};
-pub use run::{Arm, Delay, DelayMode, Event, Evidence, Witness};
+pub use run::{Arm, Delay, DelayMode, ENDED_EARLY, Event, Evidence, Witness};
 pub use samples::{Point, SampleSink, Series};

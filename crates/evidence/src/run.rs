@@ -84,3 +84,6 @@ pub struct Event {
     pub station: String,
     pub text: String,
 }
+
+/// What the event of a run that did not get to its end begins with; why stands behind it.
+pub const ENDED_EARLY: &str = "ending early: ";

@@ -2,11 +2,20 @@
 //! Which findings come first: the ones a reader came for.
 
 use crate::{ArmView, Context};
-use evidence::Finding;
+use evidence::{ENDED_EARLY, Finding};
 
-/// The findings' own sentences, the most telling first. Empty when there is no finding.
-pub(crate) fn sentences<'c>(context: &'c Context<'_>) -> Vec<&'c str> {
-    ranked(context).into_iter().map(|finding| finding.statement.as_str()).collect()
+/// Why the run did not get to its end, where it did not; then the findings' own sentences, the most telling first.
+pub(crate) fn sentences(context: &Context<'_>) -> Vec<String> {
+    let findings = ranked(context).into_iter().map(|finding| finding.statement.clone());
+    ended_early(context).into_iter().chain(findings).collect()
+}
+
+/// In one line: the end of a log that may follow stands in the list of events.
+fn ended_early(context: &Context<'_>) -> Option<String> {
+    let why = context.events.iter().find_map(|event| event.text.strip_prefix(ENDED_EARLY))?;
+    let line = why.lines().next().unwrap_or_default();
+    let line = line.split("; the end of its log:").next().unwrap_or(line);
+    Some(format!("The run ended early: {line}."))
 }
 
 /// What speaks of the whole run, then of the arms, those that read most slowly first.

@@ -102,6 +102,10 @@ fn an_arm_that_broke_off_has_nulls_not_zeros() {
     assert!(nothing["queries_per_second"].is_null() && nothing["transaction"]["response"]["p99_us"].is_null());
     let page = html(&cut_off());
     assert!(page.contains("did not get as far as the end of its load") && page.contains("no query was answered"));
+    assert!(
+        page.contains("<h1>The run ended early: arm") && !page.contains("killed by signal 9; "),
+        "the headline is one line"
+    );
 }
 
 #[test]

@@ -36,7 +36,7 @@ pub(super) fn header(context: &Context<'_>, out: &mut impl Write) -> io::Result<
 
 pub(super) fn verdict(context: &Context<'_>, out: &mut impl Write) -> io::Result<()> {
     let sentences = verdict::sentences(context);
-    let headline = sentences.first().copied().unwrap_or("This run has no findings.");
+    let headline = sentences.first().map_or("This run has no findings.", String::as_str);
     writeln!(out, "<section class=\"verdict\">")?;
     if !context.description.is_empty() {
         writeln!(out, "<p class=\"question\">{}</p>", Text(&context.description))?;

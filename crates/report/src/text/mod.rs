@@ -46,7 +46,7 @@ fn title(context: &Context<'_>) -> String {
 fn verdict_part(context: &Context<'_>) -> String {
     let mut part = String::new();
     for sentence in verdict::sentences(context) {
-        push_wrapped(&mut part, "» ", sentence);
+        push_wrapped(&mut part, "» ", &sentence);
     }
     for warning in verdict::warnings(context) {
         push_wrapped(&mut part, "! ", &warning);

@@ -107,6 +107,9 @@ pub fn cut_off() -> Sample {
         load.warmup = None;
     }
     sample.findings.truncate(1);
+    let why = "arm '10 ms' broke off: the server ended by itself, killed by signal 9; the end of its log:\n  a line\n  the last";
+    let text = format!("{}{why}", evidence::ENDED_EARLY);
+    sample.evidence.events.push(evidence::Event { at_us: 150 * SECOND, station: "release".into(), text });
     sample
 }
 

@@ -11,7 +11,7 @@ use super::translate;
 use crate::commands::ram::ask_consent;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal;
-use evidence::{Conditions, Server, Tool};
+use evidence::{Conditions, ENDED_EARLY, Server, Tool};
 use experiment::{Arm, Experiment, Flavour, LeftOut};
 use host::clock::{RunClock, rfc3339, unix_seconds};
 use host::places::Places;
@@ -116,10 +116,10 @@ impl<'a> Lab<'a> {
         if let Some(reason) = self.run.neutralised() {
             let _ = self.notes.event("watchdog", format!("ended the run: {reason}"));
         }
-        if let Err(failure) = &walked {
-            let _ = self.notes.event("release", format!("ending early: {}", failure.error));
-        }
         let walked = walked.map_err(|failure| self.explained_by_server(failure));
+        if let Err(failure) = &walked {
+            let _ = self.notes.event("release", format!("{ENDED_EARLY}{}", failure.error));
+        }
         let stopped = self.stop_server();
         drop(self.host_observer.take());
         let recording = self.notes.recording.clone();

@@ -14,10 +14,11 @@ pub struct Notes {
 }
 
 impl Notes {
-    /// Told to the user, and kept.
+    /// Told to the user, and kept. Of the log of a server in it, the user is told with the failure.
     pub fn event(&self, station: &str, text: impl Into<String>) -> Result<(), Failure> {
         let text = text.into();
-        terminal::say(format_args!("{station:>8}  {text}"));
+        let told = text.split("; the end of its log:").next().unwrap_or(&text);
+        terminal::say(format_args!("{station:>8}  {told}"));
         let event = Event { at_us: self.clock.now_us(), station: station.to_owned(), text };
         Ok(self.recording.event(&event)?)
     }

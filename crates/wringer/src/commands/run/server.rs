@@ -4,7 +4,6 @@
 use super::layer_reader::LayerReader;
 use super::notes::Notes;
 use crate::exit::{Exit, Failure};
-use evidence::Event;
 use host::clock::RunClock;
 use load::Target;
 use load::admin::Connection;
@@ -104,15 +103,13 @@ impl Serving {
         self.running.wait(patience)
     }
 
-    /// The failure as the end of the server explains it, which goes into the recording with the end of the server's log.
+    /// The failure as the end of the server explains it, with the end of the server's log.
     ///
     /// # Errors
     /// What is left of the server could not be ended, or the recording not be written.
     pub fn ended(mut self, failure: &Failure, run: &mut Run, notes: &Notes) -> Result<Failure, Failure> {
         self.stop_observers(notes)?;
         let end = self.running.ended(run)?;
-        let event = Event { at_us: notes.clock.now_us(), station: "sandbox".to_owned(), text: end.to_string() };
-        notes.recording.event(&event)?;
         let hints = end.hint().into_iter().collect();
         Ok(Failure { exit: Exit::Failed, error: anyhow::anyhow!("{}: {end}", failure.error), hints })
     }
