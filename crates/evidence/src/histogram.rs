@@ -57,6 +57,18 @@ impl LatencyHistogram {
         self.inner.add(&other.inner).expect("all our histograms have the same bounds");
     }
 
+    /// What was recorded after `before`, an earlier state of this histogram, was taken.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        let mut after = self.clone();
+        match after.inner.subtract(&before.inner) {
+            Ok(()) => after.overflow = after.overflow.saturating_sub(before.overflow),
+            // not an earlier state of this one
+            Err(_) => return self.clone(),
+        }
+        after
+    }
+
     pub fn clear(&mut self) {
         self.inner.reset();
         self.overflow = 0;
@@ -188,6 +200,17 @@ mod tests {
         let mut histogram = LatencyHistogram::new();
         histogram.record(LatencyHistogram::HIGHEST_NS * 2);
         assert_eq!((histogram.count(), histogram.overflow()), (1, 1));
+    }
+
+    #[test]
+    fn since_leaves_out_what_was_there_before() {
+        let mut histogram = LatencyHistogram::new();
+        histogram.record_n(1_000_000, 5);
+        let before = histogram.clone();
+        histogram.record_n(9_000_000, 2);
+        let since = histogram.since(&before);
+        assert_eq!((since.count(), since.min_ns() > 8_000_000), (2, true));
+        assert_eq!(before.since(&histogram), before, "there is nothing before it");
     }
 
     proptest! {

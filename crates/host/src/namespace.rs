@@ -7,8 +7,10 @@
 //! started this one has already written the mount's intent to its journal.
 
 use crate::Error;
-use rustix::fd::{AsRawFd as _, BorrowedFd};
+use rustix::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::ffi::CString;
+use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
@@ -63,6 +65,26 @@ pub fn enter_private() -> Result<PrivateNamespace, Error> {
         write_own("/proc/self/gid_map", &format!("{gid} {gid} 1"))?;
     }
     make_mounts_private()?;
+    Ok(PrivateNamespace { with_user })
+}
+
+/// Enters the mount namespace of a slow layer, and first its user namespace, when that is not ours: it brings the right to enter the
+/// other (setns(2)). The working directory moves to the namespace's root. Must be called before the process starts a thread.
+///
+/// # Errors
+/// The process is gone, or its namespaces are not ours to enter.
+pub fn join_private(pid: u32) -> Result<PrivateNamespace, Error> {
+    let namespace = |name: &str| format!("/proc/{pid}/ns/{name}");
+    let open = |path: &String| File::open(path).map_err(|source| Error::path("open", path, source));
+    let (user, mount) = (namespace("user"), namespace("mnt"));
+    let (user_file, mount_file) = (open(&user)?, open(&mount)?);
+    let with_user = std::fs::read_link(&user).ok() != std::fs::read_link("/proc/self/ns/user").ok();
+    if with_user {
+        move_into_link_name_space(user_file.as_fd(), Some(LinkNameSpaceType::User))
+            .map_err(|errno| Error::path("enter", &user, errno))?;
+    }
+    move_into_link_name_space(mount_file.as_fd(), Some(LinkNameSpaceType::Mount))
+        .map_err(|errno| Error::path("enter", &mount, errno))?;
     Ok(PrivateNamespace { with_user })
 }
 

@@ -17,7 +17,7 @@ mod stop;
 
 pub use identity::{Identity, Process, ThreadLook};
 pub use launch::{LaunchSettings, block_stop_signals, launch};
-pub use scan::{descendants, holders_of, is_helper, open_below, open_device, with_mark};
+pub use scan::{descendants, files_open_below, holders_of, is_helper, open_below, open_device, with_mark};
 pub use spawn::{Marks, Spawned, spawn, spawn_supervisor};
 pub use stop::{StopRequest, Stopped, kill_alone, stop};
 
@@ -46,6 +46,11 @@ pub struct ChildSpec {
     /// Added to the inherited environment.
     pub env: Vec<(OsString, OsString)>,
     pub cwd: Option<PathBuf>,
+    /// Standard input, output and error, session and process group stay the caller's: for a command that the user works with. Its
+    /// launcher leaves signals alone: those of a terminal reach the command by themselves, others the controller passes on.
+    pub foreground: bool,
+    /// The CPUs it may run on, and what it starts (sched_setaffinity(2)). `None`: as inherited.
+    pub affinity: Option<Vec<u32>>,
     /// Appended to, mode 0600. `None`: a log in the run's folder.
     pub stdout: Option<PathBuf>,
     /// As `stdout`; the same path is opened once.
@@ -79,6 +84,8 @@ impl Default for ChildSpec {
             args: Vec::new(),
             env: Vec::new(),
             cwd: None,
+            foreground: false,
+            affinity: None,
             stdout: None,
             stderr: None,
             identity: None,

@@ -9,7 +9,7 @@ use crate::{Error, watchdog};
 use host::files;
 use host::permit::Permit;
 use host::places::Places;
-use host::process::{ChildSpec, Identity, Marks, Process, Spawned, spawn};
+use host::process::{ChildSpec, Identity, Marks, Process, Spawned, StopRequest, spawn};
 use journal::{Journal, Kind, Record, Role, RunId, Step, StepId, failpoint};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -199,6 +199,17 @@ impl Run {
     /// after its undo.
     pub fn exit_status(&mut self, child: &Child) -> Option<std::process::ExitStatus> {
         self.children.iter_mut().find(|(step, _)| *step == child.step)?.1.reap()
+    }
+
+    /// Ends what a child has left running behind when it ended: SIGTERM, `grace`, SIGKILL. Returns how many processes that were.
+    ///
+    /// # Errors
+    /// Some are still there.
+    pub fn end_strays(&mut self, grace: Duration) -> Result<usize, Error> {
+        let strays = self.host.strays();
+        let request = StopRequest { signal: libc::SIGTERM, grace };
+        host::process::stop(&self.journal.sweep_permit(), &strays, request)?;
+        Ok(strays.len())
     }
 
     /// Collects the exit statuses of children that have ended.

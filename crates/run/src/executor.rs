@@ -57,7 +57,7 @@ impl RealHost {
 
     /// Marked processes that no record names, and that are not below one that a record names: started, but not written down.
     /// Only the topmost of them: a launcher ends its server, a server its own children.
-    fn strays(&self) -> Vec<Identity> {
+    pub(crate) fn strays(&self) -> Vec<Identity> {
         let known = process::descendants(&self.known);
         let strays: Vec<Identity> = self.marked().into_iter().filter(|it| !known.contains(it)).collect();
         let below: BTreeSet<Identity> = strays

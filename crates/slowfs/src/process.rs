@@ -39,6 +39,9 @@ pub struct Options {
     pub directory: PathBuf,
     /// In a mount namespace of its own. Otherwise in the present one, and the caller has journaled the mount.
     pub private: bool,
+    /// With `private`: in the namespace of this process, another layer, so that one command sees both.
+    #[serde(default)]
+    pub beside: Option<u32>,
     /// The socket to listen at.
     pub control: PathBuf,
     /// Names the mount: its source is `wringer-<run id>`.
@@ -85,10 +88,12 @@ pub fn run(options: &Options) -> Result<(), Error> {
         .map_err(|errno| directory_error(options, errno.into()))?;
     let mut signals = Signals::new([SIGTERM, SIGUSR1, SIGINT, SIGHUP]).map_err(serve_error("catch signals"))?;
     let protection = namespace::protect_self();
-    let private = match options.private {
-        true => Some(namespace::enter_private().map_err(|source| Error::Namespace { source })?),
-        false => None,
+    let private = match (options.private, options.beside) {
+        (true, Some(layer)) => Some(namespace::join_private(layer)),
+        (true, None) => Some(namespace::enter_private()),
+        (false, _) => None,
     };
+    let private = private.transpose().map_err(|source| Error::Namespace { source })?;
     let reach = private.as_ref().map_or(Reach::HostJournaledByCaller, Reach::Private);
     let listener = listen(&options.control)?;
     let source = format!("wringer-{}", options.run_id);

@@ -5,7 +5,7 @@
 //! mount goes through the journal, and is taken away before the layer ends.
 
 use crate::Error;
-use crate::disk::{reads_within, refuse_open_files};
+use crate::disk::{reads_within, refuse_open_by_others, refuse_open_files};
 use crate::imitation::{Imitator, Reach, hold};
 use crate::probe::Reads;
 use crate::{databases::Database, probe};
@@ -22,6 +22,12 @@ use std::time::Duration;
 
 /// The layer's socket, in the run's folder.
 pub const SOCKET: &str = "slowfs.sock";
+
+/// That of each of several layers.
+pub fn socket_name(number: u32) -> String {
+    if number == 0 { SOCKET.to_owned() } else { format!("slowfs-{number}.sock") }
+}
+
 /// As mountinfo(5) shows it.
 pub const FILE_SYSTEM: &str = "fuse.wringer";
 const MECHANISM: &str = "fuse layer";
@@ -44,9 +50,7 @@ pub struct SlowDirectory {
 /// [`Error::Refused`]: it is no directory, somebody uses it, something is mounted below it, a database lives in it, or we are not root.
 pub fn check(directory: &Path, databases: &[Database]) -> Result<PathBuf, Error> {
     let refused = |what: String, hint: &str| Err(Error::Refused { what, hint: hint.to_owned() });
-    let Ok(path) = directory.canonicalize() else {
-        return refused(format!("there is no directory {}", directory.display()), "name one that exists");
-    };
+    let path = canonical(directory)?;
     let shown = path.display();
     if !path.is_dir() {
         return refused(
@@ -63,22 +67,61 @@ pub fn check(directory: &Path, databases: &[Database]) -> Result<PathBuf, Error>
     if ["/", "/proc", "/sys", "/dev", "/run", "/usr", "/etc", "/var", "/boot"].iter().any(|it| path == Path::new(it)) {
         return refused(format!("{shown} is the host's own"), "name a directory that holds data");
     }
-    if let Some(database) = databases.iter().find(|it| it.directory.as_deref().is_some_and(|data| overlap(data, &path)))
-    {
+    refuse_databases_and_mounts(&path, databases)?;
+    refuse_open_files(&path)?;
+    Ok(path)
+}
+
+/// The same for a layer that one command alone will see: needs no root, and neither its own nor its parent's working directory is in
+/// the way.
+///
+/// # Errors
+/// [`Error::Refused`]: it is no directory, somebody has files open below it, something is mounted there, or a database lives in it.
+pub fn check_for_command(directory: &Path, databases: &[Database]) -> Result<PathBuf, Error> {
+    let path = canonical(directory)?;
+    if !path.is_dir() {
+        return Err(Error::Refused {
+            what: format!("{} is not a directory", path.display()),
+            hint: "name the directory that holds the files".into(),
+        });
+    }
+    let kernels = ["/proc", "/sys", "/dev", "/run"].iter().any(|it| path.starts_with(it));
+    if kernels || path == Path::new("/") {
+        return Err(Error::Refused {
+            what: format!("{} is the host's own", path.display()),
+            hint: "name a directory that holds data".into(),
+        });
+    }
+    refuse_databases_and_mounts(&path, databases)?;
+    refuse_open_by_others(&path)?;
+    Ok(path)
+}
+
+fn canonical(directory: &Path) -> Result<PathBuf, Error> {
+    let refused = |what: String, hint: &str| Err(Error::Refused { what, hint: hint.to_owned() });
+    let Ok(path) = directory.canonicalize() else {
+        return refused(format!("there is no directory {}", directory.display()), "name one that exists");
+    };
+    Ok(path)
+}
+
+fn refuse_databases_and_mounts(path: &Path, databases: &[Database]) -> Result<(), Error> {
+    let refused = |what: String, hint: &str| Err(Error::Refused { what, hint: hint.to_owned() });
+    let lives_here = |it: &&Database| it.directory.as_deref().is_some_and(|data| overlap(data, path));
+    if let Some(database) = databases.iter().find(lives_here) {
         return refused(
-            format!("{} (process {}) lives in {shown}", database.program, database.pid),
+            format!("{} (process {}) lives in {}", database.program, database.pid, path.display()),
             "stop it first: storage is never swapped under a live server; better, squeeze a copy",
         );
     }
-    let below = mounts()?.into_iter().find(|mount| mount.target.starts_with(&path) && mount.target != Path::new("/"));
+    let below = mounts()?.into_iter().find(|mount| mount.target.starts_with(path) && mount.target != Path::new("/"));
     if let Some(mount) = below {
         return refused(
             format!("{} is mounted at {}", mount.source, mount.target.display()),
             "unmount it, or name a directory without mounts",
         );
     }
-    refuse_open_files(&path)?;
-    Ok(path)
+    Ok(())
 }
 
 fn overlap(one: &Path, other: &Path) -> bool {
@@ -115,7 +158,8 @@ fn arguments(run: &Run, directory: &Path, socket: &Path) -> Vec<OsString> {
 /// A smaller file is soon read whole.
 pub const PROBE_FILE_BYTES: u64 = 1 << 20;
 
-fn probe_file(directory: &Path) -> Option<PathBuf> {
+/// What a probe reads: the largest file below the directory, unless that is too small as well.
+pub fn probe_file(directory: &Path) -> Option<PathBuf> {
     largest_file(directory, &|_| true).filter(|(_, bytes)| *bytes >= PROBE_FILE_BYTES).map(|(file, _)| file)
 }
 

@@ -6,10 +6,12 @@
 //! namespace got. The layer and the probe end with the run; while either has died, [`SlowLayer::check`] says so.
 
 use crate::Error;
+use crate::directory::{SOCKET, socket_name};
 use crate::imitation::{Imitator, hold};
 use crate::probe::{self, Probe, Reads};
 use diskmodel::Model;
 use evidence::{Delay, DelayMode, LatencyHistogram, Measured, Quantity};
+use host::process::Identity;
 use run::{Child, ChildSpec, Role, Run, StepId};
 use slowfs::control::Client;
 use slowfs::stats::Stats;
@@ -57,9 +59,35 @@ impl SlowLayer {
     /// [`Error::Refused`] while somebody does; no FUSE or no right to mount.
     pub fn start(run: &mut Run, directory: &Path) -> Result<Self, Error> {
         refuse_open_files(directory)?;
-        let socket = run.folder().join("slowfs.sock");
+        Self::mount(run, directory, SOCKET, [])
+    }
+
+    /// Over a directory of the user's own, for one command: without a write-back cache. The layers of a run are `number`ed from 0,
+    /// and all but the first are put `beside` it, in its namespace.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] while somebody has files open below it; no FUSE or no right to mount.
+    pub fn start_for_command(
+        run: &mut Run,
+        directory: &Path,
+        number: u32,
+        beside: Option<&Self>,
+    ) -> Result<Self, Error> {
+        refuse_open_by_others(directory)?;
+        let beside = beside.map(|first| ["--beside".to_owned(), first.pid().to_string()]);
+        let args = beside.into_iter().flatten().chain(["--no-writeback-cache".to_owned()]).map(OsString::from);
+        Self::mount(run, directory, &socket_name(number), args)
+    }
+
+    fn mount(
+        run: &mut Run,
+        directory: &Path,
+        socket: &str,
+        more: impl IntoIterator<Item = OsString>,
+    ) -> Result<Self, Error> {
+        let socket = run.folder().join(socket);
         let args = ["--private", "--directory"].map(OsString::from).into_iter();
-        let args = args.chain([directory.into(), "--control".into(), socket.clone().into()]);
+        let args = args.chain([directory.into(), "--control".into(), socket.clone().into()]).chain(more);
         let spec = ChildSpec { ready: true, ..ChildSpec::internal("slowfs", args) };
         let child = run.spawn(Role::SlowLayer, spec)?;
         let client = Client::connect(&socket)?;
@@ -122,6 +150,14 @@ impl SlowLayer {
         self.probe = Some(probe);
         self.floor = Some(Floor { bare, layer });
         Ok(())
+    }
+
+    /// Ends the probe: nothing is measured any more.
+    ///
+    /// # Errors
+    /// It could not be ended.
+    pub fn close_probe(&mut self, run: &mut Run) -> Result<(), Error> {
+        self.probe.take().map_or(Ok(()), |probe| probe.end(run))
     }
 
     /// What the layer costs a read when it delays by nothing. `None` without a probe.
@@ -247,15 +283,36 @@ pub(crate) fn reads_within(time: Duration, delay_us: u64) -> u32 {
 
 /// A process that has files open below a directory would bypass a mount over it.
 pub fn refuse_open_files(directory: &Path) -> Result<(), Error> {
-    let holders = host::process::open_below(directory);
+    refuse_holders(
+        directory,
+        &host::process::open_below(directory),
+        "stop the server that uses it; storage is never swapped under a live server",
+    )
+}
+
+/// The same for a layer that one command alone will see: whose working directory is below goes on as before, and who reads or writes
+/// files there would not see, nor be seen by, what the layer keeps in its cache. Our own files are the command's input and output.
+///
+/// # Errors
+/// [`Error::Refused`]: somebody has files open.
+pub fn refuse_open_by_others(directory: &Path) -> Result<(), Error> {
+    let own = std::process::id();
+    let holders: Vec<_> =
+        host::process::files_open_below(directory).into_iter().filter(|holder| holder.pid != own).collect();
+    refuse_holders(
+        directory,
+        &holders,
+        "end it first, or squeeze a copy: nobody else may use what one command sees slowed",
+    )
+}
+
+fn refuse_holders(directory: &Path, holders: &[Identity], hint: &str) -> Result<(), Error> {
     if holders.is_empty() {
         return Ok(());
     }
     let pids: Vec<String> = holders.iter().map(|holder| holder.pid.to_string()).collect();
-    Err(Error::Refused {
-        what: format!("{} is in use by process {}", directory.display(), pids.join(", ")),
-        hint: "stop the server that uses it; storage is never swapped under a live server".into(),
-    })
+    let what = format!("{} is in use by process {}", directory.display(), pids.join(", "));
+    Err(Error::Refused { what, hint: hint.to_owned() })
 }
 
 #[cfg(test)]

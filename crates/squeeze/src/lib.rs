@@ -6,6 +6,7 @@
 //! | --- | --- | --- | --- |
 //! | [`ram`] | RAM of the whole host | a process that holds reserved huge pages | root |
 //! | [`server_ram`] | RAM of one server | a memory cgroup that it is started in | root, or a delegated cgroup |
+//! | [`limits`] | RAM, swap and CPUs of one command | cgroups that it is started in, else its CPU affinity | root; affinity none |
 //! | [`disk`] | storage of a sandbox | a FUSE layer in a mount namespace of its own | `/dev/fuse` |
 //! | [`directory`] | storage below any directory | the same layer, for everybody | `/dev/fuse`, root |
 //! | [`device`] | an unused block device | device-mapper's delay target | its module, root |
@@ -17,10 +18,12 @@
 //! layer over them would split what is seen inside from what is seen outside; a database's own data directory, because storage
 //! is never swapped under a live server, and squeezes serve sandboxes and copies.
 
+pub mod cgroup;
 pub mod databases;
 pub mod device;
 pub mod directory;
 pub mod disk;
+pub mod limits;
 pub mod probe;
 pub mod ram;
 pub mod server_ram;

@@ -46,19 +46,24 @@ impl Reads {
 #[derive(Debug)]
 pub(crate) struct Probe {
     file: PathBuf,
-    _child: Child,
+    child: Child,
     stream: BufReader<UnixStream>,
 }
 
 impl Probe {
     pub(crate) fn start(run: &mut Run, namespaces_of: u32, file: &Path) -> Result<Self, Error> {
-        let socket = run.folder().join("probe.sock");
+        let socket = run.folder().join(format!("probe-{namespaces_of}.sock"));
         let args: [OsString; 4] = ["--file".into(), file.into(), "--socket".into(), socket.clone().into()];
         let spec =
             ChildSpec { launcher: true, namespaces_of: Some(namespaces_of), ..ChildSpec::internal("probe", args) };
         let child = run.spawn(Role::Launcher, spec)?;
         let stream = connect(&socket, &child).map_err(|source| failed(file, source))?;
-        Ok(Self { file: file.to_owned(), _child: child, stream: BufReader::new(stream) })
+        Ok(Self { file: file.to_owned(), child, stream: BufReader::new(stream) })
+    }
+
+    /// Ends the process before the end of its run.
+    pub(crate) fn end(self, run: &mut Run) -> Result<(), Error> {
+        Ok(run.undo_step(self.child.step)?)
     }
 
     pub(crate) fn read(&mut self, reads: u32) -> Result<LatencyHistogram, Error> {

@@ -5,6 +5,7 @@
 //! page cache from outside is a free hit inside: [`evict`] them first.
 
 use crate::Error;
+use crate::cgroup::{self, Controller};
 use evidence::{Measured, Quantity};
 use host::change;
 use run::{CgroupVersion, Run, Step, StepId};
@@ -29,11 +30,11 @@ impl ServerRam {
     /// # Errors
     /// [`Error::Refused`] when no memory controller is mounted, or not writable for this user.
     pub fn make(run: &mut Run, limit: Bytes, generation: u32) -> Result<Self, Error> {
-        let (root, version) = memory_controller()?;
+        let Controller { root, version } = cgroup::writable("memory")?;
         let folder = root.join(format!("wringer-{}-{generation}", run.id()));
         let mut steps = Vec::new();
         if version == CgroupVersion::V2 {
-            steps.extend(delegate_memory(run, &root)?);
+            steps.extend(cgroup::hand_down(run, &root, "memory")?);
         }
         let make = Step::Cgroup { path: folder.clone(), version };
         steps.push(run.step(make, |permit| change::make_cgroup(permit, &folder))?.0);
@@ -100,61 +101,9 @@ impl ServerRam {
         if !path.exists() {
             return Ok(()); // memory.swap.max is absent on a kernel without swap accounting
         }
-        self.steps.push(set_value(run, &path, value)?);
+        self.steps.push(cgroup::set_value(run, &path, value)?);
         Ok(())
     }
-}
-
-fn set_value(run: &mut Run, path: &Path, value: &str) -> Result<StepId, Error> {
-    let before = change::read_value(path)?;
-    let step = Step::Value { path: path.to_owned(), before: before.clone(), after: value.to_owned() };
-    Ok(run.step(step, |permit| change::set_value(permit, path, &before, value))?.0)
-}
-
-/// On v2 a child has the memory controller only when its parent hands it down (kernel, admin-guide/cgroup-v2.rst,
-/// "Enabling and Disabling").
-fn delegate_memory(run: &mut Run, root: &Path) -> Result<Option<StepId>, Error> {
-    let path = root.join("cgroup.subtree_control");
-    if change::read_value(&path)?.split_whitespace().any(|name| name == "memory") {
-        return Ok(None);
-    }
-    let step = Step::Value { path: path.clone(), before: "-memory".into(), after: "+memory".into() };
-    Ok(Some(run.step(step, |permit| change::set_value(permit, &path, "-memory", "+memory"))?.0))
-}
-
-/// The mounted memory controller: that of v1, or a v2 tree that has it.
-pub fn mounted_controller() -> Option<(PathBuf, CgroupVersion)> {
-    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-    mounts.lines().find_map(|line| {
-        let mut words = line.split(' ').skip(1);
-        let (target, kind, options) = (PathBuf::from(words.next()?), words.next()?, words.next()?);
-        let version = match kind {
-            "cgroup" if options.split(',').any(|option| option == "memory") => CgroupVersion::V1,
-            "cgroup2" if has_memory(&target) => CgroupVersion::V2,
-            _ => return None,
-        };
-        Some((target, version))
-    })
-}
-
-/// Where a memory cgroup can be made.
-fn memory_controller() -> Result<(PathBuf, CgroupVersion), Error> {
-    let (root, version) = mounted_controller().ok_or_else(|| Error::Refused {
-        what: "no memory cgroup controller is mounted".into(),
-        hint: "hide RAM from the whole host instead: squeeze.ram".into(),
-    })?;
-    if rustix::fs::access(&root, rustix::fs::Access::WRITE_OK).is_err() {
-        return Err(Error::Refused {
-            what: format!("{} is not writable for this user", root.display()),
-            hint: "run as root, or in a delegated cgroup".into(),
-        });
-    }
-    Ok((root, version))
-}
-
-fn has_memory(root: &Path) -> bool {
-    fs::read_to_string(root.join("cgroup.controllers"))
-        .is_ok_and(|list| list.split_whitespace().any(|name| name == "memory"))
 }
 
 /// Takes the files below `folder` out of the page cache, as far as they are clean: pages that are in it are a free hit for a

@@ -44,6 +44,8 @@ enum Command {
     Ram(commands::ram::Args),
     /// Slow a folder's storage down, or give its speed back
     Disk(commands::disk::Args),
+    /// Run any program with less RAM, fewer CPUs, a slower disk, and give everything back when it ends
+    Squeeze(Box<commands::squeeze::Args>),
     /// How fast is this disk, and how much of this file is cached: changes no file of yours, needs no root
     Probe(commands::probe::Args),
     /// What is changed on this host now, and by whom
@@ -73,6 +75,7 @@ fn main() -> ExitCode {
         Command::Sandbox(args) => commands::sandbox::main(args),
         Command::Ram(args) => commands::ram::main(args),
         Command::Disk(args) => commands::disk::main(args),
+        Command::Squeeze(args) => commands::squeeze::main(&args),
         Command::Probe(args) => commands::probe::main(args),
         Command::Status(args) => commands::status::main(args),
         Command::Undo(args) => commands::undo::main(args),

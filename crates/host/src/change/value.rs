@@ -73,11 +73,15 @@ fn switch<'a>(path: &Path, value: &'a str) -> Option<(&'a str, bool)> {
 
 /// A cgroup beside the file that has a limit of this controller's: with the controller, the limit would go.
 fn limited_below(control: &Path, controller: &str) -> Option<String> {
+    // each with what it holds when nobody has set it
+    let unset: &[(&str, &str)] = match controller {
+        "cpu" => &[("cpu.max", "max 100000"), ("cpu.weight", "100")],
+        "cpuset" => &[("cpuset.cpus", ""), ("cpuset.mems", "")],
+        _ => &[("memory.max", "max"), ("memory.high", "max"), ("memory.swap.max", "max")],
+    };
     let limited = |folder: &Path| {
-        ["max", "high"].iter().any(|limit| {
-            let value = read_value(&folder.join(format!("{controller}.{limit}")));
-            value.is_ok_and(|value| value != "max")
-        })
+        let is_set = |(file, unset): &(&str, &str)| read_value(&folder.join(file)).is_ok_and(|value| value != *unset);
+        unset.iter().any(is_set)
     };
     let entries = fs::read_dir(control.parent()?).into_iter().flatten().flatten();
     let found = entries.map(|entry| entry.path()).find(|folder| folder.is_dir() && limited(folder));
@@ -96,14 +100,14 @@ fn normal(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// One write call: kernel files take a value whole. The file must exist.
+/// One write call: kernel files take a value whole, an empty one as an empty line. The file must exist.
 #[allow(clippy::disallowed_methods)]
 pub(super) fn write(path: &Path, value: &str) -> Result<(), Error> {
     OpenOptions::new()
         .write(true)
         .truncate(true)
         .open(path)
-        .and_then(|mut file| file.write_all(value.as_bytes()))
+        .and_then(|mut file| file.write_all(if value.is_empty() { b"\n" } else { value.as_bytes() }))
         .map_err(|source| Error::path("write", path, source))
 }
 
@@ -125,6 +129,18 @@ mod tests {
         let restore = || restore_value(&permit, file.path(), "0", &["512"]).expect("restores");
         assert_eq!(restore(), Restored::Restored);
         assert_eq!(restore(), Restored::Already);
+    }
+
+    #[test]
+    fn an_empty_value_is_put_back() {
+        let (file, permit) = (file("\n"), Permit::issue(1));
+        assert_eq!(set_value(&permit, file.path(), "", "0-1").expect("sets"), "0-1");
+        assert_eq!(restore_value(&permit, file.path(), "", &["0-1"]).expect("restores"), Restored::Restored);
+        assert_eq!(
+            fs::read_to_string(file.path()).expect("reads"),
+            "\n",
+            "no write at all would leave the kernel's value"
+        );
     }
 
     #[test]
@@ -158,6 +174,13 @@ mod tests {
         assert_eq!(restore(), Restored::Restored, "a cgroup without a limit loses nothing");
         reads("memory");
         fs::write(other.join("memory.max"), "1048576\n").expect("writes");
+        assert!(matches!(restore(), Restored::Foreign(found) if found.contains("other uses it")));
+        reads("cpu");
+        let restore = || restore_value(&permit, &path, "-cpu", &["+cpu"]).expect("restores");
+        fs::write(other.join("cpu.max"), "max 100000\n").expect("writes");
+        assert_eq!(restore(), Restored::Restored, "the memory limit does not need it");
+        reads("cpu");
+        fs::write(other.join("cpu.max"), "50000 100000\n").expect("writes");
         assert!(matches!(restore(), Restored::Foreign(found) if found.contains("other uses it")));
     }
 

@@ -6,14 +6,13 @@
 
 use super::spawn::Preparation;
 use super::stop::{StopRequest, stop_unpermitted};
-use super::{ChildSpec, Identity, Process, SERVER_ENVIRONMENT_VARIABLE, lifeline, report_not_ready, report_ready};
-use crate::{Error, chain};
+use super::{ChildSpec, Identity, LIFELINE_VARIABLE, Process, READY_VARIABLE, SERVER_ENVIRONMENT_VARIABLE};
+use super::{lifeline, report_not_ready, report_ready};
+use crate::{Error, chain, namespace};
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fd::{AsFd, FromRawFd, OwnedFd};
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use rustix::fd::{FromRawFd, OwnedFd};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
-use std::fs::File;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Child, Command};
@@ -27,6 +26,8 @@ pub struct LaunchSettings {
     pub namespaces_of: Option<u32>,
     pub cgroups: Vec<PathBuf>,
     pub oom_score_adj: Option<i32>,
+    pub foreground: bool,
+    pub affinity: Option<Vec<u32>>,
     pub stop_signal: i32,
     pub grace_ms: u64,
 }
@@ -39,6 +40,8 @@ impl LaunchSettings {
             namespaces_of: spec.namespaces_of,
             cgroups: spec.cgroups.clone(),
             oom_score_adj: spec.oom_score_adj,
+            foreground: spec.foreground,
+            affinity: spec.affinity.clone(),
             stop_signal: spec.stop_signal,
             grace_ms: u64::try_from(spec.grace.as_millis()).unwrap_or(u64::MAX),
         }
@@ -57,6 +60,8 @@ impl LaunchSettings {
             cgroups: self.cgroups.clone(),
             oom_score_adj: self.oom_score_adj,
             identity: self.identity,
+            foreground: self.foreground,
+            affinity: self.affinity.clone(),
             ..ChildSpec::default()
         }
     }
@@ -75,7 +80,7 @@ pub fn launch(settings: &LaunchSettings, program: &OsString, args: &[OsString]) 
         &serde_json::json!({ "pid": server.id(), "start_time": identity.map(|identity| identity.start_time) }),
     );
     if let Some(process) = identity.and_then(Process::open)
-        && !await_server(&process, &signals, lifeline.as_ref())
+        && !await_server(&process, Some(&signals).filter(|_| !settings.foreground), lifeline.as_ref())
     {
         let grace = Duration::from_millis(settings.grace_ms);
         stop_unpermitted(&[process.identity()], StopRequest { signal: settings.stop_signal, grace })?;
@@ -99,10 +104,13 @@ fn start(settings: &LaunchSettings, program: &OsString, args: &[OsString]) -> Re
     let mut preparation = Preparation::of(&settings.child_spec())?;
     preparation.parent_death_signal = Some(settings.stop_signal);
     if let Some(pid) = settings.namespaces_of {
-        enter_namespaces_of(pid)?;
+        namespace::join_private(pid)?;
     }
     let mut command = Command::new(program);
-    command.args(args).env_remove(SERVER_ENVIRONMENT_VARIABLE).envs(given_environment());
+    command.args(args).envs(given_environment());
+    for ours in [SERVER_ENVIRONMENT_VARIABLE, READY_VARIABLE, LIFELINE_VARIABLE] {
+        command.env_remove(ours);
+    }
     if let Some(folder) = &settings.cwd {
         command.current_dir(folder);
     }
@@ -110,26 +118,11 @@ fn start(settings: &LaunchSettings, program: &OsString, args: &[OsString]) -> Re
     command.spawn().map_err(|source| Error::path("start", program, source))
 }
 
-/// The user namespace first, when it is not ours: it brings the right to enter the mount namespace (setns(2)). The working
-/// directory moves to the namespace's root.
-fn enter_namespaces_of(pid: u32) -> Result<(), Error> {
-    let namespace = |name: &str| format!("/proc/{pid}/ns/{name}");
-    let open = |path: &String| File::open(path).map_err(|source| Error::path("open", path, source));
-    let (user, mount) = (namespace("user"), namespace("mnt"));
-    let (user_file, mount_file) = (open(&user)?, open(&mount)?);
-    if std::fs::read_link(&user).ok() != std::fs::read_link("/proc/self/ns/user").ok() {
-        move_into_link_name_space(user_file.as_fd(), Some(LinkNameSpaceType::User))
-            .map_err(|errno| Error::path("enter", &user, errno))?;
-    }
-    move_into_link_name_space(mount_file.as_fd(), Some(LinkNameSpaceType::Mount))
-        .map_err(|errno| Error::path("enter", &mount, errno))
-}
-
 /// `true` when the server ended by itself, `false` when it is to be ended.
-fn await_server(server: &Process, signals: &OwnedFd, lifeline: Option<&OwnedFd>) -> bool {
+fn await_server(server: &Process, signals: Option<&OwnedFd>, lifeline: Option<&OwnedFd>) -> bool {
     loop {
-        let mut set = vec![PollFd::new(server.pidfd(), PollFlags::IN), PollFd::new(signals, PollFlags::IN)];
-        set.extend(lifeline.map(|lifeline| PollFd::new(lifeline, PollFlags::IN)));
+        let mut set = vec![PollFd::new(server.pidfd(), PollFlags::IN)];
+        set.extend(signals.into_iter().chain(lifeline).map(|end| PollFd::new(end, PollFlags::IN)));
         if poll(&mut set, None).is_err() {
             continue;
         }

@@ -56,6 +56,12 @@ pub fn open_device(device: u64) -> Vec<Identity> {
     pids().filter(|&pid| is_it(pid)).filter_map(Identity::of).collect()
 }
 
+/// Every live process with an open file at or below `folder`; one that only stands there is none.
+pub fn files_open_below(folder: &Path) -> Vec<Identity> {
+    let below = |link: &Path| link.starts_with(folder);
+    pids().filter(|&pid| holds(pid, &below)).filter_map(Identity::of).collect()
+}
+
 /// Whether this is ourselves, or Wringer in one of its internal roles. Such a process never keeps a mount busy by itself: a slow
 /// layer has the directory below its own mount open, under the same path.
 pub fn is_helper(pid: u32) -> bool {

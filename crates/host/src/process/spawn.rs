@@ -6,6 +6,7 @@ use crate::{Error, files, interrupt};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::thread::CpuSet;
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -39,7 +40,7 @@ pub struct Spawned {
     log_start_bytes: u64,
 }
 
-/// Starts `spec` in a session of its own, with stdin from `/dev/null`.
+/// Starts `spec` in a session of its own, with stdin from `/dev/null`, unless it is one in the foreground.
 ///
 /// # Errors
 /// The program is missing or cannot be executed; a log or a cgroup cannot be opened; the identity cannot be taken.
@@ -73,7 +74,7 @@ fn start(
         command.envs(spec.env.iter().cloned());
     }
     let (ready, report) = ready_pipe(spec)?;
-    let log = attach_logs(&mut command, default_log, spec)?;
+    let log = if spec.foreground { default_log.to_owned() } else { attach_logs(&mut command, default_log, spec)? };
     let log_start_bytes = log.metadata().map_or(0, |metadata| metadata.len());
     for (variable, descriptor) in [(READY_VARIABLE, report.as_ref().map(AsFd::as_fd)), (LIFELINE_VARIABLE, lifeline)] {
         command.env_remove(variable);
@@ -82,7 +83,8 @@ fn start(
             inherited.push(descriptor.as_raw_fd());
         }
     }
-    let preparation = if spec.launcher { Preparation::default() } else { Preparation::of(spec)? };
+    let launcher = Preparation { foreground: spec.foreground, ..Preparation::default() };
+    let preparation = if spec.launcher { launcher } else { Preparation::of(spec)? };
     Preparation { inherited, ..preparation }.install(&mut command);
     let child = command.spawn().map_err(|source| Error::path("start", &spec.program, source))?;
     let process = Process::of_child(child.id()).ok_or_else(|| {
@@ -175,7 +177,10 @@ fn await_readable(descriptor: &OwnedFd, deadline: Instant) -> Result<(), NotRead
 #[allow(clippy::disallowed_methods)] // the one place of `host` that starts long-lived children
 fn direct_command(spec: &ChildSpec) -> Command {
     let mut command = Command::new(&spec.program);
-    command.args(&spec.args).stdin(Stdio::null());
+    command.args(&spec.args);
+    if !spec.foreground {
+        command.stdin(Stdio::null());
+    }
     if let Some(folder) = &spec.cwd {
         command.current_dir(folder);
     }
@@ -187,7 +192,9 @@ fn launcher_command(spec: &ChildSpec) -> Command {
     let settings = LaunchSettings::of(spec).to_argument();
     let mut command = Command::new(own_program());
     command.args(["internal", "launch", "--settings", &settings, "--"]).arg(&spec.program).args(&spec.args);
-    command.stdin(Stdio::null());
+    if !spec.foreground {
+        command.stdin(Stdio::null());
+    }
     command
 }
 
@@ -213,6 +220,9 @@ pub(super) struct Preparation {
     /// `cgroup.procs` files, open for writing.
     cgroups: Vec<File>,
     oom_score_adj: Option<CString>,
+    affinity: Option<CpuSet>,
+    /// Stay in the session and process group of the caller.
+    foreground: bool,
     identity: Option<(u32, u32)>,
     /// The signal that this child gets when its parent dies (prctl(2), PR_SET_PDEATHSIG).
     pub(super) parent_death_signal: Option<i32>,
@@ -228,6 +238,8 @@ impl Preparation {
         Ok(Self {
             cgroups: spec.cgroups.iter().map(open).collect::<Result<_, _>>()?,
             oom_score_adj: spec.oom_score_adj.and_then(|score| CString::new(score.to_string()).ok()),
+            affinity: spec.affinity.as_deref().map(cpu_set),
+            foreground: spec.foreground,
             identity: spec.identity,
             ..Self::default()
         })
@@ -240,8 +252,10 @@ impl Preparation {
 
     fn apply(&self) -> io::Result<()> {
         unblock_signals();
-        // SAFETY: system calls on our own, just forked process; a failure of setsid (already a leader) does no harm.
-        unsafe { libc::setsid() };
+        if !self.foreground {
+            // SAFETY: a system call on our own, just forked process; a failure (already a leader) does no harm.
+            unsafe { libc::setsid() };
+        }
         for descriptor in &self.inherited {
             // SAFETY: changes a flag of our own copy of the descriptor.
             check(unsafe { libc::fcntl(*descriptor, libc::F_SETFD, 0) })?;
@@ -249,6 +263,10 @@ impl Preparation {
         for procs in &self.cgroups {
             // "0" means the writer (kernel, cgroup-v2.rst, cgroup.procs).
             rustix::io::write(procs, b"0")?;
+        }
+        // after the cgroups: one of CPUs sets the affinity anew
+        if let Some(cpus) = &self.affinity {
+            rustix::thread::sched_setaffinity(None, cpus)?;
         }
         if let Some(score) = &self.oom_score_adj {
             write_own_oom_score(score)?;
@@ -273,6 +291,13 @@ impl Preparation {
         // SAFETY: sets an attribute of our own process.
         check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal) })
     }
+}
+
+fn cpu_set(cpus: &[u32]) -> CpuSet {
+    let mut set = CpuSet::new();
+    let numbers = cpus.iter().filter_map(|cpu| usize::try_from(*cpu).ok());
+    numbers.filter(|cpu| *cpu < CpuSet::MAX_CPU).for_each(|cpu| set.set(cpu));
+    set
 }
 
 /// The launcher blocks some; its server shall not.

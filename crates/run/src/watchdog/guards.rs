@@ -4,7 +4,7 @@
 
 use super::limits::Limits;
 use host::process::Identity;
-use journal::{Role, State, Step, StepState};
+use journal::{Begun, Role, State, Step, StepState};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -95,8 +95,10 @@ fn hides_ram(state: &State) -> bool {
     has_open(state, |role| role == Role::Holder) || state.steps.iter().any(|step| step.is_open() && taken(step))
 }
 
+/// Of a sandbox: what a command of `wringer squeeze` writes, and where, is its own.
 fn has_server(state: &State) -> bool {
-    has_open(state, |role| role == Role::Server)
+    let sandbox = |begun: &Begun| begun.resources.iter().any(|resource| resource.starts_with("sandbox-"));
+    state.begun.as_ref().is_none_or(sandbox) && has_open(state, |role| role == Role::Server)
 }
 
 fn has_open(state: &State, wanted: impl Fn(Role) -> bool) -> bool {

@@ -46,7 +46,7 @@ fn small_run(home: &Path, value: &str, cgroup: &str) -> Result<Run, Error> {
     let begin = Begin {
         kind: Kind::Run,
         command: vec!["test".into()],
-        resources: vec![Resource::Directory(home.into())],
+        resources: vec![Resource::Directory(home.into()), Resource::Sandbox("guarded".into())],
         places: Places::below(home),
     };
     let mut run = Run::begin(begin)?;

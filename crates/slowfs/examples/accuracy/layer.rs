@@ -25,6 +25,7 @@ impl Layer {
         let options = Options {
             directory: file.parent().unwrap().to_owned(),
             private: true,
+            beside: None,
             control: socket.clone(),
             run_id: "bench".into(),
             threads: Options::THREADS,

@@ -55,6 +55,7 @@ pub fn options() -> Options {
     Options {
         directory: PathBuf::new(),
         private: true,
+        beside: None,
         control: PathBuf::new(),
         run_id: "test".into(),
         threads: 4,

@@ -16,6 +16,7 @@ pub mod ram;
 pub mod report;
 pub mod run;
 pub mod sandbox;
+pub mod squeeze;
 pub mod standing;
 pub mod status;
 pub mod undo;

@@ -15,6 +15,9 @@ pub struct Args {
     /// In a mount namespace of its own, so that only processes that enter it see the delay
     #[arg(long, conflicts_with = "public")]
     private: bool,
+    /// In the mount namespace of this process, another layer
+    #[arg(long, value_name = "PID", requires = "private")]
+    beside: Option<u32>,
     /// In the host's own mount namespace; the caller has journaled the mount
     #[arg(long)]
     public: bool,
@@ -57,6 +60,7 @@ pub fn main(args: Args) -> Outcome {
     let options = Options {
         directory: args.directory,
         private: args.private,
+        beside: args.beside,
         control: args.control,
         run_id: args.run,
         threads: args.threads,

@@ -4,7 +4,7 @@
 use crate::exit::{Exit, Failure, Outcome};
 use host::places::Places;
 use slowfs::control::Client;
-use squeeze::directory::SOCKET;
+use squeeze::directory::socket_name;
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, clap::Args)]
@@ -32,6 +32,6 @@ pub fn main(args: Args) -> Outcome {
 
 /// A layer whose socket is not there yet, or no more, is not a layer that hangs.
 fn layer_answers(folder: &Path) -> bool {
-    let socket = folder.join(SOCKET);
-    !socket.exists() || Client::connect(&socket).and_then(|mut layer| layer.get()).is_ok()
+    let sockets = (0..).map(|number| folder.join(socket_name(number))).take_while(|socket| socket.exists());
+    sockets.into_iter().all(|socket| Client::connect(&socket).and_then(|mut layer| layer.get()).is_ok())
 }

@@ -3,7 +3,6 @@
 
 use host::places::Places;
 use host::tool;
-use run::CgroupVersion;
 use sandbox::catalogue::{Capability, any_words};
 use sandbox::{Flavour, Request};
 use serde::Serialize;
@@ -53,6 +52,8 @@ pub fn all(places: &Places) -> Vec<Check> {
         huge_pages(),
         ram_mechanism(),
         memory_cgroup(),
+        cpu_cgroup(),
+        cpuset_cgroup(),
         server("mariadb", Flavour::Mariadb, places),
         server("postgresql", Flavour::Postgresql, places),
         disk_space(places),
@@ -73,7 +74,7 @@ fn root() -> Check {
 }
 
 /// Opens `/dev/fuse` and closes it again: nothing is mounted by that.
-fn fuse() -> Check {
+pub fn fuse() -> Check {
     match host::files::open_existing(Path::new("/dev/fuse")) {
         Ok(_) => Check::good("fuse", "/dev/fuse opens"),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Check::missing(
@@ -116,7 +117,7 @@ fn dm_delay() -> Check {
     }
 }
 
-fn namespaces() -> Check {
+pub fn namespaces() -> Check {
     if is_root() {
         return Check::good("namespaces", "root makes mount namespaces");
     }
@@ -161,16 +162,35 @@ fn ram_mechanism() -> Check {
 }
 
 fn memory_cgroup() -> Check {
-    let Some((root, version)) = squeeze::server_ram::mounted_controller() else {
-        let remedy = "mount -t cgroup2 none /sys/fs/cgroup (as root)";
-        return Check::missing("memory-cgroup", "no memory controller is mounted", remedy);
-    };
-    let found = format!("{} at {}", if version == CgroupVersion::V1 { "v1" } else { "v2" }, root.display());
-    if rustix::fs::access(&root, rustix::fs::Access::WRITE_OK).is_ok() {
-        return Check::good("memory-cgroup", found);
+    controller("memory-cgroup", "memory")
+}
+
+/// What `wringer squeeze --cpus` takes.
+fn cpu_cgroup() -> Check {
+    controller("cpu-cgroup", "cpu")
+}
+
+/// What `wringer squeeze --cpuset` takes, unless it sets the command's CPU affinity.
+fn cpuset_cgroup() -> Check {
+    let check = controller("cpuset-cgroup", "cpuset");
+    if check.state == State::Good {
+        return check;
     }
-    let remedy = "run as root, or have a subtree delegated to you (systemd-run --user -p Delegate=yes)";
-    Check::missing("memory-cgroup", format!("{found}, not writable for you"), remedy)
+    let instead = "--cpuset sets the command's CPU affinity instead, which the command may change";
+    Check::caution("cpuset-cgroup", check.found, instead)
+}
+
+fn controller(id: &'static str, name: &str) -> Check {
+    let Some(found) = squeeze::cgroup::mounted(name) else {
+        let remedy = "mount -t cgroup2 none /sys/fs/cgroup (as root), on a kernel that has it";
+        return Check::missing(id, format!("no {name} controller is mounted"), remedy);
+    };
+    let shown = format!("{found} at {}", found.root.display());
+    match squeeze::cgroup::writable(name) {
+        Ok(_) => Check::good(id, shown),
+        Err(squeeze::Error::Refused { hint, .. }) => Check::missing(id, format!("{shown}, not for you"), hint),
+        Err(error) => Check::missing(id, format!("{shown}: {error}"), "run as root"),
+    }
 }
 
 /// Installed, already fetched, or fetchable by the distribution's package client: the server that a deploy would take.

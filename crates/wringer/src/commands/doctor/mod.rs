@@ -87,9 +87,15 @@ fn diagnose(places: &Places) -> Diagnosis {
         feature("hide-ram", "Hide RAM from the whole host", &["ram-mechanism"], None),
         feature(
             "server-ram",
-            "Give one server, page cache included, a memory limit",
+            "Give one server or command, page cache included, a memory limit",
             &["memory-cgroup"],
             hides.then_some("hide-ram, which squeezes the whole host"),
+        ),
+        feature(
+            "cpu-quota",
+            "Give a command a share of the CPUs (`wringer squeeze --cpus`)",
+            &["cpu-cgroup"],
+            Some("wringer squeeze --cpuset, which needs no root: whole CPUs"),
         ),
         feature("load", "Load, fill and observe any server you can connect to", &[], None),
     ];

@@ -20,7 +20,7 @@ pub use lab::server_request;
 use lab::{Lab, Settings};
 use output::{Output, RECORDING, REPORT, RESULT};
 use recording::Recording;
-pub use squeezes::refuse_ram;
+pub use squeezes::{refuse_outside, refuse_ram};
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};

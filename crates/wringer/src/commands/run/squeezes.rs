@@ -155,7 +155,7 @@ fn hides_ram() -> bool {
 }
 
 /// A squeeze that is not what was asked for ends the run: its numbers would be about something else.
-fn refuse_outside(measured: &Measured) -> Outcome {
+pub fn refuse_outside(measured: &Measured) -> Outcome {
     if measured.within_tolerance != Some(false) {
         return Ok(());
     }

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Cgroup controllers: where each is mounted, whether a cgroup of ours can be made there, and making it limit something.
+
+use crate::Error;
+use host::change;
+use run::{CgroupVersion, Run, Step, StepId};
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A mounted controller.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Controller {
+    /// The folder of the hierarchy's first cgroup.
+    pub root: PathBuf,
+    pub version: CgroupVersion,
+}
+
+impl fmt::Display for Controller {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self.version {
+            CgroupVersion::V1 => "v1",
+            CgroupVersion::V2 => "v2",
+        })
+    }
+}
+
+/// The controller of this name: that of v1, or a v2 tree that has it.
+pub fn mounted(name: &str) -> Option<Controller> {
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    mounts.lines().find_map(|line| of_mount(line, name))
+}
+
+fn of_mount(line: &str, name: &str) -> Option<Controller> {
+    let mut words = line.split(' ').skip(1);
+    let (root, kind, options) = (PathBuf::from(words.next()?), words.next()?, words.next()?);
+    let version = match kind {
+        "cgroup" if options.split(',').any(|option| option == name) => CgroupVersion::V1,
+        "cgroup2" if lists(&root.join("cgroup.controllers"), name) => CgroupVersion::V2,
+        _ => return None,
+    };
+    Some(Controller { root, version })
+}
+
+/// Where a cgroup of this controller can be made.
+///
+/// # Errors
+/// [`Error::Refused`]: it is not mounted, not writable for this user, or cannot be handed down.
+pub fn writable(name: &str) -> Result<Controller, Error> {
+    let refused = |what: String, hint: &str| Err(Error::Refused { what, hint: hint.to_owned() });
+    let Some(found) = mounted(name) else {
+        let hint = match name {
+            "memory" => "hide RAM from the whole host instead: `wringer ram`, squeeze.ram",
+            "cpu" => "--cpuset needs no controller: it sets the command's CPU affinity",
+            _ => "`wringer doctor` says what this machine has",
+        };
+        return refused(format!("no {name} cgroup controller is mounted"), hint);
+    };
+    let root = found.root.display();
+    if rustix::fs::access(&found.root, rustix::fs::Access::WRITE_OK).is_err() {
+        return refused(format!("{root} is not writable for this user"), "run as root, or in a delegated cgroup");
+    }
+    let control = found.root.join("cgroup.subtree_control");
+    if found.version == CgroupVersion::V2 && !lists(&control, name) && has_processes_of_its_own(&found.root) {
+        return refused(
+            format!("{root} has processes of its own, and a cgroup below it would get no {name} controller"),
+            "run on the host itself, or in a container whose first cgroup is empty",
+        );
+    }
+    Ok(found)
+}
+
+/// Only the host's first cgroup may have processes and hand controllers down; it alone has no type (kernel,
+/// admin-guide/cgroup-v2.rst, "No Internal Process Constraint").
+fn has_processes_of_its_own(root: &Path) -> bool {
+    root.join("cgroup.type").exists()
+        && fs::read_to_string(root.join("cgroup.procs")).is_ok_and(|processes| !processes.trim().is_empty())
+}
+
+fn lists(file: &Path, name: &str) -> bool {
+    fs::read_to_string(file).is_ok_and(|list| list.split_whitespace().any(|member| member == name))
+}
+
+/// On v2 a child has a controller only when its parent hands it down (kernel, admin-guide/cgroup-v2.rst, "Enabling and
+/// Disabling"). `None`: it does so already.
+pub(crate) fn hand_down(run: &mut Run, root: &Path, name: &str) -> Result<Option<StepId>, Error> {
+    if is_handed_down(root, name) {
+        return Ok(None);
+    }
+    let path = root.join("cgroup.subtree_control");
+    let (before, after) = (format!("-{name}"), format!("+{name}"));
+    let step = Step::Value { path: path.clone(), before: before.clone(), after: after.clone() };
+    Ok(Some(run.step(step, |permit| change::set_value(permit, &path, &before, &after))?.0))
+}
+
+pub(crate) fn is_handed_down(root: &Path, name: &str) -> bool {
+    lists(&root.join("cgroup.subtree_control"), name)
+}
+
+pub(crate) fn set_value(run: &mut Run, path: &Path, value: &str) -> Result<StepId, Error> {
+    let before = change::read_value(path)?;
+    let step = Step::Value { path: path.to_owned(), before: before.clone(), after: value.to_owned() };
+    Ok(run.step(step, |permit| change::set_value(permit, path, &before, value))?.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_controller_of_v1_may_share_its_mount() {
+        let line = "cgroup /sys/fs/cgroup/cpu,cpuacct cgroup rw,nosuid,cpu,cpuacct 0 0";
+        let root = PathBuf::from("/sys/fs/cgroup/cpu,cpuacct");
+        assert_eq!(of_mount(line, "cpu"), Some(Controller { root, version: CgroupVersion::V1 }));
+        assert_eq!(of_mount(line, "cpuset"), None, "a part of the name is not the name");
+        assert_eq!(of_mount("tmpfs /sys/fs/cgroup tmpfs rw,cpu 0 0", "cpu"), None);
+    }
+}

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `wringer squeeze`: one program with less RAM, fewer CPUs, a slower disk, for as long as it runs.
+
+mod prepare;
+mod session;
+mod summary;
+mod words;
+
+use crate::exit::{Failure, Outcome};
+use crate::terminal::{self, Output};
+use host::places::Places;
+use prepare::Prepared;
+use squeeze::limits::{CpuList, Cpus, Swap};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use units::Bytes;
+use words::DiskOf;
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Does this report still finish on the small machine?\n  \
+    sudo wringer squeeze --ram 4G --cpus 2 --swap off -- ./nightly-report.sh\n  \
+    sudo wringer squeeze --ram 1G --disk /srv/copy=gp3 -- mariadbd --user=mysql --datadir=/srv/copy\n  \
+    wringer squeeze --disk .=read=10ms,sync=5ms -- sysbench fileio --file-test-mode=rndrd run\n  \
+    wringer squeeze --cpuset 0 -- make\n\n\
+    The command runs as you, with your terminal, environment and working directory; signals go to it, and its exit code is \
+    returned, 128+n when signal n killed it. When it ends, what it has left running is ended too, and everything is given back; \
+    also when Wringer is killed. What was asked, what was got, and what the kernel and the slow layer have counted is said on \
+    standard error.\n\n\
+    --ram     a memory cgroup: its page cache counts, too; where that leaves no room, the kernel ends one of its processes\n  \
+    --cpus    a quota, as docker's: 0.5 is half of the time of one CPU, on whichever it runs\n  \
+    --cpuset  which CPUs: a cgroup where there is the right to one, else the command's CPU affinity, without root\n  \
+    --disk    a slow layer that this command alone sees (docs/disk.md). With root, or where users may use /dev/fuse and \
+    namespaces; then the command cannot change its user\n\n\
+    Wringer's own failures: 2 usage; 3 something is missing or in the way, nothing was changed; 4 failed, everything undone; \
+    5 failed, and the host is not restored; 130 interrupted before the command ran. docs/squeeze.md")]
+pub struct Args {
+    /// So much memory, page cache included: 512M, 4G, ... in powers of 1024
+    #[arg(long, value_name = "SIZE")]
+    ram: Option<Bytes>,
+    /// No swap for it, or so much at most [default: as the host has]
+    #[arg(long, value_name = "off|SIZE")]
+    swap: Option<Swap>,
+    /// The time of so many CPUs: 2, 0.5
+    #[arg(long, value_name = "N")]
+    cpus: Option<Cpus>,
+    /// On these CPUs alone: 0-1, 0,2
+    #[arg(long, value_name = "LIST")]
+    cpuset: Option<CpuList>,
+    /// A directory on such a disk: PATH=gp3, PATH=hdd-7200,iops=60, PATH=read=10ms,write=1ms,sync=2ms (may be given several times)
+    #[arg(long, value_name = "PATH=DISK", value_parser = words::parse)]
+    disk: Vec<DiskOf>,
+    /// Start at once, without looking whether reads take as long as they should
+    #[arg(long)]
+    no_probe: bool,
+    /// Print every change with its undo; change nothing, run nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Write the summary to this file, too, as JSON
+    #[arg(long, value_name = "FILE")]
+    summary: Option<PathBuf>,
+    /// No summary and no notes on standard error
+    #[arg(short, long)]
+    quiet: bool,
+    /// How the summary, or the plan of a dry run, is printed
+    #[arg(short, long, value_enum, default_value_t = Output::Text)]
+    output: Output,
+    /// The program and its arguments
+    #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// Does not return when the command has ended: the exit code is the command's.
+pub fn main(args: &Args) -> Outcome {
+    let places = Places::from_environment();
+    let prepared = Prepared::of(args, &places)?;
+    if args.dry_run {
+        prepared.show_dry_run(args.output);
+        return Ok(());
+    }
+    if !args.quiet {
+        prepared.notes().iter().for_each(|note| terminal::say(format_args!("note: {note}")));
+    }
+    let file = args.summary.as_deref().map(|path| create(path).map(|file| (path, file))).transpose()?;
+    let summary = session::run(&prepared, args, places)?;
+    if let Some((path, file)) = file {
+        summary.write(file).map_err(|error| Failure::from(error.context(format!("write {}", path.display()))))?;
+    }
+    if !args.quiet {
+        summary.show(args.output);
+    }
+    std::process::exit(summary.exit_code())
+}
+
+/// Before anything runs: nobody wants to learn an hour later that the place was wrong.
+fn create(path: &std::path::Path) -> Result<std::fs::File, Failure> {
+    host::files::create(path).map_err(|error| {
+        let error = anyhow::Error::from(error).context(format!("make {}", path.display()));
+        Failure::new(crate::exit::Exit::Missing, error)
+    })
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Everything that can be refused, before anything is changed; and what would be changed.
+
+use super::Args;
+use crate::commands::disk::words;
+use crate::commands::doctor::checks::{self, Check, State};
+use crate::exit::{Exit, Failure, Outcome};
+use crate::terminal::{self, Output};
+use diskmodel::Model;
+use host::places::Places;
+use run::Resource;
+use serde_json::json;
+use squeeze::databases;
+use squeeze::directory::{FILE_SYSTEM, check_for_command, check_reach};
+use squeeze::limits::{self, Asked, Change, Plan};
+use std::path::{Path, PathBuf};
+
+/// What is to be done, on a machine that allows it.
+pub struct Prepared {
+    pub limits: Plan,
+    pub disks: Vec<Disk>,
+    pub program: PathBuf,
+}
+
+pub struct Disk {
+    pub path: PathBuf,
+    pub model: Model,
+}
+
+impl Prepared {
+    pub fn of(args: &Args, places: &Places) -> Result<Self, Failure> {
+        let asked = Asked { ram: args.ram, swap: args.swap, cpus: args.cpus, cpuset: args.cpuset.clone() };
+        if asked.is_nothing() && args.disk.is_empty() {
+            return Err(Failure::message(Exit::Usage, "nothing is to be squeezed")
+                .hint("say one or more of --ram, --swap, --cpus, --cpuset, --disk"));
+        }
+        let limits = limits::plan(&asked)?;
+        let disks = disks(args, places)?;
+        Ok(Self { limits, disks, program: program(args)? })
+    }
+
+    pub fn notes(&self) -> &[String] {
+        &self.limits.notes
+    }
+
+    pub fn resources(&self) -> Vec<Resource> {
+        self.disks.iter().map(|disk| Resource::Directory(disk.path.clone())).collect()
+    }
+
+    pub fn show_dry_run(&self, output: Output) {
+        let changes = self.changes();
+        if output == Output::Json {
+            let models: Vec<_> =
+                self.disks.iter().map(|disk| json!({ "directory": disk.path, "model": disk.model })).collect();
+            let value =
+                json!({ "schema": 1, "dry_run": true, "changes": changes, "disks": models, "notes": self.notes() });
+            return terminal::data(format_args!("{value:#}"));
+        }
+        for change in changes {
+            terminal::data(format_args!("{}\n    undo: {}", change.change, change.undo));
+        }
+        self.notes().iter().for_each(|note| terminal::say(format_args!("note: {note}")));
+    }
+
+    fn changes(&self) -> Vec<Change> {
+        let layers = self.disks.iter().map(|disk| Change {
+            change: format!(
+                "a slow layer ({FILE_SYSTEM}) over {}, in a mount namespace of the command's own: {}",
+                disk.path.display(),
+                disk.model
+            ),
+            undo: "the delay goes to 0, it is unmounted, and the namespace goes with the command".into(),
+        });
+        let command = Change {
+            change: format!("{} is started, squeezed", self.program.display()),
+            undo: "SIGTERM, 30 s, SIGKILL; and what it has left running".into(),
+        };
+        layers.chain(self.limits.changes()).chain([command]).collect()
+    }
+}
+
+fn disks(args: &Args, places: &Places) -> Result<Vec<Disk>, Failure> {
+    if args.disk.is_empty() {
+        return Ok(Vec::new());
+    }
+    refuse_missing(checks::fuse())?;
+    refuse_missing(checks::namespaces())?;
+    let databases = databases::unknown(places)?;
+    let mut disks: Vec<Disk> = Vec::new();
+    for one in &args.disk {
+        let model = words::model(&one.asked)?;
+        let path = check_for_command(&one.path, &databases)?;
+        refuse_overlap(&path, &disks)?;
+        if places.journal.starts_with(&path) {
+            let message = format!("{}: Wringer's journals are below it", path.display());
+            return Err(Failure::message(Exit::Missing, message).hint("set WRINGER_HOME to another disk"));
+        }
+        if !args.no_probe && !args.dry_run {
+            check_reach(&path, &model)?;
+        }
+        disks.push(Disk { path, model });
+    }
+    Ok(disks)
+}
+
+fn refuse_missing(check: Check) -> Outcome {
+    if check.state != State::Missing {
+        return Ok(());
+    }
+    let failure = Failure::message(Exit::Missing, format_args!("--disk cannot be had here: {}", check.found));
+    Err(check.remedy.into_iter().fold(failure, Failure::hint))
+}
+
+fn refuse_overlap(path: &Path, disks: &[Disk]) -> Outcome {
+    let overlaps = |disk: &&Disk| disk.path.starts_with(path) || path.starts_with(&disk.path);
+    disks.iter().find(overlaps).map_or(Ok(()), |other| {
+        let message = format!("--disk {} and {} overlap", other.path.display(), path.display());
+        Err(Failure::message(Exit::Usage, message).hint("name directories that are apart"))
+    })
+}
+
+/// A name with a slash is a path, as for every shell.
+fn program(args: &Args) -> Result<PathBuf, Failure> {
+    let name = args.command.first().map(PathBuf::from).unwrap_or_default();
+    let shown = name.display();
+    if name.components().count() == 1 && !name.to_string_lossy().contains('/') {
+        return host::tool::find(&name.to_string_lossy())
+            .ok_or_else(|| Failure::message(Exit::Missing, format!("there is no program {shown} in PATH")));
+    }
+    if rustix::fs::access(&name, rustix::fs::Access::EXEC_OK).is_ok() && name.is_file() {
+        return Ok(std::path::absolute(&name).unwrap_or(name));
+    }
+    Err(Failure::message(Exit::Missing, format!("{shown} is no program that can be executed")))
+}

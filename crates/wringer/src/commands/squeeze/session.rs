@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One command from its squeezes to its end. Whatever ends it, the run gives everything back.
+
+use super::Args;
+use super::prepare::{Disk, Prepared};
+use super::summary::{DiskSeen, Summary};
+use crate::commands::run::refuse_outside;
+use crate::exit::{Exit, Failure, Outcome};
+use crate::signals::Relay;
+use crate::terminal;
+use evidence::Measured;
+use host::interrupt;
+use host::places::Places;
+use host::process::Process;
+use run::{Begin, Child, ChildSpec, Kind, Role, Run};
+use slowfs::stats::Stats;
+use squeeze::directory::probe_file;
+use squeeze::disk::SlowLayer;
+use squeeze::limits::Limits;
+use std::time::{Duration, Instant};
+
+/// Between the signal that asks the command to end and SIGKILL, when it is ended for it.
+const GRACE: Duration = Duration::from_secs(30);
+/// The same for what it has left running.
+const STRAY_GRACE: Duration = Duration::from_secs(10);
+/// Between two looks whether everything still holds.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+/// Returns when the command has ended and everything is given back.
+pub fn run(prepared: &Prepared, args: &Args, places: Places) -> Result<Summary, Failure> {
+    let relay = Relay::install()?;
+    let begin = Begin { kind: Kind::Run, command: own_words(args), resources: prepared.resources(), places };
+    let mut run = Run::begin(begin)?;
+    let ended = squeezed(&mut run, prepared, args, &relay);
+    let ended = ended.map_err(|failure| explain(&run, failure));
+    let released = release(run);
+    // a host that is not restored is worse than whatever ended the command
+    released.and(ended)
+}
+
+/// Without the command's arguments, which may hold a password.
+fn own_words(args: &Args) -> Vec<String> {
+    let words: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    let own = words.len() - args.command.len() + 1;
+    let more = (args.command.len() > 1).then(|| "...".to_owned());
+    std::iter::once("wringer".to_owned()).chain(words.into_iter().take(own).skip(1)).chain(more).collect()
+}
+
+fn squeezed(run: &mut Run, prepared: &Prepared, args: &Args, relay: &Relay) -> Result<Summary, Failure> {
+    let mut layers = slow_layers(run, prepared, args)?;
+    let limits = prepared.limits.apply(run)?;
+    let before = layers.iter_mut().map(|layer| layer.layer.stats()).collect::<Result<Vec<_>, _>>()?;
+    let spec = child_spec(prepared, args, &layers, &limits);
+    let (start, cpu_before) = (Instant::now(), children_cpu());
+    let child = run.spawn(Role::Server, spec)?;
+    let cpus_allowed = cpus_allowed(&child);
+    attend(run, &child, relay, &layers)?;
+    let exit_code = exit_code(run, &child)?;
+    let (elapsed, cpu) = (start.elapsed(), children_cpu().saturating_sub(cpu_before));
+    let left_behind = run.end_strays(STRAY_GRACE)?;
+    Ok(Summary {
+        run: run.id().to_string(),
+        program: prepared.program.clone(),
+        exit_code,
+        elapsed,
+        cpu,
+        left_behind,
+        asked: prepared.limits.asked.clone(),
+        got: limits.got(),
+        account: limits.account(),
+        mechanisms: ["memory", "cpu", "cpuset"].map(|name| limits.mechanism(name)),
+        cpus_allowed,
+        disks: seen(layers, &before, &prepared.disks)?,
+    })
+}
+
+/// A layer that serves, and what a probe got from it.
+struct Layer {
+    layer: SlowLayer,
+    measured: Vec<Measured>,
+}
+
+fn slow_layers(run: &mut Run, prepared: &Prepared, args: &Args) -> Result<Vec<Layer>, Failure> {
+    let mut layers: Vec<Layer> = Vec::new();
+    for (number, disk) in (0..).zip(&prepared.disks) {
+        let first = layers.first().map(|first| &first.layer);
+        let mut layer = SlowLayer::start_for_command(run, &disk.path, number, first)?;
+        let measured =
+            if args.no_probe { layer.set(&disk.model).map(|()| Vec::new())? } else { hold(run, &mut layer, disk)? };
+        layers.push(Layer { layer, measured });
+    }
+    Ok(layers)
+}
+
+/// Sets the delay and looks whether reads take as long as they should. Without a file of 1 MiB that can be read nobody can say.
+fn hold(run: &mut Run, layer: &mut SlowLayer, disk: &Disk) -> Result<Vec<Measured>, Failure> {
+    let Some(file) = probe_file(&disk.path) else {
+        return Ok(layer.set(&disk.model).map(|()| Vec::new())?);
+    };
+    let spinner = terminal::spinner(&format!("probing {}", disk.path.display()));
+    let measured = probed(run, layer, disk, &file);
+    spinner.finish_and_clear();
+    measured
+}
+
+fn probed(run: &mut Run, layer: &mut SlowLayer, disk: &Disk, file: &std::path::Path) -> Result<Vec<Measured>, Failure> {
+    layer.open_probe(run, file)?;
+    layer.set(&disk.model)?;
+    let measured = layer.measure(&disk.model, "command", 0)?;
+    measured.iter().try_for_each(refuse_outside).map_err(|failure| failure.hint("--no-probe starts without a look"))?;
+    layer.close_probe(run)?;
+    // with fresh credits
+    layer.set(&disk.model)?;
+    Ok(measured)
+}
+
+fn child_spec(prepared: &Prepared, args: &Args, layers: &[Layer], limits: &Limits) -> ChildSpec {
+    ChildSpec {
+        cwd: std::env::current_dir().ok(),
+        foreground: true,
+        namespaces_of: layers.first().map(|first| first.layer.pid()),
+        cgroups: limits.folders().to_vec(),
+        affinity: limits.affinity(),
+        grace: GRACE,
+        launcher: true,
+        ..ChildSpec::program(&prepared.program, args.command.iter().skip(1))
+    }
+}
+
+/// Until it ends; fails as soon as it is not squeezed as it should be, or not guarded.
+fn attend(run: &Run, child: &Child, relay: &Relay, layers: &[Layer]) -> Outcome {
+    let process = Process::open(child.identity());
+    let _relaying = process.as_ref().map(|process| relay.to(process));
+    while !child.wait(LOOK_EVERY) {
+        // before the relay was set
+        if interrupt::requested() {
+            return Err(interrupted());
+        }
+        if let Some(reason) = run.neutralised() {
+            return Err(ended_by_watchdog(&reason));
+        }
+        layers.iter().try_for_each(|layer| layer.layer.check())?;
+        if run.dead_child(Role::Watchdog).is_some() {
+            return Err(run::Error::WatchdogDied { id: run.id().clone() }.into());
+        }
+    }
+    // what ended a command that the watchdog has ended is no exit code of its own
+    run.neutralised().map_or(Ok(()), |reason| Err(ended_by_watchdog(&reason)))
+}
+
+fn ended_by_watchdog(reason: &str) -> Failure {
+    Failure::message(Exit::Failed, format_args!("the watchdog ended the command: {reason}"))
+}
+
+fn interrupted() -> Failure {
+    Failure::message(Exit::Interrupted, "interrupted; everything is undone")
+}
+
+/// A failure that came of a signal is an interruption; one that came of the watchdog's work is the watchdog's.
+fn explain(run: &Run, failure: Failure) -> Failure {
+    match run.neutralised() {
+        Some(reason) => ended_by_watchdog(&reason),
+        None if interrupt::requested() => interrupted(),
+        None => failure,
+    }
+}
+
+/// Its launcher returns it a moment after its end.
+fn exit_code(run: &mut Run, child: &Child) -> Result<i32, Failure> {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while Instant::now() < deadline {
+        if let Some(code) = run.exit_status(child).map(|status| status.code()) {
+            return code.ok_or_else(|| Failure::message(Exit::Failed, "the launcher of the command was killed"));
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    Err(Failure::message(Exit::Failed, "the command has ended, and its launcher has not"))
+}
+
+fn seen(layers: Vec<Layer>, before: &[Stats], disks: &[Disk]) -> Result<Vec<DiskSeen>, Failure> {
+    let both = layers.into_iter().zip(before).zip(disks);
+    both.map(|((Layer { mut layer, measured }, before), disk)| {
+        let after = layer.stats()?;
+        Ok(DiskSeen::new(disk.path.clone(), disk.model.clone(), measured, before, &after))
+    })
+    .collect()
+}
+
+fn release(run: Run) -> Outcome {
+    let released = run.release()?;
+    let Some(first) = released.conflicts.first() else { return Ok(()) };
+    let what = format!("{}: expected {}, found {}", first.step, first.expected, first.found);
+    let failure = Failure::message(Exit::NotRestored, format!("somebody else changed what we had set: {what}"));
+    Err(released.conflicts.iter().fold(failure, |failure, conflict| failure.hint(conflict.repair.clone())))
+}
+
+/// As the kernel says it of the command itself; `None`: it has ended already.
+fn cpus_allowed(child: &Child) -> Option<String> {
+    // as its launcher has reported it: of a command that had ended by then the child is the launcher itself
+    let pid = child.ready.as_ref()?["pid"].as_u64()?;
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).map(|list| list.trim().to_owned())
+}
+
+/// Of the children that were waited for, and of theirs.
+fn children_cpu() -> Duration {
+    // SAFETY: the kernel fills the structure, which is plain numbers.
+    let usage = unsafe {
+        let mut usage = std::mem::zeroed::<libc::rusage>();
+        libc::getrusage(libc::RUSAGE_CHILDREN, &mut usage);
+        usage
+    };
+    let micros = |time: libc::timeval| u64::try_from(time.tv_sec * 1_000_000 + time.tv_usec).unwrap_or(0);
+    Duration::from_micros(micros(usage.ru_utime) + micros(usage.ru_stime))
+}

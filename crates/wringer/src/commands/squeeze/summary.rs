@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What was asked, what was got, and what was seen meanwhile.
+
+use crate::terminal::{self, Output};
+use diskmodel::Model;
+use evidence::{LatencyHistogram, Measured};
+use serde_json::{Value, json};
+use slowfs::stats::{Latency, Stats};
+use squeeze::limits::{Account, Asked, Got};
+use std::fs::File;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::time::Duration;
+use units::{Bytes, Span, counted};
+
+pub struct Summary {
+    pub run: String,
+    pub program: PathBuf,
+    pub exit_code: i32,
+    pub elapsed: Duration,
+    /// Of the command and of those that it waited for.
+    pub cpu: Duration,
+    /// Processes that it had left running, and that were ended.
+    pub left_behind: usize,
+    pub asked: Asked,
+    pub got: Got,
+    pub account: Account,
+    /// Of memory, CPU quota, CPU set.
+    pub mechanisms: [Option<String>; 3],
+    /// When it had just been started.
+    pub cpus_allowed: Option<String>,
+    pub disks: Vec<DiskSeen>,
+}
+
+/// One directory, and what the command did there.
+pub struct DiskSeen {
+    path: PathBuf,
+    model: Model,
+    measured: Vec<Measured>,
+    classes: [Class; 3],
+}
+
+struct Class {
+    name: &'static str,
+    count: u64,
+    bytes: u64,
+    latency: Latency,
+}
+
+impl DiskSeen {
+    pub fn new(path: PathBuf, model: Model, measured: Vec<Measured>, before: &Stats, after: &Stats) -> Self {
+        let class = |name, count: [u64; 2], bytes: [u64; 2], latency: [&Latency; 2]| Class {
+            name,
+            count: count[1] - count[0],
+            bytes: bytes[1] - bytes[0],
+            latency: Latency {
+                own: latency[1].own.since(&latency[0].own),
+                asked: latency[1].asked.since(&latency[0].asked),
+                got: latency[1].got.since(&latency[0].got),
+            },
+        };
+        let (reads, writes) = ([before.reads, after.reads], [before.writes, after.writes]);
+        let (read_bytes, write_bytes) =
+            ([before.read_bytes, after.read_bytes], [before.write_bytes, after.write_bytes]);
+        let classes = [
+            class("read", reads, read_bytes, [&before.read_latency, &after.read_latency]),
+            class("write", writes, write_bytes, [&before.write_latency, &after.write_latency]),
+            class("sync", [before.syncs, after.syncs], [0, 0], [&before.sync_latency, &after.sync_latency]),
+        ];
+        Self { path, model, measured, classes }
+    }
+
+    fn json(&self) -> Value {
+        let mut value = json!({ "directory": self.path, "model": self.model, "measured": self.measured });
+        for class in &self.classes {
+            value[format!("{}s", class.name)] = json!({
+                "count": class.count,
+                "bytes": class.bytes,
+                "asked_p50_us": median_us(&class.latency.asked),
+                "own_p50_us": median_us(&class.latency.own),
+                "got_p50_us": median_us(&class.latency.got),
+                "got_p99_us": percentile_us(&class.latency.got, 99.0),
+            });
+        }
+        value
+    }
+
+    fn show(&self) {
+        line("disk", format!("{}: {}", self.path.display(), self.model));
+        for measured in &self.measured {
+            let value = |quantity: &Option<evidence::Quantity>| quantity.map_or(f64::NAN, |it| it.value);
+            let text = format!(
+                "probe: {}: predicted {:.0}, got {:.0}, before the command",
+                measured.what,
+                value(&measured.predicted),
+                value(&measured.got)
+            );
+            line("", text);
+        }
+        let seen: Vec<String> = self.classes.iter().filter(|class| class.count > 0).map(Class::text).collect();
+        line(
+            "",
+            if seen.is_empty() {
+                "the command did nothing there that reached the disk".into()
+            } else {
+                seen.join("; ")
+            },
+        );
+    }
+}
+
+impl Class {
+    fn text(&self) -> String {
+        let (asked, got) = (median_us(&self.latency.asked), median_us(&self.latency.got));
+        let median = match (asked, got) {
+            (Some(asked), Some(got)) => format!(", median asked {}, got {}", time(asked), time(got)),
+            _ => String::new(),
+        };
+        format!("{}{median}", counted(self.count, self.name))
+    }
+}
+
+fn median_us(histogram: &LatencyHistogram) -> Option<f64> {
+    percentile_us(histogram, 50.0)
+}
+
+fn percentile_us(histogram: &LatencyHistogram, percentile: f64) -> Option<f64> {
+    (!histogram.is_empty()).then(|| histogram.percentile_ns(percentile) as f64 / 1000.0)
+}
+
+fn time(us: f64) -> String {
+    if us < 1000.0 { format!("{us:.0} us") } else { format!("{:.2} ms", us / 1000.0) }
+}
+
+fn line(what: &str, text: impl std::fmt::Display) {
+    terminal::say(format_args!("  {what:<7} {text}"));
+}
+
+impl Summary {
+    pub fn exit_code(&self) -> i32 {
+        self.exit_code
+    }
+
+    pub fn write(&self, mut file: File) -> anyhow::Result<()> {
+        Ok(writeln!(file, "{:#}", self.json())?)
+    }
+
+    pub fn show(&self, output: Output) {
+        if output == Output::Json {
+            return terminal::say(format_args!("{:#}", self.json()));
+        }
+        let program = self.program.file_name().unwrap_or_default().to_string_lossy();
+        let (elapsed, cpu) = (self.elapsed.as_secs_f64(), self.cpu.as_secs_f64());
+        terminal::say(format_args!(
+            "squeeze: {program} ended with {} after {elapsed:.2} s, with {cpu:.2} s of CPU",
+            self.exit_code
+        ));
+        self.show_memory();
+        self.show_cpu();
+        self.disks.iter().for_each(DiskSeen::show);
+        if self.left_behind > 0 {
+            line("ended", format!("{} that it had left running", counted(self.left_behind as u64, "process")));
+        }
+        line("given", "back: everything");
+    }
+
+    fn show_memory(&self) {
+        let mechanism = self.mechanisms[0].as_deref().unwrap_or("none");
+        let memory = self.account.memory.clone().unwrap_or_default();
+        let bytes = |bytes: Option<u64>| bytes.map_or_else(|| "unknown".to_owned(), |bytes| Bytes(bytes).to_string());
+        if let Some(asked) = self.asked.ram {
+            let text = format!(
+                "asked {asked}, got {} ({mechanism}); peak {}, page cache included",
+                bytes(self.got.ram_bytes),
+                bytes(memory.peak_bytes)
+            );
+            line("ram", text);
+        }
+        if let Some(asked) = self.asked.swap {
+            let got =
+                self.got.swap_bytes.map(|bytes| if bytes == 0 { "off".to_owned() } else { Bytes(bytes).to_string() });
+            line(
+                "swap",
+                format!("asked {asked}, got {} ({mechanism})", got.unwrap_or_else(|| "none on this host".into())),
+            );
+        }
+        match memory.oom_kills {
+            Some(0) => {}
+            Some(kills) => {
+                line("OOM", format!("the kernel killed {} of it: the limit left no room", counted(kills, "process")))
+            }
+            None if self.asked.ram.is_some() => line("OOM", "this kernel does not count the kills of a cgroup"),
+            None => {}
+        }
+    }
+
+    fn show_cpu(&self) {
+        if let Some(asked) = self.asked.cpus {
+            let got = self.got.cpus.map_or_else(|| "unknown".to_owned(), |cpus| cpus.to_string());
+            let cpu = self.account.cpu.clone().unwrap_or_default();
+            let text = format!(
+                "asked {asked}, got {got} ({}); used {:.2}; throttled in {} of {} periods, {} in all",
+                self.mechanisms[1].as_deref().unwrap_or("none"),
+                self.cpus_used(),
+                cpu.throttled_periods,
+                cpu.periods,
+                Span::micros(cpu.throttled_us)
+            );
+            line("cpus", text);
+        }
+        if let Some(asked) = &self.asked.cpuset {
+            let got = self.cpuset_got().unwrap_or_else(|| "unknown, it ended at once".into());
+            line("cpuset", format!("asked {asked}, got {got} ({})", self.mechanisms[2].as_deref().unwrap_or("none")));
+        }
+    }
+
+    fn cpuset_got(&self) -> Option<String> {
+        self.cpus_allowed.clone().or_else(|| self.got.cpuset.as_ref().map(ToString::to_string))
+    }
+
+    fn cpus_used(&self) -> f64 {
+        self.cpu.as_secs_f64() / self.elapsed.as_secs_f64().max(1e-6)
+    }
+
+    fn json(&self) -> Value {
+        let [memory_by, cpu_by, cpuset_by] = &self.mechanisms;
+        let memory = self.account.memory.clone().unwrap_or_default();
+        let cpu = self.account.cpu.clone().unwrap_or_default();
+        json!({
+            "schema": 1,
+            "run": self.run,
+            "program": self.program,
+            "exit_code": self.exit_code,
+            "elapsed_us": Span(self.elapsed).as_us(),
+            "cpu_us": Span(self.cpu).as_us(),
+            "left_behind": self.left_behind,
+            "ram": self.asked.ram.map(|asked| json!({
+                "asked_bytes": asked.0,
+                "got_bytes": self.got.ram_bytes,
+                "mechanism": memory_by,
+                "peak_bytes": memory.peak_bytes,
+                "oom_kills": memory.oom_kills,
+            })),
+            "swap": self.asked.swap.map(|asked| json!({
+                "asked_bytes": asked.bytes(),
+                "got_bytes": self.got.swap_bytes,
+                "mechanism": memory_by,
+            })),
+            "cpus": self.asked.cpus.map(|asked| json!({
+                "asked": asked,
+                "got": self.got.cpus,
+                "mechanism": cpu_by,
+                "used": self.cpus_used(),
+                "periods": cpu.periods,
+                "throttled_periods": cpu.throttled_periods,
+                "throttled_us": cpu.throttled_us,
+            })),
+            "cpuset": self.asked.cpuset.as_ref().map(|asked| json!({
+                "asked": asked,
+                "got": self.cpuset_got(),
+                "mechanism": cpuset_by,
+            })),
+            "disks": self.disks.iter().map(DiskSeen::json).collect::<Vec<_>>(),
+        })
+    }
+}
