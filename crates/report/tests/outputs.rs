@@ -102,10 +102,8 @@ fn an_arm_that_broke_off_has_nulls_not_zeros() {
     assert!(nothing["queries_per_second"].is_null() && nothing["transaction"]["response"]["p99_us"].is_null());
     let page = html(&cut_off());
     assert!(page.contains("did not get as far as the end of its load") && page.contains("no query was answered"));
-    assert!(
-        page.contains("<h1>The run ended early: arm") && !page.contains("killed by signal 9; "),
-        "the headline is one line"
-    );
+    let (_, headline) = page.split_once("<h1>The run ended early: arm").expect("why is what comes first");
+    assert!(!headline.split("</h1>").next().unwrap_or_default().contains("the end of its log"), "one line");
 }
 
 #[test]
