@@ -46,6 +46,34 @@ fn an_output_folder_with_something_else_in_it_is_not_touched() {
 }
 
 #[test]
+fn a_folder_that_takes_no_results_is_refused_before_anything_is_done() {
+    let lab = Lab::as_ordinary_user(WRINGER);
+    let file = lab.write("long.toml", &small_experiment("1s", ""));
+    let file = file.to_str().unwrap();
+    let not_a_folder = format!("{file}/below/it");
+    lab.run(["run", file, "--to", &not_a_folder])
+        .expect_code(3)
+        .expect_said(&["no results can be written into", "--to"]);
+    // even the system's own folders are writable to none but root
+    lab.run(["run", file, "--to", "/proc/1/results"]).expect_code(3).expect_said(&["no results can be written into"]);
+    assert!(!lab.home().join("journal").exists(), "nothing had begun");
+}
+
+#[test]
+fn two_runs_do_not_write_into_one_folder() {
+    let lab = Lab::new(WRINGER);
+    let file = lab.write("long.toml", &small_experiment("1s", ""));
+    let out = lab.home().join("out");
+    std::fs::create_dir(&out).unwrap();
+    let earlier = lab.write("out/result.json", "of the run that is under way");
+    let other_run = std::fs::File::open(&out).unwrap();
+    other_run.lock().unwrap();
+    let ran = lab.run(["run", file.to_str().unwrap(), "--to", out.to_str().unwrap(), "--force"]);
+    ran.expect_code(3).expect_said(&["another run writes its results into"]);
+    assert_eq!(std::fs::read_to_string(earlier).unwrap(), "of the run that is under way");
+}
+
+#[test]
 fn a_missing_server_that_cannot_be_fetched_is_named() {
     // looked for by the test itself: a run that ends with 0 anywhere else is a failure
     let programs = ["/usr/sbin/mariadbd", "/usr/bin/mariadbd", "/usr/local/sbin/mariadbd", "/usr/local/bin/mariadbd"];

@@ -4,7 +4,10 @@
 use crate::exit::{Exit, Failure};
 use host::files;
 use host::places::Places;
-use std::fs;
+use rustix::fs::Access;
+use rustix::io::Errno;
+use std::cell::OnceCell;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 pub const RECORDING: &str = "recording.sqlite";
@@ -17,13 +20,15 @@ const OURS: [&str; 5] = [RECORDING, "recording.sqlite-wal", "recording.sqlite-sh
 #[derive(Debug)]
 pub struct Output {
     pub folder: PathBuf,
+    /// The folder, locked as long as a run writes into it.
+    ours: OnceCell<File>,
 }
 
 impl Output {
     /// Looks before anything is made: `asked` must be new, empty, or with `force` hold nothing but an earlier run's results.
     ///
     /// # Errors
-    /// Exit code 3: something else is in it.
+    /// Exit code 3: something else is in it, it cannot be written, or another run writes into it now.
     pub fn check(asked: Option<&Path>, force: bool, places: &Places, run_id_like: &str) -> Result<Self, Failure> {
         let folder = asked.map_or_else(|| places.recordings.join(run_id_like), Path::to_owned);
         let names: Vec<_> = fs::read_dir(&folder)
@@ -37,15 +42,42 @@ impl Output {
                 false => failure.hint("--force writes over the results of the earlier run"),
             });
         }
-        Ok(Self { folder })
+        refuse_unwritable(&folder)?;
+        let output = Self { folder, ours: OnceCell::new() };
+        if output.folder.exists() {
+            output.lock()?;
+        }
+        Ok(output)
+    }
+
+    /// A second run would remove the files that the first has open.
+    fn lock(&self) -> Result<(), Failure> {
+        if self.ours.get().is_some() {
+            return Ok(());
+        }
+        let folder = File::open(&self.folder).map_err(|error| {
+            Failure::new(Exit::Missing, anyhow::Error::new(error).context(format!("open {}", self.folder.display())))
+        })?;
+        match folder.try_lock() {
+            // a file system without locks has no second run's either
+            Ok(()) | Err(fs::TryLockError::Error(_)) => {
+                let _ = self.ours.set(folder);
+                Ok(())
+            }
+            Err(fs::TryLockError::WouldBlock) => {
+                let message = format!("another run writes its results into {} now", self.folder.display());
+                Err(Failure::message(Exit::Missing, message).hint("wait for it, or name another folder with --to"))
+            }
+        }
     }
 
     /// Makes the folder, without an earlier run's results.
     ///
     /// # Errors
-    /// The folder cannot be made or written.
+    /// The folder cannot be made or written, or another run was faster.
     pub fn prepare(&self) -> Result<(), Failure> {
         files::private_dir(&self.folder, 0o755)?;
+        self.lock()?;
         for name in OURS {
             let path = self.folder.join(name);
             if path.exists() {
@@ -58,4 +90,17 @@ impl Output {
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
+}
+
+/// Before a server is fetched and a table filled: the folder, or the nearest there is above it, must take files.
+fn refuse_unwritable(folder: &Path) -> Result<(), Failure> {
+    let absolute = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
+    let Some(there) = absolute.ancestors().find(|path| path.exists()) else { return Ok(()) };
+    let why = match rustix::fs::access(there, Access::WRITE_OK | Access::EXEC_OK) {
+        Ok(()) if there.is_dir() => return Ok(()),
+        Ok(()) | Err(Errno::NOTDIR) => "it is not a folder".to_owned(),
+        Err(errno) => std::io::Error::from(errno).to_string(),
+    };
+    let message = format!("no results can be written into {}: {}: {why}", folder.display(), there.display());
+    Err(Failure::message(Exit::Missing, message).hint("name a folder that you may write with --to"))
 }
