@@ -42,7 +42,7 @@ enum Command {
     Sandbox(commands::sandbox::Args),
     /// Hide RAM from this host, by what it allows, or give it back
     Ram(commands::ram::Args),
-    /// Slow a folder's storage down, or give its speed back
+    /// Slow a directory or a block device down, or give its speed back
     Disk(commands::disk::Args),
     /// Run any program with less RAM, fewer CPUs, a slower disk, and give everything back when it ends
     Squeeze(Box<commands::squeeze::Args>),

@@ -39,9 +39,11 @@ write_lines() {
     done
 }
 
+loop=$(make_loop 2)
 echo "POWER may go" >/dev/console
 while :; do
     expect 0 ram hide 64M
+    expect 0 disk delay "$loop" --write 5ms
     expect 0 disk delay /data/files --write 5ms --sync 10ms
     write_lines &
     writer=$!

@@ -17,7 +17,7 @@ const PROBE_TIME_US: u64 = 1_500_000;
 const LEAST: u64 = 5;
 const MOST: u64 = 1000;
 const LOOKS: u32 = 3;
-/// A tenth, or a tick where that is more.
+/// Of what is predicted; or a tick where that is more.
 const TOLERANCE: f64 = 0.1;
 /// As the kernel names the target's thread; a name has at most 15 characters.
 const THREAD: &str = "dm-delay-flush-";
@@ -147,7 +147,7 @@ fn compare(
     timing: &Timing,
     witness: String,
 ) -> Measured {
-    let predicted = effective_us as f64 + median_us(bare);
+    let predicted = timing.in_all_us(effective_us, median_us(bare));
     let tolerance = (predicted * TOLERANCE).max(timing.tick_us as f64);
     Measured {
         at_us: 0,
@@ -159,10 +159,7 @@ fn compare(
         got: Some(Quantity::micros(median_us(got))),
         witness,
         within_tolerance: Some((median_us(got) - predicted).abs() <= tolerance),
-        tolerance: Some(format!(
-            "10 % of asked in whole ticks plus undelayed, at least a tick of {} us",
-            timing.tick_us
-        )),
+        tolerance: Some(format!("10 % of predicted, at least a tick of {} us", timing.tick_us)),
     }
 }
 
@@ -210,7 +207,7 @@ mod tests {
         let timing = Timing { version: [1, 4, 0], tick_us: 4000 };
         let within =
             |got| compare("x", 10, 12_000, &histogram(100), &histogram(got), &timing, String::new()).within_tolerance;
-        assert_eq!([8_050, 12_100, 16_000].map(within), [Some(false), Some(true), Some(true)]);
+        assert_eq!([7_900, 12_100, 15_900].map(within), [Some(false), Some(true), Some(true)]);
         assert_eq!(within(17_000), Some(false));
     }
 

@@ -29,13 +29,13 @@ use std::time::Duration;
     sudo wringer disk delay /srv/copy --profile gp3\n  \
     wringer disk status\n  \
     sudo wringer disk release /srv/copy\n\n\
-    A DIRECTORY gets the FUSE layer: a layer is mounted over it: whoever opens a file below it from now on is delayed. Nobody may have files open below it, \
+    A DIRECTORY gets the FUSE layer, mounted over it: whoever opens a file below it from now on is delayed. Nobody may have files open below it, \
     nothing may be mounted below it, and no running database may live in it. Written data goes through to the disk as before.\n\
     An unmounted block DEVICE, a loop device for example, gets the kernel's device-mapper: another device appears, whose path is printed, and \
-    everything that goes through it is delayed: \n  \
+    everything that goes through it is delayed:\n  \
     sudo wringer disk delay /dev/loop0 --read 10ms --write 20ms\n  \
     sudo mount /dev/mapper/wringer-...-loop0 /mnt\n  \
-    sudo wringer disk delay /dev/loop0 --read 20ms              (again: changes it at once, mounted or not)\n  \
+    sudo wringer disk delay /dev/loop0 --read 20ms     (again: changes it at once, mounted or not)\n  \
     sudo umount /mnt && sudo wringer disk release /dev/loop0\n\
     It takes whole milliseconds, rounds them up to the kernel's ticks, and knows no distributions; the FUSE layer keeps microseconds. Take it \
     for a whole file system, or where a server must not see FUSE. docs/disk.md\n\n\
