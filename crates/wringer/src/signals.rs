@@ -7,7 +7,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use std::io;
 use std::os::fd::AsRawFd as _;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 
 /// From here on the signals that end a program are noted instead; the flag is true after the first.
 ///
@@ -28,11 +28,18 @@ pub fn install() -> io::Result<Arc<AtomicBool>> {
 }
 
 /// Signals while a command of the user's runs: they are the command's.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Relay {
-    /// The command's pidfd; -1: there is none, and a signal is the user's wish to stop.
+    /// The command's pidfd, [`NONE`] or [`STARTING`].
     command: Arc<AtomicI32>,
+    /// Signals that came while it was starting, one bit each.
+    kept: Arc<AtomicU64>,
 }
+
+/// There is no command: a signal is the user's wish to stop.
+const NONE: i32 = -1;
+/// It may run already, and is not known yet: signals are kept for it.
+const STARTING: i32 = -2;
 
 impl Relay {
     /// From here on the signals that end a program go to the command; while there is none, they are noted.
@@ -40,37 +47,59 @@ impl Relay {
     /// # Errors
     /// The kernel refuses the handler.
     pub fn install() -> io::Result<Self> {
-        let relay = Self { command: Arc::new(AtomicI32::new(-1)) };
+        let relay = Self { command: Arc::new(AtomicI32::new(NONE)), kept: Arc::default() };
         for signal in [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2] {
-            let command = Arc::clone(&relay.command);
-            let ends = [SIGINT, SIGTERM, SIGHUP, SIGQUIT].contains(&signal);
-            let pass = move |info: &libc::siginfo_t| match command.load(Ordering::SeqCst) {
-                -1 if ends => interrupt::note(),
-                -1 => {}
-                // a terminal's signal has come from the kernel, to the whole process group: to the command as well
-                _ if info.si_code > 0 => {}
-                // SAFETY: a system call; at worst the process is gone, or the descriptor closed.
-                pidfd => drop(unsafe { libc::syscall(libc::SYS_pidfd_send_signal, pidfd, signal, 0, 0) }),
-            };
+            let relay = relay.clone();
+            let take = move |info: &libc::siginfo_t| relay.take(signal, info.si_code > 0);
             // SAFETY: the handler touches atomics and makes one system call, which is async-signal-safe.
-            unsafe { signal_hook_registry::register_sigaction(signal, pass) }?;
+            unsafe { signal_hook_registry::register_sigaction(signal, take) }?;
         }
         Ok(relay)
     }
 
-    /// To this process, for as long as what is returned lives.
-    pub fn to<'a>(&'a self, command: &'a Process) -> Relaying<'a> {
-        self.command.store(command.pidfd().as_raw_fd(), Ordering::SeqCst);
+    fn take(&self, signal: i32, of_the_terminal: bool) {
+        match self.command.load(Ordering::SeqCst) {
+            NONE if [SIGUSR1, SIGUSR2].contains(&signal) => {}
+            NONE => interrupt::note(),
+            STARTING => drop(self.kept.fetch_or(1 << signal, Ordering::SeqCst)),
+            // the kernel has sent it to the whole process group: to the command as well
+            _ if of_the_terminal => {}
+            pidfd => send(pidfd, signal),
+        }
+    }
+
+    /// Until what is returned is dropped, signals are the command's, which is started now.
+    pub fn starting(&self) -> Relaying<'_> {
+        self.command.store(STARTING, Ordering::SeqCst);
         Relaying(self)
     }
 }
 
-/// See [`Relay::to`].
+/// See [`Relay::starting`].
 #[derive(Debug)]
 pub struct Relaying<'a>(&'a Relay);
 
+impl Relaying<'_> {
+    /// To this process, which must outlive the relay; those that were kept first.
+    pub fn to(&self, command: &Process) {
+        let pidfd = command.pidfd().as_raw_fd();
+        self.0.command.store(pidfd, Ordering::SeqCst);
+        let kept = self.0.kept.swap(0, Ordering::SeqCst);
+        (1..64).filter(|signal| kept & (1 << signal) != 0).for_each(|signal| send(pidfd, signal));
+    }
+}
+
 impl Drop for Relaying<'_> {
     fn drop(&mut self) {
-        self.0.command.store(-1, Ordering::SeqCst);
+        self.0.command.store(NONE, Ordering::SeqCst);
+        // the command never came
+        if self.0.kept.swap(0, Ordering::SeqCst) != 0 {
+            interrupt::note();
+        }
     }
+}
+
+fn send(pidfd: i32, signal: i32) {
+    // SAFETY: a system call without memory of ours; at worst the process is gone.
+    unsafe { libc::syscall(libc::SYS_pidfd_send_signal, pidfd, signal, 0, 0) };
 }

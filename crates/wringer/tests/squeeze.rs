@@ -63,7 +63,7 @@ fn input_output_folder_environment_and_exit_code_are_the_commands() {
         let home = lab.home().canonicalize().unwrap();
         assert_eq!(out, format!("from stdin\n{}\nyes\n0\n", home.display()), "{err}");
         assert_eq!(output.status.code(), Some(7), "{err}");
-        assert!(err.starts_with("said\n") && err.contains("sh ended with 7"), "{err}");
+        assert!(err.starts_with("said\n") && err.contains("sh ended with exit code 7"), "{err}");
         assert_eq!((&summary(&lab)["exit_code"], &summary(&lab)["schema"]), (&7.into(), &1.into()));
         assert_eq!(status(&lab)["runs"], serde_json::json!([]));
     }

@@ -25,4 +25,5 @@ boot!(
     memory, 2048, 240: doctor, ram_hide, ram_hidden_is_missed, ram_killed, ram_mechanisms, ram_over_squeezed, ram_refused
 );
 boot!(cgroup, 1024, 240: server_ram, server_ram_killed, server_ram_shared, server_ram_too_small);
+boot!(command, 1024, 300: squeeze, squeeze_killed);
 boot!(disk, 1536, 300: disk_delay, disk_killed, dm_delay, dm_refused, dm_killed);

@@ -18,6 +18,8 @@ pub(crate) enum Mechanism {
     Disk,
     /// What `wringer run` does: private layer, memory cgroup, servers in both, hidden RAM.
     Lab,
+    /// `wringer squeeze`: private layer, cgroups, a command in all of them, in the foreground.
+    Command,
     /// What `wringer sandbox start` does: a server that is left standing.
     Standing,
 }
@@ -30,6 +32,7 @@ pub(crate) fn cut(bench: &Bench, mechanism: Mechanism, point: u32, watchdog_too:
         Mechanism::Ram => vec!["ram", "hide", "64M", "--yes", "-o", "json"],
         Mechanism::Disk => vec!["disk", "delay", data.to_str().unwrap(), "--read", "1ms", "-o", "json"],
         Mechanism::Lab => return stand_in::crashed(bench, "lab", point, watchdog_too),
+        Mechanism::Command => return squeezed_command_crashed(bench, point, watchdog_too),
         Mechanism::Standing => return stand_in::crashed(bench, "standing", point, watchdog_too),
     };
     let log = bench.lab.home().join("journal/supervisor.log");
@@ -46,6 +49,23 @@ pub(crate) fn cut(bench: &Bench, mechanism: Mechanism, point: u32, watchdog_too:
         assert!(wait_until(PATIENCE, || !is_alive(supervisor)), "it does not end");
     }
     take_crash(&log)
+}
+
+fn squeezed_command_crashed(bench: &Bench, point: u32, watchdog_too: bool) -> bool {
+    let disk = format!("{}=read=1ms", bench.data().display());
+    let mut arguments = vec!["squeeze", "--no-probe", "--disk", &disk, "--cpuset", "0"];
+    let may = |controller| squeeze::cgroup::writable(controller).is_ok();
+    arguments.extend(["--ram", "64M"].iter().filter(|_| may("memory")));
+    arguments.extend(["--cpus", "0.5"].iter().filter(|_| may("cpu")));
+    arguments.extend(["--", "sleep", "0.2"]);
+    let mut command = bench.lab.command(arguments);
+    command.env("WRINGER_CRASH", point.to_string());
+    if watchdog_too {
+        command.env("WRINGER_CRASH_WATCHDOG", "1");
+    }
+    let ran = Ran::of(&mut command);
+    assert!(matches!(ran.code, None | Some(0)), "at {point}: {ran:?}");
+    ran.code.is_none()
 }
 
 /// Returns the number of cases.
@@ -84,5 +104,7 @@ campaign!(delaying_a_disk, Mechanism::Disk, false, at least 15);
 campaign!(delaying_a_disk_and_the_watchdog_dies, Mechanism::Disk, true, at least 15);
 campaign!(a_whole_lab, Mechanism::Lab, false, at least 40);
 campaign!(a_whole_lab_and_the_watchdog_dies, Mechanism::Lab, true, at least 40);
+campaign!(squeezing_a_command, Mechanism::Command, false, at least 25);
+campaign!(squeezing_a_command_and_the_watchdog_dies, Mechanism::Command, true, at least 25);
 campaign!(starting_a_sandbox, Mechanism::Standing, false, at least 8);
 campaign!(starting_a_sandbox_and_the_watchdog_dies, Mechanism::Standing, true, at least 8);

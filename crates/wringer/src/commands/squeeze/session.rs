@@ -52,9 +52,15 @@ fn squeezed(run: &mut Run, prepared: &Prepared, args: &Args, relay: &Relay) -> R
     let before = layers.iter_mut().map(|layer| layer.layer.stats()).collect::<Result<Vec<_>, _>>()?;
     let spec = child_spec(prepared, args, &layers, &limits);
     let (start, cpu_before) = (Instant::now(), children_cpu());
+    // outlives the relay to it
+    let process;
+    let relaying = relay.starting();
     let child = run.spawn(Role::Server, spec)?;
+    process = Process::open(child.identity());
+    process.iter().for_each(|process| relaying.to(process));
     let cpus_allowed = cpus_allowed(&child);
-    attend(run, &child, relay, &layers)?;
+    attend(run, &child, &layers)?;
+    drop(relaying);
     let exit_code = exit_code(run, &child)?;
     let (elapsed, cpu) = (start.elapsed(), children_cpu().saturating_sub(cpu_before));
     let left_behind = run.end_strays(STRAY_GRACE)?;
@@ -128,11 +134,9 @@ fn child_spec(prepared: &Prepared, args: &Args, layers: &[Layer], limits: &Limit
 }
 
 /// Until it ends; fails as soon as it is not squeezed as it should be, or not guarded.
-fn attend(run: &Run, child: &Child, relay: &Relay, layers: &[Layer]) -> Outcome {
-    let process = Process::open(child.identity());
-    let _relaying = process.as_ref().map(|process| relay.to(process));
+fn attend(run: &Run, child: &Child, layers: &[Layer]) -> Outcome {
     while !child.wait(LOOK_EVERY) {
-        // before the relay was set
+        // before it was started
         if interrupt::requested() {
             return Err(interrupted());
         }

@@ -3,7 +3,7 @@
 
 use crate::terminal::{self, Output};
 use diskmodel::Model;
-use evidence::{LatencyHistogram, Measured};
+use evidence::{LatencyHistogram, Measured, Quantity, Unit};
 use serde_json::{Value, json};
 use slowfs::stats::{Latency, Stats};
 use squeeze::limits::{Account, Asked, Got};
@@ -88,9 +88,13 @@ impl DiskSeen {
     fn show(&self) {
         line("disk", format!("{}: {}", self.path.display(), self.model));
         for measured in &self.measured {
-            let value = |quantity: &Option<evidence::Quantity>| quantity.map_or(f64::NAN, |it| it.value);
+            let value = |quantity: &Option<Quantity>| match quantity {
+                Some(Quantity { value, unit: Unit::PerSecond }) => format!("{value:.0}/s"),
+                Some(quantity) => time(quantity.value),
+                None => "unknown".to_owned(),
+            };
             let text = format!(
-                "probe: {}: predicted {:.0}, got {:.0}, before the command",
+                "probe: {}: predicted {}, got {}, before the command",
                 measured.what,
                 value(&measured.predicted),
                 value(&measured.got)
@@ -152,7 +156,7 @@ impl Summary {
         let program = self.program.file_name().unwrap_or_default().to_string_lossy();
         let (elapsed, cpu) = (self.elapsed.as_secs_f64(), self.cpu.as_secs_f64());
         terminal::say(format_args!(
-            "squeeze: {program} ended with {} after {elapsed:.2} s, with {cpu:.2} s of CPU",
+            "squeeze: {program} ended with exit code {} after {elapsed:.2} s, with {cpu:.2} s of CPU",
             self.exit_code
         ));
         self.show_memory();
@@ -161,7 +165,7 @@ impl Summary {
         if self.left_behind > 0 {
             line("ended", format!("{} that it had left running", counted(self.left_behind as u64, "process")));
         }
-        line("given", "back: everything");
+        terminal::say("  everything is given back");
     }
 
     fn show_memory(&self) {
