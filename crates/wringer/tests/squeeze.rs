@@ -319,18 +319,50 @@ fn an_ordinary_user_is_told_what_needs_root() {
     assert_eq!(status(&lab)["runs"], serde_json::json!([]));
 }
 
+/// The command, as root of a test gives an ordinary user `/dev/fuse`: in a mount namespace of its own, nobody else is let in.
+fn with_fuse(lab: &Lab, command: &Command) -> Command {
+    let device = lab.home().join("fuse");
+    let script = "if [ -c \"$DEVICE\" ]; then mount --bind \"$DEVICE\" /dev/fuse || exit; fi; exec \"$@\"";
+    if !device.exists() {
+        Command::new("mknod")
+            .arg("--mode=666")
+            .arg(&device)
+            .args(["c", "10", "229"])
+            .stderr(Stdio::null())
+            .status()
+            .unwrap();
+    }
+    let mut wrapped = if is_root() { Command::new("unshare") } else { Command::new("sh") };
+    if is_root() {
+        wrapped.args(["--mount", "sh"]);
+    }
+    wrapped.args(["-c", script, "sh"]).arg(command.get_program()).args(command.get_args());
+    wrapped.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?)))).env("DEVICE", &device);
+    wrapped.current_dir(lab.home()).stdin(Stdio::null());
+    wrapped
+}
+
 #[test]
-fn an_ordinary_user_slows_a_directory_of_his_own() {
-    let _alone = alone();
-    let lab = Lab::as_ordinary_user(WRINGER);
-    if lab.run(["doctor", "--need", "slow-disk"]).code != Some(0) {
+fn an_ordinary_user_slows_directories_of_his_own() {
+    let (_alone, lab) = (alone(), Lab::as_ordinary_user(WRINGER));
+    let run = |arguments: &[&str]| Ran::of(&mut with_fuse(&lab, &lab.command(arguments)));
+    if run(&["doctor", "--need", "slow-disk"]).code != Some(0) {
         testkit::skip!("an ordinary user cannot mount here");
     }
-    let script = "mkdir data && echo content >data/file";
-    let mut command = lab.command(sh(&["--cpuset", "0", "-q"], script));
-    assert_eq!(Ran::of(&mut command).code, Some(0));
-    let disk = format!("{}=read=200ms", lab.home().join("data").display());
-    let ran = lab.run(sh(&["--disk", &disk, "--summary", "summary.json"], "cat data/file; id -u")).expect_code(0);
-    assert!(ran.stdout.starts_with("content\n"), "{ran:?}");
-    assert!(summary(&lab)["disks"][0]["reads"]["got_p50_us"].as_f64().unwrap() >= 199_000.0);
+    run(&sh(&["--cpuset", "0", "-q"], "mkdir one two; echo 1 >one/file; echo 2 >two/file")).expect_code(0);
+    let disk = |name: &str| format!("{}=read=200ms", lab.home().join(name).display());
+    let (one, two) = (disk("one"), disk("two"));
+    let options = ["--disk", &one, "--disk", &two, "--summary", "summary.json"];
+    let ran = run(&sh(
+        &options,
+        "id -u; cat one/file two/file; echo new >two/new; grep -c fuse.wringer /proc/self/mountinfo",
+    ));
+    let ran = ran.expect_code(0);
+    let user = std::os::unix::fs::MetadataExt::uid(&std::fs::metadata(lab.home()).unwrap());
+    assert_eq!(ran.stdout, format!("{user}\n1\n2\n2\n"), "{}", ran.stderr);
+    assert_eq!(std::fs::read_to_string(lab.home().join("two/new")).unwrap(), "new\n");
+    for disk in summary(&lab)["disks"].as_array().unwrap() {
+        assert!(disk["reads"]["got_p50_us"].as_f64().unwrap() >= 199_000.0, "{disk:#}");
+    }
+    assert_eq!(status(&lab)["runs"], serde_json::json!([]));
 }

@@ -25,7 +25,7 @@ use words::DiskOf;
     The command runs as you, with your terminal, environment and working directory; signals go to it, and its exit code is \
     returned, 128+n when signal n killed it. When it ends, what it has left running is ended too, and everything is given back; \
     also when Wringer is killed. What was asked, what was got, and what the kernel and the slow layer have counted is said on \
-    standard error.\n\n\
+    standard error.\n\n  \
     --ram     a memory cgroup: its page cache counts, too; where that leaves no room, the kernel ends one of its processes\n  \
     --cpus    a quota, as docker's: 0.5 is half of the time of one CPU, on whichever it runs\n  \
     --cpuset  which CPUs: a cgroup where there is the right to one, else the command's CPU affinity, without root\n  \
