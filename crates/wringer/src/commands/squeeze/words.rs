@@ -106,9 +106,9 @@ mod tests {
 
     #[test]
     fn words_may_hold_commas_and_equal_signs() {
-        let words = words("read=lognormal:p50=1ms,p99=10ms,iops=300,burst=3000,depth=4");
+        let words = words("read=lognormal:p50=1ms,p99=10ms,iops=300,burst=3000,capacity=5400000,depth=4");
         assert_eq!(words.read, "lognormal:p50=1ms,p99=10ms".parse().ok());
-        assert_eq!(words.iops, LimitWords::parse("300,burst=3000", Counts::Operations).ok());
+        assert_eq!(words.iops, LimitWords::parse("300,burst=3000,capacity=5400000", Counts::Operations).ok());
         assert_eq!(words.depth, Some(4));
     }
 
