@@ -25,7 +25,7 @@ points() { # points STEP
 }
 points 1
 export WRINGER_CRASH_WATCHDOG=1
-points 4
+points 5
 unset WRINGER_CRASH_WATCHDOG
 
 # SIGKILL below a mounted file system: it stays, fast, until it is unmounted
