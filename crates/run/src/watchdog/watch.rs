@@ -140,6 +140,11 @@ impl<'a> Watch<'a> {
 
     fn neutralise(&self, state: &State) {
         let mut host = RealHost::of_state(self.id.clone(), self.folder.clone(), state);
+        // It lives, and so do we: neither is a process that a step had started and not written down. What is one is found at a
+        // later look, when it has been written down.
+        if let Some(begun) = &state.begun {
+            host.know(begun.controller);
+        }
         dismantle::neutralise_state(state, &permit(), &mut host);
     }
 }
@@ -210,4 +215,57 @@ impl LayerWatch {
 
 fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use host::process::RUN_VARIABLE;
+    use journal::{Begun, Kind, Phase, StepId, StepState};
+    use std::process::{Child, Command};
+
+    /// A step whose process was started, perhaps, and not written down yet: that moment is a few milliseconds long.
+    fn starting(id: u32, role: Role) -> StepState {
+        let change = Step::Process { role, program: "child".into(), stop_signal: 15, grace_ms: 0 };
+        StepState {
+            id: StepId(id),
+            change,
+            phase: Phase::Intended,
+            completed: false,
+            processes: vec![],
+            observed: None,
+        }
+    }
+
+    #[allow(clippy::disallowed_methods)] // a controller for the test
+    fn controller(id: &RunId) -> Child {
+        Command::new("sleep").arg("100").env(RUN_VARIABLE, id.as_str()).spawn().expect("starts")
+    }
+
+    #[test]
+    fn a_controller_that_is_starting_a_child_is_not_taken_for_it() {
+        let home = tempfile::tempdir().expect("a folder");
+        let places = Places::below(home.path());
+        let id = RunId::new(0, 1);
+        let mut child = controller(&id);
+        let begun = Begun {
+            run: id.clone(),
+            build: String::new(),
+            uid: 0,
+            controller: Identity::of(child.id()).expect("lives"),
+            kind: Kind::Run,
+            command: vec![],
+            resources: vec![],
+            started: 0,
+        };
+        let steps = vec![starting(1, Role::Holder), starting(2, Role::SlowLayer)];
+        let state = State { begun: Some(begun), steps, ..State::default() };
+        let watch = Watch::new(&places, &id, Limits::default(), |_| true);
+        watch.neutralise(&state);
+        std::thread::sleep(Duration::from_millis(50));
+        let ended = child.try_wait().expect("is ours");
+        let _ = child.kill();
+        let _ = child.wait();
+        assert_eq!(ended, None, "SIGKILL as a holder, or SIGUSR1 as a layer");
+    }
 }
