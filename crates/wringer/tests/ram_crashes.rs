@@ -169,8 +169,9 @@ fn the_supervisor_of_a_pool_dies_at_every_point_and_its_watchdog_too() {
 }
 
 fn offline_every_point(watchdog_too: bool) {
-    if !can_offline() {
-        testkit::skip!("no memory blocks of 128 MiB can be taken offline");
+    let trial = |_alone| why_not_offline(&Lab::new(WRINGER));
+    if let Some(why) = trial(alone()) {
+        testkit::skip!("{why}");
     }
     every_point(&OFFLINE, watchdog_too);
 }

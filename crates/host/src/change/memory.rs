@@ -6,9 +6,14 @@
 use super::value::{read_value, write};
 use crate::Error;
 use crate::permit::Permit;
+use rustix::io::Errno;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
+use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
 
 pub const MEMORY: &str = "/sys/devices/system/memory";
 
@@ -91,18 +96,46 @@ fn zone_of(block: u32) -> Option<Zone> {
     }
 }
 
-/// Returns whether it went.
+/// Returns whether it went within `patience`. Without a limit one page that somebody pins, for direct I/O for example, keeps the kernel
+/// trying for as long as it is pinned (mm/memory_hotplug.c, `offline_pages`), unless a signal comes; then the block stays online.
 ///
 /// # Errors
 /// Another reason than that its pages cannot be moved.
-pub fn take_offline(_permit: &Permit, block: u32) -> Result<bool, Error> {
-    match write(&file(block, "state"), "offline") {
-        Ok(()) => Ok(true),
-        Err(error) if matches!(error.errno(), Some(libc::EBUSY | libc::EINVAL | libc::EINTR | libc::ENOMEM)) => {
-            Ok(false)
-        }
-        Err(error) => Err(error),
+pub fn take_offline(_permit: &Permit, block: u32, patience: Duration) -> Result<bool, Error> {
+    let path = file(block, "state");
+    let fail = |source: io::Error| Error::path("write", &path, source);
+    #[allow(clippy::disallowed_methods)] // this is the permitted change
+    let state = File::options().write(true).open(&path).map_err(fail)?;
+    match interrupted_after(patience, || rustix::io::write(&state, b"offline")).map_err(fail)? {
+        Ok(_) => Ok(true),
+        Err(Errno::BUSY | Errno::INVAL | Errno::INTR | Errno::NOMEM) => Ok(false),
+        Err(errno) => Err(fail(errno.into())),
     }
+}
+
+/// Sends this thread a signal when `work` has not ended within `patience`, and again until it has: a single one may come before the
+/// system call that it is to end.
+fn interrupted_after<T>(patience: Duration, work: impl FnOnce() -> T) -> io::Result<T> {
+    const AGAIN: Duration = Duration::from_millis(20);
+    // SAFETY: a handler that does nothing; that there is one is what ends a system call.
+    let handler = unsafe { signal_hook_registry::register(libc::SIGURG, || {}) }?;
+    let (process, thread) = (std::process::id().cast_signed(), rustix::thread::gettid().as_raw_nonzero().get());
+    let (working, ended) = mpsc::channel::<()>();
+    let result = std::thread::scope(|scope| {
+        std::thread::Builder::new().name("impatient".into()).spawn_scoped(scope, move || {
+            let mut wait = patience;
+            while ended.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
+                // SAFETY: a system call with integers only; the thread waits for this one, and so is there.
+                unsafe { libc::syscall(libc::SYS_tgkill, process, thread, libc::SIGURG) };
+                wait = AGAIN;
+            }
+        })?;
+        let result = work();
+        drop(working);
+        Ok(result)
+    });
+    signal_hook_registry::unregister(handler);
+    result
 }
 
 /// Brings those of `blocks` back that are offline; returns whether there was one. Those that are online, or gone, are left.
@@ -125,6 +158,19 @@ pub fn bring_online(_permit: &Permit, blocks: &Blocks, zone: Zone) -> Result<boo
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_call_that_does_not_end_is_ended() {
+        let (end, _other) = rustix::pipe::pipe().expect("a pipe");
+        let (patience, started) = (Duration::from_millis(50), std::time::Instant::now());
+        // poll(2) is among the calls that no handler restarts (signal(7)), as the kernel's offline_pages
+        let poll = || {
+            let mut set = [rustix::event::PollFd::new(&end, rustix::event::PollFlags::IN)];
+            rustix::event::poll(&mut set, None)
+        };
+        assert_eq!(interrupted_after(patience, poll).expect("a thread"), Err(Errno::INTR));
+        assert!(started.elapsed() >= patience);
+    }
 
     #[test]
     fn lists_as_the_kernel_writes_them() {

@@ -13,6 +13,8 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 use units::Bytes;
 
+/// One that has not gone by then waits for a page that somebody holds: others may go sooner.
+const PATIENCE: Duration = Duration::from_secs(1);
 /// Before those that refused are tried again: their pages may have been let go meanwhile.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -26,7 +28,7 @@ pub(super) fn take(run: &mut Run, plan: &Plan) -> Result<Taken, Error> {
         let mut refused = 0;
         while went < plan.units && stopped.is_none() {
             let Some(block) = queue.pop_front() else { break };
-            if take_offline(permit, block)? {
+            if take_offline(permit, block, patience(plan, started))? {
                 (went, refused) = (went + 1, 0);
                 failpoint("between two memory blocks");
             } else {
@@ -42,6 +44,12 @@ pub(super) fn take(run: &mut Run, plan: &Plan) -> Result<Taken, Error> {
         Ok(())
     })?;
     Ok(Taken { stopped, ..Taken::without_process(step, went * plan.unit_bytes, started.elapsed()) })
+}
+
+/// For the next block. A little even at the end, so that a block is asked at all.
+fn patience(plan: &Plan, started: Instant) -> Duration {
+    let left = plan.options.deadline.saturating_sub(started.elapsed());
+    left.clamp(Duration::from_millis(50), PATIENCE)
 }
 
 /// Movable ones first; of the others the highest addresses, where the kernel has put least of its own.

@@ -85,11 +85,20 @@ impl Drop for Killed {
     }
 }
 
-/// Whether this machine lets memory blocks of 128 MiB go.
-pub fn can_offline() -> bool {
+/// Why this machine lets no two memory blocks of 128 MiB go. To be asked alone: it takes them offline and gives them back.
+pub fn why_not_offline(lab: &Lab) -> Option<&'static str> {
     let folder = Path::new("/sys/devices/system/memory");
     let bytes = std::fs::read_to_string(folder.join("block_size_bytes")).unwrap_or_default();
-    bytes.trim() == "8000000" && rustix::process::geteuid().is_root() && offline_blocks() == 0
+    if bytes.trim() != "8000000" || !rustix::process::geteuid().is_root() || offline_blocks() != 0 {
+        return Some("no memory blocks of 128 MiB can be taken offline");
+    }
+    let tried = lab.run(["ram", "hide", "256M", "--mechanism", "offline", "--yes"]);
+    if tried.code == Some(4) && tried.stderr.contains("hold pages that cannot be moved") {
+        return Some("memory of the kernel lies in nearly every block");
+    }
+    let _ = tried.expect_code(0);
+    let _ = lab.run(["ram", "release"]).expect_code(0);
+    None
 }
 
 pub fn offline_blocks() -> usize {
