@@ -62,6 +62,9 @@ fn wrong_words_are_refused_before_anything_else() {
     ] {
         lab.run(["disk", "delay", "/tmp", flag, words]).expect_code(2).expect_said(&[said]);
     }
+    lab.run(["disk", "delay", "/tmp", "--seed", "7"])
+        .expect_code(2)
+        .expect_said(&["how slow is not said", "--profile"]);
 }
 
 #[test]

@@ -231,7 +231,7 @@ fn nothing(plan: &Plan, output: Output) -> Outcome {
         terminal::data(format_args!("{value:#}"));
     } else {
         terminal::data(format_args!(
-            "nothing to hide: {} are available, no more than asked for",
+            "nothing to hide: {} are available, and that is left as it is",
             Bytes(plan.before.available_bytes)
         ));
     }

@@ -94,6 +94,10 @@ pub fn main(args: Args) -> Outcome {
 }
 
 fn delay(places: &Places, args: &Delayed) -> Outcome {
+    if args.disk.is_nothing() {
+        return Err(Failure::message(Exit::Usage, "how slow is not said")
+            .hint("--read 10ms, for example, or --profile gp3; --read 0 measures the layer without a delay"));
+    }
     let model = args.disk.model()?;
     let found = run::find_runs(places)?;
     match standing::slowing(&found).into_iter().find(|(_, slowed)| slowed.is_named(&args.path)) {

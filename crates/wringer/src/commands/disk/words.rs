@@ -67,6 +67,13 @@ fn bandwidth(text: &str) -> Result<LimitWords, WordsError> {
 }
 
 impl DiskWords {
+    /// No word makes the disk any slower: a mode or a seed alone does not.
+    pub fn is_nothing(&self) -> bool {
+        let times = self.read.is_none() && self.write.is_none() && self.sync.is_none() && self.stalls.is_none();
+        let limits = self.iops.is_none() && self.bandwidth.is_none() && self.depth.is_none();
+        self.profile.is_none() && times && limits
+    }
+
     pub fn model(&self) -> Result<Model, Failure> {
         model(&Asked {
             profile: self.profile.clone(),
