@@ -14,8 +14,9 @@ pub use mount::{MountEntry, mounts, mounts_at, unmount};
 pub use pool::{POOL, Shrunk, compact_memory, grow_pool, pool_pages, shrink_pool};
 pub use value::{Restored, read_value, restore_value, same_value, set_value};
 
-use crate::Error;
 use crate::permit::Permit;
+use crate::process::{Identity, is_helper};
+use crate::{Error, Holder};
 use std::path::Path;
 
 /// Which cgroup hierarchy a folder belongs to.
@@ -24,6 +25,14 @@ use std::path::Path;
 pub enum CgroupVersion {
     V1,
     V2,
+}
+
+/// `path` is in use by these, our own helpers left out.
+fn busy_by(path: &Path, holders: Vec<Identity>) -> Error {
+    let others = holders.into_iter().map(|identity| identity.pid).filter(|pid| !is_helper(*pid));
+    let command = |pid| std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim().to_owned();
+    let holders = others.map(|pid| Holder { pid, command: command(pid) }).collect();
+    Error::Busy { path: path.to_owned(), holders }
 }
 
 /// Drops clean page cache: `/proc/sys/vm/drop_caches`, 1 (kernel, admin-guide/sysctl/vm.rst). Nothing to undo, but every

@@ -7,8 +7,8 @@ use super::MountEntry;
 use crate::mapper::ioctl::{Command, Request, SKIP_LOCKFS, UDEV_PRIMARY_SOURCE};
 use crate::mapper::{DELAY, DelayTable, Mapping, MappingStatus, numbers};
 use crate::permit::Permit;
-use crate::process::{is_helper, open_device};
-use crate::{Error, Holder, interrupt};
+use crate::process::open_device;
+use crate::{Error, interrupt};
 use rustix::fs::{CWD, FileType, Mode};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -141,8 +141,5 @@ fn busy(path: &Path, device: u64) -> Error {
     if let Some(mount) = mount_of(device) {
         return Error::Mounted { path: path.to_owned(), target: mount.target };
     }
-    let others = open_device(device).into_iter().map(|identity| identity.pid).filter(|pid| !is_helper(*pid));
-    let command = |pid| std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim().to_owned();
-    let holders = others.map(|pid| Holder { pid, command: command(pid) }).collect();
-    Error::Busy { path: path.to_owned(), holders }
+    super::busy_by(path, open_device(device))
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 use crate::permit::Permit;
-use crate::process::{is_helper, open_below};
-use crate::{Error, Holder, interrupt, tool};
+use crate::process::open_below;
+use crate::{Error, interrupt, tool};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 use std::ffi::OsString;
@@ -52,7 +52,7 @@ pub fn unmount(_permit: &Permit, target: &Path, source: &str, fstype: &str) -> R
             Err(Errno::BUSY) if Instant::now() < deadline && !interrupt::impatient() => {
                 std::thread::sleep(Duration::from_millis(100));
             }
-            Err(Errno::BUSY) => return Err(busy(target)),
+            Err(Errno::BUSY) => return Err(super::busy_by(target, open_below(target))),
             Err(errno) => return Err(Error::path("unmount", target, errno)),
         }
     }
@@ -71,13 +71,6 @@ fn unmount_by_helper(target: &Path) -> Result<(), Errno> {
     let output = tool::command(helper).arg("-u").arg(target).output().map_err(|_| Errno::PERM)?;
     let busy = String::from_utf8_lossy(&output.stderr).contains("busy");
     if output.status.success() { Ok(()) } else { Err(if busy { Errno::BUSY } else { Errno::PERM }) }
-}
-
-fn busy(target: &Path) -> Error {
-    let others = open_below(target).into_iter().map(|identity| identity.pid).filter(|pid| !is_helper(*pid));
-    let command = |pid| fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim().to_owned();
-    let holders = others.map(|pid| Holder { pid, command: command(pid) }).collect();
-    Error::Busy { path: target.to_owned(), holders }
 }
 
 /// `36 35 98:0 /root /target rw,noatime master:1 - ext4 /dev/root rw,errors=continue`: the optional fields end with ` - `.
