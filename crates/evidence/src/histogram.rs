@@ -109,6 +109,10 @@ impl LatencyHistogram {
         self.inner.value_at_percentile(percentile)
     }
 
+    pub fn median_us(&self) -> f64 {
+        self.percentile_ns(50.0) as f64 / 1000.0
+    }
+
     /// The non-empty buckets, in ascending order.
     pub fn buckets(&self) -> impl Iterator<Item = Bucket> + '_ {
         self.inner.iter_recorded().map(|step| {

@@ -5,12 +5,12 @@
 //! mount goes through the journal, and is taken away before the layer ends.
 
 use crate::Error;
-use crate::disk::{reads_within, refuse_open_by_others, refuse_open_files};
+use crate::disk::{read_measure, reads_within, refuse_open_by_others, refuse_open_files};
 use crate::imitation::{Imitator, Reach, hold};
-use crate::probe::Reads;
+use crate::probe::{Reads, tried};
 use crate::{databases::Database, probe};
 use diskmodel::Model;
-use evidence::{Delay, DelayMode, LatencyHistogram, Measured, Quantity, Unit};
+use evidence::{Delay, Measured, Quantity, Unit};
 use host::change::mounts;
 use run::{Child, ChildSpec, Role, Run, Step};
 use slowfs::control::Client;
@@ -30,11 +30,8 @@ pub fn socket_name(number: u32) -> String {
 
 /// As mountinfo(5) shows it.
 pub const FILE_SYSTEM: &str = "fuse.wringer";
-const MECHANISM: &str = "fuse layer";
 const PROBE_TIME: Duration = Duration::from_millis(1500);
-const TOLERANCE: f64 = 0.02;
-/// Below this the timer's own jitter is what is measured.
-const TOLERANCE_FLOOR_US: f64 = 15.0;
+const LOOKS: u32 = 3;
 
 /// A directory that is slow for everybody.
 #[derive(Debug)]
@@ -98,11 +95,10 @@ pub fn check_for_command(directory: &Path, databases: &[Database]) -> Result<Pat
 }
 
 fn canonical(directory: &Path) -> Result<PathBuf, Error> {
-    let refused = |what: String, hint: &str| Err(Error::Refused { what, hint: hint.to_owned() });
-    let Ok(path) = directory.canonicalize() else {
-        return refused(format!("there is no directory {}", directory.display()), "name one that exists");
-    };
-    Ok(path)
+    directory.canonicalize().map_err(|_| Error::Refused {
+        what: format!("there is no directory {}", directory.display()),
+        hint: "name one that exists".into(),
+    })
 }
 
 fn refuse_databases_and_mounts(path: &Path, databases: &[Database]) -> Result<(), Error> {
@@ -199,13 +195,7 @@ pub fn set_and_measure(socket: &Path, directory: &Path, model: &Model) -> Result
         }
         return held;
     }
-    let mut last = probe_once(&mut client, &opened, &file, delay)?;
-    for _ in 0..2 {
-        if last.within_tolerance == Some(true) {
-            return Ok(vec![last]);
-        }
-        last = probe_once(&mut client, &opened, &file, delay)?;
-    }
+    let (last, ()) = tried(LOOKS, || Ok((probe_once(&mut client, &opened, &file, delay)?, ())))?;
     if last.within_tolerance == Some(true) {
         return Ok(vec![last]);
     }
@@ -236,7 +226,7 @@ fn probe_once(client: &mut Client, opened: &fs::File, file: &Path, delay: Delay)
     let undelayed = probe::read(opened, file, reads_within(PROBE_TIME, 0))?;
     client.set(delay)?;
     let got = probe::read(opened, file, reads_within(PROBE_TIME, delay.read_us))?;
-    Ok(measured(&delay, &undelayed, &got))
+    Ok(read_measure(&delay, &undelayed, &got, "of a file that was open before the delay was set"))
 }
 
 fn out_of_tolerance(measured: &Measured) -> Error {
@@ -248,31 +238,6 @@ fn out_of_tolerance(measured: &Measured) -> Error {
         asked: us(&measured.predicted),
         got: us(&measured.got),
         tolerance: measured.tolerance.clone().unwrap_or_default(),
-    }
-}
-
-fn measured(delay: &Delay, undelayed: &LatencyHistogram, got: &LatencyHistogram) -> Measured {
-    let median = |histogram: &LatencyHistogram| histogram.percentile_ns(50.0) as f64 / 1000.0;
-    let asked = delay.read_us as f64;
-    let predicted = match delay.mode {
-        DelayMode::Add => asked + median(undelayed),
-        DelayMode::Total => asked.max(median(undelayed)),
-    };
-    let tolerance = (predicted * TOLERANCE).max(TOLERANCE_FLOOR_US);
-    Measured {
-        at_us: 0,
-        arm: None,
-        what: "disk.read.median".into(),
-        mechanism: MECHANISM.into(),
-        asked: Some(Quantity::micros(asked)),
-        predicted: Some(Quantity::micros(predicted)),
-        got: Some(Quantity::micros(median(got))),
-        witness: format!(
-            "{} direct reads of 4 KiB at depth 1, of a file that was open before the delay was set",
-            got.count()
-        ),
-        within_tolerance: Some((median(got) - predicted).abs() <= tolerance),
-        tolerance: Some(format!("2 % of asked plus undelayed, at least {TOLERANCE_FLOOR_US} us")),
     }
 }
 

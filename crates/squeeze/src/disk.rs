@@ -50,7 +50,7 @@ const TOLERANCE: f64 = 0.02;
 /// Below this the timer's own jitter is what is measured.
 const TOLERANCE_FLOOR_US: f64 = 15.0;
 /// What the layer may cost a read at the median, with delay 0.
-const LAYER_COST_US: f64 = 20.0;
+pub(crate) const LAYER_COST_US: f64 = 20.0;
 
 impl SlowLayer {
     /// Mounts the layer; nobody may have files open below `directory`.
@@ -163,7 +163,7 @@ impl SlowLayer {
     /// What the layer costs a read when it delays by nothing. `None` without a probe.
     pub fn measure_cost(&self, at_us: u64) -> Option<Measured> {
         let Floor { bare, layer } = self.floor.as_ref()?;
-        let cost = median_us(layer) - median_us(bare);
+        let cost = layer.median_us() - bare.median_us();
         Some(Measured {
             at_us,
             arm: None,
@@ -175,8 +175,8 @@ impl SlowLayer {
             witness: format!(
                 "{} direct reads of 4 KiB at depth 1 through the layer with delay 0 ({:.1} us), against as many past it ({:.1} us)",
                 layer.count(),
-                median_us(layer),
-                median_us(bare)
+                layer.median_us(),
+                bare.median_us()
             ),
             within_tolerance: Some(cost <= LAYER_COST_US),
             tolerance: Some(format!("{LAYER_COST_US} us")),
@@ -224,7 +224,9 @@ impl SlowLayer {
         self.check()?;
         let (Some(probe), Some(floor)) = (self.probe.as_mut(), self.floor.as_ref()) else { return Ok(None) };
         let got = probe.read(reads_within(PROBE_TIME, delay.read_us))?;
-        Ok(Some(read_measure(delay, floor, &got, arm, at_us)))
+        let by_whom = "by a probe that opened the file before the delay was set";
+        let measured = read_measure(delay, &floor.layer, &got, by_whom);
+        Ok(Some(Measured { at_us, arm: Some(arm.to_owned()), ..measured }))
     }
 }
 
@@ -244,35 +246,33 @@ impl Imitator for SlowLayer {
 
 const MECHANISM: &str = "fuse layer";
 
-fn read_measure(delay: &Delay, floor: &Floor, got: &LatencyHistogram, arm: &str, at_us: u64) -> Measured {
+/// What direct reads at depth 1 of one file got, beside what the delay and the same reads without it predict.
+pub(crate) fn read_measure(
+    delay: &Delay,
+    undelayed: &LatencyHistogram,
+    got: &LatencyHistogram,
+    by_whom: &str,
+) -> Measured {
     let asked = delay.read_us as f64;
-    let undelayed = median_us(&floor.layer);
     let predicted = match delay.mode {
-        DelayMode::Add => asked + undelayed,
-        DelayMode::Total => asked.max(undelayed),
+        DelayMode::Add => asked + undelayed.median_us(),
+        DelayMode::Total => asked.max(undelayed.median_us()),
     };
     let tolerance = (predicted * TOLERANCE).max(TOLERANCE_FLOOR_US);
-    let median = median_us(got);
+    let median = got.median_us();
     Measured {
-        at_us,
-        arm: Some(arm.to_owned()),
+        at_us: 0,
+        arm: None,
         what: "disk.read.median".into(),
         mechanism: MECHANISM.into(),
         asked: Some(Quantity::micros(asked)),
         predicted: Some(Quantity::micros(predicted)),
         got: Some(Quantity::micros(median)),
-        witness: format!(
-            "{} direct reads of 4 KiB at depth 1, by a probe that opened the file before the delay was set",
-            got.count()
-        ),
+        witness: format!("{} direct reads of 4 KiB at depth 1, {by_whom}", got.count()),
         // with nothing asked the floor is measured against itself
         within_tolerance: (delay.read_us > 0).then(|| (median - predicted).abs() <= tolerance),
         tolerance: Some(format!("2 % of asked plus undelayed, at least {TOLERANCE_FLOOR_US} us")),
     }
-}
-
-fn median_us(histogram: &LatencyHistogram) -> f64 {
-    histogram.percentile_ns(50.0) as f64 / 1000.0
 }
 
 /// Between 50 and 2000 reads, so many as fit into `time`.
@@ -326,9 +326,8 @@ mod tests {
     }
 
     fn measured(mode: DelayMode, got_us: u64) -> Measured {
-        let floor = Floor { bare: histogram(50), layer: histogram(60) };
         let delay = Delay { read_us: 10_000, write_us: 0, sync_us: 0, mode, varies: false };
-        read_measure(&delay, &floor, &histogram(got_us), "arm", 0)
+        read_measure(&delay, &histogram(60), &histogram(got_us), "by a test")
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! and from the same seed: what differs is the layer's and the host's doing.
 
 use crate::Error;
+use crate::disk::LAYER_COST_US;
 use crate::probe::Reads;
 use diskmodel::{Class, Counts, Model, Of, Seen, closed_loop};
 use evidence::{DelayMode, Measured, Quantity, Unit};
@@ -24,8 +25,6 @@ const TOLERANCE_IOPS: f64 = 0.05;
 const MOST_PROMISED_IOPS: f64 = 20_000.0;
 /// No host needs to be asked whether it carries so much.
 const SURELY_CARRIED: f64 = 5_000.0;
-/// What the layer may cost a read at the median.
-const LAYER_COST_US: f64 = 20.0;
 /// The part of the reads below that the layer can carry at depth 32.
 const LAYER_CARRIES: f64 = 0.5;
 

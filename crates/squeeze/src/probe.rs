@@ -5,7 +5,7 @@
 //! are under way at once, and back one line with what they took. It shares nothing with the layer but the kernel.
 
 use crate::Error;
-use evidence::LatencyHistogram;
+use evidence::{LatencyHistogram, Measured};
 use run::{Child, ChildSpec, Role, Run};
 use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
@@ -40,6 +40,21 @@ impl Reads {
     pub(crate) fn quantile_us(&self, p: f64) -> f64 {
         self.histogram.percentile_ns(p * 100.0) as f64 / 1000.0
     }
+}
+
+/// The first look that is within its tolerance, or the last of `looks`.
+pub(crate) fn tried<T>(
+    looks: u32,
+    mut look: impl FnMut() -> Result<(Measured, T), Error>,
+) -> Result<(Measured, T), Error> {
+    let mut last = look()?;
+    for _ in 1..looks {
+        if last.0.within_tolerance == Some(true) {
+            break;
+        }
+        last = look()?;
+    }
+    Ok(last)
 }
 
 /// A probe process that has its file open.

@@ -4,7 +4,7 @@
 
 use super::timing::Timing;
 use crate::Error;
-use crate::probe;
+use crate::probe::{self, tried};
 use evidence::{LatencyHistogram, Measured, Quantity, Unit};
 use host::change::mapping::set_table;
 use host::mapper::{DelayTable, Mapping};
@@ -39,12 +39,12 @@ pub(super) fn set_and_measure(
     in_force(mapping, table)?;
     let mut measured = Vec::new();
     if table.read_ms > 0 {
-        let (reads, thread) = tried(|| read(mapping, below, table, timing))?;
+        let (reads, thread) = tried(LOOKS, || read(mapping, below, table, timing))?;
         measured.push(reads);
         measured.extend(thread);
     }
     if table.flush_ms > 0 && keeps_writes_back(mapping)? {
-        measured.push(tried(|| Ok((sync(mapping, below, table, timing)?, ())))?.0);
+        measured.push(tried(LOOKS, || Ok((sync(mapping, below, table, timing)?, ())))?.0);
     }
     Ok(measured)
 }
@@ -58,18 +58,6 @@ fn in_force(mapping: &Mapping, table: &DelayTable) -> Result<(), Error> {
     let got = shown.map_or_else(|| "none".into(), |it| it.to_string());
     let what = format!("the table of {}", mapping.name);
     Err(Error::OutOfTolerance { what, asked: table.to_string(), got, tolerance: "the same".into() })
-}
-
-/// The first look that is within its tolerance, or the last.
-fn tried<T>(look: impl Fn() -> Result<(Measured, T), Error>) -> Result<(Measured, T), Error> {
-    let mut last = look()?;
-    for _ in 1..LOOKS {
-        if last.0.within_tolerance == Some(true) {
-            break;
-        }
-        last = look()?;
-    }
-    Ok(last)
 }
 
 fn how_many(effective_us: u64) -> u64 {
@@ -94,7 +82,7 @@ fn read(
         "{} direct reads of 4 KiB at depth 1 of {}, and as many past it ({:.0} us)",
         got.count(),
         path.display(),
-        median_us(&bare)
+        bare.median_us()
     );
     let reads = compare("disk.read.median", table.read_ms, effective_us, &bare, &got, timing, witness);
     let thread = timing.burns_a_core(table).then(|| Measured {
@@ -147,7 +135,7 @@ fn compare(
     timing: &Timing,
     witness: String,
 ) -> Measured {
-    let predicted = timing.in_all_us(effective_us, median_us(bare));
+    let predicted = timing.in_all_us(effective_us, bare.median_us());
     let tolerance = (predicted * TOLERANCE).max(timing.tick_us as f64);
     Measured {
         at_us: 0,
@@ -156,15 +144,11 @@ fn compare(
         mechanism: timing.mechanism(),
         asked: Some(Quantity::micros(f64::from(asked_ms) * 1000.0)),
         predicted: Some(Quantity::micros(predicted)),
-        got: Some(Quantity::micros(median_us(got))),
+        got: Some(Quantity::micros(got.median_us())),
         witness,
-        within_tolerance: Some((median_us(got) - predicted).abs() <= tolerance),
+        within_tolerance: Some((got.median_us() - predicted).abs() <= tolerance),
         tolerance: Some(format!("10 % of predicted, at least a tick of {} us", timing.tick_us)),
     }
-}
-
-fn median_us(histogram: &LatencyHistogram) -> f64 {
-    histogram.percentile_ns(50.0) as f64 / 1000.0
 }
 
 fn nanoseconds(duration: Duration) -> u64 {
