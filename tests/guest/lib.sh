@@ -116,6 +116,38 @@ nothing_changed() { # nothing_changed: as before the case, also by Wringer's own
     says "nothing is changed"
 }
 
+nothing_is_handed_down() { # nothing_is_handed_down WHERE: no controller of a cgroup
+    [ -z "$(cat /sys/fs/cgroup/cgroup.subtree_control)" ] || fail "$1: a controller is still handed down"
+}
+
+dies_at_every_point() { # dies_at_every_point LEAST COMMAND...: at each of its crash points, of which there are more than LEAST
+    least=$1
+    shift
+    point=1
+    while [ $point -lt 200 ]; do
+        code=0
+        WRINGER_CRASH=$point "$@" >/tmp/out 2>&1 || code=$?
+        [ $code -eq 0 ] && break
+        [ $code -eq 137 ] || fail "point $point: $(cat /tmp/out)"
+        expect 0 undo
+        nothing_is_handed_down "point $point"
+        point=$((point + 1))
+    done
+    echo "$point crash points"
+    [ $point -gt "$least" ] || fail "only $point crash points: are they compiled in?"
+    nothing_changed
+}
+
+dies_with_its_watchdog() { # dies_with_its_watchdog POINTS COMMAND...: both, at these points
+    points=$1
+    shift
+    for point in $points; do
+        WRINGER_CRASH_WATCHDOG=1 WRINGER_CRASH=$point "$@" >/tmp/out 2>&1 && fail "point $point: it was not killed"
+        expect 0 undo
+        nothing_is_handed_down "point $point"
+    done
+}
+
 frame() { # frame CASE
     echo "GUEST case $1"
     start=$(cut -d. -f1 /proc/uptime)

@@ -113,12 +113,12 @@ fn a_stopped_controller_is_woken_to_release() {
 fn a_controller_that_does_not_hear_is_replaced() {
     let home = Home::new();
     // a look at a holder that is still starting would end it, and the controller with it, before it is deaf
-    let limits = r#"{"look_ms":1000,"release_ms":500,"available_floor_bytes":1125899906842624}"#;
+    let limits = r#"{"look_ms":500,"release_ms":500,"available_floor_bytes":1125899906842624}"#;
     let (mut child, _said, _) = start(&home, "deaf", limits);
     let holder_is_there = || home.processes().iter().any(|pid| arguments_of(*pid).contains("internal holder"));
     let began = Instant::now();
     while holder_is_there() {
-        assert!(began.elapsed() < Duration::from_secs(4), "the RAM is not back at once");
+        assert!(began.elapsed() < Duration::from_secs(2), "the RAM is not back at once");
         std::thread::sleep(Duration::from_millis(10));
     }
     assert!(killed(child.wait().unwrap()));

@@ -80,22 +80,6 @@ fn an_undo_wakes_a_stopped_layer() {
     expect_as_before(&before);
 }
 
-const EXPERIMENT: &str = r#"
-schema = 1
-name = "watched"
-[server]
-flavour = "mariadb"
-[server.options]
-innodb_buffer_pool_size = "16M"
-[fill]
-rows = 2000
-[load]
-workload = "oltp_point_select"
-time = "60s"
-[squeeze]
-ram = { hide = "64M" }
-"#;
-
 /// The host is in danger in the middle of a load: the run ends with code 4, says why, and its recording says so, too.
 #[test]
 fn a_run_tells_why_its_watchdog_ended_it() {
@@ -103,7 +87,7 @@ fn a_run_tells_why_its_watchdog_ended_it() {
         testkit::skip!("needs root");
     }
     let (_alone, lab) = (alone(), Lab::new(WRINGER));
-    let file = lab.write("watched.toml", EXPERIMENT);
+    let file = lab.write("watched.toml", &testkit::small_experiment("60s", "ram = { hide = \"64M\" }"));
     let before = Snapshot::take();
     let limits = r#"{"look_ms":200,"available_floor_bytes":1125899906842624}"#;
     let mut command = lab.command(["run", file.to_str().unwrap(), "--yes", "--to", "out"]);
