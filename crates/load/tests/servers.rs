@@ -126,6 +126,33 @@ fn mariadb_lets_in_who_has_the_password() {
     }
 }
 
+/// caching_sha2_password, MySQL's only one since 9: the password itself goes over the socket and inside TLS, and over plain TCP
+/// under the server's RSA key; once it has been seen, a hash of it goes over any of them.
+#[test]
+fn mysql_lets_in_who_has_the_password() {
+    let server = server!(Flavour::Mysql, |_| Vec::new());
+    let mut admin = server.admin();
+    let long = "0123456789".repeat(9);
+    for (user, password) in [("brief", "right"), ("lengthy", long.as_str()), ("nothing", "")] {
+        admin.execute(&format!("CREATE USER {user}@'%' IDENTIFIED BY '{password}'")).unwrap();
+        admin.execute(&format!("GRANT ALL ON sbtest.* TO {user}@'%'")).unwrap();
+    }
+    let plugins = admin.query("SELECT DISTINCT plugin FROM mysql.user").unwrap();
+    assert_eq!((plugins.len(), plugins.text(0, 0).as_deref()), (1, Some("caching_sha2_password")));
+    let over_tls = Target { tls: Tls::Require, ..server.tcp() };
+    let plain = Target { tls: Tls::Disable, ..server.tcp() };
+    for target in [server.target(), over_tls, plain] {
+        // empties the server's cache of hashes
+        admin.execute("FLUSH PRIVILEGES").unwrap();
+        for _ in ["with the password", "with its hash"] {
+            assert_eq!(server.as_user("brief", "right", target.clone()).unwrap(), "brief@%");
+            assert_eq!(server.as_user("lengthy", &long, target.clone()).unwrap(), "lengthy@%");
+            assert_eq!(server.as_user("nothing", "", target.clone()).unwrap(), "nothing@%");
+            assert_eq!(refusal(server.as_user("brief", "wrong", target.clone())), "1045");
+        }
+    }
+}
+
 #[test]
 fn postgresql_lets_in_who_has_the_password() {
     let methods = "local all trusting trust\nlocal all all scram-sha-256\nhost all hashed all md5\nhost all plain all password\n\
@@ -252,6 +279,19 @@ fn mariadb_talks_tls() {
 }
 
 #[test]
+fn mysql_talks_tls() {
+    let mut made = None;
+    let server = server!(Flavour::Mysql, |sandbox| {
+        made = certificate(sandbox);
+        made.iter().flat_map(|(key, cert)| [format!("--ssl-key={key}"), format!("--ssl-cert={cert}")]).collect()
+    });
+    if made.is_none() {
+        testkit::skip!("needs openssl");
+    }
+    check_tls(&server, "SHOW STATUS LIKE 'Ssl_cipher'", 1);
+}
+
+#[test]
 fn postgresql_talks_tls() {
     let mut made = None;
     let server = server!(Flavour::Postgresql, |sandbox| {
@@ -289,7 +329,7 @@ fn several_statements_have_an_answer_each() {
 fn fill(server: &Server) {
     let mut admin = server.admin();
     let (table, copy) = match server.sandbox.flavour() {
-        Flavour::Mariadb => (
+        Flavour::Mariadb | Flavour::Mysql => (
             "CREATE TABLE sbtest1 (id INT PRIMARY KEY, k INT NOT NULL, c CHAR(120) NOT NULL, pad CHAR(60) NOT NULL)",
             "LOAD DATA LOCAL INFILE 'rows' INTO TABLE sbtest1",
         ),
@@ -371,6 +411,15 @@ fn every_workload_runs_on_mariadb_and_the_server_counts_the_same() {
         check_load(&server, &server.target(), name, 4);
     }
     check_load(&server, &server.tcp(), Name::OltpPointSelect, 1);
+}
+
+#[test]
+fn every_workload_runs_on_mysql_and_the_server_counts_the_same() {
+    let server = server!(Flavour::Mysql, |_| Vec::new());
+    for name in [Name::OltpPointSelect, Name::OltpReadWrite, Name::SelectRandomRanges] {
+        check_load(&server, &server.target(), name, 4);
+    }
+    check_load(&server, &server.tcp(), Name::OltpReadOnly, 1);
 }
 
 #[test]

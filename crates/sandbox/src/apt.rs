@@ -21,7 +21,9 @@ pub(crate) struct Package {
 }
 
 pub(crate) struct Apt {
-    folder: PathBuf,
+    pub(crate) folder: PathBuf,
+    /// Of the machine's archive, where it is not the machine's own.
+    pub(crate) suite: Option<String>,
 }
 
 /// How old the lists may be.
@@ -67,12 +69,20 @@ impl Apt {
         for program in ["apt-get", "apt-cache", "apt-config", "dpkg-deb"] {
             tool::find(program).ok_or(Error::NoPackageClient { flavour, program })?;
         }
-        let apt = Self { folder: places.cache.join("apt") };
-        for name in ["", "state/lists/partial", "cache/archives/partial"] {
-            files::private_dir(&apt.folder.join(name), 0o755)?;
-        }
-        apt.write_configuration()?;
+        let apt = Self { folder: places.cache.join("apt"), suite: None };
+        apt.make_folders()?;
+        let mut command = tool::command("apt-config");
+        command.arg("dump").env("LC_ALL", "C");
+        let machine = apt.output(command, "reading the package client's settings")?;
+        apt.write_configuration(&machine, "Dir::State::status \"/var/lib/dpkg/status\";\n")?;
         Ok(apt)
+    }
+
+    pub(crate) fn make_folders(&self) -> Result<(), Error> {
+        for name in ["", "state/lists/partial", "cache/archives/partial"] {
+            files::private_dir(&self.folder.join(name), 0o755)?;
+        }
+        Ok(())
     }
 
     /// Refreshes the lists when they are older; returns whether they were. A source of the machine's that does not answer is no
@@ -83,13 +93,18 @@ impl Apt {
         if age.is_some_and(|age| age < most.most()) {
             return Ok(false);
         }
-        progress.doing("read the distribution's package lists");
+        let of = self.suite.as_ref().map_or_else(|| "the distribution".into(), |suite| format!("suite {suite}"));
+        progress.doing(&format!("read the package lists of {of}"));
         let lists = self.folder.join("state/lists");
         let mut command = self.command("apt-get");
         command.args(["-q", "update"]);
-        let updated = self.run(command, "reading the package lists", &mut |_| progress.bytes(folder_bytes(&lists), 0));
-        if updated.is_err() && !holds_lists(&lists) {
-            return updated.map(|()| true);
+        let doing = "reading the package lists";
+        let updated = self.run(command, doing, &mut |_| progress.bytes(folder_bytes(&lists), 0));
+        if !holds_lists(&lists) {
+            // the client calls it a success when no source answers
+            updated?;
+            let (program, status) = ("apt-get".into(), "success, but without a list".into());
+            return Err(Error::Program { program, doing, status, log: self.log_end() });
         }
         files::write_atomic(&stamp, b"", 0o644)?;
         Ok(true)
@@ -176,28 +191,25 @@ impl Apt {
         self.run(command, "unpacking a package", &mut |_| {})
     }
 
-    /// The machine's settings, but for its hooks and places, which are ours.
-    fn write_configuration(&self) -> Result<(), Error> {
-        let mut command = tool::command("apt-config");
-        command.arg("dump").env("LC_ALL", "C");
-        let machine = self.output(command, "reading the package client's settings")?;
+    /// The machine's settings, but for its hooks and places, which are ours; `more` stands last.
+    pub(crate) fn write_configuration(&self, machine: &str, more: &str) -> Result<(), Error> {
         let kept = machine.lines().filter(|line| !LEFT_OUT.iter().any(|prefix| line.starts_with(prefix)));
         let mut text: String = kept.flat_map(|line| [line, "\n"]).collect();
         let folder = self.folder.display();
         text += &format!(
             "Dir::Etc::parts \"/dev/null\";\nDir::Etc::main \"/dev/null\";\n\
-             Dir::State \"{folder}/state/\";\nDir::State::lists \"lists/\";\nDir::State::status \"/var/lib/dpkg/status\";\n\
+             Dir::State \"{folder}/state/\";\nDir::State::lists \"lists/\";\n\
              Dir::Cache \"{folder}/cache/\";\nDir::Cache::archives \"archives/\";\n\
              Dir::Cache::pkgcache \"pkgcache.bin\";\nDir::Cache::srcpkgcache \"srcpkgcache.bin\";\n\
              Acquire::Languages \"none\";\nAcquire::IndexTargets::deb-src::Sources::DefaultEnabled \"false\";\n\
              APT::Sandbox::User \"root\";\nDebug::NoLocking \"true\";\nAPT::Get::List-Cleanup \"false\";\n\
-             Acquire::Retries \"2\";\n"
+             Acquire::Retries \"2\";\n{more}"
         );
         // It may hold the password of a proxy.
         Ok(files::write_atomic(&self.folder.join("apt.conf"), text.as_bytes(), 0o600)?)
     }
 
-    fn command(&self, program: &str) -> Command {
+    pub(crate) fn command(&self, program: &str) -> Command {
         let mut command = tool::command(program);
         command
             .env("APT_CONFIG", self.folder.join("apt.conf"))
@@ -206,7 +218,7 @@ impl Apt {
         command
     }
 
-    fn output(&self, mut command: Command, doing: &'static str) -> Result<String, Error> {
+    pub(crate) fn output(&self, mut command: Command, doing: &'static str) -> Result<String, Error> {
         let program = command.get_program().to_string_lossy().into_owned();
         let output = command.stdin(Stdio::null()).output().map_err(|source| Error::path("start", &program, source))?;
         if output.status.success() {
@@ -219,7 +231,7 @@ impl Apt {
     /// Runs to its end, and looks around meanwhile.
     fn run(&self, mut command: Command, doing: &'static str, look: &mut dyn FnMut(())) -> Result<(), Error> {
         let program = command.get_program().to_string_lossy().into_owned();
-        let log_path = self.folder.join("output.log");
+        let log_path = self.log_path();
         files::remove_file(&log_path)?;
         let log = files::open_log(&log_path)?;
         let copy = log.try_clone().map_err(|source| Error::path("open log", &log_path, source))?;
@@ -237,12 +249,19 @@ impl Apt {
             look(());
             std::thread::sleep(LOOK_EVERY);
         };
-        let log = || last_lines(&files::tail(&log_path, 20).join("\n"));
         if status.success() {
             Ok(())
         } else {
-            Err(Error::Program { program, doing, status: status.to_string(), log: log() })
+            Err(Error::Program { program, doing, status: status.to_string(), log: self.log_end() })
         }
+    }
+
+    fn log_path(&self) -> PathBuf {
+        self.folder.join("output.log")
+    }
+
+    fn log_end(&self) -> Vec<String> {
+        last_lines(&files::tail(&self.log_path(), 20).join("\n"))
     }
 }
 

@@ -16,14 +16,18 @@ pub enum Capability {
     BootstrapFiles,
     /// Names of the share folder below the prefix; `{major}` is the first number of the version.
     ShareFolder,
+    /// Files, of which one tells the share folder from another one. `a|b` is either name.
+    ShareMarker,
     /// Folders below the prefix that hold the programs of one version.
     ProgramFolder,
     /// The interactive client.
     ClientProgram,
     /// Names of packages that hold the server, as `prefix*`: the star stands for a version or for nothing.
     ServerPackage,
-    /// Further packages to unpack beside it; `{major}` as above.
+    /// Further packages to unpack beside it; `{major}` as above, and `{star}` is what the star stood for.
     CompanionPackage,
+    /// Where the machine's own suite does not offer the server: archive and suite, as in `Debian sid`.
+    OtherSuite,
     /// Options that every sandbox has, unless its own options name them: `key=value`, or a key alone.
     DefaultOption,
     /// Options that are decided when the data directory is made: `key=argument of the init program`.
@@ -87,6 +91,8 @@ pub const TABLE: &[Entry] = table! {
     ServerProgram Mariadb [] .. [10, 5] => ["mysqld"];
     ProgramFolder Mariadb [] .. [] => ["sbin", "bin", "libexec"];
     ShareFolder Mariadb [] .. [] => ["share/mariadb", "share/mysql", "share"];
+    ShareMarker Mariadb [10, 6] .. [] => ["mariadb_system_tables.sql|mysql_system_tables.sql"];
+    ShareMarker Mariadb [] .. [10, 6] => ["mysql_system_tables.sql"];
     ClientProgram Mariadb [] .. [] => ["mariadb", "mysql"];
     // scripts/mysql_install_db.sh of 10.11 pipes these, in this order, into `mysqld --bootstrap`.
     BootstrapFiles Mariadb [10, 6] .. [] => [
@@ -114,11 +120,39 @@ pub const TABLE: &[Entry] = table! {
     FlushMethod Mariadb [] .. [] => ["innodb_flush_method", "O_DIRECT", "fsync"];
     StopSignal Mariadb [] .. [] => ["15"];
 
+    // MySQL initialises itself. Debian has it in one suite alone. What differs from MariaDB's defaults: LOAD DATA LOCAL, by which
+    // `fill` writes, is off, and a second port (33060, the X protocol) is on.
+    ServerProgram Mysql [] .. [] => ["mysqld"];
+    ProgramFolder Mysql [] .. [] => ["sbin", "bin", "libexec"];
+    ShareFolder Mysql [] .. [] => ["share/mysql", "share"];
+    ShareMarker Mysql [] .. [] => ["english/errmsg.sys"];
+    ClientProgram Mysql [] .. [] => ["mysql"];
+    ServerPackage Mysql [] .. [] => ["mysql-server-core*"];
+    CompanionPackage Mysql [] .. [] => ["mysql-client-core{star}"];
+    OtherSuite Mysql [] .. [] => ["Debian sid"];
+    DefaultOption Mysql [8] .. [] => [
+        "innodb_flush_method=O_DIRECT",
+        "skip_log_bin",
+        "skip_name_resolve",
+        "character_set_server=utf8mb4",
+        "local_infile=on",
+        "mysqlx=off",
+    ];
+    DefaultOption Mysql [] .. [8] => [
+        "innodb_flush_method=O_DIRECT",
+        "skip_log_bin",
+        "skip_name_resolve",
+        "character_set_server=utf8mb4",
+    ];
+    FlushMethod Mysql [] .. [] => ["innodb_flush_method", "O_DIRECT", "fsync"];
+    StopSignal Mysql [] .. [] => ["15"];
+
     // PostgreSQL. SIGINT is the fast shutdown (server-shutdown, all versions).
     ServerProgram Postgresql [] .. [] => ["postgres"];
     InitProgram Postgresql [] .. [] => ["initdb"];
     ProgramFolder Postgresql [] .. [] => ["lib/postgresql/{major}/bin", "pgsql-{major}/bin", "bin"];
     ShareFolder Postgresql [] .. [] => ["share/postgresql/{major}", "share/postgresql", "share"];
+    ShareMarker Postgresql [] .. [] => ["postgres.bki"];
     ClientProgram Postgresql [] .. [] => ["psql"];
     ServerPackage Postgresql [] .. [] => ["postgresql-*"];
     CompanionPackage Postgresql [] .. [] => ["postgresql-client-{major}"];

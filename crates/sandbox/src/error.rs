@@ -52,6 +52,11 @@ pub enum Error {
     NotRunning { name: String },
     #[error("no {flavour} {wanted}on this machine, and the package client offers {offered}")]
     NotOffered { flavour: Flavour, wanted: String, offered: String },
+    #[error(
+        "no {flavour} on this machine nor in its distribution's suite, and suite {suite} cannot be read{}",
+        log_text_of(log, "apt-get's words")
+    )]
+    SuiteUnreachable { flavour: Flavour, suite: String, log: Vec<String> },
     #[error("no {flavour} on this machine, and without '{program}' none can be fetched")]
     NoPackageClient { flavour: Flavour, program: &'static str },
     #[error("{flavour} {version} does not run: {why}")]
@@ -96,6 +101,7 @@ impl Error {
             | Self::NotRunning { .. }
             | Self::NotOffered { .. }
             | Self::NoPackageClient { .. }
+            | Self::SuiteUnreachable { .. }
             | Self::DiskFull { .. }
             | Self::Unreachable { .. }
             | Self::NoUser { .. } => true,
@@ -124,7 +130,7 @@ impl Error {
                 Some("`wringer sandbox fetch` brings a fetched server back; see `wringer sandbox list -o json`".into())
             }
             Self::NotOffered { .. } => Some("`wringer sandbox available` lists what can be had here".into()),
-            Self::NoPackageClient { flavour, .. } => {
+            Self::NoPackageClient { flavour, .. } | Self::SuiteUnreachable { flavour, .. } => {
                 Some(format!("install {flavour} by this system's own means; Wringer then finds it"))
             }
             Self::Unreachable { .. } => Some(
@@ -160,5 +166,9 @@ fn status_text(status: Option<i32>) -> String {
 }
 
 fn log_text(lines: &[String]) -> String {
-    if lines.is_empty() { String::new() } else { format!("; the end of its log:\n  {}", lines.join("\n  ")) }
+    log_text_of(lines, "the end of its log")
+}
+
+fn log_text_of(lines: &[String], what: &str) -> String {
+    if lines.is_empty() { String::new() } else { format!("; {what}:\n  {}", lines.join("\n  ")) }
 }

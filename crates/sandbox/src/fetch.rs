@@ -8,7 +8,7 @@ use crate::apt::{Age, Apt, Package};
 use crate::catalogue::{Capability, any_words, words};
 use crate::deploy::require_space;
 use crate::installation::{trouble, unpacked};
-use crate::{Error, Flavour, Installation, Progress, Request, Source, Version};
+use crate::{Error, Flavour, Installation, Progress, Request, Source, Version, suite};
 use host::files;
 use host::places::Places;
 use serde::{Deserialize, Serialize};
@@ -23,6 +23,8 @@ pub struct Offer {
     pub version: Version,
     pub package: String,
     pub package_version: String,
+    /// Of the machine's archive, where it is not the machine's own.
+    pub suite: Option<String>,
     /// Of the server's own package, without its libraries.
     pub download_bytes: u64,
 }
@@ -62,30 +64,73 @@ pub fn offers(flavour: Flavour, places: &Places, progress: &mut dyn Progress) ->
     let _lock = lock(places)?;
     let apt = Apt::open(flavour, places)?;
     apt.update(Age::Hours, progress)?;
-    let offers = offers_in(&apt, flavour);
+    let own = offers_in(&apt, flavour);
     apt.drop_indexes()?;
+    if !own.as_ref().is_ok_and(Vec::is_empty) {
+        return own;
+    }
+    let Some(other) = other_suite(&apt, flavour, progress)? else { return own };
+    let offers = offers_in(&other, flavour);
+    other.drop_indexes()?;
     offers
 }
 
-/// Fetches the newest version that meets `request`; at once when the cache has it.
+/// Fetches the newest version that meets `request`; at once when the cache has it. Where the machine's own suite does not offer it,
+/// from the suite that the catalogue names.
 ///
 /// # Errors
-/// [`Error::NotOffered`]; [`Error::DiskFull`]; [`Error::Program`] with the package client's words; [`Error::Unusable`] when the
-/// server does not run on this machine.
+/// [`Error::NotOffered`]; [`Error::SuiteUnreachable`]; [`Error::DiskFull`]; [`Error::Program`] with the package client's words;
+/// [`Error::Unusable`] when the server does not run on this machine.
 pub fn fetch(request: &Request, places: &Places, progress: &mut dyn Progress) -> Result<Installation, Error> {
     let _lock = lock(places)?;
     let apt = Apt::open(request.flavour, places)?;
     clear_debris(places)?;
     apt.update(Age::Hours, progress)?;
-    let fetched = match fetch_with(&apt, request, places, progress) {
-        // The archive may have moved on since the lists were read.
-        Err(Error::Program { .. } | Error::NotOffered { .. }) if apt.update(Age::Minutes, progress)? => {
-            fetch_with(&apt, request, places, progress)
+    let has_other = !any_words(Capability::OtherSuite, request.flavour).is_empty();
+    match fetch_twice(&apt, request, places, !has_other, progress) {
+        Err(error @ Error::NotOffered { .. }) if has_other => {
+            let other = other_suite(&apt, request.flavour, progress)?.ok_or(error)?;
+            fetch_twice(&other, request, places, true, progress)
+        }
+        done => done,
+    }
+}
+
+/// Once more with new lists when the archive may have moved on since they were read.
+fn fetch_twice(
+    apt: &Apt,
+    request: &Request,
+    places: &Places,
+    may_be_offered: bool,
+    progress: &mut dyn Progress,
+) -> Result<Installation, Error> {
+    let fetched = fetch_with(apt, request, places, progress);
+    let outdated = match &fetched {
+        Err(Error::Program { .. }) => true,
+        Err(Error::NotOffered { .. }) => may_be_offered,
+        _ => false,
+    };
+    let fetched = match fetched {
+        failed if outdated && apt.update(Age::Minutes, progress)? => {
+            drop(failed);
+            fetch_with(apt, request, places, progress)
         }
         other => other,
     };
     apt.drop_indexes()?;
     fetched
+}
+
+/// With its lists; none for this flavour or machine.
+fn other_suite(machine: &Apt, flavour: Flavour, progress: &mut dyn Progress) -> Result<Option<Apt>, Error> {
+    let Some(other) = suite::open(machine, flavour)? else { return Ok(None) };
+    match other.update(Age::Hours, progress) {
+        Ok(_) => Ok(Some(other)),
+        Err(Error::Program { log, .. }) => {
+            Err(Error::SuiteUnreachable { flavour, suite: other.suite.unwrap_or_default(), log })
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// The entries of the cache whose record can be read.
@@ -139,7 +184,7 @@ fn offers_in(apt: &Apt, flavour: Flavour) -> Result<Vec<Offer>, Error> {
         packages.extend(apt.names(prefix)?.into_iter().filter(|name| is_versioned(name, prefix)));
     }
     let found = if packages.is_empty() { Vec::new() } else { apt.versions(&packages)? };
-    let mut offers: Vec<Offer> = found.into_iter().filter_map(|package| offer(flavour, package)).collect();
+    let mut offers: Vec<Offer> = found.into_iter().filter_map(|package| offer(apt, flavour, package)).collect();
     offers.sort_by(|one, other| other.version.cmp(&one.version).then(other.package_version.cmp(&one.package_version)));
     offers.dedup_by(|one, other| one.package == other.package && one.package_version == other.package_version);
     Ok(offers)
@@ -153,12 +198,13 @@ fn is_versioned(name: &str, prefix: &str) -> bool {
     })
 }
 
-fn offer(flavour: Flavour, package: Package) -> Option<Offer> {
+fn offer(apt: &Apt, flavour: Flavour, package: Package) -> Option<Offer> {
     Some(Offer {
         flavour,
         version: Version::of_package(&package.version)?,
         package: package.name,
         package_version: package.version,
+        suite: apt.suite.clone(),
         download_bytes: package.size_bytes,
     })
 }
@@ -213,9 +259,11 @@ fn packages_for(apt: &Apt, offer: &Offer) -> Result<Vec<Package>, Error> {
     let major = offer.version.major().to_string();
     let mut wanted = vec![format!("{}={}", offer.package, offer.package_version)];
     for word in words(Capability::CompanionPackage, offer.flavour, &offer.version) {
-        wanted.push(format!("{}={}", word.replace("{major}", &major), offer.package_version));
+        let word = word.replace("{major}", &major).replace("{star}", star(offer));
+        wanted.push(format!("{word}={}", offer.package_version));
     }
-    let missing = apt.missing_with(&wanted)?.into_iter().filter(|(name, _)| is_library(name));
+    let is_needed = |name: &str| is_library(name) || apt.suite.is_some() && is_c_library(name);
+    let missing = apt.missing_with(&wanted)?.into_iter().filter(|(name, _)| is_needed(name));
     wanted.extend(missing.map(|(name, version)| format!("{name}={version}")));
     wanted.sort();
     wanted.dedup();
@@ -230,13 +278,25 @@ fn packages_for(apt: &Apt, offer: &Offer) -> Result<Vec<Package>, Error> {
     Ok(packages)
 }
 
-/// A second C library beside the machine's own does not work: the dynamic loader belongs to one of them.
+/// What the star in the pattern of this offer's package stood for.
+fn star(offer: &Offer) -> &str {
+    let patterns = any_words(Capability::ServerPackage, offer.flavour);
+    let rest = |pattern: &&str| offer.package.strip_prefix(pattern.trim_end_matches('*'));
+    patterns.iter().find_map(rest).unwrap_or_default()
+}
+
 fn is_library(name: &str) -> bool {
     let others = ["-dev", "-perl", "-doc", "-dbg", "-common", "-data", "-bin", "-modules"];
-    name.starts_with("lib")
-        && !name.starts_with("libc6")
+    (name.starts_with("lib") || name == "zlib1g")
+        && !is_c_library(name)
         && !name.starts_with("libc-")
+        && !name.starts_with("libperl")
         && !others.iter().any(|end| name.ends_with(end))
+}
+
+/// One beside the machine's own works only together with its own dynamic loader, as the servers of other suites have it.
+fn is_c_library(name: &str) -> bool {
+    name == "libc6"
 }
 
 fn fill_entry(
@@ -264,7 +324,8 @@ fn fill_entry(
 }
 
 fn source_of(offer: &Offer) -> Source {
-    Source::Package { name: offer.package.clone(), version: offer.package_version.clone() }
+    let (name, version, suite) = (offer.package.clone(), offer.package_version.clone(), offer.suite.clone());
+    Source::Package { name, version, suite }
 }
 
 fn unusable(offer: &Offer, tree: &Path) -> Error {
@@ -309,11 +370,24 @@ mod tests {
     }
 
     #[test]
+    fn a_companion_has_the_version_in_its_name_that_the_server_has() {
+        for (package, expected) in [("mysql-server-core", ""), ("mysql-server-core-8.0", "-8.0")] {
+            let version: Version = "8.0.36".parse().expect("a version");
+            let (package, package_version) = (package.to_owned(), "8.0.36-1".to_owned());
+            let flavour = Flavour::Mysql;
+            let offer = Offer { flavour, version, package, package_version, suite: None, download_bytes: 1 };
+            assert_eq!(star(&offer), expected);
+        }
+    }
+
+    #[test]
     fn which_dependencies_are_unpacked() {
-        for yes in ["liburing2", "libssl3", "libicu72", "libllvm14", "libstdc++6", "libldap-2.5-0"] {
+        for yes in ["liburing2", "libssl3", "libicu72", "libllvm14", "libstdc++6", "libldap-2.5-0", "zlib1g"] {
             assert!(is_library(yes), "{yes}");
         }
-        for no in ["libc6", "libc-l10n", "libpq-dev", "libjson-perl", "ucf", "openssl", "libsasl2-modules"] {
+        for no in
+            ["libc6", "libc-l10n", "libpq-dev", "libjson-perl", "ucf", "openssl", "libsasl2-modules", "libperl5.42"]
+        {
             assert!(!is_library(no), "{no}");
         }
     }

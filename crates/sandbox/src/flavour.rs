@@ -10,15 +10,17 @@ use std::str::FromStr;
 #[serde(rename_all = "lowercase")]
 pub enum Flavour {
     Mariadb,
+    Mysql,
     Postgresql,
 }
 
 impl Flavour {
-    pub const ALL: [Self; 2] = [Self::Mariadb, Self::Postgresql];
+    pub const ALL: [Self; 3] = [Self::Mariadb, Self::Mysql, Self::Postgresql];
 
     pub fn name(self) -> &'static str {
         match self {
             Self::Mariadb => "mariadb",
+            Self::Mysql => "mysql",
             Self::Postgresql => "postgresql",
         }
     }
@@ -26,7 +28,7 @@ impl Flavour {
     /// The protocol that it speaks.
     pub fn protocol(self) -> load::Flavour {
         match self {
-            Self::Mariadb => load::Flavour::Mysql,
+            Self::Mariadb | Self::Mysql => load::Flavour::Mysql,
             Self::Postgresql => load::Flavour::Postgresql,
         }
     }
@@ -44,8 +46,9 @@ impl FromStr for Flavour {
     fn from_str(word: &str) -> Result<Self, Error> {
         match word.to_ascii_lowercase().as_str() {
             "mariadb" => Ok(Self::Mariadb),
+            "mysql" => Ok(Self::Mysql),
             "postgresql" | "postgres" | "pgsql" | "pg" => Ok(Self::Postgresql),
-            _ => Err(Error::Request { word: word.into(), why: "known are 'mariadb' and 'postgresql'".into() }),
+            _ => Err(Error::Request { word: word.into(), why: "known are 'mariadb', 'mysql' and 'postgresql'".into() }),
         }
     }
 }
@@ -120,7 +123,7 @@ impl From<Version> for String {
     }
 }
 
-/// A flavour, and perhaps a version or the beginning of one: `mariadb`, `mariadb 10.11`, `postgresql-15`, `postgresql:15`.
+/// A flavour, and perhaps a version or the beginning of one: `mariadb`, `mariadb 10.11`, `postgresql-15`, `mysql@9`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
     pub flavour: Flavour,
@@ -147,7 +150,7 @@ impl FromStr for Request {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        let (flavour, version) = match text.trim().split_once([' ', '-', ':', '=']) {
+        let (flavour, version) = match text.trim().split_once([' ', '-', ':', '=', '@']) {
             Some((flavour, version)) => (flavour, Some(version.trim().parse()?)),
             None => (text.trim(), None),
         };
@@ -187,6 +190,7 @@ mod tests {
         assert_eq!(request, Request { flavour: Flavour::Postgresql, version: Some(version("15")) });
         assert_eq!("mariadb".parse::<Request>().expect("parses"), Request::any(Flavour::Mariadb));
         assert_eq!("mariadb-10.11".parse::<Request>().expect("parses").version, Some(version("10.11")));
+        assert_eq!("mysql@9".parse::<Request>().expect("parses").version, Some(version("9")));
         assert!("oracle".parse::<Request>().is_err());
         assert!("mariadb new".parse::<Request>().is_err());
     }

@@ -2,6 +2,7 @@
 //! A server program with the files that belong to it: the machine's own, or one that was fetched and unpacked.
 
 use crate::catalogue::{Capability, any_words, words};
+use crate::libraries::Libraries;
 use crate::{Error, Flavour, Progress, Request, Version, fetch};
 use host::places::Places;
 use host::tool;
@@ -22,8 +23,8 @@ pub struct Installation {
     pub prefix: PathBuf,
     /// SQL files, messages, character sets.
     pub share: PathBuf,
-    /// Folders of shared libraries that this machine lacks.
-    pub library_path: Vec<PathBuf>,
+    #[serde(flatten)]
+    pub libraries: Libraries,
     pub source: Source,
 }
 
@@ -32,8 +33,13 @@ pub struct Installation {
 pub enum Source {
     /// Found on this machine.
     Installed,
-    /// Unpacked from the distribution's package.
-    Package { name: String, version: String },
+    /// Unpacked from the distribution's package; of another suite than the machine's own, where one is named.
+    Package {
+        name: String,
+        version: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        suite: Option<String>,
+    },
 }
 
 impl Source {
@@ -41,7 +47,10 @@ impl Source {
     pub fn describe(&self) -> String {
         match self {
             Self::Installed => "installed".into(),
-            Self::Package { name, version } => format!("distribution package {name} {version}"),
+            Self::Package { name, version, suite: None } => format!("distribution package {name} {version}"),
+            Self::Package { name, version, suite: Some(suite) } => {
+                format!("distribution package {name} {version} of suite {suite}")
+            }
         }
     }
 }
@@ -72,7 +81,7 @@ pub fn installed(flavour: Flavour) -> Vec<Installation> {
     }
     let prefixes: BTreeSet<PathBuf> = prefixes.into_iter().collect();
     let mut found: Vec<Installation> =
-        prefixes.iter().flat_map(|prefix| below(flavour, prefix, &[], &Source::Installed)).collect();
+        prefixes.iter().flat_map(|prefix| below(flavour, prefix, &Libraries::default(), &Source::Installed)).collect();
     found.sort_by(|one, other| other.version.cmp(&one.version));
     found.dedup_by(|one, other| one.program == other.program);
     found
@@ -91,18 +100,18 @@ pub fn fetched(flavour: Flavour, places: &Places) -> Vec<Installation> {
 
 /// The server in an unpacked tree, when it runs on this machine.
 pub(crate) fn unpacked(flavour: Flavour, tree: &Path, source: &Source) -> Option<Installation> {
-    let libraries = library_folders(tree);
+    let libraries = Libraries::below(tree);
     let prefixes = [tree.join("usr"), tree.to_owned()];
     prefixes.iter().find_map(|prefix| below(flavour, prefix, &libraries, source).into_iter().next())
 }
 
 /// Why the server in an unpacked tree does not run, in its own words.
 pub(crate) fn trouble(flavour: Flavour, tree: &Path) -> String {
-    let libraries = library_folders(tree);
+    let libraries = Libraries::below(tree);
     let program =
         [tree.join("usr"), tree.to_owned()].iter().find_map(|prefix| programs(flavour, prefix).into_iter().next());
     let Some(program) = program else { return "the packages hold no server program".into() };
-    match with_libraries(tool::command(&program), &libraries).arg("--version").output() {
+    match version_command(&program, &libraries).output() {
         Ok(output) => String::from_utf8_lossy(&output.stderr).trim().to_owned(),
         Err(error) => error.to_string(),
     }
@@ -120,12 +129,31 @@ impl Installation {
 
     /// A helper command that finds this server's libraries.
     pub(crate) fn command(&self, program: &Path) -> Command {
-        with_libraries(tool::command(program), &self.library_path)
+        let mut command = self.libraries.command(program);
+        command.env("LC_ALL", "C");
+        command
+    }
+
+    /// What to execute for the server, and the arguments that come before its own.
+    pub(crate) fn invocation(&self) -> (PathBuf, Vec<OsString>) {
+        self.libraries.invocation(&self.program)
+    }
+
+    /// Whether process `pid` runs this server. A loader that started it is its program to the kernel: then the files that the
+    /// process has mapped tell.
+    pub(crate) fn is_run_by(&self, pid: u32) -> bool {
+        let program = std::fs::read_link(format!("/proc/{pid}/exe"));
+        let Some(loader) = &self.libraries.loader else {
+            return program.is_ok_and(|program| program == self.program);
+        };
+        let is_loader = loader.canonicalize().is_ok_and(|loader| program.is_ok_and(|program| program == loader));
+        let maps = || std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+        is_loader && maps().lines().any(|line| mapped_file(line) == Some(&self.program))
     }
 
     /// What a server process needs in its environment.
     pub fn environment(&self) -> Vec<(OsString, OsString)> {
-        library_variable(&self.library_path).into_iter().collect()
+        self.libraries.environment().into_iter().collect()
     }
 
     /// A program of the same version, beside the server: `initdb`.
@@ -137,11 +165,11 @@ impl Installation {
         beside.chain(in_bin).find(|path| path.is_file())
     }
 
-    /// The interactive client: the one of this version, else one on the machine.
-    pub fn client(&self) -> Option<PathBuf> {
-        let on_machine =
-            || words(Capability::ClientProgram, self.flavour, &self.version).iter().find_map(|name| tool::find(name));
-        self.companion(Capability::ClientProgram).or_else(on_machine)
+    /// The interactive client, to be given its arguments: the one of this version, else one on the machine.
+    pub fn client(&self) -> Option<Command> {
+        let names = words(Capability::ClientProgram, self.flavour, &self.version);
+        let own = self.companion(Capability::ClientProgram).map(|program| self.libraries.command(&program));
+        own.or_else(|| names.iter().find_map(|name| tool::find(name)).map(tool::command))
     }
 
     /// The machine's own before a fetched one, then the newer one.
@@ -151,7 +179,7 @@ impl Installation {
 }
 
 /// Every server below `prefix` that runs and is of this flavour.
-fn below(flavour: Flavour, prefix: &Path, libraries: &[PathBuf], source: &Source) -> Vec<Installation> {
+fn below(flavour: Flavour, prefix: &Path, libraries: &Libraries, source: &Source) -> Vec<Installation> {
     programs(flavour, prefix)
         .into_iter()
         .filter_map(|program| {
@@ -163,7 +191,7 @@ fn below(flavour: Flavour, prefix: &Path, libraries: &[PathBuf], source: &Source
                 program,
                 prefix: prefix.to_owned(),
                 share,
-                library_path: libraries.to_vec(),
+                libraries: libraries.clone(),
                 source: source.clone(),
             })
         })
@@ -194,12 +222,26 @@ fn expand(prefix: &Path, word: &str) -> Vec<PathBuf> {
     names.filter(numbered).map(|name| prefix.join(folder).join(name).join(tail.trim_start_matches('/'))).collect()
 }
 
-fn ask_version(flavour: Flavour, program: &Path, libraries: &[PathBuf]) -> Option<Version> {
-    let mut command = with_libraries(tool::command(program), libraries);
-    let output = command.arg("--version").stdin(Stdio::null()).output().ok()?;
+fn version_command(program: &Path, libraries: &Libraries) -> Command {
+    let mut command = libraries.command(program);
+    command.arg("--version").env("LC_ALL", "C").stdin(Stdio::null());
+    command
+}
+
+fn ask_version(flavour: Flavour, program: &Path, libraries: &Libraries) -> Option<Version> {
+    let output = version_command(program, libraries).output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let is_flavour = text.to_lowercase().contains(flavour.name());
-    (output.status.success() && is_flavour).then(|| Version::find_in(&text)).flatten()
+    (output.status.success() && is_of(flavour, &text)).then(|| Version::find_in(&text)).flatten()
+}
+
+/// Whether a server that says so is of this flavour. MySQL's maker is in its version's comment, if anywhere: what has the form of
+/// `/usr/sbin/mysqld  Ver 9.7.4 for Linux` and is not MariaDB's is MySQL's.
+fn is_of(flavour: Flavour, version_text: &str) -> bool {
+    let text = version_text.to_lowercase();
+    match (flavour, text.split_once(" ver ")) {
+        (Flavour::Mysql, ver) => ver.is_some_and(|(_, version)| !version.contains("mariadb")),
+        (other, ver) => ver.map_or(text.as_str(), |(_, version)| version).contains(other.name()),
+    }
 }
 
 fn share_folder(flavour: Flavour, version: &Version, prefix: &Path) -> Option<PathBuf> {
@@ -212,37 +254,13 @@ fn share_folder(flavour: Flavour, version: &Version, prefix: &Path) -> Option<Pa
 
 /// Files that tell a share folder from another one.
 fn marker(flavour: Flavour, version: &Version) -> Vec<&'static str> {
-    let first = words(Capability::BootstrapFiles, flavour, version).first();
-    first.map_or_else(|| vec!["postgres.bki"], |names| names.split('|').collect())
+    let first = words(Capability::ShareMarker, flavour, version).first();
+    first.map_or_else(Vec::new, |names| names.split('|').collect())
 }
 
-/// Folders in an unpacked tree that hold shared libraries: `usr/lib/x86_64-linux-gnu`, `lib/x86_64-linux-gnu`, ...
-fn library_folders(tree: &Path) -> Vec<PathBuf> {
-    let tops = ["usr/lib", "lib", "usr/lib64", "lib64"].map(|name| tree.join(name));
-    let triplets = tops.iter().flat_map(|top| {
-        let entries = std::fs::read_dir(top).into_iter().flatten().flatten();
-        entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect::<Vec<_>>()
-    });
-    tops.iter().cloned().chain(triplets).filter(|folder| holds_libraries(folder)).collect()
-}
-
-fn holds_libraries(folder: &Path) -> bool {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    entries.map(|entry| entry.file_name()).any(|name| {
-        let name = name.to_string_lossy();
-        name.starts_with("lib") && name.contains(".so")
-    })
-}
-
-fn with_libraries(mut command: Command, libraries: &[PathBuf]) -> Command {
-    command.envs(library_variable(libraries)).env("LC_ALL", "C");
-    command
-}
-
-/// ld.so(8): these folders come before the machine's own.
-fn library_variable(libraries: &[PathBuf]) -> Option<(OsString, OsString)> {
-    let joined = std::env::join_paths(libraries).ok().filter(|joined| !joined.is_empty())?;
-    Some(("LD_LIBRARY_PATH".into(), joined))
+/// The path in a line of `/proc/PID/maps`; proc(5).
+fn mapped_file(line: &str) -> Option<&Path> {
+    line.find('/').map(|start| Path::new(&line[start..]))
 }
 
 #[cfg(test)]
@@ -272,6 +290,35 @@ mod tests {
         std::fs::write(&program, "#!/bin/sh\necho mysqld  Ver 8.0.36 for Linux on x86_64\n").expect("writes");
         use std::os::unix::fs::PermissionsExt as _;
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).expect("sets");
-        assert!(below(Flavour::Mariadb, prefix.path(), &[], &Source::Installed).is_empty());
+        let found = |flavour| below(flavour, prefix.path(), &Libraries::default(), &Source::Installed);
+        assert!(found(Flavour::Mariadb).is_empty());
+        assert!(found(Flavour::Mysql).is_empty(), "it has no messages");
+        std::fs::create_dir_all(prefix.path().join("share/english")).expect("makes");
+        std::fs::write(prefix.path().join("share/english/errmsg.sys"), "").expect("writes");
+        assert_eq!(found(Flavour::Mysql)[0].version.to_string(), "8.0.36");
+        assert!(found(Flavour::Mariadb).is_empty());
+    }
+
+    #[test]
+    fn a_servers_own_words_tell_its_flavour() {
+        let mariadb =
+            "/opt/mysql/bin/mysqld  Ver 10.11.19-MariaDB-0+deb12u1 for debian-linux-gnu on x86_64 (Debian 12)";
+        let mysql = "/opt/mariadb/sbin/mysqld  Ver 9.7.4-2 for Linux on x86_64 ((Debian))";
+        let postgresql = "postgres (PostgreSQL) 15.20 (Debian 15.20-0+deb12u1)";
+        for (text, flavour) in [(mariadb, Flavour::Mariadb), (mysql, Flavour::Mysql), (postgresql, Flavour::Postgresql)]
+        {
+            let found: Vec<Flavour> = Flavour::ALL.into_iter().filter(|flavour| is_of(*flavour, text)).collect();
+            assert_eq!(found, [flavour], "{text}");
+        }
+    }
+
+    /// Manifests from before a server could have a loader, and before packages came from other suites.
+    #[test]
+    fn an_older_manifest_is_read() {
+        let text = r#"{"flavour": "mariadb", "version": "10.11.19", "program": "/c/mariadbd", "prefix": "/c", "share": "/c/share",
+            "library_path": ["/c/lib"], "source": {"kind": "package", "name": "mariadb-server-core", "version": "1"}}"#;
+        let read: Installation = serde_json::from_str(text).expect("reads");
+        assert_eq!(read.libraries, Libraries { folders: vec!["/c/lib".into()], loader: None });
+        assert_eq!(read.source.describe(), "distribution package mariadb-server-core 1");
     }
 }

@@ -27,8 +27,8 @@ pub(crate) const DATABASE: &str = "sbtest";
 const SCHEMA: u32 = 1;
 
 /// Everything that [`Sandbox::delete`] removes, and nothing else.
-pub(crate) const CONTENTS: [&str; 9] =
-    ["data", "run", "log", "tmp", "server.cnf", "init-password", "secret", "lock", "manifest.json"];
+pub(crate) const CONTENTS: [&str; 10] =
+    ["data", "run", "log", "tmp", "server.cnf", "init-password", "init.sql", "secret", "lock", "manifest.json"];
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
@@ -166,7 +166,7 @@ impl Sandbox {
 
     pub fn socket(&self) -> PathBuf {
         let name = match self.flavour() {
-            Flavour::Mariadb => "server.sock".to_owned(),
+            Flavour::Mariadb | Flavour::Mysql => "server.sock".to_owned(),
             Flavour::Postgresql => format!(".s.PGSQL.{}", self.manifest.port),
         };
         self.manifest.socket_folder.join(name)

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// One server variable. Keys are kept with `_`; `-` is the same to MariaDB, and PostgreSQL has none.
+/// One server variable. Keys are kept with `_`; `-` is the same to MariaDB and MySQL, and PostgreSQL has none.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ServerOption {
@@ -44,8 +44,8 @@ impl ServerOption {
     /// PostgreSQL has no keys without a value.
     pub(crate) fn to_line(&self, flavour: Flavour) -> Result<String, Error> {
         match (flavour, &self.value) {
-            (Flavour::Mariadb, None) => Ok(self.key.clone()),
-            (Flavour::Mariadb, Some(value)) => Ok(format!("{} = {}", self.key, quote_mariadb(value))),
+            (Flavour::Mariadb | Flavour::Mysql, None) => Ok(self.key.clone()),
+            (Flavour::Mariadb | Flavour::Mysql, Some(value)) => Ok(format!("{} = {}", self.key, quote_mariadb(value))),
             (Flavour::Postgresql, Some(value)) => Ok(format!("{} = {}", self.key, quote_postgresql(value))),
             (Flavour::Postgresql, None) => Err(self.without_value()),
         }
@@ -54,7 +54,7 @@ impl ServerOption {
     /// As arguments of the server program.
     pub(crate) fn to_arguments(&self, flavour: Flavour) -> Result<Vec<String>, Error> {
         match (flavour, &self.value) {
-            (Flavour::Mariadb, _) => Ok(vec![format!("--{self}")]),
+            (Flavour::Mariadb | Flavour::Mysql, _) => Ok(vec![format!("--{self}")]),
             (Flavour::Postgresql, Some(_)) => Ok(vec!["-c".into(), self.to_string()]),
             (Flavour::Postgresql, None) => Err(self.without_value()),
         }
@@ -65,7 +65,7 @@ impl ServerOption {
     }
 }
 
-/// Later options replace earlier ones of the same key. `skip_x` and `x` are one key to MariaDB.
+/// Later options replace earlier ones of the same key. `skip_x` and `x` are one key to MariaDB and MySQL.
 pub(crate) fn overlay(base: &[ServerOption], over: &[ServerOption]) -> Vec<ServerOption> {
     let plain = |option: &ServerOption| option.key.trim_start_matches("skip_").to_owned();
     let mut all: Vec<ServerOption> = Vec::new();
@@ -76,7 +76,7 @@ pub(crate) fn overlay(base: &[ServerOption], over: &[ServerOption]) -> Vec<Serve
     all
 }
 
-/// MariaDB's option files know quotes and backslashes (option-files, "Option File Syntax"); `#` begins a comment.
+/// The option files of MariaDB and MySQL know quotes and backslashes (option-files, "Option File Syntax"); `#` begins a comment.
 pub(crate) fn quote_mariadb(value: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:,+@%=".contains(c);
     if !value.is_empty() && value.chars().all(plain) {

@@ -54,15 +54,11 @@ impl Sandbox {
 
     /// The server process, when it runs. As an ordinary user, only one's own processes are seen.
     pub fn server_process(&self) -> Option<u32> {
-        let is_server = |pid: &u32| {
-            let program = std::fs::read_link(format!("/proc/{pid}/exe"));
-            program.is_ok_and(|program| program == self.manifest.installation.program)
-        };
         // PostgreSQL's children have its program too, and are younger.
         let data = self.data();
         open_below(&data)
             .into_iter()
-            .filter(|process| is_server(&process.pid))
+            .filter(|process| self.manifest.installation.is_run_by(process.pid))
             .min_by_key(|it| it.start_time)
             .map(|it| it.pid)
     }

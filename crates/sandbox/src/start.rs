@@ -162,12 +162,13 @@ impl Sandbox {
     ///
     /// # Errors
     /// An option that this flavour cannot have.
-    pub fn command_line(&self, extra_options: &[ServerOption]) -> Result<(PathBuf, Vec<String>), Error> {
-        let mut arguments = init::server_arguments(self);
+    pub fn command_line(&self, extra_options: &[ServerOption]) -> Result<(PathBuf, Vec<OsString>), Error> {
+        let (program, mut arguments) = self.manifest.installation.invocation();
+        arguments.extend(init::server_arguments(self).into_iter().map(OsString::from));
         for option in extra_options {
-            arguments.extend(option.to_arguments(self.flavour())?);
+            arguments.extend(option.to_arguments(self.flavour())?.into_iter().map(OsString::from));
         }
-        Ok((self.manifest.installation.program.clone(), arguments))
+        Ok((program, arguments))
     }
 
     /// What [`Self::start`] looks at first: whether it runs, the port that the user asked for, and the way to its files.
@@ -178,9 +179,10 @@ impl Sandbox {
         if let Some(pid) = self.server_process() {
             return Err(Error::Running { name: self.name().into(), pid });
         }
-        let program = &self.manifest.installation.program;
-        if !program.is_file() {
-            return Err(Error::ProgramGone { name: self.name().into(), program: program.clone() });
+        let installation = &self.manifest.installation;
+        let program = &installation.program;
+        if let Some(gone) = installation.libraries.loader.iter().chain([program]).find(|path| !path.is_file()) {
+            return Err(Error::ProgramGone { name: self.name().into(), program: gone.clone() });
         }
         if !self.may_move() {
             port::require(self.manifest.port)?;
@@ -196,7 +198,7 @@ impl Sandbox {
         env.push(("LC_ALL".into(), "C".into()));
         Ok(ChildSpec {
             program,
-            args: arguments.into_iter().map(OsString::from).collect(),
+            args: arguments,
             env,
             cwd: Some(self.data()),
             stdout: Some(self.log()),

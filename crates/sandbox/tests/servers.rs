@@ -62,7 +62,9 @@ fn server(flavour: Flavour, lab: &Lab) -> Result<Installation, String> {
     let found = sandbox::fetched(flavour, &lab.places).into_iter().next();
     found.map_or_else(|| sandbox::fetch(&Request::any(flavour), &lab.places, &mut ()), Ok).map_err(
         |error| match error {
-            error @ (Error::NoPackageClient { .. } | Error::NotOffered { .. }) => error.to_string(),
+            error @ (Error::NoPackageClient { .. } | Error::NotOffered { .. } | Error::SuiteUnreachable { .. }) => {
+                error.to_string()
+            }
             error => panic!("{error}"),
         },
     )
@@ -105,6 +107,12 @@ fn round_trip(lab: &Lab, installation: &Installation) {
 fn mariadb_from_nothing_and_back() {
     let lab = Lab::new();
     round_trip(&lab, &server!(Flavour::Mariadb, &lab));
+}
+
+#[test]
+fn mysql_from_nothing_and_back() {
+    let lab = Lab::new();
+    round_trip(&lab, &server!(Flavour::Mysql, &lab));
 }
 
 #[test]
@@ -433,5 +441,5 @@ fn everything_works_as_an_ordinary_user() {
     };
     let output = as_nobody(&program).arg("from_nothing_and_back").output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && text.contains("2 passed"), "{text}");
+    assert!(output.status.success() && text.contains("3 passed"), "{text}");
 }

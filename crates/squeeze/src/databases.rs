@@ -10,6 +10,9 @@ use std::path::PathBuf;
 /// As the kernel names them in `/proc/PID/comm`.
 const PROGRAMS: [&str; 6] = ["mysqld", "mariadbd", "postgres", "postmaster", "mongod", "oracle"];
 
+/// The dynamic loader, started by its own name: what it runs stands among its arguments (ld.so(8)).
+const LOADER: &str = "ld-linux";
+
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Database {
     pub pid: u32,
@@ -35,6 +38,7 @@ fn all() -> Vec<Database> {
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     pids.filter_map(|pid| {
         let program = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?.trim().to_owned();
+        let program = if program.starts_with(LOADER) { loaded(pid)? } else { program };
         PROGRAMS.contains(&program.as_str()).then(|| Database {
             pid,
             program,
@@ -44,7 +48,40 @@ fn all() -> Vec<Database> {
     .collect()
 }
 
+/// The program that a dynamic loader was told to run: its first argument that is a path and the value of no option.
+fn loaded(pid: u32) -> Option<String> {
+    let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    loaded_program(&String::from_utf8_lossy(&line))
+}
+
+fn loaded_program(command_line: &str) -> Option<String> {
+    let mut arguments = command_line.split('\0').skip(1);
+    while let Some(argument) = arguments.next() {
+        match argument {
+            // these have no value
+            "--inhibit-cache" | "--list" | "--verify" => {}
+            option if option.starts_with("--") => drop(arguments.next()),
+            program => return Some(program.rsplit('/').next().unwrap_or(program).to_owned()),
+        }
+    }
+    None
+}
+
 fn parent(pid: u32) -> Option<u32> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     status.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_behind_a_dynamic_loader_is_seen() {
+        let line =
+            "/c/ld-linux-x86-64.so.2\0--inhibit-cache\0--library-path\0/c/lib:/c/mysqld\0/c/sbin/mysqld\0--port=1\0";
+        assert_eq!(loaded_program(line).as_deref(), Some("mysqld"));
+        assert_eq!(loaded_program("/lib/ld-linux.so.2\0--argv0\0postgres\0bin/true\0").as_deref(), Some("true"));
+        assert_eq!(loaded_program("/lib/ld-linux.so.2\0").as_deref(), Some(""));
+    }
 }

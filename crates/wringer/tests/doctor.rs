@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use testkit::{Lab, is_root};
 
 const WRINGER: &str = env!("CARGO_BIN_EXE_wringer");
-const FLAVOURS: [&str; 2] = ["mariadb", "postgresql"];
+const FLAVOURS: [&str; 3] = ["mariadb", "mysql", "postgresql"];
 
 fn doctor(lab: &Lab) -> Value {
     serde_json::from_str(&lab.run(["doctor", "-o", "json"]).expect_code(0).stdout).unwrap()

@@ -92,6 +92,24 @@ fn mariadb_reads_per_query_are_what_server_and_layer_count() {
     );
 }
 
+/// MySQL reads by native AIO and serves single pages by pread, as MariaDB does; it has names and defaults of its own.
+#[test]
+fn mysql_reads_per_query_are_what_server_and_layer_count() {
+    if let Some(why) = why_not() {
+        testkit::skip!("{why}");
+    }
+    let text = experiment("mysql", "innodb_buffer_pool_size = \"32M\"", "1.5x pool", "");
+    let text = text.replace("time = \"5s\"", "time = \"3s\"").replace("time = \"15s\"", "time = \"8s\"");
+    let result = check(&text, &["server", "layer"]);
+    let delayed = modes(&result, "10 ms");
+    assert!(
+        delayed["reads_per_query_by_layer"].as_f64().unwrap() > 0.2,
+        "a table larger than the pool is read: {delayed:#}"
+    );
+    let server = &result["conditions"]["server"];
+    assert_eq!(server["flavour"], "mysql", "{server:#}");
+}
+
 #[test]
 fn postgresql_reads_per_query_are_what_the_layer_counts() {
     if let Some(why) = why_not() {

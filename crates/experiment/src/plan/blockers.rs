@@ -2,7 +2,7 @@
 //! What on this host stands in the way of an experiment, with the line that asks for it.
 
 use super::{HostFacts, estimate};
-use crate::model::{Arm, Experiment, Flavour, RamAmount};
+use crate::model::{Arm, Experiment, RamAmount};
 use crate::problem::Problem;
 use units::Bytes;
 
@@ -28,7 +28,6 @@ pub(super) fn blockers(experiment: &Experiment, host: &HostFacts) -> Vec<Problem
             found.push(add(&key, message, Some("write a smaller one".into())));
         }
     }
-    found.extend(flavour(experiment));
     found.extend(fuse(experiment, host));
     found.extend(disk(experiment, host));
     found.sort();
@@ -79,16 +78,6 @@ fn disk(experiment: &Experiment, host: &HostFacts) -> Option<Problem> {
         column,
         message: format!("the data needs about {needed}, and {} has {free} free", host.data_folder),
         suggestion: Some("fill less, or set WRINGER_HOME to a larger file system".into()),
-    })
-}
-
-fn flavour(experiment: &Experiment) -> Option<Problem> {
-    let (line, column) = experiment.places.get("server.flavour").copied().unwrap_or((1, 1));
-    (experiment.server.flavour == Flavour::Mysql).then(|| Problem {
-        line,
-        column,
-        message: "no MySQL server can be deployed yet".into(),
-        suggestion: Some("use mariadb or postgresql".into()),
     })
 }
 

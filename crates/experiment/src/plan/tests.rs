@@ -188,7 +188,8 @@ fn repeated_arms_are_laid_out_turn_by_turn() {
 }
 
 #[test]
-fn a_server_that_cannot_be_deployed_is_a_problem_before_anything_is_done() {
+fn every_flavour_is_planned() {
     let plan = plan_of(&TEXT.replace("\"mariadb\"", "\"mysql\""), &root());
-    assert_eq!((plan.blockers.len(), plan.blockers[0].line), (1, 4), "{:#?}", plan.blockers);
+    assert!(plan.blockers.is_empty(), "{:#?}", plan.blockers);
+    assert!(plan.steps.iter().any(|step| step.text.contains("MySQL")), "{:#?}", plan.steps);
 }

@@ -10,6 +10,11 @@ use crate::{Error, Sandbox};
 use std::path::{Path, PathBuf};
 
 pub(super) fn configuration(sandbox: &Sandbox) -> Result<String, Error> {
+    with_lines(sandbox, &[])
+}
+
+/// What the two servers of this family share, and lines of the one alone.
+pub(super) fn with_lines(sandbox: &Sandbox, own: &[String]) -> Result<String, Error> {
     let manifest = &sandbox.manifest;
     let installation = &manifest.installation;
     let path = |path: &Path| quote_mariadb(&path.to_string_lossy());
@@ -29,6 +34,7 @@ pub(super) fn configuration(sandbox: &Sandbox) -> Result<String, Error> {
     if charsets.is_dir() {
         lines.push(format!("character_sets_dir = {}", path(&charsets)));
     }
+    lines.extend_from_slice(own);
     for option in overlay(&super::defaults(sandbox)?, &manifest.options) {
         lines.push(option.to_line(installation.flavour)?);
     }
@@ -56,13 +62,19 @@ fn bootstrap(sandbox: &Sandbox, password: &str) -> Result<Vec<u8>, Error> {
     }
     sql.extend(b"DELETE FROM mysql.global_priv WHERE User NOT IN ('mariadb.sys');\n");
     sql.extend(b"DELETE FROM mysql.proxies_priv;\nDELETE FROM mysql.db;\nFLUSH PRIVILEGES;\n");
-    for host in ["localhost", "127.0.0.1"] {
-        let account = format!("'{USER}'@'{host}'");
-        sql.extend(format!("CREATE USER {account} IDENTIFIED BY '{password}';\n").bytes());
-        sql.extend(format!("GRANT ALL ON *.* TO {account} WITH GRANT OPTION;\n").bytes());
-    }
-    sql.extend(format!("CREATE DATABASE {DATABASE};\n").bytes());
+    sql.extend(account_and_database(password).bytes());
     Ok(sql)
+}
+
+/// Our account on the socket and on loopback, and our database: one statement a line.
+pub(super) fn account_and_database(password: &str) -> String {
+    let account = |host| {
+        format!(
+            "CREATE USER '{USER}'@'{host}' IDENTIFIED BY '{password}';\n\
+             GRANT ALL ON *.* TO '{USER}'@'{host}' WITH GRANT OPTION;\n"
+        )
+    };
+    ["localhost", "127.0.0.1"].map(account).concat() + &format!("CREATE DATABASE {DATABASE};\n")
 }
 
 /// The files that are there; the later ones are niceties that some packages leave out.

@@ -2,6 +2,7 @@
 //! Makes a data directory, as each flavour does it.
 
 mod mariadb;
+mod mysql;
 mod postgresql;
 
 use crate::catalogue::{Capability, words};
@@ -9,17 +10,19 @@ use crate::{Error, Flavour, Sandbox, ServerOption};
 use host::files;
 use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// The text of `server.cnf`.
 pub(crate) fn configuration(sandbox: &Sandbox) -> Result<String, Error> {
     match sandbox.flavour() {
         Flavour::Mariadb => mariadb::configuration(sandbox),
+        Flavour::Mysql => mysql::configuration(sandbox),
         Flavour::Postgresql => postgresql::configuration(sandbox),
     }
 }
 
-/// How both flavours write the port; a start that finds it taken replaces this line.
+/// How all flavours write the port; a start that finds it taken replaces this line.
 pub(crate) fn port_line(port: u16) -> String {
     format!("port = {port}")
 }
@@ -31,7 +34,7 @@ pub(crate) fn is_port_line(line: &str) -> bool {
 /// The arguments of the server program.
 pub(crate) fn server_arguments(sandbox: &Sandbox) -> Vec<String> {
     match sandbox.flavour() {
-        Flavour::Mariadb => mariadb::server_arguments(sandbox),
+        Flavour::Mariadb | Flavour::Mysql => mariadb::server_arguments(sandbox),
         Flavour::Postgresql => postgresql::server_arguments(sandbox),
     }
 }
@@ -49,8 +52,27 @@ fn defaults(sandbox: &Sandbox) -> Result<Vec<ServerOption>, Error> {
 pub(crate) fn initialise(sandbox: &Sandbox, password: &str) -> Result<(), Error> {
     match sandbox.flavour() {
         Flavour::Mariadb => mariadb::initialise(sandbox, password),
+        Flavour::Mysql => mysql::initialise(sandbox, password),
         Flavour::Postgresql => postgresql::initialise(sandbox, password),
     }
+}
+
+/// A file that the server's user alone can read, for as long as the data directory is being made; it holds the password.
+fn with_secret_file(
+    sandbox: &Sandbox,
+    name: &str,
+    text: &str,
+    make: impl FnOnce(&Path) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let path = sandbox.folder.join(name);
+    files::write_atomic(&path, text.as_bytes(), 0o600)?;
+    let user = &sandbox.manifest.user;
+    if user.identity().is_some() {
+        files::set_owner(&path, user.uid, user.gid)?;
+    }
+    let made = make(&path);
+    files::remove_file(&path)?;
+    made
 }
 
 /// Runs a helper of the server as the server's user, with its output in the sandbox's `log/init.log`.

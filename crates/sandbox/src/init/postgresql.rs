@@ -7,7 +7,6 @@ use crate::catalogue::{Capability, words};
 use crate::manifest::{DATABASE, USER};
 use crate::options::{overlay, quote_postgresql};
 use crate::{Error, Sandbox, ServerOption};
-use host::files;
 use std::path::Path;
 
 /// `initdb` tunes its own file to the machine (shared memory type, time zone, locale): ours includes it and comes after it.
@@ -35,15 +34,7 @@ pub(super) fn server_arguments(sandbox: &Sandbox) -> Vec<String> {
 }
 
 pub(super) fn initialise(sandbox: &Sandbox, password: &str) -> Result<(), Error> {
-    let password_file = sandbox.folder.join("init-password");
-    files::write_atomic(&password_file, password.as_bytes(), 0o600)?;
-    let user = &sandbox.manifest.user;
-    if user.identity().is_some() {
-        files::set_owner(&password_file, user.uid, user.gid)?;
-    }
-    let made = make_cluster(sandbox, &password_file);
-    files::remove_file(&password_file)?;
-    made?;
+    super::with_secret_file(sandbox, "init-password", password, |file| make_cluster(sandbox, file))?;
     make_database(sandbox)
 }
 

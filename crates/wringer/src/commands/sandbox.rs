@@ -65,7 +65,7 @@ enum Command {
 
 #[derive(Debug, clap::Args)]
 struct Deploy {
-    /// mariadb or postgresql, with a version or the beginning of one: `mariadb`, `mariadb 10.11`, `postgresql 15`
+    /// mariadb, mysql or postgresql, with a version or the beginning of one: `mariadb`, `mariadb 10.11`, `mysql@9`
     #[arg(required = true, num_args = 1..=2, value_names = ["SERVER", "VERSION"])]
     server: Vec<String>,
     /// Its name [default: server and version, as in mariadb-10.11.19]
@@ -87,7 +87,7 @@ struct Deploy {
 
 #[derive(Debug, clap::Args)]
 struct Fetch {
-    /// mariadb or postgresql, with a version or the beginning of one
+    /// mariadb, mysql or postgresql, with a version or the beginning of one
     #[arg(required = true, num_args = 1..=2, value_names = ["SERVER", "VERSION"])]
     server: Vec<String>,
 }

@@ -55,6 +55,7 @@ pub fn all(places: &Places) -> Vec<Check> {
         cpu_cgroup(),
         cpuset_cgroup(),
         server("mariadb", Flavour::Mariadb, places),
+        server("mysql", Flavour::Mysql, places),
         server("postgresql", Flavour::Postgresql, places),
         disk_space(places),
         memory(),
@@ -201,7 +202,11 @@ fn server(id: &'static str, flavour: Flavour, places: &Places) -> Check {
     let package = any_words(Capability::ServerPackage, flavour).join(" or ");
     if tool::find("apt-get").is_some() && tool::find("dpkg-deb").is_some() {
         let remedy = format!("wringer sandbox fetch {id} (also done by itself at the first deploy)");
-        return Check::caution(id, format!("not here yet; can be fetched as {package}, without installing it"), remedy);
+        let suites = any_words(Capability::OtherSuite, flavour);
+        let of = suites.first().map(|suite| format!(" (of {suite} if this machine's own suite lacks it)"));
+        let of = of.unwrap_or_default();
+        let found = format!("not here yet; can be fetched as {package}{of}, without installing it");
+        return Check::caution(id, found, remedy);
     }
     Check::missing(id, "not on this machine, and there is no apt-get to fetch it", format!("install {package}"))
 }

@@ -335,16 +335,14 @@ fn mechanisms(experiment: &Experiment) -> BTreeMap<String, String> {
 
 /// What the experiment file asks for.
 pub fn server_request(server: &experiment::Server) -> Result<Request, Failure> {
-    Ok(Request { flavour: flavour(server.flavour)?, version: version(server.version.as_deref())? })
+    Ok(Request { flavour: flavour(server.flavour), version: version(server.version.as_deref())? })
 }
 
-fn flavour(flavour: Flavour) -> Result<sandbox::Flavour, Failure> {
+fn flavour(flavour: Flavour) -> sandbox::Flavour {
     match flavour {
-        Flavour::Mariadb => Ok(sandbox::Flavour::Mariadb),
-        Flavour::Postgresql => Ok(sandbox::Flavour::Postgresql),
-        Flavour::Mysql => {
-            Err(Failure::message(Exit::Missing, "no MySQL can be deployed yet").hint("use mariadb or postgresql"))
-        }
+        Flavour::Mariadb => sandbox::Flavour::Mariadb,
+        Flavour::Mysql => sandbox::Flavour::Mysql,
+        Flavour::Postgresql => sandbox::Flavour::Postgresql,
     }
 }
 

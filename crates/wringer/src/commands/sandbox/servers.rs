@@ -101,7 +101,8 @@ fn present(found: Installation) -> Row {
 }
 
 fn offered(offer: sandbox::Offer) -> Row {
-    let place = format!("{} {}", offer.package, offer.package_version);
+    let suite = offer.suite.map(|suite| format!(" of suite {suite}")).unwrap_or_default();
+    let place = format!("{} {}{suite}", offer.package, offer.package_version);
     Row { flavour: offer.flavour, version: offer.version.to_string(), from: "offered".into(), place }
 }
 

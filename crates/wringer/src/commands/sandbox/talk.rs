@@ -100,17 +100,15 @@ fn print_table(rows: &Rows) {
 /// Becomes the server's own client; the password goes through the environment, where `ps` does not show it.
 fn open_client(sandbox: &Sandbox) -> Outcome {
     let installation = &sandbox.manifest.installation;
-    let Some(client) = installation.client() else {
+    let Some(mut command) = installation.client() else {
         let message = format!("this machine has no client for {}", sandbox.flavour());
         return Err(
             Failure::message(Exit::Missing, message).hint("give a statement: wringer sandbox use NAME 'SELECT 1'")
         );
     };
     let access = Access::of(sandbox)?;
-    let mut command = host::tool::command(client);
-    command.envs(installation.environment());
     match sandbox.flavour() {
-        Flavour::Mariadb => {
+        Flavour::Mariadb | Flavour::Mysql => {
             let socket = format!("--socket={}", access.socket);
             let user = format!("--user={}", access.user);
             command.args(["--no-defaults", &socket, &user, &access.database]).env("MYSQL_PWD", access.password)
@@ -136,8 +134,8 @@ pub(super) fn export(args: &Export) -> Outcome {
     let access = Access::of(&sandbox)?;
     let text = match (args.form, sandbox.flavour()) {
         (ExportAs::Env, Flavour::Postgresql) => variables(&pg_variables(&sandbox, &access)),
-        (ExportAs::Env, Flavour::Mariadb) => variables(&my_variables(&access)),
-        (ExportAs::MyCnf, Flavour::Mariadb) => option_file(&access),
+        (ExportAs::Env, Flavour::Mariadb | Flavour::Mysql) => variables(&my_variables(sandbox.flavour(), &access)),
+        (ExportAs::MyCnf, Flavour::Mariadb | Flavour::Mysql) => option_file(&access),
         (ExportAs::Pgpass, Flavour::Postgresql) => password_file(&sandbox, &access),
         (ExportAs::Dsn, flavour) => dsn(flavour, &access),
         (ExportAs::MyCnf | ExportAs::Pgpass, flavour) => {
@@ -150,12 +148,12 @@ pub(super) fn export(args: &Export) -> Outcome {
     Ok(())
 }
 
-fn my_variables(access: &Access) -> [(&'static str, String); 4] {
+fn my_variables(flavour: Flavour, access: &Access) -> [(&'static str, String); 4] {
     [
         ("MYSQL_UNIX_PORT", access.socket.clone()),
         ("MYSQL_TCP_PORT", access.port.to_string()),
         ("MYSQL_PWD", access.password.clone()),
-        ("WRINGER_DSN", dsn(Flavour::Mariadb, access)),
+        ("WRINGER_DSN", dsn(flavour, access)),
     ]
 }
 
