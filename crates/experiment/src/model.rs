@@ -6,7 +6,7 @@ use evidence::Arrivals;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
-use units::{Bytes, Span};
+use units::{Bytes, CpuList, Cpus, Span, Swap};
 
 /// One experiment: a server, its data, and the arms that run on them in turn.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -128,6 +128,13 @@ pub struct Squeeze {
     pub ram: Option<RamSqueeze>,
     /// Of the server alone, by a memory cgroup.
     pub server_ram: Option<Bytes>,
+    /// How much of the server may be swapped out. `None`: with `server_ram` nothing where the kernel counts swap apart, else as much
+    /// as the host has.
+    pub swap: Option<Swap>,
+    /// The time of so many CPUs for the server, by the quota of a cgroup.
+    pub cpus: Option<Cpus>,
+    /// The CPUs that the server may run on.
+    pub cpuset: Option<CpuList>,
     /// `None`: no arm has a disk squeeze, and no slow layer is put under the server.
     pub disk: Option<Asked>,
 }
@@ -176,6 +183,8 @@ pub struct Load {
     pub distribution: Distribution,
     pub seed: u64,
     pub prepared: bool,
+    /// The CPUs that the load itself may run on.
+    pub cpuset: Option<CpuList>,
     pub options: WorkloadOptions,
 }
 
@@ -229,6 +238,12 @@ impl Experiment {
     /// Whether a slow layer goes under the server: then it does in every arm, with delay 0 where none is asked for.
     pub fn slow_layer(&self) -> bool {
         self.arms.iter().any(|arm| arm.squeeze.disk.is_some())
+    }
+
+    /// Whether the server is in a cgroup of CPU time: in every arm when one has a quota. The kernel shares CPUs between cgroups first, so
+    /// that a server in one runs beside its load in another way than a server in none.
+    pub fn cpu_group(&self) -> bool {
+        self.arms.iter().any(|arm| arm.squeeze.cpus.is_some())
     }
 
     /// The size of the server's own page cache in this arm, as far as the file says; else the server's default.

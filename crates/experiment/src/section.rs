@@ -184,7 +184,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    fn named(&self, key: &str) -> String {
+    pub(crate) fn named(&self, key: &str) -> String {
         if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
     }
 }

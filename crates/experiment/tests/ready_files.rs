@@ -23,6 +23,8 @@ fn host(as_root: bool) -> HostFacts {
         ram_holder: experiment::RamHolder::HugePages,
         fuse: true,
         memory_cgroup: if as_root { "v2".into() } else { "none".into() },
+        cpu_cgroup: if as_root { "v2".into() } else { "none".into() },
+        cpuset_cgroup: if as_root { "v2".into() } else { "none".into() },
         server_binary: None,
     }
 }

@@ -23,6 +23,8 @@ pub struct StartOptions {
     pub namespaces_of: Option<u32>,
     /// Folders of cgroups to join.
     pub cgroups: Vec<PathBuf>,
+    /// The CPUs that it may run on. `None`: as inherited.
+    pub affinity: Option<Vec<u32>>,
     /// -1000 to 1000; `None` leaves it as inherited.
     pub oom_score_adj: Option<i32>,
     /// On the command line, over those of the configuration file.
@@ -40,6 +42,7 @@ impl Default for StartOptions {
         Self {
             namespaces_of: None,
             cgroups: Vec::new(),
+            affinity: None,
             oom_score_adj: None,
             extra_options: Vec::new(),
             standing: false,
@@ -206,6 +209,7 @@ impl Sandbox {
             identity: self.manifest.user.identity(),
             namespaces_of: options.namespaces_of,
             cgroups: options.cgroups.clone(),
+            affinity: options.affinity.clone(),
             oom_score_adj: options.oom_score_adj,
             stop_signal: stop_signal(installation.flavour, &installation.version),
             grace: options.stop_grace,

@@ -5,8 +5,7 @@
 //! | module | squeeze | mechanism | needs |
 //! | --- | --- | --- | --- |
 //! | [`ram`] | RAM of the whole host | a process that holds reserved huge pages | root |
-//! | [`server_ram`] | RAM of one server | a memory cgroup that it is started in | root, or a delegated cgroup |
-//! | [`limits`] | RAM, swap and CPUs of one command | cgroups that it is started in, else its CPU affinity | root; affinity none |
+//! | [`limits`] | RAM, swap and CPUs of one command or server | cgroups that it is started in, else its CPU affinity | root; CPU affinity nothing |
 //! | [`disk`] | storage of a sandbox | a FUSE layer in a mount namespace of its own | `/dev/fuse` |
 //! | [`directory`] | storage below any directory | the same layer, for everybody | `/dev/fuse`, root |
 //! | [`device`] | an unused block device | device-mapper's delay target | its module, root |
@@ -26,7 +25,6 @@ pub mod disk;
 pub mod limits;
 pub mod probe;
 pub mod ram;
-pub mod server_ram;
 
 mod error;
 mod imitation;

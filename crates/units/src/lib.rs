@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Sizes and times as people write them and as people read them.
+//! Sizes, times and shares of a machine as people write them and as people read them.
 //!
 //! Parsing follows one rule everywhere: `K M G T` and `KiB MiB GiB TiB` are powers of 1024, times carry one of
 //! `ns us ms s m h`. Printing uses KiB/MiB/GiB and the time unit that keeps three significant digits. JSON carries plain
@@ -7,10 +7,12 @@
 
 mod bytes;
 mod counted;
+mod limits;
 mod span;
 
 pub use bytes::Bytes;
 pub use counted::counted;
+pub use limits::{CpuList, Cpus, Swap};
 pub use span::Span;
 
 /// Why a written size or time was refused.

@@ -22,6 +22,9 @@ pub(super) fn blockers(experiment: &Experiment, host: &HostFacts) -> Vec<Problem
         if let Some((message, hint)) = server_ram(arm, host) {
             found.push(add("squeeze.server_ram", message, hint));
         }
+        if let Some((key, message, hint)) = cpus(experiment, arm, host) {
+            found.push(add(key, message, Some(hint)));
+        }
         if experiment.pool(arm).0 >= host.mem_available_bytes {
             let message = format!("a pool of {} does not fit: {} is available", experiment.pool(arm), available(host));
             let key = format!("server.options.{}", experiment.server.flavour.pool_variable());
@@ -65,6 +68,27 @@ fn server_ram(arm: &Arm, host: &HostFacts) -> Option<(String, Option<String>)> {
         let message =
             format!("squeeze.server_ram = {limit} limits nothing: the host has {}", Bytes(host.mem_total_bytes));
         (message, Some("write less, or leave the key out".into()))
+    })
+}
+
+/// What would only be left out otherwise, and then the arms would not differ in what they are about.
+fn cpus(experiment: &Experiment, arm: &Arm, host: &HostFacts) -> Option<(&'static str, String, String)> {
+    const ROOT: &str = "run as root, or leave the key out; `wringer doctor` says what this host has";
+    if arm.squeeze.swap.is_some() && host.memory_cgroup == "none" {
+        return Some((
+            "squeeze.swap",
+            "squeeze.swap needs a memory cgroup, and this user can make none".into(),
+            ROOT.into(),
+        ));
+    }
+    let cpus = arm.squeeze.cpus?;
+    if experiment.cpu_group() && host.cpu_cgroup == "none" {
+        let hint = format!("{ROOT}; squeeze.cpuset needs no right to a cgroup");
+        return Some(("squeeze.cpus", "squeeze.cpus needs a cpu cgroup, and this user can make none".into(), hint));
+    }
+    cpus.is_more_than(host.cpus as usize).then(|| {
+        let hint = format!("{} is the most; less makes it slower", host.cpus);
+        ("squeeze.cpus", format!("squeeze.cpus = {cpus} limits nothing: the host has {}", host.cpus), hint)
     })
 }
 

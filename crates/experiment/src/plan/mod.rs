@@ -31,6 +31,10 @@ pub struct HostFacts {
     pub fuse: bool,
     /// `v1`, `v2` or `none`: where a memory cgroup can be made by this user.
     pub memory_cgroup: String,
+    /// The same of a cgroup of CPU time.
+    pub cpu_cgroup: String,
+    /// The same of a cgroup of CPU sets; `none` means the CPU affinity of processes.
+    pub cpuset_cgroup: String,
     /// The binary of the asked flavour when it is on this machine or in the cache; `None` means it will be fetched.
     pub server_binary: Option<String>,
 }

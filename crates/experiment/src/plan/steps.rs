@@ -2,7 +2,7 @@
 //! The steps in the order in which they are done.
 
 use super::{HostFacts, RamHolder, Step, estimate};
-use crate::model::{Arm, Experiment, Flavour, Load, OomVictim, Preheat, RamAmount, RamSqueeze, RowShape};
+use crate::model::{Arm, Experiment, Flavour, Load, OomVictim, Preheat, RamAmount, RamSqueeze, RowShape, Squeeze};
 use diskmodel::Asked;
 use evidence::Arrivals;
 use units::{Bytes, counted};
@@ -128,14 +128,7 @@ impl List<'_> {
                 "it goes with its processes: delay to 0, stop the server, end the layer",
             );
         }
-        if let Some(limit) = arm.squeeze.server_ram.filter(|_| self.host.memory_cgroup != "none") {
-            self.add(
-                "squeeze",
-                0.1,
-                format!("make a memory cgroup ({}) for the server, limit {limit}", self.host.memory_cgroup),
-            )
-            .does("a cgroup", "remove it when the server has stopped");
-        }
+        self.limits(arm);
         let pool = self.experiment.pool(arm);
         let text = format!("start {}, {} = {pool}", self.server_name(), self.experiment.server.flavour.pool_variable());
         self.add("sandbox", START_SECONDS, text).does("a server process", "stop it");
@@ -145,6 +138,32 @@ impl List<'_> {
                 1.0,
                 "measure what the layer costs: direct reads through it, without delay, and past it",
             );
+        }
+    }
+
+    /// What the server is started in.
+    fn limits(&mut self, arm: &Arm) {
+        const GONE: &str = "remove it when the server has stopped";
+        let (host, squeeze) = (self.host, &arm.squeeze);
+        let ram = squeeze.server_ram.map(|limit| format!("limit {limit}"));
+        let swap = squeeze.swap.map(|swap| format!("swap {swap}"));
+        let memory: Vec<String> = ram.into_iter().chain(swap).collect();
+        if !memory.is_empty() && host.memory_cgroup != "none" {
+            let text = format!("make a memory cgroup ({}) for the server, {}", host.memory_cgroup, memory.join(", "));
+            self.add("squeeze", 0.1, text).does("a cgroup", GONE);
+        }
+        if self.experiment.cpu_group() {
+            let quota = squeeze.cpus.map_or("no quota in this arm".into(), |cpus| format!("the time of {cpus} CPUs"));
+            let text = format!("make a cpu cgroup ({}) for the server, {quota}", host.cpu_cgroup);
+            self.add("squeeze", 0.1, text).does("a cgroup", GONE);
+        }
+        if let Some(list) = &squeeze.cpuset {
+            if host.cpuset_cgroup == "none" {
+                self.add("squeeze", 0.0, format!("start the server on CPU {list} alone (CPU affinity)"));
+            } else {
+                let text = format!("make a cpuset cgroup ({}) for the server, CPU {list}", host.cpuset_cgroup);
+                self.add("squeeze", 0.1, text).does("a cgroup", GONE);
+            }
         }
     }
 
@@ -231,13 +250,21 @@ impl List<'_> {
         let layer = self.experiment.slow_layer();
         let hides =
             self.host.as_root && arms.iter().any(|arm| arm.squeeze.ram.is_some_and(|ram| self.hidden(ram).is_some()));
-        let limits = self.host.memory_cgroup != "none" && arms.iter().any(|arm| arm.squeeze.server_ram.is_some());
+        let by = |cgroup: &str, asks: &dyn Fn(&Squeeze) -> bool| {
+            cgroup != "none" && arms.iter().any(|arm| asks(&arm.squeeze))
+        };
+        let memory = by(&self.host.memory_cgroup, &|it| it.server_ram.is_some() || it.swap.is_some());
+        let cpus = self.experiment.cpu_group() || by(&self.host.cpuset_cgroup, &|it| it.cpuset.is_some());
         let named = |words: &[(bool, &'static str)]| {
             words.iter().filter(|(applies, _)| *applies).map(|(_, word)| *word).collect::<Vec<_>>().join(", ")
         };
         let at_once = named(&[(layer, "delay to 0"), (hides, "hidden RAM back")]);
-        let rest =
-            named(&[(true, "stop the server"), (layer, "end the slow layer"), (limits, "remove the memory cgroup")]);
+        let rest = named(&[
+            (true, "stop the server"),
+            (layer, "end the slow layer"),
+            (memory, "remove the memory cgroup"),
+            (cpus, "remove the cgroups of CPUs"),
+        ]);
         if !at_once.is_empty() {
             self.add("release", 0.5, format!("neutralise: {at_once}"));
         }
@@ -279,7 +306,8 @@ fn describe(load: &Load) -> String {
         (None, Some(events)) => format!("for {events} transactions"),
         (None, None) => String::new(),
     };
-    format!("{} {until}, {threads}, {arrivals}, {}, seed {}", load.workload, load.distribution.kind, load.seed)
+    let cpus = load.cpuset.as_ref().map_or_else(String::new, |list| format!(", on CPU {list}"));
+    format!("{} {until}, {threads}{cpus}, {arrivals}, {}, seed {}", load.workload, load.distribution.kind, load.seed)
 }
 
 fn observed(observe: crate::Observe) -> &'static str {

@@ -35,6 +35,8 @@ fn root() -> HostFacts {
         ram_holder: RamHolder::HugePages,
         fuse: true,
         memory_cgroup: "v2".into(),
+        cpu_cgroup: "v2".into(),
+        cpuset_cgroup: "v2".into(),
         server_binary: Some("/usr/sbin/mariadbd".into()),
     }
 }
@@ -132,6 +134,34 @@ fn only_what_was_squeezed_is_given_back() {
     for words in ["neutralise: delay to 0, hidden RAM back", "end the slow layer, remove the memory cgroup;"] {
         assert!(all.contains(words), "{words}: {all}");
     }
+}
+
+#[test]
+fn a_server_is_started_in_cgroups_of_its_own() {
+    let text = TEXT.replace("[squeeze]", "[squeeze]\nserver_ram = \"1G\"\nswap = \"off\"\ncpus = 0.5\ncpuset = \"0\"");
+    let text = text.replace("squeeze.disk.read = \"10ms\"", "squeeze.cpus = \"none\"");
+    let texts =
+        |host: &HostFacts| plan_of(&text, host).steps.into_iter().map(|it| it.text).collect::<Vec<_>>().join("\n");
+    let all = texts(&root());
+    for words in [
+        "memory cgroup (v2) for the server, limit 1 GiB, swap off",
+        "cpu cgroup (v2) for the server, the time of 0.5 CPUs",
+        "cpu cgroup (v2) for the server, no quota in this arm",
+        "cpuset cgroup (v2) for the server, CPU 0",
+        "remove the memory cgroup, remove the cgroups of CPUs;",
+    ] {
+        assert!(all.contains(words), "{words}: {all}");
+    }
+    let none = || "none".to_owned();
+    let ordinary = HostFacts { cpuset_cgroup: none(), ..root() };
+    assert!(texts(&ordinary).contains("start the server on CPU 0 alone (CPU affinity)"));
+    let ordinary = HostFacts { cpu_cgroup: none(), ..ordinary };
+    let [blocker] = &plan_of(&text, &ordinary).blockers[..] else { panic!("one problem, in one line") };
+    assert!(blocker.line == 11 && blocker.message.contains("needs a cpu cgroup"), "{blocker}");
+    let [more] = &plan_of(&text.replace("0.5", "3").replace("cpuset = \"0\"", ""), &root()).blockers[..] else {
+        panic!("one problem")
+    };
+    assert!(more.message.contains("the host has 2"), "{more}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! `[[arm]]`: each one's keys laid over the sections, read as a whole, then compared with its neighbours.
 
 use super::{load, server, squeeze};
-use crate::model::{Arm, Flavour, Server, pool_of};
+use crate::model::{Arm, Flavour, Server, Squeeze, pool_of};
 use crate::problem::{Problems, suggest};
 use crate::section::Section;
 use crate::tree::{At, Entry, Table, Value};
@@ -190,7 +190,10 @@ fn one_mechanism(arms: &mut [Arm]) {
 }
 
 fn restarts(arms: &mut [Arm], repeat: u32) {
-    let started = |arm: &Arm| (arm.server_options.clone(), arm.squeeze.server_ram);
+    let started = |arm: &Arm| {
+        let Squeeze { server_ram, swap, cpus, cpuset, .. } = arm.squeeze.clone();
+        (arm.server_options.clone(), server_ram, swap, cpus, cpuset)
+    };
     let states: Vec<_> = arms.iter().map(started).collect();
     for (index, arm) in arms.iter_mut().enumerate() {
         let before = match index {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `[load]`, as it is in force in one arm.
 
+use super::squeeze::parsed;
 use crate::model::{Distribution, Load, Preheat, WorkloadOptions};
 use crate::section::Section;
 use crate::tree::Value;
 use evidence::Arrivals;
-use units::Span;
+use units::{CpuList, Span};
 
 /// sysbench's names. Its `bulk_insert` is not here: it brings tables of its own, and an experiment's arms share theirs.
 const WORKLOADS: [&str; 10] = [
@@ -42,6 +43,7 @@ pub(super) fn read(top: &Section<'_>) -> Option<Load> {
         distribution: distribution(&section),
         seed: section.integer("seed", 0..=u64::MAX >> 1).map_or(1, |number| number.value),
         prepared: section.boolean("prepared").is_none_or(|asked| asked.value),
+        cpuset: cpuset(&section),
         options: options(&section, workload.as_ref().map(|word| word.value)),
         workload: workload.map(|word| word.value.to_owned()).unwrap_or_default(),
     };
@@ -73,6 +75,14 @@ fn too_long(section: &Section<'_>, key: &'static str, asked: Span) {
     if asked > LONGEST {
         let hint = Some(format!("{LONGEST} is the most"));
         section.wrong(section.node(key), &format!("load.{key} cannot be {asked}"), hint);
+    }
+}
+
+/// `"none"`, as an arm takes it away again.
+fn cpuset(section: &Section<'_>) -> Option<CpuList> {
+    match &section.node("cpuset")?.value {
+        Value::Text(word) if word == "none" => None,
+        _ => parsed(section, "cpuset", "\"1\""),
     }
 }
 

@@ -6,7 +6,8 @@ use crate::section::Section;
 use crate::tree::Value;
 use diskmodel::{Asked, Counts, LimitWords, OperationWords, WordsError};
 use evidence::DelayMode;
-use units::Bytes;
+use std::str::FromStr;
+use units::{Bytes, CpuList, Cpus, Swap};
 
 /// No server starts in less.
 const LEAST_SERVER_RAM: Bytes = Bytes::mib(64);
@@ -15,8 +16,15 @@ const LEAST_LEFT: Bytes = Bytes::mib(512);
 
 pub(super) fn read(top: &Section<'_>) -> Squeeze {
     let section = top.section("squeeze");
-    let squeeze =
-        Squeeze { ram: ram(&section), server_ram: server_ram(&section), disk: none(&section, "disk", disk).flatten() };
+    let squeeze = Squeeze {
+        ram: ram(&section),
+        server_ram: server_ram(&section),
+        swap: none(&section, "swap", |section| parsed::<Swap>(section, "swap", "\"off\"")).flatten(),
+        cpus: none(&section, "cpus", |section| parsed::<Cpus>(section, "cpus", "1.5")).flatten(),
+        cpuset: none(&section, "cpuset", |section| parsed::<CpuList>(section, "cpuset", "\"0-1\"")).flatten(),
+        disk: none(&section, "disk", disk).flatten(),
+    };
+    more_time_than_cpus(&section, &squeeze);
     section.finish();
     squeeze
 }
@@ -78,6 +86,41 @@ fn server_ram(section: &Section<'_>) -> Option<Bytes> {
         Some(asked.value)
     })
     .flatten()
+}
+
+/// A value in the words of a command line, as a text or a number.
+pub(super) fn parsed<T: FromStr<Err = String>>(section: &Section<'_>, key: &'static str, example: &str) -> Option<T> {
+    let node = section.node(key)?;
+    let text = match &node.value {
+        Value::Text(text) => text.clone(),
+        Value::Integer(_) | Value::Float(_) => node.value.written(),
+        other => {
+            let message = format!("{} is {}", section.named(key), other.kind());
+            section.wrong(Some(node), &message, Some(format!("write {key} = {example}")));
+            return None;
+        }
+    };
+    match text.parse() {
+        Ok(value) => Some(value),
+        Err(hint) => {
+            let message = format!("{} cannot be \"{text}\"", section.named(key));
+            section.wrong(Some(node), &message, Some(format!("{hint}; for example {key} = {example}")));
+            None
+        }
+    }
+}
+
+/// The quota would never be reached, and the arm not be what it says.
+fn more_time_than_cpus(section: &Section<'_>, squeeze: &Squeeze) {
+    let (Some(cpus), Some(list)) = (squeeze.cpus, &squeeze.cpuset) else { return };
+    if cpus.is_more_than(list.numbers().len()) {
+        let message = format!("squeeze.cpus = {cpus} is more than the CPUs of squeeze.cpuset = \"{list}\" have");
+        section.wrong(
+            section.node("cpus"),
+            &message,
+            Some("write less, more CPUs, or leave one of the two out".into()),
+        );
+    }
 }
 
 /// The same words as `wringer disk delay` has.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 use crate::{Experiment, FillSize, OomVictim, Preheat, Problem, RamAmount, RamSqueeze, RowShape};
 use evidence::Arrivals;
-use units::{Bytes, Span};
+use units::{Bytes, Span, Swap};
 
 const GOOD: &str = r#"schema = 1
 name = "sample"
@@ -226,6 +226,27 @@ fn the_place_of_a_problem_counts_from_one() {
 fn an_arm_takes_a_squeeze_away_with_none() {
     let experiment = Experiment::parse(&GOOD.replace("{ hide = \"1G\" }", "\"none\"")).unwrap();
     assert!(experiment.arms[0].squeeze.ram.is_some() && experiment.arms[1].squeeze.ram.is_none());
+}
+
+/// As `wringer squeeze` reads them; an arm with other limits than the one before restarts the server, for it is started in them.
+#[test]
+fn a_server_and_its_load_have_cpus_and_swap_of_their_own() {
+    let limits = "cpus = 1.5\ncpuset = \"0-1\"\nswap = \"off\"\n[load]\ncpuset = \"1\"";
+    let text = GOOD.replace("[load]", limits).replace("squeeze.disk.read = \"10ms\"", "squeeze.cpus = \"none\"");
+    let experiment = Experiment::parse(&format!("{text}[[arm]]\nname = \"third\"\nsqueeze.swap = \"64M\"\n")).unwrap();
+    let [first, second, third] = &experiment.arms[..] else { panic!("three arms") };
+    assert_eq!((first.squeeze.cpus, first.squeeze.swap), ("1.5".parse().ok(), Some(Swap::Off)));
+    assert_eq!((&first.squeeze.cpuset, &first.load.cpuset), (&"0-1".parse().ok(), &"1".parse().ok()));
+    assert_eq!((second.squeeze.cpus, second.restart), (None, true));
+    assert_eq!((third.squeeze.swap, third.restart), (Some(Swap::Most(Bytes::mib(64))), true));
+    assert!(experiment.cpu_group(), "the arm without a quota is in a cgroup of CPU time, too");
+
+    check("[squeeze]", "[squeeze]\ncpus = 0", 12, "squeeze.cpus cannot be \"0\"", "cpus = 1.5");
+    check("[squeeze]", "[squeeze]\ncpus = true", 12, "squeeze.cpus is", "cpus = 1.5");
+    check("[squeeze]", "[squeeze]\ncpuset = \"3-1\"", 12, "squeeze.cpuset cannot be \"3-1\"", "by number");
+    check("[squeeze]", "[squeeze]\nswap = \"on\"", 12, "squeeze.swap cannot be \"on\"", "off");
+    check("[load]", "[load]\ncpuset = \"all\"", 14, "load.cpuset cannot be \"all\"", "by number");
+    check("[squeeze]", "[squeeze]\ncpus = 2\ncpuset = \"0\"", 12, "more than the CPUs of", "leave one");
 }
 
 proptest::proptest! {

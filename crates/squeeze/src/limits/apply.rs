@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 use super::account::{Account, number};
-use super::plan::{Group, Plan};
-use super::words::{CpuList, Cpus};
+use super::plan::{Group, Plan, Setting};
+use super::{Asked, CpuList, Cpus};
 use crate::{Error, cgroup};
 use host::change;
 use run::CgroupVersion::{V1, V2};
-use run::{Run, Step};
+use run::{Run, Step, StepId};
 use std::path::{Path, PathBuf};
 
-/// Limits in force, for a command that is to join them. They go with the run.
+/// Limits in force, for a command or a server that is to join them. They go with the run.
 #[derive(Debug, Clone)]
 pub struct Limits {
     plan: Plan,
     folders: Vec<PathBuf>,
+    /// The first that was made first.
+    steps: Vec<StepId>,
 }
 
 /// What the kernel made of it, read back.
@@ -27,9 +29,22 @@ pub struct Got {
 impl Limits {
     /// # Errors
     /// The kernel refuses; what there is already goes with the run. [`Error::Refused`]: it lacks one of the limits.
-    pub(super) fn make(run: &mut Run, plan: &Plan) -> Result<Self, Error> {
-        let folders = plan.groups.iter().map(|group| make_group(run, group)).collect::<Result<_, _>>()?;
-        Ok(Self { plan: plan.clone(), folders })
+    pub(super) fn make(run: &mut Run, plan: &Plan, name: &str) -> Result<Self, Error> {
+        let mut made = Self { plan: plan.clone(), folders: Vec::new(), steps: Vec::new() };
+        plan.groups.iter().try_for_each(|group| made.make_group(run, group, name))?;
+        Ok(made)
+    }
+
+    /// Before the end of the run; whoever was limited has ended.
+    ///
+    /// # Errors
+    /// Processes are left in it that are not the run's.
+    pub fn remove(self, run: &mut Run) -> Result<(), Error> {
+        self.steps.into_iter().rev().try_for_each(|step| Ok(run.undo_step(step)?))
+    }
+
+    pub fn asked(&self) -> &Asked {
+        &self.plan.asked
     }
 
     /// For [`run::ChildSpec::cgroups`].
@@ -44,8 +59,7 @@ impl Limits {
 
     /// What limits this: `memory`, `cpu`, `cpuset`.
     pub fn mechanism(&self, name: &str) -> Option<String> {
-        let of_group = self.group(name).map(|(group, _)| format!("{name} cgroup {}", group.controller));
-        of_group.or_else(|| self.plan.affinity.as_ref().filter(|_| name == "cpuset").map(|_| "CPU affinity".to_owned()))
+        self.plan.mechanism(name)
     }
 
     pub fn got(&self) -> Got {
@@ -75,33 +89,35 @@ impl Limits {
         Account::read(self.group("memory").map(|(_, folder)| folder), self.group("cpu").map(|(_, folder)| folder))
     }
 
-    fn group(&self, name: &str) -> Option<(&Group, &Path)> {
+    pub(super) fn group(&self, name: &str) -> Option<(&Group, &Path)> {
         let groups = self.plan.groups.iter().zip(&self.folders);
         groups.map(|(group, folder)| (group, folder.as_path())).find(|(group, _)| group.names.contains(&name))
     }
-}
 
-fn make_group(run: &mut Run, group: &Group) -> Result<PathBuf, Error> {
-    let root = &group.controller.root;
-    if group.controller.version == V2 {
-        for name in &group.names {
-            cgroup::hand_down(run, root, name)?;
+    fn make_group(&mut self, run: &mut Run, group: &Group, name: &str) -> Result<(), Error> {
+        let root = &group.controller.root;
+        if group.controller.version == V2 {
+            for name in &group.names {
+                self.steps.extend(cgroup::hand_down(run, root, name)?);
+            }
         }
-    }
-    let folder = root.join(format!("wringer-{}-command", run.id()));
-    let make = Step::Cgroup { path: folder.clone(), version: group.controller.version };
-    run.step(make, |permit| change::make_cgroup(permit, &folder))?;
-    for (file, value) in &group.values {
-        let path = folder.join(file);
-        if !path.exists() {
-            return Err(Error::Refused {
-                what: format!("this kernel has no {file}"),
-                hint: "leave that squeeze out; `wringer doctor` says what this machine has".into(),
-            });
+        let folder = root.join(format!("wringer-{}-{name}", run.id()));
+        let make = Step::Cgroup { path: folder.clone(), version: group.controller.version };
+        self.steps.push(run.step(make, |permit| change::make_cgroup(permit, &folder))?.0);
+        for Setting { file, value, may_be_missing } in &group.values {
+            let path = folder.join(file);
+            if path.exists() {
+                self.steps.push(cgroup::set_value(run, &path, value)?);
+            } else if !may_be_missing {
+                return Err(Error::Refused {
+                    what: format!("this kernel has no {file}"),
+                    hint: "leave that squeeze out; `wringer doctor` says what this machine has".into(),
+                });
+            }
         }
-        cgroup::set_value(run, &path, value)?;
+        self.folders.push(folder);
+        Ok(())
     }
-    Ok(folder)
 }
 
 fn quota(folder: &Path) -> Option<Cpus> {

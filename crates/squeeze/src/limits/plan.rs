@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-use super::words::{CpuList, Cpus, Swap};
-use super::{Asked, Limits};
+use super::{Asked, CpuList, Cpus, Limits, Swap, Words};
 use crate::cgroup::{self, Controller};
 pub use crate::ram::Change;
 use crate::{Error, Meminfo};
@@ -17,6 +16,7 @@ pub struct Plan {
     pub(super) groups: Vec<Group>,
     /// Where no controller of CPU sets can be used.
     pub(super) affinity: Option<CpuList>,
+    pub(super) words: Words,
 }
 
 /// One cgroup; on v1 each hierarchy has one.
@@ -25,7 +25,20 @@ pub(super) struct Group {
     pub(super) controller: Controller,
     pub(super) names: Vec<&'static str>,
     /// Written in this order.
-    pub(super) values: Vec<(&'static str, String)>,
+    pub(super) values: Vec<Setting>,
+}
+
+/// What is written into a file of a new cgroup.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Setting {
+    pub(super) file: &'static str,
+    pub(super) value: String,
+    /// A kernel may lack the file, and then there is nothing to limit.
+    pub(super) may_be_missing: bool,
+}
+
+fn setting(file: &'static str, value: impl ToString) -> Setting {
+    Setting { file, value: value.to_string(), may_be_missing: false }
 }
 
 /// In which a quota is granted.
@@ -37,12 +50,12 @@ const LEAST_RAM: Bytes = Bytes::mib(4);
 ///
 /// # Errors
 /// [`Error::Refused`], with what would work.
-pub fn plan(asked: &Asked) -> Result<Plan, Error> {
-    let mut plan = Plan { asked: asked.clone(), notes: Vec::new(), groups: Vec::new(), affinity: None };
+pub fn plan(asked: &Asked, words: Words) -> Result<Plan, Error> {
+    let mut plan = Plan { asked: asked.clone(), notes: Vec::new(), groups: Vec::new(), affinity: None, words };
     let swap_there = Meminfo::now()?.swap_total_bytes > 0;
     plan.memory(swap_there)?;
-    if let Some(cpus) = asked.cpus {
-        plan.quota(cpus)?;
+    if asked.cpus.is_some() || asked.cpu_group {
+        plan.cpu_time()?;
     }
     if let Some(list) = &asked.cpuset {
         plan.cpu_list(list)?;
@@ -53,20 +66,30 @@ pub fn plan(asked: &Asked) -> Result<Plan, Error> {
 impl Plan {
     /// Each change beside its undo, in the order in which they are made.
     pub fn changes(&self) -> Vec<Change> {
-        let mut changes: Vec<Change> = self.groups.iter().flat_map(Group::changes).collect();
+        let who = self.words.who;
+        let mut changes: Vec<Change> = self.groups.iter().flat_map(|group| group.changes(who)).collect();
         if let Some(list) = &self.affinity {
             changes.push(Change {
-                change: format!("the command may run on CPU {list} alone (CPU affinity, which it could change itself)"),
-                undo: "none: it ends with the command".into(),
+                change: format!("the {who} may run on CPU {list} alone (CPU affinity, which it could change itself)"),
+                undo: format!("none: it ends with the {who}"),
             });
         }
         changes
     }
 
+    /// What would limit this: `memory`, `cpu`, `cpuset`.
+    pub fn mechanism(&self, name: &str) -> Option<String> {
+        let group = self.groups.iter().find(|group| group.names.contains(&name));
+        let of_group = group.map(|group| format!("{name} cgroup {}", group.controller));
+        of_group.or_else(|| self.affinity.as_ref().filter(|_| name == "cpuset").map(|_| "CPU affinity".to_owned()))
+    }
+
     /// # Errors
     /// See [`Limits`].
-    pub fn apply(&self, run: &mut run::Run) -> Result<Limits, Error> {
-        Limits::make(run, self)
+    ///
+    /// `name` tells the cgroups of one run apart.
+    pub fn apply(&self, run: &mut run::Run, name: &str) -> Result<Limits, Error> {
+        Limits::make(run, self, name)
     }
 
     fn memory(&mut self, swap_there: bool) -> Result<(), Error> {
@@ -75,38 +98,48 @@ impl Plan {
             return Ok(());
         }
         if let Some(ram) = ram.filter(|ram| *ram < LEAST_RAM) {
-            return Err(refused(format!("--ram {ram} is less than a program needs to start"), "4M is the least"));
+            return Err(refused(
+                format!("{} {ram} is less than a program needs to start", self.words.ram),
+                "4M is the least",
+            ));
         }
         let controller = cgroup::writable("memory")?;
         let mut values = Vec::new();
         if controller.version == V1 {
-            values.extend(ram.map(|ram| ("memory.limit_in_bytes", ram.0.to_string())));
+            values.extend(ram.map(|ram| setting("memory.limit_in_bytes", ram.0)));
             values.extend(self.swap_v1(&controller.root, swap_there)?);
         } else {
             // first, so that the limit of RAM pushes nothing into swap
-            values.extend(swap.map(|swap| ("memory.swap.max", swap.bytes().to_string())));
-            values.extend(ram.map(|ram| ("memory.max", ram.0.to_string())));
+            let unasked = || self.words.ram_without_swap.then_some(Swap::Off);
+            let off = |swap: Swap| Setting {
+                may_be_missing: self.asked.swap.is_none(),
+                ..setting("memory.swap.max", swap.bytes())
+            };
+            values.extend(swap.or_else(unasked).map(off));
+            values.extend(ram.map(|ram| setting("memory.max", ram.0)));
         }
-        if swap.is_none() && swap_there {
+        if swap.is_none() && swap_there && !values.iter().any(|it| it.file == "memory.swap.max") {
+            let Words { ram, swap, .. } = self.words;
             self.notes
-                .push("this host has swap, and what --ram leaves no room for goes there first: --swap off".into());
+                .push(format!("this host has swap, and what {ram} leaves no room for goes there first: {swap} off"));
         }
         self.add(controller, "memory", values);
         Ok(())
     }
 
     /// v1 limits RAM and swap together (kernel, admin-guide/cgroup-v1/memory.rst, "Swap Extension").
-    fn swap_v1(&mut self, root: &Path, swap_there: bool) -> Result<Option<(&'static str, String)>, Error> {
+    fn swap_v1(&mut self, root: &Path, swap_there: bool) -> Result<Option<Setting>, Error> {
         const TOGETHER: &str = "memory.memsw.limit_in_bytes";
         let Some(swap) = self.asked.swap else { return Ok(None) };
         let Some(ram) = self.asked.ram else {
-            return Err(refused("cgroup v1 limits RAM and swap together", "say --ram SIZE, too"));
+            return Err(refused("cgroup v1 limits RAM and swap together", format!("write {}, too", self.words.ram)));
         };
         if root.join(TOGETHER).exists() {
-            return Ok(Some((TOGETHER, ram.0.saturating_add(swap.bytes()).to_string())));
+            return Ok(Some(setting(TOGETHER, ram.0.saturating_add(swap.bytes()))));
         }
         if swap == Swap::Off && !swap_there {
-            self.notes.push("--swap off: this host has no swap, and its kernel does not count any".into());
+            self.notes
+                .push(format!("{} off: this host has no swap, and its kernel does not count any", self.words.swap));
             return Ok(None);
         }
         Err(refused(
@@ -115,52 +148,57 @@ impl Plan {
         ))
     }
 
-    fn quota(&mut self, cpus: Cpus) -> Result<(), Error> {
+    fn cpu_time(&mut self) -> Result<(), Error> {
         let there = available_cpus();
-        if cpus.is_more_than(there.numbers().len()) {
+        if let Some(cpus) = self.asked.cpus.filter(|cpus| cpus.is_more_than(there.numbers().len())) {
             let count = there.numbers().len();
-            let what = format!("--cpus {cpus}, and there are {count} here (CPU {there})");
+            let what = format!("{} {cpus}, and there are {count} here (CPU {there})", self.words.cpus);
             return Err(refused(what, format!("{count} is the most; less makes it slower")));
         }
         let controller = cgroup::writable("cpu")?;
-        let quota = cpus.quota_us(PERIOD_US);
         if controller.version == V1 && !controller.root.join("cpu.cfs_quota_us").exists() {
-            return Err(refused("this kernel has no CPU quotas (CONFIG_CFS_BANDWIDTH)", "--cpuset gives whole CPUs"));
+            return Err(refused(
+                "this kernel has no CPU quotas (CONFIG_CFS_BANDWIDTH)",
+                format!("{} gives whole CPUs", self.words.cpuset),
+            ));
         }
-        let value = match controller.version {
-            V1 => ("cpu.cfs_quota_us", quota.to_string()),
-            V2 => ("cpu.max", format!("{quota} {PERIOD_US}")),
+        let version = controller.version;
+        let quota = |cpus: Cpus| match version {
+            V1 => setting("cpu.cfs_quota_us", cpus.quota_us(PERIOD_US)),
+            V2 => setting("cpu.max", format_args!("{} {PERIOD_US}", cpus.quota_us(PERIOD_US))),
         };
-        self.add(controller, "cpu", vec![value]);
+        self.add(controller, "cpu", self.asked.cpus.map(quota).into_iter().collect());
         Ok(())
     }
 
     fn cpu_list(&mut self, list: &CpuList) -> Result<(), Error> {
         let there = available_cpus();
         if let Some(more) = list.beyond(&there) {
-            let what = format!("--cpuset {list}: there is no CPU {more} for us here");
+            let what = format!("{} {list}: there is no CPU {more} for us here", self.words.cpuset);
             return Err(refused(what, format!("those of {there}")));
         }
         let cpus = list.numbers().len();
         if let Some(quota) = self.asked.cpus.filter(|quota| quota.is_more_than(cpus)) {
-            self.notes.push(format!("--cpus {quota} is more than the {cpus} of --cpuset {list}: these are the limit"));
+            let Words { cpus: quota_word, cpuset, .. } = self.words;
+            self.notes
+                .push(format!("{quota_word} {quota} is more than the {cpus} of {cpuset} {list}: these are the limit"));
         }
         let Ok(controller) = cgroup::writable("cpuset") else {
             self.affinity = Some(list.clone());
             return Ok(());
         };
-        let mut values = vec![("cpuset.cpus", list.to_string())];
+        let mut values = vec![setting("cpuset.cpus", list)];
         if controller.version == V1 {
             // nobody can join while one of the two is empty (kernel, admin-guide/cgroup-v1/cpusets.rst)
             let nodes = host::change::read_value(&controller.root.join("cpuset.mems"))?;
-            values.push(("cpuset.mems", nodes));
+            values.push(setting("cpuset.mems", nodes));
         }
         self.add(controller, "cpuset", values);
         Ok(())
     }
 
     /// To the cgroup of the same hierarchy, when there is one already.
-    fn add(&mut self, controller: Controller, name: &'static str, values: Vec<(&'static str, String)>) {
+    fn add(&mut self, controller: Controller, name: &'static str, values: Vec<Setting>) {
         if let Some(group) = self.groups.iter_mut().find(|group| group.controller == controller) {
             group.names.push(name);
             group.values.extend(values);
@@ -171,7 +209,7 @@ impl Plan {
 }
 
 impl Group {
-    fn changes(&self) -> Vec<Change> {
+    fn changes(&self, who: &str) -> Vec<Change> {
         let root = self.controller.root.display();
         let change = |change: String, undo: &str| Change { change, undo: undo.to_owned() };
         let missing =
@@ -183,11 +221,11 @@ impl Group {
             )
         });
         let made = change(
-            format!("a cgroup {} for the command: {root}/wringer-<run>-command", self.controller),
-            "whoever of the command is left in it is ended, and it is removed",
+            format!("a cgroup {} for the {who}: {root}/wringer-<run>-{who}", self.controller),
+            &format!("whoever of the {who} is left in it is ended, and it is removed"),
         );
-        let set = self.values.iter().map(|(file, value)| {
-            change(format!("{root}/wringer-<run>-command/{file} = {value}"), "what it was; it goes with the cgroup")
+        let set = self.values.iter().map(|Setting { file, value, .. }| {
+            change(format!("{root}/wringer-<run>-{who}/{file} = {value}"), "what it was; it goes with the cgroup")
         });
         handed.chain([made]).chain(set).collect()
     }
@@ -211,12 +249,12 @@ mod tests {
 
     fn group(names: &[&'static str]) -> Group {
         let controller = Controller { root: PathBuf::from("/no/such/cgroup2"), version: V2 };
-        Group { controller, names: names.to_vec(), values: vec![("memory.max", "1048576".into())] }
+        Group { controller, names: names.to_vec(), values: vec![setting("memory.max", 1_048_576)] }
     }
 
     #[test]
     fn each_change_has_its_undo() {
-        let changes = group(&["memory", "cpu"]).changes();
+        let changes = group(&["memory", "cpu"]).changes("command");
         let texts: Vec<&str> = changes.iter().map(|it| it.change.as_str()).collect();
         assert_eq!(texts.len(), 4, "{texts:?}");
         assert!(texts[0].ends_with("subtree_control: +memory") && texts[3].ends_with("/memory.max = 1048576"));
@@ -225,9 +263,9 @@ mod tests {
 
     #[test]
     fn controllers_of_one_hierarchy_share_a_cgroup() {
-        let mut plan =
-            Plan { asked: Asked::default(), notes: vec![], groups: vec![group(&["memory"])], affinity: None };
-        plan.add(group(&[]).controller, "cpu", vec![("cpu.max", "1 2".into())]);
+        let groups = vec![group(&["memory"])];
+        let mut plan = Plan { asked: Asked::default(), notes: vec![], groups, affinity: None, words: Words::COMMAND };
+        plan.add(group(&[]).controller, "cpu", vec![setting("cpu.max", "1 2")]);
         assert_eq!(plan.groups.len(), 1);
         assert_eq!(plan.groups[0].names, ["memory", "cpu"]);
         plan.add(Controller { root: "/other".into(), version: V1 }, "cpuset", vec![]);
@@ -236,12 +274,12 @@ mod tests {
 
     #[test]
     fn what_this_machine_does_not_have_is_refused() {
-        let refusal = |asked: &Asked| match plan(asked) {
+        let refusal = |asked: &Asked| match plan(asked, Words::EXPERIMENT) {
             Err(Error::Refused { what, hint }) => format!("{what}; {hint}"),
             other => panic!("{other:?}"),
         };
         let cpus = Asked { cpus: "8000".parse().ok(), ..Asked::default() };
-        assert!(refusal(&cpus).contains("is the most"), "{}", refusal(&cpus));
+        assert!(refusal(&cpus).contains("squeeze.cpus 8000, and there are"), "{}", refusal(&cpus));
         let cpuset = Asked { cpuset: "0,8000".parse().ok(), ..Asked::default() };
         assert!(refusal(&cpuset).contains("no CPU 8000"), "{}", refusal(&cpuset));
         let ram = Asked { ram: Some(Bytes(4096)), ..Asked::default() };

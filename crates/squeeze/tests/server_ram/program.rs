@@ -6,7 +6,7 @@
 use host::places::Places;
 use host::process::{LaunchSettings, launch};
 use run::{Begin, Child, ChildSpec, Error, Kind, Resource, Role, Run};
-use squeeze::server_ram::ServerRam;
+use squeeze::limits::{Asked, Words, plan};
 use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -61,18 +61,21 @@ fn limited(server: &str, limits: &[&str]) -> Result<(), squeeze::Error> {
     let resources = vec![Resource::Sandbox("limited".into())];
     let mut run = Run::begin(Begin { kind: Kind::Run, command: vec!["limited".into()], resources, places })?;
     for (generation, limit) in (1..).zip(limits) {
-        let ram = ServerRam::make(&mut run, limit.parse().unwrap(), generation)?;
+        let asked = Asked { ram: Some(limit.parse().unwrap()), ..Asked::default() };
+        let limits = plan(&asked, Words::EXPERIMENT)?.apply(&mut run, &format!("server-{generation}"))?;
         let arguments: [OsString; 2] = ["-c".into(), server.into()];
         let spec = ChildSpec {
             launcher: true,
-            cgroups: vec![ram.folder().to_owned()],
+            cgroups: limits.folders().to_vec(),
             ..ChildSpec::program("/bin/sh", arguments)
         };
         let child = run.spawn(Role::Server, spec)?;
         println!("status {:?}", status_of(&mut run, &child));
-        println!("{}", serde_json::json!(ram.measure("arm", 0)));
+        for measured in limits.measure(child.pid, None) {
+            println!("{}", serde_json::json!(measured));
+        }
         run.undo_step(child.step)?;
-        ram.remove(&mut run)?;
+        limits.remove(&mut run)?;
     }
     let released = run.release()?;
     assert!(released.conflicts.is_empty(), "{released:?}");

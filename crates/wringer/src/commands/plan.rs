@@ -2,7 +2,7 @@
 //! The ordered steps of an experiment file, each host change with its undo beside it. Changes nothing.
 
 use super::doctor::checks::{self, Check, State};
-use crate::commands::run::{refuse_ram, server_request};
+use crate::commands::run::{refuse_limits, refuse_ram, server_request};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal;
 use crate::terminal::Output;
@@ -37,7 +37,8 @@ pub fn main(args: Args) -> Outcome {
         Output::Text => terminal::data(text(&plan).trim_end()),
     }
     refuse_blocked(&args.file, &plan)?;
-    refuse_ram(&experiment)
+    refuse_ram(&experiment)?;
+    refuse_limits(&experiment)
 }
 
 /// The text of an experiment file, and what it says. `-` is standard input.
@@ -108,13 +109,15 @@ pub fn host_facts(experiment: &Experiment, places: &Places) -> HostFacts {
             _ => RamHolder::HugePages,
         },
         fuse: good("fuse") && good("namespaces"),
-        memory_cgroup: memory_cgroup(check("memory-cgroup")),
+        memory_cgroup: cgroup(check("memory-cgroup")),
+        cpu_cgroup: cgroup(check("cpu-cgroup")),
+        cpuset_cgroup: cgroup(check("cpuset-cgroup")),
         server_binary: server_binary(experiment, places),
     }
 }
 
 /// `v1 at /sys/fs/cgroup/memory` -> `v1`.
-fn memory_cgroup(check: Option<&Check>) -> String {
+fn cgroup(check: Option<&Check>) -> String {
     let good = check.filter(|check| check.state == State::Good);
     good.and_then(|check| check.found.split(' ').next()).unwrap_or("none").to_owned()
 }

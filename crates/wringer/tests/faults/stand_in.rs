@@ -7,8 +7,8 @@ use super::campaign::Bench;
 use host::places::Places;
 use run::{Begin, ChildSpec, Kind, Resource, Role, Run};
 use squeeze::disk::SlowLayer;
+use squeeze::limits::{self, Asked, Words};
 use squeeze::ram::{self, Amount};
-use squeeze::server_ram::ServerRam;
 use std::error::Error;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Command, Stdio};
@@ -60,7 +60,18 @@ fn sleeper() -> ChildSpec {
     ChildSpec { launcher: true, grace, ..ChildSpec::program("/bin/sleep", ["600"]) }
 }
 
-/// The order of `wringer run`: layer, cgroup, server in both, RAM; another server without a cgroup; release.
+/// RAM, and of CPU time and CPUs what this machine has a controller for.
+fn everything() -> Asked {
+    let may = |controller| squeeze::cgroup::writable(controller).is_ok();
+    Asked {
+        ram: Some(Bytes::mib(64)),
+        cpus: "0.5".parse().ok().filter(|_| may("cpu")),
+        cpuset: "0".parse().ok(),
+        ..Asked::default()
+    }
+}
+
+/// The order of `wringer run`: layer, cgroups, server in all of them, RAM; another server without a cgroup; release.
 fn lab() -> Result<(), Box<dyn Error>> {
     let places = Places::from_environment();
     let data = std::env::var("WRINGER_HOME")? + "/data";
@@ -68,13 +79,13 @@ fn lab() -> Result<(), Box<dyn Error>> {
     let mut run = Run::begin(Begin { kind: Kind::Run, command: vec!["stand-in".into()], resources, places })?;
     let layer = SlowLayer::start(&mut run, data.as_ref())?;
     let namespaces_of = Some(layer.pid());
-    let limit = ServerRam::make(&mut run, Bytes::mib(64), 0)?;
-    let cgroups = vec![limit.folder().to_owned()];
-    let server = run.spawn(Role::Server, ChildSpec { namespaces_of, cgroups, ..sleeper() })?;
+    let limits = limits::plan(&everything(), Words::EXPERIMENT)?.apply(&mut run, "server-0")?;
+    let (cgroups, affinity) = (limits.folders().to_vec(), limits.affinity());
+    let server = run.spawn(Role::Server, ChildSpec { namespaces_of, cgroups, affinity, ..sleeper() })?;
     let options = ram::Options::new(Amount::Hide(Bytes::mib(64)));
     ram::hide(&mut run, &ram::plan(&options)?)?;
     run.undo_step(server.step)?;
-    limit.remove(&mut run)?;
+    limits.remove(&mut run)?;
     run.spawn(Role::Server, ChildSpec { namespaces_of, ..sleeper() })?;
     assert!(run.release()?.conflicts.is_empty());
     Ok(())

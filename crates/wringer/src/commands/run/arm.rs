@@ -2,6 +2,7 @@
 //! One arm: its squeeze, its load, and the witnesses at both ends of what is measured.
 
 use super::lab::Lab;
+use super::load_cpus::{self, LoadCpus};
 use super::translate;
 use super::witnesses::Counts;
 use crate::exit::{Exit, Failure, Outcome};
@@ -38,13 +39,16 @@ fn measure(lab: &mut Lab<'_>, arm: &Arm, evidence: &mut ArmEvidence) -> Outcome 
     evidence.delay = lab.squeezes.delay(arm, &lab.notes)?;
     let Some(flavour) = lab.serving.as_ref().map(|serving| serving.target().flavour) else { return Ok(()) };
     let spec = translate::load_spec(lab.experiment, &arm.load, flavour, lab.rows_per_table)?;
-    let (result, ends) = drive(lab, &spec, &evidence.name)?;
+    let (result, ends) = drive(lab, &spec, arm, &evidence.name)?;
+    let mut usage = None;
     if let [before, after] = ends.as_slice() {
         evidence.witnesses = after.since(before);
+        usage = Some(after.usage_since(before));
     }
     lab.notes.event("load", summary(&evidence.name, &result))?;
     evidence.load = Some(result);
-    lab.squeezes.after_arm(arm, &lab.notes)?;
+    let server = lab.serving.as_ref().map_or(0, |serving| serving.running.pid);
+    lab.squeezes.after_arm(&evidence.name, server, usage.as_ref(), &lab.notes)?;
     lab.check_stop()
 }
 
@@ -56,6 +60,7 @@ pub fn preheat(lab: &mut Lab<'_>, arm: &Arm) -> Outcome {
     let Some(spec) = spec else { return Ok(()) };
     lab.squeezes.full_speed()?;
     let bar = load_bar(&spec, "preheating");
+    let _on_cpus = LoadCpus::only(arm.load.cpuset.as_ref())?;
     let result = engine::run(
         &spec,
         &target,
@@ -79,7 +84,7 @@ pub fn preheat(lab: &mut Lab<'_>, arm: &Arm) -> Outcome {
 const SHOW_EVERY: Duration = Duration::from_millis(250);
 
 /// The load, with the witnesses read at the edges of its measured phase.
-fn drive(lab: &mut Lab<'_>, spec: &LoadSpec, name: &str) -> Result<(LoadResult, Vec<Counts>), Failure> {
+fn drive(lab: &mut Lab<'_>, spec: &LoadSpec, arm: &Arm, name: &str) -> Result<(LoadResult, Vec<Counts>), Failure> {
     let Lab { serving, squeezes, notes, settings, .. } = lab;
     let Some(serving) = serving else { return Err(Failure::message(Exit::Failed, "no server runs")) };
     let mut ends: Vec<Counts> = Vec::new();
@@ -89,11 +94,15 @@ fn drive(lab: &mut Lab<'_>, spec: &LoadSpec, name: &str) -> Result<(LoadResult, 
         if edge == PhaseEdge::MeasuredStart {
             terminal::say(format_args!("    load  {name}: measuring"));
         }
-        match Counts::read(edge, serving, squeezes.layer.as_mut()) {
+        match Counts::read(edge, serving, squeezes, notes.clock) {
             Ok(counts) => ends.push(counts),
             Err(failure) => trouble = Some(failure),
         }
     };
+    let _on_cpus = LoadCpus::only(arm.load.cpuset.as_ref())?;
+    if let Some(asked) = &arm.load.cpuset {
+        notes.measured(&load_cpus::measured(asked, name, notes))?;
+    }
     let result = engine::run(
         spec,
         serving.target(),

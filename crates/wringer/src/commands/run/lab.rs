@@ -6,7 +6,7 @@ use super::arm;
 use super::notes::Notes;
 use super::output::{Output, RECORDING};
 use super::server::{Serving, Watch};
-use super::squeezes::Squeezes;
+use super::squeezes::{Squeezes, limits_of};
 use super::translate;
 use crate::commands::ram::ask_consent;
 use crate::exit::{Exit, Failure, Outcome};
@@ -19,7 +19,7 @@ use load::fill::{self, FillPlan, FillReport, ServerFacts, Stage};
 use observe::{Observer, Options, conditions, host_readers};
 use recording::{Recording, Start};
 use run::{Begin, Kind, Resource, Run};
-use sandbox::{Request, Sandbox, Spec};
+use sandbox::{Request, Sandbox, Spec, StartOptions};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -218,11 +218,11 @@ impl<'a> Lab<'a> {
         self.stop_server()?;
         let Some(sandbox) = &self.sandbox else { return Ok(()) };
         let data = sandbox.data();
-        squeeze::server_ram::evict(&data);
+        squeeze::limits::evict(&data);
         if self.experiment.slow_layer() {
             self.squeezes.layer(&mut self.run, &data, &self.notes)?;
         }
-        self.squeezes.server_ram(&mut self.run, arm.squeeze.server_ram, &self.notes)?;
+        self.squeezes.limits(&mut self.run, &limits_of(self.experiment, arm), &self.notes)?;
         let layer = self.squeezes.layer.as_ref().map(squeeze::disk::SlowLayer::pid);
         self.start_server(arm, layer)?;
         self.squeezes.probe(&mut self.run, &data, &self.notes)?;
@@ -232,8 +232,15 @@ impl<'a> Lab<'a> {
     fn start_server(&mut self, arm: &Arm, namespaces_of: Option<u32>) -> Outcome {
         let Some(sandbox) = &self.sandbox else { return Ok(()) };
         let options = translate::server_options(arm)?;
-        let cgroups = self.squeezes.cgroups();
-        let mut serving = Serving::start(sandbox, &mut self.run, options, namespaces_of, cgroups, &self.notes)?;
+        let limits = self.squeezes.limits.as_ref();
+        let start = StartOptions {
+            namespaces_of,
+            cgroups: limits.map(|limits| limits.folders().to_vec()).unwrap_or_default(),
+            affinity: limits.and_then(squeeze::limits::Limits::affinity),
+            extra_options: options,
+            ..StartOptions::default()
+        };
+        let mut serving = Serving::start(sandbox, &mut self.run, &start, &self.notes)?;
         let observe = self.experiment.observe;
         let watch = Watch { interval: observe.interval.0, process: observe.process, server: observe.server };
         let layer = self.squeezes.layer.as_ref().map(squeeze::disk::SlowLayer::connect).transpose()?;
@@ -327,8 +334,13 @@ fn mechanisms(experiment: &Experiment) -> BTreeMap<String, String> {
         let how = if is_root() { chosen } else { "none: hiding RAM from the host needs root" };
         mechanisms.insert("ram".to_owned(), how.to_owned());
     }
-    if any(&|arm| arm.squeeze.server_ram.is_some()) {
-        mechanisms.insert("server_ram".to_owned(), "memory cgroup".to_owned());
+    // refused long ago where it cannot be planned
+    let limits =
+        |arm: &Arm| squeeze::limits::plan(&limits_of(experiment, arm), squeeze::limits::Words::EXPERIMENT).ok();
+    let planned: Vec<_> = experiment.arms.iter().filter_map(limits).collect();
+    for (name, controller) in [("server_ram", "memory"), ("server_cpus", "cpu"), ("server_cpuset", "cpuset")] {
+        let mechanism = planned.iter().find_map(|plan| plan.mechanism(controller));
+        mechanisms.extend(mechanism.map(|mechanism| (name.to_owned(), mechanism)));
     }
     mechanisms
 }

@@ -4,6 +4,7 @@
 mod arm;
 mod lab;
 mod layer_reader;
+mod load_cpus;
 mod notes;
 mod output;
 mod server;
@@ -20,7 +21,7 @@ pub use lab::server_request;
 use lab::{Lab, Settings};
 use output::{Output, RECORDING, REPORT, RESULT};
 use recording::Recording;
-pub use squeezes::{refuse_outside, refuse_ram};
+pub use squeezes::{refuse_limits, refuse_outside, refuse_ram};
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
@@ -58,6 +59,7 @@ pub fn main(args: Args) -> Outcome {
     let plan = experiment::plan(&experiment, &plan::host_facts(&experiment, &places));
     plan::refuse_blocked(&args.file, &plan)?;
     refuse_ram(&experiment)?;
+    refuse_limits(&experiment)?;
     let name = format!("{}-{}", host::clock::unix_seconds(), experiment.name);
     let output = Output::check(args.to.as_deref(), args.force, &places, &name)?;
     for left_out in &plan.left_out {

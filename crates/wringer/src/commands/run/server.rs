@@ -12,10 +12,9 @@ use observe::server::{self, ServerKind, witness_counters};
 use observe::{Observer, Options, Reader};
 use recording::Recording;
 use run::Run;
-use sandbox::{RunningServer, Sandbox, ServerOption, StartOptions};
+use sandbox::{RunningServer, Sandbox, StartOptions};
 use slowfs::control::Client;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// A server that runs, and those who watch it.
@@ -34,17 +33,9 @@ pub struct Watch {
 }
 
 impl Serving {
-    pub fn start(
-        sandbox: &Sandbox,
-        run: &mut Run,
-        options: Vec<ServerOption>,
-        namespaces_of: Option<u32>,
-        cgroups: Vec<PathBuf>,
-        notes: &Notes,
-    ) -> Result<Self, Failure> {
+    pub fn start(sandbox: &Sandbox, run: &mut Run, start: &StartOptions, notes: &Notes) -> Result<Self, Failure> {
         let began = Instant::now();
-        let start = StartOptions { namespaces_of, cgroups, extra_options: options, ..StartOptions::default() };
-        let running = sandbox.start(run, &start)?;
+        let running = sandbox.start(run, start)?;
         let kind = ServerKind::of(running.target.flavour, &running.version);
         let seconds = began.elapsed().as_secs_f64();
         notes.event("sandbox", format!("{} {} is ready after {seconds:.1} s", sandbox.flavour(), running.version))?;

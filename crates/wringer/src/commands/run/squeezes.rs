@@ -10,17 +10,18 @@ use experiment::{Arm, Experiment, OomVictim, RamAmount, RamSqueeze};
 use run::Run;
 use squeeze::directory::{PROBE_FILE_BYTES, largest_file};
 use squeeze::disk::SlowLayer;
+use squeeze::limits::{self, Asked, Limits, Usage, Words};
 use squeeze::ram::{self, Amount, Hidden};
-use squeeze::server_ram::ServerRam;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use units::Bytes;
 
 #[derive(Default)]
 pub struct Squeezes {
     pub layer: Option<SlowLayer>,
-    server_ram: Option<(Bytes, ServerRam)>,
+    /// What the server was started in.
+    pub limits: Option<Limits>,
     ram: Option<(RamSqueeze, Hidden)>,
-    /// How many memory cgroups this run has made.
+    /// How often this run has made cgroups for its server.
     generation: u32,
     probing: bool,
 }
@@ -52,24 +53,37 @@ impl Squeezes {
         Ok(())
     }
 
-    /// A new cgroup when the limit differs; the server is stopped.
-    pub fn server_ram(&mut self, run: &mut Run, limit: Option<Bytes>, notes: &Notes) -> Outcome {
-        if self.server_ram.as_ref().map(|(limit, _)| *limit) == limit {
+    /// New cgroups when the limits differ; the server is stopped.
+    pub fn limits(&mut self, run: &mut Run, asked: &Asked, notes: &Notes) -> Outcome {
+        if self.limits.as_ref().map_or(&Asked::default(), Limits::asked) == asked {
             return Ok(());
         }
-        if let Some((_, old)) = self.server_ram.take() {
+        if let Some(old) = self.limits.take() {
             old.remove(run)?;
         }
-        let Some(limit) = limit else { return Ok(()) };
-        let made = ServerRam::make(run, limit, self.generation)?;
+        if asked.is_nothing() {
+            return Ok(());
+        }
+        let plan = limits::plan(asked, Words::EXPERIMENT)?;
+        for note in &plan.notes {
+            notes.event("squeeze", format!("note: {note}"))?;
+        }
+        let made = plan.apply(run, &format!("server-{}", self.generation))?;
         self.generation += 1;
-        notes.event("squeeze", format!("the server gets {limit}, page cache included ({})", made.mechanism()))?;
-        self.server_ram = Some((limit, made));
+        let by = |controller| made.mechanism(controller).unwrap_or_else(|| "not limited".into());
+        let got: Vec<String> = [
+            asked.ram.map(|ram| format!("{ram}, page cache included ({})", by("memory"))),
+            asked.swap.map(|swap| format!("swap {swap} ({})", by("memory"))),
+            asked.cpus.map(|cpus| format!("the time of {cpus} CPUs ({})", by("cpu"))),
+            asked.cpuset.as_ref().map(|list| format!("CPU {list} ({})", by("cpuset"))),
+            (asked.cpu_group && asked.cpus.is_none()).then(|| format!("as much CPU time as there is ({})", by("cpu"))),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        notes.event("squeeze", format!("the server gets {}", got.join(", ")))?;
+        self.limits = Some(made);
         Ok(())
-    }
-
-    pub fn cgroups(&self) -> Vec<PathBuf> {
-        self.server_ram.iter().map(|(_, made)| made.folder().to_owned()).collect()
     }
 
     /// Hides RAM from the whole host, when the arm asks for another amount than the one before it. Only as root: the plan has said
@@ -117,9 +131,10 @@ impl Squeezes {
     }
 
     /// What the limits came to, when the arm has ended; whether those that hold them still live.
-    pub fn after_arm(&mut self, arm: &Arm, notes: &Notes) -> Outcome {
-        if let Some((_, ram)) = &self.server_ram {
-            notes.measured(&ram.measure(&arm.name, notes.clock.now_us()))?;
+    pub fn after_arm(&mut self, arm: &str, server: u32, usage: Option<&Usage>, notes: &Notes) -> Outcome {
+        for measured in self.limits.iter().flat_map(|limits| limits.measure(server, usage)) {
+            let (at_us, arm) = (notes.clock.now_us(), Some(arm.to_owned()));
+            notes.measured(&Measured { at_us, arm, ..measured })?;
         }
         if let Some((_, hidden)) = &self.ram {
             hidden.check()?;
@@ -145,6 +160,30 @@ fn ram_options(asked: RamSqueeze) -> ram::Options {
 pub fn refuse_ram(experiment: &Experiment) -> Outcome {
     for asked in experiment.arms.iter().filter_map(|arm| arm.squeeze.ram).filter(|_| hides_ram()) {
         ram::plan(&ram_options(asked))?;
+    }
+    Ok(())
+}
+
+/// What the server of an arm is started in. RAM that this user cannot limit is left out, and the plan has said so.
+pub fn limits_of(experiment: &Experiment, arm: &Arm) -> Asked {
+    let squeeze = &arm.squeeze;
+    Asked {
+        ram: squeeze.server_ram.filter(|_| squeeze::cgroup::writable("memory").is_ok()),
+        swap: squeeze.swap,
+        cpus: squeeze.cpus,
+        cpuset: squeeze.cpuset.clone(),
+        cpu_group: experiment.cpu_group(),
+    }
+}
+
+/// Looks whether the server and the load can be limited as the arms ask, before anything is fetched or made.
+///
+/// # Errors
+/// Exit code 3, with what would work.
+pub fn refuse_limits(experiment: &Experiment) -> Outcome {
+    for arm in &experiment.arms {
+        limits::plan(&limits_of(experiment, arm), Words::EXPERIMENT)?;
+        limits::plan(&Asked { cpuset: arm.load.cpuset.clone(), ..Asked::default() }, Words::LOAD)?;
     }
     Ok(())
 }

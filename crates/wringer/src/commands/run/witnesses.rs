@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Two counts of physical reads that owe nothing to the latency histogram: the server's own, and the slow layer's.
+//! Two counts of physical reads that owe nothing to the latency histogram: the server's own, and the slow layer's. Beside them what a
+//! limited server has used.
 
 use super::server::Serving;
+use super::squeezes::Squeezes;
 use crate::exit::Failure;
 use evidence::Witness;
+use host::clock::RunClock;
 use load::engine::PhaseEdge;
 use observe::server::witnesses;
 use squeeze::disk::SlowLayer;
+use squeeze::limits::Usage;
 use std::collections::BTreeMap;
 
 /// Both counts at one moment with nothing in flight.
@@ -14,21 +18,28 @@ use std::collections::BTreeMap;
 pub struct Counts {
     server: BTreeMap<String, u64>,
     layer: BTreeMap<String, u64>,
+    limits: BTreeMap<String, u64>,
+    /// When the limits were looked at, on the run's clock.
+    at_us: u64,
 }
 
 impl Counts {
     /// Asking the server opens a connection, which may itself read from the disk: the layer is asked after it when the phase
-    /// starts, and before it when the phase ends, so that no such read is in between.
-    pub fn read(edge: PhaseEdge, serving: &Serving, layer: Option<&mut SlowLayer>) -> Result<Self, Failure> {
+    /// starts, and before it when the phase ends, so that no such read is in between. The same holds for what the server has used.
+    pub fn read(edge: PhaseEdge, serving: &Serving, squeezes: &mut Squeezes, clock: RunClock) -> Result<Self, Failure> {
+        let Squeezes { layer, limits, .. } = squeezes;
         let of_layer = |layer: Option<&mut SlowLayer>| layer.map_or(Ok(BTreeMap::new()), layer_counters);
+        let of_limits = || limits.as_ref().map_or_else(BTreeMap::new, |limits| limits.counters(serving.running.pid));
         match edge {
             PhaseEdge::MeasuredStart => {
                 let server = serving.counters()?;
-                Ok(Self { server, layer: of_layer(layer)? })
+                let layer = of_layer(layer.as_mut())?;
+                Ok(Self { server, layer, at_us: clock.now_us(), limits: of_limits() })
             }
             PhaseEdge::MeasuredEnd => {
-                let layer = of_layer(layer)?;
-                Ok(Self { server: serving.counters()?, layer })
+                let (limits, at_us) = (of_limits(), clock.now_us());
+                let layer = of_layer(layer.as_mut())?;
+                Ok(Self { server: serving.counters()?, layer, limits, at_us })
             }
         }
     }
@@ -36,7 +47,15 @@ impl Counts {
     pub fn since(&self, before: &Self) -> Vec<Witness> {
         let mut both = witnesses("server", &before.server, &self.server);
         both.extend(witnesses("layer", &before.layer, &self.layer));
+        both.extend(witnesses("limits", &before.limits, &self.limits));
         both
+    }
+
+    /// What the limited server has used since.
+    pub fn usage_since(&self, before: &Self) -> Usage {
+        let grown = witnesses("limits", &before.limits, &self.limits);
+        let grown = grown.into_iter().map(|witness| (witness.counter.clone(), witness.delta())).collect();
+        Usage { elapsed_us: self.at_us.saturating_sub(before.at_us), grown }
     }
 }
 

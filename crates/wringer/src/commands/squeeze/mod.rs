@@ -10,10 +10,9 @@ use crate::exit::{Failure, Outcome};
 use crate::terminal::{self, Output};
 use host::places::Places;
 use prepare::Prepared;
-use squeeze::limits::{CpuList, Cpus, Swap};
 use std::ffi::OsString;
 use std::path::PathBuf;
-use units::Bytes;
+use units::{Bytes, CpuList, Cpus, Swap};
 use words::DiskOf;
 
 #[derive(Debug, clap::Args)]

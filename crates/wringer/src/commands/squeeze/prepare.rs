@@ -12,7 +12,7 @@ use run::Resource;
 use serde_json::json;
 use squeeze::databases;
 use squeeze::directory::{FILE_SYSTEM, check_for_command, check_reach};
-use squeeze::limits::{self, Asked, Change, Plan};
+use squeeze::limits::{self, Asked, Change, Plan, Words};
 use std::path::{Path, PathBuf};
 
 /// What is to be done, on a machine that allows it.
@@ -29,12 +29,13 @@ pub struct Disk {
 
 impl Prepared {
     pub fn of(args: &Args, places: &Places) -> Result<Self, Failure> {
-        let asked = Asked { ram: args.ram, swap: args.swap, cpus: args.cpus, cpuset: args.cpuset.clone() };
+        let asked =
+            Asked { ram: args.ram, swap: args.swap, cpus: args.cpus, cpuset: args.cpuset.clone(), cpu_group: false };
         if asked.is_nothing() && args.disk.is_empty() {
             return Err(Failure::message(Exit::Usage, "nothing is to be squeezed")
                 .hint("say one or more of --ram, --swap, --cpus, --cpuset, --disk"));
         }
-        let limits = limits::plan(&asked)?;
+        let limits = limits::plan(&asked, Words::COMMAND)?;
         let disks = disks(args, places)?;
         Ok(Self { limits, disks, program: program(args)? })
     }

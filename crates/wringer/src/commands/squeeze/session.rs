@@ -48,7 +48,7 @@ fn own_words(args: &Args) -> Vec<String> {
 
 fn squeezed(run: &mut Run, prepared: &Prepared, args: &Args, relay: &Relay) -> Result<Summary, Failure> {
     let mut layers = slow_layers(run, prepared, args)?;
-    let limits = prepared.limits.apply(run)?;
+    let limits = prepared.limits.apply(run, "command")?;
     let before = layers.iter_mut().map(|layer| layer.layer.stats()).collect::<Result<Vec<_>, _>>()?;
     let spec = child_spec(prepared, args, &layers, &limits);
     let (start, cpu_before) = (Instant::now(), children_cpu());

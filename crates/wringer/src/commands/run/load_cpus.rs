@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The CPUs that the load runs on: its threads inherit them from the thread that starts them.
+
+use super::notes::Notes;
+use crate::exit::Failure;
+use evidence::{Measured, Quantity};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use units::CpuList;
+
+/// Until it is dropped, this thread and those that it starts run on the asked CPUs alone.
+pub struct LoadCpus {
+    before: Option<CpuSet>,
+}
+
+impl LoadCpus {
+    /// # Errors
+    /// The kernel refuses: there are no such CPUs for us.
+    pub fn only(asked: Option<&CpuList>) -> Result<Self, Failure> {
+        let Some(asked) = asked else { return Ok(Self { before: None }) };
+        let fail = |errno: rustix::io::Errno| {
+            anyhow::Error::new(std::io::Error::from(errno)).context(format!("run the load on CPU {asked}"))
+        };
+        let before = sched_getaffinity(None).map_err(fail)?;
+        let mut set = CpuSet::new();
+        asked.numbers().iter().filter_map(|cpu| usize::try_from(*cpu).ok()).for_each(|cpu| set.set(cpu));
+        sched_setaffinity(None, &set).map_err(fail)?;
+        Ok(Self { before: Some(before) })
+    }
+}
+
+impl Drop for LoadCpus {
+    fn drop(&mut self) {
+        if let Some(before) = &self.before {
+            // what it may run on again is what it was given; a CPU that went offline meanwhile is the kernel's to answer
+            let _ = sched_setaffinity(None, before);
+        }
+    }
+}
+
+/// What the kernel says of this thread.
+pub fn measured(asked: &CpuList, arm: &str, notes: &Notes) -> Measured {
+    let status = std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    let got: Option<CpuList> = list.and_then(|list| list.trim().parse().ok());
+    let count = |list: &CpuList| Quantity::count(list.numbers().len() as f64);
+    Measured {
+        at_us: notes.clock.now_us(),
+        arm: Some(arm.to_owned()),
+        what: "load.cpuset".into(),
+        mechanism: "CPU affinity".into(),
+        asked: Some(count(asked)),
+        predicted: None,
+        got: got.as_ref().map(count),
+        witness: "Cpus_allowed_list of the load in /proc".into(),
+        within_tolerance: got.as_ref().map(|got| got == asked),
+        tolerance: Some(format!("exactly CPU {asked}")),
+    }
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+//! An experiment whose arms give a real server fewer CPUs, other CPUs, less RAM and no swap: asked, got, and a host that is as before.
+//!
+//! A quota is only ever asserted as a most: a busy machine cannot reach it from that side.
+#![allow(clippy::unwrap_used)]
+
+use serde_json::Value;
+use testkit::{Lab, Snapshot, alone, is_root};
+
+const WRINGER: &str = env!("CARGO_BIN_EXE_wringer");
+
+/// Four connections at full speed keep a server busy; without a limit the second arm would use all that there is.
+const ARMS: &str = r#"
+[[arm]]
+name = "all"
+load.threads = 4
+[[arm]]
+name = "half a CPU"
+squeeze.cpus = 0.5
+load.threads = 4
+[[arm]]
+name = "one CPU, small"
+squeeze.cpuset = "0"
+squeeze.server_ram = "256M"
+squeeze.swap = "off"
+load.threads = 4
+load.cpuset = "1"
+"#;
+
+fn may_make_cgroups() -> bool {
+    is_root() && ["cpu", "cpuset", "memory"].iter().all(|name| squeeze::cgroup::writable(name).is_ok())
+}
+
+fn result(lab: &Lab) -> Value {
+    serde_json::from_str(&std::fs::read_to_string(lab.home().join("out/result.json")).unwrap()).unwrap()
+}
+
+fn measured<'a>(result: &'a Value, arm: &str, what: &str) -> Option<&'a Value> {
+    result["measured"].as_array().unwrap().iter().find(|it| it["arm"] == arm && it["what"] == what)
+}
+
+#[test]
+fn mariadb_gets_the_cpus_ram_and_swap_that_its_arm_says() {
+    if !may_make_cgroups() {
+        testkit::skip!("needs root, and cgroups of CPU time, CPUs and memory");
+    }
+    let two = std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() >= 2);
+    if !two {
+        testkit::skip!("needs two CPUs, to keep server and load apart");
+    }
+    let (_alone, lab, before) = (alone(), Lab::new(WRINGER), Snapshot::take());
+    let file = lab.write("limits.toml", &(testkit::small_experiment("2s", "") + ARMS));
+    let file = file.to_str().unwrap();
+    let plan = lab.run(["plan", file]).expect_code(0).stdout;
+    for words in ["the time of 0.5 CPUs", "no quota in this arm", "for the server, CPU 0", "on CPU 1,"] {
+        assert!(plan.contains(words), "{words}: {plan}");
+    }
+    lab.run(["run", file, "--to", "out"]).expect_code(0);
+    before.expect_equal(&Snapshot::take());
+
+    let result = result(&lab);
+    let value = |arm: &str, what: &str, key: &str| {
+        let found = measured(&result, arm, what).unwrap_or_else(|| panic!("{arm}: {what}: {:#}", result["measured"]));
+        found[key]["value"].as_f64().unwrap_or_else(|| panic!("{what}: no {key}: {found:#}"))
+    };
+    let limited = "half a CPU";
+    assert_eq!(value(limited, "server.cpus.limit", "got"), 0.5);
+    assert!(value(limited, "server.cpus.used", "got") <= 0.6, "{:#}", result["measured"]);
+    assert!(value(limited, "server.cpus.throttled.periods", "got") >= 5.0, "{:#}", result["measured"]);
+    assert!(value(limited, "server.cpus.throttled.time", "got") > 0.0);
+    assert!(value("all", "server.cpus.used", "got") > 0.0, "counted without a quota, too");
+    assert!(measured(&result, "all", "server.cpus.throttled.periods").is_none());
+    let mechanism = measured(&result, "all", "server.cpus.used").unwrap()["mechanism"].as_str().unwrap();
+    assert!(mechanism.starts_with("cpu cgroup v"), "every arm is in a cgroup of CPU time: {mechanism}");
+    assert_eq!(result["conditions"]["mechanisms"]["server_cpus"], mechanism);
+
+    let small = "one CPU, small";
+    assert_eq!((value(small, "server.cpuset", "got"), value(small, "load.cpuset", "got")), (1.0, 1.0));
+    assert_eq!(value(small, "server.ram.limit", "got"), 256.0 * 1024.0 * 1024.0);
+    assert_eq!(value(small, "server.swap", "got"), 0.0);
+    let outside = |it: &&Value| it["within_tolerance"] == false;
+    let outside: Vec<_> = result["measured"].as_array().unwrap().iter().filter(outside).collect();
+    assert!(outside.is_empty(), "{outside:#?}");
+}
+
+/// What cannot be had is refused before a server is fetched or made, in the words of the file.
+#[test]
+fn what_this_machine_or_user_cannot_have_is_refused_at_once() {
+    let _alone = alone();
+    let lab = Lab::new(WRINGER);
+    let refused = |lab: &Lab, squeeze: &str, words: &[&str]| {
+        let file = lab.write("refused.toml", &testkit::small_experiment("1s", squeeze));
+        for command in ["plan", "run"] {
+            lab.run([command, file.to_str().unwrap()]).expect_code(3).expect_said(words);
+        }
+        assert!(!lab.home().join("sandboxes").exists(), "something was made");
+    };
+    refused(&lab, "cpuset = \"8000\"", &["squeeze.cpuset 8000", "no CPU 8000"]);
+    refused(&lab, "cpus = 8000", &["squeeze.cpus"]);
+    let ordinary = Lab::as_ordinary_user(WRINGER);
+    if !is_root() && squeeze::cgroup::writable("cpu").is_ok() {
+        testkit::skip!("this ordinary user may make cgroups");
+    }
+    refused(
+        &ordinary,
+        "cpus = 0.5",
+        &["refused.toml:", "squeeze.cpus needs a cpu cgroup", "squeeze.cpuset needs no right"],
+    );
+    refused(&ordinary, "swap = \"off\"", &["squeeze.swap needs a memory cgroup"]);
+}
