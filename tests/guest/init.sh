@@ -15,6 +15,7 @@ for module in /modules/*; do insmod "$module" || echo "GUEST cannot load $module
 # the first loop device is made now, and stays: it belongs to the machine, not to a case
 losetup -f >/dev/null
 [ -b /dev/vda ] && mount -t ext4 /dev/vda /data
+[ -b /dev/vdc ] && mount -t ext4 -o ro /dev/vdc /servers
 echo "GUEST is up: Linux $(uname -r) after $(cut -d' ' -f1 /proc/uptime) s"
 for name in $(cat /cases.list); do
     /bin/sh /lib.sh frame "$name"

@@ -5,6 +5,7 @@ use crate::disk::Disk;
 use crate::image::initramfs;
 use crate::machine::Machine;
 use crate::parts::{Parts, parts};
+use crate::servers::servers;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -18,10 +19,13 @@ pub struct Boot {
     pub memory_mib: u32,
     /// For all of its cases together.
     pub limit: Duration,
-    /// For the kernel's command line.
+    /// For the kernel's command line. [`SERVERS`] among them: with real servers.
     pub words: &'static str,
     outcomes: OnceLock<Outcomes>,
 }
+
+/// Then `/dev/vdb` is the disk of sandboxes, and `/dev/vdc` the programs'.
+const SERVERS: &str = "servers=yes";
 
 /// Only one guest at a time: two would not fit into a small machine, nor into its two processors.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
@@ -36,7 +40,7 @@ struct Outcomes {
 
 /// Without KVM, a processor of the guest may run into the breakpoint by which the kernel has just patched its own code, when the
 /// kernel has forgotten it already (an "int3" that nobody handles, in whatever was patched). The machine did that, not what is tested.
-const EMULATOR_FAILED: &str = "Oops: int3";
+pub const EMULATOR_FAILED: &str = "Oops: int3";
 
 #[derive(Debug)]
 struct Outcome {
@@ -83,14 +87,16 @@ impl Boot {
     fn run(&self, parts: &Parts) -> Outcomes {
         let folder = tempfile::Builder::new().prefix("wringer-guest-").tempdir().expect("make a folder for the guest");
         let wanted = wanted(self.cases);
-        let disks = [
-            Disk::make(parts, folder.path(), "data", 1024),
-            Disk::blank(folder.path(), "blank", u64::from(self.memory_mib) * 3 / 4),
-        ];
+        let mut disks = vec![Disk::make(parts, folder.path(), "data", 1024)];
+        if self.words.contains(SERVERS) {
+            disks.extend([servers(parts).sandboxes(folder.path(), "sandboxes"), servers(parts).programs()]);
+        } else {
+            disks.push(Disk::blank(folder.path(), "blank", u64::from(self.memory_mib) * 3 / 4));
+        }
         let machine = Machine {
             parts,
             initramfs: &initramfs(parts, &wanted),
-            disks: &[&disks[0], &disks[1]],
+            disks: &disks.iter().collect::<Vec<_>>(),
             memory_mib: self.memory_mib,
             words: self.words,
             folder: folder.path(),

@@ -6,7 +6,8 @@ use crate::parts::{Parts, here};
 use std::fs;
 use std::path::Path;
 
-const FOLDERS: [&str; 11] = ["bin", "dev", "etc", "proc", "sys", "tmp", "run", "var", "modules", "cases", "data"];
+const FOLDERS: [&str; 12] =
+    ["bin", "dev", "etc", "proc", "sys", "tmp", "run", "var", "modules", "cases", "data", "servers"];
 
 /// `cases` are names of scripts below `cases/`, without their ending.
 pub fn initramfs(parts: &Parts, cases: &[&str]) -> Vec<u8> {
@@ -22,8 +23,9 @@ pub fn initramfs(parts: &Parts, cases: &[&str]) -> Vec<u8> {
     add("bin/host-snapshot", 0o755, &here("../host-snapshot"));
     add("bin/busybox", 0o755, &parts.kernel.join("busybox"));
     add("bin/wringer", 0o755, &parts.wringer);
-    let beside = "squeeze-test-server-ram";
-    add(&format!("bin/{beside}"), 0o755, &parts.wringer.with_file_name(beside));
+    for beside in ["squeeze-test-server-ram", "sandbox-test-commits"] {
+        add(&format!("bin/{beside}"), 0o755, &parts.wringer.with_file_name(beside));
+    }
     for module in fs::read_dir(parts.kernel.join("modules")).expect("list the modules").flatten() {
         add(&format!("modules/{}", module.file_name().display()), 0o644, &module.path());
     }
@@ -34,6 +36,9 @@ pub fn initramfs(parts: &Parts, cases: &[&str]) -> Vec<u8> {
     archive.file("etc/passwd", 0o644, b"root:x:0:0::/:/bin/sh\nnobody:x:65534:65534::/:/bin/sh\n");
     archive.file("etc/group", 0o644, b"root:x:0:\nnogroup:x:65534:\n");
     archive.link("bin/sh", "busybox");
+    // for the real servers, when their disk is there
+    archive.link("lib64", "servers/lib64");
+    archive.link("lib", "servers/lib");
     archive.finish()
 }
 

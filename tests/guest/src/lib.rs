@@ -12,9 +12,13 @@ mod disk;
 mod image;
 mod machine;
 mod parts;
+mod power;
+mod servers;
 
-pub use boot::{Boot, case, skip_unwanted};
+pub use boot::{Boot, EMULATOR_FAILED, case, skip_unwanted};
 pub use disk::Disk;
 pub use image::initramfs;
 pub use machine::{Machine, Running};
 pub use parts::{Parts, parts};
+pub use power::{Lost, PowerCut};
+pub use servers::{Servers, servers};

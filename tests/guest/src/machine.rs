@@ -61,7 +61,7 @@ impl Machine<'_> {
         command.arg("-kernel").arg(self.parts.kernel.join("vmlinuz")).arg("-initrd").arg(initramfs);
         command.args(["-append", &format!("console=ttyS0 quiet panic=-1 random.trust_cpu=on {}", self.words)]);
         for disk in self.disks {
-            command.args(["-drive", &format!("file={},if=virtio,format=raw", disk.path().display())]);
+            command.args(["-drive", &disk.drive()]);
         }
         let errors = File::create(log.with_extension("qemu")).expect("make a log");
         let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors).spawn();

@@ -33,7 +33,7 @@ fn make() -> Result<Parts, String> {
     let kernel = last_line_of(Command::new(here("fetch-kernel.sh")).arg(cache));
     let build = here("../build-static.sh");
     let mut build = Command::new(build);
-    build.args(["guest", "--package", "squeeze", "--features", "wringer/failpoints"]);
+    build.args(["guest", "--package", "squeeze", "--package", "sandbox", "--features", "wringer/failpoints"]);
     // cargo tells a test about its package; a build that is told about another package does its work anew
     for (name, _) in std::env::vars_os() {
         if ["CARGO_PKG_", "CARGO_MANIFEST_"].iter().any(|start| name.to_string_lossy().starts_with(start)) {

@@ -37,10 +37,10 @@ fn named_tests(text: &str) -> Vec<(&str, &str)> {
     quoted.filter_map(|word| word.split_once(": ")).filter(|(file, _)| file.ends_with(".rs")).collect()
 }
 
-/// The guest's tests that a text names: `power_cut.rs: test`, and `cases/name.sh` for a case of a boot.
+/// The guest's tests that a text names: `power_cut.rs: test`, `server_power_cut.rs: test`, and `cases/name.sh` for a case of a boot.
 fn named_in_guest(text: &str) -> Vec<&str> {
     let quoted = text.split('`').skip(1).step_by(2);
-    quoted.filter(|word| is_case(word) || word.starts_with("power_cut.rs: ")).collect()
+    quoted.filter(|word| is_case(word) || word.contains("power_cut.rs: ")).collect()
 }
 
 fn is_case(word: &str) -> bool {
@@ -49,7 +49,7 @@ fn is_case(word: &str) -> bool {
 
 /// What is named of tests on this machine.
 fn named_here(text: &str) -> Vec<(&str, &str)> {
-    named_tests(text).into_iter().filter(|(file, _)| *file != "power_cut.rs").collect()
+    named_tests(text).into_iter().filter(|(file, _)| !file.ends_with("power_cut.rs")).collect()
 }
 
 #[test]
