@@ -10,6 +10,9 @@ pub struct Conditions {
     pub server: Server,
     /// The mechanism behind each squeeze, or why there is none: `ram` -> `huge-page holder`.
     pub mechanisms: BTreeMap<String, String>,
+    /// In what a squeeze by its mechanism differs from the same by others: `ram` -> `mem_total_shrinks` -> false.
+    #[serde(default)]
+    pub traits: BTreeMap<String, BTreeMap<String, bool>>,
     /// What could weaken the result on this host, in words.
     pub caveats: Vec<String>,
 }

@@ -19,8 +19,8 @@ mod section;
 mod tree;
 
 pub use model::{
-    Arm, Distribution, Experiment, Fill, FillSize, Flavour, Load, Observe, OomVictim, Preheat, RamAmount, RamSqueeze,
-    RowShape, Server, Squeeze, WorkloadOptions,
+    Arm, Distribution, Experiment, Fill, FillSize, Flavour, Load, Observe, OomVictim, Preheat, RamAmount, RamMechanism,
+    RamSqueeze, RowShape, Server, Squeeze, WorkloadOptions,
 };
 pub use plan::{HostFacts, LeftOut, Plan, RamHolder, Step, plan};
 pub use problem::Problem;

@@ -145,6 +145,27 @@ pub struct RamSqueeze {
     #[serde(flatten)]
     pub amount: RamAmount,
     pub oom_victim: OomVictim,
+    /// The same in every arm that hides RAM. `None`: what this machine allows.
+    pub mechanism: Option<RamMechanism>,
+}
+
+/// What takes the RAM away: the words of `wringer ram hide --mechanism`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RamMechanism {
+    Holder,
+    Pool,
+    Offline,
+    Balloon,
+}
+
+impl RamMechanism {
+    pub(crate) const WORDS: [&str; 4] = ["holder", "pool", "offline", "balloon"];
+
+    pub(crate) fn of_word(word: &str) -> Option<Self> {
+        let all = [Self::Holder, Self::Pool, Self::Offline, Self::Balloon];
+        all.into_iter().zip(Self::WORDS).find(|(_, its)| *its == word).map(|(mechanism, _)| mechanism)
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]

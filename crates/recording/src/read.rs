@@ -102,6 +102,7 @@ impl<'a> Reader<'a> {
                 host: Host::default(),
                 server: Server::default(),
                 mechanisms: BTreeMap::new(),
+                traits: BTreeMap::new(),
                 caveats: vec!["the recording was cut off before its conditions were written".into()],
             }),
         }

@@ -90,6 +90,7 @@ fn conditions() -> Conditions {
         host: Host { hz: 1000, ..Host::default() },
         server: Server::default(),
         mechanisms: BTreeMap::from([("ram".into(), "none".into())]),
+        traits: BTreeMap::from([("ram".into(), BTreeMap::from([("whole_host".into(), true)]))]),
         caveats: vec!["a".into()],
     }
 }

@@ -33,6 +33,7 @@ pub fn json(context: &Context<'_>) -> Value {
             "host": conditions.host,
             "server": conditions.server,
             "mechanisms": conditions.mechanisms,
+            "traits": conditions.traits,
             "caveats": conditions.caveats,
         },
         "arms": context.arms.iter().map(arm).collect::<Vec<_>>(),

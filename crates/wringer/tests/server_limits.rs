@@ -2,10 +2,13 @@
 //! An experiment whose arms give a real server fewer CPUs, other CPUs, less RAM and no swap: asked, got, and a host that is as before.
 //!
 //! A quota is only ever asserted as a most: a busy machine cannot reach it from that side.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::disallowed_methods, clippy::unwrap_used)]
+
+mod standing;
 
 use serde_json::Value;
-use testkit::{Lab, Snapshot, alone, is_root};
+use standing::{PATIENCE, process_of, signal};
+use testkit::{Lab, Snapshot, alone, is_root, wait_until};
 
 const WRINGER: &str = env!("CARGO_BIN_EXE_wringer");
 
@@ -81,6 +84,49 @@ fn mariadb_gets_the_cpus_ram_and_swap_that_its_arm_says() {
     let outside = |it: &&Value| it["within_tolerance"] == false;
     let outside: Vec<_> = result["measured"].as_array().unwrap().iter().filter(outside).collect();
     assert!(outside.is_empty(), "{outside:#?}");
+}
+
+/// The host's RAM by a mechanism that the file names, which is not the one that this machine would take by itself.
+#[test]
+fn an_experiment_names_what_hides_the_hosts_ram() {
+    let pool = std::path::Path::new("/proc/sys/vm/nr_hugepages");
+    if !is_root() || rustix::fs::access(pool, rustix::fs::Access::WRITE_OK).is_err() {
+        testkit::skip!("needs root, and a pool of huge pages");
+    }
+    let (_alone, lab, before) = (alone(), Lab::new(WRINGER), Snapshot::take());
+    let text = testkit::small_experiment("1s", "ram = { hide = \"64M\", mechanism = \"pool\" }");
+    let file = lab.write("pool.toml", &text);
+    let file = file.to_str().unwrap();
+    let plan = lab.run(["plan", file]).expect_code(0).stdout;
+    assert!(plan.contains("vm.nr_hugepages raised by 64 MiB"), "{plan}");
+    lab.run(["run", file, "--to", "out", "--yes"]).expect_code(0);
+    before.expect_equal(&Snapshot::take());
+    let result = result(&lab);
+    assert_eq!(result["conditions"]["mechanisms"]["ram"], "huge-page pool");
+    let traits = &result["conditions"]["traits"]["ram"];
+    assert_eq!((&traits["safe_from_others"], &traits["back_by_itself"]), (&false.into(), &false.into()), "{traits}");
+    let hidden = result["measured"].as_array().unwrap().iter().find(|it| it["what"] == "ram.hidden").unwrap();
+    assert_eq!((&hidden["mechanism"], &hidden["within_tolerance"]), (&"huge-page pool".into(), &true.into()));
+}
+
+/// At once, not when the load is over; and the recording says that it was cut short, and by what.
+#[test]
+fn a_holder_or_balloon_that_dies_ends_the_run() {
+    if !is_root() {
+        testkit::skip!("needs root");
+    }
+    let (_alone, before) = (alone(), Snapshot::take());
+    let lab = Lab::new(WRINGER);
+    let text = testkit::small_experiment("10m", "ram = { hide = \"64M\", mechanism = \"balloon\" }");
+    let file = lab.write("balloon.toml", &text);
+    let mut run = lab.start("run", ["run", file.to_str().unwrap(), "--to", "out", "--yes"]);
+    assert!(wait_until(PATIENCE, || lab.said("run").contains(": measuring")), "{}", lab.said("run"));
+    signal(process_of(&lab, "holder"), rustix::process::Signal::KILL);
+    assert_eq!(run.wait().unwrap().code(), Some(4), "{}", lab.said("run"));
+    assert!(lab.said("run").contains("its RAM is back"), "{}", lab.said("run"));
+    before.expect_equal(&Snapshot::take());
+    let events = result(&lab)["events"].to_string();
+    assert!(events.contains("ending early: the process that holds the hidden RAM ended by itself"), "{events}");
 }
 
 /// What cannot be had is refused before a server is fetched or made, in the words of the file.

@@ -252,6 +252,54 @@ fn the_commands_arguments_are_nobodys_business() {
     child.wait().unwrap();
 }
 
+/// Who has less is the whole host: what it has available falls, and comes back when the command ends.
+#[test]
+fn the_hosts_ram_is_hidden_for_as_long_as_the_command_runs() {
+    needs_root_and!();
+    let (_alone, lab, before) = (alone(), Lab::new(WRINGER), Snapshot::take());
+    let options = ["--hide-ram", "64M", "--yes", "--summary", "summary.json"];
+    let ran = lab.run(sh(&options, "cat /proc/meminfo")).expect_code(0);
+    let ran = ran.expect_said(&["asked to hide 64 MiB, hid 64 MiB of the whole host (", "everything is given back"]);
+    expect_as_before(&before);
+    let said = summary(&lab)["host_ram"].take();
+    assert_eq!((&said["asked_hide_bytes"], &said["hidden_bytes"]), (&(64 * MIB).into(), &(64 * MIB).into()));
+    assert_eq!((&said["traits"]["whole_host"], &said["measured"][0]["within_tolerance"]), (&true.into(), &true.into()));
+    if said["mechanism"] == "huge-page holder" {
+        let reserved = |text: &str| host::meminfo::bytes(text, "Hugetlb").unwrap_or_default();
+        let now = std::fs::read_to_string("/proc/meminfo").unwrap();
+        assert_eq!(reserved(&ran.stdout), reserved(&now) + 64 * MIB, "{}", ran.stdout);
+    }
+
+    let ran = lab.run(sh(&["--leave-ram", "900T", "--yes"], "exit 3")).expect_code(3);
+    ran.expect_said(&["asked to leave 900 TiB, nothing to hide"]);
+    let changes = lab.run(sh(&["--hide-ram", "64M", "--dry-run"], "exit 9")).expect_code(0).stdout;
+    assert!(changes.contains("64 MiB") && changes.matches("undo: ").count() >= 2, "{changes}");
+    for (options, words) in [
+        (vec!["--hide-ram", "900T", "--yes"], vec!["below the floor"]),
+        (
+            vec!["--hide-ram", "64M", "--yes", "--ram-mechanism", "holder", "--leave-ram", "1G"],
+            vec!["cannot be used with"],
+        ),
+        (vec!["--cpuset", "0", "--yes"], vec!["--hide-ram"]),
+    ] {
+        let ran = lab.run(sh(&options, "true"));
+        assert!(matches!(ran.code, Some(2 | 3)), "{ran:?}");
+        ran.expect_said(&words);
+    }
+    expect_as_before(&before);
+}
+
+#[test]
+fn a_dead_holder_ends_the_command() {
+    needs_root_and!();
+    let (_alone, lab, before) = (alone(), Lab::new(WRINGER), Snapshot::take());
+    let mut child = started(&lab, &["--hide-ram", "64M", "--yes"], "true");
+    signal(process_of(&lab, "holder"), Signal::KILL);
+    assert_eq!(child.wait().unwrap().code(), Some(4), "{}", lab.said("squeezed"));
+    assert!(lab.said("squeezed").contains("its RAM is back"), "{}", lab.said("squeezed"));
+    expect_as_before(&before);
+}
+
 #[test]
 fn a_dry_run_says_each_change_with_its_undo_and_runs_nothing() {
     let _alone = alone();

@@ -2,7 +2,9 @@
 //! The steps in the order in which they are done.
 
 use super::{HostFacts, RamHolder, Step, estimate};
-use crate::model::{Arm, Experiment, Flavour, Load, OomVictim, Preheat, RamAmount, RamSqueeze, RowShape, Squeeze};
+use crate::model::{
+    Arm, Experiment, Flavour, Load, OomVictim, Preheat, RamAmount, RamMechanism, RamSqueeze, RowShape, Squeeze,
+};
 use diskmodel::Asked;
 use evidence::Arrivals;
 use units::{Bytes, counted};
@@ -183,14 +185,27 @@ impl List<'_> {
         };
         let server_dies = ram.oom_victim == OomVictim::Server;
         let victim = if server_dies { "; out of memory, the kernel kills the server, not the holder" } else { "" };
-        let (change, undo) = match self.host.ram_holder {
-            RamHolder::HugePages => (
+        let by = match (ram.mechanism, self.host.ram_holder) {
+            (Some(named), _) => named,
+            (None, RamHolder::HugePages) => RamMechanism::Holder,
+            (None, RamHolder::Balloon) => RamMechanism::Balloon,
+        };
+        let (change, undo) = match by {
+            RamMechanism::Pool => (
+                format!("vm.nr_hugepages raised by {hidden}: pages of the huge-page pool, which nobody holds"),
+                "back to what it was; when all of Wringer is killed, by `wringer undo` or a reboot",
+            ),
+            RamMechanism::Offline => (
+                format!("memory blocks of {hidden} go offline: MemTotal shrinks"),
+                "the blocks come back online; when all of Wringer is killed, by `wringer undo` or a reboot",
+            ),
+            RamMechanism::Holder => (
                 format!(
                     "vm.nr_overcommit_hugepages for moments; a process reserves {hidden} in huge pages and touches none"
                 ),
                 "end that process: the kernel takes the pages back at once, also when it is killed; the sysctl is back before that",
             ),
-            RamHolder::Balloon => (
+            RamMechanism::Balloon => (
                 format!("a process touches {hidden} of its own memory (balloon)"),
                 "end that process: the kernel takes the memory back at once, also when it is killed",
             ),

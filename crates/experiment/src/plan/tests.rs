@@ -113,6 +113,12 @@ fn where_huge_pages_cannot_be_had_the_plan_names_the_balloon() {
         let plan = plan_of(TEXT, &HostFacts { ram_holder, ..root() });
         plan.steps.into_iter().find(|step| step.text.starts_with("hide ")).unwrap().change.unwrap()
     };
+    for (mechanism, words) in [("pool", "vm.nr_hugepages raised by 12 GiB"), ("offline", "blocks of 12 GiB go offline")]
+    {
+        let text = TEXT.replace("leave = \"8G\"", &format!("leave = \"8G\", mechanism = \"{mechanism}\""));
+        let plan = plan_of(&text, &root());
+        assert!(plan.steps.iter().any(|step| step.change.as_deref().is_some_and(|it| it.contains(words))), "{words}");
+    }
     let (pages, balloon) = (change(RamHolder::HugePages), change(RamHolder::Balloon));
     assert!(pages.contains("vm.nr_overcommit_hugepages") && pages.contains("12 GiB in huge pages"), "{pages}");
     assert!(balloon.contains("12 GiB of its own memory") && !balloon.contains("huge"), "{balloon}");

@@ -56,6 +56,7 @@ pub(super) fn read(
     }
     same_names(&written, problems);
     one_mechanism(&mut arms);
+    one_ram_mechanism(&mut arms, &own, problems);
     restarts(&mut arms, repeat);
     whole.then_some(arms)
 }
@@ -186,6 +187,23 @@ fn one_mechanism(arms: &mut [Arm]) {
         arms.iter_mut().for_each(|arm| {
             arm.squeeze.disk.get_or_insert_with(Asked::default);
         });
+    }
+}
+
+/// The one that some arm names is that of all that hide RAM; two are refused, for the same reason.
+fn one_ram_mechanism(arms: &mut [Arm], own: &[&Table], problems: &Problems) {
+    let named = |arm: &Arm| arm.squeeze.ram.and_then(|ram| ram.mechanism);
+    let Some((first, mechanism)) = arms.iter().find_map(|arm| Some((arm.name.clone(), named(arm)?))) else { return };
+    for (arm, own) in arms.iter_mut().zip(own) {
+        if named(arm).is_some_and(|other| other != mechanism) {
+            let at = own.get("name").map_or(0..0, |node| node.at.clone());
+            let message = format!("arm \"{}\" hides RAM by another mechanism than arm \"{first}\"", arm.name);
+            let hint = "write the same in all arms, or a second file: a comparison would compare the mechanisms";
+            problems.add(&at, message, Some(hint.into()));
+        }
+        if let Some(ram) = &mut arm.squeeze.ram {
+            ram.mechanism = Some(mechanism);
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `[squeeze]`, as it is in force in one arm.
 
-use crate::model::{OomVictim, RamAmount, RamSqueeze, Squeeze};
+use crate::model::{OomVictim, RamAmount, RamMechanism, RamSqueeze, Squeeze};
 use crate::section::Section;
 use crate::tree::Value;
 use diskmodel::{Asked, Counts, LimitWords, OperationWords, WordsError};
@@ -47,6 +47,8 @@ fn ram(section: &Section<'_>) -> Option<RamSqueeze> {
             Some("server") => OomVictim::Server,
             _ => OomVictim::Holder,
         };
+        let mechanism = ram.choice("mechanism", &RamMechanism::WORDS);
+        let mechanism = mechanism.and_then(|word| RamMechanism::of_word(word.value));
         let written = (ram.node("leave").is_some(), ram.node("hide").is_some());
         let table = matches!(node.value, Value::Table(_));
         ram.finish();
@@ -70,7 +72,7 @@ fn ram(section: &Section<'_>) -> Option<RamSqueeze> {
         }
         let amount = leave.map(|leave| RamAmount::Leave(leave.value));
         let amount = amount.or_else(|| hide.map(|hide| RamAmount::Hide(hide.value)))?;
-        Some(RamSqueeze { amount, oom_victim })
+        Some(RamSqueeze { amount, oom_victim, mechanism })
     })
     .flatten()
 }

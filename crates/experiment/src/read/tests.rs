@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-use crate::{Experiment, FillSize, OomVictim, Preheat, Problem, RamAmount, RamSqueeze, RowShape};
+use crate::{Experiment, FillSize, OomVictim, Preheat, Problem, RamAmount, RamMechanism, RamSqueeze, RowShape};
 use evidence::Arrivals;
 use units::{Bytes, Span, Swap};
 
@@ -35,7 +35,7 @@ fn arms_are_laid_over_the_sections() {
     assert_eq!(experiment.fill.size, FillSize::TimesPool(1.5));
     assert_eq!(experiment.fill.rows, RowShape::PerPage(4));
     let [first, second] = &experiment.arms[..] else { panic!("two arms") };
-    let of = |amount| RamSqueeze { amount, oom_victim: OomVictim::Holder };
+    let of = |amount| RamSqueeze { amount, oom_victim: OomVictim::Holder, mechanism: None };
     assert_eq!(first.squeeze.ram, Some(of(RamAmount::Leave(Bytes::gib(8)))));
     assert_eq!(second.squeeze.ram, Some(of(RamAmount::Hide(Bytes::gib(1)))), "exclusive keys replace, not merge");
     assert_eq!(second.squeeze.disk.as_ref().unwrap().read_median_us(), 10_000.0);
@@ -226,6 +226,18 @@ fn the_place_of_a_problem_counts_from_one() {
 fn an_arm_takes_a_squeeze_away_with_none() {
     let experiment = Experiment::parse(&GOOD.replace("{ hide = \"1G\" }", "\"none\"")).unwrap();
     assert!(experiment.arms[0].squeeze.ram.is_some() && experiment.arms[1].squeeze.ram.is_none());
+}
+
+#[test]
+fn ram_is_hidden_by_one_mechanism_in_all_arms() {
+    let text = GOOD.replace("{ leave = \"8G\" }", "{ leave = \"8G\", mechanism = \"pool\" }");
+    let arms = Experiment::parse(&text).unwrap().arms;
+    let mechanisms: Vec<_> = arms.iter().map(|arm| arm.squeeze.ram.unwrap().mechanism).collect();
+    assert_eq!(mechanisms, [Some(RamMechanism::Pool); 2], "the arm that replaces the amount keeps it");
+    let two = text.replace("{ hide = \"1G\" }", "{ hide = \"1G\", mechanism = \"balloon\" }");
+    let [problem] = &Experiment::parse(&two).expect_err("two mechanisms")[..] else { panic!("one problem") };
+    assert!(problem.line == 21 && problem.message.contains("another mechanism than arm \"no delay\""), "{problem}");
+    check("leave = \"8G\"", "leave = \"8G\", mechanism = \"ballon\"", 12, "mechanism cannot be", "balloon");
 }
 
 /// As `wringer squeeze` reads them; an arm with other limits than the one before restarts the server, for it is started in them.

@@ -128,6 +128,7 @@ pub fn empty() -> Sample {
         host: Host::default(),
         server: Server::default(),
         mechanisms: BTreeMap::new(),
+        traits: BTreeMap::new(),
         caveats: Vec::new(),
     };
     sample.findings.clear();
@@ -338,6 +339,7 @@ fn conditions() -> Conditions {
             ("ram".into(), "huge-page holder: 14.2 GiB reserved in 7270 pages".into()),
             ("disk".into(), "fuse layer over the data directory, in a private mount namespace".into()),
         ]),
+        traits: BTreeMap::from([("ram".into(), BTreeMap::from([("mem_total_shrinks".into(), false)]))]),
         caveats: vec!["the host is a virtual machine: what its own host does is not seen".into()],
     }
 }

@@ -44,6 +44,11 @@ impl Hidden {
         Traits { hidden_ram_swappable: traits.hidden_ram_swappable && !locked, ..traits }
     }
 
+    /// Of the process that holds it, when there is one.
+    pub fn pid(&self) -> Option<u32> {
+        self.child.as_ref().map(|child| child.pid)
+    }
+
     /// # Errors
     /// [`Error::HolderDied`]: the process that held it has ended, and the RAM is back.
     pub fn check(&self) -> Result<(), Error> {

@@ -74,7 +74,7 @@ struct Squeezed {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Wanted {
+pub enum Wanted {
     /// What this machine allows
     Auto,
     /// A process that reserves huge pages and touches none
@@ -88,7 +88,7 @@ enum Wanted {
 }
 
 impl Wanted {
-    fn choice(self) -> Choice {
+    pub fn choice(self) -> Choice {
         match self {
             Self::Auto => Choice::Auto,
             Self::Holder => Choice::This(Mechanism::Holder),
@@ -186,7 +186,7 @@ fn persist(plan: &Plan, output: Output) -> Outcome {
     Ok(())
 }
 
-fn refuse_second(found: &[run::FoundRun]) -> Outcome {
+pub fn refuse_second(found: &[run::FoundRun]) -> Outcome {
     let hiding = hidden::hiding_ram(found);
     let Some(run) = hiding.first() else { return Ok(()) };
     Err(Failure::message(Exit::Missing, format_args!("the host's RAM is held by run {}", run.id))

@@ -53,7 +53,7 @@ pub(crate) fn cut(bench: &Bench, mechanism: Mechanism, point: u32, watchdog_too:
 
 fn squeezed_command_crashed(bench: &Bench, point: u32, watchdog_too: bool) -> bool {
     let disk = format!("{}=read=1ms", bench.data().display());
-    let mut arguments = vec!["squeeze", "--no-probe", "--disk", &disk, "--cpuset", "0"];
+    let mut arguments = vec!["squeeze", "--no-probe", "--disk", &disk, "--cpuset", "0", "--hide-ram", "64M", "--yes"];
     let may = |controller| squeeze::cgroup::writable(controller).is_ok();
     arguments.extend(["--ram", "64M"].iter().filter(|_| may("memory")));
     arguments.extend(["--cpus", "0.5"].iter().filter(|_| may("cpu")));

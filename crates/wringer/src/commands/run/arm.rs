@@ -11,6 +11,8 @@ use evidence::{Arm as ArmEvidence, LoadResult};
 use experiment::Arm;
 use indicatif::ProgressBar;
 use load::engine::{self, Hooks, LoadSpec, PhaseEdge, Progress};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Sets the squeeze, runs the load, keeps what came of it: also of an arm that was cut short.
@@ -36,6 +38,7 @@ pub fn run(lab: &mut Lab<'_>, arm: &Arm, position: u32, repetition: u32) -> Outc
 
 fn measure(lab: &mut Lab<'_>, arm: &Arm, evidence: &mut ArmEvidence) -> Outcome {
     lab.squeezes.ram(&mut lab.run, arm, &lab.notes)?;
+    lab.record_ram_traits()?;
     evidence.delay = lab.squeezes.delay(arm, &lab.notes)?;
     let Some(flavour) = lab.serving.as_ref().map(|serving| serving.target().flavour) else { return Ok(()) };
     let spec = translate::load_spec(lab.experiment, &arm.load, flavour, lab.rows_per_table)?;
@@ -85,6 +88,7 @@ const SHOW_EVERY: Duration = Duration::from_millis(250);
 
 /// The load, with the witnesses read at the edges of its measured phase.
 fn drive(lab: &mut Lab<'_>, spec: &LoadSpec, arm: &Arm, name: &str) -> Result<(LoadResult, Vec<Counts>), Failure> {
+    let holders = lab.squeezes.holders();
     let Lab { serving, squeezes, notes, settings, .. } = lab;
     let Some(serving) = serving else { return Err(Failure::message(Exit::Failed, "no server runs")) };
     let mut ends: Vec<Counts> = Vec::new();
@@ -103,18 +107,25 @@ fn drive(lab: &mut Lab<'_>, spec: &LoadSpec, arm: &Arm, name: &str) -> Result<(L
     if let Some(asked) = &arm.load.cpuset {
         notes.measured(&load_cpus::measured(asked, name, notes))?;
     }
+    // the user's wish is passed on; what holds a squeeze and dies ends the load, too
+    let stop = Arc::new(AtomicBool::new(false));
     let result = engine::run(
         spec,
         serving.target(),
         &notes.clock,
         &mut Hooks {
             on_phase: &mut on_phase,
-            on_progress: &mut |progress| show(&bar, spec, progress),
+            on_progress: &mut |progress| {
+                show(&bar, spec, progress);
+                let is_over = settings.stop.load(Ordering::SeqCst) || holders.iter().any(|it| !it.is_alive());
+                stop.fetch_or(is_over, Ordering::SeqCst);
+            },
             progress_interval: Some(SHOW_EVERY),
-            stop: settings.stop.clone(),
+            stop: stop.clone(),
         },
     );
     bar.finish_and_clear();
+    lab.squeezes.check()?;
     match (result, trouble) {
         (Err(error), _) => Err(broke_off(error, name)),
         (Ok(_), Some(failure)) => Err(failure),

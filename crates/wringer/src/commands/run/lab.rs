@@ -6,7 +6,7 @@ use super::arm;
 use super::notes::Notes;
 use super::output::{Output, RECORDING};
 use super::server::{Serving, Watch};
-use super::squeezes::{Squeezes, limits_of};
+use super::squeezes::{Squeezes, limits_of, ram_mechanism};
 use super::translate;
 use crate::commands::ram::ask_consent;
 use crate::exit::{Exit, Failure, Outcome};
@@ -46,6 +46,7 @@ pub struct Lab<'a> {
     pub serving: Option<Serving>,
     pub squeezes: Squeezes,
     pub rows_per_table: u64,
+    conditions: Option<Conditions>,
     host_observer: Option<Observer>,
     sandbox_name: String,
     /// Arms that have begun, over all repetitions.
@@ -84,6 +85,7 @@ impl<'a> Lab<'a> {
             serving: None,
             squeezes: Squeezes::default(),
             rows_per_table: 0,
+            conditions: None,
             host_observer: None,
             sandbox_name,
             arms_begun: 0,
@@ -196,8 +198,8 @@ impl<'a> Lab<'a> {
     fn fill(&mut self) -> Outcome {
         let first = &self.experiment.arms[0];
         self.start_server(first, None)?;
+        self.record_conditions()?;
         let Some(serving) = &self.serving else { return Ok(()) };
-        self.record_conditions(serving)?;
         let target = serving.target().clone();
         let facts = ServerFacts::read(&target)?;
         let spec = translate::fill_spec(&self.experiment.fill, first.load.seed);
@@ -256,8 +258,21 @@ impl<'a> Lab<'a> {
         }
     }
 
-    fn record_conditions(&self, serving: &Serving) -> Outcome {
-        let Some(sandbox) = &self.sandbox else { return Ok(()) };
+    /// What only shows when RAM is hidden, such as whether it could be locked.
+    pub fn record_ram_traits(&mut self) -> Outcome {
+        let (Some(traits), Some(conditions)) = (self.squeezes.ram_traits(), &mut self.conditions) else {
+            return Ok(());
+        };
+        let traits = serde_json::from_value(serde_json::to_value(traits)?)?;
+        if conditions.traits.get("ram") != Some(&traits) {
+            conditions.traits.insert("ram".into(), traits);
+            self.notes.recording.conditions(conditions)?;
+        }
+        Ok(())
+    }
+
+    fn record_conditions(&mut self) -> Outcome {
+        let (Some(sandbox), Some(serving)) = (&self.sandbox, &self.serving) else { return Ok(()) };
         let data = sandbox.data();
         let host = conditions::host(&data);
         let mut caveats = conditions::caveats(&host);
@@ -279,9 +294,12 @@ impl<'a> Lab<'a> {
                 variables: serving.variables()?,
             },
             mechanisms: mechanisms(self.experiment),
+            traits: BTreeMap::new(),
             caveats,
         };
-        Ok(self.notes.recording.conditions(&conditions)?)
+        self.notes.recording.conditions(&conditions)?;
+        self.conditions = Some(conditions);
+        Ok(())
     }
 }
 
@@ -330,7 +348,7 @@ fn mechanisms(experiment: &Experiment) -> BTreeMap<String, String> {
         mechanisms.insert("disk".to_owned(), "fuse layer in a private mount namespace".to_owned());
     }
     if any(&|arm| arm.squeeze.ram.is_some()) {
-        let chosen = squeeze::ram::automatic().map_or("none", squeeze::ram::Mechanism::name);
+        let chosen = ram_mechanism(experiment).map_or("none", squeeze::ram::Mechanism::name);
         let how = if is_root() { chosen } else { "none: hiding RAM from the host needs root" };
         mechanisms.insert("ram".to_owned(), how.to_owned());
     }

@@ -6,12 +6,13 @@ use crate::commands::disk::words;
 use crate::exit::{Exit, Failure, Outcome};
 use diskmodel::Model;
 use evidence::{Delay, DelayMode, Measured};
-use experiment::{Arm, Experiment, OomVictim, RamAmount, RamSqueeze};
+use experiment::{Arm, Experiment, OomVictim, RamAmount, RamMechanism, RamSqueeze};
+use host::process::Identity;
 use run::Run;
 use squeeze::directory::{PROBE_FILE_BYTES, largest_file};
 use squeeze::disk::SlowLayer;
 use squeeze::limits::{self, Asked, Limits, Usage, Words};
-use squeeze::ram::{self, Amount, Hidden};
+use squeeze::ram::{self, Amount, Choice, Hidden, Mechanism, Traits};
 use std::path::Path;
 use units::Bytes;
 
@@ -110,6 +111,24 @@ impl Squeezes {
         Ok(())
     }
 
+    /// In what the RAM that is hidden now differs from RAM hidden otherwise.
+    pub fn ram_traits(&self) -> Option<Traits> {
+        self.ram.as_ref().filter(|(_, hidden)| hidden.bytes > 0).map(|(_, hidden)| hidden.traits())
+    }
+
+    /// The processes without which this is no squeeze.
+    pub fn holders(&self) -> Vec<Identity> {
+        let pids =
+            self.ram.iter().filter_map(|(_, hidden)| hidden.pid()).chain(self.layer.as_ref().map(SlowLayer::pid));
+        pids.filter_map(Identity::of).collect()
+    }
+
+    /// Whether those that hold a squeeze still live.
+    pub fn check(&self) -> Outcome {
+        self.ram.as_ref().map_or(Ok(()), |(_, hidden)| hidden.check())?;
+        Ok(self.layer.as_ref().map_or(Ok(()), SlowLayer::check)?)
+    }
+
     /// Sets the arm's delay on the running server's disk, and holds the layer to it.
     pub fn delay(&mut self, arm: &Arm, notes: &Notes) -> Result<Option<Delay>, Failure> {
         let Some(layer) = self.layer.as_mut() else { return Ok(None) };
@@ -136,10 +155,7 @@ impl Squeezes {
             let (at_us, arm) = (notes.clock.now_us(), Some(arm.to_owned()));
             notes.measured(&Measured { at_us, arm, ..measured })?;
         }
-        if let Some((_, hidden)) = &self.ram {
-            hidden.check()?;
-        }
-        Ok(self.layer.as_ref().map_or(Ok(()), SlowLayer::check)?)
+        self.check()
     }
 }
 
@@ -150,7 +166,27 @@ fn ram_options(asked: RamSqueeze) -> ram::Options {
         RamAmount::Leave(bytes) => Amount::Leave(bytes),
     };
     let oom_score_adj = if asked.oom_victim == OomVictim::Server { 0 } else { 1000 };
-    ram::Options { oom_score_adj, with_swap: true, ..ram::Options::new(amount) }
+    ram::Options { oom_score_adj, with_swap: true, mechanism: mechanism_of(asked), ..ram::Options::new(amount) }
+}
+
+fn mechanism_of(asked: RamSqueeze) -> Choice {
+    asked.mechanism.map_or(Choice::Auto, |mechanism| {
+        Choice::This(match mechanism {
+            RamMechanism::Holder => Mechanism::Holder,
+            RamMechanism::Pool => Mechanism::Pool,
+            RamMechanism::Offline => Mechanism::Offline,
+            RamMechanism::Balloon => Mechanism::Balloon,
+        })
+    })
+}
+
+/// The one by which the arms hide RAM. `None`: they hide none, or nothing is known of this machine.
+pub fn ram_mechanism(experiment: &Experiment) -> Option<Mechanism> {
+    let asked = experiment.arms.iter().find_map(|arm| arm.squeeze.ram)?;
+    match mechanism_of(asked) {
+        Choice::This(mechanism) => Some(mechanism),
+        Choice::Auto => ram::automatic().ok(),
+    }
 }
 
 /// Looks whether the host's RAM can be hidden as the arms ask, before anything is fetched or made.

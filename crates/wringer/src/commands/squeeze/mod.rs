@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `wringer squeeze`: one program with less RAM, fewer CPUs, a slower disk, for as long as it runs.
 
+mod host_ram;
 mod prepare;
 mod session;
 mod summary;
 mod words;
 
+use super::ram::Wanted;
 use crate::exit::{Failure, Outcome};
 use crate::terminal::{self, Output};
 use host::places::Places;
@@ -20,7 +22,8 @@ use words::DiskOf;
     sudo wringer squeeze --ram 4G --cpus 2 --swap off -- ./nightly-report.sh\n  \
     sudo wringer squeeze --ram 1G --disk /srv/copy=gp3 -- mariadbd --user=mysql --datadir=/srv/copy\n  \
     wringer squeeze --disk .=read=10ms,sync=5ms -- sysbench fileio --file-test-mode=rndrd run\n  \
-    wringer squeeze --cpuset 0 -- make\n\n\
+    wringer squeeze --cpuset 0 -- make\n  \
+    sudo wringer squeeze --leave-ram 8G -- ./benchmark.sh      the whole host, for as long\n\n\
     The command runs as you, with your terminal, environment and working directory; signals go to it, and its exit code is \
     returned, 128+n when signal n killed it. When it ends, what it has left running is ended too, and everything is given back; \
     also when Wringer is killed. What was asked, what was got, and what the kernel and the slow layer have counted is said on \
@@ -28,6 +31,7 @@ use words::DiskOf;
     --ram     a memory cgroup: its page cache counts, too; where that leaves no room, the kernel ends one of its processes\n  \
     --cpus    a quota, as docker's: 0.5 is half of the time of one CPU, on whichever it runs\n  \
     --cpuset  which CPUs: a cgroup where there is the right to one, else the command's CPU affinity, without root\n  \
+    --hide-ram, --leave-ram  RAM of the whole host, which everybody on it misses: as `wringer ram` (docs/ram.md)\n  \
     --disk    a slow layer that this command alone sees (docs/disk.md). With root, or where users may use /dev/fuse and \
     namespaces; then the command cannot change its user\n\n\
     Wringer's own failures: 2 usage; 3 something is missing or in the way, nothing was changed; 4 failed, everything undone; \
@@ -48,6 +52,21 @@ pub struct Args {
     /// A directory on such a disk: PATH=gp3, PATH=hdd-7200,iops=60, PATH=read=10ms,write=1ms,sync=2ms (may be given several times)
     #[arg(long, value_name = "PATH=DISK", value_parser = words::parse)]
     disk: Vec<DiskOf>,
+    /// Hide so much RAM from the whole host: everybody on it has less, until the command ends
+    #[arg(long, value_name = "SIZE", group = "host_ram")]
+    hide_ram: Option<Bytes>,
+    /// Hide so much RAM from the whole host that this is left of MemAvailable
+    #[arg(long, value_name = "SIZE", group = "host_ram")]
+    leave_ram: Option<Bytes>,
+    /// What takes the host's RAM away, as of `wringer ram hide`
+    #[arg(long, value_enum, default_value_t = Wanted::Auto, requires = "host_ram")]
+    ram_mechanism: Wanted,
+    /// Hide RAM although this host has swap
+    #[arg(long, requires = "host_ram")]
+    with_swap: bool,
+    /// Hide RAM although a database that is not Wringer's runs here
+    #[arg(short, long, requires = "host_ram")]
+    yes: bool,
     /// Start at once, without looking whether reads take as long as they should
     #[arg(long)]
     no_probe: bool,

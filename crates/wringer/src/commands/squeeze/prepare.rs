@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Everything that can be refused, before anything is changed; and what would be changed.
 
-use super::Args;
+use super::{Args, host_ram};
 use crate::commands::disk::words;
 use crate::commands::doctor::checks::{self, Check, State};
 use crate::exit::{Exit, Failure, Outcome};
@@ -13,12 +13,15 @@ use serde_json::json;
 use squeeze::databases;
 use squeeze::directory::{FILE_SYSTEM, check_for_command, check_reach};
 use squeeze::limits::{self, Asked, Change, Plan, Words};
+use squeeze::ram;
 use std::path::{Path, PathBuf};
 
 /// What is to be done, on a machine that allows it.
 pub struct Prepared {
     pub limits: Plan,
     pub disks: Vec<Disk>,
+    /// Of the whole host.
+    pub host_ram: Option<ram::Plan>,
     pub program: PathBuf,
 }
 
@@ -31,21 +34,25 @@ impl Prepared {
     pub fn of(args: &Args, places: &Places) -> Result<Self, Failure> {
         let asked =
             Asked { ram: args.ram, swap: args.swap, cpus: args.cpus, cpuset: args.cpuset.clone(), cpu_group: false };
-        if asked.is_nothing() && args.disk.is_empty() {
+        let hides = args.hide_ram.or(args.leave_ram).is_some();
+        if asked.is_nothing() && args.disk.is_empty() && !hides {
             return Err(Failure::message(Exit::Usage, "nothing is to be squeezed")
-                .hint("say one or more of --ram, --swap, --cpus, --cpuset, --disk"));
+                .hint("say one or more of --ram, --swap, --cpus, --cpuset, --disk, --hide-ram, --leave-ram"));
         }
         let limits = limits::plan(&asked, Words::COMMAND)?;
         let disks = disks(args, places)?;
-        Ok(Self { limits, disks, program: program(args)? })
+        let program = program(args)?;
+        Ok(Self { limits, disks, host_ram: host_ram::plan(args, places)?, program })
     }
 
-    pub fn notes(&self) -> &[String] {
-        &self.limits.notes
+    pub fn notes(&self) -> Vec<String> {
+        let warnings = self.host_ram.iter().flat_map(|plan| plan.warnings.clone());
+        self.limits.notes.iter().cloned().chain(warnings).collect()
     }
 
     pub fn resources(&self) -> Vec<Resource> {
-        self.disks.iter().map(|disk| Resource::Directory(disk.path.clone())).collect()
+        let host = self.host_ram.iter().map(|_| Resource::HostRam);
+        host.chain(self.disks.iter().map(|disk| Resource::Directory(disk.path.clone()))).collect()
     }
 
     pub fn show_dry_run(&self, output: Output) {
@@ -76,7 +83,8 @@ impl Prepared {
             change: format!("{} is started, squeezed", self.program.display()),
             undo: "SIGTERM, 30 s, SIGKILL; and what it has left running".into(),
         };
-        layers.chain(self.limits.changes()).chain([command]).collect()
+        let host_ram = self.host_ram.iter().flat_map(ram::Plan::changes);
+        layers.chain(self.limits.changes()).chain(host_ram).chain([command]).collect()
     }
 }
 

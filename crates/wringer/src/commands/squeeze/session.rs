@@ -2,6 +2,7 @@
 //! One command from its squeezes to its end. Whatever ends it, the run gives everything back.
 
 use super::Args;
+use super::host_ram::HostRam;
 use super::prepare::{Disk, Prepared};
 use super::summary::{DiskSeen, Summary};
 use crate::commands::run::refuse_outside;
@@ -49,6 +50,7 @@ fn own_words(args: &Args) -> Vec<String> {
 fn squeezed(run: &mut Run, prepared: &Prepared, args: &Args, relay: &Relay) -> Result<Summary, Failure> {
     let mut layers = slow_layers(run, prepared, args)?;
     let limits = prepared.limits.apply(run, "command")?;
+    let host_ram = prepared.host_ram.as_ref().map(|plan| HostRam::hide(run, plan)).transpose()?;
     let before = layers.iter_mut().map(|layer| layer.layer.stats()).collect::<Result<Vec<_>, _>>()?;
     let spec = child_spec(prepared, args, &layers, &limits);
     let (start, cpu_before) = (Instant::now(), children_cpu());
@@ -59,7 +61,7 @@ fn squeezed(run: &mut Run, prepared: &Prepared, args: &Args, relay: &Relay) -> R
     process = Process::open(child.identity());
     process.iter().for_each(|process| relaying.to(process));
     let cpus_allowed = cpus_allowed(&child);
-    attend(run, &child, &layers)?;
+    attend(run, &child, &layers, host_ram.as_ref())?;
     drop(relaying);
     let exit_code = exit_code(run, &child)?;
     let (elapsed, cpu) = (start.elapsed(), children_cpu().saturating_sub(cpu_before));
@@ -76,6 +78,7 @@ fn squeezed(run: &mut Run, prepared: &Prepared, args: &Args, relay: &Relay) -> R
         account: limits.account(),
         mechanisms: ["memory", "cpu", "cpuset"].map(|name| limits.mechanism(name)),
         cpus_allowed,
+        host_ram,
         disks: seen(layers, &before, &prepared.disks)?,
     })
 }
@@ -134,7 +137,7 @@ fn child_spec(prepared: &Prepared, args: &Args, layers: &[Layer], limits: &Limit
 }
 
 /// Until it ends; fails as soon as it is not squeezed as it should be, or not guarded.
-fn attend(run: &Run, child: &Child, layers: &[Layer]) -> Outcome {
+fn attend(run: &Run, child: &Child, layers: &[Layer], host_ram: Option<&HostRam>) -> Outcome {
     while !child.wait(LOOK_EVERY) {
         // before it was started
         if interrupt::requested() {
@@ -144,6 +147,7 @@ fn attend(run: &Run, child: &Child, layers: &[Layer]) -> Outcome {
             return Err(ended_by_watchdog(&reason));
         }
         layers.iter().try_for_each(|layer| layer.layer.check())?;
+        host_ram.map_or(Ok(()), HostRam::check)?;
         if run.dead_child(Role::Watchdog).is_some() {
             return Err(run::Error::WatchdogDied { id: run.id().clone() }.into());
         }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What was asked, what was got, and what was seen meanwhile.
 
+use super::host_ram::HostRam;
 use crate::terminal::{self, Output};
 use diskmodel::Model;
 use evidence::{LatencyHistogram, Measured, Quantity, Unit};
@@ -29,6 +30,7 @@ pub struct Summary {
     pub mechanisms: [Option<String>; 3],
     /// When it had just been started.
     pub cpus_allowed: Option<String>,
+    pub host_ram: Option<HostRam>,
     pub disks: Vec<DiskSeen>,
 }
 
@@ -136,7 +138,7 @@ fn time(us: f64) -> String {
     if us < 1000.0 { format!("{us:.0} us") } else { format!("{:.2} ms", us / 1000.0) }
 }
 
-fn line(what: &str, text: impl std::fmt::Display) {
+pub fn line(what: &str, text: impl std::fmt::Display) {
     terminal::say(format_args!("  {what:<7} {text}"));
 }
 
@@ -159,6 +161,7 @@ impl Summary {
             "squeeze: {program} ended with exit code {} after {elapsed:.2} s, with {cpu:.2} s of CPU",
             self.exit_code
         ));
+        self.host_ram.iter().for_each(HostRam::show);
         self.show_memory();
         self.show_cpu();
         self.disks.iter().for_each(DiskSeen::show);
@@ -264,6 +267,7 @@ impl Summary {
                 "got": self.cpuset_got(),
                 "mechanism": cpuset_by,
             })),
+            "host_ram": self.host_ram.as_ref().map(HostRam::json),
             "disks": self.disks.iter().map(DiskSeen::json).collect::<Vec<_>>(),
         })
     }

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `--hide-ram`, `--leave-ram`: RAM taken from the whole host for as long as the command runs, as `wringer ram` takes it for a stated
+//! time.
+
+use super::Args;
+use super::summary::line;
+use crate::commands::ram::{ask_consent, refuse_second};
+use crate::commands::standing::refuse_hot;
+use crate::exit::Failure;
+use crate::terminal;
+use host::places::Places;
+use run::Run;
+use serde_json::{Value, json};
+use squeeze::ram::{self, Amount, Hidden, Options, Plan};
+use units::Bytes;
+
+/// Everything that can be refused. `None`: it was not asked for.
+pub fn plan(args: &Args, places: &Places) -> Result<Option<Plan>, Failure> {
+    let hide = args.hide_ram.map(Amount::Hide);
+    let Some(amount) = hide.or(args.leave_ram.map(Amount::Leave)) else { return Ok(None) };
+    if !args.dry_run {
+        let found = run::find_runs(places)?;
+        refuse_hot(&found)?;
+        refuse_second(&found)?;
+    }
+    let options = Options { mechanism: args.ram_mechanism.choice(), with_swap: args.with_swap, ..Options::new(amount) };
+    let plan = ram::plan(&options)?;
+    if !args.dry_run && !plan.is_nothing() {
+        ask_consent(places, args.yes)?;
+    }
+    Ok(Some(plan))
+}
+
+/// RAM that is hidden, and what was asked for.
+pub struct HostRam {
+    amount: Amount,
+    hidden: Hidden,
+}
+
+impl HostRam {
+    pub fn hide(run: &mut Run, plan: &Plan) -> Result<Self, Failure> {
+        let spinner = terminal::spinner(&format!("hiding {}", Bytes(plan.hide_bytes)));
+        let hidden = ram::hide(run, plan);
+        spinner.finish_and_clear();
+        Ok(Self { amount: plan.options.amount, hidden: hidden? })
+    }
+
+    /// Whether who holds it still lives.
+    pub fn check(&self) -> Result<(), Failure> {
+        Ok(self.hidden.check()?)
+    }
+
+    pub fn show(&self) {
+        let asked = match self.amount {
+            Amount::Hide(bytes) => format!("asked to hide {bytes}"),
+            Amount::Leave(bytes) => format!("asked to leave {bytes}"),
+        };
+        let Hidden { bytes, mechanism, before, after, .. } = &self.hidden;
+        let (before, after) = (Bytes(before.available_bytes), Bytes(after.available_bytes));
+        let got = match bytes {
+            0 => format!("nothing to hide: {before} were available"),
+            bytes => format!(
+                "hid {} of the whole host ({mechanism}); available {before} before, {after} then",
+                Bytes(*bytes)
+            ),
+        };
+        line("host", format!("{asked}, {got}"));
+    }
+
+    pub fn json(&self) -> Value {
+        let (hide, leave) = match self.amount {
+            Amount::Hide(bytes) => (Some(bytes.0), None),
+            Amount::Leave(bytes) => (None, Some(bytes.0)),
+        };
+        json!({
+            "asked_hide_bytes": hide,
+            "asked_leave_bytes": leave,
+            "hidden_bytes": self.hidden.bytes,
+            "available_before_bytes": self.hidden.before.available_bytes,
+            "available_after_bytes": self.hidden.after.available_bytes,
+            "mechanism": self.hidden.mechanism.name(),
+            "traits": self.hidden.traits(),
+            "measured": self.hidden.measured,
+        })
+    }
+}
