@@ -34,4 +34,4 @@ boot!(command, 1024, 120: squeeze);
 // CPU quotas come and go a hundred times: each time the kernel patches its scheduler, which the emulator survives with one processor
 boot!(command_killed, 1024, 180, "maxcpus=1": squeeze_killed);
 boot!(disk, 1536, 300: disk_delay, disk_killed, dm_delay, dm_refused, dm_killed);
-boot!(servers, 1792, 300, "servers=yes": server_disk_killed);
+boot!(servers, 2048, 600, "servers=yes": server_disk_killed, server_oom, server_ram_hidden_killed);

@@ -21,6 +21,8 @@ pub(crate) struct Reading {
     pub(crate) oom_kills: u64,
     /// The holder is the kernel's first victim.
     pub(crate) holders_live: bool,
+    /// But for a run that is to show the server killed (`oom_victim = "server"`): its holder lives with the normal score.
+    pub(crate) holder_is_spared: bool,
     /// Folder, free bytes, size.
     pub(crate) disks: Vec<(PathBuf, u64, u64)>,
 }
@@ -39,7 +41,8 @@ impl Reading {
             available_bytes: kib("MemAvailable:"),
             full_avg10_percent: full_avg10(&pressure),
             oom_kills: number_after(&vmstat, "oom_kill ").unwrap_or(0).saturating_sub(own),
-            holders_live: holders_live(state),
+            holders_live: holders(state).all(Identity::is_alive),
+            holder_is_spared: holders(state).any(is_spared),
             disks: space(storage).into_iter().collect(),
         }
     }
@@ -53,13 +56,14 @@ impl Reading {
     fn memory(&self, before: &Self, limits: &Limits) -> Option<String> {
         let available = Bytes(self.available_bytes);
         let floor = limits.floor_bytes(self.total_bytes);
-        if self.available_bytes < floor {
+        // the want of memory is the experiment then, and it ends with the kernel's kill
+        if self.available_bytes < floor && !self.holder_is_spared {
             return Some(format!("only {available} of RAM were available, and the floor is {}", Bytes(floor)));
         }
         // somebody else's cgroup may kill within its own limit: that alone is no danger to the host
         let short = !self.holders_live || self.available_bytes < limits.pressure_floor_bytes(self.total_bytes);
         let killed = self.oom_kills.saturating_sub(before.oom_kills);
-        if killed > 0 && short {
+        if killed > 0 && if self.holder_is_spared { !self.holders_live } else { short } {
             return Some(format!("the kernel killed {killed} process(es) for want of memory while RAM was hidden"));
         }
         let full = self.full_avg10_percent.filter(|full| *full >= limits.pressure_full_percent)?;
@@ -83,10 +87,15 @@ impl Reading {
     }
 }
 
-fn holders_live(state: &State) -> bool {
+fn holders(state: &State) -> impl Iterator<Item = &Identity> {
     let holds = |step: &&StepState| matches!(step.change, Step::Process { role: Role::Holder, .. });
-    let mut processes = state.steps.iter().filter(|step| step.is_open()).filter(holds).flat_map(|step| &step.processes);
-    processes.all(Identity::is_alive)
+    state.steps.iter().filter(|step| step.is_open()).filter(holds).flat_map(|step| &step.processes)
+}
+
+/// Every other holder has the highest score, from before it takes anything.
+fn is_spared(holder: &Identity) -> bool {
+    let score = fs::read_to_string(format!("/proc/{}/oom_score_adj", holder.pid)).unwrap_or_default();
+    holder.is_alive() && score.trim() == "0"
 }
 
 /// By a process, or by what no process holds.
@@ -158,6 +167,7 @@ mod tests {
             full_avg10_percent: Some(1.0),
             oom_kills: 3,
             holders_live: true,
+            holder_is_spared: false,
             disks: vec![("/sandboxes".into(), 10 * GIB, 100 * GIB)],
         }
     }
@@ -186,6 +196,16 @@ mod tests {
         let available_bytes = 400 << 20;
         check(Reading { full_avg10_percent: Some(93.4), available_bytes, ..healthy() }, "93 % of the last 10 s");
         check(Reading { disks: vec![("/s".into(), 100 << 20, 100 * GIB)], ..healthy() }, "disk of /s is nearly full");
+    }
+
+    #[test]
+    fn a_server_that_is_to_be_killed_may_take_all_memory() {
+        let spared = Reading { available_bytes: 1 << 20, oom_kills: 4, holder_is_spared: true, ..healthy() };
+        assert_eq!(danger(&spared, &[Role::Holder, Role::Server]), None);
+        let thrashing = Reading { full_avg10_percent: Some(95.0), ..spared.clone() };
+        assert!(danger(&thrashing, &[Role::Holder]).is_some_and(|told| told.contains("95 % of the last 10 s")));
+        let dead = Reading { holders_live: false, ..spared };
+        assert!(danger(&dead, &[Role::Holder]).is_some_and(|told| told.contains("killed 1 process")));
     }
 
     #[test]
