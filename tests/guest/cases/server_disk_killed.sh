@@ -28,21 +28,19 @@ as_mounted() {
     snapshot >/tmp/snapshot.now
     cmp -s /tmp/snapshot.mounted /tmp/snapshot.now
 }
-for server in mariadb postgresql; do
-    expect 0 disk delay $sandboxes/$server/data --write 1ms --sync 5ms
-    expect 0 sandbox start $server --wait 2m
-    commits $server
-    kill -9 "$(role watchdog)" "$(role supervise)"
-    expect 5 undo
-    says "is busy, held open by" "serves on, undelayed"
-    expect 0 sandbox stop $server
-    wait
-    expect 0 undo
-    expect 0 undo
-    says "nothing to undo"
-    until_true as_mounted || fail "$server on the FUSE layer: $(diff /tmp/snapshot.mounted /tmp/snapshot.now)"
-    all_there $server
-done
+expect 0 disk delay $sandboxes/mariadb/data --write 1ms --sync 5ms
+expect 0 sandbox start mariadb --wait 2m
+commits mariadb
+kill -9 "$(role watchdog)" "$(role supervise)"
+expect 5 undo
+says "is busy, held open by" "serves on, undelayed"
+expect 0 sandbox stop mariadb
+wait
+expect 0 undo
+expect 0 undo
+says "nothing to undo"
+until_true as_mounted || fail "mariadb on the FUSE layer: $(diff /tmp/snapshot.mounted /tmp/snapshot.now)"
+all_there mariadb
 
 # a memory cgroup around the server, as a command of `squeeze`
 config=$sandboxes/mariadb/server.cnf
