@@ -29,14 +29,20 @@ impl Lost {
     pub(crate) fn store(&self, inode: &Inode, open: &Open, offset: u64, data: &[u8]) -> Result<()> {
         let mut files = self.files();
         let file = files.entry(inode.number).or_default();
-        for (at, byte) in (offset..).zip(data) {
+        let mut rest = data;
+        while !rest.is_empty() {
+            let at = offset + (data.len() - rest.len()) as u64;
             let (index, within) = (at / PAGE as u64, (at % PAGE as u64) as usize);
+            let (part, after) = rest.split_at(rest.len().min(PAGE - within));
             if let std::collections::btree_map::Entry::Vacant(vacant) = file.pages.entry(index) {
                 let mut page = crate::buffer::Pool::default().take(PAGE);
-                open.read(inode, page.bytes_mut(PAGE), index * PAGE as u64)?;
+                if part.len() < PAGE {
+                    open.read(inode, page.bytes_mut(PAGE), index * PAGE as u64)?;
+                }
                 vacant.insert(Box::new(page.bytes(PAGE).try_into().expect("one page")));
             }
-            file.pages.get_mut(&index).expect("just put in")[within] = *byte;
+            file.pages.get_mut(&index).expect("just put in")[within..][..part.len()].copy_from_slice(part);
+            rest = after;
         }
         file.size = file.size.max(offset + data.len() as u64);
         Ok(())

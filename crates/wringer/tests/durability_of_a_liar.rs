@@ -4,14 +4,13 @@
 
 mod durable;
 
-use durable::{Victim, commits_that_survive, use_program, why_not};
+use durable::{SMALL, Subject, Victim, use_program, ways, why_not};
 use sandbox::Flavour;
 
 /// The program built with the feature `broken-sync`; `make test` builds it and says where it is.
 const LIAR: &str = "WRINGER_BROKEN_SYNC_PROGRAM";
 
-#[test]
-fn a_layer_that_does_not_sync_loses_commits() {
+fn check(flavour: Flavour) {
     if let Some(why) = why_not() {
         testkit::skip!("{why}");
     }
@@ -19,7 +18,21 @@ fn a_layer_that_does_not_sync_loses_commits() {
         testkit::skip!("{LIAR} is not set: `make test` sets it");
     };
     use_program(&program);
-    let survivors = commits_that_survive(Flavour::Mariadb, Victim::Layer);
+    let subject = match Subject::deploy(flavour) {
+        Ok(subject) => subject,
+        Err(why) => testkit::skip!("no {flavour} to be had: {why}"),
+    };
+    let survivors = subject.commits_that_survive(&ways(flavour)[0], Victim::Layer, SMALL);
     assert!(survivors.acknowledged.len() >= 300);
     assert!(!survivors.lost().is_empty(), "every commit survived a layer that never synced");
+}
+
+#[test]
+fn a_layer_that_does_not_sync_loses_commits() {
+    check(Flavour::Mariadb);
+}
+
+#[test]
+fn a_layer_that_does_not_sync_loses_commits_of_mysql() {
+    check(Flavour::Mysql);
 }

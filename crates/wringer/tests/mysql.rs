@@ -27,7 +27,7 @@ fn libraries(pid: u64) -> Vec<String> {
 fn from_the_first_command_to_the_last() {
     let lab = Lab::new(WRINGER);
     lab.run(["sandbox", "deploy", "mysql@9", "--name", "my", "-c", "innodb-buffer-pool-size=24M"]).expect_code(0);
-    lab.run(["sandbox", "start", "my"]).expect_code(0);
+    lab.run(["sandbox", "start", "my", "--for", "10m"]).expect_code(0);
     let sandbox = &json(&lab, &["sandbox", "status", "my", "-o", "json"])["sandboxes"][0];
     let pid = sandbox["pid"].as_u64().unwrap_or_else(|| panic!("{sandbox:#}"));
 
