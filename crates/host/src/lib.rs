@@ -32,5 +32,7 @@ pub mod process;
 pub mod tool;
 
 mod error;
+mod failpoint;
 
 pub use error::{Error, Holder, chain};
+pub use failpoint::{CRASH_VARIABLE, failpoint};

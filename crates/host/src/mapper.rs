@@ -34,6 +34,8 @@ pub struct MappingStatus {
     pub open_count: u32,
     /// I/O waits until somebody resumes it.
     pub suspended: bool,
+    /// A table was loaded that is not in force: whoever resumes the mapping puts it there.
+    pub loaded: bool,
     /// `None`: no table is in force, or another than one line of delay.
     pub table: Option<DelayTable>,
 }
@@ -62,9 +64,40 @@ impl Mapping {
             device: status.device(),
             open_count: status.open_count(),
             suspended: status.flags() & ioctl::SUSPEND != 0,
+            loaded: status.flags() & ioctl::INACTIVE_PRESENT != 0,
             table: table.and_then(|(sectors, _, parameters)| DelayTable::parse(sectors, &parameters)),
         }))
     }
+}
+
+/// Of any mapping on this host, whoever made it, as `/sys` shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Present {
+    pub name: String,
+    /// Empty when whoever made it gave none.
+    pub uuid: String,
+    pub suspended: bool,
+}
+
+/// Every mapping that there is. Asks no device: one that is suspended would not answer.
+pub fn present() -> Vec<Present> {
+    let blocks = std::fs::read_dir("/sys/block").into_iter().flatten().flatten();
+    let mapped = blocks.map(|entry| entry.path().join("dm")).filter(|folder| folder.exists());
+    let read = |folder: &Path, file| std::fs::read_to_string(folder.join(file)).unwrap_or_default().trim().to_owned();
+    let mut found: Vec<Present> = mapped
+        .map(|folder| Present {
+            name: read(&folder, "name"),
+            uuid: read(&folder, "uuid"),
+            suspended: read(&folder, "suspended") == "1",
+        })
+        .collect();
+    found.sort_by(|a, b| a.name.cmp(&b.name));
+    found
+}
+
+/// Whether this kernel still has the device of these numbers.
+pub fn is_there(numbers: &str) -> bool {
+    Path::new("/sys/dev/block").join(numbers).exists()
 }
 
 /// `7:0`: a device's numbers, as `/sys/dev/block` and a table name it.

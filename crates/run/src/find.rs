@@ -8,6 +8,7 @@ use host::chain;
 use host::places::Places;
 use host::process::{Identity, with_mark};
 use journal::{Kind, RunId, Step, StepState};
+use std::time::Duration;
 
 /// A run as it lies on the disk, and what is left of it on the host.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,8 +19,10 @@ pub struct FoundRun {
     pub command: Vec<String>,
     /// Names of the locks it holds, or held.
     pub resources: Vec<String>,
-    /// Seconds since 1970; 0 when unknown.
+    /// Seconds since 1970, as the clock said then; 0 when unknown.
     pub started: u64,
+    /// How long ago its controller was started, of a run of this boot: no jump of the clock moves it.
+    pub age: Option<Duration>,
     pub controller: Option<Identity>,
     /// Somebody holds the owner lock: its controller, or who undoes it.
     pub live: bool,
@@ -75,6 +78,7 @@ fn describe(
         command: begun.map(|begun| begun.command.clone()).unwrap_or_default(),
         resources: begun.map(|begun| begun.resources.clone()).unwrap_or_default(),
         started: begun.map_or(0, |begun| begun.started),
+        age: begun.filter(|_| !stale).map(|begun| begun.controller.age()),
         controller: begun.map(|begun| begun.controller),
         live,
         hot: !live && !stale && !state.ended && !state.left && something_left,
@@ -98,6 +102,7 @@ fn unreadable(id: RunId, live: bool, processes: Vec<Identity>, error: &journal::
         command: Vec::new(),
         resources: Vec::new(),
         started: 0,
+        age: None,
         controller: None,
         live,
         hot: !live && (future || !processes.is_empty()),

@@ -10,7 +10,7 @@
 //! | [`directory`] | storage below any directory | the same layer, for everybody | `/dev/fuse`, root |
 //! | [`device`] | an unused block device | device-mapper's delay target | its module, root |
 //!
-//! [`probe`] is the witness of a slow disk; [`databases`] finds servers of others that would suffer with the host.
+//! [`foreign_cache`] finds what a limit of RAM misses: page cache that others have paid for. [`probe`] is the witness of a slow disk; [`databases`] finds servers of others that would suffer with the host.
 //!
 //! Refused, and why: RAM below a floor of max(1 GiB, 5 % of RAM), because the kernel would kill at random; RAM while somebody else
 //! has free huge pages, because the reservation would take theirs; a directory with open files or mounts below it, because a
@@ -22,6 +22,7 @@ pub mod databases;
 pub mod device;
 pub mod directory;
 pub mod disk;
+pub mod foreign_cache;
 pub mod limits;
 pub mod probe;
 pub mod ram;

@@ -59,6 +59,8 @@ expect 3 disk delay "$(mapped)" --read 20ms
 says "is a slow device itself"
 expect 3 disk delay "$loop" --read 20ms
 says "$loop is held by dm-0"
+# a module does not go away below a slow device
+for module in dm-delay dm-mod; do rmmod $module 2>/dev/null && fail "$module was unloaded below a slow device"; done
 export WRINGER_HOME="$home"
 expect 0 disk release
 dd if=/dev/zero of=/dev/vdb bs=1M count=1 2>/dev/null

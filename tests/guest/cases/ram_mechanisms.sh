@@ -38,6 +38,23 @@ expect 0 undo
 expect_near "MemTotal, given back, kB" "$(meminfo MemTotal)" "$total" 0
 nothing_changed
 
+# undos that forget what no process holds: this case would fail
+expect 0 ram hide 256M --mechanism offline
+# shellcheck disable=SC2046
+kill -9 $(everybody)
+WRINGER_FORGET=memory_blocks wringer undo >/tmp/out 2>&1 || true
+expect_near "blocks offline, forgotten" "$(offline)" 2 0
+for state in /sys/devices/system/memory/memory*/state; do
+    [ "$(cat "$state")" = online ] || echo online_kernel >"$state" || echo online >"$state"
+done
+expect 0 ram hide 256M --mechanism pool
+# shellcheck disable=SC2046
+kill -9 $(everybody)
+WRINGER_FORGET=huge_pool wringer undo >/tmp/out 2>&1 || true
+expect_near "pages of the pool, forgotten" "$(pool)" 128 0
+echo 0 >/proc/sys/vm/nr_hugepages
+nothing_changed
+
 expect 0 ram hide 256M --mechanism balloon
 balloon=$(role balloon)
 # the program itself lies in memory here, and counts as shared, too

@@ -37,5 +37,20 @@ cp /tmp/summary /tmp/out
 [ "$(value elapsed_us)" -ge 1000000 ] || fail "it was not slow"
 rm -r /data/slow
 
+# what somebody else has read of its files is free of the limit, and told; what it has read itself is not
+dd if=/dev/urandom of=/data/file bs=1M count=24 2>/dev/null
+sync
+for reader in cat true; do
+    echo 1 >/proc/sys/vm/drop_caches
+    $reader /data/file >/dev/null
+    expect 0 squeeze --ram 64M --summary /tmp/summary -- sh -c 'exec 3</data/file; cat /data/file >/dev/null; sleep 2'
+    [ $reader = true ] || says "of its files are in the page cache of others; reads of them are free of the limit"
+    [ $reader = cat ] || { grep -q "page cache of others" /tmp/err && fail "it has read its file itself"; } || true
+    cp /tmp/summary /tmp/out
+    echo "after $reader: $(value cached_by_others_bytes) bytes are others'"
+    [ $reader = true ] || [ "$(value cached_by_others_bytes)" -gt $((20 << 20)) ] || fail "only so much was seen"
+done
+rm /data/file
+
 # the lines before and after: nothing is handed down any more
 nothing_is_handed_down "in the end"

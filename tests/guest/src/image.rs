@@ -23,7 +23,7 @@ pub fn initramfs(parts: &Parts, cases: &[&str]) -> Vec<u8> {
     add("bin/host-snapshot", 0o755, &here("../host-snapshot"));
     add("bin/busybox", 0o755, &parts.kernel.join("busybox"));
     add("bin/wringer", 0o755, &parts.wringer);
-    for beside in ["squeeze-test-server-ram", "sandbox-test-commits"] {
+    for beside in ["squeeze-test-server-ram", "squeeze-test-dmsetup", "sandbox-test-commits"] {
         add(&format!("bin/{beside}"), 0o755, &parts.wringer.with_file_name(beside));
     }
     for module in fs::read_dir(parts.kernel.join("modules")).expect("list the modules").flatten() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `squeeze.got`: a squeeze that is not what was asked for.
+//! `squeeze.got`: a squeeze that is not what was asked for. `squeeze.foreign_cache`: others pay for what a limited server reads.
 
 use super::{doubt, time};
 use evidence::{Evidence, Finding, Measured, Quantity, Unit};
@@ -7,7 +7,34 @@ use serde_json::json;
 use units::Bytes;
 
 pub(super) fn findings(evidence: &Evidence) -> Vec<Finding> {
-    evidence.measured.iter().filter(|measured| measured.within_tolerance == Some(false)).map(finding).collect()
+    let outside = evidence.measured.iter().filter(|measured| measured.within_tolerance == Some(false));
+    outside.map(|it| if it.what == FOREIGN_CACHE { foreign_cache(it) } else { finding(it) }).collect()
+}
+
+const FOREIGN_CACHE: &str = "server.ram.cached_by_others";
+
+fn foreign_cache(measured: &Measured) -> Finding {
+    let bytes = measured.got.map_or(0.0, |got| got.value);
+    let got = measured.got.map_or_else(|| "Some".to_owned(), written);
+    Finding {
+        id: "squeeze.foreign_cache".into(),
+        arm: measured.arm.clone(),
+        statement: format!(
+            "{got} of the server's files are in the page cache of others: reads of them are free of its memory limit."
+        ),
+        evidence: json!({
+            "cached_by_others_bytes": bytes, "mechanism": measured.mechanism, "witness": measured.witness,
+            "tolerance": measured.tolerance,
+        }),
+        doubts: vec![doubt(
+            "squeeze.foreign_cache",
+            "fewer reads reached the disk than the limit alone would have let through",
+            Some(
+                "stop what else reads the server's files (a backup, a second server, an indexer), and run again; or a slow layer \
+                 (squeeze.disk), below which no page cache of others is read",
+            ),
+        )],
+    }
 }
 
 fn finding(measured: &Measured) -> Finding {

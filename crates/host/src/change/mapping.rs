@@ -26,6 +26,7 @@ pub fn make_mapping(permit: &Permit, mapping: &Mapping, table: &DelayTable) -> R
     let failed = |what: &str, error| Error::call(format!("{what} {}", mapping.name), error);
     let create = Request::new(&mapping.name, &mapping.uuid)?;
     create.event(UDEV_PRIMARY_SOURCE).send(Command::Create).map_err(|error| failed("make", error))?;
+    crate::failpoint("between a mapping and its first table");
     set_table(permit, mapping, table)?;
     let Some(status) = mapping.status()? else {
         return Err(failed("find", std::io::Error::from(std::io::ErrorKind::NotFound)));
@@ -50,19 +51,29 @@ pub fn set_table(_permit: &Permit, mapping: &Mapping, table: &DelayTable) -> Res
     let request = || Request::new("", &mapping.uuid);
     let load = request()?.target(table.sectors, DELAY, &table.parameters());
     load.send(Command::LoadTable).map_err(|error| failed("load", error))?;
+    crate::failpoint("between a table's load and the resume");
     let resume = request()?.flags(SKIP_LOCKFS).event(UDEV_PRIMARY_SOURCE);
     resume.send(Command::Suspend).map_err(|error| failed("put into force", error))?;
     Ok(())
 }
 
-/// Whatever delay is in force, none is. `false`: there is no such mapping, or it has no table yet.
+/// Whatever delay is in force, none is; nor does a table with one wait for somebody's resume. `false`: there is no such mapping, or it
+/// has no table yet.
 pub fn pass_through(permit: &Permit, mapping: &Mapping) -> Result<bool, Error> {
     let Some(status) = look(mapping)? else { return Ok(false) };
-    let Some(table) = status.table else { return Ok(false) };
-    if table.longest_ms() > 0 || status.suspended {
-        set_table(permit, mapping, &table.without_delay())?;
+    match status.table {
+        Some(table) if table.longest_ms() > 0 || status.suspended => {
+            // takes the place of one that was loaded
+            set_table(permit, mapping, &table.without_delay()).map(|()| true)
+        }
+        table => {
+            if status.loaded {
+                let clear = Request::new("", &mapping.uuid)?.send(Command::ClearTable);
+                clear.map_err(|error| Error::call(format!("clear the loaded table of {}", mapping.name), error))?;
+            }
+            Ok(table.is_some())
+        }
     }
-    Ok(true)
 }
 
 /// Removes the mapping and its name. Returns whether either was there.

@@ -33,6 +33,7 @@ const UUID: usize = 176;
 
 pub(crate) const SUSPEND: u32 = 1 << 1;
 pub(crate) const STATUS_TABLE: u32 = 1 << 4;
+pub(crate) const INACTIVE_PRESENT: u32 = 1 << 6;
 const BUFFER_FULL: u32 = 1 << 8;
 /// No freezing of the file system above: the blocks stay the same.
 pub(crate) const SKIP_LOCKFS: u32 = 1 << 10;
@@ -48,6 +49,8 @@ pub(crate) enum Command {
     Suspend = 6,
     Status = 7,
     LoadTable = 9,
+    /// The one that was loaded and is not in force.
+    ClearTable = 10,
     TableStatus = 12,
     ListTargets = 13,
 }

@@ -25,6 +25,12 @@ impl Identity {
         Self::of(std::process::id())
     }
 
+    /// How long ago it was started; suspend counts, and nobody can set that clock.
+    pub fn age(&self) -> Duration {
+        let ticks = rustix::param::clock_ticks_per_second().max(1);
+        crate::clock::boot_time().saturating_sub(Duration::from_millis(self.start_time * 1000 / ticks))
+    }
+
     pub fn is_alive(&self) -> bool {
         Self::of(self.pid) == Some(*self)
     }

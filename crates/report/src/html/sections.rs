@@ -277,7 +277,7 @@ pub(super) fn measured(context: &Context<'_>, out: &mut impl Write) -> io::Resul
     help(
         out,
         "<p><b>Asked</b> is what the experiment wants, <b>predicted</b> what the mechanism can give on this host where that is something else, \
-         <b>got</b> what a witness measured that shares no code with the change. A squeeze outside of its tolerance ends the run.</p>",
+         <b>got</b> what a witness measured that shares no code with the change. A delay outside of its tolerance ends the run.</p>",
     )?;
     close(out)
 }

@@ -108,10 +108,18 @@ impl Layer {
         self.attributes(number, &stat)
     }
 
+    /// A disk that fails does so when a file is opened, too; that a name is not there is no failure of the disk.
+    fn refusal(&self, error: rustix::io::Errno) -> Errno {
+        if error == rustix::io::Errno::IO {
+            self.engine.counters.failed();
+        }
+        errno(error)
+    }
+
     fn reply_entry(&self, result: Result<(u64, Stat)>, reply: ReplyEntry) {
         match result {
             Ok(found) => reply.entry(&self.lifetime(), &self.found(found), Generation(0)),
-            Err(error) => reply.error(errno(error)),
+            Err(error) => reply.error(self.refusal(error)),
         }
     }
 }
@@ -162,7 +170,7 @@ impl Filesystem for Layer {
     fn getattr(&self, _: &Request, number: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
         match self.inodes.get(number.0).and_then(|inode| inode.stat()) {
             Ok(stat) => reply.attr(&self.lifetime(), &self.attributes(number.0, &stat)),
-            Err(error) => reply.error(errno(error)),
+            Err(error) => reply.error(self.refusal(error)),
         }
     }
 
@@ -187,14 +195,14 @@ impl Filesystem for Layer {
         let changes = Changes { mode, uid, gid, size, accessed, modified };
         match self.change_attributes(number.0, handle, changes) {
             Ok(stat) => reply.attr(&self.lifetime(), &self.attributes(number.0, &stat)),
-            Err(error) => reply.error(errno(error)),
+            Err(error) => reply.error(self.refusal(error)),
         }
     }
 
     fn readlink(&self, _: &Request, number: INodeNo, reply: ReplyData) {
         match self.inodes.get(number.0).and_then(|inode| rustix::fs::readlinkat(inode.as_ref(), "", Vec::new())) {
             Ok(target) => reply.data(target.as_bytes()),
-            Err(error) => reply.error(errno(error)),
+            Err(error) => reply.error(self.refusal(error)),
         }
     }
 
@@ -259,14 +267,14 @@ impl Filesystem for Layer {
                 let attributes = self.found(found);
                 reply.created(&self.lifetime(), &attributes, Generation(0), handle, FopenFlags::FOPEN_KEEP_CACHE);
             }
-            Err(error) => reply.error(errno(error)),
+            Err(error) => reply.error(self.refusal(error)),
         }
     }
 
     fn open(&self, _: &Request, number: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         match self.open_file(number.0, flags.0) {
             Ok(handle) => reply.opened(handle, FopenFlags::FOPEN_KEEP_CACHE),
-            Err(error) => reply.error(errno(error)),
+            Err(error) => reply.error(self.refusal(error)),
         }
     }
 
@@ -344,14 +352,14 @@ impl Filesystem for Layer {
         }
         match self.find_data(handle, offset, whence) {
             Ok(offset) => reply.offset(offset),
-            Err(error) => reply.error(errno(error)),
+            Err(error) => reply.error(self.refusal(error)),
         }
     }
 
     fn opendir(&self, _: &Request, number: INodeNo, _: OpenFlags, reply: ReplyOpen) {
         match self.open_folder(number.0) {
             Ok(handle) => reply.opened(handle, FopenFlags::empty()),
-            Err(error) => reply.error(errno(error)),
+            Err(error) => reply.error(self.refusal(error)),
         }
     }
 
@@ -359,7 +367,7 @@ impl Filesystem for Layer {
         let add = |number, next, kind, name: &OsStr| reply.add(INodeNo(number), next, file_type(kind), name);
         match self.read_folder(handle, offset, add) {
             Ok(()) => reply.ok(),
-            Err(error) => reply.error(errno(error)),
+            Err(error) => reply.error(self.refusal(error)),
         }
     }
 
@@ -384,7 +392,7 @@ impl Filesystem for Layer {
                 u32::try_from(found.f_namemax).unwrap_or(255),
                 u32::try_from(found.f_frsize).unwrap_or(4096),
             ),
-            Err(error) => reply.error(errno(error)),
+            Err(error) => reply.error(self.refusal(error)),
         }
     }
 

@@ -102,6 +102,10 @@ fn check_itself(device: &Device, sys: &Path) -> Result<(), Error> {
     if fs::read_to_string(sys.join("dm/uuid")).is_ok_and(|uuid| uuid.starts_with("WRINGER-")) {
         return refused(format!("{shown} is a slow device itself"), "name the device below it: wringer disk status");
     }
+    if number(sys, "dm/suspended") == Some(1) {
+        let hint = "if whoever suspended it is gone: dmsetup resume; what waits for it is then answered";
+        return refused(format!("{shown} is suspended: who reads or writes it waits until somebody resumes it"), hint);
+    }
     if device.sectors < LEAST_SECTORS {
         return refused(
             format!("{shown} holds less than 1 MiB"),

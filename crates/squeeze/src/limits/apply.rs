@@ -84,6 +84,11 @@ impl Limits {
         }
     }
 
+    /// Where its memory is counted, when that was asked for.
+    pub fn memory_folder(&self) -> Option<&Path> {
+        self.group("memory").map(|(_, folder)| folder)
+    }
+
     /// What the kernel has counted so far.
     pub fn account(&self) -> Account {
         Account::read(self.group("memory").map(|(_, folder)| folder), self.group("cpu").map(|(_, folder)| folder))

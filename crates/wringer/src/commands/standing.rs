@@ -195,6 +195,7 @@ pub fn run_json(run: &FoundRun) -> Value {
         "kind": run.kind,
         "command": run.command,
         "started": (run.started > 0).then(|| rfc3339(run.started)),
+        "age_s": run.age.map(|age| age.as_secs()),
         "resources": run.resources,
         "steps": run.steps.iter().map(step).collect::<Vec<_>>(),
         "processes": run.processes.iter().map(|it| it.pid).collect::<Vec<_>>(),
@@ -214,7 +215,8 @@ pub fn phase(phase: &Phase) -> &'static str {
 
 /// `w-...: live, started 12 min ago: wringer ram hide 2G`.
 pub fn headline(run: &FoundRun) -> String {
-    let since = match (run.started, unix_seconds().saturating_sub(run.started)) {
+    let by_the_clock = || unix_seconds().saturating_sub(run.started);
+    let since = match (run.started, run.age.map_or_else(by_the_clock, |age| age.as_secs())) {
         (0, _) => String::new(),
         (_, 0) => ", just started".to_owned(),
         (_, age) => format!(", started {} ago", Span::secs(age)),

@@ -11,12 +11,14 @@ mod standing;
 
 mod busy;
 mod campaign;
+mod confined;
 mod full_disk;
 mod mutants;
 mod neighbours;
 mod order;
 mod real_servers;
 mod records;
+mod second_reader;
 mod stand_in;
 mod syscalls;
 mod table;

@@ -8,7 +8,7 @@ use crate::internal::Squeeze;
 use crate::terminal;
 use diskmodel::Model;
 use evidence::Measured;
-use host::mapper::DelayTable;
+use host::mapper::{DelayTable, MappingStatus};
 use host::places::Places;
 use run::FoundRun;
 use serde_json::{Value, json};
@@ -129,6 +129,12 @@ fn show(value: &Value, output: Output) {
 pub fn line(slow: &SlowDevice) -> String {
     let path = slow.mapping.path();
     match slow.mapping.status() {
+        Ok(Some(status)) if !device_below_is_there(&status) => {
+            format!(
+                "the device below is GONE, and requests fail; {} can only be unmounted and released",
+                path.display()
+            )
+        }
         Ok(Some(status)) => {
             let delay = status.table.map_or_else(
                 || "no delay table".to_owned(),
@@ -142,6 +148,11 @@ pub fn line(slow: &SlowDevice) -> String {
     }
 }
 
+/// A table names its device by numbers, which are nobody else's as long as the table is there.
+fn device_below_is_there(status: &MappingStatus) -> bool {
+    status.table.as_ref().is_none_or(|table| host::mapper::is_there(&table.device))
+}
+
 pub fn row(run: &FoundRun, slow: &SlowDevice) -> Value {
     let mut value = standing::run_json(run);
     let status = slow.mapping.status().ok().flatten();
@@ -150,6 +161,7 @@ pub fn row(run: &FoundRun, slow: &SlowDevice) -> Value {
     value["mapped"] = json!(slow.mapping.path());
     value["delay"] = json!(table.map(micros));
     value["table"] = json!(table.map(ToString::to_string));
+    value["device_present"] = json!(status.as_ref().map(device_below_is_there));
     value["in_use"] = json!(status.as_ref().map(|status| status.open_count > 0));
     value
 }

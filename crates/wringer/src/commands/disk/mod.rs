@@ -6,6 +6,7 @@ mod profiles;
 pub mod words;
 
 use self::words::DiskWords;
+use super::doctor::checks::{self, State};
 use super::standing::{self, Format, Output, Slowed, Standing};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::internal::Squeeze;
@@ -17,6 +18,7 @@ use host::places::Places;
 use run::FoundRun;
 use serde_json::{Value, json};
 use slowfs::control::Client;
+use slowfs::stats::Stats;
 use squeeze::databases;
 use squeeze::directory::{FILE_SYSTEM, SOCKET, check, check_reach, set_and_measure};
 use std::path::{Path, PathBuf};
@@ -110,6 +112,12 @@ fn delay(places: &Places, args: &Delayed) -> Outcome {
     }
     if device::is_one(&args.path) {
         return device::delay(places, &args.path, &model, &args.standing);
+    }
+    let fuse = checks::fuse();
+    if fuse.state == State::Missing {
+        let failure =
+            Failure::message(Exit::Missing, format_args!("a directory cannot be slowed down here: {}", fuse.found));
+        return Err(fuse.remedy.into_iter().fold(failure, Failure::hint));
     }
     let directory = check(&args.path, &databases::unknown(places)?)?;
     if args.standing.dry_run {
@@ -236,7 +244,12 @@ fn status(places: &Places, output: Output) -> Outcome {
             Slowed::Directory(_) => in_force(run).map_or_else(
                 || "the layer does not answer".into(),
                 |(model, stats)| {
-                    format!("{model}; {} reads, {} writes, {} syncs so far", stats.reads, stats.writes, stats.syncs)
+                    let errors = match stats.errors {
+                        0 => String::new(),
+                        errors => format!("; {errors} requests FAILED: the disk below answered with an error"),
+                    };
+                    let Stats { reads, writes, syncs, .. } = stats;
+                    format!("{model}; {reads} reads, {writes} writes, {syncs} syncs so far{errors}")
                 },
             ),
         };

@@ -48,6 +48,7 @@ pub fn all(places: &Places) -> Vec<Check> {
         root(),
         fuse(),
         dm_delay(),
+        super::mappings::check(places),
         namespaces(),
         huge_pages(),
         ram_mechanism(),

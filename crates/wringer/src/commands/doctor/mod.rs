@@ -2,6 +2,7 @@
 //! What this machine can do, what is missing for what, and how to get it: everything at once. Changes nothing.
 
 pub mod checks;
+mod mappings;
 
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal;

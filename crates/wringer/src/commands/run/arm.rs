@@ -40,6 +40,7 @@ fn measure(lab: &mut Lab<'_>, arm: &Arm, evidence: &mut ArmEvidence) -> Outcome 
     lab.squeezes.ram(&mut lab.run, arm, &lab.notes)?;
     lab.record_ram_traits()?;
     evidence.delay = lab.squeezes.delay(arm, &lab.notes)?;
+    lab.look_at_cache();
     let Some(flavour) = lab.serving.as_ref().map(|serving| serving.target().flavour) else { return Ok(()) };
     let spec = translate::load_spec(lab.experiment, &arm.load, flavour, lab.rows_per_table)?;
     let (result, ends) = drive(lab, &spec, arm, &evidence.name)?;
@@ -50,6 +51,7 @@ fn measure(lab: &mut Lab<'_>, arm: &Arm, evidence: &mut ArmEvidence) -> Outcome 
     }
     lab.notes.event("load", summary(&evidence.name, &result))?;
     evidence.load = Some(result);
+    lab.look_at_cache();
     let server = lab.serving.as_ref().map_or(0, |serving| serving.running.pid);
     lab.squeezes.after_arm(&evidence.name, server, usage.as_ref(), &lab.notes)?;
     lab.check_stop()

@@ -231,6 +231,12 @@ impl<'a> Lab<'a> {
         arm::preheat(self, arm)
     }
 
+    pub fn look_at_cache(&mut self) {
+        if let Some(sandbox) = &self.sandbox {
+            self.squeezes.look_at_cache(&sandbox.data());
+        }
+    }
+
     fn start_server(&mut self, arm: &Arm, namespaces_of: Option<u32>) -> Outcome {
         let Some(sandbox) = &self.sandbox else { return Ok(()) };
         let options = translate::server_options(arm)?;

@@ -11,6 +11,7 @@ use host::process::Identity;
 use run::Run;
 use squeeze::directory::{PROBE_FILE_BYTES, largest_file};
 use squeeze::disk::SlowLayer;
+use squeeze::foreign_cache::{self, ForeignCache};
 use squeeze::limits::{self, Asked, Limits, Usage, Words};
 use squeeze::ram::{self, Amount, Choice, Hidden, Mechanism, Traits};
 use std::path::Path;
@@ -21,6 +22,8 @@ pub struct Squeezes {
     pub layer: Option<SlowLayer>,
     /// What the server was started in.
     pub limits: Option<Limits>,
+    /// The worse look of this arm so far.
+    cached_by_others: Option<ForeignCache>,
     ram: Option<(RamSqueeze, Hidden)>,
     /// How often this run has made cgroups for its server.
     generation: u32,
@@ -149,8 +152,28 @@ impl Squeezes {
         Ok(self.layer.as_mut().map_or(Ok(()), |layer| layer.set(&none))?)
     }
 
+    /// Looks what of the server's files others pay for, before an arm's load and after it. With a slow layer there is nothing to find:
+    /// it reads past the host's page cache, and the one above it is the server's own.
+    pub fn look_at_cache(&mut self, data: &Path) {
+        if let (Some(cgroup), None) = (self.limits.as_ref().and_then(Limits::memory_folder), &self.layer)
+            && let Some(look) = foreign_cache::of_folder(cgroup, data)
+        {
+            self.cached_by_others = Some(self.cached_by_others.map_or(look, |worst| worst.worse(look)));
+        }
+    }
+
+    fn tell_cache(&mut self, arm: &str, notes: &Notes) -> Outcome {
+        let (Some(cache), Some(limits)) = (self.cached_by_others.take(), &self.limits) else { return Ok(()) };
+        let (Some(limit), Some(mechanism)) = (limits.asked().ram, limits.mechanism("memory")) else { return Ok(()) };
+        if cache.matters(limit) {
+            notes.event("squeeze", format!("WARNING: {cache}; reads of them are free of the limit"))?;
+        }
+        notes.measured(&cache.measured(arm, limit, &mechanism, notes.clock.now_us()))
+    }
+
     /// What the limits came to, when the arm has ended; whether those that hold them still live.
     pub fn after_arm(&mut self, arm: &str, server: u32, usage: Option<&Usage>, notes: &Notes) -> Outcome {
+        self.tell_cache(arm, notes)?;
         for measured in self.limits.iter().flat_map(|limits| limits.measure(server, usage)) {
             let (at_us, arm) = (notes.clock.now_us(), Some(arm.to_owned()));
             notes.measured(&Measured { at_us, arm, ..measured })?;

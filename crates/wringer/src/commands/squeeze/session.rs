@@ -17,6 +17,7 @@ use run::{Begin, Child, ChildSpec, Kind, Role, Run};
 use slowfs::stats::Stats;
 use squeeze::directory::probe_file;
 use squeeze::disk::SlowLayer;
+use squeeze::foreign_cache::Watch;
 use squeeze::limits::Limits;
 use std::time::{Duration, Instant};
 
@@ -61,7 +62,8 @@ fn squeezed(run: &mut Run, prepared: &Prepared, args: &Args, relay: &Relay) -> R
     process = Process::open(child.identity());
     process.iter().for_each(|process| relaying.to(process));
     let cpus_allowed = cpus_allowed(&child);
-    attend(run, &child, &layers, host_ram.as_ref())?;
+    let mut cache = limits.memory_folder().map(Watch::new);
+    attend(run, &child, &layers, host_ram.as_ref(), cache.as_mut())?;
     drop(relaying);
     let exit_code = exit_code(run, &child)?;
     let (elapsed, cpu) = (start.elapsed(), children_cpu().saturating_sub(cpu_before));
@@ -76,6 +78,7 @@ fn squeezed(run: &mut Run, prepared: &Prepared, args: &Args, relay: &Relay) -> R
         asked: prepared.limits.asked.clone(),
         got: limits.got(),
         account: limits.account(),
+        cached_by_others: cache.and_then(|cache| cache.seen),
         mechanisms: ["memory", "cpu", "cpuset"].map(|name| limits.mechanism(name)),
         cpus_allowed,
         host_ram,
@@ -137,8 +140,17 @@ fn child_spec(prepared: &Prepared, args: &Args, layers: &[Layer], limits: &Limit
 }
 
 /// Until it ends; fails as soon as it is not squeezed as it should be, or not guarded.
-fn attend(run: &Run, child: &Child, layers: &[Layer], host_ram: Option<&HostRam>) -> Outcome {
+fn attend(
+    run: &Run,
+    child: &Child,
+    layers: &[Layer],
+    host_ram: Option<&HostRam>,
+    mut cache: Option<&mut Watch>,
+) -> Outcome {
     while !child.wait(LOOK_EVERY) {
+        if let Some(cache) = cache.as_deref_mut() {
+            cache.look();
+        }
         // before it was started
         if interrupt::requested() {
             return Err(interrupted());

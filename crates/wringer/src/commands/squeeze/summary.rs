@@ -7,6 +7,7 @@ use diskmodel::Model;
 use evidence::{LatencyHistogram, Measured, Quantity, Unit};
 use serde_json::{Value, json};
 use slowfs::stats::{Latency, Stats};
+use squeeze::foreign_cache::ForeignCache;
 use squeeze::limits::{Account, Asked, Got};
 use std::fs::File;
 use std::io::Write as _;
@@ -26,6 +27,8 @@ pub struct Summary {
     pub asked: Asked,
     pub got: Got,
     pub account: Account,
+    /// The worst look at the files that it had open. `None`: none was seen open.
+    pub cached_by_others: Option<ForeignCache>,
     /// Of memory, CPU quota, CPU set.
     pub mechanisms: [Option<String>; 3],
     /// When it had just been started.
@@ -182,6 +185,7 @@ impl Summary {
                 bytes(memory.peak_bytes)
             );
             line("ram", text);
+            self.show_cached_by_others(asked);
         }
         if let Some(asked) = self.asked.swap {
             let got =
@@ -198,6 +202,13 @@ impl Summary {
             }
             None if self.asked.ram.is_some() => line("OOM", "this kernel does not count the kills of a cgroup"),
             None => {}
+        }
+    }
+
+    fn show_cached_by_others(&self, limit: Bytes) {
+        if let Some(cache) = self.cached_by_others.filter(|cache| cache.matters(limit)) {
+            line("WARNING", format!("{cache}; reads of them are free of the limit"));
+            line("", "who reads them besides? what is there already: `wringer probe cache PATH`");
         }
     }
 
@@ -247,6 +258,7 @@ impl Summary {
                 "mechanism": memory_by,
                 "peak_bytes": memory.peak_bytes,
                 "oom_kills": memory.oom_kills,
+                "cached_by_others_bytes": self.cached_by_others.map(|cache| cache.bytes()),
             })),
             "swap": self.asked.swap.map(|asked| json!({
                 "asked_bytes": asked.bytes(),
