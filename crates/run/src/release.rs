@@ -34,8 +34,8 @@ impl Run {
     }
 
     /// Ends the command and leaves its server standing, without controller or watchdog: for `sandbox start`. The journal stays;
-    /// [`crate::undo`] of this run ends the server. Everything but processes that were spawned without a lifeline must
-    /// have been undone before.
+    /// [`crate::undo`] of this run ends the server. Everything but processes that were spawned without a lifeline, and the
+    /// cgroups that they are in, must have been undone before.
     pub fn leave(mut self) -> Result<RunId, Error> {
         let watchdog = self.journal.state().steps.first().map(|step| step.id);
         self.journal.leave()?;

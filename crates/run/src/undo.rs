@@ -23,7 +23,7 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Scope {
-    /// Every run, live or not, but a standing server only when its disk was squeezed.
+    /// Every run, live or not, but a standing server only when it or its disk was squeezed.
     All,
     One(RunId),
 }

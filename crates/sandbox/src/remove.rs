@@ -44,6 +44,17 @@ impl Sandbox {
         if ended.is_empty() { Err(Error::NotRunning { name: self.name().into() }) } else { Ok(ended) }
     }
 
+    /// Gives back what is left of runs whose server has ended by itself: the cgroups that it was started in.
+    ///
+    /// # Errors
+    /// Not everything is back.
+    pub fn clear_runs(&self, places: &Places) -> Result<(), Error> {
+        if self.server_process().is_none() {
+            self.end_runs(places)?;
+        }
+        Ok(())
+    }
+
     /// A process that has its files open, the server above all; not the caller.
     pub fn occupant(&self) -> Option<u32> {
         let own = std::process::id();
@@ -67,7 +78,7 @@ impl Sandbox {
         let resource = format!("sandbox-{}", self.name());
         let holders = run::find_runs(places)?.into_iter().filter(|run| run.resources.contains(&resource));
         let mut ended = Vec::new();
-        for found in holders.filter(|run| !run.processes.is_empty()) {
+        for found in holders.filter(holds_something) {
             let report = run::undo(places, run::Scope::One(found.id.clone()), &mut |_| {})?;
             if !report.is_whole() {
                 return Err(run::Error::NotRestored { id: found.id, failures: report.failures }.into());
@@ -96,4 +107,10 @@ fn sockets_in(folder: &Path) -> Vec<PathBuf> {
         name.starts_with(".s.PGSQL.") || name.starts_with("server.sock")
     };
     names.filter(is_socket).map(PathBuf::from).collect()
+}
+
+/// Processes, or what a server that has ended by itself leaves behind.
+fn holds_something(run: &run::FoundRun) -> bool {
+    let cgroup = |step: &run::StepState| step.is_open() && matches!(step.change, run::Step::Cgroup { .. });
+    !run.processes.is_empty() || (!run.stale && run.steps.iter().any(cgroup))
 }

@@ -4,14 +4,17 @@
 use crate::Error;
 use host::change;
 use run::{CgroupVersion, Run, Step, StepId};
+use rustix::io::Errno;
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+mod delegated;
+
 /// A mounted controller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Controller {
-    /// The folder of the hierarchy's first cgroup.
+    /// The folder of the hierarchy's first cgroup; for who may not make one there, of the cgroup that is delegated to him.
     pub root: PathBuf,
     pub version: CgroupVersion,
 }
@@ -42,7 +45,7 @@ fn of_mount(line: &str, name: &str) -> Option<Controller> {
     Some(Controller { root, version })
 }
 
-/// Where a cgroup of this controller can be made.
+/// Where a cgroup of this controller can be made: below the first one, or below one that is delegated to this user.
 ///
 /// # Errors
 /// [`Error::Refused`]: it is not mounted, not writable for this user, or cannot be handed down.
@@ -57,8 +60,17 @@ pub fn writable(name: &str) -> Result<Controller, Error> {
         return refused(format!("no {name} cgroup controller is mounted"), hint);
     };
     let root = found.root.display();
-    if rustix::fs::access(&found.root, rustix::fs::Access::WRITE_OK).is_err() {
-        return refused(format!("{root} is not writable for this user"), "run as root, or in a delegated cgroup");
+    match rustix::fs::access(&found.root, rustix::fs::Access::WRITE_OK) {
+        Ok(()) => {}
+        Err(Errno::ROFS) => {
+            let hint = format!(
+                "as root, on the host: mount -o remount,rw {root}; a container needs it writable from its start \
+                 (--privileged, or a delegated cgroup)"
+            );
+            return refused(format!("{root} is mounted read-only"), &hint);
+        }
+        Err(_) if found.version == CgroupVersion::V2 => return delegated::find(&found.root, name),
+        Err(_) => return refused(format!("{root} is not writable for this user"), "run as root"),
     }
     let control = found.root.join("cgroup.subtree_control");
     if found.version == CgroupVersion::V2 && !lists(&control, name) && has_processes_of_its_own(&found.root) {

@@ -32,6 +32,11 @@ impl Cpus {
         self.thousandths > cpus as u64 * 1000
     }
 
+    /// `0.5 CPUs`, `1 CPU`.
+    pub fn in_words(self) -> String {
+        format!("{self} {}", if self.thousandths == 1000 { "CPU" } else { "CPUs" })
+    }
+
     pub fn value(self) -> f64 {
         self.thousandths as f64 / 1000.0
     }
@@ -207,7 +212,8 @@ mod tests {
         for wrong in ["0", "-1", "0.001", "two", "inf", "NaN", "1e9", ""] {
             assert!(quota(wrong).is_err(), "{wrong}");
         }
-        assert_eq!(Cpus::of_quota(50_000, 100_000).to_string(), "0.5");
+        assert_eq!(Cpus::of_quota(50_000, 100_000).in_words(), "0.5 CPUs");
+        assert_eq!(Cpus::of_quota(100_000, 100_000).in_words(), "1 CPU");
         assert!("2.001".parse::<Cpus>().is_ok_and(|cpus| cpus.is_more_than(2)));
     }
 

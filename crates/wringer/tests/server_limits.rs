@@ -7,7 +7,7 @@
 mod standing;
 
 use serde_json::Value;
-use standing::{PATIENCE, process_of, signal};
+use standing::{PATIENCE, is_alive, json, process_of, signal};
 use testkit::{Lab, Snapshot, alone, is_root, wait_until};
 
 const WRINGER: &str = env!("CARGO_BIN_EXE_wringer");
@@ -127,6 +127,44 @@ fn a_holder_or_balloon_that_dies_ends_the_run() {
     before.expect_equal(&Snapshot::take());
     let events = result(&lab)["events"].to_string();
     assert!(events.contains("ending early: the process that holds the hidden RAM ended by itself"), "{events}");
+}
+
+/// Undone by `sandbox stop`, and by `wringer undo`; and a server that was killed leaves nothing that the next start would trip over.
+#[test]
+fn a_standing_server_has_less_until_it_stops() {
+    if !may_make_cgroups() {
+        testkit::skip!("needs root, and cgroups of CPU time, CPUs and memory");
+    }
+    let (_alone, lab) = (alone(), Lab::new(WRINGER));
+    lab.run(["sandbox", "deploy", "mariadb", "--name", "small", "-c", "innodb_buffer_pool_size=16M"]).expect_code(0);
+    let before = Snapshot::take();
+    let limits = ["--ram", "256M", "--cpus", "0.5", "--cpuset", "0"];
+    let start = || {
+        let arguments = ["sandbox", "start", "small"].into_iter().chain(limits);
+        let said = ["256 MiB, page cache included", "the time of 0.5 CPUs", "CPU 0 ("];
+        lab.run(arguments).expect_code(0).expect_said(&said);
+        json(&lab.run(["sandbox", "status", "small", "-o", "json"]))["sandboxes"][0]["pid"].as_u64().unwrap()
+    };
+    let server = start();
+    let of_server = |file: &str| std::fs::read_to_string(format!("/proc/{server}/{file}")).unwrap();
+    assert!(of_server("status").contains("Cpus_allowed_list:\t0\n"));
+    assert!(of_server("cgroup").contains("-server"), "{}", of_server("cgroup"));
+    lab.run(["sandbox", "stop", "small"]).expect_code(0);
+    before.expect_equal(&Snapshot::take());
+
+    let server = start();
+    signal(server, rustix::process::Signal::KILL);
+    assert!(wait_until(PATIENCE, || !is_alive(server)));
+    start();
+    lab.run(["undo"]).expect_code(0);
+    before.expect_equal(&Snapshot::take());
+
+    let timed = ["sandbox", "start", "small", "--for", "10m"].into_iter().chain(limits);
+    lab.run(timed).expect_code(0).expect_said(&["the time of 0.5 CPUs"]);
+    lab.run(["sandbox", "stop", "small"]).expect_code(0);
+    before.expect_equal(&Snapshot::take());
+    let refused = lab.run(["sandbox", "start", "small", "--cpus", "8000"]).expect_code(3);
+    refused.expect_said(&["--cpus 8000", "is the most"]);
 }
 
 /// What cannot be had is refused before a server is fetched or made, in the words of the file.

@@ -31,7 +31,7 @@ boot!(
     ram_swap
 );
 boot!(cgroup, 1024, 240: server_ram, server_ram_killed, server_ram_shared, server_ram_too_small);
-boot!(command, 1024, 120: squeeze);
+boot!(command, 1024, 150: squeeze, squeeze_delegated);
 // CPU quotas come and go a hundred times: each time the kernel patches its scheduler, which the emulator survives with one processor
 boot!(command_killed, 1024, 180, "maxcpus=1": squeeze_killed);
 boot!(disk, 1536, 360: disk_delay, disk_killed, dm_delay, dm_refused, dm_killed, disk_fails);

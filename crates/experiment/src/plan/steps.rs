@@ -155,7 +155,8 @@ impl List<'_> {
             self.add("squeeze", 0.1, text).does("a cgroup", GONE);
         }
         if self.experiment.cpu_group() {
-            let quota = squeeze.cpus.map_or("no quota in this arm".into(), |cpus| format!("the time of {cpus} CPUs"));
+            let quota =
+                squeeze.cpus.map_or("no quota in this arm".into(), |cpus| format!("the time of {}", cpus.in_words()));
             let text = format!("make a cpu cgroup ({}) for the server, {quota}", host.cpu_cgroup);
             self.add("squeeze", 0.1, text).does("a cgroup", GONE);
         }

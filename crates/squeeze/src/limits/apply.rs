@@ -57,6 +57,20 @@ impl Limits {
         self.plan.affinity.as_ref().map(CpuList::numbers)
     }
 
+    /// What it gets, and by what: `256 MiB, page cache included (memory cgroup v2), the time of 0.5 CPUs (cpu cgroup v2)`.
+    pub fn describe(&self) -> String {
+        let asked = self.asked();
+        let by = |controller| self.mechanism(controller).unwrap_or_else(|| "not limited".into());
+        let got = [
+            asked.ram.map(|ram| format!("{ram}, page cache included ({})", by("memory"))),
+            asked.swap.map(|swap| format!("swap {swap} ({})", by("memory"))),
+            asked.cpus.map(|cpus| format!("the time of {} ({})", cpus.in_words(), by("cpu"))),
+            asked.cpuset.as_ref().map(|list| format!("CPU {list} ({})", by("cpuset"))),
+            (asked.cpu_group && asked.cpus.is_none()).then(|| format!("as much CPU time as there is ({})", by("cpu"))),
+        ];
+        got.into_iter().flatten().collect::<Vec<_>>().join(", ")
+    }
+
     /// What limits this: `memory`, `cpu`, `cpuset`.
     pub fn mechanism(&self, name: &str) -> Option<String> {
         self.plan.mechanism(name)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `wringer sandbox`: throw-away servers from nothing to nothing.
 
+mod limits;
 mod servers;
 mod show;
 mod standing;
@@ -120,6 +121,8 @@ struct Start {
     /// Stop it again after this time [default: it stays until `wringer sandbox stop`]
     #[arg(long = "for", value_name = "SPAN")]
     lasts: Option<Span>,
+    #[command(flatten)]
+    limits: limits::Limits,
 }
 
 #[derive(Debug, clap::Args)]

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Undo works from the journals, and may be repeated. It ends all squeezes and every run's servers; a standing server \
-    is ended only when its disk was squeezed; data is never deleted. A value that somebody else changed meanwhile is left alone, and \
+    is ended only when it or its disk was squeezed; data is never deleted. A value that somebody else changed meanwhile is left alone, and \
     the command that would put it back is printed.\n\n\
     Exit codes: 0 everything is back, or there was nothing to do; 5 something is not."
 )]

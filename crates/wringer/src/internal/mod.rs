@@ -4,7 +4,7 @@
 use crate::exit::Outcome;
 use clap::Subcommand;
 
-pub use supervise::{Order, Squeeze};
+pub use supervise::{Order, Squeeze, told_to_the_command};
 
 #[derive(Debug, clap::Args)]
 pub struct Args {

@@ -77,7 +77,7 @@ pub fn main(args: Args) -> Outcome {
 }
 
 /// A refusal keeps its hint, and its exit code, on the way.
-fn told_to_the_command(error: squeeze::Error) -> Box<dyn std::error::Error + Send + Sync> {
+pub fn told_to_the_command(error: squeeze::Error) -> Box<dyn std::error::Error + Send + Sync> {
     match error {
         squeeze::Error::Refused { what, hint } => run::Error::Refused { what, hint: Some(hint) }.into(),
         squeeze::Error::Run(error) => error.into(),

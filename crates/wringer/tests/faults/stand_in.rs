@@ -91,12 +91,14 @@ fn lab() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A server that outlives its command.
+/// A server that outlives its command, in cgroups that do as well.
 fn standing() -> Result<(), Box<dyn Error>> {
     let resources = vec![Resource::Sandbox("stand-in".into())];
     let places = Places::from_environment();
     let mut run = Run::begin(Begin { kind: Kind::Standing, command: vec!["stand-in".into()], resources, places })?;
-    run.spawn(Role::Server, ChildSpec { lifeline: false, ..sleeper() })?;
+    let limits = limits::plan(&everything(), Words::SERVER)?.apply(&mut run, "server")?;
+    let (cgroups, affinity) = (limits.folders().to_vec(), limits.affinity());
+    run.spawn(Role::Server, ChildSpec { lifeline: false, cgroups, affinity, ..sleeper() })?;
     run.leave()?;
     Ok(())
 }

@@ -189,7 +189,8 @@ fn controller(id: &'static str, name: &str) -> Check {
     };
     let shown = format!("{found} at {}", found.root.display());
     match squeeze::cgroup::writable(name) {
-        Ok(_) => Check::good(id, shown),
+        // below a delegated one, for who may not make one below the first
+        Ok(usable) => Check::good(id, format!("{usable} at {}", usable.root.display())),
         Err(squeeze::Error::Refused { hint, .. }) => Check::missing(id, format!("{shown}, not for you"), hint),
         Err(error) => Check::missing(id, format!("{shown}: {error}"), "run as root"),
     }

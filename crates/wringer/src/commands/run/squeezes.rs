@@ -74,18 +74,7 @@ impl Squeezes {
         }
         let made = plan.apply(run, &format!("server-{}", self.generation))?;
         self.generation += 1;
-        let by = |controller| made.mechanism(controller).unwrap_or_else(|| "not limited".into());
-        let got: Vec<String> = [
-            asked.ram.map(|ram| format!("{ram}, page cache included ({})", by("memory"))),
-            asked.swap.map(|swap| format!("swap {swap} ({})", by("memory"))),
-            asked.cpus.map(|cpus| format!("the time of {cpus} CPUs ({})", by("cpu"))),
-            asked.cpuset.as_ref().map(|list| format!("CPU {list} ({})", by("cpuset"))),
-            (asked.cpu_group && asked.cpus.is_none()).then(|| format!("as much CPU time as there is ({})", by("cpu"))),
-        ]
-        .into_iter()
-        .flatten()
-        .collect();
-        notes.event("squeeze", format!("the server gets {}", got.join(", ")))?;
+        notes.event("squeeze", format!("the server gets {}", made.describe()))?;
         self.limits = Some(made);
         Ok(())
     }

@@ -7,6 +7,7 @@ use crate::{signals, terminal};
 use host::places::Places;
 use sandbox::{Flavour, Installation, Request, Sandbox, Source, Spec, StartOptions};
 use serde_json::json;
+use squeeze::limits::Asked;
 
 pub(super) fn deploy(args: Deploy) -> Outcome {
     signals::install()?;
@@ -25,7 +26,7 @@ pub(super) fn deploy(args: Deploy) -> Outcome {
     drop(watch);
     describe(&sandbox);
     if args.start {
-        return standing::start_sandbox(&sandbox, &places, &StartOptions::default());
+        return standing::start_sandbox(&sandbox, &places, StartOptions::default(), &Asked::default());
     }
     terminal::hint(format_args!("wringer sandbox start {}", sandbox.name()));
     Ok(())

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Servers that outlive the command: a launcher in a session of its own, found again by its run.
 
-use super::{Names, Start};
+use super::{Names, Start, limits};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::{signals, terminal};
 use host::places::Places;
@@ -9,6 +9,7 @@ use run::{Begin, Kind, Resource, Run};
 use sandbox::{RunningServer, Sandbox, ServerOption, StartOptions};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use squeeze::limits::Asked;
 use std::time::Duration;
 
 pub(super) fn start(args: &Start) -> Outcome {
@@ -27,6 +28,7 @@ pub struct Timed {
     options: Vec<ServerOption>,
     wait: Duration,
     lasts: Duration,
+    limits: Asked,
 }
 
 /// The supervisor's body: holds the server for the stated time.
@@ -34,13 +36,20 @@ pub fn supervise(timed: Timed) -> Outcome {
     let places = Places::from_environment();
     let begin = begin(&timed.sandbox, timed.command, &places);
     let start = StartOptions { extra_options: timed.options, ready_timeout: timed.wait, ..StartOptions::default() };
-    // A server alone leaves no value that somebody else could have changed, so nothing is to be said about its release.
-    let _ = run::supervise::daemon(begin, timed.lasts, |run| {
-        let started = Sandbox::open(&timed.sandbox, &places).and_then(|sandbox| sandbox.start(run, &start));
-        let told = |server: RunningServer| json!({ "server": server.pid, "version": server.version });
-        started.map(told).map_err(told_to_the_command)
+    let (_, released) = run::supervise::daemon(begin, timed.lasts, |run| {
+        let sandbox = Sandbox::open(&timed.sandbox, &places).map_err(told_to_the_command)?;
+        let (start, limited) =
+            limits::apply(run, &timed.limits, &sandbox, start).map_err(crate::internal::told_to_the_command)?;
+        let told =
+            |server: RunningServer| json!({ "server": server.pid, "version": server.version, "limits": limited });
+        sandbox.start(run, &start).map(told).map_err(told_to_the_command)
     })?;
-    Ok(())
+    match released.conflicts.first() {
+        None => Ok(()),
+        Some(it) => {
+            Err(Failure::message(Exit::NotRestored, format!("{}: now '{}'", it.step, it.found)).hint(&it.repair))
+        }
+    }
 }
 
 /// A refusal keeps its hint, and its exit code, on the way.
@@ -75,29 +84,36 @@ pub(super) fn restart(args: &Start) -> Outcome {
 }
 
 fn start_as_asked(sandbox: &Sandbox, places: &Places, args: &Start) -> Outcome {
+    let limits = args.limits.asked()?;
     match args.lasts {
-        Some(lasts) => start_for(sandbox, places, args, lasts.0),
+        Some(lasts) => start_for(sandbox, places, args, limits, lasts.0),
         None => {
             let (extra_options, ready_timeout) = (args.options.clone(), args.wait.0);
-            start_sandbox(sandbox, places, &StartOptions { extra_options, ready_timeout, ..StartOptions::default() })
+            let start = StartOptions { extra_options, ready_timeout, ..StartOptions::default() };
+            start_sandbox(sandbox, places, start, &limits)
         }
     }
 }
 
-fn start_for(sandbox: &Sandbox, places: &Places, args: &Start, lasts: Duration) -> Outcome {
+fn start_for(sandbox: &Sandbox, places: &Places, args: &Start, limits: Asked, lasts: Duration) -> Outcome {
     sandbox.check_before_start()?;
+    sandbox.clear_runs(places)?;
     let timed = Timed {
         command: std::env::args().collect(),
         sandbox: sandbox.name().into(),
         options: args.options.clone(),
         wait: args.wait.0,
         lasts,
+        limits,
     };
     let order = ["--order".into(), serde_json::to_string(&timed)?.into()];
     let ready = run::supervise::start(places, &order, timed.wait + Duration::from_secs(10));
     let ready = ready?;
     let (version, pid) = (ready["version"].as_str().unwrap_or_default(), &ready["server"]);
     terminal::say(format_args!("started {} for {}: {version}, process {pid}", sandbox.name(), units::Span(lasts)));
+    if let Some(limited) = ready["limits"].as_str() {
+        terminal::say(format_args!("  limits  {limited}"));
+    }
     Ok(())
 }
 
@@ -106,13 +122,16 @@ fn begin(name: &str, command: Vec<String>, places: &Places) -> Begin {
 }
 
 /// Starts it below a standing run and leaves it there.
-pub(super) fn start_sandbox(sandbox: &Sandbox, places: &Places, options: &StartOptions) -> Outcome {
+pub(super) fn start_sandbox(sandbox: &Sandbox, places: &Places, start: StartOptions, limits: &Asked) -> Outcome {
     sandbox.check_before_start()?;
+    sandbox.clear_runs(places)?;
     let begin = begin(sandbox.name(), std::env::args().collect(), places);
     let mut run = Run::begin(begin)?;
-    let options = StartOptions { standing: true, ..options.clone() };
-    match sandbox.start(&mut run, &options) {
-        Ok(server) => {
+    let start = StartOptions { standing: true, ..start };
+    let limited = limits::apply(&mut run, limits, sandbox, start).map_err(Failure::from);
+    let started = limited.and_then(|(start, limited)| Ok((sandbox.start(&mut run, &start)?, limited)));
+    match started {
+        Ok((server, limited)) => {
             let id = run.leave()?;
             terminal::say(format_args!("started {}: {}, process {}", sandbox.name(), server.version, server.pid));
             terminal::say(format_args!(
@@ -120,10 +139,13 @@ pub(super) fn start_sandbox(sandbox: &Sandbox, places: &Places, options: &StartO
                 server.socket.display(),
                 server.port
             ));
+            if let Some(limited) = limited {
+                terminal::say(format_args!("  limits  {limited}"));
+            }
             Ok(())
         }
         Err(error) => match run.release() {
-            Ok(_) => Err(error.into()),
+            Ok(_) => Err(error),
             Err(not_released) => Err(Failure::new(Exit::NotRestored, not_released).hint("wringer undo")),
         },
     }

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `sandbox start --ram --cpus --cpuset --swap`: a standing server with less than the machine has, as `wringer squeeze` gives a command.
+
+use crate::exit::Failure;
+use crate::terminal;
+use ::sandbox::{Sandbox, StartOptions};
+use run::Run;
+use squeeze::limits::{self, Asked, Plan, Words};
+use units::{Bytes, CpuList, Cpus, Swap};
+
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Less than the machine has, until the server stops (docs/squeeze.md)")]
+pub struct Limits {
+    /// So much memory, page cache included: 512M, 4G, ... Must hold the server's own pool
+    #[arg(long, value_name = "SIZE")]
+    ram: Option<Bytes>,
+    /// No swap for it, or so much at most [default: as the host has]
+    #[arg(long, value_name = "off|SIZE")]
+    swap: Option<Swap>,
+    /// The time of so many CPUs: 2, 0.5
+    #[arg(long, value_name = "N")]
+    cpus: Option<Cpus>,
+    /// On these CPUs alone: 0-1, 0,2
+    #[arg(long, value_name = "LIST")]
+    cpuset: Option<CpuList>,
+}
+
+impl Limits {
+    /// What is asked, on a machine that was looked at; and what should be known of it.
+    ///
+    /// # Errors
+    /// Exit code 3: it cannot be had.
+    pub fn asked(&self) -> Result<Asked, Failure> {
+        let Self { ram, swap, cpus, cpuset } = self.clone();
+        let asked = Asked { ram, swap, cpus, cpuset, cpu_group: false };
+        plan(&asked)?.notes.iter().for_each(|note| terminal::say(format_args!("note: {note}")));
+        Ok(asked)
+    }
+}
+
+fn plan(asked: &Asked) -> Result<Plan, squeeze::Error> {
+    limits::plan(asked, Words::SERVER)
+}
+
+/// Makes what the server is to be started in, as steps of its run. Returns how it is to be started, and in words what it gets.
+///
+/// # Errors
+/// What there is already goes with the run.
+pub fn apply(
+    run: &mut Run,
+    asked: &Asked,
+    sandbox: &Sandbox,
+    start: StartOptions,
+) -> Result<(StartOptions, Option<String>), squeeze::Error> {
+    if asked.is_nothing() {
+        return Ok((start, None));
+    }
+    if asked.ram.is_some() {
+        // what is in the page cache from outside would be a free hit inside
+        limits::evict(&sandbox.data());
+    }
+    let made = plan(asked)?.apply(run, "server")?;
+    let start = StartOptions { cgroups: made.folders().to_vec(), affinity: made.affinity(), ..start };
+    Ok((start, Some(made.describe())))
+}
