@@ -7,7 +7,7 @@
 //! started this one has already written the mount's intent to its journal.
 
 use crate::Error;
-use rustix::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
+use rustix::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::ffi::CString;
 use std::fs::File;
@@ -112,6 +112,31 @@ pub fn mount_fuse(reach: Reach<'_>, device: BorrowedFd<'_>, target: &Path, sourc
         libc::mount(source.as_ptr(), path.as_ptr(), c"fuse.wringer".as_ptr(), flags, options.as_ptr().cast())
     };
     if result == 0 { Ok(()) } else { Err(Error::path("mount fuse", target, io::Error::last_os_error())) }
+}
+
+/// Mounts the file system that `device` serves nowhere: it is seen only through the descriptor of its root, and ends when that is closed
+/// and nobody has a file of it open.
+///
+/// # Errors
+/// EPERM without the right; ENOSYS before Linux 5.2.
+pub fn mount_fuse_nowhere(device: BorrowedFd<'_>, source: &str) -> Result<OwnedFd, Error> {
+    use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
+    use rustix::mount::{fsconfig_create, fsconfig_set_string, fsmount, fsopen};
+    let failed = |errno: rustix::io::Errno| Error::call("mount fuse nowhere", errno);
+    let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    let context = fsopen("fuse", FsOpenFlags::FSOPEN_CLOEXEC).map_err(failed)?;
+    for (key, value) in [
+        ("source", source.to_owned()),
+        ("fd", device.as_raw_fd().to_string()),
+        ("rootmode", "40000".to_owned()),
+        ("user_id", uid.to_string()),
+        ("group_id", gid.to_string()),
+    ] {
+        fsconfig_set_string(&context, key, value).map_err(failed)?;
+    }
+    fsconfig_create(&context).map_err(failed)?;
+    let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
+    fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes).map_err(failed)
 }
 
 /// Takes the mount of [`mount_fuse`] away; the kernel writes dirty pages through it first.

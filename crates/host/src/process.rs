@@ -9,12 +9,14 @@
 //! `wringer internal launch`, which stays its parent. A pid alone never proves an identity: [`Identity`] carries the start
 //! time, and signals go through a pidfd.
 
+mod fork;
 mod identity;
 mod launch;
 mod scan;
 mod spawn;
 mod stop;
 
+pub use fork::{Forked, fork};
 pub use identity::{Identity, Process, ThreadLook};
 pub use launch::{LaunchSettings, block_stop_signals, launch};
 pub use scan::{descendants, files_open_below, holders_of, is_helper, open_below, open_device, with_mark};

@@ -7,9 +7,12 @@
 //! | `{"do":"set","delay":{...}}` | the same, when the new delay is in force |
 //! | `{"do":"set","model":{...}}` | the same, for a disk model; its credits and queues start anew |
 //! | `{"do":"stats"}` | [`Stats`] |
+//! | `{"do":"keeper"}` | of a disk's keeper, which answers `get` too: [`Kept`] |
+//! | `{"do":"attached"}` | of a keeper, the same: a loop device has the file now |
 //! | anything else | `{"error":"why"}` |
 
 use crate::Error;
+use crate::disk::Kept;
 use crate::engine::Engine;
 use crate::stats::Stats;
 use diskmodel::Model;
@@ -34,15 +37,17 @@ pub struct Client {
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case", deny_unknown_fields)]
-enum Request {
+pub(crate) enum Request {
     Get,
     Set(New),
     Stats,
+    Keeper,
+    Attached,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum New {
+pub(crate) enum New {
     Delay(Delay),
     Model(Box<Model>),
 }
@@ -109,6 +114,18 @@ impl Client {
         self.ask(&Request::Stats)
     }
 
+    /// # Errors
+    /// It is no keeper's socket, or the keeper is gone.
+    pub(crate) fn kept(&mut self) -> Result<Kept, Error> {
+        self.ask(&Request::Keeper)
+    }
+
+    /// # Errors
+    /// As [`Self::kept`].
+    pub(crate) fn attached(&mut self) -> Result<Kept, Error> {
+        self.ask(&Request::Attached)
+    }
+
     fn ask<T: DeserializeOwned>(&mut self, request: &Request) -> Result<T, Error> {
         let line = self.exchange(request).map_err(|source| Error::Socket {
             operation: "talk to",
@@ -133,41 +150,64 @@ impl Client {
     }
 }
 
-/// Answers whoever connects, forever.
-pub(crate) fn serve(listener: &UnixListener, engine: &Arc<Engine>) {
+/// Answers whoever connects, forever. A new model is `told` before it is in force; where that fails, it is refused.
+pub(crate) fn serve(
+    listener: &UnixListener,
+    engine: &Arc<Engine>,
+    told: impl Fn(&Model) -> io::Result<()> + Send + Sync + 'static,
+) {
+    let told = Arc::new(told);
     for stream in listener.incoming().flatten() {
-        let engine = engine.clone();
+        let (engine, told) = (engine.clone(), told.clone());
         // Without a thread the connection closes, and the client sees that.
-        let _ = std::thread::Builder::new().name("control".into()).spawn(move || converse(stream, &engine));
+        let _ = std::thread::Builder::new().name("control".into()).spawn(move || converse(stream, &engine, &*told));
     }
 }
 
-fn converse(stream: UnixStream, engine: &Engine) -> Option<()> {
+fn converse(stream: UnixStream, engine: &Engine, told: &dyn Fn(&Model) -> io::Result<()>) -> Option<()> {
     let mut answers = stream.try_clone().ok()?;
     for line in BufReader::new(stream).lines() {
-        let mut answer = answer(&line.ok()?, engine);
+        let mut answer = answer(&line.ok()?, engine, told);
         answer.push('\n');
         answers.write_all(answer.as_bytes()).ok()?;
     }
     Some(())
 }
 
-fn answer(line: &str, engine: &Engine) -> String {
-    let in_force = || serde_json::to_string(&InForce { delay: engine.delay(), model: engine.model() });
-    let written = match serde_json::from_str(line) {
-        Ok(Request::Get) => in_force(),
-        Ok(Request::Set(New::Delay(delay))) => {
-            engine.set(delay);
-            in_force()
+fn answer(line: &str, engine: &Engine, told: &dyn Fn(&Model) -> io::Result<()>) -> String {
+    let set = |model: Model| match told(&model) {
+        Ok(()) => {
+            engine.set(model);
+            written(&InForce { delay: engine.delay(), model: engine.model() })
         }
-        Ok(Request::Set(New::Model(model))) => {
-            engine.set(*model);
-            in_force()
-        }
-        Ok(Request::Stats) => serde_json::to_string(&engine.stats()),
-        Err(error) => serde_json::to_string(&Refusal { error: error.to_string() }),
+        Err(error) => refused(format!("the keeper cannot be told: {error}")),
     };
-    written.unwrap_or_else(|error| format!("{{\"error\":\"write the answer: {error}\"}}"))
+    match serde_json::from_str(line) {
+        Ok(Request::Get) => written(&InForce { delay: engine.delay(), model: engine.model() }),
+        Ok(Request::Set(New::Delay(delay))) => set(delay.into()),
+        Ok(Request::Set(New::Model(model))) => set(*model),
+        Ok(Request::Stats) => written(&engine.stats()),
+        Ok(Request::Keeper | Request::Attached) => refused("this is no keeper".into()),
+        Err(error) => refused(error.to_string()),
+    }
+}
+
+/// What a keeper says; delays are its worker's to set.
+pub(crate) fn keeper_answer(request: Result<Request, serde_json::Error>, model: &Model, kept: &Kept) -> String {
+    match request {
+        Ok(Request::Get) => written(&InForce { delay: model.delay(), model: model.clone() }),
+        Ok(Request::Keeper | Request::Attached) => written(kept),
+        Ok(Request::Set(_) | Request::Stats) => refused("this is the keeper: ask the worker".into()),
+        Err(error) => refused(error.to_string()),
+    }
+}
+
+fn refused(error: String) -> String {
+    written(&Refusal { error })
+}
+
+fn written(answer: &impl Serialize) -> String {
+    serde_json::to_string(answer).unwrap_or_else(|error| format!("{{\"error\":\"write the answer: {error}\"}}"))
 }
 
 #[cfg(test)]
@@ -183,7 +223,7 @@ mod tests {
         let none = Delay { read_us: 0, write_us: 0, sync_us: 0, mode: DelayMode::Add, varies: false };
         let engine = Arc::new(Engine::new(none, 1));
         let serving = engine.clone();
-        std::thread::spawn(move || serve(&listener, &serving));
+        std::thread::spawn(move || serve(&listener, &serving, |_| Ok(())));
 
         let mut client = Client::connect(&socket).unwrap();
         assert_eq!(client.get().unwrap(), none);
@@ -211,8 +251,13 @@ mod tests {
         let none = Delay { read_us: 0, write_us: 0, sync_us: 0, mode: DelayMode::Add, varies: false };
         let engine = Engine::new(none, 1);
         for line in ["", "{}", r#"{"do":"fly"}"#, r#"{"do":"set"}"#, r#"{"do":"set","delay":{"read_us":-1}}"#] {
-            assert!(answer(line, &engine).contains("error"), "{line}");
+            assert!(answer(line, &engine, &|_| Ok(())).contains("error"), "{line}");
         }
-        assert!(answer(r#"{"do":"get"}"#, &engine).contains("read_us"));
+        let get = r#"{"do":"get"}"#;
+        assert!(answer(get, &engine, &|_| Ok(())).contains("read_us"));
+        let set = r#"{"do":"set","delay":{"read_us":9,"write_us":0,"sync_us":0,"mode":"add","varies":false}}"#;
+        let deaf = |_: &Model| Err(io::ErrorKind::BrokenPipe.into());
+        assert!(answer(set, &engine, &deaf).contains("cannot be told"));
+        assert_eq!(engine.delay().read_us, 0, "what the next worker would not know is not in force");
     }
 }

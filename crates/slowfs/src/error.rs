@@ -6,6 +6,10 @@ use std::path::PathBuf;
 pub enum Error {
     #[error("open the directory {}", path.display())]
     Directory { path: PathBuf, source: io::Error },
+    #[error("open {}", path.display())]
+    Image { path: PathBuf, source: io::Error },
+    #[error("serve the slow disk: {why}")]
+    Worker { why: String },
     #[error("open /dev/fuse")]
     Device { source: io::Error },
     #[error("change this process's namespace")]

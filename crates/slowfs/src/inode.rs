@@ -103,6 +103,11 @@ impl Table {
 }
 
 impl Inode {
+    /// A file by itself, of no table.
+    pub(crate) fn of(path: OwnedFd) -> Self {
+        Self { path, number: 0 }
+    }
+
     pub(crate) fn stat(&self) -> Result<Stat> {
         statat(&self.path, "", AtFlags::EMPTY_PATH)
     }

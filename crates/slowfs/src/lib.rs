@@ -12,6 +12,8 @@
 //!                                        engine::Engine                   when the reply leaves
 //! ```
 //!
+//! [`disk`] serves one file instead of a directory, for a loop device, and survives the death of its process.
+//!
 //! Invariants:
 //! - A reply to fsync, fdatasync or an `O_DSYNC` write leaves after the backing file system has said that the data is durable.
 //! - A reply never leaves before the work behind it is done, whatever the delay.
@@ -19,6 +21,7 @@
 //! - A smaller delay cuts the waits that are under way; a larger one holds for requests that arrive after it.
 
 pub mod control;
+pub mod disk;
 pub mod process;
 pub mod stats;
 

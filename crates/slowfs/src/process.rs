@@ -136,7 +136,7 @@ fn start(
     let timer = engine.clone();
     spawn("timer", move || timer.serve_queue())?;
     let controlled = engine.clone();
-    spawn("control", move || control::serve(&listener, &controlled))?;
+    spawn("control", move || control::serve(&listener, &controlled, |_| Ok(())))?;
     if let Some(lifeline) = inherited("WRINGER_LIFELINE_FD") {
         let engine = engine.clone();
         spawn("lifeline", move || {
@@ -192,7 +192,7 @@ fn mount(reach: Reach<'_>, directory: &Path, source: &str) -> Result<OwnedFd, Er
 }
 
 /// The kernel has applied the caller's umask to what arrives here, so this process must have none; its socket comes first.
-fn listen(socket: &Path) -> Result<UnixListener, Error> {
+pub(crate) fn listen(socket: &Path) -> Result<UnixListener, Error> {
     rustix::process::umask(Mode::from_raw_mode(0o177));
     let listener = UnixListener::bind(socket);
     rustix::process::umask(Mode::empty());
@@ -200,7 +200,6 @@ fn listen(socket: &Path) -> Result<UnixListener, Error> {
 }
 
 fn report_ready(options: &Options, directory: &Path, source: &str, protection: Protection) -> Result<(), Error> {
-    let Some(descriptor) = inherited("WRINGER_READY_FD") else { return Ok(()) };
     let ready = Ready {
         ready: true,
         pid: std::process::id(),
@@ -212,7 +211,13 @@ fn report_ready(options: &Options, directory: &Path, source: &str, protection: P
         threads: options.threads,
         protection,
     };
-    let mut line = serde_json::to_vec(&ready).map_err(|source| Error::Answer { source })?;
+    report(&ready)
+}
+
+/// The line that the starter waits for.
+pub(crate) fn report(ready: &impl Serialize) -> Result<(), Error> {
+    let Some(descriptor) = inherited("WRINGER_READY_FD") else { return Ok(()) };
+    let mut line = serde_json::to_vec(ready).map_err(|source| Error::Answer { source })?;
     line.push(b'\n');
     std::fs::File::from(descriptor).write_all(&line).map_err(serve_error("report ready"))
 }

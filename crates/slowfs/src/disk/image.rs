@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The file system of one file. It has no memory: what a request means depends on nothing that an earlier one did, so that any worker can
+//! answer it, and answer it twice.
+
+use crate::backing::Open;
+use crate::buffer::Pool;
+use crate::engine::Engine;
+use crate::inode::Inode;
+use crate::rule::Place;
+use crate::stats::Class;
+use fuser::{
+    BsdFileFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, Generation, INodeNo, LockOwner, OpenFlags,
+    ReplyAttr, ReplyData, ReplyEmpty, ReplyEntry, ReplyStatfs, ReplyWrite, Request, TimeOrNow, WriteFlags,
+};
+use rustix::fs::{FallocateFlags, SeekFrom, fallocate, fdatasync, seek};
+use std::ffi::{OsStr, OsString};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+const ROOT: u64 = crate::inode::ROOT;
+const FILE: u64 = 2;
+const BLOCK: u32 = 4096;
+/// Nothing changes here but the content.
+const LONG: Duration = Duration::from_secs(86_400);
+
+/// The image as every worker opens it.
+#[derive(Debug)]
+pub(super) struct Backing {
+    pub inode: Inode,
+    pub open: Open,
+    pub bytes: u64,
+    pub is_device: bool,
+    /// Of the file in the FUSE file system.
+    pub name: OsString,
+}
+
+impl Backing {
+    pub(super) fn new(inode: Inode, open: Open, is_device: bool, name: OsString) -> rustix::io::Result<Self> {
+        let bytes = seek(open.file(), SeekFrom::End(0))?;
+        Ok(Self { inode, open, bytes, is_device, name })
+    }
+}
+
+/// One thread's.
+#[derive(Clone)]
+pub(super) struct Image {
+    pub backing: Arc<Backing>,
+    pub engine: Arc<Engine>,
+    pub buffers: Arc<Pool>,
+}
+
+impl Image {
+    fn attributes(&self, number: u64) -> FileAttr {
+        let is_root = number == ROOT;
+        let (kind, perm, size) =
+            if is_root { (FileType::Directory, 0o500, 0) } else { (FileType::RegularFile, 0o600, self.backing.bytes) };
+        FileAttr {
+            ino: INodeNo(number),
+            size,
+            blocks: size / 512,
+            atime: UNIX_EPOCH,
+            mtime: UNIX_EPOCH,
+            ctime: UNIX_EPOCH,
+            crtime: UNIX_EPOCH,
+            kind,
+            perm,
+            nlink: if is_root { 2 } else { 1 },
+            uid: 0,
+            gid: 0,
+            rdev: 0,
+            blksize: BLOCK,
+            flags: 0,
+        }
+    }
+
+    /// As far as the image goes: what lies beyond is never asked for.
+    fn is_within(&self, offset: u64, length: u64) -> bool {
+        offset.checked_add(length).is_some_and(|end| end <= self.backing.bytes)
+    }
+}
+
+fn errno(error: rustix::io::Errno) -> Errno {
+    Errno::from_i32(error.raw_os_error())
+}
+
+fn place(offset: u64, bytes: u64) -> Place {
+    Place { file: FILE, offset, bytes }
+}
+
+impl Filesystem for Image {
+    fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        if parent.0 == ROOT && name == self.backing.name {
+            reply.entry(&LONG, &self.attributes(FILE), Generation(0));
+        } else {
+            reply.error(Errno::ENOENT);
+        }
+    }
+
+    fn getattr(&self, _: &Request, number: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+        reply.attr(&LONG, &self.attributes(number.0));
+    }
+
+    /// Times and owners are nobody's business here, and the size stays.
+    fn setattr(
+        &self,
+        _: &Request,
+        number: INodeNo,
+        _: Option<u32>,
+        _: Option<u32>,
+        _: Option<u32>,
+        size: Option<u64>,
+        _: Option<TimeOrNow>,
+        _: Option<TimeOrNow>,
+        _: Option<SystemTime>,
+        _: Option<FileHandle>,
+        _: Option<SystemTime>,
+        _: Option<SystemTime>,
+        _: Option<SystemTime>,
+        _: Option<BsdFileFlags>,
+        reply: ReplyAttr,
+    ) {
+        match size {
+            Some(size) if size != self.backing.bytes => reply.error(Errno::EPERM),
+            _ => reply.attr(&LONG, &self.attributes(number.0)),
+        }
+    }
+
+    fn read(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        size: u32,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        let work = self.engine.arrive(Class::Read, place(offset, u64::from(size)));
+        let length = size as usize;
+        let mut buffer = self.buffers.take(length);
+        match self.backing.open.read(&self.backing.inode, buffer.bytes_mut(length), offset) {
+            Ok(count) => {
+                let buffers = self.buffers.clone();
+                self.engine.answer(work, move || {
+                    reply.data(buffer.bytes(count));
+                    buffers.give_back(buffer);
+                });
+            }
+            Err(error) => {
+                self.buffers.give_back(buffer);
+                self.engine.counters.failed();
+                reply.error(errno(error));
+            }
+        }
+    }
+
+    fn write(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        data: &[u8],
+        _: WriteFlags,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyWrite,
+    ) {
+        let work = self.engine.arrive(Class::Write, place(offset, data.len() as u64));
+        if !self.is_within(offset, data.len() as u64) {
+            self.engine.counters.failed();
+            return reply.error(Errno::ENOSPC);
+        }
+        let mut buffer = self.buffers.take(data.len());
+        buffer.bytes_mut(data.len()).copy_from_slice(data);
+        let written = self.backing.open.write(&self.backing.inode, buffer.bytes(data.len()), offset, false);
+        self.buffers.give_back(buffer);
+        match written {
+            Ok(count) => {
+                let count = u32::try_from(count).unwrap_or(u32::MAX);
+                self.engine.answer(work, move || reply.written(count));
+            }
+            Err(error) => {
+                self.engine.counters.failed();
+                reply.error(errno(error));
+            }
+        }
+    }
+
+    /// What the loop device makes of a flush.
+    fn fsync(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+        let work = self.engine.arrive(Class::Sync, place(0, 0));
+        let durable = if cfg!(feature = "broken-sync") { Ok(()) } else { fdatasync(self.backing.open.file()) };
+        match durable {
+            Ok(()) => self.engine.answer(work, move || reply.ok()),
+            Err(error) => {
+                self.engine.counters.failed();
+                reply.error(errno(error));
+            }
+        }
+    }
+
+    fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
+        reply.error(Errno::ENOSYS);
+    }
+
+    /// What the loop device makes of a discard and of a request for zeros. A discard makes no hole in an image: it might find no room when it
+    /// is written to again.
+    fn fallocate(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        length: u64,
+        mode: i32,
+        reply: ReplyEmpty,
+    ) {
+        let work = self.engine.arrive(Class::Write, place(offset, 0));
+        let asked = FallocateFlags::from_bits_retain(mode.cast_unsigned());
+        let discards = asked.contains(FallocateFlags::PUNCH_HOLE) && !self.backing.is_device;
+        let flags = if discards { FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE } else { asked };
+        let within = self.is_within(offset, length);
+        let zeroed = if within {
+            fallocate(self.backing.open.file(), flags, offset, length)
+        } else {
+            Err(rustix::io::Errno::NOSPC)
+        };
+        match zeroed {
+            Ok(()) => self.engine.answer(work, move || reply.ok()),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
+        reply.statfs(self.backing.bytes / u64::from(BLOCK), 0, 0, 2, 0, BLOCK, 255, BLOCK);
+    }
+}

@@ -1,0 +1,397 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The body of `wringer internal slowdisk`: holds the FUSE descriptors and the delay, and sees to it that a worker serves.
+//!
+//! | event | what happens |
+//! | --- | --- |
+//! | the worker dies, or answers nobody for [`PATIENCE`] | another one is forked, with the delay in force (FUSE 7.40); before: the keeper leaves, and I/O fails |
+//! | SIGUSR1 | all delays 0, and a worker that was stopped goes on |
+//! | end of file on the lifeline | all delays 0; ends when the loop device has let go |
+//! | SIGTERM | the same |
+//! | nobody has the file open any more | worker and keeper end |
+//! | SIGINT, SIGHUP | nothing: they were meant for the controller, which decides |
+//!
+//! It has one thread, because it forks.
+
+use super::Kept;
+use super::device::{RESEND_SINCE, clone_device, open_device, shake_hands};
+use super::image::Backing;
+use super::worker::{self, Heritage, MODEL, NEUTRALISE, PING, PONG};
+use crate::Error;
+use crate::backing::Open;
+use crate::control::{Request, keeper_answer};
+use crate::inode::Inode;
+use diskmodel::Model;
+use evidence::DelayMode;
+use host::namespace::{self, Protection};
+use host::process::{Forked, fork};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::{AsFd, AsRawFd as _, OwnedFd};
+use rustix::fs::{Mode, OFlags, open};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use serde::{Deserialize, Serialize};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
+use std::ffi::OsString;
+use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+/// A worker that answers no ping for so long hangs.
+const PATIENCE: Duration = Duration::from_secs(3);
+const PING_PAUSE: Duration = Duration::from_secs(1);
+/// What a client of the keeper's socket may take to say what it wants.
+const CLIENT_PATIENCE: Duration = Duration::from_millis(200);
+/// So many workers within [`GIVE_UP_WITHIN`], and no further one is tried.
+const GIVE_UP_AFTER: usize = 20;
+const GIVE_UP_WITHIN: Duration = Duration::from_secs(10);
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Options {
+    /// A regular file, or a block device.
+    pub image: PathBuf,
+    /// The run's: both sockets are made there.
+    pub folder: PathBuf,
+    /// Of the file that a loop device shows as its own: `wringer-<run id>`.
+    pub name: String,
+    pub threads: usize,
+}
+
+impl Options {
+    pub const THREADS: usize = 16;
+}
+
+/// What the ready line says.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Ready {
+    pub ready: bool,
+    pub pid: u32,
+    /// The keeper's descriptor of the file system's root: `/proc/PID/fd/NUMBER/NAME` is the file.
+    pub root: i32,
+    pub name: String,
+    /// Agreed on with this kernel.
+    pub protocol: (u32, u32),
+    /// Whether the death of a worker is no I/O error.
+    pub resends: bool,
+    #[serde(skip_deserializing)]
+    pub protection: Protection,
+}
+
+struct Keeper {
+    devices: Vec<OwnedFd>,
+    backing: Arc<Backing>,
+    /// Of the worker; workers inherit it.
+    listener: UnixListener,
+    /// The file system's root. Closed as soon as a loop device, or nobody, shall keep it.
+    root: Option<OwnedFd>,
+    model: Model,
+    resends: bool,
+    worker: Worker,
+    /// When workers were replaced, newest last.
+    replaced: Vec<Instant>,
+    restarts: u32,
+}
+
+struct Worker {
+    process: Forked,
+    line: OwnedFd,
+    /// `None`: the last ping was answered.
+    pinged: Option<Instant>,
+    next_ping: Instant,
+}
+
+/// Serves until the file system is gone. Must be called before the process starts a thread.
+///
+/// # Errors
+/// No `/dev/fuse`, no right to mount, an image that cannot be opened; [`Error::Worker`] when no worker can serve any more.
+pub fn run(options: &Options) -> Result<(), Error> {
+    let protection = namespace::protect_self();
+    let [term, usr1] = signals()?;
+    let backing = Arc::new(open_image(options)?);
+    let device = open_device()?;
+    let source = &options.name;
+    let root = namespace::mount_fuse_nowhere(device.as_fd(), source)
+        .map_err(|source| Error::Mount { path: options.image.clone(), source })?;
+    let version = shake_hands(device.as_fd())?;
+    let protocol = (version.0, version.1);
+    let mut devices = vec![device];
+    for _ in 1..options.threads.max(1) {
+        devices.push(clone_device(devices[0].as_fd())?);
+    }
+    let listener = crate::process::listen(&options.folder.join(super::WORKER_SOCKET))?;
+    let own = crate::process::listen(&options.folder.join(super::KEEPER_SOCKET))?;
+    let model = Model::none(DelayMode::Add);
+    let worker = Worker::start(&devices, &backing, &listener, Some(&root), &model, false)?;
+    let resends = protocol >= RESEND_SINCE;
+    let root_number = root.as_raw_fd();
+    let root = Some(root);
+    let (replaced, restarts) = (Vec::new(), 0);
+    let mut keeper = Keeper { devices, backing, listener, root, model, resends, worker, replaced, restarts };
+    keeper.await_first_answer()?;
+    let pid = std::process::id();
+    let ready =
+        Ready { ready: true, pid, root: root_number, name: options.name.clone(), protocol, resends, protection };
+    crate::process::report(&ready)?;
+    keeper.keep(&term, &usr1, host::process::lifeline(), &own)
+}
+
+fn open_image(options: &Options) -> Result<Backing, Error> {
+    let failed = |errno: rustix::io::Errno| Error::Image { path: options.image.clone(), source: errno.into() };
+    let path = open(&options.image, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).map_err(failed)?;
+    let inode = Inode::of(path);
+    let kind = rustix::fs::FileType::from_raw_mode(inode.stat().map_err(failed)?.st_mode);
+    // whoever would mount the device itself meanwhile is refused by the kernel
+    let is_device = kind == rustix::fs::FileType::BlockDevice;
+    let claim = if is_device { OFlags::EXCL } else { OFlags::empty() };
+    let file = inode.open(OFlags::RDWR | claim).map_err(failed)?;
+    let open = Open::new(file, OFlags::RDWR, true);
+    Backing::new(inode, open, is_device, OsString::from(&options.name)).map_err(failed)
+}
+
+/// One that is readable when SIGTERM came, one for SIGUSR1.
+fn signals() -> Result<[OwnedFd; 2], Error> {
+    let failed = |source| Error::Serve { operation: "catch signals", source };
+    let ignored = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGHUP] {
+        signal_hook::flag::register(signal, ignored.clone()).map_err(failed)?;
+    }
+    let pipe = |signal| {
+        let (read, write) = UnixStream::pair()?;
+        read.set_nonblocking(true)?;
+        signal_hook::low_level::pipe::register(signal, write)?;
+        io::Result::Ok(OwnedFd::from(read))
+    };
+    Ok([pipe(SIGTERM).map_err(failed)?, pipe(SIGUSR1).map_err(failed)?])
+}
+
+impl Worker {
+    fn start(
+        devices: &[OwnedFd],
+        backing: &Arc<Backing>,
+        listener: &UnixListener,
+        root: Option<&OwnedFd>,
+        model: &Model,
+        is_successor: bool,
+    ) -> Result<Self, Error> {
+        let failed = |source| Error::Serve { operation: "start a worker", source };
+        let (line, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+            .map_err(|errno| failed(errno.into()))?;
+        [&line, &theirs].into_iter().for_each(worker::widen);
+        let (keeper, own, root) = (std::process::id(), line.as_raw_fd(), root.map(|root| root.as_raw_fd()));
+        let process = fork(|| {
+            for number in root.into_iter().chain([own]) {
+                // SAFETY: both are the keeper's, and this process, which is not the keeper, uses neither.
+                unsafe { libc::close(number) };
+            }
+            let (backing, model) = (backing.clone(), model.clone());
+            let served =
+                worker::serve(Heritage { devices, backing, listener, line: theirs, model, is_successor, keeper });
+            served.map_or_else(
+                |error| {
+                    note(format_args!("a worker cannot serve: {error}"));
+                    1
+                },
+                |()| 0,
+            )
+        });
+        let process = process.map_err(|source| Error::Worker { why: host::chain(&source) })?;
+        let next_ping = Instant::now() + PING_PAUSE;
+        Ok(Self { process, line, pinged: None, next_ping })
+    }
+
+    fn ping(&mut self, now: Instant) {
+        if self.pinged.is_none() && now >= self.next_ping && rustix::io::write(&self.line, PING).is_ok() {
+            self.pinged = Some(now);
+            self.next_ping = now + PING_PAUSE;
+        }
+    }
+
+    fn hangs(&self, now: Instant) -> bool {
+        self.pinged.is_some_and(|since| now.duration_since(since) > PATIENCE)
+    }
+}
+
+impl Keeper {
+    fn await_first_answer(&mut self) -> Result<(), Error> {
+        let deadline = Instant::now() + PATIENCE;
+        self.worker.next_ping = Instant::now();
+        self.worker.ping(Instant::now());
+        while self.worker.pinged.is_some() {
+            if Instant::now() > deadline || self.worker.process.has_ended() {
+                return Err(Error::Worker { why: "the first one does not serve".into() });
+            }
+            self.hears_within(Duration::from_millis(50));
+            self.listen();
+        }
+        Ok(())
+    }
+
+    fn hears_within(&self, time: Duration) {
+        let mut set = [PollFd::new(&self.worker.line, PollFlags::IN)];
+        let _ = poll(&mut set, Timespec::try_from(time).ok().as_ref());
+    }
+
+    fn keep(
+        mut self,
+        term: &OwnedFd,
+        usr1: &OwnedFd,
+        mut lifeline: Option<OwnedFd>,
+        own: &UnixListener,
+    ) -> Result<(), Error> {
+        own.set_nonblocking(true).map_err(|source| Error::Serve { operation: "listen", source })?;
+        loop {
+            let events = Events::wait(&self.worker, term, usr1, lifeline.as_ref(), own);
+            if events.line {
+                self.listen();
+            }
+            if events.usr1 {
+                drain(usr1);
+                self.neutralise();
+            }
+            if events.term || events.lifeline && ended(lifeline.as_ref()) {
+                drain(term);
+                lifeline = lifeline.filter(|_| !events.lifeline);
+                self.neutralise();
+                self.root = None;
+            }
+            if events.died && self.replace_dead()? {
+                return Ok(());
+            }
+            if events.client
+                && let Ok((client, _)) = own.accept()
+            {
+                let _ = self.answer(client);
+            }
+            self.watch();
+        }
+    }
+
+    fn neutralise(&mut self) {
+        self.model = Model::none(self.model.mode);
+        let _ = rustix::io::write(&self.worker.line, NEUTRALISE);
+        self.worker.process.signal(rustix::process::Signal::CONT);
+    }
+
+    /// Everything that the worker has said.
+    fn listen(&mut self) {
+        let mut message = vec![0; worker::MESSAGE_BYTES];
+        while let Ok((length, _)) =
+            rustix::net::recv(&self.worker.line, message.as_mut_slice(), rustix::net::RecvFlags::DONTWAIT)
+        {
+            match message[..length].split_first() {
+                Some((&PONG, _)) => self.worker.pinged = None,
+                Some((&MODEL, text)) => {
+                    if let Ok(model) = serde_json::from_slice(text) {
+                        self.model = model;
+                    }
+                }
+                _ => return,
+            }
+        }
+    }
+
+    /// A worker that hangs is ended, and replaced when it is gone. Before FUSE 7.40 the watchdog decides.
+    fn watch(&mut self) {
+        let now = Instant::now();
+        self.worker.ping(now);
+        if self.resends && self.worker.hangs(now) {
+            note(format_args!("a worker answered nobody for {} s: it is replaced", PATIENCE.as_secs()));
+            self.worker.pinged = None;
+            self.worker.process.signal(rustix::process::Signal::KILL);
+        }
+    }
+
+    /// Whether everything is over. What the dead worker had still said counts.
+    fn replace_dead(&mut self) -> Result<bool, Error> {
+        self.listen();
+        let status = self.worker.process.reap();
+        if status.is_some_and(|status| status.exit_status() == Some(0)) {
+            return Ok(true);
+        }
+        let how = status.map_or_else(|| "in an unknown way".to_owned(), describe);
+        if !self.resends {
+            return Err(Error::Worker {
+                why: format!("the worker ended {how}, and this kernel cannot send its requests to another one"),
+            });
+        }
+        let now = Instant::now();
+        self.replaced.retain(|at| now.duration_since(*at) < GIVE_UP_WITHIN);
+        if self.replaced.len() >= GIVE_UP_AFTER {
+            return Err(Error::Worker {
+                why: format!("{GIVE_UP_AFTER} workers ended within {} s, the last one {how}", GIVE_UP_WITHIN.as_secs()),
+            });
+        }
+        note(format_args!("the worker ended {how}: another one serves"));
+        self.replaced.push(now);
+        self.restarts += 1;
+        self.worker =
+            Worker::start(&self.devices, &self.backing, &self.listener, self.root.as_ref(), &self.model, true)?;
+        Ok(false)
+    }
+
+    fn answer(&mut self, client: UnixStream) -> io::Result<()> {
+        client.set_nonblocking(false)?;
+        client.set_read_timeout(Some(CLIENT_PATIENCE))?;
+        client.set_write_timeout(Some(CLIENT_PATIENCE))?;
+        let mut line = String::new();
+        BufReader::new(&client).read_line(&mut line)?;
+        let request = serde_json::from_str(&line);
+        if matches!(request, Ok(Request::Attached)) {
+            self.root = None;
+        }
+        let kept = Kept { worker: self.worker.process.pid(), restarts: self.restarts, resends: self.resends };
+        let mut answer = keeper_answer(request, &self.model, &kept);
+        answer.push('\n');
+        (&client).write_all(answer.as_bytes())
+    }
+}
+
+/// For the log in the run's folder.
+fn note(text: std::fmt::Arguments<'_>) {
+    let _ = writeln!(io::stderr(), "{text}");
+}
+
+fn describe(status: rustix::process::WaitIdStatus) -> String {
+    match (status.terminating_signal(), status.exit_status()) {
+        (Some(signal), _) => format!("by signal {signal}"),
+        (None, Some(code)) => format!("with code {code}"),
+        (None, None) => "in an unknown way".to_owned(),
+    }
+}
+
+/// What there is to do.
+#[derive(Debug, Default)]
+struct Events {
+    term: bool,
+    usr1: bool,
+    died: bool,
+    line: bool,
+    client: bool,
+    lifeline: bool,
+}
+
+impl Events {
+    fn wait(worker: &Worker, term: &OwnedFd, usr1: &OwnedFd, lifeline: Option<&OwnedFd>, own: &UnixListener) -> Self {
+        let fds = [term.as_fd(), usr1.as_fd(), worker.process.pidfd(), worker.line.as_fd(), own.as_fd()];
+        let mut set: Vec<PollFd<'_>> = fds
+            .iter()
+            .chain(lifeline.map(AsFd::as_fd).as_ref())
+            .map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN))
+            .collect();
+        if poll(&mut set, Timespec::try_from(PING_PAUSE).ok().as_ref()).is_err() {
+            return Self::default();
+        }
+        let is = |at: usize| set.get(at).is_some_and(|fd| !fd.revents().is_empty());
+        Self { term: is(0), usr1: is(1), died: is(2), line: is(3), client: is(4), lifeline: is(5) }
+    }
+}
+
+fn drain(pipe: &OwnedFd) {
+    while rustix::io::read(pipe, &mut [0; 64]).is_ok_and(|length| length > 0) {}
+}
+
+/// Whether the lifeline is at its end.
+fn ended(lifeline: Option<&OwnedFd>) -> bool {
+    lifeline.is_some_and(|lifeline| rustix::io::read(lifeline, &mut [0; 64]).is_ok_and(|length| length == 0))
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A slow disk: one image file, or one block device, as the only file of a FUSE file system that is mounted nowhere. Whoever attaches a
+//! loop device to that file has a block device whose reads, writes and flushes are answered when their time has come.
+//!
+//! ```text
+//! file system -> /dev/loopN -> FUSE file -> worker (image::Image, engine::Engine) -> image
+//!                                             | died: another one is forked, and the kernel sends again what was not answered
+//!                                           keeper (holds the FUSE descriptors)
+//! ```
+//!
+//! Invariants, beyond the layer's:
+//! - With FUSE 7.40 (Linux 6.9) the death of a worker is no I/O error. A new worker starts when the old one is gone with all its threads:
+//!   no write of the old one can come after one of the new.
+//! - The death of the keeper is no I/O error either: its worker sets the delays to zero and serves on, and is woken when it was stopped.
+//! - The FUSE file system ends when nobody has its file open any more, and worker and keeper end with it.
+
+mod device;
+mod image;
+mod keeper;
+mod worker;
+
+pub use device::{RESEND_SINCE, protocol};
+pub use keeper::{Options, Ready, run};
+
+use crate::Error;
+use crate::control::Client;
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+/// The worker's socket, in the run's folder: delay and counters.
+pub const WORKER_SOCKET: &str = "slowfs.sock";
+/// The keeper's, in the same folder.
+pub const KEEPER_SOCKET: &str = "keeper.sock";
+
+/// What the keeper says of itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Kept {
+    /// Of the worker that serves now.
+    pub worker: u32,
+    /// Workers that have died or hung, and were replaced.
+    pub restarts: u32,
+    /// Whether a worker that dies is replaced without an I/O error.
+    pub resends: bool,
+}
+
+/// # Errors
+/// The keeper is gone.
+pub fn kept(folder: &Path) -> Result<Kept, Error> {
+    Client::connect(folder.join(KEEPER_SOCKET))?.kept()
+}
+
+/// Tells the keeper that a loop device has the file open: the file system is to end when that one lets go.
+///
+/// # Errors
+/// The keeper is gone.
+pub fn attached(folder: &Path) -> Result<(), Error> {
+    Client::connect(folder.join(KEEPER_SOCKET))?.attached().map(drop)
+}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The process that does the work: forked by the keeper, with its descriptors, and without a program of its own to be read from a disk
+//! that may be the slow one.
+
+use super::device::{resend, session};
+use super::image::{Backing, Image};
+use crate::buffer::Pool;
+use crate::control;
+use crate::engine::Engine;
+use diskmodel::Model;
+use host::namespace;
+use rustix::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::io;
+use std::os::unix::net::UnixListener;
+use std::sync::{Arc, mpsc};
+
+/// From the keeper: say that you live.
+pub(super) const PING: &[u8] = b"?";
+/// From the keeper: no delay any more.
+pub(super) const NEUTRALISE: &[u8] = b"0";
+/// To the keeper: the answer to a ping.
+pub(super) const PONG: u8 = b'.';
+/// To the keeper: the model that follows is in force from now on.
+pub(super) const MODEL: u8 = b'm';
+/// A model with a long histogram is one message.
+pub(super) const MESSAGE_BYTES: usize = 4 << 20;
+
+/// What the keeper hands to each worker.
+pub(super) struct Heritage<'a> {
+    pub devices: &'a [OwnedFd],
+    pub backing: Arc<Backing>,
+    pub listener: &'a UnixListener,
+    /// To the keeper.
+    pub line: OwnedFd,
+    pub model: Model,
+    /// An earlier worker died: what it had taken is to be sent again.
+    pub is_successor: bool,
+    pub keeper: u32,
+}
+
+/// Serves until the file system is gone.
+pub(super) fn serve(heritage: Heritage<'_>) -> io::Result<()> {
+    let engine = Arc::new(Engine::new(heritage.model, heritage.devices.len()));
+    let line = Arc::new(heritage.line);
+    come_to_life(heritage.keeper, &engine)?;
+    namespace::protect_self();
+    if heritage.is_successor {
+        // before anybody takes a request: what is taken from now on is ours to answer, once
+        resend(heritage.devices[0].as_fd())?;
+    }
+    let (ended, end) = mpsc::channel();
+    let buffers = Arc::new(Pool::default());
+    for device in heritage.devices {
+        let image = Image { backing: heritage.backing.clone(), engine: engine.clone(), buffers: buffers.clone() };
+        let (session, ended) = (session(device.as_fd(), image)?, ended.clone());
+        spawn("session", move || drop(ended.send(session.run())))?;
+    }
+    let timer = engine.clone();
+    spawn("timer", move || timer.serve_queue())?;
+    let (controlled, told, listener) = (engine.clone(), line.clone(), heritage.listener.try_clone()?);
+    spawn("control", move || control::serve(&listener, &controlled, move |model| tell(&told, model)))?;
+    let listening = engine.clone();
+    spawn("keeper", move || listen(&line, &listening))?;
+    engine.calibrate();
+    end.recv().unwrap_or(Ok(()))
+}
+
+/// Signals are the keeper's to answer. When it dies, this process is woken, in case that somebody stopped both.
+fn come_to_life(keeper: u32, engine: &Engine) -> io::Result<()> {
+    for (signal, action) in [
+        (libc::SIGTERM, libc::SIG_DFL),
+        (libc::SIGUSR1, libc::SIG_IGN),
+        (libc::SIGINT, libc::SIG_IGN),
+        (libc::SIGHUP, libc::SIG_IGN),
+        (libc::SIGPIPE, libc::SIG_IGN),
+    ] {
+        // SAFETY: sets the disposition of one signal; no handler of ours is given.
+        if unsafe { libc::signal(signal, action) } == libc::SIG_ERR {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::CONT))?;
+    let parent = rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get().cast_unsigned());
+    if parent != keeper {
+        engine.neutralise();
+    }
+    Ok(())
+}
+
+/// So that the next worker begins with it.
+fn tell(line: &OwnedFd, model: &Model) -> io::Result<()> {
+    let mut message = vec![MODEL];
+    message.extend(serde_json::to_vec(model)?);
+    rustix::io::write(line, &message).map(drop).map_err(Into::into)
+}
+
+/// Until the keeper dies.
+fn listen(line: &OwnedFd, engine: &Engine) {
+    let mut message = [0; 16];
+    loop {
+        match rustix::io::read(line, &mut message) {
+            Err(rustix::io::Errno::INTR) => {}
+            Ok(length) if length > 0 => match &message[..length] {
+                PING => drop(rustix::io::write(line, &[PONG])),
+                NEUTRALISE => engine.neutralise(),
+                _ => {}
+            },
+            _ => return engine.neutralise(),
+        }
+    }
+}
+
+fn spawn(name: &'static str, body: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    std::thread::Builder::new().name(name.into()).spawn(body).map(drop)
+}
+
+/// Both ends take a long message.
+pub(super) fn widen(line: &OwnedFd) {
+    let bytes = libc::c_int::try_from(MESSAGE_BYTES).unwrap_or(libc::c_int::MAX);
+    for option in [libc::SO_SNDBUFFORCE, libc::SO_RCVBUFFORCE] {
+        // SAFETY: the option's value is one int.
+        unsafe {
+            libc::setsockopt(
+                line.as_raw_fd(),
+                libc::SOL_SOCKET,
+                option,
+                (&raw const bytes).cast(),
+                libc::socklen_t::try_from(size_of::<libc::c_int>()).unwrap_or(4),
+            );
+        }
+    }
+}
