@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Changes of the host that a run journals: kernel values, cgroups, mounts, the page cache, the pool of huge pages, memory blocks, mapped devices. Each is idempotent, looks at the
+//! Changes of the host that a run journals: kernel values, cgroups, mounts, the page cache, the pool of huge pages, memory blocks, mapped devices, loop devices. Each is idempotent, looks at the
 //! present value first, and leaves alone what somebody else changed.
 
 mod cgroup;
+pub mod loop_device;
 pub mod mapping;
 pub mod memory;
 mod mount;

@@ -12,7 +12,7 @@
 //! | [`files`] | Wringer's own folders and files | no |
 //! | [`tool`] | helper programs that read, or write only into Wringer's own folders: package clients, initdb | no |
 //! | [`process`] | long-lived children with the run's token: servers, holder, slow layer | yes |
-//! | [`change`] | kernel values, cgroups, mounts, huge pages, mapped devices | yes |
+//! | [`change`] | kernel values, cgroups, mounts, huge pages, mapped devices, loop devices | yes |
 //! | [`namespace`] | a process's own mount namespace, its own mount and its own protection | no |
 //! | [`interrupt`] | the user's wish to stop, and the wish to stop at once | no |
 //! | [`mapper`] | a look at device-mapper's devices and targets | no |

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Writes one journal of the present format with every kind of record and step, as a release leaves it that dies in its middle.
 //! `cargo run -p journal --example write_fixture -- fixtures/journal/v1.journal`: once for each format version, never again.
-//! With `kinds`, `taken` or `mapping` after the path, another journal with what the ones before have not: each format's corpus holds every word.
+//! With `kinds`, `taken`, `mapping` or `loop` after the path, another journal with what the ones before have not: each format's corpus holds every word.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 use host::process::Identity;
@@ -15,6 +15,7 @@ fn main() {
         Some("kinds") => return write_kinds(path),
         Some("taken") => return write_taken(path),
         Some("mapping") => return write_mapping(path),
+        Some("loop") => return write_loop(path),
         _ => {}
     }
     let mut journal = Journal::create(path, &begin()).unwrap();
@@ -96,6 +97,19 @@ fn write_mapping(path: &Path) {
     let (made, _) = journal.intent(mapping("loop0")).unwrap();
     journal.done(made, None).unwrap();
     journal.intent(mapping("vdb")).unwrap();
+    cut(path);
+}
+
+/// A slow image, and another one that was cut before its loop device was attached.
+fn write_loop(path: &Path) {
+    let mut journal = Journal::create(path, &begin()).unwrap();
+    let attach = |image: &str| Step::LoopDevice {
+        name: "wringer-w-20261120-201530-4f2a".into(),
+        image: Path::new("/srv").join(image),
+    };
+    let (made, _) = journal.intent(attach("image")).unwrap();
+    journal.done(made, Some("/dev/loop3".into())).unwrap();
+    journal.intent(attach("other")).unwrap();
     cut(path);
 }
 

@@ -48,6 +48,9 @@ pub enum Step {
     /// A device-mapper device over the block device `device`, named below `/dev/mapper`. Undo: remove what has this `uuid`, once nobody
     /// uses it.
     Mapping { name: String, uuid: String, device: PathBuf },
+    /// A loop device over the file `name` of a slow disk, which serves `image`. Undo: detach the one whose file has that name, once nobody
+    /// uses it. `observed` of `done` is its device.
+    LoopDevice { name: String, image: PathBuf },
     /// Cannot be undone, and needs no undo.
     Note { text: String },
 }
@@ -65,6 +68,7 @@ impl fmt::Display for Step {
                 write!(formatter, "memory blocks offline, of {kernel}{comma}{movable}")
             }
             Self::Mapping { name, device, .. } => write!(formatter, "mapping {name} over {}", device.display()),
+            Self::LoopDevice { image, .. } => write!(formatter, "loop device over {}", image.display()),
             Self::Note { text } => formatter.write_str(text),
         }
     }

@@ -77,6 +77,18 @@ fn slow_devices_are_understood_in_version_1() {
 }
 
 #[test]
+fn slow_images_are_understood_in_version_1() {
+    let state = read(&fixture("v1-loop.journal")).unwrap().state;
+    let [made, cut] = state.steps.as_slice() else { panic!("{} steps", state.steps.len()) };
+    let attach = |image: &str| Step::LoopDevice {
+        name: "wringer-w-20261120-201530-4f2a".into(),
+        image: format!("/srv/{image}").into(),
+    };
+    assert_eq!((&made.change, made.observed.as_deref()), (&attach("image"), Some("/dev/loop3")));
+    assert_eq!((&cut.change, cut.completed), (&attach("other"), false));
+}
+
+#[test]
 fn version_1_is_undone_to_its_end() {
     let folder = tempfile::tempdir().unwrap();
     let path = copy(folder.path(), &fs::read(fixture("v1.journal")).unwrap());

@@ -55,6 +55,7 @@ fn changes() -> Vec<Step> {
     changes.push(Step::HugePool { before: 0, after: 1 });
     changes.push(Step::MemoryBlocks { kernel: String::new(), movable: String::new() });
     changes.push(Step::Mapping { name: String::new(), uuid: String::new(), device: "/".into() });
+    changes.push(Step::LoopDevice { name: String::new(), image: "/".into() });
     changes.push(Step::Note { text: String::new() });
     changes
 }
@@ -70,6 +71,7 @@ fn is_listed(record: &Record) -> bool {
             | Step::HugePool { .. }
             | Step::MemoryBlocks { .. }
             | Step::Mapping { .. }
+            | Step::LoopDevice { .. }
             | Step::Note { .. } => true,
         },
         Record::Begin { .. }
@@ -115,8 +117,10 @@ fn the_page_names_everything() {
 fn the_corpus_holds_everything() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/journal");
     let name = |suffix: &str| format!("{folder}/v{FORMAT_VERSION}{suffix}.journal");
-    let stored: Vec<u8> =
-        ["", "-kinds", "-taken", "-mapping"].iter().flat_map(|suffix| std::fs::read(name(suffix)).unwrap()).collect();
+    let stored: Vec<u8> = ["", "-kinds", "-taken", "-mapping", "-loop"]
+        .iter()
+        .flat_map(|suffix| std::fs::read(name(suffix)).unwrap())
+        .collect();
     let stored = String::from_utf8_lossy(&stored).into_owned();
     let known = records().iter().fold(BTreeSet::new(), |mut found, record| {
         words(&serde_json::json!(record), &mut found);
@@ -138,7 +142,7 @@ fn the_page_names_nothing_else() {
     let rows = section.lines().filter(|line| line.starts_with("| `"));
     let named: Vec<&str> =
         rows.filter_map(|row| row.split('`').nth(1)).filter(|word| !["record", "kind"].contains(word)).collect();
-    assert_eq!(named.len(), 17, "{named:?}");
+    assert_eq!(named.len(), 18, "{named:?}");
     assert!(named.iter().all(|word| known.contains(*word)), "{named:?}");
 }
 

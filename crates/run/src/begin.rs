@@ -38,6 +38,8 @@ pub struct Run {
     pub(crate) journal: Journal,
     pub(crate) host: RealHost,
     pub(crate) children: Vec<(StepId, Spawned)>,
+    /// Open for as long as their steps.
+    pub(crate) held: Vec<(StepId, OwnedFd)>,
     pub(crate) finished: bool,
     ties: Ties,
 }
@@ -105,8 +107,8 @@ impl Run {
         let ties = Ties::make(&folder, resources, &limits)?;
         let journal = Journal::create(&folder.journal(), &begin_record(&id, &begin)?)?;
         let host = RealHost::new(id.clone(), folder.clone());
-        let children = Vec::new();
-        let mut run = Self { id, folder, places: begin.places, journal, host, children, finished: false, ties };
+        let (children, held) = (Vec::new(), Vec::new());
+        let mut run = Self { id, folder, places: begin.places, journal, host, children, held, finished: false, ties };
         drop(beginning);
         run.spawn(Role::Watchdog, watchdog::spec(&run.id, &run.places, &limits))?;
         Ok(run)
@@ -136,6 +138,11 @@ impl Run {
         let result = apply(&permit)?;
         self.journal.done(id, crate::taken::observe(&step))?;
         Ok((id, result))
+    }
+
+    /// Keeps a descriptor open until the step is undone: what it made ends with its last user, and that is to be us.
+    pub fn hold(&mut self, step: StepId, descriptor: OwnedFd) {
+        self.held.push((step, descriptor));
     }
 
     /// Starts a child as a step, and waits until it is ready when `child` says so.
@@ -180,6 +187,7 @@ impl Run {
         let open = self.journal.state().step(id).filter(|step| step.is_open()).cloned();
         let step = open.ok_or_else(|| Error::NoSuchStep { id: self.id.clone(), step: id })?;
         let mut report = Report::default();
+        self.held.retain(|(held, _)| *held != id);
         undo_one(&mut self.journal, &mut self.host, &step, &mut report, &mut |_| {});
         self.reap();
         let conflicts =

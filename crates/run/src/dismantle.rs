@@ -119,19 +119,19 @@ struct Failed {
 
 impl Failed {
     fn note(&mut self, change: &Step) {
-        self.mount |= matches!(change, Step::Mount { .. });
+        self.mount |= matches!(change, Step::Mount { .. } | Step::LoopDevice { .. });
         self.pool |= matches!(change, Step::HugePool { .. });
         if let Step::Value { path, .. } = change {
             self.values.insert(path.clone());
         }
     }
 
-    /// A slow layer is not ended while a mount stays: its files would fail where they now are only undelayed. An older change
+    /// A slow layer is not ended while a mount or a loop device stays: its files would fail where they now are only undelayed. An older change
     /// of a value waits for the newer one: it would take our own value for somebody else's.
     fn is_in_the_way_of(&self, change: &Step) -> Option<&'static str> {
         match change {
             Step::Process { role: Role::SlowLayer, .. } if self.mount => {
-                Some("serves on, undelayed, below the busy mount")
+                Some("serves on, undelayed, below what is busy")
             }
             Step::Value { path, .. } if self.values.contains(path) => {
                 Some("waits for the newer change of the same value")

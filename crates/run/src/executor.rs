@@ -4,6 +4,7 @@
 use crate::dismantle::Executor;
 use crate::folder::Folder;
 use crate::taken;
+use host::change::loop_device;
 use host::change::mapping::{pass_through, remove_mapping};
 use host::change::{self, Restored};
 use host::mapper::Mapping;
@@ -146,6 +147,7 @@ impl Executor for RealHost {
                 Ok(taken::give_back(permit, step)?.unwrap_or(Outcome::Nothing))
             }
             Step::Mapping { name, uuid, .. } => Ok(found(remove_mapping(permit, &mapping(name, uuid))?)),
+            Step::LoopDevice { name, .. } => Ok(found(loop_device::detach(permit, name)?)),
             Step::Note { .. } => Ok(Outcome::Nothing),
         }
     }

@@ -27,6 +27,8 @@ pub enum Resource {
     Directory(PathBuf),
     /// A block device that is squeezed.
     Device(PathBuf),
+    /// A file that is squeezed as a disk.
+    Image(PathBuf),
     /// A sandbox, by name.
     Sandbox(String),
 }
@@ -35,7 +37,7 @@ impl Resource {
     /// Where its lock is. A sandbox belongs to its home; RAM and directories are the host's.
     fn lock_path(&self, places: &Places) -> Result<PathBuf, Error> {
         let folder = match self {
-            Self::HostRam | Self::Directory(_) | Self::Device(_) => host_locks(places)?,
+            Self::HostRam | Self::Directory(_) | Self::Device(_) | Self::Image(_) => host_locks(places)?,
             Self::Sandbox(_) => locks(places),
         };
         Ok(folder.join(self.lock_name()))
@@ -53,6 +55,10 @@ impl Resource {
                 Ok(metadata) => format!("device-{:x}", metadata.rdev()),
                 Err(_) => format!("device-{}", plain(&path.to_string_lossy())),
             },
+            Self::Image(path) => match std::fs::metadata(path) {
+                Ok(metadata) => format!("image-{:x}-{:x}", metadata.dev(), metadata.ino()),
+                Err(_) => format!("image-{}", plain(&path.to_string_lossy())),
+            },
             Self::Sandbox(name) => format!("sandbox-{}", plain(name)),
         }
     }
@@ -64,6 +70,7 @@ impl fmt::Display for Resource {
             Self::HostRam => formatter.write_str("the host's RAM"),
             Self::Directory(path) => write!(formatter, "directory {}", path.display()),
             Self::Device(path) => write!(formatter, "device {}", path.display()),
+            Self::Image(path) => write!(formatter, "image {}", path.display()),
             Self::Sandbox(name) => write!(formatter, "sandbox {name}"),
         }
     }

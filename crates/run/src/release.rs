@@ -50,6 +50,7 @@ impl Run {
         self.finished = true;
         neutralise(&self.journal, &mut self.host);
         note_reason(&mut self.journal, &self.folder);
+        self.held.clear();
         let report = dismantle(&mut self.journal, &mut self.host, progress);
         self.reap();
         close(&mut self.journal, &self.id, &self.folder.path, report)

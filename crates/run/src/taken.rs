@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! RAM that no process holds: pages of the huge-page pool, memory blocks. What of it is ours, and giving it back.
 
+use host::change::loop_device::LoopDevice;
 use host::change::memory::{Blocks, Zone, bring_online, is_online};
 use host::change::{POOL, Shrunk, pool_pages, shrink_pool};
 use host::permit::Permit;
@@ -16,6 +17,7 @@ pub(crate) fn observe(step: &Step) -> Option<String> {
             let listed = [kernel, movable].map(|list| Blocks::parse(list).unwrap_or_default().0);
             Some(Blocks(listed.into_iter().flatten().filter(|block| !is_online(*block)).collect()).to_string())
         }
+        Step::LoopDevice { name, .. } => LoopDevice::find(name).map(|device| device.path.display().to_string()),
         _ => None,
     }
 }

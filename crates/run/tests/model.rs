@@ -21,6 +21,7 @@ struct World {
     pool: u64,
     offline: BTreeSet<u32>,
     mappings: BTreeSet<String>,
+    loops: BTreeSet<String>,
 }
 
 impl World {
@@ -39,6 +40,7 @@ impl World {
             Step::HugePool { before, after } => self.pool = (before + after).div_ceil(2),
             Step::MemoryBlocks { kernel, .. } => self.offline.extend(kernel.parse::<u32>()),
             Step::Mapping { uuid, .. } => drop(self.mappings.insert(uuid.clone())),
+            Step::LoopDevice { name, .. } => drop(self.loops.insert(name.clone())),
             Step::Note { .. } => {}
         }
     }
@@ -144,6 +146,7 @@ impl Executor for FakeHost<'_> {
             Step::HugePool { before, .. } => self.shrink(*before),
             Step::MemoryBlocks { kernel, .. } => outcome(kernel.parse().is_ok_and(|it| self.world.offline.remove(&it))),
             Step::Mapping { uuid, .. } => outcome(self.world.mappings.remove(uuid)),
+            Step::LoopDevice { name, .. } => outcome(self.world.loops.remove(name)),
             Step::Note { .. } => Outcome::Nothing,
         };
         self.crash_here();
@@ -168,6 +171,7 @@ fn kind_of(step: &Step) -> &'static str {
         Step::HugePool { .. } => "huge_pool",
         Step::MemoryBlocks { .. } => "memory_blocks",
         Step::Mapping { .. } => "mapping",
+        Step::LoopDevice { .. } => "loop_device",
         Step::Note { .. } => "note",
     }
 }
@@ -182,7 +186,7 @@ struct Planned {
 }
 
 fn planned() -> impl Strategy<Value = Planned> {
-    (0..10_u8, 0..2_u8, prop::bool::weighted(0.15), any::<bool>())
+    (0..11_u8, 0..2_u8, prop::bool::weighted(0.15), any::<bool>())
         .prop_map(|(kind, index, fails, takes_effect)| Planned { kind, index, fails, takes_effect })
 }
 
@@ -201,6 +205,7 @@ fn step_of(planned: &Planned, number: u32, world: &World) -> Step {
         6 => Step::HugePool { before: world.pool, after: world.pool + u64::from(number) * 10 },
         7 => Step::MemoryBlocks { kernel: (32 + number).to_string(), movable: String::new() },
         8 => Step::Mapping { name: format!("w-{number}"), uuid: format!("W-{number}"), device: path },
+        9 => Step::LoopDevice { name: format!("w-{number}"), image: path },
         _ => Step::Note { text: "cache dropped".into() },
     }
 }

@@ -12,7 +12,7 @@ use crate::{dismantle, undo};
 use host::clock::boot_time;
 use host::permit::Permit;
 use host::places::Places;
-use host::process::{Identity, Process, StopRequest, stop};
+use host::process::{Identity, Process, kill_alone};
 use journal::{Role, RunId, State, Step};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
@@ -109,7 +109,8 @@ impl<'a> Watch<'a> {
         danger
     }
 
-    /// Ends a layer that hangs: the kernel then aborts its connection, and whoever waits for it gets an error instead of nothing.
+    /// Ends a layer that hangs: the kernel then aborts its connection, and whoever waits for it gets an error instead of nothing. The
+    /// worker of a slow disk is left to live: it wakes when its keeper is gone, and answers.
     fn stuck_layer(&mut self, state: &State, now: Duration) -> Option<String> {
         let layers = serving_layers(state);
         let silent = self.layer.silent(!layers.is_empty(), now)?;
@@ -117,12 +118,15 @@ impl<'a> Watch<'a> {
             return None;
         }
         let pids: Vec<String> = layers.iter().map(|layer| layer.pid.to_string()).collect();
-        let _ = stop(&permit(), &layers, StopRequest::KILL);
-        Some(format!(
-            "the slow layer (process {}) answered nobody for {} s: it was ended, and what waited for it got an error",
-            pids.join(", "),
-            silent.as_secs()
-        ))
+        let _ = kill_alone(&permit(), &layers);
+        let serves_a_disk = state.steps.iter().any(|step| matches!(step.change, Step::LoopDevice { .. }));
+        let outcome = if serves_a_disk {
+            "it was ended, and its worker serves without a delay what waited"
+        } else {
+            "it was ended, and what waited for it got an error"
+        };
+        let silence = silent.as_secs();
+        Some(format!("the slow layer (process {}) answered nobody for {silence} s: {outcome}", pids.join(", ")))
     }
 
     /// The reason first: whoever releases the run journals it.

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A loop device over a file of a slow disk: attached, found again, detached. It is known by the name of its file, which carries the run's
+//! id, and never by its number, which the kernel gives to others as soon as it is free. It detaches by itself when nobody has it open any
+//! more (autoclear); a device that somebody uses is never taken away.
+
+use super::MountEntry;
+use crate::mapper::numbers;
+use crate::permit::Permit;
+use crate::process::{Identity, open_device};
+use crate::{Error, interrupt};
+use rustix::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
+use rustix::fs::{Mode, OFlags, open};
+use rustix::io::Errno;
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// How long a detach waits for others to close the device; a second Ctrl-C cuts it.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+/// Others may take the number that was free.
+const TRIES: u32 = 20;
+
+const LOOP_CTL_GET_FREE: libc::Ioctl = 0x4C82;
+const LOOP_CONFIGURE: libc::Ioctl = 0x4C0A;
+const LOOP_CLR_FD: libc::Ioctl = 0x4C01;
+const LOOP_GET_STATUS64: libc::Ioctl = 0x4C05;
+const LO_FLAGS_AUTOCLEAR: u32 = 4;
+const LO_FLAGS_DIRECT_IO: u32 = 16;
+
+/// include/uapi/linux/loop.h: `loop_info64`.
+#[repr(C)]
+struct Info {
+    device: u64,
+    inode: u64,
+    rdevice: u64,
+    offset: u64,
+    size_limit: u64,
+    number: u32,
+    encrypt_type: u32,
+    encrypt_key_size: u32,
+    flags: u32,
+    file_name: [u8; 64],
+    crypt_name: [u8; 64],
+    encrypt_key: [u8; 32],
+    init: [u64; 2],
+}
+
+/// `loop_config`, Linux 5.8.
+#[repr(C)]
+struct Config {
+    fd: u32,
+    block_size: u32,
+    info: Info,
+    reserved: [u64; 8],
+}
+
+/// Attached now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoopDevice {
+    /// `/dev/loop3`.
+    pub path: PathBuf,
+    /// As `stat` names it.
+    pub device: u64,
+    /// It goes past the page cache of its file.
+    pub direct: bool,
+}
+
+impl LoopDevice {
+    /// The one whose file has this name. `None`: there is none any more.
+    pub fn find(name: &str) -> Option<Self> {
+        let entries = fs::read_dir("/sys/block").into_iter().flatten().flatten();
+        entries.filter_map(|entry| Self::at(&entry.path())).find_map(|(device, file)| (file == name).then_some(device))
+    }
+
+    /// With the name of its file.
+    fn at(sys: &Path) -> Option<(Self, String)> {
+        let backing = fs::read_to_string(sys.join("loop/backing_file")).ok()?;
+        let name = backing.trim_end().rsplit('/').next()?.to_owned();
+        let path = Path::new("/dev").join(sys.file_name()?);
+        let device = fs::metadata(&path).ok()?.rdev();
+        let direct = fs::read_to_string(sys.join("loop/dio")).is_ok_and(|text| text.trim() == "1");
+        Some((Self { path, device, direct }, name))
+    }
+
+    /// Where it is mounted.
+    pub fn mount(&self) -> Option<MountEntry> {
+        let numbers = numbers(self.device);
+        super::mounts().unwrap_or_default().into_iter().find(|mount| mount.device == numbers)
+    }
+
+    /// Whether somebody else than `own` has it mounted or open.
+    pub fn is_used(&self, own: &[Identity]) -> bool {
+        self.mount().is_some() || open_device(self.device).iter().any(|user| !own.contains(user))
+    }
+}
+
+/// The canonical path of the file below each loop device of this host.
+pub fn backing_files() -> Vec<(PathBuf, PathBuf)> {
+    let entries = fs::read_dir("/sys/block").into_iter().flatten().flatten();
+    let attached = entries.filter_map(|entry| {
+        let file = fs::read_to_string(entry.path().join("loop/backing_file")).ok()?;
+        Some((Path::new("/dev").join(entry.file_name()), PathBuf::from(file.trim_end())))
+    });
+    attached.collect()
+}
+
+/// Attaches a free loop device to `file`, past the page cache, with sectors of `block_bytes`. It lasts for as long as the returned
+/// descriptor, or somebody else, has it open.
+///
+/// # Errors
+/// There is no free loop device, or it cannot go past the page cache.
+pub fn attach(
+    _permit: &Permit,
+    file: BorrowedFd<'_>,
+    name: &str,
+    block_bytes: u32,
+) -> Result<(LoopDevice, OwnedFd), Error> {
+    let control = open_node(Path::new("/dev/loop-control"), OFlags::RDWR)?;
+    for _ in 0..TRIES {
+        // SAFETY: takes no argument.
+        let number = unsafe { libc::ioctl(control.as_raw_fd(), LOOP_CTL_GET_FREE) };
+        if number < 0 {
+            return Err(Error::call("ask for a free loop device", io::Error::last_os_error()));
+        }
+        let path = PathBuf::from(format!("/dev/loop{number}"));
+        let node = open_node(&path, OFlags::RDWR)?;
+        match configure(node.as_fd(), file, name, block_bytes) {
+            Ok(()) => {}
+            Err(error) if error.raw_os_error() == Some(libc::EBUSY) => continue,
+            Err(error) => return Err(Error::path("attach", path, error)),
+        }
+        // to hold it without the right to write: whose last writer leaves is looked at by udev
+        let hold = open_node(&path, OFlags::RDONLY)?;
+        let sys = Path::new("/sys/block").join(format!("loop{number}"));
+        return match LoopDevice::at(&sys) {
+            Some((device, found)) if found == name && device.direct => Ok((device, hold)),
+            Some((device, _)) if !device.direct => {
+                Err(Error::path("go past the page cache with", path, io::Error::from(io::ErrorKind::Unsupported)))
+            }
+            _ => Err(Error::path("find", path, io::Error::from(io::ErrorKind::NotFound))),
+        };
+    }
+    Err(Error::call("take a free loop device", Errno::BUSY))
+}
+
+fn configure(node: BorrowedFd<'_>, file: BorrowedFd<'_>, name: &str, block_bytes: u32) -> io::Result<()> {
+    // SAFETY: numbers and arrays of numbers, for which zeros are valid.
+    let mut config: Config = unsafe { std::mem::zeroed() };
+    config.fd = file.as_raw_fd().cast_unsigned();
+    config.block_size = block_bytes;
+    config.info.flags = LO_FLAGS_AUTOCLEAR | LO_FLAGS_DIRECT_IO;
+    let length = name.len().min(config.info.file_name.len() - 1);
+    config.info.file_name[..length].copy_from_slice(&name.as_bytes()[..length]);
+    // SAFETY: reads one `loop_config` from the pointer.
+    let configured = unsafe { libc::ioctl(node.as_raw_fd(), LOOP_CONFIGURE, &raw const config) };
+    if configured == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Detaches the loop device whose file has this name. Returns whether it was there.
+///
+/// # Errors
+/// [`Error::Mounted`], or [`Error::Busy`] with the processes that hold it open; it goes when they let it.
+pub fn detach(_permit: &Permit, name: &str) -> Result<bool, Error> {
+    let deadline = Instant::now() + BUSY_TIMEOUT;
+    let mut was_there = false;
+    while let Some(device) = LoopDevice::find(name) {
+        was_there = true;
+        let mount = device.mount();
+        if mount.is_none() {
+            clear(&device.path, name)?;
+        }
+        if LoopDevice::find(name).is_none() {
+            break;
+        }
+        match mount {
+            Some(mount) => return Err(Error::Mounted { path: device.path, target: mount.target }),
+            None if Instant::now() < deadline && !interrupt::impatient() => {
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            None => return Err(super::busy_by(&device.path, open_device(device.device))),
+        }
+    }
+    Ok(was_there)
+}
+
+/// Between our look and our open the number may have become another one's: what is open is asked for its name again.
+fn clear(path: &Path, name: &str) -> Result<(), Error> {
+    let node = match open_node(path, OFlags::RDONLY) {
+        Err(error) if error.errno() == Some(libc::ENXIO) => return Ok(()),
+        other => other?,
+    };
+    if label(node.as_fd()).as_deref() != Some(name) {
+        return Ok(());
+    }
+    // SAFETY: takes no argument.
+    if unsafe { libc::ioctl(node.as_raw_fd(), LOOP_CLR_FD) } == 0 {
+        return Ok(());
+    }
+    match io::Error::last_os_error() {
+        error if [Some(libc::ENXIO), Some(libc::EBUSY)].contains(&error.raw_os_error()) => Ok(()),
+        error => Err(Error::path("detach", path, error)),
+    }
+}
+
+/// What was written into it when it was attached.
+fn label(node: BorrowedFd<'_>) -> Option<String> {
+    // SAFETY: as in `configure`.
+    let mut info: Info = unsafe { std::mem::zeroed() };
+    // SAFETY: writes one `loop_info64` to the pointer.
+    if unsafe { libc::ioctl(node.as_raw_fd(), LOOP_GET_STATUS64, &raw mut info) } != 0 {
+        return None;
+    }
+    let length = info.file_name.iter().position(|byte| *byte == 0).unwrap_or(info.file_name.len());
+    Some(String::from_utf8_lossy(&info.file_name[..length]).into_owned())
+}
+
+fn open_node(path: &Path, flags: OFlags) -> Result<OwnedFd, Error> {
+    open(path, flags | OFlags::CLOEXEC, Mode::empty()).map_err(|errno| Error::path("open", path, errno))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_large_as_the_kernel_says() {
+        assert_eq!((size_of::<Info>(), size_of::<Config>()), (232, 304));
+    }
+
+    #[test]
+    #[allow(clippy::disallowed_methods)] // a permit without a journal
+    fn what_is_not_ours_is_not_detached() {
+        assert!(!detach(&Permit::issue(1), "wringer-w-20261120-201530-0000").expect("looks"));
+    }
+}
