@@ -11,6 +11,7 @@ mod timing;
 
 use measure::set_and_measure;
 pub use objections::{check, delays};
+pub(crate) use objections::{check_unused, swaps};
 pub use timing::Timing;
 
 use crate::Error;

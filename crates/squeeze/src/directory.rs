@@ -229,7 +229,7 @@ fn probe_once(client: &mut Client, opened: &fs::File, file: &Path, delay: Delay)
     Ok(read_measure(&delay, &undelayed, &got, "of a file that was open before the delay was set"))
 }
 
-fn out_of_tolerance(measured: &Measured) -> Error {
+pub(crate) fn out_of_tolerance(measured: &Measured) -> Error {
     let unit = |quantity: &Quantity| if quantity.unit == Unit::PerSecond { "/s" } else { " us" };
     let us =
         |quantity: &Option<Quantity>| quantity.map_or_else(String::new, |it| format!("{:.0}{}", it.value, unit(&it)));

@@ -24,6 +24,8 @@ pub enum Error {
     Shortage { asked: Bytes, got: Bytes, seconds: u64, why: String },
     #[error("the holder of hidden RAM said what cannot be understood: {answer}")]
     HolderAnswer { answer: String },
+    #[error("the keeper of a slow disk said what cannot be understood: {answer}")]
+    KeeperAnswer { answer: String },
     #[error("{operation} {}", path.display())]
     File { operation: &'static str, path: PathBuf, source: io::Error },
     #[error(transparent)]

@@ -9,6 +9,7 @@
 //! | [`disk`] | storage of a sandbox | a FUSE layer in a mount namespace of its own | `/dev/fuse` |
 //! | [`directory`] | storage below any directory | the same layer, for everybody | `/dev/fuse`, root |
 //! | [`device`] | an unused block device | device-mapper's delay target | its module, root |
+//! | [`loop_disk`] | an image file, or an unused block device | a loop device over a FUSE file | `/dev/fuse`, loop, root |
 //!
 //! [`foreign_cache`] finds what a limit of RAM misses: page cache that others have paid for. [`probe`] is the witness of a slow disk; [`databases`] finds servers of others that would suffer with the host.
 //!
@@ -24,6 +25,7 @@ pub mod directory;
 pub mod disk;
 pub mod foreign_cache;
 pub mod limits;
+pub mod loop_disk;
 pub mod probe;
 pub mod ram;
 

@@ -108,7 +108,7 @@ fn refusals_say_what_to_do() {
     };
     refused("/nowhere", &["no directory"]);
     refused("/", &["host's own"]);
-    refused(folder.join("file").to_str().unwrap(), &["is neither a directory nor a block device"]);
+    refused(folder.join("file").to_str().unwrap(), &["at least 1 MiB"]);
 
     let open = File::open(folder.join("file")).unwrap();
     refused(path, &["is in use by process", &std::process::id().to_string()]);

@@ -32,7 +32,9 @@ fn without_device_mapper_a_device_is_refused_with_what_to_do() {
     }
     let lab = Lab::new(WRINGER);
     for dry_run in [&[][..], &["--dry-run"]] {
-        let words = ["disk", "delay", device, "--read", "10ms"].into_iter().chain(dry_run.iter().copied());
+        let words = ["disk", "delay", device, "--read", "10ms", "--mechanism", "device-mapper"]
+            .into_iter()
+            .chain(dry_run.iter().copied());
         lab.run(words).expect_code(3).expect_said(&["no device-mapper", "modprobe dm-delay", "FUSE layer"]);
     }
     lab.run(["doctor", "--need", "slow-device"]).expect_code(3).expect_said(&["slow-device"]);
@@ -46,7 +48,9 @@ fn what_device_mapper_cannot_is_offered_by_the_layer() {
     let Some(device) = some_device() else { testkit::skip!("needs a block device") };
     let lab = Lab::new(WRINGER);
     for words in [&["--read", "0.5ms"][..], &["--profile", "gp3"], &["--read", "1ms", "--mode", "total"]] {
-        let words = ["disk", "delay", device.to_str().unwrap()].into_iter().chain(words.iter().copied());
+        let words = ["disk", "delay", device.to_str().unwrap(), "--mechanism", "device-mapper"]
+            .into_iter()
+            .chain(words.iter().copied());
         lab.run(words).expect_code(3).expect_said(&["device-mapper", "FUSE layer", device.to_str().unwrap()]);
     }
 }

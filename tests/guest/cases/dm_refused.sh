@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=busybox
-# A device that somebody uses, in any way, is not put below a slow one; nor is one made that the kernel cannot make.
+# A device that somebody uses, in any way, is not put below a slow one; nor is one made that the kernel cannot make. With the word for
+# device-mapper: without it the loop device would be taken where device-mapper cannot.
 loop=$(make_loop 32)
 refused() { # refused DEVICE WORDS...: with these words, and nothing was made
-    expect 3 disk delay "$1" --read 10ms
+    expect 3 disk delay "$1" --read 10ms --mechanism device-mapper
     shift
     says "$@"
     [ "$(ls /dev/mapper)" = control ] || fail "a device was made: $(ls /dev/mapper)"
@@ -12,7 +13,7 @@ refused /dev/vda "/dev/vda is mounted at /data" "umount /data"
 refused /dev/ttyS0 "neither a directory nor a block device"
 for words in "--read 0.5ms" "--read 2.5ms" "--read normal:10ms,2ms" "--profile gp3" "--iops 100" "--mode total --read 10ms"; do
     # shellcheck disable=SC2086
-    expect 3 disk delay "$loop" $words
+    expect 3 disk delay "$loop" --mechanism device-mapper $words
     says "device-mapper" "FUSE layer"
 done
 
@@ -73,7 +74,7 @@ refused /dev/vdb "delay target is not loaded" "modprobe dm-delay"
 expect 0 doctor
 says "modprobe dm-delay"
 rmmod dm-mod
-expect 3 disk delay /dev/vdb --read 10ms
+expect 3 disk delay /dev/vdb --read 10ms --mechanism device-mapper
 says "no device-mapper" "modprobe dm-delay"
 insmod /modules/*-dm-mod.ko
 insmod /modules/*-dm-delay.ko

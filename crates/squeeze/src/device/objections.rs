@@ -27,7 +27,7 @@ fn refused<T>(what: impl Into<String>, hint: impl Into<String>) -> Result<T, Err
 /// [`Error::Refused`], with what can make the others.
 pub fn delays(model: &Model, device: &Path) -> Result<Delays, Error> {
     let layer = format!(
-        "the FUSE layer can: mount a file system of {} and slow its directory down: wringer disk delay DIRECTORY ...",
+        "the loop device can: --mechanism loop, the default here; or the FUSE layer: mount a file system of {} and slow its directory down",
         device.display()
     );
     if !model.is_constant() {
@@ -60,6 +60,18 @@ pub fn delays(model: &Model, device: &Path) -> Result<Delays, Error> {
 /// [`Error::Refused`]: it is none, somebody uses it in any way, it is read-only, device-mapper or its delay target is missing, or we are
 /// not root.
 pub fn check(path: &Path) -> Result<Device, Error> {
+    check_with(path, check_target)
+}
+
+/// The same for another mechanism, which has no need of device-mapper.
+///
+/// # Errors
+/// As [`check`].
+pub(crate) fn check_unused(path: &Path) -> Result<Device, Error> {
+    check_with(path, || Ok(()))
+}
+
+fn check_with(path: &Path, check_mechanism: impl FnOnce() -> Result<(), Error>) -> Result<Device, Error> {
     let Ok(path) = path.canonicalize() else {
         return refused(format!("there is no device {}", path.display()), "name one that exists: lsblk");
     };
@@ -70,7 +82,7 @@ pub fn check(path: &Path) -> Result<Device, Error> {
     if !rustix::process::geteuid().is_root() {
         return refused("slowing a device down needs root", "run it with sudo");
     }
-    check_target()?;
+    check_mechanism()?;
     let numbers = mapper::numbers(metadata.rdev());
     let sys = Path::new("/sys/dev/block").join(&numbers);
     let sys = sys.canonicalize().map_err(Error::file("look at", &sys))?;
@@ -85,8 +97,8 @@ pub fn check(path: &Path) -> Result<Device, Error> {
 }
 
 fn check_target() -> Result<(), Error> {
-    let load = "as root: modprobe dm-delay (in the package of the kernel's extra modules, where there is one); or mount the \
-        device and slow its directory down: the FUSE layer needs no device-mapper";
+    let load = "as root: modprobe dm-delay (in the package of the kernel's extra modules, where there is one); or --mechanism loop; or mount \
+        the device and slow its directory down: the FUSE layer needs no device-mapper";
     if !mapper::is_loaded() {
         return refused("this kernel has no device-mapper, or its module is not loaded", load);
     }
@@ -175,7 +187,7 @@ fn is_device(path: &Path, numbers: &str) -> bool {
     fs::metadata(path).is_ok_and(|it| it.file_type().is_block_device() && mapper::numbers(it.rdev()) == numbers)
 }
 
-fn swaps() -> Vec<PathBuf> {
+pub(crate) fn swaps() -> Vec<PathBuf> {
     let text = fs::read_to_string("/proc/swaps").unwrap_or_default();
     text.lines().skip(1).filter_map(|line| line.split_whitespace().next()).map(PathBuf::from).collect()
 }

@@ -12,6 +12,7 @@ use run::{FoundRun, Phase, Scope, Step, StepState, UndoReport, supervise};
 use serde_json::{Value, json};
 use squeeze::device::SlowDevice;
 use squeeze::directory::FILE_SYSTEM;
+use squeeze::loop_disk::SlowDisk;
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -66,6 +67,7 @@ pub fn refuse_hot(found: &[FoundRun]) -> Outcome {
 pub enum Slowed {
     Directory(PathBuf),
     Device(SlowDevice),
+    Loop(SlowDisk),
 }
 
 impl Slowed {
@@ -74,6 +76,7 @@ impl Slowed {
         match self {
             Self::Directory(path) => path,
             Self::Device(slow) => &slow.device,
+            Self::Loop(slow) => &slow.image,
         }
     }
 
@@ -85,6 +88,14 @@ impl Slowed {
             Self::Device(slow) => {
                 let names = [slow.device.clone(), slow.mapping.path()];
                 names.iter().any(|name| path == name || number(path).is_some_and(|it| number(name) == Some(it)))
+            }
+            Self::Loop(slow) => {
+                let inode = |path: &Path| fs::metadata(path).ok().map(|it| (it.dev(), it.ino()));
+                let is_image = path == slow.image || inode(path).is_some_and(|it| inode(&slow.image) == Some(it));
+                is_image
+                    || number(path).is_some_and(|it| {
+                        number(&slow.image) == Some(it) || slow.device().is_some_and(|device| device.device == it)
+                    })
             }
         }
     }
@@ -106,6 +117,9 @@ fn slowed(run: &FoundRun, step: &StepState) -> Option<Slowed> {
             run: run.id.clone(),
             step: step.id,
         })),
+        Step::LoopDevice { name, image } => {
+            Some(Slowed::Loop(SlowDisk { name: name.clone(), image: image.clone(), run: run.id.clone() }))
+        }
         _ => None,
     }
 }

@@ -20,6 +20,7 @@ enum Role {
     Holder(holder::Args),
     Balloon(balloon::Args),
     Slowfs(slowfs::Args),
+    Slowdisk(slowdisk::Args),
     Probe(probe::Args),
 }
 
@@ -31,6 +32,7 @@ pub fn main(args: Args) -> Outcome {
         Role::Holder(args) => holder::main(args),
         Role::Balloon(args) => balloon::main(args),
         Role::Slowfs(args) => slowfs::main(args),
+        Role::Slowdisk(args) => slowdisk::main(args),
         Role::Probe(args) => probe::main(args),
     }
 }
@@ -39,6 +41,7 @@ mod balloon;
 mod holder;
 mod launch;
 mod probe;
+mod slowdisk;
 mod slowfs;
 mod supervise;
 mod watchdog;

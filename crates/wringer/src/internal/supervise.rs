@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use squeeze::device::{Delays, Device, SlowDevice};
 use squeeze::directory::{SlowDirectory, set_and_measure};
+use squeeze::loop_disk::{self, Image, SlowDisk};
 use squeeze::ram;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -38,6 +39,7 @@ pub enum Squeeze {
     Ram(ram::Plan),
     Disk { directory: PathBuf, model: Box<Model> },
     Device { device: Device, delays: Delays },
+    Loop { image: Image, model: Box<Model> },
 }
 
 impl Squeeze {
@@ -46,6 +48,8 @@ impl Squeeze {
             Self::Ram(_) => Resource::HostRam,
             Self::Disk { directory, .. } => Resource::Directory(directory.clone()),
             Self::Device { device, .. } => Resource::Device(device.path.clone()),
+            Self::Loop { image, .. } if image.is_device => Resource::Device(image.path.clone()),
+            Self::Loop { image, .. } => Resource::Image(image.path.clone()),
         }
     }
 }
@@ -114,6 +118,15 @@ fn apply(places: &Places, run: &mut Run, squeeze: &Squeeze, lasts: Duration) -> 
         Squeeze::Device { device, delays } => {
             let slow = SlowDevice::start(run, device)?;
             let mut value = disk::device::set(places, &slow, *delays)?;
+            value["until"] = json!(until);
+            Ok(value)
+        }
+        Squeeze::Loop { image, model } => {
+            let started = SlowDisk::start(run, image)?;
+            let [worker, _] = loop_disk::sockets(&started.folder);
+            let measured = loop_disk::set_and_measure(&worker, &started.device.path, model)?;
+            let mut value =
+                disk::loop_disk::described(&image.path, &started.device.path, model, measured, started.resends);
             value["until"] = json!(until);
             Ok(value)
         }

@@ -4,6 +4,7 @@
 use crate::exit::{Exit, Failure, Outcome};
 use host::places::Places;
 use slowfs::control::Client;
+use slowfs::disk::KEEPER_SOCKET;
 use squeeze::directory::socket_name;
 use std::path::{Path, PathBuf};
 
@@ -30,8 +31,9 @@ pub fn main(args: Args) -> Outcome {
     run::watchdog::main(&places, &id, limits, layer_answers).map_err(|error| Failure::new(Exit::NotRestored, error))
 }
 
-/// A layer whose socket is not there yet, or no more, is not a layer that hangs.
+/// A layer whose socket is not there yet, or no more, is not a layer that hangs. A slow disk has two processes, which both answer.
 fn layer_answers(folder: &Path) -> bool {
     let sockets = (0..).map(|number| folder.join(socket_name(number))).take_while(|socket| socket.exists());
-    sockets.into_iter().all(|socket| Client::connect(&socket).and_then(|mut layer| layer.get()).is_ok())
+    let keeper = Some(folder.join(KEEPER_SOCKET)).filter(|socket| socket.exists());
+    sockets.chain(keeper).all(|socket| Client::connect(&socket).and_then(|mut layer| layer.get()).is_ok())
 }

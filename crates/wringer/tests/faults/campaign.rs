@@ -49,6 +49,15 @@ impl Bench {
         self.lab.home().join("data")
     }
 
+    /// A disk of 2 MiB, all of it there.
+    pub(crate) fn image(&self) -> PathBuf {
+        let image = self.lab.home().join("image");
+        if !image.exists() {
+            fs::write(&image, vec![7; 2 << 20]).unwrap();
+        }
+        image
+    }
+
     /// The order that `ram hide 64M` would give its supervisor, to end at once or to last.
     pub(crate) fn ram_order(&self, lasts_s: u64) -> String {
         let plan = self.lab.run(["ram", "hide", "64M", "--deadline", "2s", "--dry-run", "-o", "json"]).expect_code(0);

@@ -16,6 +16,8 @@ pub(crate) enum Mechanism {
     Ram,
     /// `wringer disk delay`: mount, slow layer.
     Disk,
+    /// `wringer disk delay` of an image: slow layer (keeper and worker), loop device.
+    Image,
     /// What `wringer run` does: private layer, memory cgroup, servers in both, hidden RAM.
     Lab,
     /// `wringer squeeze`: private layer, cgroups, a command in all of them, in the foreground.
@@ -27,10 +29,11 @@ pub(crate) enum Mechanism {
 /// Applies and releases, killed at this crash point; its watchdog dies as well at its own first one, when that is wanted. Returns
 /// whether the point was reached.
 pub(crate) fn cut(bench: &Bench, mechanism: Mechanism, point: u32, watchdog_too: bool) -> bool {
-    let data = bench.data();
+    let (data, image) = (bench.data(), bench.image());
     let arguments: Vec<&str> = match mechanism {
         Mechanism::Ram => vec!["ram", "hide", "64M", "--yes", "-o", "json"],
         Mechanism::Disk => vec!["disk", "delay", data.to_str().unwrap(), "--read", "1ms", "-o", "json"],
+        Mechanism::Image => vec!["disk", "delay", image.to_str().unwrap(), "--write", "1ms", "-o", "json"],
         Mechanism::Lab => return stand_in::crashed(bench, "lab", point, watchdog_too),
         Mechanism::Command => return squeezed_command_crashed(bench, point, watchdog_too),
         Mechanism::Standing => return stand_in::crashed(bench, "standing", point, watchdog_too),
@@ -102,6 +105,8 @@ campaign!(hiding_ram, Mechanism::Ram, false, at least 20);
 campaign!(hiding_ram_and_the_watchdog_dies, Mechanism::Ram, true, at least 20);
 campaign!(delaying_a_disk, Mechanism::Disk, false, at least 15);
 campaign!(delaying_a_disk_and_the_watchdog_dies, Mechanism::Disk, true, at least 15);
+campaign!(delaying_an_image, Mechanism::Image, false, at least 15);
+campaign!(delaying_an_image_and_the_watchdog_dies, Mechanism::Image, true, at least 15);
 campaign!(a_whole_lab, Mechanism::Lab, false, at least 40);
 campaign!(a_whole_lab_and_the_watchdog_dies, Mechanism::Lab, true, at least 40);
 campaign!(squeezing_a_command, Mechanism::Command, false, at least 25);

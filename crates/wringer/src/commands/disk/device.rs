@@ -14,16 +14,11 @@ use run::FoundRun;
 use serde_json::{Value, json};
 use squeeze::Error;
 use squeeze::device::{Delays, SlowDevice, Timing, check, delays};
-use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 use std::time::Duration;
 
 /// A probe takes three looks at most, of some seconds or of five requests, past the device and through it.
 const PROBES: u32 = 40;
-
-pub fn is_one(path: &Path) -> bool {
-    path.metadata().is_ok_and(|it| it.file_type().is_block_device())
-}
 
 pub fn delay(places: &Places, path: &Path, model: &Model, words: &Standing) -> Outcome {
     let delays = delays(model, path)?;

@@ -2,9 +2,12 @@
 //! `wringer disk`: make a directory or a block device slower, for everybody and for a stated time.
 
 pub mod device;
+pub mod loop_disk;
+mod mechanism;
 mod profiles;
 pub mod words;
 
+use self::mechanism::Mechanism;
 use self::words::DiskWords;
 use super::doctor::checks::{self, State};
 use super::standing::{self, Format, Output, Slowed, Standing};
@@ -33,14 +36,16 @@ use std::time::Duration;
     sudo wringer disk release /srv/copy\n\n\
     A DIRECTORY gets the FUSE layer, mounted over it: whoever opens a file below it from now on is delayed. Nobody may have files open below it, \
     nothing may be mounted below it, and no running database may live in it. Written data goes through to the disk as before.\n\
-    An unmounted block DEVICE, a loop device for example, gets the kernel's device-mapper: another device appears, whose path is printed, and \
-    everything that goes through it is delayed:\n  \
-    sudo wringer disk delay /dev/loop0 --read 10ms --write 20ms\n  \
-    sudo mount /dev/mapper/wringer-...-loop0 /mnt\n  \
-    sudo wringer disk delay /dev/loop0 --read 20ms     (again: changes it at once, mounted or not)\n  \
-    sudo umount /mnt && sudo wringer disk release /dev/loop0\n\
-    It takes whole milliseconds, rounds them up to the kernel's ticks, and knows no distributions; the FUSE layer keeps microseconds. Take it \
-    for a whole file system, or where a server must not see FUSE. docs/disk.md\n\n\
+    An IMAGE file or an unmounted block DEVICE becomes a slow disk: another device appears, whose path is printed, and everything that goes \
+    through it is delayed:\n  \
+    fallocate -l 8G /srv/image && mke2fs -t ext4 /srv/image\n  \
+    sudo wringer disk delay /srv/image --read 0.5ms --sync 1ms      prints /dev/loop0\n  \
+    sudo mount /dev/loop0 /mnt\n  \
+    sudo wringer disk delay /srv/image --profile gp3     (again: changes it at once, mounted or not)\n  \
+    sudo umount /mnt && sudo wringer disk release /srv/image\n\
+    An image gets a loop device over a FUSE file, which knows all words; so does a device, unless the kernel's device-mapper can do it: \
+    whole milliseconds, rounded up to the kernel's ticks, no distributions (/dev/mapper/wringer-...). Take a disk for a whole file system, or \
+    where a server must not see FUSE. docs/disk.md\n\n\
     For a throw-away server, an experiment's `squeeze.disk` needs no root and touches nobody else.")]
 pub struct Args {
     #[command(subcommand)]
@@ -67,8 +72,12 @@ enum Command {
     sudo wringer disk delay /srv/copy --read tail:0.2ms,1/1000:80ms --mode total\n\n\
     What was asked, what the model predicts for this host, and what a probe got stand side by side. docs/disk.md", words::WORDS_HELP))]
 struct Delayed {
-    /// The directory (FUSE layer), or an unmounted block device (device-mapper: whole milliseconds)
+    /// A directory, an image file, or an unmounted block device
     path: PathBuf,
+    /// What delays [default: fuse for a directory, loop for an image; for a device device-mapper, where its module is loaded and the request
+    /// is whole milliseconds, else loop]
+    #[arg(long, value_enum)]
+    mechanism: Option<Mechanism>,
     #[command(flatten)]
     disk: DiskWords,
     #[command(flatten)]
@@ -105,13 +114,17 @@ fn delay(places: &Places, args: &Delayed) -> Outcome {
     match standing::slowing(&found).into_iter().find(|(_, slowed)| slowed.is_named(&args.path)) {
         Some((run, Slowed::Directory(directory))) => return change(places, run, &directory, &model, args),
         Some((_, Slowed::Device(slow))) => return device::change(places, &slow, &model, &args.standing),
+        Some((_, Slowed::Loop(slow))) => return loop_disk::change(places, &slow, &model, &args.standing),
         None => {}
     }
     if !args.standing.dry_run {
         standing::refuse_hot(&found)?;
     }
-    if device::is_one(&args.path) {
-        return device::delay(places, &args.path, &model, &args.standing);
+    let takes = Duration::from_secs_f64((model.read.takes.mean() + model.sync.takes.mean()) / 1e6 * PROBES);
+    match mechanism::choose(args.mechanism, &args.path, &model)? {
+        Mechanism::DeviceMapper => return device::delay(places, &args.path, &model, &args.standing),
+        Mechanism::Loop => return loop_disk::delay(places, &args.path, &model, &args.standing, takes),
+        Mechanism::Fuse => {}
     }
     let fuse = checks::fuse();
     if fuse.state == State::Missing {
@@ -125,7 +138,6 @@ fn delay(places: &Places, args: &Delayed) -> Outcome {
     }
     check_reach(&directory, &model)?;
     let spinner = terminal::spinner("mounting the slow layer, probing it");
-    let takes = Duration::from_secs_f64(model.read.takes.mean() / 1e6 * PROBES);
     let squeeze = Squeeze::Disk { directory, model: Box::new(model) };
     let result = standing::start(places, args.standing.lasts, squeeze, takes);
     spinner.finish_and_clear();
@@ -225,14 +237,16 @@ fn status(places: &Places, output: Output) -> Outcome {
             value["stats"] = json!(stats);
             value
         };
-        let (mut directories, mut devices) = (Vec::new(), Vec::new());
+        let (mut directories, mut devices, mut images) = (Vec::new(), Vec::new(), Vec::new());
         for (run, slowed) in &slow {
             match slowed {
                 Slowed::Directory(directory) => directories.push(row(run, directory)),
                 Slowed::Device(slow) => devices.push(device::row(run, slow)),
+                Slowed::Loop(slow) => images.push(loop_disk::row(places, run, slow)),
             }
         }
-        terminal::data(format_args!("{:#}", json!({ "schema": 1, "directories": directories, "devices": devices })));
+        let value = json!({ "schema": 1, "directories": directories, "devices": devices, "images": images });
+        terminal::data(format_args!("{value:#}"));
         return Ok(());
     }
     if slow.is_empty() {
@@ -241,6 +255,7 @@ fn status(places: &Places, output: Output) -> Outcome {
     for (run, slowed) in slow {
         let delay = match &slowed {
             Slowed::Device(slow) => device::line(slow),
+            Slowed::Loop(slow) => loop_disk::line(places, run, slow),
             Slowed::Directory(_) => in_force(run).map_or_else(
                 || "the layer does not answer".into(),
                 |(model, stats)| {

@@ -49,6 +49,7 @@ pub fn all(places: &Places) -> Vec<Check> {
         fuse(),
         dm_delay(),
         super::mappings::check(places),
+        loop_devices(),
         namespaces(),
         huge_pages(),
         ram_mechanism(),
@@ -117,6 +118,18 @@ fn dm_delay() -> Check {
         Ok(None) => Check::missing("dm-delay", "device-mapper's delay target is not loaded", load),
         Err(error) => Check::missing("dm-delay", host::chain(&error), load),
     }
+}
+
+/// What `wringer disk delay IMAGE` takes, and what becomes of a disk whose process is killed.
+fn loop_devices() -> Check {
+    if let Some((found, remedy)) = squeeze::loop_disk::missing() {
+        return Check::missing("loop", found, remedy);
+    }
+    if slowfs::disk::protocol().is_some_and(|protocol| protocol < slowfs::disk::RESEND_SINCE) {
+        let found = "loop devices; a slow disk whose process is killed fails with I/O errors";
+        return Check::caution("loop", found, "a kernel from 6.9 on sends its requests to another process");
+    }
+    Check::good("loop", "loop devices; a slow disk survives its process")
 }
 
 pub fn namespaces() -> Check {

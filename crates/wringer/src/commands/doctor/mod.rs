@@ -83,7 +83,13 @@ fn diagnose(places: &Places) -> Diagnosis {
             "slow-device",
             "Slow a block device that nobody uses (`wringer disk delay DEVICE`)",
             &["root", "dm-delay"],
-            Some("slow-folder, on a file system of that device"),
+            Some("slow-image, which takes a device, too"),
+        ),
+        feature(
+            "slow-image",
+            "Slow an image file or an unused device (`wringer disk delay IMAGE`)",
+            &["root", "fuse", "loop"],
+            Some("slow-folder"),
         ),
         feature("hide-ram", "Hide RAM from the whole host", &["ram-mechanism"], None),
         feature(

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Whether an image file, or a block device, may be put below a slow disk: nobody may use it, and its writes must find room.
+
+use crate::Error;
+use crate::device::{check_unused, swaps};
+use host::change::loop_device::backing_files;
+use host::process::holders_of;
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File};
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+use units::Bytes;
+
+/// Below this a probe would read the same blocks again and again.
+const LEAST_BYTES: u64 = 1 << 20;
+const SECTOR: u32 = 512;
+/// Left free for others on the image's file system, beyond what a sparse image lacks.
+const MARGIN_BYTES: u64 = 64 << 20;
+
+/// An image that [`check`] let pass.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Image {
+    /// Without links.
+    pub path: PathBuf,
+    pub is_device: bool,
+    pub bytes: u64,
+    /// Of a sector of the slow device.
+    pub block_bytes: u32,
+}
+
+fn refused<T>(what: impl Into<String>, hint: impl Into<String>) -> Result<T, Error> {
+    Err(Error::Refused { what: what.into(), hint: hint.into() })
+}
+
+/// What this machine lacks for a slow loop device, and what would mend it. Changes and loads nothing.
+pub fn missing() -> Option<(String, String)> {
+    if !Path::new("/dev/fuse").exists() {
+        return Some((
+            "there is no /dev/fuse".into(),
+            "modprobe fuse; in a container, pass it in: --device /dev/fuse".into(),
+        ));
+    }
+    if !Path::new("/dev/loop-control").exists() || !Path::new("/sys/block/loop0").exists() {
+        let hint = "modprobe loop; in a container, pass in /dev/loop-control and the loop devices";
+        return Some(("there are no loop devices".into(), hint.into()));
+    }
+    None
+}
+
+/// Looks whether the image can be slowed down.
+///
+/// # Errors
+/// [`Error::Refused`]: it is neither a file nor a device, somebody uses it in any way, it is read-only, too small, or sparse without room,
+/// the kernel has no FUSE or loop devices, or we are not root.
+pub fn check(path: &Path) -> Result<Image, Error> {
+    let Ok(path) = path.canonicalize() else {
+        return refused(format!("there is no image {}", path.display()), "make one: fallocate -l 8G IMAGE");
+    };
+    let metadata = fs::metadata(&path).map_err(Error::file("look at", &path))?;
+    if !metadata.is_file() && !metadata.file_type().is_block_device() {
+        return refused(
+            format!("{} is neither a file nor a block device", path.display()),
+            "name an image, or a device",
+        );
+    }
+    if !rustix::process::geteuid().is_root() {
+        return refused("a loop device needs root", "run it with sudo; an experiment's own sandbox needs no root");
+    }
+    if let Some((what, hint)) = missing() {
+        return refused(what, hint);
+    }
+    if !metadata.is_file() {
+        let device = check_unused(&path)?;
+        let block_bytes = block_bytes(&device.numbers);
+        return Ok(Image { path, is_device: true, bytes: device.sectors * u64::from(SECTOR), block_bytes });
+    }
+    check_file(&path, &metadata)?;
+    Ok(Image { path, is_device: false, bytes: metadata.len(), block_bytes: SECTOR })
+}
+
+fn block_bytes(numbers: &str) -> u32 {
+    let file = format!("/sys/dev/block/{numbers}/queue/logical_block_size");
+    fs::read_to_string(file).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(SECTOR)
+}
+
+fn check_file(path: &Path, metadata: &fs::Metadata) -> Result<(), Error> {
+    let shown = path.display();
+    if metadata.len() < LEAST_BYTES || !metadata.len().is_multiple_of(SECTOR.into()) {
+        return refused(
+            format!("{shown} holds {}, and an image is at least 1 MiB of whole sectors", Bytes(metadata.len())),
+            format!("make it larger: fallocate -l 8G {shown}"),
+        );
+    }
+    if ["/proc", "/sys", "/dev"].iter().any(|kernels| path.starts_with(kernels)) {
+        return refused(format!("{shown} is the kernel's own"), "name a file on a disk");
+    }
+    check_users(path, metadata)?;
+    host::files::open_existing(path).map(drop).or_else(|error| {
+        refused(
+            format!("{shown} cannot be written: {error}"),
+            "name an image that can be, on a file system that is not read-only",
+        )
+    })?;
+    check_room(path, metadata)
+}
+
+fn check_users(path: &Path, metadata: &fs::Metadata) -> Result<(), Error> {
+    let shown = path.display();
+    let is_it =
+        |other: &Path| fs::metadata(other).is_ok_and(|it| (it.dev(), it.ino()) == (metadata.dev(), metadata.ino()));
+    if let Some((device, _)) = backing_files().into_iter().find(|(_, file)| is_it(file)) {
+        return refused(
+            format!("{shown} is attached to {} already", device.display()),
+            format!("what goes through it would not be slow: umount it, then losetup -d {}", device.display()),
+        );
+    }
+    if swaps().iter().any(|swap| is_it(swap)) {
+        return refused(format!("{shown} is used for swap"), format!("swapoff {shown}"));
+    }
+    let users = holders_of(path);
+    if !users.is_empty() {
+        let pids: Vec<String> = users.iter().map(|user| user.pid.to_string()).collect();
+        return refused(
+            format!("{shown} is open in process {}", pids.join(", ")),
+            "stop it: what goes past the slow disk is not slow, and two writers destroy a file system",
+        );
+    }
+    Ok(())
+}
+
+/// A hole that finds no room when it is written to is an I/O error for the file system above.
+fn check_room(path: &Path, metadata: &fs::Metadata) -> Result<(), Error> {
+    let missing = metadata.len().saturating_sub(metadata.blocks() * 512);
+    if missing == 0 {
+        return Ok(());
+    }
+    let file = File::open(path).map_err(Error::file("open", path))?;
+    let statistics = rustix::fs::fstatvfs(&file).map_err(|errno| Error::file("look at", path)(errno.into()))?;
+    let free = statistics.f_bavail * statistics.f_frsize;
+    if missing.saturating_add(MARGIN_BYTES) <= free {
+        return Ok(());
+    }
+    refused(
+        format!(
+            "{} is sparse: it lacks {}, and its file system has {} free",
+            path.display(),
+            Bytes(missing),
+            Bytes(free)
+        ),
+        "free some room, or make the image smaller: a write that finds none is an I/O error",
+    )
+}

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `wringer disk delay IMAGE`: a loop device over a FUSE file, for an image file or a block device that nobody uses.
+
+use super::show_measured;
+use crate::commands::standing::{self, Output, Standing};
+use crate::exit::Outcome;
+use crate::internal::Squeeze;
+use crate::terminal;
+use diskmodel::Model;
+use evidence::Measured;
+use host::places::Places;
+use run::FoundRun;
+use serde_json::{Value, json};
+use slowfs::control::Client;
+use slowfs::disk::{RESEND_SINCE, WORKER_SOCKET, kept, protocol};
+use squeeze::Error;
+use squeeze::loop_disk::{FLOOR_US, SlowDisk, check, set_and_measure};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+pub fn delay(places: &Places, path: &Path, model: &Model, words: &Standing, takes: Duration) -> Outcome {
+    let image = check(path)?;
+    let notes = notes(model, protocol().is_none_or(|it| it >= RESEND_SINCE));
+    if words.dry_run {
+        dry_run(&image.path, model, &notes, words.output);
+        return Ok(());
+    }
+    let spinner = terminal::spinner("attaching the slow loop device, probing it");
+    let result = standing::start(places, words.lasts, Squeeze::Loop { image, model: Box::new(model.clone()) }, takes);
+    spinner.finish_and_clear();
+    show(&result?, words.output);
+    Ok(())
+}
+
+/// The disk is slow already: one switch, which reaches what is mounted. The time it lasts stays what it was.
+pub fn change(places: &Places, slow: &SlowDisk, model: &Model, words: &Standing) -> Outcome {
+    if words.dry_run {
+        terminal::data(format_args!("{}: the delay changes to {model}", slow.image.display()));
+        return Ok(());
+    }
+    let Some(device) = slow.device() else {
+        let what = format!("the loop device of {} is detached", slow.image.display());
+        return Err(Error::Refused { what, hint: "`wringer undo` ends this run".into() }.into());
+    };
+    let folder = folder(places, slow);
+    let resends = kept(&folder).is_ok_and(|kept| kept.resends);
+    let measured = set_and_measure(&folder.join(WORKER_SOCKET), &device.path, model)?;
+    let mut value = described(&slow.image, &device.path, model, measured, resends);
+    value["schema"] = json!(1);
+    value["run"] = json!(slow.run);
+    show(&value, words.output);
+    Ok(())
+}
+
+/// What is printed of a slow disk.
+pub fn described(image: &Path, device: &Path, model: &Model, measured: Vec<Measured>, resends: bool) -> Value {
+    json!({
+        "image": image,
+        "device": device,
+        "mechanism": "loop",
+        "delay": model.delay(),
+        "model": model,
+        "measured": measured,
+        "survives_its_process": resends,
+        "notes": notes(model, resends),
+    })
+}
+
+fn notes(model: &Model, resends: bool) -> Vec<String> {
+    let mut notes = Vec::new();
+    let delay = model.delay();
+    if !delay.varies && [delay.read_us, delay.write_us].iter().any(|us| (1..FLOOR_US).contains(us)) {
+        notes.push(format!(
+            "loop device and FUSE alone cost a request some {FLOOR_US} us: a delay below that is not what is felt; a directory's layer costs 10 us"
+        ));
+    }
+    if delay.write_us > 0 || delay.varies {
+        notes.push("writes are not probed: nothing is written to your disk".into());
+    }
+    if delay.sync_us > 0 {
+        notes.push(
+            "a file system with a journal flushes a loop device before and after each commit: an fsync waits twice for --sync".into(),
+        );
+    }
+    if !resends {
+        notes.push(
+            "this kernel is older than 6.9: if the process that serves the disk is killed, what is under way fails with an I/O error".into(),
+        );
+    }
+    notes
+}
+
+fn dry_run(image: &Path, model: &Model, notes: &[String], output: Output) {
+    let served =
+        format!("a keeper and a worker serve {} as a FUSE file that is mounted nowhere: {model}", image.display());
+    let changes = [
+        (served, "the delay goes to 0 at once; they end when the loop device has let go".to_owned()),
+        (
+            "a free loop device is attached to that file, past the page cache, with autoclear".to_owned(),
+            "detached when nobody has it mounted or open".to_owned(),
+        ),
+    ];
+    if output == Output::Json {
+        let changes: Vec<Value> =
+            changes.iter().map(|(change, undo)| json!({ "change": change, "undo": undo })).collect();
+        let value = json!({ "schema": 1, "dry_run": true, "changes": changes, "model": model, "notes": notes });
+        return terminal::data(format_args!("{value:#}"));
+    }
+    changes.iter().for_each(|(change, undo)| terminal::data(format_args!("{change}\n    undo: {undo}")));
+    notes.iter().for_each(|note| terminal::say(format_args!("note: {note}")));
+}
+
+fn show(value: &Value, output: Output) {
+    if output == Output::Json {
+        return terminal::data(format_args!("{value:#}"));
+    }
+    let text = |name: &str| value[name].as_str().unwrap_or_default();
+    let model: Option<Model> = serde_json::from_value(value["model"].clone()).ok();
+    let model = model.map(|model| model.to_string()).unwrap_or_default();
+    terminal::data(format_args!("{} over {}: {model} (run {})", text("device"), text("image"), text("run")));
+    let measured: Vec<Measured> = serde_json::from_value(value["measured"].clone()).unwrap_or_default();
+    measured.iter().for_each(show_measured);
+    for note in value["notes"].as_array().into_iter().flatten() {
+        terminal::say(format_args!("note: {}", note.as_str().unwrap_or_default()));
+    }
+    if let Some(until) = value["until"].as_str() {
+        let (device, image) = (text("device"), text("image"));
+        terminal::say(format_args!(
+            "use it as any device: mount {device} DIRECTORY (mke2fs {device} before, if there is no file system yet)\n\
+            until {until}; unmount it before, then `wringer disk release {image}` ends it"
+        ));
+    }
+}
+
+fn folder(places: &Places, slow: &SlowDisk) -> PathBuf {
+    places.journal.join(slow.run.as_str())
+}
+
+/// For `status`: what the worker says now.
+pub fn line(places: &Places, run: &FoundRun, slow: &SlowDisk) -> String {
+    let folder = folder(places, slow);
+    let ask = |mut client: Client| Ok((client.model()?, client.stats()?));
+    let delay = Client::connect(folder.join(WORKER_SOCKET)).and_then(ask).map_or_else(
+        |_| "its worker does not answer".to_owned(),
+        |(model, stats)| {
+            format!("{model}; {} reads, {} writes, {} syncs so far", stats.reads, stats.writes, stats.syncs)
+        },
+    );
+    let device = slow.device().map_or_else(
+        || "its loop device is detached".to_owned(),
+        |device| {
+            let used = match device.mount() {
+                Some(mount) => format!("mounted at {}", mount.target.display()),
+                None if device.is_used(&run.processes) => "in use".into(),
+                None => "not in use".into(),
+            };
+            format!("as {}, {used}", device.path.display())
+        },
+    );
+    let restarts = kept(&folder).map_or(0, |kept| kept.restarts);
+    let replaced = if restarts == 0 {
+        String::new()
+    } else {
+        format!("; {}", units::counted(restarts.into(), "worker") + " replaced")
+    };
+    format!("{delay}; {device}{replaced}")
+}
+
+pub fn row(places: &Places, run: &FoundRun, slow: &SlowDisk) -> Value {
+    let folder = folder(places, slow);
+    let mut value = standing::run_json(run);
+    let ask = |mut client: Client| Ok((client.model()?, client.stats()?));
+    let (model, stats) = Client::connect(folder.join(WORKER_SOCKET)).and_then(ask).ok().unzip();
+    let (device, kept) = (slow.device(), kept(&folder).ok());
+    value["image"] = json!(slow.image);
+    value["device"] = json!(device.as_ref().map(|device| &device.path));
+    value["in_use"] = json!(device.as_ref().map(|device| device.is_used(&run.processes)));
+    value["delay"] = json!(stats.as_ref().map(|stats| stats.delay));
+    value["model"] = json!(model);
+    value["stats"] = json!(stats);
+    value["keeper"] = json!(kept);
+    value
+}

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=busybox
+# A slow disk over an image on this kernel: its workers are killed while a file system on it is written and synced, then its keeper, then
+# supervisor and watchdog. No write fails, no line is lost, and nothing stays behind.
+dd if=/dev/zero of=/data/image bs=1M count=16 2>/dev/null
+mke2fs -F /data/image >/dev/null 2>&1
+mkdir /tmp/mnt
+slow_device() { # of what the last `expect` printed as JSON
+    sed -n 's/^ *"device": *"\([^"]*\)".*/\1/p' /tmp/out | head -1
+}
+write_lines() { # write_lines COUNT
+    number=0
+    while [ $number -lt "$1" ]; do
+        number=$((number + 1))
+        printf 'line %d ends\n' $number | dd of=/tmp/mnt/log bs=64 oflag=append conv=notrunc,fsync 2>/dev/null || echo "line $number" >>/tmp/failed
+    done
+}
+expect_lines() { # expect_lines COUNT: whole ones, in the image alone
+    [ ! -e /tmp/failed ] || fail "writes failed: $(cat /tmp/failed)"
+    loop=$(losetup -f)
+    losetup "$loop" /data/image
+    mount -t ext4 "$loop" /tmp/mnt
+    lines=$(grep -c '^line [0-9]* ends$' /tmp/mnt/log)
+    umount /tmp/mnt
+    losetup -d "$loop"
+    [ "$lines" -eq "$1" ] || fail "$1 lines were synced, $lines are there"
+}
+detached() {
+    ! grep -q wringer- /sys/block/loop*/loop/backing_file 2>/dev/null
+}
+
+expect 0 disk delay /data/image --write 5ms --sync 5ms -o json
+grep -q '"survives_its_process": true' /tmp/out || fail "this kernel cannot send requests again: $(cat /tmp/out)"
+mount -t ext4 "$(slow_device)" /tmp/mnt
+: >/tmp/mnt/log
+write_lines 40 &
+for killed in 1 2 3; do
+    usleep 500000
+    expect 0 disk status -o json
+    echo "SIGKILL to worker $(value worker), the ${killed}th"
+    kill -9 "$(value worker)"
+done
+wait
+expect 0 disk status -o json
+[ "$(value restarts)" -eq 3 ] || fail "$(value restarts) workers were replaced"
+expect 5 disk release
+says "mounted at /tmp/mnt" "umount"
+umount /tmp/mnt
+expect 0 undo
+expect_lines 40
+nothing_changed
+
+expect 0 disk delay /data/image --write 5ms --sync 5ms -o json
+mount -t ext4 "$(slow_device)" /tmp/mnt
+write_lines 20 &
+usleep 300000
+expect 0 disk status -o json
+keeper=$(awk '{ print $4 }' "/proc/$(value worker)/stat")
+echo "SIGKILL to keeper $keeper"
+kill -9 "$keeper"
+wait
+umount /tmp/mnt
+expect 0 undo
+expect_lines 60
+nothing_changed
+
+expect 0 disk delay /data/image --write 5ms --sync 5ms -o json
+mount -t ext4 "$(slow_device)" /tmp/mnt
+kill -9 "$(role supervise)" "$(role watchdog)"
+write_lines 10
+umount /tmp/mnt
+until_true detached || fail "the loop device does not go by itself"
+expect 0 undo
+expect_lines 70
+rm /data/image
+rmdir /tmp/mnt
