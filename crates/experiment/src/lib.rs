@@ -19,8 +19,8 @@ mod section;
 mod tree;
 
 pub use model::{
-    Arm, Distribution, Experiment, Fill, FillSize, Flavour, Load, Observe, OomVictim, Preheat, RamAmount, RamMechanism,
-    RamSqueeze, RowShape, Server, Squeeze, WorkloadOptions,
+    Arm, DiskMechanism, Distribution, Experiment, Fill, FillSize, Flavour, Load, Observe, OomVictim, Preheat,
+    RamAmount, RamMechanism, RamSqueeze, RowShape, Server, Squeeze, WorkloadOptions,
 };
-pub use plan::{HostFacts, LeftOut, Plan, RamHolder, Step, plan};
+pub use plan::{HostFacts, LeftOut, Plan, RamHolder, Step, disk_mechanism, plan};
 pub use problem::Problem;

@@ -137,6 +137,28 @@ pub struct Squeeze {
     pub cpuset: Option<CpuList>,
     /// `None`: no arm has a disk squeeze, and no slow layer is put under the server.
     pub disk: Option<Asked>,
+    /// The same in all arms; `None`: what can be had, FUSE first.
+    pub disk_mechanism: Option<DiskMechanism>,
+}
+
+/// How a server's disk is made slow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DiskMechanism {
+    /// A FUSE file system over the data directory.
+    Fuse,
+    /// A library in the server.
+    Preload,
+}
+
+impl DiskMechanism {
+    /// As written in the file.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Fuse => "fuse",
+            Self::Preload => "preload",
+        }
+    }
 }
 
 /// How much of the host's RAM, and who dies when what is left does not do.
@@ -265,6 +287,11 @@ impl Experiment {
     /// that a server in one runs beside its load in another way than a server in none.
     pub fn cpu_group(&self) -> bool {
         self.arms.iter().any(|arm| arm.squeeze.cpus.is_some())
+    }
+
+    /// What the file says of how the disk is to be made slow; the same in all arms.
+    pub fn disk_mechanism(&self) -> Option<DiskMechanism> {
+        self.arms.iter().find_map(|arm| arm.squeeze.disk_mechanism)
     }
 
     /// The size of the server's own page cache in this arm, as far as the file says; else the server's default.

@@ -22,6 +22,7 @@ fn host(as_root: bool) -> HostFacts {
         data_folder: "/var/lib/wringer".into(),
         ram_holder: experiment::RamHolder::HugePages,
         fuse: true,
+        preload: true,
         memory_cgroup: if as_root { "v2".into() } else { "none".into() },
         cpu_cgroup: if as_root { "v2".into() } else { "none".into() },
         cpuset_cgroup: if as_root { "v2".into() } else { "none".into() },

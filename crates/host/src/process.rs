@@ -27,6 +27,7 @@ use rustix::fd::OwnedFd;
 use std::ffi::OsString;
 use std::os::fd::{FromRawFd, RawFd};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The run id, in every child's environment.
@@ -61,6 +62,8 @@ pub struct ChildSpec {
     pub identity: Option<(u32, u32)>,
     /// Enter the mount namespace (and user namespace, when it is another) of this process. Only with `launcher`.
     pub namespaces_of: Option<u32>,
+    /// Inherited under the same number, also by what a launcher starts.
+    pub inherit: Vec<Arc<OwnedFd>>,
     /// Folders of the cgroups to join before exec.
     pub cgroups: Vec<PathBuf>,
     /// -1000 to 1000, `/proc/self/oom_score_adj`; lowering needs root.
@@ -92,6 +95,7 @@ impl Default for ChildSpec {
             stderr: None,
             identity: None,
             namespaces_of: None,
+            inherit: Vec::new(),
             cgroups: Vec::new(),
             oom_score_adj: None,
             stop_signal: libc::SIGTERM,

@@ -34,6 +34,8 @@ pub enum Capability {
     InitOption,
     /// The option that chooses how data files are written, and its names for direct and for buffered writes.
     FlushMethod,
+    /// Options with which all reading and writing goes through the C library's calls, by one thread each.
+    SynchronousIo,
     /// The number of the signal that asks for a clean and fast end.
     StopSignal,
 }
@@ -118,6 +120,8 @@ pub const TABLE: &[Entry] = table! {
         "character_set_server=utf8mb4",
     ];
     FlushMethod Mariadb [] .. [] => ["innodb_flush_method", "O_DIRECT", "fsync"];
+    // libaio and io_uring are submitted to the kernel, past the C library
+    SynchronousIo Mariadb [] .. [] => ["innodb_use_native_aio=0"];
     StopSignal Mariadb [] .. [] => ["15"];
 
     // MySQL initialises itself. Debian has it in one suite alone. What differs from MariaDB's defaults: LOAD DATA LOCAL, by which
@@ -145,6 +149,7 @@ pub const TABLE: &[Entry] = table! {
         "character_set_server=utf8mb4",
     ];
     FlushMethod Mysql [] .. [] => ["innodb_flush_method", "O_DIRECT", "fsync"];
+    SynchronousIo Mysql [] .. [] => ["innodb_use_native_aio=0"];
     StopSignal Mysql [] .. [] => ["15"];
 
     // PostgreSQL. SIGINT is the fast shutdown (server-shutdown, all versions).
@@ -171,6 +176,8 @@ pub const TABLE: &[Entry] = table! {
     InitOption Postgresql [] .. [11] => ["data_checksums=on:--data-checksums", "data_checksums=off:"];
     // Direct I/O is a developer option since 16.
     FlushMethod Postgresql [16] .. [] => ["debug_io_direct", "data,wal", ""];
+    // since 18 by workers, unless it is told to use io_uring
+    SynchronousIo Postgresql [18] .. [] => ["io_method=worker"];
     StopSignal Postgresql [] .. [] => ["2"];
 };
 

@@ -40,5 +40,5 @@ pub use manifest::{Manifest, Sandbox, State};
 pub use options::ServerOption;
 pub use progress::Progress;
 pub use remove::Deleted;
-pub use start::{RunningServer, StartOptions};
+pub use start::{Preload, RunningServer, StartOptions};
 pub use user::ServerUser;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Starts a sandbox's server below a run, waits until it answers a query, and stops it.
 
-use crate::catalogue::stop_signal;
+use crate::catalogue::{Capability, stop_signal, words};
 use crate::deploy::ports_below;
 use crate::manifest::Manifest;
 use crate::port::{self, Reserved, is_free};
@@ -13,7 +13,9 @@ use run::{Child, ChildSpec, Role, Run};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How to start a server this time.
@@ -21,6 +23,9 @@ use std::time::{Duration, Instant};
 pub struct StartOptions {
     /// The process whose mount namespace the server enters: a slow layer over its data directory.
     pub namespaces_of: Option<u32>,
+    /// Instead of a namespace, a library in the server: its environment, and what it inherits for that. Input and output that such a
+    /// library cannot see is turned off, where the server has an option for it.
+    pub preload: Option<Preload>,
     /// Folders of cgroups to join.
     pub cgroups: Vec<PathBuf>,
     /// The CPUs that it may run on. `None`: as inherited.
@@ -37,10 +42,29 @@ pub struct StartOptions {
     pub stop_grace: Duration,
 }
 
+/// What puts a library into a server.
+#[derive(Debug, Clone)]
+pub struct Preload {
+    pub environment: Vec<(OsString, OsString)>,
+    pub inherit: Vec<Arc<OwnedFd>>,
+}
+
+impl StartOptions {
+    /// A server that sees what a process of this shape would see: its namespace, or its libraries.
+    #[must_use]
+    pub fn seeing(mut self, spec: ChildSpec) -> Self {
+        self.namespaces_of = spec.namespaces_of;
+        let is_empty = spec.inherit.is_empty() && spec.env.is_empty();
+        self.preload = (!is_empty).then_some(Preload { environment: spec.env, inherit: spec.inherit });
+        self
+    }
+}
+
 impl Default for StartOptions {
     fn default() -> Self {
         Self {
             namespaces_of: None,
+            preload: None,
             cgroups: Vec::new(),
             affinity: None,
             oom_score_adj: None,
@@ -174,6 +198,16 @@ impl Sandbox {
         Ok((program, arguments))
     }
 
+    /// What a server has besides when a library in it is to see its reads and writes.
+    ///
+    /// # Errors
+    /// An option of ours that is none.
+    pub fn options_under_a_library(&self) -> Result<Vec<ServerOption>, Error> {
+        let installation = &self.manifest.installation;
+        let words = words(Capability::SynchronousIo, installation.flavour, &installation.version);
+        words.iter().map(|word| word.parse()).collect()
+    }
+
     /// What [`Self::start`] looks at first: whether it runs, the port that the user asked for, and the way to its files.
     ///
     /// # Errors
@@ -196,8 +230,13 @@ impl Sandbox {
 
     fn child_spec(&self, options: &StartOptions) -> Result<ChildSpec, Error> {
         let installation = &self.manifest.installation;
-        let (program, arguments) = self.command_line(&options.extra_options)?;
+        let mut extra_options = options.extra_options.clone();
+        if options.preload.is_some() {
+            extra_options.extend(self.options_under_a_library()?);
+        }
+        let (program, arguments) = self.command_line(&extra_options)?;
         let mut env = installation.environment();
+        env.extend(options.preload.iter().flat_map(|preload| preload.environment.clone()));
         env.push(("LC_ALL".into(), "C".into()));
         Ok(ChildSpec {
             program,
@@ -208,6 +247,7 @@ impl Sandbox {
             stderr: Some(self.log()),
             identity: self.manifest.user.identity(),
             namespaces_of: options.namespaces_of,
+            inherit: options.preload.iter().flat_map(|preload| preload.inherit.clone()).collect(),
             cgroups: options.cgroups.clone(),
             affinity: options.affinity.clone(),
             oom_score_adj: options.oom_score_adj,

@@ -13,7 +13,6 @@
 
 use crate::Error;
 use crate::disk::Kept;
-use crate::engine::Engine;
 use crate::stats::Stats;
 use diskmodel::Model;
 use evidence::Delay;
@@ -27,6 +26,17 @@ use std::time::Duration;
 
 /// The layer answers at once; one that does not within this time hangs or is gone.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A layer, as it is controlled.
+pub trait Controlled: Send + Sync + 'static {
+    /// The medians of the model.
+    fn delay(&self) -> Delay;
+    fn model(&self) -> Model;
+    /// # Errors
+    /// Why this layer cannot have it; what was in force stays.
+    fn set(&self, model: Model) -> Result<(), String>;
+    fn stats(&self) -> Stats;
+}
 
 /// One connection to a layer.
 #[derive(Debug)]
@@ -151,42 +161,43 @@ impl Client {
 }
 
 /// Answers whoever connects, forever. A new model is `told` before it is in force; where that fails, it is refused.
-pub(crate) fn serve(
+pub fn serve<L: Controlled>(
     listener: &UnixListener,
-    engine: &Arc<Engine>,
+    layer: &Arc<L>,
     told: impl Fn(&Model) -> io::Result<()> + Send + Sync + 'static,
 ) {
     let told = Arc::new(told);
     for stream in listener.incoming().flatten() {
-        let (engine, told) = (engine.clone(), told.clone());
+        let (layer, told) = (layer.clone(), told.clone());
         // Without a thread the connection closes, and the client sees that.
-        let _ = std::thread::Builder::new().name("control".into()).spawn(move || converse(stream, &engine, &*told));
+        let _ = std::thread::Builder::new().name("control".into()).spawn(move || converse(stream, &*layer, &*told));
     }
 }
 
-fn converse(stream: UnixStream, engine: &Engine, told: &dyn Fn(&Model) -> io::Result<()>) -> Option<()> {
+fn converse(stream: UnixStream, layer: &impl Controlled, told: &dyn Fn(&Model) -> io::Result<()>) -> Option<()> {
     let mut answers = stream.try_clone().ok()?;
     for line in BufReader::new(stream).lines() {
-        let mut answer = answer(&line.ok()?, engine, told);
+        let mut answer = answer(&line.ok()?, layer, told);
         answer.push('\n');
         answers.write_all(answer.as_bytes()).ok()?;
     }
     Some(())
 }
 
-fn answer(line: &str, engine: &Engine, told: &dyn Fn(&Model) -> io::Result<()>) -> String {
+fn answer(line: &str, layer: &impl Controlled, told: &dyn Fn(&Model) -> io::Result<()>) -> String {
+    let in_force = || written(&InForce { delay: layer.delay(), model: layer.model() });
     let set = |model: Model| match told(&model) {
-        Ok(()) => {
-            engine.set(model);
-            written(&InForce { delay: engine.delay(), model: engine.model() })
-        }
+        Ok(()) => match layer.set(model) {
+            Ok(()) => in_force(),
+            Err(error) => refused(error),
+        },
         Err(error) => refused(format!("the keeper cannot be told: {error}")),
     };
     match serde_json::from_str(line) {
-        Ok(Request::Get) => written(&InForce { delay: engine.delay(), model: engine.model() }),
+        Ok(Request::Get) => in_force(),
         Ok(Request::Set(New::Delay(delay))) => set(delay.into()),
         Ok(Request::Set(New::Model(model))) => set(*model),
-        Ok(Request::Stats) => written(&engine.stats()),
+        Ok(Request::Stats) => written(&layer.stats()),
         Ok(Request::Keeper | Request::Attached) => refused("this is no keeper".into()),
         Err(error) => refused(error.to_string()),
     }
@@ -213,6 +224,7 @@ fn written(answer: &impl Serialize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::Engine;
     use evidence::DelayMode;
 
     #[test]

@@ -6,6 +6,7 @@
 //! sleep on a futex with a deadline, are woken a little early by what [`Lead`] has learnt, and spin the rest, one spinner at a time.
 //! Nothing spins and nothing wakes up while no reply waits.
 
+use crate::control::Controlled;
 use crate::lead::Lead;
 use crate::moment::{Moment, now, timespec};
 use crate::rule::{Due, Place, Rule};
@@ -69,6 +70,25 @@ struct Held {
     reply: Reply,
 }
 
+impl Controlled for Engine {
+    fn delay(&self) -> Delay {
+        self.delay()
+    }
+
+    fn model(&self) -> Model {
+        self.rule().model().clone()
+    }
+
+    fn set(&self, model: Model) -> Result<(), String> {
+        self.set(model);
+        Ok(())
+    }
+
+    fn stats(&self) -> Stats {
+        self.stats()
+    }
+}
+
 impl Engine {
     /// `threads`: how many take requests from the kernel.
     pub(crate) fn new(model: impl Into<Model>, threads: usize) -> Self {
@@ -86,10 +106,6 @@ impl Engine {
 
     fn rule(&self) -> Arc<Rule> {
         self.rule.read().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    pub(crate) fn model(&self) -> Model {
-        self.rule().model().clone()
     }
 
     pub(crate) fn delay(&self) -> Delay {
@@ -112,7 +128,7 @@ impl Engine {
     }
 
     pub(crate) fn stats(&self) -> Stats {
-        Stats { overshoot_ns: self.lead.all(), ..self.counters.snapshot(self.delay()) }
+        Stats { overshoot_ns: self.lead.all().to_vec(), ..self.counters.snapshot(self.delay()) }
     }
 
     pub(crate) fn arrive(&self, class: Class, place: Place) -> Work {

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! How much later than asked this host wakes a sleeper, learnt while it happens.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// The running median of the overshoot of a timed sleep, apart for short and long sleeps: a processor that was idle for long sleeps
 /// deeper and wakes later. Whoever must be awake at a time asks to be woken this much before it.
+///
+/// All zeros is a valid one, and it has no pointers: the preload layer, which compiles this file too, has it in shared memory.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct Lead {
     median_ns: [AtomicU64; BOUNDS_NS.len() + 1],
 }
@@ -19,7 +22,14 @@ const LARGEST_NS: u64 = 80_000;
 
 impl Lead {
     pub(crate) fn new() -> Self {
-        Self { median_ns: std::array::from_fn(|_| AtomicU64::new(FIRST_NS)) }
+        let lead = Self { median_ns: [const { AtomicU64::new(0) }; BOUNDS_NS.len() + 1] };
+        lead.begin();
+        lead
+    }
+
+    /// Forgets what it has learnt.
+    pub(crate) fn begin(&self) {
+        self.median_ns.iter().for_each(|median| median.store(FIRST_NS, Relaxed));
     }
 
     /// How long before the wanted moment to wake from a sleep of about `sleep_ns`.
@@ -38,8 +48,8 @@ impl Lead {
     }
 
     /// Shortest sleeps first.
-    pub(crate) fn all(&self) -> Vec<u64> {
-        self.median_ns.iter().map(|median| median.load(Relaxed)).collect()
+    pub(crate) fn all(&self) -> [u64; BOUNDS_NS.len() + 1] {
+        self.median_ns.each_ref().map(|median| median.load(Relaxed))
     }
 
     fn slot(&self, sleep_ns: u64) -> &AtomicU64 {

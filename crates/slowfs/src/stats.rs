@@ -38,6 +38,34 @@ pub struct Stats {
     /// How much later than asked this host wakes the layer: the median for sleeps below 0.1, 0.5, 3, 30 ms, and longer ones.
     /// The layer asks to be woken this much earlier.
     pub overshoot_ns: Vec<u64>,
+    /// Of the preload layer, which counts in the programs themselves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_programs: Option<InPrograms>,
+}
+
+/// What only the preload layer counts. All of it is since the layer started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InPrograms {
+    /// In which its library was found, at their start.
+    pub processes: u64,
+    /// Out of the page cache: in no other number.
+    pub cached_reads: u64,
+    /// The kernel writes them later: in no other number.
+    pub buffered_writes: u64,
+    /// Not delayed, or not to the end, because the layer's process gave no sign of life.
+    pub lapsed: u64,
+}
+
+impl InPrograms {
+    #[must_use]
+    pub fn since(self, before: Self) -> Self {
+        Self {
+            processes: self.processes - before.processes,
+            cached_reads: self.cached_reads - before.cached_reads,
+            buffered_writes: self.buffered_writes - before.buffered_writes,
+            lapsed: self.lapsed - before.lapsed,
+        }
+    }
 }
 
 /// From the arrival of a request in the layer to its reply. The kernel's way to the layer and back is not in it.
@@ -144,11 +172,13 @@ impl Counters {
             sync_latency: latency(sync),
             cpu_us: cpu_us(),
             overshoot_ns: Vec::new(),
+            in_programs: None,
         }
     }
 }
 
-fn cpu_us() -> u64 {
+/// CPU time of this process, user and system.
+pub fn cpu_us() -> u64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0) / 1000
 }

@@ -75,6 +75,14 @@ pub fn check(directory: &Path, databases: &[Database]) -> Result<PathBuf, Error>
 /// # Errors
 /// [`Error::Refused`]: it is no directory, somebody has files open below it, something is mounted there, or a database lives in it.
 pub fn check_for_command(directory: &Path, databases: &[Database]) -> Result<PathBuf, Error> {
+    let path = canonical_directory(directory)?;
+    refuse_databases_and_mounts(&path, databases)?;
+    refuse_open_by_others(&path)?;
+    Ok(path)
+}
+
+/// A directory of the user's, with its canonical path.
+pub(crate) fn canonical_directory(directory: &Path) -> Result<PathBuf, Error> {
     let path = canonical(directory)?;
     if !path.is_dir() {
         return Err(Error::Refused {
@@ -89,8 +97,6 @@ pub fn check_for_command(directory: &Path, databases: &[Database]) -> Result<Pat
             hint: "name a directory that holds data".into(),
         });
     }
-    refuse_databases_and_mounts(&path, databases)?;
-    refuse_open_by_others(&path)?;
     Ok(path)
 }
 

@@ -1,21 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A slow layer over a sandbox's data directory, in a mount namespace of its own, and the witness that measures it.
+//! A slow layer over a sandbox's data directory, and the witness that measures it: a FUSE layer in a mount namespace of its own, or,
+//! where there can be none, a library in the programs ([`crate::preloaded`]).
 //!
-//! In: a run and a directory whose server is stopped. Out: the pid whose namespace the server is to be started in, a delay that
-//! can be changed at any time, the layer's own counters, and [`Measured`] entries: what was asked, what a probe in that
-//! namespace got. The layer and the probe end with the run; while either has died, [`SlowLayer::check`] says so.
+//! In: a run and a directory whose server is stopped. Out: what a program needs to see the delay ([`SlowLayer::for_programs`]), a delay that
+//! can be changed at any time, the layer's own counters, and [`Measured`] entries: what was asked, what a probe that sees the delay
+//! got. The layer and the probe end with the run; while either has died, [`SlowLayer::check`] says so.
 
 use crate::Error;
 use crate::directory::{SOCKET, socket_name};
 use crate::imitation::{Imitator, hold};
+use crate::preloaded::{self, Preloaded};
 use crate::probe::{self, Probe, Reads};
 use diskmodel::Model;
 use evidence::{Delay, DelayMode, LatencyHistogram, Measured, Quantity};
 use host::process::Identity;
 use run::{Child, ChildSpec, Role, Run, StepId};
+use serde::Serialize;
 use slowfs::control::Client;
 use slowfs::stats::Stats;
 use std::ffi::OsString;
+use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -25,10 +29,38 @@ pub struct SlowLayer {
     directory: PathBuf,
     socket: PathBuf,
     child: Child,
+    /// `None`: the FUSE layer.
+    preloaded: Option<Preloaded>,
     client: Client,
     probe: Option<Probe>,
     /// Direct reads of the same file past the layer, and through it with no delay.
     floor: Option<Floor>,
+}
+
+/// How a program is made to see a slow disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mechanism {
+    Fuse,
+    Preload,
+}
+
+impl Mechanism {
+    /// As people write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Fuse => "fuse",
+            Self::Preload => "preload",
+        }
+    }
+
+    /// As it stands beside what was measured.
+    pub fn in_results(self) -> &'static str {
+        match self {
+            Self::Fuse => "fuse layer",
+            Self::Preload => "preload layer",
+        }
+    }
 }
 
 /// What a direct read at depth 1 costs without any delay.
@@ -91,7 +123,53 @@ impl SlowLayer {
         let spec = ChildSpec { ready: true, ..ChildSpec::internal("slowfs", args) };
         let child = run.spawn(Role::SlowLayer, spec)?;
         let client = Client::connect(&socket)?;
-        Ok(Self { directory: directory.to_owned(), socket, child, client, probe: None, floor: None })
+        Ok(Self { directory: directory.to_owned(), socket, child, preloaded: None, client, probe: None, floor: None })
+    }
+
+    /// Without a mount, for programs that are started with [`Self::for_programs`]. Others may use the directory meanwhile: there is one view of
+    /// it. `library` is the folder to put the library in, where the programs' user can read it; the layers of a run are `number`ed from 0.
+    ///
+    /// # Errors
+    /// The library cannot be written, the layer's process not be started.
+    pub fn preload(run: &mut Run, directory: &Path, library: &Path, number: u32) -> Result<Self, Error> {
+        let directory = &directory.canonicalize().map_err(Error::file("look for", directory))?;
+        let preloaded = Preloaded::new(directory, library)?;
+        let socket = run.folder().join(socket_name(number));
+        let map = preloaded.map();
+        let args = ["--map".into(), map.as_raw_fd().to_string().into(), "--control".into(), socket.clone().into()];
+        let args: [OsString; 4] = args;
+        let spec = ChildSpec { ready: true, inherit: vec![map], ..ChildSpec::internal("preload", args) };
+        let child = run.spawn(Role::SlowLayer, spec)?;
+        let client = Client::connect(&socket)?;
+        let (directory, preloaded) = (directory.to_owned(), Some(preloaded));
+        Ok(Self { directory, socket, child, preloaded, client, probe: None, floor: None })
+    }
+
+    pub fn mechanism(&self) -> Mechanism {
+        if self.preloaded.is_some() { Mechanism::Preload } else { Mechanism::Fuse }
+    }
+
+    /// What a program needs to see the delays of these layers of one run, which are of one mechanism, the first layer first: a namespace to enter,
+    /// or an environment and descriptors to inherit.
+    pub fn for_programs(layers: &[&Self]) -> ChildSpec {
+        let preloaded: Vec<_> =
+            layers.iter().filter_map(|layer| Some((layer.preloaded.as_ref()?, layer.child.pid))).collect();
+        if preloaded.is_empty() {
+            return ChildSpec { namespaces_of: layers.first().map(|first| first.pid()), ..ChildSpec::default() };
+        }
+        ChildSpec {
+            env: preloaded::environment(&preloaded),
+            inherit: preloaded.iter().map(|(preloaded, _)| preloaded.map()).collect(),
+            ..ChildSpec::default()
+        }
+    }
+
+    /// In how many processes the library of a preload layer was found so far. `None`: nothing is loaded into programs.
+    ///
+    /// # Errors
+    /// The layer is gone.
+    pub fn processes(&mut self) -> Result<Option<u64>, Error> {
+        Ok(self.stats()?.in_programs.map(|seen| seen.processes))
     }
 
     /// A second connection to the layer's counters, for an observer.
@@ -102,7 +180,7 @@ impl SlowLayer {
         Ok(Client::connect(&self.socket)?)
     }
 
-    /// Whose mount namespace sees the delay.
+    /// Of the layer's process. With the FUSE layer, its mount namespace sees the delay.
     pub fn pid(&self) -> u32 {
         self.child.pid
     }
@@ -139,8 +217,12 @@ impl SlowLayer {
     /// # Errors
     /// The file is too small to probe, or cannot be read directly.
     pub fn open_probe(&mut self, run: &mut Run, file: &Path) -> Result<(), Error> {
+        if self.preloaded.is_some() && !preloaded::can_be_loaded(&host::process::own_program()) {
+            // a static program of ours has no library in it, and would see no delay
+            return Ok(());
+        }
         let past_the_layer = probe::open(file)?;
-        let mut probe = Probe::start(run, self.pid(), file)?;
+        let mut probe = Probe::start(run, self.pid(), Self::for_programs(&[self]), file)?;
         let (mut bare, mut layer) = (LatencyHistogram::new(), LatencyHistogram::new());
         // in turn, so that whatever else the host does meanwhile is in both
         for _ in 0..FLOOR_TURNS {
@@ -168,7 +250,7 @@ impl SlowLayer {
             at_us,
             arm: None,
             what: "disk.layer_cost.median".into(),
-            mechanism: MECHANISM.into(),
+            mechanism: self.mechanism().in_results().into(),
             asked: Some(Quantity::micros(0.0)),
             predicted: None,
             got: Some(Quantity::micros(cost)),
@@ -226,13 +308,18 @@ impl SlowLayer {
         let got = probe.read(reads_within(PROBE_TIME, delay.read_us))?;
         let by_whom = "by a probe that opened the file before the delay was set";
         let measured = read_measure(delay, &floor.layer, &got, by_whom);
-        Ok(Some(Measured { at_us, arm: Some(arm.to_owned()), ..measured }))
+        let mechanism = self.mechanism().in_results().into();
+        Ok(Some(Measured { at_us, arm: Some(arm.to_owned()), mechanism, ..measured }))
     }
 }
 
 impl Imitator for SlowLayer {
     fn set(&mut self, model: &Model) -> Result<(), Error> {
         Self::set(self, model)
+    }
+
+    fn mechanism(&self) -> &'static str {
+        Self::mechanism(self).in_results()
     }
 
     fn read(&mut self, reads: u32, depth: u32) -> Result<Reads, Error> {
@@ -243,8 +330,6 @@ impl Imitator for SlowLayer {
         }
     }
 }
-
-const MECHANISM: &str = "fuse layer";
 
 /// What direct reads at depth 1 of one file got, beside what the delay and the same reads without it predict.
 pub(crate) fn read_measure(
@@ -264,7 +349,7 @@ pub(crate) fn read_measure(
         at_us: 0,
         arm: None,
         what: "disk.read.median".into(),
-        mechanism: MECHANISM.into(),
+        mechanism: Mechanism::Fuse.in_results().into(),
         asked: Some(Quantity::micros(asked)),
         predicted: Some(Quantity::micros(predicted)),
         got: Some(Quantity::micros(median)),

@@ -34,6 +34,8 @@ pub enum Error {
     Host(#[from] host::Error),
     #[error(transparent)]
     Layer(#[from] slowfs::Error),
+    #[error(transparent)]
+    Preload(#[from] preload::Error),
 }
 
 impl Error {

@@ -5,7 +5,7 @@
 //! and from the same seed: what differs is the layer's and the host's doing.
 
 use crate::Error;
-use crate::disk::LAYER_COST_US;
+use crate::disk::{LAYER_COST_US, Mechanism};
 use crate::probe::Reads;
 use diskmodel::{Class, Counts, Model, Of, Seen, closed_loop};
 use evidence::{DelayMode, Measured, Quantity, Unit};
@@ -33,6 +33,10 @@ pub(crate) trait Imitator {
     /// Credits and queues start anew.
     fn set(&mut self, model: &Model) -> Result<(), Error>;
     fn read(&mut self, reads: u32, depth: u32) -> Result<Reads, Error>;
+    /// As it is named in a result.
+    fn mechanism(&self) -> &'static str {
+        Mechanism::Fuse.in_results()
+    }
 }
 
 /// What this host needs without any delay.
@@ -112,7 +116,9 @@ fn look_once(layer: &mut dyn Imitator, model: &Model, undelayed_us: f64, look: u
         let seen = predicted(model, depth, reads, undelayed_us);
         layer.set(model)?;
         let got = layer.read(reads, depth)?;
-        found.extend(compare(model, depth, &seen, &got, look));
+        let mechanism = layer.mechanism();
+        let compared = compare(model, depth, &seen, &got, look);
+        found.extend(compared.into_iter().map(|it| Measured { mechanism: mechanism.into(), ..it }));
     }
     Ok(found)
 }
@@ -133,7 +139,7 @@ fn compare(model: &Model, depth: u32, seen: &Seen, got: &Reads, look: u32) -> Ve
         at_us: 0,
         arm: None,
         what: named(what),
-        mechanism: "fuse layer".into(),
+        mechanism: String::new(),
         asked: asked.map(|value| Quantity { value, unit }),
         predicted: Some(Quantity { value: predicted, unit }),
         got: Some(Quantity { value: got, unit }),

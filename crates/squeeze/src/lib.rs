@@ -6,7 +6,8 @@
 //! | --- | --- | --- | --- |
 //! | [`ram`] | RAM of the whole host | a process that holds reserved huge pages | root |
 //! | [`limits`] | RAM, swap and CPUs of one command or server | cgroups that it is started in, else its CPU affinity | root; CPU affinity nothing |
-//! | [`disk`] | storage of a sandbox | a FUSE layer in a mount namespace of its own | `/dev/fuse` |
+//! | [`disk`] | storage of a sandbox, or of one command | a FUSE layer in a mount namespace of its own | `/dev/fuse` |
+//! | [`preloaded`] | the same, where nothing can be mounted | a library in the programs | dynamic programs |
 //! | [`directory`] | storage below any directory | the same layer, for everybody | `/dev/fuse`, root |
 //! | [`device`] | an unused block device | device-mapper's delay target | its module, root |
 //! | [`loop_disk`] | an image file, or an unused block device | a loop device over a FUSE file | `/dev/fuse`, loop, root |
@@ -26,6 +27,7 @@ pub mod disk;
 pub mod foreign_cache;
 pub mod limits;
 pub mod loop_disk;
+pub mod preloaded;
 pub mod probe;
 pub mod ram;
 

@@ -66,11 +66,12 @@ pub(crate) struct Probe {
 }
 
 impl Probe {
-    pub(crate) fn start(run: &mut Run, namespaces_of: u32, file: &Path) -> Result<Self, Error> {
-        let socket = run.folder().join(format!("probe-{namespaces_of}.sock"));
+    /// `seeing` says how a process comes to see the delay; `layer` is the pid of what delays.
+    pub(crate) fn start(run: &mut Run, layer: u32, seeing: ChildSpec, file: &Path) -> Result<Self, Error> {
+        let socket = run.folder().join(format!("probe-{layer}.sock"));
         let args: [OsString; 4] = ["--file".into(), file.into(), "--socket".into(), socket.clone().into()];
-        let spec =
-            ChildSpec { launcher: true, namespaces_of: Some(namespaces_of), ..ChildSpec::internal("probe", args) };
+        let internal = ChildSpec::internal("probe", args);
+        let spec = ChildSpec { launcher: true, program: internal.program, args: internal.args, ..seeing };
         let child = run.spawn(Role::Launcher, spec)?;
         let stream = connect(&socket, &child).map_err(|source| failed(file, source))?;
         Ok(Self { file: file.to_owned(), child, stream: BufReader::new(stream) })

@@ -5,7 +5,7 @@
 
 mod durable;
 
-use durable::{LARGE, Subject, Victim, use_program, ways, why_not};
+use durable::{LARGE, SMALL, Subject, Victim, use_program, ways, why_not};
 use sandbox::Flavour;
 
 fn check(flavour: Flavour, victim: Victim) {
@@ -56,4 +56,23 @@ fn postgresql_keeps_its_commits_when_the_server_is_killed() {
 #[test]
 fn postgresql_keeps_its_commits_when_the_layer_is_killed() {
     check(Flavour::Postgresql, Victim::Layer);
+}
+
+/// Its library cannot see asynchronous I/O, which is turned off: one way of reading and writing.
+fn check_with_a_library(flavour: Flavour) {
+    use_program(env!("CARGO_BIN_EXE_wringer"));
+    let subject = Subject::deploy(flavour).unwrap();
+    let survivors = subject.commits_that_survive_with_a_library(SMALL);
+    assert!(survivors.present.is_ok(), "{flavour}: after the kill: {:?}", survivors.present);
+    assert_eq!(survivors.lost(), Vec::<u64>::new(), "{flavour}: of {} acknowledged", survivors.acknowledged.len());
+}
+
+#[test]
+fn mariadb_keeps_its_commits_when_it_is_killed_with_a_library_in_it() {
+    check_with_a_library(Flavour::Mariadb);
+}
+
+#[test]
+fn postgresql_keeps_its_commits_when_it_is_killed_with_a_library_in_it() {
+    check_with_a_library(Flavour::Postgresql);
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What on this host stands in the way of an experiment, with the line that asks for it.
 
-use super::{HostFacts, estimate};
-use crate::model::{Arm, Experiment, RamAmount};
+use super::{HostFacts, disk_mechanism, estimate};
+use crate::model::{Arm, DiskMechanism, Experiment, RamAmount};
 use crate::problem::Problem;
 use units::Bytes;
 
@@ -31,7 +31,7 @@ pub(super) fn blockers(experiment: &Experiment, host: &HostFacts) -> Vec<Problem
             found.push(add(&key, message, Some("write a smaller one".into())));
         }
     }
-    found.extend(fuse(experiment, host));
+    found.extend(disk_layer(experiment, host));
     found.extend(disk(experiment, host));
     found.sort();
     found.dedup();
@@ -106,17 +106,22 @@ fn disk(experiment: &Experiment, host: &HostFacts) -> Option<Problem> {
 }
 
 /// Every arm has the slow layer when one has; the first that asks for it is where to look.
-fn fuse(experiment: &Experiment, host: &HostFacts) -> Option<Problem> {
+fn disk_layer(experiment: &Experiment, host: &HostFacts) -> Option<Problem> {
     let asks = |index: &usize| experiment.arms[*index].squeeze.disk.as_ref().is_some_and(|disk| !disk.is_none());
     let asking = (0..experiment.arms.len()).find(asks).unwrap_or_default();
     let (line, column) = place(experiment, asking, "squeeze.disk");
-    (experiment.slow_layer() && !host.fuse).then(|| Problem {
-        line,
-        column,
-        message: "a disk squeeze needs /dev/fuse and a private mount namespace, and this user cannot have both here"
-            .into(),
-        suggestion: Some("wringer doctor says what is missing".into()),
-    })
+    let message = match disk_mechanism(experiment, host)? {
+        DiskMechanism::Fuse if !host.fuse => {
+            "a disk squeeze needs /dev/fuse and a private mount namespace, and this user cannot have both here"
+        }
+        DiskMechanism::Preload if !host.preload => {
+            "a disk squeeze by a preloaded library needs a place that the dynamic linker can load it from"
+        }
+        _ => return None,
+    };
+    let other = if host.preload { "; mechanism = \"preload\" needs neither" } else { "" };
+    let suggestion = Some(format!("wringer doctor says what is missing{other}"));
+    Some(Problem { line, column, message: message.into(), suggestion })
 }
 
 /// Where an arm's setting was written: in the arm, else in the section, else nowhere.

@@ -8,7 +8,7 @@ mod blockers;
 mod estimate;
 mod steps;
 
-use crate::model::{Arm, Experiment, RamAmount};
+use crate::model::{Arm, DiskMechanism, Experiment, RamAmount};
 use crate::problem::Problem;
 use serde::{Deserialize, Serialize};
 use units::Bytes;
@@ -29,6 +29,8 @@ pub struct HostFacts {
     pub ram_holder: RamHolder,
     /// Whether `/dev/fuse` can be opened and a private mount namespace can be made.
     pub fuse: bool,
+    /// Whether a library can be preloaded into a server.
+    pub preload: bool,
     /// `v1`, `v2` or `none`: where a memory cgroup can be made by this user.
     pub memory_cgroup: String,
     /// The same of a cgroup of CPU time.
@@ -37,6 +39,12 @@ pub struct HostFacts {
     pub cpuset_cgroup: String,
     /// The binary of the asked flavour when it is on this machine or in the cache; `None` means it will be fetched.
     pub server_binary: Option<String>,
+}
+
+/// How the disk is made slow here: as the file says, else by FUSE where that can be had, else by a library. `None`: it is not.
+pub fn disk_mechanism(experiment: &Experiment, host: &HostFacts) -> Option<DiskMechanism> {
+    let by_itself = if host.fuse || !host.preload { DiskMechanism::Fuse } else { DiskMechanism::Preload };
+    experiment.slow_layer().then(|| experiment.disk_mechanism().unwrap_or(by_itself))
 }
 
 /// The process that an experiment's run hides RAM with.

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The steps in the order in which they are done.
 
-use super::{HostFacts, RamHolder, Step, estimate};
+use super::{HostFacts, RamHolder, Step, disk_mechanism, estimate};
 use crate::model::{
-    Arm, Experiment, Flavour, Load, OomVictim, Preheat, RamAmount, RamMechanism, RamSqueeze, RowShape, Squeeze,
+    Arm, DiskMechanism, Experiment, Flavour, Load, OomVictim, Preheat, RamAmount, RamMechanism, RamSqueeze, RowShape,
+    Squeeze,
 };
 use diskmodel::Asked;
 use evidence::Arrivals;
@@ -119,16 +120,8 @@ impl List<'_> {
         }
         self.add("squeeze", 1.0, "evict the data files from the page cache")
             .does("the data files leave the page cache", "none needed: they come back when they are read");
-        if self.experiment.slow_layer() && first {
-            self.add(
-                "squeeze",
-                0.5,
-                "put the slow layer over the data directory, in a private mount namespace, with no delay yet",
-            )
-            .does(
-                "a FUSE mount that only the server's own namespace sees",
-                "it goes with its processes: delay to 0, stop the server, end the layer",
-            );
+        if first {
+            self.slow_layer();
         }
         self.limits(arm);
         let pool = self.experiment.pool(arm);
@@ -235,6 +228,23 @@ impl List<'_> {
         };
         let text = format!("fill the server's page cache {amount} of {}, without delay", load.workload);
         self.add("load", estimate::preheat_seconds(self.experiment, load), text);
+    }
+
+    fn slow_layer(&mut self) {
+        let (text, change) = match disk_mechanism(self.experiment, self.host) {
+            None => return,
+            Some(DiskMechanism::Fuse) => (
+                "put the slow layer over the data directory, in a private mount namespace, with no delay yet",
+                "a FUSE mount that only the server's own namespace sees",
+            ),
+            Some(DiskMechanism::Preload) => (
+                "start the slow layer, with no delay yet; the server gets a library that slows its reads and writes, and no asynchronous \
+                 I/O of its own",
+                "a library in the server (LD_PRELOAD)",
+            ),
+        };
+        let undo = "it goes with its processes: delay to 0, stop the server, end the layer";
+        self.add("squeeze", 0.5, text).does(change, undo);
     }
 
     fn delay(&mut self, disk: &Asked) {

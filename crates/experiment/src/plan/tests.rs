@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-use super::{HostFacts, Plan, RamHolder, plan};
+use super::{HostFacts, Plan, RamHolder, disk_mechanism, plan};
 use crate::Experiment;
+use crate::model::DiskMechanism;
 use units::Bytes;
 
 const TEXT: &str = r#"schema = 1
@@ -34,6 +35,7 @@ fn root() -> HostFacts {
         data_folder: "/var/lib/wringer/sandboxes".into(),
         ram_holder: RamHolder::HugePages,
         fuse: true,
+        preload: false,
         memory_cgroup: "v2".into(),
         cpu_cgroup: "v2".into(),
         cpuset_cgroup: "v2".into(),
@@ -228,4 +230,28 @@ fn every_flavour_is_planned() {
     let plan = plan_of(&TEXT.replace("\"mariadb\"", "\"mysql\""), &root());
     assert!(plan.blockers.is_empty(), "{:#?}", plan.blockers);
     assert!(plan.steps.iter().any(|step| step.text.contains("MySQL")), "{:#?}", plan.steps);
+}
+
+#[test]
+fn a_disk_is_slowed_by_fuse_where_it_can_be_and_else_by_a_library() {
+    let experiment = |mechanism: &str| {
+        let disk = format!("squeeze.disk = {{ read = \"10ms\"{mechanism} }}");
+        Experiment::parse(&TEXT.replace("squeeze.disk.read = \"10ms\"", &disk))
+    };
+    let chosen = |mechanism: &str, host: &HostFacts| disk_mechanism(&experiment(mechanism).unwrap(), host);
+    let both = HostFacts { preload: true, ..root() };
+    let library_alone = HostFacts { fuse: false, ..both.clone() };
+    assert_eq!(chosen("", &both), Some(DiskMechanism::Fuse));
+    assert_eq!(chosen("", &library_alone), Some(DiskMechanism::Preload));
+    assert_eq!(chosen(", mechanism = \"preload\"", &both), Some(DiskMechanism::Preload));
+    let plan = plan(&experiment("").unwrap(), &library_alone);
+    assert!(plan.blockers.is_empty(), "{:?}", plan.blockers);
+    assert!(plan.steps.iter().any(|step| step.change.as_deref().is_some_and(|change| change.contains("LD_PRELOAD"))));
+    let plan = super::plan(&experiment(", mechanism = \"fuse\"").unwrap(), &library_alone);
+    assert!(plan.blockers[0].suggestion.as_ref().unwrap().contains("preload"), "{:?}", plan.blockers);
+    assert!(experiment(", mechanism = \"loop\"").is_err());
+    let two = TEXT.replace("squeeze.disk.read = \"10ms\"", "squeeze.disk.mechanism = \"preload\"");
+    let two = two.replacen("name = \"no delay\"", "name = \"no delay\"\nsqueeze.disk.mechanism = \"fuse\"", 1);
+    let problems = Experiment::parse(&two).unwrap_err();
+    assert!(problems[0].message.contains("another squeeze.disk.mechanism"), "{problems:?}");
 }

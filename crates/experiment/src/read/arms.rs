@@ -55,7 +55,7 @@ pub(super) fn read(
         }
     }
     same_names(&written, problems);
-    one_mechanism(&mut arms);
+    one_mechanism(&mut arms, &written, problems);
     one_ram_mechanism(&mut arms, &own, problems);
     restarts(&mut arms, repeat);
     whole.then_some(arms)
@@ -182,7 +182,20 @@ fn same_names(written: &[&Table], problems: &Problems) {
 }
 
 /// When one arm has a slow layer, all have: a comparison across mechanisms would compare the mechanisms.
-fn one_mechanism(arms: &mut [Arm]) {
+fn one_mechanism(arms: &mut [Arm], written: &[&Table], problems: &Problems) {
+    let first = arms.iter().find_map(|arm| arm.squeeze.disk_mechanism);
+    for (arm, own) in arms.iter().zip(written) {
+        let place = own.leaves().into_iter().find(|(path, ..)| path == "squeeze.disk.mechanism");
+        if let Some((_, _, at)) = place.filter(|_| arm.squeeze.disk_mechanism != first) {
+            let message = format!("arm '{}' has another squeeze.disk.mechanism than the arms before it", arm.name);
+            problems.add(
+                &at,
+                message,
+                Some("write it once, below [squeeze]: arms are compared on one mechanism".into()),
+            );
+        }
+    }
+    arms.iter_mut().for_each(|arm| arm.squeeze.disk_mechanism = first);
     if arms.iter().any(|arm| arm.squeeze.disk.is_some()) {
         arms.iter_mut().for_each(|arm| {
             arm.squeeze.disk.get_or_insert_with(Asked::default);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `[squeeze]`, as it is in force in one arm.
 
-use crate::model::{OomVictim, RamAmount, RamMechanism, RamSqueeze, Squeeze};
+use crate::model::{DiskMechanism, OomVictim, RamAmount, RamMechanism, RamSqueeze, Squeeze};
 use crate::section::Section;
 use crate::tree::Value;
 use diskmodel::{Asked, Counts, LimitWords, OperationWords, WordsError};
@@ -16,13 +16,15 @@ const LEAST_LEFT: Bytes = Bytes::mib(512);
 
 pub(super) fn read(top: &Section<'_>) -> Squeeze {
     let section = top.section("squeeze");
+    let (disk, disk_mechanism) = none(&section, "disk", disk).unzip();
     let squeeze = Squeeze {
         ram: ram(&section),
         server_ram: server_ram(&section),
         swap: none(&section, "swap", |section| parsed::<Swap>(section, "swap", "\"off\"")).flatten(),
         cpus: none(&section, "cpus", |section| parsed::<Cpus>(section, "cpus", "1.5")).flatten(),
         cpuset: none(&section, "cpuset", |section| parsed::<CpuList>(section, "cpuset", "\"0-1\"")).flatten(),
-        disk: none(&section, "disk", disk).flatten(),
+        disk,
+        disk_mechanism: disk_mechanism.flatten(),
     };
     more_time_than_cpus(&section, &squeeze);
     section.finish();
@@ -125,9 +127,13 @@ fn more_time_than_cpus(section: &Section<'_>, squeeze: &Squeeze) {
     }
 }
 
-/// The same words as `wringer disk delay` has.
-fn disk(section: &Section<'_>) -> Option<Asked> {
+/// The same words as `wringer disk delay` has, and how it is done.
+fn disk(section: &Section<'_>) -> (Asked, Option<DiskMechanism>) {
     let disk = section.section("disk");
+    let mechanism = disk.choice("mechanism", &["fuse", "preload"]).map(|word| match word.value {
+        "preload" => DiskMechanism::Preload,
+        _ => DiskMechanism::Fuse,
+    });
     let mode = disk.choice("mode", &["add", "total"]).map(|word| match word.value {
         "total" => DelayMode::Total,
         _ => DelayMode::Add,
@@ -145,7 +151,7 @@ fn disk(section: &Section<'_>) -> Option<Asked> {
         seed: disk.integer("seed", 0..=u64::MAX >> 1).map(|number| number.value),
     };
     disk.finish();
-    Some(asked)
+    (asked, mechanism)
 }
 
 /// A bare number is taken as its text: `iops = 3000`.

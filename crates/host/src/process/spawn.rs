@@ -47,7 +47,8 @@ pub struct Spawned {
 pub fn spawn(_permit: &Permit, marks: Marks<'_>, spec: &ChildSpec) -> Result<Spawned, Error> {
     let mut command = if spec.launcher { launcher_command(spec) } else { direct_command(spec) };
     command.env(RUN_VARIABLE, marks.run_id);
-    let inherited = std::iter::once(&marks.token).chain(marks.keep).map(AsRawFd::as_raw_fd).collect();
+    let marks_of_run = std::iter::once(&marks.token).chain(marks.keep).map(AsRawFd::as_raw_fd);
+    let inherited = marks_of_run.chain(spec.inherit.iter().map(AsRawFd::as_raw_fd)).collect();
     start(command, marks.default_log, marks.lifeline.filter(|_| spec.lifeline), inherited, spec)
 }
 

@@ -109,6 +109,7 @@ pub fn host_facts(experiment: &Experiment, places: &Places) -> HostFacts {
             _ => RamHolder::HugePages,
         },
         fuse: good("fuse") && good("namespaces"),
+        preload: good("preload"),
         memory_cgroup: cgroup(check("memory-cgroup")),
         cpu_cgroup: cgroup(check("cpu-cgroup")),
         cpuset_cgroup: cgroup(check("cpuset-cgroup")),

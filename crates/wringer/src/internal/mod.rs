@@ -21,6 +21,7 @@ enum Role {
     Balloon(balloon::Args),
     Slowfs(slowfs::Args),
     Slowdisk(slowdisk::Args),
+    Preload(preload::Args),
     Probe(probe::Args),
 }
 
@@ -33,6 +34,7 @@ pub fn main(args: Args) -> Outcome {
         Role::Balloon(args) => balloon::main(args),
         Role::Slowfs(args) => slowfs::main(args),
         Role::Slowdisk(args) => slowdisk::main(args),
+        Role::Preload(args) => preload::main(args),
         Role::Probe(args) => probe::main(args),
     }
 }
@@ -40,6 +42,7 @@ pub fn main(args: Args) -> Outcome {
 mod balloon;
 mod holder;
 mod launch;
+mod preload;
 mod probe;
 mod slowdisk;
 mod slowfs;

@@ -14,6 +14,7 @@ use load::admin::Connection;
 use run::{Begin, Kind, Resource, Run};
 use sandbox::{Flavour, Request, RunningServer, Sandbox, Spec, StartOptions};
 use squeeze::disk::SlowLayer;
+use squeeze::preloaded::library_folder;
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -114,6 +115,24 @@ impl Subject {
 
         let present = self.start_plain(check::look);
         Survivors { acknowledged, updates, present }
+    }
+
+    /// As [`Self::commits_that_survive`], the server, with a library in it instead of a layer below it.
+    #[allow(dead_code)] // as above
+    pub(crate) fn commits_that_survive_with_a_library(&self, rows: u64) -> Survivors {
+        let mut run = self.begin();
+        let mut layer = SlowLayer::preload(&mut run, &self.sandbox.data(), &library_folder(&self.places), 0).unwrap();
+        layer.set(&DELAY.into()).unwrap();
+        let start = StartOptions::default().seeing(SlowLayer::for_programs(&[&layer]));
+        let server = self.sandbox.start(&mut run, &start).unwrap();
+        make_tables(&server, rows);
+        let before = layer.stats().unwrap().delayed_syncs;
+        let (acknowledged, updates, _) = commit_until_killed(&server, &layer, Victim::Server, rows, &|| Ok(()));
+        // one client's commits cannot share a sync
+        let waited = layer.stats().unwrap().delayed_syncs - before;
+        assert!(waited >= COMMITS as u64, "{waited} syncs have waited");
+        let _released = run.release().unwrap();
+        Survivors { acknowledged, updates, present: self.start_plain(check::look) }
     }
 
     fn start_on_layer(&self, options: &[&str]) -> OnLayer {

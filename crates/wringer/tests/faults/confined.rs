@@ -74,16 +74,18 @@ fn a_confined_program_falls_back_or_says_what_is_missing() {
     let ram = ["ram", "hide", "64M", "--yes"];
     let disk = ["disk", "delay", data, "--read", "1ms"];
     let slow_command = ["squeeze", "--disk", &slow, "--", "true"];
+    let by_a_library = ["squeeze", "--disk", &slow, "--disk-mechanism", "preload", "--", "true"];
     let one_cpu = ["squeeze", "--cpuset", "0", "--", "true"];
     // what it ends with, and what it says
-    let cases: [(Confined, &[&str], i32, &[&str]); 12] = [
+    let cases: [(Confined, &[&str], i32, &[&str]); 13] = [
         (Confined::NoMounts, &ram, 0, &["huge-page holder"]),
         (Confined::NoMounts, &disk, 4, &["mount", "Operation not permitted"]),
         (Confined::NoMounts, &slow_command, 4, &["mount namespace", "Operation not permitted"]),
+        (Confined::NoMounts, &by_a_library, 0, &["preload layer"]),
         (Confined::NoMounts, &one_cpu, 0, &["asked 0, got 0"]),
         (Confined::NoFuse, &ram, 0, &["huge-page holder"]),
         (Confined::NoFuse, &disk, 3, &["/dev/fuse"]),
-        (Confined::NoFuse, &slow_command, 3, &["/dev/fuse"]),
+        (Confined::NoFuse, &slow_command, 0, &["/dev/fuse", "preload layer"]),
         (Confined::NoFuse, &one_cpu, 0, &["asked 0, got 0"]),
         (Confined::ReadOnlySysctl, &ram, 0, &["balloon process"]),
         (Confined::ReadOnlySysctl, &disk, 0, &["read 1 ms"]),

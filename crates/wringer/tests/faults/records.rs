@@ -22,6 +22,8 @@ pub(crate) enum Mechanism {
     Lab,
     /// `wringer squeeze`: private layer, cgroups, a command in all of them, in the foreground.
     Command,
+    /// The same with a preloaded library for the slow disk.
+    PreloadedCommand,
     /// What `wringer sandbox start` does: a server that is left standing.
     Standing,
 }
@@ -35,7 +37,8 @@ pub(crate) fn cut(bench: &Bench, mechanism: Mechanism, point: u32, watchdog_too:
         Mechanism::Disk => vec!["disk", "delay", data.to_str().unwrap(), "--read", "1ms", "-o", "json"],
         Mechanism::Image => vec!["disk", "delay", image.to_str().unwrap(), "--write", "1ms", "-o", "json"],
         Mechanism::Lab => return stand_in::crashed(bench, "lab", point, watchdog_too),
-        Mechanism::Command => return squeezed_command_crashed(bench, point, watchdog_too),
+        Mechanism::Command => return squeezed_command_crashed(bench, "fuse", point, watchdog_too),
+        Mechanism::PreloadedCommand => return squeezed_command_crashed(bench, "preload", point, watchdog_too),
         Mechanism::Standing => return stand_in::crashed(bench, "standing", point, watchdog_too),
     };
     let log = bench.lab.home().join("journal/supervisor.log");
@@ -54,10 +57,14 @@ pub(crate) fn cut(bench: &Bench, mechanism: Mechanism, point: u32, watchdog_too:
     take_crash(&log)
 }
 
-fn squeezed_command_crashed(bench: &Bench, point: u32, watchdog_too: bool) -> bool {
+fn squeezed_command_crashed(bench: &Bench, mechanism: &str, point: u32, watchdog_too: bool) -> bool {
     let disk = format!("{}=read=1ms", bench.data().display());
-    let mut arguments = vec!["squeeze", "--no-probe", "--disk", &disk, "--cpuset", "0", "--hide-ram", "64M", "--yes"];
-    let may = |controller| squeeze::cgroup::writable(controller).is_ok();
+    let mut arguments = vec!["squeeze", "--no-probe", "--disk", &disk, "--disk-mechanism", mechanism, "--cpuset", "0"];
+    // the cgroups are the same for both
+    let may = |controller| mechanism == "fuse" && squeeze::cgroup::writable(controller).is_ok();
+    if mechanism == "fuse" {
+        arguments.extend(["--hide-ram", "64M", "--yes"]);
+    }
     arguments.extend(["--ram", "64M"].iter().filter(|_| may("memory")));
     arguments.extend(["--cpus", "0.5"].iter().filter(|_| may("cpu")));
     arguments.extend(["--", "sleep", "0.2"]);
@@ -111,5 +118,6 @@ campaign!(a_whole_lab, Mechanism::Lab, false, at least 40);
 campaign!(a_whole_lab_and_the_watchdog_dies, Mechanism::Lab, true, at least 40);
 campaign!(squeezing_a_command, Mechanism::Command, false, at least 25);
 campaign!(squeezing_a_command_and_the_watchdog_dies, Mechanism::Command, true, at least 25);
+campaign!(squeezing_a_command_by_a_library_and_the_watchdog_dies, Mechanism::PreloadedCommand, true, at least 10);
 campaign!(starting_a_sandbox, Mechanism::Standing, false, at least 8);
 campaign!(starting_a_sandbox_and_the_watchdog_dies, Mechanism::Standing, true, at least 8);

@@ -51,6 +51,7 @@ pub fn all(places: &Places) -> Vec<Check> {
         super::mappings::check(places),
         loop_devices(),
         namespaces(),
+        preload(places),
         huge_pages(),
         ram_mechanism(),
         memory_cgroup(),
@@ -151,6 +152,26 @@ pub fn namespaces() -> Check {
         }
     }
     Check::good("namespaces", "ordinary users may make user namespaces")
+}
+
+/// The library is in this program; the dynamic linker must be able to load it from where it is put.
+pub fn preload(places: &Places) -> Check {
+    let folder = squeeze::preloaded::library_folder(places);
+    let existing = folder.ancestors().find(|folder| folder.exists()).unwrap_or(Path::new("/"));
+    // ld.so(8): both end a library's name
+    if folder.to_string_lossy().contains([' ', ':']) {
+        let found = format!("the dynamic linker cannot be told of {}: it has a space or a colon", folder.display());
+        return Check::missing("preload", found, "set WRINGER_CACHE to another folder");
+    }
+    let forbids = |statistics: rustix::fs::StatVfs| statistics.f_flag.contains(rustix::fs::StatVfsMountFlags::NOEXEC);
+    if rustix::fs::statvfs(existing).is_ok_and(forbids) {
+        return Check::missing(
+            "preload",
+            format!("nothing can be executed from {} (mounted noexec)", folder.display()),
+            "set WRINGER_CACHE to a folder on another file system",
+        );
+    }
+    Check::good("preload", format!("a library for dynamic programs is in this one; it goes to {}", folder.display()))
 }
 
 fn huge_pages() -> Check {

@@ -72,7 +72,13 @@ fn diagnose(places: &Places) -> Diagnosis {
     let features = vec![
         feature("sandbox-mariadb", "Deploy and load a throw-away MariaDB", &["mariadb", "disk-space"], None),
         feature("sandbox-postgresql", "Deploy and load a throw-away PostgreSQL", &["postgresql", "disk-space"], None),
-        feature("slow-disk", "Slow the disk under a server that Wringer starts", &["fuse", "namespaces"], None),
+        feature(
+            "slow-disk",
+            "Slow the disk under a server that Wringer starts",
+            &["fuse", "namespaces"],
+            Some("slow-program, where the program is dynamic"),
+        ),
+        feature("slow-program", "Slow the disk under a dynamic program, without a mount", &["preload"], None),
         feature(
             "slow-folder",
             "Slow any folder that nobody has open (`wringer disk delay`)",

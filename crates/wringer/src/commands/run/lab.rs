@@ -12,14 +12,16 @@ use crate::commands::ram::ask_consent;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal;
 use evidence::{Conditions, ENDED_EARLY, Server, Tool};
-use experiment::{Arm, Experiment, Flavour, LeftOut};
+use experiment::{Arm, DiskMechanism, Experiment, Flavour, LeftOut};
 use host::clock::{RunClock, rfc3339, unix_seconds};
 use host::places::Places;
 use load::fill::{self, FillPlan, FillReport, ServerFacts, Stage};
 use observe::{Observer, Options, conditions, host_readers};
 use recording::{Recording, Start};
-use run::{Begin, Kind, Resource, Run};
-use sandbox::{Request, Sandbox, Spec, StartOptions};
+use run::{Begin, ChildSpec, Kind, Resource, Run};
+use sandbox::{Request, Sandbox, ServerOption, Spec, StartOptions};
+use squeeze::disk::SlowLayer;
+use squeeze::preloaded;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -34,6 +36,8 @@ pub struct Settings {
     pub keep: bool,
     /// Squeeze the host's RAM beside databases that are not ours.
     pub consent: bool,
+    /// How the disk is made slow, if it is.
+    pub disk: Option<DiskMechanism>,
     pub left_out: Vec<LeftOut>,
 }
 
@@ -174,6 +178,11 @@ impl<'a> Lab<'a> {
         let spinner = terminal::spinner("looking for the server");
         let mut progress = |what: &str| spinner.set_message(what.to_owned());
         let installation = sandbox::locate(&request, &self.settings.places, &mut progress)?;
+        if self.settings.disk == Some(DiskMechanism::Preload) {
+            preloaded::check_program(&installation.program)?;
+            let sandboxes = &self.settings.places.sandboxes;
+            preloaded::check_directory(sandboxes.ancestors().find(|it| it.exists()).unwrap_or(sandboxes))?;
+        }
         let source = installation.describe();
         let mut spec = Spec::new(installation);
         spec.name = self.sandbox_name.clone();
@@ -197,7 +206,7 @@ impl<'a> Lab<'a> {
     /// On the disk as it is, without any squeeze; then the server is stopped, so that the layer can go under it.
     fn fill(&mut self) -> Outcome {
         let first = &self.experiment.arms[0];
-        self.start_server(first, None)?;
+        self.start_server(first, ChildSpec::default())?;
         self.record_conditions()?;
         let Some(serving) = &self.serving else { return Ok(()) };
         let target = serving.target().clone();
@@ -221,12 +230,14 @@ impl<'a> Lab<'a> {
         let Some(sandbox) = &self.sandbox else { return Ok(()) };
         let data = sandbox.data();
         squeeze::limits::evict(&data);
-        if self.experiment.slow_layer() {
-            self.squeezes.layer(&mut self.run, &data, &self.notes)?;
+        if let Some(mechanism) = self.settings.disk {
+            let library = preloaded::library_folder(&self.settings.places);
+            self.squeezes.layer(&mut self.run, &data, mechanism, &library, &self.notes)?;
         }
         self.squeezes.limits(&mut self.run, &limits_of(self.experiment, arm), &self.notes)?;
-        let layer = self.squeezes.layer.as_ref().map(squeeze::disk::SlowLayer::pid);
-        self.start_server(arm, layer)?;
+        let layer: Vec<&SlowLayer> = self.squeezes.layer.iter().collect();
+        self.start_server(arm, SlowLayer::for_programs(&layer))?;
+        self.squeezes.refuse_not_loaded()?;
         self.squeezes.probe(&mut self.run, &data, &self.notes)?;
         arm::preheat(self, arm)
     }
@@ -237,18 +248,18 @@ impl<'a> Lab<'a> {
         }
     }
 
-    fn start_server(&mut self, arm: &Arm, namespaces_of: Option<u32>) -> Outcome {
+    /// `seeing`: what lets it see the slow disk.
+    fn start_server(&mut self, arm: &Arm, seeing: ChildSpec) -> Outcome {
         let Some(sandbox) = &self.sandbox else { return Ok(()) };
         let options = translate::server_options(arm)?;
         let limits = self.squeezes.limits.as_ref();
         let start = StartOptions {
-            namespaces_of,
             cgroups: limits.map(|limits| limits.folders().to_vec()).unwrap_or_default(),
             affinity: limits.and_then(squeeze::limits::Limits::affinity),
             extra_options: options,
             ..StartOptions::default()
         };
-        let mut serving = Serving::start(sandbox, &mut self.run, &start, &self.notes)?;
+        let mut serving = Serving::start(sandbox, &mut self.run, &start.seeing(seeing), &self.notes)?;
         let observe = self.experiment.observe;
         let watch = Watch { interval: observe.interval.0, process: observe.process, server: observe.server };
         let layer = self.squeezes.layer.as_ref().map(squeeze::disk::SlowLayer::connect).transpose()?;
@@ -299,7 +310,7 @@ impl<'a> Lab<'a> {
                 source: installation.source.describe(),
                 variables: serving.variables()?,
             },
-            mechanisms: mechanisms(self.experiment),
+            mechanisms: mechanisms(self.experiment, self.settings.disk, &sandbox.options_under_a_library()?),
             traits: BTreeMap::new(),
             caveats,
         };
@@ -347,12 +358,21 @@ fn delete(name: &str, places: &Places) -> Outcome {
     Ok(())
 }
 
-fn mechanisms(experiment: &Experiment) -> BTreeMap<String, String> {
+fn mechanisms(
+    experiment: &Experiment,
+    disk: Option<DiskMechanism>,
+    under_a_library: &[ServerOption],
+) -> BTreeMap<String, String> {
     let mut mechanisms = BTreeMap::new();
     let any = |of: &dyn Fn(&Arm) -> bool| experiment.arms.iter().any(of);
-    if experiment.slow_layer() {
-        mechanisms.insert("disk".to_owned(), "fuse layer in a private mount namespace".to_owned());
-    }
+    let disk = disk.map(|mechanism| match mechanism {
+        DiskMechanism::Fuse => "fuse layer in a private mount namespace".to_owned(),
+        DiskMechanism::Preload => {
+            let options = under_a_library.iter().map(|option| format!("; the server has {option}"));
+            format!("preload layer: a library in the server{}", options.collect::<String>())
+        }
+    });
+    mechanisms.extend(disk.map(|disk| ("disk".to_owned(), disk)));
     if any(&|arm| arm.squeeze.ram.is_some()) {
         let chosen = ram_mechanism(experiment).map_or("none", squeeze::ram::Mechanism::name);
         let how = if is_root() { chosen } else { "none: hiding RAM from the host needs root" };

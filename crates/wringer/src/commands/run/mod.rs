@@ -56,7 +56,8 @@ pub struct Args {
 pub fn main(args: Args) -> Outcome {
     let (text, experiment) = plan::read(&args.file)?;
     let places = Places::from_environment();
-    let plan = experiment::plan(&experiment, &plan::host_facts(&experiment, &places));
+    let facts = plan::host_facts(&experiment, &places);
+    let plan = experiment::plan(&experiment, &facts);
     plan::refuse_blocked(&args.file, &plan)?;
     refuse_ram(&experiment)?;
     refuse_limits(&experiment)?;
@@ -66,7 +67,8 @@ pub fn main(args: Args) -> Outcome {
         terminal::say(format_args!("note: left out: {}: {}; {}", left_out.what, left_out.why, left_out.instead));
     }
     let stop = signals::install()?;
-    let settings = Settings { places, stop, keep: args.keep, consent: args.yes, left_out: plan.left_out.clone() };
+    let disk = experiment::disk_mechanism(&experiment, &facts);
+    let settings = Settings { places, stop, keep: args.keep, consent: args.yes, disk, left_out: plan.left_out.clone() };
     let walked = walk(&experiment, text, settings, &output);
     let shown = show(&output, args.output);
     walked?;

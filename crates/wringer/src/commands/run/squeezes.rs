@@ -6,7 +6,7 @@ use crate::commands::disk::words;
 use crate::exit::{Exit, Failure, Outcome};
 use diskmodel::Model;
 use evidence::{Delay, DelayMode, Measured};
-use experiment::{Arm, Experiment, OomVictim, RamAmount, RamMechanism, RamSqueeze};
+use experiment::{Arm, DiskMechanism, Experiment, OomVictim, RamAmount, RamMechanism, RamSqueeze};
 use host::process::Identity;
 use run::Run;
 use squeeze::directory::{PROBE_FILE_BYTES, largest_file};
@@ -31,11 +31,35 @@ pub struct Squeezes {
 }
 
 impl Squeezes {
-    /// Puts the layer over the data directory of a server that is stopped; once a run.
-    pub fn layer(&mut self, run: &mut Run, data: &Path, notes: &Notes) -> Outcome {
-        if self.layer.is_none() {
-            self.layer = Some(SlowLayer::start(run, data)?);
-            notes.event("squeeze", format!("slow layer over {}, delay 0", data.display()))?;
+    /// Puts the layer over the data directory of a server that is stopped; once a run. `library` is where that of a preload layer goes.
+    pub fn layer(
+        &mut self,
+        run: &mut Run,
+        data: &Path,
+        mechanism: DiskMechanism,
+        library: &Path,
+        notes: &Notes,
+    ) -> Outcome {
+        if self.layer.is_some() {
+            return Ok(());
+        }
+        let layer = match mechanism {
+            DiskMechanism::Fuse => SlowLayer::start(run, data)?,
+            DiskMechanism::Preload => SlowLayer::preload(run, data, library, 0)?,
+        };
+        let name = layer.mechanism().in_results();
+        notes.event("squeeze", format!("slow layer over {}, delay 0 ({name})", data.display()))?;
+        self.layer = Some(layer);
+        Ok(())
+    }
+
+    /// A server that was started without the library would run at full speed.
+    pub fn refuse_not_loaded(&mut self) -> Outcome {
+        let Some(layer) = &mut self.layer else { return Ok(()) };
+        if layer.processes()? == Some(0) {
+            let message = "the preloaded library is not in the server: its reads and writes would not be slowed";
+            return Err(Failure::message(Exit::Failed, message)
+                .hint("its user must be able to read Wringer's cache: `wringer doctor` says where the library goes"));
         }
         Ok(())
     }

@@ -11,7 +11,7 @@ use super::ram::Wanted;
 use crate::exit::{Failure, Outcome};
 use crate::terminal::{self, Output};
 use host::places::Places;
-use prepare::Prepared;
+use prepare::{DiskMechanism, Prepared};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use units::{Bytes, CpuList, Cpus, Swap};
@@ -33,7 +33,9 @@ use words::DiskOf;
     --cpuset  which CPUs: a cgroup where there is the right to one, else the command's CPU affinity, without root\n  \
     --hide-ram, --leave-ram  RAM of the whole host, which everybody on it misses: as `wringer ram` (docs/ram.md)\n  \
     --disk    a slow layer that this command alone sees (docs/disk.md). With root, or where users may use /dev/fuse and \
-    namespaces; then the command cannot change its user\n\n\
+    namespaces; then the command cannot change its user. Where there is no /dev/fuse, as in a container, a library is \
+    preloaded into the command and what it starts (docs/preload.md): it must be dynamic, and what it reads by mmap, \
+    libaio, io_uring or C streams is not slowed\n\n\
     Wringer's own failures: 2 usage; 3 something is missing or in the way, nothing was changed; 4 failed, everything undone; \
     5 failed, and the host is not restored; 130 interrupted before the command ran. docs/squeeze.md")]
 pub struct Args {
@@ -52,6 +54,10 @@ pub struct Args {
     /// A directory on such a disk: PATH=gp3, PATH=hdd-7200,iops=60, PATH=read=10ms,write=1ms,sync=2ms (may be given several times)
     #[arg(long, value_name = "PATH=DISK", value_parser = words::parse)]
     disk: Vec<DiskOf>,
+    /// How --disk is done: fuse, a slow file system over the directory; preload, a library in the programs [default: fuse where it can be
+    /// had, else preload]
+    #[arg(long, value_enum, requires = "disk", value_name = "MECHANISM")]
+    disk_mechanism: Option<DiskMechanism>,
     /// Hide so much RAM from the whole host: everybody on it has less, until the command ends
     #[arg(long, value_name = "SIZE", group = "host_ram")]
     hide_ram: Option<Bytes>,

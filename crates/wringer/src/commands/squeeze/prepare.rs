@@ -12,7 +12,9 @@ use run::Resource;
 use serde_json::json;
 use squeeze::databases;
 use squeeze::directory::{FILE_SYSTEM, check_for_command, check_reach};
+use squeeze::disk::Mechanism;
 use squeeze::limits::{self, Asked, Change, Plan, Words};
+use squeeze::preloaded;
 use squeeze::ram;
 use std::path::{Path, PathBuf};
 
@@ -22,7 +24,18 @@ pub struct Prepared {
     pub disks: Vec<Disk>,
     /// Of the whole host.
     pub host_ram: Option<ram::Plan>,
+    /// Of all disks.
+    pub mechanism: Mechanism,
+    /// Why it is not the one that is usually taken.
+    notes: Vec<String>,
     pub program: PathBuf,
+}
+
+/// As it is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum DiskMechanism {
+    Fuse,
+    Preload,
 }
 
 pub struct Disk {
@@ -40,14 +53,22 @@ impl Prepared {
                 .hint("say one or more of --ram, --swap, --cpus, --cpuset, --disk, --hide-ram, --leave-ram"));
         }
         let limits = limits::plan(&asked, Words::COMMAND)?;
-        let disks = disks(args, places)?;
+        let (mechanism, why) = match args.disk.is_empty() {
+            true => (Mechanism::Fuse, None),
+            false => mechanism(args.disk_mechanism, places)?,
+        };
+        let disks = disks(args, places, mechanism)?;
         let program = program(args)?;
-        Ok(Self { limits, disks, host_ram: host_ram::plan(args, places)?, program })
+        if mechanism == Mechanism::Preload {
+            preloaded::check_program(&program)?;
+        }
+        let notes = why.into_iter().collect();
+        Ok(Self { limits, disks, host_ram: host_ram::plan(args, places)?, mechanism, notes, program })
     }
 
     pub fn notes(&self) -> Vec<String> {
         let warnings = self.host_ram.iter().flat_map(|plan| plan.warnings.clone());
-        self.limits.notes.iter().cloned().chain(warnings).collect()
+        self.limits.notes.iter().cloned().chain(self.notes.clone()).chain(warnings).collect()
     }
 
     pub fn resources(&self) -> Vec<Resource> {
@@ -71,13 +92,23 @@ impl Prepared {
     }
 
     fn changes(&self) -> Vec<Change> {
-        let layers = self.disks.iter().map(|disk| Change {
-            change: format!(
-                "a slow layer ({FILE_SYSTEM}) over {}, in a mount namespace of the command's own: {}",
-                disk.path.display(),
-                disk.model
-            ),
-            undo: "the delay goes to 0, it is unmounted, and the namespace goes with the command".into(),
+        let layers = self.disks.iter().map(|disk| match self.mechanism {
+            Mechanism::Fuse => Change {
+                change: format!(
+                    "a slow layer ({FILE_SYSTEM}) over {}, in a mount namespace of the command's own: {}",
+                    disk.path.display(),
+                    disk.model
+                ),
+                undo: "the delay goes to 0, it is unmounted, and the namespace goes with the command".into(),
+            },
+            Mechanism::Preload => Change {
+                change: format!(
+                    "a library (LD_PRELOAD) in the command and what it starts, for files below {}: {}",
+                    disk.path.display(),
+                    disk.model
+                ),
+                undo: "the delay goes to 0, and the library goes with the command".into(),
+            },
         });
         let command = Change {
             change: format!("{} is started, squeezed", self.program.display()),
@@ -88,17 +119,47 @@ impl Prepared {
     }
 }
 
-fn disks(args: &Args, places: &Places) -> Result<Vec<Disk>, Failure> {
+/// What is asked for, if it can be had; else what can, with a note why.
+fn mechanism(asked: Option<DiskMechanism>, places: &Places) -> Result<(Mechanism, Option<String>), Failure> {
+    let fuse = [checks::fuse(), checks::namespaces()].into_iter().find(|check| check.state == State::Missing);
+    let preload = checks::preload(places);
+    match (asked, fuse) {
+        (Some(DiskMechanism::Fuse), Some(missing)) => Err(cannot_be_had(missing)),
+        (Some(DiskMechanism::Fuse) | None, None) => Ok((Mechanism::Fuse, None)),
+        (Some(DiskMechanism::Preload), _) if preload.state == State::Missing => Err(cannot_be_had(preload)),
+        (Some(DiskMechanism::Preload), _) => Ok((Mechanism::Preload, None)),
+        (None, Some(missing)) if preload.state == State::Missing => {
+            let failure = cannot_be_had(missing);
+            Err(failure.hint(format!("nor can a library be preloaded: {}", preload.found)))
+        }
+        (None, Some(missing)) => {
+            let note = format!(
+                "--disk by a preloaded library, for a FUSE layer cannot be had here: {}. What the command reads by mmap, \
+                 libaio, io_uring or C streams is not slowed: docs/preload.md",
+                missing.found
+            );
+            Ok((Mechanism::Preload, Some(note)))
+        }
+    }
+}
+
+fn cannot_be_had(check: Check) -> Failure {
+    let failure = Failure::message(Exit::Missing, format_args!("--disk cannot be had here: {}", check.found));
+    check.remedy.into_iter().fold(failure, Failure::hint)
+}
+
+fn disks(args: &Args, places: &Places, mechanism: Mechanism) -> Result<Vec<Disk>, Failure> {
     if args.disk.is_empty() {
         return Ok(Vec::new());
     }
-    refuse_missing(checks::fuse())?;
-    refuse_missing(checks::namespaces())?;
     let databases = databases::unknown(places)?;
     let mut disks: Vec<Disk> = Vec::new();
     for one in &args.disk {
         let model = words::model(&one.asked)?;
-        let path = check_for_command(&one.path, &databases)?;
+        let path = match mechanism {
+            Mechanism::Fuse => check_for_command(&one.path, &databases)?,
+            Mechanism::Preload => preloaded::check_directory(&one.path)?,
+        };
         refuse_overlap(&path, &disks)?;
         if places.journal.starts_with(&path) {
             let message = format!("{}: Wringer's journals are below it", path.display());
@@ -110,14 +171,6 @@ fn disks(args: &Args, places: &Places) -> Result<Vec<Disk>, Failure> {
         disks.push(Disk { path, model });
     }
     Ok(disks)
-}
-
-fn refuse_missing(check: Check) -> Outcome {
-    if check.state != State::Missing {
-        return Ok(());
-    }
-    let failure = Failure::message(Exit::Missing, format_args!("--disk cannot be had here: {}", check.found));
-    Err(check.remedy.into_iter().fold(failure, Failure::hint))
 }
 
 fn refuse_overlap(path: &Path, disks: &[Disk]) -> Outcome {

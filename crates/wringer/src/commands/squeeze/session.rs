@@ -16,9 +16,11 @@ use host::process::Process;
 use run::{Begin, Child, ChildSpec, Kind, Role, Run};
 use slowfs::stats::Stats;
 use squeeze::directory::probe_file;
-use squeeze::disk::SlowLayer;
+use squeeze::disk::{Mechanism, SlowLayer};
 use squeeze::foreign_cache::Watch;
 use squeeze::limits::Limits;
+use squeeze::preloaded::library_folder;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Between the signal that asks the command to end and SIGKILL, when it is ended for it.
@@ -31,9 +33,10 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// Returns when the command has ended and everything is given back.
 pub fn run(prepared: &Prepared, args: &Args, places: Places) -> Result<Summary, Failure> {
     let relay = Relay::install()?;
+    let library = library_folder(&places);
     let begin = Begin { kind: Kind::Run, command: own_words(args), resources: prepared.resources(), places };
     let mut run = Run::begin(begin)?;
-    let ended = squeezed(&mut run, prepared, args, &relay);
+    let ended = squeezed(&mut run, prepared, args, &library, &relay);
     let ended = ended.map_err(|failure| explain(&run, failure));
     let released = release(run);
     // a host that is not restored is worse than whatever ended the command
@@ -48,8 +51,14 @@ fn own_words(args: &Args) -> Vec<String> {
     std::iter::once("wringer".to_owned()).chain(words.into_iter().take(own).skip(1)).chain(more).collect()
 }
 
-fn squeezed(run: &mut Run, prepared: &Prepared, args: &Args, relay: &Relay) -> Result<Summary, Failure> {
-    let mut layers = slow_layers(run, prepared, args)?;
+fn squeezed(
+    run: &mut Run,
+    prepared: &Prepared,
+    args: &Args,
+    library: &Path,
+    relay: &Relay,
+) -> Result<Summary, Failure> {
+    let mut layers = slow_layers(run, prepared, args, library)?;
     let limits = prepared.limits.apply(run, "command")?;
     let host_ram = prepared.host_ram.as_ref().map(|plan| HostRam::hide(run, plan)).transpose()?;
     let before = layers.iter_mut().map(|layer| layer.layer.stats()).collect::<Result<Vec<_>, _>>()?;
@@ -68,6 +77,8 @@ fn squeezed(run: &mut Run, prepared: &Prepared, args: &Args, relay: &Relay) -> R
     let exit_code = exit_code(run, &child)?;
     let (elapsed, cpu) = (start.elapsed(), children_cpu().saturating_sub(cpu_before));
     let left_behind = run.end_strays(STRAY_GRACE)?;
+    let disks = seen(layers, &before, &prepared.disks)?;
+    refuse_not_loaded(&disks)?;
     Ok(Summary {
         run: run.id().to_string(),
         program: prepared.program.clone(),
@@ -82,7 +93,7 @@ fn squeezed(run: &mut Run, prepared: &Prepared, args: &Args, relay: &Relay) -> R
         mechanisms: ["memory", "cpu", "cpuset"].map(|name| limits.mechanism(name)),
         cpus_allowed,
         host_ram,
-        disks: seen(layers, &before, &prepared.disks)?,
+        disks,
     })
 }
 
@@ -92,11 +103,14 @@ struct Layer {
     measured: Vec<Measured>,
 }
 
-fn slow_layers(run: &mut Run, prepared: &Prepared, args: &Args) -> Result<Vec<Layer>, Failure> {
+fn slow_layers(run: &mut Run, prepared: &Prepared, args: &Args, library: &Path) -> Result<Vec<Layer>, Failure> {
     let mut layers: Vec<Layer> = Vec::new();
     for (number, disk) in (0..).zip(&prepared.disks) {
         let first = layers.first().map(|first| &first.layer);
-        let mut layer = SlowLayer::start_for_command(run, &disk.path, number, first)?;
+        let mut layer = match prepared.mechanism {
+            Mechanism::Fuse => SlowLayer::start_for_command(run, &disk.path, number, first)?,
+            Mechanism::Preload => SlowLayer::preload(run, &disk.path, library, number)?,
+        };
         let measured =
             if args.no_probe { layer.set(&disk.model).map(|()| Vec::new())? } else { hold(run, &mut layer, disk)? };
         layers.push(Layer { layer, measured });
@@ -115,7 +129,7 @@ fn hold(run: &mut Run, layer: &mut SlowLayer, disk: &Disk) -> Result<Vec<Measure
     measured
 }
 
-fn probed(run: &mut Run, layer: &mut SlowLayer, disk: &Disk, file: &std::path::Path) -> Result<Vec<Measured>, Failure> {
+fn probed(run: &mut Run, layer: &mut SlowLayer, disk: &Disk, file: &Path) -> Result<Vec<Measured>, Failure> {
     layer.open_probe(run, file)?;
     layer.set(&disk.model)?;
     let measured = layer.measure(&disk.model, "command", 0)?;
@@ -130,12 +144,13 @@ fn child_spec(prepared: &Prepared, args: &Args, layers: &[Layer], limits: &Limit
     ChildSpec {
         cwd: std::env::current_dir().ok(),
         foreground: true,
-        namespaces_of: layers.first().map(|first| first.layer.pid()),
         cgroups: limits.folders().to_vec(),
         affinity: limits.affinity(),
         grace: GRACE,
         launcher: true,
-        ..ChildSpec::program(&prepared.program, args.command.iter().skip(1))
+        program: prepared.program.clone(),
+        args: args.command.iter().skip(1).cloned().collect(),
+        ..SlowLayer::for_programs(&layers.iter().map(|layer| &layer.layer).collect::<Vec<_>>())
     }
 }
 
@@ -201,9 +216,19 @@ fn seen(layers: Vec<Layer>, before: &[Stats], disks: &[Disk]) -> Result<Vec<Disk
     let both = layers.into_iter().zip(before).zip(disks);
     both.map(|((Layer { mut layer, measured }, before), disk)| {
         let after = layer.stats()?;
-        Ok(DiskSeen::new(disk.path.clone(), disk.model.clone(), measured, before, &after))
+        Ok(DiskSeen::new(disk, layer.mechanism(), measured, before, &after))
     })
     .collect()
+}
+
+/// What ran without the library ran at full speed: its result would be about something else.
+fn refuse_not_loaded(disks: &[DiskSeen]) -> Outcome {
+    if disks.iter().all(DiskSeen::was_loaded) {
+        return Ok(());
+    }
+    let message = "the preloaded library was in none of the command's processes: nothing was slowed down";
+    Err(Failure::message(Exit::Failed, message)
+        .hint("does it change its user, or clear its environment? name the program itself, not what starts it"))
 }
 
 fn release(run: Run) -> Outcome {

@@ -2,11 +2,13 @@
 //! What was asked, what was got, and what was seen meanwhile.
 
 use super::host_ram::HostRam;
+use super::prepare::Disk;
 use crate::terminal::{self, Output};
 use diskmodel::Model;
 use evidence::{LatencyHistogram, Measured, Quantity, Unit};
 use serde_json::{Value, json};
-use slowfs::stats::{Latency, Stats};
+use slowfs::stats::{InPrograms, Latency, Stats};
+use squeeze::disk::Mechanism;
 use squeeze::foreign_cache::ForeignCache;
 use squeeze::limits::{Account, Asked, Got};
 use std::fs::File;
@@ -40,6 +42,8 @@ pub struct Summary {
 /// One directory, and what the command did there.
 pub struct DiskSeen {
     path: PathBuf,
+    mechanism: Mechanism,
+    in_programs: Option<InPrograms>,
     model: Model,
     measured: Vec<Measured>,
     classes: [Class; 3],
@@ -53,7 +57,7 @@ struct Class {
 }
 
 impl DiskSeen {
-    pub fn new(path: PathBuf, model: Model, measured: Vec<Measured>, before: &Stats, after: &Stats) -> Self {
+    pub fn new(disk: &Disk, mechanism: Mechanism, measured: Vec<Measured>, before: &Stats, after: &Stats) -> Self {
         let class = |name, count: [u64; 2], bytes: [u64; 2], latency: [&Latency; 2]| Class {
             name,
             count: count[1] - count[0],
@@ -72,11 +76,26 @@ impl DiskSeen {
             class("write", writes, write_bytes, [&before.write_latency, &after.write_latency]),
             class("sync", [before.syncs, after.syncs], [0, 0], [&before.sync_latency, &after.sync_latency]),
         ];
-        Self { path, model, measured, classes }
+        let (path, model) = (disk.path.clone(), disk.model.clone());
+        let in_programs = after.in_programs.zip(before.in_programs).map(|(after, before)| after.since(before));
+        Self { path, mechanism, in_programs, model, measured, classes }
+    }
+
+    /// Whether what was to be slowed down by a library in it had that library.
+    pub fn was_loaded(&self) -> bool {
+        self.in_programs.is_none_or(|seen| seen.processes > 0)
     }
 
     fn json(&self) -> Value {
-        let mut value = json!({ "directory": self.path, "model": self.model, "measured": self.measured });
+        let mut value = json!({
+            "directory": self.path,
+            "mechanism": self.mechanism.in_results(),
+            "model": self.model,
+            "measured": self.measured,
+        });
+        if let Some(seen) = self.in_programs {
+            value["in_programs"] = json!(seen);
+        }
         for class in &self.classes {
             value[format!("{}s", class.name)] = json!({
                 "count": class.count,
@@ -91,7 +110,7 @@ impl DiskSeen {
     }
 
     fn show(&self) {
-        line("disk", format!("{}: {}", self.path.display(), self.model));
+        line("disk", format!("{}: {} ({})", self.path.display(), self.model, self.mechanism.in_results()));
         for measured in &self.measured {
             let value = |quantity: &Option<Quantity>| match quantity {
                 Some(Quantity { value, unit: Unit::PerSecond }) => format!("{value:.0}/s"),
@@ -115,6 +134,23 @@ impl DiskSeen {
                 seen.join("; ")
             },
         );
+        if let Some(seen) = self.in_programs {
+            let words = [
+                counted(seen.processes, "process"),
+                counted(seen.cached_reads, "read") + " from the page cache",
+                counted(seen.buffered_writes, "buffered write"),
+            ];
+            line("", format!("the library was in {}; not delayed: {}, {}", words[0], words[1], words[2]));
+        }
+        if let Some(seen) = self.in_programs.filter(|seen| seen.lapsed > 0) {
+            line(
+                "",
+                format!(
+                    "{} lapsed: the layer's process was held up, and nothing is delayed then",
+                    counted(seen.lapsed, "delay")
+                ),
+            );
+        }
     }
 }
 

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One operation that reached the disk: counted, and held until its time has come.
+
+use super::files::Slow;
+use super::sys::{self, File, Slept};
+use crate::bank::Request;
+use crate::shared::{Class, Shared};
+use core::sync::atomic::Ordering::{Acquire, Relaxed};
+
+/// A sleep shorter than this ends later than it should, whatever is asked.
+const SHORTEST_SLEEP_NS: u64 = 5_000;
+
+/// What was done, and when it was asked for.
+#[derive(Clone, Copy)]
+pub(super) struct Done {
+    pub(super) class: Class,
+    pub(super) offset: u64,
+    pub(super) bytes: usize,
+    pub(super) arrived: u64,
+}
+
+/// Whether a model is in force; while one is, operations are counted, also when it delays by nothing.
+#[inline]
+pub(super) fn in_force(slow: Slow) -> bool {
+    slow.shared.in_force.load(Relaxed) != 0
+}
+
+/// Returns when the operation may be answered. Leaves `errno` alone.
+pub(super) fn hold(slow: Slow, file: &File, done: Done) {
+    let finished = sys::now();
+    let shared = slow.shared;
+    let word = shared.in_force.load(Acquire);
+    if shared.bank(word).is_none() {
+        return;
+    }
+    let Some(counted) = shared.classes.get(done.class as usize) else { return };
+    counted.operations.fetch_add(1, Relaxed);
+    counted.bytes.fetch_add(done.bytes as u64, Relaxed);
+    let (start, takes) = due(shared, word, file, done, finished);
+    let due = start.saturating_add(takes);
+    if due > finished {
+        counted.delayed.fetch_add(1, Relaxed);
+        if shared.lease_until_ns.load(Relaxed) <= finished {
+            shared.lapsed.fetch_add(1, Relaxed);
+        } else {
+            wait(shared, word, due, file, done, finished);
+        }
+    }
+    let since = |moment: u64| moment.saturating_sub(done.arrived);
+    counted.own.record(since(finished));
+    counted.asked.record(since(due.max(finished)));
+    counted.got.record(since(sys::now()));
+}
+
+/// From when the time counts, and how long it is.
+fn due(shared: &Shared, word: u32, file: &File, done: Done, finished: u64) -> (u64, u64) {
+    let Some(bank) = shared.bank(word) else { return (finished, 0) };
+    let start = if bank.is_total() { done.arrived } else { finished };
+    let Done { class, offset, bytes, .. } = done;
+    let identity = file.inode ^ file.device.rotate_left(40);
+    (start, bank.takes_ns(Request { class, file: identity, offset, bytes: bytes as u64 }, start))
+}
+
+/// Sleeps with the finest timer that there is, and wakes a little early by what others have learnt, to spin the rest.
+fn wait(shared: &Shared, mut word: u32, mut until: u64, file: &File, done: Done, finished: u64) {
+    let slack = sys::timer_slack();
+    sys::set_timer_slack(1);
+    loop {
+        let now = sys::now();
+        if now >= until {
+            break;
+        }
+        let lease = shared.lease_until_ns.load(Relaxed);
+        if lease <= now {
+            shared.lapsed.fetch_add(1, Relaxed);
+            break;
+        }
+        let current = shared.in_force.load(Acquire);
+        if current != word {
+            // another model may let it go earlier, and never later; each is asked once
+            word = current;
+            let (start, takes) = due(shared, word, file, done, finished);
+            until = until.min(start.saturating_add(takes));
+            continue;
+        }
+        sleep(shared, word, now, until, lease);
+    }
+    sys::set_timer_slack(slack);
+}
+
+fn sleep(shared: &Shared, word: u32, now: u64, until: u64, lease: u64) {
+    let left = until - now;
+    let lead = shared.lead.of(left);
+    if left <= lead + SHORTEST_SLEEP_NS {
+        return spin(shared, word, now, until);
+    }
+    let target = until - lead;
+    if target > lease {
+        sys::sleep(&shared.in_force, word, lease);
+    } else if let Slept::TimedOut = sys::sleep(&shared.in_force, word, target) {
+        shared.lead.learn(left, sys::now().saturating_sub(target));
+    }
+}
+
+/// The last microseconds. Only one thread of all processes spins; the others sleep, and are a little late.
+fn spin(shared: &Shared, word: u32, now: u64, until: u64) {
+    let spinning = shared.spinning_until_ns.load(Relaxed);
+    let mine = spinning <= now && shared.spinning_until_ns.compare_exchange(spinning, until, Relaxed, Relaxed).is_ok();
+    if !mine {
+        sys::sleep(&shared.in_force, word, until);
+        return;
+    }
+    while sys::now() < until && shared.in_force.load(Relaxed) == word {
+        core::hint::spin_loop();
+    }
+    let _ = shared.spinning_until_ns.compare_exchange(until, 0, Relaxed, Relaxed);
+}

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The process of a preload layer: `wringer internal preload`. It does what the FUSE layer's process does, but for the work itself: it sets the
+//! model, answers on the control socket, neutralises at SIGUSR1 and when its lifeline ends, and leaves at SIGTERM. It renews the lease
+//! that the library asks for: when it is killed, nothing is delayed ten seconds later.
+
+use crate::shared::Counted;
+use crate::{Error, Map};
+use diskmodel::Model;
+use evidence::{Delay, DelayMode, LatencyHistogram};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::Mode;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
+use signal_hook::iterator::Signals;
+use slowfs::control::{self, Controlled};
+use slowfs::stats::{InPrograms, Latency, Stats};
+use std::io;
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Ten times within what the library gives it.
+const RENEW_EVERY: Duration = Duration::from_secs(1);
+
+struct Keeper {
+    map: Map,
+    /// In force, also after it was neutralised.
+    model: Mutex<Model>,
+}
+
+/// Keeps `map` until SIGTERM; `control` is the socket to be asked at. A model without any delay is in force from the start.
+///
+/// # Errors
+/// The socket or a thread cannot be made.
+pub fn run(map: Map, control: &Path) -> Result<(), Error> {
+    let mut signals = Signals::new([SIGTERM, SIGUSR1, SIGINT, SIGHUP]).map_err(keep("catch signals"))?;
+    let listener =
+        listen(control).map_err(|source| Error::Socket { operation: "listen at", path: control.to_owned(), source })?;
+    let none = Model::none(DelayMode::Add);
+    map.renew_lease();
+    map.set(&none)?;
+    let keeper = Arc::new(Keeper { map, model: Mutex::new(none) });
+    let (controlled, renewing, watching) = (keeper.clone(), keeper.clone(), keeper.clone());
+    spawn("control", move || control::serve(&listener, &controlled, |_| Ok(())))?;
+    spawn("lease", move || {
+        loop {
+            renewing.map.renew_lease();
+            std::thread::sleep(RENEW_EVERY);
+        }
+    })?;
+    if let Some(lifeline) = host::process::lifeline() {
+        spawn("lifeline", move || {
+            // a signal is no end
+            while poll(&mut [PollFd::new(&lifeline, PollFlags::IN)], None).is_err() {}
+            watching.map.neutralise();
+        })?;
+    }
+    host::process::report_ready(&serde_json::json!({ "ready": true, "pid": std::process::id(), "socket": control }));
+    for signal in signals.forever() {
+        if [SIGUSR1, SIGTERM].contains(&signal) {
+            keeper.map.neutralise();
+        }
+        if signal == SIGTERM {
+            break;
+        }
+    }
+    Ok(())
+}
+
+impl Controlled for Keeper {
+    fn delay(&self) -> Delay {
+        self.model().delay()
+    }
+
+    fn model(&self) -> Model {
+        self.model.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set(&self, model: Model) -> Result<(), String> {
+        let mut current = self.model.lock().unwrap_or_else(PoisonError::into_inner);
+        self.map.set(&model).map_err(|error| error.to_string())?;
+        *current = model;
+        Ok(())
+    }
+
+    fn stats(&self) -> Stats {
+        let shared = self.map.shared();
+        let [read, write, sync] = &shared.classes;
+        let load = |counter: &AtomicU64| counter.load(Relaxed);
+        Stats {
+            delay: self.delay(),
+            reads: load(&read.operations),
+            read_ahead: 0,
+            unseen_reads: load(&shared.unseen_reads),
+            writes: load(&write.operations),
+            syncs: load(&sync.operations),
+            read_bytes: load(&read.bytes),
+            write_bytes: load(&write.bytes),
+            delayed_reads: load(&read.delayed),
+            delayed_writes: load(&write.delayed),
+            delayed_syncs: load(&sync.delayed),
+            errors: load(&shared.errors),
+            read_latency: latency(read),
+            write_latency: latency(write),
+            sync_latency: latency(sync),
+            cpu_us: slowfs::stats::cpu_us(),
+            overshoot_ns: shared.lead.all().to_vec(),
+            in_programs: Some(InPrograms {
+                processes: shared.attached.load(Relaxed).into(),
+                cached_reads: load(&shared.cached_reads),
+                buffered_writes: load(&shared.buffered_writes),
+                lapsed: load(&shared.lapsed),
+            }),
+        }
+    }
+}
+
+fn latency(counted: &Counted) -> Latency {
+    let [own, asked, got] = [&counted.own, &counted.asked, &counted.got].map(|from| {
+        let mut histogram = LatencyHistogram::new();
+        from.recorded().for_each(|(ns, count)| histogram.record_n(ns, count));
+        histogram
+    });
+    Latency { own, asked, got }
+}
+
+fn listen(socket: &Path) -> io::Result<UnixListener> {
+    let before = rustix::process::umask(Mode::from_raw_mode(0o177));
+    let listener = UnixListener::bind(socket);
+    rustix::process::umask(before);
+    listener
+}
+
+fn spawn(name: &'static str, body: impl FnOnce() + Send + 'static) -> Result<(), Error> {
+    std::thread::Builder::new().name(name.into()).spawn(body).map(drop).map_err(keep("start a thread"))
+}
+
+fn keep(operation: &'static str) -> impl FnOnce(io::Error) -> Error {
+    move |source| Error::Keep { operation, source }
+}
