@@ -366,14 +366,18 @@ fn a_device_is_claimed_and_slow() {
     let image = bench.image();
     let below = Command::new("losetup").args(["--find", "--show"]).arg(&image).output().unwrap();
     let below = String::from_utf8(below.stdout).unwrap().trim().to_owned();
-    let ran = bench.lab.run(["disk", "delay", &below, "--read", "20ms", "--mechanism", "loop", "-o", "json"]);
-    let took = (ran.code == Some(0)).then(|| median_read(device_of(&json(&ran))));
+    let ran = bench.lab.run(["disk", "delay", &below, "--sync", "40ms", "--mechanism", "loop", "-o", "json"]);
+    let took = (ran.code == Some(0)).then(|| {
+        let (device, start) = (File::open(device_of(&json(&ran))).unwrap(), Instant::now());
+        device.sync_data().unwrap();
+        start.elapsed()
+    });
     let mount = Command::new("mount").args([&below, bench.mnt().to_str().unwrap()]).output().unwrap();
     let released = bench.lab.run(["disk", "release", &below]);
     tool("losetup", &["-d", &below]);
     ran.expect_code(0);
     released.expect_code(0);
-    assert!(took.unwrap() >= Duration::from_millis(20), "{took:?}");
+    assert!(took.unwrap() >= Duration::from_millis(40), "{took:?}");
     assert!(!mount.status.success() && String::from_utf8_lossy(&mount.stderr).contains("mount"), "{mount:?}");
     expect_as_before(&bench.before);
 }
