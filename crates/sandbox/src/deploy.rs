@@ -21,6 +21,8 @@ pub struct Spec {
     pub port: Option<u16>,
     /// Into the server's configuration file, for all its starts.
     pub options: Vec<ServerOption>,
+    /// The run that deletes it when it ends.
+    pub run: Option<String>,
 }
 
 /// A new data directory with its first log files: MySQL 9.7 takes 190 MiB, MariaDB 10.11 120, PostgreSQL 15 40.
@@ -34,7 +36,7 @@ impl Spec {
     /// Named after flavour and version, on a free port, with the default options.
     pub fn new(installation: Installation) -> Self {
         let name = format!("{}-{}", installation.flavour, installation.version);
-        Self { name, installation, port: None, options: Vec::new() }
+        Self { name, installation, port: None, options: Vec::new(), run: None }
     }
 }
 
@@ -113,6 +115,7 @@ fn register(spec: Spec, user: ServerUser, places: &Places) -> Result<(Sandbox, f
     let mut manifest = Manifest::new(&spec.name, spec.installation, user, reserved.port, socket_folder);
     manifest.port_asked = spec.port.is_some();
     manifest.options = spec.options;
+    manifest.run = spec.run;
     let new = places.sandboxes.join(format!(".new-{}-{}", spec.name, std::process::id()));
     files::new_private_dir(&new)?;
     let lock = Sandbox { folder: new.clone(), manifest: manifest.clone() }.lock()?;

@@ -48,6 +48,9 @@ pub struct Manifest {
     pub options: Vec<ServerOption>,
     /// Seconds since 1970.
     pub created: u64,
+    /// The run that deletes it when it ends; none: it stays until somebody does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<String>,
     /// Names below the sandbox's folder.
     pub contents: Vec<PathBuf>,
 }
@@ -91,6 +94,7 @@ impl Manifest {
             socket_folder,
             options: Vec::new(),
             created: host::clock::unix_seconds(),
+            run: None,
             contents: CONTENTS.map(PathBuf::from).to_vec(),
         }
     }

@@ -186,6 +186,7 @@ impl<'a> Lab<'a> {
         let source = installation.describe();
         let mut spec = Spec::new(installation);
         spec.name = self.sandbox_name.clone();
+        spec.run = (!self.settings.keep).then(|| self.run.id().to_string());
         let sandbox = Sandbox::deploy(spec, &self.settings.places, &mut progress)?;
         spinner.finish_and_clear();
         self.notes.event("sandbox", format!("deployed {} ({source}) as {}", server.flavour, sandbox.name()))?;

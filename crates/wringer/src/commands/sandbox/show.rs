@@ -7,10 +7,11 @@ use crate::terminal;
 use host::places::Places;
 use sandbox::{Sandbox, State};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
 pub(super) fn list(format: &Format) -> Outcome {
     let places = Places::from_environment();
-    print(Sandbox::list(&places), format.output);
+    print(Sandbox::list(&places), &live_runs(&places)?, format.output);
     Ok(())
 }
 
@@ -23,15 +24,21 @@ pub(super) fn status(args: &Status) -> Outcome {
         }
     }
     found.retain(|(name, _)| args.names.is_empty() || args.names.contains(name));
-    print(found, args.format.output);
+    print(found, &live_runs(&places)?, args.format.output);
     Ok(())
 }
 
 type Found = Vec<(String, Result<Sandbox, sandbox::Error>)>;
+type LiveRuns = BTreeSet<String>;
 
-fn print(found: Found, output: Output) {
+fn live_runs(places: &Places) -> Result<LiveRuns, run::Error> {
+    let runs = run::find_runs(places)?;
+    Ok(runs.into_iter().filter(|run| run.live).map(|run| run.id.to_string()).collect())
+}
+
+fn print(found: Found, live: &LiveRuns, output: Output) {
     if output == Output::Json {
-        let rows: Vec<Value> = found.iter().map(|(name, sandbox)| row(name, sandbox.as_ref())).collect();
+        let rows: Vec<Value> = found.iter().map(|(name, sandbox)| row(name, sandbox.as_ref(), live)).collect();
         return terminal::data(format_args!("{:#}", json!({"schema": 1, "sandboxes": rows})));
     }
     if found.is_empty() {
@@ -39,16 +46,28 @@ fn print(found: Found, output: Output) {
     }
     for (name, sandbox) in found {
         match sandbox {
-            Ok(sandbox) => terminal::data(line(&sandbox)),
+            Ok(sandbox) => terminal::data(line(&sandbox, live)),
             Err(error) => terminal::data(format_args!("{name:<24} broken: {error}")),
         }
     }
 }
 
-fn line(sandbox: &Sandbox) -> String {
+fn line(sandbox: &Sandbox, live: &LiveRuns) -> String {
     let manifest = &sandbox.manifest;
     let server = format!("{} {}", sandbox.flavour(), manifest.installation.version);
-    format!("{:<24} {server:<20} 127.0.0.1:{:<6} {}", manifest.name, manifest.port, state(sandbox))
+    let of = match &manifest.run {
+        Some(run) if is_left_over(sandbox, live) => {
+            format!("; left over from {run}, which was cut off: `wringer sandbox delete {}` removes it", manifest.name)
+        }
+        Some(run) => format!("; {run} deletes it when it ends"),
+        None => String::new(),
+    };
+    format!("{:<24} {server:<20} 127.0.0.1:{:<6} {}{of}", manifest.name, manifest.port, state(sandbox))
+}
+
+/// The run that was to delete it has died.
+fn is_left_over(sandbox: &Sandbox, live: &LiveRuns) -> bool {
+    sandbox.manifest.run.as_ref().is_some_and(|run| !live.contains(run))
 }
 
 fn state(sandbox: &Sandbox) -> String {
@@ -60,7 +79,7 @@ fn state(sandbox: &Sandbox) -> String {
     }
 }
 
-fn row(name: &str, sandbox: Result<&Sandbox, &sandbox::Error>) -> Value {
+fn row(name: &str, sandbox: Result<&Sandbox, &sandbox::Error>, live: &LiveRuns) -> Value {
     match sandbox {
         Ok(sandbox) => json!({
             "name": name,
@@ -75,6 +94,8 @@ fn row(name: &str, sandbox: Result<&Sandbox, &sandbox::Error>) -> Value {
             "log": sandbox.log(),
             "options": sandbox.manifest.options,
             "created_unix": sandbox.manifest.created,
+            "run": sandbox.manifest.run,
+            "left_over": is_left_over(sandbox, live),
         }),
         Err(error) => json!({"name": name, "state": "broken", "why": error.to_string()}),
     }
