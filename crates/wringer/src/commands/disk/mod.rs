@@ -126,13 +126,13 @@ fn delay(places: &Places, args: &Delayed) -> Outcome {
         Mechanism::Loop => return loop_disk::delay(places, &args.path, &model, &args.standing, takes),
         Mechanism::Fuse => {}
     }
+    let directory = check(&args.path, &databases::unknown(places)?)?;
     let fuse = checks::fuse();
     if fuse.state == State::Missing {
         let failure =
             Failure::message(Exit::Missing, format_args!("a directory cannot be slowed down here: {}", fuse.found));
         return Err(fuse.remedy.into_iter().fold(failure, Failure::hint));
     }
-    let directory = check(&args.path, &databases::unknown(places)?)?;
     if args.standing.dry_run {
         return dry_run(&directory, &model, args.standing.output);
     }
