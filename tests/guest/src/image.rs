@@ -9,6 +9,9 @@ use std::path::Path;
 const FOLDERS: [&str; 12] =
     ["bin", "dev", "etc", "proc", "sys", "tmp", "run", "var", "modules", "cases", "data", "servers"];
 
+/// Programs of the tests that lie in the guest beside the program.
+pub const BESIDE: [&str; 3] = ["squeeze-test-server-ram", "squeeze-test-dmsetup", "sandbox-test-commits"];
+
 /// `cases` are names of scripts below `cases/`, without their ending.
 pub fn initramfs(parts: &Parts, cases: &[&str]) -> Vec<u8> {
     let mut archive = Archive::default();
@@ -23,7 +26,7 @@ pub fn initramfs(parts: &Parts, cases: &[&str]) -> Vec<u8> {
     add("bin/host-snapshot", 0o755, &here("../host-snapshot"));
     add("bin/busybox", 0o755, &parts.kernel.join("busybox"));
     add("bin/wringer", 0o755, &parts.wringer);
-    for beside in ["squeeze-test-server-ram", "squeeze-test-dmsetup", "sandbox-test-commits"] {
+    for beside in BESIDE {
         add(&format!("bin/{beside}"), 0o755, &parts.wringer.with_file_name(beside));
     }
     for module in fs::read_dir(parts.kernel.join("modules")).expect("list the modules").flatten() {

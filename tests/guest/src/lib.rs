@@ -17,7 +17,7 @@ mod servers;
 
 pub use boot::{Boot, EMULATOR_FAILED, case, skip_unwanted};
 pub use disk::Disk;
-pub use image::initramfs;
+pub use image::{BESIDE, initramfs};
 pub use machine::{Machine, Running};
 pub use parts::{Parts, parts};
 pub use power::{Lost, PowerCut};

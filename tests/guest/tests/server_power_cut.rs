@@ -3,7 +3,7 @@
 //! there when the machine has come up again, `wringer undo` has run and they have recovered.
 #![allow(clippy::disallowed_methods, clippy::print_stdout, clippy::unwrap_used)]
 
-use guest::{Disk, EMULATOR_FAILED, Machine, Parts, PowerCut, initramfs, parts, servers, skip_unwanted};
+use guest::{BESIDE, Disk, EMULATOR_FAILED, Machine, Parts, PowerCut, initramfs, parts, servers, skip_unwanted};
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 use std::collections::BTreeMap;
@@ -102,7 +102,7 @@ fn nothing_yet(servers: &[&str]) -> Acknowledged {
 fn liar(parts: &Parts, program: &Path, folder: &Path) -> Parts {
     let bin = folder.join("bin");
     std::fs::create_dir(&bin).unwrap();
-    for beside in ["squeeze-test-server-ram", "sandbox-test-commits"] {
+    for beside in BESIDE {
         std::fs::copy(parts.wringer.with_file_name(beside), bin.join(beside)).unwrap();
     }
     let wringer = bin.join("wringer");
