@@ -6,8 +6,8 @@
 
 use crate::Error;
 use crate::disk::{read_measure, reads_within, refuse_open_by_others, refuse_open_files};
-use crate::imitation::{Imitator, Reach, hold};
-use crate::probe::{Reads, tried};
+use crate::imitation::{Probed, Reach, hold};
+use crate::probe::tried;
 use crate::{databases::Database, probe};
 use diskmodel::Model;
 use evidence::{Delay, Measured, Quantity, Unit};
@@ -192,10 +192,7 @@ pub fn set_and_measure(socket: &Path, directory: &Path, model: &Model) -> Result
     let opened = probe::open(&file)?;
     if delay.varies {
         let mut layer = Probed { client: &mut client, file: &opened, path: &file };
-        let held = hold(&mut layer, model).and_then(|found| {
-            let outside = found.iter().find(|it| it.within_tolerance == Some(false)).map(out_of_tolerance);
-            outside.map_or(Ok(found), Err)
-        });
+        let held = hold(&mut layer, model).and_then(within_tolerance);
         if held.is_err() {
             client.set_model(&before)?;
         }
@@ -209,23 +206,6 @@ pub fn set_and_measure(socket: &Path, directory: &Path, model: &Model) -> Result
     Err(out_of_tolerance(&last))
 }
 
-/// The layer of a directory, and a file below it that is read through it.
-struct Probed<'a> {
-    client: &'a mut Client,
-    file: &'a fs::File,
-    path: &'a Path,
-}
-
-impl Imitator for Probed<'_> {
-    fn set(&mut self, model: &Model) -> Result<(), Error> {
-        Ok(self.client.set_model(model)?)
-    }
-
-    fn read(&mut self, reads: u32, depth: u32) -> Result<Reads, Error> {
-        probe::read_at(self.file, self.path, reads, depth)
-    }
-}
-
 /// Without the delay, then with it.
 fn probe_once(client: &mut Client, opened: &fs::File, file: &Path, delay: Delay) -> Result<Measured, Error> {
     client.set(Delay { read_us: 0, ..delay })?;
@@ -235,7 +215,13 @@ fn probe_once(client: &mut Client, opened: &fs::File, file: &Path, delay: Delay)
     Ok(read_measure(&delay, &undelayed, &got, "of a file that was open before the delay was set"))
 }
 
-pub(crate) fn out_of_tolerance(measured: &Measured) -> Error {
+/// All of it, when none of it is outside.
+pub(crate) fn within_tolerance(found: Vec<Measured>) -> Result<Vec<Measured>, Error> {
+    let outside = found.iter().find(|it| it.within_tolerance == Some(false)).map(out_of_tolerance);
+    outside.map_or(Ok(found), Err)
+}
+
+fn out_of_tolerance(measured: &Measured) -> Error {
     let unit = |quantity: &Quantity| if quantity.unit == Unit::PerSecond { "/s" } else { " us" };
     let us =
         |quantity: &Option<Quantity>| quantity.map_or_else(String::new, |it| format!("{:.0}{}", it.value, unit(&it)));

@@ -6,9 +6,12 @@
 
 use crate::Error;
 use crate::disk::{LAYER_COST_US, Mechanism};
-use crate::probe::Reads;
+use crate::probe::{self, Reads};
 use diskmodel::{Class, Counts, Model, Of, Seen, closed_loop};
 use evidence::{DelayMode, Measured, Quantity, Unit};
+use slowfs::control::Client;
+use std::fs::File;
+use std::path::Path;
 
 /// Readers at once: what cloud disks are specified at.
 const DEEP: u32 = 32;
@@ -36,6 +39,23 @@ pub(crate) trait Imitator {
     /// As it is named in a result.
     fn mechanism(&self) -> &'static str {
         Mechanism::Fuse.in_results()
+    }
+}
+
+/// What serves a disk model by its control socket, and a file or device that is read through it.
+pub(crate) struct Probed<'a> {
+    pub(crate) client: &'a mut Client,
+    pub(crate) file: &'a File,
+    pub(crate) path: &'a Path,
+}
+
+impl Imitator for Probed<'_> {
+    fn set(&mut self, model: &Model) -> Result<(), Error> {
+        Ok(self.client.set_model(model)?)
+    }
+
+    fn read(&mut self, reads: u32, depth: u32) -> Result<Reads, Error> {
+        probe::read_at(self.file, self.path, reads, depth)
     }
 }
 

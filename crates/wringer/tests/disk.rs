@@ -6,11 +6,10 @@ mod standing;
 
 use rustix::process::Signal;
 use standing::*;
-use std::fs::{File, OpenOptions};
-use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use testkit::{Lab, Snapshot, alone, is_root, wait_until};
 
 const WRINGER: &str = env!("CARGO_BIN_EXE_wringer");
@@ -26,25 +25,6 @@ fn data(lab: &Lab, bytes: usize) -> PathBuf {
 
 fn is_mounted(folder: &Path) -> bool {
     std::fs::read_to_string("/proc/self/mountinfo").unwrap().contains(&format!(" {} ", folder.display()))
-}
-
-/// The median of direct reads of one block each.
-fn median_read(file: &File) -> Duration {
-    let mut memory = vec![0; 8192];
-    let at = memory.as_ptr().align_offset(4096);
-    let mut took: Vec<Duration> = (0..15)
-        .map(|number| {
-            let start = Instant::now();
-            file.read_exact_at(&mut memory[at..at + 4096], number * 4096).unwrap();
-            start.elapsed()
-        })
-        .collect();
-    took.sort();
-    took[took.len() / 2]
-}
-
-fn open_direct(path: &Path) -> File {
-    OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(path).unwrap()
 }
 
 #[test]

@@ -7,9 +7,8 @@ mod standing;
 use rustix::process::Signal;
 use serde_json::Value;
 use standing::*;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::Write as _;
-use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -118,20 +117,8 @@ fn device_of(said: &Value) -> &str {
     said["device"].as_str().expect("a device")
 }
 
-/// The median of direct reads of one block each.
-fn median_read(path: &str) -> Duration {
-    let file = OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(path).unwrap();
-    let mut memory = vec![0; 8192];
-    let at = memory.as_ptr().align_offset(4096);
-    let mut took: Vec<Duration> = (0..15)
-        .map(|number| {
-            let start = Instant::now();
-            file.read_exact_at(&mut memory[at..at + 4096], number * 4096).unwrap();
-            start.elapsed()
-        })
-        .collect();
-    took.sort();
-    took[took.len() / 2]
+fn median_read_of(device: &str) -> Duration {
+    median_read(&open_direct(Path::new(device)))
 }
 
 /// Writes with checksums that are read again, for so many seconds.
@@ -170,13 +157,13 @@ fn slow_then_slower_then_as_before() {
     assert_eq!(said["measured"][0]["within_tolerance"], true, "{said:#}");
     assert_eq!(said["measured"][1]["what"], "disk.sync.median", "{said:#}");
     let device = device_of(&said);
-    assert!(median_read(device) >= Duration::from_millis(50));
+    assert!(median_read_of(device) >= Duration::from_millis(50));
     let shown = bench.status();
     assert_eq!((&shown["in_use"], &shown["keeper"]["restarts"]), (&Value::from(false), &Value::from(0)), "{shown:#}");
 
     bench.lab.run(["disk", "delay", device, "--read", "normal:100ms,2ms"]).expect_code(0);
     assert_eq!(bench.status()["delay"]["varies"], true);
-    assert!(median_read(device) >= Duration::from_millis(90));
+    assert!(median_read_of(device) >= Duration::from_millis(90));
 
     bench.release().expect_code(0);
     expect_as_before(&bench.before);
@@ -235,13 +222,13 @@ fn a_stopped_worker_and_a_stopped_keeper_cost_nobody_a_request() {
     let device = device_of(&json(&ran)).to_owned();
     let worker = bench.worker();
     signal(worker, Signal::STOP);
-    median_read(&device);
+    median_read_of(&device);
     assert!(!is_alive(worker), "the read came through because another one serves");
 
     let (keeper, worker) = (process_of(&bench.lab, "slow layer"), bench.worker());
     signal(keeper, Signal::STOP);
     signal(worker, Signal::STOP);
-    median_read(&device);
+    median_read_of(&device);
     assert!(!is_alive(keeper), "the read came through because the watchdog ended the keeper");
     expect_as_before_by_itself(&bench.before);
     let words = bench.lab.run(["status"]).expect_code(0).stdout;
@@ -254,7 +241,7 @@ fn a_mounted_disk_is_fast_at_once_and_released_when_it_is_free() {
     let said = bench.mounted(&["--read", "200ms"]);
     let mnt = bench.mnt();
     bench.release().expect_code(5).expect_said(&["is mounted at", mnt.to_str().unwrap(), "umount", "wringer undo"]);
-    assert!(median_read(device_of(&said)) < Duration::from_millis(100), "it is neutralised");
+    assert!(median_read_of(device_of(&said)) < Duration::from_millis(100), "it is neutralised");
     fs::write(mnt.join("file"), "written after").unwrap();
     bench.umount();
     bench.lab.run(["undo"]).expect_code(0);
@@ -269,7 +256,7 @@ fn with_supervisor_and_watchdog_dead_everything_goes_with_the_mount() {
     signal(process_of(&bench.lab, "watchdog"), Signal::KILL);
     signal(said["pid"].as_u64().unwrap(), Signal::KILL);
     let device = device_of(&said);
-    assert!(wait_until(PATIENCE, || median_read(device) < Duration::from_millis(100)), "the lifeline's end");
+    assert!(wait_until(PATIENCE, || median_read_of(device) < Duration::from_millis(100)), "the lifeline's end");
     bench.umount();
     expect_as_before_by_itself(&bench.before);
     bench.lab.run(["undo"]).expect_code(0);

@@ -3,9 +3,10 @@
 //! user's.
 
 use crate::Error;
+use crate::directory::within_tolerance;
 use crate::disk::{read_measure, reads_within};
-use crate::imitation::{Imitator, hold};
-use crate::probe::{self, Reads, tried};
+use crate::imitation::{Probed, hold};
+use crate::probe::{self, tried};
 use diskmodel::Model;
 use evidence::{Delay, DelayMode, LatencyHistogram, Measured, Quantity};
 use slowfs::control::Client;
@@ -49,24 +50,7 @@ fn measure(client: &mut Client, device: &Path, model: &Model) -> Result<Vec<Meas
         found.push(sync_once(client, device, delay)?);
     }
     client.set_model(model)?;
-    let outside = found.iter().find(|it| it.within_tolerance == Some(false)).map(crate::directory::out_of_tolerance);
-    outside.map_or(Ok(found), Err)
-}
-
-struct Probed<'a> {
-    client: &'a mut Client,
-    file: &'a File,
-    path: &'a Path,
-}
-
-impl Imitator for Probed<'_> {
-    fn set(&mut self, model: &Model) -> Result<(), Error> {
-        Ok(self.client.set_model(model)?)
-    }
-
-    fn read(&mut self, reads: u32, depth: u32) -> Result<Reads, Error> {
-        probe::read_at(self.file, self.path, reads, depth)
-    }
+    within_tolerance(found)
 }
 
 /// Without the delay, then with it.

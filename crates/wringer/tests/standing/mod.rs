@@ -4,10 +4,11 @@
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use std::os::unix::fs::PermissionsExt as _;
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use testkit::{Lab, Ran, Snapshot, wait_until};
 
 pub const PATIENCE: Duration = Duration::from_secs(30);
@@ -73,6 +74,25 @@ pub fn fake_database(lab: &Lab, directory: &Path) -> Killed {
     let comm = format!("/proc/{}/comm", child.id());
     assert!(wait_until(PATIENCE, || std::fs::read_to_string(&comm).is_ok_and(|name| name.trim() == "mariadbd")));
     Killed(child)
+}
+
+/// The median of direct reads of one block each.
+pub fn median_read(file: &File) -> Duration {
+    let mut memory = vec![0; 8192];
+    let at = memory.as_ptr().align_offset(4096);
+    let mut took: Vec<Duration> = (0..15)
+        .map(|number| {
+            let start = Instant::now();
+            file.read_exact_at(&mut memory[at..at + 4096], number * 4096).unwrap();
+            start.elapsed()
+        })
+        .collect();
+    took.sort();
+    took[took.len() / 2]
+}
+
+pub fn open_direct(path: &Path) -> File {
+    OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(path).unwrap()
 }
 
 /// A child that ends with the test.

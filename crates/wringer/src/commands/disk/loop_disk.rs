@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `wringer disk delay IMAGE`: a loop device over a FUSE file, for an image file or a block device that nobody uses.
 
-use super::show_measured;
+use super::{model_in_words, show_measured};
 use crate::commands::standing::{self, Output, Standing};
 use crate::exit::Outcome;
 use crate::internal::Squeeze;
@@ -115,8 +115,7 @@ fn show(value: &Value, output: Output) {
         return terminal::data(format_args!("{value:#}"));
     }
     let text = |name: &str| value[name].as_str().unwrap_or_default();
-    let model: Option<Model> = serde_json::from_value(value["model"].clone()).ok();
-    let model = model.map(|model| model.to_string()).unwrap_or_default();
+    let model = model_in_words(value);
     terminal::data(format_args!("{} over {}: {model} (run {})", text("device"), text("image"), text("run")));
     let measured: Vec<Measured> = serde_json::from_value(value["measured"].clone()).unwrap_or_default();
     measured.iter().for_each(show_measured);

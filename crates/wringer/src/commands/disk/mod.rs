@@ -179,13 +179,18 @@ fn socket(places: &Places, run: &FoundRun) -> PathBuf {
     places.journal.join(run.id.as_str()).join(SOCKET)
 }
 
+/// Of a result that says which disk is imitated.
+fn model_in_words(value: &Value) -> String {
+    let model: Option<Model> = serde_json::from_value(value["model"].clone()).ok();
+    model.map(|model| model.to_string()).unwrap_or_default()
+}
+
 fn show(value: &Value, output: Output) {
     if output == Output::Json {
         return terminal::data(format_args!("{value:#}"));
     }
     let text = |name: &str| value[name].as_str().unwrap_or_default();
-    let model: Option<Model> = serde_json::from_value(value["model"].clone()).ok();
-    let model = model.map(|model| model.to_string()).unwrap_or_default();
+    let model = model_in_words(value);
     terminal::data(format_args!("{}: {model} (run {})", text("directory"), text("run")));
     let measured: Vec<Measured> = serde_json::from_value(value["measured"].clone()).unwrap_or_default();
     measured.iter().for_each(show_measured);
