@@ -129,6 +129,16 @@ impl Bench {
         String::from_utf8_lossy(&environment).contains(&*self.lab.home().to_string_lossy())
     }
 
+    /// SIGKILL for every process of this home that was not there before.
+    pub(crate) fn kill_what_is_left(&self) {
+        for line in Snapshot::take().lines_not_in(&self.before) {
+            let pid = line.strip_prefix("process ").and_then(|rest| rest.split(' ').next());
+            if let Some(pid) = pid.filter(|pid| self.is_of_this_home(pid)) {
+                signal(pid.parse().unwrap(), Signal::KILL);
+            }
+        }
+    }
+
     /// The ids of the runs whose journals are in this home now.
     pub(crate) fn runs(&self) -> Vec<String> {
         let entries = fs::read_dir(self.lab.home().join("journal")).into_iter().flatten().flatten();
@@ -140,17 +150,14 @@ impl Bench {
     /// home and of these `runs`: on a shared machine others may have begun meanwhile.
     pub(crate) fn clean_by_hand(&self, runs: &[String]) {
         fs::write(OVERCOMMIT, &self.overcommit_before).unwrap();
+        self.kill_what_is_left();
         let new = || Snapshot::take().lines_not_in(&self.before);
         for line in new() {
             let mut words = line.split(' ');
-            match (words.next(), words.next(), words.next()) {
-                (Some("process"), Some(pid), _) if self.is_of_this_home(pid) => {
-                    signal(pid.parse().unwrap(), Signal::KILL)
-                }
-                (Some("mount"), _, Some(target)) if Path::new(target).starts_with(self.lab.home()) => {
-                    drop(Command::new("umount").arg("-l").arg(target).status())
-                }
-                _ => {}
+            if let (Some("mount"), _, Some(target)) = (words.next(), words.next(), words.next())
+                && Path::new(target).starts_with(self.lab.home())
+            {
+                drop(Command::new("umount").arg("-l").arg(target).status());
             }
         }
         let cgroup_is_gone = || {
