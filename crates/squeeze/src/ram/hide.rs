@@ -128,8 +128,9 @@ fn finish(plan: &Plan, before: Meminfo, taken: Taken) -> Result<Hidden, Error> {
     }
     let after = measure::settled(plan.hide_bytes, &before)?;
     let pid = taken.child.as_ref().map(|child| child.pid);
-    let measured = vec![measure::hidden(plan, &before, &after, pid), measure::available(plan, &before, &after)];
-    measure::refuse_outside(&measured)?;
+    let hidden = measure::hidden(plan, &before, &after, pid);
+    measure::refuse_outside(&hidden)?;
+    let measured = vec![hidden, measure::available(plan, &before, &after)];
     Ok(Hidden {
         step: Some(taken.step),
         mechanism: plan.mechanism,

@@ -9,6 +9,8 @@ use evidence::{Measured, Quantity};
 use std::time::Duration;
 use units::Bytes;
 
+const AVAILABLE: &str = "ram.available";
+
 /// Other programs take and give memory all the time: `MemAvailable` is looked at until it agrees, five times at most.
 pub(super) fn settled(asked_bytes: u64, before: &Meminfo) -> Result<Meminfo, Error> {
     let mut after = Meminfo::now()?;
@@ -59,7 +61,7 @@ pub(super) fn available(plan: &Plan, before: &Meminfo, after: &Meminfo) -> Measu
     Measured {
         within_tolerance: Some(got.abs_diff(plan.hide_bytes) <= tolerance),
         tolerance: Some(format!("{} of asked: other programs take and give, too", Bytes(tolerance))),
-        ..figure("ram.available", plan, got, "fall of MemAvailable")
+        ..figure(AVAILABLE, plan, got, "fall of MemAvailable")
     }
 }
 
@@ -94,16 +96,72 @@ fn figure(what: &str, plan: &Plan, got_bytes: u64, witness: &str) -> Measured {
     }
 }
 
-pub(super) fn refuse_outside(measured: &[Measured]) -> Result<(), Error> {
-    let outside = measured.iter().find(|measured| measured.within_tolerance == Some(false));
-    let Some(measured) = outside else { return Ok(()) };
-    // what is asked in bytes is far below 2^53
-    #[allow(clippy::cast_possible_truncation)]
-    let text = |quantity: &Option<Quantity>| quantity.map_or_else(String::new, |it| Bytes(it.value as u64).to_string());
+/// What the mechanism itself has taken must be what was asked.
+pub(super) fn refuse_outside(measured: &Measured) -> Result<(), Error> {
+    if measured.within_tolerance != Some(false) {
+        return Ok(());
+    }
     Err(Error::OutOfTolerance {
         what: measured.what.clone(),
-        asked: text(&measured.asked),
-        got: text(&measured.got),
+        asked: Bytes(bytes(measured.asked)).to_string(),
+        got: Bytes(bytes(measured.got)).to_string(),
         tolerance: measured.tolerance.clone().unwrap_or_default(),
     })
+}
+
+/// In words, by how much the host's available memory fell more or less than what was hidden: nothing that Wringer did, so it is told
+/// and not refused.
+pub fn remainder(measured: &[Measured]) -> Option<String> {
+    let outside = measured.iter().find(|it| it.what == AVAILABLE && it.within_tolerance == Some(false))?;
+    let (asked, got) = (bytes(outside.asked), bytes(outside.got));
+    let difference = Bytes(asked.abs_diff(got));
+    Some(if got < asked {
+        format!(
+            "available memory fell by {difference} less than was hidden: other programs gave so much back meanwhile"
+        )
+    } else {
+        format!("available memory fell by {difference} more than was hidden: other programs took so much meanwhile")
+    })
+}
+
+// far below 2^53
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+fn bytes(quantity: Option<Quantity>) -> u64 {
+    quantity.map_or(0, |it| it.value as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn available_fell_by(got: u64) -> Measured {
+        Measured {
+            at_us: 0,
+            arm: None,
+            what: AVAILABLE.into(),
+            mechanism: "holder".into(),
+            asked: Some(Quantity::bytes(12 << 30)),
+            predicted: None,
+            got: Some(Quantity::bytes(got)),
+            witness: String::new(),
+            within_tolerance: Some(got.abs_diff(12 << 30) <= available_tolerance(12 << 30)),
+            tolerance: None,
+        }
+    }
+
+    #[test]
+    fn what_others_took_or_gave_is_told() {
+        assert_eq!(remainder(&[available_fell_by((12 << 30) - (1 << 30))]), None);
+        let less = remainder(&[available_fell_by(10 << 30)]).unwrap();
+        assert!(less.contains("2 GiB less"), "{less}");
+        let more = remainder(&[available_fell_by(14 << 30)]).unwrap();
+        assert!(more.contains("2 GiB more"), "{more}");
+    }
+
+    #[test]
+    fn only_what_was_taken_itself_is_refused() {
+        let hidden = |within| Measured { what: "ram.hidden".into(), within_tolerance: within, ..available_fell_by(0) };
+        assert!(refuse_outside(&hidden(Some(false))).is_err());
+        assert!(refuse_outside(&hidden(Some(true))).is_ok());
+    }
 }

@@ -256,6 +256,9 @@ fn show(value: &Value, output: Output) {
         bytes("available_before_bytes"),
         bytes("available_after_bytes")
     ));
+    if let Some(remainder) = value["remainder"].as_str() {
+        terminal::data(remainder);
+    }
     show_traits(&value["traits"]);
     if let Some(verdict) = value["verify"]["verdict_text"].as_str() {
         terminal::data(format_args!("read twice: {verdict}"));

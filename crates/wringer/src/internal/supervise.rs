@@ -105,6 +105,7 @@ fn apply(places: &Places, run: &mut Run, squeeze: &Squeeze, lasts: Duration) -> 
                 "nodes": hidden.nodes,
                 "holder": hidden.holder,
                 "measured": hidden.measured,
+                "remainder": ram::remainder(&hidden.measured),
                 "until": until,
             }))
         }

@@ -118,6 +118,9 @@ impl Squeezes {
         for measured in &hidden.measured {
             notes.measured(&Measured { at_us: notes.clock.now_us(), ..measured.clone() })?;
         }
+        if let Some(remainder) = ram::remainder(&hidden.measured) {
+            notes.event("squeeze", remainder)?;
+        }
         let available = Bytes(hidden.after.available_bytes);
         notes.event(
             "squeeze",

@@ -65,6 +65,9 @@ impl HostRam {
             ),
         };
         line("host", format!("{asked}, {got}"));
+        if let Some(remainder) = ram::remainder(&self.hidden.measured) {
+            line("host", remainder);
+        }
     }
 
     pub fn json(&self) -> Value {
@@ -81,6 +84,7 @@ impl HostRam {
             "mechanism": self.hidden.mechanism.name(),
             "traits": self.hidden.traits(),
             "measured": self.hidden.measured,
+            "remainder": ram::remainder(&self.hidden.measured),
         })
     }
 }
