@@ -41,6 +41,14 @@ pub enum Error {
     },
     #[error("table {table} has the columns {columns}: {workload} would need it for itself, empty, and leaves it alone")]
     OtherTable { table: String, workload: &'static str, columns: String },
+    /// Known before the first connection is made.
+    #[error(
+        "{connections} connections need {needed} open files, and this process may have {limit}: the hard limit of RLIMIT_NOFILE"
+    )]
+    Descriptors { connections: u32, needed: u64, limit: u64 },
+    /// Known before the load begins.
+    #[error("{wanted} connections are more than the server takes: {setting} is {limit}, and {in_use} are in use")]
+    Full { wanted: u32, limit: u64, in_use: u64, setting: &'static str },
     #[error("{0}")]
     Invalid(String),
     /// Every connection broke and none could be made again. What was measured until then is kept.

@@ -4,15 +4,19 @@
 //! - [`target`]: which server, where, as whom.
 //! - [`protocol`]: the MySQL and PostgreSQL client protocols as state machines, bytes in and bytes out, without I/O.
 //! - [`admin`]: one blocking connection over the same state machines, for set-up work and counters.
+//! - [`capacity`]: whether the server takes so many connections.
 //! - [`workload`] and [`distribution`]: which statements with which values; pure but for the generator passed in.
 //! - [`engine`]: many connections on a few threads, the intended-time scheduler, histograms.
 //! - [`prepare()`]: the tables of a workload that wants its own.
 //! - [`fill`]: tables of a given size and shape.
+//! - [`assertion`]: what a result must be, and whether it is.
 //! - [`summary`]: a load's result as text, and in sysbench's shape.
 //!
 //! Not here: starting a server (`sandbox`), reading its counters (`observe`), printing (`wringer`).
 
 pub mod admin;
+pub mod assertion;
+pub mod capacity;
 pub mod distribution;
 pub mod engine;
 mod error;

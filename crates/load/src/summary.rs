@@ -3,6 +3,10 @@
 //!
 //! In: a [`LoadResult`]. Out: text without a trailing newline. Nothing is measured here.
 
+mod series;
+
+pub use series::series;
+
 use crate::engine::Progress;
 use evidence::{Arrivals, Latencies, LatencyHistogram, LoadResult, Phase};
 use std::fmt::Write as _;
@@ -27,7 +31,7 @@ pub fn text(result: &LoadResult, percentiles: &[f64], histogram: bool) -> String
         let (late, skipped, backlog) = (phase.late, phase.skipped, phase.backlog_max);
         line(&mut out, format!("open loop    {late} started late, {skipped} not started, {backlog} waiting at most"));
     }
-    latencies(&mut out, phase, percentiles);
+    latencies(&mut out, result, percentiles);
     let queries = phase.queries().max(1) as f64;
     let (user, system) = (phase.client_user_us as f64 / queries, phase.client_system_us as f64 / queries);
     line(&mut out, format!("client CPU   {user:.1} us user and {system:.1} us system a query"));
@@ -64,6 +68,13 @@ pub fn sysbench(result: &LoadResult, percentiles: &[f64], histogram: bool) -> St
 
 /// The line of `--report-interval`, as sysbench has it.
 pub fn progress(progress: &Progress, percentiles: &[f64]) -> String {
+    if let Some(up) = progress.connecting {
+        return format!(
+            "[ {:.0}s ] {up} of {} connections are up",
+            progress.elapsed.as_secs_f64(),
+            progress.connections
+        );
+    }
     let interval_us = u64::try_from(progress.interval.as_micros()).unwrap_or(u64::MAX);
     let per_second = |count: u64| rate(count, interval_us);
     let queries = progress.reads + progress.writes + progress.others;
@@ -217,12 +228,19 @@ fn errors(phase: &Phase) -> String {
 }
 
 /// Response and service time of transactions, then of each class of statements, all in milliseconds. Where the two are the
-/// same, as in a closed loop, they share a line.
-fn latencies(out: &mut String, phase: &Phase, percentiles: &[f64]) {
+/// same, as in a closed loop, they share a line. The time to connect stands last: it is part of none of them.
+fn latencies(out: &mut String, result: &LoadResult, percentiles: &[f64]) {
+    let phase = &result.measured;
     let wanted: Vec<f64> = percentiles.iter().copied().filter(|percentile| *percentile > 0.0).collect();
     let mut row = |name: &str, cells: Vec<String>| {
         let cells: String = cells.iter().map(|cell| format!(" {cell:>9}")).collect();
         line(out, format!("{name:<28}{cells}"));
+    };
+    let cells = |histogram: &LatencyHistogram| {
+        let mut cells = vec![histogram.count().to_string(), figure(ms(histogram.min_ns())), figure(mean_ms(histogram))];
+        cells.extend(wanted.iter().map(|percentile| figure(ms(histogram.percentile_ns(*percentile)))));
+        cells.push(figure(ms(histogram.max_ns())));
+        cells
     };
     let mut head = vec!["count".to_owned(), "min".to_owned(), "avg".to_owned()];
     head.extend(wanted.iter().map(|percentile| format!("p{percentile}")));
@@ -235,17 +253,16 @@ fn latencies(out: &mut String, phase: &Phase, percentiles: &[f64]) {
             &[(", response", &latencies.response), (", service", &latencies.service)]
         };
         for (clock, histogram) in clocks {
-            let mut cells =
-                vec![histogram.count().to_string(), figure(ms(histogram.min_ns())), figure(mean_ms(histogram))];
-            cells.extend(wanted.iter().map(|percentile| figure(ms(histogram.percentile_ns(*percentile)))));
-            cells.push(figure(ms(histogram.max_ns())));
-            row(&format!("  {name}{clock}"), cells);
+            row(&format!("  {name}{clock}"), cells(histogram));
         }
     };
     both("transaction", &phase.transaction);
     // one class of statements and one statement a transaction: the same figures again
     if phase.statements.len() > 1 || phase.queries() != phase.transactions {
         phase.statements.iter().for_each(|(class, latencies)| both(class, latencies));
+    }
+    if !result.connect.is_empty() {
+        row("  connecting, before the load", cells(&result.connect));
     }
 }
 

@@ -54,9 +54,9 @@ enum Command {
     Undo(commands::undo::Args),
     /// Make tables of a given size and shape
     #[command(alias = "prepare")]
-    Fill(commands::fill::Args),
+    Fill(Box<commands::fill::Args>),
     /// Drive a server with an OLTP load
-    Load(commands::load::Args),
+    Load(Box<commands::load::Args>),
     /// Find the humps in a latency histogram
     Modes(commands::modes::Args),
     /// Processes that Wringer starts for itself
@@ -79,8 +79,8 @@ fn main() -> ExitCode {
         Command::Probe(args) => commands::probe::main(args),
         Command::Status(args) => commands::status::main(args),
         Command::Undo(args) => commands::undo::main(args),
-        Command::Fill(args) => commands::fill::main(args),
-        Command::Load(args) => commands::load::main(args),
+        Command::Fill(args) => commands::fill::main(*args),
+        Command::Load(args) => commands::load::main(&args),
         Command::Modes(args) => commands::modes::main(args),
         Command::Internal(args) => internal::main(args),
     };

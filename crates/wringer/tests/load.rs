@@ -104,3 +104,74 @@ fn writes_that_change_nothing_count_as_with_sysbench() {
     }
     lab.run(["sandbox", "stop", "mariadb"]).expect_code(0);
 }
+
+#[test]
+fn assertions_decide_the_exit_code() {
+    let lab = Lab::new(WRINGER);
+    for (wrong, why) in [("p99<20", "has no unit"), ("speed>3", "none of the figures"), ("nonsense", "no <, <=")] {
+        let said = lab.run(["load", "oltp_point_select", "--assert", wrong]);
+        said.expect_code(2).expect_said(&[why, "[CLASS | connect] [response | service] FIGURE RELATION VALUE"]);
+    }
+    let dsn = serving!(&lab, "mariadb");
+    Ran::of(lab.command(["fill", "--table-size=1000"]).env("WRINGER_DSN", &dsn)).expect_code(0);
+    let flags =
+        ["oltp_read_only", "--table-size=1000", "--events=100", "--time=0", "--threads=2", "--assert", "errors=0"];
+    let with = |more: &[&str]| load(&lab, &dsn, &[&flags[..], more].concat());
+    let met =
+        ["--assert=p99<1h", "--assert=point_select service p99.99<1h", "--assert=connect max<1h", "--assert=qps>0"];
+    let said = with(&met).expect_code(0).stdout;
+    assert_eq!(said.lines().filter(|line| line.starts_with("  met ")).count(), 5, "{said}");
+    with(&["--assert=max<1ns", "-o", "sysbench"]).expect_code(1).expect_said(&[
+        "  FAILED  max<1ns",
+        "  met     errors=0",
+        "1 of 2 assertions failed: max<1ns: measured",
+    ]);
+    let failed = with(&["--assert=queries/s>1000000000", "-o", "json"]);
+    let verdicts = json(&failed.expect_code(1))["assertions"].clone();
+    assert_eq!((&verdicts[0]["passed"], &verdicts[0]["measured"]), (&true.into(), &0.0.into()));
+    assert!(verdicts[1]["measured_per_second"].as_f64().unwrap() > 0.0 && verdicts[1]["passed"] == false, "{verdicts}");
+    with(&["--assert=point_selects p99<1s"]).expect_code(2).expect_said(&[
+        "'point_selects'",
+        "begin, commit",
+        "point_select",
+    ]);
+
+    let series = ["oltp_point_select", "--table-size=1000", "--events=40", "--time=0", "--threads=1,4,20"];
+    let said = load(&lab, &dsn, &series).expect_code(0).stdout;
+    let table: Vec<&str> = said.lines().rev().take(4).collect();
+    assert!(table[3].trim_start().starts_with("connections  transactions/s"), "{said}");
+    let firsts: Vec<_> = table.iter().rev().skip(1).map(|line| line.split_whitespace().next().unwrap()).collect();
+    assert_eq!(firsts, ["1", "4", "20"], "{said}");
+    let said = json(&load(&lab, &dsn, &[&series[..], &["-o", "json", "--assert=errors=0"]].concat()).expect_code(0));
+    let runs = said["runs"].as_array().unwrap();
+    assert_eq!(runs.iter().map(|run| run["load"]["connections"].as_u64().unwrap()).collect::<Vec<_>>(), [1, 4, 20]);
+    assert!(
+        runs.iter().all(|run| run["load"]["measured"]["transactions"] == 40 && run["assertions"][0]["passed"] == true)
+    );
+    lab.run(["sandbox", "stop", "mariadb"]).expect_code(0);
+}
+
+/// Before anything is sent, and with the word for what to set.
+#[test]
+fn more_connections_than_can_be_had_are_refused_beforehand() {
+    let wide = ["oltp_point_select", "--threads=1,700", "--time=1"];
+    for flavour in ["mariadb", "postgresql"] {
+        let lab = Lab::new(WRINGER);
+        let dsn = serving!(&lab, flavour);
+        let refused = load(&lab, &dsn, &wide).expect_code(3).expect_said(&[
+            "700 connections are more than the server takes",
+            "max_connections",
+            "hint:",
+        ]);
+        assert!(refused.stdout.is_empty(), "nothing was run: {}", refused.stdout);
+        lab.run(["sandbox", "stop", flavour]).expect_code(0);
+    }
+    // the limit of this process goes first: no server is needed
+    let lab = Lab::new(WRINGER);
+    let limited = format!("ulimit -n 256; exec {WRINGER} load {}", wide.join(" "));
+    Ran::of(Command::new("sh").args(["-c", &limited]).env("WRINGER_HOME", lab.home())).expect_code(3).expect_said(&[
+        "700 connections need",
+        "this process may have 256",
+        "ulimit -Hn",
+    ]);
+}

@@ -20,9 +20,11 @@ use std::thread::{self, Scope};
 use std::time::{Duration, Instant};
 
 /// Between the order to begin and the beginning: long enough for every worker to lay its histograms out.
-const LEAD_NS: u64 = 3_000_000;
+pub(super) const LEAD_NS: u64 = 3_000_000;
 /// How often the conductor looks up while a phase runs.
 const LOOK_UP: Duration = Duration::from_millis(20);
+/// How often it says how many connections are up.
+const CONNECTING_EVERY: Duration = Duration::from_secs(1);
 
 enum Report {
     Connected(Result<LatencyHistogram, Error>),
@@ -39,7 +41,7 @@ pub(super) fn conduct(
         .map_err(|source| Error::System { operation: "make an eventfd", source })?;
     let shared = &shared;
     thread::scope(|scope| {
-        let mut band = Band::new(scope, shared, clock)?;
+        let mut band = Band::new(scope, shared, clock, hooks)?;
         let result = band.play(hooks);
         if result.is_err() {
             shared.abort.store(true, Ordering::Relaxed);
@@ -48,7 +50,7 @@ pub(super) fn conduct(
     })
 }
 
-fn worker_count(spec: &LoadSpec) -> u32 {
+pub(super) fn worker_count(spec: &LoadSpec) -> u32 {
     spec.workers.unwrap_or_else(|| default_workers(spec.connections)).clamp(1, spec.connections)
 }
 
@@ -88,6 +90,7 @@ impl<'env> Band<'env> {
         scope: &'scope Scope<'scope, 'env>,
         shared: &'env Shared<'env>,
         clock: &'env RunClock,
+        hooks: &mut Hooks<'_>,
     ) -> Result<Self, Error> {
         let workers = shared.wakers.len();
         let mut rngs: Vec<Vec<Rng>> = vec![Vec::new(); workers];
@@ -105,21 +108,32 @@ impl<'env> Band<'env> {
             orders.push(order);
         }
         let mut band = Self { shared, clock, orders, reports, connect: LatencyHistogram::new() };
-        band.await_connections()?;
+        band.await_connections(hooks)?;
         Ok(band)
     }
 
-    fn await_connections(&mut self) -> Result<(), Error> {
-        let mut first_error = None;
-        for _ in 0..self.orders.len() {
-            match self.reports.recv() {
+    fn await_connections(&mut self, hooks: &mut Hooks<'_>) -> Result<(), Error> {
+        let (mut first_error, mut heard) = (None, 0);
+        let began = Instant::now();
+        while heard < self.orders.len() {
+            match self.reports.recv_timeout(CONNECTING_EVERY) {
                 Ok(Report::Connected(Ok(connect))) => self.connect.merge(&connect),
                 Ok(Report::Connected(Err(error))) => {
                     self.shared.abort.store(true, Ordering::Relaxed);
                     first_error.get_or_insert(error);
                 }
+                Err(RecvTimeoutError::Timeout) => {
+                    (hooks.on_progress)(&Progress {
+                        elapsed: began.elapsed(),
+                        connections: self.shared.spec.connections,
+                        connecting: Some(self.shared.alive.load(Ordering::Relaxed) as u64),
+                        ..Progress::default()
+                    });
+                    continue;
+                }
                 _ => return Err(died()),
             }
+            heard += 1;
         }
         first_error.map_or(Ok(()), Err)
     }

@@ -10,6 +10,7 @@
 
 mod client;
 mod conduct;
+mod descriptors;
 mod meter;
 mod poller;
 mod reconnect;
@@ -58,6 +59,9 @@ pub struct LoadSpec {
     pub drain_limit: Duration,
     /// How long no connection at all may be alive before the load gives up.
     pub reconnect_limit: Duration,
+    /// Nanoseconds that a scripted server moves forward, instead of the machine's clock. For one connection.
+    #[cfg(test)]
+    scripted_clock: Option<Arc<std::sync::atomic::AtomicU64>>,
 }
 
 impl LoadSpec {
@@ -78,6 +82,8 @@ impl LoadSpec {
             timeline: Duration::from_millis(100),
             drain_limit: Duration::from_secs(30),
             reconnect_limit: Duration::from_secs(5),
+            #[cfg(test)]
+            scripted_clock: None,
         }
     }
 }
@@ -108,6 +114,9 @@ pub struct Progress {
     pub response: Coarse,
     /// Open loop: intended starts waiting for a free connection, at the end of the interval.
     pub backlog: u64,
+    /// So many connections are up, and no phase has begun: nothing else is known yet. Reported every second from the first one
+    /// on, whatever the interval. `None` in a phase.
+    pub connecting: Option<u64>,
 }
 
 /// Calls back into whoever started the load.
@@ -123,14 +132,19 @@ pub struct Hooks<'a> {
 /// Runs the load to its end.
 ///
 /// # Errors
-/// [`Error::Invalid`] for a spec that cannot run; [`Error::Connect`], [`Error::Server`] and the like when the first connections
+/// [`Error::Invalid`] for a spec that cannot run; [`Error::Descriptors`] when this process may not open so many sockets;
+/// [`Error::Connect`], [`Error::Server`] and the like when the first connections
 /// fail; [`Error::ServerLost`] when the server goes away in the middle.
 pub fn run(spec: &LoadSpec, target: &Target, clock: &RunClock, hooks: &mut Hooks<'_>) -> Result<LoadResult, Error> {
     check(spec)?;
     conduct::conduct(spec, target, clock, hooks)
 }
 
-fn check(spec: &LoadSpec) -> Result<(), Error> {
+/// What can be known to be in the way before anything is sent. Makes room for the connections among this process's open files.
+///
+/// # Errors
+/// As [`run`], but for those of the server.
+pub fn check(spec: &LoadSpec) -> Result<(), Error> {
     let refuse = |text: &str| Err(Error::Invalid(text.to_owned()));
     let rate = match spec.arrivals {
         Arrivals::Closed => None,
@@ -151,7 +165,7 @@ fn check(spec: &LoadSpec) -> Result<(), Error> {
     if !(Duration::from_millis(10)..=Duration::from_secs(1)).contains(&spec.timeline) {
         return refuse("a timeline slot is 10 ms to 1 s long");
     }
-    Ok(())
+    descriptors::make_room(spec.connections, conduct::worker_count(spec))
 }
 
 #[cfg(test)]

@@ -69,6 +69,10 @@ impl<'a> Shared<'a> {
 
     #[inline]
     pub(super) fn now_ns(&self) -> u64 {
+        #[cfg(test)]
+        if let Some(clock) = &self.spec.scripted_clock {
+            return clock.load(Ordering::SeqCst);
+        }
         u64::try_from(self.origin.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 

@@ -233,6 +233,8 @@ impl PhaseLoop<'_, '_, '_> {
             && self.closing_since_ns.is_none()
             && self.worker.reconnector.pending == 0;
         let timeout = if for_ever { None } else { Some(self.patience()) };
+        #[cfg(test)]
+        let timeout = self.wait_by_script(timeout);
         let mut ready = std::mem::take(&mut self.worker.ready);
         if self.worker.poller.wait(timeout, &mut ready).is_err() {
             // An epoll instance of ours does not fail; should it, the drain limit ends the phase.
@@ -240,6 +242,16 @@ impl PhaseLoop<'_, '_, '_> {
         }
         ready.iter().for_each(|key| self.read(*key));
         self.worker.ready = ready;
+    }
+
+    /// With a scripted clock, time goes by at once when nothing is in flight; else it is the server that moves it.
+    #[cfg(test)]
+    fn wait_by_script(&self, timeout: Option<Duration>) -> Option<Duration> {
+        let (Some(clock), 0, Some(wait)) = (&self.worker.shared.spec.scripted_clock, self.in_flight, timeout) else {
+            return timeout;
+        };
+        clock.fetch_add(u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX), Ordering::SeqCst);
+        Some(Duration::ZERO)
     }
 
     fn patience(&self) -> Duration {

@@ -152,3 +152,27 @@ fn an_interval() {
         "[ 1s ] thds: 2 tps: 421.00 qps: 8420.00 (r/w/o: 5894.00/1684.00/842.00) lat (ms,95%): 0.00 err/s: 0.00 reconn/s: 0.00"
     );
 }
+
+#[test]
+fn a_series_is_a_table_of_response_times() {
+    let mut many = result();
+    many.connections = 4096;
+    many.measured.errors.insert("1213".into(), 12);
+    many.connect.record(1_500_000);
+    insta::assert_snapshot!(series(&[&result(), &many], &[50.0, 0.0, 99.9]), @r"
+    connections  transactions/s  queries/s  errors  avg ms  p50 ms  p99.9 ms  max ms  connecting ms
+              2           484.3     9685.3       0  16.649   4.121    62.947  62.947          0.000
+           4096           484.3     9685.3      12  16.649   4.121    62.947  62.947          1.500
+    ");
+}
+
+#[test]
+fn connecting_is_progress_too() {
+    let up = Progress {
+        elapsed: std::time::Duration::from_secs(2),
+        connections: 4096,
+        connecting: Some(1200),
+        ..Progress::default()
+    };
+    assert_eq!(progress(&up, &[95.0]), "[ 2s ] 1200 of 4096 connections are up");
+}

@@ -164,7 +164,23 @@ pub fn server_failure(error: load::Error) -> Failure {
         (_, Some("1461")) => {
             "raise max_prepared_stmt_count, use fewer --threads or --tables, or say --db-ps-mode=disable"
         }
-        (_, Some("1040" | "53300")) => "raise the server's max_connections, or use fewer --threads",
+        (E::Descriptors { .. }, _) => {
+            "raise the hard limit: as root `ulimit -Hn 65536`, LimitNOFILE= in a systemd unit, or /etc/security/limits.conf"
+        }
+        (E::Full { setting: "max_connections", .. }, _) => {
+            "MySQL and MariaDB: SET GLOBAL max_connections = N, within open_files_limit; a sandbox: `sandbox deploy ... -c \
+             max_connections=N`"
+        }
+        (E::Full { setting: "max_user_connections", .. }, _) => {
+            "SET GLOBAL max_user_connections = N, or ALTER USER ... WITH MAX_USER_CONNECTIONS N"
+        }
+        (E::Full { .. }, _) => {
+            "PostgreSQL: max_connections in postgresql.conf and a restart, ALTER ROLE ... CONNECTION LIMIT N; a sandbox: \
+             `sandbox deploy ... -c max_connections=N`"
+        }
+        (_, Some("1040" | "53300" | "1203" | "1226")) => {
+            "raise the server's max_connections (max_user_connections), or use fewer --threads"
+        }
         (E::OtherTable { .. }, _) => "name another database, or drop that table",
         (E::NoTls { .. }, _) => "the server must have a certificate, or say prefer or disable",
         _ => "",

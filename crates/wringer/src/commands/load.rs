@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
+mod runs;
+
 use super::connection::{Connection, server_failure};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal;
-use evidence::{Arrivals, LoadResult};
+use evidence::Arrivals;
 use host::clock::RunClock;
+use load::assertion::Assertion;
 use load::distribution;
 use load::engine::{Hooks, LoadSpec};
 use load::workload::{self, Name};
-use serde::Serialize;
+use runs::Runs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -20,7 +23,9 @@ use units::Span;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     MYSQL_PWD=... wringer load oltp_point_select --mysql-user=me --table-size=1000000 --threads=16 --time=60\n  \
-    wringer load oltp_read_write --db-driver=pgsql --rate=500 --warmup-time=10 --percentile=50,99,99.9 -o json\n\n\
+    wringer load oltp_read_write --db-driver=pgsql --rate=500 --warmup-time=10 --percentile=50,99,99.9 -o json\n  \
+    wringer load oltp_point_select --time=60 --assert 'p99<20ms' --assert errors=0 || echo too slow\n  \
+    wringer load oltp_update_index --threads=8,64,512,4096 --time=30\n\n\
     The tables come from `wringer fill` or from `sysbench ... prepare`; give the same --tables and --table-size.")]
 pub struct Args {
     /// oltp_point_select, oltp_read_only, oltp_read_write, oltp_write_only, oltp_update_index, oltp_update_non_index,
@@ -29,9 +34,11 @@ pub struct Args {
     /// `run`, for hands that are used to sysbench
     #[arg(hide = true)]
     verb: Option<String>,
-    /// Connections; one statement is in flight on each
-    #[arg(long, default_value_t = 1, value_name = "N")]
-    threads: u32,
+    /// Connections; one statement is in flight on each. Several numbers (8,64,512,4096): a load with each, one after the other,
+    /// and a table of them all
+    #[arg(long, value_delimiter = ',', default_value = "1", value_name = "N")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    threads: Vec<u32>,
     /// Threads of ours that drive them [default: one for every four connections, within one and four a CPU]
     #[arg(long, value_name = "N")]
     workers: Option<u32>,
@@ -59,6 +66,10 @@ pub struct Args {
     /// Print the latency histogram too, as sysbench does; `wringer modes` reads it. The JSON output always has it
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "on", default_value = "off", value_parser = on_off)]
     histogram: bool,
+    /// What the result must be, else the exit code is 1: 'p99<20ms', 'service p99.9<=5ms', 'point_select max<1s',
+    /// 'queries/s>1000', errors=0. May be given several times; a wrong one says what can be written
+    #[arg(long = "assert", value_name = "ASSERTION")]
+    assertions: Vec<Assertion>,
     /// Length of a slot of the timeline in the JSON output, 10ms to 1s
     #[arg(long, default_value = "100ms", value_parser = seconds, value_name = "TIME")]
     timeline_interval: Duration,
@@ -169,40 +180,72 @@ enum Output {
     Sysbench,
 }
 
-pub fn main(args: Args) -> Outcome {
-    check_verb(&args)?;
+pub fn main(args: &Args) -> Outcome {
+    check_verb(args)?;
     let target = args.connection.target()?;
-    let spec = args.spec(target.flavour)?;
+    let specs = args.threads.iter().map(|connections| args.spec(target.flavour, *connections));
+    let specs = specs.collect::<Result<Vec<_>, _>>()?;
+    args.check_assertions(&specs)?;
+    specs.iter().try_for_each(load::engine::check).map_err(server_failure)?;
+    let most = args.threads.iter().copied().max().unwrap_or(1);
+    load::capacity::check(&target, most).map_err(server_failure)?;
     let stop = interruptible()?;
-    load::prepare(&target, args.workload, &args.options()).map_err(server_failure)?;
-    let percentiles = args.percentile.clone();
-    let mut hooks = Hooks {
-        on_phase: &mut |_| {},
-        on_progress: &mut |progress| terminal::say(load::summary::progress(progress, &percentiles)),
-        progress_interval: Some(args.report_interval).filter(|interval| !interval.is_zero()),
-        stop: stop.clone(),
-    };
-    terminal::say(args.header(&spec));
-    let result = match load::engine::run(&spec, &target, &RunClock::start(), &mut hooks) {
-        Ok(result) => result,
-        Err(load::Error::ServerLost { phase, after_ms, waited_ms, partial }) => {
-            args.print(&partial)?;
-            return Err(server_failure(load::Error::ServerLost { phase, after_ms, waited_ms, partial }));
+    let mut runs = Runs::new(args);
+    for spec in &specs {
+        let lost = args.one(spec, &target, &stop, &mut runs)?;
+        if stop.load(Ordering::Relaxed) || lost.is_some() {
+            runs.end()?;
+            let interrupted =
+                || Failure::message(Exit::Interrupted, "interrupted; what was measured until then is above");
+            return Err(lost.map_or_else(interrupted, server_failure));
         }
-        Err(error) => return Err(server_failure(error)),
-    };
-    args.print(&result)?;
-    if stop.load(Ordering::Relaxed) {
-        return Err(Failure::message(Exit::Interrupted, "interrupted; what was measured until then is above"));
     }
-    Ok(())
+    runs.end()?;
+    runs.verdict()
 }
 
 impl Args {
-    fn spec(&self, flavour: load::Flavour) -> Result<LoadSpec, Failure> {
+    /// One load. `Some`: the server went away, and what was measured until then is among `runs`.
+    fn one(
+        &self,
+        spec: &LoadSpec,
+        target: &load::Target,
+        stop: &Arc<AtomicBool>,
+        runs: &mut Runs<'_>,
+    ) -> Result<Option<load::Error>, Failure> {
+        load::prepare(target, self.workload, &self.options(spec.connections)).map_err(server_failure)?;
+        let mut hooks = Hooks {
+            on_phase: &mut |_| {},
+            on_progress: &mut |progress| terminal::say(load::summary::progress(progress, &self.percentile)),
+            progress_interval: Some(self.report_interval).filter(|interval| !interval.is_zero()),
+            stop: stop.clone(),
+        };
+        terminal::say(header(spec));
+        match load::engine::run(spec, target, &RunClock::start(), &mut hooks) {
+            Ok(result) => runs.add(result).map(|()| None),
+            Err(load::Error::ServerLost { phase, after_ms, waited_ms, partial }) => {
+                runs.add((*partial).clone())?;
+                Ok(Some(load::Error::ServerLost { phase, after_ms, waited_ms, partial }))
+            }
+            Err(error) => {
+                // What earlier loads measured is not lost with this one.
+                runs.end()?;
+                Err(server_failure(error))
+            }
+        }
+    }
+
+    fn check_assertions(&self, specs: &[LoadSpec]) -> Outcome {
+        let statements = specs.iter().flat_map(|spec| spec.workload.statements());
+        let classes: Vec<&str> = statements.map(|statement| statement.class.as_str()).collect();
+        let check = |assertion: &Assertion| assertion.check_class(classes.iter().copied());
+        self.assertions.iter().try_for_each(check).map_err(|why| Failure::message(Exit::Usage, why))
+    }
+
+    fn spec(&self, flavour: load::Flavour, connections: u32) -> Result<LoadSpec, Failure> {
         let usage = |error: anyhow::Error| Failure::new(Exit::Usage, error);
         let distribution = self.keys.distribution().map_err(|error| usage(error.into()))?;
-        let options = self.options();
+        let options = self.options(connections);
         let workload =
             workload::build(self.workload, flavour, &options, &distribution).map_err(|error| usage(error.into()))?;
         let per_second = self.rate;
@@ -213,7 +256,7 @@ impl Args {
         };
         let mut spec = LoadSpec::new(self.workload.as_str(), workload.into());
         spec.distribution = distribution.to_string();
-        spec.connections = self.threads;
+        spec.connections = connections;
         spec.workers = self.workers;
         spec.arrivals = arrivals;
         spec.seed = if self.keys.rand_seed == 0 { host::clock::unix_seconds() } else { self.keys.rand_seed };
@@ -225,7 +268,7 @@ impl Args {
         Ok(spec)
     }
 
-    fn options(&self) -> workload::Options {
+    fn options(&self, connections: u32) -> workload::Options {
         let oltp = &self.oltp;
         workload::Options {
             tables: self.keys.tables,
@@ -245,35 +288,26 @@ impl Args {
             random_points: oltp.random_points,
             number_of_ranges: oltp.number_of_ranges,
             delta: oltp.delta,
-            connections: self.threads,
+            connections,
             ..workload::Options::default()
         }
     }
+}
 
-    /// What is about to run, on one line of stderr.
-    fn header(&self, spec: &LoadSpec) -> String {
-        let arrivals = match spec.arrivals {
-            Arrivals::Closed => "closed loop".to_owned(),
-            Arrivals::Constant { per_second } => format!("open loop, {per_second} a second, even"),
-            Arrivals::Poisson { per_second } => format!("open loop, {per_second} a second, Poisson"),
-        };
-        format!(
-            "{}: {}, {arrivals}, keys {}, seed {}",
-            spec.name,
-            units::counted(spec.connections.into(), "connection"),
-            spec.distribution,
-            spec.seed
-        )
-    }
-
-    fn print(&self, result: &LoadResult) -> Outcome {
-        match self.output {
-            Output::Text => terminal::data(load::summary::text(result, &self.percentile, self.histogram)),
-            Output::Sysbench => terminal::data(load::summary::sysbench(result, &self.percentile, self.histogram)),
-            Output::Json => terminal::data(serde_json::to_string_pretty(&Document::new(result, &self.percentile))?),
-        }
-        Ok(())
-    }
+/// What is about to run, on one line of stderr.
+fn header(spec: &LoadSpec) -> String {
+    let arrivals = match spec.arrivals {
+        Arrivals::Closed => "closed loop".to_owned(),
+        Arrivals::Constant { per_second } => format!("open loop, {per_second} a second, even"),
+        Arrivals::Poisson { per_second } => format!("open loop, {per_second} a second, Poisson"),
+    };
+    format!(
+        "{}: {}, {arrivals}, keys {}, seed {}",
+        spec.name,
+        units::counted(spec.connections.into(), "connection"),
+        spec.distribution,
+        spec.seed
+    )
 }
 
 impl KeyArgs {
@@ -288,63 +322,6 @@ impl KeyArgs {
         }
         .check()
     }
-}
-
-/// The JSON output. `load` is complete; the figures before it are for the eye and for `jq`.
-#[derive(Serialize)]
-struct Document<'a> {
-    schema: u32,
-    tool: String,
-    command: Vec<String>,
-    queries_per_second: Option<f64>,
-    transactions_per_second: Option<f64>,
-    response: Vec<Percentile>,
-    service: Vec<Percentile>,
-    load: &'a LoadResult,
-}
-
-#[derive(Serialize)]
-struct Percentile {
-    percentile: f64,
-    latency_us: f64,
-}
-
-impl<'a> Document<'a> {
-    fn new(load: &'a LoadResult, percentiles: &[f64]) -> Self {
-        let measured = &load.measured;
-        let read = |histogram: &evidence::LatencyHistogram| {
-            let at = |p: &f64| Percentile { percentile: *p, latency_us: histogram.percentile_ns(*p) as f64 / 1e3 };
-            percentiles.iter().map(at).collect()
-        };
-        Self {
-            schema: 1,
-            tool: format!("wringer {}", env!("CARGO_PKG_VERSION")),
-            command: without_passwords(std::env::args()),
-            queries_per_second: measured.queries_per_second(),
-            transactions_per_second: measured.transactions_per_second(),
-            response: read(&measured.transaction.response),
-            service: read(&measured.transaction.service),
-            load,
-        }
-    }
-}
-
-/// The command line as it may be kept: neither a password nor a connection string that may hold one.
-fn without_passwords(arguments: impl Iterator<Item = String>) -> Vec<String> {
-    let mut hide_next = false;
-    arguments
-        .map(|argument| {
-            let hide = std::mem::take(&mut hide_next);
-            let (name, value) = argument.split_once('=').map_or((argument.as_str(), None), |(n, v)| (n, Some(v)));
-            let secret = name.starts_with("--") && (name.ends_with("password") || name == "--dsn");
-            hide_next = secret && value.is_none();
-            match (hide, secret && value.is_some()) {
-                (true, _) => "...".to_owned(),
-                (_, true) => format!("{name}=..."),
-                _ => argument,
-            }
-        })
-        .collect()
 }
 
 /// Ctrl-C drains the load and prints what there is; the second one ends at once, there is nothing to undo.
@@ -405,7 +382,7 @@ mod tests {
             "oltp_read_write --threads=4 --time=60 --report_interval=1 --rand-type=special --table_size=1000 --tables=2 \
              --mysql-socket=/s --mysql_user=me --mysql-db=test --db-ps-mode=disable --skip-trx --range_selects=off --histogram=on run",
         );
-        let spec = args.spec(load::Flavour::Mysql).unwrap();
+        let spec = args.spec(load::Flavour::Mysql, args.threads[0]).unwrap();
         assert_eq!((spec.connections, spec.time, spec.prepared), (4, Some(Duration::from_secs(60)), false));
         assert!(args.oltp.skip_trx && !args.oltp.range_selects && args.histogram && check_verb(&args).is_ok());
         let target = args.connection.target().unwrap();
@@ -415,18 +392,10 @@ mod tests {
     #[test]
     fn times_take_units_and_zero_means_no_limit() {
         let spec = parse("oltp_point_select --time=0 --events=5 --warmup-time=500ms --rate=10")
-            .spec(load::Flavour::Mysql)
+            .spec(load::Flavour::Mysql, 1)
             .unwrap();
         assert_eq!((spec.time, spec.events, spec.warmup), (None, Some(5), Duration::from_millis(500)));
         assert_eq!(spec.arrivals, Arrivals::Poisson { per_second: 10.0 });
-    }
-
-    #[test]
-    fn passwords_are_not_kept() {
-        let line =
-            "wringer load x --mysql-password=secret --dsn mysql://a:secret@b --mysql_password secret --threads=2";
-        let kept = without_passwords(line.split(' ').map(str::to_owned)).join(" ");
-        assert_eq!(kept, "wringer load x --mysql-password=... --dsn ... --mysql_password ... --threads=2");
     }
 
     #[test]

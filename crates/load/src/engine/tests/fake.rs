@@ -21,6 +21,14 @@ pub(super) enum Answer {
     Silence,
 }
 
+/// What time it is for a server whose time is scripted, and what each execution takes of it.
+pub(super) struct ScriptedTime {
+    pub(super) clock: Arc<AtomicU64>,
+    pub(super) service_ns: fn(u64) -> u64,
+    /// Nothing is answered from the first to the second moment.
+    pub(super) stall: Mutex<(u64, u64)>,
+}
+
 type Script = dyn Fn(u64) -> Answer + Send + Sync;
 
 pub(super) struct Fake {
@@ -33,6 +41,7 @@ struct Shared {
     service: Duration,
     /// Nothing is answered from the first to the second moment.
     stall: Mutex<Option<(Instant, Instant)>>,
+    time: Option<Arc<ScriptedTime>>,
     executions: AtomicU64,
     down: AtomicBool,
     /// The values bound on each connection, in order.
@@ -43,11 +52,25 @@ struct Shared {
 
 impl Fake {
     pub(super) fn new(service: Duration, script: impl Fn(u64) -> Answer + Send + Sync + 'static) -> Self {
+        Self::with(service, script, None)
+    }
+
+    /// Answers at once, and moves the clock by the time that it would have taken.
+    pub(super) fn scripted(time: Arc<ScriptedTime>) -> Self {
+        Self::with(Duration::ZERO, |_| Answer::Row, Some(time))
+    }
+
+    fn with(
+        service: Duration,
+        script: impl Fn(u64) -> Answer + Send + Sync + 'static,
+        time: Option<Arc<ScriptedTime>>,
+    ) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let shared = Arc::new(Shared {
             script: Box::new(script),
             service,
             stall: Mutex::default(),
+            time,
             executions: AtomicU64::new(0),
             down: AtomicBool::new(false),
             bound: Mutex::default(),
@@ -149,7 +172,7 @@ fn serve(mut stream: UnixStream, shared: &Shared, connection: usize) -> Option<(
                 }
                 b'E' => {
                     let number = shared.executions.fetch_add(1, Ordering::SeqCst);
-                    take_time(shared);
+                    take_time(shared, number);
                     match (shared.script)(number) {
                         Answer::Row => {
                             message(b'D', &[0, 1, 0, 0, 0, 1, b'x'], &mut out);
@@ -183,7 +206,13 @@ fn serve(mut stream: UnixStream, shared: &Shared, connection: usize) -> Option<(
     }
 }
 
-fn take_time(shared: &Shared) {
+fn take_time(shared: &Shared, number: u64) {
+    if let Some(time) = &shared.time {
+        let ((from, until), now) = (*time.stall.lock().unwrap(), time.clock.load(Ordering::SeqCst));
+        let served_from = if (from..until).contains(&now) { until } else { now };
+        time.clock.store(served_from + (time.service_ns)(number), Ordering::SeqCst);
+        return;
+    }
     let stall = *shared.stall.lock().unwrap();
     let now = Instant::now();
     match stall {

@@ -158,6 +158,9 @@ fn load_bar(spec: &LoadSpec, what: &str) -> ProgressBar {
 }
 
 fn show(bar: &ProgressBar, spec: &LoadSpec, progress: &Progress) {
+    if progress.connecting.is_some() {
+        return;
+    }
     if spec.events.is_some() {
         bar.inc(progress.transactions);
         return;

@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a load's result must be: `p99<20ms`, `point_select service p99.9<=5ms`, `queries/s>1000`, `errors=0`.
+//!
+//! In: the text, then a [`LoadResult`]. Out: a [`Verdict`], asked and measured side by side. Pure. What was not measured at all
+//! fails: a load without a single transaction has no latency below 20 ms.
+
+#[cfg(test)]
+mod tests;
+
+use evidence::{Latencies, LatencyHistogram, LoadResult, Phase};
+use serde_json::{Value, json};
+use std::fmt;
+use std::str::FromStr;
+use units::Span;
+
+/// One condition on the measured phase.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Assertion {
+    /// As it was written.
+    text: String,
+    figure: Figure,
+    relation: Relation,
+    limit: f64,
+}
+
+/// Why a text is no assertion, with the grammar for whoever wrote it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}\n{GRAMMAR}")]
+pub struct AssertionError {
+    reason: String,
+}
+
+const GRAMMAR: &str = "\
+  an assertion is [CLASS | connect] [response | service] FIGURE RELATION VALUE:
+    FIGURE    p50, p99, p99.9 and any other percentile, min, mean, max: VALUE is a time (20ms, 500us)
+              queries/s, transactions/s, errors, reconnects, late, skipped, backlog: VALUE is a number
+    RELATION  <  <=  =  >=  >
+    CLASS     a class of statements, as the summary names them; without it the whole transaction counts
+  for example: p99<20ms   'point_select service p99.9<=5ms'   'queries/s>1000'   errors=0";
+
+#[derive(Debug, Clone, PartialEq)]
+enum Figure {
+    Latency { of: Of, clock: Clock, point: Point },
+    QueriesPerSecond,
+    TransactionsPerSecond,
+    Count(Count),
+}
+
+/// Whose latency.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Of {
+    Transaction,
+    Class(String),
+    Connect,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Clock {
+    Response,
+    Service,
+}
+
+/// Which point of a distribution.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Point {
+    Percentile(f64),
+    Min,
+    Mean,
+    Max,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Count {
+    Errors,
+    Reconnects,
+    Late,
+    Skipped,
+    Backlog,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Relation {
+    Below,
+    AtMost,
+    Equal,
+    AtLeast,
+    Above,
+}
+
+/// In this order `<=` is found before `<`.
+const RELATIONS: [(&str, Relation); 6] = [
+    ("<=", Relation::AtMost),
+    (">=", Relation::AtLeast),
+    ("==", Relation::Equal),
+    ("<", Relation::Below),
+    (">", Relation::Above),
+    ("=", Relation::Equal),
+];
+
+impl FromStr for Assertion {
+    type Err = AssertionError;
+
+    fn from_str(text: &str) -> Result<Self, AssertionError> {
+        let refuse = |reason: String| AssertionError { reason };
+        let at = text.find(['<', '>', '=']).ok_or_else(|| refuse("there is no <, <=, =, >= or > in it".into()))?;
+        let (left, rest) = text.split_at(at);
+        let found = RELATIONS.iter().find(|(sign, _)| rest.starts_with(sign));
+        let (sign, relation) = found.copied().ok_or_else(|| refuse("there is no relation in it".into()))?;
+        let figure = Figure::parse(left).map_err(refuse)?;
+        let limit = figure.limit(rest[sign.len()..].trim()).map_err(refuse)?;
+        Ok(Self { text: text.split_whitespace().collect::<Vec<_>>().join(" "), figure, relation, limit })
+    }
+}
+
+impl fmt::Display for Assertion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl Figure {
+    fn parse(text: &str) -> Result<Self, String> {
+        let mut words: Vec<&str> = text.split_whitespace().collect();
+        let name = words.pop().ok_or("it does not say which figure")?;
+        let clock = match words.last() {
+            Some(&"response") => Some(Clock::Response),
+            Some(&"service") => Some(Clock::Service),
+            _ => None,
+        };
+        words.truncate(words.len() - usize::from(clock.is_some()));
+        let of = words.join(" ");
+        if let Some(point) = Point::parse(name)? {
+            let of = match of.as_str() {
+                "" | "transaction" => Of::Transaction,
+                "connect" if clock.is_some() => return Err("connecting has no response and service time".into()),
+                "connect" => Of::Connect,
+                class => Of::Class(class.to_owned()),
+            };
+            return Ok(Self::Latency { of, clock: clock.unwrap_or(Clock::Response), point });
+        }
+        if !of.is_empty() || clock.is_some() {
+            return Err(format!("'{name}' is no latency: it counts for the whole load, so nothing stands before it"));
+        }
+        Ok(match name {
+            "queries/s" | "qps" => Self::QueriesPerSecond,
+            "transactions/s" | "tps" => Self::TransactionsPerSecond,
+            "errors" => Self::Count(Count::Errors),
+            "reconnects" => Self::Count(Count::Reconnects),
+            "late" => Self::Count(Count::Late),
+            "skipped" => Self::Count(Count::Skipped),
+            "backlog" => Self::Count(Count::Backlog),
+            other => return Err(format!("'{other}' is none of the figures")),
+        })
+    }
+
+    /// Latencies in nanoseconds, the others as they are.
+    fn limit(&self, text: &str) -> Result<f64, String> {
+        if let Self::Latency { .. } = self {
+            let span: Span = text.parse().map_err(|error: units::ParseError| error.to_string())?;
+            return Ok(span.as_ns() as f64);
+        }
+        let number = text.parse::<f64>().ok().filter(|number| number.is_finite() && *number >= 0.0);
+        number.ok_or_else(|| format!("'{text}' is not a number"))
+    }
+
+    /// Latencies in nanoseconds, the others as they are. `None`: there was nothing to measure.
+    fn measure(&self, result: &LoadResult) -> Option<f64> {
+        let phase = &result.measured;
+        match self {
+            Self::Latency { of, clock, point } => {
+                let histogram = match of {
+                    Of::Transaction => clock.of(&phase.transaction),
+                    Of::Class(class) => clock.of(phase.statements.get(class)?),
+                    Of::Connect => &result.connect,
+                };
+                (!histogram.is_empty()).then(|| point.of(histogram))
+            }
+            Self::QueriesPerSecond => phase.queries_per_second(),
+            Self::TransactionsPerSecond => phase.transactions_per_second(),
+            Self::Count(count) => Some(count.of(phase) as f64),
+        }
+    }
+
+    fn unit(&self) -> Unit {
+        match self {
+            Self::Latency { .. } => Unit::Nanoseconds,
+            Self::QueriesPerSecond | Self::TransactionsPerSecond => Unit::PerSecond,
+            Self::Count(_) => Unit::Times,
+        }
+    }
+}
+
+impl Point {
+    fn parse(name: &str) -> Result<Option<Self>, String> {
+        let number = name.strip_prefix('p').filter(|number| number.starts_with(|c: char| c.is_ascii_digit()));
+        Ok(match (name, number) {
+            ("min", _) => Some(Self::Min),
+            ("mean" | "avg", _) => Some(Self::Mean),
+            ("max", _) => Some(Self::Max),
+            ("median", _) => Some(Self::Percentile(50.0)),
+            (_, Some(number)) => {
+                let percentile = number.parse::<f64>().ok().filter(|p| *p > 0.0 && *p <= 100.0);
+                Some(Self::Percentile(percentile.ok_or_else(|| format!("'{name}' is no percentile: p50, p99, p99.9"))?))
+            }
+            _ => None,
+        })
+    }
+
+    fn of(self, histogram: &LatencyHistogram) -> f64 {
+        match self {
+            Self::Percentile(percentile) => histogram.percentile_ns(percentile) as f64,
+            Self::Min => histogram.min_ns() as f64,
+            Self::Mean => histogram.mean_ns(),
+            Self::Max => histogram.max_ns() as f64,
+        }
+    }
+}
+
+impl Clock {
+    fn of(self, latencies: &Latencies) -> &LatencyHistogram {
+        match self {
+            Self::Response => &latencies.response,
+            Self::Service => &latencies.service,
+        }
+    }
+}
+
+impl Count {
+    fn of(self, phase: &Phase) -> u64 {
+        match self {
+            Self::Errors => phase.errors.values().sum(),
+            Self::Reconnects => phase.reconnects,
+            Self::Late => phase.late,
+            Self::Skipped => phase.skipped,
+            Self::Backlog => phase.backlog_max,
+        }
+    }
+}
+
+impl Relation {
+    fn holds(self, measured: f64, limit: f64) -> bool {
+        match self {
+            Self::Below => measured < limit,
+            Self::AtMost => measured <= limit,
+            #[allow(clippy::float_cmp)] // counts, or a figure that somebody wants to the digit
+            Self::Equal => measured == limit,
+            Self::AtLeast => measured >= limit,
+            Self::Above => measured > limit,
+        }
+    }
+}
+
+impl Assertion {
+    /// # Errors
+    /// It is about a class of statements that the load does not have; the text names those that it has.
+    pub fn check_class<'a>(&self, classes: impl IntoIterator<Item = &'a str>) -> Result<(), String> {
+        let Figure::Latency { of: Of::Class(asked), .. } = &self.figure else { return Ok(()) };
+        let mut known: Vec<&str> = classes.into_iter().collect();
+        known.sort_unstable();
+        known.dedup();
+        if known.contains(&asked.as_str()) {
+            return Ok(());
+        }
+        Err(format!(
+            "'{}': this workload has no statements of the class '{asked}', but {}",
+            self.text,
+            known.join(", ")
+        ))
+    }
+
+    /// Holds the assertion against what was measured.
+    pub fn judge(&self, result: &LoadResult) -> Verdict {
+        let measured = self.figure.measure(result);
+        Verdict {
+            assertion: self.text.clone(),
+            passed: measured.is_some_and(|measured| self.relation.holds(measured, self.limit)),
+            asked: self.limit,
+            measured,
+            unit: self.figure.unit(),
+        }
+    }
+}
+
+/// What came of an assertion.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Verdict {
+    pub assertion: String,
+    pub passed: bool,
+    asked: f64,
+    measured: Option<f64>,
+    unit: Unit,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Unit {
+    Nanoseconds,
+    PerSecond,
+    Times,
+}
+
+impl Verdict {
+    /// `31.250 ms`, `812.4/s`, `3`; `nothing` when there was nothing to measure.
+    pub fn measured(&self) -> String {
+        match (self.measured, self.unit) {
+            (None, _) => "nothing".into(),
+            (Some(ns), Unit::Nanoseconds) => format!("{:.3} ms", ns / 1e6),
+            (Some(rate), Unit::PerSecond) => format!("{rate:.1}/s"),
+            (Some(count), Unit::Times) => format!("{count:.0}"),
+        }
+    }
+
+    /// The unit stands in the keys: `asked_us`, `asked_per_second`, `asked`.
+    pub fn json(&self) -> Value {
+        let (suffix, factor) = match self.unit {
+            Unit::Nanoseconds => ("_us", 1e-3),
+            Unit::PerSecond => ("_per_second", 1.0),
+            Unit::Times => ("", 1.0),
+        };
+        let mut value = json!({ "assertion": self.assertion, "passed": self.passed });
+        value[format!("asked{suffix}")] = json!(self.asked * factor);
+        value[format!("measured{suffix}")] = json!(self.measured.map(|measured| measured * factor));
+        value
+    }
+}
+
+/// One line each for a terminal: whether it was met, what was asked, what was measured.
+pub fn text(verdicts: &[Verdict]) -> String {
+    let width = verdicts.iter().map(|verdict| verdict.assertion.chars().count()).max().unwrap_or(0);
+    let line = |verdict: &Verdict| {
+        let word = if verdict.passed { "met" } else { "FAILED" };
+        format!("  {word:<6}  {:<width$}  measured {}", verdict.assertion, verdict.measured())
+    };
+    ["assertions".to_owned()].into_iter().chain(verdicts.iter().map(line)).collect::<Vec<_>>().join("\n")
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+use super::*;
+use evidence::Arrivals;
+
+/// 100 transactions of 1 to 100 ms by their response, of 1 to 10 ms by their service, in 2 s.
+fn result() -> LoadResult {
+    let mut measured = Phase { elapsed_us: 2_000_000, transactions: 100, reads: 300, late: 7, ..Phase::default() };
+    for ms in 1..=100u64 {
+        measured.transaction.response.record(ms * 1_000_000);
+        measured.transaction.service.record((ms - 1) / 10 * 1_000_000 + 1_000_000);
+        measured.statements.entry("point_select".into()).or_default().response.record(ms * 100_000);
+        measured.statements.entry("never sent".into()).or_default();
+    }
+    measured.errors.insert("1213".into(), 2);
+    measured.errors.insert("1205".into(), 1);
+    let mut connect = LatencyHistogram::new();
+    connect.record(5_000_000);
+    LoadResult {
+        workload: "w".into(),
+        driver: "mysql".into(),
+        connections: 1,
+        workers: 1,
+        arrivals: Arrivals::Closed,
+        seed: 1,
+        distribution: String::new(),
+        prepared_statements: true,
+        connect,
+        warmup: None,
+        measured,
+    }
+}
+
+fn passes(text: &str) -> bool {
+    text.parse::<Assertion>().unwrap_or_else(|error| panic!("{text}: {error}")).judge(&result()).passed
+}
+
+#[test]
+fn figures_are_held_against_what_was_measured() {
+    for met in [
+        "p99<100ms",
+        "p50 < 50.1ms",
+        "response p50>49ms",
+        "service p50<7ms",
+        "transaction service max<10.1ms",
+        "max>=100ms",
+        "mean<51ms",
+        "min<=1.001ms",
+        "point_select p99.9<=10.01ms",
+        "point_select response median<6ms",
+        "connect max<6ms",
+        "queries/s=150",
+        "qps >= 150",
+        "transactions/s<50.5",
+        "errors=3",
+        "errors == 3",
+        "late<8",
+        "skipped=0",
+        "backlog<=0",
+        "reconnects=0",
+    ] {
+        assert!(passes(met), "{met}");
+    }
+    for failed in ["p99<20ms", "service p50>7ms", "errors=0", "queries/s>150", "tps>51", "point_select p50<1ms"] {
+        assert!(!passes(failed), "{failed}");
+    }
+}
+
+#[test]
+fn percentiles_are_the_histograms() {
+    for (percentile, ms) in [("p50", 50.0), ("p90", 90.0), ("p99", 99.0), ("p99.99", 100.0), ("p100", 100.0)] {
+        let verdict = format!("{percentile}<1h").parse::<Assertion>().unwrap().judge(&result());
+        let measured = verdict.json()["measured_us"].as_f64().unwrap() / 1e3;
+        assert!((measured - ms).abs() <= ms * 0.001, "{percentile}: {measured}");
+    }
+}
+
+#[test]
+fn nothing_measured_meets_no_assertion_about_a_latency() {
+    let mut nothing = result();
+    nothing.measured = Phase::default();
+    let verdict = "p99<20ms".parse::<Assertion>().unwrap().judge(&nothing);
+    assert_eq!((verdict.passed, verdict.measured().as_str()), (false, "nothing"));
+    assert!(verdict.json()["measured_us"].is_null());
+    assert!(!passes("never sent max<1h"), "a class of which none was sent");
+    assert!(!"queries/s>=0".parse::<Assertion>().unwrap().judge(&nothing).passed, "no time, no rate");
+}
+
+#[test]
+fn asked_and_measured_stand_side_by_side() {
+    let verdicts: Vec<Verdict> = ["p99<20ms", "queries/s > 100", "errors=0"]
+        .map(|text| text.parse::<Assertion>().unwrap().judge(&result()))
+        .into();
+    insta::assert_snapshot!(text(&verdicts), @r"
+    assertions
+      FAILED  p99<20ms         measured 99.025 ms
+      met     queries/s > 100  measured 150.0/s
+      FAILED  errors=0         measured 3
+    ");
+    assert_eq!(
+        verdicts[1].json(),
+        json!({"assertion": "queries/s > 100", "passed": true, "asked_per_second": 100.0, "measured_per_second": 150.0})
+    );
+    assert_eq!(verdicts[0].json()["asked_us"], 20_000.0);
+    assert_eq!(verdicts[2].json()["measured"], 3.0);
+}
+
+#[test]
+fn what_is_no_assertion_is_refused_with_the_grammar() {
+    for (text, why) in [
+        ("p99", "no <, <="),
+        ("p99<20", "has no unit"),
+        ("p99<soon", "is not a time"),
+        ("p0<1ms", "is no percentile"),
+        ("p101<1ms", "is no percentile"),
+        ("<20ms", "which figure"),
+        ("speed>3", "'speed' is none of the figures"),
+        ("queries/s>fast", "'fast' is not a number"),
+        ("errors<-1", "'-1' is not a number"),
+        ("point_select errors=0", "for the whole load"),
+        ("service queries/s>5", "for the whole load"),
+        ("connect service p99<1ms", "no response and service time"),
+        ("p99<>20ms", "is not a time"),
+    ] {
+        let said = text.parse::<Assertion>().unwrap_err().to_string();
+        assert!(said.contains(why), "{text}: {said}");
+        assert!(said.contains("for example: p99<20ms"), "{text}: {said}");
+    }
+}
+
+#[test]
+fn a_class_that_the_load_does_not_have_is_known_before_it_runs() {
+    let assertion: Assertion = "point_selects p99<1ms".parse().unwrap();
+    let said = assertion.check_class(["commit", "begin", "point_select", "begin"]).unwrap_err();
+    assert!(said.contains("'point_selects'") && said.ends_with("begin, commit, point_select"), "{said}");
+    "begin p99<1ms".parse::<Assertion>().unwrap().check_class(["begin"]).unwrap();
+    "errors=0".parse::<Assertion>().unwrap().check_class([]).unwrap();
+}

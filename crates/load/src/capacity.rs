@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Whether a server takes so many connections: asked before the load, because a server that is full refuses in the middle of
+//! connecting, and lets nobody else in meanwhile.
+
+use crate::Error;
+use crate::admin::Connection;
+use crate::target::{Endpoint, Flavour, Target};
+
+/// What a server says of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Room {
+    limit: u64,
+    /// By others than this look.
+    in_use: u64,
+    /// Which of its settings the limit is.
+    setting: &'static str,
+    /// As it calls them itself, to tell whether it is the one that the connection was made to.
+    port: Option<u16>,
+    socket: String,
+}
+
+/// The second is this account's own limit; 0: none.
+const MYSQL: &str = "SELECT @@max_connections, @@max_user_connections, @@port, @@socket";
+const MYSQL_IN_USE: &str = "SHOW GLOBAL STATUS LIKE 'Threads_connected'";
+/// The reserved ones are for superusers and for whom they trust. A role without a limit of its own has -1.
+const POSTGRESQL: &str = "SELECT current_setting('max_connections')::bigint - CASE WHEN rolsuper THEN 0 ELSE \
+    current_setting('superuser_reserved_connections')::bigint + \
+    coalesce(current_setting('reserved_connections', true), '0')::bigint END, rolconnlimit, current_setting('port'), \
+    (SELECT sum(numbackends) FROM pg_stat_database) FROM pg_roles WHERE rolname = current_user";
+
+/// # Errors
+/// [`Error::Full`] when so many more cannot be had; whatever keeps a first connection from being made. A server that does not
+/// say what it takes is believed to take them, and so is one behind a pooler, whose limit is not the pooler's.
+pub fn check(target: &Target, connections: u32) -> Result<(), Error> {
+    let mut connection = Connection::open(target)?;
+    let room = match target.flavour {
+        Flavour::Mysql => mysql(&mut connection),
+        Flavour::Postgresql => postgresql(&mut connection),
+    };
+    match room {
+        Some(room) if room.is_of(&target.endpoint) && room.in_use + u64::from(connections) > room.limit => {
+            Err(Error::Full { wanted: connections, limit: room.limit, in_use: room.in_use, setting: room.setting })
+        }
+        _ => Ok(()),
+    }
+}
+
+fn mysql(connection: &mut Connection) -> Option<Room> {
+    let said = connection.query(MYSQL).ok()?;
+    let in_use = connection.query(MYSQL_IN_USE).ok()?.parse::<u64>(0, 1)?;
+    let of_all = said.parse::<u64>(0, 0)?;
+    let own = said.parse::<u64>(0, 1).filter(|own| (1..of_all).contains(own));
+    let (port, socket) = (said.parse(0, 2), said.text(0, 3).unwrap_or_default());
+    Some(match own {
+        // How many this account has in use, the server does not tell everybody.
+        Some(limit) => Room { limit, in_use: 0, setting: "max_user_connections", port, socket },
+        None => Room { limit: of_all, in_use: in_use.saturating_sub(1), setting: "max_connections", port, socket },
+    })
+}
+
+fn postgresql(connection: &mut Connection) -> Option<Room> {
+    let said = connection.query(POSTGRESQL).ok()?;
+    let of_all = said.parse::<u64>(0, 0)?;
+    let own = said.parse::<u64>(0, 1).filter(|own| *own < of_all);
+    let port: Option<u16> = said.parse(0, 2);
+    let socket = port.map(|port| format!(".s.PGSQL.{port}")).unwrap_or_default();
+    Some(match own {
+        Some(limit) => Room { limit, in_use: 0, setting: "the role's connection limit", port, socket },
+        None => {
+            let in_use = said.parse::<u64>(0, 3)?.saturating_sub(1);
+            let setting = "max_connections (without the reserved ones)";
+            Room { limit: of_all, in_use, setting, port, socket }
+        }
+    })
+}
+
+impl Room {
+    /// A pooler, or a container's forwarded port, has another address than the server behind it.
+    fn is_of(&self, endpoint: &Endpoint) -> bool {
+        match endpoint {
+            Endpoint::Tcp(_, port) => self.port == Some(*port),
+            // by its name: /run and /var/run are one folder
+            Endpoint::Socket(path) => path.file_name() == std::path::Path::new(&self.socket).file_name(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_counts_for_the_server_that_was_connected_to() {
+        let room = Room {
+            limit: 100,
+            in_use: 1,
+            setting: "max_connections",
+            port: Some(3306),
+            socket: "/var/run/mysqld/mysqld.sock".into(),
+        };
+        assert!(room.is_of(&Endpoint::Tcp("db".into(), 3306)));
+        assert!(!room.is_of(&Endpoint::Tcp("db".into(), 6033)), "a proxy in front");
+        assert!(room.is_of(&Endpoint::Socket("/run/mysqld/mysqld.sock".into())));
+        assert!(!room.is_of(&Endpoint::Socket("/tmp/proxysql.sock".into())));
+    }
+}

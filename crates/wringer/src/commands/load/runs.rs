@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What one or several loads measured: printed, as text at once and as JSON in the end, and held against the assertions.
+
+use super::{Args, Output};
+use crate::exit::{Exit, Failure, Outcome};
+use crate::terminal;
+use evidence::LoadResult;
+use load::assertion::{self, Verdict};
+use load::summary;
+use serde::Serialize;
+use serde_json::Value;
+
+pub(super) struct Runs<'a> {
+    args: &'a Args,
+    done: Vec<(LoadResult, Vec<Verdict>)>,
+}
+
+impl<'a> Runs<'a> {
+    pub(super) fn new(args: &'a Args) -> Self {
+        Self { args, done: Vec::new() }
+    }
+
+    pub(super) fn add(&mut self, result: LoadResult) -> Outcome {
+        let args = self.args;
+        let verdicts: Vec<Verdict> = args.assertions.iter().map(|assertion| assertion.judge(&result)).collect();
+        match args.output {
+            Output::Text => {
+                terminal::data(summary::text(&result, &args.percentile, args.histogram));
+                if !verdicts.is_empty() {
+                    terminal::data(assertion::text(&verdicts));
+                }
+                if self.is_a_series() {
+                    terminal::data("");
+                }
+            }
+            Output::Sysbench => {
+                terminal::data(summary::sysbench(&result, &args.percentile, args.histogram));
+                if !verdicts.is_empty() {
+                    terminal::say(assertion::text(&verdicts));
+                }
+            }
+            Output::Json => {}
+        }
+        self.done.push((result, verdicts));
+        Ok(())
+    }
+
+    /// What can only be printed when all is known: the table of a series, or the JSON.
+    pub(super) fn end(&self) -> Outcome {
+        let percentiles = &self.args.percentile;
+        match self.args.output {
+            Output::Text if self.is_a_series() && !self.done.is_empty() => {
+                let results: Vec<&LoadResult> = self.done.iter().map(|(result, _)| result).collect();
+                terminal::data(summary::series(&results, percentiles));
+            }
+            Output::Json => {
+                let mut runs: Vec<Run<'_>> =
+                    self.done.iter().map(|(result, verdicts)| Run::new(result, verdicts, percentiles)).collect();
+                let figures = match (self.is_a_series(), runs.len()) {
+                    (false, 1) => Figures::One(Box::new(runs.remove(0))),
+                    (false, _) => return Ok(()),
+                    (true, _) => Figures::Series { runs },
+                };
+                terminal::data(serde_json::to_string_pretty(&Document::new(figures))?);
+            }
+            Output::Text | Output::Sysbench => {}
+        }
+        Ok(())
+    }
+
+    /// # Errors
+    /// Exit code 1: an assertion failed.
+    pub(super) fn verdict(&self) -> Outcome {
+        let judged = || self.done.iter().flat_map(|(result, verdicts)| verdicts.iter().map(move |v| (result, v)));
+        let failed: Vec<String> = judged()
+            .filter(|(_, verdict)| !verdict.passed)
+            .map(|(result, verdict)| {
+                let with = if self.is_a_series() {
+                    format!(" with {} connections", result.connections)
+                } else {
+                    String::new()
+                };
+                format!("{}{with}: measured {}", verdict.assertion, verdict.measured())
+            })
+            .collect();
+        if failed.is_empty() {
+            return Ok(());
+        }
+        let all = units::counted(judged().count() as u64, "assertion");
+        Err(Failure::message(Exit::Finding, format!("{} of {all} failed: {}", failed.len(), failed.join("; "))))
+    }
+
+    fn is_a_series(&self) -> bool {
+        self.args.threads.len() > 1
+    }
+}
+
+/// The JSON output.
+#[derive(Serialize)]
+struct Document<'a> {
+    schema: u32,
+    tool: String,
+    command: Vec<String>,
+    #[serde(flatten)]
+    figures: Figures<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Figures<'a> {
+    One(Box<Run<'a>>),
+    Series { runs: Vec<Run<'a>> },
+}
+
+/// `load` is complete; the figures before it are for the eye and for `jq`.
+#[derive(Serialize)]
+struct Run<'a> {
+    connections: u32,
+    queries_per_second: Option<f64>,
+    transactions_per_second: Option<f64>,
+    response: Vec<Percentile>,
+    service: Vec<Percentile>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    assertions: Vec<Value>,
+    load: &'a LoadResult,
+}
+
+#[derive(Serialize)]
+struct Percentile {
+    percentile: f64,
+    latency_us: f64,
+}
+
+impl<'a> Document<'a> {
+    fn new(figures: Figures<'a>) -> Self {
+        Self {
+            schema: 1,
+            tool: format!("wringer {}", env!("CARGO_PKG_VERSION")),
+            command: without_passwords(std::env::args()),
+            figures,
+        }
+    }
+}
+
+impl<'a> Run<'a> {
+    fn new(load: &'a LoadResult, verdicts: &[Verdict], percentiles: &[f64]) -> Self {
+        let measured = &load.measured;
+        let read = |histogram: &evidence::LatencyHistogram| {
+            let at = |p: &f64| Percentile { percentile: *p, latency_us: histogram.percentile_ns(*p) as f64 / 1e3 };
+            percentiles.iter().map(at).collect()
+        };
+        Self {
+            connections: load.connections,
+            queries_per_second: measured.queries_per_second(),
+            transactions_per_second: measured.transactions_per_second(),
+            response: read(&measured.transaction.response),
+            service: read(&measured.transaction.service),
+            assertions: verdicts.iter().map(Verdict::json).collect(),
+            load,
+        }
+    }
+}
+
+/// The command line as it may be kept: neither a password nor a connection string that may hold one.
+fn without_passwords(arguments: impl Iterator<Item = String>) -> Vec<String> {
+    let mut hide_next = false;
+    arguments
+        .map(|argument| {
+            let hide = std::mem::take(&mut hide_next);
+            let (name, value) = argument.split_once('=').map_or((argument.as_str(), None), |(n, v)| (n, Some(v)));
+            let secret = name.starts_with("--") && (name.ends_with("password") || name == "--dsn");
+            hide_next = secret && value.is_none();
+            match (hide, secret && value.is_some()) {
+                (true, _) => "...".to_owned(),
+                (_, true) => format!("{name}=..."),
+                _ => argument,
+            }
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_are_not_kept() {
+        let line =
+            "wringer load x --mysql-password=secret --dsn mysql://a:secret@b --mysql_password secret --threads=2";
+        let kept = without_passwords(line.split(' ').map(str::to_owned)).join(" ");
+        assert_eq!(kept, "wringer load x --mysql-password=... --dsn ... --mysql_password ... --threads=2");
+    }
+}
