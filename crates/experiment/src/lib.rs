@@ -13,14 +13,13 @@
 
 mod model;
 mod plan;
-mod problem;
 mod read;
-mod section;
-mod tree;
 
+use keyfile::{problem, section, tree};
+
+pub use keyfile::Problem;
 pub use model::{
     Arm, DiskMechanism, Distribution, Experiment, Fill, FillSize, Flavour, Load, Observe, OomVictim, Preheat,
     RamAmount, RamMechanism, RamSqueeze, RowShape, Server, Squeeze, WorkloadOptions,
 };
 pub use plan::{HostFacts, LeftOut, Plan, RamHolder, Step, disk_mechanism, plan};
-pub use problem::Problem;

@@ -7,16 +7,16 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use toml::de::{DeTable, DeValue};
 
-pub(crate) type At = Range<usize>;
+pub type At = Range<usize>;
 
 #[derive(Debug, Clone)]
-pub(crate) struct Node {
-    pub(crate) at: At,
-    pub(crate) value: Value,
+pub struct Node {
+    pub at: At,
+    pub value: Value,
 }
 
 #[derive(Debug, Clone)]
-pub(crate) enum Value {
+pub enum Value {
     Text(String),
     Integer(i64),
     Float(f64),
@@ -28,16 +28,16 @@ pub(crate) enum Value {
 }
 
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Table(pub(crate) BTreeMap<String, Entry>);
+pub struct Table(pub BTreeMap<String, Entry>);
 
 #[derive(Debug, Clone)]
-pub(crate) struct Entry {
-    pub(crate) key_at: At,
-    pub(crate) node: Node,
+pub struct Entry {
+    pub key_at: At,
+    pub node: Node,
 }
 
 /// Reads as much as is TOML; what is not becomes a problem.
-pub(crate) fn parse(text: &str, problems: &Problems) -> Table {
+pub fn parse(text: &str, problems: &Problems) -> Table {
     let (document, errors) = DeTable::parse_recoverable(text);
     for error in errors {
         problems.add(&error.span().unwrap_or(0..0), error.message().replace('\n', ", "), None);
@@ -74,11 +74,11 @@ fn value(from: &toml::Spanned<DeValue<'_>>, problems: &Problems) -> Value {
 }
 
 impl Table {
-    pub(crate) fn get(&self, key: &str) -> Option<&Node> {
+    pub fn get(&self, key: &str) -> Option<&Node> {
         self.0.get(key).map(|entry| &entry.node)
     }
 
-    pub(crate) fn table(&self, key: &str) -> Option<&Table> {
+    pub fn table(&self, key: &str) -> Option<&Table> {
         match &self.get(key)?.value {
             Value::Table(table) => Some(table),
             _ => None,
@@ -87,7 +87,7 @@ impl Table {
 
     /// `over` laid over `self`: tables are merged key by key, everything else is replaced. The tables in `whole` are
     /// replaced as one value, because their keys exclude each other.
-    pub(crate) fn overlaid(&self, over: &Table, whole: &[&str]) -> Table {
+    pub fn overlaid(&self, over: &Table, whole: &[&str]) -> Table {
         let mut merged = self.clone();
         for (key, entry) in &over.0 {
             let value = match (merged.table(key), &entry.node.value) {
@@ -103,7 +103,7 @@ impl Table {
     }
 
     /// Every leaf with its dotted path, its text as a person would write it, and its place.
-    pub(crate) fn leaves(&self) -> Vec<(String, String, At)> {
+    pub fn leaves(&self) -> Vec<(String, String, At)> {
         let mut found = Vec::new();
         self.collect_leaves("", &mut found);
         found
@@ -121,7 +121,7 @@ impl Table {
 }
 
 impl Value {
-    pub(crate) fn kind(&self) -> &'static str {
+    pub fn kind(&self) -> &'static str {
         match self {
             Value::Text(_) => "a text",
             Value::Integer(_) => "a whole number",
@@ -133,7 +133,7 @@ impl Value {
         }
     }
 
-    pub(crate) fn written(&self) -> String {
+    pub fn written(&self) -> String {
         match self {
             Value::Text(text) => text.clone(),
             Value::Integer(number) => number.to_string(),

@@ -29,7 +29,7 @@ impl fmt::Display for Problem {
 }
 
 /// Gathers problems in one text.
-pub(crate) struct Problems {
+pub struct Problems {
     /// Byte offset at which each line starts.
     lines: Vec<usize>,
     text: String,
@@ -37,19 +37,19 @@ pub(crate) struct Problems {
 }
 
 impl Problems {
-    pub(crate) fn of(text: &str) -> Self {
+    pub fn of(text: &str) -> Self {
         let starts = text.match_indices('\n').map(|(at, _)| at + 1);
         let lines = std::iter::once(0).chain(starts).collect();
         Self { lines, text: text.to_owned(), found: RefCell::default() }
     }
 
-    pub(crate) fn add(&self, at: &Range<usize>, message: impl Into<String>, suggestion: Option<String>) {
+    pub fn add(&self, at: &Range<usize>, message: impl Into<String>, suggestion: Option<String>) {
         let (line, column) = self.place(at);
         self.found.borrow_mut().push(Problem { line, column, message: message.into(), suggestion });
     }
 
     /// Line and column of where it starts, both from 1.
-    pub(crate) fn place(&self, at: &Range<usize>) -> (usize, usize) {
+    pub fn place(&self, at: &Range<usize>) -> (usize, usize) {
         let offset = at.start.min(self.text.len());
         let line = self.lines.partition_point(|start| *start <= offset);
         let before = self.text.get(self.lines[line - 1]..offset).unwrap_or_default();
@@ -57,20 +57,20 @@ impl Problems {
     }
 
     /// In the order of the text. A section that several arms share is read once an arm, so each problem comes up several times.
-    pub(crate) fn into_sorted(self) -> Vec<Problem> {
+    pub fn into_sorted(self) -> Vec<Problem> {
         let mut found = self.found.into_inner();
         found.sort();
         found.dedup();
         found
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.found.borrow().is_empty()
     }
 }
 
 /// `did you mean "x"?` when one of `valid` is near to what was written, else the list of all.
-pub(crate) fn suggest(written: &str, valid: &[&str]) -> Option<String> {
+pub fn suggest(written: &str, valid: &[&str]) -> Option<String> {
     let distance = |word: &&&str| edit_distance(written, word);
     let near = valid.iter().min_by_key(distance).filter(|word| edit_distance(written, word) <= allowed(word));
     match near {

@@ -9,7 +9,7 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 use units::ParseError;
 
-pub(crate) struct Section<'a> {
+pub struct Section<'a> {
     /// `load`, `squeeze.disk`; empty for the top of the file.
     path: String,
     table: Option<&'a Table>,
@@ -21,18 +21,18 @@ pub(crate) struct Section<'a> {
 
 /// A value with its place, for checks that need both.
 #[derive(Debug, Clone)]
-pub(crate) struct Placed<T> {
-    pub(crate) value: T,
-    pub(crate) at: At,
+pub struct Placed<T> {
+    pub value: T,
+    pub at: At,
 }
 
 impl<'a> Section<'a> {
-    pub(crate) fn top(table: &'a Table, problems: &'a Problems) -> Self {
+    pub fn top(table: &'a Table, problems: &'a Problems) -> Self {
         Self { path: String::new(), table: Some(table), at: 0..0, problems, known: RefCell::default() }
     }
 
     /// A table below this one; an absent one reads as empty.
-    pub(crate) fn section(&self, key: &'static str) -> Section<'a> {
+    pub fn section(&self, key: &'static str) -> Section<'a> {
         let node = self.node(key);
         let table = match node.map(|node| &node.value) {
             None => None,
@@ -51,12 +51,12 @@ impl<'a> Section<'a> {
         Section { path: self.named(key), table, at, problems: self.problems, known: RefCell::default() }
     }
 
-    pub(crate) fn node(&self, key: &'static str) -> Option<&'a Node> {
+    pub fn node(&self, key: &'static str) -> Option<&'a Node> {
         self.known.borrow_mut().push(key);
         self.table.and_then(|table| table.get(key))
     }
 
-    pub(crate) fn text(&self, key: &'static str) -> Option<Placed<String>> {
+    pub fn text(&self, key: &'static str) -> Option<Placed<String>> {
         let node = self.node(key)?;
         match &node.value {
             Value::Text(text) => Some(Placed { value: text.clone(), at: node.at.clone() }),
@@ -69,7 +69,7 @@ impl<'a> Section<'a> {
     }
 
     /// One of a few words.
-    pub(crate) fn choice(&self, key: &'static str, valid: &[&'static str]) -> Option<Placed<&'static str>> {
+    pub fn choice(&self, key: &'static str, valid: &[&'static str]) -> Option<Placed<&'static str>> {
         let text = self.text(key)?;
         let found = valid.iter().find(|word| **word == text.value);
         if found.is_none() {
@@ -80,7 +80,7 @@ impl<'a> Section<'a> {
     }
 
     /// A size or a time, as `units` writes them. A bare number is taken as its text: `0` has no unit, `5` lacks one.
-    pub(crate) fn unit<T: FromStr<Err = ParseError>>(&self, key: &'static str, example: &str) -> Option<Placed<T>> {
+    pub fn unit<T: FromStr<Err = ParseError>>(&self, key: &'static str, example: &str) -> Option<Placed<T>> {
         let node = self.node(key)?;
         let text = match &node.value {
             Value::Text(text) => text.clone(),
@@ -102,7 +102,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    pub(crate) fn integer<T>(&self, key: &'static str, range: RangeInclusive<T>) -> Option<Placed<T>>
+    pub fn integer<T>(&self, key: &'static str, range: RangeInclusive<T>) -> Option<Placed<T>>
     where
         T: TryFrom<i64> + PartialOrd + std::fmt::Display,
     {
@@ -123,7 +123,7 @@ impl<'a> Section<'a> {
     }
 
     /// A number, whole or not, inside `range`.
-    pub(crate) fn number(&self, key: &'static str, range: RangeInclusive<f64>) -> Option<Placed<f64>> {
+    pub fn number(&self, key: &'static str, range: RangeInclusive<f64>) -> Option<Placed<f64>> {
         let node = self.node(key)?;
         let value = match node.value {
             Value::Integer(number) => number as f64,
@@ -146,7 +146,7 @@ impl<'a> Section<'a> {
         None
     }
 
-    pub(crate) fn boolean(&self, key: &'static str) -> Option<Placed<bool>> {
+    pub fn boolean(&self, key: &'static str) -> Option<Placed<bool>> {
         let node = self.node(key)?;
         match &node.value {
             Value::Bool(value) => Some(Placed { value: *value, at: node.at.clone() }),
@@ -158,22 +158,22 @@ impl<'a> Section<'a> {
         }
     }
 
-    pub(crate) fn missing(&self, key: &str, suggestion: &str) {
+    pub fn missing(&self, key: &str, suggestion: &str) {
         let path = if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) };
         self.problems.add(&self.at, format!("{path} is missing"), Some(suggestion.to_owned()));
     }
 
-    pub(crate) fn wrong(&self, node: Option<&Node>, message: &str, suggestion: Option<String>) {
+    pub fn wrong(&self, node: Option<&Node>, message: &str, suggestion: Option<String>) {
         self.problems.add(node.map_or(&self.at, |node| &node.at), message, suggestion);
     }
 
     /// Every key of this table, for tables whose keys are free.
-    pub(crate) fn entries(&self) -> impl Iterator<Item = (&'a String, &'a crate::tree::Entry)> {
+    pub fn entries(&self) -> impl Iterator<Item = (&'a String, &'a crate::tree::Entry)> {
         self.table.into_iter().flat_map(|table| table.0.iter())
     }
 
     /// Reports the keys nobody asked for.
-    pub(crate) fn finish(self) {
+    pub fn finish(self) {
         let mut known = self.known.borrow().clone();
         known.sort_unstable();
         known.dedup();
@@ -184,7 +184,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    pub(crate) fn named(&self, key: &str) -> String {
+    pub fn named(&self, key: &str) -> String {
         if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
     }
 }
