@@ -7,7 +7,7 @@
 //! - [`capacity`]: whether the server takes so many connections.
 //! - [`workload`] and [`distribution`]: which statements with which values; pure but for the generator passed in.
 //! - [`engine`]: many connections on a few threads, the intended-time scheduler, histograms.
-//! - [`prepare()`]: the tables of a workload that wants its own.
+//! - [`prepare()`]: the tables of a workload that wants its own; [`prepare::pgbench`]: those of pgbench.
 //! - [`fill`]: tables of a given size and shape.
 //! - [`assertion`]: what a result must be, and whether it is.
 //! - [`summary`]: a load's result as text, and in sysbench's shape.
@@ -21,7 +21,7 @@ pub mod distribution;
 pub mod engine;
 mod error;
 pub mod fill;
-mod prepare;
+pub mod prepare;
 pub mod protocol;
 pub mod summary;
 pub mod target;

@@ -80,7 +80,7 @@ fn main() -> ExitCode {
         Command::Status(args) => commands::status::main(args),
         Command::Undo(args) => commands::undo::main(args),
         Command::Fill(args) => commands::fill::main(*args),
-        Command::Load(args) => commands::load::main(&args),
+        Command::Load(args) => commands::load::main(*args),
         Command::Modes(args) => commands::modes::main(args),
         Command::Internal(args) => internal::main(args),
     };

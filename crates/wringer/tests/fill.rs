@@ -203,6 +203,7 @@ fn rows_keep_their_width(server: &Server) {
 }
 
 fn every_workload_runs(server: &Server) {
+    load::prepare::pgbench::fill(&server.target, 1, false, &AtomicBool::new(false), &mut |_, _| {}).unwrap();
     for name in workload::Name::ALL {
         // bulk_insert leaves tables of its own under the same names
         if !server.has_column_c() {

@@ -34,7 +34,7 @@ pub enum Error {
 }
 
 impl Error {
-    pub(super) fn server(operation: impl Into<String>) -> impl FnOnce(crate::Error) -> Self {
+    pub(crate) fn server(operation: impl Into<String>) -> impl FnOnce(crate::Error) -> Self {
         let operation = operation.into();
         move |source| Self::Server { operation, source }
     }

@@ -3,6 +3,7 @@
 //! the workloads themselves are beside it.
 
 mod options;
+pub(crate) mod pgbench;
 mod sql;
 mod sysbench;
 #[cfg(test)]

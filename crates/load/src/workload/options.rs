@@ -5,7 +5,7 @@ use super::WorkloadError;
 use std::fmt;
 use std::str::FromStr;
 
-/// A workload that has sysbench's name and sends sysbench's statements.
+/// A workload that has sysbench's name and sends sysbench's statements, or one of pgbench's built-in scripts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Name {
     OltpPointSelect,
@@ -19,10 +19,13 @@ pub enum Name {
     BulkInsert,
     SelectRandomPoints,
     SelectRandomRanges,
+    PgbenchTpcbLike,
+    PgbenchSimpleUpdate,
+    PgbenchSelectOnly,
 }
 
 impl Name {
-    pub const ALL: [Name; 11] = [
+    pub const ALL: [Name; 14] = [
         Name::OltpPointSelect,
         Name::OltpReadOnly,
         Name::OltpReadWrite,
@@ -34,6 +37,9 @@ impl Name {
         Name::BulkInsert,
         Name::SelectRandomPoints,
         Name::SelectRandomRanges,
+        Name::PgbenchTpcbLike,
+        Name::PgbenchSimpleUpdate,
+        Name::PgbenchSelectOnly,
     ];
 
     pub fn as_str(self) -> &'static str {
@@ -49,6 +55,9 @@ impl Name {
             Name::BulkInsert => "bulk_insert",
             Name::SelectRandomPoints => "select_random_points",
             Name::SelectRandomRanges => "select_random_ranges",
+            Name::PgbenchTpcbLike => "pgbench_tpcb_like",
+            Name::PgbenchSimpleUpdate => "pgbench_simple_update",
+            Name::PgbenchSelectOnly => "pgbench_select_only",
         }
     }
 
@@ -66,13 +75,23 @@ impl Name {
             Name::BulkInsert => "INSERTs of many small rows, each connection's into a table of its own",
             Name::SelectRandomPoints => "SELECT of several rows by k IN (...)",
             Name::SelectRandomRanges => "SELECT count(k) over several short ranges of k",
+            Name::PgbenchTpcbLike => "pgbench's default: three UPDATEs, a SELECT and an INSERT in one transaction",
+            Name::PgbenchSimpleUpdate => {
+                "the same without the UPDATEs of the small tables, which every connection wants"
+            }
+            Name::PgbenchSelectOnly => "one SELECT of an account by its key",
         }
     }
 
     /// False for a workload that only reads.
     pub fn writes(self) -> bool {
-        use Name::{OltpPointSelect, OltpReadOnly, SelectRandomPoints, SelectRandomRanges};
-        !matches!(self, OltpPointSelect | OltpReadOnly | SelectRandomPoints | SelectRandomRanges)
+        use Name::{OltpPointSelect, OltpReadOnly, PgbenchSelectOnly, SelectRandomPoints, SelectRandomRanges};
+        !matches!(self, OltpPointSelect | OltpReadOnly | SelectRandomPoints | SelectRandomRanges | PgbenchSelectOnly)
+    }
+
+    /// Whether it runs on pgbench's tables, which [`crate::prepare::pgbench`] makes.
+    pub fn is_pgbench(self) -> bool {
+        matches!(self, Name::PgbenchTpcbLike | Name::PgbenchSimpleUpdate | Name::PgbenchSelectOnly)
     }
 }
 
@@ -131,6 +150,8 @@ pub struct Options {
     pub connections: u32,
     /// Rows in one statement of `bulk_insert`.
     pub bulk_rows: u32,
+    /// Branches in pgbench's tables; each has 10 tellers and 100,000 accounts.
+    pub scale: u32,
 }
 
 impl Default for Options {
@@ -155,6 +176,7 @@ impl Default for Options {
             delta: 5,
             connections: 1,
             bulk_rows: 500,
+            scale: 1,
         }
     }
 }
@@ -164,7 +186,7 @@ impl Options {
     /// A number with which there is nothing to send, or more than one statement can hold.
     pub(super) fn check(&self) -> Result<(), WorkloadError> {
         // both protocols count the parameters of a statement in 16 bits
-        let limits: [(&'static str, u64, u64); 9] = [
+        let limits: [(&'static str, u64, u64); 10] = [
             ("tables", self.tables.into(), 100_000),
             ("table-size", self.table_size, MOST_ROWS),
             ("range-size", self.range_size, MOST_ROWS),
@@ -174,6 +196,7 @@ impl Options {
             ("delta", self.delta.max(1), MOST_ROWS),
             ("threads", self.connections.into(), 1_000_000),
             ("bulk-rows", self.bulk_rows.into(), 32_767),
+            ("scale", self.scale.into(), u32::MAX.into()),
         ];
         let counts = [
             ("simple-ranges", self.simple_ranges),

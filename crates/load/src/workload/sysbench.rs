@@ -27,6 +27,9 @@ pub fn build(
     distribution: &Distribution,
 ) -> Result<Box<dyn Workload>, WorkloadError> {
     options.check()?;
+    if let Some(workload) = super::pgbench::build(name, flavour, options, distribution) {
+        return Ok(workload);
+    }
     let mut builder = Builder { flavour, options, statements: Vec::new(), parts: Vec::new(), frame: None };
     builder.workload(name);
     if builder.parts.is_empty() {
@@ -252,6 +255,8 @@ impl Builder<'_> {
                 let ranges = options.number_of_ranges;
                 self.part_on(1, Class::RandomRanges { ranges }, 1, Values::Ranges { ranges });
             }
+            // not made of parts: built before
+            Name::PgbenchTpcbLike | Name::PgbenchSimpleUpdate | Name::PgbenchSelectOnly => {}
         }
     }
 

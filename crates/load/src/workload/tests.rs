@@ -128,6 +128,51 @@ fn new_keys_are_never_handed_out_twice() {
     assert_eq!((keys.len(), all.len()), (500, 500));
 }
 
+#[test]
+fn pgbenchs_scripts() {
+    insta::assert_snapshot!(script(Name::PgbenchTpcbLike, Flavour::Postgresql, &Options::default()), @r"
+    BEGIN <- []
+    UPDATE pgbench_accounts SET abalance = abalance + $1 WHERE aid = $2 <- [2012, 81431]
+    SELECT abalance FROM pgbench_accounts WHERE aid = $1 <- [81431]
+    UPDATE pgbench_tellers SET tbalance = tbalance + $1 WHERE tid = $2 <- [2012, 10]
+    UPDATE pgbench_branches SET bbalance = bbalance + $1 WHERE bid = $2 <- [2012, 1]
+    INSERT INTO pgbench_history (tid, bid, aid, delta, mtime) VALUES ($1, $2, $3, $4, CURRENT_TIMESTAMP) <- [10, 1, 81431, 2012]
+    END <- []
+    ");
+    insta::assert_snapshot!(script(Name::PgbenchSimpleUpdate, Flavour::Mysql, &Options::default()), @r"
+    BEGIN <- []
+    UPDATE pgbench_accounts SET abalance = abalance + ? WHERE aid = ? <- [2012, 81431]
+    SELECT abalance FROM pgbench_accounts WHERE aid = ? <- [81431]
+    INSERT INTO pgbench_history (tid, bid, aid, delta, mtime) VALUES (?, ?, ?, ?, CURRENT_TIMESTAMP) <- [10, 1, 81431, 2012]
+    COMMIT <- []
+    ");
+    insta::assert_snapshot!(script(Name::PgbenchSelectOnly, Flavour::Postgresql, &Options::default()), @"SELECT abalance FROM pgbench_accounts WHERE aid = $1 <- [81431]");
+}
+
+/// pgbench: `random(1, 100000 * :scale)`, `random(1, 1 * :scale)`, `random(1, 10 * :scale)`, `random(-5000, 5000)`.
+#[test]
+fn pgbenchs_values_reach_both_ends_of_their_ranges() {
+    let options = Options { scale: 3, ..Options::default() };
+    let workload = workload(Name::PgbenchTpcbLike, Flavour::Postgresql, &options);
+    let (mut rng, mut transaction) = (Rng::seed_from_u64(7), Transaction::default());
+    let mut seen = [(i64::MAX, i64::MIN); 4];
+    for _ in 0..100_000 {
+        transaction.clear();
+        workload.next(&mut rng, &mut transaction);
+        let values: Vec<i64> =
+            transaction.get(5).1.iter().map(|param| if let Param::Int(value) = param { *value } else { 0 }).collect();
+        seen.iter_mut().zip(&values).for_each(|(seen, value)| *seen = (seen.0.min(*value), seen.1.max(*value)));
+        let [teller, branch, account, delta] = values[..] else { panic!("{values:?}") };
+        assert_eq!(transaction.get(1).1, [Param::Int(delta), Param::Int(account)]);
+        assert_eq!(transaction.get(2).1, [Param::Int(account)]);
+        assert_eq!(transaction.get(3).1, [Param::Int(delta), Param::Int(teller)]);
+        assert_eq!(transaction.get(4).1, [Param::Int(delta), Param::Int(branch)]);
+    }
+    let [teller, branch, account, delta] = seen;
+    assert_eq!((teller, branch, delta), ((1, 30), (1, 3), (-5000, 5000)));
+    assert!((1..50).contains(&account.0) && (299_950..=300_000).contains(&account.1), "{account:?}");
+}
+
 proptest! {
     /// Whatever the options: as many values as placeholders, keys of existing rows in the first place.
     #[test]
@@ -149,7 +194,7 @@ proptest! {
             let spec = &workload.statements()[statement];
             prop_assert_eq!(params.len(), spec.params);
             prop_assert_eq!(spec.kind == Kind::Read, spec.returns_rows);
-            if let (Some(Param::Int(key)), false) = (params.first(), spec.class.contains("insert")) {
+            if let (Some(Param::Int(key)), false) = (params.first(), spec.class.contains("insert") || name.is_pgbench()) {
                 let limit = table_size + u64::from(connections);
                 prop_assert!(u64::try_from(*key).is_ok_and(|key| key <= limit), "{}", line(&*workload, &transaction, step));
             }

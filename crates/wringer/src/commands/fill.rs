@@ -2,6 +2,7 @@
 //! `wringer fill`: tables of a given size and shape.
 
 use super::connection::{Connection, server_failure};
+use super::fill_pgbench;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal;
 use crate::terminal::Output;
@@ -17,7 +18,8 @@ use units::Bytes;
 #[command(after_help = "Examples:\n  \
     wringer fill --mysql-socket=/run/mysqld/mysqld.sock --times-pool 1.5 --rows-per-page 4\n  \
     wringer fill --dsn postgresql://postgres@localhost/sbtest --tables 4 --size 2G\n  \
-    wringer fill --tables=10 --table-size=100000 --create-secondary=off\n\n\
+    wringer fill --tables=10 --table-size=100000 --create-secondary=off\n  \
+    wringer fill --dsn postgresql://postgres@localhost/sbtest --pgbench 100\n\n\
     Asked, predicted and got stand side by side; rows a page come from the server's own statistics. Rows are \
     written once, at their width, and keep it when a load deletes and inserts them.")]
 pub struct Args {
@@ -32,6 +34,10 @@ pub struct Args {
     /// The same in multiples of the server's buffer pool (shared buffers): 1.5 is half as much again
     #[arg(long, alias = "times_pool", value_name = "TIMES", group = "amount", value_parser = times)]
     times_pool: Option<f64>,
+    /// pgbench's tables at this scale instead, as `pgbench -i` makes them: 100000 accounts for each unit
+    #[arg(long, value_name = "SCALE", group = "amount", value_parser = clap::value_parser!(u32).range(1..=200_000_000),
+        conflicts_with_all = ["tables", "shape", "create_secondary", "auto_inc", "threads", "rand_seed"])]
+    pgbench: Option<u32>,
     /// Rows so wide that this many fit one page (16 KiB in InnoDB, 8 KiB in PostgreSQL)
     #[arg(long, alias = "rows_per_page", value_name = "ROWS", group = "shape")]
     rows_per_page: Option<u32>,
@@ -70,6 +76,12 @@ pub fn main(args: Args) -> Outcome {
     let stop = stop_flag()?;
     if !args.dry_run && fill::ensure_database(&target).map_err(refused)? {
         terminal::say(format_args!("made the database {}", target.database.as_deref().unwrap_or_default()));
+    }
+    if let Some(scale) = args.pgbench {
+        return match args.dry_run {
+            true => fill_pgbench::show_plan(&target, scale, args.output),
+            false => fill_pgbench::main(&target, scale, args.replace, &stop, args.output),
+        };
     }
     let facts = ServerFacts::read(&target).map_err(refused)?;
     let plan = fill::plan(&spec, &facts).map_err(refused)?;
@@ -156,7 +168,7 @@ fn print_report(report: &FillReport, output: Output) -> Outcome {
 }
 
 /// Before anything was made.
-fn refused(error: Error) -> Failure {
+pub fn refused(error: Error) -> Failure {
     match error {
         Error::Server { operation, source } => {
             let failure = server_failure(source);
@@ -171,7 +183,7 @@ fn refused(error: Error) -> Failure {
 }
 
 /// While or after rows were written: what was made is dropped again.
-fn failed(error: Error) -> Failure {
+pub fn failed(error: Error) -> Failure {
     let exit = if matches!(error, Error::Stopped) { Exit::Interrupted } else { Exit::Failed };
     Failure::new(exit, error)
 }
@@ -226,6 +238,9 @@ mod tests {
     fn one_amount_one_shape() {
         for flags in [
             ["--size=1G", "--table-size=5"],
+            ["--pgbench=1", "--table-size=5"],
+            ["--pgbench=1", "--tables=5"],
+            ["--pgbench=0", "--replace"],
             ["--rows-per-page=4", "--row-bytes=999"],
             ["--tables=1", "--create-secondary=maybe"],
         ] {

@@ -26,10 +26,12 @@ use units::Span;
     wringer load oltp_read_write --db-driver=pgsql --rate=500 --warmup-time=10 --percentile=50,99,99.9 -o json\n  \
     wringer load oltp_point_select --time=60 --assert 'p99<20ms' --assert errors=0 || echo too slow\n  \
     wringer load oltp_update_index --threads=8,64,512,4096 --time=30\n\n\
-    The tables come from `wringer fill` or from `sysbench ... prepare`; give the same --tables and --table-size.")]
+    The tables come from `wringer fill` or from `sysbench ... prepare`; give the same --tables and --table-size.\n    \
+    Those of pgbench's scripts come from `wringer fill --pgbench SCALE` or from `pgbench -i`.")]
 pub struct Args {
     /// oltp_point_select, oltp_read_only, oltp_read_write, oltp_write_only, oltp_update_index, oltp_update_non_index,
-    /// oltp_insert, oltp_delete, bulk_insert, select_random_points, select_random_ranges
+    /// oltp_insert, oltp_delete, bulk_insert, select_random_points, select_random_ranges; pgbench's scripts:
+    /// pgbench_tpcb_like, pgbench_simple_update, pgbench_select_only
     workload: Name,
     /// `run`, for hands that are used to sysbench
     #[arg(hide = true)]
@@ -96,6 +98,9 @@ struct KeyArgs {
     /// Rows in each
     #[arg(long, alias = "table_size", default_value_t = 10_000, value_name = "N")]
     table_size: u64,
+    /// pgbench's scale: keys are drawn from 1 to 100000 times this [default: the rows of pgbench_branches, as pgbench does]
+    #[arg(long, value_name = "N")]
+    scale: Option<u32>,
     /// uniform, gaussian, special, pareto or zipfian
     #[arg(long, alias = "rand_type", default_value = "uniform", value_name = "TYPE")]
     rand_type: distribution::Kind,
@@ -180,9 +185,10 @@ enum Output {
     Sysbench,
 }
 
-pub fn main(args: &Args) -> Outcome {
-    check_verb(args)?;
+pub fn main(mut args: Args) -> Outcome {
+    check_verb(&args)?;
     let target = args.connection.target()?;
+    args.take_scale(&target)?;
     let specs = args.threads.iter().map(|connections| args.spec(target.flavour, *connections));
     let specs = specs.collect::<Result<Vec<_>, _>>()?;
     args.check_assertions(&specs)?;
@@ -190,7 +196,7 @@ pub fn main(args: &Args) -> Outcome {
     let most = args.threads.iter().copied().max().unwrap_or(1);
     load::capacity::check(&target, most).map_err(server_failure)?;
     let stop = interruptible()?;
-    let mut runs = Runs::new(args);
+    let mut runs = Runs::new(&args);
     for spec in &specs {
         let lost = args.one(spec, &target, &stop, &mut runs)?;
         if stop.load(Ordering::Relaxed) || lost.is_some() {
@@ -268,6 +274,31 @@ impl Args {
         Ok(spec)
     }
 
+    /// As pgbench does: the number of branches is the scale.
+    fn take_scale(&mut self, target: &load::Target) -> Outcome {
+        match (self.workload.is_pgbench(), self.keys.scale) {
+            (false, Some(_)) => {
+                let message = format!("--scale is pgbench's, and {} has --tables and --table-size", self.workload);
+                Err(Failure::message(Exit::Usage, message))
+            }
+            (true, None) => {
+                self.keys.scale = Some(load::prepare::pgbench::scale(target).map_err(|error| {
+                    let missing =
+                        matches!(error.code(), Some("1146" | "42P01")) || matches!(error, load::Error::Invalid(_));
+                    match missing {
+                        true => {
+                            Failure::new(Exit::Missing, anyhow::Error::new(error).context("look for pgbench's tables"))
+                                .hint("`wringer fill --pgbench SCALE`, or `pgbench -i`, makes them")
+                        }
+                        false => server_failure(error),
+                    }
+                })?);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn options(&self, connections: u32) -> workload::Options {
         let oltp = &self.oltp;
         workload::Options {
@@ -288,6 +319,7 @@ impl Args {
             random_points: oltp.random_points,
             number_of_ranges: oltp.number_of_ranges,
             delta: oltp.delta,
+            scale: self.keys.scale.unwrap_or(1),
             connections,
             ..workload::Options::default()
         }

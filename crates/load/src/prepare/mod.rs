@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The tables of a workload that does not run on what [`crate::fill`] makes.
 
+pub mod pgbench;
+
 use crate::admin::Connection;
 use crate::target::{Flavour, Target};
 use crate::workload::{Name, Options, setup};
