@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Writes one journal of the present format with every kind of record and step, as a release leaves it that dies in its middle.
 //! `cargo run -p journal --example write_fixture -- fixtures/journal/v1.journal`: once for each format version, never again.
-//! With `kinds`, `taken`, `mapping` or `loop` after the path, another journal with what the ones before have not: each format's corpus holds every word.
+//! With `kinds`, `taken`, `mapping`, `loop` or `victim` after the path, another journal with what the ones before have not: each format's corpus holds every word.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 use host::process::Identity;
-use journal::{CgroupVersion, Journal, Kind, Outcome, Record, Role, RunId, Step};
+use journal::{CgroupVersion, Journal, Kind, OomVictim, Outcome, Record, Role, RunId, Step};
 use std::path::Path;
 
 fn main() {
@@ -16,6 +16,7 @@ fn main() {
         Some("taken") => return write_taken(path),
         Some("mapping") => return write_mapping(path),
         Some("loop") => return write_loop(path),
+        Some("victim") => return write_victim(path),
         _ => {}
     }
     let mut journal = Journal::create(path, &begin()).unwrap();
@@ -110,6 +111,19 @@ fn write_loop(path: &Path) {
     let (made, _) = journal.intent(attach("image")).unwrap();
     journal.done(made, Some("/dev/loop3".into())).unwrap();
     journal.intent(attach("other")).unwrap();
+    cut(path);
+}
+
+/// RAM that is hidden to see the server killed; the arm before hid it as usual.
+fn write_victim(path: &Path) {
+    let mut journal = Journal::create(path, &begin()).unwrap();
+    for (oom_victim, observed) in [(OomVictim::Server, "520"), (OomVictim::Holder, "264")] {
+        let change = Step::HugePool { before: 8, after: observed.parse().unwrap() };
+        let (step, _) = journal.intent_with(change, oom_victim).unwrap();
+        journal.done(step, Some(observed.into())).unwrap();
+        journal.undo(step);
+        journal.undone(step, Outcome::Restored);
+    }
     cut(path);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The file: a header of 64 bytes, then records, then zeros. Numbers are little-endian.
 
-use crate::{Error, Outcome, Record, State, Step, StepId, failpoint};
+use crate::{Error, OomVictim, Outcome, Record, State, Step, StepId, failpoint};
 use host::files;
 use host::permit::Permit;
 use host::process::Identity;
@@ -92,9 +92,17 @@ impl Journal {
     /// # Errors
     /// The record is not on the disk: nothing may be changed then.
     pub fn intent(&mut self, change: Step) -> Result<(StepId, Permit), Error> {
+        self.intent_with(change, OomVictim::default())
+    }
+
+    /// As [`Journal::intent`], of a change that says whom a want of memory is to hit.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn intent_with(&mut self, change: Step, oom_victim: OomVictim) -> Result<(StepId, Permit), Error> {
         failpoint("before intent");
         let step = self.state.next_step();
-        self.append(&Record::Intent { step, change })?;
+        self.append(&Record::Intent { step, change, oom_victim })?;
         failpoint("after intent");
         Ok((step, issue(step)))
     }

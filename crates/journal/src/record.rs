@@ -103,6 +103,23 @@ impl fmt::Display for Role {
     }
 }
 
+/// Whom the kernel is to kill when memory runs out while a step hides RAM: for the watchdog; the undo is the same.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OomVictim {
+    /// What hides the RAM, so that it is back before anybody else is hit.
+    #[default]
+    Holder,
+    /// The database server: to study that.
+    Server,
+}
+
+impl OomVictim {
+    fn is_holder(&self) -> bool {
+        *self == Self::Holder
+    }
+}
+
 /// One line of the journal's story, in the order in which it is told.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "record", rename_all = "snake_case")]
@@ -123,7 +140,12 @@ pub enum Record {
         started: u64,
     },
     /// `step` is about to be applied.
-    Intent { step: StepId, change: Step },
+    Intent {
+        step: StepId,
+        change: Step,
+        #[serde(default, skip_serializing_if = "OomVictim::is_holder")]
+        oom_victim: OomVictim,
+    },
     /// A process of `step` exists. A launched server has two: the launcher's record, then the server's.
     Pid { step: StepId, process: Identity },
     /// `step` was applied. `observed`: what a value was afterwards, read back.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a list of records means. Pure: no file, no clock, no host.
 
-use crate::{Kind, Outcome, Record, RunId, Step, StepId};
+use crate::{Kind, OomVictim, Outcome, Record, RunId, Step, StepId};
 use host::process::Identity;
 
 /// The first record, opened.
@@ -33,6 +33,8 @@ pub enum Phase {
 pub struct StepState {
     pub id: StepId,
     pub change: Step,
+    /// Of a step that hides RAM.
+    pub oom_victim: OomVictim,
     pub phase: Phase,
     /// Whether it was applied in whole, as far as the records tell.
     pub completed: bool,
@@ -73,7 +75,7 @@ impl State {
     pub fn apply(&mut self, record: &Record) {
         match record {
             Record::Begin { .. } => self.begun = self.begun.take().or_else(|| begun(record)),
-            Record::Intent { step, change } => self.intend(*step, change),
+            Record::Intent { step, change, oom_victim } => self.intend(*step, change, *oom_victim),
             Record::Pid { step, process } => self.with(*step, |state| state.processes.push(*process)),
             Record::Done { step, observed } => self.with(*step, |state| {
                 state.completed = true;
@@ -102,11 +104,12 @@ impl State {
         StepId(self.steps.iter().map(|step| step.id.0).max().unwrap_or(0) + 1)
     }
 
-    fn intend(&mut self, id: StepId, change: &Step) {
+    fn intend(&mut self, id: StepId, change: &Step, oom_victim: OomVictim) {
         if self.step(id).is_none() {
             self.steps.push(StepState {
                 id,
                 change: change.clone(),
+                oom_victim,
                 phase: Phase::Intended,
                 completed: false,
                 processes: Vec::new(),

@@ -2,7 +2,7 @@
 //! Journals that earlier releases have left: each release can undo every older format.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
-use journal::{Error, FORMAT_VERSION, Journal, Kind, Outcome, Phase, Record, Role, Step, read};
+use journal::{Error, FORMAT_VERSION, Journal, Kind, OomVictim, Outcome, Phase, Record, Role, Step, read};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -86,6 +86,15 @@ fn slow_images_are_understood_in_version_1() {
     };
     assert_eq!((&made.change, made.observed.as_deref()), (&attach("image"), Some("/dev/loop3")));
     assert_eq!((&cut.change, cut.completed), (&attach("other"), false));
+}
+
+#[test]
+fn whom_a_want_of_memory_hits_is_understood_in_version_1() {
+    let state = read(&fixture("v1-victim.journal")).unwrap().state;
+    let victims: Vec<OomVictim> = state.steps.iter().map(|step| step.oom_victim).collect();
+    assert_eq!(victims, [OomVictim::Server, OomVictim::Holder]);
+    let older = read(&fixture("v1-taken.journal")).unwrap().state;
+    assert!(older.steps.iter().all(|step| step.oom_victim == OomVictim::Holder), "written before there was the key");
 }
 
 #[test]

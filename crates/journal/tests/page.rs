@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 use host::process::Identity;
-use journal::{CgroupVersion, FORMAT_VERSION, Kind, Outcome, Record, Role, RunId, Step, StepId};
+use journal::{CgroupVersion, FORMAT_VERSION, Kind, OomVictim, Outcome, Record, Role, RunId, Step, StepId};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
@@ -40,7 +40,9 @@ fn records() -> Vec<Record> {
         Record::Left,
         Record::End,
     ];
-    records.extend(changes().into_iter().map(|change| Record::Intent { step, change }));
+    let intent = |change, oom_victim| Record::Intent { step, change, oom_victim };
+    records.extend(changes().into_iter().map(|change| intent(change, OomVictim::Holder)));
+    records.push(intent(Step::HugePool { before: 0, after: 1 }, OomVictim::Server));
     records
 }
 
@@ -117,7 +119,7 @@ fn the_page_names_everything() {
 fn the_corpus_holds_everything() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/journal");
     let name = |suffix: &str| format!("{folder}/v{FORMAT_VERSION}{suffix}.journal");
-    let stored: Vec<u8> = ["", "-kinds", "-taken", "-mapping", "-loop"]
+    let stored: Vec<u8> = ["", "-kinds", "-taken", "-mapping", "-loop", "-victim"]
         .iter()
         .flat_map(|suffix| std::fs::read(name(suffix)).unwrap())
         .collect();

@@ -10,7 +10,7 @@ use host::files;
 use host::permit::Permit;
 use host::places::Places;
 use host::process::{ChildSpec, Identity, Marks, Process, Spawned, StopRequest, spawn};
-use journal::{Journal, Kind, Record, Role, RunId, Step, StepId, failpoint};
+use journal::{Journal, Kind, OomVictim, Record, Role, RunId, Step, StepId, failpoint};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::pipe::{PipeFlags, pipe_with};
 use std::fs::File;
@@ -41,6 +41,8 @@ pub struct Run {
     /// Open for as long as their steps.
     pub(crate) held: Vec<(StepId, OwnedFd)>,
     pub(crate) finished: bool,
+    /// Of the steps that are made now.
+    oom_victim: OomVictim,
     ties: Ties,
 }
 
@@ -107,8 +109,18 @@ impl Run {
         let ties = Ties::make(&folder, resources, &limits)?;
         let journal = Journal::create(&folder.journal(), &begin_record(&id, &begin)?)?;
         let host = RealHost::new(id.clone(), folder.clone());
-        let (children, held) = (Vec::new(), Vec::new());
-        let mut run = Self { id, folder, places: begin.places, journal, host, children, held, finished: false, ties };
+        let mut run = Self {
+            id,
+            folder,
+            places: begin.places,
+            journal,
+            host,
+            children: Vec::new(),
+            held: Vec::new(),
+            finished: false,
+            oom_victim: OomVictim::default(),
+            ties,
+        };
         drop(beginning);
         run.spawn(Role::Watchdog, watchdog::spec(&run.id, &run.places, &limits))?;
         Ok(run)
@@ -123,6 +135,14 @@ impl Run {
         &self.folder.path
     }
 
+    /// The steps that `make` makes say whom a want of memory is to hit: the watchdog reads it from the journal.
+    pub fn with_oom_victim<T>(&mut self, victim: OomVictim, make: impl FnOnce(&mut Self) -> T) -> T {
+        let usual = std::mem::replace(&mut self.oom_victim, victim);
+        let made = make(self);
+        self.oom_victim = usual;
+        made
+    }
+
     /// Makes one change: its intent is on the disk before `apply` gets the permit, and what came of it after. When `apply` fails,
     /// the step stays open, and the release looks at what it left.
     ///
@@ -134,7 +154,7 @@ impl Run {
         apply: impl FnOnce(&Permit) -> Result<T, host::Error>,
     ) -> Result<(StepId, T), Error> {
         self.check_watchdog()?;
-        let (id, permit) = self.journal.intent(step.clone())?;
+        let (id, permit) = self.journal.intent_with(step.clone(), self.oom_victim)?;
         let result = apply(&permit)?;
         self.journal.done(id, crate::taken::observe(&step))?;
         Ok((id, result))
@@ -154,7 +174,7 @@ impl Run {
         if role != Role::Watchdog {
             self.check_watchdog()?;
         }
-        let (id, permit) = self.journal.intent(process_step(role, &child))?;
+        let (id, permit) = self.journal.intent_with(process_step(role, &child), self.oom_victim)?;
         let log = self.folder.log(&format!("{}-{}", role.to_string().replace(' ', "-"), id.0));
         let mut spawned = spawn(&permit, self.ties.marks(&self.id, &log, role, &child, &mut Vec::new()), &child)?;
         failpoint("between fork and its record");

@@ -193,7 +193,7 @@ fn note_outcome(journal: &Journal, name: &str, outcome: &Outcome, report: &mut R
 #[cfg(test)]
 mod tests {
     use super::*;
-    use journal::{Phase, StepId};
+    use journal::{OomVictim, Phase, StepId};
 
     fn layer(id: u32, completed: bool) -> StepState {
         let change = Step::Process { role: Role::SlowLayer, program: "layer".into(), stop_signal: 15, grace_ms: 0 };
@@ -209,7 +209,15 @@ mod tests {
     }
 
     fn step(id: u32, change: Step, completed: bool) -> StepState {
-        StepState { id: StepId(id), change, phase: Phase::Done, completed, processes: vec![], observed: None }
+        StepState {
+            id: StepId(id),
+            change,
+            oom_victim: OomVictim::default(),
+            phase: Phase::Done,
+            completed,
+            processes: vec![],
+            observed: None,
+        }
     }
 
     fn check(newest_first: Vec<StepState>, expected: &[u32]) {

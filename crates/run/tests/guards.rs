@@ -33,8 +33,12 @@ fn signal(child: &Child, signal: Signal) {
 /// The limits are crossed from the beginning, and the first look, after a second, finds the run in its middle. The controller is
 /// told, releases in order, and knows why: also from its journal.
 fn expect_told(limits: &str, words: &str) {
+    expect_told_of("asked", limits, words);
+}
+
+fn expect_told_of(role: &str, limits: &str, words: &str) {
     let home = Home::new();
-    let (mut child, mut said, _) = start(&home, "asked", limits);
+    let (mut child, mut said, _) = start(&home, role, limits);
     let mut reason = String::new();
     said.read_to_string(&mut reason).unwrap();
     assert!(child.wait().unwrap().success(), "{reason}");
@@ -51,6 +55,14 @@ fn memory_below_the_floor() {
         r#"{"look_ms":1000,"available_floor_bytes":1125899906842624}"#,
         "of RAM were available, and the floor is",
     );
+}
+
+/// No process holds the RAM, so only the journal can say it. The want of memory is told first where it counts.
+#[test]
+fn a_run_that_is_to_show_the_server_killed_may_take_all_memory() {
+    let limits = r#"{"look_ms":1000,"available_floor_bytes":1125899906842624,"disk_free_bytes":1125899906842624}"#;
+    expect_told_of("asked", limits, "of RAM were available");
+    expect_told_of("victim", limits, "is nearly full");
 }
 
 #[test]

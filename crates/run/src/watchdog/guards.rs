@@ -4,7 +4,7 @@
 
 use super::limits::Limits;
 use host::process::Identity;
-use journal::{Begun, Role, State, Step, StepState};
+use journal::{Begun, OomVictim, Role, State, Step, StepState};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,8 +21,6 @@ pub(crate) struct Reading {
     pub(crate) oom_kills: u64,
     /// The holder is the kernel's first victim.
     pub(crate) holders_live: bool,
-    /// But for a run that is to show the server killed (`oom_victim = "server"`): its holder lives with the normal score.
-    pub(crate) holder_is_spared: bool,
     /// Folder, free bytes, size.
     pub(crate) disks: Vec<(PathBuf, u64, u64)>,
 }
@@ -42,28 +40,27 @@ impl Reading {
             full_avg10_percent: full_avg10(&pressure),
             oom_kills: number_after(&vmstat, "oom_kill ").unwrap_or(0).saturating_sub(own),
             holders_live: holders(state).all(Identity::is_alive),
-            holder_is_spared: holders(state).any(is_spared),
             disks: space(storage).into_iter().collect(),
         }
     }
 
     /// The first danger, in words. `before` is the last reading before this one.
     pub(crate) fn danger(&self, before: &Self, state: &State, limits: &Limits) -> Option<String> {
-        let of_ram = hides_ram(state).then(|| self.memory(before, limits)).flatten();
+        let of_ram = hides_ram(state).then(|| self.memory(before, limits, server_is_victim(state))).flatten();
         of_ram.or_else(|| has_server(state).then(|| self.disk(limits)).flatten())
     }
 
-    fn memory(&self, before: &Self, limits: &Limits) -> Option<String> {
+    fn memory(&self, before: &Self, limits: &Limits, server_is_victim: bool) -> Option<String> {
         let available = Bytes(self.available_bytes);
         let floor = limits.floor_bytes(self.total_bytes);
         // the want of memory is the experiment then, and it ends with the kernel's kill
-        if self.available_bytes < floor && !self.holder_is_spared {
+        if self.available_bytes < floor && !server_is_victim {
             return Some(format!("only {available} of RAM were available, and the floor is {}", Bytes(floor)));
         }
         // somebody else's cgroup may kill within its own limit: that alone is no danger to the host
         let short = !self.holders_live || self.available_bytes < limits.pressure_floor_bytes(self.total_bytes);
         let killed = self.oom_kills.saturating_sub(before.oom_kills);
-        if killed > 0 && if self.holder_is_spared { !self.holders_live } else { short } {
+        if killed > 0 && if server_is_victim { !self.holders_live } else { short } {
             return Some(format!("the kernel killed {killed} process(es) for want of memory while RAM was hidden"));
         }
         let full = self.full_avg10_percent.filter(|full| *full >= limits.pressure_full_percent)?;
@@ -92,16 +89,22 @@ fn holders(state: &State) -> impl Iterator<Item = &Identity> {
     state.steps.iter().filter(|step| step.is_open()).filter(holds).flat_map(|step| &step.processes)
 }
 
-/// Every other holder has the highest score, from before it takes anything.
-fn is_spared(holder: &Identity) -> bool {
-    let score = fs::read_to_string(format!("/proc/{}/oom_score_adj", holder.pid)).unwrap_or_default();
-    holder.is_alive() && score.trim() == "0"
+/// Steps that do, by a process, or by what no process holds.
+fn hiding(state: &State) -> impl Iterator<Item = &StepState> {
+    let hides = |step: &&StepState| {
+        use Step::{HugePool, MemoryBlocks, Process};
+        matches!(step.change, Process { role: Role::Holder, .. } | HugePool { .. } | MemoryBlocks { .. })
+    };
+    state.steps.iter().filter(|step| step.is_open()).filter(hides)
 }
 
-/// By a process, or by what no process holds.
 fn hides_ram(state: &State) -> bool {
-    let taken = |step: &StepState| matches!(step.change, Step::HugePool { .. } | Step::MemoryBlocks { .. });
-    has_open(state, |role| role == Role::Holder) || state.steps.iter().any(|step| step.is_open() && taken(step))
+    hiding(state).next().is_some()
+}
+
+/// A run that is to show the server killed: it lives with the want of memory until then.
+fn server_is_victim(state: &State) -> bool {
+    hiding(state).any(|step| step.oom_victim == OomVictim::Server)
 }
 
 /// Of a sandbox: what a command of `wringer squeeze` writes, and where, is its own.
@@ -152,6 +155,7 @@ mod tests {
         let step = |(index, role): (usize, &Role)| StepState {
             id: StepId(u32::try_from(index).expect("small")),
             change: Step::Process { role: *role, program: String::new(), stop_signal: 15, grace_ms: 0 },
+            oom_victim: OomVictim::default(),
             phase: Phase::Done,
             completed: true,
             processes: vec![],
@@ -167,7 +171,6 @@ mod tests {
             full_avg10_percent: Some(1.0),
             oom_kills: 3,
             holders_live: true,
-            holder_is_spared: false,
             disks: vec![("/sandboxes".into(), 10 * GIB, 100 * GIB)],
         }
     }
@@ -200,12 +203,41 @@ mod tests {
 
     #[test]
     fn a_server_that_is_to_be_killed_may_take_all_memory() {
-        let spared = Reading { available_bytes: 1 << 20, oom_kills: 4, holder_is_spared: true, ..healthy() };
-        assert_eq!(danger(&spared, &[Role::Holder, Role::Server]), None);
-        let thrashing = Reading { full_avg10_percent: Some(95.0), ..spared.clone() };
-        assert!(danger(&thrashing, &[Role::Holder]).is_some_and(|told| told.contains("95 % of the last 10 s")));
-        let dead = Reading { holders_live: false, ..spared };
-        assert!(danger(&dead, &[Role::Holder]).is_some_and(|told| told.contains("killed 1 process")));
+        let starved = Reading { available_bytes: 1 << 20, oom_kills: 4, ..healthy() };
+        let of_server = |reading: &Reading, change: Step| {
+            let mut state = state(&[Role::Holder, Role::Server]);
+            state.steps[0].change = change;
+            state.steps[0].oom_victim = OomVictim::Server;
+            reading.danger(&healthy(), &state, &Limits::default())
+        };
+        let holder = || Step::Process { role: Role::Holder, program: String::new(), stop_signal: 15, grace_ms: 0 };
+        let changes = [
+            holder(),
+            Step::HugePool { before: 0, after: 1 },
+            Step::MemoryBlocks { kernel: "32".into(), movable: String::new() },
+        ];
+        for change in changes {
+            assert_eq!(of_server(&starved, change.clone()), None, "{change}");
+            let thrashing = Reading { full_avg10_percent: Some(95.0), ..starved.clone() };
+            assert!(of_server(&thrashing, change).is_some_and(|told| told.contains("95 % of the last 10 s")));
+        }
+        let dead = Reading { holders_live: false, ..starved };
+        assert!(of_server(&dead, holder()).is_some_and(|told| told.contains("killed 1 process")));
+    }
+
+    #[test]
+    fn whom_a_step_spares_counts_while_it_hides_ram() {
+        let starved = Reading { available_bytes: 1 << 20, ..healthy() };
+        let mut state = state(&[Role::Holder, Role::Server]);
+        state.steps[1].oom_victim = OomVictim::Server;
+        assert!(starved.danger(&healthy(), &state, &Limits::default()).is_some(), "no step that hides RAM says so");
+        state.steps[0].oom_victim = OomVictim::Server;
+        assert_eq!(starved.danger(&healthy(), &state, &Limits::default()), None);
+        state.steps[0].phase = Phase::Undone(journal::Outcome::Restored);
+        state.steps.push(StepState { id: StepId(9), ..state.steps[0].clone() });
+        state.steps[2].phase = Phase::Done;
+        state.steps[2].oom_victim = OomVictim::Holder;
+        assert!(starved.danger(&healthy(), &state, &Limits::default()).is_some(), "that was the arm before");
     }
 
     #[test]

@@ -225,7 +225,7 @@ fn milliseconds(duration: Duration) -> u64 {
 mod tests {
     use super::*;
     use host::process::RUN_VARIABLE;
-    use journal::{Begun, Kind, Phase, StepId, StepState};
+    use journal::{Begun, Kind, OomVictim, Phase, StepId, StepState};
     use std::process::{Child, Command};
 
     /// A step whose process was started, perhaps, and not written down yet: that moment is a few milliseconds long.
@@ -234,6 +234,7 @@ mod tests {
         StepState {
             id: StepId(id),
             change,
+            oom_victim: OomVictim::default(),
             phase: Phase::Intended,
             completed: false,
             processes: vec![],

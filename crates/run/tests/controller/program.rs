@@ -6,7 +6,7 @@
 use host::permit::Permit;
 use host::places::Places;
 use host::process::{LaunchSettings, launch, lifeline, report_ready};
-use run::{Begin, CgroupVersion, ChildSpec, Error, Kind, Resource, Role, Run, Scope, Step};
+use run::{Begin, CgroupVersion, ChildSpec, Error, Kind, OomVictim, Resource, Role, Run, Scope, Step};
 use serde_json::json;
 use std::ffi::OsString;
 use std::io::Read as _;
@@ -28,7 +28,8 @@ fn main() -> ExitCode {
         ["run", home, value, cgroup] => small_run(Path::new(home), value, cgroup).and_then(release),
         ["wait", home, value, cgroup] => small_run(Path::new(home), value, cgroup).and_then(await_stdin),
         ["deaf", home, value, cgroup] => deaf(Path::new(home), value, cgroup),
-        ["asked", home, value, cgroup] => release_when_asked(Path::new(home), value, cgroup),
+        ["asked", home, value, cgroup] => release_when_asked(|| small_run(Path::new(home), value, cgroup)),
+        ["victim", home, value, cgroup] => release_when_asked(|| for_a_victim(Path::new(home), value, cgroup)),
         ["leave", home] => leave(Path::new(home)),
         ["undo", home] => undo(Path::new(home)),
         ref other => panic!("unknown role {other:?}"),
@@ -42,7 +43,22 @@ fn main() -> ExitCode {
     }
 }
 
+#[derive(Clone, Copy, PartialEq)]
+enum Hides {
+    ByHolder,
+    /// To see the server killed, and no process holds it.
+    ForAVictim,
+}
+
 fn small_run(home: &Path, value: &str, cgroup: &str) -> Result<Run, Error> {
+    begin(home, value, cgroup, Hides::ByHolder)
+}
+
+fn for_a_victim(home: &Path, value: &str, cgroup: &str) -> Result<Run, Error> {
+    begin(home, value, cgroup, Hides::ForAVictim)
+}
+
+fn begin(home: &Path, value: &str, cgroup: &str, hides: Hides) -> Result<Run, Error> {
     let begin = Begin {
         kind: Kind::Run,
         command: vec!["test".into()],
@@ -55,7 +71,13 @@ fn small_run(home: &Path, value: &str, cgroup: &str) -> Result<Run, Error> {
     let cgroups = make_cgroup(&mut run, cgroup)?;
     let grace = Duration::from_secs(1);
     let child = |role: &str| ChildSpec { ready: true, grace, ..ChildSpec::internal(role, [home.as_os_str()]) };
-    run.spawn(Role::Holder, child("holder"))?;
+    if hides == Hides::ByHolder {
+        run.spawn(Role::Holder, child("holder"))?;
+    } else {
+        // no block at all: what the journal says is what counts
+        let step = Step::MemoryBlocks { kernel: String::new(), movable: String::new() };
+        run.with_oom_victim(OomVictim::Server, |run| run.step(step, |_| Ok(())))?;
+    }
     run.spawn(Role::SlowLayer, child("layer"))?;
     let arguments: [OsString; 3] = ["-c".into(), "sleep 1000 & wait".into(), home.into()];
     run.spawn(Role::Server, ChildSpec { launcher: true, cgroups, grace, ..ChildSpec::program("/bin/sh", arguments) })?;
@@ -92,9 +114,9 @@ fn await_stdin(run: Run) -> Result<u8, Error> {
 }
 
 /// Says its id, and releases on SIGTERM; prints the watchdog's reason.
-fn release_when_asked(home: &Path, value: &str, cgroup: &str) -> Result<u8, Error> {
+fn release_when_asked(begin: impl FnOnce() -> Result<Run, Error>) -> Result<u8, Error> {
     let asked = host::process::block_stop_signals()?;
-    let run = small_run(home, value, cgroup)?;
+    let run = begin()?;
     println!("{}", run.id());
     let _ = rustix::io::read(&asked, &mut [0; 128]);
     let reason = run.neutralised();
@@ -145,10 +167,8 @@ fn serve(settings: &str, program: &str, args: &[&str]) -> Result<u8, Error> {
 }
 
 /// Gives back what it holds, which is nothing, when its lifeline ends.
-/// The kernel's first victim, as a holder is: one with the normal score is there to see the server killed.
 fn hold() -> Result<u8, Error> {
     let lifeline = lifeline().expect("a lifeline");
-    std::fs::write("/proc/self/oom_score_adj", "1000").unwrap();
     report_ready(&json!({ "held": 0 }));
     while rustix::io::read(&lifeline, &mut [0; 1]) != Ok(0) {}
     Ok(0)

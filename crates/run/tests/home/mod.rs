@@ -44,7 +44,7 @@ impl Home {
     pub fn command_with(&self, role: &str, cgroup: &str) -> Command {
         let mut command = Command::new(PROGRAM);
         command.arg(role).arg(self.path());
-        if matches!(role, "run" | "wait" | "asked" | "deaf") {
+        if matches!(role, "run" | "wait" | "asked" | "victim" | "deaf") {
             command.arg(self.value()).arg(cgroup);
         }
         command.stdin(Stdio::null()).stdout(Stdio::piped());

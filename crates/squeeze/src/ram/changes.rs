@@ -27,7 +27,7 @@ fn change(change: impl Into<String>, undo: impl Into<String>) -> Change {
 
 fn holder(plan: &Plan) -> Vec<Change> {
     let (before, after) = (plan.overcommit_before, plan.overcommit_before + plan.units);
-    let (hidden, score) = (Bytes(plan.hide_bytes), plan.options.oom_score_adj);
+    let (hidden, score) = (Bytes(plan.hide_bytes), plan.options.oom_score_adj());
     vec![
         change(
             format!("{OVERCOMMIT}: {before} -> {after}, while the holder reserves"),
@@ -64,7 +64,7 @@ fn offline(plan: &Plan) -> Vec<Change> {
 }
 
 fn balloon(plan: &Plan) -> Vec<Change> {
-    let (hidden, score) = (Bytes(plan.hide_bytes), plan.options.oom_score_adj);
+    let (hidden, score) = (Bytes(plan.hide_bytes), plan.options.oom_score_adj());
     vec![change(
         format!("a balloon process touches {hidden} of its own memory, oom_score_adj {score}"),
         "it ends, and the memory is free",

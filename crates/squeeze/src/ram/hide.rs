@@ -103,18 +103,22 @@ pub fn hide(run: &mut Run, plan: &Plan) -> Result<Hidden, Error> {
         run.step(Step::Note { text: "page cache dropped".into() }, drop_page_cache)?;
     }
     let before = Meminfo::now()?;
-    let taken = match plan.mechanism {
-        Mechanism::Holder => reserve(run, plan)?,
-        Mechanism::Pool => pool::grow(run, plan)?,
-        Mechanism::Offline => offline::take(run, plan)?,
-        Mechanism::Balloon => of_child(plan, run.spawn(Role::Holder, balloon_spec(plan))?)?,
-    };
+    let taken = run.with_oom_victim(plan.options.oom_victim, |run| take(run, plan))?;
     let step = taken.step;
     let checked = finish(plan, before, taken);
     if checked.is_err() {
         run.undo_step(step)?;
     }
     checked
+}
+
+fn take(run: &mut Run, plan: &Plan) -> Result<Taken, Error> {
+    match plan.mechanism {
+        Mechanism::Holder => reserve(run, plan),
+        Mechanism::Pool => pool::grow(run, plan),
+        Mechanism::Offline => offline::take(run, plan),
+        Mechanism::Balloon => of_child(plan, run.spawn(Role::Holder, balloon_spec(plan))?),
+    }
 }
 
 fn finish(plan: &Plan, before: Meminfo, taken: Taken) -> Result<Hidden, Error> {
@@ -186,11 +190,11 @@ fn spec(plan: &Plan, role: &str, own: Vec<(&str, String)>) -> ChildSpec {
     let common = [
         ("--deadline-ms", deadline.as_millis().to_string()),
         ("--floor-bytes", plan.stop_bytes().to_string()),
-        ("--oom-score-adj", plan.options.oom_score_adj.to_string()),
+        ("--oom-score-adj", plan.options.oom_score_adj().to_string()),
     ];
     let args = own.into_iter().chain(common).map(|(name, value)| format!("{name}={value}"));
     ChildSpec {
-        oom_score_adj: Some(plan.options.oom_score_adj),
+        oom_score_adj: Some(plan.options.oom_score_adj()),
         ready: true,
         ready_timeout: deadline + Duration::from_secs(10),
         grace: Duration::from_secs(1),

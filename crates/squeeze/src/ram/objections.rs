@@ -4,6 +4,7 @@
 use crate::Error;
 use crate::ram::mechanism::Mechanism;
 use crate::ram::plan::{Amount, HostState, Options, Plan};
+use run::OomVictim;
 use units::Bytes;
 
 pub(super) struct Objection {
@@ -134,7 +135,7 @@ fn of_holder(host: &HostState) -> Vec<(bool, String, &'static str)> {
 
 fn of_balloon(plan: &Plan) -> Vec<(bool, String, &'static str)> {
     vec![(
-        plan.options.oom_score_adj < 1000,
+        plan.options.oom_victim == OomVictim::Server,
         "a balloon is the largest process, so the kernel would kill it before any server".into(),
         "leave oom_victim out, or run as root, for the huge-page holder",
     )]

@@ -5,6 +5,7 @@ use crate::ram::room::Room;
 use crate::ram::{OVERCOMMIT, changes};
 use crate::{Error, Meminfo};
 use host::change::memory;
+use run::OomVictim;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::time::Duration;
@@ -30,9 +31,7 @@ pub struct Options {
     /// Go on although the host has swap, and hidden RAM may page the server out instead of being missed.
     pub with_swap: bool,
     pub mechanism: Choice,
-    /// Of the process that holds it: 1000, so that the kernel kills it before any database; 0 leaves the kernel its choice, which is the
-    /// largest, and a holder of huge pages counts as small.
-    pub oom_score_adj: i32,
+    pub oom_victim: OomVictim,
 }
 
 impl Options {
@@ -43,8 +42,14 @@ impl Options {
             deadline: Duration::from_secs(60),
             with_swap: false,
             mechanism: Choice::Auto,
-            oom_score_adj: 1000,
+            oom_victim: OomVictim::Holder,
         }
+    }
+
+    /// Of the process that holds it: 1000, so that the kernel kills it before any database; 0 leaves the kernel its choice, which is the
+    /// largest, and a holder of huge pages counts as small.
+    pub(crate) fn oom_score_adj(&self) -> i32 {
+        if self.oom_victim == OomVictim::Server { 0 } else { 1000 }
     }
 }
 
@@ -283,7 +288,7 @@ mod tests {
         let host = HostState { root: false, room, ..state() };
         let leave = plan_on(&Options::new(Amount::Leave(Bytes::gib(1))), &host).expect("plans");
         assert_eq!((leave.hide_bytes, leave.unit_bytes), (2 * Bytes::GIB, 4096));
-        let options = Options { oom_score_adj: 0, ..Options::new(Amount::Hide(Bytes::gib(1))) };
+        let options = Options { oom_victim: OomVictim::Server, ..Options::new(Amount::Hide(Bytes::gib(1))) };
         let refused = plan_on(&options, &host).expect_err("the balloon would be killed first").to_string();
         assert!(refused.contains("the largest process"), "{refused}");
     }

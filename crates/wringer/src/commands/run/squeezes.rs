@@ -204,8 +204,11 @@ fn ram_options(asked: RamSqueeze) -> ram::Options {
         RamAmount::Hide(bytes) => Amount::Hide(bytes),
         RamAmount::Leave(bytes) => Amount::Leave(bytes),
     };
-    let oom_score_adj = if asked.oom_victim == OomVictim::Server { 0 } else { 1000 };
-    ram::Options { oom_score_adj, with_swap: true, mechanism: mechanism_of(asked), ..ram::Options::new(amount) }
+    let oom_victim = match asked.oom_victim {
+        OomVictim::Holder => run::OomVictim::Holder,
+        OomVictim::Server => run::OomVictim::Server,
+    };
+    ram::Options { oom_victim, with_swap: true, mechanism: mechanism_of(asked), ..ram::Options::new(amount) }
 }
 
 fn mechanism_of(asked: RamSqueeze) -> Choice {
