@@ -114,6 +114,18 @@ pub fn mount_fuse(reach: Reach<'_>, device: BorrowedFd<'_>, target: &Path, sourc
     if result == 0 { Ok(()) } else { Err(Error::path("mount fuse", target, io::Error::last_os_error())) }
 }
 
+/// Whether mount(2) reaches the kernel. The target is the empty path, at which the kernel fails (ENOENT) before it looks at anything else
+/// (fs/namespace.c, `do_mount`); any other failure is a filter's (seccomp).
+///
+/// # Errors
+/// The filter's.
+pub fn ask_for_mount() -> Result<(), Error> {
+    // SAFETY: four zero-terminated strings that live until the call returns.
+    let result = unsafe { libc::mount(c"".as_ptr(), c"".as_ptr(), c"fuse".as_ptr(), 0, c"".as_ptr().cast()) };
+    let error = io::Error::last_os_error();
+    if result == 0 || error.raw_os_error() == Some(libc::ENOENT) { Ok(()) } else { Err(Error::call("mount", error)) }
+}
+
 /// Mounts the file system that `device` serves nowhere: it is seen only through the descriptor of its root, and ends when that is closed
 /// and nobody has a file of it open.
 ///

@@ -23,6 +23,7 @@
 pub mod control;
 pub mod disk;
 pub mod process;
+pub mod rights;
 pub mod stats;
 
 mod backing;

@@ -23,6 +23,7 @@ enum Role {
     Slowdisk(slowdisk::Args),
     Preload(preload::Args),
     Probe(probe::Args),
+    MayMount,
 }
 
 pub fn main(args: Args) -> Outcome {
@@ -36,12 +37,14 @@ pub fn main(args: Args) -> Outcome {
         Role::Slowdisk(args) => slowdisk::main(args),
         Role::Preload(args) => preload::main(args),
         Role::Probe(args) => probe::main(args),
+        Role::MayMount => may_mount::main(),
     }
 }
 
 mod balloon;
 mod holder;
 mod launch;
+mod may_mount;
 mod preload;
 mod probe;
 mod slowdisk;

@@ -32,6 +32,8 @@ fn forbid(calls: &[libc::c_long]) -> std::io::Result<()> {
 enum Confined {
     /// As docker's default profile for who has not CAP_SYS_ADMIN.
     NoMounts,
+    /// mount(2) alone; a mount namespace can be made.
+    NoMountCall,
     NoFuse,
     ReadOnlySysctl,
 }
@@ -40,7 +42,7 @@ enum Confined {
 fn confined(bench: &Bench, how: Confined, arguments: &[&str]) -> Ran {
     let plain = bench.lab.command(arguments);
     let prepared = match how {
-        Confined::NoMounts => "true",
+        Confined::NoMounts | Confined::NoMountCall => "true",
         Confined::NoFuse => {
             "mount -t tmpfs none /dev && mknod -m 666 /dev/null c 1 3 && mknod -m 666 /dev/urandom c 1 9 && mkdir /dev/shm"
         }
@@ -50,11 +52,14 @@ fn confined(bench: &Bench, how: Confined, arguments: &[&str]) -> Ran {
     command.args(["-m", "--propagation", "private", "sh", "-c", &format!("{prepared} && exec \"$@\""), "sh"]);
     command.arg(plain.get_program()).args(plain.get_args()).current_dir(bench.lab.home()).stdin(Stdio::null());
     command.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    if let Confined::NoMounts = how {
+    if let Confined::NoMounts | Confined::NoMountCall = how {
         let mut inner = Command::new(plain.get_program());
         inner.args(plain.get_args()).current_dir(bench.lab.home()).stdin(Stdio::null());
         inner.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
-        let calls = [libc::SYS_mount, libc::SYS_unshare, libc::SYS_fsopen, libc::SYS_open_tree, libc::SYS_setns];
+        let mut calls = vec![libc::SYS_mount];
+        if let Confined::NoMounts = how {
+            calls.extend([libc::SYS_unshare, libc::SYS_fsopen, libc::SYS_open_tree, libc::SYS_setns]);
+        }
         // SAFETY: only system calls between fork and exec, and an allocation in a child of one thread.
         unsafe { inner.pre_exec(move || forbid(&calls)) };
         command = inner;
@@ -77,10 +82,14 @@ fn a_confined_program_falls_back_or_says_what_is_missing() {
     let by_a_library = ["squeeze", "--disk", &slow, "--disk-mechanism", "preload", "--", "true"];
     let one_cpu = ["squeeze", "--cpuset", "0", "--", "true"];
     // what it ends with, and what it says
-    let cases: [(Confined, &[&str], i32, &[&str]); 13] = [
+    let by_fuse = ["squeeze", "--disk", &slow, "--disk-mechanism", "fuse", "--", "true"];
+    let cases: [(Confined, &[&str], i32, &[&str]); 16] = [
         (Confined::NoMounts, &ram, 0, &["huge-page holder"]),
-        (Confined::NoMounts, &disk, 4, &["mount", "Operation not permitted"]),
-        (Confined::NoMounts, &slow_command, 4, &["mount namespace", "Operation not permitted"]),
+        (Confined::NoMounts, &disk, 3, &["may not be mounted", "Operation not permitted", "preload.md"]),
+        (Confined::NoMounts, &slow_command, 0, &["may not be mounted", "Operation not permitted", "preload layer"]),
+        (Confined::NoMounts, &by_fuse, 3, &["may not be mounted", "Operation not permitted"]),
+        (Confined::NoMountCall, &disk, 3, &["may not be mounted"]),
+        (Confined::NoMountCall, &slow_command, 0, &["may not be mounted", "preload layer"]),
         (Confined::NoMounts, &by_a_library, 0, &["preload layer"]),
         (Confined::NoMounts, &one_cpu, 0, &["asked 0, got 0"]),
         (Confined::NoFuse, &ram, 0, &["huge-page holder"]),

@@ -10,6 +10,7 @@ pub mod words;
 use self::mechanism::Mechanism;
 use self::words::DiskWords;
 use super::doctor::checks::{self, State};
+use super::doctor::mounting;
 use super::standing::{self, Format, Output, Slowed, Standing};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::internal::Squeeze;
@@ -127,11 +128,12 @@ fn delay(places: &Places, args: &Delayed) -> Outcome {
         Mechanism::Fuse => {}
     }
     let directory = check(&args.path, &databases::unknown(places)?)?;
-    let fuse = checks::fuse();
-    if fuse.state == State::Missing {
+    let fuse = Some(checks::fuse()).filter(|fuse| fuse.state == State::Missing);
+    if let Some(missing) = fuse.or_else(mounting::forbidden) {
         let failure =
-            Failure::message(Exit::Missing, format_args!("a directory cannot be slowed down here: {}", fuse.found));
-        return Err(fuse.remedy.into_iter().fold(failure, Failure::hint));
+            Failure::message(Exit::Missing, format_args!("a directory cannot be slowed down here: {}", missing.found));
+        let failure = missing.remedy.into_iter().fold(failure, Failure::hint);
+        return Err(failure.hint("`wringer squeeze --disk` slows one command down without a mount: docs/preload.md"));
     }
     if args.standing.dry_run {
         return dry_run(&directory, &model, args.standing.output);

@@ -3,6 +3,7 @@
 
 pub mod checks;
 mod mappings;
+pub mod mounting;
 
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal;

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Whether this process may mount the layer. A filter (seccomp) or a security module may forbid what uid, capabilities and
+//! `/dev/fuse` seem to allow, so it is tried: a file system that nobody serves, in a mount namespace of this process's own. Both are
+//! gone with the process.
+
+use host::namespace::{self, Reach};
+use rustix::fd::AsFd as _;
+use rustix::fs::{Mode, OFlags, open};
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Right {
+    /// To call mount(2) at all, for FUSE.
+    Mount,
+    /// To a mount namespace of its own.
+    Namespace,
+    /// To open `/dev/fuse`.
+    Device,
+}
+
+/// The first right that is missing.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Lacking {
+    pub right: Right,
+    pub why: String,
+}
+
+/// `None`: everything that the layer needs is there. Must be called before the process starts a thread, in a process that does
+/// nothing else.
+pub fn lacking() -> Option<Lacking> {
+    tried().err().map(|(right, error)| Lacking { right, why: host::chain(&error) })
+}
+
+fn tried() -> Result<(), (Right, host::Error)> {
+    namespace::ask_for_mount().map_err(|error| (Right::Mount, error))?;
+    let private = namespace::enter_private().map_err(|error| (Right::Namespace, error))?;
+    let device = open("/dev/fuse", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
+        .map_err(|errno| (Right::Device, host::Error::path("open", "/dev/fuse", errno)))?;
+    namespace::mount_fuse(Reach::Private(&private), device.as_fd(), Path::new("/"), "wringer-tries")
+        .map_err(|error| (Right::Mount, error))
+}

@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `wringer internal may-mount`: tries to mount the slow layer in a mount namespace of its own, and prints what it lacks, or `null`.
+
+use crate::exit::Outcome;
+use crate::terminal;
+
+pub fn main() -> Outcome {
+    terminal::data(serde_json::to_string(&slowfs::rights::lacking())?);
+    Ok(())
+}
