@@ -22,6 +22,8 @@ pub enum ParseError {
     Bytes(String),
     #[error("'{0}' is not a time: write a number and a unit, such as 50us, 10ms, 1.5s or 2m")]
     Span(String),
+    #[error("'{0}' is negative: a time or a delay is not")]
+    Negative(String),
     #[error("'{0}' has no unit: write one of {1}")]
     NoUnit(String, &'static str),
     #[error("'{0}' is too large")]

@@ -54,7 +54,9 @@ impl FromStr for Span {
     type Err = ParseError;
 
     fn from_str(text: &str) -> Result<Self, ParseError> {
-        let refused = || ParseError::Span(text.to_owned());
+        let is_negative =
+            text.trim().strip_prefix('-').is_some_and(|rest| rest.starts_with(|it: char| it.is_ascii_digit()));
+        let refused = || if is_negative { ParseError::Negative } else { ParseError::Span }(text.to_owned());
         let (number, unit) = split_number(text);
         let value: f64 = number.parse().map_err(|_| refused())?;
         let factor = match unit {

@@ -9,8 +9,10 @@ mod internal;
 mod signals;
 mod terminal;
 
+use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 use exit::Exit;
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 /// A pressure lab for database servers: make the host smaller and slower, load a real server, see where the memory and the
@@ -64,8 +66,33 @@ enum Command {
     Internal(internal::Args),
 }
 
+fn parse() -> Cli {
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    Cli::try_parse_from(&arguments).unwrap_or_else(|error| told_of_the_value(&arguments, error).exit())
+}
+
+/// `--read -5ms` is taken for a flag `-5`: what is wrong is the value, and that is told instead.
+fn told_of_the_value(arguments: &[OsString], error: clap::Error) -> clap::Error {
+    let is_negative =
+        |text: &str| text.strip_prefix('-').is_some_and(|rest| rest.starts_with(|it: char| it.is_ascii_digit()));
+    let mut joined: Vec<OsString> = Vec::new();
+    for argument in arguments {
+        match (joined.last_mut(), argument.to_str()) {
+            (Some(flag), Some(value)) if is_negative(value) && flag.to_str().is_some_and(|it| it.starts_with("--")) => {
+                flag.push("=");
+                flag.push(value);
+            }
+            _ => joined.push(argument.clone()),
+        }
+    }
+    match Cli::try_parse_from(joined) {
+        Err(of_value) if of_value.kind() == ErrorKind::ValueValidation => of_value,
+        _ => error,
+    }
+}
+
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = parse();
     let outcome = match cli.command {
         Command::Run(args) => commands::run::main(args),
         Command::Plan(args) => commands::plan::main(args),

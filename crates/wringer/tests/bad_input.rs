@@ -30,6 +30,28 @@ fn a_malformed_file_is_refused_with_the_line_and_a_suggestion() {
 }
 
 #[test]
+fn a_negative_value_is_told_as_what_it_is() {
+    let lab = Lab::new(WRINGER);
+    let cases: [&[&str]; 6] = [
+        &["disk", "delay", "/nowhere", "--read", "-5ms"],
+        &["disk", "delay", "/nowhere", "--write=normal:-5ms,1ms"],
+        &["squeeze", "--disk", "/nowhere=sync=-5ms", "--", "true"],
+        &["ram", "hide", "1G", "--for", "-1.5h"],
+        &["load", "oltp_read_only", "--time", "-5"],
+        &["probe", "read", "/nowhere", "--time", "-5s"],
+    ];
+    for arguments in cases {
+        let ran = lab.run(arguments).expect_code(2).expect_said(&["is negative"]);
+        assert!(!ran.stderr.contains("tip:"), "{ran:?}");
+    }
+    lab.run(["squeeze", "--cpus", "-1", "--", "true"]).expect_code(2).expect_said(&["a number of CPUs"]);
+    // what belongs to a command is not looked at
+    let quiet = ["squeeze", "--cpuset", "0", "-q", "--", "echo", "--lines", "-5"];
+    assert_eq!(lab.run(quiet).expect_code(0).stdout, "--lines -5\n");
+    lab.run(["status", "-5"]).expect_code(2).expect_said(&["unexpected argument '-5'"]);
+}
+
+#[test]
 fn a_file_that_is_not_there_is_usage() {
     let lab = Lab::new(WRINGER);
     lab.run(["run", "nowhere.toml"]).expect_code(2).expect_said(&["nowhere.toml"]);

@@ -18,12 +18,8 @@ pub fn forbidden() -> Option<Check> {
 }
 
 fn judge(lacking: Option<Lacking>) -> Check {
-    let missing = |found: String, remedy: &str| Check {
-        id: ID,
-        state: State::Missing,
-        found,
-        remedy: Some(remedy.to_owned()),
-    };
+    let missing =
+        |found: String, remedy: &str| Check { id: ID, state: State::Missing, found, remedy: Some(remedy.to_owned()) };
     let good = |found: &str| Check { id: ID, state: State::Good, found: found.to_owned(), remedy: None };
     match lacking {
         Some(Lacking { right: Right::Mount, why }) => missing(
