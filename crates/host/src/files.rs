@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Wringer's own folders and files: private, written whole or not at all, deleted by manifest without following a link.
 
+mod copy;
 mod remove;
 
+pub use copy::{Copied, copy, head};
 pub use remove::{Removed, remove_manifested, remove_tree};
 
 use crate::Error;

@@ -106,6 +106,20 @@ impl Connection {
         self.run(sql, &mut Discard).map(|reply| reply.affected)
     }
 
+    /// As [`Self::execute`], for text that need not be UTF-8: a dump's.
+    ///
+    /// # Errors
+    /// As [`Self::query`].
+    pub fn execute_bytes(&mut self, sql: &[u8]) -> Result<u64, Error> {
+        let link = &mut self.link;
+        link.session.query(&mut link.outbox, |out| out.extend_from_slice(sql));
+        match link.exchange(&mut Discard, "running a statement")? {
+            Event::Done(reply) => self.answer(reply).map(|reply| reply.affected),
+            Event::CopyIn => Err(Error::Invalid("a bulk load needs data".into())),
+            other => Err(unexpected(other)),
+        }
+    }
+
     /// Runs a bulk load: `LOAD DATA LOCAL INFILE 'any name' INTO TABLE t ...` or `COPY t FROM STDIN`. Both take the same text by
     /// default: columns end with a tab, rows with a newline, `\` escapes, `\N` is NULL. `more` appends the next rows to an empty
     /// buffer, and returns false when there are none after these. Returns the number of rows loaded.

@@ -3,7 +3,7 @@
 
 use crate::manifest::{Manifest, Sandbox, State, check_name};
 use crate::port::{self, Reserved};
-use crate::{Error, Installation, Progress, ServerOption, ServerUser, init};
+use crate::{Error, Installation, Origin, Progress, ServerOption, ServerUser, init, origin};
 use host::files;
 use host::places::Places;
 use std::collections::BTreeSet;
@@ -21,6 +21,8 @@ pub struct Spec {
     pub port: Option<u16>,
     /// Into the server's configuration file, for all its starts.
     pub options: Vec<ServerOption>,
+    /// Data to begin with; none: an empty database.
+    pub origin: Option<Origin>,
     /// The run that deletes it when it ends.
     pub run: Option<String>,
 }
@@ -36,7 +38,7 @@ impl Spec {
     /// Named after flavour and version, on a free port, with the default options.
     pub fn new(installation: Installation) -> Self {
         let name = format!("{}-{}", installation.flavour, installation.version);
-        Self { name, installation, port: None, options: Vec::new(), run: None }
+        Self { name, installation, port: None, options: Vec::new(), origin: None, run: None }
     }
 }
 
@@ -53,9 +55,17 @@ impl Sandbox {
         let as_other = user.identity().is_some();
         files::private_dir(&places.sandboxes, if as_other { 0o711 } else { 0o700 })?;
         require_space("a new data directory", &places.sandboxes, FIRST_NEED_BYTES)?;
+        let origin = spec.origin.clone();
+        if let Some(origin) = &origin {
+            origin.check_server(spec.installation.flavour, &spec.installation.version)?;
+        }
         progress.doing(&format!("deploy sandbox {}", spec.name));
         let (sandbox, lock) = register(spec, user, places)?;
-        match sandbox.fill() {
+        let filled = match &origin {
+            None => sandbox.fill(),
+            Some(origin) => sandbox.fill_from(origin, places, progress),
+        };
+        match filled {
             Ok(sandbox) => Ok(sandbox),
             Err(error) => {
                 // What cannot be cleared away now is cleared by the next deployment or deletion: its state says so.
@@ -76,6 +86,25 @@ impl Sandbox {
         let ready = Self { manifest: Manifest { state: State::Ready, ..self.manifest.clone() }, ..self.clone() };
         ready.manifest.write(&ready.folder)?;
         Ok(ready)
+    }
+
+    fn fill_from(&self, origin: &Origin, places: &Places, progress: &mut dyn Progress) -> Result<Self, Error> {
+        self.make_folders()?;
+        self.manifest.user.check_reach(&self.data())?;
+        // of every class of characters that a password policy in the data may ask for
+        let password = format!("Wr-{}", new_password()?);
+        files::write_atomic(&self.folder.join("secret"), format!("{password}\n").as_bytes(), 0o600)?;
+        let mut imported = origin::prepare(self, origin, progress)?;
+        let manifest = Manifest { origin: Some(imported.clone()), ..self.manifest.clone() };
+        let sandbox = Self { manifest, ..self.clone() };
+        sandbox.manifest.write(&self.folder)?;
+        files::write_atomic(&self.configuration(), init::configuration(&sandbox)?.as_bytes(), 0o644)?;
+        origin::finish(&sandbox, origin, &mut imported, &password, places, progress)?;
+        // a start may have moved the port
+        let stored = Manifest::read(&self.folder.join("manifest.json"))?;
+        let manifest = Manifest { state: State::Ready, origin: Some(imported), ..stored };
+        manifest.write(&self.folder)?;
+        Ok(Self { manifest, ..sandbox })
     }
 
     /// The sandbox's own folder lets the server's group pass, and nobody list it.

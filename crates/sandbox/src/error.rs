@@ -65,6 +65,16 @@ pub enum Error {
     DiskFull { what: &'static str, path: PathBuf, need_bytes: u64, free_bytes: u64 },
     #[error("user '{user}' (uid {uid}), as whom the server would run, cannot pass through {} to reach {}", component.display(), path.display())]
     Unreachable { user: String, uid: u32, component: PathBuf, path: PathBuf },
+    #[error("{} cannot be taken: {why}", path.display())]
+    Origin { path: PathBuf, why: String, hint: String },
+    #[error("line {line} of {}: {statement}", path.display())]
+    Dump {
+        path: PathBuf,
+        line: u64,
+        statement: String,
+        #[source]
+        source: load::Error,
+    },
     #[error("no user to run the server as: {why}")]
     NoUser { why: &'static str },
     #[error("{program} ended with {status} while {doing}{}", log_text(log))]
@@ -104,6 +114,7 @@ impl Error {
             | Self::SuiteUnreachable { .. }
             | Self::DiskFull { .. }
             | Self::Unreachable { .. }
+            | Self::Origin { .. }
             | Self::NoUser { .. } => true,
             Self::Path { source, .. } => is_in_the_way(source.raw_os_error()),
             Self::Host(host::Error::Path { operation: "make folder" | "use folder", .. }) => true,
@@ -141,6 +152,7 @@ impl Error {
                 "somebody killed it, or the kernel did because RAM ran out: `dmesg | grep -i 'out of memory'` tells"
                     .into(),
             ),
+            Self::Origin { hint, .. } => Some(hint.clone()).filter(|hint| !hint.is_empty()),
             Self::NoUser { .. } => Some("run as an ordinary user, or through sudo".into()),
             _ => None,
         }

@@ -69,6 +69,11 @@ impl Version {
         self.0.first().copied().unwrap_or(0)
     }
 
+    /// The first two numbers: what a release series is named after.
+    pub fn series(&self) -> Self {
+        Self(self.0.iter().copied().take(2).collect())
+    }
+
     /// Whether this version is `wanted`, or a finer one of it.
     pub fn meets(&self, wanted: &Self) -> bool {
         self.0.starts_with(&wanted.0)

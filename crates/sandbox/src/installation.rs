@@ -165,6 +165,12 @@ impl Installation {
         beside.chain(in_bin).find(|path| path.is_file())
     }
 
+    /// Another program of the same packages, where it is there.
+    pub(crate) fn beside(&self, name: &str) -> Option<PathBuf> {
+        let beside = self.program.parent()?.join(name);
+        [beside, self.prefix.join("bin").join(name)].into_iter().find(|path| path.is_file())
+    }
+
     /// The interactive client, to be given its arguments: the one of this version, else one on the machine.
     pub fn client(&self) -> Option<Command> {
         let names = words(Capability::ClientProgram, self.flavour, &self.version);

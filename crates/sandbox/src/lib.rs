@@ -4,6 +4,7 @@
 //! - [`catalogue`]: what differs between servers and versions, as one table.
 //! - [`locate`]: a server program on this machine, or fetched without installing it.
 //! - [`Sandbox::deploy`], [`Sandbox::open`], [`Sandbox::list`], [`Sandbox::delete`].
+//! - [`Origin`]: a data directory, a backup or a dump of somebody's, from which a sandbox is made.
 //! - [`Sandbox::start`]: through a [`run::Run`], so that nothing is left behind; [`RunningServer::stop`].
 //!
 //! Not here: slowing or squeezing a server (the caller passes the namespace and cgroups in), tables and load (`load`).
@@ -23,6 +24,7 @@ mod installation;
 mod libraries;
 mod manifest;
 mod options;
+mod origin;
 mod port;
 mod progress;
 mod remove;
@@ -38,6 +40,7 @@ pub use installation::{Installation, Source, fetched, installed, locate, present
 pub use libraries::Libraries;
 pub use manifest::{Manifest, Sandbox, State};
 pub use options::ServerOption;
+pub use origin::{Imported, Origin};
 pub use progress::Progress;
 pub use remove::Deleted;
 pub use start::{Preload, RunningServer, StartOptions};

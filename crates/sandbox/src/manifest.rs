@@ -12,7 +12,7 @@
 //!
 //! Root writes nothing below a folder that the server's user owns: that user could have put a link there.
 
-use crate::{Error, Flavour, Installation, ServerOption, ServerUser};
+use crate::{Error, Flavour, Imported, Installation, ServerOption, ServerUser};
 use host::files;
 use host::places::Places;
 use load::{Endpoint, Password, Target, Tls};
@@ -48,6 +48,9 @@ pub struct Manifest {
     pub options: Vec<ServerOption>,
     /// Seconds since 1970.
     pub created: u64,
+    /// The data it was made from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<Imported>,
     /// The run that deletes it when it ends; none: it stays until somebody does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<String>,
@@ -94,6 +97,7 @@ impl Manifest {
             socket_folder,
             options: Vec::new(),
             created: host::clock::unix_seconds(),
+            origin: None,
             run: None,
             contents: CONTENTS.map(PathBuf::from).to_vec(),
         }

@@ -77,6 +77,20 @@ pub(super) fn account_and_database(password: &str) -> String {
     ["localhost", "127.0.0.1"].map(account).concat() + &format!("CREATE DATABASE {DATABASE};\n")
 }
 
+/// The same on a server that may have such an account already, for its `init_file`: one statement a line. After a dump of the
+/// system tables, what is in them is in force only from `FLUSH PRIVILEGES` on.
+pub(crate) fn account_anew(password: &str) -> String {
+    let account = |host| {
+        format!(
+            "CREATE USER IF NOT EXISTS '{USER}'@'{host}' IDENTIFIED BY '{password}';\n\
+             ALTER USER '{USER}'@'{host}' IDENTIFIED BY '{password}' ACCOUNT UNLOCK;\n\
+             GRANT ALL ON *.* TO '{USER}'@'{host}' WITH GRANT OPTION;\n"
+        )
+    };
+    let accounts = ["localhost", "127.0.0.1"].map(account).concat();
+    format!("FLUSH PRIVILEGES;\n{accounts}CREATE DATABASE IF NOT EXISTS {DATABASE};\n")
+}
+
 /// The files that are there; the later ones are niceties that some packages leave out.
 fn bootstrap_files(sandbox: &Sandbox) -> Vec<PathBuf> {
     let installation = &sandbox.manifest.installation;

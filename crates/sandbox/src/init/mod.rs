@@ -5,7 +5,10 @@ mod mariadb;
 mod mysql;
 mod postgresql;
 
+pub(crate) use mariadb::account_anew;
+
 use crate::catalogue::{Capability, words};
+use crate::options::overlay;
 use crate::{Error, Flavour, Sandbox, ServerOption};
 use host::files;
 use std::io::Write as _;
@@ -42,10 +45,10 @@ pub(crate) fn server_arguments(sandbox: &Sandbox) -> Vec<String> {
 /// What this server gets unless `deploy -c` says otherwise.
 fn defaults(sandbox: &Sandbox) -> Result<Vec<ServerOption>, Error> {
     let installation = &sandbox.manifest.installation;
-    words(Capability::DefaultOption, installation.flavour, &installation.version)
-        .iter()
-        .map(|word| word.parse())
-        .collect()
+    let words = words(Capability::DefaultOption, installation.flavour, &installation.version);
+    let defaults: Vec<ServerOption> = words.iter().map(|word| word.parse()).collect::<Result<_, _>>()?;
+    let of_origin = sandbox.manifest.origin.as_ref().map(|origin| origin.settings.clone()).unwrap_or_default();
+    Ok(overlay(&defaults, &of_origin))
 }
 
 /// Fills `data/`, with the account and the database. `server.cnf` and the folders are there.
@@ -58,12 +61,12 @@ pub(crate) fn initialise(sandbox: &Sandbox, password: &str) -> Result<(), Error>
 }
 
 /// A file that the server's user alone can read, for as long as the data directory is being made; it holds the password.
-fn with_secret_file(
+pub(crate) fn with_secret_file<T>(
     sandbox: &Sandbox,
     name: &str,
     text: &str,
-    make: impl FnOnce(&Path) -> Result<(), Error>,
-) -> Result<(), Error> {
+    make: impl FnOnce(&Path) -> Result<T, Error>,
+) -> Result<T, Error> {
     let path = sandbox.folder.join(name);
     files::write_atomic(&path, text.as_bytes(), 0o600)?;
     let user = &sandbox.manifest.user;
@@ -76,7 +79,12 @@ fn with_secret_file(
 }
 
 /// Runs a helper of the server as the server's user, with its output in the sandbox's `log/init.log`.
-fn run_as_server_user(sandbox: &Sandbox, mut command: Command, doing: &'static str, input: &[u8]) -> Result<(), Error> {
+pub(crate) fn run_as_server_user(
+    sandbox: &Sandbox,
+    mut command: Command,
+    doing: &'static str,
+    input: &[u8],
+) -> Result<(), Error> {
     let log_path = sandbox.folder.join("log/init.log");
     let log = files::open_log(&log_path)?;
     let copy = log.try_clone().map_err(|source| Error::path("open log", &log_path, source))?;

@@ -12,6 +12,7 @@ use crate::exit::Outcome;
 use crate::terminal::Output;
 use clap::{Subcommand, ValueEnum};
 use sandbox::ServerOption;
+use std::path::PathBuf;
 use units::Span;
 
 pub use standing::supervise;
@@ -66,9 +67,15 @@ enum Command {
 
 #[derive(Debug, clap::Args)]
 struct Deploy {
-    /// mariadb, mysql or postgresql, with a version or the beginning of one: `mariadb`, `mariadb 10.11`, `mysql@9`
-    #[arg(required = true, num_args = 1..=2, value_names = ["SERVER", "VERSION"])]
+    /// mariadb, mysql or postgresql, with a version or the beginning of one: `mariadb`, `mariadb 10.11`, `mysql@9`. May be left out
+    /// with --from: then that of the data
+    #[arg(required_unless_present = "from", num_args = 1..=2, value_names = ["SERVER", "VERSION"])]
     server: Vec<String>,
+    /// Begin with this data, which is only read: a data directory whose server is stopped, a prepared backup (mariabackup,
+    /// xtrabackup, pg_basebackup), or a dump (mysqldump, mariadb-dump, pg_dump; also .gz, .zst, and pg_dump -Fc). What it is
+    /// is found by looking
+    #[arg(long, value_name = "PATH")]
+    from: Option<PathBuf>,
     /// Its name [default: server and version, as in mariadb-10.11.19]
     #[arg(long)]
     name: Option<String>,

@@ -5,14 +5,26 @@ use super::{Delete, Deploy, Fetch, Format, Output, Watch, standing};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::{signals, terminal};
 use host::places::Places;
-use sandbox::{Flavour, Installation, Request, Sandbox, Source, Spec, StartOptions};
+use sandbox::{Flavour, Installation, Origin, Request, Sandbox, Source, Spec, StartOptions};
 use serde_json::json;
 use squeeze::limits::Asked;
 
 pub(super) fn deploy(args: Deploy) -> Outcome {
     signals::install()?;
     let places = Places::from_environment();
-    let request: Request = args.server.join(" ").parse()?;
+    let origin = args.from.as_deref().map(Origin::look).transpose()?;
+    if let Some(origin) = &origin {
+        terminal::say(format_args!("{} is a {}: {}", origin.path.display(), origin.describe(), origin.why));
+        if origin.recovers {
+            terminal::say(
+                "note: its server was not stopped cleanly, or the backup is to be replayed: the copy recovers at its first start",
+            );
+        }
+    }
+    let request: Request = match &origin {
+        Some(origin) if args.server.is_empty() => origin.request(),
+        _ => args.server.join(" ").parse()?,
+    };
     let mut watch = Watch::default();
     let found = if args.fetched {
         sandbox::fetch(&request, &places, &mut watch)
@@ -21,7 +33,7 @@ pub(super) fn deploy(args: Deploy) -> Outcome {
     };
     let spec = Spec::new(found?);
     let name = args.name.unwrap_or(spec.name);
-    let spec = Spec { name, port: args.port, options: args.options, ..spec };
+    let spec = Spec { name, port: args.port, options: args.options, origin, ..spec };
     let sandbox = Sandbox::deploy(spec, &places, &mut watch)?;
     drop(watch);
     describe(&sandbox);
@@ -46,6 +58,11 @@ fn describe(sandbox: &Sandbox) {
     terminal::say(format_args!("  socket  {}", sandbox.socket().display()));
     terminal::say(format_args!("  port    127.0.0.1:{}", manifest.port));
     terminal::say(format_args!("  runs as {}", manifest.user.name));
+    if let Some(origin) = &manifest.origin {
+        terminal::say(format_args!("  data    {}, from {}", origin.what, origin.path.display()));
+        terminal::say(format_args!("  holds   {}", origin.databases.join(", ")));
+        origin.changes.iter().for_each(|change| terminal::say(format_args!("          in the copy: {change}")));
+    }
 }
 
 pub(super) fn fetch(args: &Fetch) -> Outcome {

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A data directory into a sandbox's `data/`: every file but those that belong to the original's running, and those that would make
+//! the copy act on the original's surroundings. While it is made the folder is our own: nobody else can put a link into it.
+
+use super::{Origin, refusal};
+use crate::deploy::require_space;
+use crate::{Error, Flavour, Progress, Sandbox};
+use host::files::{self, Copied};
+use std::collections::VecDeque;
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use units::{Bytes, counted};
+
+/// What happens to a name at the top of PostgreSQL's folder.
+enum Fate {
+    Copy,
+    LeaveOut,
+    /// Kept under this ending, not in force.
+    SetAside,
+}
+
+/// Of PostgreSQL: settings that name the original's places (`data_directory`, `archive_command`, `primary_conninfo`).
+const SET_ASIDE: [&str; 3] = ["postgresql.conf", "postgresql.auto.conf", "pg_hba.conf"];
+/// Signs of a running server, and of a standby that would follow the original's primary.
+const LEFT_OUT: [&str; 5] = ["postmaster.pid", "postmaster.opts", "standby.signal", "recovery.signal", "recovery.conf"];
+/// Folders of PostgreSQL whose contents are left out: slots hold back WAL for a receiver that the copy does not have.
+const EMPTIED: [&str; 2] = ["pg_replslot", "pg_stat_tmp"];
+/// The two places where PostgreSQL itself has links.
+const LINKED: [&str; 3] = ["pg_wal", "pg_xlog", "pg_tblspc"];
+const ENDING: &str = ".original";
+
+#[derive(Default)]
+struct Plan {
+    /// (from, below the copy), folders before what is in them.
+    folders: Vec<PathBuf>,
+    files: Vec<(PathBuf, PathBuf)>,
+    bytes: u64,
+    changes: Vec<String>,
+}
+
+/// Returns what is otherwise in the copy.
+pub(super) fn copy(sandbox: &Sandbox, origin: &Origin, progress: &mut dyn Progress) -> Result<Vec<String>, Error> {
+    let plan = plan(origin)?;
+    let (data, user) = (sandbox.data(), &sandbox.manifest.user);
+    let ours = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    let owner = user.identity();
+    if owner.is_some() {
+        files::set_owner(&data, ours.0, ours.1)?;
+    }
+    let mut space_checked = false;
+    let mut done_bytes = 0;
+    progress.doing(&format!(
+        "copy {} in {} from {}",
+        Bytes(plan.bytes),
+        counted(plan.files.len() as u64, "file"),
+        origin.path.display()
+    ));
+    for folder in &plan.folders {
+        files::new_private_dir(&data.join(folder))?;
+    }
+    for (from, to) in &plan.files {
+        if !space_checked && is_not_empty(from) {
+            if !shares(from, &data.join(".probe"))? {
+                require_space("the copy", &data, plan.bytes + (64 << 20))?;
+            }
+            space_checked = true;
+        }
+        files::copy(from, &data.join(to), 0o600, owner, &mut |bytes| {
+            done_bytes += bytes;
+            progress.bytes(done_bytes, plan.bytes);
+            !host::interrupt::requested()
+        })?;
+        if host::interrupt::requested() {
+            return Err(Error::Interrupted);
+        }
+    }
+    if origin.flavour == Flavour::Postgresql {
+        for (name, text) in OURS {
+            files::write_atomic(&data.join(name), text.as_bytes(), 0o600)?;
+            if let Some((uid, gid)) = owner {
+                files::set_owner(&data.join(name), uid, gid)?;
+            }
+        }
+    }
+    if let Some((uid, gid)) = owner {
+        for folder in plan.folders.iter().rev() {
+            files::set_owner(&data.join(folder), uid, gid)?;
+        }
+        files::set_owner(&data, uid, gid)?;
+    }
+    Ok(plan.changes)
+}
+
+/// In place of what was set aside. What initdb writes for any machine, and our way in; md5 also takes SCRAM passwords.
+const OURS: [(&str, &str); 3] = [
+    (
+        "postgresql.conf",
+        "# Written by wringer. The original's settings, which are not in force: postgresql.conf.original\n\
+         max_connections = 100\nshared_buffers = 128MB\ndynamic_shared_memory_type = posix\n",
+    ),
+    ("postgresql.auto.conf", ""),
+    (
+        "pg_hba.conf",
+        "# Written by wringer. The original's rules, which are not in force: pg_hba.conf.original\n\
+         local all wringer scram-sha-256\nhost all wringer 127.0.0.1/32 scram-sha-256\n\
+         local all all md5\nhost all all 127.0.0.1/32 md5\n",
+    ),
+];
+
+fn is_not_empty(path: &Path) -> bool {
+    path.metadata().is_ok_and(|metadata| metadata.len() > 0)
+}
+
+/// Whether copies share their blocks with the original here.
+fn shares(from: &Path, probe: &Path) -> Result<bool, Error> {
+    let mut stop = |_| false;
+    let copied = files::copy(from, probe, 0o600, None, &mut stop);
+    files::remove_file(probe)?;
+    Ok(matches!(copied, Ok(Copied::Shared)))
+}
+
+fn plan(origin: &Origin) -> Result<Plan, Error> {
+    let mut plan = Plan::default();
+    let mut waiting = VecDeque::from([(origin.path.clone(), PathBuf::new())]);
+    let mut found: Vec<String> = Vec::new();
+    while let Some((folder, below)) = waiting.pop_front() {
+        let entries = fs::read_dir(&folder).map_err(|source| Error::path("read folder", &folder, source))?;
+        for entry in entries {
+            let entry = entry.map_err(|source| Error::path("read folder", &folder, source))?;
+            let (from, to) = (entry.path(), below.join(entry.file_name()));
+            let mut metadata = from.symlink_metadata().map_err(|source| Error::path("look at", &from, source))?;
+            let mut real = from.clone();
+            if metadata.is_symlink() {
+                real = follow(origin, &from, &to)?;
+                metadata = real.metadata().map_err(|source| Error::path("look at", &real, source))?;
+                found.push(format!("{} is a folder, not a link to {}", to.display(), real.display()));
+            }
+            let target = match fate(origin.flavour, &to) {
+                Fate::LeaveOut => {
+                    found.push(format!("{} is left out", to.display()));
+                    continue;
+                }
+                Fate::SetAside => {
+                    let name = format!("{}{ENDING}", to.display());
+                    found.push(format!("{} is kept as {name}, and is not in force", to.display()));
+                    PathBuf::from(name)
+                }
+                Fate::Copy => to,
+            };
+            if metadata.is_dir() {
+                let is_emptied =
+                    origin.flavour == Flavour::Postgresql && EMPTIED.iter().any(|name| target == Path::new(name));
+                if !is_emptied {
+                    waiting.push_back((real, target.clone()));
+                } else if fs::read_dir(&real).is_ok_and(|mut entries| entries.next().is_some()) {
+                    found.push(format!("{} is empty", target.display()));
+                }
+                plan.folders.push(target);
+            } else if metadata.is_file() {
+                refuse_elsewhere(origin, &real)?;
+                plan.bytes += metadata.blocks() * 512;
+                plan.files.push((real, target));
+            }
+        }
+    }
+    found.sort();
+    plan.changes = found;
+    Ok(plan)
+}
+
+fn fate(flavour: Flavour, name: &Path) -> Fate {
+    let is = |names: &[&str]| names.iter().any(|known| name == Path::new(known));
+    let text = name.to_string_lossy();
+    match flavour {
+        Flavour::Postgresql if is(&LEFT_OUT) => Fate::LeaveOut,
+        Flavour::Postgresql if is(&SET_ASIDE) => Fate::SetAside,
+        Flavour::Postgresql => Fate::Copy,
+        // auto.cnf is the original's identity among its replicas
+        Flavour::Mariadb | Flavour::Mysql
+            if is(&["auto.cnf"]) || ends_with(&text, &[".pid", ".sock", ".sock.lock"]) =>
+        {
+            Fate::LeaveOut
+        }
+        Flavour::Mariadb | Flavour::Mysql => Fate::Copy,
+    }
+}
+
+fn ends_with(name: &str, endings: &[&str]) -> bool {
+    endings.iter().any(|ending| name.ends_with(ending))
+}
+
+/// PostgreSQL links to tablespaces and to its WAL; both may as well be folders. Any other link leads to what is not the origin's.
+fn follow(origin: &Origin, link: &Path, name: &Path) -> Result<PathBuf, Error> {
+    let real = link.canonicalize().map_err(|source| Error::path("follow the link", link, source))?;
+    let top = name.components().next().map(|part| part.as_os_str().to_owned()).unwrap_or_default();
+    let depth = name.components().count();
+    let known = LINKED.iter().any(|known| top == *known && depth <= 2);
+    if origin.flavour == Flavour::Postgresql && known && real.is_dir() {
+        return Ok(real);
+    }
+    let why = format!("{} in it is a link to {}: that part is not copied", name.display(), real.display());
+    Err(refusal(&origin.path, why, "put the file or folder in the link's place, in a copy; or use a backup or a dump"))
+}
+
+/// InnoDB tables with a DATA DIRECTORY: the copy would open, and change, the original's file.
+fn refuse_elsewhere(origin: &Origin, file: &Path) -> Result<(), Error> {
+    if file.extension().is_none_or(|ending| ending != "isl") {
+        return Ok(());
+    }
+    let place = fs::read_to_string(file).unwrap_or_default();
+    let why = format!("{} says that a table is elsewhere: {}", file.display(), place.trim());
+    Err(refusal(&origin.path, why, "a sandbox must not touch the original's file: use a backup or a dump"))
+}

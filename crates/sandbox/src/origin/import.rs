@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+//! An origin into a sandbox that is being deployed: a folder is copied, a dump is loaded. Either way the server is started once,
+//! and the sandbox's own account gets in.
+
+use super::{Imported, Origin, copy, live, load, settings};
+use crate::init::{self, account_anew, run_as_server_user, with_secret_file};
+use crate::manifest::USER;
+use crate::{Error, Flavour, Progress, Sandbox, ServerOption, StartOptions};
+use ::load::admin::Connection;
+use host::places::Places;
+use run::{Begin, Kind, Resource, Run};
+use std::time::Duration;
+use units::counted;
+
+/// Recovery of a large data directory, or the upgrade of its dictionary, takes its time.
+const START_TIMEOUT: Duration = Duration::from_secs(1800);
+/// The largest packet that MySQL and MariaDB know: a dump has statements of any length.
+const LARGEST_PACKET: &str = "max_allowed_packet=1073741824";
+
+/// The files of a folder; for a dump nothing yet. Before the configuration is written, which depends on what is returned.
+pub(crate) fn prepare(sandbox: &Sandbox, origin: &Origin, progress: &mut dyn Progress) -> Result<Imported, Error> {
+    let mut imported = Imported {
+        path: origin.path.clone(),
+        what: origin.describe(),
+        settings: Vec::new(),
+        changes: Vec::new(),
+        databases: Vec::new(),
+    };
+    if origin.is_folder() {
+        live::require_stopped(origin)?;
+        imported.changes = copy::copy(sandbox, origin, progress)?;
+        live::require_stopped(origin)?;
+        imported.settings = settings::of(sandbox, origin)?;
+        imported.changes.extend(settings::describe(&imported.settings));
+    }
+    Ok(imported)
+}
+
+/// Starts the server on it, and brings in what is missing. The sandbox's manifest holds `imported`.
+pub(crate) fn finish(
+    sandbox: &Sandbox,
+    origin: &Origin,
+    imported: &mut Imported,
+    password: &str,
+    places: &Places,
+    progress: &mut dyn Progress,
+) -> Result<(), Error> {
+    if !origin.is_folder() {
+        init::initialise(sandbox, password)?;
+        progress.doing(&format!("load {}", origin.path.display()));
+        let options = match sandbox.flavour() {
+            Flavour::Postgresql => Vec::new(),
+            Flavour::Mariadb | Flavour::Mysql => vec![LARGEST_PACKET.parse()?],
+        };
+        let installation = &sandbox.manifest.installation;
+        let restore = installation.beside("pg_restore").map(|program| installation.command(&program));
+        let loaded = with_server(sandbox, places, options, |sandbox| {
+            load::load(origin, &sandbox.connection()?, restore, progress)
+        })?;
+        imported.changes.extend(loaded.describe());
+    }
+    progress.doing("start it once, for the sandbox's own account");
+    imported
+        .changes
+        .push(format!("account {USER}, with all rights, and database sbtest; other accounts are as they were"));
+    imported.databases = match sandbox.flavour() {
+        Flavour::Postgresql => {
+            if origin.is_folder() {
+                single_user(sandbox, password)?;
+            }
+            with_server(sandbox, places, Vec::new(), databases)?
+        }
+        Flavour::Mariadb | Flavour::Mysql => with_secret_file(sandbox, "init.sql", &account_anew(password), |file| {
+            let option = ServerOption::new("init_file", Some(&file.to_string_lossy()))?;
+            with_server(sandbox, places, vec![option], databases)
+        })?,
+    };
+    Ok(())
+}
+
+/// Runs `work` while the server runs, below a run of its own: nothing is left of it when we are killed.
+fn with_server<T>(
+    sandbox: &Sandbox,
+    places: &Places,
+    extra_options: Vec<ServerOption>,
+    work: impl FnOnce(&Sandbox) -> Result<T, Error>,
+) -> Result<T, Error> {
+    let resources = vec![Resource::Sandbox(sandbox.name().into())];
+    let command = std::env::args().collect();
+    let mut run = Run::begin(Begin { kind: Kind::Run, command, resources, places: places.clone() })?;
+    let options = StartOptions { extra_options, ready_timeout: START_TIMEOUT, ..StartOptions::default() };
+    let done = sandbox.start(&mut run, &options).and_then(|server| {
+        // its port may have moved
+        let now =
+            Sandbox { manifest: crate::Manifest { port: server.port, ..sandbox.manifest.clone() }, ..sandbox.clone() };
+        let done = work(&now);
+        let stopped = server.stop(&mut run);
+        done.and_then(|done| stopped.map(|()| done))
+    });
+    let released = run.release();
+    let done = done?;
+    let _ = released?;
+    Ok(done)
+}
+
+fn databases(sandbox: &Sandbox) -> Result<Vec<String>, Error> {
+    let sql = match sandbox.flavour() {
+        Flavour::Postgresql => "SELECT datname FROM pg_database WHERE NOT datistemplate ORDER BY 1",
+        Flavour::Mariadb | Flavour::Mysql => {
+            "SELECT schema_name FROM information_schema.schemata WHERE schema_name NOT IN \
+             ('mysql', 'sys', 'performance_schema', 'information_schema') ORDER BY 1"
+        }
+    };
+    let talk = |source| Error::Talk { name: sandbox.name().into(), source };
+    let mut connection = Connection::open(&sandbox.connection()?).map_err(talk)?;
+    let rows = connection.query(sql).map_err(talk)?;
+    Ok((0..rows.len()).filter_map(|row| rows.text(row, 0)).collect())
+}
+
+/// PostgreSQL's single-user mode asks for no password; a statement is a line.
+fn single_user(sandbox: &Sandbox, password: &str) -> Result<(), Error> {
+    let installation = &sandbox.manifest.installation;
+    let mut command = installation.command(&installation.program);
+    command.arg("--single").args(init::server_arguments(sandbox));
+    command.args(["-c", "password_encryption=scram-sha-256", "template1"]);
+    let sql = format!(
+        "DO $w$ BEGIN IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = '{USER}') THEN CREATE ROLE {USER}; END IF; \
+         ALTER ROLE {USER} SUPERUSER LOGIN CONNECTION LIMIT -1 VALID UNTIL 'infinity' PASSWORD '{password}'; END $w$\n\
+         CREATE DATABASE sbtest\n"
+    );
+    run_as_server_user(sandbox, command, "making the sandbox's account", sql.as_bytes())
+}
+
+impl load::Loaded {
+    fn describe(self) -> Vec<String> {
+        let mut lines = vec![format!("{} of the dump", counted(self.statements, "statement"))];
+        if !self.roles.is_empty() {
+            let names: Vec<&str> = self.roles.iter().map(String::as_str).collect();
+            lines.push(format!(
+                "made without the right to log in, because the dump names them: role {}",
+                names.join(", ")
+            ));
+        }
+        lines.extend(self.passed_over.iter().map(|statement| format!("passed over, not needed here: {statement}")));
+        if self.may_be_cut {
+            lines.push(
+                "the dump does not end with the comment that says it is complete: it may have been cut short".into(),
+            );
+        }
+        lines
+    }
+}

@@ -1,0 +1,398 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Takes a dump apart into statements, as `mariadb`, `mysql` and `psql` do it: by their delimiter where it stands outside of strings,
+//! quoted names and comments. What those clients do beyond SQL is known as far as dumps use it: DELIMITER; \connect, COPY's data,
+//! \restrict.
+
+use crate::Flavour;
+use std::io::{self, BufRead};
+
+/// A part of a dump that is to be sent by itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Piece {
+    Sql(Vec<u8>),
+    /// A COPY from standard input: its data follows, and is to be read by [`Script::copy_line`] to its end.
+    Copy(Vec<u8>),
+    /// Go on in this database.
+    Connect(String),
+    /// A command for the client that is not known here.
+    Unknown(String),
+}
+
+pub(super) struct Script<R> {
+    input: R,
+    is_postgresql: bool,
+    /// Of the last line read, from 1.
+    pub(super) line: u64,
+    /// The comment by which mysqldump, mariadb-dump and pg_dump say that they came to their end was there.
+    pub(super) is_complete: bool,
+    delimiter: Vec<u8>,
+    rest: Vec<u8>,
+}
+
+/// The last words of a dump.
+const LAST_WORDS: [&[u8]; 3] =
+    [b"-- Dump completed", b"-- PostgreSQL database dump complete", b"-- PostgreSQL database cluster dump complete"];
+
+/// Where in a statement we are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Inside {
+    Code,
+    /// Up to this quote; `true`: a backslash escapes.
+    Quote(u8, bool),
+    /// `$tag$`.
+    Dollar(Vec<u8>),
+    /// So deep, for PostgreSQL's nest.
+    Comment(u32),
+}
+
+/// What has been understood of one statement so far.
+struct Progress {
+    sql: Vec<u8>,
+    /// The line on which it began.
+    line: u64,
+    inside: Inside,
+    parentheses: i32,
+    /// Of BEGIN ATOMIC ... END in PostgreSQL, where semicolons stand between the statements of a function.
+    bodies: u32,
+    words: Vec<Vec<u8>>,
+}
+
+impl Progress {
+    fn is_empty(&self) -> bool {
+        self.sql.iter().all(u8::is_ascii_whitespace)
+    }
+
+    /// psql counts so: only in a CREATE FUNCTION or PROCEDURE.
+    fn word(&mut self, word: &[u8]) {
+        let word = word.to_ascii_lowercase();
+        if self.words.len() < 4 {
+            self.words.push(word.clone());
+        }
+        let mut head = self.words.iter().filter(|word| !matches!(word.as_slice(), b"or" | b"replace"));
+        let makes = head.next().is_some_and(|word| word == b"create")
+            && head.next().is_some_and(|word| word == b"function" || word == b"procedure");
+        match word.as_slice() {
+            b"begin" if makes => self.bodies += 1,
+            b"case" if self.bodies > 0 => self.bodies += 1,
+            b"end" => self.bodies = self.bodies.saturating_sub(1),
+            _ => {}
+        }
+    }
+
+    fn is_copy(&self) -> bool {
+        let words: Vec<String> =
+            String::from_utf8_lossy(&self.sql).split_whitespace().map(str::to_ascii_lowercase).collect();
+        words.first().is_some_and(|word| word == "copy")
+            && words.windows(2).any(|pair| pair[0] == "from" && pair[1].trim_end_matches(';') == "stdin")
+    }
+}
+
+impl<R: BufRead> Script<R> {
+    pub(super) fn new(input: R, flavour: Flavour) -> Self {
+        let is_postgresql = flavour == Flavour::Postgresql;
+        Self { input, is_postgresql, line: 0, is_complete: false, delimiter: b";".to_vec(), rest: Vec::new() }
+    }
+
+    /// The next piece and the line on which it begins; `None` at the end.
+    ///
+    /// # Errors
+    /// The file cannot be read, or ends within a string or a comment.
+    pub(super) fn next(&mut self) -> io::Result<Option<(u64, Piece)>> {
+        let mut so_far =
+            Progress { sql: Vec::new(), line: 0, inside: Inside::Code, parentheses: 0, bodies: 0, words: Vec::new() };
+        loop {
+            let line = if self.rest.is_empty() { self.read_line()? } else { Some(std::mem::take(&mut self.rest)) };
+            let Some(line) = line else { return self.at_end(so_far) };
+            if so_far.is_empty() && so_far.inside == Inside::Code {
+                so_far.line = self.line;
+                if let Some(piece) = self.client_command(&line) {
+                    match piece {
+                        Some(piece) => return Ok(Some((self.line, piece))),
+                        None => continue,
+                    }
+                }
+            }
+            if let Some(end) = self.scan(&line, &mut so_far) {
+                let rest = &line[end..];
+                self.rest = if rest.iter().all(u8::is_ascii_whitespace) { Vec::new() } else { rest.to_vec() };
+                if so_far.is_empty() {
+                    so_far.sql.clear();
+                    continue;
+                }
+                let is_copy = self.is_postgresql && so_far.is_copy();
+                let line = so_far.line;
+                let sql = so_far.sql.trim_ascii().to_vec();
+                return Ok(Some((line, if is_copy { Piece::Copy(sql) } else { Piece::Sql(sql) })));
+            }
+        }
+    }
+
+    /// One line of COPY's data with its end; `None` after the last.
+    pub(super) fn copy_line(&mut self) -> io::Result<Option<Vec<u8>>> {
+        match self.read_line()? {
+            Some(line) if line.trim_ascii_end() == b"\\." => Ok(None),
+            Some(line) => Ok(Some(line)),
+            None => Err(cut_short("the data of a COPY")),
+        }
+    }
+
+    fn read_line(&mut self) -> io::Result<Option<Vec<u8>>> {
+        let mut line = Vec::new();
+        let count = self.input.read_until(b'\n', &mut line)?;
+        self.line += u64::from(count > 0);
+        self.is_complete |= line.starts_with(b"--") && LAST_WORDS.iter().any(|words| line.starts_with(words));
+        Ok((count > 0).then_some(line))
+    }
+
+    fn at_end(&self, so_far: Progress) -> io::Result<Option<(u64, Piece)>> {
+        match so_far.inside {
+            Inside::Code if so_far.is_empty() => Ok(None),
+            Inside::Code => Ok(Some((so_far.line, Piece::Sql(so_far.sql.trim_ascii().to_vec())))),
+            Inside::Comment(_) => Err(cut_short(&format!("a comment of the statement of line {}", so_far.line))),
+            _ => Err(cut_short(&format!("a string of the statement of line {}", so_far.line))),
+        }
+    }
+
+    /// `Some(None)`: understood, nothing to send.
+    fn client_command(&mut self, line: &[u8]) -> Option<Option<Piece>> {
+        let text = String::from_utf8_lossy(line);
+        let text = text.trim();
+        if !self.is_postgresql {
+            let (word, rest) = text.split_once(char::is_whitespace)?;
+            if !word.eq_ignore_ascii_case("delimiter") {
+                return None;
+            }
+            self.delimiter = rest.trim().as_bytes().to_vec();
+            return Some(None);
+        }
+        let command = text.strip_prefix('\\')?;
+        let (word, rest) = command.split_once(char::is_whitespace).unwrap_or((command, ""));
+        match word {
+            "restrict" | "unrestrict" | "set" | "encoding" => Some(None),
+            "connect" | "c" => {
+                Some(Some(database_of(rest).map_or_else(|| Piece::Unknown(text.into()), Piece::Connect)))
+            }
+            _ => Some(Some(Piece::Unknown(text.into()))),
+        }
+    }
+
+    /// Takes a line into `so_far`; where in it the statement ends, behind the delimiter.
+    fn scan(&self, line: &[u8], so_far: &mut Progress) -> Option<usize> {
+        let mut at = 0;
+        while at < line.len() {
+            let rest = &line[at..];
+            let length = match so_far.inside.clone() {
+                Inside::Code => {
+                    if self.is_at_end(rest, so_far) {
+                        return Some(at + self.delimiter.len());
+                    }
+                    match self.code(rest, so_far) {
+                        0 => return None,
+                        length => length,
+                    }
+                }
+                Inside::Quote(quote, escapes) => in_quote(rest, quote, escapes, so_far),
+                Inside::Dollar(tag) => {
+                    let closes = rest.starts_with(&tag);
+                    if closes {
+                        so_far.inside = Inside::Code;
+                    }
+                    let next = || rest[1..].iter().position(|byte| *byte == b'$').map_or(rest.len(), |at| at + 1);
+                    if closes { tag.len() } else { next() }
+                }
+                Inside::Comment(depth) => self.in_comment(rest, depth, so_far),
+            };
+            so_far.sql.extend_from_slice(&rest[..length]);
+            at += length;
+        }
+        None
+    }
+
+    fn is_at_end(&self, rest: &[u8], so_far: &Progress) -> bool {
+        rest.starts_with(&self.delimiter) && (!self.is_postgresql || (so_far.parentheses <= 0 && so_far.bodies == 0))
+    }
+
+    /// How many bytes of code come next as one; 0: the rest of the line is a comment.
+    fn code(&self, rest: &[u8], so_far: &mut Progress) -> usize {
+        let is_line_comment = if self.is_postgresql {
+            rest.starts_with(b"--")
+        } else {
+            rest[0] == b'#' || (rest.starts_with(b"--") && rest.get(2).is_none_or(u8::is_ascii_whitespace))
+        };
+        match rest[0] {
+            _ if is_line_comment => {
+                so_far.sql.push(b'\n');
+                return 0;
+            }
+            b'/' if rest.starts_with(b"/*") => {
+                so_far.inside = Inside::Comment(1);
+                return 2;
+            }
+            b'\'' => {
+                let is_escape_string = matches!(so_far.sql.last(), Some(b'e' | b'E'))
+                    && !so_far.sql.iter().rev().nth(1).is_some_and(|byte| is_word(*byte));
+                so_far.inside = Inside::Quote(b'\'', !self.is_postgresql || is_escape_string);
+            }
+            b'"' => so_far.inside = Inside::Quote(b'"', !self.is_postgresql),
+            b'`' if !self.is_postgresql => so_far.inside = Inside::Quote(b'`', false),
+            b'$' if self.is_postgresql && !so_far.sql.last().is_some_and(|byte| is_word(*byte)) => {
+                if let Some(tag) = dollar_tag(rest) {
+                    so_far.inside = Inside::Dollar(tag.to_vec());
+                    return tag.len();
+                }
+            }
+            b'(' => so_far.parentheses += 1,
+            b')' => so_far.parentheses -= 1,
+            byte if is_word(byte) => {
+                let length = rest.iter().position(|byte| !is_word(*byte)).unwrap_or(rest.len());
+                // a delimiter may be a word, or begin within one
+                let length = if self.delimiter == b";" { length } else { 1 };
+                if self.is_postgresql {
+                    so_far.word(&rest[..length]);
+                }
+                return length;
+            }
+            _ => {}
+        }
+        1
+    }
+
+    fn in_comment(&self, rest: &[u8], depth: u32, so_far: &mut Progress) -> usize {
+        if rest.starts_with(b"*/") {
+            so_far.inside = if depth > 1 { Inside::Comment(depth - 1) } else { Inside::Code };
+            return 2;
+        }
+        if self.is_postgresql && rest.starts_with(b"/*") {
+            so_far.inside = Inside::Comment(depth + 1);
+            return 2;
+        }
+        1
+    }
+}
+
+fn in_quote(rest: &[u8], quote: u8, escapes: bool, so_far: &mut Progress) -> usize {
+    if escapes && rest[0] == b'\\' {
+        return rest.len().min(2);
+    }
+    if rest[0] == quote {
+        // two of them stand for one: the second opens the string again
+        so_far.inside = Inside::Code;
+        if rest.get(1) == Some(&quote) {
+            so_far.inside = Inside::Quote(quote, escapes);
+            return 2;
+        }
+        return 1;
+    }
+    // as far as nothing is special
+    rest.iter().position(|&byte| byte == quote || (escapes && byte == b'\\')).unwrap_or(rest.len())
+}
+
+fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80
+}
+
+/// `$$` or `$name$` at the beginning.
+fn dollar_tag(rest: &[u8]) -> Option<&[u8]> {
+    let end = rest[1..].iter().position(|byte| *byte == b'$')? + 1;
+    let name = &rest[1..end];
+    let is_name = name.iter().all(|byte| is_word(*byte)) && !name.first().is_some_and(u8::is_ascii_digit);
+    is_name.then(|| &rest[..=end])
+}
+
+/// `\connect name`, `\connect "a name"`, `\connect -reuse-previous=on "dbname='a name'"`.
+fn database_of(rest: &str) -> Option<String> {
+    let rest = rest.trim();
+    let rest = rest.strip_prefix("-reuse-previous=on").unwrap_or(rest).trim();
+    let name = rest
+        .strip_prefix('"')
+        .and_then(|rest| rest.strip_suffix('"'))
+        .map_or(rest.to_owned(), |name| name.replace("\"\"", "\""));
+    let Some(conninfo) = name.strip_prefix("dbname=") else {
+        return Some(name).filter(|name| !name.is_empty() && !name.contains('='));
+    };
+    let value = conninfo.strip_prefix('\'').and_then(|value| value.strip_suffix('\'')).unwrap_or(conninfo);
+    Some(value.replace("\\'", "'").replace("\\\\", "\\"))
+}
+
+fn cut_short(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::UnexpectedEof, format!("the dump ends within {what}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pieces(flavour: Flavour, text: &str) -> Vec<(u64, String)> {
+        let mut script = Script::new(text.as_bytes(), flavour);
+        let mut all = Vec::new();
+        while let Some((line, piece)) = script.next().expect("is whole") {
+            let shown = match piece {
+                Piece::Sql(sql) => String::from_utf8_lossy(&sql).into_owned(),
+                Piece::Copy(sql) => {
+                    let mut rows = 0;
+                    while script.copy_line().expect("is whole").is_some() {
+                        rows += 1;
+                    }
+                    format!("{} <{rows}>", String::from_utf8_lossy(&sql))
+                }
+                Piece::Connect(name) => format!("connect {name}"),
+                Piece::Unknown(text) => format!("unknown {text}"),
+            };
+            all.push((line, shown));
+        }
+        all
+    }
+
+    fn texts(flavour: Flavour, text: &str) -> Vec<String> {
+        pieces(flavour, text).into_iter().map(|(_, text)| text).collect()
+    }
+
+    #[test]
+    fn strings_names_and_comments_hide_delimiters() {
+        let text = "-- a; b\nSELECT ';', \"x;\\\";\", `a;b` /* ; */;\n/*!40101 SET NAMES utf8 */;# c;\nINSERT INTO t VALUES ('it''s;','\\';');SELECT 1\n";
+        let found = pieces(Flavour::Mariadb, text);
+        assert_eq!(found.iter().map(|(line, _)| *line).collect::<Vec<_>>(), [2, 3, 4, 4]);
+        assert_eq!(found[0].1, "SELECT ';', \"x;\\\";\", `a;b` /* ; */");
+        assert_eq!(found[1].1, "/*!40101 SET NAMES utf8 */");
+        assert_eq!(found[2].1, "INSERT INTO t VALUES ('it''s;','\\';')");
+        assert_eq!(found[3].1, "SELECT 1");
+    }
+
+    #[test]
+    fn a_delimiter_is_changed_for_a_trigger() {
+        let text = "DELIMITER ;;\n/*!50003 CREATE TRIGGER x BEGIN SELECT 1; END */;;\nDELIMITER ;\nSELECT 2;\n";
+        assert_eq!(texts(Flavour::Mysql, text), ["/*!50003 CREATE TRIGGER x BEGIN SELECT 1; END */", "SELECT 2"]);
+        let text = "delimiter $$\ncreate procedure p() begin select 1; end$$\ndelimiter ;\n";
+        assert_eq!(texts(Flavour::Mysql, text), ["create procedure p() begin select 1; end"]);
+    }
+
+    #[test]
+    fn copy_functions_and_connect() {
+        let text = "\\restrict abc\nCREATE FUNCTION f() AS $_$ SELECT 1; $_$ LANGUAGE sql;\nCOPY public.t (a) FROM stdin;\n1;\n'\n\\.\n\n\
+                    \\connect -reuse-previous=on \"dbname='my db'\"\nCREATE OR REPLACE FUNCTION g() RETURNS int\n BEGIN ATOMIC\n SELECT CASE WHEN true THEN 1 END;\n SELECT 2;\nEND;\n\
+                    SELECT E'\\';', '\\', 1; /* a /* b; */ ; */ SELECT 3;\n\\! ls\n";
+        let found = texts(Flavour::Postgresql, text);
+        assert_eq!(found[0], "CREATE FUNCTION f() AS $_$ SELECT 1; $_$ LANGUAGE sql");
+        assert_eq!(found[1], "COPY public.t (a) FROM stdin <2>");
+        assert_eq!(found[2], "connect my db");
+        assert!(found[3].ends_with("END") && found[3].contains("SELECT 2;"), "{}", found[3]);
+        assert_eq!(found[4], "SELECT E'\\';', '\\', 1");
+        assert!(found[5].ends_with("SELECT 3"));
+        assert_eq!(found[6], "unknown \\! ls");
+    }
+
+    #[test]
+    fn a_dump_that_was_cut_short_is_found_out() {
+        for (flavour, text) in [
+            (Flavour::Mariadb, "INSERT INTO t VALUES ('a"),
+            (Flavour::Mariadb, "SELECT 1 /* x"),
+            (Flavour::Postgresql, "CREATE FUNCTION f() AS $$ x"),
+        ] {
+            let mut script = Script::new(text.as_bytes(), flavour);
+            assert_eq!(script.next().expect_err("is cut").kind(), io::ErrorKind::UnexpectedEof, "{text}");
+        }
+        let mut script = Script::new("COPY t FROM stdin;\n1\n".as_bytes(), Flavour::Postgresql);
+        assert!(matches!(script.next().expect("reads"), Some((1, Piece::Copy(_)))));
+        assert!(script.copy_line().expect("reads").is_some() && script.copy_line().is_err());
+    }
+}
