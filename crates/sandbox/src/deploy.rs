@@ -3,6 +3,7 @@
 
 use crate::manifest::{Manifest, Sandbox, State, check_name};
 use crate::port::{self, Reserved};
+use crate::replication::{self, Member, replica_name};
 use crate::{Error, Installation, Origin, Progress, ServerOption, ServerUser, init, origin};
 use host::files;
 use host::places::Places;
@@ -25,6 +26,8 @@ pub struct Spec {
     pub origin: Option<Origin>,
     /// The run that deletes it when it ends.
     pub run: Option<String>,
+    /// So many sandboxes besides, `NAME-r1` and on, that replicate it.
+    pub replicas: u32,
 }
 
 /// A new data directory with its first log files: MySQL 9.7 takes 190 MiB, MariaDB 10.11 120, PostgreSQL 15 40.
@@ -38,51 +41,102 @@ impl Spec {
     /// Named after flavour and version, on a free port, with the default options.
     pub fn new(installation: Installation) -> Self {
         let name = format!("{}-{}", installation.flavour, installation.version);
-        Self { name, installation, port: None, options: Vec::new(), origin: None, run: None }
+        Self { name, installation, port: None, options: Vec::new(), origin: None, run: None, replicas: 0 }
+    }
+}
+
+impl Spec {
+    fn member(&self) -> Option<Member> {
+        let replicas: Vec<String> = (1..=self.replicas).map(|number| replica_name(&self.name, number)).collect();
+        (!replicas.is_empty()).then_some(Member::Primary { replicas })
+    }
+
+    /// Before anything is made.
+    fn check_replicas(&self, places: &Places) -> Result<(), Error> {
+        let Some(Member::Primary { replicas }) = self.member() else { return Ok(()) };
+        replication::check(self)?;
+        for name in std::iter::once(self.name.clone()).chain(replicas) {
+            check_name(&name)?;
+            let there = Sandbox::open_any(&name, places).ok();
+            if there.is_some_and(|there| there.cut_short(places).is_none()) {
+                return Err(Error::NameTaken { name });
+            }
+        }
+        Ok(())
     }
 }
 
 impl Sandbox {
-    /// Makes the folder, the data directory, the account and the database. The server does not run afterwards.
+    /// Makes the folder, the data directory, the account and the database, and the replicas. No server runs afterwards.
     ///
     /// # Errors
     /// The name is taken; the port is in use; the disk is full; the server's user cannot reach the program or the folder;
     /// the server's own init failed. Nothing is left behind then.
     pub fn deploy(spec: Spec, places: &Places, progress: &mut dyn Progress) -> Result<Self, Error> {
         check_name(&spec.name)?;
+        spec.check_replicas(places)?;
         let user = ServerUser::choose()?;
         user.check_reach(&spec.installation.program)?;
         let as_other = user.identity().is_some();
         files::private_dir(&places.sandboxes, if as_other { 0o711 } else { 0o700 })?;
-        require_space("a new data directory", &places.sandboxes, FIRST_NEED_BYTES)?;
-        let origin = spec.origin.clone();
-        if let Some(origin) = &origin {
+        let members = u64::from(spec.replicas) + 1;
+        require_space("a new data directory", &places.sandboxes, FIRST_NEED_BYTES * members)?;
+        if let Some(origin) = &spec.origin {
             origin.check_server(spec.installation.flavour, &spec.installation.version)?;
         }
         progress.doing(&format!("deploy sandbox {}", spec.name));
-        let (sandbox, lock) = register(spec, user, places)?;
-        let filled = match &origin {
-            None => sandbox.fill(),
+        let (sandbox, lock) = register(&spec, &user, places, spec.member())?;
+        let filled = match &spec.origin {
+            None => sandbox.fill_with_replicas(&spec, &user, places, progress),
             Some(origin) => sandbox.fill_from(origin, places, progress),
         };
         match filled {
-            Ok(sandbox) => Ok(sandbox),
+            Ok(ready) => Ok(ready),
             Err(error) => {
                 // What cannot be cleared away now is cleared by the next deployment or deletion: its state says so.
-                let _ = sandbox.clear();
+                let _ = sandbox.clear_members();
                 drop(lock);
                 Err(error)
             }
         }
     }
 
-    fn fill(&self) -> Result<Self, Error> {
+    fn fill_with_replicas(
+        &self,
+        spec: &Spec,
+        user: &ServerUser,
+        places: &Places,
+        progress: &mut dyn Progress,
+    ) -> Result<Self, Error> {
+        self.fill()?;
+        let _locks = self.deploy_replicas(spec, user, places, progress)?;
+        self.ready()
+    }
+
+    fn fill(&self) -> Result<(), Error> {
+        let password = new_password()?;
+        self.make_folders_and_files(&password)?;
+        if matches!(self.manifest.member, Some(Member::Primary { .. })) {
+            replication::new_secret(self, &new_password()?)?;
+        }
+        init::initialise(&self.with_member_options()?, &password)
+    }
+
+    /// A replica's account and database are its primary's.
+    fn fill_as_replica(&self, primary: &Self) -> Result<(), Error> {
+        self.make_folders_and_files(&primary.password()?)?;
+        self.copy_from(primary)
+    }
+
+    fn make_folders_and_files(&self, password: &str) -> Result<(), Error> {
         self.make_folders()?;
         self.manifest.user.check_reach(&self.data())?;
-        let password = new_password()?;
         files::write_atomic(&self.folder.join("secret"), format!("{password}\n").as_bytes(), 0o600)?;
-        files::write_atomic(&self.configuration(), init::configuration(self)?.as_bytes(), 0o644)?;
-        init::initialise(self, &password)?;
+        let configuration = init::configuration(&self.with_member_options()?)?;
+        Ok(files::write_atomic(&self.configuration(), configuration.as_bytes(), 0o644)?)
+    }
+
+    fn ready(&self) -> Result<Self, Error> {
         let ready = Self { manifest: Manifest { state: State::Ready, ..self.manifest.clone() }, ..self.clone() };
         ready.manifest.write(&ready.folder)?;
         Ok(ready)
@@ -107,6 +161,28 @@ impl Sandbox {
         Ok(Self { manifest, ..sandbox })
     }
 
+    /// Returns their locks. They count as deployed only when their primary does.
+    fn deploy_replicas(
+        &self,
+        spec: &Spec,
+        user: &ServerUser,
+        places: &Places,
+        progress: &mut dyn Progress,
+    ) -> Result<Vec<fs::File>, Error> {
+        let mut locks = Vec::new();
+        for number in 1..=spec.replicas {
+            let name = replica_name(&spec.name, number);
+            progress.doing(&format!("deploy replica {name}"));
+            let replica = Spec { name, port: None, replicas: 0, ..spec.clone() };
+            let member = Member::Replica { of: spec.name.clone(), number };
+            let (replica, lock) = register(&replica, user, places, Some(member))?;
+            locks.push(lock);
+            replica.fill_as_replica(self)?;
+            replica.ready()?;
+        }
+        Ok(locks)
+    }
+
     /// The sandbox's own folder lets the server's group pass, and nobody list it.
     fn make_folders(&self) -> Result<(), Error> {
         let user = &self.manifest.user;
@@ -129,22 +205,29 @@ impl Sandbox {
 }
 
 /// The folder with the manifest in state "deploying", in place as a whole or not at all, and its lock.
-fn register(spec: Spec, user: ServerUser, places: &Places) -> Result<(Sandbox, fs::File), Error> {
+fn register(
+    spec: &Spec,
+    user: &ServerUser,
+    places: &Places,
+    member: Option<Member>,
+) -> Result<(Sandbox, fs::File), Error> {
     let registering = files::open_lock(&places.sandboxes.join(".lock"))?;
     rustix::fs::flock(&registering, rustix::fs::FlockOperation::LockExclusive)
         .map_err(|errno| Error::path("lock", &places.sandboxes, errno))?;
     clear_debris(&spec.name, places)?;
     let folder = places.sandboxes.join(&spec.name);
     if fs::symlink_metadata(&folder).is_ok() {
-        return Err(Error::NameTaken { name: spec.name });
+        return Err(Error::NameTaken { name: spec.name.clone() });
     }
     // Reserved until the manifest says so to the other sandboxes of this home.
-    let reserved = reserve_port(&spec, places)?;
+    let reserved = reserve_port(spec, places)?;
     let socket_folder = socket_folder(&folder, reserved.port)?;
-    let mut manifest = Manifest::new(&spec.name, spec.installation, user, reserved.port, socket_folder);
+    let (installation, user) = (spec.installation.clone(), user.clone());
+    let mut manifest = Manifest::new(&spec.name, installation, user, reserved.port, socket_folder);
     manifest.port_asked = spec.port.is_some();
-    manifest.options = spec.options;
-    manifest.run = spec.run;
+    manifest.options.clone_from(&spec.options);
+    manifest.run.clone_from(&spec.run);
+    manifest.member = member;
     let new = places.sandboxes.join(format!(".new-{}-{}", spec.name, std::process::id()));
     files::new_private_dir(&new)?;
     let lock = Sandbox { folder: new.clone(), manifest: manifest.clone() }.lock()?;
@@ -153,28 +236,37 @@ fn register(spec: Spec, user: ServerUser, places: &Places) -> Result<(Sandbox, f
     Ok((Sandbox { folder, manifest }, lock))
 }
 
-/// Clears away what killed deployments left: folders that were never registered, and a sandbox of this name that was never
-/// ready and that nobody works on.
+/// Clears away what killed deployments left: folders that were never registered, and a sandbox of this name, or the group that it is
+/// of, that was never ready and that nobody works on.
 fn clear_debris(name: &str, places: &Places) -> Result<(), Error> {
     for entry in fs::read_dir(&places.sandboxes).into_iter().flatten().flatten() {
         if entry.file_name().to_string_lossy().starts_with(".new-") {
             files::remove_tree(&entry.path())?;
         }
     }
-    let Ok(sandbox) = Sandbox::open_any(name, places) else { return Ok(()) };
-    if sandbox.manifest.state == State::Ready {
-        return Ok(());
-    }
-    let _lock = sandbox.lock()?;
+    let Some(cut) = Sandbox::open_any(name, places).ok().and_then(|sandbox| sandbox.cut_short(places)) else {
+        return clear_empty(&places.sandboxes.join(name));
+    };
+    let members = cut.members();
+    let _locks = members.iter().map(Sandbox::lock).collect::<Result<Vec<_>, _>>()?;
     let deadline = Instant::now() + INIT_END_TIMEOUT;
-    while let Some(pid) = sandbox.occupant() {
+    while let Some((name, pid)) = members.iter().find_map(|member| Some((member.name().to_owned(), member.occupant()?)))
+    {
         if Instant::now() > deadline {
-            return Err(Error::Running { name: name.into(), pid });
+            return Err(Error::Running { name, pid });
         }
         std::thread::sleep(Duration::from_millis(100));
     }
-    sandbox.clear()?;
+    cut.clear_members()?;
     Ok(())
+}
+
+/// A folder whose removal was killed after its last file.
+fn clear_empty(folder: &Path) -> Result<(), Error> {
+    match fs::read_dir(folder).map(|mut entries| entries.next().is_none()) {
+        Ok(true) => Ok(files::remove_dir(folder)?),
+        _ => Ok(()),
+    }
 }
 
 fn reserve_port(spec: &Spec, places: &Places) -> Result<Reserved, Error> {

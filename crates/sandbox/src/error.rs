@@ -38,6 +38,10 @@ pub enum Error {
     Deploying { name: String },
     #[error("sandbox '{name}' was never deployed to its end")]
     HalfDeployed { name: String },
+    #[error("sandbox '{name}' is a replica of '{of}', and is deleted with it")]
+    IsReplica { name: String, of: String },
+    #[error("{flavour} {version} cannot be deployed with replicas: {why}")]
+    NoReplicas { flavour: Flavour, version: Version, why: String },
     #[error("{} is not a manifest of this version of Wringer: {why}", path.display())]
     Manifest { path: PathBuf, why: String },
     #[error("port {port} on 127.0.0.1 is in use by another program")]
@@ -63,6 +67,12 @@ pub enum Error {
     Unusable { flavour: Flavour, version: Version, why: String },
     #[error("{what} needs {} on the disk of {}, and {} are free", Bytes(*need_bytes), path.display(), Bytes(*free_bytes))]
     DiskFull { what: &'static str, path: PathBuf, need_bytes: u64, free_bytes: u64 },
+    #[error(
+        "{count} servers need about {} of RAM, going by their pools, and {} are available",
+        Bytes(*need_bytes),
+        Bytes(*available_bytes)
+    )]
+    MemoryFull { count: usize, need_bytes: u64, available_bytes: u64 },
     #[error("user '{user}' (uid {uid}), as whom the server would run, cannot pass through {} to reach {}", component.display(), path.display())]
     Unreachable { user: String, uid: u32, component: PathBuf, path: PathBuf },
     #[error("{} cannot be taken: {why}", path.display())]
@@ -103,6 +113,8 @@ impl Error {
             | Self::NoSandbox { .. }
             | Self::Deploying { .. }
             | Self::HalfDeployed { .. }
+            | Self::IsReplica { .. }
+            | Self::NoReplicas { .. }
             | Self::Manifest { .. }
             | Self::PortInUse { .. }
             | Self::NoPort { .. }
@@ -113,6 +125,7 @@ impl Error {
             | Self::NoPackageClient { .. }
             | Self::SuiteUnreachable { .. }
             | Self::DiskFull { .. }
+            | Self::MemoryFull { .. }
             | Self::Unreachable { .. }
             | Self::Origin { .. }
             | Self::NoUser { .. } => true,
@@ -134,6 +147,9 @@ impl Error {
             Self::NameTaken { name } => Some(format!("choose another with --name, or `wringer sandbox delete {name}`")),
             Self::NoSandbox { .. } => Some("`wringer sandbox list` shows those that are there".into()),
             Self::HalfDeployed { name } => Some(format!("`wringer sandbox delete {name}` clears it away")),
+            Self::IsReplica { of, .. } => {
+                Some(format!("`wringer sandbox delete {of}` deletes the primary and its replicas"))
+            }
             Self::PortInUse { .. } => Some("deploy with another --port, or end the program that holds it".into()),
             Self::Running { name, .. } => Some(format!("`wringer sandbox stop {name}` stops it")),
             Self::NotRunning { name } => Some(format!("`wringer sandbox start {name}` starts it")),
@@ -147,6 +163,7 @@ impl Error {
             Self::Unreachable { .. } => Some(
                 "set WRINGER_HOME to a folder that every user may pass through, for example /var/lib/wringer".into(),
             ),
+            Self::MemoryFull { .. } => Some("start fewer at a time, or give each a smaller pool with -c".into()),
             Self::DiskFull { .. } => Some("set WRINGER_HOME to a folder on a larger disk".into()),
             Self::Ended { status: Some(KILLED), .. } => Some(
                 "somebody killed it, or the kernel did because RAM ran out: `dmesg | grep -i 'out of memory'` tells"

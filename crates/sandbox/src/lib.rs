@@ -5,6 +5,7 @@
 //! - [`locate`]: a server program on this machine, or fetched without installing it.
 //! - [`Sandbox::deploy`], [`Sandbox::open`], [`Sandbox::list`], [`Sandbox::delete`].
 //! - [`Origin`]: a data directory, a backup or a dump of somebody's, from which a sandbox is made.
+//! - [`Sandbox::members`], [`Sandbox::lag`]: a primary with replicas.
 //! - [`Sandbox::start`]: through a [`run::Run`], so that nothing is left behind; [`RunningServer::stop`].
 //!
 //! Not here: slowing or squeezing a server (the caller passes the namespace and cgroups in), tables and load (`load`).
@@ -23,11 +24,13 @@ mod init;
 mod installation;
 mod libraries;
 mod manifest;
+mod need;
 mod options;
 mod origin;
 mod port;
 mod progress;
 mod remove;
+mod replication;
 mod start;
 mod suite;
 mod user;
@@ -39,9 +42,11 @@ pub use flavour::{Flavour, Request, Version};
 pub use installation::{Installation, Source, fetched, installed, locate, present};
 pub use libraries::Libraries;
 pub use manifest::{Manifest, Sandbox, State};
+pub use need::check_before_start_of;
 pub use options::ServerOption;
 pub use origin::{Imported, Origin};
 pub use progress::Progress;
 pub use remove::Deleted;
+pub use replication::{Behind, Lag, MOST_REPLICAS, Member};
 pub use start::{Preload, RunningServer, StartOptions};
 pub use user::ServerUser;

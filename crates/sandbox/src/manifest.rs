@@ -5,6 +5,8 @@
 //! | --- | --- | --- |
 //! | `manifest.json` | this module's type | root |
 //! | `secret` | the password of user `wringer`, 0600 | root |
+//! | `replication-secret` | of a primary with replicas: the password of user `replicator`, 0600 | root |
+//! | `pgpass` | the same for a PostgreSQL replica, which reads it itself, 0600 | the server's user |
 //! | `lock` | held while the sandbox is being deployed or deleted | root |
 //! | `server.cnf` | the server's configuration | root, readable by the server's user |
 //! | `log/` | the server's output, opened before it gives up root's rights, 0700 | root |
@@ -12,6 +14,7 @@
 //!
 //! Root writes nothing below a folder that the server's user owns: that user could have put a link there.
 
+use crate::replication::Member;
 use crate::{Error, Flavour, Imported, Installation, ServerOption, ServerUser};
 use host::files;
 use host::places::Places;
@@ -27,8 +30,20 @@ pub(crate) const DATABASE: &str = "sbtest";
 const SCHEMA: u32 = 1;
 
 /// Everything that [`Sandbox::delete`] removes, and nothing else.
-pub(crate) const CONTENTS: [&str; 10] =
-    ["data", "run", "log", "tmp", "server.cnf", "init-password", "init.sql", "secret", "lock", "manifest.json"];
+pub(crate) const CONTENTS: [&str; 12] = [
+    "data",
+    "run",
+    "log",
+    "tmp",
+    "server.cnf",
+    "init-password",
+    "init.sql",
+    "replication-secret",
+    "pgpass",
+    "secret",
+    "lock",
+    "manifest.json",
+];
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
@@ -54,6 +69,9 @@ pub struct Manifest {
     /// The run that deletes it when it ends; none: it stays until somebody does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<String>,
+    /// Its part in a primary with replicas; none: it stands alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub member: Option<Member>,
     /// Names below the sandbox's folder.
     pub contents: Vec<PathBuf>,
 }
@@ -99,6 +117,7 @@ impl Manifest {
             created: host::clock::unix_seconds(),
             origin: None,
             run: None,
+            member: None,
             contents: CONTENTS.map(PathBuf::from).to_vec(),
         }
     }
@@ -121,10 +140,10 @@ impl Sandbox {
     /// [`Error::NoSandbox`]; [`Error::HalfDeployed`] when its deployment was cut short; [`Error::Deploying`] when it goes on.
     pub fn open(name: &str, places: &Places) -> Result<Self, Error> {
         let sandbox = Self::open_any(name, places)?;
-        match sandbox.manifest.state {
-            State::Ready => Ok(sandbox),
-            State::Deploying if sandbox.is_locked() => Err(Error::Deploying { name: name.into() }),
-            State::Deploying => Err(Error::HalfDeployed { name: name.into() }),
+        match sandbox.cut_short(places) {
+            None => Ok(sandbox),
+            Some(group) if group.is_locked() => Err(Error::Deploying { name: group.name().into() }),
+            Some(group) => Err(Error::HalfDeployed { name: group.name().into() }),
         }
     }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Removes a sandbox by its manifest: the names in it and nothing else, following no link.
 
-use crate::{Error, Sandbox};
+use crate::manifest::{Manifest, State};
+use crate::{Error, Member, Sandbox};
 use host::files;
 use host::places::Places;
 use host::process::open_below;
@@ -11,6 +12,8 @@ use std::path::{Path, PathBuf};
 /// A sandbox that is gone.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Deleted {
+    /// Of all that went, replicas first.
+    pub names: Vec<String>,
     /// In its folder, and not the sandbox's own: left where they are.
     pub kept: Vec<PathBuf>,
     /// The runs that were ended for it.
@@ -18,21 +21,46 @@ pub struct Deleted {
 }
 
 impl Sandbox {
-    /// Removes a sandbox in whatever state. With `force`, its server is stopped first.
+    /// Removes a sandbox in whatever state, a primary with its replicas. With `force`, their servers are stopped first.
     ///
     /// # Errors
-    /// [`Error::Running`] without `force`; [`Error::Deploying`] while somebody else deploys or deletes it.
+    /// [`Error::Running`] without `force`; [`Error::Deploying`] while somebody else deploys or deletes it; [`Error::IsReplica`].
     pub fn delete(name: &str, places: &Places, force: bool) -> Result<Deleted, Error> {
         let sandbox = Self::open_any(name, places)?;
-        let _lock = sandbox.lock()?;
-        let mut ended = Vec::new();
+        if let (Some(Member::Replica { of, .. }), Some(_)) = (&sandbox.manifest.member, sandbox.primary()) {
+            return Err(Error::IsReplica { name: name.into(), of: of.clone() });
+        }
+        let mut members = sandbox.members();
+        let _locks = members.iter().map(Self::lock).collect::<Result<Vec<_>, _>>()?;
+        members.reverse();
+        let mut deleted = Deleted::default();
         if force {
-            ended = sandbox.end_runs(places)?;
+            for member in &members {
+                deleted.ended.extend(member.end_runs(places)?);
+            }
         }
-        match sandbox.occupant() {
-            Some(pid) => Err(Error::Running { name: name.into(), pid }),
-            None => Ok(Deleted { kept: sandbox.clear()?, ended }),
+        for member in &members {
+            if let Some(pid) = member.occupant() {
+                return Err(Error::Running { name: member.name().into(), pid });
+            }
         }
+        deleted.names = members.iter().map(|member| member.name().to_owned()).collect();
+        deleted.kept = sandbox.clear_members()?;
+        Ok(deleted)
+    }
+
+    /// Of a primary, its replicas first. The primary's manifest names them, and says from now on that they are not whole: what is cut
+    /// short goes on with the next deletion. To be called under the locks of all.
+    pub(crate) fn clear_members(&self) -> Result<Vec<PathBuf>, Error> {
+        let replicas = self.replicas();
+        if !replicas.is_empty() && self.manifest.state == State::Ready {
+            Manifest { state: State::Deploying, ..self.manifest.clone() }.write(&self.folder)?;
+        }
+        let mut kept = Vec::new();
+        for member in replicas.iter().chain([self]) {
+            kept.extend(member.clear()?);
+        }
+        Ok(kept)
     }
 
     /// Stops the server of a standing sandbox: ends the run that holds it.
@@ -88,13 +116,26 @@ impl Sandbox {
         Ok(ended)
     }
 
+    /// What a process that was killed while it wrote one of the sandbox's files left beside it: `.secret.4711.new`.
+    fn unfinished(&self) -> Vec<PathBuf> {
+        let names = std::fs::read_dir(&self.folder).into_iter().flatten().flatten().map(|entry| entry.file_name());
+        let is_ours = |name: &OsString| {
+            let name = name.to_string_lossy();
+            let inner = name.strip_prefix('.').and_then(|name| name.strip_suffix(".new"));
+            let file = inner.and_then(|inner| inner.rsplit_once('.')).filter(|(_, pid)| pid.parse::<u32>().is_ok());
+            file.is_some_and(|(file, _)| self.manifest.contents.iter().any(|known| known.as_os_str() == file))
+        };
+        names.filter(is_ours).map(PathBuf::from).collect()
+    }
+
     /// To be called under the sandbox's lock.
     pub(crate) fn clear(&self) -> Result<Vec<PathBuf>, Error> {
         let socket_folder = &self.manifest.socket_folder;
         if !socket_folder.starts_with(&self.folder) {
             files::remove_manifested(socket_folder, &sockets_in(socket_folder))?;
         }
-        Ok(files::remove_manifested(&self.folder, &self.manifest.contents)?.kept)
+        let contents: Vec<PathBuf> = self.unfinished().into_iter().chain(self.manifest.contents.clone()).collect();
+        Ok(files::remove_manifested(&self.folder, &contents)?.kept)
     }
 }
 

@@ -152,6 +152,7 @@ impl Sandbox {
             stored.write(&self.folder)?;
         }
         sandbox.configure_port()?;
+        sandbox.prepare_member()?;
         Ok((sandbox, reserved))
     }
 
@@ -173,7 +174,8 @@ impl Sandbox {
         let target = self.connection()?;
         let log = Log { path: self.log(), start_bytes: self.log().metadata().map_or(0, |log| log.len()) };
         let child = run.spawn(Role::Server, self.child_spec(options)?)?;
-        match self.await_ready(&child, &target, options.ready_timeout, &log) {
+        let ready = self.await_ready(&child, &target, options.ready_timeout, &log);
+        match ready.and_then(|version| self.join_replication().map(|()| version)) {
             Ok(version) => {
                 let (socket, port) = (self.socket(), self.manifest.port);
                 Ok(RunningServer { pid: child.pid, socket, port, version, target, child, log })

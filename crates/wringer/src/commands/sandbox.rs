@@ -3,11 +3,13 @@
 
 mod limits;
 mod servers;
+mod several;
 mod show;
 mod standing;
 mod talk;
 mod watch;
 
+use self::several::Which;
 use crate::exit::Outcome;
 use crate::terminal::Output;
 use clap::{Subcommand, ValueEnum};
@@ -52,7 +54,7 @@ enum Command {
     /// Start a sandbox's server; it stays after this command
     Start(Start),
     /// Stop it cleanly
-    Stop(Names),
+    Stop(Which),
     /// Stop it if it runs, and start it
     Restart(Start),
     /// What a sandbox is doing
@@ -88,6 +90,9 @@ struct Deploy {
     /// Take the fetched server, even if this machine has one installed
     #[arg(long)]
     fetched: bool,
+    /// So many replicas besides, NAME-r1 and on: MariaDB and MySQL by GTID, PostgreSQL by streaming (1 to 9)
+    #[arg(long, value_name = "N", conflicts_with = "from", default_value_t = 0, hide_default_value = true, value_parser = clap::value_parser!(u32).range(0..=i64::from(sandbox::MOST_REPLICAS)))]
+    replicas: u32,
     /// Start it at once
     #[arg(long)]
     start: bool,
@@ -118,7 +123,8 @@ struct Use {
 
 #[derive(Debug, clap::Args)]
 struct Start {
-    name: String,
+    #[command(flatten)]
+    which: Which,
     /// A server option for this start only; may be repeated
     #[arg(short = 'c', long = "option", value_name = "KEY=VALUE")]
     options: Vec<ServerOption>,
@@ -130,12 +136,6 @@ struct Start {
     lasts: Option<Span>,
     #[command(flatten)]
     limits: limits::Limits,
-}
-
-#[derive(Debug, clap::Args)]
-struct Names {
-    #[arg(required = true, value_name = "NAME")]
-    names: Vec<String>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -177,8 +177,12 @@ enum ExportAs {
 
 #[derive(Debug, clap::Args)]
 struct Delete {
-    #[arg(required = true, value_name = "NAME")]
+    /// A primary is deleted with its replicas
+    #[arg(required_unless_present = "all", conflicts_with = "all", value_name = "NAME")]
     names: Vec<String>,
+    /// All sandboxes that are there, but those that a `wringer run` has made for itself
+    #[arg(long)]
+    all: bool,
     /// Stop its server first, if it runs
     #[arg(long)]
     force: bool,
@@ -192,7 +196,7 @@ pub fn main(args: Args) -> Outcome {
         Command::List(format) => show::list(&format),
         Command::Use(args) => talk::use_sandbox(&args),
         Command::Start(args) => standing::start(&args),
-        Command::Stop(names) => standing::stop(&names),
+        Command::Stop(which) => standing::stop(&which),
         Command::Restart(args) => standing::restart(&args),
         Command::Status(args) => show::status(&args),
         Command::Log(args) => show::log(&args),

@@ -5,9 +5,8 @@ use super::{Delete, Deploy, Fetch, Format, Output, Watch, standing};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::{signals, terminal};
 use host::places::Places;
-use sandbox::{Flavour, Installation, Origin, Request, Sandbox, Source, Spec, StartOptions};
+use sandbox::{Flavour, Installation, Origin, Request, Sandbox, Source, Spec};
 use serde_json::json;
-use squeeze::limits::Asked;
 
 pub(super) fn deploy(args: Deploy) -> Outcome {
     signals::install()?;
@@ -33,12 +32,12 @@ pub(super) fn deploy(args: Deploy) -> Outcome {
     };
     let spec = Spec::new(found?);
     let name = args.name.unwrap_or(spec.name);
-    let spec = Spec { name, port: args.port, options: args.options, origin, ..spec };
+    let spec = Spec { name, port: args.port, options: args.options, origin, replicas: args.replicas, ..spec };
     let sandbox = Sandbox::deploy(spec, &places, &mut watch)?;
     drop(watch);
     describe(&sandbox);
     if args.start {
-        return standing::start_sandbox(&sandbox, &places, StartOptions::default(), &Asked::default());
+        return standing::start_members(&sandbox, &places);
     }
     terminal::hint(format_args!("wringer sandbox start {}", sandbox.name()));
     Ok(())
@@ -63,6 +62,15 @@ fn describe(sandbox: &Sandbox) {
         terminal::say(format_args!("  holds   {}", origin.databases.join(", ")));
         origin.changes.iter().for_each(|change| terminal::say(format_args!("          in the copy: {change}")));
     }
+    for replica in sandbox.replicas() {
+        let port = replica.manifest.port;
+        terminal::say(format_args!("  replica {}, port 127.0.0.1:{port}", replica.name()));
+    }
+    terminal::say(format_args!(
+        "  throw-away: data, accounts and logs are all in that folder{}, and go with `wringer sandbox delete {}`",
+        if sandbox.replicas().is_empty() { "" } else { " and the replicas'" },
+        manifest.name
+    ));
 }
 
 pub(super) fn fetch(args: &Fetch) -> Outcome {
@@ -140,14 +148,29 @@ fn print(rows: &[Row], output: Output) {
 pub(super) fn delete(args: &Delete) -> Outcome {
     signals::install()?;
     let places = Places::from_environment();
-    for name in &args.names {
+    for name in &names_to_delete(args, &places) {
         let deleted = Sandbox::delete(name, &places, args.force).map_err(|error| force_hint(error.into()))?;
-        terminal::say(format_args!("deleted {name}"));
+        terminal::say(format_args!("deleted {}", deleted.names.join(", ")));
         for kept in deleted.kept {
             terminal::say(format_args!("note: not the sandbox's own, left where it is: {}", kept.display()));
         }
     }
     Ok(())
+}
+
+/// Of all, also those that were never deployed to their end; replicas go with their primaries.
+fn names_to_delete(args: &Delete, places: &Places) -> Vec<String> {
+    if !args.all {
+        return args.names.clone();
+    }
+    let is_meant = |sandbox: &Sandbox| sandbox.manifest.run.is_none() && sandbox.primary().is_none();
+    let all = Sandbox::list(places).into_iter();
+    let meant: Vec<String> =
+        all.filter(|(_, found)| found.as_ref().is_ok_and(is_meant)).map(|(name, _)| name).collect();
+    if meant.is_empty() {
+        terminal::say("there are no sandboxes");
+    }
+    meant
 }
 
 fn force_hint(failure: Failure) -> Failure {

@@ -5,7 +5,7 @@ use super::{Format, Log, Output, Status};
 use crate::exit::Outcome;
 use crate::terminal;
 use host::places::Places;
-use sandbox::{Sandbox, State};
+use sandbox::{Behind, Lag, Member, Sandbox, State};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
@@ -62,7 +62,56 @@ fn line(sandbox: &Sandbox, live: &LiveRuns) -> String {
         Some(run) => format!("; {run} deletes it when it ends"),
         None => String::new(),
     };
-    format!("{:<24} {server:<20} 127.0.0.1:{:<6} {}{of}", manifest.name, manifest.port, state(sandbox))
+    let part = part(sandbox).map(|part| format!("; {part}")).unwrap_or_default();
+    format!("{:<24} {server:<20} 127.0.0.1:{:<6} {}{part}{of}", manifest.name, manifest.port, state(sandbox))
+}
+
+/// What it is among a primary and its replicas, and how far behind.
+fn part(sandbox: &Sandbox) -> Option<String> {
+    match sandbox.manifest.member.as_ref()? {
+        Member::Primary { replicas } => Some(format!("primary of {}", replicas.join(", "))),
+        Member::Replica { of, .. } => {
+            let lag = sandbox.server_process().map(|_| sandbox.lag());
+            let lag = lag.map(|lag| lag.map_or_else(|error| format!(", lag unknown: {}", host::chain(&error)), behind));
+            Some(format!("replica of {of}{}", lag.unwrap_or_default()))
+        }
+    }
+}
+
+fn behind(lag: Lag) -> String {
+    let time = lag.time_s.map(|seconds| format!("{seconds} s behind ({})", lag.time_source));
+    let lacks = lag.behind.map(|behind| match behind {
+        Behind::Transactions(count) => format!("lacks {} (by GTID)", units::counted(count, "transaction")),
+        Behind::WalBytes(bytes) => format!("lacks {bytes} B of write-ahead log"),
+    });
+    let trouble = lag.trouble.map(|trouble| format!("NOT REPLICATING: {trouble}"));
+    [trouble, time, lacks].into_iter().flatten().map(|words| format!(", {words}")).collect()
+}
+
+fn replication(sandbox: &Sandbox) -> Value {
+    match &sandbox.manifest.member {
+        None => Value::Null,
+        Some(Member::Primary { replicas }) => json!({"role": "primary", "replicas": replicas}),
+        Some(Member::Replica { of, .. }) => {
+            let mut row = json!({"role": "replica", "of": of});
+            match sandbox.server_process().map(|_| sandbox.lag()) {
+                None => {}
+                Some(Err(error)) => row["trouble"] = host::chain(&error).into(),
+                Some(Ok(lag)) => {
+                    row["is_replicating"] = lag.is_replicating.into();
+                    row["lag_s"] = lag.time_s.into();
+                    row["lag_source"] = lag.time_source.into();
+                    row["trouble"] = lag.trouble.into();
+                    match lag.behind {
+                        Some(Behind::Transactions(count)) => row["behind_transactions"] = count.into(),
+                        Some(Behind::WalBytes(bytes)) => row["behind_wal_bytes"] = bytes.into(),
+                        None => {}
+                    }
+                }
+            }
+            row
+        }
+    }
 }
 
 /// The run that was to delete it has died.
@@ -96,6 +145,7 @@ fn row(name: &str, sandbox: Result<&Sandbox, &sandbox::Error>, live: &LiveRuns) 
             "created_unix": sandbox.manifest.created,
             "run": sandbox.manifest.run,
             "left_over": is_left_over(sandbox, live),
+            "replication": replication(sandbox),
         }),
         Err(error) => json!({"name": name, "state": "broken", "why": error.to_string()}),
     }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Servers that outlive the command: a launcher in a session of its own, found again by its run.
 
-use super::{Names, Start, limits};
+use super::several::{Meant, Which};
+use super::{Start, limits};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::{signals, terminal};
 use host::places::Places;
@@ -15,8 +16,21 @@ use std::time::Duration;
 pub(super) fn start(args: &Start) -> Outcome {
     signals::install()?;
     let places = Places::from_environment();
-    let sandbox = Sandbox::open(&args.name, &places)?;
-    start_as_asked(&sandbox, &places, args)
+    let meant = args.which.find(&places)?;
+    start_all(meant, &places, args)
+}
+
+/// One after the other, once all of them can be started. Those that a primary or `--all` brings in and that run already are let be.
+fn start_all(meant: Vec<Meant>, places: &Places, args: &Start) -> Outcome {
+    let limits = args.limits.asked()?;
+    let stopped = |meant: &Meant| meant.is_named || meant.sandbox.server_process().is_none();
+    let sandboxes: Vec<Sandbox> = meant.into_iter().filter(stopped).map(|meant| meant.sandbox).collect();
+    if sandboxes.is_empty() {
+        terminal::say("all of them are running already");
+        return Ok(());
+    }
+    sandbox::check_before_start_of(&sandboxes, &args.options)?;
+    start_in_turn(&sandboxes, places, |sandbox| start_as_asked(sandbox, places, args, limits.clone()))
 }
 
 /// What `start --for` tells the supervisor that ends it.
@@ -61,30 +75,46 @@ fn told_to_the_command(error: sandbox::Error) -> Box<dyn std::error::Error + Sen
     }
 }
 
-pub(super) fn stop(names: &Names) -> Outcome {
+pub(super) fn stop(which: &Which) -> Outcome {
     signals::install()?;
     let places = Places::from_environment();
-    for name in &names.names {
-        let sandbox = Sandbox::open(name, &places)?;
-        sandbox.stop_standing(&places)?;
-        terminal::say(format_args!("stopped {name}"));
+    let meant = which.find(&places)?;
+    let stopped = stop_all(&meant, &places)?;
+    let was_running = |meant: &Meant| {
+        let members = meant.sandbox.members();
+        members.iter().any(|member| stopped.iter().any(|name| name == member.name()))
+    };
+    match meant.iter().find(|meant| meant.is_named && !was_running(meant)) {
+        Some(meant) => Err(sandbox::Error::NotRunning { name: meant.sandbox.name().into() }.into()),
+        None => Ok(()),
     }
-    Ok(())
+}
+
+/// Replicas first; returns the names of those that ran.
+fn stop_all(meant: &[Meant], places: &Places) -> Result<Vec<String>, Failure> {
+    let mut stopped = Vec::new();
+    for Meant { sandbox, .. } in meant.iter().rev() {
+        match sandbox.stop_standing(places) {
+            Ok(_) => {
+                terminal::say(format_args!("stopped {}", sandbox.name()));
+                stopped.push(sandbox.name().to_owned());
+            }
+            Err(sandbox::Error::NotRunning { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(stopped)
 }
 
 pub(super) fn restart(args: &Start) -> Outcome {
     signals::install()?;
     let places = Places::from_environment();
-    let sandbox = Sandbox::open(&args.name, &places)?;
-    match sandbox.stop_standing(&places) {
-        Ok(_) | Err(sandbox::Error::NotRunning { .. }) => {}
-        Err(error) => return Err(error.into()),
-    }
-    start_as_asked(&sandbox, &places, args)
+    let meant = args.which.find(&places)?;
+    stop_all(&meant, &places)?;
+    start_all(meant, &places, args)
 }
 
-fn start_as_asked(sandbox: &Sandbox, places: &Places, args: &Start) -> Outcome {
-    let limits = args.limits.asked()?;
+fn start_as_asked(sandbox: &Sandbox, places: &Places, args: &Start, limits: Asked) -> Outcome {
     match args.lasts {
         Some(lasts) => start_for(sandbox, places, args, limits, lasts.0),
         None => {
@@ -121,8 +151,30 @@ fn begin(name: &str, command: Vec<String>, places: &Places) -> Begin {
     Begin { kind: Kind::Standing, command, resources: vec![Resource::Sandbox(name.into())], places: places.clone() }
 }
 
+/// A sandbox, or a primary with its replicas, as it was deployed.
+pub(super) fn start_members(sandbox: &Sandbox, places: &Places) -> Outcome {
+    let members = sandbox.members();
+    let start = |member: &Sandbox| start_sandbox(member, places, StartOptions::default(), &Asked::default());
+    start_in_turn(&members, places, start)
+}
+
+/// When one of them does not start, those that have are stopped again, the last one first.
+fn start_in_turn(sandboxes: &[Sandbox], places: &Places, start: impl Fn(&Sandbox) -> Outcome) -> Outcome {
+    for (count, sandbox) in sandboxes.iter().enumerate() {
+        let Err(error) = start(sandbox) else { continue };
+        for started in sandboxes[..count].iter().rev() {
+            match started.stop_standing(places) {
+                Ok(_) => terminal::say(format_args!("stopped {} again", started.name())),
+                Err(error) => terminal::say(format_args!("note: {} still runs: {error}", started.name())),
+            }
+        }
+        return Err(error);
+    }
+    Ok(())
+}
+
 /// Starts it below a standing run and leaves it there.
-pub(super) fn start_sandbox(sandbox: &Sandbox, places: &Places, start: StartOptions, limits: &Asked) -> Outcome {
+fn start_sandbox(sandbox: &Sandbox, places: &Places, start: StartOptions, limits: &Asked) -> Outcome {
     sandbox.check_before_start()?;
     sandbox.clear_runs(places)?;
     let begin = begin(sandbox.name(), std::env::args().collect(), places);

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What several servers need together, before the first of them starts.
+
+use crate::deploy::require_space;
+use crate::{Error, Flavour, Sandbox, ServerOption};
+use units::Bytes;
+
+/// `innodb_buffer_pool_size`, `shared_buffers`: the default of all three.
+const POOL_BYTES: u64 = 128 << 20;
+/// A server without its pool, at rest: MySQL 9.7 with its performance schema takes the most, 400 MiB; the others take less.
+const BESIDE_POOL_BYTES: u64 = 128 << 20;
+const BESIDE_POOL_OF_MYSQL_BYTES: u64 = 400 << 20;
+/// What the first start of one writes: log files, undo, temporary tablespaces.
+const DISK_BYTES: u64 = 64 << 20;
+
+/// Everything that [`Sandbox::check_before_start`] looks at, for each of them; and when they are several, memory and disk for all. One
+/// server's pool may be larger than RAM on purpose.
+///
+/// # Errors
+/// As there; [`Error::MemoryFull`], [`Error::DiskFull`]. Nothing was started.
+pub fn check_before_start_of(sandboxes: &[Sandbox], extra_options: &[ServerOption]) -> Result<(), Error> {
+    sandboxes.iter().try_for_each(Sandbox::check_before_start)?;
+    let [first, _, ..] = sandboxes else { return Ok(()) };
+    let count = sandboxes.len();
+    require_space("starting these servers", &first.folder, DISK_BYTES * count as u64)?;
+    let need_bytes = sandboxes.iter().map(|sandbox| memory_bytes(sandbox, extra_options)).sum();
+    let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    match host::meminfo::bytes(&meminfo, "MemAvailable") {
+        Some(available_bytes) if available_bytes < need_bytes => {
+            Err(Error::MemoryFull { count, need_bytes, available_bytes })
+        }
+        _ => Ok(()),
+    }
+}
+
+fn memory_bytes(sandbox: &Sandbox, extra_options: &[ServerOption]) -> u64 {
+    let (key, beside) = match sandbox.flavour() {
+        Flavour::Mariadb => ("innodb_buffer_pool_size", BESIDE_POOL_BYTES),
+        Flavour::Mysql => ("innodb_buffer_pool_size", BESIDE_POOL_OF_MYSQL_BYTES),
+        Flavour::Postgresql => ("shared_buffers", BESIDE_POOL_BYTES),
+    };
+    let options = extra_options.iter().rev().chain(sandbox.manifest.options.iter().rev());
+    let asked = options.filter(|option| option.key() == key).find_map(ServerOption::value);
+    // PostgreSQL writes 256MB where the others write 256M
+    let size = asked.and_then(|value| value.trim_end_matches(['B', 'b']).parse::<Bytes>().ok());
+    size.map_or(POOL_BYTES, |size| size.0) + beside
+}

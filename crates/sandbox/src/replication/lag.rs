@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+//! How far a replica is behind: in time as its server says, and in what it lacks of what its primary has.
+
+use super::dialect::{self, Dialect};
+use super::mysql;
+use crate::{Error, Flavour, Sandbox};
+use load::admin::{Connection, Rows};
+use std::time::Duration;
+
+/// A server that does not answer is no reason for `status` to hang.
+const READ_LIMIT: Duration = Duration::from_secs(2);
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Lag {
+    /// It receives and applies.
+    pub is_replicating: bool,
+    /// In seconds. `None`: the server does not say, for it does not replicate.
+    pub time_s: Option<f64>,
+    /// `None`: the primary does not answer.
+    pub behind: Option<Behind>,
+    /// How time was measured.
+    pub time_source: String,
+    /// Why it does not replicate, in the server's own words.
+    pub trouble: Option<String>,
+}
+
+/// What a replica lacks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Behind {
+    /// Committed on the primary, not applied here, by their GTIDs.
+    Transactions(u64),
+    /// Of write-ahead log, written on the primary and not replayed here.
+    WalBytes(u64),
+}
+
+impl Sandbox {
+    /// Of a replica whose server runs.
+    ///
+    /// # Errors
+    /// It does not answer.
+    pub fn lag(&self) -> Result<Lag, Error> {
+        let primary = self.primary().filter(|primary| primary.server_process().is_some());
+        match (self.flavour(), dialect::of(&self.manifest.installation)) {
+            (Flavour::Mariadb | Flavour::Mysql, Some(dialect)) => {
+                let lag = self.ask(|connection| of_mysql(connection, dialect))?;
+                let behind = primary.and_then(|primary| self.lacks_transactions(&primary).ok());
+                Ok(Lag { behind: behind.map(Behind::Transactions), ..lag })
+            }
+            _ => self.of_postgresql(primary.as_ref()),
+        }
+    }
+
+    fn ask<T>(&self, body: impl FnOnce(&mut Connection) -> Result<T, load::Error>) -> Result<T, Error> {
+        self.talk(|connection| {
+            connection.set_read_limit(Some(READ_LIMIT))?;
+            body(connection)
+        })
+    }
+
+    /// The primary is asked first: what comes meanwhile makes the replica look no better.
+    fn lacks_transactions(&self, primary: &Self) -> Result<u64, Error> {
+        let value = |rows: Rows| rows.text(0, 0).unwrap_or_default();
+        if self.flavour() == Flavour::Mariadb {
+            let there = primary.ask(|connection| connection.query("SELECT @@gtid_binlog_pos").map(value))?;
+            let here = self.ask(|connection| connection.query("SELECT @@gtid_slave_pos").map(value))?;
+            return Ok(mysql::mariadb_lacks(&there, &here));
+        }
+        let there = primary.ask(|connection| connection.query("SELECT @@gtid_executed").map(value))?;
+        let sql = format!("SELECT GTID_SUBTRACT('{there}', @@gtid_executed)");
+        Ok(mysql::mysql_count(&self.ask(|connection| connection.query(&sql).map(value))?))
+    }
+
+    fn of_postgresql(&self, primary: Option<&Self>) -> Result<Lag, Error> {
+        let there = primary.and_then(|primary| {
+            let now = "SELECT pg_current_wal_lsn()";
+            primary.ask(|connection| connection.query(now).map(|rows| rows.text(0, 0))).ok().flatten()
+        });
+        let behind = there
+            .map_or("NULL".into(), |lsn| format!("greatest(pg_wal_lsn_diff('{lsn}', pg_last_wal_replay_lsn()), 0)"));
+        let sql = format!(
+            "SELECT (SELECT status FROM pg_stat_wal_receiver), \
+             CASE WHEN pg_last_wal_receive_lsn() = pg_last_wal_replay_lsn() THEN 0 \
+             ELSE extract(epoch FROM now() - pg_last_xact_replay_timestamp()) END, \
+             {behind}"
+        );
+        let rows = self.ask(|connection| connection.query(&sql))?;
+        let is_replicating = rows.text(0, 0).as_deref() == Some("streaming");
+        let trouble = "no stream from the primary; the end of the log says why".to_owned();
+        Ok(Lag {
+            is_replicating,
+            time_s: rows.parse(0, 1).filter(|_| is_replicating),
+            behind: rows.parse(0, 2).map(Behind::WalBytes),
+            time_source: "age of the last transaction replayed, 0 when all that was received is".into(),
+            trouble: (!is_replicating).then_some(trouble),
+        })
+    }
+}
+
+fn of_mysql(connection: &mut Connection, dialect: &Dialect) -> Result<Lag, load::Error> {
+    let rows = mysql::status(connection, dialect)?;
+    let column = |name: &str| {
+        let column = rows.columns.iter().position(|known| known == name)?;
+        rows.text(0, column).filter(|value| !value.is_empty())
+    };
+    let Dialect { source, replica, .. } = dialect;
+    let time_source = format!("Seconds_Behind_{source}");
+    let is_on = |thread: &str| column(&format!("{replica}_{thread}_Running")).as_deref() == Some("Yes");
+    let (receives, applies) = (is_on("IO"), is_on("SQL"));
+    let trouble = || {
+        let which = match (receives, applies) {
+            (false, false) => "neither receives nor applies",
+            (false, true) => "does not receive",
+            _ => "does not apply",
+        };
+        let words = column("Last_SQL_Error").or_else(|| column("Last_IO_Error"));
+        words.map_or_else(|| which.to_owned(), |words| format!("{which}: {words}"))
+    };
+    Ok(Lag {
+        is_replicating: receives && applies,
+        time_s: column(&time_source).and_then(|value| value.parse().ok()),
+        behind: None,
+        time_source,
+        trouble: (!(receives && applies)).then(trouble),
+    })
+}

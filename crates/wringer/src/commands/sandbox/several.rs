@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Which sandboxes a command means: those that are named, each primary with its replicas, or all.
+
+use crate::exit::{Exit, Failure};
+use crate::terminal;
+use host::places::Places;
+use sandbox::{Member, Sandbox};
+
+#[derive(Debug, Clone, clap::Args)]
+pub struct Which {
+    /// A primary's name stands for its replicas, too
+    #[arg(required_unless_present = "all", conflicts_with = "all", value_name = "NAME")]
+    pub names: Vec<String>,
+    /// All sandboxes that are there, but those that a `wringer run` has made for itself
+    #[arg(long)]
+    pub all: bool,
+}
+
+/// A sandbox that a command is to work on.
+pub struct Meant {
+    pub sandbox: Sandbox,
+    /// Named itself; the others come by `--all`, or with their primary.
+    pub is_named: bool,
+}
+
+impl Which {
+    /// In the order in which they start: replicas after what they replicate. Stopping and deleting goes the other way.
+    ///
+    /// # Errors
+    /// One that is named is not there, or was never deployed to its end.
+    pub fn find(&self, places: &Places) -> Result<Vec<Meant>, Failure> {
+        let mut meant: Vec<Meant> = Vec::new();
+        for sandbox in self.chosen(places)? {
+            for member in sandbox.members() {
+                let is_named = !self.all && self.names.iter().any(|name| name == member.name());
+                if !meant.iter().any(|known| known.sandbox.name() == member.name()) {
+                    meant.push(Meant { sandbox: member, is_named });
+                }
+            }
+        }
+        meant.sort_by_key(|meant| matches!(meant.sandbox.manifest.member, Some(Member::Replica { .. })));
+        Ok(meant)
+    }
+
+    fn chosen(&self, places: &Places) -> Result<Vec<Sandbox>, Failure> {
+        if !self.all {
+            return self.names.iter().map(|name| Ok(Sandbox::open(name, places)?)).collect();
+        }
+        let mut chosen = Vec::new();
+        for (name, _) in Sandbox::list(places) {
+            match Sandbox::open(&name, places) {
+                Ok(sandbox) if sandbox.manifest.run.is_none() => chosen.push(sandbox),
+                Ok(_) => {}
+                Err(error) => terminal::say(format_args!("note: {name} is left out: {error}")),
+            }
+        }
+        if chosen.is_empty() {
+            let failure = Failure::message(Exit::Missing, "there are no sandboxes".to_owned());
+            return Err(failure.hint("`wringer sandbox deploy mariadb` makes one"));
+        }
+        Ok(chosen)
+    }
+}
