@@ -12,11 +12,11 @@ use rustix::fs::Mode;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 use slowfs::control::{self, Controlled};
-use slowfs::stats::{InPrograms, Latency, Stats};
+use slowfs::stats::{InPrograms, Latency, OfClass, Stats};
 use std::io;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -86,43 +86,33 @@ impl Controlled for Keeper {
 
     fn stats(&self) -> Stats {
         let shared = self.map.shared();
-        let [read, write, sync] = &shared.classes;
-        let load = |counter: &AtomicU64| counter.load(Relaxed);
         Stats {
-            delay: self.delay(),
-            reads: load(&read.operations),
-            read_ahead: 0,
-            unseen_reads: load(&shared.unseen_reads),
-            writes: load(&write.operations),
-            syncs: load(&sync.operations),
-            read_bytes: load(&read.bytes),
-            write_bytes: load(&write.bytes),
-            delayed_reads: load(&read.delayed),
-            delayed_writes: load(&write.delayed),
-            delayed_syncs: load(&sync.delayed),
-            errors: load(&shared.errors),
-            read_latency: latency(read),
-            write_latency: latency(write),
-            sync_latency: latency(sync),
-            cpu_us: slowfs::stats::cpu_us(),
+            unseen_reads: shared.unseen_reads.load(Relaxed),
+            errors: shared.errors.load(Relaxed),
             overshoot_ns: shared.lead.all().to_vec(),
             in_programs: Some(InPrograms {
                 processes: shared.attached.load(Relaxed).into(),
-                cached_reads: load(&shared.cached_reads),
-                buffered_writes: load(&shared.buffered_writes),
-                lapsed: load(&shared.lapsed),
+                cached_reads: shared.cached_reads.load(Relaxed),
+                buffered_writes: shared.buffered_writes.load(Relaxed),
+                lapsed: shared.lapsed.load(Relaxed),
             }),
+            ..Stats::of(self.delay(), shared.classes.each_ref().map(so_far))
         }
     }
 }
 
-fn latency(counted: &Counted) -> Latency {
+fn so_far(counted: &Counted) -> OfClass {
     let [own, asked, got] = [&counted.own, &counted.asked, &counted.got].map(|from| {
         let mut histogram = LatencyHistogram::new();
         from.recorded().for_each(|(ns, count)| histogram.record_n(ns, count));
         histogram
     });
-    Latency { own, asked, got }
+    OfClass {
+        operations: counted.operations.load(Relaxed),
+        bytes: counted.bytes.load(Relaxed),
+        delayed: counted.delayed.load(Relaxed),
+        latency: Latency { own, asked, got },
+    }
 }
 
 fn listen(socket: &Path) -> io::Result<UnixListener> {

@@ -36,6 +36,7 @@ mod inode;
 mod layer;
 mod lead;
 mod moment;
+mod reply;
 mod rule;
 mod waiting;
 

@@ -43,6 +43,41 @@ pub struct Stats {
     pub in_programs: Option<InPrograms>,
 }
 
+/// What one class of operations came to, however it was counted.
+#[derive(Debug, Clone, Default)]
+pub struct OfClass {
+    pub operations: u64,
+    pub bytes: u64,
+    pub delayed: u64,
+    pub latency: Latency,
+}
+
+impl Stats {
+    /// Of these reads, writes and syncs, with the CPU time of this process; what only some layers count is 0.
+    pub fn of(delay: Delay, [read, write, sync]: [OfClass; 3]) -> Self {
+        Self {
+            delay,
+            reads: read.operations,
+            read_ahead: 0,
+            unseen_reads: 0,
+            writes: write.operations,
+            syncs: sync.operations,
+            read_bytes: read.bytes,
+            write_bytes: write.bytes,
+            delayed_reads: read.delayed,
+            delayed_writes: write.delayed,
+            delayed_syncs: sync.delayed,
+            errors: 0,
+            read_latency: read.latency,
+            write_latency: write.latency,
+            sync_latency: sync.latency,
+            cpu_us: cpu_us(),
+            overshoot_ns: Vec::new(),
+            in_programs: None,
+        }
+    }
+}
+
 /// What only the preload layer counts. All of it is since the layer started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InPrograms {
@@ -151,34 +186,28 @@ impl Counters {
     }
 
     pub(crate) fn snapshot(&self, delay: Delay) -> Stats {
-        let [read, write, sync] = &self.classes;
-        let load = |counter: &AtomicU64| counter.load(Relaxed);
-        let latency = |counted: &Counted| counted.latency.lock().unwrap_or_else(PoisonError::into_inner).clone();
         Stats {
-            delay,
-            reads: load(&read.operations),
-            read_ahead: load(&self.read_ahead),
-            unseen_reads: load(&self.unseen_reads),
-            writes: load(&write.operations),
-            syncs: load(&sync.operations),
-            read_bytes: load(&read.bytes),
-            write_bytes: load(&write.bytes),
-            delayed_reads: load(&read.delayed),
-            delayed_writes: load(&write.delayed),
-            delayed_syncs: load(&sync.delayed),
-            errors: load(&self.errors),
-            read_latency: latency(read),
-            write_latency: latency(write),
-            sync_latency: latency(sync),
-            cpu_us: cpu_us(),
-            overshoot_ns: Vec::new(),
-            in_programs: None,
+            read_ahead: self.read_ahead.load(Relaxed),
+            unseen_reads: self.unseen_reads.load(Relaxed),
+            errors: self.errors.load(Relaxed),
+            ..Stats::of(delay, self.classes.each_ref().map(Counted::so_far))
+        }
+    }
+}
+
+impl Counted {
+    fn so_far(&self) -> OfClass {
+        OfClass {
+            operations: self.operations.load(Relaxed),
+            bytes: self.bytes.load(Relaxed),
+            delayed: self.delayed.load(Relaxed),
+            latency: self.latency.lock().unwrap_or_else(PoisonError::into_inner).clone(),
         }
     }
 }
 
 /// CPU time of this process, user and system.
-pub fn cpu_us() -> u64 {
+fn cpu_us() -> u64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0) / 1000
 }

@@ -10,7 +10,7 @@ use crate::imitation::{Probed, Reach, hold};
 use crate::probe::tried;
 use crate::{databases::Database, probe};
 use diskmodel::Model;
-use evidence::{Delay, Measured, Quantity, Unit};
+use evidence::{Delay, LatencyHistogram, Measured, Quantity, Unit};
 use host::change::mounts;
 use run::{Child, ChildSpec, Role, Run, Step};
 use slowfs::control::Client;
@@ -30,8 +30,8 @@ pub fn socket_name(number: u32) -> String {
 
 /// As mountinfo(5) shows it.
 pub const FILE_SYSTEM: &str = "fuse.wringer";
-const PROBE_TIME: Duration = Duration::from_millis(1500);
-const LOOKS: u32 = 3;
+pub(crate) const PROBE_TIME: Duration = Duration::from_millis(1500);
+pub(crate) const LOOKS: u32 = 3;
 
 /// A directory that is slow for everybody.
 #[derive(Debug)]
@@ -101,9 +101,21 @@ pub(crate) fn canonical_directory(directory: &Path) -> Result<PathBuf, Error> {
 }
 
 fn canonical(directory: &Path) -> Result<PathBuf, Error> {
-    directory.canonicalize().map_err(|_| Error::Refused {
+    let path = directory.canonicalize().map_err(|_| Error::Refused {
         what: format!("there is no directory {}", directory.display()),
         hint: "name one that exists".into(),
+    })?;
+    require_text(path)
+}
+
+/// Without links. A journal holds names as text: what cannot be written down cannot be undone.
+pub(crate) fn require_text(path: PathBuf) -> Result<PathBuf, Error> {
+    if path.to_str().is_some() {
+        return Ok(path);
+    }
+    Err(Error::Refused {
+        what: format!("the name of {} is not UTF-8, and a journal holds names as text", path.display()),
+        hint: "rename it, or the folder above it whose name that is".into(),
     })
 }
 
@@ -198,7 +210,9 @@ pub fn set_and_measure(socket: &Path, directory: &Path, model: &Model) -> Result
         }
         return held;
     }
-    let (last, ()) = tried(LOOKS, || Ok((probe_once(&mut client, &opened, &file, delay)?, ())))?;
+    let of_what = "of a file that was open before the delay was set";
+    let once = |client: &mut Client| read_once(client, (&opened, &file), delay, &|_| Ok(()), of_what);
+    let (last, ()) = tried(LOOKS, || Ok((once(&mut client)?, ())))?;
     if last.within_tolerance == Some(true) {
         return Ok(vec![last]);
     }
@@ -206,13 +220,20 @@ pub fn set_and_measure(socket: &Path, directory: &Path, model: &Model) -> Result
     Err(out_of_tolerance(&last))
 }
 
-/// Without the delay, then with it.
-fn probe_once(client: &mut Client, opened: &fs::File, file: &Path, delay: Delay) -> Result<Measured, Error> {
+/// Direct reads of `opened` at depth 1, without the delay and then with it. `may` looks at what they take without it.
+pub(crate) fn read_once(
+    client: &mut Client,
+    (opened, path): (&fs::File, &Path),
+    delay: Delay,
+    may: &dyn Fn(&LatencyHistogram) -> Result<(), Error>,
+    of_what: &str,
+) -> Result<Measured, Error> {
     client.set(Delay { read_us: 0, ..delay })?;
-    let undelayed = probe::read(opened, file, reads_within(PROBE_TIME, 0))?;
+    let undelayed = probe::read(opened, path, reads_within(PROBE_TIME, 0))?;
+    may(&undelayed)?;
     client.set(delay)?;
-    let got = probe::read(opened, file, reads_within(PROBE_TIME, delay.read_us))?;
-    Ok(read_measure(&delay, &undelayed, &got, "of a file that was open before the delay was set"))
+    let got = probe::read(opened, path, reads_within(PROBE_TIME, delay.read_us))?;
+    Ok(read_measure(&delay, &undelayed, &got, of_what))
 }
 
 /// All of it, when none of it is outside.

@@ -6,6 +6,7 @@ use crate::backing::Open;
 use crate::buffer::Pool;
 use crate::engine::Engine;
 use crate::inode::Inode;
+use crate::reply::{self, errno};
 use crate::rule::Place;
 use crate::stats::Class;
 use fuser::{
@@ -79,10 +80,6 @@ impl Image {
     }
 }
 
-fn errno(error: rustix::io::Errno) -> Errno {
-    Errno::from_i32(error.raw_os_error())
-}
-
 fn place(offset: u64, bytes: u64) -> Place {
     Place { file: FILE, offset, bytes }
 }
@@ -136,23 +133,8 @@ impl Filesystem for Image {
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        let work = self.engine.arrive(Class::Read, place(offset, u64::from(size)));
-        let length = size as usize;
-        let mut buffer = self.buffers.take(length);
-        match self.backing.open.read(&self.backing.inode, buffer.bytes_mut(length), offset) {
-            Ok(count) => {
-                let buffers = self.buffers.clone();
-                self.engine.answer(work, move || {
-                    reply.data(buffer.bytes(count));
-                    buffers.give_back(buffer);
-                });
-            }
-            Err(error) => {
-                self.buffers.give_back(buffer);
-                self.engine.counters.failed();
-                reply.error(errno(error));
-            }
-        }
+        let fill = |into: &mut [u8]| self.backing.open.read(&self.backing.inode, into, offset);
+        reply::read(&self.engine, &self.buffers, (place(offset, u64::from(size)), size), fill, || {}, reply);
     }
 
     fn write(
@@ -229,7 +211,13 @@ impl Filesystem for Image {
         };
         match zeroed {
             Ok(()) => self.engine.answer(work, move || reply.ok()),
-            Err(error) => reply.error(errno(error)),
+            Err(error) => {
+                // what a file system does not know is no failure of the disk
+                if error == rustix::io::Errno::IO {
+                    self.engine.counters.failed();
+                }
+                reply.error(errno(error));
+            }
         }
     }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Reads, writes and syncs: the work first, then the reply when its time has come.
 
-use super::{Layer, Opened, errno};
+use super::{Layer, Opened};
 use crate::backing::Open;
-use crate::moment::now;
+use crate::reply::{self, errno};
 use crate::rule::Place;
 use crate::stats::Class;
 use crate::waiting::Asked;
@@ -41,25 +41,10 @@ impl Layer {
     }
 
     pub(super) fn read_file(&self, handle: FileHandle, asked: Asked, reply: ReplyData) {
-        let work = self.engine.arrive(Class::Read, place(handle, asked.offset, u64::from(asked.length)));
-        let length = asked.length as usize;
-        let mut buffer = self.buffers.take(length);
-        match self.fill(handle, asked.offset, buffer.bytes_mut(length)) {
-            Ok(count) => {
-                let finished = now();
-                self.engine.counters.seen(self.looker.look(asked));
-                let buffers = self.buffers.clone();
-                self.engine.answer_since(finished, work, move || {
-                    reply.data(buffer.bytes(count));
-                    buffers.give_back(buffer);
-                });
-            }
-            Err(error) => {
-                self.buffers.give_back(buffer);
-                self.engine.counters.failed();
-                reply.error(errno(error));
-            }
-        }
+        let place = place(handle, asked.offset, u64::from(asked.length));
+        let fill = |into: &mut [u8]| self.fill(handle, asked.offset, into);
+        let filled = || self.engine.counters.seen(self.looker.look(asked));
+        reply::read(&self.engine, &self.buffers, (place, asked.length), fill, filled, reply);
     }
 
     fn fill(&self, handle: FileHandle, offset: u64, into: &mut [u8]) -> Result<usize> {

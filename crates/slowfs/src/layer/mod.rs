@@ -10,6 +10,7 @@ mod owner;
 use crate::buffer::Pool;
 use crate::engine::Engine;
 use crate::inode::{Inode, Table};
+use crate::reply::errno;
 use crate::waiting::{Asked, Looker};
 use attributes::{Changes, attributes, file_type};
 use fuser::{
@@ -122,10 +123,6 @@ impl Layer {
             Err(error) => reply.error(self.refusal(error)),
         }
     }
-}
-
-fn errno(error: rustix::io::Errno) -> Errno {
-    Errno::from_i32(error.raw_os_error())
 }
 
 fn reply_empty(result: Result<()>, reply: ReplyEmpty) {

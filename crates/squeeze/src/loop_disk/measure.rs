@@ -3,8 +3,8 @@
 //! user's.
 
 use crate::Error;
-use crate::directory::within_tolerance;
-use crate::disk::{read_measure, reads_within};
+use crate::directory::{LOOKS, PROBE_TIME, read_once, within_tolerance};
+use crate::disk::reads_within;
 use crate::imitation::{Probed, hold};
 use crate::probe::{self, tried};
 use diskmodel::Model;
@@ -12,11 +12,9 @@ use evidence::{Delay, DelayMode, LatencyHistogram, Measured, Quantity};
 use slowfs::control::Client;
 use std::fs::File;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 const MECHANISM: &str = "loop device over FUSE";
-const PROBE_TIME: Duration = Duration::from_millis(1500);
-const LOOKS: u32 = 3;
 /// What a read through loop device and FUSE costs beyond the image's own time, on a quiet machine. Shorter delays drown in it.
 pub const FLOOR_US: u64 = 60;
 
@@ -44,23 +42,15 @@ fn measure(client: &mut Client, device: &Path, model: &Model) -> Result<Vec<Meas
         found = hold(&mut Probed { client, file: &opened, path: device }, model)?;
     } else if delay.read_us > 0 {
         let opened = probe::open(device)?;
-        found.push(tried(LOOKS, || Ok((read_once(client, &opened, device, delay)?, ())))?.0);
+        let may = |undelayed: &LatencyHistogram| refuse_faster("read", delay.read_us, delay.mode, undelayed);
+        let of_what = format!("of {}", device.display());
+        found.push(tried(LOOKS, || Ok((read_once(client, (&opened, device), delay, &may, &of_what)?, ())))?.0);
     }
     if !delay.varies && delay.sync_us > 0 {
         found.push(sync_once(client, device, delay)?);
     }
     client.set_model(model)?;
     within_tolerance(found)
-}
-
-/// Without the delay, then with it.
-fn read_once(client: &mut Client, opened: &File, device: &Path, delay: Delay) -> Result<Measured, Error> {
-    client.set(Delay { read_us: 0, ..delay })?;
-    let undelayed = probe::read(opened, device, reads_within(PROBE_TIME, 0))?;
-    refuse_faster("read", delay.read_us, delay.mode, &undelayed)?;
-    client.set(delay)?;
-    let got = probe::read(opened, device, reads_within(PROBE_TIME, delay.read_us))?;
-    Ok(read_measure(&delay, &undelayed, &got, &format!("of {}", device.display())))
 }
 
 /// A sync of a device without unwritten pages is one flush.

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+//! How a read is answered, of a file in a directory and of an image.
+
+use crate::buffer::Pool;
+use crate::engine::Engine;
+use crate::moment::now;
+use crate::rule::Place;
+use crate::stats::Class;
+use fuser::{Errno, ReplyData};
+use rustix::io::Result;
+use std::sync::Arc;
+
+pub(crate) fn errno(error: rustix::io::Errno) -> Errno {
+    Errno::from_i32(error.raw_os_error())
+}
+
+/// `fill` puts what the file has into a buffer of `length` bytes, and `filled` is told when it has; then the reply leaves when its time has
+/// come.
+pub(crate) fn read(
+    engine: &Engine,
+    buffers: &Arc<Pool>,
+    (place, length): (Place, u32),
+    fill: impl FnOnce(&mut [u8]) -> Result<usize>,
+    filled: impl FnOnce(),
+    reply: ReplyData,
+) {
+    let work = engine.arrive(Class::Read, place);
+    let length = length as usize;
+    let mut buffer = buffers.take(length);
+    match fill(buffer.bytes_mut(length)) {
+        Ok(count) => {
+            let finished = now();
+            filled();
+            let buffers = buffers.clone();
+            engine.answer_since(finished, work, move || {
+                reply.data(buffer.bytes(count));
+                buffers.give_back(buffer);
+            });
+        }
+        Err(error) => {
+            buffers.give_back(buffer);
+            engine.counters.failed();
+            reply.error(errno(error));
+        }
+    }
+}
