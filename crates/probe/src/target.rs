@@ -30,7 +30,8 @@ pub struct Target {
 pub struct Place {
     pub file_system: String,
     pub device: String,
-    pub mounted_at: PathBuf,
+    /// As text: a name that is none is shown as far as it is one.
+    pub mounted_at: String,
 }
 
 impl Target {
@@ -90,7 +91,8 @@ impl Target {
         // the longest; of several at one place the topmost, which is the last
         let mount = mounts.into_iter().filter(|mount| path.starts_with(&mount.target));
         let mount = mount.max_by_key(|mount| mount.target.as_os_str().len())?;
-        Some(Place { file_system: mount.fstype, device: mount.source, mounted_at: mount.target })
+        let mounted_at = mount.target.to_string_lossy().into_owned();
+        Some(Place { file_system: mount.fstype, device: mount.source, mounted_at })
     }
 }
 

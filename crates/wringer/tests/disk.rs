@@ -6,7 +6,9 @@ mod standing;
 
 use rustix::process::Signal;
 use standing::*;
+use std::ffi::OsStr;
 use std::fs::File;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -107,6 +109,51 @@ fn refusals_say_what_to_do() {
     assert_eq!(status(&lab)["runs"].as_array().unwrap().len(), 0);
 }
 
+/// What is slow already: another mechanism is refused, a dry run says what would change, and that its time stays is told.
+#[test]
+fn a_change_is_planned_and_keeps_its_mechanism_and_its_time() {
+    if !is_root() {
+        testkit::skip!("needs root");
+    }
+    let (_alone, lab, before) = (alone(), Lab::new(WRINGER), Snapshot::take());
+    let folder = data(&lab, 100);
+    let delay = |more: &[&str]| lab.run(["disk", "delay", folder.to_str().unwrap()].iter().chain(more));
+    let run = json(&delay(&["--sync", "1ms", "-o", "json"]).expect_code(0))["run"].take();
+    let another = delay(&["--sync", "2ms", "--mechanism", "loop"]).expect_code(3);
+    another.expect_said(&["slowed down already, by --mechanism fuse", "wringer disk release"]);
+    let plan = json(&delay(&["--sync", "2ms", "--dry-run", "-o", "json"]).expect_code(0));
+    assert_eq!((&plan["dry_run"], &plan["run"]), (&true.into(), &run), "{plan:#}");
+    assert!(plan["changes"][0]["change"].as_str().is_some_and(|change| change.contains("sync 2 ms")), "{plan:#}");
+    let shown = || json(&lab.run(["disk", "status", "-o", "json"]).expect_code(0))["directories"][0]["delay"].take();
+    assert_eq!(shown()["sync_us"], 1000, "a dry run changes nothing");
+    delay(&["--sync", "2ms", "--for", "2h"]).expect_code(0).expect_said(&["ends when it would have ended"]);
+    assert_eq!(shown()["sync_us"], 2000);
+    lab.run(["disk", "release"]).expect_code(0);
+    expect_as_before(&before);
+}
+
+/// A journal holds names as text.
+#[test]
+fn a_name_that_is_no_text_is_refused() {
+    if !is_root() {
+        testkit::skip!("needs root");
+    }
+    let (_alone, lab, before) = (alone(), Lab::new(WRINGER), Snapshot::take());
+    let name = OsStr::from_bytes(b"d\xff");
+    let (folder, image) = (lab.home().join(name), lab.home().join("d").join(name));
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::create_dir(lab.home().join("d")).unwrap();
+    std::fs::write(&image, vec![0; 2 << 20]).unwrap();
+    for path in [&folder, &image] {
+        let words = ["disk", "delay", "--write", "1ms"].map(OsStr::new);
+        lab.run(words.into_iter().chain([path.as_os_str()])).expect_code(3).expect_said(&["is not UTF-8", "rename it"]);
+    }
+    let words = ["probe", "read", "--count", "1", "-o", "json"].map(OsStr::new);
+    let read = json(&lab.run(words.into_iter().chain([image.as_os_str()])).expect_code(0));
+    assert!(read["path"].as_str().is_some_and(|path| path.ends_with('\u{fffd}')), "{read:#}");
+    expect_as_before(&before);
+}
+
 #[test]
 fn a_busy_directory_is_fast_at_once_and_released_when_it_is_free() {
     if !is_root() {
@@ -162,6 +209,10 @@ fn with_supervisor_and_watchdog_dead_it_is_fast_and_undo_unmounts() {
     );
     drop(file);
     assert!(is_mounted(&folder), "it goes on serving");
+    let shown = lab.run(["disk", "status"]).expect_code(0).expect_said(&["was cut off", "wringer undo"]);
+    assert!(shown.stdout.contains(path) && shown.stdout.contains("hot"), "{shown:?}");
+    let shown = json(&lab.run(["disk", "status", "-o", "json"]).expect_code(0));
+    assert_eq!(shown["directories"][0]["condition"], "hot", "{shown:#}");
     lab.run(["disk", "delay", path, "--read", "1ms"]).expect_code(3).expect_said(&["wringer undo"]);
     lab.run(["undo"]).expect_code(0);
     assert!(!is_mounted(&folder));

@@ -121,6 +121,7 @@ fn refusals_say_what_to_do() {
     let holder = ["ram", "hide", HIDE, "--yes", "--mechanism", "holder"];
     ordinary.run(holder).expect_code(3).expect_said(&["needs root", "sudo", "--mechanism balloon"]);
     ordinary.run(["ram", "hide", "lots"]).expect_code(2);
+    ordinary.run(["ram", "hide", HIDE, "--for", "0"]).expect_code(2).expect_said(&["one second is the least"]);
     if !is_root() {
         testkit::skip!("needs root");
     }

@@ -3,6 +3,7 @@
 
 use super::{Delays, Device};
 use crate::Error;
+use crate::directory::require_text;
 use diskmodel::Model;
 use evidence::DelayMode;
 use host::change::{MountEntry, mounts};
@@ -75,6 +76,7 @@ fn check_with(path: &Path, check_mechanism: impl FnOnce() -> Result<(), Error>) 
     let Ok(path) = path.canonicalize() else {
         return refused(format!("there is no device {}", path.display()), "name one that exists: lsblk");
     };
+    let path = require_text(path)?;
     let metadata = fs::metadata(&path).map_err(Error::file("look at", &path))?;
     if !metadata.file_type().is_block_device() {
         return refused(format!("{} is not a block device", path.display()), "name one: lsblk");

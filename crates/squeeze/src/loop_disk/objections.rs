@@ -3,6 +3,7 @@
 
 use crate::Error;
 use crate::device::{check_unused, swaps};
+use crate::directory::require_text;
 use host::change::loop_device::backing_files;
 use host::process::holders_of;
 use serde::{Deserialize, Serialize};
@@ -56,6 +57,7 @@ pub fn check(path: &Path) -> Result<Image, Error> {
     let Ok(path) = path.canonicalize() else {
         return refused(format!("there is no image {}", path.display()), "make one: fallocate -l 8G IMAGE");
     };
+    let path = require_text(path)?;
     let metadata = fs::metadata(&path).map_err(Error::file("look at", &path))?;
     if !metadata.is_file() && !metadata.file_type().is_block_device() {
         return refused(

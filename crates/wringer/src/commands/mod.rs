@@ -9,6 +9,7 @@ pub mod explain;
 pub mod fill;
 mod fill_pgbench;
 pub mod hidden;
+pub mod limits;
 pub mod load;
 pub mod modes;
 pub mod plan;
@@ -21,3 +22,8 @@ pub mod squeeze;
 pub mod standing;
 pub mod status;
 pub mod undo;
+
+/// As it was typed, for a journal or a recording; a word that is no text is kept as far as it is one.
+pub fn command_line() -> Vec<String> {
+    std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect()
+}

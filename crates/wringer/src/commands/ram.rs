@@ -136,7 +136,7 @@ fn squeeze(places: &Places, args: &Squeezed, amount: Amount) -> Outcome {
     ask_consent(places, args.yes)?;
     let verify = args.verify.as_deref().map(Target::open).transpose().map_err(refuse)?;
     let spinner = terminal::spinner(&format!("hiding {}", Bytes(plan.hide_bytes)));
-    let result = standing::start(places, args.standing.lasts, Squeeze::Ram(plan), args.deadline.0);
+    let result = standing::start(places, args.standing.lasts(), Squeeze::Ram(plan), args.deadline.0);
     spinner.finish_and_clear();
     let mut result = result?;
     if let Some(target) = verify {
@@ -163,7 +163,7 @@ fn reread(target: &Target) -> Result<Value, Failure> {
     let read = read?;
     let text = read.verdict.to_string();
     Ok(
-        json!({ "path": target.path, "size_bytes": target.size_bytes, "rounds": read.rounds, "verdict": read.verdict, "verdict_text": text }),
+        json!({ "path": target.path.to_string_lossy(), "size_bytes": target.size_bytes, "rounds": read.rounds, "verdict": read.verdict, "verdict_text": text }),
     )
 }
 

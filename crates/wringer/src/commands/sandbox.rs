@@ -132,10 +132,10 @@ struct Start {
     #[arg(long, value_name = "SPAN", default_value = "3m")]
     wait: Span,
     /// Stop it again after this time [default: it stays until `wringer sandbox stop`]
-    #[arg(long = "for", value_name = "SPAN")]
+    #[arg(long = "for", value_name = "SPAN", value_parser = super::standing::lasting)]
     lasts: Option<Span>,
-    #[command(flatten)]
-    limits: limits::Limits,
+    #[command(flatten, next_help_heading = "Less than the machine has, until the server stops (docs/squeeze.md)")]
+    limits: super::limits::Limits,
 }
 
 #[derive(Debug, clap::Args)]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What `ram`, `disk`, `status` and `undo` share: standing squeezes, found by what their journals say, and how they are shown.
 
+use super::command_line;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::internal::{Order, Squeeze};
 use crate::terminal;
@@ -8,7 +9,7 @@ pub use crate::terminal::Output;
 use host::clock::{rfc3339, unix_seconds};
 use host::mapper::Mapping;
 use host::places::Places;
-use run::{FoundRun, Phase, Scope, Step, StepState, UndoReport, supervise};
+use run::{FoundRun, Phase, RunId, Scope, Step, StepState, UndoReport, supervise};
 use serde_json::{Value, json};
 use squeeze::device::SlowDevice;
 use squeeze::directory::FILE_SYSTEM;
@@ -23,15 +24,38 @@ use units::Span;
 /// What every standing squeeze takes.
 #[derive(Debug, clap::Args)]
 pub struct Standing {
-    /// How long it lasts; then everything is given back by itself
-    #[arg(long = "for", value_name = "SPAN", default_value = "1h")]
-    pub lasts: Span,
+    /// How long it lasts; then everything is given back by itself [default: 1h]
+    #[arg(long = "for", value_name = "SPAN", value_parser = lasting)]
+    pub lasts: Option<Span>,
     /// Print every change with its undo, and change nothing
     #[arg(long)]
     pub dry_run: bool,
     /// How to print the result
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     pub output: Output,
+}
+
+impl Standing {
+    pub fn lasts(&self) -> Span {
+        self.lasts.unwrap_or(Span::secs(3600))
+    }
+
+    /// Of what stands already and is only changed: for what `--for` does not.
+    pub fn note_that_its_time_stays(&self, run: &RunId) {
+        if self.lasts.is_some() {
+            terminal::say(format_args!(
+                "note: run {run} ends when it would have ended without this change; for another --for, release it and begin anew"
+            ));
+        }
+    }
+}
+
+/// For clap: a time in which something can happen.
+pub fn lasting(text: &str) -> Result<Span, String> {
+    match text.parse::<Span>() {
+        Ok(span) if span.0 < Duration::from_secs(1) => Err("one second is the least".into()),
+        other => other.map_err(|error| error.to_string()),
+    }
 }
 
 #[derive(Debug, clap::Args)]
@@ -47,7 +71,7 @@ const START_SLACK: Duration = Duration::from_secs(30);
 /// Starts the supervisor and returns what it reported.
 pub fn start(places: &Places, lasts: Span, squeeze: Squeeze, takes: Duration) -> Result<Value, Failure> {
     run::require_free(places, &squeeze.resource())?;
-    let command = std::iter::once("wringer".to_owned()).chain(std::env::args().skip(1)).collect();
+    let command = std::iter::once("wringer".to_owned()).chain(command_line().into_iter().skip(1)).collect();
     let order = Order { command, lasts: lasts.0, squeeze };
     let order = serde_json::to_string(&order)?;
     let args: [OsString; 2] = ["--order".into(), order.into()];
@@ -103,9 +127,14 @@ impl Slowed {
 
 /// The live runs that slow something down for everybody.
 pub fn slowing(found: &[FoundRun]) -> Vec<(&FoundRun, Slowed)> {
-    let live = found.iter().filter(|run| run.live);
+    slowing_or_left(found).into_iter().filter(|(run, _)| run.live).collect()
+}
+
+/// The same, and runs of which nobody is left to end them: a device-mapper's delay stays, a layer serves on without one.
+pub fn slowing_or_left(found: &[FoundRun]) -> Vec<(&FoundRun, Slowed)> {
+    let there = found.iter().filter(|run| run.live || run.hot);
     let open = |run: &FoundRun| run.steps.iter().filter(|step| step.is_open()).find_map(|step| slowed(run, step));
-    live.filter_map(|run| Some((run, open(run)?))).collect()
+    there.filter_map(|run| Some((run, open(run)?))).collect()
 }
 
 fn slowed(run: &FoundRun, step: &StepState) -> Option<Slowed> {
@@ -180,6 +209,13 @@ fn undo_json(report: &UndoReport) -> Value {
         "failures": report.failures,
         "untouched": untouched.collect::<Vec<_>>(),
     })
+}
+
+/// For whoever looks at a host on which a run was cut off.
+pub fn hint_at_hot(any: bool) {
+    if any {
+        terminal::hint("a run was cut off: `wringer undo` puts the host back");
+    }
 }
 
 /// One word for how a run stands; `wringer status --help` says what each means.

@@ -57,9 +57,7 @@ pub fn main(args: Args) -> Outcome {
         Bytes(meminfo.available_bytes),
         places.journal.display()
     ));
-    if found.iter().any(|run| run.hot) {
-        terminal::hint("a run was cut off: `wringer undo` puts the host back");
-    }
+    standing::hint_at_hot(found.iter().any(|run| run.hot));
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `wringer disk delay DEVICE`: the kernel's device-mapper over a block device that nobody uses.
 
-use super::show_measured;
+use super::{dry_change, show_measured};
 use crate::commands::standing::{self, Output, Standing};
 use crate::exit::Outcome;
 use crate::internal::Squeeze;
@@ -30,17 +30,17 @@ pub fn delay(places: &Places, path: &Path, model: &Model, words: &Standing) -> O
     let longest_ms = delays.read_ms.max(delays.sync_ms);
     let takes = Duration::from_secs(20) + Duration::from_millis(longest_ms.into()) * PROBES;
     let spinner = terminal::spinner("making the slow device, probing it");
-    let result = standing::start(places, words.lasts, Squeeze::Device { device, delays }, takes);
+    let result = standing::start(places, words.lasts(), Squeeze::Device { device, delays }, takes);
     spinner.finish_and_clear();
     show(&result?, words.output);
     Ok(())
 }
 
-/// The device is slow already: another table, also below a mounted file system. The time it lasts stays what it was.
+/// The device is slow already: another table, also below a mounted file system.
 pub fn change(places: &Places, slow: &SlowDevice, model: &Model, words: &Standing) -> Outcome {
     let delays = delays(model, &slow.device)?;
     if words.dry_run {
-        terminal::data(format_args!("{}: the delay changes to {model}", slow.device.display()));
+        dry_change(&slow.run, &slow.device, model, words.output);
         return Ok(());
     }
     let mut value = set(places, slow, delays)?;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `wringer disk delay IMAGE`: a loop device over a FUSE file, for an image file or a block device that nobody uses.
 
-use super::{model_in_words, show_measured};
+use super::status::counted_in_words;
+use super::{dry_change, model_in_words, show_measured};
 use crate::commands::standing::{self, Output, Standing};
 use crate::exit::Outcome;
 use crate::internal::Squeeze;
@@ -26,16 +27,16 @@ pub fn delay(places: &Places, path: &Path, model: &Model, words: &Standing, take
         return Ok(());
     }
     let spinner = terminal::spinner("attaching the slow loop device, probing it");
-    let result = standing::start(places, words.lasts, Squeeze::Loop { image, model: Box::new(model.clone()) }, takes);
+    let result = standing::start(places, words.lasts(), Squeeze::Loop { image, model: Box::new(model.clone()) }, takes);
     spinner.finish_and_clear();
     show(&result?, words.output);
     Ok(())
 }
 
-/// The disk is slow already: one switch, which reaches what is mounted. The time it lasts stays what it was.
+/// The disk is slow already: one switch, which reaches what is mounted.
 pub fn change(places: &Places, slow: &SlowDisk, model: &Model, words: &Standing) -> Outcome {
     if words.dry_run {
-        terminal::data(format_args!("{}: the delay changes to {model}", slow.image.display()));
+        dry_change(&slow.run, &slow.image, model, words.output);
         return Ok(());
     }
     let Some(device) = slow.device() else {
@@ -139,12 +140,9 @@ fn folder(places: &Places, slow: &SlowDisk) -> PathBuf {
 pub fn line(places: &Places, run: &FoundRun, slow: &SlowDisk) -> String {
     let folder = folder(places, slow);
     let ask = |mut client: Client| Ok((client.model()?, client.stats()?));
-    let delay = Client::connect(folder.join(WORKER_SOCKET)).and_then(ask).map_or_else(
-        |_| "its worker does not answer".to_owned(),
-        |(model, stats)| {
-            format!("{model}; {} reads, {} writes, {} syncs so far", stats.reads, stats.writes, stats.syncs)
-        },
-    );
+    let delay = Client::connect(folder.join(WORKER_SOCKET))
+        .and_then(ask)
+        .map_or_else(|_| "its worker does not answer".to_owned(), |(model, stats)| counted_in_words(&model, &stats));
     let device = slow.device().map_or_else(
         || "its loop device is detached".to_owned(),
         |device| {

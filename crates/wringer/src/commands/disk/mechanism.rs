@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Which mechanism slows what is named.
 
-use crate::exit::{Exit, Failure};
+use crate::commands::standing::Slowed;
+use crate::exit::{Exit, Failure, Outcome};
 use clap::ValueEnum;
 use diskmodel::Model;
 use squeeze::device::{Timing, delays};
@@ -48,6 +49,29 @@ pub fn choose(asked: Option<Mechanism>, path: &Path, model: &Model) -> Result<Me
     }
 }
 
+/// What is slow already keeps its mechanism.
+///
+/// # Errors
+/// Exit code 3: another one was asked for.
+pub fn refuse_another(asked: Option<Mechanism>, slowed: &Slowed) -> Outcome {
+    let there = match slowed {
+        Slowed::Directory(_) => Mechanism::Fuse,
+        Slowed::Device(_) => Mechanism::DeviceMapper,
+        Slowed::Loop(_) => Mechanism::Loop,
+    };
+    if asked.is_none_or(|asked| asked == there) {
+        return Ok(());
+    }
+    let shown = slowed.path().display();
+    let what = format!("{shown} is slowed down already, by --mechanism {}", name_of(there));
+    Err(Failure::message(Exit::Missing, what)
+        .hint(format!("leave --mechanism out to change the delay, or `wringer disk release {shown}` first")))
+}
+
+fn name_of(mechanism: Mechanism) -> String {
+    mechanism.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+}
+
 fn unfit(asked: Mechanism, named: Named, path: &Path) -> Failure {
     let shown = path.display();
     let (kind, instead) = match named {
@@ -58,8 +82,7 @@ fn unfit(asked: Mechanism, named: Named, path: &Path) -> Failure {
             return Failure::message(Exit::Missing, format!("there is no {shown}")).hint("name one that exists");
         }
     };
-    let name = asked.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
-    Failure::message(Exit::Usage, format!("--mechanism {name} is not for {kind}, as {shown} is"))
+    Failure::message(Exit::Usage, format!("--mechanism {} is not for {kind}, as {shown} is", name_of(asked)))
         .hint(format!("for {kind}: {instead}; without --mechanism the tool chooses"))
 }
 

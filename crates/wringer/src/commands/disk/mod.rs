@@ -5,6 +5,7 @@ pub mod device;
 pub mod loop_disk;
 mod mechanism;
 mod profiles;
+mod status;
 pub mod words;
 
 use self::mechanism::Mechanism;
@@ -19,10 +20,8 @@ use clap::Subcommand;
 use diskmodel::Model;
 use evidence::{Measured, Quantity, Unit};
 use host::places::Places;
-use run::FoundRun;
+use run::{FoundRun, RunId};
 use serde_json::{Value, json};
-use slowfs::control::Client;
-use slowfs::stats::Stats;
 use squeeze::databases;
 use squeeze::directory::{FILE_SYSTEM, SOCKET, check, check_reach, set_and_measure};
 use std::path::{Path, PathBuf};
@@ -100,7 +99,7 @@ pub fn main(args: Args) -> Outcome {
     match args.command {
         Command::Delay(args) => delay(&places, &args),
         Command::Profiles(args) => profiles::main(&args),
-        Command::Status(format) => status(&places, format.output),
+        Command::Status(format) => status::status(&places, format.output),
         Command::Release(args) => release(&places, &args),
     }
 }
@@ -112,11 +111,8 @@ fn delay(places: &Places, args: &Delayed) -> Outcome {
     }
     let model = args.disk.model()?;
     let found = run::find_runs(places)?;
-    match standing::slowing(&found).into_iter().find(|(_, slowed)| slowed.is_named(&args.path)) {
-        Some((run, Slowed::Directory(directory))) => return change(places, run, &directory, &model, args),
-        Some((_, Slowed::Device(slow))) => return device::change(places, &slow, &model, &args.standing),
-        Some((_, Slowed::Loop(slow))) => return loop_disk::change(places, &slow, &model, &args.standing),
-        None => {}
+    if let Some((run, slowed)) = standing::slowing(&found).into_iter().find(|(_, slowed)| slowed.is_named(&args.path)) {
+        return change_of(places, run, &slowed, &model, args);
     }
     if !args.standing.dry_run {
         standing::refuse_hot(&found)?;
@@ -141,16 +137,28 @@ fn delay(places: &Places, args: &Delayed) -> Outcome {
     check_reach(&directory, &model)?;
     let spinner = terminal::spinner("mounting the slow layer, probing it");
     let squeeze = Squeeze::Disk { directory, model: Box::new(model) };
-    let result = standing::start(places, args.standing.lasts, squeeze, takes);
+    let result = standing::start(places, args.standing.lasts(), squeeze, takes);
     spinner.finish_and_clear();
     show(&result?, args.standing.output);
     Ok(())
 }
 
-/// The layer serves already: one switch, which reaches files that are open. The time it lasts stays what it was.
-fn change(places: &Places, run: &FoundRun, directory: &Path, model: &Model, args: &Delayed) -> Outcome {
-    if args.standing.dry_run {
-        terminal::data(format_args!("{}: the delay changes to {model}", directory.display()));
+/// It is slow already. The time it lasts stays what it was.
+fn change_of(places: &Places, run: &FoundRun, slowed: &Slowed, model: &Model, args: &Delayed) -> Outcome {
+    mechanism::refuse_another(args.mechanism, slowed)?;
+    args.standing.note_that_its_time_stays(&run.id);
+    let words = &args.standing;
+    match slowed {
+        Slowed::Directory(directory) => change(places, run, directory, model, words),
+        Slowed::Device(slow) => device::change(places, slow, model, words),
+        Slowed::Loop(slow) => loop_disk::change(places, slow, model, words),
+    }
+}
+
+/// The layer serves already: one switch, which reaches files that are open.
+fn change(places: &Places, run: &FoundRun, directory: &Path, model: &Model, words: &Standing) -> Outcome {
+    if words.dry_run {
+        dry_change(&run.id, directory, model, words.output);
         return Ok(());
     }
     let measured = set_and_measure(&socket(places, run), directory, model)?;
@@ -158,8 +166,20 @@ fn change(places: &Places, run: &FoundRun, directory: &Path, model: &Model, args
     let value = json!({
         "schema": 1, "run": run.id, "directory": directory, "delay": delay, "model": model, "measured": measured,
     });
-    show(&value, args.standing.output);
+    show(&value, words.output);
     Ok(())
+}
+
+/// What `--dry-run` says of something that is slow already.
+fn dry_change(run: &RunId, path: &Path, model: &Model, output: Output) {
+    let change = format!("{}: the delay changes to {model}", path.display());
+    let undo = format!("none of its own: it goes with run {run}");
+    if output == Output::Json {
+        let changes = json!([{ "change": change, "undo": undo }]);
+        let value = json!({ "schema": 1, "dry_run": true, "run": run, "changes": changes, "model": model });
+        return terminal::data(format_args!("{value:#}"));
+    }
+    terminal::data(format_args!("{change}\n    undo: {undo}"));
 }
 
 fn dry_run(directory: &Path, model: &Model, output: Output) -> Outcome {
@@ -225,59 +245,6 @@ fn show_measured(measured: &Measured) {
         us(&measured.got),
         measured.witness
     ));
-}
-
-fn status(places: &Places, output: Output) -> Outcome {
-    let found = run::find_runs(places)?;
-    let slow = standing::slowing(&found);
-    let in_force = |run: &FoundRun| {
-        let ask = |mut client: Client| Ok((client.model()?, client.stats()?));
-        Client::connect(socket(places, run)).and_then(ask).ok()
-    };
-    if output == Output::Json {
-        let row = |run: &FoundRun, directory: &Path| {
-            let mut value = standing::run_json(run);
-            let (model, stats) = in_force(run).unzip();
-            value["directory"] = json!(directory);
-            value["delay"] = json!(stats.as_ref().map(|stats| stats.delay));
-            value["model"] = json!(model);
-            value["stats"] = json!(stats);
-            value
-        };
-        let (mut directories, mut devices, mut images) = (Vec::new(), Vec::new(), Vec::new());
-        for (run, slowed) in &slow {
-            match slowed {
-                Slowed::Directory(directory) => directories.push(row(run, directory)),
-                Slowed::Device(slow) => devices.push(device::row(run, slow)),
-                Slowed::Loop(slow) => images.push(loop_disk::row(places, run, slow)),
-            }
-        }
-        let value = json!({ "schema": 1, "directories": directories, "devices": devices, "images": images });
-        terminal::data(format_args!("{value:#}"));
-        return Ok(());
-    }
-    if slow.is_empty() {
-        terminal::data("no directory or device is slowed down");
-    }
-    for (run, slowed) in slow {
-        let delay = match &slowed {
-            Slowed::Device(slow) => device::line(slow),
-            Slowed::Loop(slow) => loop_disk::line(places, run, slow),
-            Slowed::Directory(_) => in_force(run).map_or_else(
-                || "the layer does not answer".into(),
-                |(model, stats)| {
-                    let errors = match stats.errors {
-                        0 => String::new(),
-                        errors => format!("; {errors} requests FAILED: the disk below answered with an error"),
-                    };
-                    let Stats { reads, writes, syncs, .. } = stats;
-                    format!("{model}; {reads} reads, {writes} writes, {syncs} syncs so far{errors}")
-                },
-            ),
-        };
-        terminal::data(format_args!("{}: {delay}\n    {}", slowed.path().display(), standing::headline(run)));
-    }
-    Ok(())
 }
 
 fn release(places: &Places, args: &Release) -> Outcome {

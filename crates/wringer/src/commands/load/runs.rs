@@ -136,7 +136,7 @@ impl<'a> Document<'a> {
         Self {
             schema: 1,
             tool: format!("wringer {}", env!("CARGO_PKG_VERSION")),
-            command: without_passwords(std::env::args()),
+            command: without_passwords(crate::commands::command_line().into_iter()),
             figures,
         }
     }

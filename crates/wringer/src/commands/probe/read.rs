@@ -206,7 +206,7 @@ impl Result<'_> {
         let mut value = json!({
             "schema": 1,
             "operation": self.options.operation,
-            "path": self.target.path,
+            "path": self.target.path.to_string_lossy(),
             "own_file": self.target.own,
             "direct": !self.args.cached,
             "block_bytes": self.options.block_bytes,

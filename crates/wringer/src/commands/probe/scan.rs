@@ -60,7 +60,7 @@ pub fn main(args: &Args) -> Outcome {
 
 fn as_json(target: &Target, scan: &Scan) -> serde_json::Value {
     json!({
-        "schema": 1, "path": target.path, "rounds": scan.rounds, "not_evicted": scan.not_evicted, "verdict": scan.verdict,
+        "schema": 1, "path": target.path.to_string_lossy(), "rounds": scan.rounds, "not_evicted": scan.not_evicted, "verdict": scan.verdict,
         "verdict_text": scan.verdict.to_string(), "interrupted": scan.interrupted, "conditions": conditions(target),
     })
 }

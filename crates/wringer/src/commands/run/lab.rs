@@ -8,6 +8,7 @@ use super::output::{Output, RECORDING};
 use super::server::{Serving, Watch};
 use super::squeezes::{Squeezes, limits_of, ram_mechanism};
 use super::translate;
+use crate::commands::command_line;
 use crate::commands::ram::ask_consent;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal;
@@ -75,7 +76,7 @@ impl<'a> Lab<'a> {
         if hides_ram {
             ask_consent(&settings.places, settings.consent)?;
         }
-        let command = std::env::args().collect();
+        let command = command_line();
         let run = Run::begin(Begin { kind: Kind::Run, command, resources, places: settings.places.clone() })?;
         output.prepare()?;
         let start = Start { run_id: run.id().to_string(), started: rfc3339(unix_seconds()), experiment: text };
@@ -298,11 +299,7 @@ impl<'a> Lab<'a> {
         caveats.extend(left_out.map(|left| format!("left out: {}: {}; {}", left.what, left.why, left.instead)));
         let installation = &sandbox.manifest.installation;
         let conditions = Conditions {
-            tool: Tool {
-                version: env!("CARGO_PKG_VERSION").into(),
-                command: std::env::args().collect(),
-                as_root: is_root(),
-            },
+            tool: Tool { version: env!("CARGO_PKG_VERSION").into(), command: command_line(), as_root: is_root() },
             host,
             server: Server {
                 flavour: installation.flavour.to_string(),

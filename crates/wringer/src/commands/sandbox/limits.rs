@@ -1,41 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `sandbox start --ram --cpus --cpuset --swap`: a standing server with less than the machine has, as `wringer squeeze` gives a command.
 
+use crate::commands::limits::Limits;
 use crate::exit::Failure;
 use crate::terminal;
 use ::sandbox::{Sandbox, StartOptions};
 use run::Run;
 use squeeze::limits::{self, Asked, Plan, Words};
-use units::{Bytes, CpuList, Cpus, Swap};
 
-#[derive(Debug, Clone, clap::Args)]
-#[command(next_help_heading = "Less than the machine has, until the server stops (docs/squeeze.md)")]
-pub struct Limits {
-    /// So much memory, page cache included: 512M, 4G, ... Must hold the server's own pool
-    #[arg(long, value_name = "SIZE")]
-    ram: Option<Bytes>,
-    /// No swap for it, or so much at most [default: as the host has]
-    #[arg(long, value_name = "off|SIZE")]
-    swap: Option<Swap>,
-    /// The time of so many CPUs: 2, 0.5
-    #[arg(long, value_name = "N")]
-    cpus: Option<Cpus>,
-    /// On these CPUs alone: 0-1, 0,2
-    #[arg(long, value_name = "LIST")]
-    cpuset: Option<CpuList>,
-}
-
-impl Limits {
-    /// What is asked, on a machine that was looked at; and what should be known of it.
-    ///
-    /// # Errors
-    /// Exit code 3: it cannot be had.
-    pub fn asked(&self) -> Result<Asked, Failure> {
-        let Self { ram, swap, cpus, cpuset } = self.clone();
-        let asked = Asked { ram, swap, cpus, cpuset, cpu_group: false };
-        plan(&asked)?.notes.iter().for_each(|note| terminal::say(format_args!("note: {note}")));
-        Ok(asked)
-    }
+/// What is asked, on a machine that was looked at; says what should be known of it.
+///
+/// # Errors
+/// Exit code 3: it cannot be had.
+pub fn checked(limits: &Limits) -> Result<Asked, Failure> {
+    let asked = limits.asked();
+    plan(&asked)?.notes.iter().for_each(|note| terminal::say(format_args!("note: {note}")));
+    Ok(asked)
 }
 
 fn plan(asked: &Asked) -> Result<Plan, squeeze::Error> {

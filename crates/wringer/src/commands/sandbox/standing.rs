@@ -3,6 +3,7 @@
 
 use super::several::{Meant, Which};
 use super::{Start, limits};
+use crate::commands::command_line;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::{signals, terminal};
 use host::places::Places;
@@ -22,7 +23,7 @@ pub(super) fn start(args: &Start) -> Outcome {
 
 /// One after the other, once all of them can be started. Those that a primary or `--all` brings in and that run already are let be.
 fn start_all(meant: Vec<Meant>, places: &Places, args: &Start) -> Outcome {
-    let limits = args.limits.asked()?;
+    let limits = limits::checked(&args.limits)?;
     let stopped = |meant: &Meant| meant.is_named || meant.sandbox.server_process().is_none();
     let sandboxes: Vec<Sandbox> = meant.into_iter().filter(stopped).map(|meant| meant.sandbox).collect();
     if sandboxes.is_empty() {
@@ -129,7 +130,7 @@ fn start_for(sandbox: &Sandbox, places: &Places, args: &Start, limits: Asked, la
     sandbox.check_before_start()?;
     sandbox.clear_runs(places)?;
     let timed = Timed {
-        command: std::env::args().collect(),
+        command: command_line(),
         sandbox: sandbox.name().into(),
         options: args.options.clone(),
         wait: args.wait.0,
@@ -177,7 +178,7 @@ fn start_in_turn(sandboxes: &[Sandbox], places: &Places, start: impl Fn(&Sandbox
 fn start_sandbox(sandbox: &Sandbox, places: &Places, start: StartOptions, limits: &Asked) -> Outcome {
     sandbox.check_before_start()?;
     sandbox.clear_runs(places)?;
-    let begin = begin(sandbox.name(), std::env::args().collect(), places);
+    let begin = begin(sandbox.name(), command_line(), places);
     let mut run = Run::begin(begin)?;
     let start = StartOptions { standing: true, ..start };
     let limited = limits::apply(&mut run, limits, sandbox, start).map_err(Failure::from);

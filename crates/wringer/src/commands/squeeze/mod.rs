@@ -7,6 +7,7 @@ mod session;
 mod summary;
 mod words;
 
+use super::limits::Limits;
 use super::ram::Wanted;
 use crate::exit::{Failure, Outcome};
 use crate::terminal::{self, Output};
@@ -14,7 +15,7 @@ use host::places::Places;
 use prepare::{DiskMechanism, Prepared};
 use std::ffi::OsString;
 use std::path::PathBuf;
-use units::{Bytes, CpuList, Cpus, Swap};
+use units::Bytes;
 use words::DiskOf;
 
 #[derive(Debug, clap::Args)]
@@ -39,18 +40,8 @@ use words::DiskOf;
     Wringer's own failures: 2 usage; 3 something is missing or in the way, nothing was changed; 4 failed, everything undone; \
     5 failed, and the host is not restored; 130 interrupted before the command ran. docs/squeeze.md")]
 pub struct Args {
-    /// So much memory, page cache included: 512M, 4G, ... in powers of 1024
-    #[arg(long, value_name = "SIZE")]
-    ram: Option<Bytes>,
-    /// No swap for it, or so much at most [default: as the host has]
-    #[arg(long, value_name = "off|SIZE")]
-    swap: Option<Swap>,
-    /// The time of so many CPUs: 2, 0.5
-    #[arg(long, value_name = "N")]
-    cpus: Option<Cpus>,
-    /// On these CPUs alone: 0-1, 0,2
-    #[arg(long, value_name = "LIST")]
-    cpuset: Option<CpuList>,
+    #[command(flatten)]
+    limits: Limits,
     /// A directory on such a disk: PATH=gp3, PATH=hdd-7200,iops=60, PATH=read=10ms,write=1ms,sync=2ms (may be given several times)
     #[arg(long, value_name = "PATH=DISK", value_parser = words::parse)]
     disk: Vec<DiskOf>,

@@ -13,7 +13,7 @@ use serde_json::json;
 use squeeze::databases;
 use squeeze::directory::{FILE_SYSTEM, check_for_command, check_reach};
 use squeeze::disk::Mechanism;
-use squeeze::limits::{self, Asked, Change, Plan, Words};
+use squeeze::limits::{self, Change, Plan, Words};
 use squeeze::preloaded;
 use squeeze::ram;
 use std::path::{Path, PathBuf};
@@ -45,8 +45,7 @@ pub struct Disk {
 
 impl Prepared {
     pub fn of(args: &Args, places: &Places) -> Result<Self, Failure> {
-        let asked =
-            Asked { ram: args.ram, swap: args.swap, cpus: args.cpus, cpuset: args.cpuset.clone(), cpu_group: false };
+        let asked = args.limits.asked();
         let hides = args.hide_ram.or(args.leave_ram).is_some();
         if asked.is_nothing() && args.disk.is_empty() && !hides {
             return Err(Failure::message(Exit::Usage, "nothing is to be squeezed")

@@ -5,6 +5,7 @@ use super::Args;
 use super::host_ram::HostRam;
 use super::prepare::{Disk, Prepared};
 use super::summary::{DiskSeen, Summary};
+use crate::commands::command_line;
 use crate::commands::run::refuse_outside;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::signals::Relay;
@@ -45,7 +46,7 @@ pub fn run(prepared: &Prepared, args: &Args, places: Places) -> Result<Summary, 
 
 /// Without the command's arguments, which may hold a password.
 fn own_words(args: &Args) -> Vec<String> {
-    let words: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    let words = command_line();
     let own = words.len() - args.command.len() + 1;
     let more = (args.command.len() > 1).then(|| "...".to_owned());
     std::iter::once("wringer".to_owned()).chain(words.into_iter().take(own).skip(1)).chain(more).collect()
