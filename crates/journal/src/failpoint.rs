@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Undos that leave something out, for tests. Without the feature `failpoints` there are none.
 
-/// `WRINGER_FORGET=<kind>`: an undo leaves out steps of this kind (`value`, `cgroup`, `mount`, `process`) and says that it did not;
+/// `WRINGER_FORGET=<kind>`: an undo leaves out steps of this kind (`value`, `cgroup`, `mount`, `loop_device`, `process`, ...) and says that it did not;
 /// `sync`: records are written, and not waited for until they are on the disk.
 pub const FORGET_VARIABLE: &str = "WRINGER_FORGET";
 

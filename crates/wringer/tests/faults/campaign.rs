@@ -79,6 +79,17 @@ impl Bench {
         serde_json::json!({ "command": ["wringer", "disk"], "lasts": lasts, "squeeze": squeeze }).to_string()
     }
 
+    /// As [`Bench::ram_order`], for an image.
+    pub(crate) fn image_order(&self, lasts_s: u64) -> String {
+        let image = self.image();
+        let arguments = ["disk", "delay", image.to_str().unwrap(), "--write", "1ms", "--dry-run", "-o", "json"];
+        let model = super::standing::json(&self.lab.run(arguments).expect_code(0))["model"].take();
+        let lasts = serde_json::json!({ "secs": lasts_s, "nanos": 0 });
+        let image = serde_json::json!({ "path": image, "is_device": false, "bytes": 2 << 20, "block_bytes": 512 });
+        let squeeze = serde_json::json!({ "loop": { "image": image, "model": model } });
+        serde_json::json!({ "command": ["wringer", "disk"], "lasts": lasts, "squeeze": squeeze }).to_string()
+    }
+
     /// Nobody but the watchdog gives the host back.
     pub(crate) fn given_back_by_itself(&self) -> Result<(), String> {
         wait_until(PATIENCE, || Snapshot::take() == self.before);
@@ -115,7 +126,7 @@ impl Bench {
         Ok(())
     }
 
-    fn is_as_before(&self, when: &str) -> Result<(), String> {
+    pub(crate) fn is_as_before(&self, when: &str) -> Result<(), String> {
         let after = Snapshot::take();
         let (gone, new) = (self.before.lines_not_in(&after), after.lines_not_in(&self.before));
         if gone.is_empty() && new.is_empty() {

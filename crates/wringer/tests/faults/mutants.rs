@@ -5,6 +5,9 @@
 use super::campaign::Bench;
 use super::order::{trace_of_a_lab, unsynced};
 use super::records::{Mechanism, cut};
+use super::standing::{json, process_of, signal};
+use rustix::process::Signal;
+use std::fs::File;
 use std::process::Command;
 use testkit::{announce_cases, is_root};
 
@@ -44,6 +47,34 @@ fn an_undo_that_forgets_a_step_is_caught() {
         is_caught(mechanism, forgets);
     }
     announce_cases("mutants::an_undo_that_forgets_a_step_is_caught", mutants.len());
+}
+
+/// A loop device that nobody has open goes by itself with its controller; what shows who forgot it is one that somebody has open: an
+/// honest undo says that it is in use, and leaves its server to it.
+#[test]
+fn an_undo_that_forgets_a_loop_device_in_use_is_caught() {
+    if !is_root() {
+        testkit::skip!("needs root");
+    }
+    let bench = Bench::new();
+    let image = bench.image();
+    let arguments = ["disk", "delay", image.to_str().unwrap(), "--write", "1ms", "-o", "json"];
+    let said = json(&bench.lab.run(arguments).expect_code(0));
+    let user = File::open(said["device"].as_str().unwrap()).unwrap();
+    for pid in [process_of(&bench.lab, "watchdog"), said["pid"].as_u64().unwrap()] {
+        signal(pid, Signal::KILL);
+    }
+    let in_use = bench.lab.run(["undo"]).expect_code(5);
+    assert!(in_use.stderr.contains("held open by"), "{in_use:?}");
+    assert!(!bench.runs().is_empty(), "the journal stays");
+
+    bench.lab.command(["undo"]).env(FORGET, "loop_device").output().unwrap();
+    assert!(bench.runs().is_empty(), "it says that everything is back");
+    let left = bench.is_as_before("after an undo that forgets").expect_err("the loop device is still there");
+    assert!(left.contains("backing_file"), "{left}");
+    drop(user);
+    assert_eq!(bench.undone(), Ok(()));
+    announce_cases("mutants::an_undo_that_forgets_a_loop_device_in_use_is_caught", 1);
 }
 
 /// The kernel keeps what a killed process wrote: only the order of the calls shows that a record was not on the disk.

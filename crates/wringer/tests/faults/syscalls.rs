@@ -3,6 +3,9 @@
 //! its beginning to the end of its release; the calls before it touches the journal are left out.
 
 use super::campaign::{Bench, points};
+use super::standing::{json, process_of, signal};
+use rustix::process::Signal;
+use std::fs::File;
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
@@ -24,9 +27,14 @@ fn why_not() -> Option<&'static str> {
 
 /// `strace` over a supervisor that applies its order and releases at once. Only its main thread is traced: children are on their own.
 fn strace(bench: &Bench, order: &str, arguments: &[&str]) -> ExitStatus {
+    strace_of(bench, &["internal", "supervise", "--order", order], arguments, || {})
+}
+
+/// The same over any command; `meanwhile` is called when it has started.
+fn strace_of(bench: &Bench, command: &[&str], arguments: &[&str], meanwhile: impl FnOnce()) -> ExitStatus {
     let log = trace_file(bench);
     let _ = std::fs::remove_file(&log);
-    let mut traced = bench.lab.command(["internal", "supervise", "--order", order]);
+    let mut traced = bench.lab.command(command);
     let mut command = Command::new("strace");
     command.arg("-qq").arg("-o").arg(log).args(arguments).arg(traced.get_program()).args(traced.get_args());
     let environment = traced.get_envs().filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned())));
@@ -34,6 +42,7 @@ fn strace(bench: &Bench, order: &str, arguments: &[&str]) -> ExitStatus {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     traced.stdin(Stdio::null());
     let mut child = command.spawn().unwrap();
+    meanwhile();
     let ended = wait_until(PATIENCE, || child.try_wait().unwrap().is_some());
     if !ended {
         let _ = child.kill();
@@ -59,12 +68,17 @@ fn count(bench: &Bench, order: &str) -> (usize, usize, usize) {
     (first, release, calls.len())
 }
 
+/// What to try, and how large a sample of its calls: those of an image's loop device are tried one by one below.
+fn orders(bench: &Bench, sample: usize) -> [(String, usize); 3] {
+    [(bench.ram_order(0), sample), (bench.disk_order(0), sample), (bench.image_order(0), sample / 4)]
+}
+
 fn killed_at(calls: impl Fn((usize, usize, usize)) -> (usize, usize), name: &str) {
     let mut cases = 0;
     let bench = Bench::new();
-    for order in [bench.ram_order(0), bench.disk_order(0)] {
+    for (order, sample) in orders(&bench, 14) {
         let (first, last) = calls(count(&bench, &order));
-        for number in points(first, last, 14) {
+        for number in points(first, last, sample) {
             let status = strace(&bench, &order, &["-e", &format!("inject=all:signal=KILL:when={number}")]);
             let outcome = bench.given_back_by_itself().and_then(|()| bench.undone());
             assert_eq!(outcome, Ok(()), "{status}: killed at call {number} of {order}");
@@ -99,12 +113,10 @@ fn calls_that_fail() {
     }
     let (mut cases, mut failed) = (0, Vec::new());
     let bench = Bench::new();
-    let disk = bench.disk_order(0);
-    for order in [bench.ram_order(0), disk.clone()] {
+    for ((order, sample), squeeze) in orders(&bench, 9).into_iter().zip(["ram", "disk", "image"]) {
         let (first, _, last) = count(&bench, &order);
-        let squeeze = if order == disk { "disk" } else { "ram" };
         for (index, errno) in ["EMFILE", "ENOMEM", "EPERM", "EINTR"].iter().enumerate() {
-            for number in points(first + index, last, 9) {
+            for number in points(first + index, last, sample) {
                 let inject = format!("inject=!exit_group,exit,rt_sigreturn,munmap,futex:error={errno}:when={number}");
                 let status = strace(&bench, &order, &["-e", &inject]);
                 if let Err(why) = bench.undone() {
@@ -120,6 +132,78 @@ fn calls_that_fail() {
     assert!(cases >= 72, "only {cases} cases");
 }
 
+/// The calls at a loop device in the last trace, each with its number among all of its kind.
+fn loop_calls(bench: &Bench, expected: [&str; 2]) -> Vec<(usize, String)> {
+    let trace = std::fs::read_to_string(trace_file(bench)).unwrap();
+    let calls = (1..).zip(trace.lines().filter(|line| line.starts_with("ioctl(")));
+    let first = |name: &str| calls.clone().find(|(_, call)| call.contains(name)).map(|(n, call)| (n, call.to_owned()));
+    expected.iter().map(|name| first(name).unwrap_or_else(|| panic!("{name} is nowhere in {trace}"))).collect()
+}
+
+/// No loop device is free, or they are all taken before they are attached; attaching fails; the controller is killed at it.
+#[test]
+fn a_loop_device_that_cannot_be_attached() {
+    if let Some(why) = why_not() {
+        testkit::skip!("{why}");
+    }
+    let bench = Bench::new();
+    let order = bench.image_order(0);
+    assert!(strace(&bench, &order, &["-e", "trace=ioctl"]).success());
+    let calls = loop_calls(&bench, ["LOOP_CTL_GET_FREE", "LOOP_CONFIGURE"]);
+    assert_eq!(bench.undone(), Ok(()));
+    let mut cases = 0;
+    for (number, call) in &calls {
+        for fault in [format!("error=EBUSY:when={number}"), format!("error=EIO:when={number}+")] {
+            let status = strace(&bench, &order, &["-e", &format!("inject=ioctl:{fault}")]);
+            assert_eq!(bench.undone(), Ok(()), "{status}: {fault}, which is {call}");
+            cases += 1;
+        }
+        let status = strace(&bench, &order, &["-e", &format!("inject=ioctl:signal=KILL:when={number}")]);
+        let outcome = bench.given_back_by_itself().and_then(|()| bench.undone());
+        assert_eq!(outcome, Ok(()), "{status}: killed at {call}");
+        cases += 1;
+    }
+    announce_cases("syscalls::a_loop_device_that_cannot_be_attached", cases);
+}
+
+/// The calls that ask a loop device for its name, and detach it, in an undo that finds it in use for a moment.
+#[test]
+fn a_loop_device_that_cannot_be_detached() {
+    if let Some(why) = why_not() {
+        testkit::skip!("{why}");
+    }
+    let bench = Bench::new();
+    let image = bench.image();
+    let undo = |arguments: &[&str]| {
+        let delay = ["disk", "delay", image.to_str().unwrap(), "--write", "1ms", "-o", "json"];
+        let said = json(&bench.lab.run(delay).expect_code(0));
+        let user = File::open(said["device"].as_str().unwrap()).unwrap();
+        for pid in [process_of(&bench.lab, "watchdog"), said["pid"].as_u64().unwrap()] {
+            signal(pid, Signal::KILL);
+        }
+        // when the undo has come to it; it tries again for seconds
+        let is_at_it = || std::fs::read_to_string(trace_file(&bench)).is_ok_and(|trace| trace.contains("LOOP_"));
+        let status = strace_of(&bench, &["undo"], arguments, || {
+            wait_until(PATIENCE, is_at_it);
+            drop(user);
+        });
+        (status, bench.undone())
+    };
+    let (status, outcome) = undo(&["-e", "trace=ioctl"]);
+    let calls = loop_calls(&bench, ["LOOP_GET_STATUS64", "LOOP_CLR_FD"]);
+    assert!(status.success() && outcome.is_ok(), "{status}: {outcome:?}");
+    let mut cases = 0;
+    for (number, call) in &calls {
+        for fault in ["error=EIO", "error=ENXIO", "signal=KILL"] {
+            let inject = format!("inject=ioctl:{fault}:when={number}");
+            let (status, outcome) = undo(&["-e", "trace=ioctl", "-e", &inject]);
+            assert_eq!(outcome, Ok(()), "{status}: {inject}, which is {call}");
+            cases += 1;
+        }
+    }
+    announce_cases("syscalls::a_loop_device_that_cannot_be_detached", cases);
+}
+
 /// The journal's disk is full, broken or read-only at each of its records: nothing is applied without its intent, and what was
 /// applied is undone without a record.
 #[test]
@@ -129,12 +213,13 @@ fn a_journal_that_cannot_be_written() {
     }
     let mut cases = 0;
     let bench = Bench::new();
-    for order in [bench.ram_order(0), bench.disk_order(0)] {
+    for (order, sample) in orders(&bench, 8) {
         for call in ["pwrite64", "fdatasync"] {
             assert!(strace(&bench, &order, &["-e", &format!("trace={call}")]).success());
             let writes = std::fs::read_to_string(trace_file(&bench)).unwrap().lines().count();
             assert!(writes > 10, "{writes} times {call}");
-            for (number, errno) in points(1, writes, 8).into_iter().zip(["ENOSPC", "EIO", "EROFS"].iter().cycle()) {
+            for (number, errno) in points(1, writes, sample).into_iter().zip(["ENOSPC", "EIO", "EROFS"].iter().cycle())
+            {
                 // this one and every later one
                 let inject = format!("inject={call}:error={errno}:when={number}+");
                 let status = strace(&bench, &order, &["-e", &inject]);
