@@ -9,6 +9,7 @@
 //! - [`engine`]: many connections on a few threads, the intended-time scheduler, histograms.
 //! - [`prepare()`]: the tables of a workload that wants its own; [`prepare::pgbench`]: those of pgbench.
 //! - [`fill`]: tables of a given size and shape.
+//! - [`replay`]: the statements of a real server's log once more.
 //! - [`assertion`]: what a result must be, and whether it is.
 //! - [`summary`]: a load's result as text, and in sysbench's shape.
 //!
@@ -23,6 +24,7 @@ mod error;
 pub mod fill;
 pub mod prepare;
 pub mod protocol;
+pub mod replay;
 pub mod summary;
 pub mod target;
 mod transport;

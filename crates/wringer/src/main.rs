@@ -59,6 +59,8 @@ enum Command {
     Fill(Box<commands::fill::Args>),
     /// Drive a server with an OLTP load
     Load(Box<commands::load::Args>),
+    /// Send the statements of a server's log to another one, and measure it
+    Replay(Box<commands::replay::Args>),
     /// Find the humps in a latency histogram
     Modes(commands::modes::Args),
     /// Processes that Wringer starts for itself
@@ -108,6 +110,7 @@ fn main() -> ExitCode {
         Command::Undo(args) => commands::undo::main(args),
         Command::Fill(args) => commands::fill::main(*args),
         Command::Load(args) => commands::load::main(*args),
+        Command::Replay(args) => commands::replay::main(*args),
         Command::Modes(args) => commands::modes::main(args),
         Command::Internal(args) => internal::main(args),
     };

@@ -10,7 +10,7 @@ use load::target::options::{Parts, password_from_pgpass};
 use load::{Flavour, Password, Target, Tls};
 use std::path::{Path, PathBuf};
 
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Connection")]
 pub struct Connection {
     /// All of it in one: mysql://user@host:3306/sbtest, postgresql://user@host/sbtest?tls=require, ...?socket=/path
@@ -93,6 +93,26 @@ impl Connection {
             target.password = pgpass(&target).unwrap_or_default();
         }
         Ok(target)
+    }
+
+    /// As [`Self::target`], where what is to be sent decides the protocol unless a flag says another.
+    ///
+    /// # Errors
+    /// As [`Self::target`].
+    pub fn target_for(mut self, flavour: Flavour) -> Result<Target, Failure> {
+        if self.db_driver.is_none() && self.flavour() == Flavour::Mysql && !self.has_mysql_flag() {
+            self.db_driver = Some(if flavour == Flavour::Mysql { Driver::Mysql } else { Driver::Pgsql });
+        }
+        self.target()
+    }
+
+    fn has_mysql_flag(&self) -> bool {
+        self.mysql_host.is_some()
+            || self.mysql_port.is_some()
+            || self.mysql_socket.is_some()
+            || self.mysql_user.is_some()
+            || self.mysql_db.is_some()
+            || self.mysql_ssl.is_some()
     }
 
     fn target_of_flags(&self) -> Result<Target, Failure> {

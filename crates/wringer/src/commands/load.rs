@@ -11,6 +11,7 @@ use load::distribution;
 use load::engine::{Hooks, LoadSpec};
 use load::workload::{self, Name};
 use runs::Runs;
+pub(super) use runs::without_passwords;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -357,7 +358,7 @@ impl KeyArgs {
 }
 
 /// Ctrl-C drains the load and prints what there is; the second one ends at once, there is nothing to undo.
-fn interruptible() -> Result<Arc<AtomicBool>, Failure> {
+pub(super) fn interruptible() -> Result<Arc<AtomicBool>, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [libc::SIGINT, libc::SIGTERM] {
         signal_hook::flag::register_conditional_shutdown(signal, Exit::Interrupted as i32, stop.clone())?;

@@ -15,6 +15,7 @@ pub mod modes;
 pub mod plan;
 pub mod probe;
 pub mod ram;
+pub mod replay;
 pub mod report;
 pub mod run;
 pub mod sandbox;

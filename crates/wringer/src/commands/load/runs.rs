@@ -162,7 +162,7 @@ impl<'a> Run<'a> {
 }
 
 /// The command line as it may be kept: neither a password nor a connection string that may hold one.
-fn without_passwords(arguments: impl Iterator<Item = String>) -> Vec<String> {
+pub(in crate::commands) fn without_passwords(arguments: impl Iterator<Item = String>) -> Vec<String> {
     let mut hide_next = false;
     arguments
         .map(|argument| {

@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The slow log and the general log of MySQL and MariaDB. Both write a prepared statement with its values at each execution.
+
+use super::clock::Moment;
+use super::event::Gathered;
+use std::collections::BTreeMap;
+use std::io::{self, BufRead};
+
+/// A line of the header that a server writes when it opens a log.
+pub(super) fn is_header(line: &str) -> bool {
+    line.contains(", Version: ") && line.contains("started with:")
+        || line.starts_with("Tcp port:")
+        || (line.starts_with("Time ") || line.starts_with("Time\t"))
+            && line.contains("Command")
+            && line.contains("Argument")
+}
+
+/// An entry of the slow log, while it is read.
+#[derive(Default)]
+struct Entry {
+    line: u64,
+    session: Option<String>,
+    took_us: Option<i64>,
+    timestamp: Option<Moment>,
+    sql: String,
+}
+
+#[derive(Default)]
+struct Slow {
+    gathered: Gathered,
+    /// The end of the entry, as `# Time:` said last. MySQL's has microseconds.
+    time: Option<Moment>,
+    time_is_fine: bool,
+    entry: Option<Entry>,
+    databases: BTreeMap<String, String>,
+}
+
+pub(super) fn read_slow(input: impl BufRead, gathered: Gathered) -> io::Result<Gathered> {
+    let mut slow = Slow { gathered, ..Slow::default() };
+    for_lines(input, |number, line| slow.line(number, line))?;
+    slow.end();
+    Ok(slow.gathered)
+}
+
+impl Slow {
+    fn line(&mut self, number: u64, line: &str) {
+        if let Some(time) = line.strip_prefix("# Time: ") {
+            self.end();
+            let time = time.trim();
+            let moment = Moment::of_iso(time).or_else(|| Moment::of_mariadb(time));
+            if moment.is_none() {
+                self.gathered.trouble(number, format!("'{time}' is no time"));
+            }
+            self.time_is_fine = time.contains('.');
+            self.time = moment;
+        } else if line.starts_with("# User@Host: ") {
+            self.end();
+            self.entry = Some(Entry { line: number, session: field(line, "Id:"), ..Entry::default() });
+        } else if is_header(line) {
+            self.end();
+        } else if let Some(entry) = &mut self.entry {
+            if entry.sql.is_empty() && line.starts_with('#') {
+                header(entry, line, &mut self.databases);
+            } else if entry.sql.is_empty() && line.starts_with("SET timestamp=") {
+                entry.timestamp = Moment::of_seconds(line["SET timestamp=".len()..].trim_end_matches(';'));
+            } else if entry.sql.is_empty() && (line.starts_with("use ") || line.starts_with("USE ")) {
+                let name = line[4..].trim_end_matches(';').trim_matches('`').replace("``", "`");
+                let session = entry.session.clone().unwrap_or_default();
+                self.databases.insert(session, name);
+            } else {
+                if entry.sql.is_empty() {
+                    entry.line = number;
+                } else {
+                    entry.sql.push('\n');
+                }
+                entry.sql.push_str(line);
+            }
+        } else if !line.trim().is_empty() && !line.starts_with('#') {
+            self.gathered.trouble(number, "a line outside of any entry");
+        }
+    }
+
+    fn end(&mut self) {
+        let Some(entry) = self.entry.take() else { return };
+        let sql = entry.sql.trim_end().trim_end_matches(';');
+        if sql.is_empty() {
+            return;
+        }
+        let Some(session) = entry.session else {
+            return self.gathered.trouble(entry.line, "an entry without the connection's number (Id or Thread_id)");
+        };
+        let ended = self.time.filter(|_| self.time_is_fine);
+        let began = ended.map(|ended| ended.minus_us(entry.took_us.unwrap_or(0)));
+        // MariaDB: the second in which it began
+        let Some(at) = began.or(entry.timestamp).or(self.time) else {
+            return self.gathered.trouble(entry.line, "an entry without a time");
+        };
+        let database = self.databases.get(&session).cloned();
+        self.gathered.statement(&session, at, entry.line, sql.to_owned(), database);
+    }
+}
+
+/// `# Thread_id: 12  Schema: sbtest  QC_hit: No`, `# Query_time: 0.000155  Lock_time: ...`.
+fn header(entry: &mut Entry, line: &str, databases: &mut BTreeMap<String, String>) {
+    if let Some(id) = field(line, "Thread_id:") {
+        entry.session = Some(id);
+    }
+    if let (Some(schema), Some(session)) = (field(line, "Schema:"), &entry.session) {
+        databases.insert(session.clone(), schema);
+    }
+    if let Some(seconds) = field(line, "Query_time:") {
+        entry.took_us = Moment::of_seconds(&seconds).map(|took| took.us);
+    }
+}
+
+/// The word after `name`, unless the next field comes at once.
+fn field(line: &str, name: &str) -> Option<String> {
+    let rest = line.split_once(name)?.1.strip_prefix(' ')?;
+    let word = rest.trim_start_matches(' ').split(' ').next()?.trim();
+    (!word.is_empty() && !rest.starts_with("  QC_hit") && !word.ends_with(':')).then(|| word.to_owned())
+}
+
+/// A line of the general log that begins an entry: its time, if it has one; connection, command, argument.
+fn general_entry(line: &str) -> Option<(Option<&str>, &str, &str, &str)> {
+    let (head, argument) = match line.rsplit_once('\t') {
+        // the argument itself may have tabs: cut at the first one behind the command
+        Some(_) => split_general(line)?,
+        None => return None,
+    };
+    let (before, command) = head;
+    let before = before.trim_end_matches(' ');
+    let id_start = before.rfind(|c: char| !c.is_ascii_digit()).map_or(0, |at| at + 1);
+    let id = &before[id_start..];
+    let time = before[..id_start].trim_matches(['\t', ' ']);
+    let known = COMMANDS.contains(&command);
+    (known && !id.is_empty()).then_some((Some(time).filter(|time| !time.is_empty()), id, command, argument))
+}
+
+/// ((time and id, command), argument).
+fn split_general(line: &str) -> Option<((&str, &str), &str)> {
+    let bytes = line.as_bytes();
+    let mut tabs = (0..bytes.len()).filter(|&at| bytes[at] == b'\t');
+    tabs.find_map(|tab| {
+        let head = &line[..tab];
+        let command = COMMANDS.iter().find(|command| head.ends_with(*command))?;
+        let before = head[..head.len() - command.len()].strip_suffix(' ')?;
+        before.ends_with(|c: char| c.is_ascii_digit()).then_some(((before, *command), &line[tab + 1..]))
+    })
+}
+
+const COMMANDS: [&str; 17] = [
+    "Query",
+    "Execute",
+    "Prepare",
+    "Connect",
+    "Quit",
+    "Init DB",
+    "Close stmt",
+    "Reset stmt",
+    "Ping",
+    "Statistics",
+    "Field List",
+    "Change user",
+    "Long Data",
+    "Fetch",
+    "Shutdown",
+    "Binlog Dump",
+    "Reset connection",
+];
+
+#[derive(Default)]
+struct General {
+    gathered: Gathered,
+    time: Option<Moment>,
+    databases: BTreeMap<String, String>,
+    /// Line, session, and the statement so far.
+    open: Option<(u64, String, String)>,
+}
+
+pub(super) fn read_general(input: impl BufRead, gathered: Gathered) -> io::Result<Gathered> {
+    let mut general = General { gathered, ..General::default() };
+    for_lines(input, |number, line| general.line(number, line))?;
+    general.end();
+    Ok(general.gathered)
+}
+
+pub(super) fn is_general(line: &str) -> bool {
+    general_entry(line).is_some()
+}
+
+impl General {
+    fn line(&mut self, number: u64, line: &str) {
+        if is_header(line) {
+            return self.end();
+        }
+        let Some((time, session, command, argument)) = general_entry(line) else {
+            match &mut self.open {
+                Some((_, _, sql)) => {
+                    sql.push('\n');
+                    sql.push_str(line);
+                }
+                None if line.trim().is_empty() => {}
+                None => self.gathered.trouble(number, "a line outside of any entry"),
+            }
+            return;
+        };
+        self.end();
+        if let Some(time) = time {
+            match Moment::of_iso(time).or_else(|| Moment::of_mariadb(time)) {
+                Some(moment) => self.time = Some(moment),
+                None => self.gathered.trouble(number, format!("'{time}' is no time")),
+            }
+        }
+        match command {
+            "Query" | "Execute" => self.open = Some((number, session.to_owned(), argument.to_owned())),
+            "Init DB" => {
+                self.databases.insert(session.into(), argument.trim().into());
+            }
+            // `me@localhost on shop using Socket`
+            "Connect" | "Change user" => {
+                let name =
+                    argument.split_once(" on ").map(|(_, rest)| rest.split(" using ").next().unwrap_or(rest).trim());
+                match name.filter(|name| !name.is_empty()) {
+                    Some(name) => self.databases.insert(session.into(), name.into()),
+                    None => self.databases.remove(session),
+                };
+            }
+            _ => {}
+        }
+    }
+
+    fn end(&mut self) {
+        let Some((line, session, sql)) = self.open.take() else { return };
+        let Some(at) = self.time else {
+            return self.gathered.trouble(line, "a statement before the log's first time");
+        };
+        let database = self.databases.get(&session).cloned();
+        let text = sql.trim_end();
+        if let Some(name) = text.strip_prefix("USE ").or_else(|| text.strip_prefix("use ")) {
+            self.databases.insert(session.clone(), name.trim_end_matches(';').trim_matches('`').to_owned());
+        }
+        self.gathered.statement(&session, at, line, text.trim_end_matches(';').to_owned(), database);
+    }
+}
+
+/// Lines without their ends; bytes that are no UTF-8 are replaced.
+pub(super) fn for_lines(mut input: impl BufRead, mut each: impl FnMut(u64, &str)) -> io::Result<()> {
+    let (mut bytes, mut number) = (Vec::new(), 0);
+    loop {
+        bytes.clear();
+        if input.read_until(b'\n', &mut bytes)? == 0 {
+            return Ok(());
+        }
+        number += 1;
+        let line = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
+        each(number, &String::from_utf8_lossy(line.strip_suffix(b"\r").unwrap_or(line)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::event::Recorded;
+    use super::*;
+
+    fn slow(text: &str) -> Recorded {
+        read_slow(text.as_bytes(), Gathered::default()).expect("reads").finish()
+    }
+
+    fn general(text: &str) -> Recorded {
+        read_general(text.as_bytes(), Gathered::default()).expect("reads").finish()
+    }
+
+    fn shown(recorded: &Recorded) -> Vec<Vec<(u64, u64, String)>> {
+        let each = |it: &super::super::event::Statement| (it.line, it.at_us, it.sql.clone());
+        recorded.sessions.iter().map(|session| session.statements.iter().map(each).collect()).collect()
+    }
+
+    #[test]
+    fn the_slow_log_of_mariadb() {
+        let text = "/usr/sbin/mariadbd, Version: 10.11.19-MariaDB-log (Debian 12). started with:\n\
+            Tcp port: 27187  Unix socket: /run/x\nTime\t\t    Id Command\tArgument\n\
+            # Time: 261121 22:49:33\n# User@Host: me[me] @ localhost []\n# Thread_id: 3  Schema: shop  QC_hit: No\n\
+            # Query_time: 0.000107  Lock_time: 0.000000  Rows_sent: 1  Rows_examined: 0\nuse `shop`;\n\
+            SET timestamp=1795301373;\nSELECT 1;\n\
+            # User@Host: me[me] @  [127.0.0.1]\n# Thread_id: 4  Schema: \
+              QC_hit: No\n# Query_time: 2.5  Lock_time: 0\nSET timestamp=1795301373;\nSELECT 2\n  FROM t;\n\
+            # User@Host: me[me] @ localhost []\n# Thread_id: 3  Schema: shop  QC_hit: No\n# Query_time: 0.1\n\
+            SET timestamp=1795301375;\n# administrator command: Quit;\n";
+        let found = slow(text);
+        assert_eq!(
+            shown(&found),
+            [vec![(10, 0, "SELECT 1".to_owned())], vec![(15, 500_000, "SELECT 2\n  FROM t".to_owned())]]
+        );
+        assert_eq!((found.troubles_count, found.resolution_us), (0, 1_000_000));
+        assert_eq!(found.sessions[0].statements[0].database.as_deref(), Some("shop"));
+    }
+
+    #[test]
+    fn the_slow_log_of_mysql_has_the_end_in_microseconds() {
+        let text = "# Time: 2026-11-21T22:43:55.500000Z\n# User@Host: me[me] @ localhost []  Id:    10\n\
+            # Query_time: 0.250000  Lock_time: 0.000001 Rows_sent: 1  Rows_examined: 1\nuse shop;\nSET timestamp=1763765035;\nSELECT 1;\n\
+            # Time: 2026-11-21T22:43:56.000000Z\n# User@Host: me[me] @ localhost []  Id:    10\n\
+            # Query_time: 0.000000  Lock_time: 0.000001 Rows_sent: 1  Rows_examined: 1\nSET timestamp=1763765036;\nSELECT 2;\n";
+        let found = slow(text);
+        assert_eq!(shown(&found), [vec![(6, 0, "SELECT 1".to_owned()), (11, 750_000, "SELECT 2".to_owned())]]);
+        assert_eq!(found.resolution_us, 1);
+    }
+
+    #[test]
+    fn the_general_logs() {
+        let mariadb = "Time\t\t    Id Command\tArgument\n\
+            261121 22:49:33\t     3 Connect\tme@localhost on shop using Socket\n\t\t     3 Query\tSELECT 1\tAS a,\n\t2 AS b\n\
+            \t\t     3 Prepare\tSELECT ?\n\t\t     3 Execute\tSELECT 7\n261121 22:49:35\t    12 Query\tSELECT 8\n\t\t    12 Quit\t\n";
+        let found = general(mariadb);
+        let first = vec![(3, 0, "SELECT 1\tAS a,\n\t2 AS b".to_owned()), (6, 500_000, "SELECT 7".to_owned())];
+        assert_eq!(shown(&found), [first, vec![(7, 2_000_000, "SELECT 8".to_owned())]]);
+        let mysql = "2026-11-21T22:43:55.100000Z\t   10 Query\tSELECT 1\n2026-11-21T22:43:55.400000Z\t   10 Init DB\tshop\n\
+            2026-11-21T22:43:55.600000Z\t   10 Query\tSELECT 2\n";
+        let found = general(mysql);
+        assert_eq!(shown(&found), [vec![(1, 0, "SELECT 1".to_owned()), (3, 500_000, "SELECT 2".to_owned())]]);
+        assert_eq!(found.sessions[0].statements[1].database.as_deref(), Some("shop"));
+    }
+
+    #[test]
+    fn what_is_not_understood_has_its_line() {
+        let found = slow("what\n# Time: never\n# User@Host: a[a] @ b []\nSELECT 1;\n");
+        let lines: Vec<u64> = found.troubles.iter().map(|(line, _)| *line).collect();
+        assert_eq!((lines, found.statements()), (vec![1, 2, 4], 0));
+    }
+}

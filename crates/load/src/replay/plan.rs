@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Which statements of a log are sent, and of which class each is.
+
+use super::classify::{Class, classify};
+use super::event::Recorded;
+use super::token::{fingerprint, tokens};
+use crate::Flavour;
+use std::collections::BTreeMap;
+
+/// A statement to be sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Work {
+    pub at_us: u64,
+    pub sql: String,
+    pub database: Option<String>,
+    /// Index into [`Plan::classes`].
+    pub class: usize,
+    pub kind: Kind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Read,
+    Write,
+    Other,
+}
+
+/// What is to be done with a log.
+#[derive(Debug, Clone, Default)]
+pub struct Plan {
+    pub(super) sessions: Vec<Vec<Work>>,
+    /// Classes of statements, values left out.
+    pub classes: Vec<String>,
+    /// Statements that are not sent, by reason.
+    pub skipped: BTreeMap<String, u64>,
+    /// The line of the first one of each reason.
+    pub first_skipped: BTreeMap<String, u64>,
+    /// By class: how many are sent.
+    pub counts: BTreeMap<String, u64>,
+    pub flavour: Option<Flavour>,
+}
+
+impl Plan {
+    pub fn statements(&self) -> u64 {
+        self.sessions.iter().map(|session| session.len() as u64).sum()
+    }
+
+    pub fn sessions(&self) -> usize {
+        self.sessions.len()
+    }
+
+    /// The most sessions that were open at one time, each from its first statement to its last.
+    pub fn most_at_once(&self) -> usize {
+        let spans = self.sessions.iter().filter_map(|session| Some((session.first()?.at_us, session.last()?.at_us)));
+        let mut changes: Vec<(u64, i32)> = spans.flat_map(|(from, to)| [(from, 1), (to + 1, -1)]).collect();
+        changes.sort_unstable();
+        let (mut open, mut most) = (0, 0);
+        for (_, change) in changes {
+            open += change;
+            most = most.max(open);
+        }
+        usize::try_from(most).unwrap_or(0)
+    }
+}
+
+/// `writes`: everything is sent, else only what is provably a read or changes the session alone. `database`: where PostgreSQL's
+/// connections go; statements of others are left out.
+pub fn plan(recorded: &Recorded, flavour: Flavour, writes: bool, database: Option<&str>) -> Plan {
+    let mut plan = Plan { flavour: Some(flavour), ..Plan::default() };
+    let mut known: BTreeMap<String, usize> = BTreeMap::new();
+    for session in &recorded.sessions {
+        let mut works = Vec::new();
+        for statement in &session.statements {
+            let tokens = tokens(&statement.sql, flavour);
+            let class = classify(&tokens);
+            let elsewhere = flavour == Flavour::Postgresql
+                && statement.database.as_deref().is_some_and(|name| database.is_some_and(|database| database != name));
+            let reason = match class {
+                _ if elsewhere => Some(format!("of database {}", statement.database.as_deref().unwrap_or_default())),
+                Class::Not("is empty") => Some("is empty".to_owned()),
+                Class::Not(reason) if !writes => Some(reason.to_owned()),
+                _ => None,
+            };
+            if let Some(reason) = reason {
+                *plan.skipped.entry(reason.clone()).or_default() += 1;
+                plan.first_skipped.entry(reason).or_insert(statement.line);
+                continue;
+            }
+            let name = fingerprint(&tokens);
+            *plan.counts.entry(name.clone()).or_default() += 1;
+            let next = plan.classes.len();
+            let class_index = *known.entry(name.clone()).or_insert(next);
+            if class_index == next {
+                plan.classes.push(name);
+            }
+            works.push(Work {
+                at_us: statement.at_us,
+                sql: statement.sql.clone(),
+                database: statement.database.clone(),
+                class: class_index,
+                kind: match class {
+                    Class::Read => Kind::Read,
+                    Class::Session => Kind::Other,
+                    Class::Not("writes rows") => Kind::Write,
+                    Class::Not(_) => Kind::Other,
+                },
+            });
+        }
+        if !works.is_empty() {
+            plan.sessions.push(works);
+        }
+    }
+    plan.sessions.sort_by_key(|session| session.first().map(|work| work.at_us));
+    plan
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::read;
+    use super::*;
+
+    const LOG: &str = "261121 22:49:33\t     3 Query\tSELECT 1\n\t\t     4 Query\tSELECT 2\n\t\t     4 Query\tDELETE FROM t\n\
+                       \t\t     3 Query\tSELECT f(1)\n261121 22:49:35\t     5 Query\tSELECT 3\n";
+
+    #[test]
+    fn only_what_is_provably_a_read_is_sent() {
+        let (_, recorded) = read(LOG.as_bytes()).expect("reads").expect("is known");
+        let reads = plan(&recorded, Flavour::Mysql, false, None);
+        assert_eq!((reads.statements(), reads.sessions(), reads.most_at_once()), (3, 3, 1));
+        let skipped: Vec<(&str, u64)> = reads.skipped.iter().map(|(why, count)| (why.as_str(), *count)).collect();
+        assert_eq!(skipped, [("calls a function that is not known to only read", 1), ("writes rows", 1)]);
+        assert_eq!(reads.first_skipped["writes rows"], 3);
+        assert_eq!(reads.counts["select ?"], 3);
+        let all = plan(&recorded, Flavour::Mysql, true, None);
+        assert_eq!((all.statements(), all.most_at_once(), all.skipped.len()), (5, 2, 0));
+    }
+}

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Sends a plan. Each of the log's connections is one of ours, with a thread of its own: it opens shortly before its first statement
+//! is due and closes after its last. A statement waits for the one before it on its connection and for its own moment.
+
+use super::plan::{Kind, Plan, Work};
+use crate::Error;
+use crate::admin::Connection;
+use crate::target::{Flavour, Target};
+use evidence::{Latencies, LatencyHistogram, Phase};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Pace {
+    /// So many times as fast as recorded.
+    Times(f64),
+    /// Each as soon as the one before it on its connection is done.
+    Max,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    pub pace: Pace,
+    /// Let the server take writes; else each session is made read-only at the server, too.
+    pub writes: bool,
+}
+
+/// What came of it.
+#[derive(Debug, Clone)]
+pub struct Replayed {
+    /// The most connections that were open at once.
+    pub connections: u32,
+    /// One value a connection.
+    pub connect: LatencyHistogram,
+    /// Each statement is counted as one transaction.
+    pub measured: Phase,
+}
+
+/// A connection is opened so long before its first statement is due.
+const LEAD: Duration = Duration::from_millis(500);
+/// A statement that starts later than this after its moment is late.
+const LATE: Duration = Duration::from_millis(1);
+/// Between two looks whether to stop.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// A session's thread reads and counts: it needs little.
+const STACK_BYTES: usize = 512 << 10;
+
+struct Shared<'a> {
+    plan: &'a Plan,
+    target: &'a Target,
+    options: Options,
+    stop: &'a AtomicBool,
+    start: Instant,
+    open: AtomicUsize,
+    most: AtomicUsize,
+    /// A histogram for each class, and what is not of a class; held for as long as it takes to count one statement.
+    counted: Mutex<Counted>,
+}
+
+struct Counted {
+    connect: LatencyHistogram,
+    phase: Phase,
+    classes: Vec<Latencies>,
+    /// Statements that were sent, whatever came of them.
+    sent: u64,
+}
+
+/// # Errors
+/// The first connection cannot be made; threads cannot be started. What the server answers to statements is counted, not an error.
+pub fn run(plan: &Plan, target: &Target, options: Options, stop: &AtomicBool) -> Result<Replayed, Error> {
+    // refused before anything is sent, rather than counted once for each connection
+    open(target, options)?;
+    let classes = vec![Latencies::default(); plan.classes.len()];
+    let counted = Counted { connect: LatencyHistogram::default(), phase: Phase::default(), classes, sent: 0 };
+    let shared = Shared {
+        plan,
+        target,
+        options,
+        stop,
+        start: Instant::now() + LEAD,
+        open: AtomicUsize::new(0),
+        most: AtomicUsize::new(0),
+        counted: Mutex::new(counted),
+    };
+    match options.pace {
+        Pace::Max => at_most(&shared)?,
+        Pace::Times(_) => as_recorded(&shared)?,
+    }
+    let elapsed = Instant::now().saturating_duration_since(shared.start);
+    let connections = u32::try_from(shared.most.load(Ordering::Relaxed)).unwrap_or(u32::MAX);
+    let Counted { connect, mut phase, classes, sent } =
+        shared.counted.into_inner().unwrap_or_else(PoisonError::into_inner);
+    phase.elapsed_us = micros(elapsed);
+    phase.skipped = plan.statements().saturating_sub(sent);
+    phase.statements = plan.classes.iter().cloned().zip(classes).filter(|(_, it)| !it.service.is_empty()).collect();
+    Ok(Replayed { connections, connect, measured: phase })
+}
+
+/// As many sessions at once as there were at most.
+fn at_most(shared: &Shared<'_>) -> Result<(), Error> {
+    let next = AtomicUsize::new(0);
+    let work = || {
+        while let Some(session) = shared.plan.sessions.get(next.fetch_add(1, Ordering::Relaxed)) {
+            shared.session(session);
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..shared.plan.most_at_once().max(1) {
+            spawn(scope, work)?;
+        }
+        Ok(())
+    })
+}
+
+fn as_recorded(shared: &Shared<'_>) -> Result<(), Error> {
+    std::thread::scope(|scope| {
+        for session in &shared.plan.sessions {
+            let due = session.first().map_or(shared.start, |work| shared.due(work));
+            if !shared.wait_until(due.checked_sub(LEAD).unwrap_or(due)) {
+                break;
+            }
+            spawn(scope, move || shared.session(session))?;
+        }
+        Ok(())
+    })
+}
+
+fn spawn<'scope, 'env>(
+    scope: &'scope std::thread::Scope<'scope, 'env>,
+    work: impl FnOnce() + Send + 'scope,
+) -> Result<(), Error> {
+    let builder = std::thread::Builder::new().name("replay".into()).stack_size(STACK_BYTES);
+    let started = builder.spawn_scoped(scope, work);
+    started.map(|_| ()).map_err(|source| Error::System { operation: "start a thread for a connection", source })
+}
+
+/// A connection that may not write, unless it may.
+fn open(target: &Target, options: Options) -> Result<Connection, Error> {
+    let mut connection = Connection::open(target)?;
+    if !options.writes {
+        connection.execute(match target.flavour {
+            Flavour::Mysql => "SET SESSION TRANSACTION READ ONLY",
+            Flavour::Postgresql => "SET default_transaction_read_only = on",
+        })?;
+    }
+    Ok(connection)
+}
+
+impl Shared<'_> {
+    /// When a statement is due.
+    fn due(&self, work: &Work) -> Instant {
+        match self.options.pace {
+            Pace::Max => self.start,
+            Pace::Times(times) => self.start + Duration::from_secs_f64(work.at_us as f64 / 1e6 / times),
+        }
+    }
+
+    /// Returns false when it is to end.
+    fn wait_until(&self, moment: Instant) -> bool {
+        loop {
+            if self.stop.load(Ordering::Relaxed) {
+                return false;
+            }
+            let left = moment.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return true;
+            }
+            std::thread::sleep(left.min(LOOK_EVERY));
+        }
+    }
+
+    fn count(&self, count: impl FnOnce(&mut Counted)) {
+        count(&mut self.counted.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    fn error(&self, code: &str) {
+        self.count(|counted| *counted.phase.errors.entry(code.to_owned()).or_default() += 1);
+    }
+
+    fn connect(&self) -> Option<Connection> {
+        let began = Instant::now();
+        match open(self.target, self.options) {
+            Ok(connection) => {
+                self.count(|counted| counted.connect.record(nanos(began.elapsed())));
+                Some(connection)
+            }
+            Err(error) => {
+                self.error(error.code().unwrap_or("no connection"));
+                None
+            }
+        }
+    }
+
+    fn session(&self, works: &[Work]) {
+        let Some(mut connection) = self.connect() else { return };
+        let now = self.open.fetch_add(1, Ordering::Relaxed) + 1;
+        self.most.fetch_max(now, Ordering::Relaxed);
+        let mut database = self.target.database.clone();
+        for work in works {
+            let due = self.due(work);
+            if !self.wait_until(due) {
+                break;
+            }
+            if self.target.flavour == Flavour::Mysql && work.database.is_some() && work.database != database {
+                database.clone_from(&work.database);
+                let name = database.as_deref().unwrap_or_default().replace('`', "``");
+                if let Err(error) = connection.execute(&format!("USE `{name}`")) {
+                    self.error(error.code().unwrap_or("connection lost"));
+                }
+            }
+            let began = Instant::now();
+            let intended = if self.options.pace == Pace::Max { began } else { due };
+            self.count(|counted| counted.sent += 1);
+            match connection.execute_bytes(work.sql.as_bytes()) {
+                Ok(_) => self.done(work, intended, began),
+                Err(error) if error.code().is_some() => self.error(error.code().unwrap_or_default()),
+                Err(_) => {
+                    self.error("connection lost");
+                    match self.connect() {
+                        Some(again) => connection = again,
+                        None => break,
+                    }
+                    database.clone_from(&self.target.database);
+                    self.count(|counted| counted.phase.reconnects += 1);
+                }
+            }
+        }
+        self.open.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    fn done(&self, work: &Work, intended: Instant, began: Instant) {
+        let now = Instant::now();
+        let response = nanos(now.saturating_duration_since(intended));
+        let service = nanos(now.saturating_duration_since(began));
+        let is_late = began.saturating_duration_since(intended) > LATE;
+        self.count(|counted| {
+            let phase = &mut counted.phase;
+            phase.transactions += 1;
+            phase.late += u64::from(is_late);
+            match work.kind {
+                Kind::Read => phase.reads += 1,
+                Kind::Write => phase.writes += 1,
+                Kind::Other => phase.others += 1,
+            }
+            for latencies in [&mut phase.transaction, &mut counted.classes[work.class]] {
+                latencies.response.record(response);
+                latencies.service.record(service);
+            }
+        });
+    }
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `wringer replay`: the statements of a real server's log, once more.
+
+mod show;
+
+use super::connection::{Connection, server_failure};
+use super::load::interruptible;
+use crate::exit::{Exit, Failure, Outcome};
+use crate::terminal;
+use crate::terminal::Output;
+use load::replay::{self, Format, Options, Pace, Plan, Recorded};
+use std::fs::File;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::atomic::Ordering;
+
+/// Send the statements of a server's log to another one, and measure it
+///
+/// Which log it is is found by looking: the slow or general log of MySQL or MariaDB; PostgreSQL's log on stderr (log_line_prefix with
+/// time and process: %m, %p), csvlog or jsonlog. Each connection of the log is one of ours, and statements begin at their recorded
+/// moments. Only what is provably a read is sent unless --writes is given; the rest is counted by reason.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    wringer replay slow.log --dry-run                              what would be sent, and what not, and why\n  \
+    wringer sandbox deploy --from /backup/mysql --name shop --start\n  \
+    wringer replay slow.log --dsn \"$(wringer sandbox export shop dsn)\" --speed 2\n  \
+    wringer replay postgresql.log --pgsql-host=/run/postgresql --pgsql-db=shop --speed max -o json\n\n\
+    A log that has all statements: SET GLOBAL slow_query_log=1, long_query_time=0; or general_log=1. PostgreSQL:\n  \
+    log_min_duration_statement=0, log_connections=on, log_line_prefix='%m [%p] '. A log that has slow statements alone makes a\n  \
+    replay of these alone.")]
+pub struct Args {
+    /// The log; `-` is standard input
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// How fast: 1 as recorded, 2 twice as fast, 0.5 half as fast; max: each statement as soon as the one before it on its
+    /// connection is done
+    #[arg(long, default_value = "1", value_name = "TIMES|max")]
+    speed: Speed,
+    /// Send everything, not only reads. It changes the server's data: use a sandbox or a copy
+    #[arg(long)]
+    writes: bool,
+    /// Only say what would be sent; no server is asked
+    #[arg(long)]
+    dry_run: bool,
+    /// Which percentiles to print; all of the distribution is recorded anyway
+    #[arg(long, value_delimiter = ',', default_value = "50,95,99", value_name = "LIST")]
+    percentile: Vec<f64>,
+    /// Classes of statements to print, those with the most time first; the JSON output has all
+    #[arg(long, default_value_t = 20, value_name = "N")]
+    top: usize,
+    /// How to print
+    #[arg(short, long, value_enum, default_value_t = Output::Text)]
+    output: Output,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Speed(Pace);
+
+impl FromStr for Speed {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "max" {
+            return Ok(Self(Pace::Max));
+        }
+        let times = text.trim_end_matches(['x', 'X']).parse::<f64>().ok().filter(|times| times.is_finite());
+        let times = times.filter(|times| (1e-3..=1e6).contains(times));
+        times.map(|times| Self(Pace::Times(times))).ok_or_else(|| "a number from 0.001 to 1000000, or max".into())
+    }
+}
+
+/// What was read, and what is to be done with it.
+struct Log<'a> {
+    path: &'a Path,
+    format: Format,
+    recorded: Recorded,
+}
+
+pub fn main(args: Args) -> Outcome {
+    let log = read(&args.file)?;
+    let flavour = log.format.flavour();
+    let target = if args.dry_run { None } else { Some(args.connection.clone().target_for(flavour)?) };
+    if let Some(target) = target.as_ref().filter(|target| target.flavour != flavour) {
+        let message = format!(
+            "{} is a {}, and the connection is to {}",
+            log.path.display(),
+            log.format.name(),
+            target.flavour.name()
+        );
+        return Err(
+            Failure::message(Exit::Usage, message).hint("statements of the one are not understood by the other")
+        );
+    }
+    let database = target.as_ref().and_then(|target| target.database.as_deref());
+    let plan = replay::plan(&log.recorded, flavour, args.writes, database);
+    if args.output == Output::Text {
+        terminal::data(show::plan(&log, &plan, args.dry_run));
+    }
+    let Some(target) = target else {
+        if args.output == Output::Json {
+            terminal::data(format_args!("{:#}", show::json(&log, &plan, &args, None)));
+        }
+        return Ok(());
+    };
+    if plan.statements() == 0 {
+        let hint = if args.writes || plan.skipped.is_empty() {
+            "the log must hold all statements: see `wringer replay --help`"
+        } else {
+            "--writes sends the others too; to a sandbox or a copy"
+        };
+        return Err(Failure::message(Exit::Missing, "nothing in the log is to be sent").hint(hint));
+    }
+    send(&args, &log, &plan, &target)
+}
+
+fn send(args: &Args, log: &Log<'_>, plan: &Plan, target: &load::Target) -> Outcome {
+    let stop = interruptible()?;
+    let options = Options { pace: args.speed.0, writes: args.writes };
+    let replayed = replay::run(plan, target, options, &stop).map_err(server_failure)?;
+    match args.output {
+        Output::Text => terminal::data(show::result(plan, &replayed, args)),
+        Output::Json => terminal::data(format_args!("{:#}", show::json(log, plan, args, Some(&replayed)))),
+    }
+    if stop.load(Ordering::Relaxed) {
+        return Err(Failure::message(Exit::Interrupted, "interrupted; what was measured until then is above"));
+    }
+    Ok(())
+}
+
+fn read(path: &Path) -> Result<Log<'_>, Failure> {
+    let failed = |source: std::io::Error| {
+        Failure::new(Exit::Missing, anyhow::Error::new(source).context(format!("read {}", path.display())))
+    };
+    let read = if path == Path::new("-") {
+        replay::read(std::io::stdin().lock())
+    } else {
+        replay::read(BufReader::with_capacity(1 << 20, File::open(path).map_err(failed)?))
+    };
+    match read.map_err(failed)? {
+        Some((format, recorded)) => Ok(Log { path, format, recorded }),
+        None => {
+            let message = format!("{} is no log that is known here", path.display());
+            let hint = "known are the slow and the general log of MySQL and MariaDB; PostgreSQL's with time and process in \
+                        log_line_prefix ('%m [%p] '), its csvlog and its jsonlog";
+            Err(Failure::message(Exit::Missing, message).hint(hint))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn speeds() {
+        let of = |text: &str| text.parse::<Speed>().map(|speed| speed.0);
+        assert_eq!((of("max"), of("2"), of("0.5x")), (Ok(Pace::Max), Ok(Pace::Times(2.0)), Ok(Pace::Times(0.5))));
+        for bad in ["0", "-1", "fast", "inf", "NaN", ""] {
+            assert!(of(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A replay for people, and as JSON.
+
+use super::{Args, Log};
+use crate::commands::load::without_passwords;
+use evidence::{Latencies, LatencyHistogram};
+use load::replay::{Pace, Plan, Replayed};
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use units::counted;
+
+const NS_PER_MS: f64 = 1e6;
+/// Lines of the log that are named as not understood; the JSON output has more.
+const TROUBLES_SHOWN: usize = 5;
+
+/// What was read, what is not sent and why; with `classes`, what is.
+pub(super) fn plan(log: &Log<'_>, plan: &Plan, classes: bool) -> String {
+    let recorded = &log.recorded;
+    let mut out = String::new();
+    let seconds = recorded.length_us() as f64 / 1e6;
+    let _ = writeln!(
+        out,
+        "log          {}: {}, {} in {}, {seconds:.3} s",
+        log.path.display(),
+        log.format.name(),
+        counted(recorded.statements(), "statement"),
+        counted(recorded.sessions.len() as u64, "session"),
+    );
+    if recorded.resolution_us > 1 && recorded.statements() > 0 {
+        let _ = writeln!(out, "             its clock knows seconds: what happened in one is spread evenly over it");
+    }
+    if recorded.troubles_count > 0 {
+        let _ = writeln!(out, "not read     {}", counted(recorded.troubles_count, "line or entry"));
+        for (line, what) in recorded.troubles.iter().take(TROUBLES_SHOWN) {
+            let _ = writeln!(out, "             line {line}: {what}");
+        }
+    }
+    for (reason, count) in &plan.skipped {
+        let line = plan.first_skipped.get(reason).copied().unwrap_or_default();
+        let _ = writeln!(out, "not sent     {count:<10} {reason} (first on line {line})");
+    }
+    let _ = writeln!(
+        out,
+        "to be sent   {} in {}, of {}; {} at once at most",
+        counted(plan.statements(), "statement"),
+        counted(plan.sessions() as u64, "session"),
+        counted(plan.counts.len() as u64, "class"),
+        plan.most_at_once()
+    );
+    if classes {
+        let mut counts: Vec<_> = plan.counts.iter().collect();
+        counts.sort_by(|one, other| other.1.cmp(one.1).then(one.0.cmp(other.0)));
+        for (class, count) in counts {
+            let _ = writeln!(out, "{count:>12} {class}");
+        }
+    }
+    out.trim_end().to_owned()
+}
+
+pub(super) fn result(plan: &Plan, replayed: &Replayed, args: &Args) -> String {
+    let phase = &replayed.measured;
+    let mut out = String::new();
+    let seconds = phase.elapsed_us as f64 / 1e6;
+    let pace = match args.speed.0 {
+        Pace::Max => "each as soon as the one before it was done".to_owned(),
+        Pace::Times(times) => format!("{times} times as fast as recorded"),
+    };
+    let _ = writeln!(out, "measured     {seconds:.3} s, {pace}, {} connections at once at most", replayed.connections);
+    let rate = phase.transactions as f64 / seconds.max(1e-6);
+    let _ = writeln!(
+        out,
+        "statements   {:<10} {rate:.1}/s (read {}, write {}, other {})",
+        phase.transactions, phase.reads, phase.writes, phase.others
+    );
+    let errors: Vec<String> = phase.errors.iter().map(|(code, count)| format!("{count} of {code}")).collect();
+    let _ = writeln!(out, "errors       {}", if errors.is_empty() { "0".to_owned() } else { errors.join(", ") });
+    if args.speed.0 != Pace::Max {
+        let _ = writeln!(out, "pace         {} started more than 1 ms after their moment", phase.late);
+    }
+    if phase.skipped > 0 {
+        let _ = writeln!(out, "not sent     {} of {}: no connection, or interrupted", phase.skipped, plan.statements());
+    }
+    let percentiles: Vec<String> = args.percentile.iter().map(|percentile| format!("p{percentile}")).collect();
+    let cells = |words: &[String]| words.iter().map(|word| format!(" {word:>9}")).collect::<String>();
+    let head = [vec!["count".to_owned(), "avg".to_owned()], percentiles, vec!["max".to_owned()]].concat();
+    let _ = writeln!(out, "milliseconds{}", cells(&head));
+    let row = |histogram: &LatencyHistogram| {
+        let ms = |ns: u64| format!("{:.3}", ns as f64 / NS_PER_MS);
+        let mut words = vec![histogram.count().to_string(), format!("{:.3}", histogram.mean_ns() / NS_PER_MS)];
+        words.extend(args.percentile.iter().map(|percentile| ms(histogram.percentile_ns(*percentile))));
+        words.push(ms(histogram.max_ns()));
+        cells(&words)
+    };
+    let _ = writeln!(out, "response    {}", row(&phase.transaction.response));
+    let _ = writeln!(out, "service     {}", row(&phase.transaction.service));
+    let _ = writeln!(out, "connecting  {}", row(&replayed.connect));
+    let mut classes: Vec<(&String, &Latencies)> = phase.statements.iter().collect();
+    let total = |latencies: &Latencies| latencies.service.mean_ns() * latencies.service.count() as f64;
+    classes.sort_by(|one, other| total(other.1).total_cmp(&total(one.1)));
+    let _ = writeln!(out, "service, by class of statements");
+    for (class, latencies) in classes.iter().take(args.top) {
+        let _ = writeln!(out, "            {}  {class}", row(&latencies.service));
+    }
+    if classes.len() > args.top {
+        let _ = writeln!(out, "             and {} more classes: --top", classes.len() - args.top);
+    }
+    out.trim_end().to_owned()
+}
+
+pub(super) fn json(log: &Log<'_>, plan: &Plan, args: &Args, replayed: Option<&Replayed>) -> Value {
+    let recorded = &log.recorded;
+    let troubles: Vec<Value> =
+        recorded.troubles.iter().map(|(line, what)| json!({ "line": line, "what": what })).collect();
+    let not_sent: Vec<Value> = plan
+        .skipped
+        .iter()
+        .map(
+            |(reason, count)| json!({ "reason": reason, "count": count, "first_line": plan.first_skipped.get(reason) }),
+        )
+        .collect();
+    let percentiles = |histogram: &LatencyHistogram| {
+        let at = |p: &f64| json!({ "percentile": p, "latency_us": histogram.percentile_ns(*p) as f64 / 1e3 });
+        args.percentile.iter().map(at).collect::<Vec<Value>>()
+    };
+    let times = match args.speed.0 {
+        Pace::Max => Value::Null,
+        Pace::Times(times) => json!(times),
+    };
+    let mut document = json!({
+        "schema": 1,
+        "tool": format!("wringer {}", env!("CARGO_PKG_VERSION")),
+        "command": without_passwords(std::env::args()),
+        "log": {
+            "path": log.path,
+            "format": log.format,
+            "sessions": recorded.sessions.len(),
+            "statements": recorded.statements(),
+            "length_us": recorded.length_us(),
+            "resolution_us": recorded.resolution_us,
+            "not_read": { "count": recorded.troubles_count, "lines": troubles },
+        },
+        "writes": args.writes,
+        "speed_times": times,
+        "not_sent": not_sent,
+        "to_send": { "statements": plan.statements(), "sessions": plan.sessions(), "most_at_once": plan.most_at_once(), "classes": plan.counts },
+    });
+    if let Some(replayed) = replayed {
+        let transaction = &replayed.measured.transaction;
+        document["response"] = json!(percentiles(&transaction.response));
+        document["service"] = json!(percentiles(&transaction.service));
+        document["replay"] =
+            json!({ "connections": replayed.connections, "connect": replayed.connect, "measured": replayed.measured });
+    }
+    document
+}

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Logs that real servers wrote of a real load, replayed on real servers: the counts agree, nothing is written unless asked for.
+#![allow(clippy::disallowed_methods, clippy::unwrap_used)]
+
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use testkit::Lab;
+
+const WRINGER: &str = env!("CARGO_BIN_EXE_wringer");
+const POINT: &str = "select c from sbtest1 where id = ?";
+const UPDATE: &str = "update sbtest1 set k = k + ? where id = ?";
+
+fn json(lab: &Lab, args: &[&str]) -> Value {
+    serde_json::from_str(&lab.run(args).expect_code(0).stdout).unwrap()
+}
+
+fn ask(lab: &Lab, name: &str, sql: &str) -> String {
+    json(lab, &["sandbox", "use", name, sql, "-o", "json"])["rows"][0][0].as_str().unwrap().to_owned()
+}
+
+fn dsn(lab: &Lab, name: &str) -> String {
+    format!("--dsn={}", lab.run(["sandbox", "export", name, "dsn"]).expect_code(0).stdout.trim())
+}
+
+fn not_sent(document: &Value, reason: &str) -> u64 {
+    let all = document["not_sent"].as_array().unwrap();
+    all.iter().find(|it| it["reason"] == reason).map_or(0, |it| it["count"].as_u64().unwrap())
+}
+
+/// 40 transactions of reads on three connections, then 12 updates on one.
+fn load(lab: &Lab, dsn: &str) -> u64 {
+    let read =
+        ["load", "oltp_read_only", dsn, "--table-size=1000", "--threads=3", "--events=40", "--time=0", "-o", "json"];
+    let reads = json(lab, &read);
+    let write = [
+        "load",
+        "oltp_update_index",
+        dsn,
+        "--table-size=1000",
+        "--events=12",
+        "--time=0",
+        "--db-ps-mode=disable",
+        "-o",
+        "json",
+    ];
+    let writes = json(lab, &write);
+    assert_eq!(writes["load"]["measured"]["writes"], 12);
+    reads["load"]["measured"]["reads"].as_u64().unwrap()
+}
+
+/// What `log` says of that load, and what a replay of it makes.
+fn check(lab: &Lab, log: &Path, format: &str, dsn: &str, reads: u64) {
+    let log = log.to_str().unwrap();
+    let planned = json(lab, &["replay", log, "--dry-run", "-o", "json"]);
+    assert_eq!(planned["log"]["format"], format);
+    assert_eq!(planned["to_send"]["classes"][POINT], 400, "{planned:#}");
+    assert_eq!(not_sent(&planned, "writes rows"), 12, "{planned:#}");
+    assert_eq!(planned["log"]["not_read"]["count"], 0, "{planned:#}");
+
+    let replayed = json(lab, &["replay", log, dsn, "--speed=max", "-o", "json"]);
+    let measured = &replayed["replay"]["measured"];
+    assert!(measured["errors"].as_object().unwrap().is_empty(), "{measured:#}");
+    assert_eq!(measured["transactions"], replayed["to_send"]["statements"]);
+    assert!(measured["reads"].as_u64().unwrap() >= reads, "{measured:#}");
+    assert_eq!((&measured["writes"], &measured["skipped"]), (&Value::from(0), &Value::from(0)));
+}
+
+#[test]
+fn both_logs_of_mariadb() {
+    let lab = Lab::new(WRINGER);
+    lab.run(["sandbox", "deploy", "mariadb", "--name", "a", "-c", "long_query_time=0", "--start"]).expect_code(0);
+    let dsn = dsn(&lab, "a");
+    lab.run(["fill", &dsn, "--table-size=1000"]).expect_code(0);
+    let general = lab.home().join("sandboxes/a/data/general.log");
+    let slow = lab.home().join("sandboxes/a/data/slow.log");
+    let switch = |on: u32| {
+        let files = "SET GLOBAL general_log_file = 'general.log', slow_query_log_file = 'slow.log'";
+        let switch = format!("SET GLOBAL general_log = {on}, slow_query_log = {on}");
+        for sql in [files, &switch] {
+            lab.run(["sandbox", "use", "a", sql]).expect_code(0);
+        }
+    };
+    switch(1);
+    let reads = load(&lab, &dsn);
+    switch(0);
+
+    let selects = || {
+        ask(&lab, "a", "SELECT variable_value FROM information_schema.global_status WHERE variable_name = 'com_select'")
+    };
+    let sum = || ask(&lab, "a", "SELECT sum(k) FROM sbtest1").parse::<u64>().unwrap();
+    let (before, k) = (selects().parse::<u64>().unwrap(), sum());
+    for (log, format) in [(&general, "mysql_general"), (&slow, "mysql_slow")] {
+        check(&lab, log, format, &dsn, reads);
+    }
+    // the server's own count: twice what the load sent, and what was asked here
+    let sent = selects().parse::<u64>().unwrap() - before;
+    assert!((2 * reads..2 * reads + 10).contains(&sent), "{sent} for twice {reads}");
+    assert_eq!(sum(), k, "nothing is written");
+
+    let all = json(&lab, &["replay", slow.to_str().unwrap(), &dsn, "--writes", "--speed=50", "-o", "json"]);
+    assert_eq!(all["to_send"]["classes"][UPDATE], 12, "{all:#}");
+    assert_eq!(all["replay"]["measured"]["writes"], 12);
+    assert_eq!(sum(), k + 12);
+    let length = all["log"]["length_us"].as_u64().unwrap();
+    assert!(
+        all["replay"]["measured"]["elapsed_us"].as_u64().unwrap() >= length / 50,
+        "no statement starts before its moment"
+    );
+    let percentiles = all["response"].as_array().unwrap();
+    assert_eq!((percentiles.len(), &all["speed_times"]), (3, &Value::from(50.0)));
+
+    let mut text = fs::read_to_string(&general).unwrap();
+    text.insert_str(0, "junk at the head\n");
+    let spoiled = lab.write("spoiled.log", &text);
+    let shown = lab.run(["replay", spoiled.to_str().unwrap(), &dsn, "--speed=max"]).expect_code(0).stdout;
+    for words in
+        ["line 1: a line outside of any entry", "12         writes rows (first on line", POINT, "errors       0"]
+    {
+        assert!(shown.contains(words), "'{words}' is not in\n{shown}");
+    }
+    lab.run(["sandbox", "delete", "--force", "a"]).expect_code(0);
+}
+
+#[test]
+fn the_three_logs_of_postgresql() {
+    let lab = Lab::new(WRINGER);
+    let options = [
+        "logging_collector=on",
+        "log_destination=stderr,csvlog,jsonlog",
+        "log_filename=wringer.log",
+        "log_line_prefix=%m [%p] %q%u@%d ",
+        "log_connections=on",
+    ];
+    let mut deploy = vec!["sandbox", "deploy", "postgresql", "--fetched", "--name", "a", "--start"];
+    deploy.extend(options.iter().flat_map(|option| ["-c", option]));
+    lab.run(&deploy).expect_code(0);
+    let dsn = dsn(&lab, "a");
+    lab.run(["fill", &dsn, "--table-size=1000"]).expect_code(0);
+    // a read by its looks; the server knows better
+    for sql in [
+        "CREATE TABLE seen (a int)",
+        "CREATE FUNCTION md5(int) RETURNS int LANGUAGE sql AS 'INSERT INTO seen VALUES (1); SELECT 1'",
+        "ALTER SYSTEM SET log_min_duration_statement = 0",
+        "SELECT pg_reload_conf()",
+    ] {
+        lab.run(["sandbox", "use", "a", sql]).expect_code(0);
+    }
+    testkit::wait_until(std::time::Duration::from_secs(10), || {
+        ask(&lab, "a", "SHOW log_min_duration_statement") == "0"
+    });
+    let reads = load(&lab, &dsn);
+    lab.run(["sandbox", "use", "a", "ALTER SYSTEM RESET log_min_duration_statement"]).expect_code(0);
+    lab.run(["sandbox", "use", "a", "SELECT pg_reload_conf()"]).expect_code(0);
+    testkit::wait_until(std::time::Duration::from_secs(10), || {
+        ask(&lab, "a", "SHOW log_min_duration_statement") == "-1"
+    });
+
+    let copy = |ending: &str| -> PathBuf {
+        let from = lab.home().join(format!("sandboxes/a/data/log/wringer.{ending}"));
+        let to = lab.home().join(format!("copy.{ending}"));
+        fs::copy(from, &to).unwrap();
+        to
+    };
+    let sum = || ask(&lab, "a", "SELECT sum(k) FROM sbtest1");
+    let k = sum();
+    for (ending, format) in [("log", "postgresql_stderr"), ("csv", "postgresql_csv"), ("json", "postgresql_json")] {
+        check(&lab, &copy(ending), format, &dsn, reads);
+    }
+    assert_eq!(sum(), k, "nothing is written");
+
+    let sly = "2026-11-21 22:51:57.002 UTC [7] LOG:  statement: SELECT md5(1)\n2026-11-21 22:51:57.102 UTC [7] LOG:  statement: SELECT 1\n";
+    let sly = lab.write("sly.log", sly);
+    let refused = json(&lab, &["replay", sly.to_str().unwrap(), &dsn, "-o", "json"]);
+    assert_eq!(refused["replay"]["measured"]["errors"], serde_json::json!({ "25006": 1 }), "the server itself refuses");
+    assert_eq!(
+        (&refused["replay"]["measured"]["transactions"], ask(&lab, "a", "SELECT count(*) FROM seen")),
+        (&Value::from(1), "0".into())
+    );
+    lab.run(["sandbox", "delete", "--force", "a"]).expect_code(0);
+}
+
+#[test]
+fn what_cannot_be_replayed_is_refused() {
+    let lab = Lab::new(WRINGER);
+    let notes = lab.write("notes.txt", "nothing\n");
+    lab.run(["replay", notes.to_str().unwrap()])
+        .expect_code(3)
+        .expect_said(&["is no log that is known here", "log_line_prefix"]);
+    lab.run(["replay", "missing.log"]).expect_code(3).expect_said(&["missing.log"]);
+    let log = lab.write("general.log", "261121 22:49:33\t     3 Query\tDELETE FROM t\n");
+    let log = log.to_str().unwrap();
+    lab.run(["replay", log, "--mysql-host=127.0.0.1", "--mysql-port=1"])
+        .expect_code(3)
+        .expect_said(&["nothing in the log", "--writes"]);
+    lab.run(["replay", log, "--writes", "--mysql-host=127.0.0.1", "--mysql-port=1"])
+        .expect_code(3)
+        .expect_said(&["connect to"]);
+    lab.run(["replay", log, "--dsn=postgresql://me@127.0.0.1/x"])
+        .expect_code(2)
+        .expect_said(&["general log of MySQL or MariaDB"]);
+    lab.run(["replay", log, "--speed=fast"]).expect_code(2);
+}
