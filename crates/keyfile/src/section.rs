@@ -31,6 +31,15 @@ impl<'a> Section<'a> {
         Self { path: String::new(), table: Some(table), at: 0..0, problems, known: RefCell::default() }
     }
 
+    /// The table that stands at `node`, an item of a list or the value of a free key; `None`, with a problem, where none stands.
+    pub fn at(path: String, node: &'a Node, problems: &'a Problems) -> Option<Section<'a>> {
+        let Value::Table(table) = &node.value else {
+            problems.add(&node.at, format!("{path} is {}, not a table", node.value.kind()), None);
+            return None;
+        };
+        Some(Self { path, table: Some(table), at: node.at.clone(), problems, known: RefCell::default() })
+    }
+
     /// A table below this one; an absent one reads as empty.
     pub fn section(&self, key: &'static str) -> Section<'a> {
         let node = self.node(key);

@@ -6,6 +6,7 @@
 mod commands;
 mod exit;
 mod internal;
+mod problems;
 mod signals;
 mod terminal;
 

@@ -56,6 +56,8 @@ pub(super) enum Activity {
     Idle,
     /// A step of the transaction is running.
     Step,
+    /// The client waits before the next step of its transaction.
+    Pause,
     /// The transaction failed and is being rolled back.
     Rollback {
         retry: bool,
@@ -101,18 +103,17 @@ impl Client {
     }
 
     pub(super) fn is_busy(&self) -> bool {
-        matches!(self.activity, Activity::Step | Activity::Rollback { .. })
+        matches!(self.activity, Activity::Step | Activity::Pause | Activity::Rollback { .. })
     }
 
-    /// Draws the next transaction and sends its first statement.
+    /// Draws the next transaction, which starts now.
     #[inline]
-    pub(super) fn start(&mut self, shared: &Shared<'_>, intended_ns: u64, now_ns: u64) -> io::Result<()> {
+    pub(super) fn draw(&mut self, shared: &Shared<'_>, intended_ns: u64, now_ns: u64) {
         self.transaction.clear();
         shared.spec.workload.next(&mut self.rng, &mut self.transaction);
         self.intended_ns = intended_ns;
         self.started_ns = now_ns;
         self.step = 0;
-        self.send_step(shared, now_ns)
     }
 
     #[inline]

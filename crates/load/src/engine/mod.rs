@@ -24,7 +24,8 @@ mod worker;
 pub use conduct::default_workers;
 pub use timeline::Coarse;
 
-use crate::workload::Workload;
+use crate::workload::rand_core::SeedableRng as _;
+use crate::workload::{Rng, Transaction, Workload};
 use crate::{Error, Target};
 use evidence::{Arrivals, LoadResult};
 use host::clock::RunClock;
@@ -62,6 +63,16 @@ pub struct LoadSpec {
     /// Nanoseconds that a scripted server moves forward, instead of the machine's clock. For one connection.
     #[cfg(test)]
     scripted_clock: Option<Arc<std::sync::atomic::AtomicU64>>,
+}
+
+/// What connection 1 would send first, transaction by transaction, with `seed`.
+pub fn preview(workload: &dyn Workload, seed: u64, transactions: u32) -> impl Iterator<Item = Transaction> {
+    let mut rng = Rng::seed_from_u64(seed);
+    (0..transactions).map(move |_| {
+        let mut transaction = Transaction::default();
+        workload.next(&mut rng, &mut transaction);
+        transaction
+    })
 }
 
 impl LoadSpec {

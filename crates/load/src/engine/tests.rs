@@ -2,6 +2,7 @@
 //! The engine against a server whose every answer is scripted, so that what must come out can be computed.
 
 mod fake;
+mod think;
 mod truth;
 
 use super::{Hooks, LoadSpec, PhaseEdge, Progress, run};

@@ -12,7 +12,8 @@ use crate::protocol::{Event, Reply};
 use crate::transport::READ_BYTES;
 use crate::workload::{Kind, Rng};
 use evidence::LatencyHistogram;
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 use std::io;
 use std::sync::atomic::Ordering;
 use std::thread::Scope;
@@ -82,6 +83,7 @@ impl<'scope, 'env> Worker<'scope, 'env> {
             claim: None,
             closing_since_ns: None,
             backlog_looked_ns: 0,
+            thinking: BinaryHeap::new(),
             now_ns,
         };
         phase.run()
@@ -115,6 +117,8 @@ struct PhaseLoop<'a, 'scope, 'env> {
     claim: Option<u64>,
     closing_since_ns: Option<u64>,
     backlog_looked_ns: u64,
+    /// Clients that wait, and until when: between two transactions, or within one.
+    thinking: BinaryHeap<Reverse<(u64, usize)>>,
     now_ns: u64,
 }
 
@@ -128,6 +132,7 @@ impl PhaseLoop<'_, '_, '_> {
                 break;
             }
             self.dispatch();
+            self.wake();
             self.wait();
             self.take_reconnected();
         }
@@ -192,6 +197,41 @@ impl PhaseLoop<'_, '_, '_> {
         }
     }
 
+    /// Those who have thought long enough go on.
+    #[inline]
+    fn wake(&mut self) {
+        while let Some(&Reverse((due_ns, key))) = self.thinking.peek() {
+            if due_ns > self.now_ns {
+                return;
+            }
+            self.thinking.pop();
+            if self.worker.clients[key].activity == Activity::Pause {
+                self.send_step(key);
+            } else if self.closing_since_ns.is_none() {
+                self.start(key, self.now_ns);
+            }
+        }
+    }
+
+    /// Sends the next step, now or after the pause that the workload asks for.
+    #[inline]
+    fn go_on(&mut self, key: usize) {
+        let client = &mut self.worker.clients[key];
+        match client.transaction.pause_ns(client.step) {
+            0 => self.send_step(key),
+            pause_ns => {
+                client.activity = Activity::Pause;
+                self.thinking.push(Reverse((self.now_ns.saturating_add(pause_ns), key)));
+            }
+        }
+    }
+
+    #[inline]
+    fn send_step(&mut self, key: usize) {
+        let sent = self.worker.clients[key].send_step(self.worker.shared, self.now_ns);
+        self.check_sent(key, sent);
+    }
+
     fn look_at_backlog(&mut self) {
         if self.now_ns.saturating_sub(self.backlog_looked_ns) < BACKLOG_EVERY_NS {
             return;
@@ -213,8 +253,8 @@ impl PhaseLoop<'_, '_, '_> {
             self.meter.totals.late += 1;
         }
         self.in_flight += 1;
-        let sent = self.worker.clients[key].start(self.worker.shared, intended_ns, self.now_ns);
-        self.check_sent(key, sent);
+        self.worker.clients[key].draw(self.worker.shared, intended_ns, self.now_ns);
+        self.go_on(key);
     }
 
     #[inline]
@@ -231,6 +271,7 @@ impl PhaseLoop<'_, '_, '_> {
         let for_ever = self.plan.schedule.is_none()
             && self.in_flight > 0
             && self.closing_since_ns.is_none()
+            && self.thinking.is_empty()
             && self.worker.reconnector.pending == 0;
         let timeout = if for_ever { None } else { Some(self.patience()) };
         #[cfg(test)]
@@ -256,9 +297,9 @@ impl PhaseLoop<'_, '_, '_> {
 
     fn patience(&self) -> Duration {
         let limit = if self.worker.reconnector.pending > 0 { LOOK_UP_SOON } else { LOOK_UP };
-        let mut wake_ns = u64::MAX;
+        let mut wake_ns = self.thinking.peek().map_or(u64::MAX, |Reverse((due_ns, _))| *due_ns);
         if self.closing_since_ns.is_none() {
-            wake_ns = self.plan.end_ns;
+            wake_ns = wake_ns.min(self.plan.end_ns);
             if self.now_ns < self.plan.start_ns {
                 wake_ns = self.plan.start_ns;
             } else if let (Some(claim), false) = (self.claim, self.idle.is_empty()) {
@@ -298,7 +339,7 @@ impl PhaseLoop<'_, '_, '_> {
             (Activity::Step, None) => self.step_done(key, reply.affected),
             (Activity::Step, Some(code)) => {
                 self.meter.fault(Fault::Code(code));
-                let retry = code.is_retryable() && self.closing_since_ns.is_none();
+                let retry = self.worker.shared.spec.workload.retries(code) && self.closing_since_ns.is_none();
                 if reply.in_transaction {
                     let sent = self.worker.clients[key].send_rollback(retry);
                     self.check_sent(key, sent);
@@ -311,7 +352,7 @@ impl PhaseLoop<'_, '_, '_> {
                 self.after_failure(key, retry);
             }
             // The server says something unasked, most often that it goes away; the read after this one will tell.
-            (Activity::Idle | Activity::Down, _) => {}
+            (Activity::Idle | Activity::Pause | Activity::Down, _) => {}
         }
     }
 
@@ -329,8 +370,7 @@ impl PhaseLoop<'_, '_, '_> {
         }
         client.step += 1;
         if client.step < client.transaction.len() {
-            let sent = client.send_step(self.worker.shared, self.now_ns);
-            return self.check_sent(key, sent);
+            return self.go_on(key);
         }
         self.meter.transaction(self.now_ns - client.intended_ns, self.now_ns - client.started_ns);
         self.finished(key);
@@ -342,7 +382,13 @@ impl PhaseLoop<'_, '_, '_> {
         self.in_flight -= 1;
         let over = self.closing_since_ns.is_some() || self.now_ns >= self.plan.end_ns;
         if self.plan.schedule.is_none() && !over && !self.worker.shared.should_stop() {
-            return self.start(key, self.now_ns);
+            let think_ns = self.worker.clients[key].transaction.think_ns();
+            if think_ns == 0 {
+                return self.start(key, self.now_ns);
+            }
+            self.worker.clients[key].activity = Activity::Idle;
+            self.thinking.push(Reverse((self.now_ns.saturating_add(think_ns), key)));
+            return;
         }
         self.worker.clients[key].activity = Activity::Idle;
         self.idle.push_back(key);
@@ -356,8 +402,7 @@ impl PhaseLoop<'_, '_, '_> {
         if retry && self.closing_since_ns.is_none() {
             let client = &mut self.worker.clients[key];
             client.step = 0;
-            let sent = client.send_step(self.worker.shared, self.now_ns);
-            self.check_sent(key, sent);
+            self.go_on(key);
         } else {
             self.finished(key);
         }
@@ -370,6 +415,7 @@ impl PhaseLoop<'_, '_, '_> {
             self.in_flight -= 1;
         }
         self.idle.retain(|idle| *idle != key);
+        self.thinking.retain(|Reverse((_, thinking))| *thinking != key);
         if let Some(link) = client.link() {
             self.worker.poller.remove(&link.transport);
         }

@@ -2,6 +2,7 @@
 //! Which statements make up a transaction, and with which values. What the engine needs to know of a workload is here;
 //! the workloads themselves are beside it.
 
+pub mod file;
 mod options;
 pub(crate) mod pgbench;
 mod sql;
@@ -12,6 +13,8 @@ pub(crate) mod text;
 
 pub use options::{Name, Options};
 pub use sysbench::{build, setup, setup_tables};
+
+use crate::protocol::Code;
 
 /// Small, fast and seedable; one a connection, so that a seed means the same load whatever the number of threads.
 pub type Rng = rand_xoshiro::Xoshiro256PlusPlus;
@@ -60,6 +63,8 @@ pub enum Param {
 struct Step {
     statement: u32,
     first_param: u32,
+    /// How long the client waits before it sends this step.
+    pause_ns: u64,
 }
 
 /// The steps of one transaction, in order. Cleared and refilled for the next one: no allocation once warm.
@@ -68,10 +73,12 @@ pub struct Transaction {
     steps: Vec<Step>,
     params: Vec<Param>,
     text: Vec<u8>,
+    think_ns: u64,
 }
 
 impl Transaction {
     pub fn clear(&mut self) {
+        self.think_ns = 0;
         self.steps.clear();
         self.params.clear();
         self.text.clear();
@@ -79,7 +86,30 @@ impl Transaction {
 
     /// Adds a step that runs `statement`, an index into [`Workload::statements`]; its parameters follow by [`Self::int`] and [`Self::text`].
     pub fn step(&mut self, statement: usize) {
-        self.steps.push(Step { statement: narrow(statement), first_param: narrow(self.params.len()) });
+        self.steps.push(Step { statement: narrow(statement), first_param: narrow(self.params.len()), pause_ns: 0 });
+    }
+
+    /// The client waits for so long before it sends the step that was added last.
+    pub fn pause(&mut self, ns: u64) {
+        if let Some(step) = self.steps.last_mut() {
+            step.pause_ns = ns;
+        }
+    }
+
+    /// The connection stays idle for so long after this transaction, in a closed loop.
+    pub fn think(&mut self, ns: u64) {
+        self.think_ns = ns;
+    }
+
+    #[inline]
+    pub fn think_ns(&self) -> u64 {
+        self.think_ns
+    }
+
+    /// Before step `index` (below [`Self::len`]).
+    #[inline]
+    pub fn pause_ns(&self, index: usize) -> u64 {
+        self.steps[index].pause_ns
     }
 
     pub fn int(&mut self, value: i64) {
@@ -88,9 +118,15 @@ impl Transaction {
 
     /// `write` appends the parameter's bytes.
     pub fn text(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        let text = self.append(write);
+        self.params.push(text);
+    }
+
+    /// A text that becomes no parameter of the last step by itself.
+    fn append(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> Param {
         let start = narrow(self.text.len());
         write(&mut self.text);
-        self.params.push(Param::Text { start, end: narrow(self.text.len()) });
+        Param::Text { start, end: narrow(self.text.len()) }
     }
 
     pub fn len(&self) -> usize {
@@ -128,4 +164,9 @@ pub trait Workload: Send + Sync {
 
     /// Adds the steps of the next transaction to `transaction`, which comes empty. Does not allocate once `transaction` has grown.
     fn next(&self, rng: &mut Rng, transaction: &mut Transaction);
+
+    /// Whether a transaction that met this error is rolled back and tried again with the same values.
+    fn retries(&self, code: Code) -> bool {
+        code.is_retryable()
+    }
 }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+mod dry_run;
 mod runs;
+pub mod wanted;
 
 use super::connection::{Connection, server_failure};
 use crate::exit::{Exit, Failure, Outcome};
@@ -9,13 +11,14 @@ use host::clock::RunClock;
 use load::assertion::Assertion;
 use load::distribution;
 use load::engine::{Hooks, LoadSpec};
-use load::workload::{self, Name};
+use load::workload::{self, Name, Workload};
 use runs::Runs;
 pub(super) use runs::without_passwords;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use units::Span;
+use wanted::{Wanted, Written};
 
 /// Drive a server with an OLTP load
 ///
@@ -26,14 +29,15 @@ use units::Span;
     MYSQL_PWD=... wringer load oltp_point_select --mysql-user=me --table-size=1000000 --threads=16 --time=60\n  \
     wringer load oltp_read_write --db-driver=pgsql --rate=500 --warmup-time=10 --percentile=50,99,99.9 -o json\n  \
     wringer load oltp_point_select --time=60 --assert 'p99<20ms' --assert errors=0 || echo too slow\n  \
-    wringer load oltp_update_index --threads=8,64,512,4096 --time=30\n\n\
+    wringer load oltp_update_index --threads=8,64,512,4096 --time=30\n  \
+    wringer load my.toml --dry-run\n\n\
     The tables come from `wringer fill` or from `sysbench ... prepare`; give the same --tables and --table-size.\n    \
     Those of pgbench's scripts come from `wringer fill --pgbench SCALE` or from `pgbench -i`.")]
 pub struct Args {
     /// oltp_point_select, oltp_read_only, oltp_read_write, oltp_write_only, oltp_update_index, oltp_update_non_index,
     /// oltp_insert, oltp_delete, bulk_insert, select_random_points, select_random_ranges; pgbench's scripts:
-    /// pgbench_tpcb_like, pgbench_simple_update, pgbench_select_only
-    workload: Name,
+    /// pgbench_tpcb_like, pgbench_simple_update, pgbench_select_only; or a file of your own, my.toml (docs/workloads.md)
+    workload: Wanted,
     /// `run`, for hands that are used to sysbench
     #[arg(hide = true)]
     verb: Option<String>,
@@ -79,6 +83,9 @@ pub struct Args {
     /// `disable` sends statements as text
     #[arg(long, alias = "db_ps_mode", value_enum, default_value = "auto")]
     db_ps_mode: PsMode,
+    /// Print the first N transactions as they would be sent, and send nothing
+    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "5")]
+    dry_run: Option<u32>,
     #[arg(short, long, value_enum, default_value = "text")]
     output: Output,
     #[command(flatten)]
@@ -189,15 +196,27 @@ enum Output {
 pub fn main(mut args: Args) -> Outcome {
     check_verb(&args)?;
     let target = args.connection.target()?;
-    args.take_scale(&target)?;
-    let specs = args.threads.iter().map(|connections| args.spec(target.flavour, *connections));
+    let file = match &args.workload {
+        Wanted::File(path) => Some(Written::read(path)?),
+        Wanted::Named(_) => None,
+    };
+    if args.dry_run.is_some() {
+        args.keys.scale.get_or_insert(1);
+    } else {
+        args.take_scale(&target)?;
+    }
+    let spec = |connections: &u32| args.spec(target.flavour, *connections, file.as_ref());
+    let specs = args.threads.iter().map(spec);
     let specs = specs.collect::<Result<Vec<_>, _>>()?;
+    if let (Some(transactions), Some(spec)) = (args.dry_run, specs.first()) {
+        return dry_run::show(spec, target.flavour, transactions, args.output == Output::Json);
+    }
     args.check_assertions(&specs)?;
     specs.iter().try_for_each(load::engine::check).map_err(server_failure)?;
     let most = args.threads.iter().copied().max().unwrap_or(1);
     load::capacity::check(&target, most).map_err(server_failure)?;
     let stop = interruptible()?;
-    let mut runs = Runs::new(&args);
+    let mut runs = Runs::new(&args, file.as_ref().map(|file| file.file.text.as_str()));
     for spec in &specs {
         let lost = args.one(spec, &target, &stop, &mut runs)?;
         if stop.load(Ordering::Relaxed) || lost.is_some() {
@@ -220,7 +239,9 @@ impl Args {
         stop: &Arc<AtomicBool>,
         runs: &mut Runs<'_>,
     ) -> Result<Option<load::Error>, Failure> {
-        load::prepare(target, self.workload, &self.options(spec.connections)).map_err(server_failure)?;
+        if let Wanted::Named(name) = self.workload {
+            load::prepare(target, name, &self.options(spec.connections)).map_err(server_failure)?;
+        }
         let mut hooks = Hooks {
             on_phase: &mut |_| {},
             on_progress: &mut |progress| terminal::say(load::summary::progress(progress, &self.percentile)),
@@ -249,20 +270,40 @@ impl Args {
         self.assertions.iter().try_for_each(check).map_err(|why| Failure::message(Exit::Usage, why))
     }
 
-    fn spec(&self, flavour: load::Flavour, connections: u32) -> Result<LoadSpec, Failure> {
+    /// Name, statements, and where their values come from.
+    fn workload(
+        &self,
+        flavour: load::Flavour,
+        connections: u32,
+        file: Option<&Written>,
+    ) -> Result<(String, Box<dyn Workload>, String), Failure> {
         let usage = |error: anyhow::Error| Failure::new(Exit::Usage, error);
         let distribution = self.keys.distribution().map_err(|error| usage(error.into()))?;
-        let options = self.options(connections);
-        let workload =
-            workload::build(self.workload, flavour, &options, &distribution).map_err(|error| usage(error.into()))?;
+        match (&self.workload, file) {
+            (Wanted::Named(name), _) => {
+                let built = workload::build(*name, flavour, &self.options(connections), &distribution);
+                Ok((name.to_string(), built.map_err(|error| usage(error.into()))?, distribution.to_string()))
+            }
+            (Wanted::File(path), None) => {
+                Err(Failure::message(Exit::Usage, format!("{} was not read", path.display())))
+            }
+            (Wanted::File(_), Some(file)) => {
+                Ok((file.name(), file.build(flavour, self.keys.table_size)?, file.file.describe()))
+            }
+        }
+    }
+
+    fn spec(&self, flavour: load::Flavour, connections: u32, file: Option<&Written>) -> Result<LoadSpec, Failure> {
+        let (name, workload, distribution) = self.workload(flavour, connections, file)?;
         let per_second = self.rate;
         let arrivals = match self.arrivals {
             _ if per_second == 0.0 => Arrivals::Closed,
             Spacing::Poisson => Arrivals::Poisson { per_second },
             Spacing::Constant => Arrivals::Constant { per_second },
         };
-        let mut spec = LoadSpec::new(self.workload.as_str(), workload.into());
-        spec.distribution = distribution.to_string();
+        file.map_or(Ok(()), |file| file.check_arrivals(arrivals))?;
+        let mut spec = LoadSpec::new(name, workload.into());
+        spec.distribution = distribution;
         spec.connections = connections;
         spec.workers = self.workers;
         spec.arrivals = arrivals;
@@ -277,9 +318,9 @@ impl Args {
 
     /// As pgbench does: the number of branches is the scale.
     fn take_scale(&mut self, target: &load::Target) -> Outcome {
-        match (self.workload.is_pgbench(), self.keys.scale) {
+        match (self.workload.name().is_some_and(Name::is_pgbench), self.keys.scale) {
             (false, Some(_)) => {
-                let message = format!("--scale is pgbench's, and {} has --tables and --table-size", self.workload);
+                let message = "--scale is of pgbench's workloads; the others have --tables and --table-size";
                 Err(Failure::message(Exit::Usage, message))
             }
             (true, None) => {
@@ -415,7 +456,7 @@ mod tests {
             "oltp_read_write --threads=4 --time=60 --report_interval=1 --rand-type=special --table_size=1000 --tables=2 \
              --mysql-socket=/s --mysql_user=me --mysql-db=test --db-ps-mode=disable --skip-trx --range_selects=off --histogram=on run",
         );
-        let spec = args.spec(load::Flavour::Mysql, args.threads[0]).unwrap();
+        let spec = args.spec(load::Flavour::Mysql, args.threads[0], None).unwrap();
         assert_eq!((spec.connections, spec.time, spec.prepared), (4, Some(Duration::from_secs(60)), false));
         assert!(args.oltp.skip_trx && !args.oltp.range_selects && args.histogram && check_verb(&args).is_ok());
         let target = args.connection.target().unwrap();
@@ -425,7 +466,7 @@ mod tests {
     #[test]
     fn times_take_units_and_zero_means_no_limit() {
         let spec = parse("oltp_point_select --time=0 --events=5 --warmup-time=500ms --rate=10")
-            .spec(load::Flavour::Mysql, 1)
+            .spec(load::Flavour::Mysql, 1, None)
             .unwrap();
         assert_eq!((spec.time, spec.events, spec.warmup), (None, Some(5), Duration::from_millis(500)));
         assert_eq!(spec.arrivals, Arrivals::Poisson { per_second: 10.0 });

@@ -4,8 +4,8 @@
 use super::doctor::checks::{self, Check, State};
 use crate::commands::run::{refuse_limits, refuse_ram, server_request};
 use crate::exit::{Exit, Failure, Outcome};
-use crate::terminal;
 use crate::terminal::Output;
+use crate::{problems, terminal};
 use experiment::{Experiment, HostFacts, Plan, Problem, RamHolder, Step};
 use host::places::Places;
 use std::fmt::Write as _;
@@ -75,20 +75,7 @@ pub fn refuse_blocked(file: &Path, plan: &Plan) -> Outcome {
 }
 
 fn refused(file: &Path, text: &str, problems: &[Problem]) -> Failure {
-    let mut message = match problems.len() {
-        1 => format!("{} is not an experiment that can be run", file.display()),
-        count => format!("{} is not an experiment that can be run: {count} problems", file.display()),
-    };
-    for problem in problems {
-        let line = text.lines().nth(problem.line - 1).unwrap_or_default();
-        let _ = write!(message, "\n\n{}:{}:{}: {}", file.display(), problem.line, problem.column, problem.message);
-        let _ = write!(message, "\n  {:>4} | {line}", problem.line);
-        let _ = write!(message, "\n       | {}^", " ".repeat(problem.column - 1));
-        if let Some(suggestion) = &problem.suggestion {
-            let _ = write!(message, " {suggestion}");
-        }
-    }
-    Failure::message(Exit::Usage, message).hint("docs/experiment.md lists the keys; nothing was changed")
+    problems::refused(file, text, problems, "an experiment that can be run", "docs/experiment.md")
 }
 
 /// What a plan needs to know about this host.

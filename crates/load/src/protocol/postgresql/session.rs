@@ -235,20 +235,22 @@ fn is_binary(oid: u32) -> bool {
 #[inline]
 fn write_value(param: Param, oid: u32, texts: &[u8], out: &mut Vec<u8>) {
     match (param, oid) {
-        // A value beyond its column's type is cut to it: the workloads make ids that fit.
-        #[allow(clippy::cast_possible_truncation)]
-        (Param::Int(value), OID_INT4) => {
-            out.extend_from_slice(&[0, 0, 0, 4]);
-            out.extend_from_slice(&(value as i32).to_be_bytes());
-        }
-        (Param::Int(value), OID_INT8) => {
-            out.extend_from_slice(&[0, 0, 0, 8]);
-            out.extend_from_slice(&value.to_be_bytes());
-        }
-        #[allow(clippy::cast_possible_truncation)]
-        (Param::Int(value), OID_INT2) => {
-            out.extend_from_slice(&[0, 0, 0, 2]);
-            out.extend_from_slice(&(value as i16).to_be_bytes());
+        // A value beyond its column's type goes at full width, which the server refuses (22P03): cut short it would be another value.
+        (Param::Int(value), OID_INT2 | OID_INT4 | OID_INT8) => {
+            match (oid, i16::try_from(value), i32::try_from(value)) {
+                (OID_INT2, Ok(value), _) => {
+                    out.extend_from_slice(&[0, 0, 0, 2]);
+                    out.extend_from_slice(&value.to_be_bytes());
+                }
+                (OID_INT4, _, Ok(value)) => {
+                    out.extend_from_slice(&[0, 0, 0, 4]);
+                    out.extend_from_slice(&value.to_be_bytes());
+                }
+                _ => {
+                    out.extend_from_slice(&[0, 0, 0, 8]);
+                    out.extend_from_slice(&value.to_be_bytes());
+                }
+            }
         }
         (Param::Int(value), _) => {
             let start = out.len();

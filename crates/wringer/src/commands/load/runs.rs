@@ -12,12 +12,14 @@ use serde_json::Value;
 
 pub(super) struct Runs<'a> {
     args: &'a Args,
+    /// The text of the workload's file.
+    file: Option<&'a str>,
     done: Vec<(LoadResult, Vec<Verdict>)>,
 }
 
 impl<'a> Runs<'a> {
-    pub(super) fn new(args: &'a Args) -> Self {
-        Self { args, done: Vec::new() }
+    pub(super) fn new(args: &'a Args, file: Option<&'a str>) -> Self {
+        Self { args, file, done: Vec::new() }
     }
 
     pub(super) fn add(&mut self, result: LoadResult) -> Outcome {
@@ -61,7 +63,7 @@ impl<'a> Runs<'a> {
                     (false, _) => return Ok(()),
                     (true, _) => Figures::Series { runs },
                 };
-                terminal::data(serde_json::to_string_pretty(&Document::new(figures))?);
+                terminal::data(serde_json::to_string_pretty(&Document::new(figures, self.file))?);
             }
             Output::Text | Output::Sysbench => {}
         }
@@ -101,6 +103,8 @@ struct Document<'a> {
     schema: u32,
     tool: String,
     command: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    workload_file: Option<&'a str>,
     #[serde(flatten)]
     figures: Figures<'a>,
 }
@@ -132,11 +136,12 @@ struct Percentile {
 }
 
 impl<'a> Document<'a> {
-    fn new(figures: Figures<'a>) -> Self {
+    fn new(figures: Figures<'a>, workload_file: Option<&'a str>) -> Self {
         Self {
             schema: 1,
             tool: format!("wringer {}", env!("CARGO_PKG_VERSION")),
             command: without_passwords(crate::commands::command_line().into_iter()),
+            workload_file,
             figures,
         }
     }

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Clients that think: between two transactions, and within one.
+
+use super::*;
+use crate::Flavour;
+use crate::workload::file::WorkloadFile;
+
+const THOUGHT: Duration = Duration::from_millis(20);
+
+fn spec(file: &str, connections: u32) -> LoadSpec {
+    let head = "schema = 1\n[parameters]\nid = { type = \"uniform\", min = 1, max = 9 }\n[[transaction]]\n";
+    let file = WorkloadFile::parse(&format!("{head}{file}")).unwrap();
+    let workload = file.build(Flavour::Postgresql, 10).unwrap();
+    LoadSpec { connections, time: Some(Duration::from_millis(600)), ..LoadSpec::new("file", workload.into()) }
+}
+
+/// Each connection starts at most every 22 ms, and the time of a transaction holds no thought.
+#[test]
+fn a_thought_between_transactions_is_in_no_latency() {
+    let fake = Fake::new(Duration::from_millis(2), |_| Answer::Row);
+    let spec = spec("think = \"20ms\"\nstatements = [\"SELECT c FROM t WHERE id = :id\"]", 3);
+    let measured = drive(&spec, &fake, || {}).unwrap().measured;
+    // 600 ms hold 27 rounds of 22 ms and the beginning of another one
+    assert!((3..=3 * 28).contains(&measured.transactions), "{}", measured.transactions);
+    let least = measured.transaction.response.min_ns();
+    assert!((2 * MS..20 * MS).contains(&least), "{least}");
+    assert_eq!(measured.transactions, fake.executions());
+}
+
+/// A thought within is part of its transaction, of no statement; one that is running when the time is up is carried through.
+#[test]
+fn a_thought_within_a_transaction_is_in_its_time_alone() {
+    let fake = Fake::new(Duration::from_millis(2), |_| Answer::Row);
+    let thinking = "{ name = \"b\", sql = \"SELECT c FROM t WHERE id = :id\", think = \"20ms\" }";
+    let first = "{ name = \"a\", sql = \"SELECT c FROM t WHERE id = :id\" }";
+    let spec = spec(&format!("begin = false\nstatements = [{first}, {thinking}]"), 2);
+    let measured = drive(&spec, &fake, || {}).unwrap().measured;
+    assert!(measured.transactions > 0 && measured.errors.is_empty(), "{measured:?}");
+    assert_eq!(2 * measured.transactions, fake.executions());
+    let thought_ns = u64::try_from(THOUGHT.as_nanos()).unwrap();
+    assert!(measured.transaction.service.min_ns() >= thought_ns + 4 * MS);
+    for class in ["a", "b"] {
+        let least = measured.statements[class].service.min_ns();
+        assert!((2 * MS..thought_ns).contains(&least), "{class}: {least}");
+    }
+}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A statement's text, cut at its `:name` placeholders.
+
+use crate::Flavour;
+use std::fmt::Write as _;
+
+/// Text between placeholders, and the parameters by their index in the file.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Sql {
+    pieces: Vec<(String, usize)>,
+    tail: String,
+    /// A server's own placeholder stands in it: `?`, `$1`.
+    pub(super) question_mark: bool,
+    pub(super) dollar: bool,
+}
+
+impl Sql {
+    /// Placeholders are names after a colon; not in quotes and comments, and not after a second colon, which is PostgreSQL's cast.
+    ///
+    /// # Errors
+    /// The names that `index_of` does not know.
+    pub(super) fn parse(text: &str, index_of: impl Fn(&str) -> Option<usize>) -> Result<Self, Vec<String>> {
+        let (mut sql, mut unknown) = (Self::default(), Vec::new());
+        let mut rest = text.trim().trim_end_matches(';').trim_end();
+        while let Some(first) = rest.chars().next() {
+            let length = match first {
+                '\'' | '"' | '`' => quoted(rest, first),
+                '-' if rest.starts_with("--") => rest.find('\n').unwrap_or(rest.len()),
+                '/' if rest.starts_with("/*") => rest.find("*/").map_or(rest.len(), |at| at + 2),
+                ':' if rest.starts_with("::") => 2,
+                ':' => {
+                    let name = name_of(&rest[1..]);
+                    if !name.is_empty() {
+                        match index_of(name) {
+                            Some(index) => sql.pieces.push((std::mem::take(&mut sql.tail), index)),
+                            None => unknown.push(name.to_owned()),
+                        }
+                        rest = &rest[1 + name.len()..];
+                        continue;
+                    }
+                    1
+                }
+                _ => {
+                    sql.question_mark |= first == '?';
+                    sql.dollar |= first == '$' && rest[1..].starts_with(|next: char| next.is_ascii_digit());
+                    first.len_utf8()
+                }
+            };
+            sql.tail.push_str(&rest[..length]);
+            rest = &rest[length..];
+        }
+        if unknown.is_empty() { Ok(sql) } else { Err(unknown) }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.pieces.is_empty() && self.tail.is_empty()
+    }
+
+    /// As the server prepares it.
+    pub(super) fn for_server(&self, flavour: Flavour) -> String {
+        let mut text = String::new();
+        for (number, (before, _)) in self.pieces.iter().enumerate() {
+            text.push_str(before);
+            match flavour {
+                Flavour::Mysql => text.push('?'),
+                // a String takes every write
+                Flavour::Postgresql => drop(write!(text, "${}", number + 1)),
+            }
+        }
+        text + &self.tail
+    }
+
+    /// The parameters in the order of their placeholders.
+    pub(super) fn parameters(&self) -> impl Iterator<Item = usize> {
+        self.pieces.iter().map(|(_, index)| *index)
+    }
+
+    /// `select`, `update`, and so on, of the text or of what stands behind a WITH.
+    pub(super) fn first_word(&self) -> String {
+        let text = self.pieces.first().map_or(self.tail.as_str(), |(before, _)| before.as_str());
+        let words = text.trim_start_matches(|letter: char| !letter.is_ascii_alphabetic());
+        words.chars().take_while(char::is_ascii_alphabetic).collect::<String>().to_ascii_lowercase()
+    }
+}
+
+/// Bytes up to the end of what is quoted; a quote within is doubled, which begins the next quoted text at once.
+fn quoted(text: &str, quote: char) -> usize {
+    text[1..].find(quote).map_or(text.len(), |at| at + 2)
+}
+
+fn name_of(text: &str) -> &str {
+    if !text.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_') {
+        return "";
+    }
+    let end = text.find(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_').unwrap_or(text.len());
+    &text[..end]
+}

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A workload that a file describes, on real servers of both families.
+#![allow(clippy::disallowed_methods, clippy::unwrap_used)]
+
+mod standing;
+
+use standing::*;
+use testkit::{Lab, Ran};
+
+const WRINGER: &str = env!("CARGO_BIN_EXE_wringer");
+const EXAMPLE: &str = include_str!("../../../experiments/workloads/shop.toml");
+
+fn with_dsn(lab: &Lab, dsn: &str, words: &[&str]) -> Ran {
+    Ran::of(lab.command(words).env("WRINGER_DSN", dsn))
+}
+
+/// The document shows the file that is delivered.
+#[test]
+fn the_documents_example_is_the_delivered_file() {
+    let document = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/workloads.md")).unwrap();
+    let shown = document.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let delivered: String = EXAMPLE.split_inclusive('\n').filter(|line| !line.starts_with('#')).collect();
+    assert_eq!(shown, delivered);
+}
+
+#[test]
+fn the_example_runs_on_both_families_and_leaves_what_it_says() {
+    for flavour in ["mariadb", "postgresql"] {
+        let lab = Lab::new(WRINGER);
+        let deployed = lab.run(["sandbox", "deploy", flavour, "--name", flavour, "--start"]);
+        if deployed.code == Some(3) && deployed.stderr.contains("can be fetched") {
+            testkit::skip!("no {flavour} to be had");
+        }
+        deployed.expect_code(0);
+        let dsn = lab.run(["sandbox", "export", flavour, "dsn"]).expect_code(0).stdout.trim().to_owned();
+        let sql = |text: &str| lab.run(["sandbox", "use", flavour, text]).expect_code(0).stdout;
+        lab.write("shop.toml", &EXAMPLE.replace("mean = \"20ms\"", "mean = \"1ms\"").replace("100ms", "1ms"));
+        with_dsn(&lab, &dsn, &["fill", "--table-size=1000", "--create-secondary=off"]).expect_code(0);
+        let flags = [
+            "load",
+            "shop.toml",
+            "--table-size=1000",
+            "--threads=4",
+            "--events=400",
+            "--time=0",
+            "--rand-seed=5",
+            "-o",
+            "json",
+        ];
+        let said = json(&with_dsn(&lab, &dsn, &flags).expect_code(0));
+        let (load, measured) = (&said["load"], &said["load"]["measured"]);
+        assert_eq!((&load["workload"], &measured["transactions"]), (&"shop".into(), &400.into()), "{said:#}");
+        assert!(
+            measured["errors"]
+                .as_object()
+                .unwrap()
+                .keys()
+                .all(|code| ["1213", "1205", "40P01"].contains(&code.as_str())),
+            "{said:#}"
+        );
+        assert!(said["workload_file"].as_str().unwrap().contains("[[transaction]]"));
+        assert!(
+            load["distribution"].as_str().unwrap().contains("customer zipfian (exp 0.9) from 1 to table_size"),
+            "{load:#}"
+        );
+        // ten of eleven statements read; each sale has added one row, numbered without a gap
+        let (reads, writes) = (measured["reads"].as_u64().unwrap(), measured["writes"].as_u64().unwrap());
+        let sales = 400 - reads / 7;
+        assert!(reads % 7 == 0 && writes >= 2 * sales && (15..75).contains(&sales), "{measured:#}");
+        let rows = sql(
+            "SELECT CONCAT('rows ', COUNT(*), ' from ', MIN(id), ' to ', MAX(id), ' web ', COUNT(CASE WHEN pad LIKE 'web%' THEN 1 END)) FROM sbtest1 WHERE id > 1000",
+        );
+        assert!(rows.contains(&format!("rows {sales} from 1001 to {} web {sales}", 1000 + sales)), "{rows} of {sales}");
+        // the same seed shows the same first transaction as text, without a server
+        let flags = ["load", "shop.toml", "--dsn", dsn.as_str(), "--table-size=1000", "--rand-seed=5"];
+        let shown = lab.run([&flags[..], &["--dry-run=400"]].concat()).expect_code(0).stdout;
+        assert_eq!(shown.matches("-- transaction ").count(), 400);
+        let conflict = if flavour == "mariadb" { "INSERT IGNORE" } else { "ON CONFLICT DO NOTHING" };
+        assert!(
+            shown.contains(conflict)
+                && shown.contains("BEGIN;\nUPDATE sbtest1 SET k = k + ")
+                && shown.contains(", 'web')"),
+            "{shown}"
+        );
+        let again = lab.run([&flags[..], &["--dry-run=400"]].concat()).expect_code(0).stdout;
+        assert_eq!(again, shown);
+        // what the server refuses while it prepares is told with the statement
+        lab.write("other.toml", "schema = 1\n[[transaction]]\nstatements = [\"SELECT * FROM no_such_table\"]\n");
+        with_dsn(&lab, &dsn, &["load", "other.toml", "--time=1"]).expect_code(3).expect_said(&["no_such_table"]);
+        if flavour == "postgresql" {
+            let text = "schema = 1\n[parameters]\nid = 3000000000\n[[transaction]]\nstatements = [\"SELECT c FROM sbtest1 WHERE id = :id\"]\n";
+            lab.write("large.toml", text);
+            let said = json(
+                &with_dsn(&lab, &dsn, &["load", "large.toml", "--events=3", "--time=0", "-o", "json"]).expect_code(0),
+            );
+            assert_eq!(said["load"]["measured"]["errors"]["22P03"], 3, "{said:#}");
+        }
+        lab.run(["sandbox", "stop", flavour]).expect_code(0);
+    }
+}
+
+#[test]
+fn a_wrong_file_is_told_with_its_lines_before_anything_is_reached() {
+    let lab = Lab::new(WRINGER);
+    lab.write("wrong.toml", "schema = 1\n[[transaction]]\nwieght = 2\nstatements = [\"SELECT :id\"]\n");
+    let nowhere = ["--mysql-socket=/nowhere/there.sock", "--mysql-user=me"];
+    let ran = lab.run([&["load", "wrong.toml"], &nowhere[..]].concat()).expect_code(2);
+    ran.expect_said(&[
+        "wrong.toml:3:1",
+        "did you mean \"weight\"?",
+        "wrong.toml:4:15",
+        "no parameter \"id\"",
+        "docs/workloads.md",
+    ]);
+    lab.run(["load", "missing.toml"]).expect_code(2).expect_said(&["read the workload missing.toml"]);
+    lab.write("thinks.toml", "schema = 1\nthink = \"1ms\"\n[[transaction]]\nstatements = [\"SELECT 1\"]\n");
+    let ran = lab.run([&["load", "thinks.toml", "--rate=10"], &nowhere[..]].concat()).expect_code(2);
+    ran.expect_said(&["think between transactions", "leave the rate out"]);
+    let shown =
+        lab.run([&["load", "oltp_point_select", "--dry-run=2", "-o", "json"], &nowhere[..]].concat()).expect_code(0);
+    assert_eq!(json(&shown)["transactions"].as_array().unwrap().len(), 2);
+}
