@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Writes one journal of the present format with every kind of record and step, as a release leaves it that dies in its middle.
 //! `cargo run -p journal --example write_fixture -- fixtures/journal/v1.journal`: once for each format version, never again.
-//! With `kinds`, `taken`, `mapping`, `loop` or `victim` after the path, another journal with what the ones before have not: each format's corpus holds every word.
+//! With `kinds`, `taken`, `mapping`, `loop`, `victim` or `computed` after the path, another journal with what the ones before have not: each format's corpus holds every word.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 use host::process::Identity;
-use journal::{CgroupVersion, Journal, Kind, OomVictim, Outcome, Record, Role, RunId, Step};
+use journal::{CgroupVersion, Computed, Journal, Kind, OomVictim, Outcome, Record, Role, RunId, Step};
 use std::path::Path;
 
 fn main() {
@@ -17,6 +17,7 @@ fn main() {
         Some("mapping") => return write_mapping(path),
         Some("loop") => return write_loop(path),
         Some("victim") => return write_victim(path),
+        Some("computed") => return write_computed(path),
         _ => {}
     }
     let mut journal = Journal::create(path, &begin()).unwrap();
@@ -80,7 +81,7 @@ fn write_taken(path: &Path) {
     let mut journal = Journal::create(path, &begin()).unwrap();
     let (pool, _) = journal.intent(Step::HugePool { before: 8, after: 520 }).unwrap();
     journal.done(pool, Some("300".into())).unwrap();
-    let blocks = Step::MemoryBlocks { kernel: "32-40,50".into(), movable: "60-61".into() };
+    let blocks = Step::MemoryBlocks { kernel: "32-40,50".into(), movable: "60-61".into(), values: vec![] };
     let (blocks_step, _) = journal.intent(blocks.clone()).unwrap();
     journal.done(blocks_step, Some("40,60".into())).unwrap();
     journal.intent(blocks).unwrap();
@@ -124,6 +125,16 @@ fn write_victim(path: &Path) {
         journal.undo(step);
         journal.undone(step, Outcome::Restored);
     }
+    cut(path);
+}
+
+/// Memory blocks, with what the kernel computes anew when they go.
+fn write_computed(path: &Path) {
+    let mut journal = Journal::create(path, &begin()).unwrap();
+    let reserve = Computed { path: "/proc/sys/vm/user_reserve_kbytes".into(), before: "61834".into() };
+    let blocks = Step::MemoryBlocks { kernel: "32-40".into(), movable: String::new(), values: vec![reserve] };
+    let (step, _) = journal.intent(blocks).unwrap();
+    journal.done(step, Some("40".into())).unwrap();
     cut(path);
 }
 

@@ -21,6 +21,6 @@ pub use failpoint::{FORGET_VARIABLE, forgets, forgets_kind};
 pub use file::{FORMAT_VERSION, Journal, Reading, boot_id, never_began, read, read_open};
 pub use host::change::CgroupVersion;
 pub use host::{CRASH_VARIABLE, failpoint};
-pub use record::{Kind, OomVictim, Outcome, Record, Role, Step, StepId};
+pub use record::{Computed, Kind, OomVictim, Outcome, Record, Role, Step, StepId};
 pub use run_id::RunId;
 pub use state::{Begun, Phase, State, StepState};

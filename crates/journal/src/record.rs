@@ -43,8 +43,13 @@ pub enum Step {
     /// The pool of huge pages. Undo: `before`, if its size is ours; pages in use are then surplus until they are let go.
     HugePool { before: u64, after: u64 },
     /// Memory blocks that may be taken offline, as lists of numbers by the zone that each is to come back to. `observed` of `done` is the
-    /// list of those that went. Undo: online again, in that zone.
-    MemoryBlocks { kernel: String, movable: String },
+    /// list of those that went. Undo: online again, in that zone; then the values that the kernel has computed anew are what they were.
+    MemoryBlocks {
+        kernel: String,
+        movable: String,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        values: Vec<Computed>,
+    },
     /// A device-mapper device over the block device `device`, named below `/dev/mapper`. Undo: remove what has this `uuid`, once nobody
     /// uses it.
     Mapping { name: String, uuid: String, device: PathBuf },
@@ -63,7 +68,7 @@ impl fmt::Display for Step {
             Self::Cgroup { path, .. } => write!(formatter, "cgroup {}", path.display()),
             Self::Mount { target, fstype, .. } => write!(formatter, "mount {fstype} on {}", target.display()),
             Self::HugePool { before, after } => write!(formatter, "huge pages of the pool: {before} -> {after}"),
-            Self::MemoryBlocks { kernel, movable } => {
+            Self::MemoryBlocks { kernel, movable, .. } => {
                 let comma = if kernel.is_empty() || movable.is_empty() { "" } else { "," };
                 write!(formatter, "memory blocks offline, of {kernel}{comma}{movable}")
             }
@@ -72,6 +77,13 @@ impl fmt::Display for Step {
             Self::Note { text } => formatter.write_str(text),
         }
     }
+}
+
+/// A value that is not changed by a step, but by the kernel because of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Computed {
+    pub path: PathBuf,
+    pub before: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

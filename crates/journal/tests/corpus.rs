@@ -58,7 +58,7 @@ fn ram_that_no_process_holds_is_understood_in_version_1() {
     let state = read(&fixture("v1-taken.journal")).unwrap().state;
     let [pool, went, cut] = state.steps.as_slice() else { panic!("{} steps", state.steps.len()) };
     assert_eq!((&pool.change, pool.observed.as_deref()), (&Step::HugePool { before: 8, after: 520 }, Some("300")));
-    let blocks = Step::MemoryBlocks { kernel: "32-40,50".into(), movable: "60-61".into() };
+    let blocks = Step::MemoryBlocks { kernel: "32-40,50".into(), movable: "60-61".into(), values: vec![] };
     assert_eq!((&went.change, went.observed.as_deref()), (&blocks, Some("40,60")));
     assert_eq!((&cut.change, cut.observed.as_deref(), cut.completed), (&blocks, None, false));
 }
@@ -86,6 +86,17 @@ fn slow_images_are_understood_in_version_1() {
     };
     assert_eq!((&made.change, made.observed.as_deref()), (&attach("image"), Some("/dev/loop3")));
     assert_eq!((&cut.change, cut.completed), (&attach("other"), false));
+}
+
+#[test]
+fn what_the_kernel_computes_is_understood_in_version_1() {
+    let state = read(&fixture("v1-computed.journal")).unwrap().state;
+    let [blocks] = state.steps.as_slice() else { panic!("{} steps", state.steps.len()) };
+    let Step::MemoryBlocks { values, .. } = &blocks.change else { panic!("{blocks:?}") };
+    assert_eq!(
+        (values[0].path.to_str(), values[0].before.as_str()),
+        (Some("/proc/sys/vm/user_reserve_kbytes"), "61834")
+    );
 }
 
 #[test]

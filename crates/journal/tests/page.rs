@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 use host::process::Identity;
-use journal::{CgroupVersion, FORMAT_VERSION, Kind, OomVictim, Outcome, Record, Role, RunId, Step, StepId};
+use journal::{CgroupVersion, Computed, FORMAT_VERSION, Kind, OomVictim, Outcome, Record, Role, RunId, Step, StepId};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
@@ -50,12 +50,13 @@ fn changes() -> Vec<Step> {
     use Role::{Holder, Launcher, Server, SlowLayer, Supervisor, Watchdog};
     let process = |role| Step::Process { role, program: String::new(), stop_signal: 15, grace_ms: 1 };
     let cgroup = |version| Step::Cgroup { path: "/".into(), version };
+    let computed = Computed { path: "/".into(), before: String::new() };
     let mut changes: Vec<Step> = [Watchdog, Supervisor, Holder, SlowLayer, Launcher, Server].map(process).into();
     changes.extend([CgroupVersion::V1, CgroupVersion::V2].map(cgroup));
     changes.push(Step::Value { path: "/".into(), before: String::new(), after: String::new() });
     changes.push(Step::Mount { target: "/".into(), source: String::new(), fstype: String::new() });
     changes.push(Step::HugePool { before: 0, after: 1 });
-    changes.push(Step::MemoryBlocks { kernel: String::new(), movable: String::new() });
+    changes.push(Step::MemoryBlocks { kernel: String::new(), movable: String::new(), values: vec![computed] });
     changes.push(Step::Mapping { name: String::new(), uuid: String::new(), device: "/".into() });
     changes.push(Step::LoopDevice { name: String::new(), image: "/".into() });
     changes.push(Step::Note { text: String::new() });
@@ -119,7 +120,7 @@ fn the_page_names_everything() {
 fn the_corpus_holds_everything() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/journal");
     let name = |suffix: &str| format!("{folder}/v{FORMAT_VERSION}{suffix}.journal");
-    let stored: Vec<u8> = ["", "-kinds", "-taken", "-mapping", "-loop", "-victim"]
+    let stored: Vec<u8> = ["", "-kinds", "-taken", "-mapping", "-loop", "-victim", "-computed"]
         .iter()
         .flat_map(|suffix| std::fs::read(name(suffix)).unwrap())
         .collect();

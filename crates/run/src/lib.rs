@@ -33,7 +33,7 @@ pub use find::{FoundRun, find_runs};
 pub use host::interrupt;
 pub use host::places::Places;
 pub use host::process::ChildSpec;
-pub use journal::{CgroupVersion, Kind, OomVictim, Outcome, Phase, Role, RunId, Step, StepId, StepState};
+pub use journal::{CgroupVersion, Computed, Kind, OomVictim, Outcome, Phase, Role, RunId, Step, StepId, StepState};
 pub use locks::{Resource, require_free};
 pub use release::Released;
 pub use undo::{Scope, UndoReport, undo};

@@ -3,9 +3,9 @@
 
 use host::change::loop_device::LoopDevice;
 use host::change::memory::{Blocks, Zone, bring_online, is_online};
-use host::change::{POOL, Shrunk, pool_pages, shrink_pool};
+use host::change::{POOL, Restored, Shrunk, pool_pages, restore_value, shrink_pool};
 use host::permit::Permit;
-use journal::{Outcome, Step, StepState};
+use journal::{Computed, Outcome, Step, StepState};
 use std::path::Path;
 
 /// What a step has come to, read back after it: goes into its `done` record.
@@ -13,7 +13,7 @@ pub(crate) fn observe(step: &Step) -> Option<String> {
     match step {
         Step::Value { path, .. } => host::change::read_value(path).ok(),
         Step::HugePool { .. } => pool_pages().ok().map(|pages| pages.to_string()),
-        Step::MemoryBlocks { kernel, movable } => {
+        Step::MemoryBlocks { kernel, movable, .. } => {
             let listed = [kernel, movable].map(|list| Blocks::parse(list).unwrap_or_default().0);
             Some(Blocks(listed.into_iter().flatten().filter(|block| !is_online(*block)).collect()).to_string())
         }
@@ -30,15 +30,29 @@ pub(crate) fn give_back(permit: &Permit, step: &StepState) -> Result<Option<Outc
             let shrunk = shrink_pool(permit, *before, *after, observed)?;
             Ok(Some(pool_outcome(shrunk, *before, observed.unwrap_or(*after))))
         }
-        Step::MemoryBlocks { kernel, movable } => {
+        Step::MemoryBlocks { kernel, movable, values } => {
             let went = step.observed.as_deref().and_then(Blocks::parse);
             let online = |list: &str, zone| bring_online(permit, &ours(list, went.as_ref()), zone);
             // both, also when the first fails
             let (kernel, movable) = (online(kernel, Zone::Kernel), online(movable, Zone::Movable));
-            Ok(Some(if kernel? | movable? { Outcome::Restored } else { Outcome::Nothing }))
+            let came = kernel? | movable?;
+            // with none gone the kernel has computed nothing: what differs is somebody's
+            let values = if went.is_some_and(|went| went.0.is_empty()) { &[] } else { values.as_slice() };
+            let put_back = put_values_back(permit, values)?;
+            Ok(Some(if came | put_back { Outcome::Restored } else { Outcome::Nothing }))
         }
         _ => Ok(None),
     }
+}
+
+/// What the kernel has computed anew is put back whatever it is: it cannot be told from what somebody has set meanwhile.
+fn put_values_back(permit: &Permit, values: &[Computed]) -> Result<bool, host::Error> {
+    let mut any = false;
+    for Computed { path, before } in values {
+        let found = host::change::read_value(path)?;
+        any |= restore_value(permit, path, before, &[&found])? == Restored::Restored;
+    }
+    Ok(any)
 }
 
 /// Of the listed blocks those that went; all of them when the step was cut before that was written down.
@@ -65,6 +79,32 @@ fn pool_outcome(shrunk: Shrunk, before: u64, expected: u64) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    #[allow(clippy::disallowed_methods)] // of a file of the test's own
+    fn what_the_kernel_made_of_a_value_is_put_back_once_blocks_went() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let undo = |found: &str, observed: Option<&str>| {
+            std::fs::write(file.path(), found).expect("writes");
+            let value = Computed { path: file.path().to_owned(), before: "61834".into() };
+            let change = Step::MemoryBlocks { kernel: String::new(), movable: String::new(), values: vec![value] };
+            let step = StepState {
+                id: journal::StepId(1),
+                change,
+                oom_victim: journal::OomVictim::default(),
+                phase: journal::Phase::Done,
+                completed: observed.is_some(),
+                processes: vec![],
+                observed: observed.map(str::to_owned),
+            };
+            let outcome = give_back(&Permit::issue(1), &step).expect("undoes");
+            (outcome, std::fs::read_to_string(file.path()).expect("reads"))
+        };
+        assert_eq!(undo("61324", Some("40")), (Some(Outcome::Restored), "61834".into()));
+        assert_eq!(undo("61324", None), (Some(Outcome::Restored), "61834".into()), "cut before it was written down");
+        assert_eq!(undo("61834", Some("40")), (Some(Outcome::Nothing), "61834".into()));
+        assert_eq!(undo("7", Some("")), (Some(Outcome::Nothing), "7".into()), "no block went");
+    }
 
     #[test]
     fn only_what_went_comes_back() {

@@ -203,7 +203,7 @@ fn step_of(planned: &Planned, number: u32, world: &World) -> Step {
         4 => process(Role::Holder),
         5 => process(if planned.index == 0 { Role::SlowLayer } else { Role::Server }),
         6 => Step::HugePool { before: world.pool, after: world.pool + u64::from(number) * 10 },
-        7 => Step::MemoryBlocks { kernel: (32 + number).to_string(), movable: String::new() },
+        7 => Step::MemoryBlocks { kernel: (32 + number).to_string(), movable: String::new(), values: vec![] },
         8 => Step::Mapping { name: format!("w-{number}"), uuid: format!("W-{number}"), device: path },
         9 => Step::LoopDevice { name: format!("w-{number}"), image: path },
         _ => Step::Note { text: "cache dropped".into() },

@@ -38,6 +38,23 @@ expect 0 undo
 expect_near "MemTotal, given back, kB" "$(meminfo MemTotal)" "$total" 0
 nothing_changed
 
+# what the kernel computes anew when blocks come and go, also where somebody has set it: after the release as it was
+reserves() { cat /proc/sys/vm/user_reserve_kbytes /proc/sys/vm/admin_reserve_kbytes /proc/sys/vm/min_free_kbytes | tr '\n' ' '; }
+usual=$(reserves)
+set_reserves() { # set_reserves USER ADMIN FREE
+    echo "$1" >/proc/sys/vm/user_reserve_kbytes
+    echo "$2" >/proc/sys/vm/admin_reserve_kbytes
+    echo "$3" >/proc/sys/vm/min_free_kbytes
+}
+set_reserves 50000 4000 3000
+expect 0 ram hide 256M --mechanism offline
+echo "reserves while blocks are offline: $(reserves)"
+expect 0 ram release
+[ "$(reserves)" = "50000 4000 3000 " ] || fail "the reserves are $(reserves)"
+# shellcheck disable=SC2086
+set_reserves $usual
+nothing_changed
+
 # undos that forget what no process holds: this case would fail
 expect 0 ram hide 256M --mechanism offline
 # shellcheck disable=SC2046
@@ -47,6 +64,8 @@ expect_near "blocks offline, forgotten" "$(offline)" 2 0
 for state in /sys/devices/system/memory/memory*/state; do
     [ "$(cat "$state")" = online ] || echo online_kernel >"$state" || echo online >"$state"
 done
+# shellcheck disable=SC2086
+set_reserves $usual
 expect 0 ram hide 256M --mechanism pool
 # shellcheck disable=SC2046
 kill -9 $(everybody)

@@ -69,6 +69,14 @@ pub fn may_change() -> bool {
     first.is_some_and(|path| rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok())
 }
 
+/// What the kernel computes anew when a block comes or goes, and what it is now: a reserve below its usual size even where somebody has set it
+/// (mm/mmap.c, `reserve_mem_notifier`), and the free memory to keep where it was set lower (mm/page_alloc.c, `init_per_zone_wmark_min`).
+pub fn computed_values() -> Vec<(PathBuf, String)> {
+    let paths = ["user_reserve_kbytes", "admin_reserve_kbytes", "min_free_kbytes"]
+        .map(|name| Path::new("/proc/sys/vm").join(name));
+    paths.into_iter().filter_map(|path| read_value(&path).ok().map(|value| (path, value))).collect()
+}
+
 /// The blocks that are online and lie in one zone: only these can go.
 pub fn online_blocks() -> Vec<(u32, Zone)> {
     let names = std::fs::read_dir(MEMORY).into_iter().flatten().flatten();

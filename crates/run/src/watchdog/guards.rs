@@ -214,7 +214,7 @@ mod tests {
         let changes = [
             holder(),
             Step::HugePool { before: 0, after: 1 },
-            Step::MemoryBlocks { kernel: "32".into(), movable: String::new() },
+            Step::MemoryBlocks { kernel: "32".into(), movable: String::new(), values: vec![] },
         ];
         for change in changes {
             assert_eq!(of_server(&starved, change.clone()), None, "{change}");

@@ -75,7 +75,7 @@ fn begin(home: &Path, value: &str, cgroup: &str, hides: Hides) -> Result<Run, Er
         run.spawn(Role::Holder, child("holder"))?;
     } else {
         // no block at all: what the journal says is what counts
-        let step = Step::MemoryBlocks { kernel: String::new(), movable: String::new() };
+        let step = Step::MemoryBlocks { kernel: String::new(), movable: String::new(), values: vec![] };
         run.with_oom_victim(OomVictim::Server, |run| run.step(step, |_| Ok(())))?;
     }
     run.spawn(Role::SlowLayer, child("layer"))?;

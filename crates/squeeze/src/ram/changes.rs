@@ -59,7 +59,8 @@ fn offline(plan: &Plan) -> Vec<Change> {
     let (blocks, hidden) = (plan.units, Bytes(plan.hide_bytes));
     vec![change(
         format!("{blocks} memory blocks of {} are taken offline ({hidden}): MemTotal shrinks", Bytes(plan.unit_bytes)),
-        "each is online again, as online_kernel or online_movable, in the zone that it was in",
+        "each is online again, as online_kernel or online_movable, in the zone that it was in; then the reserves that the kernel computes anew \
+         by that are what they were (vm.user_reserve_kbytes, vm.admin_reserve_kbytes, vm.min_free_kbytes)",
     )]
 }
 

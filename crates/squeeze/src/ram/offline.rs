@@ -6,9 +6,9 @@
 use crate::ram::hide::Taken;
 use crate::ram::plan::Plan;
 use crate::{Error, Meminfo};
-use host::change::memory::{Blocks, Zone, online_blocks, take_offline};
+use host::change::memory::{Blocks, Zone, computed_values, online_blocks, take_offline};
 use journal::failpoint;
-use run::{Run, Step};
+use run::{Computed, Run, Step};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 use units::Bytes;
@@ -21,7 +21,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub(super) fn take(run: &mut Run, plan: &Plan) -> Result<Taken, Error> {
     let (started, candidates) = (Instant::now(), online_blocks());
     let list = |zone| Blocks(candidates.iter().filter(|it| it.1 == zone).map(|it| it.0).collect()).to_string();
-    let step = Step::MemoryBlocks { kernel: list(Zone::Kernel), movable: list(Zone::Movable) };
+    let values = computed_values().into_iter().map(|(path, before)| Computed { path, before }).collect();
+    let step = Step::MemoryBlocks { kernel: list(Zone::Kernel), movable: list(Zone::Movable), values };
     let mut queue = in_order(&candidates);
     let (mut went, mut stopped) = (0, None);
     let (step, ()) = run.step(step, |permit| {

@@ -37,7 +37,7 @@ fn of_step(step: &StepState, meminfo: &Meminfo) -> u64 {
             // free ones alone: a page that somebody took meanwhile is not hidden
             ours.min(meminfo.huge_unclaimed_pages()) * meminfo.huge_page_bytes
         }
-        Step::MemoryBlocks { kernel, movable } => {
+        Step::MemoryBlocks { kernel, movable, .. } => {
             let listed = [kernel, movable].into_iter().filter_map(|list| Blocks::parse(list)).flat_map(|it| it.0);
             let went = step.observed.as_deref().and_then(Blocks::parse);
             let ours = listed.filter(|block| went.as_ref().is_none_or(|went| went.0.contains(block)));
