@@ -210,7 +210,7 @@ pub enum RamAmount {
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Load {
-    /// `oltp_point_select` and so on, sysbench's names.
+    /// `oltp_point_select` and so on, sysbench's names; or a file, from where the experiment's file is: [`Load::is_file`].
     pub workload: String,
     /// Connections; sysbench's word.
     pub threads: u32,
@@ -229,6 +229,13 @@ pub struct Load {
     /// The CPUs that the load itself may run on.
     pub cpuset: Option<CpuList>,
     pub options: WorkloadOptions,
+}
+
+impl Load {
+    /// Whether this names a workload's file: it ends in `.toml`.
+    pub fn is_file(workload: &str) -> bool {
+        std::path::Path::new(workload).extension().is_some_and(|extension| extension.eq_ignore_ascii_case("toml"))
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]

@@ -17,6 +17,8 @@ pub struct Start {
     pub started: String,
     /// The experiment file, as it was written.
     pub experiment: String,
+    /// Files that it names, such as a workload's: name and text.
+    pub files: Vec<(String, String)>,
 }
 
 /// A recording that is being written. Clones write to the same file.
@@ -226,6 +228,7 @@ fn open_new(path: &Path, start: &Start) -> rusqlite::Result<Connection> {
     set_meta(&transaction, "run_id", &start.run_id)?;
     set_meta(&transaction, "started", &start.started)?;
     set_meta(&transaction, "experiment", &start.experiment)?;
+    start.files.iter().try_for_each(|(name, text)| set_meta(&transaction, &format!("file:{name}"), text))?;
     transaction.commit()?;
     Ok(connection)
 }

@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 fn start() -> Start {
-    Start { run_id: "w-1".into(), started: "2026-11-20T20:15:30Z".into(), experiment: "[server]\nx = 'ä'\n".into() }
+    let experiment = "[server]\nx = 'ä'\n".into();
+    Start { run_id: "w-1".into(), started: "2026-11-20T20:15:30Z".into(), experiment, files: Vec::new() }
 }
 
 fn latencies(values: &[u64]) -> Latencies {

@@ -99,6 +99,33 @@ fn the_example_runs_on_both_families_and_leaves_what_it_says() {
     }
 }
 
+/// The arm's own workload runs under its squeeze; the recording holds its text.
+#[test]
+fn an_experiment_runs_a_file_beside_it() {
+    let (_alone, lab) = (testkit::alone(), Lab::new(WRINGER));
+    std::fs::create_dir(lab.home().join("lab")).unwrap();
+    let text = "schema = 1\nname = \"mine\"\n[parameters]\nid = { type = \"uniform\", min = 1, max = \"table_size\" }\n[[transaction]]\n\
+                statements = [{ name = \"get\", sql = \"SELECT c FROM sbtest1 WHERE id = :id\" }]\n";
+    let experiment = testkit::small_experiment("1s", "").replace("\"oltp_point_select\"", "\"mine.toml\"");
+    let file = lab.write("lab/experiment.toml", &experiment);
+    let file = file.to_str().unwrap();
+    lab.run(["run", file, "--to", "out"]).expect_code(2).expect_said(&["lab/mine.toml"]);
+    lab.write("lab/mine.toml", &text.replace(":id", ":di"));
+    lab.run(["plan", file]).expect_code(2).expect_said(&["lab/mine.toml:6:", "did you mean \"id\"?"]);
+    assert!(!lab.home().join("out").exists(), "nothing was made");
+    lab.write("lab/mine.toml", text);
+    lab.run(["run", file, "--to", "out"]).expect_code(0);
+    let result: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(lab.home().join("out/result.json")).unwrap()).unwrap();
+    let load = &result["arms"][0]["load"];
+    assert_eq!(load["distribution"], "id uniform from 1 to table_size", "{load:#}");
+    assert!(load["measured"]["statements"]["get"].is_object(), "{load:#}");
+    assert!(load["measured"]["errors"].as_object().unwrap().is_empty(), "{load:#}");
+    let recording = std::fs::read(lab.home().join("out/recording.sqlite")).unwrap();
+    let has = |words: &str| recording.windows(words.len()).any(|window| window == words.as_bytes());
+    assert!(has("file:mine.toml") && has("name = \"get\", sql = \"SELECT c FROM sbtest1 WHERE id = :id\""));
+}
+
 #[test]
 fn a_wrong_file_is_told_with_its_lines_before_anything_is_reached() {
     let lab = Lab::new(WRINGER);

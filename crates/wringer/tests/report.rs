@@ -16,7 +16,12 @@ const WRINGER: &str = env!("CARGO_BIN_EXE_wringer");
 fn recorded(lab: &Lab) -> PathBuf {
     let evidence = common::sample().evidence;
     let path = lab.home().join("recording.sqlite");
-    let start = Start { run_id: evidence.run_id, started: evidence.started, experiment: evidence.experiment };
+    let start = Start {
+        run_id: evidence.run_id,
+        started: evidence.started,
+        experiment: evidence.experiment,
+        files: Vec::new(),
+    };
     let recording = Recording::create(&path, &start).unwrap();
     recording.conditions(&evidence.conditions).unwrap();
     for (position, arm) in (0..).zip(&evidence.arms) {

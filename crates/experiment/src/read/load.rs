@@ -29,7 +29,7 @@ const LONGEST: Span = Span::secs(24 * 3600);
 
 pub(super) fn read(top: &Section<'_>) -> Option<Load> {
     let section = top.section("load");
-    let workload = section.choice("workload", &WORKLOADS);
+    let workload = workload(&section);
     if section.node("workload").is_none() {
         section.missing("workload", "write workload = \"oltp_point_select\" below [load]");
     }
@@ -44,11 +44,28 @@ pub(super) fn read(top: &Section<'_>) -> Option<Load> {
         seed: section.integer("seed", 0..=u64::MAX >> 1).map_or(1, |number| number.value),
         prepared: section.boolean("prepared").is_none_or(|asked| asked.value),
         cpuset: cpuset(&section),
-        options: options(&section, workload.as_ref().map(|word| word.value)),
-        workload: workload.map(|word| word.value.to_owned()).unwrap_or_default(),
+        options: options(&section, workload.as_deref()),
+        workload: workload.unwrap_or_default(),
     };
+    own_values(&section, &load);
     section.finish();
     (!load.workload.is_empty()).then_some(load)
+}
+
+/// A workload by name, or a file, which the caller reads: nothing here does I/O.
+fn workload(section: &Section<'_>) -> Option<String> {
+    match section.node("workload").map(|node| &node.value) {
+        Some(Value::Text(text)) if Load::is_file(text) => Some(text.clone()),
+        _ => section.choice("workload", &WORKLOADS).map(|word| word.value.to_owned()),
+    }
+}
+
+/// A file says itself where its values come from.
+fn own_values(section: &Section<'_>, load: &Load) {
+    if let (true, Some(node)) = (Load::is_file(&load.workload), section.node("distribution")) {
+        let message = format!("load.distribution has no meaning beside {}", load.workload);
+        section.wrong(Some(node), &message, Some("write it into that file, at its parameters".into()));
+    }
 }
 
 /// sysbench runs for ten seconds unless told otherwise; `events` alone means until they are done.

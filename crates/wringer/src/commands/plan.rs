@@ -2,7 +2,7 @@
 //! The ordered steps of an experiment file, each host change with its undo beside it. Changes nothing.
 
 use super::doctor::checks::{self, Check, State};
-use crate::commands::run::{refuse_limits, refuse_ram, server_request};
+use crate::commands::run::{read_workloads, refuse_limits, refuse_ram, server_request};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal::Output;
 use crate::{problems, terminal};
@@ -31,6 +31,7 @@ pub struct Args {
 
 pub fn main(args: Args) -> Outcome {
     let (_, experiment) = read(&args.file)?;
+    read_workloads(&args.file, &experiment)?;
     let plan = experiment::plan(&experiment, &host_facts(&experiment, &Places::from_environment()));
     match args.output {
         Output::Json => terminal::data(serde_json::to_string_pretty(&plan)?),

@@ -28,8 +28,7 @@ impl FromStr for Wanted {
     type Err = WorkloadError;
 
     fn from_str(text: &str) -> Result<Self, WorkloadError> {
-        let is_file = Path::new(text).extension().is_some_and(|extension| extension.eq_ignore_ascii_case("toml"));
-        if is_file { Ok(Self::File(text.into())) } else { text.parse().map(Self::Named) }
+        if experiment::Load::is_file(text) { Ok(Self::File(text.into())) } else { text.parse().map(Self::Named) }
     }
 }
 

@@ -42,7 +42,7 @@ fn measure(lab: &mut Lab<'_>, arm: &Arm, evidence: &mut ArmEvidence) -> Outcome 
     evidence.delay = lab.squeezes.delay(arm, &lab.notes)?;
     lab.look_at_cache();
     let Some(flavour) = lab.serving.as_ref().map(|serving| serving.target().flavour) else { return Ok(()) };
-    let spec = translate::load_spec(lab.experiment, &arm.load, flavour, lab.rows_per_table)?;
+    let spec = translate::load_spec(lab.experiment, &arm.load, flavour, lab.rows_per_table, &lab.settings.workloads)?;
     let (result, ends) = drive(lab, &spec, arm, &evidence.name)?;
     let mut usage = None;
     if let [before, after] = ends.as_slice() {
@@ -61,7 +61,8 @@ fn measure(lab: &mut Lab<'_>, arm: &Arm, evidence: &mut ArmEvidence) -> Outcome 
 pub fn preheat(lab: &mut Lab<'_>, arm: &Arm) -> Outcome {
     let Some(serving) = &lab.serving else { return Ok(()) };
     let target = serving.target().clone();
-    let spec = translate::preheat_spec(lab.experiment, &arm.load, target.flavour, lab.rows_per_table)?;
+    let (rows, workloads) = (lab.rows_per_table, &lab.settings.workloads);
+    let spec = translate::preheat_spec(lab.experiment, &arm.load, target.flavour, rows, workloads)?;
     let Some(spec) = spec else { return Ok(()) };
     lab.squeezes.full_speed()?;
     let bar = load_bar(&spec, "preheating");

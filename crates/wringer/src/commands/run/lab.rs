@@ -8,6 +8,7 @@ use super::output::{Output, RECORDING};
 use super::server::{Serving, Watch};
 use super::squeezes::{Squeezes, limits_of, ram_mechanism};
 use super::translate;
+use super::workloads::Workloads;
 use crate::commands::command_line;
 use crate::commands::ram::ask_consent;
 use crate::exit::{Exit, Failure, Outcome};
@@ -40,6 +41,8 @@ pub struct Settings {
     /// How the disk is made slow, if it is.
     pub disk: Option<DiskMechanism>,
     pub left_out: Vec<LeftOut>,
+    /// The files that arms name as their workloads.
+    pub workloads: Workloads,
 }
 
 pub struct Lab<'a> {
@@ -79,7 +82,13 @@ impl<'a> Lab<'a> {
         let command = command_line();
         let run = Run::begin(Begin { kind: Kind::Run, command, resources, places: settings.places.clone() })?;
         output.prepare()?;
-        let start = Start { run_id: run.id().to_string(), started: rfc3339(unix_seconds()), experiment: text };
+        let files = settings.workloads.iter().map(|(name, written)| (name.clone(), written.file.text.clone()));
+        let start = Start {
+            run_id: run.id().to_string(),
+            started: rfc3339(unix_seconds()),
+            experiment: text,
+            files: files.collect(),
+        };
         let recording = Recording::create(&output.path(RECORDING), &start)?;
         Ok(Self {
             experiment,

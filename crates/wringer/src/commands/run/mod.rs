@@ -11,6 +11,7 @@ mod server;
 mod squeezes;
 mod translate;
 mod witnesses;
+mod workloads;
 
 use super::plan;
 use crate::exit::{Exit, Failure, Outcome};
@@ -25,6 +26,7 @@ pub use squeezes::{refuse_limits, refuse_outside, refuse_ram};
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
+pub use workloads::read as read_workloads;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Leaves recording.sqlite (raw), result.json and report.html in the folder it prints.\n\n\
@@ -55,6 +57,7 @@ pub struct Args {
 
 pub fn main(args: Args) -> Outcome {
     let (text, experiment) = plan::read(&args.file)?;
+    let workloads = workloads::read(&args.file, &experiment)?;
     let places = Places::from_environment();
     let facts = plan::host_facts(&experiment, &places);
     let plan = experiment::plan(&experiment, &facts);
@@ -68,7 +71,8 @@ pub fn main(args: Args) -> Outcome {
     }
     let stop = signals::install()?;
     let disk = experiment::disk_mechanism(&experiment, &facts);
-    let settings = Settings { places, stop, keep: args.keep, consent: args.yes, disk, left_out: plan.left_out.clone() };
+    let left_out = plan.left_out.clone();
+    let settings = Settings { places, stop, keep: args.keep, consent: args.yes, disk, left_out, workloads };
     let walked = walk(&experiment, text, settings, &output);
     let shown = show(&output, args.output);
     walked?;

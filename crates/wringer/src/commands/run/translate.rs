@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! From the words of the experiment file to those of the stations.
 
+use super::workloads::Workloads;
 use crate::exit::{Exit, Failure};
 use evidence::Arrivals;
 use experiment::{Arm, Experiment, Fill, FillSize, Load, Preheat, RowShape};
@@ -51,14 +52,21 @@ pub fn load_spec(
     load: &Load,
     flavour: load::Flavour,
     rows_per_table: u64,
+    workloads: &Workloads,
 ) -> Result<LoadSpec, Failure> {
     let usage = |error: anyhow::Error| Failure::new(Exit::Usage, error);
-    let distribution = distribution(&load.distribution).map_err(|error| usage(error.into()))?;
-    let name: Name = load.workload.parse().map_err(|error: workload::WorkloadError| usage(error.into()))?;
-    let options = options(experiment, load, rows_per_table);
-    let built = workload::build(name, flavour, &options, &distribution).map_err(|error| usage(error.into()))?;
+    let (built, distribution) = match workloads.get(&load.workload) {
+        Some(written) => (written.build(flavour, rows_per_table)?, written.file.describe()),
+        None => {
+            let distribution = distribution(&load.distribution).map_err(|error| usage(error.into()))?;
+            let name: Name = load.workload.parse().map_err(|error: workload::WorkloadError| usage(error.into()))?;
+            let options = options(experiment, load, rows_per_table);
+            let built = workload::build(name, flavour, &options, &distribution).map_err(|error| usage(error.into()))?;
+            (built, distribution.to_string())
+        }
+    };
     Ok(LoadSpec {
-        distribution: distribution.to_string(),
+        distribution,
         connections: load.threads,
         arrivals: load.arrivals,
         seed: load.seed,
@@ -79,6 +87,7 @@ pub fn preheat_spec(
     load: &Load,
     flavour: load::Flavour,
     rows_per_table: u64,
+    workloads: &Workloads,
 ) -> Result<Option<LoadSpec>, Failure> {
     let Some(preheat) = load.preheat else { return Ok(None) };
     let rows = rows_per_table as f64 * f64::from(experiment.fill.tables);
@@ -88,7 +97,7 @@ pub fn preheat_spec(
         Preheat::Transactions(count) => (None, Some(count)),
         Preheat::TimesRows(times) => (None, Some((rows * times).ceil().max(1.0) as u64)),
     };
-    let spec = load_spec(experiment, load, flavour, rows_per_table)?;
+    let spec = load_spec(experiment, load, flavour, rows_per_table, workloads)?;
     // other draws than the measured phase makes, or the pages that it will touch would be the ones that are in
     let seed = load.seed ^ 0x5eed_0000_0000_0000;
     Ok(Some(LoadSpec { arrivals: Arrivals::Closed, warmup: Duration::ZERO, seed, time, events, ..spec }))

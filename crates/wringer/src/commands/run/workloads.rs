@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The files that an experiment's arms name as their workloads.
+
+use crate::commands::load::wanted::Written;
+use crate::exit::Failure;
+use experiment::{Experiment, Flavour, Load};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// More rows than any table has: a range that ends with the table is not empty here, whatever size the fill will give it.
+const MANY_ROWS: u64 = 1 << 40;
+
+/// By what the experiment calls them.
+pub type Workloads = BTreeMap<String, Written>;
+
+/// Reads each once, from the folder of the experiment's file, and looks whether the arms can send it to their server.
+///
+/// # Errors
+/// Exit code 2, before anything is fetched or made.
+pub fn read(file: &Path, experiment: &Experiment) -> Result<Workloads, Failure> {
+    let folder = file.parent().unwrap_or(Path::new(""));
+    let mut found = Workloads::new();
+    for arm in experiment.arms.iter().filter(|arm| Load::is_file(&arm.load.workload)) {
+        let name = &arm.load.workload;
+        if !found.contains_key(name) {
+            found.insert(name.clone(), Written::read(&folder.join(name))?);
+        }
+        let written = &found[name];
+        written.check_arrivals(arm.load.arrivals)?;
+        written.build(family(experiment.server.flavour), MANY_ROWS)?;
+    }
+    Ok(found)
+}
+
+fn family(flavour: Flavour) -> load::Flavour {
+    match flavour {
+        Flavour::Mariadb | Flavour::Mysql => load::Flavour::Mysql,
+        Flavour::Postgresql => load::Flavour::Postgresql,
+    }
+}
