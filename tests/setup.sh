@@ -26,6 +26,9 @@ if [ "${1:-}" = "test" ]; then
     need fincore util-linux-extra
     need qemu-system-x86_64 qemu-system-x86
     need musl-gcc musl-tools
+    need mvn maven
+    need java default-jre-headless
+    need xz xz-utils
     PATH=$PATH:/usr/sbin:/sbin need mke2fs e2fsprogs
 fi
 

@@ -329,7 +329,7 @@ fn several_statements_have_an_answer_each() {
 fn fill(server: &Server) {
     let mut admin = server.admin();
     let (table, copy) = match server.sandbox.flavour() {
-        Flavour::Mariadb | Flavour::Mysql => (
+        Flavour::Mariadb | Flavour::Mysql | Flavour::Percona => (
             "CREATE TABLE sbtest1 (id INT PRIMARY KEY, k INT NOT NULL, c CHAR(120) NOT NULL, pad CHAR(60) NOT NULL)",
             "LOAD DATA LOCAL INFILE 'rows' INTO TABLE sbtest1",
         ),

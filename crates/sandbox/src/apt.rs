@@ -2,6 +2,7 @@
 //! The package client of Debian and its kin, with a state of its own below Wringer's cache: the machine's sources, keys and
 //! proxies, but private package lists and a private archive. Works as an ordinary user, and changes nothing of the machine's.
 
+use crate::client::{self, folder_bytes, log_end};
 use crate::{Error, Flavour, Progress};
 use host::files;
 use host::places::Places;
@@ -44,8 +45,6 @@ impl Age {
     }
 }
 
-/// Between two looks at a download.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Settings of the machine that would act outside our folders, or fetch what we do not need.
 const LEFT_OUT: [&str; 12] = [
     "APT::Update::P",
@@ -99,12 +98,12 @@ impl Apt {
         let mut command = self.command("apt-get");
         command.args(["-q", "update"]);
         let doing = "reading the package lists";
-        let updated = self.run(command, doing, &mut |_| progress.bytes(folder_bytes(&lists), 0));
+        let updated = self.run(command, doing, &mut || progress.bytes(folder_bytes(&lists), 0));
         if !holds_lists(&lists) {
             // the client calls it a success when no source answers
             updated?;
             let (program, status) = ("apt-get".into(), "success, but without a list".into());
-            return Err(Error::Program { program, doing, status, log: self.log_end() });
+            return Err(Error::Program { program, doing, status, log: log_end(&self.log_path()) });
         }
         files::write_atomic(&stamp, b"", 0o644)?;
         Ok(true)
@@ -163,7 +162,7 @@ impl Apt {
         let mut command = self.command("apt-get");
         command.args(["-q", "download"]).current_dir(folder);
         command.args(packages.iter().map(|package| format!("{}={}", package.name, package.version)));
-        self.run(command, "downloading packages", &mut |_| progress.bytes(folder_bytes(folder), total_bytes))?;
+        self.run(command, "downloading packages", &mut || progress.bytes(folder_bytes(folder), total_bytes))?;
         self.verify(packages, folder)
     }
 
@@ -180,7 +179,7 @@ impl Apt {
         files::write_atomic(&list, sums.ok_or_else(missing)?.as_bytes(), 0o644)?;
         let mut command = tool::command("sha256sum");
         command.args(["--check", "--strict", "--quiet"]).arg(&list).env("LC_ALL", "C");
-        self.run(command, "checking the packages", &mut |_| {})
+        self.run(command, "checking the packages", &mut || {})
     }
 
     /// Unpacks one package file below `tree`; runs none of its scripts.
@@ -188,7 +187,7 @@ impl Apt {
         let file = file_of(package, folder).ok_or_else(|| Error::path("find", folder, std::io::ErrorKind::NotFound))?;
         let mut command = tool::command("dpkg-deb");
         command.arg("-x").arg(file).arg(tree).env("LC_ALL", "C");
-        self.run(command, "unpacking a package", &mut |_| {})
+        self.run(command, "unpacking a package", &mut || {})
     }
 
     /// The machine's settings, but for its hooks and places, which are ours; `more` stands last.
@@ -219,49 +218,17 @@ impl Apt {
     }
 
     pub(crate) fn output(&self, mut command: Command, doing: &'static str) -> Result<String, Error> {
-        let program = command.get_program().to_string_lossy().into_owned();
-        let output = command.stdin(Stdio::null()).output().map_err(|source| Error::path("start", &program, source))?;
-        if output.status.success() {
-            return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
-        }
-        let log = last_lines(&String::from_utf8_lossy(&output.stderr));
-        Err(Error::Program { program, doing, status: output.status.to_string(), log })
+        command.stdin(Stdio::null());
+        client::output(command, doing)
     }
 
     /// Runs to its end, and looks around meanwhile.
-    fn run(&self, mut command: Command, doing: &'static str, look: &mut dyn FnMut(())) -> Result<(), Error> {
-        let program = command.get_program().to_string_lossy().into_owned();
-        let log_path = self.log_path();
-        files::remove_file(&log_path)?;
-        let log = files::open_log(&log_path)?;
-        let copy = log.try_clone().map_err(|source| Error::path("open log", &log_path, source))?;
-        command.stdin(Stdio::null()).stdout(log).stderr(copy);
-        let mut child = command.spawn().map_err(|source| Error::path("start", &program, source))?;
-        let status = loop {
-            if let Some(status) = child.try_wait().map_err(|source| Error::path("wait for", &program, source))? {
-                break status;
-            }
-            if host::interrupt::requested() {
-                let _ = child.kill();
-                let _ = child.wait();
-                return Err(Error::Interrupted);
-            }
-            look(());
-            std::thread::sleep(LOOK_EVERY);
-        };
-        if status.success() {
-            Ok(())
-        } else {
-            Err(Error::Program { program, doing, status: status.to_string(), log: self.log_end() })
-        }
+    fn run(&self, command: Command, doing: &'static str, look: &mut dyn FnMut()) -> Result<(), Error> {
+        client::run(command, doing, &self.log_path(), look)
     }
 
     fn log_path(&self) -> PathBuf {
         self.folder.join("output.log")
-    }
-
-    fn log_end(&self) -> Vec<String> {
-        last_lines(&files::tail(&self.log_path(), 20).join("\n"))
     }
 }
 
@@ -302,25 +269,9 @@ fn file_of(package: &Package, folder: &Path) -> Option<PathBuf> {
         .find(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&start)))
 }
 
-fn folder_bytes(folder: &Path) -> u64 {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    entries
-        .map(|entry| match entry.metadata() {
-            Ok(metadata) if metadata.is_dir() => folder_bytes(&entry.path()),
-            Ok(metadata) => metadata.len(),
-            Err(_) => 0,
-        })
-        .sum()
-}
-
 fn holds_lists(folder: &Path) -> bool {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     entries.map(|entry| entry.file_name()).any(|name| name.to_string_lossy().contains("_Packages"))
-}
-
-fn last_lines(text: &str) -> Vec<String> {
-    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
-    lines[lines.len().saturating_sub(12)..].iter().map(ToString::to_string).collect()
 }
 
 #[cfg(test)]

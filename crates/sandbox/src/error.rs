@@ -54,8 +54,8 @@ pub enum Error {
     Running { name: String, pid: u32 },
     #[error("sandbox '{name}' is not running")]
     NotRunning { name: String },
-    #[error("no {flavour} {wanted}on this machine, and the package client offers {offered}")]
-    NotOffered { flavour: Flavour, wanted: String, offered: String },
+    #[error("no {flavour} {wanted}on this machine, and {}", offered_text(offered))]
+    NotOffered { flavour: Flavour, wanted: String, offered: Vec<String> },
     #[error(
         "no {flavour} on this machine nor in its distribution's suite, and suite {suite} cannot be read{}",
         log_text_of(log, "apt-get's words")
@@ -63,6 +63,22 @@ pub enum Error {
     SuiteUnreachable { flavour: Flavour, suite: String, log: Vec<String> },
     #[error("no {flavour} on this machine, and without '{program}' none can be fetched")]
     NoPackageClient { flavour: Flavour, program: &'static str },
+    #[error(
+        "no {flavour} {wanted}on this machine nor in its distribution, and without '{program}' (package {package}) none can be \
+         fetched from Maven's repository"
+    )]
+    NoArtifactClient { flavour: Flavour, wanted: String, program: &'static str, package: &'static str },
+    #[error(
+        "no such {flavour} on this machine nor in its distribution, and Maven's repository cannot be read{}",
+        log_text_of(log, "mvn's words")
+    )]
+    RepositoryUnreachable { flavour: Flavour, log: Vec<String> },
+    #[error("cannot take {} for a server: {why}", path.display())]
+    Archive { path: PathBuf, why: String },
+    #[error("{} has the SHA-256 {found}, and not {expected}", path.display())]
+    Checksum { path: PathBuf, expected: String, found: String },
+    #[error("without '{program}' (package {package}) Wringer cannot {what}")]
+    NoTool { program: &'static str, package: &'static str, what: String },
     #[error("{flavour} {version} does not run: {why}")]
     Unusable { flavour: Flavour, version: Version, why: String },
     #[error("{what} needs {} on the disk of {}, and {} are free", Bytes(*need_bytes), path.display(), Bytes(*free_bytes))]
@@ -124,6 +140,11 @@ impl Error {
             | Self::NotOffered { .. }
             | Self::NoPackageClient { .. }
             | Self::SuiteUnreachable { .. }
+            | Self::NoArtifactClient { .. }
+            | Self::RepositoryUnreachable { .. }
+            | Self::Archive { .. }
+            | Self::Checksum { .. }
+            | Self::NoTool { .. }
             | Self::DiskFull { .. }
             | Self::MemoryFull { .. }
             | Self::Unreachable { .. }
@@ -134,6 +155,17 @@ impl Error {
             Self::Host(error) => is_in_the_way(error.errno()),
             _ => false,
         }
+    }
+
+    /// Whether a source of servers cannot be asked at all: another one may have what is wanted.
+    pub(crate) fn is_absent_source(&self) -> bool {
+        matches!(
+            self,
+            Self::NoPackageClient { .. }
+                | Self::SuiteUnreachable { .. }
+                | Self::NoArtifactClient { .. }
+                | Self::RepositoryUnreachable { .. }
+        )
     }
 
     /// Whether the words given were wrong: exit code 2.
@@ -156,10 +188,22 @@ impl Error {
             Self::ProgramGone { .. } => {
                 Some("`wringer sandbox fetch` brings a fetched server back; see `wringer sandbox list -o json`".into())
             }
-            Self::NotOffered { .. } => Some("`wringer sandbox available` lists what can be had here".into()),
+            Self::NotOffered { .. } => Some(
+                "`wringer sandbox available` lists what can be had here; `wringer sandbox unpack` takes the tarball of the \
+                 server's maker"
+                    .into(),
+            ),
             Self::NoPackageClient { flavour, .. } | Self::SuiteUnreachable { flavour, .. } => {
                 Some(format!("install {flavour} by this system's own means; Wringer then finds it"))
             }
+            Self::NoArtifactClient { package, .. } => Some(format!(
+                "install the package {package}, or `wringer sandbox unpack` the tarball of the server's maker"
+            )),
+            Self::RepositoryUnreachable { .. } => {
+                Some("`mvn` says where it looks; `wringer sandbox unpack` takes the tarball of the server's maker".into())
+            }
+            Self::Checksum { .. } => Some("download it again, and compare with what its maker publishes".into()),
+            Self::NoTool { package, .. } => Some(format!("install the package {package}")),
             Self::Unreachable { .. } => Some(
                 "set WRINGER_HOME to a folder that every user may pass through, for example /var/lib/wringer".into(),
             ),
@@ -181,6 +225,13 @@ fn is_in_the_way(errno: Option<i32>) -> bool {
     use rustix::io::Errno;
     let errnos = [Errno::NOSPC, Errno::ROFS, Errno::ACCESS, Errno::PERM, Errno::DQUOT, Errno::NOTDIR];
     errno.is_some_and(|errno| errnos.iter().any(|known| known.raw_os_error() == errno))
+}
+
+fn offered_text(versions: &[String]) -> String {
+    if versions.is_empty() {
+        return "it can be fetched from nowhere".into();
+    }
+    format!("what can be fetched is {}", versions.join(", "))
 }
 
 /// 128 + SIGKILL.

@@ -11,16 +11,29 @@ use std::str::FromStr;
 pub enum Flavour {
     Mariadb,
     Mysql,
+    /// Percona Server for MySQL.
+    Percona,
     Postgresql,
 }
 
+/// A server by the name of its engine: XtraDB 5.6 is what MariaDB 10.1, and no later one, has in InnoDB's place.
+const XTRADB: (&str, [u32; 2], Flavour, [u32; 2]) = ("xtradb", [5, 6], Flavour::Mariadb, [10, 1]);
+
 impl Flavour {
-    pub const ALL: [Self; 3] = [Self::Mariadb, Self::Mysql, Self::Postgresql];
+    pub const ALL: [Self; 4] = [Self::Mariadb, Self::Mysql, Self::Percona, Self::Postgresql];
+    /// Those that [`crate::fetch`] can bring; the others come from the machine or from an archive.
+    pub const FETCHED: [Self; 3] = [Self::Mariadb, Self::Mysql, Self::Postgresql];
+
+    /// The flavour that this one is made from: what the catalogue says of that one holds here, unless it says otherwise.
+    pub fn base(self) -> Option<Self> {
+        (self == Self::Percona).then_some(Self::Mysql)
+    }
 
     pub fn name(self) -> &'static str {
         match self {
             Self::Mariadb => "mariadb",
             Self::Mysql => "mysql",
+            Self::Percona => "percona",
             Self::Postgresql => "postgresql",
         }
     }
@@ -28,7 +41,7 @@ impl Flavour {
     /// The protocol that it speaks.
     pub fn protocol(self) -> load::Flavour {
         match self {
-            Self::Mariadb | Self::Mysql => load::Flavour::Mysql,
+            Self::Mariadb | Self::Mysql | Self::Percona => load::Flavour::Mysql,
             Self::Postgresql => load::Flavour::Postgresql,
         }
     }
@@ -47,8 +60,12 @@ impl FromStr for Flavour {
         match word.to_ascii_lowercase().as_str() {
             "mariadb" => Ok(Self::Mariadb),
             "mysql" => Ok(Self::Mysql),
+            "percona" => Ok(Self::Percona),
             "postgresql" | "postgres" | "pgsql" | "pg" => Ok(Self::Postgresql),
-            _ => Err(Error::Request { word: word.into(), why: "known are 'mariadb', 'mysql' and 'postgresql'".into() }),
+            _ => Err(Error::Request {
+                word: word.into(),
+                why: "known are 'mariadb', 'mysql', 'percona', 'postgresql', and 'xtradb'".into(),
+            }),
         }
     }
 }
@@ -72,6 +89,16 @@ impl Version {
     /// The first two numbers: what a release series is named after.
     pub fn series(&self) -> Self {
         Self(self.0.iter().copied().take(2).collect())
+    }
+
+    /// So many numbers from its beginning.
+    pub(crate) fn first(&self, count: usize) -> Self {
+        Self(self.0.iter().take(count).copied().collect())
+    }
+
+    /// How many numbers it has.
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
     }
 
     /// Whether this version is `wanted`, or a finer one of it.
@@ -155,11 +182,19 @@ impl FromStr for Request {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        let (flavour, version) = match text.trim().split_once([' ', '-', ':', '=', '@']) {
+        let (flavour, version): (&str, Option<Version>) = match text.trim().split_once([' ', '-', ':', '=', '@']) {
             Some((flavour, version)) => (flavour, Some(version.trim().parse()?)),
             None => (text.trim(), None),
         };
-        Ok(Self { flavour: flavour.parse()?, version })
+        let (engine, engine_version, server, server_version) = XTRADB;
+        if !flavour.eq_ignore_ascii_case(engine) {
+            return Ok(Self { flavour: flavour.parse()?, version });
+        }
+        if version.is_some_and(|version| !Version::of(&engine_version).meets(&version)) {
+            let why = "of XtraDB there is 5.6 (that of MariaDB 10.1)".to_owned();
+            return Err(Error::Request { word: text.into(), why });
+        }
+        Ok(Self { flavour: server, version: Some(Version::of(&server_version)) })
     }
 }
 
@@ -196,6 +231,11 @@ mod tests {
         assert_eq!("mariadb".parse::<Request>().expect("parses"), Request::any(Flavour::Mariadb));
         assert_eq!("mariadb-10.11".parse::<Request>().expect("parses").version, Some(version("10.11")));
         assert_eq!("mysql@9".parse::<Request>().expect("parses").version, Some(version("9")));
+        let xtradb = Request { flavour: Flavour::Mariadb, version: Some(version("10.1")) };
+        for text in ["xtradb", "xtradb 5.6", "XtraDB@5"] {
+            assert_eq!(text.parse::<Request>().expect("parses"), xtradb, "{text}");
+        }
+        assert!("xtradb 5.7".parse::<Request>().is_err());
         assert!("oracle".parse::<Request>().is_err());
         assert!("mariadb new".parse::<Request>().is_err());
     }

@@ -40,6 +40,10 @@ pub enum Source {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         suite: Option<String>,
     },
+    /// Unpacked from an artifact of Maven's repository: `GROUP:ARTIFACT`.
+    Artifact { name: String, version: String },
+    /// Unpacked from an archive that the user named.
+    Archive { name: String, sha256: String },
 }
 
 impl Source {
@@ -51,6 +55,8 @@ impl Source {
             Self::Package { name, version, suite: Some(suite) } => {
                 format!("distribution package {name} {version} of suite {suite}")
             }
+            Self::Artifact { name, version } => format!("Maven artifact {name} {version}"),
+            Self::Archive { name, sha256 } => format!("archive {name}, SHA-256 {sha256}"),
         }
     }
 }
@@ -122,7 +128,7 @@ impl Installation {
     pub fn describe(&self) -> String {
         let origin = match &self.source {
             Source::Installed => "installed".to_owned(),
-            source @ Source::Package { .. } => format!("fetched earlier ({})", source.describe()),
+            source => format!("fetched earlier ({})", source.describe()),
         };
         format!("{origin}: {}, version {}", self.program.display(), self.version)
     }
@@ -178,9 +184,10 @@ impl Installation {
         own.or_else(|| names.iter().find_map(|name| tool::find(name)).map(tool::command))
     }
 
-    /// The machine's own before a fetched one, then the newer one.
-    fn preference(&self) -> (bool, Version) {
-        (self.source == Source::Installed, self.version.clone())
+    /// The machine's own before a fetched one, then the newer one, then one that the user has named himself.
+    fn preference(&self) -> (bool, Version, bool) {
+        let is_named = matches!(self.source, Source::Archive { .. });
+        (self.source == Source::Installed, self.version.clone(), is_named)
     }
 }
 
@@ -205,7 +212,7 @@ fn below(flavour: Flavour, prefix: &Path, libraries: &Libraries, source: &Source
 }
 
 /// Files with the server's name in the folders where this flavour keeps programs; one of several names for one file.
-fn programs(flavour: Flavour, prefix: &Path) -> Vec<PathBuf> {
+pub(crate) fn programs(flavour: Flavour, prefix: &Path) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = Vec::new();
     let folders: Vec<PathBuf> =
         any_words(Capability::ProgramFolder, flavour).iter().flat_map(|word| expand(prefix, word)).collect();
@@ -241,11 +248,13 @@ fn ask_version(flavour: Flavour, program: &Path, libraries: &Libraries) -> Optio
 }
 
 /// Whether a server that says so is of this flavour. MySQL's maker is in its version's comment, if anywhere: what has the form of
-/// `/usr/sbin/mysqld  Ver 9.7.4 for Linux` and is not MariaDB's is MySQL's.
+/// `/usr/sbin/mysqld  Ver 9.7.4 for Linux` and is neither MariaDB's nor Percona's is MySQL's.
 fn is_of(flavour: Flavour, version_text: &str) -> bool {
     let text = version_text.to_lowercase();
     match (flavour, text.split_once(" ver ")) {
-        (Flavour::Mysql, ver) => ver.is_some_and(|(_, version)| !version.contains("mariadb")),
+        (Flavour::Mysql, ver) => {
+            ver.is_some_and(|(_, version)| !["mariadb", "percona"].iter().any(|other| version.contains(other)))
+        }
         (other, ver) => ver.map_or(text.as_str(), |(_, version)| version).contains(other.name()),
     }
 }
@@ -310,9 +319,15 @@ mod tests {
         let mariadb =
             "/opt/mysql/bin/mysqld  Ver 10.11.19-MariaDB-0+deb12u1 for debian-linux-gnu on x86_64 (Debian 12)";
         let mysql = "/opt/mariadb/sbin/mysqld  Ver 9.7.4-2 for Linux on x86_64 ((Debian))";
+        let percona =
+            "/usr/sbin/mysqld  Ver 8.0.36-28 for Linux on x86_64 (Percona Server (GPL), Release 28, Revision 47601f19)";
         let postgresql = "postgres (PostgreSQL) 15.20 (Debian 15.20-0+deb12u1)";
-        for (text, flavour) in [(mariadb, Flavour::Mariadb), (mysql, Flavour::Mysql), (postgresql, Flavour::Postgresql)]
-        {
+        for (text, flavour) in [
+            (mariadb, Flavour::Mariadb),
+            (mysql, Flavour::Mysql),
+            (percona, Flavour::Percona),
+            (postgresql, Flavour::Postgresql),
+        ] {
             let found: Vec<Flavour> = Flavour::ALL.into_iter().filter(|flavour| is_of(*flavour, text)).collect();
             assert_eq!(found, [flavour], "{text}");
         }

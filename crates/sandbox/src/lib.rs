@@ -16,7 +16,9 @@
 
 mod apt;
 pub mod catalogue;
+mod client;
 mod deploy;
+mod elf;
 mod error;
 mod fetch;
 mod flavour;
@@ -24,6 +26,7 @@ mod init;
 mod installation;
 mod libraries;
 mod manifest;
+mod maven;
 mod need;
 mod options;
 mod origin;
@@ -33,11 +36,12 @@ mod remove;
 mod replication;
 mod start;
 mod suite;
+mod tarball;
 mod user;
 
 pub use deploy::Spec;
 pub use error::Error;
-pub use fetch::{Offer, fetch, offers};
+pub use fetch::{Archive, Offer, fetch, newest, offers, unpack};
 pub use flavour::{Flavour, Request, Version};
 pub use installation::{Installation, Source, fetched, installed, locate, present};
 pub use libraries::Libraries;

@@ -193,7 +193,7 @@ impl Sandbox {
 
     pub fn socket(&self) -> PathBuf {
         let name = match self.flavour() {
-            Flavour::Mariadb | Flavour::Mysql => "server.sock".to_owned(),
+            Flavour::Mariadb | Flavour::Mysql | Flavour::Percona => "server.sock".to_owned(),
             Flavour::Postgresql => format!(".s.PGSQL.{}", self.manifest.port),
         };
         self.manifest.socket_folder.join(name)

@@ -36,7 +36,7 @@ pub fn check_before_start_of(sandboxes: &[Sandbox], extra_options: &[ServerOptio
 fn memory_bytes(sandbox: &Sandbox, extra_options: &[ServerOption]) -> u64 {
     let (key, beside) = match sandbox.flavour() {
         Flavour::Mariadb => ("innodb_buffer_pool_size", BESIDE_POOL_BYTES),
-        Flavour::Mysql => ("innodb_buffer_pool_size", BESIDE_POOL_OF_MYSQL_BYTES),
+        Flavour::Mysql | Flavour::Percona => ("innodb_buffer_pool_size", BESIDE_POOL_OF_MYSQL_BYTES),
         Flavour::Postgresql => ("shared_buffers", BESIDE_POOL_BYTES),
     };
     let options = extra_options.iter().rev().chain(sandbox.manifest.options.iter().rev());

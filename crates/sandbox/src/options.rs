@@ -44,8 +44,10 @@ impl ServerOption {
     /// PostgreSQL has no keys without a value.
     pub(crate) fn to_line(&self, flavour: Flavour) -> Result<String, Error> {
         match (flavour, &self.value) {
-            (Flavour::Mariadb | Flavour::Mysql, None) => Ok(self.key.clone()),
-            (Flavour::Mariadb | Flavour::Mysql, Some(value)) => Ok(format!("{} = {}", self.key, quote_mariadb(value))),
+            (Flavour::Mariadb | Flavour::Mysql | Flavour::Percona, None) => Ok(self.key.clone()),
+            (Flavour::Mariadb | Flavour::Mysql | Flavour::Percona, Some(value)) => {
+                Ok(format!("{} = {}", self.key, quote_mariadb(value)))
+            }
             (Flavour::Postgresql, Some(value)) => Ok(format!("{} = {}", self.key, quote_postgresql(value))),
             (Flavour::Postgresql, None) => Err(self.without_value()),
         }
@@ -54,7 +56,7 @@ impl ServerOption {
     /// As arguments of the server program.
     pub(crate) fn to_arguments(&self, flavour: Flavour) -> Result<Vec<String>, Error> {
         match (flavour, &self.value) {
-            (Flavour::Mariadb | Flavour::Mysql, _) => Ok(vec![format!("--{self}")]),
+            (Flavour::Mariadb | Flavour::Mysql | Flavour::Percona, _) => Ok(vec![format!("--{self}")]),
             (Flavour::Postgresql, Some(_)) => Ok(vec!["-c".into(), self.to_string()]),
             (Flavour::Postgresql, None) => Err(self.without_value()),
         }

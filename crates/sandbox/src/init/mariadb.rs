@@ -48,7 +48,7 @@ pub(super) fn server_arguments(sandbox: &Sandbox) -> Vec<String> {
 pub(super) fn initialise(sandbox: &Sandbox, password: &str) -> Result<(), Error> {
     let installation = &sandbox.manifest.installation;
     let mut command = installation.command(&installation.program);
-    command.args(server_arguments(sandbox)).arg("--bootstrap").arg("--silent-startup");
+    command.args(server_arguments(sandbox)).arg("--bootstrap").arg("--loose-silent-startup");
     run_as_server_user(sandbox, command, "making the system tables", &bootstrap(sandbox, password)?)
 }
 
@@ -60,7 +60,12 @@ fn bootstrap(sandbox: &Sandbox, password: &str) -> Result<Vec<u8>, Error> {
         sql.extend(std::fs::read(&file).map_err(|source| Error::path("read", &file, source))?);
         sql.extend(b"\nUSE mysql;\n");
     }
-    sql.extend(b"DELETE FROM mysql.global_priv WHERE User NOT IN ('mariadb.sys');\n");
+    let installation = &sandbox.manifest.installation;
+    if let [table, kept @ ..] = words(Capability::AccountTable, installation.flavour, &installation.version) {
+        let kept: Vec<String> = kept.iter().map(|name| format!("'{name}'")).collect();
+        let but = if kept.is_empty() { String::new() } else { format!(" WHERE User NOT IN ({})", kept.join(", ")) };
+        sql.extend(format!("DELETE FROM mysql.{table}{but};\n").bytes());
+    }
     sql.extend(b"DELETE FROM mysql.proxies_priv;\nDELETE FROM mysql.db;\nFLUSH PRIVILEGES;\n");
     sql.extend(account_and_database(password).bytes());
     Ok(sql)

@@ -20,7 +20,7 @@ use std::process::{Command, Stdio};
 pub(crate) fn configuration(sandbox: &Sandbox) -> Result<String, Error> {
     match sandbox.flavour() {
         Flavour::Mariadb => mariadb::configuration(sandbox),
-        Flavour::Mysql => mysql::configuration(sandbox),
+        Flavour::Mysql | Flavour::Percona => mysql::configuration(sandbox),
         Flavour::Postgresql => postgresql::configuration(sandbox),
     }
 }
@@ -37,7 +37,7 @@ pub(crate) fn is_port_line(line: &str) -> bool {
 /// The arguments of the server program.
 pub(crate) fn server_arguments(sandbox: &Sandbox) -> Vec<String> {
     match sandbox.flavour() {
-        Flavour::Mariadb | Flavour::Mysql => mariadb::server_arguments(sandbox),
+        Flavour::Mariadb | Flavour::Mysql | Flavour::Percona => mariadb::server_arguments(sandbox),
         Flavour::Postgresql => postgresql::server_arguments(sandbox),
     }
 }
@@ -55,7 +55,7 @@ fn defaults(sandbox: &Sandbox) -> Result<Vec<ServerOption>, Error> {
 pub(crate) fn initialise(sandbox: &Sandbox, password: &str) -> Result<(), Error> {
     match sandbox.flavour() {
         Flavour::Mariadb => mariadb::initialise(sandbox, password),
-        Flavour::Mysql => mysql::initialise(sandbox, password),
+        Flavour::Mysql | Flavour::Percona => mysql::initialise(sandbox, password),
         Flavour::Postgresql => postgresql::initialise(sandbox, password),
     }
 }

@@ -177,12 +177,12 @@ fn fate(flavour: Flavour, name: &Path) -> Fate {
         Flavour::Postgresql if is(&SET_ASIDE) => Fate::SetAside,
         Flavour::Postgresql => Fate::Copy,
         // auto.cnf is the original's identity among its replicas
-        Flavour::Mariadb | Flavour::Mysql
+        Flavour::Mariadb | Flavour::Mysql | Flavour::Percona
             if is(&["auto.cnf"]) || ends_with(&text, &[".pid", ".sock", ".sock.lock"]) =>
         {
             Fate::LeaveOut
         }
-        Flavour::Mariadb | Flavour::Mysql => Fate::Copy,
+        Flavour::Mariadb | Flavour::Mysql | Flavour::Percona => Fate::Copy,
     }
 }
 

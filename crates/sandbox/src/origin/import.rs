@@ -50,7 +50,7 @@ pub(crate) fn finish(
         progress.doing(&format!("load {}", origin.path.display()));
         let options = match sandbox.flavour() {
             Flavour::Postgresql => Vec::new(),
-            Flavour::Mariadb | Flavour::Mysql => vec![LARGEST_PACKET.parse()?],
+            Flavour::Mariadb | Flavour::Mysql | Flavour::Percona => vec![LARGEST_PACKET.parse()?],
         };
         let installation = &sandbox.manifest.installation;
         let restore = installation.beside("pg_restore").map(|program| installation.command(&program));
@@ -70,10 +70,12 @@ pub(crate) fn finish(
             }
             with_server(sandbox, places, Vec::new(), databases)?
         }
-        Flavour::Mariadb | Flavour::Mysql => with_secret_file(sandbox, "init.sql", &account_anew(password), |file| {
-            let option = ServerOption::new("init_file", Some(&file.to_string_lossy()))?;
-            with_server(sandbox, places, vec![option], databases)
-        })?,
+        Flavour::Mariadb | Flavour::Mysql | Flavour::Percona => {
+            with_secret_file(sandbox, "init.sql", &account_anew(password), |file| {
+                let option = ServerOption::new("init_file", Some(&file.to_string_lossy()))?;
+                with_server(sandbox, places, vec![option], databases)
+            })?
+        }
     };
     Ok(())
 }
@@ -106,7 +108,7 @@ fn with_server<T>(
 fn databases(sandbox: &Sandbox) -> Result<Vec<String>, Error> {
     let sql = match sandbox.flavour() {
         Flavour::Postgresql => "SELECT datname FROM pg_database WHERE NOT datistemplate ORDER BY 1",
-        Flavour::Mariadb | Flavour::Mysql => {
+        Flavour::Mariadb | Flavour::Mysql | Flavour::Percona => {
             "SELECT schema_name FROM information_schema.schemata WHERE schema_name NOT IN \
              ('mysql', 'sys', 'performance_schema', 'information_schema') ORDER BY 1"
         }

@@ -108,24 +108,26 @@ impl Origin {
     /// # Errors
     /// [`Error::Origin`], with the version to ask for.
     pub fn check_server(&self, flavour: Flavour, version: &Version) -> Result<(), Error> {
-        let relatives = [Flavour::Mariadb, Flavour::Mysql];
+        let relatives = [Flavour::Mariadb, Flavour::Mysql, Flavour::Percona];
         let is_sql_of_a_relative =
             !self.is_folder() && relatives.contains(&flavour) && relatives.contains(&self.flavour);
-        if flavour != self.flavour && !is_sql_of_a_relative {
+        // what data of Percona Server looks like is MySQL's
+        let is_own = flavour == self.flavour || flavour.base() == Some(self.flavour);
+        if !is_own && !is_sql_of_a_relative {
             let why = format!("it is a {}, and the server is {flavour} {version}", self.describe());
             return Err(self.refusal(why, format!("wringer sandbox deploy {} --from ...", self.flavour)));
         }
         let Some(data) = self.version.as_ref().filter(|_| self.is_folder()) else { return Ok(()) };
         let fits = match flavour {
             Flavour::Postgresql => version.major() == data.major(),
-            Flavour::Mariadb | Flavour::Mysql => version.series() >= data.series(),
+            Flavour::Mariadb | Flavour::Mysql | Flavour::Percona => version.series() >= data.series(),
         };
         if fits {
             return Ok(());
         }
         let wanted = match flavour {
             Flavour::Postgresql => data.major().to_string(),
-            Flavour::Mariadb | Flavour::Mysql => data.series().to_string(),
+            Flavour::Mariadb | Flavour::Mysql | Flavour::Percona => data.series().to_string(),
         };
         let reason = match flavour {
             Flavour::Postgresql => "PostgreSQL starts on data of its own major version only",

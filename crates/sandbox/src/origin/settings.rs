@@ -25,7 +25,7 @@ pub(super) fn of(sandbox: &Sandbox, origin: &Origin) -> Result<Vec<ServerOption>
                 words.push(format!("max_prepared_transactions={}", prepared.max(64)));
             }
         }
-        Flavour::Mariadb | Flavour::Mysql => {
+        Flavour::Mariadb | Flavour::Mysql | Flavour::Percona => {
             words.extend(ALONE_MYSQL.map(str::to_owned));
             if origin.flavour == Flavour::Mysql && data.join("mysql.ibd").is_file() {
                 words.push(ALONE_MYSQL_8.into());

@@ -27,6 +27,7 @@ pub(crate) fn of(installation: &Installation) -> Option<&'static Dialect> {
 }
 
 fn find(flavour: Flavour, version: &Version) -> Option<&'static Dialect> {
+    let flavour = flavour.base().unwrap_or(flavour);
     TABLE.iter().find(|row| {
         let before_end = row.until.is_empty() || *version < Version::of(row.until);
         row.flavour == flavour && *version >= Version::of(row.since) && before_end
@@ -114,6 +115,7 @@ mod tests {
         assert_eq!(change(Flavour::Mysql, "8.0.25"), Some("CHANGE MASTER TO"));
         assert_eq!(change(Flavour::Mysql, "9.7.4"), Some("CHANGE REPLICATION SOURCE TO"));
         assert_eq!(change(Flavour::Mysql, "5.6.24"), None);
+        assert_eq!(change(Flavour::Percona, "8.0.36"), Some("CHANGE REPLICATION SOURCE TO"));
         assert_eq!((change(Flavour::Postgresql, "12.20"), change(Flavour::Postgresql, "15.18")), (None, Some("")));
     }
 }

@@ -111,7 +111,7 @@ impl Sandbox {
         };
         let mut options: Vec<ServerOption> = words.iter().map(|word| word.parse()).collect::<Result<_, _>>()?;
         match self.flavour() {
-            Flavour::Mariadb | Flavour::Mysql => {
+            Flavour::Mariadb | Flavour::Mysql | Flavour::Percona => {
                 options.push(ServerOption::new("server_id", Some(&(number + 1).to_string()))?);
             }
             Flavour::Postgresql if number > 0 => options.extend(postgresql::replica_options(self, number)?),
@@ -124,7 +124,7 @@ impl Sandbox {
     pub(crate) fn copy_from(&self, primary: &Self) -> Result<(), Error> {
         copy::data(primary, self)?;
         match self.flavour() {
-            Flavour::Mariadb | Flavour::Mysql => copy::forget_identity(self),
+            Flavour::Mariadb | Flavour::Mysql | Flavour::Percona => copy::forget_identity(self),
             Flavour::Postgresql => {
                 postgresql::write_password_file(self, &primary.replication_password()?)?;
                 copy::mark_standby(self)
@@ -152,7 +152,7 @@ impl Sandbox {
             Some(Member::Primary { .. }) => {
                 let password = self.replication_password()?;
                 self.talk(|connection| match self.flavour() {
-                    Flavour::Mariadb | Flavour::Mysql => mysql::lead(connection, &password),
+                    Flavour::Mariadb | Flavour::Mysql | Flavour::Percona => mysql::lead(connection, &password),
                     Flavour::Postgresql => postgresql::lead(connection, &password, self.replicas().len()),
                 })?;
                 let running = self.replicas().into_iter().filter(|replica| replica.server_process().is_some());
@@ -167,7 +167,7 @@ impl Sandbox {
         let password = primary.replication_password()?;
         let port = primary.manifest.port;
         match (self.flavour(), dialect::of(&self.manifest.installation)) {
-            (Flavour::Mariadb | Flavour::Mysql, Some(dialect)) => {
+            (Flavour::Mariadb | Flavour::Mysql | Flavour::Percona, Some(dialect)) => {
                 self.talk(|connection| mysql::follow(connection, dialect, self.flavour(), port, &password))
             }
             (Flavour::Postgresql, _) if postgresql::write_source(self, primary)? => self.talk(postgresql::reload),

@@ -41,11 +41,13 @@ pub struct Args {
 enum Command {
     /// Make a sandbox: find or fetch the server, make its data directory, an account and the database sbtest
     Deploy(Deploy),
-    /// Which servers can be had here: on this machine, fetched, and offered by the distribution
+    /// Which servers can be had here: on this machine, fetched or unpacked, and offered by the distribution or as artifacts
     #[command(alias = "versions")]
-    Available(Format),
+    Available(Available),
     /// Fetch a server into Wringer's cache without making a sandbox
     Fetch(Fetch),
+    /// Unpack a server from the tarball of its maker into Wringer's cache
+    Unpack(Unpack),
     /// The sandboxes that are there
     #[command(alias = "sandboxes")]
     List(Format),
@@ -69,8 +71,8 @@ enum Command {
 
 #[derive(Debug, clap::Args)]
 struct Deploy {
-    /// mariadb, mysql or postgresql, with a version or the beginning of one: `mariadb`, `mariadb 10.11`, `mysql@9`. May be left out
-    /// with --from: then that of the data
+    /// mariadb, mysql, percona or postgresql, with a version or the beginning of one: `mariadb`, `mariadb 10.11`, `mysql@9`;
+    /// `xtradb 5.6` is MariaDB 10.1; or the tarball of a server. May be left out with --from: then that of the data
     #[arg(required_unless_present = "from", num_args = 1..=2, value_names = ["SERVER", "VERSION"])]
     server: Vec<String>,
     /// Begin with this data, which is only read: a data directory whose server is stopped, a prepared backup (mariabackup,
@@ -100,9 +102,45 @@ struct Deploy {
 
 #[derive(Debug, clap::Args)]
 struct Fetch {
-    /// mariadb, mysql or postgresql, with a version or the beginning of one
+    /// mariadb, mysql or postgresql, with a version or the beginning of one; `xtradb 5.6` is MariaDB 10.1; or the tarball of a
+    /// server, as for `unpack`
     #[arg(required = true, num_args = 1..=2, value_names = ["SERVER", "VERSION"])]
     server: Vec<String>,
+}
+
+#[derive(Debug, clap::Args)]
+struct Available {
+    /// Every version that can be fetched, not the newest of each series alone
+    #[arg(long)]
+    all: bool,
+    #[command(flatten)]
+    format: Format,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Takes what the servers' makers publish as binaries for any Linux: mysql-VERSION-linux-glibcN-x86_64.tar.xz, \
+    Percona-Server-VERSION-Linux.x86_64.glibcN.tar.gz, mariadb-VERSION-linux-systemd-x86_64.tar.gz, trees of PostgreSQL, and builds \
+    of your own with the same folders. Flavour and version are what the server in it says with --version; the file's name is not \
+    looked at. An archive that is damaged, or that would write outside its folder, is refused, and nothing stays.\n\n\
+    wringer sandbox unpack mysql-9.4.0-linux-glibc2.28-x86_64.tar.xz --sha256 SUM\n  \
+    wringer sandbox deploy mysql 9.4"
+)]
+struct Unpack {
+    /// A tar file, plain or packed by xz or gzip
+    #[arg(value_name = "TARBALL")]
+    archive: PathBuf,
+    /// Refuse the archive when the server in it is another one: mariadb, mysql, percona or postgresql
+    #[arg(long)]
+    flavour: Option<sandbox::Flavour>,
+    /// Refuse the archive when its SHA-256 is another one
+    #[arg(long, value_name = "SUM", value_parser = checksum)]
+    sha256: Option<String>,
+}
+
+fn checksum(text: &str) -> Result<String, &'static str> {
+    let is_sum = text.len() == 64 && text.chars().all(|c| c.is_ascii_hexdigit());
+    if is_sum { Ok(text.to_owned()) } else { Err("a SHA-256 has 64 hexadecimal digits") }
 }
 
 #[derive(Debug, clap::Args)]
@@ -191,7 +229,8 @@ struct Delete {
 pub fn main(args: Args) -> Outcome {
     match args.command {
         Command::Deploy(args) => servers::deploy(args),
-        Command::Available(format) => servers::available(&format),
+        Command::Available(args) => servers::available(&args),
+        Command::Unpack(args) => servers::unpack(args),
         Command::Fetch(args) => servers::fetch(&args),
         Command::List(format) => show::list(&format),
         Command::Use(args) => talk::use_sandbox(&args),

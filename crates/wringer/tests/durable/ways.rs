@@ -48,7 +48,7 @@ pub(crate) fn ways(flavour: Flavour) -> &'static [Way] {
                 shows: &[Buffered("/wide.ibd"), NoAio],
             },
         ],
-        Flavour::Mysql => &[
+        Flavour::Mysql | Flavour::Percona => &[
             Way {
                 name: "O_DIRECT, native AIO",
                 options: &["innodb_buffer_pool_size=6M", "innodb_flush_method=O_DIRECT"],

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Servers to be had, and sandboxes made and removed.
 
-use super::{Delete, Deploy, Fetch, Format, Output, Watch, standing};
+use super::{Available, Delete, Deploy, Fetch, Output, Unpack, Watch, standing};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::{signals, terminal};
 use host::places::Places;
-use sandbox::{Flavour, Installation, Origin, Request, Sandbox, Source, Spec};
+use sandbox::{Archive, Flavour, Installation, Origin, Request, Sandbox, Source, Spec};
 use serde_json::json;
+use std::collections::BTreeSet;
 
 pub(super) fn deploy(args: Deploy) -> Outcome {
     signals::install()?;
@@ -20,17 +21,12 @@ pub(super) fn deploy(args: Deploy) -> Outcome {
             );
         }
     }
-    let request: Request = match &origin {
-        Some(origin) if args.server.is_empty() => origin.request(),
-        _ => args.server.join(" ").parse()?,
-    };
     let mut watch = Watch::default();
-    let found = if args.fetched {
-        sandbox::fetch(&request, &places, &mut watch)
-    } else {
-        sandbox::locate(&request, &places, &mut watch)
+    let found = match &origin {
+        Some(origin) if args.server.is_empty() => take(&origin.request(), args.fetched, &places, &mut watch)?,
+        _ => obtain(&args.server, args.fetched, &places, &mut watch)?,
     };
-    let spec = Spec::new(found?);
+    let spec = Spec::new(found);
     let name = args.name.unwrap_or(spec.name);
     let spec = Spec { name, port: args.port, options: args.options, origin, replicas: args.replicas, ..spec };
     let sandbox = Sandbox::deploy(spec, &places, &mut watch)?;
@@ -73,13 +69,43 @@ fn describe(sandbox: &Sandbox) {
     ));
 }
 
+/// The server that these words name: flavour and version, or the file of an archive.
+fn obtain(words: &[String], fetched: bool, places: &Places, watch: &mut Watch) -> Result<Installation, Failure> {
+    let archive = match words {
+        [word] if word.contains('/') || word.contains(".tar") || word.ends_with(".tgz") => Some(word),
+        _ => None,
+    };
+    if let Some(path) = archive {
+        let archive = Archive { path: path.into(), ..Archive::default() };
+        return Ok(sandbox::unpack(&archive, places, watch)?);
+    }
+    take(&words.join(" ").parse()?, fetched, places, watch)
+}
+
+fn take(request: &Request, fetched: bool, places: &Places, watch: &mut Watch) -> Result<Installation, Failure> {
+    let found = if fetched { sandbox::fetch(request, places, watch) } else { sandbox::locate(request, places, watch) };
+    Ok(found?)
+}
+
 pub(super) fn fetch(args: &Fetch) -> Outcome {
     signals::install()?;
-    let request: Request = args.server.join(" ").parse()?;
-    let found = sandbox::fetch(&request, &Places::from_environment(), &mut Watch::default())?;
+    let found = obtain(&args.server, true, &Places::from_environment(), &mut Watch::default())?;
+    say_what_came(&found);
+    Ok(())
+}
+
+pub(super) fn unpack(args: Unpack) -> Outcome {
+    signals::install()?;
+    let archive = Archive { path: args.archive, flavour: args.flavour, sha256: args.sha256 };
+    let found = sandbox::unpack(&archive, &Places::from_environment(), &mut Watch::default())?;
+    say_what_came(&found);
+    terminal::hint(format_args!("wringer sandbox deploy {} {}", found.flavour, found.version));
+    Ok(())
+}
+
+fn say_what_came(found: &Installation) {
     terminal::data(found.program.display());
     terminal::say(format_args!("  {} {} ({})", found.flavour, found.version, found.source.describe()));
-    Ok(())
 }
 
 /// One row of `available`.
@@ -90,33 +116,39 @@ struct Row {
     place: String,
 }
 
-pub(super) fn available(format: &Format) -> Outcome {
+pub(super) fn available(args: &Available) -> Outcome {
     signals::install()?;
     let places = Places::from_environment();
     let mut rows = Vec::new();
-    let mut trouble = None;
+    let mut troubles: Vec<Failure> = Vec::new();
     for flavour in Flavour::ALL {
         rows.extend(sandbox::installed(flavour).into_iter().chain(sandbox::fetched(flavour, &places)).map(present));
-        match sandbox::offers(flavour, &places, &mut Watch::default()) {
-            Ok(offers) => rows.extend(offers.into_iter().map(offered)),
-            Err(error) => trouble = Some(Failure::from(error)),
+        let (offers, errors) = sandbox::offers(flavour, &places, &mut Watch::default());
+        let offers = if args.all { offers.iter().collect() } else { sandbox::newest(&offers) };
+        rows.extend(offers.into_iter().map(offered));
+        troubles.extend(errors.into_iter().map(Failure::from));
+    }
+    print(&rows, args.format.output);
+    let mut said = BTreeSet::new();
+    for trouble in &troubles {
+        let line = format!("{:#}", trouble.error);
+        if said.insert(line.clone()) {
+            terminal::say(format_args!("note: what can be fetched is not fully known: {line}"));
         }
     }
-    print(&rows, format.output);
-    match trouble {
-        Some(trouble) if rows.is_empty() => Err(trouble),
-        Some(trouble) => {
-            terminal::say(format_args!("note: what can be fetched is not known: {:#}", trouble.error));
-            Ok(())
-        }
-        None => Ok(()),
+    if rows.is_empty()
+        && let Some(trouble) = troubles.into_iter().next()
+    {
+        return Err(trouble);
     }
+    Ok(())
 }
 
 fn present(found: Installation) -> Row {
     let from = match found.source {
         Source::Installed => "installed",
-        Source::Package { .. } => "fetched",
+        Source::Package { .. } | Source::Artifact { .. } => "fetched",
+        Source::Archive { .. } => "unpacked",
     };
     Row {
         flavour: found.flavour,
@@ -126,10 +158,9 @@ fn present(found: Installation) -> Row {
     }
 }
 
-fn offered(offer: sandbox::Offer) -> Row {
-    let suite = offer.suite.map(|suite| format!(" of suite {suite}")).unwrap_or_default();
-    let place = format!("{} {}{suite}", offer.package, offer.package_version);
-    Row { flavour: offer.flavour, version: offer.version.to_string(), from: "offered".into(), place }
+fn offered(offer: &sandbox::Offer) -> Row {
+    let (flavour, version) = (offer.flavour, offer.version.to_string());
+    Row { flavour, version, from: "offered".into(), place: offer.source.describe() }
 }
 
 fn print(rows: &[Row], output: Output) {

@@ -108,7 +108,7 @@ fn open_client(sandbox: &Sandbox) -> Outcome {
     };
     let access = Access::of(sandbox)?;
     match sandbox.flavour() {
-        Flavour::Mariadb | Flavour::Mysql => {
+        Flavour::Mariadb | Flavour::Mysql | Flavour::Percona => {
             let socket = format!("--socket={}", access.socket);
             let user = format!("--user={}", access.user);
             command.args(["--no-defaults", &socket, &user, &access.database]).env("MYSQL_PWD", access.password)
@@ -134,8 +134,10 @@ pub(super) fn export(args: &Export) -> Outcome {
     let access = Access::of(&sandbox)?;
     let text = match (args.form, sandbox.flavour()) {
         (ExportAs::Env, Flavour::Postgresql) => variables(&pg_variables(&sandbox, &access)),
-        (ExportAs::Env, Flavour::Mariadb | Flavour::Mysql) => variables(&my_variables(sandbox.flavour(), &access)),
-        (ExportAs::MyCnf, Flavour::Mariadb | Flavour::Mysql) => option_file(&access),
+        (ExportAs::Env, Flavour::Mariadb | Flavour::Mysql | Flavour::Percona) => {
+            variables(&my_variables(sandbox.flavour(), &access))
+        }
+        (ExportAs::MyCnf, Flavour::Mariadb | Flavour::Mysql | Flavour::Percona) => option_file(&access),
         (ExportAs::Pgpass, Flavour::Postgresql) => password_file(&sandbox, &access),
         (ExportAs::Dsn, flavour) => dsn(flavour, &access),
         (ExportAs::MyCnf | ExportAs::Pgpass, flavour) => {

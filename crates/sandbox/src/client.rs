@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Runs the clients that fetch and unpack: with a log of their own, an eye on what they have done so far, and an end on Ctrl-C.
+
+use crate::Error;
+use host::files;
+use host::tool;
+use rustix::process::{Signal, set_parent_process_death_signal};
+use std::fs::File;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// Between two looks at a download.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// Runs to its end without input, and looks around meanwhile.
+pub(crate) fn run(
+    mut command: Command,
+    doing: &'static str,
+    log_path: &Path,
+    look: &mut dyn FnMut(),
+) -> Result<(), Error> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    files::remove_file(log_path)?;
+    let log = files::open_log(log_path)?;
+    let copy = log.try_clone().map_err(|source| Error::path("open log", log_path, source))?;
+    command.stdin(Stdio::null()).stdout(log).stderr(copy);
+    // a download does not outlive the one who waits for it: it would write into what the next fetch clears away
+    // SAFETY: between fork and exec, one system call (prctl(2)), and nothing that allocates or locks.
+    unsafe { command.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::TERM))?)) };
+    let mut child = command.spawn().map_err(|source| Error::path("start", &program, source))?;
+    let status = loop {
+        if let Some(status) = child.try_wait().map_err(|source| Error::path("wait for", &program, source))? {
+            break status;
+        }
+        if host::interrupt::requested() {
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(Error::Interrupted);
+        }
+        look();
+        std::thread::sleep(LOOK_EVERY);
+    };
+    if status.success() {
+        Ok(())
+    } else {
+        Err(Error::Program { program, doing, status: status.to_string(), log: log_end(log_path) })
+    }
+}
+
+/// What it prints; its complaints when it fails.
+pub(crate) fn output(mut command: Command, doing: &'static str) -> Result<String, Error> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let output = command.output().map_err(|source| Error::path("start", &program, source))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let log = last_lines(&String::from_utf8_lossy(&output.stderr));
+    Err(Error::Program { program, doing, status: output.status.to_string(), log })
+}
+
+/// Of an open file, from where it stands to its end.
+pub(crate) fn sha256(file: File) -> Result<String, Error> {
+    let mut command = tool::command("sha256sum");
+    command.env("LC_ALL", "C").stdin(file);
+    let text = output(command, "computing a checksum")?;
+    Ok(text.split_whitespace().next().unwrap_or_default().to_owned())
+}
+
+pub(crate) fn folder_bytes(folder: &Path) -> u64 {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries
+        .map(|entry| match entry.metadata() {
+            Ok(metadata) if metadata.is_dir() => folder_bytes(&entry.path()),
+            Ok(metadata) => metadata.len(),
+            Err(_) => 0,
+        })
+        .sum()
+}
+
+pub(crate) fn log_end(path: &Path) -> Vec<String> {
+    last_lines(&files::tail(path, 20).join("\n"))
+}
+
+fn last_lines(text: &str) -> Vec<String> {
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    lines[lines.len().saturating_sub(12)..].iter().map(ToString::to_string).collect()
+}

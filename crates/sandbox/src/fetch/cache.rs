@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The cache of fetched servers: `<cache>/servers/<entry>/{fetched.json, tree/}`. An entry appears by one rename, complete and tried,
+//! or not at all.
+
+use crate::installation::unpacked;
+use crate::{Error, Flavour, Installation, Source, Version};
+use host::files;
+use host::places::Places;
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// One entry of the cache.
+pub(crate) struct Entry {
+    pub(crate) flavour: Flavour,
+    pub(crate) tree: PathBuf,
+    pub(crate) source: Source,
+}
+
+/// `fetched.json`.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Fetched {
+    pub(super) schema: u32,
+    pub(super) flavour: Flavour,
+    pub(super) version: Version,
+    pub(super) source: Source,
+    pub(super) packages: Vec<Part>,
+}
+
+/// What was downloaded, or unpacked: a package, an artifact, an archive.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Part {
+    pub(super) name: String,
+    pub(super) version: String,
+    pub(super) sha256: String,
+    pub(super) size_bytes: u64,
+}
+
+const SCHEMA: u32 = 1;
+
+impl Fetched {
+    pub(super) fn new(installation: &Installation, packages: Vec<Part>) -> Self {
+        Self {
+            schema: SCHEMA,
+            flavour: installation.flavour,
+            version: installation.version.clone(),
+            source: installation.source.clone(),
+            packages,
+        }
+    }
+
+    /// The name of its entry. Of archives there may be several of one version: debug builds, builds of one's own.
+    fn entry_name(&self) -> String {
+        let (flavour, version) = (self.flavour, &self.version);
+        match &self.source {
+            Source::Archive { sha256, .. } => format!("{flavour}-{version}-{}", &sha256[..sha256.len().min(12)]),
+            _ => format!("{flavour}-{version}"),
+        }
+    }
+}
+
+/// The entries of the cache whose record can be read.
+pub(crate) fn entries(places: &Places) -> Vec<Entry> {
+    let folders = fs::read_dir(servers(places)).into_iter().flatten().flatten().map(|entry| entry.path());
+    let visible = folders.filter(|path| path.file_name().is_some_and(|name| !name.to_string_lossy().starts_with('.')));
+    visible
+        .filter_map(|folder| {
+            let text = fs::read_to_string(folder.join("fetched.json")).ok()?;
+            let fetched: Fetched = serde_json::from_str(&text).ok()?;
+            let tree = folder.join("tree").canonicalize().ok()?;
+            (fetched.schema == SCHEMA).then_some(Entry { flavour: fetched.flavour, tree, source: fetched.source })
+        })
+        .collect()
+}
+
+fn servers(places: &Places) -> PathBuf {
+    places.cache.join("servers")
+}
+
+/// The server of this version that a package or an artifact brought, when it is there and runs. One whose libraries have gone from
+/// the machine is removed: it is fetched anew.
+pub(super) fn find(flavour: Flavour, version: &Version, places: &Places) -> Result<Option<Installation>, Error> {
+    let folder = servers(places).join(format!("{flavour}-{version}"));
+    let Some(entry) = entries(places).into_iter().find(|entry| is_in(entry, &folder)) else { return Ok(None) };
+    let found = unpacked(flavour, &entry.tree, &entry.source);
+    if found.is_none() {
+        files::remove_tree(&folder)?;
+    }
+    Ok(found)
+}
+
+fn is_in(entry: &Entry, folder: &Path) -> bool {
+    folder.canonicalize().is_ok_and(|folder| entry.tree.parent() == Some(&folder))
+}
+
+/// Makes an entry: `fill` makes `tree` in the folder that it is given, tries the server in it, and says what it is.
+pub(super) fn make(
+    places: &Places,
+    fill: impl FnOnce(&Path) -> Result<(Installation, Vec<Part>), Error>,
+) -> Result<Installation, Error> {
+    let new = servers(places).join(format!(".new-{}", std::process::id()));
+    files::private_dir(&new, 0o755)?;
+    let made = fill(&new).and_then(|(installation, parts)| publish(&new, &installation, parts));
+    if made.is_err() {
+        let _ = files::remove_tree(&new);
+    }
+    made
+}
+
+fn publish(new: &Path, installation: &Installation, parts: Vec<Part>) -> Result<Installation, Error> {
+    let fetched = Fetched::new(installation, parts);
+    let text = format!("{:#}\n", serde_json::json!(fetched));
+    files::write_atomic(&new.join("fetched.json"), text.as_bytes(), 0o644)?;
+    sync(new)?;
+    let entry = new.with_file_name(fetched.entry_name());
+    files::remove_tree(&entry)?;
+    files::rename(new, &entry)?;
+    let tree = entry.join("tree").canonicalize().map_err(|source| Error::path("look at", &entry, source))?;
+    unpacked(fetched.flavour, &tree, &fetched.source).ok_or_else(|| super::unusable(&fetched, &tree))
+}
+
+/// The tree is on the disk before its name says that it is complete.
+fn sync(folder: &Path) -> Result<(), Error> {
+    let opened = fs::File::open(folder).map_err(|source| Error::path("open", folder, source))?;
+    rustix::fs::syncfs(&opened).map_err(|errno| Error::path("sync", folder, errno))
+}
+
+/// One fetch at a time: a second one waits, and then finds what the first one fetched. Clears away what a killed one left.
+pub(super) fn lock(places: &Places) -> Result<fs::File, Error> {
+    files::private_dir(&places.cache, 0o755)?;
+    files::private_dir(&servers(places), 0o755)?;
+    let path = servers(places).join(".lock");
+    let lock = files::open_lock(&path)?;
+    loop {
+        match rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => break,
+            Err(rustix::io::Errno::WOULDBLOCK) if host::interrupt::requested() => return Err(Error::Interrupted),
+            Err(rustix::io::Errno::WOULDBLOCK) => std::thread::sleep(Duration::from_millis(200)),
+            Err(errno) => return Err(Error::path("lock", &path, errno)),
+        }
+    }
+    for entry in fs::read_dir(servers(places)).into_iter().flatten().flatten() {
+        if entry.file_name().to_string_lossy().starts_with(".new-") {
+            files::remove_tree(&entry.path())?;
+        }
+    }
+    Ok(lock)
+}
