@@ -21,6 +21,7 @@ if [ "${1:-}" = "test" ]; then
     need strace strace
     need ioping ioping
     need sysbench sysbench
+    need zstd zstd
     need openssl openssl
     need strace strace
     need fincore util-linux-extra

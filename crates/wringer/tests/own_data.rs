@@ -139,6 +139,15 @@ fn a_dump_of_mariadb() {
     assert_eq!(ask(&lab, "a", "SELECT hex(picture) FROM shop.goods WHERE id = 1"), "FF00275C3B0A");
     assert_eq!(ask(&lab, "a", "SELECT count(*) FROM shop.cheap"), "1");
 
+    // what is packed is known by its text
+    let copy = lab.home().join("copy.sql");
+    fs::copy(&dump, &copy).unwrap();
+    for program in ["gzip", "zstd"] {
+        let packed = pack(program, &copy);
+        let refused = lab.run(["sandbox", "deploy", "postgresql", "--from", packed.to_str().unwrap()]).expect_code(3);
+        refused.expect_said(&[&format!("SQL dump ({program}) of mariadb 10.11")]);
+    }
+
     let cut: Vec<u8> = fs::read(&dump).unwrap();
     let at = cut.windows(6).position(|bytes| bytes == b"INSERT").unwrap() + 40;
     fs::write(lab.home().join("cut.sql"), &cut[..at]).unwrap();
@@ -207,7 +216,7 @@ fn a_data_directory_and_a_dump_of_mysql() {
 }
 
 #[test]
-fn a_cluster_a_base_backup_and_dumps_of_postgresql() {
+fn a_cluster_a_base_backup_and_a_dump_of_postgresql() {
     let lab = Lab::new(WRINGER);
     lab.run(["sandbox", "deploy", "postgresql", "--fetched", "--name", "a", "--start"]).expect_code(0);
     tell(
@@ -235,7 +244,6 @@ fn a_cluster_a_base_backup_and_dumps_of_postgresql() {
         }
         run(command);
     };
-    client("pg_dump", &["-f", "plain.sql"]);
     client("pg_dump", &["-Fc", "-f", "custom.dump"]);
     client("pg_basebackup", &["-D", "backup", "-R", "-c", "fast"]);
     let data = folder(&lab, "a").join("data");
@@ -247,7 +255,6 @@ fn a_cluster_a_base_backup_and_dumps_of_postgresql() {
     let origins = [
         ("b", data.clone(), cluster.as_str(), "postgresql.auto.conf is kept as postgresql.auto.conf.original"),
         ("c", home.join("backup"), &backup, "standby.signal is left out"),
-        ("d", pack("zstd", &home.join("plain.sql")), "SQL dump (zstd) of postgresql", "role alice"),
         ("e", home.join("custom.dump"), "archive of pg_dump of postgresql", "role alice"),
     ];
     for (name, from, said, also) in origins {

@@ -42,21 +42,36 @@ impl Parts {
         }
     }
 
-    /// The groups of a MySQL option file that its command line client reads. `!include` lines are not followed.
-    pub fn from_my_cnf(text: &str) -> Self {
+    /// The groups of a MySQL option file that its command line client reads, and those with `suffix` behind their names
+    /// (`--defaults-group-suffix`). `!include` lines are not followed.
+    pub fn from_my_cnf(text: &str, suffix: &str) -> Self {
         let mut parts = Self::default();
         let mut ours = false;
         for line in text.lines().map(str::trim) {
             if let Some(group) = line.strip_prefix('[') {
-                ours = matches!(
-                    group.trim_end_matches(']'),
-                    "client" | "client-mariadb" | "client-server" | "mysql" | "mariadb-client"
-                );
+                let group = group.split(']').next().unwrap_or_default();
+                let with_suffix = group.strip_suffix(suffix).unwrap_or(group);
+                ours = [group, with_suffix].iter().any(|group| MY_CNF_GROUPS.contains(group));
             } else if let (true, Some((key, value))) = (ours, line.split_once('=')) {
-                parts.set_my_cnf(key.trim(), unquote(value.trim()));
+                parts.set_my_cnf(&key.trim().replace('_', "-"), my_cnf_value(value.trim()));
             }
         }
         parts
+    }
+
+    fn set_service(&mut self, key: &str, value: &str) -> Result<(), String> {
+        match key {
+            "host" | "hostaddr" => self.host = Some(value.to_owned()),
+            "port" => self.port = Some(value.parse().map_err(|_| format!("'{value}' is no port"))?),
+            "user" => self.user = Some(value.to_owned()),
+            "password" => self.password = Some(Password::new(value)),
+            "dbname" => self.database = Some(value.to_owned()),
+            "sslmode" => self.tls = Some(value.parse()?),
+            "sslrootcert" => self.tls_ca = Some(PathBuf::from(value)),
+            // what tunes a connection, and does not say where it goes
+            _ => {}
+        }
+        Ok(())
     }
 
     fn set_my_cnf(&mut self, key: &str, value: &str) {
@@ -67,8 +82,8 @@ impl Parts {
             "user" => self.user = Some(value.to_owned()),
             "password" => self.password = Some(Password::new(value)),
             "database" => self.database = Some(value.to_owned()),
-            "ssl-mode" | "ssl_mode" => self.tls = value.parse().ok(),
-            "ssl-ca" | "ssl_ca" => self.tls_ca = Some(PathBuf::from(value)),
+            "ssl-mode" => self.tls = value.parse().ok(),
+            "ssl-ca" => self.tls_ca = Some(PathBuf::from(value)),
             _ => {}
         }
     }
@@ -131,6 +146,46 @@ fn usual_socket(flavour: Flavour, port: u16, exists: &impl Fn(&Path) -> bool) ->
     found.map_or_else(|| Endpoint::Tcp("localhost".into(), port), Endpoint::Socket)
 }
 
+/// The groups of an option file that the command line clients of MySQL and MariaDB read.
+const MY_CNF_GROUPS: [&str; 6] = ["client", "client-mariadb", "client-server", "mysql", "mariadb-client", "mariadb"];
+
+/// A password from `.my.cnf` without quotes ends at a comment; one in quotes does not.
+fn my_cnf_value(value: &str) -> &str {
+    if value.starts_with(['"', '\'']) {
+        return unquote(value);
+    }
+    value.split(" #").next().unwrap_or(value).trim_end()
+}
+
+/// What a client asks the service file of PostgreSQL for (`pg_service.conf`, libpq): `[name]`, then `key=value` without quotes.
+/// `None`: it has no such service.
+///
+/// # Errors
+/// The key that libpq would refuse, or a value that is none.
+pub fn from_service_file(text: &str, service: &str) -> Result<Option<Parts>, String> {
+    let mut found: Option<Parts> = None;
+    let mut ours = false;
+    for (index, line) in text.lines().enumerate() {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        if let Some(name) = line.strip_prefix('[') {
+            if found.is_some() {
+                // the first of that name counts
+                break;
+            }
+            ours = name.strip_suffix(']') == Some(service);
+            found = ours.then(Parts::default);
+        } else if let Some(parts) = found.as_mut().filter(|_| ours) {
+            let wrong = |what: &str| format!("line {} of the service file: {what}", index + 1);
+            let (key, value) = line.split_once('=').ok_or_else(|| wrong("no key=value"))?;
+            parts.set_service(key.trim(), value.trim()).map_err(|what| wrong(&what))?;
+        }
+    }
+    Ok(found)
+}
+
 /// The password in a `.pgpass` file for this target: the first line whose five fields fit (`*` fits all, `\` escapes).
 pub fn password_from_pgpass(text: &str, target: &Target) -> Option<Password> {
     let (host, port) = match &target.endpoint {
@@ -177,11 +232,36 @@ mod tests {
     #[test]
     fn my_cnf_gives_the_client_groups_alone() {
         let text = "# mine\n[mysqld]\nport=1\n[client]\nuser = me\npassword=\"a b\"\nsocket=/s\nssl-ca=/ca.pem\n[mysql]\ndatabase=d\n[other]\nuser=x\n";
-        let parts = Parts::from_my_cnf(text);
+        let parts = Parts::from_my_cnf(text, "");
         assert_eq!((parts.user.as_deref(), parts.port, parts.database.as_deref()), (Some("me"), None, Some("d")));
         assert_eq!(parts.password.unwrap().reveal(), "a b");
         assert_eq!(parts.socket, Some(PathBuf::from("/s")));
         assert_eq!(parts.tls_ca, Some(PathBuf::from("/ca.pem")));
+    }
+
+    #[test]
+    fn groups_with_a_suffix_and_comments_behind_values() {
+        let text = "[client]\nuser=me # not part of it\npassword='a # b'\nport=3306\n[client-shop] # the shop\nhost=db\nssl_ca=/ca.pem\n[mariadb]\ndatabase=d\n";
+        let parts = Parts::from_my_cnf(text, "-shop");
+        assert_eq!(
+            (parts.user.as_deref(), parts.host.as_deref(), parts.database.as_deref()),
+            (Some("me"), Some("db"), Some("d"))
+        );
+        assert_eq!((parts.password.unwrap().reveal(), parts.tls_ca), ("a # b", Some(PathBuf::from("/ca.pem"))));
+        assert_eq!(Parts::from_my_cnf(text, "").host, None);
+    }
+
+    #[test]
+    fn a_service_of_postgresql() {
+        let text = "# ours\n[other]\nhost=x\n[shop]\nhost=db.example\nport=5433\nuser=me\ndbname=shop\nsslmode=verify-full\nsslrootcert=/ca.pem\nconnect_timeout=3\n[shop]\nhost=y\n";
+        let parts = from_service_file(text, "shop").unwrap().unwrap();
+        assert_eq!(
+            (parts.host.as_deref(), parts.port, parts.database.as_deref()),
+            (Some("db.example"), Some(5433), Some("shop"))
+        );
+        assert_eq!((parts.user.as_deref(), parts.tls), (Some("me"), Some(Tls::VerifyFull)));
+        assert_eq!(from_service_file(text, "none"), Ok(None));
+        assert!(from_service_file("[shop]\nport=x\n", "shop").unwrap_err().contains("line 2"));
     }
 
     #[test]

@@ -2,11 +2,11 @@
 //! Which server, where, as whom: the flags that every command with a server shares.
 //!
 //! They are sysbench's, and mean the same; a connection string says all of it at once. What neither says is taken from where
-//! people have it already: the environment (`MYSQL_PWD`, `PGHOST`, ...), `~/.my.cnf`, `~/.pgpass`. `ps` does not show these.
+//! people have it already: the environment (`MYSQL_PWD`, `PGHOST`, ...), `~/.my.cnf`, `~/.pg_service.conf`, `~/.pgpass`. `ps` does not show these.
 
 use crate::exit::{Exit, Failure};
 use clap::ValueEnum;
-use load::target::options::{Parts, password_from_pgpass};
+use load::target::options::{Parts, from_service_file, password_from_pgpass};
 use load::{Flavour, Password, Target, Tls};
 use std::path::{Path, PathBuf};
 
@@ -42,6 +42,21 @@ pub struct Connection {
     /// The certificate of the authority that signed the server's, or the server's own, in PEM
     #[arg(long, aliases = ["mysql_ssl_ca", "ssl-ca"], value_name = "FILE")]
     mysql_ssl_ca: Option<PathBuf>,
+    /// Option file to read instead of ~/.my.cnf: its groups client, client-mariadb, client-server, mysql, mariadb
+    #[arg(long, alias = "defaults_file", value_name = "FILE")]
+    defaults_file: Option<PathBuf>,
+    /// Read the groups of this ending, too: `-shop` is [client-shop]
+    #[arg(
+        long,
+        alias = "defaults_group_suffix",
+        env = "MYSQL_GROUP_SUFFIX",
+        value_name = "WORD",
+        allow_hyphen_values = true
+    )]
+    defaults_group_suffix: Option<String>,
+    /// Service of ~/.pg_service.conf (PGSERVICEFILE, PGSYSCONFDIR) [default: PGSERVICE]
+    #[arg(long, alias = "pgsql_service", value_name = "NAME")]
+    pgsql_service: Option<String>,
     /// Host name, address, or the folder of the server's socket [default: the usual socket if there is one, else localhost]
     #[arg(long, alias = "pgsql_host", value_name = "HOST")]
     pgsql_host: Option<String>,
@@ -113,16 +128,22 @@ impl Connection {
             || self.mysql_user.is_some()
             || self.mysql_db.is_some()
             || self.mysql_ssl.is_some()
+            || self.defaults_file.is_some()
     }
 
     fn target_of_flags(&self) -> Result<Target, Failure> {
         let flavour = self.flavour();
         let parts = match flavour {
             Flavour::Mysql => {
-                let file = read_home(".my.cnf").map(|text| Parts::from_my_cnf(&text)).unwrap_or_default();
-                self.mysql()?.or(environment(flavour)).or(file)
+                let suffix = self.defaults_group_suffix.as_deref().unwrap_or_default();
+                let file = self.my_cnf()?.map(|text| Parts::from_my_cnf(&text, suffix)).unwrap_or_default();
+                // a file that was named comes before what happens to be in the environment
+                match &self.defaults_file {
+                    Some(_) => self.mysql()?.or(file).or(environment(flavour)),
+                    None => self.mysql()?.or(environment(flavour)).or(file),
+                }
             }
-            Flavour::Postgresql => self.postgresql()?.or(environment(flavour)),
+            Flavour::Postgresql => self.postgresql()?.or(self.service()?).or(environment(flavour)),
         };
         Ok(parts.into_target(flavour, SBTEST, Path::exists))
     }
@@ -131,6 +152,7 @@ impl Connection {
         let postgresql = self.pgsql_host.is_some()
             || self.pgsql_port.is_some()
             || self.pgsql_sslmode.is_some()
+            || self.pgsql_service.is_some()
             || self.pgsql_sslrootcert.is_some()
             || self.pgsql_user.is_some()
             || self.pgsql_db.is_some();
@@ -140,6 +162,33 @@ impl Connection {
             None if postgresql => Flavour::Postgresql,
             None => Flavour::Mysql,
         }
+    }
+
+    fn my_cnf(&self) -> Result<Option<String>, Failure> {
+        let Some(path) = &self.defaults_file else { return Ok(read_home(".my.cnf")) };
+        let failed = |error| anyhow::Error::new(error).context(format!("read {}", path.display()));
+        std::fs::read_to_string(path).map(Some).map_err(|error| Failure::new(Exit::Missing, failed(error)))
+    }
+
+    /// libpq looks into the user's file, then into the system's; a service comes before the environment.
+    fn service(&self) -> Result<Parts, Failure> {
+        let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let Some(service) = self.pgsql_service.clone().or_else(|| variable("PGSERVICE")) else {
+            return Ok(Parts::default());
+        };
+        let home = variable("HOME").map(|home| Path::new(&home).join(".pg_service.conf"));
+        let own = variable("PGSERVICEFILE").map(PathBuf::from).or(home);
+        let folder = variable("PGSYSCONFDIR").unwrap_or_else(|| "/etc/postgresql-common".into());
+        let files: Vec<PathBuf> = own.into_iter().chain([Path::new(&folder).join("pg_service.conf")]).collect();
+        for text in files.iter().filter_map(|path| std::fs::read_to_string(path).ok()) {
+            let found = from_service_file(&text, &service).map_err(|why| Failure::message(Exit::Usage, why))?;
+            if let Some(parts) = found {
+                return Ok(parts);
+            }
+        }
+        let places: Vec<String> = files.iter().map(|path| path.display().to_string()).collect();
+        let message = format!("there is no service '{service}' in {}", places.join(" nor in "));
+        Err(Failure::message(Exit::Missing, message).hint("PGSERVICEFILE names another file"))
     }
 
     fn mysql(&self) -> Result<Parts, Failure> {
@@ -294,6 +343,23 @@ mod tests {
         let line = Line::parse_from(["test", "--pgsql-sslmode=verify-full"]);
         let refused = line.connection.target().unwrap_err();
         assert!(refused.exit == Exit::Usage && refused.hints[0].contains("--pgsql-sslrootcert"), "{refused:?}");
+    }
+
+    #[test]
+    fn an_option_file_that_was_named() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("shop.cnf");
+        let text = "[client]\nuser=me\npassword=word\n[client-shop]\nsocket=/s.sock\n[mysql]\ndatabase=shop\n";
+        #[allow(clippy::disallowed_methods)] // a file of the test's own
+        std::fs::write(&path, text).unwrap();
+        let file = format!("--defaults-file={}", path.display());
+        let shop = target(&[&file, "--defaults-group-suffix=-shop", "--mysql-user=you"]);
+        assert_eq!((shop.endpoint, shop.user.as_str()), (Endpoint::Socket("/s.sock".into()), "you"));
+        assert_eq!((shop.password.reveal(), shop.database.as_deref()), ("word", Some("shop")));
+        let missing = Line::parse_from(["test", "--defaults-file=/none"]).connection.target().unwrap_err();
+        assert_eq!(missing.exit, Exit::Missing);
+        let unknown = Line::parse_from(["test", "--pgsql-service=none"]).connection.target().unwrap_err();
+        assert!(unknown.exit == Exit::Missing && unknown.error.to_string().contains("pg_service.conf"), "{unknown:?}");
     }
 
     #[test]

@@ -56,7 +56,9 @@ fn describe(sandbox: &Sandbox) {
     if let Some(origin) = &manifest.origin {
         terminal::say(format_args!("  data    {}, from {}", origin.what, origin.path.display()));
         terminal::say(format_args!("  holds   {}", origin.databases.join(", ")));
-        origin.changes.iter().for_each(|change| terminal::say(format_args!("          in the copy: {change}")));
+        for (index, change) in origin.changes.iter().enumerate() {
+            terminal::say(format_args!("  {:<7} {change}", if index == 0 { "notes" } else { "" }));
+        }
     }
     for replica in sandbox.replicas() {
         let port = replica.manifest.port;
