@@ -42,12 +42,13 @@ impl Target {
     pub fn open(path: &Path) -> Result<Self, Error> {
         let metadata = std::fs::metadata(path).map_err(Error::file("look at", path))?;
         let path = if metadata.is_dir() { tree::largest(path)? } else { path.to_owned() };
-        let file = File::open(&path).map_err(Error::file("open", &path))?;
-        let metadata = file.metadata().map_err(Error::file("look at", &path))?;
-        if !metadata.is_file() {
+        // before it is opened: a pipe would wait for its writer
+        if !metadata.is_dir() && !metadata.is_file() {
             let hint = "name a file or a folder; for a whole device, a file on it";
             return Err(Error::unfit(&path, "it is no ordinary file", hint));
         }
+        let file = File::open(&path).map_err(Error::file("open", &path))?;
+        let metadata = file.metadata().map_err(Error::file("look at", &path))?;
         let unallocated_bytes = metadata.len().saturating_sub(metadata.blocks() * 512);
         Ok(Self { file, path, size_bytes: metadata.len(), own: false, unallocated_bytes })
     }

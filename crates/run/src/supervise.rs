@@ -10,7 +10,7 @@ use crate::{Begin, Error, Released, Run};
 use host::clock::boot_time;
 use host::places::Places;
 use host::process::{ChildSpec, Process, Spawned, report_not_ready, report_ready, spawn_supervisor};
-use host::{chain, files};
+use host::{chain, files, interrupt};
 use journal::{CRASH_VARIABLE, Role};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
@@ -46,6 +46,9 @@ pub fn start(places: &Places, args: &[OsString], ready_timeout: Duration) -> Res
     if let Some(what) = ready[REFUSED].as_str() {
         return Err(Error::Refused { what: what.to_owned(), hint: ready["hint"].as_str().map(str::to_owned) });
     }
+    if let Some((id, failure)) = ready[NOT_RESTORED].as_str().zip(ready["failure"].as_str()) {
+        return Err(Error::NotRestored { id: id.parse()?, failures: vec![failure.to_owned()] });
+    }
     ready["pid"] = json!(spawned.identity().pid);
     Ok(ready)
 }
@@ -60,6 +63,8 @@ fn end(supervisor: &Spawned) {
 
 /// The key under which a supervisor says that something is in the way; any other trouble is a failure.
 const REFUSED: &str = "refused";
+/// The key under which it says which run has failed and could not be released either, with `failure`.
+const NOT_RESTORED: &str = "not_restored";
 
 fn report_refused(error: &Error) {
     let hint = if let Error::Refused { hint, .. } = error { hint.as_deref() } else { None };
@@ -84,6 +89,7 @@ where
     let mut run = Run::begin(begin).inspect_err(|error| {
         if error.is_in_the_way() { report_refused(error) } else { report_not_ready(&chain(error)) }
     })?;
+    note_when_asked(&asked)?;
     match apply(&mut run) {
         Ok(mut value) => {
             value["run"] = json!(run.id());
@@ -97,6 +103,7 @@ where
 
 /// Releases before it reports, so that the starter finds the host as it was.
 fn give_up(run: Run, error: &(dyn std::error::Error + 'static)) -> Error {
+    let id = run.id().clone();
     let released = run.release();
     let refused = error.downcast_ref::<Error>().filter(|error| error.is_in_the_way());
     if let (Some(refused), Ok(_)) = (refused, &released) {
@@ -106,8 +113,10 @@ fn give_up(run: Run, error: &(dyn std::error::Error + 'static)) -> Error {
     let mut message = chain(error);
     if let Err(not_released) = &released {
         message = format!("{message}; {}", chain(not_released));
+        report_ready(&json!({ NOT_RESTORED: id, "failure": message }));
+    } else {
+        report_not_ready(&message);
     }
-    report_not_ready(&message);
     Error::Apply { message }
 }
 
@@ -130,6 +139,18 @@ fn wait(run: &Run, asked: &OwnedFd, lasts: Duration) -> Cause {
             return Cause::ChildDied(role);
         }
     }
+}
+
+/// What is applied may take its time: a probe of a slow disk ends when it sees the note.
+fn note_when_asked(asked: &OwnedFd) -> Result<(), Error> {
+    let asked = asked.try_clone().map_err(|error| host::Error::call("duplicate a descriptor", error))?;
+    let wait = move || {
+        // a signal is no end
+        while poll(&mut [PollFd::new(&asked, PollFlags::IN)], None).is_err() {}
+        interrupt::note();
+    };
+    let started = std::thread::Builder::new().name("asked".into()).spawn(wait);
+    started.map(drop).map_err(|error| host::Error::call("start a thread", error).into())
 }
 
 /// Readable once SIGTERM, SIGINT or SIGHUP has come.

@@ -70,6 +70,12 @@ pub fn writable(name: &str) -> Result<Controller, Error> {
             return refused(format!("{root} is mounted read-only"), &hint);
         }
         Err(_) if found.version == CgroupVersion::V2 => return delegated::find(&found.root, name),
+        Err(_) if name == "cpu" => {
+            return refused(
+                format!("{root} is not writable for this user"),
+                "run as root; or --cpuset, which needs none",
+            );
+        }
         Err(_) => return refused(format!("{root} is not writable for this user"), "run as root"),
     }
     let control = found.root.join("cgroup.subtree_control");

@@ -194,8 +194,21 @@ pub fn check_reach(directory: &Path, model: &Model) -> Result<(), Error> {
 /// The layer is gone, or the file cannot be read. [`Error::OutOfTolerance`]: three probes got something else; the delay that was in
 /// force before is in force again.
 pub fn set_and_measure(socket: &Path, directory: &Path, model: &Model) -> Result<Vec<Measured>, Error> {
+    or_as_before(socket, |client| measure(client, directory, model))
+}
+
+/// What a layer's delay was is in force again when `change` fails.
+pub(crate) fn or_as_before<T>(socket: &Path, change: impl FnOnce(&mut Client) -> Result<T, Error>) -> Result<T, Error> {
     let mut client = Client::connect(socket)?;
     let before = client.model()?;
+    let changed = change(&mut client);
+    if changed.is_err() {
+        client.set_model(&before)?;
+    }
+    changed
+}
+
+fn measure(client: &mut Client, directory: &Path, model: &Model) -> Result<Vec<Measured>, Error> {
     let delay = model.delay();
     let Some(file) = probe_file(directory).filter(|_| delay.read_us > 0 || delay.varies) else {
         client.set_model(model)?;
@@ -203,21 +216,11 @@ pub fn set_and_measure(socket: &Path, directory: &Path, model: &Model) -> Result
     };
     let opened = probe::open(&file)?;
     if delay.varies {
-        let mut layer = Probed { client: &mut client, file: &opened, path: &file };
-        let held = hold(&mut layer, model).and_then(within_tolerance);
-        if held.is_err() {
-            client.set_model(&before)?;
-        }
-        return held;
+        return hold(&mut Probed { client, file: &opened, path: &file }, model).and_then(within_tolerance);
     }
     let of_what = "of a file that was open before the delay was set";
-    let once = |client: &mut Client| read_once(client, (&opened, &file), delay, &|_| Ok(()), of_what);
-    let (last, ()) = tried(LOOKS, || Ok((once(&mut client)?, ())))?;
-    if last.within_tolerance == Some(true) {
-        return Ok(vec![last]);
-    }
-    client.set_model(&before)?;
-    Err(out_of_tolerance(&last))
+    let (last, ()) = tried(LOOKS, || Ok((read_once(client, (&opened, &file), delay, &|_| Ok(()), of_what)?, ())))?;
+    within_tolerance(vec![last])
 }
 
 /// Direct reads of `opened` at depth 1, without the delay and then with it. `may` looks at what they take without it.

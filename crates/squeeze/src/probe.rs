@@ -6,6 +6,7 @@
 
 use crate::Error;
 use evidence::{LatencyHistogram, Measured};
+use host::interrupt;
 use run::{Child, ChildSpec, Role, Run};
 use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
@@ -172,6 +173,9 @@ pub(crate) fn read_at(file: &File, path: &Path, reads: u32, depth: u32) -> Resul
         })
     };
     let histograms: Vec<io::Result<LatencyHistogram>> = if depth <= 1 { alone() } else { side_by_side() };
+    if interrupt::requested() {
+        return Err(host::Error::Interrupted.into());
+    }
     let elapsed_us = u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX);
     let mut histogram = LatencyHistogram::new();
     for one in histograms {
@@ -187,7 +191,8 @@ fn read_some(file: &File, blocks: u64, reads: u32, next: &AtomicU32) -> io::Resu
     let started = Instant::now();
     loop {
         let number = next.fetch_add(1, Ordering::Relaxed);
-        if number >= reads || number >= LEAST_READS && started.elapsed() > ENOUGH {
+        let enough = number >= reads || number >= LEAST_READS && started.elapsed() > ENOUGH;
+        if enough || interrupt::requested() {
             return Ok(histogram);
         }
         let offset = scramble(number.into()) % blocks * BLOCK as u64;

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! How a command ends. The codes are a promise to scripts; `wringer --help` lists them.
 
+use host::places::Places;
 use std::fmt;
+use std::io;
+use std::path::Path;
 use std::process::ExitCode;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,10 +81,25 @@ fn classify(error: &(dyn std::error::Error + 'static)) -> Option<(Exit, Option<S
     }
     match error.downcast_ref::<squeeze::Error>()? {
         squeeze::Error::Run(error) => of_run(error),
+        squeeze::Error::Host(host::Error::Interrupted) => Some((Exit::Interrupted, None)),
+        squeeze::Error::OutOfTolerance { .. } => Some((Exit::Failed, Some(BUSY.to_owned()))),
         squeeze::Error::Refused { hint, .. } => Some((Exit::Missing, Some(hint.clone()))),
         _ => None,
     }
 }
+
+fn takes_no_files(error: &io::Error) -> bool {
+    use io::ErrorKind::{NotADirectory, NotFound, PermissionDenied, ReadOnlyFilesystem, StorageFull};
+    [NotADirectory, NotFound, PermissionDenied, ReadOnlyFilesystem, StorageFull].contains(&error.kind())
+}
+
+fn is_own(path: &Path) -> bool {
+    let journal = Places::from_environment().journal;
+    path.starts_with(&journal) || journal.starts_with(path)
+}
+
+/// What most often keeps a witness from measuring what was asked.
+pub const BUSY: &str = "other work on this machine disturbs what is measured: try again when there is less of it";
 
 fn of_run(error: &run::Error) -> Option<(Exit, Option<String>)> {
     let undo = || Some("`wringer undo` puts the host back; `wringer status` shows what is changed".to_owned());
@@ -90,6 +108,15 @@ fn of_run(error: &run::Error) -> Option<(Exit, Option<String>)> {
         run::Error::Busy { journal: Some(journal), .. } => {
             let home = journal.parent().unwrap_or(journal).display();
             Some((Exit::Missing, Some(format!("`WRINGER_HOME={home} wringer status` shows that run"))))
+        }
+        run::Error::Journal(
+            journal::Error::File { path, source, .. } | journal::Error::Host(host::Error::Path { path, source, .. }),
+        )
+        | run::Error::Host(host::Error::Path { path, source, .. })
+            if takes_no_files(source) && is_own(path) =>
+        {
+            let hint = "set WRINGER_HOME to a folder that can be made and has room: journals are kept there";
+            Some((Exit::Failed, Some(hint.to_owned())))
         }
         run::Error::Refused { hint: Some(hint), .. } => Some((Exit::Missing, Some(hint.clone()))),
         error if error.is_not_restored() => Some((Exit::NotRestored, undo())),

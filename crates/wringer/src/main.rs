@@ -13,6 +13,7 @@ mod terminal;
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 use exit::Exit;
+use host::places::Places;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -96,6 +97,9 @@ fn told_of_the_value(arguments: &[OsString], error: clap::Error) -> clap::Error 
 
 fn main() -> ExitCode {
     let cli = parse();
+    if let Err(failure) = require_text(&Places::from_environment()) {
+        return terminal::report_failure(&failure);
+    }
     let outcome = match cli.command {
         Command::Run(args) => commands::run::main(args),
         Command::Plan(args) => commands::plan::main(args),
@@ -119,4 +123,13 @@ fn main() -> ExitCode {
         Ok(()) => Exit::Done.into(),
         Err(failure) => terminal::report_failure(&failure),
     }
+}
+
+/// Where a journal is stands in results, and in the arguments of processes of ours.
+fn require_text(places: &Places) -> exit::Outcome {
+    if places.journal.to_str().is_some() {
+        return Ok(());
+    }
+    let what = format!("the name of Wringer's own folder is not UTF-8: {}", places.journal.display());
+    Err(exit::Failure::message(Exit::Usage, what).hint("set WRINGER_HOME to a folder whose name is"))
 }

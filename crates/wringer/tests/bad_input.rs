@@ -2,7 +2,9 @@
 //! What goes wrong for people, on the real program: a clear message, the right exit code, and a clean host, each time.
 #![allow(clippy::disallowed_methods)] // the tests kill, and make a small file system
 
+use std::ffi::OsStr;
 use std::net::TcpListener;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -79,6 +81,17 @@ fn a_folder_that_takes_no_results_is_refused_before_anything_is_done() {
     // even the system's own folders are writable to none but root
     lab.run(["run", file, "--to", "/proc/1/results"]).expect_code(3).expect_said(&["no results can be written into"]);
     assert!(!lab.home().join("journal").exists(), "nothing had begun");
+}
+
+/// Journals are kept in a folder of the user's: where it takes none, or has a name that is no text, that is said with what helps.
+#[test]
+fn a_home_that_takes_no_journal_is_named() {
+    let lab = Lab::as_ordinary_user(WRINGER);
+    let squeeze = ["squeeze", "--cpuset", "0", "--", "true"];
+    let at = |home: &OsStr, arguments: &[&str]| Ran::of(lab.command(arguments).env("WRINGER_HOME", home));
+    at("/proc/1/home".as_ref(), &squeeze).expect_code(4).expect_said(&["/proc/1/home", "set WRINGER_HOME"]);
+    let no_text = lab.home().join(OsStr::from_bytes(b"h\xff"));
+    at(no_text.as_ref(), &["status", "-o", "json"]).expect_code(2).expect_said(&["is not UTF-8", "set WRINGER_HOME"]);
 }
 
 #[test]

@@ -132,6 +132,36 @@ fn a_change_is_planned_and_keeps_its_mechanism_and_its_time() {
     expect_as_before(&before);
 }
 
+/// Ctrl-C while a slow disk is probed: what had begun is undone, and a change leaves what was in force before.
+#[test]
+fn an_interrupted_delay_leaves_nothing_behind() {
+    if !is_root() {
+        testkit::skip!("needs root");
+    }
+    let (_alone, lab, before) = (alone(), Lab::new(WRINGER), Snapshot::take());
+    let folder = data(&lab, 2 << 20);
+    // its probe takes minutes
+    let slow = ["disk", "delay", folder.to_str().unwrap(), "--read", "5s"];
+    let in_force = || {
+        let shown = json(&lab.run(["disk", "status", "-o", "json"]).expect_code(0));
+        shown.pointer("/directories/0/delay").cloned().unwrap_or_default()
+    };
+    let interrupted = |name: &str| {
+        let mut delay = lab.start(name, slow);
+        assert!(wait_until(PATIENCE, || in_force()["read_us"] == 5_000_000), "{}", lab.said(name));
+        signal(delay.id().into(), Signal::INT);
+        assert_eq!(delay.wait().unwrap().code(), Some(130), "{}", lab.said(name));
+        assert!(lab.said(name).contains("interrupted"), "{}", lab.said(name));
+    };
+    interrupted("new");
+    expect_as_before(&before);
+    lab.run(["disk", "delay", folder.to_str().unwrap(), "--sync", "1ms"]).expect_code(0);
+    interrupted("change");
+    assert_eq!((in_force()["read_us"].as_u64(), in_force()["sync_us"].as_u64()), (Some(0), Some(1000)));
+    lab.run(["disk", "release"]).expect_code(0);
+    expect_as_before(&before);
+}
+
 /// A journal holds names as text.
 #[test]
 fn a_name_that_is_no_text_is_refused() {

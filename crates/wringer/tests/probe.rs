@@ -234,6 +234,9 @@ fn refusals_say_what_to_do() {
     probe(&["read", file, "--block", "1000"]).expect_code(2).expect_said(&["multiple of 512", "--cached"]);
     probe(&["read", file, "--working-set", "1K"]).expect_code(3).expect_said(&["no block", "smaller --block"]);
     probe(&["read", "/dev/null"]).expect_code(3).expect_said(&["no ordinary file"]);
+    let pipe = folder.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    probe(&["scan", text(&pipe)]).expect_code(3).expect_said(&["no ordinary file"]);
     probe(&["scan", dir]).expect_code(2).expect_said(&["probe cache"]);
     probe(&["scan", "/nonexistent"]).expect_code(3).expect_said(&["/nonexistent"]);
     probe(&["cache", "/nonexistent"]).expect_code(3).expect_said(&["/nonexistent"]);

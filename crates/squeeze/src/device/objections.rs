@@ -144,7 +144,12 @@ fn check_use(device: &Path, part: &Path) -> Result<(), Error> {
     if let Some(mount) = mounts()?.into_iter().find(|mount| is_on(mount, &numbers)) {
         return refused(
             format!("{shown} is mounted at {}", mount.target.display()),
-            format!("stop what uses it, then: umount {}", mount.target.display()),
+            match mount.target.to_str() {
+                Some("/") => {
+                    "this machine runs from it: name another device, or make an image: fallocate -l 8G IMAGE".into()
+                }
+                _ => format!("stop what uses it, then: umount {}", mount.target.display()),
+            },
         );
     }
     let holders = names(&part.join("holders"));

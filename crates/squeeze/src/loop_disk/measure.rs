@@ -3,7 +3,7 @@
 //! user's.
 
 use crate::Error;
-use crate::directory::{LOOKS, PROBE_TIME, read_once, within_tolerance};
+use crate::directory::{LOOKS, PROBE_TIME, or_as_before, read_once, within_tolerance};
 use crate::disk::reads_within;
 use crate::imitation::{Probed, hold};
 use crate::probe::{self, tried};
@@ -24,14 +24,9 @@ pub const FLOOR_US: u64 = 60;
 /// The server is gone, or the device cannot be read. [`Error::OutOfTolerance`]: three probes got something else;
 /// [`Error::Refused`]: the disk would have to be faster than this host. The delay that was in force before is in force again then.
 pub fn set_and_measure(socket: &Path, device: &Path, model: &Model) -> Result<Vec<Measured>, Error> {
-    let mut client = Client::connect(socket)?;
-    let before = client.model()?;
-    let measured = measure(&mut client, device, model);
-    if measured.is_err() {
-        client.set_model(&before)?;
-    }
+    let measured = or_as_before(socket, |client| measure(client, device, model))?;
     let named = |it: Measured| Measured { mechanism: MECHANISM.into(), ..it };
-    Ok(measured?.into_iter().map(named).collect())
+    Ok(measured.into_iter().map(named).collect())
 }
 
 fn measure(client: &mut Client, device: &Path, model: &Model) -> Result<Vec<Measured>, Error> {

@@ -36,17 +36,18 @@ pub(super) fn warnings(options: &Options, mechanism: Mechanism, host: &HostState
 
 pub(super) fn all(plan: &Plan, host: &HostState) -> Vec<Objection> {
     let mut checks: Vec<(bool, String, &str)> = Vec::new();
-    let asked_to_leave = if let Amount::Leave(bytes) = plan.options.amount { bytes.0 } else { 0 };
-    checks.push((
-        asked_to_leave > 0 && asked_to_leave < plan.floor_bytes,
-        format!("leaving {} is below the floor of {}", Bytes(asked_to_leave), Bytes(plan.floor_bytes)),
-        "for a smaller server, limit that server alone with a memory cgroup",
-    ));
+    if let Amount::Leave(bytes) = plan.options.amount {
+        checks.push((
+            bytes.0 < plan.floor_bytes,
+            format!("leaving {bytes} is below the floor of {}", Bytes(plan.floor_bytes)),
+            "leave more; for a smaller server, limit that server alone with a memory cgroup: squeeze --ram, sandbox start --ram",
+        ));
+    }
     let asked = if let Amount::Hide(bytes) = plan.options.amount { bytes.0 } else { 0 };
     checks.push((
         plan.units == 0 && asked > 0 && plan.unit_bytes > 0,
         format!("{} is less than one piece of {}", Bytes(asked), Bytes(plan.unit_bytes)),
-        "hide that much at least",
+        "hide that much at least; a size without a unit is in bytes: write 64M or 2G",
     ));
     if plan.mechanism == Mechanism::Offline {
         checks.push(no_blocks(host));
@@ -72,7 +73,12 @@ fn of_any(plan: &Plan, host: &HostState) -> Vec<(bool, String, &'static str)> {
             format!("that needs root (mechanism: {})", plan.mechanism),
             "run it with sudo, or limit one server alone with a memory cgroup, or take --mechanism balloon",
         ),
-        (plan.room.available_bytes.saturating_sub(plan.hide_bytes) < plan.floor_bytes, below_floor(plan), "hide less"),
+        (
+            matches!(plan.options.amount, Amount::Hide(_))
+                && plan.room.available_bytes.saturating_sub(plan.hide_bytes) < plan.floor_bytes,
+            below_floor(plan),
+            "hide less",
+        ),
         (
             before.swap_total_bytes > 0 && !plan.options.with_swap,
             "swap is on, and would take what no longer fits".into(),

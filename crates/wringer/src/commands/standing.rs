@@ -2,10 +2,10 @@
 //! What `ram`, `disk`, `status` and `undo` share: standing squeezes, found by what their journals say, and how they are shown.
 
 use super::command_line;
-use crate::exit::{Exit, Failure, Outcome};
+use crate::exit::{BUSY, Exit, Failure, Outcome};
 use crate::internal::{Order, Squeeze};
-use crate::terminal;
 pub use crate::terminal::Output;
+use crate::{signals, terminal};
 use host::clock::{rfc3339, unix_seconds};
 use host::mapper::Mapping;
 use host::places::Places;
@@ -68,16 +68,36 @@ pub struct Format {
 /// How long a supervisor may take beyond what it was granted itself.
 const START_SLACK: Duration = Duration::from_secs(30);
 
-/// Starts the supervisor and returns what it reported.
+/// Starts the supervisor and returns what it reported. Ctrl-C ends it, with everything that it has applied so far.
 pub fn start(places: &Places, lasts: Span, squeeze: Squeeze, takes: Duration) -> Result<Value, Failure> {
     run::require_free(places, &squeeze.resource())?;
     let command = std::iter::once("wringer".to_owned()).chain(command_line().into_iter().skip(1)).collect();
     let order = Order { command, lasts: lasts.0, squeeze };
     let order = serde_json::to_string(&order)?;
     let args: [OsString; 2] = ["--order".into(), order.into()];
-    let mut ready = supervise::start(places, &args, takes + START_SLACK)?;
+    signals::install()?;
+    let mut ready = supervise::start(places, &args, takes + START_SLACK).map_err(told)?;
     ready["schema"] = json!(1);
     Ok(ready)
+}
+
+/// What a supervisor says of itself needs neither its name nor its log, which says the same.
+fn told(error: run::Error) -> Failure {
+    match error {
+        run::Error::Host(host::Error::Child { why, log, .. }) if says_the_same(&log, &why) => {
+            let failure = Failure::message(Exit::Failed, format_args!("{why}; everything is undone"));
+            if why.contains("was expected and") { failure.hint(BUSY) } else { failure }
+        }
+        run::Error::Host(host::Error::Interrupted) => {
+            Failure::message(Exit::Interrupted, "interrupted; everything is undone")
+        }
+        error => error.into(),
+    }
+}
+
+fn says_the_same(log: &[String], why: &str) -> bool {
+    let first = why.lines().next().unwrap_or_default();
+    log.iter().any(|line| line.contains(first))
 }
 
 /// Refuses, before anything is started, while an earlier run was not undone.
@@ -155,6 +175,7 @@ fn slowed(run: &FoundRun, step: &StepState) -> Option<Slowed> {
 
 /// Releases these runs, in order, and prints what came of it.
 pub fn release(places: &Places, runs: &[&FoundRun], output: Output) -> Outcome {
+    signals::install()?;
     let mut report = UndoReport::default();
     for found in runs {
         let one =

@@ -15,7 +15,7 @@ use super::doctor::mounting;
 use super::standing::{self, Format, Output, Slowed, Standing};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::internal::Squeeze;
-use crate::terminal;
+use crate::{signals, terminal};
 use clap::Subcommand;
 use diskmodel::Model;
 use evidence::{Measured, Quantity, Unit};
@@ -146,6 +146,7 @@ fn delay(places: &Places, args: &Delayed) -> Outcome {
 /// It is slow already. The time it lasts stays what it was.
 fn change_of(places: &Places, run: &FoundRun, slowed: &Slowed, model: &Model, args: &Delayed) -> Outcome {
     mechanism::refuse_another(args.mechanism, slowed)?;
+    signals::install()?;
     args.standing.note_that_its_time_stays(&run.id);
     let words = &args.standing;
     match slowed {

@@ -12,15 +12,17 @@ use serde_json::json;
 use slowfs::control::Client;
 use slowfs::stats::Stats;
 use std::path::Path;
+use units::counted;
 
 /// What is in force, and what it has done.
 pub fn counted_in_words(model: &Model, stats: &Stats) -> String {
-    let Stats { reads, writes, syncs, errors, .. } = stats;
-    let failed = match errors {
+    let failed = match stats.errors {
         0 => String::new(),
-        errors => format!("; {errors} requests FAILED: the disk below answered with an error"),
+        errors => format!("; {} FAILED: the disk below answered with an error", counted(errors, "request")),
     };
-    format!("{model}; {reads} reads, {writes} writes, {syncs} syncs so far{failed}")
+    let [reads, writes, syncs] = [(stats.reads, "read"), (stats.writes, "write"), (stats.syncs, "sync")]
+        .map(|(count, what)| counted(count, what));
+    format!("{model}; {reads}, {writes}, {syncs} so far{failed}")
 }
 
 pub fn status(places: &Places, output: Output) -> Outcome {
