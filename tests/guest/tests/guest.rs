@@ -37,4 +37,4 @@ boot!(command_killed, 1024, 180, "maxcpus=1": squeeze_killed);
 boot!(image, 1024, 180: disk_image);
 boot!(disk, 1536, 360: disk_delay, disk_killed, dm_delay, dm_refused, dm_killed, disk_fails);
 boot!(clock, 1536, 180: clock_jumps);
-boot!(servers, 2048, 600, "servers=yes": server_disk_killed);
+boot!(servers, 2048, 900, "servers=yes": server_oom, server_disk_killed);
