@@ -47,6 +47,28 @@ pub enum Capability {
     SynchronousIo,
     /// The number of the signal that asks for a clean and fast end.
     StopSignal,
+    /// The variable that chooses what a query does which finds no free page in the buffer pool.
+    EmptyFreeListAlgorithm,
+    /// The instruments that count the server's memory by what it is for.
+    MemoryInstruments,
+    /// The variable that says whether huge pages are used, not only asked for.
+    HugePagesStatus,
+    /// The variable that chooses how reads are given to the kernel.
+    IoMethod,
+}
+
+impl Capability {
+    /// `server_program`: for people and programs that read the table.
+    pub fn name(self) -> String {
+        let mut name = String::new();
+        for letter in format!("{self:?}").chars() {
+            if letter.is_ascii_uppercase() && !name.is_empty() {
+                name.push('_');
+            }
+            name.push(letter.to_ascii_lowercase());
+        }
+        name
+    }
 }
 
 /// Holds from `since` (included) up to `until` (excluded); an empty `since` or `until` is open.
@@ -153,6 +175,9 @@ pub const TABLE: &[Entry] = table! {
     // libaio and io_uring are submitted to the kernel, past the C library
     SynchronousIo Mariadb [] .. [] => ["innodb_use_native_aio=0"];
     StopSignal Mariadb [] .. [] => ["15"];
+    // Percona's XtraDB is the default in InnoDB's place from 10.0.9 up to 10.1 (InnoDB Versions, MariaDB's manual)
+    EmptyFreeListAlgorithm Mariadb [10, 0, 9] .. [10, 2] => ["innodb_empty_free_list_algorithm"];
+    MemoryInstruments Mariadb [10, 5, 2] .. [] => ["performance_schema: memory/%"];
 
     // MySQL initialises itself. Debian has it in one suite alone. What differs from MariaDB's defaults: LOAD DATA LOCAL, by which
     // `fill` writes, is off, and a second port (33060, the X protocol) is on.
@@ -182,11 +207,13 @@ pub const TABLE: &[Entry] = table! {
     SynchronousIo Mysql [] .. [] => ["innodb_use_native_aio=0"];
     SeriesNumbers Mysql [] .. [] => ["2"];
     StopSignal Mysql [] .. [] => ["15"];
+    MemoryInstruments Mysql [5, 7, 2] .. [] => ["performance_schema: memory/%"];
 
     // Percona Server is MySQL with more in it; it comes from the machine or from its maker's tarball.
     ServerPackage Percona [] .. [] => [];
     CompanionPackage Percona [] .. [] => [];
     OtherSuite Percona [] .. [] => [];
+    EmptyFreeListAlgorithm Percona [5, 6] .. [] => ["innodb_empty_free_list_algorithm"];
 
     // PostgreSQL. SIGINT is the fast shutdown (server-shutdown, all versions).
     ServerProgram Postgresql [] .. [] => ["postgres"];
@@ -222,6 +249,8 @@ pub const TABLE: &[Entry] = table! {
     // since 18 by workers, unless it is told to use io_uring
     SynchronousIo Postgresql [18] .. [] => ["io_method=worker"];
     StopSignal Postgresql [] .. [] => ["2"];
+    HugePagesStatus Postgresql [17] .. [] => ["huge_pages_status"];
+    IoMethod Postgresql [18] .. [] => ["io_method"];
 };
 
 /// The number that [`Capability::StopSignal`] names; SIGTERM where the table says nothing.
@@ -263,6 +292,11 @@ mod tests {
         assert_eq!(words(Capability::ServerProgram, Flavour::Percona, &version), ["mysqld"]);
         assert_eq!(stop_signal(Flavour::Percona, &version), 15);
         assert!(any_words(Capability::ServerPackage, Flavour::Percona).is_empty(), "MySQL's package is not Percona's");
+    }
+
+    #[test]
+    fn names_are_words_with_underscores() {
+        assert_eq!(Capability::EmptyFreeListAlgorithm.name(), "empty_free_list_algorithm");
     }
 
     #[test]

@@ -82,8 +82,14 @@ fn xtradb_is_the_server_with_the_two_free_list_algorithms() {
     need_maven!();
     let lab = Lab::new(WRINGER);
     run(&lab, &["sandbox", "deploy", "xtradb", "5.6", "--name", "x", "--start"]).expect_code(0);
-    let asked = "SELECT @@innodb_version, @@innodb_empty_free_list_algorithm";
-    let said = run(&lab, &["sandbox", "use", "x", asked, "-o", "json"]).expect_code(0).stdout;
+    let table = run(&lab, &["sandbox", "available", "--capabilities", "-o", "json"]).expect_code(0).stdout;
+    let table: Value = serde_json::from_str(&table).unwrap();
+    let rows = table["capabilities"].as_array().unwrap();
+    let is_it = |row: &&Value| row["capability"] == "empty_free_list_algorithm" && row["flavour"] == "mariadb";
+    let row = rows.iter().find(is_it).unwrap_or_else(|| panic!("{table:#}"));
+    assert_eq!((&row["since"], &row["until"]), (&Value::from("10.0.9"), &Value::from("10.2")));
+    let asked = format!("SELECT @@innodb_version, @@{}", row["words"][0].as_str().unwrap());
+    let said = run(&lab, &["sandbox", "use", "x", &asked, "-o", "json"]).expect_code(0).stdout;
     let said: Value = serde_json::from_str(&said).unwrap();
     let row = &said["rows"][0];
     assert!(row[0].as_str().unwrap().starts_with("5.6."), "{row}");

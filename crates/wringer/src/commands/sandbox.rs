@@ -113,6 +113,9 @@ struct Available {
     /// Every version that can be fetched, not the newest of each series alone
     #[arg(long)]
     all: bool,
+    /// What differs between the servers and their versions, as Wringer's own table has it, instead
+    #[arg(long, conflicts_with = "all")]
+    capabilities: bool,
     #[command(flatten)]
     format: Format,
 }
