@@ -20,6 +20,7 @@ if [ "${1:-}" = "test" ]; then
     need fio fio
     need strace strace
     need ioping ioping
+    need valgrind valgrind
     need sysbench sysbench
     need zstd zstd
     need openssl openssl

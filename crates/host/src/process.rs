@@ -52,6 +52,8 @@ pub struct ChildSpec {
     /// Standard input, output and error, session and process group stay the caller's: for a command that the user works with. Its
     /// launcher leaves signals alone: those of a terminal reach the command by themselves, others the controller passes on.
     pub foreground: bool,
+    /// No transparent huge pages for it and for what it starts (prctl(2), PR_SET_THP_DISABLE).
+    pub without_thp: bool,
     /// The CPUs it may run on, and what it starts (sched_setaffinity(2)). `None`: as inherited.
     pub affinity: Option<Vec<u32>>,
     /// Appended to, mode 0600. `None`: a log in the run's folder.
@@ -90,6 +92,7 @@ impl Default for ChildSpec {
             env: Vec::new(),
             cwd: None,
             foreground: false,
+            without_thp: false,
             affinity: None,
             stdout: None,
             stderr: None,

@@ -101,6 +101,11 @@ pub enum Error {
         #[source]
         source: load::Error,
     },
+    /// A wrapper of a start that this host does not have.
+    #[error("{what}")]
+    Unwrappable { what: String, hint: Option<String> },
+    #[error("the server of sandbox '{name}' got {got}, where {asked} was asked for; it was stopped again")]
+    NotAsAsked { name: String, asked: String, got: String },
     #[error("no user to run the server as: {why}")]
     NoUser { why: &'static str },
     #[error("{program} ended with {status} while {doing}{}", log_text(log))]
@@ -147,6 +152,7 @@ impl Error {
             | Self::NoTool { .. }
             | Self::DiskFull { .. }
             | Self::MemoryFull { .. }
+            | Self::Unwrappable { .. }
             | Self::Unreachable { .. }
             | Self::Origin { .. }
             | Self::NoUser { .. } => true,
@@ -207,6 +213,7 @@ impl Error {
             Self::Unreachable { .. } => Some(
                 "set WRINGER_HOME to a folder that every user may pass through, for example /var/lib/wringer".into(),
             ),
+            Self::Unwrappable { hint, .. } => hint.clone(),
             Self::MemoryFull { .. } => Some("start fewer at a time, or give each a smaller pool with -c".into()),
             Self::DiskFull { .. } => Some("set WRINGER_HOME to a folder on a larger disk".into()),
             Self::Ended { status: Some(KILLED), .. } => Some(

@@ -38,6 +38,7 @@ mod start;
 mod suite;
 mod tarball;
 mod user;
+mod wrap;
 
 pub use deploy::Spec;
 pub use error::Error;
@@ -54,3 +55,4 @@ pub use remove::Deleted;
 pub use replication::{Behind, Lag, MOST_REPLICAS, Member};
 pub use start::{Preload, RunningServer, StartOptions};
 pub use user::ServerUser;
+pub use wrap::{Got, HugePages, Malloc, Thp, Valgrind, Wrapping};

@@ -10,6 +10,7 @@
 //! | `lock` | held while the sandbox is being deployed or deleted | root |
 //! | `server.cnf` | the server's configuration | root, readable by the server's user |
 //! | `log/` | the server's output, opened before it gives up root's rights, 0700 | root |
+//! | `valgrind/` | what Valgrind has written about a start, 0700 | the server's user |
 //! | `data/`, `run/`, `tmp/` | what the server writes, 0700 | the server's user |
 //!
 //! Root writes nothing below a folder that the server's user owns: that user could have put a link there.
@@ -30,7 +31,7 @@ pub(crate) const DATABASE: &str = "sbtest";
 const SCHEMA: u32 = 1;
 
 /// Everything that [`Sandbox::delete`] removes, and nothing else.
-pub(crate) const CONTENTS: [&str; 12] = [
+pub(crate) const CONTENTS: [&str; 13] = [
     "data",
     "run",
     "log",
@@ -40,6 +41,7 @@ pub(crate) const CONTENTS: [&str; 12] = [
     "init.sql",
     "replication-secret",
     "pgpass",
+    "valgrind",
     "secret",
     "lock",
     "manifest.json",

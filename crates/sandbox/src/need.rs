@@ -34,14 +34,22 @@ pub fn check_before_start_of(sandboxes: &[Sandbox], extra_options: &[ServerOptio
 }
 
 fn memory_bytes(sandbox: &Sandbox, extra_options: &[ServerOption]) -> u64 {
-    let (key, beside) = match sandbox.flavour() {
-        Flavour::Mariadb => ("innodb_buffer_pool_size", BESIDE_POOL_BYTES),
-        Flavour::Mysql | Flavour::Percona => ("innodb_buffer_pool_size", BESIDE_POOL_OF_MYSQL_BYTES),
-        Flavour::Postgresql => ("shared_buffers", BESIDE_POOL_BYTES),
+    let beside = match sandbox.flavour() {
+        Flavour::Mysql | Flavour::Percona => BESIDE_POOL_OF_MYSQL_BYTES,
+        Flavour::Mariadb | Flavour::Postgresql => BESIDE_POOL_BYTES,
+    };
+    pool_bytes(sandbox, extra_options) + beside
+}
+
+/// The pool that this start asks for.
+pub(crate) fn pool_bytes(sandbox: &Sandbox, extra_options: &[ServerOption]) -> u64 {
+    let key = match sandbox.flavour() {
+        Flavour::Mariadb | Flavour::Mysql | Flavour::Percona => "innodb_buffer_pool_size",
+        Flavour::Postgresql => "shared_buffers",
     };
     let options = extra_options.iter().rev().chain(sandbox.manifest.options.iter().rev());
     let asked = options.filter(|option| option.key() == key).find_map(ServerOption::value);
     // PostgreSQL writes 256MB where the others write 256M
     let size = asked.and_then(|value| value.trim_end_matches(['B', 'b']).parse::<Bytes>().ok());
-    size.map_or(POOL_BYTES, |size| size.0) + beside
+    size.map_or(POOL_BYTES, |size| size.0)
 }

@@ -2,6 +2,7 @@
 //! Removes a sandbox by its manifest: the names in it and nothing else, following no link.
 
 use crate::manifest::{Manifest, State};
+use crate::wrap::is_under_valgrind;
 use crate::{Error, Member, Sandbox};
 use host::files;
 use host::places::Places;
@@ -97,9 +98,14 @@ impl Sandbox {
         let data = self.data();
         open_below(&data)
             .into_iter()
-            .filter(|process| self.manifest.installation.is_run_by(process.pid))
+            .filter(|process| self.is_run_by(process.pid))
             .min_by_key(|it| it.start_time)
             .map(|it| it.pid)
+    }
+
+    fn is_run_by(&self, pid: u32) -> bool {
+        let installation = &self.manifest.installation;
+        installation.is_run_by(pid) || is_under_valgrind(pid, &installation.program)
     }
 
     fn end_runs(&self, places: &Places) -> Result<Vec<run::RunId>, Error> {

@@ -5,7 +5,8 @@ use crate::catalogue::{Capability, stop_signal, words};
 use crate::deploy::ports_below;
 use crate::manifest::Manifest;
 use crate::port::{self, Reserved, is_free};
-use crate::{Error, Sandbox, ServerOption, init};
+use crate::wrap::{Got, VALGRIND_FOLDER, Wrapping};
+use crate::{Error, HugePages, Sandbox, ServerOption, Thp, init};
 use host::files;
 use load::Target;
 use load::admin::Connection;
@@ -34,6 +35,8 @@ pub struct StartOptions {
     pub oom_score_adj: Option<i32>,
     /// On the command line, over those of the configuration file.
     pub extra_options: Vec<ServerOption>,
+    /// What it is started in or with this time.
+    pub wrapping: Wrapping,
     /// Outlives the command that starts it; the run is then to be left, not released.
     pub standing: bool,
     /// How long until it answers. Recovery on a slow disk takes its time.
@@ -69,6 +72,7 @@ impl Default for StartOptions {
             affinity: None,
             oom_score_adj: None,
             extra_options: Vec::new(),
+            wrapping: Wrapping::default(),
             standing: false,
             ready_timeout: Duration::from_secs(180),
             stop_grace: Duration::from_secs(120),
@@ -85,6 +89,8 @@ pub struct RunningServer {
     /// As the server itself says: `10.11.19-MariaDB-0+deb12u1`.
     pub version: String,
     pub target: Target,
+    /// What of the wrapping is in force.
+    pub got: Vec<Got>,
     child: Child,
     log: Log,
 }
@@ -120,6 +126,7 @@ impl Sandbox {
     /// [`Error::NotReady`] with the end of the log: it has been stopped again.
     pub fn start(&self, run: &mut Run, options: &StartOptions) -> Result<RunningServer, Error> {
         self.check_before_start()?;
+        options.wrapping.check()?;
         let mut tries = 0;
         loop {
             let (sandbox, reserved) = self.with_port()?;
@@ -173,18 +180,57 @@ impl Sandbox {
     fn start_once(&self, run: &mut Run, options: &StartOptions) -> Result<RunningServer, Error> {
         let target = self.connection()?;
         let log = Log { path: self.log(), start_bytes: self.log().metadata().map_or(0, |log| log.len()) };
+        self.make_valgrind_folder(&options.wrapping)?;
         let child = run.spawn(Role::Server, self.child_spec(options)?)?;
-        let ready = self.await_ready(&child, &target, options.ready_timeout, &log);
-        match ready.and_then(|version| self.join_replication().map(|()| version)) {
-            Ok(version) => {
+        let ready = self.await_ready(&child, &target, options.wrapping.ready_timeout(options.ready_timeout), &log);
+        let joined = ready.and_then(|version| {
+            self.join_replication()?;
+            Ok((version, self.look_at_wrapping(&options.wrapping, child.pid)?))
+        });
+        match joined {
+            Ok((version, got)) => {
                 let (socket, port) = (self.socket(), self.manifest.port);
-                Ok(RunningServer { pid: child.pid, socket, port, version, target, child, log })
+                Ok(RunningServer { pid: child.pid, socket, port, version, target, got, child, log })
             }
             Err(error) => {
                 run.undo_step(child.step)?;
                 Err(error)
             }
         }
+    }
+
+    /// # Errors
+    /// [`Error::NotAsAsked`] where huge pages were asked for and the server, which goes on without, got none.
+    fn look_at_wrapping(&self, wrapping: &Wrapping, pid: u32) -> Result<Vec<Got>, Error> {
+        let got = wrapping.got(self, pid);
+        let missing =
+            |got: &&Got| got.what == "huge pages" && !got.is_as_asked && wrapping.huge_pages == Some(HugePages::On);
+        match got.iter().find(missing) {
+            None => Ok(got),
+            Some(missing) => {
+                let (asked, got) = (format!("{} {}", missing.what, missing.asked), missing.got.clone());
+                Err(Error::NotAsAsked { name: self.name().into(), asked, got })
+            }
+        }
+    }
+
+    /// A manifest from before there was such a folder is told of it first, so that it goes with the sandbox.
+    fn make_valgrind_folder(&self, wrapping: &Wrapping) -> Result<(), Error> {
+        let folder = self.folder.join(VALGRIND_FOLDER);
+        if wrapping.valgrind.is_none() || folder.is_dir() {
+            return Ok(());
+        }
+        let mut stored = Manifest::read(&self.folder.join("manifest.json"))?;
+        if !stored.contents.iter().any(|name| name.as_os_str() == VALGRIND_FOLDER) {
+            stored.contents.insert(0, VALGRIND_FOLDER.into());
+            stored.write(&self.folder)?;
+        }
+        files::new_private_dir(&folder)?;
+        let user = &self.manifest.user;
+        if user.identity().is_some() {
+            files::set_owner(&folder, user.uid, user.gid)?;
+        }
+        Ok(())
     }
 
     /// What would be executed: program and arguments.
@@ -232,12 +278,19 @@ impl Sandbox {
 
     fn child_spec(&self, options: &StartOptions) -> Result<ChildSpec, Error> {
         let installation = &self.manifest.installation;
-        let mut extra_options = options.extra_options.clone();
-        if options.preload.is_some() {
+        let mut extra_options = options.wrapping.options(self, &options.extra_options)?;
+        extra_options.extend(options.extra_options.clone());
+        // Valgrind does not follow what goes to the kernel past the C library: a server that submits its I/O so hangs in it
+        if options.preload.is_some() || options.wrapping.valgrind.is_some() {
             extra_options.extend(self.options_under_a_library()?);
         }
-        let (program, arguments) = self.command_line(&extra_options)?;
+        let (mut program, mut arguments) = self.command_line(&extra_options)?;
+        if let Some((valgrind, before)) = options.wrapping.valgrind_command(self)? {
+            arguments = before.into_iter().chain([program.into_os_string()]).chain(arguments).collect();
+            program = valgrind;
+        }
         let mut env = installation.environment();
+        env.extend(options.wrapping.environment());
         env.extend(options.preload.iter().flat_map(|preload| preload.environment.clone()));
         env.push(("LC_ALL".into(), "C".into()));
         Ok(ChildSpec {
@@ -254,7 +307,8 @@ impl Sandbox {
             affinity: options.affinity.clone(),
             oom_score_adj: options.oom_score_adj,
             stop_signal: stop_signal(installation.flavour, &installation.version),
-            grace: options.stop_grace,
+            without_thp: options.wrapping.thp == Some(Thp::Never),
+            grace: options.wrapping.stop_grace(options.stop_grace),
             launcher: true,
             lifeline: !options.standing,
             ..ChildSpec::default()

@@ -27,6 +27,8 @@ pub struct LaunchSettings {
     pub cgroups: Vec<PathBuf>,
     pub oom_score_adj: Option<i32>,
     pub foreground: bool,
+    #[serde(default)]
+    pub without_thp: bool,
     pub affinity: Option<Vec<u32>>,
     pub stop_signal: i32,
     pub grace_ms: u64,
@@ -41,6 +43,7 @@ impl LaunchSettings {
             cgroups: spec.cgroups.clone(),
             oom_score_adj: spec.oom_score_adj,
             foreground: spec.foreground,
+            without_thp: spec.without_thp,
             affinity: spec.affinity.clone(),
             stop_signal: spec.stop_signal,
             grace_ms: u64::try_from(spec.grace.as_millis()).unwrap_or(u64::MAX),
@@ -61,6 +64,7 @@ impl LaunchSettings {
             oom_score_adj: self.oom_score_adj,
             identity: self.identity,
             foreground: self.foreground,
+            without_thp: self.without_thp,
             affinity: self.affinity.clone(),
             ..ChildSpec::default()
         }

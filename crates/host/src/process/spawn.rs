@@ -225,6 +225,8 @@ pub(super) struct Preparation {
     /// Stay in the session and process group of the caller.
     foreground: bool,
     identity: Option<(u32, u32)>,
+    /// Kept over exec and fork.
+    without_thp: bool,
     /// The signal that this child gets when its parent dies (prctl(2), PR_SET_PDEATHSIG).
     pub(super) parent_death_signal: Option<i32>,
 }
@@ -242,6 +244,7 @@ impl Preparation {
             affinity: spec.affinity.as_deref().map(cpu_set),
             foreground: spec.foreground,
             identity: spec.identity,
+            without_thp: spec.without_thp,
             ..Self::default()
         })
     }
@@ -271,6 +274,10 @@ impl Preparation {
         }
         if let Some(score) = &self.oom_score_adj {
             write_own_oom_score(score)?;
+        }
+        if self.without_thp {
+            // SAFETY: sets an attribute of our own process; the unused arguments must be zero (prctl(2)).
+            check(unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, 1 as libc::c_ulong, 0, 0, 0) })?;
         }
         self.change_identity()?;
         self.bind_to_parent()

@@ -8,6 +8,7 @@ mod show;
 mod standing;
 mod talk;
 mod watch;
+mod wrappers;
 
 use self::several::Which;
 use crate::exit::Outcome;
@@ -175,6 +176,8 @@ struct Start {
     /// Stop it again after this time [default: it stays until `wringer sandbox stop`]
     #[arg(long = "for", value_name = "SPAN", value_parser = super::standing::lasting)]
     lasts: Option<Span>,
+    #[command(flatten, next_help_heading = "Started in or with, until the server stops (docs/sandbox.md)")]
+    wrappers: wrappers::Wrappers,
     #[command(flatten, next_help_heading = "Less than the machine has, until the server stops (docs/squeeze.md)")]
     limits: super::limits::Limits,
 }

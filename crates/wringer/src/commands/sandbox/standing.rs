@@ -2,13 +2,13 @@
 //! Servers that outlive the command: a launcher in a session of its own, found again by its run.
 
 use super::several::{Meant, Which};
-use super::{Start, limits};
+use super::{Start, limits, wrappers};
 use crate::commands::command_line;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::{signals, terminal};
 use host::places::Places;
 use run::{Begin, Kind, Resource, Run};
-use sandbox::{RunningServer, Sandbox, ServerOption, StartOptions};
+use sandbox::{RunningServer, Sandbox, ServerOption, StartOptions, Wrapping};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use squeeze::limits::Asked;
@@ -31,8 +31,14 @@ fn start_all(meant: Vec<Meant>, places: &Places, args: &Start) -> Outcome {
         return Ok(());
     }
     sandbox::check_before_start_of(&sandboxes, &args.options)?;
+    for sandbox in &sandboxes {
+        args.wrappers.asked(sandbox)?;
+    }
     start_in_turn(&sandboxes, places, |sandbox| start_as_asked(sandbox, places, args, limits.clone()))
 }
+
+/// As long as a start under Valgrind may take.
+const UNDER_VALGRIND: Duration = Duration::from_secs(600);
 
 /// What `start --for` tells the supervisor that ends it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -44,19 +50,23 @@ pub struct Timed {
     wait: Duration,
     lasts: Duration,
     limits: Asked,
+    wrapping: Wrapping,
 }
 
 /// The supervisor's body: holds the server for the stated time.
 pub fn supervise(timed: Timed) -> Outcome {
     let places = Places::from_environment();
     let begin = begin(&timed.sandbox, timed.command, &places);
-    let start = StartOptions { extra_options: timed.options, ready_timeout: timed.wait, ..StartOptions::default() };
+    let (extra_options, ready_timeout, wrapping) = (timed.options, timed.wait, timed.wrapping);
+    let start = StartOptions { extra_options, ready_timeout, wrapping, ..StartOptions::default() };
     let (_, released) = run::supervise::daemon(begin, timed.lasts, |run| {
         let sandbox = Sandbox::open(&timed.sandbox, &places).map_err(told_to_the_command)?;
         let (start, limited) =
             limits::apply(run, &timed.limits, &sandbox, start).map_err(crate::internal::told_to_the_command)?;
-        let told =
-            |server: RunningServer| json!({ "server": server.pid, "version": server.version, "limits": limited });
+        let told = |server: RunningServer| {
+            let got = wrappers::lines(&server.got);
+            json!({ "server": server.pid, "version": server.version, "limits": limited, "got": got })
+        };
         sandbox.start(run, &start).map(told).map_err(told_to_the_command)
     })?;
     match released.conflicts.first() {
@@ -116,17 +126,25 @@ pub(super) fn restart(args: &Start) -> Outcome {
 }
 
 fn start_as_asked(sandbox: &Sandbox, places: &Places, args: &Start, limits: Asked) -> Outcome {
+    let wrapping = args.wrappers.asked(sandbox)?;
     match args.lasts {
-        Some(lasts) => start_for(sandbox, places, args, limits, lasts.0),
+        Some(lasts) => start_for(sandbox, places, args, limits, wrapping, lasts.0),
         None => {
             let (extra_options, ready_timeout) = (args.options.clone(), args.wait.0);
-            let start = StartOptions { extra_options, ready_timeout, ..StartOptions::default() };
+            let start = StartOptions { extra_options, ready_timeout, wrapping, ..StartOptions::default() };
             start_sandbox(sandbox, places, start, &limits)
         }
     }
 }
 
-fn start_for(sandbox: &Sandbox, places: &Places, args: &Start, limits: Asked, lasts: Duration) -> Outcome {
+fn start_for(
+    sandbox: &Sandbox,
+    places: &Places,
+    args: &Start,
+    limits: Asked,
+    wrapping: Wrapping,
+    lasts: Duration,
+) -> Outcome {
     sandbox.check_before_start()?;
     sandbox.clear_runs(places)?;
     let timed = Timed {
@@ -136,15 +154,18 @@ fn start_for(sandbox: &Sandbox, places: &Places, args: &Start, limits: Asked, la
         wait: args.wait.0,
         lasts,
         limits,
+        wrapping,
     };
     let order = ["--order".into(), serde_json::to_string(&timed)?.into()];
-    let ready = run::supervise::start(places, &order, timed.wait + Duration::from_secs(10));
-    let ready = ready?;
+    let wait = if timed.wrapping.valgrind.is_some() { timed.wait.max(UNDER_VALGRIND) } else { timed.wait };
+    let ready = run::supervise::start(places, &order, wait + Duration::from_secs(10))?;
     let (version, pid) = (ready["version"].as_str().unwrap_or_default(), &ready["server"]);
     terminal::say(format_args!("started {} for {}: {version}, process {pid}", sandbox.name(), units::Span(lasts)));
     if let Some(limited) = ready["limits"].as_str() {
         terminal::say(format_args!("  limits  {limited}"));
     }
+    let got: Vec<String> = serde_json::from_value(ready["got"].clone()).unwrap_or_default();
+    wrappers::say(&got);
     Ok(())
 }
 
@@ -195,6 +216,7 @@ fn start_sandbox(sandbox: &Sandbox, places: &Places, start: StartOptions, limits
             if let Some(limited) = limited {
                 terminal::say(format_args!("  limits  {limited}"));
             }
+            wrappers::say(&wrappers::lines(&server.got));
             Ok(())
         }
         Err(error) => match run.release() {

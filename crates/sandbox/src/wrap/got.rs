@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What is in force: by the kernel's words about the process, not by what was asked of it.
+
+use super::{HugePages, Thp, Valgrind, Wrapping};
+use crate::{Error, Flavour, Sandbox};
+use std::path::Path;
+use units::Bytes;
+
+/// One thing that was asked, and what came of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Got {
+    pub what: &'static str,
+    pub asked: String,
+    /// With where it was read.
+    pub got: String,
+    pub is_as_asked: bool,
+}
+
+impl Wrapping {
+    pub(crate) fn got(&self, sandbox: &Sandbox, pid: u32) -> Vec<Got> {
+        let malloc = self.malloc.as_ref().map(|library| of_malloc(library, pid));
+        let thp = self.thp.map(|asked| of_thp(asked, pid));
+        let valgrind = self.valgrind.map(|asked| of_valgrind(asked, sandbox, pid));
+        let huge_pages = self.huge_pages.map(|asked| of_huge_pages(asked, sandbox, pid));
+        [malloc, thp, valgrind, huge_pages].into_iter().flatten().collect()
+    }
+}
+
+fn of_malloc(library: &Path, pid: u32) -> Got {
+    let real = library.canonicalize().unwrap_or_else(|_| library.to_owned());
+    let is_mapped = maps(pid).lines().any(|line| mapped(line) == Some(&real));
+    let got = if is_mapped { "mapped" } else { "not mapped: the loader has left it out; `sandbox log` says why" };
+    Got {
+        what: "malloc",
+        asked: library.display().to_string(),
+        got: format!("{got} (/proc/{pid}/maps)"),
+        is_as_asked: is_mapped,
+    }
+}
+
+fn of_thp(asked: Thp, pid: u32) -> Got {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let enabled = status.lines().find_map(|line| line.strip_prefix("THP_enabled:")).map(str::trim);
+    let (got, is_as_asked) = match (enabled, asked) {
+        (Some("0"), _) => ("never".to_owned(), asked == Thp::Never),
+        (Some(_), Thp::Never) => ("as the host has it".to_owned(), false),
+        // `check` has seen that the host has what was asked
+        (Some(_), asked) => (asked.name().to_owned(), true),
+        (None, _) => ("not told by this kernel".to_owned(), false),
+    };
+    let told = enabled.map_or_else(String::new, |value| format!(" (THP_enabled {value} in /proc/{pid}/status)"));
+    Got { what: "thp", asked: asked.name().into(), got: got + &told, is_as_asked }
+}
+
+fn of_valgrind(asked: Valgrind, sandbox: &Sandbox, pid: u32) -> Got {
+    let program = std::fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
+    let folder = sandbox.folder.join(super::VALGRIND_FOLDER);
+    Got {
+        what: "valgrind",
+        asked: asked.name().into(),
+        got: format!("{} (/proc/{pid}/exe); its output comes into {}", program.display(), folder.display()),
+        is_as_asked: program.to_string_lossy().contains(asked.name()),
+    }
+}
+
+fn of_huge_pages(asked: HugePages, sandbox: &Sandbox, pid: u32) -> Got {
+    let bytes = huge_bytes(&std::fs::read_to_string(format!("/proc/{pid}/smaps")).unwrap_or_default());
+    let said = (sandbox.flavour() == Flavour::Postgresql).then(|| status_of_postgresql(sandbox).ok()).flatten();
+    let said = said.map(|said| format!("huge_pages_status {said}, ")).unwrap_or_default();
+    let is_as_asked = match asked {
+        HugePages::On => bytes > 0,
+        HugePages::Off => bytes == 0,
+        HugePages::Try => true,
+    };
+    let got = if bytes > 0 { "on" } else { "off" };
+    let got = format!("{got} ({said}{} mapped in huge pages by /proc/{pid}/smaps)", Bytes(bytes));
+    Got { what: "huge pages", asked: asked.name().into(), got, is_as_asked }
+}
+
+/// Since 17; where there is no such variable, nothing is said.
+fn status_of_postgresql(sandbox: &Sandbox) -> Result<String, Error> {
+    let sql = "SELECT setting FROM pg_settings WHERE name = 'huge_pages_status'";
+    let rows = sandbox.talk(|connection| connection.query(sql))?;
+    rows.text(0, 0).ok_or_else(|| Error::NotRunning { name: sandbox.name().into() })
+}
+
+/// What is mapped in pages of hugetlbfs: there `KernelPageSize` is larger than the base page (proc_pid_smaps(5)).
+fn huge_bytes(smaps: &str) -> u64 {
+    let kib = |line: &str, key: &str| line.strip_prefix(key)?.trim().strip_suffix("kB")?.trim().parse::<u64>().ok();
+    let base_kib = rustix::param::page_size() as u64 / 1024;
+    let (mut size_kib, mut huge_kib) = (0, 0);
+    for line in smaps.lines() {
+        if let Some(size) = kib(line, "Size:") {
+            size_kib = size;
+        }
+        if kib(line, "KernelPageSize:").is_some_and(|page| page > base_kib) {
+            huge_kib += size_kib;
+        }
+    }
+    huge_kib * 1024
+}
+
+pub(super) fn maps(pid: u32) -> String {
+    std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default()
+}
+
+/// The path in a line of `/proc/PID/maps`; proc_pid_maps(5).
+pub(super) fn mapped(line: &str) -> Option<&Path> {
+    line.find('/').map(|start| Path::new(&line[start..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mappings_in_huge_pages_are_summed() {
+        let smaps = "55-56 r-xp 00000000 08:01 1 /usr/bin/x\nSize:   100 kB\nKernelPageSize:        4 kB\nMMUPageSize: 4 kB\n\
+                     7f-80 rw-p 00000000 00:0f 2 /anon_hugepage (deleted)\nSize:   4096 kB\nKernelPageSize:     2048 kB\n";
+        assert_eq!(huge_bytes(smaps), 4096 * 1024);
+        assert_eq!(huge_bytes(""), 0);
+    }
+}

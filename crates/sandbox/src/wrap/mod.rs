@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a server is started in or with this time: another malloc, Valgrind, huge pages, no transparent ones. Each is of one process;
+//! nothing of the host is changed. What came of it is looked up afterwards, in the process and in the server: [`got`].
+
+mod got;
+mod malloc;
+
+pub use got::Got;
+pub use malloc::Malloc;
+
+use crate::need::pool_bytes;
+use crate::{Error, Flavour, Sandbox, ServerOption};
+use host::tool;
+use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// What is asked for; `None` leaves it as it is.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wrapping {
+    /// A library in the server, in place of its malloc: [`Malloc::find`].
+    pub malloc: Option<PathBuf>,
+    pub thp: Option<Thp>,
+    pub valgrind: Option<Valgrind>,
+    pub huge_pages: Option<HugePages>,
+}
+
+/// Transparent huge pages. Of one process they can be turned off (prctl(2), `PR_SET_THP_DISABLE`); the rest is the host's setting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Thp {
+    Always,
+    Madvise,
+    Never,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Valgrind {
+    Massif,
+    Memcheck,
+}
+
+/// For the server's pool: PostgreSQL's `huge_pages`, `large_pages` of the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HugePages {
+    On,
+    Try,
+    Off,
+}
+
+/// The host's setting, with the one in force in brackets.
+const HOST_THP: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
+/// Under Valgrind a server is many times slower, and writes its report at its end.
+const VALGRIND_GRACE: Duration = Duration::from_secs(600);
+const VALGRIND_READY: Duration = Duration::from_secs(600);
+/// The folder, in the sandbox, for what Valgrind writes as the server's user.
+pub(crate) const VALGRIND_FOLDER: &str = "valgrind";
+
+impl Thp {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Always => "always",
+            Self::Madvise => "madvise",
+            Self::Never => "never",
+        }
+    }
+}
+
+impl Valgrind {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Massif => "massif",
+            Self::Memcheck => "memcheck",
+        }
+    }
+}
+
+impl HugePages {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::On => "on",
+            Self::Try => "try",
+            Self::Off => "off",
+        }
+    }
+}
+
+impl Wrapping {
+    pub fn is_nothing(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// # Errors
+    /// [`Error::Unwrappable`]: what cannot be had on this host. Nothing was changed.
+    pub fn check(&self) -> Result<(), Error> {
+        if let Some(library) = self.malloc.as_ref().filter(|library| !library.is_file()) {
+            return Err(unwrappable(format!("--malloc: there is no file {}", library.display()), None));
+        }
+        if self.valgrind.is_some() {
+            valgrind_program()?;
+        }
+        match self.thp {
+            Some(asked @ (Thp::Always | Thp::Madvise)) => check_host_thp(asked),
+            _ => Ok(()),
+        }
+    }
+
+    /// Options of the server's own.
+    pub(crate) fn options(&self, sandbox: &Sandbox, extra: &[ServerOption]) -> Result<Vec<ServerOption>, Error> {
+        let flavour = sandbox.flavour();
+        let mut options = Vec::new();
+        if self.valgrind.is_some() && flavour == Flavour::Mariadb {
+            // versions that know this option reserve 8 TiB of addresses for it, which Valgrind does not have; the others pass it over
+            let pool = pool_bytes(sandbox, extra).to_string();
+            options.push(ServerOption::new("loose_innodb_buffer_pool_size_max", Some(&pool))?);
+        }
+        options.extend(match (self.huge_pages, flavour) {
+            (None, _) => None,
+            (Some(asked), Flavour::Postgresql) => Some(ServerOption::new("huge_pages", Some(asked.name()))?),
+            (Some(HugePages::Off), _) => Some(ServerOption::new("large_pages", Some("off"))?),
+            // the MySQL family has no "try": it always does without where there are none
+            (Some(_), _) => Some(ServerOption::new("large_pages", Some("on"))?),
+        });
+        Ok(options)
+    }
+
+    pub(crate) fn environment(&self) -> Vec<(OsString, OsString)> {
+        self.malloc.iter().map(|library| ("LD_PRELOAD".into(), library.into())).collect()
+    }
+
+    /// What stands before the server's program, and how long its start and its end may take then.
+    pub(crate) fn valgrind_command(&self, sandbox: &Sandbox) -> Result<Option<(PathBuf, Vec<OsString>)>, Error> {
+        let Some(asked) = self.valgrind else { return Ok(None) };
+        let folder = sandbox.folder.join(VALGRIND_FOLDER);
+        let file = |option: &str, end: &str| -> OsString {
+            format!("--{option}={}/{}.%p{end}", folder.display(), asked.name()).into()
+        };
+        let mut arguments: Vec<OsString> = vec![format!("--tool={}", asked.name()).into()];
+        match asked {
+            Valgrind::Massif => arguments.extend([file("massif-out-file", ".out"), file("log-file", ".log")]),
+            Valgrind::Memcheck => arguments.extend(["--leak-check=full".into(), file("log-file", ".log")]),
+        }
+        Ok(Some((valgrind_program()?, arguments)))
+    }
+
+    pub(crate) fn stop_grace(&self, usual: Duration) -> Duration {
+        self.valgrind.map_or(usual, |_| usual.max(VALGRIND_GRACE))
+    }
+
+    pub(crate) fn ready_timeout(&self, usual: Duration) -> Duration {
+        self.valgrind.map_or(usual, |_| usual.max(VALGRIND_READY))
+    }
+}
+
+fn unwrappable(what: String, hint: Option<String>) -> Error {
+    Error::Unwrappable { what, hint }
+}
+
+fn valgrind_program() -> Result<PathBuf, Error> {
+    tool::find("valgrind").ok_or_else(|| {
+        let what = "--valgrind: no program 'valgrind' on this machine".to_owned();
+        unwrappable(what, Some("its package is named valgrind: `apt-get install valgrind`".into()))
+    })
+}
+
+fn check_host_thp(asked: Thp) -> Result<(), Error> {
+    let text = std::fs::read_to_string(HOST_THP).unwrap_or_default();
+    let in_force = text.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map(|(word, _)| word);
+    if in_force == Some(asked.name()) {
+        return Ok(());
+    }
+    let name = asked.name();
+    let now = in_force.map_or("not there".to_owned(), |word| format!("'{word}'"));
+    let what = format!("--thp {name}: the host's setting is {now}, and of one process they can only be turned off");
+    Err(unwrappable(what, Some(format!("`echo {name} > {HOST_THP}` changes it, for every program of this host"))))
+}
+
+/// Whether process `pid` is `program` under Valgrind, whose tool is its program to the kernel, and maps the server's.
+pub(crate) fn is_under_valgrind(pid: u32, program: &Path) -> bool {
+    let tool = std::fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
+    let is_valgrind = tool.components().any(|part| part.as_os_str() == "valgrind");
+    is_valgrind && got::maps(pid).lines().any(|line| got::mapped(line) == Some(program))
+}

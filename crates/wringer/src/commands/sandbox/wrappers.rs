@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `sandbox start --malloc --thp --valgrind --huge-pages`: what the server is started in or with this time.
+
+use crate::exit::Failure;
+use crate::terminal;
+use clap::ValueEnum;
+use sandbox::{Got, Malloc, Sandbox, Wrapping};
+
+#[derive(Debug, Clone, clap::Args)]
+pub struct Wrappers {
+    /// Another malloc by LD_PRELOAD: jemalloc, tcmalloc, mimalloc, or a library's path
+    #[arg(long, value_name = "NAME|PATH")]
+    malloc: Option<Malloc>,
+    /// Transparent huge pages: `never` turns them off for this server; the others are the host's to give, and are refused where it
+    /// does not have them so
+    #[arg(long, value_enum)]
+    thp: Option<Thp>,
+    /// Under Valgrind, many times slower: massif profiles the heap, memcheck looks for leaks and errors
+    #[arg(long, value_enum, value_name = "TOOL")]
+    valgrind: Option<Valgrind>,
+    /// The pool in huge pages of the host (PostgreSQL's huge_pages, large_pages of MariaDB and MySQL): `on` or no start
+    #[arg(long, value_enum)]
+    huge_pages: Option<HugePages>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Thp {
+    Always,
+    Madvise,
+    Never,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Valgrind {
+    Massif,
+    Memcheck,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum HugePages {
+    On,
+    Try,
+    Off,
+}
+
+impl Wrappers {
+    /// What is asked, on a machine that was looked at.
+    ///
+    /// # Errors
+    /// Exit code 3: it cannot be had.
+    pub fn asked(&self, sandbox: &Sandbox) -> Result<Wrapping, Failure> {
+        let find = |malloc: &Malloc| malloc.find(&sandbox.manifest.installation);
+        let asked = Wrapping {
+            malloc: self.malloc.as_ref().map(find).transpose()?,
+            thp: self.thp.map(|thp| match thp {
+                Thp::Always => sandbox::Thp::Always,
+                Thp::Madvise => sandbox::Thp::Madvise,
+                Thp::Never => sandbox::Thp::Never,
+            }),
+            valgrind: self.valgrind.map(|tool| match tool {
+                Valgrind::Massif => sandbox::Valgrind::Massif,
+                Valgrind::Memcheck => sandbox::Valgrind::Memcheck,
+            }),
+            huge_pages: self.huge_pages.map(|asked| match asked {
+                HugePages::On => sandbox::HugePages::On,
+                HugePages::Try => sandbox::HugePages::Try,
+                HugePages::Off => sandbox::HugePages::Off,
+            }),
+        };
+        asked.check()?;
+        Ok(asked)
+    }
+}
+
+/// One line for each.
+pub fn lines(got: &[Got]) -> Vec<String> {
+    let line = |got: &Got| {
+        let verdict = if got.is_as_asked { "" } else { "NOT AS ASKED: " };
+        format!("{:<11} asked {}, got {verdict}{}", got.what, got.asked, got.got)
+    };
+    got.iter().map(line).collect()
+}
+
+pub fn say(lines: &[String]) {
+    lines.iter().for_each(|line| terminal::say(format_args!("  {line}")));
+}
