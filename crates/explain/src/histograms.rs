@@ -13,6 +13,9 @@ use crate::modes::{Bin, bins_of};
 use evidence::LatencyHistogram;
 use serde_json::Value;
 
+/// What most programs count in an HdrHistogram.
+const NANOSECOND_US: f64 = 1e-3;
+
 /// One histogram that was found in a text.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Named {
@@ -40,10 +43,19 @@ pub enum Error {
 /// # Errors
 /// There is none, or one is broken.
 pub fn read(text: &str) -> Result<Vec<Named>, Error> {
+    read_in(text, None)
+}
+
+/// As [`read`], with the unit of those formats that leave it open, HdrHistogram logs and tables, in microseconds: 1000 for
+/// milliseconds.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_in(text: &str, unit_us: Option<f64>) -> Result<Vec<Named>, Error> {
     let found = match serde_json::from_str::<Value>(text) {
         Ok(document) => in_json(&document)?,
-        Err(_) if hdr::is_log(text) => hdr::read(text)?,
-        Err(_) => table::read(text)?,
+        Err(_) if hdr::is_log(text) => hdr::read(text, unit_us.unwrap_or(NANOSECOND_US))?,
+        Err(_) => table::read(text, unit_us)?,
     };
     let found: Vec<Named> = found.into_iter().filter(|named| !named.bins.is_empty()).collect();
     if found.is_empty() { Err(Error::None) } else { Ok(found) }

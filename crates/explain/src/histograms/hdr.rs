@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! HdrHistogram interval logs: lines of `start,length,max,base64`, as HistogramLogWriter writes them. All intervals of one tag are
-//! added up. The format does not say the unit of the values; they are taken as nanoseconds, which is what most programs record.
+//! added up. The format does not say the unit of the values: the caller does.
 
 use super::{Error, Named};
 use crate::modes::Bin;
@@ -27,7 +27,7 @@ fn payload(line: &str) -> Option<(&str, &str)> {
     BEGINNINGS.iter().any(|start| data.starts_with(start)).then_some((tag, data))
 }
 
-pub(super) fn read(text: &str) -> Result<Vec<Named>, Error> {
+pub(super) fn read(text: &str, unit_us: f64) -> Result<Vec<Named>, Error> {
     let mut by_tag: BTreeMap<String, Histogram<u64>> = BTreeMap::new();
     for (index, line) in text.lines().enumerate() {
         let Some((tag, data)) = payload(line) else { continue };
@@ -43,15 +43,15 @@ pub(super) fn read(text: &str) -> Result<Vec<Named>, Error> {
             None => drop(by_tag.insert(tag.to_owned(), one)),
         }
     }
-    Ok(by_tag.into_iter().map(|(tag, histogram)| named(tag, &histogram)).collect())
+    Ok(by_tag.into_iter().map(|(tag, histogram)| named(tag, &histogram, unit_us)).collect())
 }
 
-fn named(tag: String, histogram: &Histogram<u64>) -> Named {
+fn named(tag: String, histogram: &Histogram<u64>, unit_us: f64) -> Named {
     let bins = histogram.iter_recorded().map(|step| {
         let value = step.value_iterated_to();
         Bin {
-            low_us: histogram.lowest_equivalent(value) as f64 / 1e3,
-            high_us: (histogram.highest_equivalent(value) + 1) as f64 / 1e3,
+            low_us: histogram.lowest_equivalent(value) as f64 * unit_us,
+            high_us: (histogram.highest_equivalent(value) + 1) as f64 * unit_us,
             count: step.count_since_last_iteration(),
         }
     });

@@ -13,12 +13,12 @@ const SYSBENCH_RANGE: f64 = 1e8;
 /// No tool that people use cuts a latency coarser than this.
 const COARSEST: f64 = 1.25;
 
-pub(super) fn read(text: &str) -> Result<Vec<Named>, Error> {
+pub(super) fn read(text: &str, unit_us: Option<f64>) -> Result<Vec<Named>, Error> {
     let sysbench = sysbench(text);
     if !sysbench.is_empty() {
         return Ok(sysbench);
     }
-    let unit_us = unit(text);
+    let unit_us = unit_us.unwrap_or_else(|| unit(text));
     let points: Vec<(f64, u64)> =
         text.lines().filter_map(pair).map(|(value, count)| (value * unit_us, count)).collect();
     let looks_so = text.to_ascii_lowercase().contains("sysbench");

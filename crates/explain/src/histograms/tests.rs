@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-use super::{Error, read};
+use super::{Error, read, read_in};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use evidence::LatencyHistogram;
@@ -64,6 +64,20 @@ fn hdr_logs_are_added_up_by_tag() {
     );
     let found = read(&text).unwrap();
     assert_eq!(found.iter().map(|named| total(&named.bins)).collect::<Vec<_>>(), [4000, 2000]);
+}
+
+#[test]
+fn what_leaves_the_unit_open_can_be_told_it() {
+    let median = |text: &str, unit_us| {
+        let found = read_in(text, unit_us).unwrap();
+        found[0].bins[found[0].bins.len() / 4].mid_us()
+    };
+    let log = format!("0.1,1.0,10.5,{}\n", STANDARD.encode(two_humps().to_hdr()));
+    let (ns, us) = (median(&log, None), median(&log, Some(1.0)));
+    assert!((us / ns - 1000.0).abs() < 0.5, "{ns} {us}");
+    assert!((median("1.5,3\n", Some(1000.0)) - 1500.0).abs() < 1.0);
+    let ours = serde_json::to_string(&two_humps()).unwrap();
+    assert_eq!(median(&ours, Some(1000.0)), median(&ours, None), "ours says its unit itself");
 }
 
 #[test]

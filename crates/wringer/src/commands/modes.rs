@@ -34,6 +34,10 @@ pub struct Args {
     /// How the delay was applied: on top of the device's own latency, or in total
     #[arg(long, value_enum, default_value_t = Apply::Add, requires = "delay")]
     mode: Apply,
+    /// What the values of an HdrHistogram log, or of a table without a heading, count; the other formats say it themselves
+    /// [default: ns in a log, us in a table]
+    #[arg(long, value_enum)]
+    unit: Option<Unit>,
     /// How to print
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     output: Output,
@@ -45,9 +49,28 @@ enum Apply {
     Total,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Unit {
+    Ns,
+    Us,
+    Ms,
+    S,
+}
+
+impl Unit {
+    fn in_us(self) -> f64 {
+        match self {
+            Self::Ns => 1e-3,
+            Self::Us => 1.0,
+            Self::Ms => 1e3,
+            Self::S => 1e6,
+        }
+    }
+}
+
 pub fn main(args: Args) -> Outcome {
     let text = content(&args.file)?;
-    let histograms = histograms::read(&text).map_err(|error| {
+    let histograms = histograms::read_in(&text, args.unit.map(Unit::in_us)).map_err(|error| {
         let error = anyhow::Error::new(error).context(format!("read {}", args.file.display()));
         Failure::new(Exit::Usage, error).hint("wringer modes --help lists what is understood")
     })?;
