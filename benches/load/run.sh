@@ -1,13 +1,16 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# `wringer load` beside sysbench 1.0 on the same MariaDB server: queries a second, and CPU of the client per query. Beside both a
-# bare client, which sends the same bytes over and over to the same server and looks at nothing: what the kernel takes anyway.
+# `wringer load` beside sysbench 1.0 on a MariaDB server, and beside pgbench on a PostgreSQL server: queries a second, and CPU of
+# the client per query. Beside both a bare client, which sends the same bytes over and over to the same server and looks at nothing:
+# what the kernel takes anyway.
 #
-#   benches/load/run.sh [--short] [--seconds N] [--pairs N] [--connections "1 16 64"] [--placement one|free|both] [--json FILE]
+#   benches/load/run.sh [--short] [--seconds N] [--pairs N] [--connections "1 16 64 256 1024"] [--peers "sysbench pgbench"]
+#                       [--placement one|free|both] [--json FILE]
 #
-# All send oltp_point_select as a prepared statement with uniform keys over a Unix socket, in turn, the order changing from pair
-# to pair. The server is a sandbox of its own, deleted afterwards. A ratio's confidence interval is Student's, over the pairs.
-# As it is: 7 pairs of 3 s, some six minutes. --short: 3 pairs of 2 s, two minutes, wide intervals.
+# sysbench and ours send oltp_point_select, pgbench and ours `pgbench -S -M prepared`: one prepared statement in flight on each
+# connection, uniform keys, a Unix socket; in turn, the order changing from pair to pair. The server is a sandbox of its own, deleted
+# afterwards. A ratio's confidence interval is Student's, over the pairs.
+# As it is: 5 pairs of 3 s, some fifteen minutes. --short: 3 pairs of 2 s, seven minutes, wide intervals.
 #
 # The scheduler may put client and server on one CPU or on two, and keeps either for seconds; on a virtual machine a wake-up across
 # CPUs costs three times as much as one on the same. So there are two placements: `one` holds both to one CPU, where a query's CPU
@@ -17,7 +20,7 @@ here=$(cd "$(dirname "$0")/../.." && pwd)
 target=${CARGO_TARGET_DIR:-$here/target}
 wringer=${WRINGER:-$target/release/wringer}
 rows=${ROWS:-100000}
-seconds=3 pairs=7 connections="1 16 64" placement=both json=$target/bench-load.json
+seconds=3 pairs=5 connections="1 16 64 256 1024" peers="sysbench pgbench" placement=both json=$target/bench-load.json
 usage() {
     sed -n '3,/^set/p' "$0" | sed '/^set/d; s/^# \{0,1\}//' >&2
     exit 2
@@ -25,7 +28,7 @@ usage() {
 while [ $# -gt 0 ]; do
     case $1 in
         --short) seconds=2 pairs=3 ;;
-        --seconds | --pairs | --connections | --placement | --json)
+        --seconds | --pairs | --connections | --peers | --placement | --json)
             [ $# -ge 2 ] || usage
             printf -v "${1#--}" '%s' "$2"
             shift
@@ -35,10 +38,25 @@ while [ $# -gt 0 ]; do
     shift
 done
 case $placement in one | free | both) ;; *) usage ;; esac
+most=1
+for count in $connections; do
+    [ "$count" -gt 0 ] 2>/dev/null || usage
+    [ "$count" -le "$most" ] || most=$count
+done
 
-command -v sysbench >/dev/null || { echo "needs sysbench 1.0 (package sysbench)" >&2; exit 3; }
 [ -x "$wringer" ] || { echo "needs $wringer: cargo build --release -p wringer" >&2; exit 3; }
-cargo build --quiet --release --manifest-path "$here/Cargo.toml" -p load --example beside_sysbench --example bare --example floor
+[ "$placement" = free ] || command -v taskset >/dev/null || { echo "needs taskset (package util-linux) for --placement one" >&2; exit 3; }
+there=""
+for peer in $peers; do
+    case $peer in sysbench | pgbench) ;; *) usage ;; esac
+    if command -v "$peer" >/dev/null; then
+        there="$there $peer"
+    else
+        echo "note: no $peer on the PATH: nothing is measured beside it (Debian: sysbench; postgresql-15 has pgbench)" >&2
+    fi
+done
+[ -n "$there" ] || { echo "needs sysbench or pgbench" >&2; exit 3; }
+cargo build --quiet --release --manifest-path "$here/Cargo.toml" -p load --example beside --example bare --example floor
 
 home=$(mktemp -d "${TMPDIR:-/tmp}/wringer-bench.XXXXXX")
 chmod 755 "$home"
@@ -48,31 +66,50 @@ clean() {
     rm -rf "$home"
 }
 trap clean EXIT
-"$wringer" sandbox deploy mariadb --name bench -c innodb_buffer_pool_size=256M --start >&2
-eval "$("$wringer" sandbox export bench env)"
-user=$(printf '%s' "$WRINGER_DSN" | sed 's|^[a-z]*://\([^:@]*\).*|\1|')
-sysbench oltp_point_select --mysql-socket="$MYSQL_UNIX_PORT" --mysql-user="$user" --mysql-password="$MYSQL_PWD" --table-size="$rows" \
-    prepare >/dev/null
 
-# beside LABEL [COMMAND...]: the comparison, started by COMMAND
+# serve PEER: the server, and its tables
+serve() {
+    case $1 in
+        sysbench)
+            "$wringer" sandbox deploy mariadb --name bench -c innodb_buffer_pool_size=256M -c "max_connections=$((most + 50))" --start >&2
+            ;;
+        pgbench)
+            "$wringer" sandbox deploy postgresql --name bench -c shared_buffers=256M -c "max_connections=$((most + 50))" --start >&2
+            ;;
+    esac
+    WRINGER_DSN=$("$wringer" sandbox export bench dsn)
+    export WRINGER_DSN
+    case $1 in
+        sysbench) "$wringer" fill --table-size="$rows" >&2 ;;
+        pgbench) "$wringer" fill --pgbench "$(((rows + 99999) / 100000))" >&2 ;;
+    esac
+}
+
+# every process of the server: MariaDB is one, PostgreSQL forks one a connection, which inherits its CPUs
+pin() { # CPU
+    local server
+    server=$(cat "$home/sandboxes/bench/run/server.pid")
+    taskset -apc "$1" "$server" >/dev/null
+}
+
+# beside PEER LABEL [COMMAND...]: the comparison, started by COMMAND
 beside() {
-    local label=$1
-    shift
+    local peer=$1 label=$2
+    shift 2
     # shellcheck disable=SC2086
-    env -u WRINGER_DSN "$@" "$target/release/examples/beside_sysbench" \
-        "$wringer" "$MYSQL_UNIX_PORT" "$user" "$rows" "$seconds" "$pairs" "$label" "$home/$label.json" $connections
+    "$@" "$target/release/examples/beside" "$peer" "$wringer" "$rows" "$seconds" "$pairs" "$label" "$home/$peer-$label.json" $connections
     echo
 }
-if [ "$placement" != one ]; then
-    beside free
-fi
-if [ "$placement" != free ]; then
-    command -v taskset >/dev/null || { echo "needs taskset (package util-linux) for --placement one" >&2; exit 3; }
-    server=$(cat "$home/sandboxes/bench/run/server.pid")
-    cpu=$(taskset -pc $$ | sed 's/.*: *\([0-9]*\).*/\1/')
-    taskset -apc "$cpu" "$server" >/dev/null
-    beside one-cpu taskset -c "$cpu"
-fi
+for peer in $there; do
+    serve "$peer"
+    [ "$placement" = one ] || beside "$peer" free
+    if [ "$placement" != free ]; then
+        cpu=$(taskset -pc $$ | sed 's/.*: *\([0-9]*\).*/\1/')
+        pin "$cpu"
+        beside "$peer" one-cpu taskset -c "$cpu"
+    fi
+    "$wringer" sandbox delete --force bench >&2
+done
 echo "the floor without a server: a ping-pong of the same bytes, with a responder that does nothing"
 for count in $connections; do
     "$target/release/examples/floor" "$count" 1 | tee "$home/floor-$count.json"
@@ -89,5 +126,5 @@ array() { # of JSON files
     printf ']'
 }
 mkdir -p "$(dirname "$json")"
-printf '{"comparisons":%s,"floor":%s}\n' "$(array "$home/free.json" "$home/one-cpu.json")" "$(array "$home"/floor-*.json)" >"$json"
+printf '{"comparisons":%s,"floor":%s}\n' "$(array "$home"/sysbench-*.json "$home"/pgbench-*.json)" "$(array "$home"/floor-*.json)" >"$json"
 echo "the same as JSON: $json" >&2

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The least that a client of a real server can do: logs in, prepares a point select, and then sends the same bytes over and over
 //! and throws the answers away. No values drawn, no answer understood, no histogram; the kernel's part alone is left.
-//! `MYSQL_PWD=... cargo run --release -p load --example bare -- SOCKET USER CONNECTIONS SECONDS` prints the number of executions.
+//! `WRINGER_DSN=... cargo run --release -p load --example bare -- CONNECTIONS SECONDS` prints the number of executions. The server
+//! has sysbench's table (MySQL family) or pgbench's (PostgreSQL), and is reached by its socket.
 //!
 //! Threads and waiting are those of `wringer load`: as many threads, each in epoll over its share of the connections.
 
 use load::protocol::{Discard, Event, Login, Session};
 use load::workload::Param;
-use load::{Flavour, Target};
+use load::{Endpoint, Flavour, Target};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use std::error::Error;
@@ -26,14 +27,13 @@ struct Line {
 
 fn main() -> Result<(), Failure> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [socket, user, connections, seconds] = arguments.as_slice() else {
+    let [connections, seconds] = arguments.as_slice() else {
         return Err("see the head of this file".into());
     };
-    let password = std::env::var("MYSQL_PWD").unwrap_or_default();
-    let target: Target = format!("mysql://{user}:{password}@/sbtest?socket={socket}").parse()?;
+    let target: Target = std::env::var("WRINGER_DSN")?.parse()?;
     let mut lines = Vec::new();
     for _ in 0..connections.parse()? {
-        lines.push(Line::open(&target, socket)?);
+        lines.push(Line::open(&target)?);
     }
     let threads = usize::try_from(load::engine::default_workers(lines.len().try_into()?))?;
     let end = Instant::now() + Duration::from_secs_f64(seconds.parse()?);
@@ -47,12 +47,19 @@ fn main() -> Result<(), Failure> {
 }
 
 impl Line {
-    fn open(target: &Target, socket: &str) -> Result<Self, Failure> {
+    fn open(target: &Target) -> Result<Self, Failure> {
+        let Endpoint::Socket(socket) = &target.endpoint else {
+            return Err("the server is reached by its socket".into());
+        };
         let mut stream = UnixStream::connect(socket)?;
         let mut out = Vec::new();
-        let mut session = Session::new(Flavour::Mysql, Login::new(target), &mut out);
+        let mut session = Session::new(target.flavour, Login::new(target), &mut out);
         converse(&mut stream, &mut session, &mut out)?;
-        session.prepare("SELECT c FROM sbtest1 WHERE id=?", &mut out);
+        let select = match target.flavour {
+            Flavour::Mysql => "SELECT c FROM sbtest1 WHERE id=?",
+            Flavour::Postgresql => "SELECT abalance FROM pgbench_accounts WHERE aid = $1",
+        };
+        session.prepare(select, &mut out);
         converse(&mut stream, &mut session, &mut out)?;
         // The first execution also tells the types of its parameters; the second is what all others look like.
         session.execute(0, &[Param::Int(1)], &[], &mut out);

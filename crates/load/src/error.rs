@@ -47,7 +47,7 @@ pub enum Error {
     )]
     Descriptors { connections: u32, needed: u64, limit: u64 },
     /// Known before the load begins.
-    #[error("{wanted} connections are more than the server takes: {setting} is {limit}, and {in_use} are in use")]
+    #[error("{wanted} connections are more than the server takes: {setting} is {limit}, in use: {in_use}")]
     Full { wanted: u32, limit: u64, in_use: u64, setting: &'static str },
     #[error("{0}")]
     Invalid(String),

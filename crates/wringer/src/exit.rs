@@ -79,6 +79,12 @@ fn classify(error: &(dyn std::error::Error + 'static)) -> Option<(Exit, Option<S
     if let Some(probe::Error::Unfit { hint, .. }) = error.downcast_ref::<probe::Error>() {
         return Some((Exit::Missing, Some(hint.clone())));
     }
+    if let Some(load::Error::Full { .. }) = error.downcast_ref::<load::Error>() {
+        return Some((
+            Exit::Failed,
+            Some("in the experiment file, below [server.options]: max_connections = N".to_owned()),
+        ));
+    }
     match error.downcast_ref::<squeeze::Error>()? {
         squeeze::Error::Run(error) => of_run(error),
         squeeze::Error::Host(host::Error::Interrupted) => Some((Exit::Interrupted, None)),

@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 const MS: u64 = 1_000_000;
+const MANY: u32 = 400;
 
 /// One SELECT of a random key.
 struct Point([StatementSpec; 1]);
@@ -166,6 +167,16 @@ fn a_number_of_events_ends_the_load_exactly() {
         assert_eq!((result.measured.transactions, result.measured.reads, fake.executions()), (503, 503, 503));
         assert_eq!(result.connect.count(), u64::from(connections));
     }
+}
+
+#[test]
+fn hundreds_of_connections_are_all_made() {
+    let fake = Fake::new(Duration::from_millis(5), |_| Answer::Row);
+    let events = 4 * u64::from(MANY);
+    let spec = LoadSpec { events: Some(events), time: None, connections: MANY, ..Point::spec() };
+    let result = drive(&spec, &fake, || {}).unwrap();
+    assert_eq!((result.measured.transactions, fake.executions()), (events, events));
+    assert_eq!((result.connect.count(), fake.bound().len()), (MANY.into(), MANY as usize));
 }
 
 #[test]
