@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # `make demo` and `make test` do their own set-up. Servers are fetched into Wringer's cache, never installed.
-.PHONY: demo test test-guest bench lint static setup
+.PHONY: demo test test-guest bench lint static dist setup
 
 WRINGER := target/release/wringer
 
@@ -28,6 +28,10 @@ lint:
 # One static binary that runs on any Linux of this architecture.
 static: setup
 	tests/build-static.sh
+
+# A release below target/dist: docs/release.md. Says first what this machine lacks for it.
+dist:
+	packaging/dist.sh
 
 setup:
 	@tests/setup.sh

@@ -52,6 +52,7 @@ impl Limits {
 
     fn memory(&self, server: u32) -> Vec<Measured> {
         let (asked, got) = (self.asked(), self.got());
+        let page = rustix::param::page_size() as u64;
         let is_v1 = self.group("memory").is_some_and(|(group, _)| group.controller.version == V1);
         let mut all = Vec::new();
         if let Some(ram) = asked.ram {
@@ -61,7 +62,7 @@ impl Limits {
                 ("memory.max", "memory.peak")
             };
             all.push(Measured {
-                within_tolerance: got.ram_bytes.map(|got| got / 4096 == ram.0 / 4096),
+                within_tolerance: got.ram_bytes.map(|got| got / page == ram.0 / page),
                 tolerance: Some("one page".into()),
                 ..self.row("server.ram.limit", "memory", bytes(Some(ram.0)), bytes(got.ram_bytes), &read_back(limit))
             });

@@ -23,6 +23,7 @@ enum Role {
     Slowdisk(slowdisk::Args),
     Preload(preload::Args),
     Probe(probe::Args),
+    Manual(manual::Args),
     MayMount,
 }
 
@@ -37,6 +38,7 @@ pub fn main(args: Args) -> Outcome {
         Role::Slowdisk(args) => slowdisk::main(args),
         Role::Preload(args) => preload::main(args),
         Role::Probe(args) => probe::main(args),
+        Role::Manual(args) => manual::main(args),
         Role::MayMount => may_mount::main(),
     }
 }
@@ -44,6 +46,7 @@ pub fn main(args: Args) -> Outcome {
 mod balloon;
 mod holder;
 mod launch;
+mod manual;
 mod may_mount;
 mod preload;
 mod probe;
