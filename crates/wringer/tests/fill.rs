@@ -6,7 +6,7 @@ use evidence::Arrivals;
 use host::clock::RunClock;
 use host::places::Places;
 use load::admin::Connection;
-use load::distribution::Distribution;
+use load::distribution::{self, Distribution, Options};
 use load::engine::{self, Hooks, LoadSpec};
 use load::fill::{self, Error, FillPlan, FillReport, FillSpec, ServerFacts, Shape, Size};
 use load::{Target, workload};
@@ -150,6 +150,8 @@ fn postgresql_has_the_rows_on_the_pages() {
 fn common(server: &Server) {
     pool_multiples_and_indexes(server);
     rows_do_not_depend_on_the_number_of_connections(server);
+    keys_are_as_skewed_as_asked(server);
+    text_is_indexed(server);
     tables_in_the_way_stay(server);
     a_stop_leaves_no_table(server);
     rows_keep_their_width(server);
@@ -174,6 +176,38 @@ fn rows_do_not_depend_on_the_number_of_connections(server: &Server) {
     assert_eq!(contents[0], contents[1]);
     server.fill(&FillSpec { seed: 43, ..spec(1, Size::Rows(3000), Shape::Sysbench) });
     assert_ne!(contents[0], server.number(content), "another seed, other rows");
+}
+
+/// Each distribution's own mark, counted by the server over the index on k.
+fn keys_are_as_skewed_as_asked(server: &Server) {
+    let rows = 10_000;
+    let share_of = |kind: distribution::Kind, from: u64, to: u64| {
+        let keys = Options { kind, ..Options::default() }.check().unwrap();
+        server.fill(&FillSpec { keys, ..spec(1, Size::Rows(rows), Shape::Sysbench) });
+        assert_eq!(
+            server.number(&format!("SELECT COUNT(*) FROM sbtest1 WHERE k NOT BETWEEN 1 AND {rows}")),
+            0,
+            "{keys}"
+        );
+        server.number(&format!("SELECT COUNT(*) FROM sbtest1 WHERE k BETWEEN {from} AND {to}")) as f64 / rows as f64
+    };
+    let near = |share: f64, wanted: f64| assert!((share - wanted).abs() < 0.02, "{share} for {wanted}");
+    near(share_of(distribution::Kind::Uniform, 1, 2000), 0.2);
+    near(share_of(distribution::Kind::Pareto, 1, 2000), 0.8);
+    // the middle hundredth: three quarters, and what of the gaussian rest falls there
+    near(share_of(distribution::Kind::Special, 4951, 5050), 0.762);
+    // within one standard deviation: 10000 / sqrt(12 * 12)
+    near(share_of(distribution::Kind::Gaussian, 4167, 5833), 0.68);
+    // sum of n^-0.8 up to 100, over that up to 10000
+    near(share_of(distribution::Kind::Zipfian, 1, 100), 0.300);
+}
+
+fn text_is_indexed(server: &Server) {
+    let report = server.fill(&FillSpec { text_indexes: 2, ..spec(1, Size::Bytes(12 << 20), Shape::Sysbench) });
+    near(report.got.used_bytes, 12 << 20, 0.05);
+    let pad = server.text("SELECT pad FROM sbtest1 WHERE id = 77");
+    let hint = if server.target.flavour == load::Flavour::Mysql { "FORCE INDEX (pad_1)" } else { "" };
+    assert_eq!(server.number(&format!("SELECT id FROM sbtest1 {hint} WHERE pad = '{pad}'")), 77);
 }
 
 fn tables_in_the_way_stay(server: &Server) {

@@ -19,6 +19,8 @@ use crate::Flavour;
 /// sbtest's text columns, as stored.
 const C_BYTES: u64 = 120;
 const PAD_BYTES: u64 = 60;
+/// The columns of [`super::TEXT_INDEXES`].
+const TEXT_INDEX_BYTES: [u64; super::TEXT_INDEXES.len()] = [PAD_BYTES, C_BYTES];
 /// `k` is a 32-bit number.
 const K_BYTES: u64 = 4;
 
@@ -91,19 +93,34 @@ impl Layout {
     }
 
     /// Bytes of all indexes a row, at the fill the server's own builders reach; the primary key counts where it is a file of its own.
-    pub(super) fn index_bytes_per_row(&self, secondary: bool) -> f64 {
+    ///
+    /// Of equal keys PostgreSQL keeps one with a list of rows: an index on a skewed `k` is smaller than this.
+    pub(super) fn index_bytes_per_row(&self, secondary: bool, text_indexes: u32) -> f64 {
+        let on_k = secondary.then_some(None);
+        let on_text = TEXT_INDEX_BYTES.into_iter().take(text_indexes as usize).map(Some);
+        let indexes = on_k.into_iter().chain(on_text);
         match self.flavour {
-            Flavour::Mysql => {
-                let entry = (INNODB_RECORD_HEADER + K_BYTES + self.id_bytes) as f64 + 0.5;
-                let full = entry * self.page_bytes as f64 / innodb_space(self.page_bytes) as f64;
-                if secondary { full } else { 0.0 }
-            }
+            Flavour::Mysql => indexes.map(|text| self.innodb_index_bytes(text)).sum(),
             Flavour::Postgresql => {
-                // an entry of 16 bytes and its line pointer, on pages 90 % full
-                let indexes = if secondary { 2.0 } else { 1.0 };
-                indexes * 20.0 / 0.9 * self.page_bytes as f64 / (self.page_bytes - 40) as f64
+                // the primary key's entry is as wide as that of k
+                std::iter::once(None).chain(indexes).map(|text| self.postgresql_index_bytes(text)).sum()
             }
         }
+    }
+
+    /// An entry of an index on `k`, or on text of so many bytes.
+    fn innodb_index_bytes(&self, text: Option<u64>) -> f64 {
+        let length = u64::from(self.multi_byte);
+        let key = text.map_or(K_BYTES, |bytes| bytes + length);
+        let entry = (INNODB_RECORD_HEADER + key + self.id_bytes) as f64 + 0.5;
+        entry * self.page_bytes as f64 / innodb_space(self.page_bytes) as f64
+    }
+
+    /// An entry with its line pointer, on pages 90 % full.
+    fn postgresql_index_bytes(&self, text: Option<u64>) -> f64 {
+        let key = text.map_or(K_BYTES, short_text);
+        let entry = align_8(POSTGRESQL_INDEX_HEADER + key) + POSTGRESQL_LINE_POINTER;
+        entry as f64 / 0.9 * self.page_bytes as f64 / (self.page_bytes - 40) as f64
     }
 
     /// Bytes of the levels above the rows, a page of rows.
@@ -126,6 +143,7 @@ const INNODB_RECORD_MAX: u64 = 16_384;
 const POSTGRESQL_PAGE_HEADER: u64 = 24;
 const POSTGRESQL_TUPLE_HEADER: u64 = 24;
 const POSTGRESQL_LINE_POINTER: u64 = 4;
+const POSTGRESQL_INDEX_HEADER: u64 = 8;
 
 fn innodb_space(page: u64) -> u64 {
     page.saturating_sub(INNODB_PAGE_OVERHEAD)

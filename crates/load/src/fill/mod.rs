@@ -27,4 +27,4 @@ pub use plan::{FillPlan, Lane, Predicted, plan};
 pub use readback::TableGot;
 pub use report::{FillReport, Got};
 pub use run::{Progress, Stage, ensure_database, run};
-pub use spec::{FillSpec, ServerFacts, Shape, Size};
+pub use spec::{FillSpec, ServerFacts, Shape, Size, TEXT_INDEXES};

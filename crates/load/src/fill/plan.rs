@@ -2,7 +2,7 @@
 //! From what is asked and what the server says, to rows, widths and statements. Pure.
 
 use super::layout::Layout;
-use super::{Error, FillSpec, ServerFacts, Shape, Size};
+use super::{Error, FillSpec, ServerFacts, Shape, Size, TEXT_INDEXES};
 use crate::Flavour;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
@@ -74,7 +74,7 @@ pub fn plan(spec: &FillSpec, facts: &ServerFacts) -> Result<FillPlan, Error> {
         rows_per_table: shaped.rows,
         wide_ids: wide,
         filler_bytes: columns(facts.flavour, shaped.filler),
-        predicted: shaped.predict(spec.tables, spec.secondary),
+        predicted: shaped.predict(spec),
         lanes: lanes(spec, facts.flavour, shaped.rows),
     })
 }
@@ -126,9 +126,11 @@ impl FillPlan {
     /// full as can be. No row is written again.
     pub fn create_indexes(&self, table: u32) -> Vec<String> {
         let primary = format!("ALTER TABLE sbtest{table} ADD PRIMARY KEY (id)");
-        let secondary = format!("CREATE INDEX k_{table} ON sbtest{table} (k)");
         let primary = (self.facts.flavour == Flavour::Postgresql).then_some(primary);
-        primary.into_iter().chain(self.spec.secondary.then_some(secondary)).collect()
+        let texts = TEXT_INDEXES.into_iter().take(self.spec.text_indexes as usize);
+        let secondary = self.spec.secondary.then_some("k").into_iter().chain(texts);
+        let secondary = secondary.map(|column| format!("CREATE INDEX {column}_{table} ON sbtest{table} ({column})"));
+        primary.into_iter().chain(secondary).collect()
     }
 }
 
@@ -146,6 +148,9 @@ fn check(spec: &FillSpec, facts: &ServerFacts) -> Result<(), Error> {
     }
     if !(1..=THREADS_MAX).contains(&spec.threads) {
         return refuse("threads", spec.threads.to_string(), "from 1 to 1024");
+    }
+    if spec.text_indexes as usize > TEXT_INDEXES.len() {
+        return refuse("secondary-indexes", (spec.text_indexes + 1).to_string(), "from 0 to 3");
     }
     let ours = |name: &&String| {
         let number = name.strip_prefix("sbtest").and_then(|number| number.parse::<u32>().ok());
@@ -202,24 +207,24 @@ fn no_such_number(asked: u32, layout: &Layout) -> Error {
 }
 
 impl Shaped {
-    fn bytes_per_row(&self, secondary: bool) -> f64 {
+    fn bytes_per_row(&self, spec: &FillSpec) -> f64 {
         let page = self.layout.page_bytes as f64 + self.layout.parent_bytes_per_page();
-        page / self.rows_per_page as f64 + self.layout.index_bytes_per_row(secondary)
+        page / self.rows_per_page as f64 + self.layout.index_bytes_per_row(spec.secondary, spec.text_indexes)
     }
 
     /// Rows of one table, in whole pages, so that all tables together take `bytes`.
     fn rows_for(&self, bytes: f64, spec: &FillSpec) -> u64 {
-        let rows = bytes / f64::from(spec.tables) / self.bytes_per_row(spec.secondary);
+        let rows = bytes / f64::from(spec.tables) / self.bytes_per_row(spec);
         // far below 2^63 for any storage there is; beyond it the cast saturates, and the plan refuses
         #[allow(clippy::cast_possible_truncation)]
         let rows = rows.round().max(1.0) as u64;
         rows.checked_next_multiple_of(self.rows_per_page).unwrap_or(rows)
     }
 
-    fn predict(&self, tables: u32, secondary: bool) -> Predicted {
-        let rows = self.rows as f64 * f64::from(tables);
+    fn predict(&self, spec: &FillSpec) -> Predicted {
+        let rows = self.rows as f64 * f64::from(spec.tables);
         #[allow(clippy::cast_possible_truncation)] // as in rows_for
-        let used_bytes = (rows * self.bytes_per_row(secondary)) as u64;
+        let used_bytes = (rows * self.bytes_per_row(spec)) as u64;
         Predicted {
             row_bytes: self.layout.row_bytes(self.filler),
             rows_per_page: self.rows_per_page,
@@ -303,6 +308,8 @@ mod tests {
         insta::assert_snapshot!(postgresql.create_table(2), @"CREATE TABLE sbtest2 (id INTEGER NOT NULL, k INTEGER DEFAULT '0' NOT NULL, c CHAR(120) DEFAULT '' NOT NULL, pad CHAR(60) DEFAULT '' NOT NULL, filler1 CHAR(45) DEFAULT '' NOT NULL) WITH (toast_tuple_target=8160)");
         let plain = plan(&FillSpec::default(), &facts(Flavour::Postgresql)).unwrap();
         insta::assert_snapshot!(plain.create_table(1), @"CREATE TABLE sbtest1 (id SERIAL, k INTEGER DEFAULT '0' NOT NULL, c CHAR(120) DEFAULT '' NOT NULL, pad CHAR(60) DEFAULT '' NOT NULL)");
+        let three = plan(&FillSpec { text_indexes: 2, ..FillSpec::default() }, &facts(Flavour::Mysql)).unwrap();
+        insta::assert_snapshot!(three.create_indexes(4).join("; "), @"CREATE INDEX k_4 ON sbtest4 (k); CREATE INDEX pad_4 ON sbtest4 (pad); CREATE INDEX c_4 ON sbtest4 (c)");
         let huge = plan(&FillSpec { size: Size::Rows(3_000_000_000), ..spec }, &facts(Flavour::Mysql)).unwrap();
         assert!(huge.wide_ids && huge.create_table(1).contains("id BIGINT NOT NULL AUTO_INCREMENT"));
     }
@@ -316,6 +323,7 @@ mod tests {
         insta::assert_snapshot!(refused(shaped(Shape::RowsPerPage(500)), Flavour::Mysql), @"no width puts exactly 500 rows on a page of 16 KiB: the nearest that can be had is 73");
         insta::assert_snapshot!(refused(shaped(Shape::RowBytes(100)), Flavour::Mysql), @"rows of 100 bytes are narrower than the columns id, k, c and pad, which take 188");
         insta::assert_snapshot!(refused(shaped(Shape::RowBytes(9000)), Flavour::Mysql), @"rows of 9000 bytes do not stay on one page: the widest that do have 8107 bytes");
+        insta::assert_snapshot!(refused(FillSpec { text_indexes: 3, ..FillSpec::default() }, Flavour::Mysql), @"secondary-indexes is 4: it must be from 0 to 3");
         insta::assert_snapshot!(refused(FillSpec { tables: 0, ..FillSpec::default() }, Flavour::Mysql), @"tables is 0: it must be from 1 to 100000");
     }
 

@@ -179,6 +179,8 @@ impl fmt::Display for FillReport {
         line("pages in use", asked_bytes, Bytes(predicted.used_bytes).to_string(), Bytes(got.used_bytes).to_string())?;
         line("files on disk", String::new(), String::new(), Bytes(got.bytes_on_disk).to_string())?;
         writeln!(f, "server's page cache {}; page {}", Bytes(self.pool_bytes), Bytes(self.page_bytes))?;
+        let indexes = u32::from(self.asked.secondary) + self.asked.text_indexes;
+        writeln!(f, "k is {}; {}", self.asked.keys, secondary_indexes(indexes))?;
         let rate = got.rows as f64 / self.rows_seconds.max(1e-9);
         write!(
             f,
@@ -186,5 +188,13 @@ impl fmt::Display for FillReport {
             self.seconds, self.rows_seconds
         )?;
         self.unsettled.iter().try_for_each(|refused| write!(f, "\nnot allowed: {refused}"))
+    }
+}
+
+fn secondary_indexes(count: u32) -> String {
+    match count {
+        0 => "no secondary index".to_owned(),
+        1 => "1 secondary index".to_owned(),
+        more => format!("{more} secondary indexes"),
     }
 }

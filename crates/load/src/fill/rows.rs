@@ -2,7 +2,7 @@
 //! The rows themselves: random, and the same for the same seed whatever the number of connections.
 
 use super::plan::BLOCK_ROWS;
-use crate::distribution::Draw as _;
+use crate::distribution::{Distribution, Sampler};
 use crate::workload::Rng;
 use crate::workload::rand_core::SeedableRng as _;
 use crate::workload::text::{C_GROUPS, PAD_GROUPS, push_groups};
@@ -53,8 +53,8 @@ pub(super) enum Form {
 pub(super) struct Rows {
     seed: u64,
     table: u32,
-    /// k is drawn evenly from 1 to this.
-    k_max: u64,
+    /// Draws k.
+    keys: Sampler,
     next: u64,
     rng: Rng,
     pub(super) checksum: Checksum,
@@ -62,9 +62,11 @@ pub(super) struct Rows {
 
 impl Rows {
     /// `first` is the first key of a block: 1, or a multiple of [`BLOCK_ROWS`] and one.
-    pub(super) fn new(seed: u64, table: u32, rows_per_table: u64, first: u64) -> Self {
-        let k_max = rows_per_table.min(0x7fff_ffff);
-        Self { seed, table, k_max, next: first, rng: Rng::seed_from_u64(0), checksum: Checksum::default() }
+    ///
+    /// k is between 1 and the number of rows, as far as 32 bits hold it.
+    pub(super) fn new(seed: u64, table: u32, keys: &Distribution, rows_per_table: u64, first: u64) -> Self {
+        let keys = keys.sampler(1, rows_per_table.min(0x7fff_ffff));
+        Self { seed, table, keys, next: first, rng: Rng::seed_from_u64(0), checksum: Checksum::default() }
     }
 
     /// Appends the next row.
@@ -73,7 +75,7 @@ impl Rows {
         if (id - 1).is_multiple_of(BLOCK_ROWS) {
             self.rng = block_rng(self.seed, self.table, (id - 1) / BLOCK_ROWS);
         }
-        let k = 1 + self.rng.below(self.k_max);
+        let k = self.keys.sample(&mut self.rng);
         let (open, between, after_c, close): (&[u8], &[u8], &[u8], &[u8]) = match form {
             Form::Lines => (b"", b"\t", b"\t", b"\n"),
             Form::Values => (b"(", b",", b"','", b"')"),
@@ -107,7 +109,7 @@ mod tests {
     use super::*;
 
     fn text(first: u64, count: u64, form: Form) -> String {
-        let (mut rows, mut out) = (Rows::new(7, 1, 10_000, first), Vec::new());
+        let (mut rows, mut out) = (Rows::new(7, 1, &Distribution::Uniform, 10_000, first), Vec::new());
         (0..count).for_each(|_| rows.push(form, &mut out));
         String::from_utf8(out).unwrap()
     }
@@ -130,7 +132,7 @@ mod tests {
     #[test]
     fn checksums_of_parts_merge_to_the_whole() {
         let checksum = |first, count| {
-            let (mut rows, mut out) = (Rows::new(7, 1, 10_000, first), Vec::new());
+            let (mut rows, mut out) = (Rows::new(7, 1, &Distribution::Uniform, 10_000, first), Vec::new());
             (0..count).for_each(|_| rows.push(Form::Lines, &mut out));
             rows.checksum
         };

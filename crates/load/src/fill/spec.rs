@@ -2,6 +2,7 @@
 //! What is asked for, and what the server says of itself.
 
 use crate::Flavour;
+use crate::distribution::Distribution;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use units::Bytes;
@@ -14,6 +15,12 @@ pub struct FillSpec {
     pub shape: Shape,
     /// Whether to make the index on `k`, after the rows as sysbench does.
     pub secondary: bool,
+    /// How often each value of `k` comes.
+    #[serde(default)]
+    pub keys: Distribution,
+    /// Indexes beside that on `k`: of [`TEXT_INDEXES`], from the first.
+    #[serde(default)]
+    pub text_indexes: u32,
     /// Whether the server hands out keys to later inserts (AUTO_INCREMENT, serial).
     pub auto_inc: bool,
     /// Connections that fill at the same time.
@@ -23,6 +30,9 @@ pub struct FillSpec {
     /// Drop tables of these names that are there already; otherwise they are in the way.
     pub replace: bool,
 }
+
+/// The columns that more indexes can be made on, in this order: random text, wide and wider.
+pub const TEXT_INDEXES: [&str; 2] = ["pad", "c"];
 
 /// How much.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -75,6 +85,8 @@ impl Default for FillSpec {
             size: Size::Rows(10_000),
             shape: Shape::Sysbench,
             secondary: true,
+            keys: Distribution::Uniform,
+            text_indexes: 0,
             auto_inc: true,
             threads: 2,
             seed: 0,

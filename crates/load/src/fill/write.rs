@@ -100,7 +100,8 @@ impl Shared<'_> {
     }
 
     fn fill(&self, lane: &Lane, connection: &mut Connection) -> Result<Checksum, Error> {
-        let mut rows = Rows::new(self.plan.spec.seed, lane.table, self.plan.rows_per_table, lane.first);
+        let mut rows =
+            Rows::new(self.plan.spec.seed, lane.table, &self.plan.spec.keys, self.plan.rows_per_table, lane.first);
         let per_transaction = (TRANSACTION_BYTES / self.plan.predicted.row_bytes).max(1);
         let mut left = lane.rows;
         while left > 0 {

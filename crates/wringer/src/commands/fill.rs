@@ -2,12 +2,14 @@
 //! `wringer fill`: tables of a given size and shape.
 
 use super::connection::{Connection, server_failure};
+use super::fill_keys::KeyArgs;
 use super::fill_pgbench;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal;
 use crate::terminal::Output;
 use indicatif::ProgressBar;
 use load::Target;
+use load::distribution;
 use load::fill::{self, Error, FillPlan, FillReport, FillSpec, Progress, ServerFacts, Shape, Size, Stage};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -19,6 +21,7 @@ use units::Bytes;
     wringer fill --mysql-socket=/run/mysqld/mysqld.sock --times-pool 1.5 --rows-per-page 4\n  \
     wringer fill --dsn postgresql://postgres@localhost/sbtest --tables 4 --size 2G\n  \
     wringer fill --tables=10 --table-size=100000 --create-secondary=off\n  \
+    wringer fill --size 2G --k-distribution zipfian --secondary-indexes 2\n  \
     wringer fill --dsn postgresql://postgres@localhost/sbtest --pgbench 100\n\n\
     Asked, predicted and got stand side by side; rows a page come from the server's own statistics. Rows are \
     written once, at their width, and keep it when a load deletes and inserts them.")]
@@ -36,7 +39,8 @@ pub struct Args {
     times_pool: Option<f64>,
     /// pgbench's tables at this scale instead, as `pgbench -i` makes them: 100000 accounts for each unit
     #[arg(long, value_name = "SCALE", group = "amount", value_parser = clap::value_parser!(u32).range(1..=200_000_000),
-        conflicts_with_all = ["tables", "shape", "create_secondary", "auto_inc", "threads", "rand_seed"])]
+        conflicts_with_all = ["tables", "shape", "create_secondary", "secondary_indexes", "auto_inc", "threads", "rand_seed",
+            "k_distribution"])]
     pgbench: Option<u32>,
     /// Rows so wide that this many fit one page (16 KiB in InnoDB, 8 KiB in PostgreSQL)
     #[arg(long, alias = "rows_per_page", value_name = "ROWS", group = "shape")]
@@ -48,6 +52,10 @@ pub struct Args {
     #[arg(long, alias = "create_secondary", value_name = "ON|OFF", value_parser = on_off, action = clap::ArgAction::Set,
         num_args = 0..=1, default_value = "on", default_missing_value = "on")]
     create_secondary: bool,
+    /// Make so many indexes after the rows: 1 is that on k, 2 on pad, too, 3 on c, too; 0 is none
+    #[arg(long, alias = "secondary_indexes", value_name = "N", value_parser = clap::value_parser!(u32).range(0..=3),
+        conflicts_with = "create_secondary")]
+    secondary_indexes: Option<u32>,
     /// The server hands out keys to later inserts
     #[arg(long, alias = "auto_inc", value_name = "ON|OFF", value_parser = on_off, action = clap::ArgAction::Set,
         num_args = 0..=1, default_value = "on", default_missing_value = "on")]
@@ -67,12 +75,14 @@ pub struct Args {
     #[arg(short, long, value_enum, default_value_t = Output::Text, help = "How to print the result")]
     output: Output,
     #[command(flatten)]
+    keys: KeyArgs,
+    #[command(flatten)]
     connection: Connection,
 }
 
 pub fn main(args: Args) -> Outcome {
     let target = args.connection.target()?;
-    let spec = args.spec();
+    let spec = args.spec().map_err(|error| Failure::new(Exit::Usage, error))?;
     let stop = stop_flag()?;
     if !args.dry_run && fill::ensure_database(&target).map_err(refused)? {
         terminal::say(format_args!("made the database {}", target.database.as_deref().unwrap_or_default()));
@@ -96,21 +106,24 @@ pub fn main(args: Args) -> Outcome {
 }
 
 impl Args {
-    fn spec(&self) -> FillSpec {
+    fn spec(&self) -> Result<FillSpec, distribution::Error> {
         let rows = self.table_size.map(Size::Rows);
         let size = rows.or(self.size.map(|size| Size::Bytes(size.0))).or(self.times_pool.map(Size::TimesPool));
         let shape = self.rows_per_page.map(Shape::RowsPerPage).or(self.row_bytes.map(|bytes| Shape::RowBytes(bytes.0)));
         let default = FillSpec::default();
-        FillSpec {
+        let indexes = self.secondary_indexes.unwrap_or_else(|| self.create_secondary.into());
+        Ok(FillSpec {
             tables: self.tables,
             size: size.unwrap_or(default.size),
             shape: shape.unwrap_or(default.shape),
-            secondary: self.create_secondary,
+            secondary: indexes > 0,
+            keys: self.keys.distribution()?,
+            text_indexes: indexes.saturating_sub(1),
             auto_inc: self.auto_inc,
             threads: self.threads,
             seed: self.rand_seed,
             replace: self.replace,
-        }
+        })
     }
 }
 
@@ -214,7 +227,7 @@ mod tests {
     }
 
     fn spec(flags: &[&str]) -> FillSpec {
-        Line::parse_from([&["test"], flags].concat()).args.spec()
+        Line::parse_from([&["test"], flags].concat()).args.spec().unwrap()
     }
 
     #[test]
@@ -235,12 +248,26 @@ mod tests {
     }
 
     #[test]
+    fn keys_and_indexes() {
+        let skewed = spec(&["--k-distribution=pareto", "--rand-pareto-h=0.1", "--secondary-indexes=3"]);
+        assert_eq!(skewed.keys, distribution::Distribution::Pareto { h: 0.1 });
+        assert_eq!((skewed.secondary, skewed.text_indexes), (true, 2));
+        let none = spec(&["--secondary-indexes=0"]);
+        assert_eq!((none.secondary, none.text_indexes), (false, 0));
+        let wrong = Line::parse_from(["test", "--k-distribution=pareto", "--rand-pareto-h=2"]);
+        assert!(wrong.args.spec().unwrap_err().to_string().contains("rand-pareto-h is 2"));
+    }
+
+    #[test]
     fn one_amount_one_shape() {
         for flags in [
             ["--size=1G", "--table-size=5"],
             ["--pgbench=1", "--table-size=5"],
             ["--pgbench=1", "--tables=5"],
             ["--pgbench=0", "--replace"],
+            ["--pgbench=1", "--k-distribution=zipfian"],
+            ["--secondary-indexes=2", "--create-secondary=off"],
+            ["--tables=1", "--k-distribution=normal"],
             ["--rows-per-page=4", "--row-bytes=999"],
             ["--tables=1", "--create-secondary=maybe"],
         ] {

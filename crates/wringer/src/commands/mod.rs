@@ -7,6 +7,7 @@ pub mod disk;
 pub mod doctor;
 pub mod explain;
 pub mod fill;
+mod fill_keys;
 mod fill_pgbench;
 pub mod hidden;
 pub mod limits;
