@@ -15,9 +15,11 @@ use sandbox::{Flavour, Request, Sandbox, Spec, StartOptions};
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 use testkit::Lab;
 
 /// One server with its folder; gone at the end.
@@ -72,6 +74,34 @@ impl Server {
         self.connection().query(sql).unwrap().text(0, 0).unwrap_or_default()
     }
 
+    fn dsn(&self, database: &str) -> String {
+        let load::Endpoint::Socket(socket) = &self.target.endpoint else { panic!("a sandbox has a socket") };
+        let scheme = if self.target.flavour == load::Flavour::Mysql { "mysql" } else { "postgresql" };
+        let (user, password) = (&self.target.user, self.target.password.reveal());
+        format!("{scheme}://{user}:{password}@localhost/{database}?socket={}", socket.display())
+    }
+
+    /// Rows of the tables that are there.
+    fn rows(&self, tables: u32) -> u64 {
+        let mut connection = self.connection();
+        let mut count = |table| connection.query(&format!("SELECT COUNT(*) FROM sbtest{table}")).ok()?.parse(0, 0);
+        (1..=tables).map(|table| count(table).unwrap_or(0)).sum()
+    }
+
+    /// A checksum of each table, over all columns of all rows.
+    fn content(&self, tables: u32) -> Vec<String> {
+        let of = |table| match self.target.flavour {
+            load::Flavour::Mysql => {
+                let rows = self.connection().query(&format!("CHECKSUM TABLE sbtest{table}")).unwrap();
+                rows.text(0, 1).unwrap()
+            }
+            load::Flavour::Postgresql => {
+                self.text(&format!("SELECT SUM(hashtextextended(sbtest{table}::text, 0)) FROM sbtest{table}"))
+            }
+        };
+        (1..=tables).map(of).collect()
+    }
+
     fn has_column_c(&self) -> bool {
         self.connection().query("SELECT c FROM sbtest1 LIMIT 1").is_ok()
     }
@@ -116,6 +146,7 @@ fn mariadb_has_the_rows_on_the_pages() {
     common(&server);
     rows_without_bulk_load(&server);
     rows_that_are_lost_are_noticed(&server);
+    a_killed_fill_goes_on(&server, FillSpec { tables: 3, threads: 2, ..interrupted() });
 }
 
 /// The server's statistics of a table of some pages say one leaf, whatever is in it.
@@ -144,6 +175,7 @@ fn postgresql_has_the_rows_on_the_pages() {
     }
     common(&server);
     next_keys_come_after_the_rows(&server);
+    a_killed_fill_goes_on(&server, FillSpec { tables: 1, threads: 3, ..interrupted() });
 }
 
 /// What holds on every server.
@@ -293,17 +325,67 @@ fn next_keys_come_after_the_rows(server: &Server) {
     assert_eq!(server.number("SELECT MAX(id) FROM sbtest1"), 701);
 }
 
+fn interrupted() -> FillSpec {
+    spec(1, Size::Bytes(96 << 20), Shape::RowsPerPage(4))
+}
+
+/// Killed in the middle and resumed, a fill leaves the same rows on as many pages as one that nobody disturbed. What another fill would have
+/// written is refused.
+fn a_killed_fill_goes_on(server: &Server, spec: FillSpec) {
+    let (lab, tables) = (Lab::new(env!("CARGO_BIN_EXE_wringer")), spec.tables);
+    let [of, by] = [format!("--tables={tables}"), format!("--threads={}", spec.threads)];
+    let command = |flags: &[&str]| {
+        let mut command = lab.command([&["fill", "--size=96M", "--rows-per-page=4", &of, &by], flags].concat());
+        command.env("WRINGER_DSN", server.dsn(server.target.database.as_ref().unwrap()));
+        command
+    };
+    let total = server.fill(&spec).got.rows;
+    let undisturbed = server.content(tables);
+
+    let found = || {
+        for table in 1..=tables {
+            server.connection().execute(&format!("DROP TABLE IF EXISTS sbtest{table}")).unwrap();
+        }
+        let mut filling = command(&[]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let seen = testkit::wait_until(Duration::from_secs(60), || server.rows(tables) > 0);
+        filling.kill().unwrap();
+        filling.wait().unwrap();
+        assert!(seen, "no transaction was completed in a minute");
+        server.rows(tables)
+    };
+    // a machine that is busy may not look before the last row is in
+    let found = (0..5).map(|_| found()).find(|rows| *rows < total).expect("a fill that is cut off in the middle");
+
+    command_refuses(&mut command(&["--resume", "--rand-seed=9"]), "the sum of k is");
+    command_refuses(&mut command(&["--resume", "--auto-inc=off"]), "its columns are");
+    let plan = server.plan(&FillSpec { resume: true, replace: false, ..spec });
+    let stopped = fill::run(&plan, &server.target, &AtomicBool::new(true), &mut |_| {});
+    assert!(matches!(stopped, Err(Error::Paused)), "{stopped:?}");
+    assert!(server.rows(tables) >= found, "a fill that is resumed, refused or stopped drops nothing");
+
+    let resumed = testkit::Ran::of(&mut command(&["--resume", "-o", "json"])).expect_code(0);
+    let json: serde_json::Value = serde_json::from_str(&resumed.stdout).unwrap();
+    let kept = json["fill"]["rows_kept"].as_u64().unwrap();
+    assert!((found..total).contains(&kept), "{kept} of {total} rows were kept, {found} were seen");
+    assert_eq!(json["fill"]["got"]["rows"], total);
+    assert!(!resumed.stderr.contains("warning"), "as many pages as predicted: {}", resumed.stderr);
+    assert_eq!(server.content(tables), undisturbed);
+
+    // with nothing missing it is only read
+    let report = server.carry_out(&server.plan(&plan.spec)).unwrap();
+    assert_eq!((report.rows_kept, report.got.rows), (total, total));
+}
+
+#[track_caller]
+fn command_refuses(command: &mut Command, what: &str) {
+    testkit::Ran::of(command).expect_code(3).expect_said(&["sbtest", what, "--replace"]);
+}
+
 #[test]
 fn the_command_fills_and_refuses() {
     let server = Server::start(Flavour::Postgresql);
     let lab = Lab::new(env!("CARGO_BIN_EXE_wringer"));
-    let load::Endpoint::Socket(socket) = &server.target.endpoint else { panic!("a sandbox has a socket") };
-    let dsn = format!(
-        "postgresql://{}:{}@localhost/elsewhere?socket={}",
-        server.target.user,
-        server.target.password.reveal(),
-        socket.display()
-    );
+    let dsn = server.dsn("elsewhere");
     let wringer = |flags: &[&str]| {
         let mut command = lab.command([&["fill"], flags].concat());
         testkit::Ran::of(command.env("WRINGER_DSN", &dsn))

@@ -14,6 +14,9 @@ pub enum Error {
     RowTooNarrow { row_bytes: u64, narrowest: u64 },
     #[error("the table {table} is there already")]
     Exists { table: String },
+    /// Nothing was changed.
+    #[error("the fill of {table} cannot go on: the table is not what this fill would have left. {what}")]
+    Resume { table: String, what: String },
     /// The server refused, or was lost.
     #[error("{operation}")]
     Server {
@@ -29,6 +32,9 @@ pub enum Error {
     /// The stop flag was set. Tables that this fill made are dropped again.
     #[error("stopped; the tables that were being filled are dropped")]
     Stopped,
+    /// The stop flag was set while a fill was resumed.
+    #[error("stopped; the rows of completed transactions are kept, and --resume goes on with them")]
+    Paused,
     #[error("a connection's thread ended in a panic while filling")]
     Panicked,
 }

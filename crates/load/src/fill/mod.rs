@@ -17,6 +17,7 @@ mod layout;
 mod plan;
 mod readback;
 mod report;
+mod resume;
 mod rows;
 mod run;
 mod spec;

@@ -6,6 +6,7 @@ use super::{Error, FillSpec, ServerFacts, Shape, Size, TEXT_INDEXES};
 use crate::Flavour;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
+use std::ops::RangeInclusive;
 
 /// Everything that a fill will do, worked out before it does any of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -125,11 +126,17 @@ impl FillPlan {
     /// The statements that make table `table`'s indexes, once the rows are in: from sorted keys, so that their pages are as
     /// full as can be. No row is written again.
     pub fn create_indexes(&self, table: u32) -> Vec<String> {
-        let primary = format!("ALTER TABLE sbtest{table} ADD PRIMARY KEY (id)");
+        self.indexes(table).into_iter().map(|(_, sql)| sql).collect()
+    }
+
+    /// The same with the indexes' names.
+    pub(super) fn indexes(&self, table: u32) -> Vec<(String, String)> {
+        let primary = (format!("sbtest{table}_pkey"), format!("ALTER TABLE sbtest{table} ADD PRIMARY KEY (id)"));
         let primary = (self.facts.flavour == Flavour::Postgresql).then_some(primary);
         let texts = TEXT_INDEXES.into_iter().take(self.spec.text_indexes as usize);
         let secondary = self.spec.secondary.then_some("k").into_iter().chain(texts);
-        let secondary = secondary.map(|column| format!("CREATE INDEX {column}_{table} ON sbtest{table} ({column})"));
+        let create = |column| format!("CREATE INDEX {column}_{table} ON sbtest{table} ({column})");
+        let secondary = secondary.map(|column| (format!("{column}_{table}"), create(column)));
         primary.into_iter().chain(secondary).collect()
     }
 }
@@ -157,7 +164,7 @@ fn check(spec: &FillSpec, facts: &ServerFacts) -> Result<(), Error> {
         number.is_some_and(|number| (1..=spec.tables).contains(&number))
     };
     match facts.existing.iter().find(ours) {
-        Some(table) if !spec.replace => Err(Error::Exists { table: table.clone() }),
+        Some(table) if !spec.replace && !spec.resume => Err(Error::Exists { table: table.clone() }),
         _ => Ok(()),
     }
 }
@@ -255,14 +262,16 @@ fn lanes(spec: &FillSpec, flavour: Flavour, rows: u64) -> Vec<Lane> {
         Flavour::Mysql => 1,
         Flavour::Postgresql => u64::from(spec.threads.div_ceil(spec.tables)),
     };
+    (1..=spec.tables).flat_map(|table| split(table, 1..=rows, parts)).collect()
+}
+
+/// A run of keys in `parts`, or fewer, each of whole blocks when the first key is that of a block.
+pub(super) fn split(table: u32, keys: RangeInclusive<u64>, parts: u64) -> impl Iterator<Item = Lane> {
+    let rows = keys.end() - keys.start() + 1;
     let blocks = rows.div_ceil(BLOCK_ROWS);
-    let lane = |table: u32, part: u64| {
-        let start = |part: u64| (blocks / parts * part + (blocks % parts).min(part)) * BLOCK_ROWS;
-        let (first, end) = (start(part).min(rows), start(part + 1).min(rows));
-        Lane { table, first: first + 1, rows: end - first }
-    };
-    let all = (1..=spec.tables).flat_map(|table| (0..parts).map(move |part| lane(table, part)));
-    all.filter(|lane| lane.rows > 0).collect()
+    let start = move |part: u64| ((blocks / parts * part + (blocks % parts).min(part)) * BLOCK_ROWS).min(rows);
+    let lane = move |part: u64| Lane { table, first: keys.start() + start(part), rows: start(part + 1) - start(part) };
+    (0..parts).map(lane).filter(|lane| lane.rows > 0)
 }
 
 #[cfg(test)]

@@ -18,6 +18,9 @@ pub struct FillReport {
     pub rows_per_table: u64,
     pub predicted: Predicted,
     pub got: Got,
+    /// Rows that a resumed fill found, and did not write.
+    #[serde(default)]
+    pub rows_kept: u64,
     /// In order of their numbers.
     pub tables: Vec<TableGot>,
     /// What the account was not allowed to do after the rows were in; empty when pages are written and statistics fresh.
@@ -71,6 +74,7 @@ impl FillReport {
             rows_per_table: plan.rows_per_table,
             predicted: plan.predicted,
             got,
+            rows_kept: 0,
             tables,
             unsettled,
             seconds,
@@ -181,7 +185,10 @@ impl fmt::Display for FillReport {
         writeln!(f, "server's page cache {}; page {}", Bytes(self.pool_bytes), Bytes(self.page_bytes))?;
         let indexes = u32::from(self.asked.secondary) + self.asked.text_indexes;
         writeln!(f, "k is {}; {}", self.asked.keys, secondary_indexes(indexes))?;
-        let rate = got.rows as f64 / self.rows_seconds.max(1e-9);
+        if self.asked.resume {
+            writeln!(f, "{} of the rows were there, the others were written", self.rows_kept)?;
+        }
+        let rate = (got.rows - self.rows_kept) as f64 / self.rows_seconds.max(1e-9);
         write!(
             f,
             "{:.1} s in all, rows written in {:.1} s ({rate:.0} rows/s), read back and compared",

@@ -28,6 +28,18 @@ impl Checksum {
         self.k_sum += u128::from(k);
     }
 
+    /// The first sum in which what was read is not this, with both values.
+    pub(super) fn difference(&self, read: &Self) -> Option<(&'static str, u128, u128)> {
+        let compared: [(&'static str, u128, u128); 5] = [
+            ("the number of rows", self.rows.into(), read.rows.into()),
+            ("the least id", self.id_min.into(), read.id_min.into()),
+            ("the greatest id", self.id_max.into(), read.id_max.into()),
+            ("the sum of id", self.id_sum, read.id_sum),
+            ("the sum of k", self.k_sum, read.k_sum),
+        ];
+        compared.into_iter().find(|(_, written, read)| written != read)
+    }
+
     pub(super) fn merge(&mut self, other: &Self) {
         if other.rows == 0 {
             return;
@@ -61,12 +73,16 @@ pub(super) struct Rows {
 }
 
 impl Rows {
-    /// `first` is the first key of a block: 1, or a multiple of [`BLOCK_ROWS`] and one.
-    ///
     /// k is between 1 and the number of rows, as far as 32 bits hold it.
     pub(super) fn new(seed: u64, table: u32, keys: &Distribution, rows_per_table: u64, first: u64) -> Self {
         let keys = keys.sampler(1, rows_per_table.min(0x7fff_ffff));
-        Self { seed, table, keys, next: first, rng: Rng::seed_from_u64(0), checksum: Checksum::default() }
+        let into_block = (first - 1) % BLOCK_ROWS;
+        let (next, checksum) = (first - into_block, Checksum::default());
+        let mut rows = Self { seed, table, keys, next, rng: Rng::seed_from_u64(0), checksum };
+        // a block is drawn from its beginning
+        let mut before = Vec::new();
+        (0..into_block).for_each(|_| rows.push(Form::Lines, &mut before));
+        Self { checksum, ..rows }
     }
 
     /// Appends the next row.
@@ -120,6 +136,7 @@ mod tests {
         let tail = text(BLOCK_ROWS * 2 + 1, BLOCK_ROWS, Form::Lines);
         assert!(whole.ends_with(&tail));
         assert!(tail.starts_with("513\t"));
+        assert!(whole.ends_with(&text(300, BLOCK_ROWS * 3 - 299, Form::Lines)), "within a block, too");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! Carries a plan out: tables, rows, indexes, then a look at what is there.
 
 use super::readback::{look, settle, verify};
+use super::resume::{Kept, survey};
 use super::write::write;
 use super::{Error, FillPlan, FillReport};
 use crate::admin::Connection;
@@ -46,7 +47,7 @@ impl Stage {
 ///
 /// # Errors
 /// The server refuses or is lost; `stop` was set; what was read back differs. Tables that are not complete are dropped, as
-/// far as the server still answers.
+/// far as the server still answers; those that a resumed fill found stay, with what it added.
 pub fn run(
     plan: &FillPlan,
     target: &Target,
@@ -55,10 +56,15 @@ pub fn run(
 ) -> Result<FillReport, Error> {
     let started = Instant::now();
     let mut connection = Connection::open(target).map_err(Error::server("connect to make tables"))?;
+    let kept = match plan.spec.resume {
+        true => survey(plan, stop, &mut connection).map_err(paused)?,
+        false => Kept::nothing(plan),
+    };
     make_tables(plan, &mut connection)?;
-    let filled = fill(plan, target, &mut connection, stop, progress);
+    let filled = fill(plan, &kept, target, &mut connection, stop, progress);
     let rows_seconds = match filled {
         Ok(rows_seconds) => rows_seconds,
+        Err(error) if plan.spec.resume => return Err(paused(error)),
         Err(error) => {
             drop_tables(plan, &mut connection);
             return Err(error);
@@ -68,7 +74,13 @@ pub fn run(
     let unsettled = settle(plan, &mut connection)?;
     let tables: Result<Vec<_>, Error> =
         (1..=plan.spec.tables).map(|table| look(plan, table, &mut connection)).collect();
-    Ok(FillReport::new(plan, tables?, unsettled, started.elapsed().as_secs_f64(), rows_seconds))
+    let report = FillReport::new(plan, tables?, unsettled, started.elapsed().as_secs_f64(), rows_seconds);
+    Ok(FillReport { rows_kept: kept.rows(), ..report })
+}
+
+/// A resumed fill drops nothing.
+fn paused(error: Error) -> Error {
+    if matches!(error, Error::Stopped) { Error::Paused } else { error }
 }
 
 /// Makes the target's database when the server has none of that name; true when it did.
@@ -100,6 +112,9 @@ const UNKNOWN_DATABASE: [&str; 2] = ["1049", "3D000"];
 fn make_tables(plan: &FillPlan, connection: &mut Connection) -> Result<(), Error> {
     for table in 1..=plan.spec.tables {
         let name = FillPlan::table_name(table);
+        if plan.spec.resume && plan.facts.existing.contains(&name) {
+            continue;
+        }
         if plan.spec.replace {
             let sql = format!("DROP TABLE IF EXISTS {name}");
             connection.execute(&sql).map_err(Error::server(format!("drop the old table {name}")))?;
@@ -112,6 +127,7 @@ fn make_tables(plan: &FillPlan, connection: &mut Connection) -> Result<(), Error
 /// Rows and indexes, compared with what was meant; returns the seconds that writing rows took.
 fn fill(
     plan: &FillPlan,
+    kept: &Kept,
     target: &Target,
     connection: &mut Connection,
     stop: &AtomicBool,
@@ -119,13 +135,14 @@ fn fill(
 ) -> Result<f64, Error> {
     let started = Instant::now();
     let total = plan.rows();
-    let checksums = write(plan, target, stop, &mut |done| progress(Progress { stage: Stage::Rows, done, total }))?;
+    let checksums =
+        write(plan, kept, target, stop, &mut |done| progress(Progress { stage: Stage::Rows, done, total }))?;
     let rows_seconds = started.elapsed().as_secs_f64();
     let total = u64::from(plan.spec.tables);
     for table in 1..=plan.spec.tables {
         progress(Progress { stage: Stage::Indexes, done: u64::from(table) - 1, total });
         go_on(stop)?;
-        finish_table(plan, table, connection)?;
+        finish_table(plan, table, &kept.indexes[table as usize - 1], connection)?;
     }
     for (table, written) in (1..=plan.spec.tables).zip(&checksums) {
         progress(Progress { stage: Stage::Verify, done: u64::from(table) - 1, total });
@@ -135,10 +152,10 @@ fn fill(
     Ok(rows_seconds)
 }
 
-/// What a table gets once its rows are in.
-fn finish_table(plan: &FillPlan, table: u32, connection: &mut Connection) -> Result<(), Error> {
+/// What a table gets once its rows are in, but for the indexes that it has.
+fn finish_table(plan: &FillPlan, table: u32, has: &[String], connection: &mut Connection) -> Result<(), Error> {
     let name = FillPlan::table_name(table);
-    for sql in plan.create_indexes(table) {
+    for (_, sql) in plan.indexes(table).into_iter().filter(|(index, _)| !has.contains(index)) {
         connection.execute(&sql).map_err(Error::server(format!("index the table {name}")))?;
     }
     if plan.spec.auto_inc && plan.facts.flavour == Flavour::Postgresql {
@@ -149,7 +166,7 @@ fn finish_table(plan: &FillPlan, table: u32, connection: &mut Connection) -> Res
     Ok(())
 }
 
-fn go_on(stop: &AtomicBool) -> Result<(), Error> {
+pub(super) fn go_on(stop: &AtomicBool) -> Result<(), Error> {
     if stop.load(Ordering::Relaxed) { Err(Error::Stopped) } else { Ok(()) }
 }
 

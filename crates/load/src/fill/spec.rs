@@ -27,6 +27,9 @@ pub struct FillSpec {
     pub threads: u32,
     /// The same seed gives the same rows, whatever the number of threads.
     pub seed: u64,
+    /// Keep the rows that a fill with the same spec left when it was cut off, and write those that are missing.
+    #[serde(default)]
+    pub resume: bool,
     /// Drop tables of these names that are there already; otherwise they are in the way.
     pub replace: bool,
 }
@@ -90,6 +93,7 @@ impl Default for FillSpec {
             auto_inc: true,
             threads: 2,
             seed: 0,
+            resume: false,
             replace: false,
         }
     }

@@ -5,6 +5,8 @@
 //! on MariaDB 10.11 they write narrow rows at about half the rate. A transaction holds some megabytes of rows: few syncs,
 //! little undo.
 
+use super::plan::BLOCK_ROWS;
+use super::resume::Kept;
 use super::rows::{Checksum, Form, Rows};
 use super::{Error, FillPlan, Lane};
 use crate::admin::Connection;
@@ -21,26 +23,28 @@ const STATEMENT_BYTES: u64 = 512 << 10;
 const ROW_TEXT_BYTES: u64 = 256;
 const PROGRESS_EVERY: Duration = Duration::from_millis(100);
 
-/// Fills all lanes; returns the checksum of each table, in order. `progress` gets the rows written so far.
+/// Writes the rows that are not kept; returns the checksum of each table, in order. `progress` gets the rows there so far.
 pub(super) fn write(
     plan: &FillPlan,
+    kept: &Kept,
     target: &Target,
     stop: &AtomicBool,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Vec<Checksum>, Error> {
     let shared = Shared {
         plan,
+        lanes: &kept.lanes,
         target,
         stop,
         next_lane: AtomicUsize::new(0),
-        done: AtomicU64::new(0),
+        done: AtomicU64::new(kept.rows()),
         failed: AtomicBool::new(false),
     };
     let (sender, results) = channel();
-    let mut checksums = vec![Checksum::default(); plan.spec.tables as usize];
+    let mut checksums = kept.checksums.clone();
     let mut failure = None;
     std::thread::scope(|scope| {
-        for _ in 0..(plan.spec.threads as usize).min(plan.lanes.len()) {
+        for _ in 0..(plan.spec.threads as usize).min(kept.lanes.len()) {
             let (shared, sender) = (&shared, sender.clone());
             scope.spawn(move || shared.work(&sender));
         }
@@ -72,10 +76,11 @@ fn keep_cause(failure: &mut Option<Error>, error: Error) {
 
 struct Shared<'a> {
     plan: &'a FillPlan,
+    lanes: &'a [Lane],
     target: &'a Target,
     stop: &'a AtomicBool,
     next_lane: AtomicUsize,
-    /// Rows sent.
+    /// Rows sent, and those that were there.
     done: AtomicU64,
     failed: AtomicBool,
 }
@@ -92,7 +97,7 @@ impl Shared<'_> {
 
     fn fill_lanes(&self, results: &Sender<Sent>) -> Result<(), Error> {
         let mut connection = Connection::open(self.target).map_err(Error::server("connect to fill tables"))?;
-        while let Some(lane) = self.plan.lanes.get(self.next_lane.fetch_add(1, Ordering::Relaxed)) {
+        while let Some(lane) = self.lanes.get(self.next_lane.fetch_add(1, Ordering::Relaxed)) {
             let checksum = self.fill(lane, &mut connection)?;
             let _ = results.send(Ok((lane.table, checksum)));
         }
@@ -102,7 +107,9 @@ impl Shared<'_> {
     fn fill(&self, lane: &Lane, connection: &mut Connection) -> Result<Checksum, Error> {
         let mut rows =
             Rows::new(self.plan.spec.seed, lane.table, &self.plan.spec.keys, self.plan.rows_per_table, lane.first);
-        let per_transaction = (TRANSACTION_BYTES / self.plan.predicted.row_bytes).max(1);
+        // whole blocks: what is there after a kill can be compared block by block
+        let blocks = (TRANSACTION_BYTES / self.plan.predicted.row_bytes / BLOCK_ROWS).max(1);
+        let per_transaction = blocks * BLOCK_ROWS;
         let mut left = lane.rows;
         while left > 0 {
             self.go_on()?;
@@ -140,7 +147,8 @@ impl Shared<'_> {
         connection.execute("COMMIT").map(drop).map_err(failed())
     }
 
-    /// One bulk load, which is a transaction of its own.
+    /// One bulk load in a transaction: PostgreSQL's COPY is one of its own. To LOAD DATA the end of a connection that was cut looks like the
+    /// end of the data: without a COMMIT that has to come, a row that was cut in two would stay.
     fn copy(&self, table: u32, count: u64, rows: &mut Rows, connection: &mut Connection) -> Result<(), Error> {
         let name = FillPlan::table_name(table);
         let sql = match self.plan.facts.flavour {
@@ -156,7 +164,13 @@ impl Shared<'_> {
             left -= now;
             left > 0
         };
-        connection.copy_in(&sql, &mut more).map(drop).map_err(Error::server(format!("load rows into {name}")))
+        let failed = || Error::server(format!("load rows into {name}"));
+        if self.plan.facts.flavour == Flavour::Postgresql {
+            return connection.copy_in(&sql, &mut more).map(drop).map_err(failed());
+        }
+        connection.execute("BEGIN").map_err(failed())?;
+        connection.copy_in(&sql, &mut more).map_err(failed())?;
+        connection.execute("COMMIT").map(drop).map_err(failed())
     }
 }
 

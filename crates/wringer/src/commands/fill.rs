@@ -40,7 +40,7 @@ pub struct Args {
     /// pgbench's tables at this scale instead, as `pgbench -i` makes them: 100000 accounts for each unit
     #[arg(long, value_name = "SCALE", group = "amount", value_parser = clap::value_parser!(u32).range(1..=200_000_000),
         conflicts_with_all = ["tables", "shape", "create_secondary", "secondary_indexes", "auto_inc", "threads", "rand_seed",
-            "k_distribution"])]
+            "k_distribution", "resume"])]
     pgbench: Option<u32>,
     /// Rows so wide that this many fit one page (16 KiB in InnoDB, 8 KiB in PostgreSQL)
     #[arg(long, alias = "rows_per_page", value_name = "ROWS", group = "shape")]
@@ -69,6 +69,9 @@ pub struct Args {
     /// Drop tables of the same names first
     #[arg(long)]
     replace: bool,
+    /// Go on with a fill that was killed: compare the rows that are there with those that the same flags give, and write the missing ones
+    #[arg(long, conflicts_with_all = ["replace", "dry_run"])]
+    resume: bool,
     /// Say what would be done, and do nothing
     #[arg(long)]
     dry_run: bool,
@@ -122,6 +125,7 @@ impl Args {
             auto_inc: self.auto_inc,
             threads: self.threads,
             seed: self.rand_seed,
+            resume: self.resume,
             replace: self.replace,
         })
     }
@@ -187,7 +191,8 @@ pub fn refused(error: Error) -> Failure {
             let failure = server_failure(source);
             Failure { error: failure.error.context(operation), ..failure }
         }
-        Error::Exists { .. } => Failure::new(Exit::Missing, error).hint("--replace drops it first"),
+        Error::Exists { .. } => Failure::new(Exit::Missing, error)
+            .hint("--replace drops it first; --resume goes on with a fill that was cut off"),
         Error::Spec { .. } | Error::RowsPerPage { .. } | Error::RowTooWide { .. } | Error::RowTooNarrow { .. } => {
             Failure::new(Exit::Usage, error)
         }
@@ -195,10 +200,14 @@ pub fn refused(error: Error) -> Failure {
     }
 }
 
-/// While or after rows were written: what was made is dropped again.
+/// While or after rows were written: what was made is dropped again, unless the fill was resumed.
 pub fn failed(error: Error) -> Failure {
-    let exit = if matches!(error, Error::Stopped) { Exit::Interrupted } else { Exit::Failed };
-    Failure::new(exit, error)
+    match error {
+        Error::Stopped | Error::Paused => Failure::new(Exit::Interrupted, error),
+        Error::Resume { .. } => Failure::new(Exit::Missing, error)
+            .hint("give the flags of the fill that was cut off; --replace drops the tables and begins anew"),
+        _ => Failure::new(Exit::Failed, error),
+    }
 }
 
 fn on_off(text: &str) -> Result<bool, String> {
@@ -266,6 +275,8 @@ mod tests {
             ["--pgbench=1", "--tables=5"],
             ["--pgbench=0", "--replace"],
             ["--pgbench=1", "--k-distribution=zipfian"],
+            ["--resume", "--replace"],
+            ["--resume", "--dry-run"],
             ["--secondary-indexes=2", "--create-secondary=off"],
             ["--tables=1", "--k-distribution=normal"],
             ["--rows-per-page=4", "--row-bytes=999"],
