@@ -74,10 +74,15 @@ serve() {
             "$wringer" sandbox deploy mariadb --name bench -c innodb_buffer_pool_size=256M -c "max_connections=$((most + 50))" --start >&2
             ;;
         pgbench)
-            "$wringer" sandbox deploy postgresql --name bench -c shared_buffers=256M -c "max_connections=$((most + 50))" --start >&2
+            "$wringer" sandbox deploy postgresql --name bench -c shared_buffers=256MB -c "max_connections=$((most + 50))" --start >&2
             ;;
     esac
+    eval "$("$wringer" sandbox export bench env)"
     WRINGER_DSN=$("$wringer" sandbox export bench dsn)
+    case $1 in
+        sysbench) WRINGER_DSN="$WRINGER_DSN?socket=$MYSQL_UNIX_PORT" ;;
+        pgbench) WRINGER_DSN="$WRINGER_DSN?socket=$PGHOST/.s.PGSQL.$PGPORT" ;;
+    esac
     export WRINGER_DSN
     case $1 in
         sysbench) "$wringer" fill --table-size="$rows" >&2 ;;
