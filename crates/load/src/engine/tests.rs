@@ -64,50 +64,6 @@ fn assert_near(what: &str, got_ns: u64, computed_ns: u64) {
     assert!(fits, "{what}: {got} ms, computed {computed} ms");
 }
 
-fn percentile(sorted: &[u64], percentile: f64) -> u64 {
-    #[allow(clippy::cast_possible_truncation)]
-    let rank = ((percentile / 100.0 * sorted.len() as f64).ceil() as usize).clamp(1, sorted.len());
-    sorted[rank - 1]
-}
-
-fn assert_percentiles(histogram: &LatencyHistogram, mut computed: Vec<u64>) {
-    computed.sort_unstable();
-    for p in [50.0, 90.0, 99.0, 100.0] {
-        assert_near(&format!("p{p}"), histogram.percentile_ns(p), percentile(&computed, p));
-    }
-}
-
-#[test]
-fn an_open_loop_charges_a_stall_to_everyone_who_had_to_wait() {
-    // 100 a second, even, for 1.2 s; the server needs 2 ms, and answers nothing from 300 to 800 ms.
-    let fake = Fake::new(Duration::from_millis(2), |_| Answer::Row);
-    let spec = LoadSpec {
-        arrivals: Arrivals::Constant { per_second: 100.0 },
-        time: Some(Duration::from_millis(1200)),
-        ..Point::spec()
-    };
-    let start = || fake.stall(Instant::now() + Duration::from_millis(300), Duration::from_millis(500));
-    let measured = drive(&spec, &fake, start).unwrap().measured;
-
-    let (mut free, mut response, mut service) = (0, Vec::new(), Vec::new());
-    for intended in (0..120).map(|i| i * 10 * MS) {
-        let begin = free.max(intended);
-        let served_from = if (300 * MS..800 * MS).contains(&begin) { 800 * MS } else { begin };
-        free = served_from + 2 * MS;
-        response.push(free - intended);
-        service.push(free - begin);
-    }
-    assert_eq!(measured.transactions, 120);
-    assert_percentiles(&measured.transaction.response, response);
-    assert_percentiles(&measured.transaction.service, service);
-    assert!((45..=60).contains(&measured.backlog_max), "backlog {}", measured.backlog_max);
-    assert!((50..=90).contains(&measured.late), "late {}", measured.late);
-    assert_eq!(measured.skipped, 0);
-    assert_eq!(measured.statements["point_select"].response.max_ns(), measured.transaction.response.max_ns());
-    let stalled = measured.timeline[4..7].iter().map(|point| point.transactions).sum::<u64>();
-    assert_eq!(stalled, 0, "the timeline has a hole where the server stood still");
-}
-
 #[test]
 fn a_closed_loop_sees_a_stall_once() {
     let fake = Fake::new(Duration::from_millis(2), |_| Answer::Row);
