@@ -51,6 +51,18 @@ fn a_malloc_and_no_transparent_huge_pages() {
     lab.run(["sandbox", "delete", "w", "--force"]).expect_code(0);
 }
 
+/// The folder in which it was started can be deleted and unmounted while it stands.
+#[test]
+fn a_standing_server_keeps_no_folder_busy() {
+    let (lab, folder) = (deployed("postgresql"), tempfile::tempdir().unwrap());
+    let started = lab.command(["sandbox", "start", "w"]).current_dir(folder.path()).output().unwrap();
+    assert!(started.status.success(), "{started:?}");
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let inside = processes.filter(|it| std::fs::read_link(it.path().join("cwd")).is_ok_and(|cwd| cwd == folder.path()));
+    assert_eq!(inside.map(|it| it.path()).collect::<Vec<_>>(), Vec::<PathBuf>::new());
+    lab.run(["sandbox", "delete", "w", "--force"]).expect_code(0);
+}
+
 /// Neither the host's setting nor its pool is touched, and nothing goes on without what was asked.
 #[test]
 fn what_this_host_does_not_have_is_refused() {

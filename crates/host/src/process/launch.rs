@@ -79,6 +79,8 @@ pub fn launch(settings: &LaunchSettings, program: &OsString, args: &[OsString]) 
     let lifeline = lifeline();
     let signals = block_stop_signals()?;
     let mut server = start(settings, program, args).inspect_err(|error| report_not_ready(&chain(error)))?;
+    // it outlives the command that started it, and must not keep that command's folder from being deleted or unmounted
+    let _ = std::env::set_current_dir("/");
     let identity = Identity::of(server.id());
     report_ready(
         &serde_json::json!({ "pid": server.id(), "start_time": identity.map(|identity| identity.start_time) }),
