@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// What to deploy.
 #[derive(Debug, Clone)]
@@ -35,7 +35,7 @@ const FIRST_NEED_BYTES: u64 = 256 << 20;
 /// `sun_path` has 108 bytes, the last of them zero (unix(7)).
 const SOCKET_PATH_MAX_BYTES: usize = 107;
 /// The init program of a deployment that was killed ends by itself, but not at once.
-const INIT_END_TIMEOUT: Duration = Duration::from_secs(20);
+pub(crate) const INIT_END_TIMEOUT: Duration = Duration::from_secs(20);
 
 impl Spec {
     /// Named after flavour and version, on a free port, with the default options.
@@ -249,14 +249,7 @@ fn clear_debris(name: &str, places: &Places) -> Result<(), Error> {
     };
     let members = cut.members();
     let _locks = members.iter().map(Sandbox::lock).collect::<Result<Vec<_>, _>>()?;
-    let deadline = Instant::now() + INIT_END_TIMEOUT;
-    while let Some((name, pid)) = members.iter().find_map(|member| Some((member.name().to_owned(), member.occupant()?)))
-    {
-        if Instant::now() > deadline {
-            return Err(Error::Running { name, pid });
-        }
-        std::thread::sleep(Duration::from_millis(100));
-    }
+    Sandbox::await_unused(&members, INIT_END_TIMEOUT)?;
     cut.clear_members()?;
     Ok(())
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Removes a sandbox by its manifest: the names in it and nothing else, following no link.
 
+use crate::deploy::INIT_END_TIMEOUT;
 use crate::manifest::{Manifest, State};
 use crate::wrap::is_under_valgrind;
 use crate::{Error, Member, Sandbox};
@@ -9,6 +10,7 @@ use host::places::Places;
 use host::process::open_below;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// A sandbox that is gone.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -40,14 +42,26 @@ impl Sandbox {
                 deleted.ended.extend(member.end_runs(places)?);
             }
         }
-        for member in &members {
-            if let Some(pid) = member.occupant() {
-                return Err(Error::Running { name: member.name().into(), pid });
-            }
-        }
+        // the programs of a deployment that was killed, and what was just ended, take a moment to go
+        Self::await_unused(&members, if force { INIT_END_TIMEOUT } else { Duration::ZERO })?;
         deleted.names = members.iter().map(|member| member.name().to_owned()).collect();
         deleted.kept = sandbox.clear_members()?;
         Ok(deleted)
+    }
+
+    /// Until no process has files of any of them open.
+    ///
+    /// # Errors
+    /// [`Error::Running`] when one still has after `patience`.
+    pub(crate) fn await_unused(members: &[Self], patience: Duration) -> Result<(), Error> {
+        let deadline = Instant::now() + patience;
+        while let Some((member, pid)) = members.iter().find_map(|member| Some((member, member.occupant()?))) {
+            if Instant::now() >= deadline {
+                return Err(Error::Running { name: member.name().into(), pid });
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        Ok(())
     }
 
     /// Of a primary, its replicas first. The primary's manifest names them, and says from now on that they are not whole: what is cut

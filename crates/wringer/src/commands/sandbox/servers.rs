@@ -2,7 +2,7 @@
 //! Servers to be had, and sandboxes made and removed.
 
 use super::{Available, Delete, Deploy, Fetch, Output, Unpack, Watch, standing};
-use crate::exit::{Exit, Failure, Outcome};
+use crate::exit::{Failure, Outcome};
 use crate::{signals, terminal};
 use host::places::Places;
 use sandbox::catalogue::{Entry, TABLE};
@@ -210,7 +210,7 @@ pub(super) fn delete(args: &Delete) -> Outcome {
     signals::install()?;
     let places = Places::from_environment();
     for name in &names_to_delete(args, &places) {
-        let deleted = Sandbox::delete(name, &places, args.force).map_err(|error| force_hint(error.into()))?;
+        let deleted = Sandbox::delete(name, &places, args.force).map_err(|error| hint(error.into(), args.force))?;
         terminal::say(format_args!("deleted {}", deleted.names.join(", ")));
         for kept in deleted.kept {
             terminal::say(format_args!("note: not the sandbox's own, left where it is: {}", kept.display()));
@@ -234,7 +234,12 @@ fn names_to_delete(args: &Delete, places: &Places) -> Vec<String> {
     meant
 }
 
-fn force_hint(failure: Failure) -> Failure {
-    let is_running = matches!(failure.error.downcast_ref(), Some(sandbox::Error::Running { .. }));
-    if is_running && failure.exit == Exit::Missing { failure.hint("--force stops it first") } else { failure }
+fn hint(failure: Failure, forced: bool) -> Failure {
+    match failure.error.downcast_ref() {
+        Some(sandbox::Error::Running { .. }) if forced => {
+            failure.hint("no run of Wringer's holds that process: end it yourself")
+        }
+        Some(sandbox::Error::Running { .. }) => failure.hint("--force stops it first"),
+        _ => failure,
+    }
 }
