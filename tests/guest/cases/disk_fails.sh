@@ -85,7 +85,7 @@ cat /tmp/mnt/slow/file >/dev/null 2>/tmp/dd || code=$?
 [ $code -ne 0 ] || fail "a file on a disk that is gone was read"
 grep -qi "i/o error\|input/output error" /tmp/dd || fail "another error: $(cat /tmp/dd)"
 expect 0 disk status
-says "requests FAILED: the disk below answered with an error"
+says "FAILED: the disk below answered with an error"
 expect 0 disk release /tmp/mnt/slow
 umount /tmp/mnt
 rmdir /tmp/mnt
