@@ -9,6 +9,7 @@
 //! anew (invariant 5 of `docs/architecture.md`).
 
 mod conditions;
+mod driven;
 mod finding;
 mod histogram;
 mod load;
@@ -17,6 +18,7 @@ mod run;
 mod samples;
 
 pub use conditions::{Conditions, Host, Server, Tool};
+pub use driven::{Driven, Output};
 pub use finding::{Doubt, Finding};
 pub use histogram::{Bucket, LatencyHistogram};
 pub use load::{Arrivals, Latencies, LoadResult, Phase, Statement, TimelinePoint};

@@ -32,7 +32,7 @@ pub struct Latencies {
 pub struct LoadResult {
     /// `oltp_point_select` and so on.
     pub workload: String,
-    /// `mysql` or `postgresql`: the protocol spoken.
+    /// `mysql` or `postgresql`: the protocol spoken; `sysbench`, `pgbench` or `command` where such a program was the load.
     pub driver: String,
     /// Connections; sysbench calls them threads.
     pub connections: u32,
@@ -89,9 +89,14 @@ impl Phase {
         self.reads + self.writes + self.others
     }
 
-    /// `None` for a phase of no length.
+    /// Whether statements were counted: a transaction has one at least, and a program such as pgbench tells of transactions alone.
+    pub fn counts_queries(&self) -> bool {
+        self.queries() > 0 || self.transactions == 0
+    }
+
+    /// `None` for a phase of no length, and where nobody counted.
     pub fn queries_per_second(&self) -> Option<f64> {
-        (self.elapsed_us > 0).then(|| self.queries() as f64 * 1e6 / self.elapsed_us as f64)
+        (self.elapsed_us > 0 && self.counts_queries()).then(|| self.queries() as f64 * 1e6 / self.elapsed_us as f64)
     }
 
     pub fn transactions_per_second(&self) -> Option<f64> {

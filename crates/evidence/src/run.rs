@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-use crate::{Conditions, LoadResult, Measured, Series};
+use crate::{Conditions, Driven, LoadResult, Measured, Series};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -31,6 +31,9 @@ pub struct Arm {
     pub delay: Option<Delay>,
     /// `None` when the arm did not get as far as its load.
     pub load: Option<LoadResult>,
+    /// What ran in place of Wringer's own load; [`Self::load`] then holds its own numbers, as far as they were understood.
+    #[serde(default)]
+    pub driven: Option<Driven>,
     /// Counters read when the measured phase started and ended, with nothing in flight.
     pub witnesses: Vec<Witness>,
     pub started_us: u64,

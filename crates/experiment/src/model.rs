@@ -82,6 +82,8 @@ pub struct Fill {
     pub rows: RowShape,
     /// Whether to make sysbench's secondary index on `k`.
     pub secondary: bool,
+    /// pgbench's four tables beside them, at this scale.
+    pub pgbench: Option<u32>,
 }
 
 /// How much, over all tables together unless it is a number of rows, which is per table as in sysbench.
@@ -229,6 +231,67 @@ pub struct Load {
     /// The CPUs that the load itself may run on.
     pub cpuset: Option<CpuList>,
     pub options: WorkloadOptions,
+    /// The program that is the load in place of Wringer's own. Then only `workload` (which names it), `threads`, `time` and
+    /// `cpuset` mean anything; of a command, `time` is when it is ended.
+    pub driver: Option<Driver>,
+}
+
+/// A load program of somebody else's, and its words, but for those that say how to connect.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Driver {
+    pub program: DriverProgram,
+    /// Of sysbench the script and options; of a command its program first.
+    pub arguments: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DriverProgram {
+    Sysbench,
+    Pgbench,
+    /// Whatever the file names.
+    Command,
+}
+
+impl DriverProgram {
+    /// As written in the file.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Sysbench => "sysbench",
+            Self::Pgbench => "pgbench",
+            Self::Command => "command",
+        }
+    }
+}
+
+impl Driver {
+    /// Of sysbench, the script or test: the first word that is no option.
+    pub fn script(&self) -> Option<&str> {
+        let word = self.arguments.iter().find(|word| !word.starts_with("--"));
+        word.filter(|_| self.program == DriverProgram::Sysbench).map(String::as_str)
+    }
+
+    /// Of pgbench, the transactions a second that it is asked for.
+    pub fn rate(&self) -> Option<f64> {
+        let mut words = self.arguments.iter();
+        words.find_map(|word| word.strip_prefix("--rate=").or_else(|| word.strip_prefix("-R"))?.parse().ok())
+    }
+
+    /// Of pgbench, the files of its own scripts (`-f`, `--file`), without their weights.
+    pub fn files(&self) -> Vec<&str> {
+        let mut files = Vec::new();
+        let mut words = self.arguments.iter().filter(|_| self.program == DriverProgram::Pgbench);
+        while let Some(word) = words.next() {
+            let beside =
+                word.strip_prefix("--file=").or_else(|| word.strip_prefix("-f").filter(|rest| !rest.is_empty()));
+            let file = if word == "-f" || word == "--file" { words.next().map(String::as_str) } else { beside };
+            files.extend(file.map(|file| match file.rsplit_once('@') {
+                Some((name, weight)) if weight.bytes().all(|b| b.is_ascii_digit()) => name,
+                _ => file,
+            }));
+        }
+        files
+    }
 }
 
 impl Load {

@@ -2,7 +2,7 @@
 //! What a recording shows: summaries of the arms, and findings with evidence and doubt.
 //!
 //! In: an [`evidence::Evidence`]. Out: an [`Explained`]. Also here, and usable on any histogram: the mode finder [`modes`], and
-//! [`histograms`], which reads what other tools write.
+//! [`histograms`], which reads what other tools write; [`driven`] reads the reports of other load programs.
 //!
 //! What it is not: it shows nothing and stores nothing; `report` and `recording` do. No I/O, no clock, no randomness, so that the
 //! same recording is always explained the same way by the same build.
@@ -10,6 +10,7 @@
 //! Invariants: the mode finder sees the histogram and the delay in force, nothing else; what the server and the slow layer counted
 //! only checks its answer. What cannot be said is `null` with a reason, never a guess.
 
+pub mod driven;
 mod findings;
 pub mod histograms;
 pub mod modes;

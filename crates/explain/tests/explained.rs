@@ -68,6 +68,7 @@ fn arm(name: &str, read_us: u64, counted: f64) -> Arm {
             warmup: None,
             measured,
         }),
+        driven: None,
         witnesses: vec![witness("server", "Innodb_buffer_pool_reads"), witness("layer", "slow layer reads")],
         started_us: 0,
         ended_us: 10_000_000,

@@ -4,7 +4,9 @@
 use crate::Error;
 use crate::cell::{Counter, value_or_nan};
 use crate::schema::{APPLICATION_ID, SCHEMA};
-use evidence::{Arm, Conditions, Event, Evidence, Host, Measured, Point, Series, Server, Tool, Witness};
+use evidence::{
+    Arm, Conditions, Driven, Event, Evidence, Host, Measured, Output, Point, Series, Server, Tool, Witness,
+};
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Row};
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
@@ -116,6 +118,7 @@ impl<'a> Reader<'a> {
             Ok((row.get(0)?, witness))
         })?;
         found.into_iter().for_each(|(arm, witness)| witnesses.entry(arm).or_default().push(witness));
+        let mut drivers = self.drivers()?;
         self.rows(
             "SELECT position, name, settings, delay, load, started_us, ended_us FROM arm ORDER BY position",
             |row| {
@@ -136,6 +139,7 @@ impl<'a> Reader<'a> {
                 settings: self.json(&raw.settings)?,
                 delay: self.optional_json(raw.delay)?,
                 load: self.optional_json(raw.load)?,
+                driven: drivers.remove(&raw.position),
                 witnesses: witnesses.remove(&raw.position).unwrap_or_default(),
                 name: raw.name,
                 started_us: raw.started_us,
@@ -143,6 +147,30 @@ impl<'a> Reader<'a> {
             })
         })
         .collect()
+    }
+
+    /// By the arm's position. Recordings from before there were any have no such tables.
+    fn drivers(&self) -> Result<BTreeMap<i64, Driven>, Error> {
+        let tables = self.rows("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'driver'", |_| Ok(()))?;
+        if tables.is_empty() {
+            return Ok(BTreeMap::new());
+        }
+        let documents =
+            self.rows("SELECT arm, document FROM driver", |row| Ok((row.get(0)?, row.get::<_, String>(1)?)))?;
+        let mut drivers = BTreeMap::new();
+        for (arm, document) in documents {
+            drivers.insert(arm, self.json::<Driven>(&document)?);
+        }
+        let outputs = self.rows("SELECT arm, name, content, left_out_bytes FROM output ORDER BY rowid", |row| {
+            let output = Output { name: row.get(1)?, text: row.get(2)?, left_out_bytes: counter(row, 3)? };
+            Ok((row.get::<_, i64>(0)?, output))
+        })?;
+        for (arm, output) in outputs {
+            if let Some(driven) = drivers.get_mut(&arm) {
+                driven.outputs.push(output);
+            }
+        }
+        Ok(drivers)
     }
 
     fn measured(&self) -> Result<Vec<Measured>, Error> {

@@ -14,6 +14,9 @@ CREATE TABLE conditions (document TEXT NOT NULL);
 CREATE TABLE arm (
     position INTEGER PRIMARY KEY, name TEXT NOT NULL, settings TEXT NOT NULL, delay TEXT, load TEXT,
     started_us INTEGER NOT NULL, ended_us INTEGER NOT NULL);
+CREATE TABLE driver (arm INTEGER PRIMARY KEY REFERENCES arm (position), document TEXT NOT NULL);
+CREATE TABLE output (
+    arm INTEGER NOT NULL REFERENCES arm (position), name TEXT NOT NULL, content TEXT NOT NULL, left_out_bytes INTEGER NOT NULL);
 CREATE TABLE witness (
     arm INTEGER NOT NULL REFERENCES arm (position), of TEXT NOT NULL, counter TEXT NOT NULL, before NOT NULL, after NOT NULL);
 CREATE TABLE measured (

@@ -2,7 +2,7 @@
 use crate::cell::Counter;
 use crate::schema::{APPLICATION_ID, SCHEMA, TABLES};
 use crate::{Error, read};
-use evidence::{Arm, Conditions, Event, Evidence, Measured, Point, Quantity, SampleSink, Series, Witness};
+use evidence::{Arm, Conditions, Driven, Event, Evidence, Measured, Point, Quantity, SampleSink, Series, Witness};
 use rusqlite::{Connection, OpenFlags, Transaction, params};
 use serde::Serialize;
 use std::collections::HashMap;
@@ -82,10 +82,14 @@ impl Recording {
         let settings = self.json(&arm.settings)?;
         let delay = arm.delay.as_ref().map(|delay| self.json(delay)).transpose()?;
         let load = arm.load.as_ref().map(|load| self.json(load)).transpose()?;
+        let driver = arm.driven.as_ref().map(|driven| self.json(&without_outputs(driven))).transpose()?;
         self.write(|transaction| {
             transaction.prepare_cached("INSERT OR REPLACE INTO arm VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")?.execute(
                 params![position, arm.name, settings, delay, load, Counter(arm.started_us), Counter(arm.ended_us)],
             )?;
+            if let (Some(driven), Some(document)) = (&arm.driven, driver) {
+                insert_driver(transaction, position, driven, &document)?;
+            }
             insert_witnesses(transaction, position, &arm.witnesses)
         })
     }
@@ -235,6 +239,21 @@ fn open_new(path: &Path, start: &Start) -> rusqlite::Result<Connection> {
 
 fn set_meta(transaction: &Transaction<'_>, key: &str, value: &str) -> rusqlite::Result<()> {
     transaction.execute("INSERT OR REPLACE INTO meta VALUES (?1, ?2)", [key, value]).map(drop)
+}
+
+/// They have a table of their own, where any client can read them as they came.
+fn without_outputs(driven: &Driven) -> Driven {
+    Driven { outputs: Vec::new(), ..driven.clone() }
+}
+
+fn insert_driver(transaction: &Transaction<'_>, arm: u32, driven: &Driven, document: &str) -> rusqlite::Result<()> {
+    transaction.execute("INSERT OR REPLACE INTO driver VALUES (?1, ?2)", params![arm, document])?;
+    transaction.execute("DELETE FROM output WHERE arm = ?1", [arm])?;
+    let mut insert = transaction.prepare_cached("INSERT INTO output VALUES (?1, ?2, ?3, ?4)")?;
+    for output in &driven.outputs {
+        insert.execute(params![arm, output.name, output.text, Counter(output.left_out_bytes)])?;
+    }
+    Ok(())
 }
 
 fn insert_witnesses(transaction: &Transaction<'_>, arm: u32, witnesses: &[Witness]) -> rusqlite::Result<()> {

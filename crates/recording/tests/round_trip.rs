@@ -47,12 +47,28 @@ fn load() -> LoadResult {
     }
 }
 
+fn driven() -> Driven {
+    let output = |name: &str, text: &str| Output { name: name.into(), text: text.into(), left_out_bytes: 0 };
+    Driven {
+        driver: "sysbench".into(),
+        command: vec!["/usr/bin/sysbench".into(), "oltp_read_only".into(), "run".into()],
+        exit_code: 0,
+        elapsed_us: 1_000_100,
+        client_user_us: 7,
+        client_system_us: 8,
+        understood: Some("sysbench 1.0.20".into()),
+        figures: BTreeMap::from([("latency_p95_us".into(), 0.1 + 0.2)]),
+        outputs: vec![output("sysbench.stdout", "ä\n  total:  3\n"), output("sysbench.stderr", "")],
+    }
+}
+
 fn arm() -> Arm {
     Arm {
         name: "10 ms".into(),
         settings: BTreeMap::from([("squeeze.disk.read".into(), "10 ms".into())]),
         delay: Some(Delay { read_us: 10_000, write_us: 0, sync_us: 0, mode: DelayMode::Add, varies: false }),
         load: Some(load()),
+        driven: Some(driven()),
         witnesses: vec![Witness { of: "server".into(), counter: "reads".into(), before: 1, after: u64::MAX }],
         started_us: 4,
         ended_us: 2_000_000,
@@ -162,6 +178,19 @@ fn an_early_cut_is_readable() {
     let evidence = Recording::read(&path).expect("reads");
     assert_eq!((evidence.run_id.as_str(), evidence.arms.len()), ("w-1", 0));
     assert_eq!(evidence.conditions.caveats.len(), 1);
+}
+
+/// A recording from before an arm's load could be another program has no tables of them.
+#[test]
+fn an_older_recording_without_drivers_is_readable() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("r.sqlite");
+    write(&path).finish(7_000_000).expect("finishes");
+    let connection = rusqlite::Connection::open(&path).expect("opens");
+    connection.execute_batch("DROP TABLE output; DROP TABLE driver").expect("drops");
+    drop(connection);
+    let evidence = Recording::read(&path).expect("reads");
+    assert_eq!(evidence.arms, [Arm { driven: None, ..arm() }]);
 }
 
 #[test]

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `result.json`. Every key is documented in `docs/report.md`; a test holds the two together.
 
-use crate::{ArmView, Context, Hump};
+use crate::{ArmView, Context, Hump, redact};
 use evidence::{
-    Arrivals, Delay, DelayMode, Finding, Latencies, LatencyHistogram, LoadResult, Measured, Phase, Quantity, Unit,
+    Arrivals, Delay, DelayMode, Driven, Finding, Latencies, LatencyHistogram, LoadResult, Measured, Phase, Quantity,
+    Unit,
 };
 use serde_json::{Map, Value, json};
 
@@ -70,7 +71,26 @@ fn arm(view: &ArmView<'_>) -> Value {
         "discrepancy_layer_ratio": view.reads.off_layer,
         "reference": if view.reads.layer_counts { "layer" } else { "server" },
         "witnesses": witnesses.collect::<Vec<_>>(),
-        "load": arm.load.as_ref().map(load),
+        "load": arm.load.as_ref().map(|it| load(it, arm.driven.is_some())),
+        "driven": arm.driven.as_ref().map(driven),
+    })
+}
+
+/// Texts are masked once more.
+fn driven(driven: &Driven) -> Value {
+    let outputs = driven.outputs.iter().map(|output| {
+        json!({ "name": output.name, "text": redact::lines(&output.text), "left_out_bytes": output.left_out_bytes })
+    });
+    json!({
+        "driver": driven.driver,
+        "command": redact::command(&driven.command),
+        "exit_code": driven.exit_code,
+        "elapsed_us": driven.elapsed_us,
+        "client_user_us": driven.client_user_us,
+        "client_system_us": driven.client_system_us,
+        "understood": driven.understood,
+        "figures": driven.figures,
+        "outputs": outputs.collect::<Vec<_>>(),
     })
 }
 
@@ -94,7 +114,9 @@ fn hump(hump: &Hump) -> Value {
     })
 }
 
-fn load(load: &LoadResult) -> Value {
+/// Of another program, what it does not tell is `null`.
+fn load(load: &LoadResult, is_driven: bool) -> Value {
+    let own = |value: Value| if is_driven { Value::Null } else { value };
     let arrivals = match load.arrivals {
         Arrivals::Closed => json!({ "kind": "closed" }),
         Arrivals::Constant { per_second } => json!({ "kind": "constant", "per_second": per_second }),
@@ -106,33 +128,35 @@ fn load(load: &LoadResult) -> Value {
         "connections": load.connections,
         "workers": load.workers,
         "arrivals": arrivals,
-        "seed": load.seed,
-        "distribution": load.distribution,
-        "prepared_statements": load.prepared_statements,
+        "seed": own(json!(load.seed)),
+        "distribution": own(json!(load.distribution)),
+        "prepared_statements": own(json!(load.prepared_statements)),
         "connect": latency(&load.connect),
-        "warmup": load.warmup.as_ref().map(phase),
-        "measured": phase(&load.measured),
+        "warmup": load.warmup.as_ref().map(|it| phase(it, is_driven)),
+        "measured": phase(&load.measured, is_driven),
     })
 }
 
-fn phase(phase: &Phase) -> Value {
+fn phase(phase: &Phase, is_driven: bool) -> Value {
+    let counted = |count: u64| phase.counts_queries().then_some(count);
+    let own = |count: u64| (!is_driven).then_some(count);
     let statements = phase.statements.iter().map(|(statement, both)| (statement.clone(), latencies(both)));
     let client_us = phase.client_user_us + phase.client_system_us;
     json!({
         "started_us": phase.started_us,
         "elapsed_us": phase.elapsed_us,
         "transactions": phase.transactions,
-        "queries": phase.queries(),
-        "reads": phase.reads,
-        "writes": phase.writes,
-        "others": phase.others,
+        "queries": counted(phase.queries()),
+        "reads": counted(phase.reads),
+        "writes": counted(phase.writes),
+        "others": counted(phase.others),
         "transactions_per_second": phase.transactions_per_second(),
         "queries_per_second": phase.queries_per_second(),
         "errors": phase.errors,
         "reconnects": phase.reconnects,
-        "late": phase.late,
-        "skipped": phase.skipped,
-        "backlog_max": phase.backlog_max,
+        "late": own(phase.late),
+        "skipped": own(phase.skipped),
+        "backlog_max": own(phase.backlog_max),
         "transaction": latencies(&phase.transaction),
         "statements": statements.collect::<Map<_, _>>(),
         "timeline": phase.timeline,

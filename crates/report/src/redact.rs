@@ -17,7 +17,7 @@ pub(crate) fn conditions(conditions: &Conditions) -> Conditions {
 }
 
 /// `--password=x`, `--password x`, `-px` of a MySQL client, and passwords in addresses.
-fn command(words: &[String]) -> Vec<String> {
+pub(crate) fn command(words: &[String]) -> Vec<String> {
     let mut masked = Vec::with_capacity(words.len());
     let mut next_is_secret = false;
     for word in words {

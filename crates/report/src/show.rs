@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Figures as people read them: three significant digits, a unit, a comma between thousands.
 
-use evidence::{Quantity, Unit};
+use evidence::{Driven, Quantity, Unit};
 
 /// What is shown where there is no value.
 pub(crate) const NOTHING: &str = "–";
@@ -41,6 +41,22 @@ pub(crate) fn number(value: f64) -> String {
         return NOTHING.to_owned();
     }
     if value == value.round() || value.abs() >= 100.0 { commas(&format!("{value:.0}")) } else { digits(value) }
+}
+
+/// Whose figures an arm has, and what is kept of the program that was its load.
+pub(crate) fn driven(driven: &Driven) -> String {
+    let whose = match &driven.understood {
+        Some(program) => format!("the load's figures are {program}'s own"),
+        None => format!("the load was another program ({}), whose output has no figures that are known", driven.driver),
+    };
+    let kept = driven.outputs.iter().map(|output| format!("{} ({})", output.name, bytes(output.text.len() as f64)));
+    let cpu = micros((driven.client_user_us + driven.client_system_us) as f64);
+    let kept = kept.collect::<Vec<_>>().join(", ");
+    format!(
+        "{whose}; exit code {}, {} long, {cpu} of CPU; kept: {kept}",
+        driven.exit_code,
+        micros(driven.elapsed_us as f64)
+    )
 }
 
 pub(crate) fn count(value: u64) -> String {

@@ -42,8 +42,14 @@ pub(crate) fn warnings(context: &Context<'_>) -> Vec<String> {
         warnings.push("The run ended before its first arm: there is nothing to compare.".to_owned());
     }
     for view in context.arms.iter().filter(|view| view.arm.load.is_none()) {
-        warnings
-            .push(format!("Arm “{}” did not get as far as the end of its load: it has no latencies.", view.arm.name));
+        let name = &view.arm.name;
+        warnings.push(match &view.arm.driven {
+            Some(driven) if driven.exit_code == 0 => format!(
+                "What {} printed in arm “{name}” is in no form that is known: the arm has its output, and no figures of its load.",
+                driven.driver
+            ),
+            _ => format!("Arm “{name}” did not get as far as the end of its load: it has no latencies."),
+        });
     }
     // a finding says it better
     let found = |id: &str| context.findings.iter().any(|finding| finding.id == id);

@@ -57,6 +57,15 @@ pub(super) fn fill_seconds(experiment: &Experiment) -> f64 {
     1.0 + fill_bytes(experiment).0 as f64 / FILL_BYTES_PER_SECOND
 }
 
+pub(super) fn pgbench_seconds(scale: u32) -> f64 {
+    pgbench_bytes(Some(scale)) as f64 / FILL_BYTES_PER_SECOND
+}
+
+/// 15 MiB an account table of 100,000 rows, with its index.
+fn pgbench_bytes(scale: Option<u32>) -> u64 {
+    u64::from(scale.unwrap_or_default()) * 15 * Bytes::MIB
+}
+
 pub(super) fn fetch_seconds(host: &HostFacts) -> f64 {
     if host.server_binary.is_some() { 0.0 } else { FETCH_SECONDS }
 }
@@ -92,7 +101,8 @@ pub(super) fn measured_seconds(arm: &Arm) -> f64 {
 
 pub(super) fn disk(experiment: &Experiment, host: &HostFacts) -> Bytes {
     let package = if host.server_binary.is_some() { 0 } else { PACKAGE_BYTES };
-    Bytes(times(fill_bytes(experiment).0, 1.3).0 + EMPTY_DATA_BYTES + package)
+    let filled = fill_bytes(experiment).0 + pgbench_bytes(experiment.fill.pgbench);
+    Bytes(times(filled, 1.3).0 + EMPTY_DATA_BYTES + package)
 }
 
 /// The largest over the arms.

@@ -3,8 +3,8 @@
 
 use super::{HostFacts, RamHolder, Step, disk_mechanism, estimate};
 use crate::model::{
-    Arm, DiskMechanism, Experiment, Flavour, Load, OomVictim, Preheat, RamAmount, RamMechanism, RamSqueeze, RowShape,
-    Squeeze,
+    Arm, DiskMechanism, DriverProgram, Experiment, Flavour, Load, OomVictim, Preheat, RamAmount, RamMechanism,
+    RamSqueeze, RowShape, Squeeze,
 };
 use diskmodel::Asked;
 use evidence::Arrivals;
@@ -81,6 +81,11 @@ impl List<'_> {
         let rows = counted(estimate::rows(self.experiment), "row");
         let text = format!("fill {tables}: about {bytes} in {rows}, {shape}; read the size back from the server");
         self.add("fill", estimate::fill_seconds(self.experiment), text);
+        if let Some(scale) = fill.pgbench {
+            let accounts = u64::from(scale) * 100_000;
+            let text = format!("fill pgbench's tables at scale {scale}: {}", counted(accounts, "account"));
+            self.add("fill", estimate::pgbench_seconds(scale), text);
+        }
     }
 
     fn arm(&mut self, arm: &Arm, turn: u32, index: usize) {
@@ -266,6 +271,19 @@ impl List<'_> {
         }
         let seconds = estimate::measured_seconds(arm);
         let observe = self.experiment.observe;
+        if let Some(driver) = &load.driver {
+            let text = format!(
+                "run {} in place of Wringer's own load{}; keep what it prints; sample the host{} every {}",
+                load.workload,
+                driven(load),
+                observed(observe),
+                observe.interval
+            );
+            let change = format!("a process, {}", driver.program.name());
+            return self
+                .add("load", seconds, text)
+                .does(&change, "it ends with the run; what it does to the data goes with the sandbox");
+        }
         let text =
             format!("measure: {}; sample the host{} every {}", describe(load), observed(observe), observe.interval);
         self.add("load", seconds, text);
@@ -334,6 +352,18 @@ fn describe(load: &Load) -> String {
     };
     let cpus = load.cpuset.as_ref().map_or_else(String::new, |list| format!(", on CPU {list}"));
     format!("{} {until}, {threads}{cpus}, {arrivals}, {}, seed {}", load.workload, load.distribution.kind, load.seed)
+}
+
+/// When it ends, and where it runs.
+fn driven(load: &Load) -> String {
+    let is_command = load.driver.as_ref().is_some_and(|driver| driver.program == DriverProgram::Command);
+    let until = match load.time {
+        Some(time) if is_command => format!(", ended after {time}"),
+        None if is_command => ", until it ends".to_owned(),
+        _ => String::new(),
+    };
+    let cpus = load.cpuset.as_ref().map_or_else(String::new, |list| format!(", on CPU {list}"));
+    until + &cpus
 }
 
 fn observed(observe: crate::Observe) -> &'static str {

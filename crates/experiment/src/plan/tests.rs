@@ -255,3 +255,17 @@ fn a_disk_is_slowed_by_fuse_where_it_can_be_and_else_by_a_library() {
     let problems = Experiment::parse(&two).unwrap_err();
     assert!(problems[0].message.contains("another squeeze.disk.mechanism"), "{problems:?}");
 }
+
+#[test]
+fn a_driver_is_a_process_that_ends_with_the_run() {
+    let (head, _) = TEXT.split_once("workload = ").unwrap();
+    let text = format!("{head}driver = \"command\"\ncommand = [\"./my-load\"]\ntime = \"30s\"\n");
+    let plan = plan_of(&text, &root());
+    let step = plan.steps.iter().find(|step| step.station == "load").unwrap();
+    assert!(
+        step.text.starts_with("run command ./my-load in place of Wringer's own load, ended after 30 s"),
+        "{}",
+        step.text
+    );
+    assert_eq!((step.seconds, step.change.as_deref()), (30.0, Some("a process, command")));
+}

@@ -139,7 +139,7 @@ fn resolve(table: &Table, own: &Table, flavour: Option<Flavour>, problems: &Prob
     let merged = varies(table).overlaid(&varies(own), whole(own));
     let top = Section::top(&merged, problems);
     let squeeze = squeeze::read(&top);
-    let load = load::read(&top);
+    let load = load::read(&top, flavour);
     let server_options = server::options(&top.section("server"), flavour?);
     too_small_for_pool(&top, flavour?, &server_options, squeeze.server_ram);
     let overrides =

@@ -17,8 +17,9 @@ pub(super) fn read(top: &Section<'_>, server: Option<&Server>) -> Option<Fill> {
     let size = size(&section);
     let rows = shape(&section, server.map_or(Flavour::Mariadb, |server| server.flavour));
     let secondary = section.boolean("secondary").is_some_and(|asked| asked.value);
+    let pgbench = section.integer("pgbench", 1..=20_000u32).map(|number| number.value);
     section.finish();
-    Some(Fill { tables, size: size?, rows, secondary })
+    Some(Fill { tables, size: size?, rows, secondary, pgbench })
 }
 
 fn size(section: &Section<'_>) -> Option<FillSize> {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `[load]`, as it is in force in one arm.
 
+use super::driver;
 use super::squeeze::parsed;
-use crate::model::{Distribution, Load, Preheat, WorkloadOptions};
+use crate::model::{Distribution, Flavour, Load, Preheat, WorkloadOptions};
 use crate::section::Section;
 use crate::tree::Value;
 use evidence::Arrivals;
@@ -27,11 +28,15 @@ const TRANSACTIONS: [&str; 3] = ["oltp_read_only", "oltp_read_write", "oltp_writ
 /// Beyond it nobody waits for the report.
 const LONGEST: Span = Span::secs(24 * 3600);
 
-pub(super) fn read(top: &Section<'_>) -> Option<Load> {
+pub(super) fn read(top: &Section<'_>, flavour: Option<Flavour>) -> Option<Load> {
     let section = top.section("load");
+    if section.node("driver").is_some() {
+        return driver::read(section, flavour);
+    }
+    driver::refuse_without(&section);
     let workload = workload(&section);
     if section.node("workload").is_none() {
-        section.missing("workload", "write workload = \"oltp_point_select\" below [load]");
+        section.missing("workload", "write workload = \"oltp_point_select\" below [load], or driver = \"sysbench\"");
     }
     let load = Load {
         threads: section.integer("threads", 1..=100_000u32).map_or(1, |number| number.value),
@@ -45,6 +50,7 @@ pub(super) fn read(top: &Section<'_>) -> Option<Load> {
         prepared: section.boolean("prepared").is_none_or(|asked| asked.value),
         cpuset: cpuset(&section),
         options: options(&section, workload.as_deref()),
+        driver: None,
         workload: workload.unwrap_or_default(),
     };
     own_values(&section, &load);
@@ -88,7 +94,7 @@ fn warmup(section: &Section<'_>) -> Span {
     asked.value
 }
 
-fn too_long(section: &Section<'_>, key: &'static str, asked: Span) {
+pub(super) fn too_long(section: &Section<'_>, key: &'static str, asked: Span) {
     if asked > LONGEST {
         let hint = Some(format!("{LONGEST} is the most"));
         section.wrong(section.node(key), &format!("load.{key} cannot be {asked}"), hint);
@@ -96,7 +102,7 @@ fn too_long(section: &Section<'_>, key: &'static str, asked: Span) {
 }
 
 /// `"none"`, as an arm takes it away again.
-fn cpuset(section: &Section<'_>) -> Option<CpuList> {
+pub(super) fn cpuset(section: &Section<'_>) -> Option<CpuList> {
     match &section.node("cpuset")?.value {
         Value::Text(word) if word == "none" => None,
         _ => parsed(section, "cpuset", "\"1\""),

@@ -2,6 +2,7 @@
 //! From text to [`Experiment`]: sections, then arms laid over them, then what contradicts what.
 
 mod arms;
+mod driver;
 mod fill;
 mod load;
 mod server;
@@ -46,6 +47,7 @@ fn read(table: &Table, problems: &Problems) -> Option<Experiment> {
     let fill = fill::read(&top, server.as_ref());
     let observe = observe(&top);
     let arms = arms::read(table, &top, server.as_ref(), repeat, problems);
+    driver::check_tables(&top, fill.as_ref(), arms.as_deref().unwrap_or_default());
     // read anew for each arm, with its keys laid over: here only so that they count as known
     top.node("squeeze");
     top.node("load");

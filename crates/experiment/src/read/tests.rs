@@ -261,6 +261,72 @@ fn a_server_and_its_load_have_cpus_and_swap_of_their_own() {
     check("[squeeze]", "[squeeze]\ncpus = 2\ncpuset = \"0\"", 12, "more than the CPUs of", "leave one");
 }
 
+fn driven(load: &str) -> String {
+    let (head, _) = GOOD.split_once("[load]").unwrap();
+    format!("{head}[load]\n{load}\n[[arm]]\nname = \"one\"\n")
+}
+
+#[test]
+fn a_driver_gets_what_the_keys_say_as_its_own_options() {
+    let words = |load: &str| {
+        let experiment = Experiment::parse(&driven(load)).unwrap();
+        let load = experiment.arms[0].load.clone();
+        (load.workload, load.driver.unwrap().arguments.join(" "), load.time)
+    };
+    let (ten, twenty) = (Some(Span::secs(10)), Some(Span::secs(20)));
+    assert_eq!(
+        words("driver = \"sysbench\"\narguments = [\"oltp_read_only\"]\nthreads = 4\ntime = \"20s\""),
+        ("sysbench oltp_read_only".into(), "oltp_read_only --threads=4 --time=20".into(), twenty)
+    );
+    assert_eq!(
+        words("driver = \"sysbench\"\narguments = [\"./mine.lua\", \"--time=20\", \"run\"]"),
+        ("sysbench ./mine.lua".into(), "./mine.lua --time=20".into(), twenty)
+    );
+    let events = words("driver = \"sysbench\"\narguments = [\"oltp_insert\"]\nevents = 9").1;
+    assert_eq!(events, "oltp_insert --events=9 --time=0", "sysbench would stop after 10 s");
+    assert_eq!(
+        words("driver = \"command\"\ncommand = [\"sh\", \"-c\", \"exit 0\"]"),
+        ("command sh".into(), "sh -c exit 0".into(), None)
+    );
+    let text = driven("driver = \"pgbench\"\narguments = [\"-f\", \"mine.sql@3\"]\nthreads = 2");
+    let text = text.replace("\"mariadb\"", "\"postgresql\"").replace("innodb-buffer-pool-size", "shared_buffers");
+    let experiment = Experiment::parse(&text.replace("128M", "128MB").replace("skip_log_bin = true", "")).unwrap();
+    let load = &experiment.arms[0].load;
+    let driver = load.driver.as_ref().unwrap();
+    assert_eq!((driver.arguments.join(" ").as_str(), load.time), ("-f mine.sql@3 --client=2 --time=10", ten));
+    assert_eq!(driver.files(), ["mine.sql"]);
+}
+
+#[test]
+fn what_a_driver_cannot_be_told_is_refused() {
+    let said = |load: &str| {
+        let problems = Experiment::parse(&driven(load)).expect_err(load);
+        problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+    };
+    for (load, expected) in [
+        ("driver = \"sysbensh\"", "did you mean \"sysbench\""),
+        ("driver = \"sysbench\"", "load.arguments is missing"),
+        ("driver = \"sysbench\"\narguments = [\"oltp_insert\", \"prepare\"]", "its tables come from [fill]"),
+        ("driver = \"sysbench\"\narguments = [\"oltp_insert\", \"--mysql_user=me\"]", "Wringer's to say"),
+        ("driver = \"sysbench\"\narguments = [\"oltp_insert\", \"--time=5\"]\ntime = \"9s\"", "both say it"),
+        ("driver = \"sysbench\"\narguments = [\"oltp_insert\"]\ntime = \"1500ms\"", "whole seconds"),
+        (
+            "driver = \"sysbench\"\narguments = [\"oltp_insert\"]\nrate = 5",
+            "load.rate has no meaning beside load.driver",
+        ),
+        ("driver = \"sysbench\"\nworkload = \"oltp_insert\"\narguments = [\"x\"]", "load.workload has no meaning"),
+        ("driver = \"sysbench\"\narguments = \"oltp_insert\"", "not a list of texts"),
+        ("driver = \"pgbench\"", "pgbench speaks to PostgreSQL"),
+        ("driver = \"pgbench\"", "nothing makes their tables"),
+        ("driver = \"command\"\nthreads = 3\ncommand = [\"sh\"]", "write it into the command"),
+        ("driver = \"command\"\narguments = [\"x\"]", "load.command is missing"),
+        ("workload = \"oltp_insert\"\ncommand = [\"x\"]", "load.command has no meaning without a driver"),
+    ] {
+        let said = said(load);
+        assert!(said.contains(expected), "{load}: {said}");
+    }
+}
+
 proptest::proptest! {
     /// Whatever is written, the reader answers, and never with an empty list of problems.
     #[test]

@@ -22,6 +22,8 @@ struct Comparison {
     margin: Option<f64>,
     p50_ratio: Option<f64>,
     p99_ratio: Option<f64>,
+    /// One of the two loads was another program's, which leaves no timeline.
+    driven: bool,
 }
 
 impl Comparison {
@@ -66,6 +68,7 @@ fn compare(first: &Arm, base: &ArmSummary, arm: &Arm, summary: &ArmSummary) -> O
         margin: relative.map(|relative| DEVIATIONS * relative * ratio),
         p50_ratio: of(|percentiles| percentiles.p50_us),
         p99_ratio: of(|percentiles| percentiles.p99_us),
+        driven: first.driven.is_some() || arm.driven.is_some(),
     })
 }
 
@@ -96,8 +99,12 @@ fn statement(base: &ArmSummary, compared: &[Comparison]) -> String {
 
 fn part(one: &Comparison) -> String {
     if !one.shown() {
+        let ratio = one.ratio;
         let why = one.margin.map_or_else(
-            || "too short a run to tell".to_owned(),
+            || match one.driven {
+                true => format!("{ratio:.2} times the throughput, without an interval"),
+                false => "too short a run to tell".to_owned(),
+            },
             |margin| format!("{:+.1} % with an uncertainty of {:.1} %", (one.ratio - 1.0) * 100.0, margin * 100.0),
         );
         return format!("\"{}\" no difference shown ({why})", one.arm);
@@ -127,7 +134,12 @@ fn doubts(evidence: &Evidence, compared: &[Comparison]) -> Vec<Doubt> {
         let text = "each arm ran once, in one order: what else changed on the host meanwhile is in the difference";
         doubts.push(doubt("compare.once", text, Some("repeat = 3 runs all arms in turn, three times")));
     }
-    let short: Vec<&str> = compared.iter().filter(|one| one.margin.is_none()).map(|one| one.arm.as_str()).collect();
+    if compared.iter().any(|one| one.driven) {
+        let text = "a load by another program leaves no timeline: no interval can be given, and its clock is its own";
+        doubts.push(doubt("compare.driver", text, Some("repeat = 3, and look how far its turns are apart")));
+    }
+    let short = compared.iter().filter(|one| one.margin.is_none() && !one.driven);
+    let short: Vec<&str> = short.map(|one| one.arm.as_str()).collect();
     if !short.is_empty() {
         let text =
             format!("the first arm, or {}, ran for too short a time: no interval can be given", short.join(", "));

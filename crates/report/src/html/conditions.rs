@@ -62,9 +62,12 @@ fn server(context: &Context<'_>) -> Vec<(String, String)> {
 
 /// Of the first arm that has a load, and what the driver itself cost in each.
 fn loads(context: &Context<'_>) -> Vec<(String, String)> {
-    let loads: Vec<_> =
-        context.arms.iter().filter_map(|view| Some((&view.arm.name, view.arm.load.as_ref()?))).collect();
+    let loaded: Vec<_> = context.arms.iter().filter(|view| view.arm.load.is_some()).collect();
+    let loads: Vec<_> = loaded.iter().filter_map(|view| Some((&view.arm.name, view.arm.load.as_ref()?))).collect();
     let Some((_, first)) = loads.first() else { return Vec::new() };
+    // what another program does not tell
+    let is_driven = loaded.first().is_some_and(|view| view.arm.driven.is_some());
+    let own = |text: String| if is_driven { String::new() } else { text };
     let arrivals = match first.arrivals {
         evidence::Arrivals::Closed => "closed loop".to_owned(),
         evidence::Arrivals::Constant { per_second } => format!("open loop, {} /s, even", show::number(per_second)),
@@ -72,12 +75,12 @@ fn loads(context: &Context<'_>) -> Vec<(String, String)> {
     };
     let mut pairs = pairs([
         ("workload", first.workload.clone()),
-        ("protocol", first.driver.clone()),
+        (if is_driven { "driver" } else { "protocol" }, first.driver.clone()),
         ("connections", format!("{} on {} driver threads", first.connections, first.workers)),
         ("arrivals", arrivals),
         ("distribution", first.distribution.clone()),
-        ("prepared statements", if first.prepared_statements { "yes" } else { "no" }.to_owned()),
-        ("seed", first.seed.to_string()),
+        ("prepared statements", own(if first.prepared_statements { "yes" } else { "no" }.to_owned())),
+        ("seed", own(first.seed.to_string())),
     ]);
     for (arm, load) in &loads {
         let phase = &load.measured;

@@ -35,7 +35,8 @@ fn arm(view: &ArmView<'_>) -> Value {
         "bins": phase.and_then(|_| view.histogram()).map(bins),
         "curve": phase.map(|phase| curve(&phase.transaction.response)),
         "service_curve": phase.filter(|phase| service_differs(phase)).map(|phase| curve(&phase.transaction.service)),
-        "timeline": phase.map(|phase| timeline(view, phase)),
+        // other programs leave none
+        "timeline": phase.filter(|phase| !phase.timeline.is_empty()).map(|phase| timeline(view, phase)),
     })
 }
 

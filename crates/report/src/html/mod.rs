@@ -5,6 +5,7 @@
 
 mod conditions;
 mod data;
+mod drivers;
 mod escape;
 mod findings;
 mod sections;
@@ -43,6 +44,7 @@ pub fn write_html(context: &Context<'_>, out: &mut impl Write) -> io::Result<()>
     writeln!(out, "<main>")?;
     sections::verdict(context, out)?;
     sections::arms(context, out)?;
+    drivers::section(context, out)?;
     sections::latency(context, out)?;
     sections::over_time(context, out)?;
     sections::host(context, out)?;

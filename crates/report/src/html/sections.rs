@@ -150,8 +150,13 @@ fn arm_row(index: usize, view: &ArmView<'_>, out: &mut impl Write) -> io::Result
         index % COLOURS,
         Text(&view.arm.name)
     )?;
-    if response.is_none() {
-        let why = if phase.is_none() { "did not get as far as the end of its load" } else { "no query was answered" };
+    let is_driven = view.arm.driven.is_some();
+    if response.is_none() && (!is_driven || phase.is_none()) {
+        let why = match (phase, is_driven) {
+            (None, true) => "no figures: see what its program printed",
+            (None, false) => "did not get as far as the end of its load",
+            _ => "no query was answered",
+        };
         return writeln!(out, "<td class=\"words\" colspan=\"9\">{why}</td></tr>");
     }
     let per_second = show::or_nothing(phase.and_then(|phase| phase.queries_per_second()), show::number);

@@ -14,7 +14,7 @@ const WIDTH: usize = 108;
 
 /// The summary of a run.
 pub fn text(context: &Context<'_>) -> String {
-    let mut parts = vec![title(context), verdict_part(context), arms(context)];
+    let mut parts = vec![title(context), verdict_part(context), arms(context), drivers(context)];
     parts.extend(context.arms.iter().map(histogram::of));
     parts.push(measured(context));
     parts.push(doubts(context));
@@ -70,6 +70,16 @@ fn arms(context: &Context<'_>) -> String {
     ]);
     context.arms.iter().for_each(|view| table.row(arm_row(view)));
     table.text()
+}
+
+/// Whose figures stand in the table where they are not Wringer's own.
+fn drivers(context: &Context<'_>) -> String {
+    let mut part = String::new();
+    for view in &context.arms {
+        let Some(driven) = &view.arm.driven else { continue };
+        push_wrapped(&mut part, &format!("{}: ", view.arm.name), &show::driven(driven));
+    }
+    part
 }
 
 fn arm_row(view: &ArmView<'_>) -> Vec<String> {

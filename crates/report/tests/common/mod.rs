@@ -204,6 +204,7 @@ fn arm(spec: &Spec) -> Arm {
         },
         delay: Some(Delay { read_us: spec.read_us, write_us: 0, sync_us: 0, mode: DelayMode::Add, varies: false }),
         load: Some(load),
+        driven: None,
         witnesses: vec![
             witness("server", "Innodb_buffer_pool_reads", 51_200, reads + 11),
             witness("layer", "slow layer reads", 80_113, reads + 39),

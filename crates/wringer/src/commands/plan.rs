@@ -2,7 +2,7 @@
 //! The ordered steps of an experiment file, each host change with its undo beside it. Changes nothing.
 
 use super::doctor::checks::{self, Check, State};
-use crate::commands::run::{read_workloads, refuse_limits, refuse_ram, server_request};
+use crate::commands::run::{prepare_drivers, read_workloads, refuse_limits, refuse_ram, server_request};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal::Output;
 use crate::{problems, terminal};
@@ -39,7 +39,8 @@ pub fn main(args: Args) -> Outcome {
     }
     refuse_blocked(&args.file, &plan)?;
     refuse_ram(&experiment)?;
-    refuse_limits(&experiment)
+    refuse_limits(&experiment)?;
+    prepare_drivers(&args.file, &experiment).map(drop)
 }
 
 /// The text of an experiment file, and what it says. `-` is standard input.

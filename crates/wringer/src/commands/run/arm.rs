@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One arm: its squeeze, its load, and the witnesses at both ends of what is measured.
 
+use super::drivers;
 use super::lab::Lab;
 use super::load_cpus::{self, LoadCpus};
 use super::translate;
@@ -26,6 +27,7 @@ pub fn run(lab: &mut Lab<'_>, arm: &Arm, position: u32, repetition: u32) -> Outc
         settings: arm.overrides.clone(),
         delay: None,
         load: None,
+        driven: None,
         witnesses: Vec::new(),
         started_us: lab.notes.clock.now_us(),
         ended_us: 0,
@@ -41,20 +43,28 @@ fn measure(lab: &mut Lab<'_>, arm: &Arm, evidence: &mut ArmEvidence) -> Outcome 
     lab.record_ram_traits()?;
     evidence.delay = lab.squeezes.delay(arm, &lab.notes)?;
     lab.look_at_cache();
-    let Some(flavour) = lab.serving.as_ref().map(|serving| serving.target().flavour) else { return Ok(()) };
-    let spec = translate::load_spec(lab.experiment, &arm.load, flavour, lab.rows_per_table, &lab.settings.workloads)?;
-    let (result, ends) = drive(lab, &spec, arm, &evidence.name)?;
+    let ends = match &arm.load.driver {
+        Some(driver) => drivers::run(lab, arm, driver, evidence)?,
+        None => own_load(lab, arm, evidence)?,
+    };
     let mut usage = None;
     if let [before, after] = ends.as_slice() {
         evidence.witnesses = after.since(before);
         usage = Some(after.usage_since(before));
     }
-    lab.notes.event("load", summary(&evidence.name, &result))?;
-    evidence.load = Some(result);
     lab.look_at_cache();
     let server = lab.serving.as_ref().map_or(0, |serving| serving.running.pid);
     lab.squeezes.after_arm(&evidence.name, server, usage.as_ref(), &lab.notes)?;
     lab.check_stop()
+}
+
+fn own_load(lab: &mut Lab<'_>, arm: &Arm, evidence: &mut ArmEvidence) -> Result<Vec<Counts>, Failure> {
+    let Some(flavour) = lab.serving.as_ref().map(|serving| serving.target().flavour) else { return Ok(Vec::new()) };
+    let spec = translate::load_spec(lab.experiment, &arm.load, flavour, lab.rows_per_table, &lab.settings.workloads)?;
+    let (result, ends) = drive(lab, &spec, arm, &evidence.name)?;
+    lab.notes.event("load", summary(&evidence.name, &result))?;
+    evidence.load = Some(result);
+    Ok(ends)
 }
 
 /// Fills the server's own page cache at full speed; what it measures is thrown away.
@@ -110,7 +120,7 @@ fn drive(lab: &mut Lab<'_>, spec: &LoadSpec, arm: &Arm, name: &str) -> Result<(L
     };
     let _on_cpus = LoadCpus::only(arm.load.cpuset.as_ref())?;
     if let Some(asked) = &arm.load.cpuset {
-        notes.measured(&load_cpus::measured(asked, name, notes))?;
+        notes.measured(&load_cpus::measured("thread-self", asked, name, notes))?;
     }
     // the user's wish is passed on; what holds a squeeze and dies ends the load, too
     let stop = Arc::new(AtomicBool::new(false));

@@ -3,6 +3,7 @@
 //! back and closes the recording.
 
 use super::arm;
+use super::drivers::Prepared;
 use super::notes::Notes;
 use super::output::{Output, RECORDING};
 use super::server::{Serving, Watch};
@@ -18,6 +19,7 @@ use experiment::{Arm, DiskMechanism, Experiment, Flavour, LeftOut};
 use host::clock::{RunClock, rfc3339, unix_seconds};
 use host::places::Places;
 use load::fill::{self, FillPlan, FillReport, ServerFacts, Stage};
+use load::prepare::pgbench;
 use observe::{Observer, Options, conditions, host_readers};
 use recording::{Recording, Start};
 use run::{Begin, ChildSpec, Kind, Resource, Run};
@@ -43,6 +45,8 @@ pub struct Settings {
     pub left_out: Vec<LeftOut>,
     /// The files that arms name as their workloads.
     pub workloads: Workloads,
+    /// The programs that are the load of arms, by the arms' names.
+    pub drivers: BTreeMap<String, Prepared>,
 }
 
 pub struct Lab<'a> {
@@ -83,11 +87,12 @@ impl<'a> Lab<'a> {
         let run = Run::begin(Begin { kind: Kind::Run, command, resources, places: settings.places.clone() })?;
         output.prepare()?;
         let files = settings.workloads.iter().map(|(name, written)| (name.clone(), written.file.text.clone()));
+        let scripts = settings.drivers.values().flat_map(|prepared| prepared.scripts.clone());
         let start = Start {
             run_id: run.id().to_string(),
             started: rfc3339(unix_seconds()),
             experiment: text,
-            files: files.collect(),
+            files: files.chain(scripts).collect(),
         };
         let recording = Recording::create(&output.path(RECORDING), &start)?;
         Ok(Self {
@@ -229,6 +234,10 @@ impl<'a> Lab<'a> {
         self.notes.event("fill", report.to_string())?;
         for measured in report.measured(self.notes.clock.now_us()) {
             self.notes.measured(&measured)?;
+        }
+        if let Some(scale) = self.experiment.fill.pgbench {
+            let report = pgbench::fill(&target, scale, false, &self.settings.stop, &mut |_, _| {})?;
+            self.notes.event("fill", report.to_string())?;
         }
         self.check_stop()?;
         self.stop_server()

@@ -37,9 +37,9 @@ impl Drop for LoadCpus {
     }
 }
 
-/// What the kernel says of this thread.
-pub fn measured(asked: &CpuList, arm: &str, notes: &Notes) -> Measured {
-    let status = std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
+/// What the kernel says of this thread, `"thread-self"`, or of a process by its pid.
+pub fn measured(of: &str, asked: &CpuList, arm: &str, notes: &Notes) -> Measured {
+    let status = std::fs::read_to_string(format!("/proc/{of}/status")).unwrap_or_default();
     let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
     let got: Option<CpuList> = list.and_then(|list| list.trim().parse().ok());
     let count = |list: &CpuList| Quantity::count(list.numbers().len() as f64);

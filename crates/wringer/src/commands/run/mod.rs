@@ -2,6 +2,7 @@
 //! The whole flow of an experiment file: sandbox, fill, squeeze, load and observe, recording, explain, report, release.
 
 mod arm;
+mod drivers;
 mod lab;
 mod layer_reader;
 mod load_cpus;
@@ -16,6 +17,7 @@ mod workloads;
 use super::plan;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::{signals, terminal};
+pub use drivers::prepare as prepare_drivers;
 use experiment::Experiment;
 use host::places::Places;
 pub use lab::server_request;
@@ -64,6 +66,7 @@ pub fn main(args: Args) -> Outcome {
     plan::refuse_blocked(&args.file, &plan)?;
     refuse_ram(&experiment)?;
     refuse_limits(&experiment)?;
+    let drivers = drivers::prepare(&args.file, &experiment)?;
     let name = format!("{}-{}", host::clock::unix_seconds(), experiment.name);
     let output = Output::check(args.to.as_deref(), args.force, &places, &name)?;
     for left_out in &plan.left_out {
@@ -72,7 +75,7 @@ pub fn main(args: Args) -> Outcome {
     let stop = signals::install()?;
     let disk = experiment::disk_mechanism(&experiment, &facts);
     let left_out = plan.left_out.clone();
-    let settings = Settings { places, stop, keep: args.keep, consent: args.yes, disk, left_out, workloads };
+    let settings = Settings { places, stop, keep: args.keep, consent: args.yes, disk, left_out, workloads, drivers };
     let walked = walk(&experiment, text, settings, &output);
     let shown = show(&output, args.output);
     walked?;

@@ -3,7 +3,7 @@
 
 use crate::commands::load::wanted::Written;
 use crate::exit::Failure;
-use experiment::{Experiment, Flavour, Load};
+use experiment::{Arm, Experiment, Flavour, Load};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -20,7 +20,8 @@ pub type Workloads = BTreeMap<String, Written>;
 pub fn read(file: &Path, experiment: &Experiment) -> Result<Workloads, Failure> {
     let folder = file.parent().unwrap_or(Path::new(""));
     let mut found = Workloads::new();
-    for arm in experiment.arms.iter().filter(|arm| Load::is_file(&arm.load.workload)) {
+    let is_file = |arm: &&Arm| arm.load.driver.is_none() && Load::is_file(&arm.load.workload);
+    for arm in experiment.arms.iter().filter(is_file) {
         let name = &arm.load.workload;
         if !found.contains_key(name) {
             found.insert(name.clone(), Written::read(&folder.join(name))?);

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Other programs that were the load of an arm: how they ended, their own figures, and what they printed.
+
+use super::escape::Text;
+use super::sections::{close, open};
+use crate::{Context, redact, show};
+use std::io::{self, Write};
+
+/// The whole output is in the recording; a page shall open on a phone.
+const SHOWN_CHARS: usize = 40_000;
+
+pub(super) fn section(context: &Context<'_>, out: &mut impl Write) -> io::Result<()> {
+    let driven: Vec<_> = context.arms.iter().filter_map(|view| Some((view, view.arm.driven.as_ref()?))).collect();
+    if driven.is_empty() {
+        return Ok(());
+    }
+    open(out, "drivers", "Programs that were the load")?;
+    writeln!(
+        out,
+        "<p class=\"lead\">Figures of these arms' loads are the programs' own, as they printed them; what the server and the slow layer \
+         counted is not.</p>"
+    )?;
+    for (view, driven) in driven {
+        writeln!(out, "<h3>{}</h3><p>{}</p>", Text(&view.arm.name), Text(show::driven(driven)))?;
+        writeln!(out, "<pre>{}</pre>", Text(redact::command(&driven.command).join(" ")))?;
+        if !driven.figures.is_empty() {
+            writeln!(out, "<dl class=\"facts\">")?;
+            for (name, value) in &driven.figures {
+                writeln!(out, "<div><dt>{}</dt><dd>{}</dd></div>", Text(name), Text(show::number(*value)))?;
+            }
+            writeln!(out, "</dl>")?;
+        }
+        for output in driven.outputs.iter().filter(|output| !output.text.is_empty()) {
+            let text = redact::lines(&output.text);
+            let shown: String = text.chars().take(SHOWN_CHARS).collect();
+            let rest = if shown.len() < text.len() { "\n[the rest is in recording.sqlite]" } else { "" };
+            writeln!(
+                out,
+                "<details><summary>{}</summary><pre>{}{rest}</pre></details>",
+                Text(&output.name),
+                Text(shown)
+            )?;
+        }
+    }
+    close(out)
+}

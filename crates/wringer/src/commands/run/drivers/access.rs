@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+//! How a driver gets to the arm's server: its words, and its environment. The password goes where `ps` does not show it.
+
+use crate::commands::run::server::Serving;
+use crate::exit::Failure;
+use experiment::{Driver, DriverProgram};
+use load::Flavour;
+use std::ffi::OsString;
+use std::path::Path;
+
+/// sysbench's own scripts; all take the number of tables and their size. Others may refuse options that they do not know.
+const SCRIPTS_WITH_TABLES: [&str; 10] = [
+    "oltp_delete",
+    "oltp_insert",
+    "oltp_point_select",
+    "oltp_read_only",
+    "oltp_read_write",
+    "oltp_update_index",
+    "oltp_update_non_index",
+    "oltp_write_only",
+    "select_random_points",
+    "select_random_ranges",
+];
+
+/// The account and the database of the arm's server, and the tables in it.
+pub struct Access {
+    flavour: Flavour,
+    user: String,
+    password: String,
+    database: String,
+    socket: String,
+    socket_folder: String,
+    port: u16,
+    tables: u32,
+    table_size: u64,
+}
+
+impl Access {
+    pub fn of(serving: &Serving, tables: u32, table_size: u64) -> Self {
+        let (running, target) = (&serving.running, serving.target());
+        Self {
+            flavour: target.flavour,
+            user: target.user.clone(),
+            password: target.password.reveal().to_owned(),
+            database: target.database.clone().unwrap_or_default(),
+            socket: running.socket.display().to_string(),
+            socket_folder: running.socket.parent().unwrap_or(Path::new("/")).display().to_string(),
+            port: running.port,
+            tables,
+            table_size,
+        }
+    }
+
+    pub fn password(&self) -> &str {
+        &self.password
+    }
+
+    /// The program's words, complete. What may not be seen by others is written into `folder`.
+    ///
+    /// # Errors
+    /// That file cannot be written.
+    pub fn words(&self, driver: &Driver, folder: &Path) -> Result<Vec<String>, Failure> {
+        let own = driver.arguments.iter().map(|word| self.filled_in(word));
+        Ok(match driver.program {
+            DriverProgram::Sysbench => {
+                let mut words = self.sysbench_connection(folder)?;
+                words.extend(own);
+                words.extend(self.sysbench_tables(driver));
+                words.push("run".into());
+                words
+            }
+            DriverProgram::Pgbench => {
+                let mut words = Vec::new();
+                // its scripts' tables are new; without them a VACUUM of them would fail
+                if !driver.arguments.iter().any(|word| word == "-n" || word == "--no-vacuum") {
+                    words.push("--no-vacuum".to_owned());
+                }
+                words.extend(own);
+                if driver.arguments.iter().any(|word| word == "-l" || word == "--log") {
+                    words.push(format!("--log-prefix={}", folder.join("pgbench_log").display()));
+                }
+                words
+            }
+            DriverProgram::Command => own.skip(1).collect(),
+        })
+    }
+
+    /// sysbench takes no password from the environment on the MySQL family, and any option from a file.
+    fn sysbench_connection(&self, folder: &Path) -> Result<Vec<String>, Failure> {
+        let file = folder.join("connection.conf");
+        let Self { user, password, database, socket, socket_folder, port, .. } = self;
+        let (options, secret) = match self.flavour {
+            Flavour::Mysql => (
+                vec![
+                    "--db-driver=mysql".to_owned(),
+                    format!("--mysql-socket={socket}"),
+                    format!("--mysql-user={user}"),
+                    format!("--mysql-db={database}"),
+                ],
+                format!("mysql-password=\"{password}\"\n"),
+            ),
+            Flavour::Postgresql => (
+                vec![
+                    "--db-driver=pgsql".to_owned(),
+                    format!("--pgsql-host={socket_folder}"),
+                    format!("--pgsql-port={port}"),
+                    format!("--pgsql-user={user}"),
+                    format!("--pgsql-db={database}"),
+                ],
+                format!("pgsql-password=\"{password}\"\n"),
+            ),
+        };
+        host::files::write_atomic(&file, secret.as_bytes(), 0o600)?;
+        Ok(std::iter::once(format!("--config-file={}", file.display())).chain(options).collect())
+    }
+
+    fn sysbench_tables(&self, driver: &Driver) -> Vec<String> {
+        let says = |name: &str| {
+            let names = driver.arguments.iter().filter_map(|word| word.split('=').next());
+            names.map(|word| word.replace('_', "-")).any(|word| word == name)
+        };
+        let mut words = Vec::new();
+        if driver.script().is_some_and(|script| SCRIPTS_WITH_TABLES.contains(&script)) {
+            words.extend((!says("--tables")).then(|| format!("--tables={}", self.tables)));
+            words.extend((!says("--table-size")).then(|| format!("--table-size={}", self.table_size)));
+        }
+        words.extend((!says("--histogram")).then(|| "--histogram=on".to_owned()));
+        words
+    }
+
+    /// With the server's address in the place of `{dsn}` and its like; other braces are the word's own.
+    fn filled_in(&self, word: &str) -> String {
+        let values = [
+            ("{dsn}", self.dsn(false)),
+            ("{host}", "127.0.0.1".to_owned()),
+            ("{port}", self.port.to_string()),
+            ("{socket}", self.socket.clone()),
+            ("{user}", self.user.clone()),
+            ("{password}", self.password.clone()),
+            ("{database}", self.database.clone()),
+            ("{tables}", self.tables.to_string()),
+            ("{table_size}", self.table_size.to_string()),
+        ];
+        values.iter().fold(word.to_owned(), |word, (name, value)| word.replace(name, value))
+    }
+
+    fn dsn(&self, with_password: bool) -> String {
+        let Self { user, password, database, port, .. } = self;
+        let password = if with_password { format!(":{password}") } else { String::new() };
+        format!("{}://{user}{password}@127.0.0.1:{port}/{database}", self.flavour.name())
+    }
+
+    /// What the server's own clients look at, and the whole connection string.
+    pub fn environment(&self) -> Vec<(OsString, OsString)> {
+        let Self { user, password, database, socket, socket_folder, port, .. } = self;
+        let port = port.to_string();
+        let pairs: Vec<(&str, &str)> = match self.flavour {
+            Flavour::Mysql => vec![
+                ("MYSQL_UNIX_PORT", socket),
+                ("MYSQL_TCP_PORT", &port),
+                ("MYSQL_USER", user),
+                ("MYSQL_PWD", password),
+                ("MYSQL_DATABASE", database),
+            ],
+            Flavour::Postgresql => vec![
+                ("PGHOST", socket_folder),
+                ("PGPORT", &port),
+                ("PGUSER", user),
+                ("PGPASSWORD", password),
+                ("PGDATABASE", database),
+            ],
+        };
+        let dsn = ("WRINGER_DSN".into(), self.dsn(true).into());
+        pairs.into_iter().map(|(name, value)| (name.into(), value.into())).chain([dsn]).collect()
+    }
+
+    /// For the recording: a command may have asked for the password.
+    pub fn without_password(&self, words: impl Iterator<Item = String>) -> Vec<String> {
+        words.map(|word| super::outputs::masked(&word, &self.password)).collect()
+    }
+}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A driver from its start to its end, watched: when a squeeze breaks or somebody asks, it is ended.
+
+use crate::commands::run::lab::Lab;
+use crate::exit::{Exit, Failure};
+use crate::terminal;
+use experiment::{Arm, Driver, DriverProgram};
+use host::process::Process;
+use run::Child;
+use rustix::process::Signal;
+use std::time::{Duration, Instant};
+
+/// Between two looks whether everything still holds.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// For what it has left running.
+const STRAY_GRACE: Duration = Duration::from_secs(5);
+
+/// How it came to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    ByItself,
+    /// `load.time` of a command was over.
+    TimeOver,
+}
+
+/// Returns when it has ended, or shall be ended.
+///
+/// # Errors
+/// The user or the watchdog asks for the end; a process that holds a squeeze has died.
+pub fn until_it_ends(
+    lab: &mut Lab<'_>,
+    arm: &Arm,
+    driver: &Driver,
+    child: &Child,
+    name: &str,
+) -> Result<Ended, Failure> {
+    let (began, time) = (Instant::now(), arm.load.time.map(|span| span.0));
+    let limit = time.filter(|_| driver.program == DriverProgram::Command);
+    let length = time.map_or(0, |time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
+    let bar = if length > 0 { terminal::bar(length, name) } else { terminal::spinner(name) };
+    let ended = loop {
+        if child.wait(LOOK_EVERY) {
+            break Ok(Ended::ByItself);
+        }
+        if let Err(failure) = lab.check_stop().and_then(|()| lab.squeezes.check()) {
+            break Err(failure);
+        }
+        if limit.is_some_and(|limit| began.elapsed() >= limit) {
+            break Ok(Ended::TimeOver);
+        }
+        bar.set_position(u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX));
+    };
+    bar.finish_and_clear();
+    ended
+}
+
+/// Ends what is left of it, and of what it has started; its exit code.
+///
+/// # Errors
+/// Something could not be ended.
+pub fn end(lab: &mut Lab<'_>, child: &Child) -> Result<i32, Failure> {
+    if child.is_alive()
+        && let Some(process) = Process::open(child.identity())
+    {
+        let _ = process.signal(Signal::TERM);
+        process.wait(super::GRACE);
+    }
+    let exit_code = exit_code(lab, child);
+    lab.run.undo_step(child.step)?;
+    lab.run.end_strays(STRAY_GRACE)?;
+    exit_code
+}
+
+/// Its launcher returns it a moment after its end.
+fn exit_code(lab: &mut Lab<'_>, child: &Child) -> Result<i32, Failure> {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !child.is_alive() && Instant::now() < deadline {
+        if let Some(status) = lab.run.exit_status(child) {
+            let killed = || Failure::message(Exit::Failed, "the launcher of the load's program was killed");
+            return status.code().ok_or_else(killed);
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    // it did not end when it was asked to
+    Ok(128 + libc::SIGKILL)
+}
+
+/// CPU time of the children that were waited for, and of theirs.
+#[derive(Debug, Clone, Copy)]
+pub struct Cpu {
+    pub user_us: u64,
+    pub system_us: u64,
+}
+
+impl Cpu {
+    pub fn since(self, before: Self) -> Self {
+        Self {
+            user_us: self.user_us.saturating_sub(before.user_us),
+            system_us: self.system_us.saturating_sub(before.system_us),
+        }
+    }
+}
+
+pub fn children_cpu() -> Cpu {
+    // SAFETY: the kernel fills the structure, which is plain numbers.
+    let usage = unsafe {
+        let mut usage = std::mem::zeroed::<libc::rusage>();
+        libc::getrusage(libc::RUSAGE_CHILDREN, &mut usage);
+        usage
+    };
+    let micros = |time: libc::timeval| u64::try_from(time.tv_sec * 1_000_000 + time.tv_usec).unwrap_or(0);
+    Cpu { user_us: micros(usage.ru_utime), system_us: micros(usage.ru_stime) }
+}

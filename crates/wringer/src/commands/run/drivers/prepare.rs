@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Looks for the programs and scripts that arms name as their load, before anything is fetched or made.
+
+use crate::exit::{Exit, Failure, Outcome};
+use experiment::{Driver, DriverProgram, Experiment};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// Tests that are compiled into sysbench.
+const SYSBENCH_TESTS: [&str; 5] = ["cpu", "fileio", "memory", "mutex", "threads"];
+
+/// A program that is there.
+#[derive(Debug, Clone)]
+pub struct Prepared {
+    pub program: PathBuf,
+    /// Of the experiment's file: where the program is started.
+    pub folder: PathBuf,
+    /// Name and text of the scripts it is given.
+    pub scripts: Vec<(String, String)>,
+}
+
+/// By the arms' names.
+///
+/// # Errors
+/// Exit code 3: a program or a script is missing.
+pub fn prepare(file: &Path, experiment: &Experiment) -> Result<BTreeMap<String, Prepared>, Failure> {
+    let folder = file.parent().unwrap_or(Path::new(""));
+    let folder = std::path::absolute(if folder.as_os_str().is_empty() { Path::new(".") } else { folder })?;
+    let mut found = BTreeMap::new();
+    for arm in &experiment.arms {
+        if let Some(driver) = &arm.load.driver {
+            let prepared = one(driver, &folder).map_err(|failure| of_arm(failure, &arm.name))?;
+            found.insert(arm.name.clone(), prepared);
+        }
+    }
+    Ok(found)
+}
+
+fn of_arm(failure: Failure, arm: &str) -> Failure {
+    let Failure { exit, error, hints } = failure;
+    Failure { exit, error: anyhow::anyhow!("arm '{arm}': {error:#}; nothing was changed"), hints }
+}
+
+fn one(driver: &Driver, folder: &Path) -> Result<Prepared, Failure> {
+    let (program, named) = match driver.program {
+        DriverProgram::Sysbench => {
+            let program = installed("sysbench", "sysbench", None)?;
+            let script = driver.script().unwrap_or_default();
+            refuse_missing_script(script, &program, folder)?;
+            (program, vec![script].into_iter().filter(|script| is_path(script)).collect())
+        }
+        DriverProgram::Pgbench => {
+            let beside = newest_below(Path::new("/usr/lib/postgresql"));
+            let program = installed("pgbench", "postgresql-contrib or postgresql-client", beside)?;
+            (program, driver.files())
+        }
+        DriverProgram::Command => (command(driver, folder)?, Vec::new()),
+    };
+    let read = |name: &&str| {
+        let path = folder.join(name);
+        let text = std::fs::read(&path).map_err(|error| {
+            let error = anyhow::anyhow!("the script {} cannot be read: {error}", path.display());
+            Failure::new(Exit::Missing, error).hint("scripts are named from where the experiment's file is")
+        })?;
+        Ok::<_, Failure>(((*name).to_owned(), String::from_utf8_lossy(&text).into_owned()))
+    };
+    let scripts = named.iter().map(read).collect::<Result<_, _>>()?;
+    Ok(Prepared { program, folder: folder.to_owned(), scripts })
+}
+
+fn installed(name: &str, package: &str, beside: Option<PathBuf>) -> Result<PathBuf, Failure> {
+    host::tool::find(name).or(beside).ok_or_else(|| {
+        Failure::message(Exit::Missing, format!("{name} is not on this machine"))
+            .hint(format!("install it: the package is {package}, on Debian and its like"))
+    })
+}
+
+/// `/usr/lib/postgresql/15/bin/pgbench`, of the highest version.
+fn newest_below(folder: &Path) -> Option<PathBuf> {
+    let versions = std::fs::read_dir(folder).ok()?.flatten().filter_map(|entry| {
+        let version: u32 = entry.file_name().to_string_lossy().parse().ok()?;
+        Some((version, entry.path().join("bin/pgbench")))
+    });
+    versions.filter(|(_, program)| program.is_file()).max().map(|(_, program)| program)
+}
+
+/// sysbench's own scripts and tests go by a bare name, others by a path.
+fn is_path(script: &str) -> bool {
+    script.contains('/') || script.ends_with(".lua")
+}
+
+fn refuse_missing_script(script: &str, program: &Path, folder: &Path) -> Outcome {
+    let file = format!("{script}.lua");
+    let own = program.parent().and_then(Path::parent).map(|prefix| prefix.join("share/sysbench"));
+    let Some(own) = own.filter(|own| own.is_dir() && !is_path(script)) else { return Ok(()) };
+    if SYSBENCH_TESTS.contains(&script) || own.join(&file).exists() || folder.join(&file).exists() {
+        return Ok(());
+    }
+    let names = std::fs::read_dir(&own).into_iter().flatten().flatten().map(|entry| entry.file_name());
+    let names = names.filter_map(|name| Some(name.to_string_lossy().strip_suffix(".lua")?.to_owned()));
+    let mut names: Vec<String> = names.filter(|name| name != "oltp_common").collect();
+    names.sort();
+    Err(Failure::message(Exit::Missing, format!("sysbench has no script {script}"))
+        .hint(format!("its own: {}", names.join(", ")))
+        .hint("a script of yours is a path, from where the experiment's file is: \"./mine.lua\""))
+}
+
+/// A name with a slash is a path from the experiment's folder, any other one is looked for in PATH.
+fn command(driver: &Driver, folder: &Path) -> Result<PathBuf, Failure> {
+    let name = driver.arguments.first().map(String::as_str).unwrap_or_default();
+    if !name.contains('/') {
+        let missing = || Failure::message(Exit::Missing, format!("there is no program {name} in PATH"));
+        return host::tool::find(name).ok_or_else(missing);
+    }
+    let path = folder.join(name);
+    if path.is_file() && rustix::fs::access(&path, rustix::fs::Access::EXEC_OK).is_ok() {
+        return Ok(path);
+    }
+    let message = format!("{} is no program that can be executed", path.display());
+    Err(Failure::message(Exit::Missing, message).hint("programs are named from where the experiment's file is"))
+}

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Other programs as the load of an arm: the real sysbench, the real pgbench, and commands.
+#![allow(clippy::unwrap_used)]
+
+use serde_json::Value;
+use std::path::Path;
+use std::time::Duration;
+use testkit::{Lab, Ran, alone, wait_until};
+
+const WRINGER: &str = env!("CARGO_BIN_EXE_wringer");
+
+fn on_path(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(program).exists())
+}
+
+/// A delay of syncs alone: no probe holds it to a time, and the machine may be busy.
+fn experiment(flavour: &str, fill: &str, arms: &str) -> String {
+    let fuse = host::files::open_existing(Path::new("/dev/fuse")).is_ok();
+    let squeeze = if fuse { "[squeeze]\ndisk = { sync = \"100us\" }\n" } else { "" };
+    format!(
+        "schema = 1\nname = \"driven\"\n[server]\nflavour = \"{flavour}\"\n[fill]\nrows = 2000\n{fill}\n{squeeze}{arms}"
+    )
+}
+
+/// The names of what runs in the folder of the experiment's file, where drivers are started.
+fn left(lab: &Lab) -> Vec<String> {
+    let processes = std::fs::read_dir("/proc").unwrap().flatten().map(|it| it.path());
+    let here = processes.filter(|it| std::fs::read_link(it.join("cwd")).is_ok_and(|cwd| cwd == lab.home()));
+    here.map(|it| std::fs::read_to_string(it.join("comm")).unwrap_or_default().trim().to_owned()).collect()
+}
+
+/// Runs it; nothing that it has started is left, whatever came of it.
+fn run(lab: &Lab, text: &str) -> Ran {
+    let file = lab.write("driven.toml", text);
+    let ran = lab.run(["run", file.to_str().unwrap(), "--to", "out"]);
+    assert_eq!(left(lab), Vec::<String>::new(), "{}", ran.stderr);
+    ran
+}
+
+fn result(lab: &Lab) -> Value {
+    serde_json::from_str(&std::fs::read_to_string(lab.home().join("out/result.json")).unwrap()).unwrap()
+}
+
+fn arm<'a>(result: &'a Value, name: &str) -> &'a Value {
+    result["arms"].as_array().unwrap().iter().find(|arm| arm["name"] == name).expect("the arm")
+}
+
+fn stdout(arm: &Value) -> &str {
+    arm["driven"]["outputs"][0]["text"].as_str().expect("its standard output")
+}
+
+fn counted(arm: &Value, counter: &str) -> u64 {
+    let witnesses = arm["witnesses"].as_array().unwrap();
+    let witness = witnesses.iter().find(|it| it["counter"].as_str().unwrap().ends_with(counter)).expect("the witness");
+    witness["delta"].as_u64().unwrap()
+}
+
+/// What sysbench says of its run, held against its own text and against the server's count.
+fn check_sysbench(arm: &Value) {
+    let driven = &arm["driven"];
+    assert!(driven["understood"].as_str().is_some_and(|it| it.starts_with("sysbench 1.")), "{driven:#}");
+    assert_eq!((&driven["driver"], driven["exit_code"].as_i64()), (&"sysbench".into(), Some(0)));
+    assert!(stdout(arm).contains("SQL statistics:"), "{}", stdout(arm));
+    let measured = &arm["load"]["measured"];
+    let count = |key: &str| measured[key].as_u64().unwrap_or_default();
+    assert!(count("transactions") > 0 && count("queries") == 16 * count("transactions"), "{measured:#}");
+    assert_eq!(measured["transaction"]["response"]["count"], measured["transactions"], "its histogram has every one");
+    assert!(arm["load"]["seed"].is_null() && measured["late"].is_null(), "what it does not say is null");
+    assert!(driven["figures"]["latency_avg_us"].as_f64().unwrap() > 0.0 && count("client_user_us") > 0);
+    let words = driven["command"].to_string();
+    assert!(words.contains("--config-file=") && !words.contains("password"), "{words}");
+}
+
+#[test]
+fn sysbench_and_commands_run_beside_our_load() {
+    if !on_path("sysbench") {
+        testkit::skip!("needs sysbench");
+    }
+    let (_alone, lab) = (alone(), Lab::new(WRINGER));
+    let script = "function thread_init() con = sysbench.sql.driver():connect() end\n\
+                  function event() con:query(\"SELECT c FROM sbtest1 WHERE id = 7\") end\n";
+    lab.write("mine.lua", script);
+    let shell = "echo \\\"$MYSQL_USER $MYSQL_PWD\\\" {dsn} {tables}x{table_size}; grep Cpus_allowed_list /proc/self/status; \
+                 test -S $MYSQL_UNIX_PORT && echo has a socket; (sleep 300 &)";
+    let arms = format!(
+        "[[arm]]\nname = \"ours\"\nload = {{ workload = \"oltp_read_only\", threads = 2, time = \"1s\" }}\n\
+         [[arm]]\nname = \"sysbench\"\nload = {{ driver = \"sysbench\", arguments = [\"oltp_read_only\"], threads = 2, time = \"1s\" }}\n\
+         [[arm]]\nname = \"script\"\nload = {{ driver = \"sysbench\", arguments = [\"./mine.lua\", \"--events=50\"] }}\n\
+         [[arm]]\nname = \"command\"\nload = {{ driver = \"command\", command = [\"sh\", \"-c\", \"{shell}\"], cpuset = \"0\" }}\n\
+         [[arm]]\nname = \"fails\"\nload = {{ driver = \"command\", command = [\"sh\", \"-c\", \"echo working; echo no such table >&2; exit 3\"] }}\n"
+    );
+    let ran = run(&lab, &experiment("mariadb", "", &arms)).expect_code(4);
+    ran.expect_said(&["arm 'fails' with exit code 3", "no such table"]);
+    let result = result(&lab);
+
+    let ours = arm(&result, "ours");
+    assert!(ours["driven"].is_null() && ours["load"]["driver"] == "mysql", "{ours:#}");
+    let sysbench = arm(&result, "sysbench");
+    check_sysbench(sysbench);
+    let queries = sysbench["load"]["measured"]["queries"].as_u64().unwrap();
+    let questions = counted(sysbench, "Questions");
+    assert!((queries..queries + queries / 5 + 500).contains(&questions), "the server counted {questions} of {queries}");
+
+    let script = arm(&result, "script");
+    assert_eq!(script["load"]["measured"]["transactions"], 50, "{script:#}");
+    assert!(counted(script, "Questions") >= 50);
+
+    let command = arm(&result, "command");
+    assert!(command["load"].is_null() && command["driven"]["understood"].is_null(), "nothing is made up: {command:#}");
+    let said = stdout(command);
+    for expected in [" ***", "1x2000", "@127.0.0.1:", "Cpus_allowed_list:\t0\n", "has a socket"] {
+        assert!(said.contains(expected), "{expected}: {said}");
+    }
+    let fails = &arm(&result, "fails")["driven"];
+    assert_eq!((fails["exit_code"].as_i64(), &fails["outputs"][1]["text"]), (Some(3), &"no such table".into()));
+    let page = std::fs::read_to_string(lab.home().join("out/report.html")).unwrap();
+    assert!(page.contains("sysbench.stdout") && page.contains("SQL statistics:"), "the report has what it printed");
+}
+
+#[test]
+fn pgbench_sysbench_and_a_command_that_is_cut_run_on_postgresql() {
+    let beside = Path::new("/usr/lib/postgresql").exists();
+    if !on_path("pgbench") && !beside {
+        testkit::skip!("needs pgbench");
+    }
+    if !on_path("sysbench") {
+        testkit::skip!("needs sysbench");
+    }
+    let (_alone, lab) = (alone(), Lab::new(WRINGER));
+    let arms = "[[arm]]\nname = \"pgbench\"\nload = { driver = \"pgbench\", arguments = [\"-S\"], threads = 2, time = \"1s\" }\n\
+         [[arm]]\nname = \"with its log\"\nload = { driver = \"pgbench\", arguments = [\"-S\", \"-l\", \"-t\", \"200\"] }\n\
+         [[arm]]\nname = \"sysbench\"\nload = { driver = \"sysbench\", arguments = [\"oltp_read_only\"], time = \"1s\" }\n\
+         [[arm]]\nname = \"cut\"\nload = { driver = \"command\", command = [\"sleep\", \"300\"], time = \"1s\" }\n";
+    run(&lab, &experiment("postgresql", "pgbench = 1", arms)).expect_code(0);
+    let result = result(&lab);
+    let pgbench = arm(&result, "pgbench");
+    assert!(pgbench["driven"]["understood"].as_str().is_some_and(|it| it.starts_with("pgbench")), "{pgbench:#}");
+    let measured = &pgbench["load"]["measured"];
+    assert!(measured["transactions"].as_u64().unwrap() > 0 && measured["queries"].is_null(), "{measured:#}");
+    assert!(!pgbench["witnesses"].as_array().unwrap().is_empty(), "the server was asked");
+    assert!(pgbench["driven"]["figures"]["latency_avg_us"].as_f64().unwrap() > 0.0);
+    let response = &arm(&result, "with its log")["load"]["measured"]["transaction"]["response"];
+    assert_eq!(response["count"], 200, "each of its transactions is in its log");
+    check_sysbench(arm(&result, "sysbench"));
+    let cut = &arm(&result, "cut")["driven"];
+    assert_eq!(cut["exit_code"], 143, "ended by SIGTERM when its time was over: {cut:#}");
+}
+
+#[test]
+fn a_driver_ends_with_a_run_that_is_killed() {
+    let (_alone, lab) = (alone(), Lab::new(WRINGER));
+    let arms = "[[arm]]\nname = \"one\"\nload = { driver = \"command\", command = [\"sleep\", \"300\"] }\n";
+    let file = lab.write("driven.toml", &experiment("mariadb", "", arms));
+    let mut run = lab.start("run", ["run", file.to_str().unwrap(), "--to", "out"]);
+    let runs = wait_until(Duration::from_secs(120), || left(&lab).iter().any(|name| name == "sleep"));
+    run.kill().unwrap();
+    run.wait().unwrap();
+    assert!(runs, "{}", lab.said("run"));
+    assert!(wait_until(Duration::from_secs(120), || left(&lab).is_empty()), "{:?}", left(&lab));
+    lab.run(["undo"]).expect_code(0);
+}
+
+/// Before a server is looked for: neither `plan` nor `run` gets further.
+#[test]
+fn a_missing_program_or_script_is_refused() {
+    let lab = Lab::new(WRINGER);
+    let refused = |load: &str, expected: &[&str]| {
+        let arms = format!("[[arm]]\nname = \"one\"\nload = {{ {load} }}\n");
+        let file = lab.write("driven.toml", &experiment("mariadb", "", &arms));
+        for command in ["plan", "run"] {
+            lab.run([command, file.to_str().unwrap()]).expect_code(3).expect_said(expected);
+        }
+        Ran::of(lab.command(["plan", file.to_str().unwrap()]).env("PATH", "/nowhere")).expect_code(3)
+    };
+    let none = refused(
+        "driver = \"command\", command = [\"./no-load\"]",
+        &["arm 'one'", "no-load is no program", "nothing was changed"],
+    );
+    none.expect_said(&["no-load is no program"]);
+    refused("driver = \"command\", command = [\"no-such-load\"]", &["no program no-such-load in PATH"]);
+    if !on_path("sysbench") {
+        testkit::skip!("needs sysbench");
+    }
+    let sysbench = |script: &str| format!("driver = \"sysbench\", arguments = [\"{script}\"]");
+    refused(&sysbench("oltp_red_only"), &["no script oltp_red_only", "oltp_read_only"]);
+    let missing = refused(&sysbench("./mine.lua"), &["mine.lua cannot be read", "from where the experiment's file is"]);
+    missing.expect_said(&["sysbench is not on this machine", "the package is sysbench"]);
+    assert!(!lab.home().join("sandboxes").exists(), "nothing was made");
+}
