@@ -39,6 +39,8 @@ trap clean EXIT
 "$wringer" sandbox deploy mariadb --name bench -c innodb_buffer_pool_size=256M --start >&2
 eval "$("$wringer" sandbox export bench env)"
 user=$(printf '%s' "$WRINGER_DSN" | sed 's|^[a-z]*://\([^:@]*\).*|\1|')
+# the same socket for both
+export WRINGER_DSN="mysql://$user:$MYSQL_PWD@localhost/sbtest?socket=$MYSQL_UNIX_PORT"
 file=$home/sandboxes/bench/data/sbtest/sbtest1.ibd
 sql() { "$wringer" sandbox use bench "$1" 2>"$home/said" >/dev/null || { cat "$home/said" >&2; return 1; }; }
 
@@ -66,7 +68,7 @@ one() {
     size=$(stat -c %s "$file")
     sql "ANALYZE TABLE sbtest1"
     pages=$("$wringer" sandbox use bench "SELECT stat_value FROM mysql.innodb_index_stats WHERE table_name = 'sbtest1'
-        AND index_name = 'PRIMARY' AND stat_name = 'n_leaf_pages'" | grep -o '[0-9]*' | tail -1)
+        AND index_name = 'PRIMARY' AND stat_name = 'n_leaf_pages'" 2>/dev/null | grep -o '[0-9]*' | tail -1)
     echo "$1 $(((to - from) / 1000000)) $size $pages" | tee -a "$home/figures"
 }
 for pair in $(seq "$pairs"); do
