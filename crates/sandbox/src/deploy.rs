@@ -2,6 +2,7 @@
 //! Makes a sandbox: registered first, then filled; cleared away when that fails.
 
 use crate::manifest::{Manifest, Sandbox, State, check_name};
+use crate::pooler::{self, PoolerSpec};
 use crate::port::{self, Reserved};
 use crate::replication::{self, Member, replica_name};
 use crate::{Error, Installation, Origin, Progress, ServerOption, ServerUser, init, origin};
@@ -28,6 +29,8 @@ pub struct Spec {
     pub run: Option<String>,
     /// So many sandboxes besides, `NAME-r1` and on, that replicate it.
     pub replicas: u32,
+    /// pgBouncer in front of it, not of its replicas.
+    pub pooler: Option<PoolerSpec>,
 }
 
 /// A new data directory with its first log files: MySQL 9.7 takes 190 MiB, MariaDB 10.11 120, PostgreSQL 15 40.
@@ -41,7 +44,7 @@ impl Spec {
     /// Named after flavour and version, on a free port, with the default options.
     pub fn new(installation: Installation) -> Self {
         let name = format!("{}-{}", installation.flavour, installation.version);
-        Self { name, installation, port: None, options: Vec::new(), origin: None, run: None, replicas: 0 }
+        Self { name, installation, port: None, options: Vec::new(), origin: None, run: None, replicas: 0, pooler: None }
     }
 }
 
@@ -75,8 +78,14 @@ impl Sandbox {
     pub fn deploy(spec: Spec, places: &Places, progress: &mut dyn Progress) -> Result<Self, Error> {
         check_name(&spec.name)?;
         spec.check_replicas(places)?;
+        if let Some(wanted) = &spec.pooler {
+            pooler::check(wanted, spec.installation.flavour)?;
+        }
         let user = ServerUser::choose()?;
         user.check_reach(&spec.installation.program)?;
+        if let Some(wanted) = &spec.pooler {
+            user.check_reach(&wanted.program.path)?;
+        }
         let as_other = user.identity().is_some();
         files::private_dir(&places.sandboxes, if as_other { 0o711 } else { 0o700 })?;
         let members = u64::from(spec.replicas) + 1;
@@ -173,7 +182,7 @@ impl Sandbox {
         for number in 1..=spec.replicas {
             let name = replica_name(&spec.name, number);
             progress.doing(&format!("deploy replica {name}"));
-            let replica = Spec { name, port: None, replicas: 0, ..spec.clone() };
+            let replica = Spec { name, port: None, replicas: 0, pooler: None, ..spec.clone() };
             let member = Member::Replica { of: spec.name.clone(), number };
             let (replica, lock) = register(&replica, user, places, Some(member))?;
             locks.push(lock);
@@ -228,6 +237,11 @@ fn register(
     manifest.options.clone_from(&spec.options);
     manifest.run.clone_from(&spec.run);
     manifest.member = member;
+    let mut taken = ports_below(&places.sandboxes);
+    taken.insert(reserved.port);
+    let pooled = spec.pooler.clone().map(|wanted| wanted.reserve(&folder, &taken)).transpose()?;
+    let (pooler, _pooler_port) = pooled.unzip();
+    manifest.pooler = pooler;
     let new = places.sandboxes.join(format!(".new-{}-{}", spec.name, std::process::id()));
     files::new_private_dir(&new)?;
     let lock = Sandbox { folder: new.clone(), manifest: manifest.clone() }.lock()?;
@@ -272,7 +286,8 @@ fn reserve_port(spec: &Spec, places: &Places) -> Result<Reserved, Error> {
 /// The ports that the sandboxes in this folder remember.
 pub(crate) fn ports_below(sandboxes: &Path) -> BTreeSet<u16> {
     let entries = fs::read_dir(sandboxes).into_iter().flatten().flatten();
-    entries.filter_map(|entry| Some(Manifest::read(&entry.path().join("manifest.json")).ok()?.port)).collect()
+    let manifests = entries.filter_map(|entry| Manifest::read(&entry.path().join("manifest.json")).ok());
+    manifests.flat_map(|manifest| [Some(manifest.port), manifest.pooler.map(|pooler| pooler.port)]).flatten().collect()
 }
 
 /// `run` in the sandbox, unless the socket's path would be too long there.

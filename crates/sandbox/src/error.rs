@@ -42,6 +42,14 @@ pub enum Error {
     IsReplica { name: String, of: String },
     #[error("{flavour} {version} cannot be deployed with replicas: {why}")]
     NoReplicas { flavour: Flavour, version: Version, why: String },
+    #[error("no pgBouncer to be had: {why}")]
+    NoPooler { why: String },
+    #[error("pgBouncer stands in front of PostgreSQL alone, and this is {flavour}")]
+    PoolerFlavour { flavour: Flavour },
+    #[error("'{option}' is not an option for pgBouncer: {why}")]
+    PoolOption { option: String, why: &'static str },
+    #[error("pgBouncer of sandbox '{name}' {what}{}", log_text(log))]
+    Pooler { name: String, what: &'static str, log: Vec<String> },
     #[error("{} is not a manifest of this version of Wringer: {why}", path.display())]
     Manifest { path: PathBuf, why: String },
     #[error("port {port} on 127.0.0.1 is in use by another program")]
@@ -136,6 +144,7 @@ impl Error {
             | Self::HalfDeployed { .. }
             | Self::IsReplica { .. }
             | Self::NoReplicas { .. }
+            | Self::NoPooler { .. }
             | Self::Manifest { .. }
             | Self::PortInUse { .. }
             | Self::NoPort { .. }
@@ -176,7 +185,14 @@ impl Error {
 
     /// Whether the words given were wrong: exit code 2.
     pub fn is_usage(&self) -> bool {
-        matches!(self, Self::Request { .. } | Self::Name { .. } | Self::ServerOption { .. })
+        matches!(
+            self,
+            Self::Request { .. }
+                | Self::Name { .. }
+                | Self::ServerOption { .. }
+                | Self::PoolOption { .. }
+                | Self::PoolerFlavour { .. }
+        )
     }
 
     /// What would help, in one line.
@@ -187,6 +203,10 @@ impl Error {
             Self::HalfDeployed { name } => Some(format!("`wringer sandbox delete {name}` clears it away")),
             Self::IsReplica { of, .. } => {
                 Some(format!("`wringer sandbox delete {of}` deletes the primary and its replicas"))
+            }
+            Self::NoPooler { .. } => Some("install the package pgbouncer by this system's own means, and deploy anew".into()),
+            Self::PoolerFlavour { .. } => {
+                Some("MariaDB and MySQL limit connections themselves: docs/sandbox.md, \"Limits of connections\"".into())
             }
             Self::PortInUse { .. } => Some("deploy with another --port, or end the program that holds it".into()),
             Self::Running { name, .. } => Some(format!("`wringer sandbox stop {name}` stops it")),

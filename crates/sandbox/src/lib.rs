@@ -6,6 +6,7 @@
 //! - [`Sandbox::deploy`], [`Sandbox::open`], [`Sandbox::list`], [`Sandbox::delete`].
 //! - [`Origin`]: a data directory, a backup or a dump of somebody's, from which a sandbox is made.
 //! - [`Sandbox::members`], [`Sandbox::lag`]: a primary with replicas.
+//! - [`Pooler`]: pgBouncer in front of PostgreSQL; [`Sandbox::pools`].
 //! - [`Sandbox::start`]: through a [`run::Run`], so that nothing is left behind; [`RunningServer::stop`].
 //!
 //! Not here: slowing or squeezing a server (the caller passes the namespace and cgroups in), tables and load (`load`).
@@ -30,6 +31,7 @@ mod maven;
 mod need;
 mod options;
 mod origin;
+mod pooler;
 mod port;
 mod progress;
 mod remove;
@@ -50,6 +52,7 @@ pub use manifest::{Manifest, Sandbox, State};
 pub use need::check_before_start_of;
 pub use options::ServerOption;
 pub use origin::{Imported, Origin};
+pub use pooler::{Pool, PoolMode, PoolSettings, Pooler, PoolerProgram, PoolerSpec, locate_pooler};
 pub use progress::Progress;
 pub use remove::Deleted;
 pub use replication::{Behind, Lag, MOST_REPLICAS, Member};

@@ -7,6 +7,8 @@
 //! | `secret` | the password of user `wringer`, 0600 | root |
 //! | `replication-secret` | of a primary with replicas: the password of user `replicator`, 0600 | root |
 //! | `pgpass` | the same for a PostgreSQL replica, which reads it itself, 0600 | the server's user |
+//! | `pgbouncer.ini` | with a pooler: its configuration | root, readable by the server's user |
+//! | `userlist.txt` | the same: the password of user `wringer`, which pgBouncer reads itself, 0600 | the server's user |
 //! | `lock` | held while the sandbox is being deployed or deleted | root |
 //! | `server.cnf` | the server's configuration | root, readable by the server's user |
 //! | `log/` | the server's output, opened before it gives up root's rights, 0700 | root |
@@ -15,6 +17,7 @@
 //!
 //! Root writes nothing below a folder that the server's user owns: that user could have put a link there.
 
+use crate::pooler::Pooler;
 use crate::replication::Member;
 use crate::{Error, Flavour, Imported, Installation, ServerOption, ServerUser};
 use host::files;
@@ -31,7 +34,7 @@ pub(crate) const DATABASE: &str = "sbtest";
 const SCHEMA: u32 = 1;
 
 /// Everything that [`Sandbox::delete`] removes, and nothing else.
-pub(crate) const CONTENTS: [&str; 13] = [
+pub(crate) const CONTENTS: [&str; 15] = [
     "data",
     "run",
     "log",
@@ -41,6 +44,8 @@ pub(crate) const CONTENTS: [&str; 13] = [
     "init.sql",
     "replication-secret",
     "pgpass",
+    "pgbouncer.ini",
+    "userlist.txt",
     "valgrind",
     "secret",
     "lock",
@@ -74,6 +79,9 @@ pub struct Manifest {
     /// Its part in a primary with replicas; none: it stands alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub member: Option<Member>,
+    /// pgBouncer in front of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pooler: Option<Pooler>,
     /// Names below the sandbox's folder.
     pub contents: Vec<PathBuf>,
 }
@@ -120,6 +128,7 @@ impl Manifest {
             origin: None,
             run: None,
             member: None,
+            pooler: None,
             contents: CONTENTS.map(PathBuf::from).to_vec(),
         }
     }

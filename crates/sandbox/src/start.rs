@@ -91,7 +91,10 @@ pub struct RunningServer {
     pub target: Target,
     /// What of the wrapping is in force.
     pub got: Vec<Got>,
+    /// pgBouncer in front of it: its process, and its port.
+    pub pooler: Option<(u32, u16)>,
     child: Child,
+    pooler_child: Option<Child>,
     log: Log,
 }
 
@@ -103,7 +106,7 @@ struct Log {
 }
 
 /// Between two looks whether a starting server answers.
-const LOOK_EVERY: Duration = Duration::from_millis(40);
+pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(40);
 /// How often a start takes yet another port when a stranger takes it first.
 const PORT_TRIES: u32 = 3;
 /// Until the launcher of a server that has ended passes its exit status on.
@@ -185,12 +188,16 @@ impl Sandbox {
         let ready = self.await_ready(&child, &target, options.wrapping.ready_timeout(options.ready_timeout), &log);
         let joined = ready.and_then(|version| {
             self.join_replication()?;
-            Ok((version, self.look_at_wrapping(&options.wrapping, child.pid)?))
+            let got = self.look_at_wrapping(&options.wrapping, child.pid)?;
+            Ok((version, got, self.start_pooler(run, options)?))
         });
         match joined {
-            Ok((version, got)) => {
+            Ok((version, got, pooler)) => {
                 let (socket, port) = (self.socket(), self.manifest.port);
-                Ok(RunningServer { pid: child.pid, socket, port, version, target, got, child, log })
+                let told = pooler.as_ref().map(|pooler| (pooler.pid, pooler.port));
+                let pooler_child = pooler.map(|pooler| pooler.child);
+                let pid = child.pid;
+                Ok(RunningServer { pid, socket, port, version, target, got, pooler: told, child, pooler_child, log })
             }
             Err(error) => {
                 run.undo_step(child.step)?;
@@ -273,6 +280,7 @@ impl Sandbox {
             port::require(self.manifest.port)?;
         }
         self.manifest.user.check_reach(program)?;
+        self.check_pooler()?;
         self.manifest.user.check_reach(&self.data())
     }
 
@@ -386,6 +394,7 @@ impl RunningServer {
             std::thread::sleep(LOOK_EVERY);
             status = run.exit_status(&self.child);
         }
+        self.stop_pooler(run)?;
         run.undo_step(self.child.step)?;
         Ok(Error::Ended { status: status.and_then(|status| status.code()), log: self.log.end() })
     }
@@ -395,18 +404,24 @@ impl RunningServer {
     /// # Errors
     /// It could not be ended.
     pub fn stop(self, run: &mut Run) -> Result<(), Error> {
+        self.stop_pooler(run)?;
         Ok(run.undo_step(self.child.step)?)
+    }
+
+    /// Before its server, which would wait for the connections between them.
+    fn stop_pooler(&self, run: &mut Run) -> Result<(), Error> {
+        self.pooler_child.as_ref().map_or(Ok(()), |child| Ok(run.undo_step(child.step)?))
     }
 }
 
-fn ask(target: &Target) -> Result<String, load::Error> {
+pub(crate) fn ask(target: &Target) -> Result<String, load::Error> {
     let mut connection = Connection::open(target)?;
     connection.query("SELECT 1")?;
     Ok(connection.server_version().to_owned())
 }
 
 /// An answer that waiting does not change. "Starting up" is 57P03, "too many connections" is 1040.
-fn is_settled(error: &load::Error) -> bool {
+pub(crate) fn is_settled(error: &load::Error) -> bool {
     error.code().is_some_and(|code| !["57P03", "1040"].contains(&code))
         || matches!(error, load::Error::Authentication(_))
 }

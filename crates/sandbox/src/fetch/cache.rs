@@ -2,6 +2,7 @@
 //! The cache of fetched servers: `<cache>/servers/<entry>/{fetched.json, tree/}`. An entry appears by one rename, complete and tried,
 //! or not at all.
 
+use crate::apt::Package;
 use crate::installation::unpacked;
 use crate::{Error, Flavour, Installation, Source, Version};
 use host::files;
@@ -35,6 +36,17 @@ pub(super) struct Part {
     pub(super) version: String,
     pub(super) sha256: String,
     pub(super) size_bytes: u64,
+}
+
+impl Part {
+    pub(super) fn of(package: &Package) -> Self {
+        Self {
+            name: package.name.clone(),
+            version: package.version.clone(),
+            sha256: package.sha256.clone(),
+            size_bytes: package.size_bytes,
+        }
+    }
 }
 
 const SCHEMA: u32 = 1;
@@ -121,7 +133,7 @@ fn publish(new: &Path, installation: &Installation, parts: Vec<Part>) -> Result<
 }
 
 /// The tree is on the disk before its name says that it is complete.
-fn sync(folder: &Path) -> Result<(), Error> {
+pub(super) fn sync(folder: &Path) -> Result<(), Error> {
     let opened = fs::File::open(folder).map_err(|source| Error::path("open", folder, source))?;
     rustix::fs::syncfs(&opened).map_err(|errno| Error::path("sync", folder, errno))
 }
@@ -140,10 +152,16 @@ pub(super) fn lock(places: &Places) -> Result<fs::File, Error> {
             Err(errno) => return Err(Error::path("lock", &path, errno)),
         }
     }
-    for entry in fs::read_dir(servers(places)).into_iter().flatten().flatten() {
+    clear_unfinished(&servers(places))?;
+    Ok(lock)
+}
+
+/// What fetches that were killed have left in this folder.
+pub(super) fn clear_unfinished(folder: &Path) -> Result<(), Error> {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         if entry.file_name().to_string_lossy().starts_with(".new-") {
             files::remove_tree(&entry.path())?;
         }
     }
-    Ok(lock)
+    Ok(())
 }

@@ -7,9 +7,11 @@ mod archive;
 mod artifacts;
 mod cache;
 mod packages;
+mod pooler;
 
 pub use archive::{Archive, unpack};
 pub(crate) use cache::entries;
+pub(crate) use pooler::pooler;
 
 use crate::catalogue::{Capability, words};
 use crate::installation::trouble;

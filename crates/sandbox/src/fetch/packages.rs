@@ -162,6 +162,11 @@ fn packages_for(apt: &Apt, offer: &Packaged) -> Result<Vec<Package>, Error> {
         let word = word.replace("{major}", &major).replace("{star}", star(offer));
         wanted.push(format!("{word}={}", offer.package_version));
     }
+    with_libraries(apt, wanted)
+}
+
+/// These packages, written `name=version`, with the libraries that they need and this machine lacks.
+pub(super) fn with_libraries(apt: &Apt, mut wanted: Vec<String>) -> Result<Vec<Package>, Error> {
     let is_needed = |name: &str| is_library(name) || apt.suite.is_some() && is_c_library(name);
     let missing = apt.missing_with(&wanted)?.into_iter().filter(|(name, _)| is_needed(name));
     wanted.extend(missing.map(|(name, version)| format!("{name}={version}")));
@@ -189,7 +194,7 @@ fn is_library(name: &str) -> bool {
     let others = ["-dev", "-perl", "-doc", "-dbg", "-common", "-data", "-bin", "-modules"];
     (name.starts_with("lib") || name == "zlib1g")
         && !is_c_library(name)
-        && !name.starts_with("libc-")
+        && (!name.starts_with("libc-") || name.starts_with("libc-ares"))
         && !name.starts_with("libperl")
         && !others.iter().any(|end| name.ends_with(end))
 }
@@ -223,13 +228,7 @@ fn fill_entry(
         version: offer.version.clone(),
         why: trouble(offer.flavour, &tree),
     })?;
-    let part = |package: &Package| Part {
-        name: package.name.clone(),
-        version: package.version.clone(),
-        sha256: package.sha256.clone(),
-        size_bytes: package.size_bytes,
-    };
-    Ok((installation, packages.iter().map(part).collect()))
+    Ok((installation, packages.iter().map(Part::of).collect()))
 }
 
 #[cfg(test)]
@@ -258,7 +257,9 @@ mod tests {
 
     #[test]
     fn which_dependencies_are_unpacked() {
-        for yes in ["liburing2", "libssl3", "libicu72", "libllvm14", "libstdc++6", "libldap-2.5-0", "zlib1g"] {
+        for yes in
+            ["liburing2", "libssl3", "libicu72", "libllvm14", "libstdc++6", "libldap-2.5-0", "libc-ares2", "zlib1g"]
+        {
             assert!(is_library(yes), "{yes}");
         }
         for no in

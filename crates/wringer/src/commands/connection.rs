@@ -233,6 +233,10 @@ pub fn server_failure(error: load::Error) -> Failure {
         (_, Some("1461")) => {
             "raise max_prepared_stmt_count, use fewer --threads or --tables, or say --db-ps-mode=disable"
         }
+        (_, Some("26000" | "42P05")) => {
+            "behind pgBouncer in transaction or statement mode a prepared statement belongs to whichever server connection it was \
+             made on: say --db-ps-mode=disable, or deploy with --pool-mode session"
+        }
         (E::Descriptors { .. }, _) => {
             "raise the hard limit: as root `ulimit -Hn 65536`, LimitNOFILE= in a systemd unit, or /etc/security/limits.conf"
         }

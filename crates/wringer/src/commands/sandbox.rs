@@ -2,6 +2,7 @@
 //! `wringer sandbox`: throw-away servers from nothing to nothing.
 
 mod limits;
+mod pooler;
 mod servers;
 mod several;
 mod show;
@@ -99,6 +100,8 @@ struct Deploy {
     /// Start it at once
     #[arg(long)]
     start: bool,
+    #[command(flatten, next_help_heading = "pgBouncer in front of it (PostgreSQL; docs/sandbox.md)")]
+    pooler: pooler::PoolerArgs,
 }
 
 #[derive(Debug, clap::Args)]
@@ -208,6 +211,9 @@ struct Export {
     /// For whom: shell variables, an option file, a password file, or a connection string for `wringer load --dsn`
     #[arg(value_enum, default_value_t = ExportAs::Env)]
     form: ExportAs,
+    /// The server's own port and socket, where pgBouncer stands in front of it
+    #[arg(long)]
+    direct: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

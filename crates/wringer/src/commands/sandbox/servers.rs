@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Servers to be had, and sandboxes made and removed.
 
-use super::{Available, Delete, Deploy, Fetch, Output, Unpack, Watch, standing};
+use super::{Available, Delete, Deploy, Fetch, Output, Unpack, Watch, pooler, standing};
 use crate::exit::{Failure, Outcome};
 use crate::{signals, terminal};
 use host::places::Places;
@@ -27,9 +27,10 @@ pub(super) fn deploy(args: Deploy) -> Outcome {
         Some(origin) if args.server.is_empty() => take(&origin.request(), args.fetched, &places, &mut watch)?,
         _ => obtain(&args.server, args.fetched, &places, &mut watch)?,
     };
+    let pooler = args.pooler.obtain(found.flavour, &places, &mut watch)?;
     let spec = Spec::new(found);
     let name = args.name.unwrap_or(spec.name);
-    let spec = Spec { name, port: args.port, options: args.options, origin, replicas: args.replicas, ..spec };
+    let spec = Spec { name, port: args.port, options: args.options, origin, replicas: args.replicas, pooler, ..spec };
     let sandbox = Sandbox::deploy(spec, &places, &mut watch)?;
     drop(watch);
     describe(&sandbox);
@@ -53,6 +54,9 @@ fn describe(sandbox: &Sandbox) {
     terminal::say(format_args!("  folder  {}", sandbox.folder.display()));
     terminal::say(format_args!("  socket  {}", sandbox.socket().display()));
     terminal::say(format_args!("  port    127.0.0.1:{}", manifest.port));
+    if let Some(pooler) = &manifest.pooler {
+        terminal::say(format_args!("  pooler  {} ({})", pooler::words(pooler), pooler.program.source.describe()));
+    }
     terminal::say(format_args!("  runs as {}", manifest.user.name));
     if let Some(origin) = &manifest.origin {
         terminal::say(format_args!("  data    {}, from {}", origin.what, origin.path.display()));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What there is, and what it is doing.
 
-use super::{Format, Log, Output, Status};
+use super::{Format, Log, Output, Status, pooler};
 use crate::exit::Outcome;
 use crate::terminal;
 use host::places::Places;
@@ -63,7 +63,8 @@ fn line(sandbox: &Sandbox, live: &LiveRuns) -> String {
         None => String::new(),
     };
     let part = part(sandbox).map(|part| format!("; {part}")).unwrap_or_default();
-    format!("{:<24} {server:<20} 127.0.0.1:{:<6} {}{part}{of}", manifest.name, manifest.port, state(sandbox))
+    let pooler = pooler::line(sandbox).map(|line| format!("; {line}")).unwrap_or_default();
+    format!("{:<24} {server:<20} 127.0.0.1:{:<6} {}{part}{pooler}{of}", manifest.name, manifest.port, state(sandbox))
 }
 
 /// What it is among a primary and its replicas, and how far behind.
@@ -146,6 +147,7 @@ fn row(name: &str, sandbox: Result<&Sandbox, &sandbox::Error>, live: &LiveRuns) 
             "run": sandbox.manifest.run,
             "left_over": is_left_over(sandbox, live),
             "replication": replication(sandbox),
+            "pooler": pooler::row(sandbox),
         }),
         Err(error) => json!({"name": name, "state": "broken", "why": error.to_string()}),
     }

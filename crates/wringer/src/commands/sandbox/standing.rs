@@ -65,7 +65,8 @@ pub fn supervise(timed: Timed) -> Outcome {
             limits::apply(run, &timed.limits, &sandbox, start).map_err(crate::internal::told_to_the_command)?;
         let told = |server: RunningServer| {
             let got = wrappers::lines(&server.got);
-            json!({ "server": server.pid, "version": server.version, "limits": limited, "got": got })
+            let pooler = server.pooler.map(|(_, port)| port);
+            json!({ "server": server.pid, "version": server.version, "limits": limited, "got": got, "pooler": pooler })
         };
         sandbox.start(run, &start).map(told).map_err(told_to_the_command)
     })?;
@@ -161,6 +162,9 @@ fn start_for(
     let ready = run::supervise::start(places, &order, wait + Duration::from_secs(10))?;
     let (version, pid) = (ready["version"].as_str().unwrap_or_default(), &ready["server"]);
     terminal::say(format_args!("started {} for {}: {version}, process {pid}", sandbox.name(), units::Span(lasts)));
+    if let Some(port) = ready["pooler"].as_u64() {
+        terminal::say(format_args!("  pooler  pgBouncer, port 127.0.0.1:{port}"));
+    }
     if let Some(limited) = ready["limits"].as_str() {
         terminal::say(format_args!("  limits  {limited}"));
     }
@@ -213,6 +217,9 @@ fn start_sandbox(sandbox: &Sandbox, places: &Places, start: StartOptions, limits
                 server.socket.display(),
                 server.port
             ));
+            if let Some((pid, port)) = server.pooler {
+                terminal::say(format_args!("  pooler  pgBouncer, port 127.0.0.1:{port}, process {pid}"));
+            }
             if let Some(limited) = limited {
                 terminal::say(format_args!("  limits  {limited}"));
             }

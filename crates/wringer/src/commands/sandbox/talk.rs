@@ -21,6 +21,7 @@ struct Access {
 }
 
 impl Access {
+    /// Of the server itself.
     fn of(sandbox: &Sandbox) -> Result<Self, Failure> {
         let target = sandbox.connection()?;
         Ok(Self {
@@ -30,6 +31,14 @@ impl Access {
             socket: sandbox.socket().display().to_string(),
             port: sandbox.manifest.port,
         })
+    }
+
+    /// Through what stands in front of it.
+    fn through_pooler(self, sandbox: &Sandbox) -> Self {
+        match (&sandbox.manifest.pooler, sandbox.pooler_socket()) {
+            (Some(pooler), Some(socket)) => Self { port: pooler.port, socket: socket.display().to_string(), ..self },
+            _ => self,
+        }
     }
 }
 
@@ -131,7 +140,8 @@ fn pg_variables(sandbox: &Sandbox, access: &Access) -> [(&'static str, String); 
 
 pub(super) fn export(args: &Export) -> Outcome {
     let sandbox = Sandbox::open(&args.name, &Places::from_environment())?;
-    let access = Access::of(&sandbox)?;
+    let direct = Access::of(&sandbox)?;
+    let access = if args.direct { direct } else { direct.through_pooler(&sandbox) };
     let text = match (args.form, sandbox.flavour()) {
         (ExportAs::Env, Flavour::Postgresql) => variables(&pg_variables(&sandbox, &access)),
         (ExportAs::Env, Flavour::Mariadb | Flavour::Mysql | Flavour::Percona) => {

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+//! pgBouncer, from the distribution's package: `<cache>/poolers/<entry>/{fetched.json, tree/}`, under the lock of the fetched servers. An
+//! entry appears by one rename, complete and tried, or not at all.
+
+use super::cache::{self, Part};
+use super::packages::with_libraries;
+use crate::apt::{Age, Apt, Package};
+use crate::deploy::require_space;
+use crate::pooler::{PoolerProgram, unpacked};
+use crate::{Error, Flavour, Progress, Source};
+use host::files;
+use host::places::Places;
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const PACKAGE: &str = "pgbouncer";
+const SCHEMA: u32 = 1;
+
+/// `fetched.json`.
+#[derive(Debug, Serialize, Deserialize)]
+struct Fetched {
+    schema: u32,
+    source: Source,
+    packages: Vec<Part>,
+}
+
+/// The newest one that was fetched earlier, else the newest that the machine's suite offers.
+pub(crate) fn pooler(places: &Places, progress: &mut dyn Progress) -> Result<PoolerProgram, Error> {
+    let _lock = cache::lock(places)?;
+    let folder = places.cache.join("poolers");
+    files::private_dir(&folder, 0o755)?;
+    cache::clear_unfinished(&folder)?;
+    if let Some(found) = entries(&folder).into_iter().max_by(|one, other| one.version.cmp(&other.version)) {
+        return Ok(found);
+    }
+    let apt = Apt::open(Flavour::Postgresql, places).map_err(without_client)?;
+    apt.update(Age::Hours, progress)?;
+    let made = match make(&apt, &folder, progress) {
+        // the archive may have moved on since the lists were read
+        Err(Error::Program { .. } | Error::NoPooler { .. }) if apt.update(Age::Minutes, progress)? => {
+            make(&apt, &folder, progress)
+        }
+        done => done,
+    };
+    apt.drop_indexes()?;
+    made
+}
+
+fn without_client(error: Error) -> Error {
+    match error {
+        Error::NoPackageClient { program, .. } => {
+            Error::NoPooler { why: format!("this machine has none, and without '{program}' none can be fetched") }
+        }
+        other => other,
+    }
+}
+
+/// Those that run.
+fn entries(folder: &Path) -> Vec<PoolerProgram> {
+    let folders = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    folders.filter_map(|folder| read(&folder)).collect()
+}
+
+fn read(folder: &Path) -> Option<PoolerProgram> {
+    let text = fs::read_to_string(folder.join("fetched.json")).ok()?;
+    let fetched: Fetched = serde_json::from_str(&text).ok()?;
+    let tree = folder.join("tree").canonicalize().ok()?;
+    unpacked(&tree, &fetched.source).filter(|_| fetched.schema == SCHEMA)
+}
+
+fn make(apt: &Apt, folder: &Path, progress: &mut dyn Progress) -> Result<PoolerProgram, Error> {
+    let none = || Error::NoPooler { why: "this machine has none, and its distribution offers none".into() };
+    let offered = if apt.names(PACKAGE)?.iter().any(|name| name == PACKAGE) {
+        apt.versions(&[PACKAGE.to_owned()])?
+    } else {
+        Vec::new()
+    };
+    // the client lists the newest first
+    let package = offered.into_iter().next().ok_or_else(none)?;
+    progress.doing(&format!("fetch pgBouncer ({PACKAGE} {})", package.version));
+    let packages = with_libraries(apt, vec![format!("{}={}", package.name, package.version)])?;
+    let new = folder.join(format!(".new-{}", std::process::id()));
+    files::private_dir(&new, 0o755)?;
+    let made = fill(apt, &package, &packages, &new, progress).and_then(|()| publish(&new, &package));
+    if made.is_err() {
+        let _ = files::remove_tree(&new);
+    }
+    let entry = made?;
+    read(&entry).ok_or_else(unfit)
+}
+
+fn unfit() -> Error {
+    Error::NoPooler { why: "this machine has none, and the one of its distribution does not run".into() }
+}
+
+fn fill(
+    apt: &Apt,
+    package: &Package,
+    packages: &[Package],
+    new: &Path,
+    progress: &mut dyn Progress,
+) -> Result<(), Error> {
+    let need_bytes = packages.iter().map(|part| part.size_bytes + part.unpacked_bytes).sum::<u64>() + (4 << 20);
+    require_space("a fetched pgBouncer", new, need_bytes)?;
+    let (archive, tree) = (new.join("packages"), new.join("tree"));
+    files::private_dir(&archive, 0o755)?;
+    files::private_dir(&tree, 0o755)?;
+    apt.download(packages, &archive, progress)?;
+    progress.doing("unpack");
+    for part in packages {
+        apt.unpack(part, &archive, &tree)?;
+    }
+    files::remove_tree(&archive)?;
+    let (name, version) = (package.name.clone(), package.version.clone());
+    let source = Source::Package { name, version, suite: None };
+    unpacked(&tree, &source).ok_or_else(unfit)?;
+    let fetched = Fetched { schema: SCHEMA, source, packages: packages.iter().map(Part::of).collect() };
+    let text = format!("{:#}\n", serde_json::json!(fetched));
+    Ok(files::write_atomic(&new.join("fetched.json"), text.as_bytes(), 0o644)?)
+}
+
+/// Returns the entry's folder.
+fn publish(new: &Path, package: &Package) -> Result<PathBuf, Error> {
+    cache::sync(new)?;
+    let entry = new.with_file_name(format!("{}-{}", package.name, package.version.replace(':', "%3a")));
+    files::remove_tree(&entry)?;
+    files::rename(new, &entry)?;
+    Ok(entry)
+}

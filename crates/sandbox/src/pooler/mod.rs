@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+//! pgBouncer in front of a PostgreSQL sandbox: many clients over few server connections.
+//!
+//! It is a second process of the server's run, started after the server and stopped before it, as the same user. Its configuration is
+//! written anew at each start, because either port may have moved; its password file holds the account's password, for the server's user
+//! alone. Accounts made later are looked up in the server itself (`auth_query`).
+
+mod configuration;
+mod pools;
+mod program;
+mod start;
+
+pub use pools::Pool;
+pub(crate) use program::unpacked;
+pub use program::{PoolerProgram, locate as locate_pooler};
+
+use crate::manifest::DATABASE;
+use crate::port::{self, Reserved};
+use crate::{Error, Flavour, Sandbox, ServerOption};
+use load::{Endpoint, Target};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// In the sandbox's folder; written by root, read by the server's user.
+pub(crate) const CONFIGURATION: &str = "pgbouncer.ini";
+/// The account with its password, 0600, the server's user's.
+pub(crate) const USER_LIST: &str = "userlist.txt";
+/// The database of this name is its console.
+const CONSOLE: &str = "pgbouncer";
+
+/// What is to stand in front of a server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PoolerSpec {
+    pub program: PoolerProgram,
+    pub settings: PoolSettings,
+}
+
+/// A sandbox's pooler, in its manifest.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pooler {
+    /// On 127.0.0.1, and in its socket's name.
+    pub port: u16,
+    pub program: PoolerProgram,
+    pub settings: PoolSettings,
+}
+
+/// What is pooled, and how much of it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PoolSettings {
+    pub mode: PoolMode,
+    /// Server connections for each pair of user and database. `None`: pgBouncer's default, 20.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<u32>,
+    /// Server connections for each user. `None`: no such limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_user_connections: Option<u32>,
+    /// Further settings of pgBouncer's.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub options: Vec<ServerOption>,
+}
+
+/// For how long a client keeps its server connection.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PoolMode {
+    /// Until it disconnects.
+    #[default]
+    Session,
+    /// Until its transaction ends.
+    Transaction,
+    /// Until its statement ends: no transactions of several statements.
+    Statement,
+}
+
+impl fmt::Display for PoolMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Session => "session",
+            Self::Transaction => "transaction",
+            Self::Statement => "statement",
+        })
+    }
+}
+
+impl PoolSettings {
+    /// # Errors
+    /// An option that is Wringer's to set, or that has no value.
+    pub fn check(&self) -> Result<(), Error> {
+        let fail = |option: &ServerOption, why| Err(Error::PoolOption { option: option.to_string(), why });
+        for option in &self.options {
+            if option.value().is_none_or(str::is_empty) {
+                return fail(option, "it is written key=value");
+            }
+            if configuration::OURS.contains(&option.key()) {
+                return fail(option, "Wringer sets it itself, for each start or by a flag of its own");
+            }
+        }
+        Ok(())
+    }
+}
+
+/// # Errors
+/// The server is none that pgBouncer can stand in front of.
+pub(crate) fn check(spec: &PoolerSpec, flavour: Flavour) -> Result<(), Error> {
+    if flavour != Flavour::Postgresql {
+        return Err(Error::PoolerFlavour { flavour });
+    }
+    spec.settings.check()
+}
+
+impl PoolerSpec {
+    /// On a port that no sandbox has, `taken` among them.
+    pub(crate) fn reserve(self, folder: &Path, taken: &BTreeSet<u16>) -> Result<(Pooler, Reserved), Error> {
+        let reserved = port::choose(&folder.join(CONSOLE), taken)?;
+        Ok((Pooler { port: reserved.port, program: self.program, settings: self.settings }, reserved))
+    }
+}
+
+impl Sandbox {
+    /// pgBouncer's socket, beside the server's.
+    pub fn pooler_socket(&self) -> Option<PathBuf> {
+        let pooler = self.manifest.pooler.as_ref()?;
+        Some(self.manifest.socket_folder.join(format!(".s.PGSQL.{}", pooler.port)))
+    }
+
+    pub fn pooler_log(&self) -> PathBuf {
+        self.folder.join("log/pgbouncer.log")
+    }
+
+    /// How to connect through pgBouncer, over its socket.
+    ///
+    /// # Errors
+    /// The secret cannot be read.
+    pub fn pooled_connection(&self) -> Result<Option<Target>, Error> {
+        let Some(socket) = self.pooler_socket() else { return Ok(None) };
+        let direct = self.connection()?;
+        Ok(Some(Target { endpoint: Endpoint::Socket(socket), database: Some(DATABASE.into()), ..direct }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_that_are_wringers_are_refused() {
+        let with = |option: &str| PoolSettings {
+            options: vec![option.parse().expect("an option")],
+            ..PoolSettings::default()
+        };
+        assert!(with("server_lifetime=432000").check().is_ok());
+        for bad in ["listen_addr=*", "auth_file=/etc/shadow", "pool_mode=session", "min_pool_size", "min_pool_size="] {
+            let error = with(bad).check().expect_err(bad);
+            assert!(error.is_usage(), "{error}");
+        }
+    }
+}

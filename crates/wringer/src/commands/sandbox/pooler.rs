@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+//! pgBouncer in front of a sandbox: what `deploy` is told of it, and what `status` says.
+
+use super::Watch;
+use crate::exit::Failure;
+use clap::ValueEnum;
+use host::places::Places;
+use sandbox::{Flavour, Pool, PoolMode, PoolSettings, Pooler, PoolerSpec, Sandbox, ServerOption};
+use serde_json::{Value, json};
+
+#[derive(Debug, Clone, clap::Args)]
+pub struct PoolerArgs {
+    /// Start pgBouncer with the server, on a port and socket of its own: the machine's, or the distribution's package, fetched and
+    /// not installed. `sandbox export` gives the way through it, with --direct the server's own
+    #[arg(long)]
+    pgbouncer: bool,
+    /// For how long a client keeps a server connection: until it disconnects, until its transaction ends, until its statement ends.
+    /// With the last two, `wringer load` needs --db-ps-mode=disable
+    #[arg(long, value_enum, requires = "pgbouncer", default_value_t = Mode::Session)]
+    pool_mode: Mode,
+    /// Server connections for each pair of user and database; further clients wait (default_pool_size) [default: 20]
+    #[arg(long, requires = "pgbouncer", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pool_size: Option<u32>,
+    /// Server connections for each user, so that no application takes them all; further clients wait [default: no limit]
+    #[arg(long, requires = "pgbouncer", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    max_user_connections: Option<u32>,
+    /// Another setting of pgBouncer's, as in server_lifetime=432000; may be repeated
+    #[arg(long = "pool-option", requires = "pgbouncer", value_name = "KEY=VALUE")]
+    pool_options: Vec<ServerOption>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Mode {
+    Session,
+    Transaction,
+    Statement,
+}
+
+impl PoolerArgs {
+    /// What is asked; fetches the program.
+    ///
+    /// # Errors
+    /// The server is not PostgreSQL, a setting is not the user's to give, or pgBouncer cannot be had.
+    pub fn obtain(self, flavour: Flavour, places: &Places, watch: &mut Watch) -> Result<Option<PoolerSpec>, Failure> {
+        if !self.pgbouncer {
+            return Ok(None);
+        }
+        if flavour != Flavour::Postgresql {
+            return Err(sandbox::Error::PoolerFlavour { flavour }.into());
+        }
+        let mode = match self.pool_mode {
+            Mode::Session => PoolMode::Session,
+            Mode::Transaction => PoolMode::Transaction,
+            Mode::Statement => PoolMode::Statement,
+        };
+        let (size, max_user_connections, options) = (self.pool_size, self.max_user_connections, self.pool_options);
+        let settings = PoolSettings { mode, size, max_user_connections, options };
+        settings.check()?;
+        Ok(Some(PoolerSpec { program: sandbox::locate_pooler(places, watch)?, settings }))
+    }
+}
+
+/// `pgBouncer 1.18.0 on 127.0.0.1:21000, transaction pooling, ...`
+pub fn line(sandbox: &Sandbox) -> Option<String> {
+    let pooler = sandbox.manifest.pooler.as_ref()?;
+    Some(format!("{}{}", words(pooler), doing(sandbox)))
+}
+
+/// What it is.
+pub fn words(pooler: &Pooler) -> String {
+    let Pooler { port, program, settings } = pooler;
+    let size = settings.size.map(|size| format!(", {size} server connections a pool")).unwrap_or_default();
+    let most = settings.max_user_connections.map(|most| format!(", {most} a user")).unwrap_or_default();
+    format!("pgBouncer {} on 127.0.0.1:{port}, {} pooling{size}{most}", program.version, settings.mode)
+}
+
+/// What it does, beside a server that runs.
+fn doing(sandbox: &Sandbox) -> String {
+    let name = sandbox.name();
+    match (sandbox.server_process(), sandbox.pooler_process()) {
+        (None, None) => String::new(),
+        (_, None) => format!(", NOT RUNNING: `wringer sandbox restart {name}` starts it again"),
+        (_, Some(_)) => match sandbox.pools() {
+            Err(error) => format!(", does not answer: {}", host::chain(&error)),
+            Ok(pools) => {
+                let sum = |of: fn(&Pool) -> u64| pools.iter().map(of).sum::<u64>();
+                format!(
+                    ", clients {} active, {} waiting, server connections {} active, {} idle",
+                    sum(|pool| pool.clients_active),
+                    sum(|pool| pool.clients_waiting),
+                    sum(|pool| pool.servers_active),
+                    sum(|pool| pool.servers_idle)
+                )
+            }
+        },
+    }
+}
+
+pub fn row(sandbox: &Sandbox) -> Value {
+    let Some(Pooler { port, program, settings }) = &sandbox.manifest.pooler else { return Value::Null };
+    let pid = sandbox.pooler_process();
+    let mut row = json!({
+        "program": program.path,
+        "version": program.version,
+        "source": program.source.describe(),
+        "pid": pid,
+        "port": port,
+        "socket": sandbox.pooler_socket(),
+        "log": sandbox.pooler_log(),
+        "pool_mode": settings.mode,
+        "pool_size": settings.size,
+        "max_user_connections": settings.max_user_connections,
+        "options": settings.options,
+    });
+    match pid.map(|_| sandbox.pools()) {
+        None => {}
+        Some(Err(error)) => row["trouble"] = host::chain(&error).into(),
+        Some(Ok(pools)) => row["pools"] = pools.iter().map(pool).collect(),
+    }
+    row
+}
+
+fn pool(pool: &Pool) -> Value {
+    json!({
+        "database": pool.database,
+        "user": pool.user,
+        "clients_active": pool.clients_active,
+        "clients_waiting": pool.clients_waiting,
+        "servers_active": pool.servers_active,
+        "servers_idle": pool.servers_idle,
+        "longest_wait_us": u64::try_from(pool.longest_wait.as_micros()).unwrap_or(u64::MAX),
+    })
+}
