@@ -80,13 +80,13 @@ fn squeezed_command_crashed(bench: &Bench, mechanism: &str, point: u32, watchdog
     ran.code.is_none()
 }
 
-/// All of them; a sample takes every other one with a living watchdog, and those between with a dying one. Of the longest it takes
-/// every fourth, and what is cut with a dying one only has no others.
+/// All of them; a sample takes every other one with a living watchdog, and those between with a dying one. Of those that take longest
+/// it is every fourth, and what is cut with a dying one only has no others.
 fn points(mechanism: Mechanism, watchdog_too: bool) -> StepBy<Range<u32>> {
     let (first, step) = match mechanism {
         _ if is_full() => (1, 1),
         Mechanism::PreloadedCommand => (1, 2),
-        Mechanism::Lab | Mechanism::Command => (1 + 2 * u32::from(watchdog_too), 4),
+        Mechanism::Lab | Mechanism::Command | Mechanism::Disk => (1 + 2 * u32::from(watchdog_too), 4),
         _ => (1 + u32::from(watchdog_too), 2),
     };
     (first..TOO_MANY).step_by(step)
@@ -124,8 +124,8 @@ macro_rules! campaign {
 
 campaign!(hiding_ram, Mechanism::Ram, false, at least 10);
 campaign!(hiding_ram_and_the_watchdog_dies, Mechanism::Ram, true, at least 10);
-campaign!(delaying_a_disk, Mechanism::Disk, false, at least 10);
-campaign!(delaying_a_disk_and_the_watchdog_dies, Mechanism::Disk, true, at least 10);
+campaign!(delaying_a_disk, Mechanism::Disk, false, at least 5);
+campaign!(delaying_a_disk_and_the_watchdog_dies, Mechanism::Disk, true, at least 5);
 campaign!(delaying_an_image, Mechanism::Image, false, at least 10);
 campaign!(delaying_an_image_and_the_watchdog_dies, Mechanism::Image, true, at least 10);
 campaign!(a_whole_lab, Mechanism::Lab, false, at least 20);
