@@ -10,7 +10,7 @@ use crate::installation::{trouble, unpacked};
 use crate::{Error, Flavour, Installation, Progress, Request, Source, Version, suite};
 use host::files;
 use host::places::Places;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A version that a suite has.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -204,16 +204,18 @@ fn is_c_library(name: &str) -> bool {
     name == "libc6"
 }
 
-fn fill_entry(
+/// Downloads packages and unpacks them below `new`; returns the folder of their files. Refused where the disk has not the room for them
+/// and `spare_bytes` besides.
+pub(super) fn unpack(
     apt: &Apt,
-    offer: &Packaged,
     packages: &[Package],
     new: &Path,
+    what: &'static str,
+    spare_bytes: u64,
     progress: &mut dyn Progress,
-) -> Result<(Installation, Vec<Part>), Error> {
-    let need_bytes =
-        packages.iter().map(|package| package.size_bytes + package.unpacked_bytes).sum::<u64>() + (16 << 20);
-    require_space("a fetched server", new, need_bytes)?;
+) -> Result<PathBuf, Error> {
+    let need_bytes = packages.iter().map(|package| package.size_bytes + package.unpacked_bytes).sum::<u64>();
+    require_space(what, new, need_bytes + spare_bytes)?;
     let (archive, tree) = (new.join("packages"), new.join("tree"));
     files::private_dir(&archive, 0o755)?;
     files::private_dir(&tree, 0o755)?;
@@ -223,6 +225,17 @@ fn fill_entry(
         apt.unpack(package, &archive, &tree)?;
     }
     files::remove_tree(&archive)?;
+    Ok(tree)
+}
+
+fn fill_entry(
+    apt: &Apt,
+    offer: &Packaged,
+    packages: &[Package],
+    new: &Path,
+    progress: &mut dyn Progress,
+) -> Result<(Installation, Vec<Part>), Error> {
+    let tree = unpack(apt, packages, new, "a fetched server", 16 << 20, progress)?;
     let installation = unpacked(offer.flavour, &tree, &offer.source()).ok_or_else(|| Error::Unusable {
         flavour: offer.flavour,
         version: offer.version.clone(),

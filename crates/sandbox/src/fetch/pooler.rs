@@ -3,9 +3,8 @@
 //! entry appears by one rename, complete and tried, or not at all.
 
 use super::cache::{self, Part};
-use super::packages::with_libraries;
+use super::packages::{unpack, with_libraries};
 use crate::apt::{Age, Apt, Package};
-use crate::deploy::require_space;
 use crate::pooler::{PoolerProgram, unpacked};
 use crate::{Error, Flavour, Progress, Source};
 use host::files;
@@ -101,17 +100,7 @@ fn fill(
     new: &Path,
     progress: &mut dyn Progress,
 ) -> Result<(), Error> {
-    let need_bytes = packages.iter().map(|part| part.size_bytes + part.unpacked_bytes).sum::<u64>() + (4 << 20);
-    require_space("a fetched pgBouncer", new, need_bytes)?;
-    let (archive, tree) = (new.join("packages"), new.join("tree"));
-    files::private_dir(&archive, 0o755)?;
-    files::private_dir(&tree, 0o755)?;
-    apt.download(packages, &archive, progress)?;
-    progress.doing("unpack");
-    for part in packages {
-        apt.unpack(part, &archive, &tree)?;
-    }
-    files::remove_tree(&archive)?;
+    let tree = unpack(apt, packages, new, "a fetched pgBouncer", 4 << 20, progress)?;
     let (name, version) = (package.name.clone(), package.version.clone());
     let source = Source::Package { name, version, suite: None };
     unpacked(&tree, &source).ok_or_else(unfit)?;
