@@ -4,6 +4,7 @@ mod runs;
 pub mod wanted;
 
 use super::connection::{Connection, server_failure};
+use super::rand_numbers::RandNumbers;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal;
 use evidence::Arrivals;
@@ -115,19 +116,8 @@ struct KeyArgs {
     /// The same seed draws the same keys; 0: by the clock
     #[arg(long, alias = "rand_seed", default_value_t = 0, value_name = "N")]
     rand_seed: u64,
-    /// Draws that one gaussian value is the mean of
-    #[arg(long, alias = "rand_spec_iter", default_value_t = 12, value_name = "N")]
-    rand_spec_iter: u32,
-    /// Width of the hot range, in percent of the rows
-    #[arg(long, alias = "rand_spec_pct", default_value_t = 1.0, value_name = "PERCENT")]
-    rand_spec_pct: f64,
-    /// Share of the draws that fall on the hot range
-    #[arg(long, alias = "rand_spec_res", default_value_t = 75.0, value_name = "PERCENT")]
-    rand_spec_res: f64,
-    #[arg(long, alias = "rand_pareto_h", default_value_t = 0.2, value_name = "H")]
-    rand_pareto_h: f64,
-    #[arg(long, alias = "rand_zipfian_exp", default_value_t = 0.8, value_name = "EXPONENT")]
-    rand_zipfian_exp: f64,
+    #[command(flatten)]
+    numbers: RandNumbers,
 }
 
 /// What a transaction consists of.
@@ -386,15 +376,7 @@ fn header(spec: &LoadSpec) -> String {
 
 impl KeyArgs {
     fn distribution(&self) -> Result<distribution::Distribution, distribution::Error> {
-        distribution::Options {
-            kind: self.rand_type,
-            spec_iterations: self.rand_spec_iter,
-            spec_range_percent: self.rand_spec_pct,
-            spec_special_percent: self.rand_spec_res,
-            pareto_h: self.rand_pareto_h,
-            zipfian_exponent: self.rand_zipfian_exp,
-        }
-        .check()
+        self.numbers.of(self.rand_type).check()
     }
 }
 

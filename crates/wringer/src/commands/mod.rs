@@ -16,6 +16,7 @@ pub mod modes;
 pub mod plan;
 pub mod probe;
 pub mod ram;
+mod rand_numbers;
 pub mod replay;
 pub mod report;
 pub mod run;
