@@ -24,7 +24,7 @@ use std::process::ExitCode;
 #[command(after_help = "Start with `wringer doctor`, then `wringer run experiments/one-read-or-two.toml`.\n\
     Whatever happened, `wringer undo` puts the host back.\n\n\
     Exit codes: 0 done; 1 ran, and an assertion failed; 2 usage; 3 something required is missing or in the way, nothing was \
-    changed; 4 failed, everything undone; 5 failed, and the host is not restored; 130 interrupted, everything undone.")]
+    changed; 4 failed, everything undone, or the result could not be written; 5 failed, and the host is not restored; 130 interrupted, everything undone.")]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -70,9 +70,9 @@ enum Command {
     Internal(internal::Args),
 }
 
-fn parse() -> Cli {
+fn parse() -> Result<Cli, clap::Error> {
     let arguments: Vec<OsString> = std::env::args_os().collect();
-    Cli::try_parse_from(&arguments).unwrap_or_else(|error| told_of_the_value(&arguments, error).exit())
+    Cli::try_parse_from(&arguments).map_err(|error| told_of_the_value(&arguments, error))
 }
 
 /// `--read -5ms` is taken for a flag `-5`: what is wrong is the value, and that is told instead.
@@ -96,11 +96,14 @@ fn told_of_the_value(arguments: &[OsString], error: clap::Error) -> clap::Error 
 }
 
 fn main() -> ExitCode {
-    let cli = parse();
-    if let Err(failure) = require_text(&Places::from_environment()) {
-        return terminal::report_failure(&failure);
+    match parse() {
+        Ok(cli) => terminal::end(require_text(&Places::from_environment()).and_then(|()| run(cli.command))),
+        Err(error) => terminal::answer(&error),
     }
-    let outcome = match cli.command {
+}
+
+fn run(command: Command) -> exit::Outcome {
+    match command {
         Command::Run(args) => commands::run::main(args),
         Command::Plan(args) => commands::plan::main(args),
         Command::Explain(args) => commands::explain::main(args),
@@ -118,10 +121,6 @@ fn main() -> ExitCode {
         Command::Replay(args) => commands::replay::main(*args),
         Command::Modes(args) => commands::modes::main(args),
         Command::Internal(args) => internal::main(args),
-    };
-    match outcome {
-        Ok(()) => Exit::Done.into(),
-        Err(failure) => terminal::report_failure(&failure),
     }
 }
 

@@ -2,11 +2,12 @@
 //! The terminal: data to stdout, talk and progress to stderr. The only module that prints.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
-use crate::exit::Failure;
+use crate::exit::{Exit, Failure, Outcome};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::fmt::Display;
 use std::io::{self, Write};
 use std::process::ExitCode;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 /// How a command prints its data: `-o text` or `-o json`.
@@ -16,9 +17,49 @@ pub enum Output {
     Json,
 }
 
-/// Data, to stdout. A closed pipe is the reader's choice, not an error.
+/// Why data could not be written: the first reason.
+static LOST: OnceLock<io::Error> = OnceLock::new();
+
+/// Data, to stdout. A closed pipe is the reader's choice, not an error; any other failure ends the program with an exit code, in [`end`].
 pub fn data(text: impl Display) {
-    let _ = writeln!(io::stdout().lock(), "{text}");
+    note(writeln!(io::stdout().lock(), "{text}"));
+}
+
+fn note(written: io::Result<()>) {
+    if let Err(error) = written
+        && error.kind() != io::ErrorKind::BrokenPipe
+    {
+        let _ = LOST.set(error); // the first reason stays
+    }
+}
+
+/// clap's own answer, to stdout or stderr: a help text, the version, what is wrong with the arguments.
+pub fn answer(error: &clap::Error) -> ExitCode {
+    let written = error.print();
+    if error.use_stderr() {
+        return Exit::Usage.into();
+    }
+    note(written);
+    end(Ok(()))
+}
+
+/// The exit code of the whole program. What was done stays done, but whoever reads the result must not take a part for the whole.
+pub fn end(outcome: Outcome) -> ExitCode {
+    let lost = was_lost();
+    match outcome {
+        Err(failure) => report_failure(&failure),
+        Ok(()) if lost => Exit::Failed.into(),
+        Ok(()) => Exit::Done.into(),
+    }
+}
+
+/// Whether data could not be written; says so.
+pub fn was_lost() -> bool {
+    if let Some(error) = LOST.get() {
+        say(format_args!("error: the result could not be written to standard output\n  because: {error}"));
+        hint("what the command did is done; only its result is lost");
+    }
+    LOST.get().is_some()
 }
 
 /// Talk, to stderr.
@@ -31,7 +72,7 @@ pub fn hint(text: impl Display) {
 }
 
 /// The chain of causes, then the hints; returns the exit code.
-pub fn report_failure(failure: &Failure) -> ExitCode {
+fn report_failure(failure: &Failure) -> ExitCode {
     let mut causes = failure.error.chain().map(ToString::to_string);
     say(format_args!("error: {}", causes.next().unwrap_or_default()));
     for cause in causes {

@@ -3,10 +3,11 @@
 #![allow(clippy::disallowed_methods)] // the tests kill, and make a small file system
 
 use std::ffi::OsStr;
+use std::fs::File;
 use std::net::TcpListener;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 use testkit::{Lab, Ran, Snapshot, alone, is_root, small_experiment, wait_until};
 
@@ -57,6 +58,30 @@ fn a_negative_value_is_told_as_what_it_is() {
 fn a_file_that_is_not_there_is_usage() {
     let lab = Lab::new(WRINGER);
     lab.run(["run", "nowhere.toml"]).expect_code(2).expect_said(&["nowhere.toml"]);
+}
+
+/// Half a result must not pass for a whole one. A reader who has seen enough is no error.
+#[test]
+fn a_result_that_cannot_be_written_is_an_error() {
+    let lab = Lab::new(WRINGER);
+    let cases: [&[&str]; 6] = [
+        &["--help"],
+        &["--version"],
+        &["fill", "--help"],
+        &["status", "-o", "json"],
+        &["sandbox", "list", "-o", "json"],
+        &["sandbox", "available", "--capabilities"],
+    ];
+    for arguments in cases {
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let ran = Ran::of(lab.command(arguments).stdout(full)).expect_code(4);
+        ran.expect_said(&["could not be written to standard output", "No space left on device"]);
+        let mut command = lab.command(arguments);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        drop(child.stdout.take());
+        let ended = child.wait_with_output().unwrap();
+        assert!(ended.status.success() && ended.stderr.is_empty(), "{arguments:?}: {ended:?}");
+    }
 }
 
 #[test]

@@ -2,6 +2,8 @@
 //! Fills on real servers: the rows asked for are on the pages asked for, whichever way they are counted.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)] // test code makes its own folders
 
+mod fill_failures;
+
 use evidence::Arrivals;
 use host::clock::RunClock;
 use host::places::Places;
@@ -175,6 +177,7 @@ fn postgresql_has_the_rows_on_the_pages() {
     }
     common(&server);
     next_keys_come_after_the_rows(&server);
+    fill_failures::what_cannot_be_dropped_is_named(&server);
     a_killed_fill_goes_on(&server, FillSpec { tables: 1, threads: 3, ..interrupted() });
 }
 
@@ -188,6 +191,7 @@ fn common(server: &Server) {
     a_stop_leaves_no_table(server);
     rows_keep_their_width(server);
     every_workload_runs(server);
+    fill_failures::on_any_server(server);
 }
 
 fn pool_multiples_and_indexes(server: &Server) {

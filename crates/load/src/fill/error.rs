@@ -35,6 +35,14 @@ pub enum Error {
     /// The stop flag was set while a fill was resumed.
     #[error("stopped; the rows of completed transactions are kept, and --resume goes on with them")]
     Paused,
+    /// The fill failed, and then the server did not let go of what it had made.
+    #[error("the fill failed, and could not be undone ({why}): still there: {}", tables.join(", "))]
+    Left {
+        tables: Vec<String>,
+        why: String,
+        #[source]
+        error: Box<Error>,
+    },
     #[error("a connection's thread ended in a panic while filling")]
     Panicked,
 }

@@ -27,5 +27,6 @@ pub use error::Error;
 pub use plan::{FillPlan, Lane, Predicted, plan};
 pub use readback::TableGot;
 pub use report::{FillReport, Got};
+pub(crate) use run::without;
 pub use run::{Progress, Stage, ensure_database, run};
 pub use spec::{FillSpec, ServerFacts, Shape, Size, TEXT_INDEXES};

@@ -8,7 +8,7 @@ use super::{Error, FillPlan, FillReport};
 use crate::admin::Connection;
 use crate::{Flavour, Target};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// How far a fill has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,8 +46,8 @@ impl Stage {
 /// Fills. `progress` is called from this thread, about ten times a second while rows are written.
 ///
 /// # Errors
-/// The server refuses or is lost; `stop` was set; what was read back differs. Tables that are not complete are dropped, as
-/// far as the server still answers; those that a resumed fill found stay, with what it added.
+/// The server refuses or is lost; `stop` was set; what was read back differs. Tables that this fill made are dropped: [`Error::Left`] when the
+/// server does not answer any more. Those that a resumed fill found stay, with what it added.
 pub fn run(
     plan: &FillPlan,
     target: &Target,
@@ -60,15 +60,13 @@ pub fn run(
         true => survey(plan, stop, &mut connection).map_err(paused)?,
         false => Kept::nothing(plan),
     };
-    make_tables(plan, &mut connection)?;
-    let filled = fill(plan, &kept, target, &mut connection, stop, progress);
+    let mut made = Vec::new();
+    let filled = make_tables(plan, &mut connection, &mut made)
+        .and_then(|()| fill(plan, &kept, target, &mut connection, stop, progress));
     let rows_seconds = match filled {
         Ok(rows_seconds) => rows_seconds,
         Err(error) if plan.spec.resume => return Err(paused(error)),
-        Err(error) => {
-            drop_tables(plan, &mut connection);
-            return Err(error);
-        }
+        Err(error) => return Err(without(&made, target, error)),
     };
     progress(Progress { stage: Stage::Settle, done: 0, total: plan.spec.tables.into() });
     let unsettled = settle(plan, &mut connection)?;
@@ -109,7 +107,8 @@ pub fn ensure_database(target: &Target) -> Result<bool, Error> {
 /// MySQL's `ER_BAD_DB_ERROR`, PostgreSQL's `invalid_catalog_name`.
 const UNKNOWN_DATABASE: [&str; 2] = ["1049", "3D000"];
 
-fn make_tables(plan: &FillPlan, connection: &mut Connection) -> Result<(), Error> {
+/// `made` gets the names of those that are there because of this fill.
+fn make_tables(plan: &FillPlan, connection: &mut Connection, made: &mut Vec<String>) -> Result<(), Error> {
     for table in 1..=plan.spec.tables {
         let name = FillPlan::table_name(table);
         if plan.spec.resume && plan.facts.existing.contains(&name) {
@@ -120,6 +119,7 @@ fn make_tables(plan: &FillPlan, connection: &mut Connection) -> Result<(), Error
             connection.execute(&sql).map_err(Error::server(format!("drop the old table {name}")))?;
         }
         connection.execute(&plan.create_table(table)).map_err(Error::server(format!("make the table {name}")))?;
+        made.push(name);
     }
     Ok(())
 }
@@ -138,6 +138,8 @@ fn fill(
     let checksums =
         write(plan, kept, target, stop, &mut |done| progress(Progress { stage: Stage::Rows, done, total }))?;
     let rows_seconds = started.elapsed().as_secs_f64();
+    // this one was idle for as long as rows were written: the server may have closed it (wait_timeout, idle_session_timeout)
+    *connection = Connection::open(target).map_err(Error::server("connect to index the tables"))?;
     let total = u64::from(plan.spec.tables);
     for table in 1..=plan.spec.tables {
         progress(Progress { stage: Stage::Indexes, done: u64::from(table) - 1, total });
@@ -170,9 +172,29 @@ pub(super) fn go_on(stop: &AtomicBool) -> Result<(), Error> {
     if stop.load(Ordering::Relaxed) { Err(Error::Stopped) } else { Ok(()) }
 }
 
-/// Best effort: the reason for dropping them is the error that counts.
-fn drop_tables(plan: &FillPlan, connection: &mut Connection) {
-    for table in 1..=plan.spec.tables {
-        let _ = connection.execute(&format!("DROP TABLE IF EXISTS {}", FillPlan::table_name(table)));
+/// How long a server that went down in the middle of a fill is waited for: it recovers before it answers.
+const SERVER_BACK: Duration = Duration::from_secs(15);
+
+/// Drops what was made, because of `error`, which is returned; with the names of what is still there when that fails.
+pub(crate) fn without(made: &[String], target: &Target, error: Error) -> Error {
+    if made.is_empty() {
+        return error;
+    }
+    // over a connection of its own: the one that met the error may be lost with it, or in a transaction that failed
+    match open_again(target).and_then(|mut connection| {
+        made.iter().try_for_each(|name| connection.execute(&format!("DROP TABLE IF EXISTS {name}")).map(drop))
+    }) {
+        Ok(()) => error,
+        Err(source) => Error::Left { tables: made.to_vec(), why: source.to_string(), error: Box::new(error) },
+    }
+}
+
+fn open_again(target: &Target) -> Result<Connection, crate::Error> {
+    let until = Instant::now() + SERVER_BACK;
+    loop {
+        match Connection::open(target) {
+            Err(_) if Instant::now() < until => std::thread::sleep(Duration::from_millis(200)),
+            opened => return opened,
+        }
     }
 }

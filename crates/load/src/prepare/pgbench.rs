@@ -4,7 +4,7 @@
 //! The MySQL family gets the same tables with their keys from the start, for InnoDB keeps the rows in the key's order.
 
 use crate::admin::Connection;
-use crate::fill::{Error, ServerFacts};
+use crate::fill::{Error, ServerFacts, without};
 use crate::workload::pgbench::{ACCOUNTS, TELLERS};
 use crate::{Flavour, Target};
 use serde::Serialize;
@@ -63,9 +63,7 @@ pub fn scale(target: &Target) -> Result<u32, crate::Error> {
 
 /// The statements that make the tables, for a look before anything is done.
 pub fn statements(flavour: Flavour, scale: u32) -> Vec<String> {
-    let mut all = create(flavour, scale);
-    all.extend(keys(flavour));
-    all
+    create(flavour, scale).into_iter().map(|(_, sql)| sql).chain(keys(flavour)).collect()
 }
 
 /// Makes and fills the tables; drops them again when it fails. `progress` gets the accounts written so far, and how many there will be.
@@ -85,18 +83,20 @@ pub fn fill(
     let facts = ServerFacts::read(target)?;
     let connection = Connection::open(target).map_err(Error::server("connect to fill pgbench's tables"))?;
     let mut filler = Filler { connection, facts, scale, stop, progress, done: 0 };
-    if !replace && let Some(table) = filler.existing() {
-        return Err(Error::Exists { table });
-    }
     let began = Instant::now();
-    filler.drop_tables()?;
-    match filler.make() {
+    if let Some(table) = filler.existing()? {
+        if !replace {
+            return Err(Error::Exists { table });
+        }
+        filler.drop_tables()?;
+    }
+    let mut made = Vec::new();
+    match filler.make(&mut made) {
         Ok(()) => filler.report(began.elapsed()),
         Err(error) => {
-            // a transaction that failed is over before anything can be dropped
-            let _ = filler.connection.execute("ROLLBACK");
-            let _ = filler.drop_tables();
-            Err(error)
+            // its transaction would keep the tables from being dropped
+            drop(filler);
+            Err(without(&made, target, error))
         }
     }
 }
@@ -123,9 +123,19 @@ impl Filler<'_> {
         if self.stop.load(Ordering::Relaxed) { Err(Error::Stopped) } else { Ok(()) }
     }
 
-    fn existing(&mut self) -> Option<String> {
-        let there = |table: &&&str| self.connection.query(&format!("SELECT 1 FROM {table} LIMIT 1")).is_ok();
-        TABLES.iter().find(there).map(|table| (*table).to_owned())
+    /// By the server's catalogue: a table that cannot be read, for a lock or a right that is missing, is there all the same.
+    fn existing(&mut self) -> Result<Option<String>, Error> {
+        let names = TABLES.map(|table| format!("'{table}'")).join(", ");
+        let sql = match self.facts.flavour {
+            Flavour::Mysql => format!(
+                "SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name IN ({names})"
+            ),
+            Flavour::Postgresql => format!(
+                "SELECT relname FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relname IN ({names})"
+            ),
+        };
+        let found = self.connection.query(&sql).map_err(Error::server(format!("ask the server: {sql}")))?;
+        Ok(found.text(0, 0))
     }
 
     fn drop_tables(&mut self) -> Result<(), Error> {
@@ -133,9 +143,11 @@ impl Filler<'_> {
         self.connection.execute(&sql).map(drop).map_err(Error::server("drop pgbench's tables"))
     }
 
-    fn make(&mut self) -> Result<(), Error> {
-        for sql in create(self.facts.flavour, self.scale) {
+    /// `made` gets the names of the tables that are there because of this fill.
+    fn make(&mut self, made: &mut Vec<String>) -> Result<(), Error> {
+        for (table, sql) in create(self.facts.flavour, self.scale) {
             self.run(&sql)?;
+            made.push(table.to_owned());
         }
         match self.facts.flavour {
             Flavour::Postgresql => {
@@ -267,7 +279,8 @@ fn branch_of(account: u64) -> u64 {
     (account - 1) / ACCOUNTS + 1
 }
 
-fn create(flavour: Flavour, scale: u32) -> Vec<String> {
+/// The tables with the statements that make them.
+fn create(flavour: Flavour, scale: u32) -> [(&'static str, String); 4] {
     let number = if scale >= WIDE_FROM { "bigint" } else { "int" };
     let (packed, time) = match flavour {
         Flavour::Postgresql => (" WITH (fillfactor=100)", "timestamp"),
@@ -275,23 +288,17 @@ fn create(flavour: Flavour, scale: u32) -> Vec<String> {
     };
     let key =
         |column: &str| if flavour == Flavour::Mysql { format!(", PRIMARY KEY ({column})") } else { String::new() };
-    vec![
-        format!(
-            "CREATE TABLE pgbench_history (tid int, bid int, aid {number}, delta int, mtime {time}, filler char(22))"
-        ),
-        format!(
-            "CREATE TABLE pgbench_tellers (tid int NOT NULL, bid int, tbalance int, filler char(84){}){packed}",
-            key("tid")
-        ),
-        format!(
-            "CREATE TABLE pgbench_accounts (aid {number} NOT NULL, bid int, abalance int, filler char(84){}){packed}",
-            key("aid")
-        ),
-        format!(
-            "CREATE TABLE pgbench_branches (bid int NOT NULL, bbalance int, filler char(88){}){packed}",
-            key("bid")
-        ),
+    let history = format!("tid int, bid int, aid {number}, delta int, mtime {time}, filler char(22))");
+    let tellers = format!("tid int NOT NULL, bid int, tbalance int, filler char(84){}){packed}", key("tid"));
+    let accounts = format!("aid {number} NOT NULL, bid int, abalance int, filler char(84){}){packed}", key("aid"));
+    let branches = format!("bid int NOT NULL, bbalance int, filler char(88){}){packed}", key("bid"));
+    [
+        ("pgbench_history", history),
+        ("pgbench_tellers", tellers),
+        ("pgbench_accounts", accounts),
+        ("pgbench_branches", branches),
     ]
+    .map(|(table, columns)| (table, format!("CREATE TABLE {table} ({columns}")))
 }
 
 /// After the rows.

@@ -206,6 +206,8 @@ pub fn failed(error: Error) -> Failure {
         Error::Stopped | Error::Paused => Failure::new(Exit::Interrupted, error),
         Error::Resume { .. } => Failure::new(Exit::Missing, error)
             .hint("give the flags of the fill that was cut off; --replace drops the tables and begins anew"),
+        Error::Left { .. } => Failure::new(Exit::NotRestored, error)
+            .hint("once the server is well: the same flags with --replace begin anew, with --resume they go on"),
         _ => Failure::new(Exit::Failed, error),
     }
 }
