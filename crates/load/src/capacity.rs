@@ -5,6 +5,14 @@
 use crate::Error;
 use crate::admin::Connection;
 use crate::target::{Endpoint, Flavour, Target};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// A server goes on ending the connections of a load that is over: as long as they become fewer, they are waited for.
+const LEAVING: Duration = Duration::from_secs(10);
+/// So long without one fewer: these stay.
+const STAYING: Duration = Duration::from_secs(1);
+const LOOK: Duration = Duration::from_millis(100);
 
 /// What a server says of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,15 +41,24 @@ const POSTGRESQL: &str = "SELECT current_setting('max_connections')::bigint - CA
 /// say what it takes is believed to take them, and so is one behind a pooler, whose limit is not the pooler's.
 pub fn check(target: &Target, connections: u32) -> Result<(), Error> {
     let mut connection = Connection::open(target)?;
-    let room = match target.flavour {
-        Flavour::Mysql => mysql(&mut connection),
-        Flavour::Postgresql => postgresql(&mut connection),
-    };
-    match room {
-        Some(room) if room.is_of(&target.endpoint) && room.in_use + u64::from(connections) > room.limit => {
-            Err(Error::Full { wanted: connections, limit: room.limit, in_use: room.in_use, setting: room.setting })
+    let started = Instant::now();
+    let (mut least, mut since) = (u64::MAX, started);
+    loop {
+        let room = match target.flavour {
+            Flavour::Mysql => mysql(&mut connection),
+            Flavour::Postgresql => postgresql(&mut connection),
+        };
+        let Some(room) = room.filter(|room| room.is_of(&target.endpoint) && !room.takes(connections)) else {
+            return Ok(());
+        };
+        if room.in_use < least {
+            (least, since) = (room.in_use, Instant::now());
         }
-        _ => Ok(()),
+        if u64::from(connections) > room.limit || since.elapsed() > STAYING || started.elapsed() > LEAVING {
+            let Room { limit, in_use, setting, .. } = room;
+            return Err(Error::Full { wanted: connections, limit, in_use, setting });
+        }
+        sleep(LOOK);
     }
 }
 
@@ -75,6 +92,10 @@ fn postgresql(connection: &mut Connection) -> Option<Room> {
 }
 
 impl Room {
+    fn takes(&self, connections: u32) -> bool {
+        self.in_use + u64::from(connections) <= self.limit
+    }
+
     /// A pooler, or a container's forwarded port, has another address than the server behind it.
     fn is_of(&self, endpoint: &Endpoint) -> bool {
         match endpoint {

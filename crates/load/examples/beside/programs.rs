@@ -179,8 +179,21 @@ impl Programs {
         Ok((self.rows.parse::<u64>()? / 100_000).max(1))
     }
 
+    /// The server goes on ending the connections of the last program, and adds up their counts, when that has gone.
+    fn idle(&mut self) -> Result<()> {
+        let (sql, column) = match self.peer {
+            Peer::Sysbench => ("SHOW GLOBAL STATUS LIKE 'Threads_connected'", 1),
+            Peer::Pgbench => ("SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'", 0),
+        };
+        while self.server.query(sql)?.parse::<u64>(0, column).ok_or("the server does not count connections")? > 1 {
+            std::thread::sleep(SETTLING);
+        }
+        Ok(())
+    }
+
     /// Output, CPU, and executions by the server's count.
     fn measure(&mut self, mut command: Command) -> Result<(String, Cpu, f64)> {
+        self.idle()?;
         let (before, cpu_before) = (self.executions()?, Cpu::of_children());
         let output = command.stderr(Stdio::piped()).output()?;
         if !output.status.success() {
@@ -190,6 +203,7 @@ impl Programs {
         }
         let cpu = Cpu::of_children();
         let cpu = Cpu { user: cpu.user - cpu_before.user, system: cpu.system - cpu_before.system };
+        self.idle()?;
         let counted = self.executions()? - before;
         Ok((String::from_utf8(output.stdout)?, cpu, counted))
     }

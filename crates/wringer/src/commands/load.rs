@@ -232,6 +232,10 @@ impl Args {
         if let Wanted::Named(name) = self.workload {
             load::prepare(target, name, &self.options(spec.connections)).map_err(server_failure)?;
         }
+        if let Err(error) = load::capacity::check(target, spec.connections) {
+            runs.end()?;
+            return Err(server_failure(error));
+        }
         let mut hooks = Hooks {
             on_phase: &mut |_| {},
             on_progress: &mut |progress| terminal::say(load::summary::progress(progress, &self.percentile)),
