@@ -4,6 +4,7 @@
 
 use run::{Begin, Child, ChildSpec, Error, Kind, Places, Role, Run, Step, find_runs};
 use std::fs;
+use std::os::fd::AsRawFd as _;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Once;
@@ -83,6 +84,25 @@ fn what_a_server_leaves_behind_is_swept() {
     assert!(host::process::Identity::of(daemon).is_some());
     let _ = run.release().unwrap();
     assert!(host::process::Identity::of(daemon).is_none(), "the daemon lives on");
+}
+
+/// A script's lock (`exec 9>lock; flock 9`) must not be held by the server that it has started.
+#[test]
+fn a_server_keeps_nothing_open_that_its_caller_had() {
+    let home = tempfile::tempdir().unwrap();
+    let mut run = begin(home.path());
+    let lock = fs::File::create(home.path().join("lock")).unwrap();
+    let number = lock.as_raw_fd();
+    // SAFETY: changes a flag of a descriptor that is ours.
+    assert_eq!(unsafe { libc::fcntl(number, libc::F_SETFD, 0) }, 0);
+    for launcher in [false, true] {
+        let log = home.path().join(format!("log-{launcher}"));
+        let script = format!("readlink /proc/$$/fd/{number} | grep -q lock && echo kept || echo closed; sleep 1000");
+        let spec = ChildSpec { stdout: Some(log.clone()), launcher, ..shell(&script) };
+        run.spawn(Role::Server, spec).unwrap();
+        assert_eq!(await_log(&log), "closed");
+    }
+    let _ = run.release().unwrap();
 }
 
 #[test]

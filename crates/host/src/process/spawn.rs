@@ -86,7 +86,7 @@ fn start(
     }
     let launcher = Preparation { foreground: spec.foreground, ..Preparation::default() };
     let preparation = if spec.launcher { launcher } else { Preparation::of(spec)? };
-    Preparation { inherited, ..preparation }.install(&mut command);
+    Preparation { inherited, sheds: !spec.foreground, ..preparation }.install(&mut command);
     let child = command.spawn().map_err(|source| Error::path("start", &spec.program, source))?;
     let process = Process::of_child(child.id()).ok_or_else(|| {
         Error::call(format!("look at process {}", child.id()), io::Error::from(io::ErrorKind::NotFound))
@@ -218,6 +218,8 @@ fn attach_logs(command: &mut Command, default_log: &Path, spec: &ChildSpec) -> R
 #[derive(Debug, Default)]
 pub(super) struct Preparation {
     inherited: Vec<RawFd>,
+    /// Of all other descriptors, those that our caller had left open for us: a server that stands would keep its locks and pipes.
+    sheds: bool,
     /// `cgroup.procs` files, open for writing.
     cgroups: Vec<File>,
     oom_score_adj: Option<CString>,
@@ -259,6 +261,10 @@ impl Preparation {
         if !self.foreground {
             // SAFETY: a system call on our own, just forked process; a failure (already a leader) does no harm.
             unsafe { libc::setsid() };
+        }
+        if self.sheds {
+            // SAFETY: changes a flag of our own copies of the descriptors. Before Linux 5.11 it fails, and they are kept.
+            unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC) };
         }
         for descriptor in &self.inherited {
             // SAFETY: changes a flag of our own copy of the descriptor.
