@@ -72,11 +72,11 @@ enum Command {
 
 fn parse() -> Result<Cli, clap::Error> {
     let arguments: Vec<OsString> = std::env::args_os().collect();
-    Cli::try_parse_from(&arguments).map_err(|error| told_of_the_value(&arguments, error))
+    Cli::try_parse_from(&arguments).or_else(|error| told_of_the_value(&arguments, error))
 }
 
-/// `--read -5ms` is taken for a flag `-5`: what is wrong is the value, and that is told instead.
-fn told_of_the_value(arguments: &[OsString], error: clap::Error) -> clap::Error {
+/// `--read -5ms` is taken for a flag `-5`: what is wrong is the value, and that is told instead, here or where a number's range is checked.
+fn told_of_the_value(arguments: &[OsString], error: clap::Error) -> Result<Cli, clap::Error> {
     let is_negative =
         |text: &str| text.strip_prefix('-').is_some_and(|rest| rest.starts_with(|it: char| it.is_ascii_digit()));
     let mut joined: Vec<OsString> = Vec::new();
@@ -90,8 +90,9 @@ fn told_of_the_value(arguments: &[OsString], error: clap::Error) -> clap::Error 
         }
     }
     match Cli::try_parse_from(joined) {
-        Err(of_value) if of_value.kind() == ErrorKind::ValueValidation => of_value,
-        _ => error,
+        Ok(cli) => Ok(cli),
+        Err(of_value) if of_value.kind() == ErrorKind::ValueValidation => Err(of_value),
+        Err(_) => Err(error),
     }
 }
 

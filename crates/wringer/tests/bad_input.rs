@@ -35,6 +35,10 @@ fn a_malformed_file_is_refused_with_the_line_and_a_suggestion() {
 #[test]
 fn a_negative_value_is_told_as_what_it_is() {
     let lab = Lab::new(WRINGER);
+    lab.run(["fill", "--times-pool", "-1"]).expect_code(2).expect_said(&["a number above 0"]);
+    lab.run(["fill", "--k-distribution=zipfian", "--rand-zipfian-exp", "-1"])
+        .expect_code(2)
+        .expect_said(&["rand-zipfian-exp is -1"]);
     let cases: [&[&str]; 6] = [
         &["disk", "delay", "/nowhere", "--read", "-5ms"],
         &["disk", "delay", "/nowhere", "--write=normal:-5ms,1ms"],
@@ -155,6 +159,7 @@ fn a_missing_server_that_cannot_be_fetched_is_named() {
 fn a_port_that_somebody_listens_on_is_named() {
     let (_alone, lab) = (alone(), Lab::new(WRINGER));
     lab.run(["sandbox", "fetch", "mariadb"]).expect_code(0);
+    lab.run(["sandbox", "deploy", "mariadb", "--port", "0"]).expect_code(2).expect_said(&["0 is not in 1..=65535"]);
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port().to_string();
     let before = Snapshot::take();

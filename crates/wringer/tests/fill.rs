@@ -394,12 +394,20 @@ fn the_command_fills_and_refuses() {
         let mut command = lab.command([&["fill"], flags].concat());
         testkit::Ran::of(command.env("WRINGER_DSN", &dsn))
     };
+    for amount in ["--size=1000T", "--pgbench=200000000"] {
+        let mut command = lab.command(["fill", amount]);
+        let ran = testkit::Ran::of(command.env("WRINGER_DSN", server.dsn("sbtest"))).expect_code(3);
+        ran.expect_said(&["the tables need about", "are free on the disk of", "--no-space-check"]);
+    }
+    assert!(!server.has_table("sbtest1") && !server.has_table("pgbench_branches"));
     let filled = wringer(&["--tables=2", "--table_size=3000", "--rows-per-page=8", "-o", "json"]).expect_code(0);
     assert!(filled.stderr.contains("made the database elsewhere"), "{}", filled.stderr);
     let json: serde_json::Value = serde_json::from_str(&filled.stdout).unwrap();
     assert_eq!((&json["fill"]["got"]["rows"], &json["schema"]), (&6000.into(), &1.into()));
     assert_eq!(json["fill"]["tables"][1]["rows_on_a_page"], 8);
 
+    wringer(&["--size=0", "--replace"]).expect_code(2).expect_said(&["size is 0"]);
+    wringer(&["--pgsql-host=elsewhere"]).expect_code(2).expect_said(&["WRINGER_DSN", "--pgsql-host"]);
     wringer(&["--table-size=10"]).expect_code(3).expect_said(&["sbtest1 is there already", "--replace"]);
     let text = wringer(&["--table-size=10", "--replace"]).expect_code(0).stdout;
     assert!(text.contains("rows a page"), "{text}");

@@ -13,6 +13,7 @@
 
 mod error;
 mod facts;
+mod folder;
 mod layout;
 mod plan;
 mod readback;
@@ -24,6 +25,7 @@ mod spec;
 mod write;
 
 pub use error::Error;
+pub use folder::DataFolder;
 pub use plan::{FillPlan, Lane, Predicted, plan};
 pub use readback::TableGot;
 pub use report::{FillReport, Got};

@@ -145,6 +145,7 @@ fn check(spec: &FillSpec, facts: &ServerFacts) -> Result<(), Error> {
     let refuse = |option, value: String, expected| Err(Error::Spec { option, value, expected });
     match spec.size {
         Size::Rows(0) => return refuse("table-size", "0".into(), "at least 1 row"),
+        Size::Bytes(0) => return refuse("size", "0".into(), "at least 1 byte: a page is the least there is"),
         Size::TimesPool(times) if !(times.is_finite() && times > 0.0) => {
             return refuse("times-pool", times.to_string(), "a number above 0");
         }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a fill was asked for, what the arithmetic expected, and what the server has now.
 
-use super::{FillPlan, FillSpec, Predicted, Shape, Size, TableGot};
+use super::{FillPlan, FillSpec, Predicted, ServerFacts, Shape, Size, TableGot};
+use crate::Flavour;
 use evidence::{Measured, Quantity};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -18,6 +19,9 @@ pub struct FillReport {
     pub rows_per_table: u64,
     pub predicted: Predicted,
     pub got: Got,
+    /// Pages that a run of keys may leave with fewer rows than the others have, or with none.
+    #[serde(default)]
+    pub loose_pages: u64,
     /// Rows that a resumed fill found, and did not write.
     #[serde(default)]
     pub rows_kept: u64,
@@ -47,6 +51,8 @@ pub struct Got {
 
 /// Each run of keys may end, and begin, with a page that is not full.
 const LOOSE_PAGES_PER_LANE: u64 = 2;
+/// From 16 on PostgreSQL makes a table longer by up to so many pages at once (`MAX_BUFFERS_TO_EXTEND_BY`); the last may stay empty.
+const PAGES_MADE_AHEAD: u64 = 64;
 const TOLERANCE: f64 = 0.02;
 
 impl FillReport {
@@ -74,6 +80,7 @@ impl FillReport {
             rows_per_table: plan.rows_per_table,
             predicted: plan.predicted,
             got,
+            loose_pages: loose_pages(&plan.facts),
             rows_kept: 0,
             tables,
             unsettled,
@@ -82,11 +89,11 @@ impl FillReport {
         }
     }
 
-    /// Whether the rows take as many pages as predicted: within 2 %, and two pages for each run of keys.
+    /// Whether the rows take as many pages as predicted: within 2 %, and a few pages for each run of keys.
     pub fn as_predicted(&self) -> bool {
         let predicted = self.predicted.row_pages * u64::from(self.asked.tables);
         let lanes = u64::from(self.asked.tables.max(self.asked.threads));
-        let slack = predicted as f64 * TOLERANCE + (lanes * LOOSE_PAGES_PER_LANE) as f64;
+        let slack = predicted as f64 * TOLERANCE + (lanes * self.loose_pages) as f64;
         (self.got.row_pages.abs_diff(predicted)) as f64 <= slack
     }
 
@@ -123,7 +130,7 @@ impl FillReport {
         let mut per_page =
             entry("fill.rows_per_page", shape_asked, per_page_planned, Quantity::count(self.got.rows_per_page), source);
         per_page.within_tolerance = Some(self.as_predicted());
-        per_page.tolerance = Some("2 % of the pages, and two for each run of keys".to_owned());
+        per_page.tolerance = Some(format!("2 % of the pages, and {} for each run of keys", self.loose_pages));
         let used = entry(
             "fill.size",
             self.asked_bytes().map(Quantity::bytes),
@@ -195,6 +202,14 @@ impl fmt::Display for FillReport {
             self.seconds, self.rows_seconds
         )?;
         self.unsettled.iter().try_for_each(|refused| write!(f, "\nnot allowed: {refused}"))
+    }
+}
+
+fn loose_pages(facts: &ServerFacts) -> u64 {
+    let major = facts.version.split(|c: char| !c.is_ascii_digit()).next().and_then(|major| major.parse::<u32>().ok());
+    match (facts.flavour, major) {
+        (Flavour::Postgresql, Some(16..)) => LOOSE_PAGES_PER_LANE + PAGES_MADE_AHEAD,
+        _ => LOOSE_PAGES_PER_LANE,
     }
 }
 

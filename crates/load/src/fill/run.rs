@@ -185,8 +185,14 @@ pub(crate) fn without(made: &[String], target: &Target, error: Error) -> Error {
         made.iter().try_for_each(|name| connection.execute(&format!("DROP TABLE IF EXISTS {name}")).map(drop))
     }) {
         Ok(()) => error,
-        Err(source) => Error::Left { tables: made.to_vec(), why: source.to_string(), error: Box::new(error) },
+        Err(source) => Error::Left { tables: made.to_vec(), why: in_full(&source), error: Box::new(error) },
     }
+}
+
+/// With its causes.
+fn in_full(error: &crate::Error) -> String {
+    let causes = std::iter::successors(Some(error as &dyn std::error::Error), |error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
 fn open_again(target: &Target) -> Result<Connection, crate::Error> {

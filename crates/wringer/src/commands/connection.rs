@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Connection")]
 pub struct Connection {
-    /// All of it in one: mysql://user@host:3306/sbtest, postgresql://user@host/sbtest?tls=require, ...?socket=/path
+    /// All of it in one, instead of the flags below: mysql://user@host:3306/sbtest, postgresql://user@host/sbtest?tls=require, ...?socket=/path
     #[arg(long, value_name = "URL", env = "WRINGER_DSN", hide_env_values = true)]
     dsn: Option<String>,
     /// Protocol to speak [default: pgsql when a --pgsql-* flag is given, else mysql, which is MariaDB's too]
@@ -95,7 +95,10 @@ impl Connection {
     /// Usage: what is written is no connection string, or no way of encrypting.
     pub fn target(&self) -> Result<Target, Failure> {
         let mut target = match &self.dsn {
-            Some(dsn) => from_dsn(dsn)?,
+            Some(dsn) => {
+                self.nothing_beside(dsn)?;
+                from_dsn(dsn)?
+            }
             None => self.target_of_flags()?,
         };
         if target.tls.verifies() && target.tls_ca.is_none() {
@@ -119,6 +122,37 @@ impl Connection {
             self.db_driver = Some(if flavour == Flavour::Mysql { Driver::Mysql } else { Driver::Pgsql });
         }
         self.target()
+    }
+
+    /// Whichever won, the other would be passed over without a word: a table could be dropped on the wrong server.
+    fn nothing_beside(&self, dsn: &str) -> Result<(), Failure> {
+        let given = [
+            ("--mysql-host", self.mysql_host.is_some()),
+            ("--mysql-port", self.mysql_port.is_some()),
+            ("--mysql-socket", self.mysql_socket.is_some()),
+            ("--mysql-user", self.mysql_user.is_some()),
+            ("--mysql-password", self.mysql_password.is_some()),
+            ("--mysql-db", self.mysql_db.is_some()),
+            ("--mysql-ssl", self.mysql_ssl.is_some()),
+            ("--mysql-ssl-ca", self.mysql_ssl_ca.is_some()),
+            ("--defaults-file", self.defaults_file.is_some()),
+            ("--pgsql-service", self.pgsql_service.is_some()),
+            ("--pgsql-host", self.pgsql_host.is_some()),
+            ("--pgsql-port", self.pgsql_port.is_some()),
+            ("--pgsql-user", self.pgsql_user.is_some()),
+            ("--pgsql-password", self.pgsql_password.is_some()),
+            ("--pgsql-db", self.pgsql_db.is_some()),
+            ("--pgsql-sslmode", self.pgsql_sslmode.is_some()),
+            ("--pgsql-sslrootcert", self.pgsql_sslrootcert.is_some()),
+        ];
+        let Some((flag, _)) = given.into_iter().find(|(_, is_given)| *is_given) else { return Ok(()) };
+        let (whole, hint) = if std::env::var("WRINGER_DSN").is_ok_and(|value| value == dsn) {
+            ("WRINGER_DSN in the environment", format!("`unset WRINGER_DSN`, or leave {flag} out"))
+        } else {
+            ("--dsn", format!("leave {flag} out, or write it into the connection string"))
+        };
+        Err(Failure::message(Exit::Usage, format!("{whole} names the server already, and {flag} is given beside it"))
+            .hint(hint))
     }
 
     fn has_mysql_flag(&self) -> bool {
@@ -309,6 +343,17 @@ mod tests {
 
     fn target(flags: &[&str]) -> Target {
         Line::parse_from([&["test"], flags].concat()).connection.target().unwrap()
+    }
+
+    #[test]
+    fn one_server_is_named_once() {
+        for flag in ["--mysql-host=h", "--mysql-db=d", "--pgsql-port=1", "--pgsql-sslmode=require", "--defaults-file=f"]
+        {
+            let refused = Line::parse_from(["test", "--dsn=mysql://me@here", flag]).connection.target().unwrap_err();
+            let name = flag.split('=').next().unwrap();
+            assert!(refused.error.to_string().contains(name), "{refused:?}");
+            assert_eq!(refused.exit, Exit::Usage);
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use super::connection::{Connection, server_failure};
 use super::fill_keys::KeyArgs;
-use super::fill_pgbench;
+use super::{fill_pgbench, fill_space};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal;
 use crate::terminal::Output;
@@ -72,6 +72,9 @@ pub struct Args {
     /// Go on with a fill that was killed: compare the rows that are there with those that the same flags give, and write the missing ones
     #[arg(long, conflicts_with_all = ["replace", "dry_run"])]
     resume: bool,
+    /// Fill also when the server is on this machine and its disk seems too small
+    #[arg(long)]
+    no_space_check: bool,
     /// Say what would be done, and do nothing
     #[arg(long)]
     dry_run: bool,
@@ -93,13 +96,22 @@ pub fn main(args: Args) -> Outcome {
     if let Some(scale) = args.pgbench {
         return match args.dry_run {
             true => fill_pgbench::show_plan(&target, scale, args.output),
-            false => fill_pgbench::main(&target, scale, args.replace, &stop, args.output),
+            false => {
+                if !args.replace && !args.no_space_check {
+                    fill_space::require(fill_pgbench::bytes(scale), &target)?;
+                }
+                fill_pgbench::main(&target, scale, args.replace, &stop, args.output)
+            }
         };
     }
     let facts = ServerFacts::read(&target).map_err(refused)?;
     let plan = fill::plan(&spec, &facts).map_err(refused)?;
     if args.dry_run {
         return print_plan(&plan, args.output);
+    }
+    // what is there already, and is replaced or gone on with, is not known to the byte
+    if facts.existing.is_empty() && !args.no_space_check {
+        fill_space::require(plan.predicted.used_bytes, &target)?;
     }
     let report = with_bar(&plan, &target, &stop)?;
     if !report.as_predicted() {
@@ -223,7 +235,8 @@ fn on_off(text: &str) -> Result<bool, String> {
 /// `1.5`, and `1.5x` as people say it.
 fn times(text: &str) -> Result<f64, String> {
     let number = text.strip_suffix(['x', 'X']).unwrap_or(text);
-    number.parse().map_err(|_| "write a number such as 1.5".to_owned())
+    let times: Option<f64> = number.parse().ok().filter(|times: &f64| times.is_finite() && *times > 0.0);
+    times.ok_or_else(|| "write a number above 0, such as 1.5".to_owned())
 }
 
 #[cfg(test)]

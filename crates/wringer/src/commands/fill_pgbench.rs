@@ -30,6 +30,11 @@ pub fn main(target: &Target, scale: u32, replace: bool, stop: &AtomicBool, outpu
     Ok(())
 }
 
+/// What the tables take at least: InnoDB's at scale 1 have 12.5 MiB, PostgreSQL's 15.
+pub fn bytes(scale: u32) -> u64 {
+    u64::from(scale) * (12 << 20)
+}
+
 /// What would be sent.
 pub fn show_plan(target: &Target, scale: u32, output: Output) -> Result<(), Failure> {
     let statements = pgbench::statements(target.flavour, scale);

@@ -9,6 +9,7 @@ pub mod explain;
 pub mod fill;
 mod fill_keys;
 mod fill_pgbench;
+mod fill_space;
 pub mod hidden;
 pub mod limits;
 pub mod load;

@@ -89,7 +89,7 @@ struct Deploy {
     #[arg(short = 'c', long = "option", value_name = "KEY=VALUE")]
     options: Vec<ServerOption>,
     /// Port on 127.0.0.1, kept for good [default: a free one; it moves when a start finds it taken]
-    #[arg(long)]
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     port: Option<u16>,
     /// Take the fetched server, even if this machine has one installed
     #[arg(long)]
