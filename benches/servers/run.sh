@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Every server that can be fetched here, from nothing to nothing: fetched, deployed, filled, loaded with oltp_read_write, its tables and
-# indexes checked by the server's own means, deleted. One row each; the exit code is 0 when every row says ok.
+# Every server that can be fetched here, from nothing to nothing: fetched, deployed, filled, loaded with oltp_read_write, asked for the
+# capabilities that Wringer's table says it has (how many agree), given an index while it is open to writers, its tables and indexes
+# checked by the server's own means, deleted. One row each; the exit code is 0 when every row says ok.
 #
 #   benches/servers/run.sh [--seconds N] [--rows N] [SERVER...]      10 s of load, 20000 rows, all that `sandbox available` offers
 #
@@ -16,7 +17,7 @@ while [ $# -gt 0 ]; do
     case "$1" in
         --seconds) seconds=$2; shift 2 ;;
         --rows) rows=$2; shift 2 ;;
-        -h | --help) sed -n '3,9s/^# \{0,1\}//p' "$0"; exit 0 ;;
+        -h | --help) sed -n '3,10s/^# \{0,1\}//p' "$0"; exit 0 ;;
         -*) echo "error: no such option: $1" >&2; exit 2 ;;
         *) servers+=("$1"); shift ;;
     esac
@@ -70,7 +71,7 @@ check() {
     esac
 }
 
-row() { printf '%-24s %-11s %-9s %9s %9s %7s %10s %7s  %-24s %s\n' "$@"; }
+row() { printf '%-24s %-11s %-9s %9s %9s %7s %10s %7s %6s  %-24s %s\n' "$@"; }
 
 step() { # WHAT COMMAND...: its words in the log, for when it fails
     what=$1
@@ -81,7 +82,7 @@ step() { # WHAT COMMAND...: its words in the log, for when it fails
 # One server; `what` says where it stopped.
 one() {
     local start
-    flavour=- version=- fetch_s=- deploy_s=- filled=- queries=- errors=- checked=-
+    flavour=- version=- fetch_s=- deploy_s=- filled=- queries=- errors=- agree=- checked=-
     start=$(now)
     # shellcheck disable=SC2086 # flavour and version are two words
     step fetch "$wringer" sandbox fetch $1 || return 1
@@ -102,6 +103,13 @@ one() {
     errors=$(tr -d ' \n' <"$folder/out" | grep -o '"errors":{[^}]*}' | head -1 | grep -o ':[0-9]\+' | tr -d : \
         | awk '{ n += $1 } END { print n + 0 }')
     [ "${queries:-0}" -gt 0 ] || { echo "no queries" >"$folder/log"; return 1; }
+    step capabilities "$wringer" sandbox capabilities t -o json || return 1
+    agree=$(value agree "$folder/out")
+    case "$flavour" in
+        postgresql) index="CREATE INDEX CONCURRENTLY online_index ON sbtest1 (pad)" ;;
+        *) index="ALTER TABLE sbtest1 ADD INDEX online_index (pad), ALGORITHM=INPLACE, LOCK=NONE" ;;
+    esac
+    step 'online index' "$wringer" sandbox use t "$index" || return 1
     what=check && check 2>"$folder/log" || return 1
     step stop "$wringer" sandbox stop t || return 1
     step delete "$wringer" sandbox delete t || return 1
@@ -109,10 +117,10 @@ one() {
 }
 
 status=0
-row server flavour version fetch_s deploy_s rows queries/s errors consistency verdict
+row server flavour version fetch_s deploy_s rows queries/s errors agree consistency verdict
 for server in "${servers[@]}"; do
     if one "$server"; then verdict=ok; else verdict="FAILED at $what"; fi
-    row "$server" "$flavour" "$version" "$fetch_s" "$deploy_s" "$filled" "$queries" "$errors" "$checked" "$verdict"
+    row "$server" "$flavour" "$version" "$fetch_s" "$deploy_s" "$filled" "$queries" "$errors" "$agree" "$checked" "$verdict"
     if [ "$verdict" != ok ]; then
         status=1
         sed 's/^/    /' "$folder/log" >&2

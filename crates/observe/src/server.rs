@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A server's own counters.
 //!
-//! What differs between servers is in one table: which statement, for which flavour, since which version. Every statement yields
-//! rows of name and value.
+//! Which statement a server has, and in which words, is in the table of capabilities. Every statement yields rows of name and value.
 
 use crate::{Collector, Error, Kind, Reader};
+use capability::{Capability, Flavour, Version, words};
 use evidence::Witness;
 use std::collections::BTreeMap;
 
@@ -34,20 +34,11 @@ where
     }
 }
 
-/// Whose counters these are: three, because two speak the same protocol.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Flavour {
-    Mysql,
-    Mariadb,
-    Postgresql,
-}
-
 /// A server as it named itself at login.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerKind {
     pub flavour: Flavour,
-    /// Major and minor.
-    pub version: (u32, u32),
+    pub version: Version,
 }
 
 impl ServerKind {
@@ -56,8 +47,8 @@ impl ServerKind {
     pub fn of(flavour: load::Flavour, version: &str) -> Self {
         let mariadb = version.contains("MariaDB");
         let plain = if mariadb { version.strip_prefix("5.5.5-").unwrap_or(version) } else { version };
-        let mut numbers = plain.split(|c: char| !c.is_ascii_digit()).map(|word| word.parse().unwrap_or(0));
-        let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+        let version =
+            Version::find_in(plain).or_else(|| Version::of_package(plain)).unwrap_or_else(|| Version::of(&[0]));
         let flavour = match flavour {
             load::Flavour::Postgresql => Flavour::Postgresql,
             load::Flavour::Mysql if mariadb => Flavour::Mariadb,
@@ -67,103 +58,70 @@ impl ServerKind {
     }
 }
 
-/// One statement. `until` is the first version that lacks it.
+/// One statement, for the servers that have what it asks: `{0}` and `{1}` stand for the words of the capability there.
 struct Source {
     source: &'static str,
-    flavour: Flavour,
-    since: (u32, u32),
-    until: Option<(u32, u32)>,
+    needs: Capability,
     sql: &'static str,
 }
 
 /// `jsonb_each_text(to_jsonb(row))` turns a row into names and values without naming its columns, which differ between versions.
 const SOURCES: &[Source] = &[
-    Source { source: "server.status", flavour: Flavour::Mysql, since: (0, 0), until: None, sql: "SHOW GLOBAL STATUS" },
-    Source {
-        source: "server.status",
-        flavour: Flavour::Mariadb,
-        since: (0, 0),
-        until: None,
-        sql: "SHOW GLOBAL STATUS",
-    },
+    Source { source: "server.status", needs: Capability::ServerStatus, sql: "{0}" },
     Source {
         source: "server.innodb_metrics",
-        flavour: Flavour::Mysql,
-        since: (5, 6),
-        until: None,
-        sql: "SELECT NAME, COUNT, TYPE FROM information_schema.INNODB_METRICS WHERE STATUS = 'enabled'",
-    },
-    Source {
-        source: "server.innodb_metrics",
-        flavour: Flavour::Mariadb,
-        since: (10, 5),
-        until: None,
-        sql: "SELECT NAME, COUNT, TYPE FROM information_schema.INNODB_METRICS WHERE ENABLED = 1",
+        needs: Capability::InnodbMetrics,
+        sql: "SELECT NAME, COUNT, TYPE FROM information_schema.INNODB_METRICS WHERE {0} = {1}",
     },
     Source {
         source: "server.pg_stat_database",
-        flavour: Flavour::Postgresql,
-        since: (9, 5),
-        until: None,
-        sql: "SELECT key, value FROM pg_stat_database d, jsonb_each_text(to_jsonb(d)) WHERE d.datname = current_database()",
+        needs: Capability::DatabaseStatistics,
+        sql: "SELECT key, value FROM {0} d, jsonb_each_text(to_jsonb(d)) WHERE d.datname = current_database()",
     },
-    Source {
-        source: "server.pg_stat_bgwriter",
-        flavour: Flavour::Postgresql,
-        since: (9, 5),
-        until: None,
-        sql: "SELECT key, value FROM pg_stat_bgwriter d, jsonb_each_text(to_jsonb(d))",
-    },
-    Source {
-        source: "server.pg_stat_checkpointer",
-        flavour: Flavour::Postgresql,
-        since: (17, 0),
-        until: None,
-        sql: "SELECT key, value FROM pg_stat_checkpointer d, jsonb_each_text(to_jsonb(d))",
-    },
-    Source {
-        source: "server.pg_stat_wal",
-        flavour: Flavour::Postgresql,
-        since: (14, 0),
-        until: None,
-        sql: "SELECT key, value FROM pg_stat_wal d, jsonb_each_text(to_jsonb(d))",
-    },
+    Source { source: "server.pg_stat_bgwriter", needs: Capability::BgwriterStatistics, sql: ROW },
+    Source { source: "server.pg_stat_checkpointer", needs: Capability::CheckpointerStatistics, sql: ROW },
+    Source { source: "server.pg_stat_wal", needs: Capability::WalStatistics, sql: ROW },
     Source {
         source: "server.pg_stat_io",
-        flavour: Flavour::Postgresql,
-        since: (16, 0),
-        until: None,
+        needs: Capability::IoStatistics,
         sql: "SELECT concat_ws('.', backend_type, object, context, key), value \
-              FROM pg_stat_io d, jsonb_each_text(to_jsonb(d)) WHERE value ~ '^[0-9.]+$'",
+              FROM {0} d, jsonb_each_text(to_jsonb(d)) WHERE value ~ '^[0-9.]+$'",
     },
 ];
 
+/// Of a view with one row.
+const ROW: &str = "SELECT key, value FROM {0} d, jsonb_each_text(to_jsonb(d))";
+
 impl Source {
-    fn is_for(&self, server: ServerKind) -> bool {
-        let within = server.version >= self.since && self.until.is_none_or(|until| server.version < until);
-        self.flavour == server.flavour && within
+    /// The statement for this server; none where it lacks what that asks.
+    fn sql(&self, server: &ServerKind) -> Option<String> {
+        let words = words(self.needs, server.flavour, &server.version);
+        let (first, second) = (words.first()?, words.get(1).copied().unwrap_or_default());
+        Some(self.sql.replace("{0}", first).replace("{1}", second))
     }
 }
 
 /// Readers of all counters that this server has, one statement each, over one connection. They may block as long as the server does:
 /// give them an [`crate::Observer`] of their own.
-pub fn readers(connection: impl Query + 'static, server: ServerKind) -> Vec<Box<dyn Reader>> {
+pub fn readers(connection: impl Query + 'static, server: &ServerKind) -> Vec<Box<dyn Reader>> {
     let shared = std::sync::Arc::new(std::sync::Mutex::new(connection));
-    let reader = |source: &'static Source| -> Box<dyn Reader> {
-        Box::new(ServerReader { source, server, connection: shared.clone() })
+    let reader = |source: &Source| -> Option<Box<dyn Reader>> {
+        let sql = source.sql(server)?;
+        Some(Box::new(ServerReader { source: source.source, sql, flavour: server.flavour, connection: shared.clone() }))
     };
-    SOURCES.iter().filter(|source| source.is_for(server)).map(reader).collect()
+    SOURCES.iter().filter_map(reader).collect()
 }
 
 struct ServerReader<Q> {
-    source: &'static Source,
-    server: ServerKind,
+    source: &'static str,
+    sql: String,
+    flavour: Flavour,
     connection: std::sync::Arc<std::sync::Mutex<Q>>,
 }
 
 impl<Q: Query> Reader for ServerReader<Q> {
     fn name(&self) -> String {
-        self.source.source.to_owned()
+        self.source.to_owned()
     }
 
     fn costs_elsewhere(&self) -> bool {
@@ -172,13 +130,13 @@ impl<Q: Query> Reader for ServerReader<Q> {
 
     fn read(&mut self, into: &mut Collector) -> Result<(), Error> {
         let mut connection = self.connection.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let rows = ask(&mut *connection, self.source.sql)?;
+        let rows = ask(&mut *connection, &self.sql)?;
         drop(connection);
         for row in rows {
             let Some(Some(name)) = row.first() else { continue };
             let Some(value) = number(&row) else { continue };
-            let kind = kind(self.server.flavour, name, row.get(2).and_then(Option::as_deref));
-            into.value(self.source.source, "", name, kind, value);
+            let kind = kind(self.flavour, name, row.get(2).and_then(Option::as_deref));
+            into.value(self.source, "", name, kind, value);
         }
         Ok(())
     }
@@ -243,7 +201,7 @@ fn name_is_bytes(name: &str) -> bool {
 /// [`Error::Server`].
 pub fn witness_counters(connection: &mut dyn Query, flavour: Flavour) -> Result<BTreeMap<String, u64>, Error> {
     let sql = match flavour {
-        Flavour::Mysql | Flavour::Mariadb => {
+        Flavour::Mysql | Flavour::Mariadb | Flavour::Percona => {
             "SHOW GLOBAL STATUS WHERE Variable_name IN ('Innodb_buffer_pool_reads', 'Innodb_buffer_pool_read_requests', \
              'Innodb_buffer_pool_read_ahead', 'Innodb_data_reads', 'Innodb_data_fsyncs', 'Com_select', 'Com_stmt_execute', 'Questions')"
         }
@@ -272,7 +230,7 @@ pub fn witnesses(of: &str, before: &BTreeMap<String, u64>, after: &BTreeMap<Stri
 /// [`Error::Server`].
 pub fn variables(connection: &mut dyn Query, flavour: Flavour) -> Result<BTreeMap<String, String>, Error> {
     let sql = match flavour {
-        Flavour::Mysql | Flavour::Mariadb => "SHOW GLOBAL VARIABLES",
+        Flavour::Mysql | Flavour::Mariadb | Flavour::Percona => "SHOW GLOBAL VARIABLES",
         Flavour::Postgresql => "SELECT name, current_setting(name, true) FROM pg_settings",
     };
     let rows = ask(connection, sql)?;

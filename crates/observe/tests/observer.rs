@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The observer on this host: what it reads, that it keeps to its budget, that it knows its own cost.
 
+use capability::{Flavour, Version};
 use evidence::{Point, SampleSink, Series};
 use host::clock::RunClock;
-use observe::server::{self, Flavour, ServerKind};
+use observe::server::{self, ServerKind};
 use observe::{Collector, Error, Kind, Observer, Options, Reader, Report, host_readers, process};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -188,9 +189,9 @@ fn answers(sql: &str) -> Answer {
 fn a_server_is_asked_what_it_knows() {
     let (kept, seen) = Kept::new();
     let kind = ServerKind::of(load::Flavour::Mysql, "10.11.19-MariaDB-0+deb12u1");
-    assert_eq!(kind, ServerKind { flavour: Flavour::Mariadb, version: (10, 11) });
+    assert_eq!(kind, ServerKind { flavour: Flavour::Mariadb, version: Version::of(&[10, 11, 19]) });
     let observer =
-        Observer::start(RunClock::start(), server::readers(answers, kind), kept.clone(), often()).expect("starts");
+        Observer::start(RunClock::start(), server::readers(answers, &kind), kept.clone(), often()).expect("starts");
     rounds(&seen, 2);
     assert_eq!(observer.stop().notes, []);
     let reads = kept.find("server.status", "Innodb_buffer_pool_reads").expect("was read");
@@ -204,9 +205,9 @@ fn a_server_is_asked_what_it_knows() {
 fn a_statement_that_fails_is_noted_once_with_its_cause() {
     let (kept, seen) = Kept::new();
     let kind = ServerKind::of(load::Flavour::Postgresql, "15.18 (Debian 15.18-0+deb12u1)");
-    assert_eq!(kind, ServerKind { flavour: Flavour::Postgresql, version: (15, 18) });
+    assert_eq!(kind, ServerKind { flavour: Flavour::Postgresql, version: Version::of(&[15, 18]) });
     let observer =
-        Observer::start(RunClock::start(), server::readers(answers, kind), kept.clone(), often()).expect("starts");
+        Observer::start(RunClock::start(), server::readers(answers, &kind), kept.clone(), often()).expect("starts");
     rounds(&seen, 3);
     let notes = observer.stop().notes;
     assert_eq!(notes.len(), 3, "database, bgwriter, wal: {notes:?}");
@@ -216,8 +217,8 @@ fn a_statement_that_fails_is_noted_once_with_its_cause() {
 #[test]
 fn versions() {
     let of = |version| ServerKind::of(load::Flavour::Mysql, version);
-    assert_eq!(of("8.4.3"), ServerKind { flavour: Flavour::Mysql, version: (8, 4) });
-    assert_eq!(of("5.5.5-10.6.2-MariaDB"), ServerKind { flavour: Flavour::Mariadb, version: (10, 6) });
+    assert_eq!(of("8.4.3"), ServerKind { flavour: Flavour::Mysql, version: Version::of(&[8, 4, 3]) });
+    assert_eq!(of("5.5.5-10.6.2-MariaDB"), ServerKind { flavour: Flavour::Mariadb, version: Version::of(&[10, 6, 2]) });
 }
 
 #[test]

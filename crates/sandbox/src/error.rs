@@ -129,6 +129,12 @@ pub enum Error {
     Interrupted,
 }
 
+impl From<capability::Error> for Error {
+    fn from(error: capability::Error) -> Self {
+        Self::Request { word: error.word, why: error.why }
+    }
+}
+
 impl Error {
     pub(crate) fn path(operation: &'static str, path: impl Into<PathBuf>, source: impl Into<io::Error>) -> Self {
         Self::Path { operation, path: path.into(), source: source.into() }

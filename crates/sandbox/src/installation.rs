@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A server program with the files that belong to it: the machine's own, or one that was fetched and unpacked.
 
-use crate::catalogue::{Capability, any_words, words};
 use crate::libraries::Libraries;
 use crate::{Error, Flavour, Progress, Request, Version, fetch};
+use capability::{Capability, any_words, words};
 use host::places::Places;
 use host::tool;
 use serde::{Deserialize, Serialize};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Throw-away database servers: found or fetched, made in a folder of their own, started below a run, removed by manifest.
 //!
-//! - [`catalogue`]: what differs between servers and versions, as one table.
+//! - What differs between servers and versions is in crate `capability`; [`Sandbox::ask_capabilities`] holds it against a server.
 //! - [`locate`]: a server program on this machine, or fetched without installing it.
 //! - [`Sandbox::deploy`], [`Sandbox::open`], [`Sandbox::list`], [`Sandbox::delete`].
 //! - [`Origin`]: a data directory, a backup or a dump of somebody's, from which a sandbox is made.
@@ -16,13 +16,12 @@
 //! Packages are unpacked into Wringer's cache and never installed: installing would start a service.
 
 mod apt;
-pub mod catalogue;
+mod ask;
 mod client;
 mod deploy;
 mod elf;
 mod error;
 mod fetch;
-mod flavour;
 mod init;
 mod installation;
 mod libraries;
@@ -36,16 +35,18 @@ mod port;
 mod progress;
 mod remove;
 mod replication;
+mod request;
 mod start;
 mod suite;
 mod tarball;
 mod user;
 mod wrap;
 
+pub use ask::Asked;
+pub use capability::{Flavour, Version};
 pub use deploy::Spec;
 pub use error::Error;
 pub use fetch::{Archive, Offer, fetch, newest, offers, unpack};
-pub use flavour::{Flavour, Request, Version};
 pub use installation::{Installation, Source, fetched, installed, locate, present};
 pub use libraries::Libraries;
 pub use manifest::{Manifest, Sandbox, State};
@@ -56,6 +57,7 @@ pub use pooler::{Pool, PoolMode, PoolSettings, Pooler, PoolerProgram, PoolerSpec
 pub use progress::Progress;
 pub use remove::Deleted;
 pub use replication::{Behind, Lag, MOST_REPLICAS, Member};
+pub use request::{FETCHED, Request, protocol};
 pub use start::{Preload, RunningServer, StartOptions};
 pub use user::ServerUser;
 pub use wrap::{Got, HugePages, Malloc, Thp, Valgrind, Wrapping};

@@ -221,7 +221,7 @@ impl Sandbox {
     /// The secret cannot be read.
     pub fn connection(&self) -> Result<Target, Error> {
         Ok(Target {
-            flavour: self.flavour().protocol(),
+            flavour: crate::request::protocol(self.flavour()),
             endpoint: Endpoint::Socket(self.socket()),
             user: USER.into(),
             password: Password::new(self.password()?),

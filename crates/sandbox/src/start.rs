@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Starts a sandbox's server below a run, waits until it answers a query, and stops it.
 
-use crate::catalogue::{Capability, stop_signal, words};
 use crate::deploy::ports_below;
 use crate::manifest::Manifest;
 use crate::port::{self, Reserved, is_free};
 use crate::wrap::{Got, VALGRIND_FOLDER, Wrapping};
 use crate::{Error, HugePages, Sandbox, ServerOption, Thp, init};
+use capability::{Capability, stop_signal, words};
 use host::files;
 use load::Target;
 use load::admin::Connection;

@@ -3,8 +3,8 @@
 //! and no package of the machine's counts as there, so that a server comes with all that it needs.
 
 use crate::apt::Apt;
-use crate::catalogue::{Capability, any_words};
 use crate::{Error, Flavour};
+use capability::{Capability, any_words};
 use host::files;
 use std::fs;
 use std::path::Path;

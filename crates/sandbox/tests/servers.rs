@@ -169,7 +169,7 @@ fn the_name_and_the_port_of_another_are_refused() {
 #[test]
 fn a_port_that_was_chosen_moves_when_it_is_taken() {
     let lab = Lab::new();
-    for flavour in Flavour::FETCHED {
+    for flavour in sandbox::FETCHED {
         let installation = server!(flavour, &lab);
         let sandbox = lab.deploy(&installation, flavour.name());
         let edited = fs::read_to_string(sandbox.configuration()).unwrap() + "# mine\n";
@@ -243,7 +243,7 @@ fn a_server_that_dies_at_start_shows_why() {
 #[test]
 fn a_deployment_that_fails_leaves_nothing() {
     let lab = Lab::new();
-    for flavour in Flavour::FETCHED {
+    for flavour in sandbox::FETCHED {
         let installation = server!(flavour, &lab);
         let bad = Spec { options: vec![option("no_such_option=1")], ..spec(&installation, "bad") };
         let error = Sandbox::deploy(bad, &lab.places, &mut ()).unwrap_err();
@@ -288,7 +288,7 @@ fn options_reach_the_server() {
 #[test]
 fn a_wrong_password_does_not_get_in() {
     let lab = Lab::new();
-    for flavour in Flavour::FETCHED {
+    for flavour in sandbox::FETCHED {
         let installation = server!(flavour, &lab);
         let sandbox = lab.deploy(&installation, flavour.name());
         let mut run = lab.run(flavour.name());
@@ -352,7 +352,7 @@ fn a_deployment_that_was_killed_is_cleared_by_the_next() {
 fn a_path_too_long_for_a_socket_gets_a_short_one() {
     let mut lab = Lab::new();
     lab.places.sandboxes = lab.path().join("x".repeat(100));
-    for flavour in Flavour::FETCHED {
+    for flavour in sandbox::FETCHED {
         let installation = server!(flavour, &lab);
         let sandbox = lab.deploy(&installation, flavour.name());
         assert!(sandbox.socket().as_os_str().len() <= 107);

@@ -72,7 +72,9 @@ fn every_server_that_fetches_here_is_filled_loaded_and_whole() {
     }
     let versions = ["10.11.", "11.4.", "10.1.", "9.", "15.", "18."];
     for (row, version) in rows.iter().zip(versions) {
-        assert!(row.split_whitespace().nth(3).unwrap().starts_with(version), "{table}");
+        let cell = |index| row.split_whitespace().nth(index).unwrap();
+        assert!(cell(3).starts_with(version), "{table}");
+        assert!(cell(9).parse::<u32>().unwrap() >= 16, "capabilities that the server has as in the table: {table}");
     }
     assert_eq!(ran.code, Some(0), "{table}");
 }
@@ -94,6 +96,14 @@ fn xtradb_is_the_server_with_the_two_free_list_algorithms() {
     let row = &said["rows"][0];
     assert!(row[0].as_str().unwrap().starts_with("5.6."), "{row}");
     assert!(row[1].as_str().unwrap().eq_ignore_ascii_case("backoff"), "{row}");
+    let asked = run(&lab, &["sandbox", "capabilities", "x", "-o", "json"]).expect_code(0).stdout;
+    let asked: Value = serde_json::from_str(&asked).unwrap();
+    let capability =
+        |name: &str| asked["capabilities"].as_array().unwrap().iter().find(|row| row["capability"] == name);
+    let has = |name: &str| capability(name).unwrap_or_else(|| panic!("{asked:#}"))["has"].clone();
+    assert_eq!(has("empty_free_list_algorithm"), true);
+    assert_eq!((has("pool_resize"), has("memory_instruments")), (Value::from(false), Value::from(false)));
+    assert!(capability("pool_resize").unwrap()["refused"].as_str().unwrap().contains("read only"), "{asked:#}");
     let users = "SELECT DISTINCT user FROM mysql.user";
     let said = run(&lab, &["sandbox", "use", "x", users, "-o", "json"]).expect_code(0).stdout;
     assert_eq!(serde_json::from_str::<Value>(&said).unwrap()["rows"], serde_json::json!([["wringer"]]));

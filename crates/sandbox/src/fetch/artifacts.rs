@@ -4,11 +4,11 @@
 use super::archive::root;
 use super::cache::{self, Part};
 use super::{Offer, not_offered};
-use crate::catalogue::{Capability, any_words, first_since, words};
 use crate::deploy::require_space;
 use crate::installation::{trouble, unpacked};
 use crate::maven::Maven;
 use crate::{Error, Flavour, Installation, Progress, Request, Source, Version, tarball};
+use capability::{Capability, any_words, first_since, words};
 use host::files;
 use host::places::Places;
 use std::fs::File;
@@ -71,7 +71,7 @@ fn artifact(flavour: Flavour) -> Option<&'static str> {
 fn may_have(request: &Request) -> bool {
     let since = first_since(Capability::Artifact, request.flavour);
     let Some(wanted) = &request.version else { return true };
-    since.is_some_and(|since| *wanted >= since.first(wanted.len()))
+    since.is_some_and(|since| *wanted >= since.first(wanted.count()))
 }
 
 /// Newest first; of builds of one version, the last.

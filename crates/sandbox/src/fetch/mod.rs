@@ -13,9 +13,9 @@ pub use archive::{Archive, unpack};
 pub(crate) use cache::entries;
 pub(crate) use pooler::pooler;
 
-use crate::catalogue::{Capability, words};
 use crate::installation::trouble;
 use crate::{Error, Flavour, Installation, Progress, Request, Source, Version};
+use capability::{Capability, words};
 use host::places::Places;
 use std::path::Path;
 

@@ -4,10 +4,10 @@
 use super::cache::{self, Part};
 use super::{Offer, not_offered};
 use crate::apt::{Age, Apt, Package};
-use crate::catalogue::{Capability, any_words, words};
 use crate::deploy::require_space;
 use crate::installation::{trouble, unpacked};
 use crate::{Error, Flavour, Installation, Progress, Request, Source, Version, suite};
+use capability::{Capability, any_words, words};
 use host::files;
 use host::places::Places;
 use std::path::{Path, PathBuf};

@@ -3,10 +3,10 @@
 //! `mariadb-install-db` does beyond that is looking for the same files and programs.
 
 use super::run_as_server_user;
-use crate::catalogue::{Capability, words};
 use crate::manifest::{DATABASE, USER};
 use crate::options::{overlay, quote_mariadb};
 use crate::{Error, Sandbox};
+use capability::{Capability, words};
 use std::path::{Path, PathBuf};
 
 pub(super) fn configuration(sandbox: &Sandbox) -> Result<String, Error> {

@@ -7,9 +7,9 @@ mod postgresql;
 
 pub(crate) use mariadb::account_anew;
 
-use crate::catalogue::{Capability, words};
 use crate::options::overlay;
 use crate::{Error, Flavour, Sandbox, ServerOption};
+use capability::{Capability, words};
 use host::files;
 use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;

@@ -3,10 +3,10 @@
 //! themselves (`make_relative_path`, src/port/path.c), also in an unpacked tree.
 
 use super::run_as_server_user;
-use crate::catalogue::{Capability, words};
 use crate::manifest::{DATABASE, USER};
 use crate::options::{overlay, quote_postgresql};
 use crate::{Error, Sandbox, ServerOption};
+use capability::{Capability, words};
 use std::path::Path;
 
 /// `initdb` tunes its own file to the machine (shared memory type, time zone, locale): ours includes it and comes after it.

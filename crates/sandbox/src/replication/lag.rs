@@ -42,7 +42,7 @@ impl Sandbox {
         let primary = self.primary().filter(|primary| primary.server_process().is_some());
         match (self.flavour(), dialect::of(&self.manifest.installation)) {
             (Flavour::Mariadb | Flavour::Mysql | Flavour::Percona, Some(dialect)) => {
-                let lag = self.ask(|connection| of_mysql(connection, dialect))?;
+                let lag = self.ask(|connection| of_mysql(connection, &dialect))?;
                 let behind = primary.and_then(|primary| self.lacks_transactions(&primary).ok());
                 Ok(Lag { behind: behind.map(Behind::Transactions), ..lag })
             }

@@ -168,7 +168,7 @@ impl Sandbox {
         let port = primary.manifest.port;
         match (self.flavour(), dialect::of(&self.manifest.installation)) {
             (Flavour::Mariadb | Flavour::Mysql | Flavour::Percona, Some(dialect)) => {
-                self.talk(|connection| mysql::follow(connection, dialect, self.flavour(), port, &password))
+                self.talk(|connection| mysql::follow(connection, &dialect, self.flavour(), port, &password))
             }
             (Flavour::Postgresql, _) if postgresql::write_source(self, primary)? => self.talk(postgresql::reload),
             _ => Ok(()),

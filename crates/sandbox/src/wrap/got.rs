@@ -2,7 +2,8 @@
 //! What is in force: by the kernel's words about the process, not by what was asked of it.
 
 use super::{HugePages, Thp, Valgrind, Wrapping};
-use crate::{Error, Flavour, Sandbox};
+use crate::{Error, Sandbox};
+use capability::{Capability, words};
 use std::path::Path;
 use units::Bytes;
 
@@ -65,8 +66,8 @@ fn of_valgrind(asked: Valgrind, sandbox: &Sandbox, pid: u32) -> Got {
 
 fn of_huge_pages(asked: HugePages, sandbox: &Sandbox, pid: u32) -> Got {
     let bytes = huge_bytes(&std::fs::read_to_string(format!("/proc/{pid}/smaps")).unwrap_or_default());
-    let said = (sandbox.flavour() == Flavour::Postgresql).then(|| status_of_postgresql(sandbox).ok()).flatten();
-    let said = said.map(|said| format!("huge_pages_status {said}, ")).unwrap_or_default();
+    let said = huge_pages_status(sandbox).ok().flatten();
+    let said = said.map(|(variable, said)| format!("{variable} {said}, ")).unwrap_or_default();
     let is_as_asked = match asked {
         HugePages::On => bytes > 0,
         HugePages::Off => bytes == 0,
@@ -77,11 +78,12 @@ fn of_huge_pages(asked: HugePages, sandbox: &Sandbox, pid: u32) -> Got {
     Got { what: "huge pages", asked: asked.name().into(), got, is_as_asked }
 }
 
-/// Since 17; where there is no such variable, nothing is said.
-fn status_of_postgresql(sandbox: &Sandbox) -> Result<String, Error> {
-    let sql = "SELECT setting FROM pg_settings WHERE name = 'huge_pages_status'";
-    let rows = sandbox.talk(|connection| connection.query(sql))?;
-    rows.text(0, 0).ok_or_else(|| Error::NotRunning { name: sandbox.name().into() })
+/// The server's own word for it; where it has none, nothing is said.
+fn huge_pages_status(sandbox: &Sandbox) -> Result<Option<(&'static str, String)>, Error> {
+    let words = words(Capability::HugePagesStatus, sandbox.flavour(), &sandbox.manifest.installation.version);
+    let Some(variable) = words.first() else { return Ok(None) };
+    let rows = sandbox.talk(|connection| connection.query(&format!("SHOW {variable}")))?;
+    Ok(rows.text(0, 0).map(|said| (*variable, said)))
 }
 
 /// What is mapped in pages of hugetlbfs: there `KernelPageSize` is larger than the base page (proc_pid_smaps(5)).

@@ -10,6 +10,7 @@ pub use malloc::Malloc;
 
 use crate::need::pool_bytes;
 use crate::{Error, Flavour, Sandbox, ServerOption};
+use capability::{Capability, words};
 use host::tool;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
@@ -117,13 +118,13 @@ impl Wrapping {
             let pool = pool_bytes(sandbox, extra).to_string();
             options.push(ServerOption::new("loose_innodb_buffer_pool_size_max", Some(&pool))?);
         }
-        options.extend(match (self.huge_pages, flavour) {
-            (None, _) => None,
-            (Some(asked), Flavour::Postgresql) => Some(ServerOption::new("huge_pages", Some(asked.name()))?),
-            (Some(HugePages::Off), _) => Some(ServerOption::new("large_pages", Some("off"))?),
-            // the MySQL family has no "try": it always does without where there are none
-            (Some(_), _) => Some(ServerOption::new("large_pages", Some("on"))?),
-        });
+        if let Some(asked) = self.huge_pages {
+            let words = words(Capability::HugePages, flavour, &sandbox.manifest.installation.version);
+            let known = words.iter().filter_map(|word| word.split_once('='));
+            let option = known.filter(|(choice, _)| *choice == asked.name()).map(|(_, option)| option.parse()).next();
+            let lacks = || unwrappable(format!("--huge-pages: this version of {flavour} has no option for them"), None);
+            options.push(option.ok_or_else(lacks)??);
+        }
         Ok(options)
     }
 

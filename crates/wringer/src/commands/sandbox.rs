@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `wringer sandbox`: throw-away servers from nothing to nothing.
 
+mod capabilities;
 mod limits;
 mod pooler;
 mod servers;
@@ -46,6 +47,8 @@ enum Command {
     /// Which servers can be had here: on this machine, fetched or unpacked, and offered by the distribution or as artifacts
     #[command(alias = "versions")]
     Available(Available),
+    /// Ask a sandbox's server whether it can do what Wringer's table of capabilities says of its version
+    Capabilities(Capabilities),
     /// Fetch a server into Wringer's cache without making a sandbox
     Fetch(Fetch),
     /// Unpack a server from the tarball of its maker into Wringer's cache
@@ -117,9 +120,24 @@ struct Available {
     /// Every version that can be fetched, not the newest of each series alone
     #[arg(long)]
     all: bool,
-    /// What differs between the servers and their versions, as Wringer's own table has it, instead
+    /// What differs between the servers and their versions, as Wringer's own table has it, instead; -o json also has where each
+    /// version is known from
     #[arg(long, conflicts_with = "all")]
     capabilities: bool,
+    #[command(flatten)]
+    format: Format,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "For a server that Wringer's makers could not try, such as one of a tarball: what differs is what Wringer would get \
+    wrong with it. Each capability is asked for by SQL that changes nothing; what takes a change to find out (programs, packages, \
+    options of a start) is not asked. 'open' means that the answer allows both: packages leave libraries out. Ends with exit code 1 \
+    when anything differs."
+)]
+struct Capabilities {
+    /// A sandbox whose server runs
+    name: String,
     #[command(flatten)]
     format: Format,
 }
@@ -242,6 +260,7 @@ pub fn main(args: Args) -> Outcome {
     match args.command {
         Command::Deploy(args) => servers::deploy(args),
         Command::Available(args) => servers::available(&args),
+        Command::Capabilities(args) => capabilities::of_server(&args),
         Command::Unpack(args) => servers::unpack(args),
         Command::Fetch(args) => servers::fetch(&args),
         Command::List(format) => show::list(&format),

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The single looks that `doctor` takes. Each says what it found, and what would mend it.
 
+use capability::{Capability, any_words};
 use host::places::Places;
 use host::tool;
-use sandbox::catalogue::{Capability, any_words};
 use sandbox::{Flavour, Request};
 use serde::Serialize;
 use squeeze::device::Timing;

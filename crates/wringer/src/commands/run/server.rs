@@ -4,6 +4,7 @@
 use super::layer_reader::LayerReader;
 use super::notes::Notes;
 use crate::exit::{Exit, Failure};
+use capability::Flavour;
 use host::clock::RunClock;
 use load::Target;
 use load::admin::Connection;
@@ -56,11 +57,11 @@ impl Serving {
     ) -> Result<(), Failure> {
         let mut groups: Vec<(&'static str, Vec<Box<dyn Reader>>)> = Vec::new();
         if watch.process {
-            let descendants = self.kind.flavour == server::Flavour::Postgresql;
+            let descendants = self.kind.flavour == Flavour::Postgresql;
             groups.push(("process", process::readers("server", self.running.pid, descendants)));
         }
         if watch.server {
-            groups.push(("server", server::readers(Connection::open(self.target())?, self.kind)));
+            groups.push(("server", server::readers(Connection::open(self.target())?, &self.kind)));
         }
         if let Some(client) = layer {
             groups.push(("layer", vec![Box::new(LayerReader(client))]));

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Servers to be had, and sandboxes made and removed.
 
+use super::capabilities;
 use super::{Available, Delete, Deploy, Fetch, Output, Unpack, Watch, pooler, standing};
 use crate::exit::{Failure, Outcome};
 use crate::{signals, terminal};
 use host::places::Places;
-use sandbox::catalogue::{Entry, TABLE};
 use sandbox::{Archive, Flavour, Installation, Origin, Request, Sandbox, Source, Spec};
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -125,7 +125,7 @@ struct Row {
 
 pub(super) fn available(args: &Available) -> Outcome {
     if args.capabilities {
-        capabilities(args.format.output);
+        capabilities::table(args.format.output);
         return Ok(());
     }
     signals::install()?;
@@ -153,29 +153,6 @@ pub(super) fn available(args: &Available) -> Outcome {
         return Err(trouble);
     }
     Ok(())
-}
-
-/// The table that the code itself asks.
-fn capabilities(output: Output) {
-    let number = |version: &[u32]| version.iter().map(ToString::to_string).collect::<Vec<_>>().join(".");
-    if output == Output::Json {
-        let row = |entry: &Entry| {
-            json!({
-                "capability": entry.capability.name(), "flavour": entry.flavour, "since": number(entry.since),
-                "until": number(entry.until), "words": entry.words,
-            })
-        };
-        let rows: Vec<_> = TABLE.iter().map(row).collect();
-        return terminal::data(format_args!("{:#}", json!({"schema": 1, "capabilities": rows})));
-    }
-    let row = |capability: &str, flavour: &str, since: &str, until: &str, words: &str| {
-        terminal::data(format_args!("{capability:<26} {flavour:<11} {since:<8} {until:<8} {words}"));
-    };
-    row("capability", "flavour", "since", "before", "words");
-    for entry in TABLE {
-        let (since, until) = (number(entry.since), number(entry.until));
-        row(&entry.capability.name(), entry.flavour.name(), &since, &until, &entry.words.join(", "));
-    }
 }
 
 fn present(found: Installation) -> Row {

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Which server, and what it can do: flavours, versions, and the one table of what differs between them (invariant 11).
+//!
+//! - [`Flavour`], [`Version`]: as people, programs and packages write them.
+//! - [`words`]: what holds for a capability in one version; nothing, when the server lacks it. Code asks this and never compares a
+//!   version itself.
+//! - [`questions`]: how a server is asked itself whether it has a capability, so that the table can be held against real servers.
+//!
+//! Not here: talking to a server. `sandbox` starts servers by this table, `observe` reads them by it.
+
+mod error;
+mod flavour;
+mod name;
+mod question;
+mod table;
+mod version;
+
+pub use error::Error;
+pub use flavour::Flavour;
+pub use name::Capability;
+pub use question::{Answer, Question, Verdict, questions};
+pub use table::{Entry, any_words, entries, first_since, has, stop_signal, words};
+pub use version::Version;

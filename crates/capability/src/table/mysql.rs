@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+//! MySQL. It initialises itself. Debian has it in one suite alone. What differs from MariaDB's defaults: LOAD DATA LOCAL, by which
+//! `fill` writes, is off, and a second port (33060, the X protocol) is on.
+
+use super::{Entry, table};
+
+pub(super) const TABLE: &[Entry] = table! { Mysql:
+    ServerProgram [] .. [] => ["mysqld"];
+    ProgramFolder [] .. [] => ["sbin", "bin", "libexec"];
+    ShareFolder [] .. [] => ["share/mysql", "share"];
+    ShareMarker [] .. [] => ["english/errmsg.sys"];
+    ClientProgram [] .. [] => ["mysql"];
+    ServerPackage [] .. [] => ["mysql-server-core*"];
+    CompanionPackage [] .. [] => ["mysql-client-core{star}"];
+    OtherSuite [] .. [] => ["Debian sid"];
+    DefaultOption [8] .. [] => [
+        "innodb_flush_method=O_DIRECT",
+        "skip_log_bin",
+        "skip_name_resolve",
+        "character_set_server=utf8mb4",
+        "local_infile=on",
+        "mysqlx=off",
+    ], "MySQL 8.0 manual, What Is New in MySQL 8.0: local_infile off, X Plugin enabled by default";
+    DefaultOption [] .. [8] => [
+        "innodb_flush_method=O_DIRECT",
+        "skip_log_bin",
+        "skip_name_resolve",
+        "character_set_server=utf8mb4",
+    ], "MySQL 8.0 manual, What Is New in MySQL 8.0: local_infile off, X Plugin enabled by default";
+    SeriesNumbers [] .. [] => ["2"];
+    FlushMethod [] .. [] => ["innodb_flush_method", "O_DIRECT", "fsync"];
+    SynchronousIo [] .. [] => ["innodb_use_native_aio=0"];
+    StopSignal [] .. [] => ["15"];
+
+    // there is no "try": it always does without where there are none
+    HugePages [] .. [] => ["on=large_pages=on", "try=large_pages=on", "off=large_pages=off"];
+    PoolResize [5, 7, 5] .. [] => ["innodb_buffer_pool_size"], "MySQL 5.7.5 release notes, WL#6117";
+    DedicatedServer [8, 0, 3] .. [] => ["innodb_dedicated_server"], "MySQL 8.0.3 release notes";
+    MemoryInstruments [5, 7, 2] .. [] => ["performance_schema: memory/%"], "MySQL 5.7.2 release notes, WL#3249";
+
+    ServerStatus [] .. [] => ["SHOW GLOBAL STATUS"];
+    InnodbMetrics [5, 6] .. [] => ["STATUS", "'enabled'"], "MySQL 5.6 manual, The INFORMATION_SCHEMA INNODB_METRICS Table";
+    SlowLogDetail [8, 0, 14] .. [] => ["log_slow_extra"], "MySQL 8.0.14 release notes";
+
+    DefaultAuthentication [8, 0, 4] .. [] => ["caching_sha2_password"], "MySQL 8.0.4 release notes";
+    DefaultAuthentication [] .. [8, 0, 4] => ["mysql_native_password"], "MySQL 8.0.4 release notes";
+    // of 8.4 on it is there, and off until the server is started with --mysql-native-password=ON
+    NativePassword [] .. [9] => ["mysql_native_password"], "MySQL 9.0.0 release notes: removed";
+    CachingSha2Password [8, 0, 3] .. [] => ["caching_sha2_password"], "MySQL 8.0.3 release notes";
+
+    OnlineIndex [5, 6] .. [] => ["ALGORITHM=INPLACE, LOCK=NONE"], "MySQL 5.6 manual, Online DDL Operations";
+    RedoLogResize [8, 0, 30] .. [] => ["innodb_redo_log_capacity"], "MySQL 8.0.30 release notes";
+
+    Gtid [5, 6, 5] .. [] => ["uuid:interval", "gtid_executed"], "MySQL 5.6.5 release notes";
+    GtidTags [8, 3] .. [] => ["uuid:tag:interval"], "MySQL 8.3.0 release notes";
+    PrimaryOption [5, 7, 8] .. [] => ["log_bin=binlog", "gtid_mode=on", "enforce_gtid_consistency=on"],
+        "MySQL 5.7.8 release notes: super_read_only";
+    ReplicaOption [8, 0, 26] .. [] => [
+        "log_bin=binlog",
+        "gtid_mode=on",
+        "enforce_gtid_consistency=on",
+        "relay_log=relay",
+        "super_read_only=on",
+        "skip_replica_start=on",
+    ], "MySQL 8.0.26 release notes: source and replica for master and slave";
+    ReplicaOption [5, 7, 8] .. [8, 0, 26] => [
+        "log_bin=binlog",
+        "gtid_mode=on",
+        "enforce_gtid_consistency=on",
+        "log_slave_updates=on",
+        "relay_log=relay",
+        "super_read_only=on",
+        "skip_slave_start=on",
+    ], "MySQL 5.7.8 release notes: super_read_only";
+    // the old words are gone since 8.4; tries are counted, and few by default since 9
+    ReplicationWords [8, 0, 26] .. [] => [
+        "CHANGE REPLICATION SOURCE TO",
+        "Source",
+        "Replica",
+        "SOURCE_AUTO_POSITION = 1, GET_SOURCE_PUBLIC_KEY = 1, SOURCE_CONNECT_RETRY = 1, SOURCE_RETRY_COUNT = 86400",
+    ], "MySQL 8.0.26 release notes: source and replica for master and slave";
+    ReplicationWords [5, 7, 8] .. [8, 0, 26] => [
+        "CHANGE MASTER TO",
+        "Master",
+        "Slave",
+        "MASTER_AUTO_POSITION = 1, MASTER_CONNECT_RETRY = 1",
+    ], "MySQL 5.7.8 release notes: super_read_only";
+};
