@@ -16,6 +16,7 @@ mod load;
 mod measured;
 mod run;
 mod samples;
+mod verdict;
 
 pub use conditions::{Conditions, Host, Server, Tool};
 pub use driven::{Driven, Output};
@@ -25,3 +26,4 @@ pub use load::{Arrivals, Latencies, LoadResult, Phase, Statement, TimelinePoint}
 pub use measured::{Measured, Quantity, Unit};
 pub use run::{Arm, Delay, DelayMode, ENDED_EARLY, Event, Evidence, Witness};
 pub use samples::{Point, SampleSink, Series};
+pub use verdict::Verdict;

@@ -10,13 +10,11 @@
 //! - [`prepare()`]: the tables of a workload that wants its own; [`prepare::pgbench`]: those of pgbench.
 //! - [`fill`]: tables of a given size and shape.
 //! - [`replay`]: the statements of a real server's log once more.
-//! - [`assertion`]: what a result must be, and whether it is.
 //! - [`summary`]: a load's result as text, and in sysbench's shape.
 //!
 //! Not here: starting a server (`sandbox`), reading its counters (`observe`), printing (`wringer`).
 
 pub mod admin;
-pub mod assertion;
 pub mod capacity;
 pub mod distribution;
 pub mod engine;

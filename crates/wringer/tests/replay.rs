@@ -58,8 +58,17 @@ fn check(lab: &Lab, log: &Path, format: &str, dsn: &str, reads: u64) {
     assert_eq!(not_sent(&planned, "writes rows"), 12, "{planned:#}");
     assert_eq!(planned["log"]["not_read"]["count"], 0, "{planned:#}");
 
-    let replayed = json(lab, &["replay", log, dsn, "--speed=max", "-o", "json"]);
+    let point = format!("--assert={POINT} p99<1h");
+    let command = ["replay", log, dsn, "--speed=max", "--timeline-interval=10ms", "--assert=errors=0", &point, "-o", "json"];
+    let replayed = json(lab, &command);
     let measured = &replayed["replay"]["measured"];
+    let slots = measured["timeline"].as_array().unwrap();
+    let of = |key: &str| slots.iter().map(|slot| slot[key].as_u64().unwrap()).sum::<u64>();
+    assert_eq!((of("transactions"), of("queries")), (measured["transactions"].as_u64().unwrap(), of("transactions")));
+    assert_eq!(slots.len() as u64, measured["elapsed_us"].as_u64().unwrap().div_ceil(10_000), "a slot each 10 ms");
+    assert!(slots.iter().any(|slot| slot["p99_us"].as_u64() > Some(0)), "{measured:#}");
+    assert!(measured["client_user_us"].as_u64().unwrap() + measured["client_system_us"].as_u64().unwrap() > 0);
+    assert!(replayed["assertions"].as_array().unwrap().iter().all(|it| it["passed"] == true), "{replayed:#}");
     assert!(measured["errors"].as_object().unwrap().is_empty(), "{measured:#}");
     assert_eq!(measured["transactions"], replayed["to_send"]["statements"]);
     assert!(measured["reads"].as_u64().unwrap() >= reads, "{measured:#}");
@@ -113,10 +122,19 @@ fn both_logs_of_mariadb() {
     let mut text = fs::read_to_string(&general).unwrap();
     text.insert_str(0, "junk at the head\n");
     let spoiled = lab.write("spoiled.log", &text);
-    let shown = lab.run(["replay", spoiled.to_str().unwrap(), &dsn, "--speed=max"]).expect_code(0).stdout;
-    for words in
-        ["line 1: a line outside of any entry", "12         writes rows (first on line", POINT, "errors       0"]
-    {
+    let failing = ["--assert=service max<1ns", "--assert=errors=0"];
+    let ran = lab.run([&["replay", spoiled.to_str().unwrap(), &dsn, "--speed=max"], &failing[..]].concat());
+    let ran = ran.expect_code(1).expect_said(&["1 of 2 assertions failed: service max<1ns: measured"]);
+    let shown = ran.stdout;
+    for words in [
+        "line 1: a line outside of any entry",
+        "12         writes rows (first on line",
+        POINT,
+        "errors       0",
+        "client CPU ",
+        "FAILED  service max<1ns",
+        "met     errors=0",
+    ] {
         assert!(shown.contains(words), "'{words}' is not in\n{shown}");
     }
     lab.run(["sandbox", "delete", "--force", "a"]).expect_code(0);
@@ -200,4 +218,10 @@ fn what_cannot_be_replayed_is_refused() {
         .expect_code(2)
         .expect_said(&["general log of MySQL or MariaDB"]);
     lab.run(["replay", log, "--speed=fast"]).expect_code(2);
+    lab.run(["replay", log, "--timeline-interval=2s"]).expect_code(2).expect_said(&["10 ms to 1 s"]);
+    lab.run(["replay", log, "--dry-run", "--writes", "--assert=commit p99<1s"])
+        .expect_code(2)
+        .expect_said(&["no statements of the class 'commit', but delete from t"]);
+    lab.run(["replay", log, "--dry-run", "--assert=backlog=0"]).expect_code(2).expect_said(&["has no backlog"]);
+    lab.run(["replay", log, "--dry-run", "--assert=late=0", "--speed=max"]).expect_code(2).expect_said(&["--speed max"]);
 }

@@ -23,6 +23,8 @@ mod worker;
 
 pub use conduct::default_workers;
 pub use timeline::Coarse;
+pub(crate) use timeline::{Filling, Slot, points};
+pub(crate) use usage::Usage;
 
 use crate::workload::rand_core::SeedableRng as _;
 use crate::workload::{Rng, Transaction, Workload};

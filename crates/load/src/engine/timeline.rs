@@ -65,21 +65,21 @@ impl Coarse {
 
 /// One worker's share of one slot.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Slot {
-    pub(super) index: u32,
-    pub(super) reads: u32,
-    pub(super) writes: u32,
-    pub(super) others: u32,
-    pub(super) transactions: u32,
-    pub(super) errors: u32,
+pub(crate) struct Slot {
+    pub(crate) index: u32,
+    pub(crate) reads: u32,
+    pub(crate) writes: u32,
+    pub(crate) others: u32,
+    pub(crate) transactions: u32,
+    pub(crate) errors: u32,
     pub(super) reconnects: u32,
     max_ns: u64,
     buckets: Vec<(u16, u32)>,
 }
 
 /// The slot that is being filled.
-pub(super) struct Filling {
-    pub(super) slot: Slot,
+pub(crate) struct Filling {
+    pub(crate) slot: Slot,
     counts: Vec<u32>,
     start_ns: u64,
     length_ns: u64,
@@ -87,24 +87,24 @@ pub(super) struct Filling {
 }
 
 impl Filling {
-    pub(super) fn new(start_ns: u64, length_ns: u64) -> Self {
+    pub(crate) fn new(start_ns: u64, length_ns: u64) -> Self {
         Self { slot: Slot::default(), counts: vec![0; BUCKETS], start_ns, length_ns, end_ns: start_ns + length_ns }
     }
 
     #[inline]
-    pub(super) fn is_over(&self, now_ns: u64) -> bool {
+    pub(crate) fn is_over(&self, now_ns: u64) -> bool {
         now_ns >= self.end_ns
     }
 
     #[inline]
-    pub(super) fn transaction(&mut self, response_ns: u64) {
+    pub(crate) fn transaction(&mut self, response_ns: u64) {
         self.slot.transactions += 1;
         self.slot.max_ns = self.slot.max_ns.max(response_ns);
         self.counts[bucket(response_ns)] += 1;
     }
 
     /// The slot as filled so far; goes on with the one that holds `now_ns`.
-    pub(super) fn take(&mut self, now_ns: u64) -> Slot {
+    pub(crate) fn take(&mut self, now_ns: u64) -> Slot {
         let mut done = std::mem::take(&mut self.slot);
         for (index, count) in self.counts.iter_mut().enumerate().filter(|(_, count)| **count > 0) {
             done.buckets.push((u16::try_from(index).unwrap_or(u16::MAX), std::mem::take(count)));
@@ -117,7 +117,7 @@ impl Filling {
 }
 
 /// Points for every slot of a phase, those in which nothing ended included.
-pub(super) fn points(slots: &[Slot], start_us: u64, length_us: u64, elapsed_us: u64) -> Vec<TimelinePoint> {
+pub(crate) fn points(slots: &[Slot], start_us: u64, length_us: u64, elapsed_us: u64) -> Vec<TimelinePoint> {
     let empty =
         |index: u64| TimelinePoint { at_us: start_us + index * length_us, length_us, ..TimelinePoint::default() };
     let mut points: Vec<_> = (0..elapsed_us.div_ceil(length_us)).map(empty).collect();

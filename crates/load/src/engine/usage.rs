@@ -6,13 +6,13 @@ use std::ops::Sub;
 
 /// From `getrusage(RUSAGE_THREAD)`: the sum is exact, the split between user and system is the kernel's estimate by ticks.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Usage {
-    pub(super) user_us: u64,
-    pub(super) system_us: u64,
+pub(crate) struct Usage {
+    pub(crate) user_us: u64,
+    pub(crate) system_us: u64,
 }
 
 impl Usage {
-    pub(super) fn of_this_thread() -> Self {
+    pub(crate) fn of_this_thread() -> Self {
         let mut usage = MaybeUninit::<libc::rusage>::zeroed();
         // SAFETY: the pointer is to a whole rusage, which the kernel fills; all zeroes is a valid rusage should it fail.
         let usage = unsafe {

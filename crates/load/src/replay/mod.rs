@@ -7,6 +7,7 @@
 
 mod classify;
 mod clock;
+mod count;
 mod event;
 mod mysql;
 mod plan;

@@ -2,11 +2,13 @@
 //! Sends a plan. Each of the log's connections is one of ours, with a thread of its own: it opens shortly before its first statement
 //! is due and closes after its last. A statement waits for the one before it on its connection and for its own moment.
 
-use super::plan::{Kind, Plan, Work};
+use super::count::{Counted, Done, nanos};
+use super::plan::{Plan, Work};
 use crate::Error;
 use crate::admin::Connection;
+use crate::engine::Usage;
 use crate::target::{Flavour, Target};
-use evidence::{Latencies, LatencyHistogram, Phase};
+use evidence::{LatencyHistogram, Phase};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -24,6 +26,8 @@ pub struct Options {
     pub pace: Pace,
     /// Let the server take writes; else each session is made read-only at the server, too.
     pub writes: bool,
+    /// Length of a timeline slot.
+    pub timeline: Duration,
 }
 
 /// What came of it.
@@ -33,14 +37,12 @@ pub struct Replayed {
     pub connections: u32,
     /// One value a connection.
     pub connect: LatencyHistogram,
-    /// Each statement is counted as one transaction.
+    /// Each statement is counted as one transaction. Its times count from the moment at which the log begins.
     pub measured: Phase,
 }
 
 /// A connection is opened so long before its first statement is due.
 const LEAD: Duration = Duration::from_millis(500);
-/// A statement that starts later than this after its moment is late.
-const LATE: Duration = Duration::from_millis(1);
 /// Between two looks whether to stop.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// A session's thread reads and counts: it needs little.
@@ -54,16 +56,7 @@ struct Shared<'a> {
     start: Instant,
     open: AtomicUsize,
     most: AtomicUsize,
-    /// A histogram for each class, and what is not of a class; held for as long as it takes to count one statement.
     counted: Mutex<Counted>,
-}
-
-struct Counted {
-    connect: LatencyHistogram,
-    phase: Phase,
-    classes: Vec<Latencies>,
-    /// Statements that were sent, whatever came of them.
-    sent: u64,
 }
 
 /// # Errors
@@ -71,8 +64,7 @@ struct Counted {
 pub fn run(plan: &Plan, target: &Target, options: Options, stop: &AtomicBool) -> Result<Replayed, Error> {
     // refused before anything is sent, rather than counted once for each connection
     open(target, options)?;
-    let classes = vec![Latencies::default(); plan.classes.len()];
-    let counted = Counted { connect: LatencyHistogram::default(), phase: Phase::default(), classes, sent: 0 };
+    let before = Usage::of_this_thread();
     let shared = Shared {
         plan,
         target,
@@ -81,7 +73,7 @@ pub fn run(plan: &Plan, target: &Target, options: Options, stop: &AtomicBool) ->
         start: Instant::now() + LEAD,
         open: AtomicUsize::new(0),
         most: AtomicUsize::new(0),
-        counted: Mutex::new(counted),
+        counted: Mutex::new(Counted::new(plan.classes.len(), options.timeline)),
     };
     match options.pace {
         Pace::Max => at_most(&shared)?,
@@ -89,12 +81,10 @@ pub fn run(plan: &Plan, target: &Target, options: Options, stop: &AtomicBool) ->
     }
     let elapsed = Instant::now().saturating_duration_since(shared.start);
     let connections = u32::try_from(shared.most.load(Ordering::Relaxed)).unwrap_or(u32::MAX);
-    let Counted { connect, mut phase, classes, sent } =
-        shared.counted.into_inner().unwrap_or_else(PoisonError::into_inner);
-    phase.elapsed_us = micros(elapsed);
-    phase.skipped = plan.statements().saturating_sub(sent);
-    phase.statements = plan.classes.iter().cloned().zip(classes).filter(|(_, it)| !it.service.is_empty()).collect();
-    Ok(Replayed { connections, connect, measured: phase })
+    let mut counted = shared.counted.into_inner().unwrap_or_else(PoisonError::into_inner);
+    counted.used(Usage::of_this_thread() - before);
+    let (connect, measured) = counted.finish(plan, elapsed);
+    Ok(Replayed { connections, connect, measured })
 }
 
 /// As many sessions at once as there were at most.
@@ -107,7 +97,7 @@ fn at_most(shared: &Shared<'_>) -> Result<(), Error> {
     };
     std::thread::scope(|scope| {
         for _ in 0..shared.plan.most_at_once().max(1) {
-            spawn(scope, work)?;
+            spawn(scope, shared, work)?;
         }
         Ok(())
     })
@@ -120,18 +110,25 @@ fn as_recorded(shared: &Shared<'_>) -> Result<(), Error> {
             if !shared.wait_until(due.checked_sub(LEAD).unwrap_or(due)) {
                 break;
             }
-            spawn(scope, move || shared.session(session))?;
+            spawn(scope, shared, move || shared.session(session))?;
         }
         Ok(())
     })
 }
 
+/// The thread's CPU is counted.
 fn spawn<'scope, 'env>(
     scope: &'scope std::thread::Scope<'scope, 'env>,
+    shared: &'scope Shared<'_>,
     work: impl FnOnce() + Send + 'scope,
 ) -> Result<(), Error> {
+    let counted = move || {
+        let before = Usage::of_this_thread();
+        work();
+        shared.count(|counted| counted.used(Usage::of_this_thread() - before));
+    };
     let builder = std::thread::Builder::new().name("replay".into()).stack_size(STACK_BYTES);
-    let started = builder.spawn_scoped(scope, work);
+    let started = builder.spawn_scoped(scope, counted);
     started.map(|_| ()).map_err(|source| Error::System { operation: "start a thread for a connection", source })
 }
 
@@ -175,14 +172,15 @@ impl Shared<'_> {
     }
 
     fn error(&self, code: &str) {
-        self.count(|counted| *counted.phase.errors.entry(code.to_owned()).or_default() += 1);
+        let now_ns = self.since_start(Instant::now());
+        self.count(|counted| counted.error(code, now_ns));
     }
 
     fn connect(&self) -> Option<Connection> {
         let began = Instant::now();
         match open(self.target, self.options) {
             Ok(connection) => {
-                self.count(|counted| counted.connect.record(nanos(began.elapsed())));
+                self.count(|counted| counted.connected(nanos(began.elapsed())));
                 Some(connection)
             }
             Err(error) => {
@@ -211,7 +209,7 @@ impl Shared<'_> {
             }
             let began = Instant::now();
             let intended = if self.options.pace == Pace::Max { began } else { due };
-            self.count(|counted| counted.sent += 1);
+            self.count(Counted::sent);
             match connection.execute_bytes(work.sql.as_bytes()) {
                 Ok(_) => self.done(work, intended, began),
                 Err(error) if error.code().is_some() => self.error(error.code().unwrap_or_default()),
@@ -222,7 +220,7 @@ impl Shared<'_> {
                         None => break,
                     }
                     database.clone_from(&self.target.database);
-                    self.count(|counted| counted.phase.reconnects += 1);
+                    self.count(Counted::reconnected);
                 }
             }
         }
@@ -230,31 +228,14 @@ impl Shared<'_> {
     }
 
     fn done(&self, work: &Work, intended: Instant, began: Instant) {
-        let now = Instant::now();
-        let response = nanos(now.saturating_duration_since(intended));
-        let service = nanos(now.saturating_duration_since(began));
-        let is_late = began.saturating_duration_since(intended) > LATE;
-        self.count(|counted| {
-            let phase = &mut counted.phase;
-            phase.transactions += 1;
-            phase.late += u64::from(is_late);
-            match work.kind {
-                Kind::Read => phase.reads += 1,
-                Kind::Write => phase.writes += 1,
-                Kind::Other => phase.others += 1,
-            }
-            for latencies in [&mut phase.transaction, &mut counted.classes[work.class]] {
-                latencies.response.record(response);
-                latencies.service.record(service);
-            }
-        });
+        let ended_ns = self.since_start(Instant::now());
+        let (intended_ns, began_ns) = (self.since_start(intended), self.since_start(began));
+        let done = Done { class: work.class, kind: work.kind, intended_ns, began_ns, ended_ns };
+        self.count(|counted| counted.done(&done));
     }
-}
 
-fn nanos(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
-}
-
-fn micros(time: Duration) -> u64 {
-    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+    /// 0 before it.
+    fn since_start(&self, moment: Instant) -> u64 {
+        nanos(moment.saturating_duration_since(self.start))
+    }
 }

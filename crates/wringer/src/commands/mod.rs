@@ -26,6 +26,7 @@ pub mod squeeze;
 pub mod standing;
 pub mod status;
 pub mod undo;
+mod verdicts;
 
 /// As it was typed, for a journal or a recording; a word that is no text is kept as far as it is one.
 pub fn command_line() -> Vec<String> {

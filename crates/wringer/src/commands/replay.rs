@@ -5,15 +5,20 @@ mod show;
 
 use super::connection::{Connection, server_failure};
 use super::load::interruptible;
+use super::verdicts;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal;
 use crate::terminal::Output;
+use assertion::Assertion;
+use evidence::Verdict;
 use load::replay::{self, Format, Options, Pace, Plan, Recorded};
 use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
+use units::Span;
 
 /// Send the statements of a server's log to another one, and measure it
 ///
@@ -25,6 +30,7 @@ use std::sync::atomic::Ordering;
     wringer replay slow.log --dry-run                              what would be sent, and what not, and why\n  \
     wringer sandbox deploy --from /backup/mysql --name shop --start\n  \
     wringer replay slow.log --dsn \"$(wringer sandbox export shop dsn)\" --speed 2\n  \
+    wringer replay slow.log --dsn mysql://me@db.example/shop --assert 'p99<20ms' --assert errors=0\n  \
     wringer replay postgresql.log --pgsql-host=/run/postgresql --pgsql-db=shop --speed max -o json\n\n\
     A log that has all statements: SET GLOBAL slow_query_log=1, long_query_time=0; or general_log=1. PostgreSQL:\n  \
     log_min_duration_statement=0, log_connections=on, log_line_prefix='%m [%p] '. A log that has slow statements alone makes a\n  \
@@ -49,6 +55,13 @@ pub struct Args {
     /// Classes of statements to print, those with the most time first; the JSON output has all
     #[arg(long, default_value_t = 20, value_name = "N")]
     top: usize,
+    /// What the result must be, else the exit code is 1: 'p99<20ms', 'service p99.9<=5ms', 'late<100', errors=0; or of one class of
+    /// statements, as the result names it: 'select c from t where id = ? p99<5ms'. May be given several times
+    #[arg(long = "assert", value_name = "ASSERTION")]
+    assertions: Vec<Assertion>,
+    /// Length of a slot of the timeline in the JSON output, 10ms to 1s
+    #[arg(long, default_value = "100ms", value_parser = slot, value_name = "TIME")]
+    timeline_interval: Duration,
     /// How to print
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     output: Output,
@@ -96,12 +109,13 @@ pub fn main(args: Args) -> Outcome {
     }
     let database = target.as_ref().and_then(|target| target.database.as_deref());
     let plan = replay::plan(&log.recorded, flavour, args.writes, database);
+    check_assertions(&args, &plan)?;
     if args.output == Output::Text {
         terminal::data(show::plan(&log, &plan, args.dry_run));
     }
     let Some(target) = target else {
         if args.output == Output::Json {
-            terminal::data(format_args!("{:#}", show::json(&log, &plan, &args, None)));
+            terminal::data(format_args!("{:#}", show::json(&log, &plan, &args, None, &[])));
         }
         return Ok(());
     };
@@ -118,16 +132,48 @@ pub fn main(args: Args) -> Outcome {
 
 fn send(args: &Args, log: &Log<'_>, plan: &Plan, target: &load::Target) -> Outcome {
     let stop = interruptible()?;
-    let options = Options { pace: args.speed.0, writes: args.writes };
+    let options = Options { pace: args.speed.0, writes: args.writes, timeline: args.timeline_interval };
     let replayed = replay::run(plan, target, options, &stop).map_err(server_failure)?;
+    let judge = |assertion: &Assertion| assertion.judge_phase(&replayed.measured, &replayed.connect);
+    let verdicts: Vec<Verdict> = args.assertions.iter().map(judge).collect();
     match args.output {
-        Output::Text => terminal::data(show::result(plan, &replayed, args)),
-        Output::Json => terminal::data(format_args!("{:#}", show::json(log, plan, args, Some(&replayed)))),
+        Output::Text => {
+            terminal::data(show::result(plan, &replayed, args));
+            if !verdicts.is_empty() {
+                terminal::data(assertion::text(&verdicts));
+            }
+        }
+        Output::Json => terminal::data(format_args!("{:#}", show::json(log, plan, args, Some(&replayed), &verdicts))),
     }
     if stop.load(Ordering::Relaxed) {
         return Err(Failure::message(Exit::Interrupted, "interrupted; what was measured until then is above"));
     }
+    verdicts::outcome(verdicts.iter().map(|verdict| ("", verdict)))
+}
+
+/// Before anything is sent: what a replay does not measure is not asserted.
+fn check_assertions(args: &Args, plan: &Plan) -> Outcome {
+    let usage = |why: String| Failure::message(Exit::Usage, why);
+    for assertion in &args.assertions {
+        assertion.check_class(plan.classes.iter().map(String::as_str)).map_err(usage)?;
+        match (assertion.figure(), args.speed.0) {
+            (Some("backlog"), _) => {
+                let why = "a replay has no backlog: each session waits for its own statements";
+                return Err(usage(format!("'{assertion}': {why}")).hint("late counts statements that started late"));
+            }
+            (Some("late"), Pace::Max) => {
+                return Err(usage(format!("'{assertion}': with --speed max no statement has a moment to be late for")));
+            }
+            _ => {}
+        }
+    }
     Ok(())
+}
+
+fn slot(text: &str) -> Result<Duration, String> {
+    let slot = Span::parse_seconds(text).map_err(|error| error.to_string())?.0;
+    let fits = (Duration::from_millis(10)..=Duration::from_secs(1)).contains(&slot);
+    if fits { Ok(slot) } else { Err("a timeline slot is 10 ms to 1 s long".into()) }
 }
 
 fn read(path: &Path) -> Result<Log<'_>, Failure> {
@@ -153,6 +199,14 @@ fn read(path: &Path) -> Result<Log<'_>, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn slots() {
+        assert_eq!((slot("10ms"), slot("0.5")), (Ok(Duration::from_millis(10)), Ok(Duration::from_millis(500))));
+        for bad in ["9ms", "1001ms", "0", "soon"] {
+            assert!(slot(bad).is_err(), "{bad}");
+        }
+    }
 
     #[test]
     fn speeds() {

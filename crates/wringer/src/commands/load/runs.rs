@@ -2,10 +2,10 @@
 //! What one or several loads measured: printed, as text at once and as JSON in the end, and held against the assertions.
 
 use super::{Args, Output};
-use crate::exit::{Exit, Failure, Outcome};
+use crate::commands::verdicts;
+use crate::exit::Outcome;
 use crate::terminal;
-use evidence::LoadResult;
-use load::assertion::{self, Verdict};
+use evidence::{LoadResult, Verdict};
 use load::summary;
 use serde::Serialize;
 use serde_json::Value;
@@ -73,23 +73,14 @@ impl<'a> Runs<'a> {
     /// # Errors
     /// Exit code 1: an assertion failed.
     pub(super) fn verdict(&self) -> Outcome {
-        let judged = || self.done.iter().flat_map(|(result, verdicts)| verdicts.iter().map(move |v| (result, v)));
-        let failed: Vec<String> = judged()
-            .filter(|(_, verdict)| !verdict.passed)
-            .map(|(result, verdict)| {
-                let with = if self.is_a_series() {
-                    format!(" with {} connections", result.connections)
-                } else {
-                    String::new()
-                };
-                format!("{}{with}: measured {}", verdict.assertion, verdict.measured())
-            })
-            .collect();
-        if failed.is_empty() {
-            return Ok(());
-        }
-        let all = units::counted(judged().count() as u64, "assertion");
-        Err(Failure::message(Exit::Finding, format!("{} of {all} failed: {}", failed.len(), failed.join("; "))))
+        let judged = self.done.iter().flat_map(|(result, verdicts)| {
+            let with = match self.is_a_series() {
+                true => format!(" with {} connections", result.connections),
+                false => String::new(),
+            };
+            verdicts.iter().map(move |verdict| (with.clone(), verdict))
+        });
+        verdicts::outcome(judged)
     }
 
     fn is_a_series(&self) -> bool {

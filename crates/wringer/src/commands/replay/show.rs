@@ -3,7 +3,7 @@
 
 use super::{Args, Log};
 use crate::commands::load::without_passwords;
-use evidence::{Latencies, LatencyHistogram};
+use evidence::{Latencies, LatencyHistogram, Verdict};
 use load::replay::{Pace, Plan, Replayed};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -104,10 +104,19 @@ pub(super) fn result(plan: &Plan, replayed: &Replayed, args: &Args) -> String {
     if classes.len() > args.top {
         let _ = writeln!(out, "             and {} more classes: --top", classes.len() - args.top);
     }
+    let each = |us: u64| us as f64 / phase.transactions.max(1) as f64;
+    let (user, system) = (each(phase.client_user_us), each(phase.client_system_us));
+    let _ = writeln!(out, "client CPU   {user:.1} us user and {system:.1} us system a statement");
     out.trim_end().to_owned()
 }
 
-pub(super) fn json(log: &Log<'_>, plan: &Plan, args: &Args, replayed: Option<&Replayed>) -> Value {
+pub(super) fn json(
+    log: &Log<'_>,
+    plan: &Plan,
+    args: &Args,
+    replayed: Option<&Replayed>,
+    verdicts: &[Verdict],
+) -> Value {
     let recorded = &log.recorded;
     let troubles: Vec<Value> =
         recorded.troubles.iter().map(|(line, what)| json!({ "line": line, "what": what })).collect();
@@ -150,6 +159,9 @@ pub(super) fn json(log: &Log<'_>, plan: &Plan, args: &Args, replayed: Option<&Re
         document["service"] = json!(percentiles(&transaction.service));
         document["replay"] =
             json!({ "connections": replayed.connections, "connect": replayed.connect, "measured": replayed.measured });
+    }
+    if !verdicts.is_empty() {
+        document["assertions"] = verdicts.iter().map(Verdict::json).collect();
     }
     document
 }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a load's result must be: `p99<20ms`, `point_select service p99.9<=5ms`, `queries/s>1000`, `errors=0`.
 //!
-//! In: the text, then a [`LoadResult`]. Out: a [`Verdict`], asked and measured side by side. Pure. What was not measured at all
+//! In: the text, then what a load measured. Out: a [`Verdict`], asked and measured side by side. Pure. What was not measured at all
 //! fails: a load without a single transaction has no latency below 20 ms.
 
 #[cfg(test)]
 mod tests;
 
-use evidence::{Latencies, LatencyHistogram, LoadResult, Phase};
-use serde_json::{Value, json};
+use evidence::{Latencies, LatencyHistogram, LoadResult, Phase, Quantity, Unit, Verdict};
+use serde::{Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
 use units::Span;
@@ -97,12 +97,21 @@ const RELATIONS: [(&str, Relation); 6] = [
     ("=", Relation::Equal),
 ];
 
+impl AssertionError {
+    /// In one line, without the grammar.
+    pub fn reason(&self) -> &str {
+        &self.reason
+    }
+}
+
 impl FromStr for Assertion {
     type Err = AssertionError;
 
     fn from_str(text: &str) -> Result<Self, AssertionError> {
         let refuse = |reason: String| AssertionError { reason };
-        let at = text.find(['<', '>', '=']).ok_or_else(|| refuse("there is no <, <=, =, >= or > in it".into()))?;
+        // the last one: a class may have some in its own text (`select c from t where id = ?`)
+        let last = text.rfind(['<', '>', '=']).ok_or_else(|| refuse("there is no <, <=, =, >= or > in it".into()))?;
+        let at = text[..last].trim_end_matches(['<', '>', '=']).len();
         let (left, rest) = text.split_at(at);
         let found = RELATIONS.iter().find(|(sign, _)| rest.starts_with(sign));
         let (sign, relation) = found.copied().ok_or_else(|| refuse("there is no relation in it".into()))?;
@@ -115,6 +124,12 @@ impl FromStr for Assertion {
 impl fmt::Display for Assertion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
+    }
+}
+
+impl Serialize for Assertion {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.text)
     }
 }
 
@@ -164,14 +179,13 @@ impl Figure {
     }
 
     /// Latencies in nanoseconds, the others as they are. `None`: there was nothing to measure.
-    fn measure(&self, result: &LoadResult) -> Option<f64> {
-        let phase = &result.measured;
+    fn measure(&self, phase: &Phase, connect: &LatencyHistogram) -> Option<f64> {
         match self {
             Self::Latency { of, clock, point } => {
                 let histogram = match of {
                     Of::Transaction => clock.of(&phase.transaction),
                     Of::Class(class) => clock.of(phase.statements.get(class)?),
-                    Of::Connect => &result.connect,
+                    Of::Connect => connect,
                 };
                 (!histogram.is_empty()).then(|| point.of(histogram))
             }
@@ -183,9 +197,9 @@ impl Figure {
 
     fn unit(&self) -> Unit {
         match self {
-            Self::Latency { .. } => Unit::Nanoseconds,
+            Self::Latency { .. } => Unit::Microseconds,
             Self::QueriesPerSecond | Self::TransactionsPerSecond => Unit::PerSecond,
-            Self::Count(_) => Unit::Times,
+            Self::Count(_) => Unit::Count,
         }
     }
 }
@@ -254,11 +268,11 @@ impl Assertion {
     /// # Errors
     /// It is about a class of statements that the load does not have; the text names those that it has.
     pub fn check_class<'a>(&self, classes: impl IntoIterator<Item = &'a str>) -> Result<(), String> {
-        let Figure::Latency { of: Of::Class(asked), .. } = &self.figure else { return Ok(()) };
+        let Some(asked) = self.class() else { return Ok(()) };
         let mut known: Vec<&str> = classes.into_iter().collect();
         known.sort_unstable();
         known.dedup();
-        if known.contains(&asked.as_str()) {
+        if known.contains(&asked) {
             return Ok(());
         }
         Err(format!(
@@ -268,58 +282,58 @@ impl Assertion {
         ))
     }
 
+    /// The figure that it is about, where that is a number of the whole load: `errors`, `late`, `queries/s`. `None`: a latency.
+    pub fn figure(&self) -> Option<&'static str> {
+        Some(match self.figure {
+            Figure::Latency { .. } => return None,
+            Figure::QueriesPerSecond => "queries/s",
+            Figure::TransactionsPerSecond => "transactions/s",
+            Figure::Count(Count::Errors) => "errors",
+            Figure::Count(Count::Reconnects) => "reconnects",
+            Figure::Count(Count::Late) => "late",
+            Figure::Count(Count::Skipped) => "skipped",
+            Figure::Count(Count::Backlog) => "backlog",
+        })
+    }
+
+    /// The class of statements whose latency it is about.
+    pub fn class(&self) -> Option<&str> {
+        match &self.figure {
+            Figure::Latency { of: Of::Class(class), .. } => Some(class),
+            _ => None,
+        }
+    }
+
+    /// Whether it is about the time to connect.
+    pub fn is_of_connecting(&self) -> bool {
+        matches!(self.figure, Figure::Latency { of: Of::Connect, .. })
+    }
+
     /// Holds the assertion against what was measured.
     pub fn judge(&self, result: &LoadResult) -> Verdict {
-        let measured = self.figure.measure(result);
+        self.judge_phase(&result.measured, &result.connect)
+    }
+
+    /// The same, of a phase and the times to connect.
+    pub fn judge_phase(&self, phase: &Phase, connect: &LatencyHistogram) -> Verdict {
+        self.verdict(self.figure.measure(phase, connect))
+    }
+
+    /// What becomes of it where nothing was measured: it fails.
+    pub fn judge_nothing(&self) -> Verdict {
+        self.verdict(None)
+    }
+
+    /// Latencies in nanoseconds.
+    fn verdict(&self, measured: Option<f64>) -> Verdict {
+        let unit = self.figure.unit();
+        let factor = if unit == Unit::Microseconds { 1e-3 } else { 1.0 };
         Verdict {
             assertion: self.text.clone(),
             passed: measured.is_some_and(|measured| self.relation.holds(measured, self.limit)),
-            asked: self.limit,
-            measured,
-            unit: self.figure.unit(),
+            asked: Quantity { value: self.limit * factor, unit },
+            measured: measured.map(|measured| measured * factor),
         }
-    }
-}
-
-/// What came of an assertion.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Verdict {
-    pub assertion: String,
-    pub passed: bool,
-    asked: f64,
-    measured: Option<f64>,
-    unit: Unit,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Unit {
-    Nanoseconds,
-    PerSecond,
-    Times,
-}
-
-impl Verdict {
-    /// `31.250 ms`, `812.4/s`, `3`; `nothing` when there was nothing to measure.
-    pub fn measured(&self) -> String {
-        match (self.measured, self.unit) {
-            (None, _) => "nothing".into(),
-            (Some(ns), Unit::Nanoseconds) => format!("{:.3} ms", ns / 1e6),
-            (Some(rate), Unit::PerSecond) => format!("{rate:.1}/s"),
-            (Some(count), Unit::Times) => format!("{count:.0}"),
-        }
-    }
-
-    /// The unit stands in the keys: `asked_us`, `asked_per_second`, `asked`.
-    pub fn json(&self) -> Value {
-        let (suffix, factor) = match self.unit {
-            Unit::Nanoseconds => ("_us", 1e-3),
-            Unit::PerSecond => ("_per_second", 1.0),
-            Unit::Times => ("", 1.0),
-        };
-        let mut value = json!({ "assertion": self.assertion, "passed": self.passed });
-        value[format!("asked{suffix}")] = json!(self.asked * factor);
-        value[format!("measured{suffix}")] = json!(self.measured.map(|measured| measured * factor));
-        value
     }
 }
 
@@ -328,7 +342,7 @@ pub fn text(verdicts: &[Verdict]) -> String {
     let width = verdicts.iter().map(|verdict| verdict.assertion.chars().count()).max().unwrap_or(0);
     let line = |verdict: &Verdict| {
         let word = if verdict.passed { "met" } else { "FAILED" };
-        format!("  {word:<6}  {:<width$}  measured {}", verdict.assertion, verdict.measured())
+        format!("  {word:<6}  {:<width$}  measured {}", verdict.assertion, verdict.measured_text())
     };
     ["assertions".to_owned()].into_iter().chain(verdicts.iter().map(line)).collect::<Vec<_>>().join("\n")
 }

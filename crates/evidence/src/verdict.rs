@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+use crate::{Quantity, Unit};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+/// What came of an assertion: asked and measured, side by side.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// As it was written: `p99<20ms`.
+    pub assertion: String,
+    pub passed: bool,
+    /// Latencies in microseconds.
+    pub asked: Quantity,
+    /// In the unit of `asked`; `None`: there was nothing to measure.
+    pub measured: Option<f64>,
+}
+
+impl Verdict {
+    /// `31.250 ms`, `812.4/s`, `3`; `nothing` when there was nothing to measure.
+    pub fn measured_text(&self) -> String {
+        match (self.measured, self.asked.unit) {
+            (None, _) => "nothing".into(),
+            (Some(us), Unit::Microseconds) => format!("{:.3} ms", us / 1e3),
+            (Some(rate), Unit::PerSecond) => format!("{rate:.1}/s"),
+            (Some(count), _) => format!("{count:.0}"),
+        }
+    }
+
+    /// The unit stands in the keys: `asked_us`, `asked_per_second`, `asked`.
+    pub fn json(&self) -> Value {
+        let suffix = match self.asked.unit {
+            Unit::Microseconds => "_us",
+            Unit::PerSecond => "_per_second",
+            _ => "",
+        };
+        let mut value = json!({ "assertion": self.assertion, "passed": self.passed });
+        value[format!("asked{suffix}")] = json!(self.asked.value);
+        value[format!("measured{suffix}")] = json!(self.measured);
+        value
+    }
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the sessions of a replay count, all together: histograms, errors, the timeline. Times are nanoseconds since the replay began.
+
+use super::plan::{Kind, Plan};
+use crate::engine::{Filling, Slot, Usage, points};
+use evidence::{Latencies, LatencyHistogram, Phase};
+use std::time::Duration;
+
+/// A statement that starts later than this after its moment is late.
+const LATE_NS: u64 = 1_000_000;
+
+/// Locked for as long as it takes to count one statement.
+pub(super) struct Counted {
+    connect: LatencyHistogram,
+    phase: Phase,
+    /// One a class of the plan.
+    classes: Vec<Latencies>,
+    /// Statements that were sent, whatever came of them.
+    sent: u64,
+    slot_ns: u64,
+    filling: Filling,
+    slots: Vec<Slot>,
+}
+
+/// A statement that was answered.
+pub(super) struct Done {
+    pub(super) class: usize,
+    pub(super) kind: Kind,
+    pub(super) intended_ns: u64,
+    pub(super) began_ns: u64,
+    pub(super) ended_ns: u64,
+}
+
+impl Counted {
+    pub(super) fn new(classes: usize, slot: Duration) -> Self {
+        let slot_ns = nanos(slot).max(1);
+        Self {
+            connect: LatencyHistogram::default(),
+            phase: Phase::default(),
+            classes: vec![Latencies::default(); classes],
+            sent: 0,
+            slot_ns,
+            filling: Filling::new(0, slot_ns),
+            slots: Vec::new(),
+        }
+    }
+
+    pub(super) fn connected(&mut self, took_ns: u64) {
+        self.connect.record(took_ns);
+    }
+
+    pub(super) fn reconnected(&mut self) {
+        self.phase.reconnects += 1;
+    }
+
+    pub(super) fn sent(&mut self) {
+        self.sent += 1;
+    }
+
+    pub(super) fn error(&mut self, code: &str, now_ns: u64) {
+        self.turn_page(now_ns);
+        self.filling.slot.errors += 1;
+        *self.phase.errors.entry(code.to_owned()).or_default() += 1;
+    }
+
+    pub(super) fn done(&mut self, done: &Done) {
+        self.turn_page(done.ended_ns);
+        let response_ns = done.ended_ns.saturating_sub(done.intended_ns);
+        let service_ns = done.ended_ns.saturating_sub(done.began_ns);
+        self.phase.transactions += 1;
+        self.phase.late += u64::from(done.began_ns.saturating_sub(done.intended_ns) > LATE_NS);
+        let (slot, phase) = (&mut self.filling.slot, &mut self.phase);
+        let (in_slot, in_all) = match done.kind {
+            Kind::Read => (&mut slot.reads, &mut phase.reads),
+            Kind::Write => (&mut slot.writes, &mut phase.writes),
+            Kind::Other => (&mut slot.others, &mut phase.others),
+        };
+        *in_slot += 1;
+        *in_all += 1;
+        self.filling.transaction(response_ns);
+        for latencies in [&mut self.phase.transaction, &mut self.classes[done.class]] {
+            latencies.response.record(response_ns);
+            latencies.service.record(service_ns);
+        }
+    }
+
+    /// CPU of one of our threads.
+    pub(super) fn used(&mut self, used: Usage) {
+        self.phase.client_user_us += used.user_us;
+        self.phase.client_system_us += used.system_us;
+    }
+
+    /// Two threads may come in another order than their clocks say: then the later slot has both.
+    fn turn_page(&mut self, now_ns: u64) {
+        if self.filling.is_over(now_ns) {
+            self.slots.push(self.filling.take(now_ns));
+        }
+    }
+
+    /// The times to connect, and all else.
+    pub(super) fn finish(mut self, plan: &Plan, elapsed: Duration) -> (LatencyHistogram, Phase) {
+        let elapsed_ns = nanos(elapsed);
+        self.slots.push(self.filling.take(elapsed_ns));
+        let mut phase = self.phase;
+        // rounded up: what ended in the last microsecond has a slot, too
+        phase.elapsed_us = elapsed_ns.div_ceil(1000);
+        phase.skipped = plan.statements().saturating_sub(self.sent);
+        let classes = plan.classes.iter().cloned().zip(self.classes);
+        phase.statements = classes.filter(|(_, it)| !it.service.is_empty()).collect();
+        phase.timeline = points(&self.slots, 0, self.slot_ns / 1000, phase.elapsed_us);
+        (self.connect, phase)
+    }
+}
+
+pub(super) fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_statement_is_in_the_slot_in_which_it_ended() {
+        const MS: u64 = 1_000_000;
+        let mut counted = Counted::new(1, Duration::from_millis(10));
+        let mut done = |kind, intended_ms, began_ms, ended_ms| {
+            let of = |ms: u64| ms * MS;
+            let (intended_ns, began_ns, ended_ns) = (of(intended_ms), of(began_ms), of(ended_ms));
+            counted.done(&Done { class: 0, kind, intended_ns, began_ns, ended_ns });
+        };
+        done(Kind::Read, 0, 0, 3);
+        done(Kind::Write, 1, 5, 9);
+        done(Kind::Other, 31, 31, 32);
+        counted.error("1146", 33 * MS);
+        let plan = Plan { classes: vec!["select ?".into()], ..Plan::default() };
+        let (_, phase) = counted.finish(&plan, Duration::from_millis(35));
+        let counts: Vec<_> = phase.timeline.iter().map(|it| (it.at_us, it.queries, it.transactions, it.errors)).collect();
+        assert_eq!(counts, [(0, 2, 2, 0), (10_000, 0, 0, 0), (20_000, 0, 0, 0), (30_000, 1, 1, 1)]);
+        assert_eq!((phase.timeline[0].max_us, phase.timeline[0].length_us), (8000, 10_000), "response times");
+        assert_eq!((phase.elapsed_us, phase.late, phase.queries()), (35_000, 1, 3));
+        assert_eq!(phase.statements["select ?"].service.max_ns() / MS, 4);
+    }
+}
