@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-use crate::{Conditions, Driven, LoadResult, Measured, Series};
+use crate::{Conditions, Driven, LoadResult, Measured, Series, Verdict};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -36,6 +36,9 @@ pub struct Arm {
     pub driven: Option<Driven>,
     /// Counters read when the measured phase started and ended, with nothing in flight.
     pub witnesses: Vec<Witness>,
+    /// What the result was held to; empty where nothing was asserted, and of an arm that was cut short.
+    #[serde(default)]
+    pub verdicts: Vec<Verdict>,
     pub started_us: u64,
     pub ended_us: u64,
 }

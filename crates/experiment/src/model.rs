@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What an experiment file says, once read: plain data, every default filled in.
 
+use assertion::Assertion;
 use diskmodel::Asked;
 use evidence::Arrivals;
 use serde::Serialize;
@@ -119,9 +120,21 @@ pub struct Arm {
     pub server_options: BTreeMap<String, String>,
     pub squeeze: Squeeze,
     pub load: Load,
+    /// What the result of the load must be.
+    pub assertions: Vec<Asserted>,
     /// True when the server must be started anew before this arm, because variables or a cgroup limit differ from the arm
     /// before it (the last one, for the first arm of a repetition). The first arm of all starts it anyway.
     pub restart: bool,
+}
+
+/// A condition on an arm's result.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(transparent)]
+pub struct Asserted {
+    pub assertion: Assertion,
+    /// Line and column of where it is written.
+    #[serde(skip)]
+    pub place: (usize, usize),
 }
 
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
@@ -275,6 +288,12 @@ impl Driver {
     pub fn rate(&self) -> Option<f64> {
         let mut words = self.arguments.iter();
         words.find_map(|word| word.strip_prefix("--rate=").or_else(|| word.strip_prefix("-R"))?.parse().ok())
+    }
+
+    /// Of pgbench, whether it writes a log of each transaction.
+    pub fn logs(&self) -> bool {
+        let is_log = |word: &String| word == "-l" || word == "--log";
+        self.program == DriverProgram::Pgbench && self.arguments.iter().any(is_log)
     }
 
     /// Of pgbench, the files of its own scripts (`-f`, `--file`), without their weights.

@@ -70,6 +70,7 @@ fn arm(name: &str, read_us: u64, counted: f64) -> Arm {
         }),
         driven: None,
         witnesses: vec![witness("server", "Innodb_buffer_pool_reads"), witness("layer", "slow layer reads")],
+        verdicts: Vec::new(),
         started_us: 0,
         ended_us: 10_000_000,
     }

@@ -5,7 +5,7 @@ use crate::Error;
 use crate::cell::{Counter, value_or_nan};
 use crate::schema::{APPLICATION_ID, SCHEMA};
 use evidence::{
-    Arm, Conditions, Driven, Event, Evidence, Host, Measured, Output, Point, Series, Server, Tool, Witness,
+    Arm, Conditions, Driven, Event, Evidence, Host, Measured, Output, Point, Series, Server, Tool, Verdict, Witness,
 };
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Row};
 use serde::de::DeserializeOwned;
@@ -119,6 +119,7 @@ impl<'a> Reader<'a> {
         })?;
         found.into_iter().for_each(|(arm, witness)| witnesses.entry(arm).or_default().push(witness));
         let mut drivers = self.drivers()?;
+        let mut verdicts = self.verdicts()?;
         self.rows(
             "SELECT position, name, settings, delay, load, started_us, ended_us FROM arm ORDER BY position",
             |row| {
@@ -141,6 +142,7 @@ impl<'a> Reader<'a> {
                 load: self.optional_json(raw.load)?,
                 driven: drivers.remove(&raw.position),
                 witnesses: witnesses.remove(&raw.position).unwrap_or_default(),
+                verdicts: verdicts.remove(&raw.position).unwrap_or_default(),
                 name: raw.name,
                 started_us: raw.started_us,
                 ended_us: raw.ended_us,
@@ -149,10 +151,31 @@ impl<'a> Reader<'a> {
         .collect()
     }
 
-    /// By the arm's position. Recordings from before there were any have no such tables.
+    /// An older recording may not have it.
+    fn has_table(&self, name: &str) -> Result<bool, Error> {
+        let sql = format!("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = '{name}'");
+        Ok(!self.rows(&sql, |_| Ok(()))?.is_empty())
+    }
+
+    /// By the arm's position.
+    fn verdicts(&self) -> Result<BTreeMap<i64, Vec<Verdict>>, Error> {
+        if !self.has_table("assertion")? {
+            return Ok(BTreeMap::new());
+        }
+        let found = self.rows("SELECT arm, text, passed, asked, measured FROM assertion ORDER BY rowid", |row| {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get::<_, String>(3)?, row.get(4)?))
+        })?;
+        let mut verdicts: BTreeMap<i64, Vec<Verdict>> = BTreeMap::new();
+        for (arm, assertion, passed, asked, measured) in found {
+            let verdict = Verdict { assertion, passed, asked: self.json(&asked)?, measured };
+            verdicts.entry(arm).or_default().push(verdict);
+        }
+        Ok(verdicts)
+    }
+
+    /// By the arm's position.
     fn drivers(&self) -> Result<BTreeMap<i64, Driven>, Error> {
-        let tables = self.rows("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'driver'", |_| Ok(()))?;
-        if tables.is_empty() {
+        if !self.has_table("driver")? {
             return Ok(BTreeMap::new());
         }
         let documents =

@@ -2,7 +2,9 @@
 use crate::cell::Counter;
 use crate::schema::{APPLICATION_ID, SCHEMA, TABLES};
 use crate::{Error, read};
-use evidence::{Arm, Conditions, Driven, Event, Evidence, Measured, Point, Quantity, SampleSink, Series, Witness};
+use evidence::{
+    Arm, Conditions, Driven, Event, Evidence, Measured, Point, Quantity, SampleSink, Series, Verdict, Witness,
+};
 use rusqlite::{Connection, OpenFlags, Transaction, params};
 use serde::Serialize;
 use std::collections::HashMap;
@@ -82,6 +84,7 @@ impl Recording {
         let settings = self.json(&arm.settings)?;
         let delay = arm.delay.as_ref().map(|delay| self.json(delay)).transpose()?;
         let load = arm.load.as_ref().map(|load| self.json(load)).transpose()?;
+        let asked = arm.verdicts.iter().map(|verdict| self.json(&verdict.asked)).collect::<Result<Vec<_>, _>>()?;
         let driver = arm.driven.as_ref().map(|driven| self.json(&without_outputs(driven))).transpose()?;
         self.write(|transaction| {
             transaction.prepare_cached("INSERT OR REPLACE INTO arm VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")?.execute(
@@ -90,6 +93,7 @@ impl Recording {
             if let (Some(driven), Some(document)) = (&arm.driven, driver) {
                 insert_driver(transaction, position, driven, &document)?;
             }
+            insert_verdicts(transaction, position, &arm.verdicts, &asked)?;
             insert_witnesses(transaction, position, &arm.witnesses)
         })
     }
@@ -261,6 +265,21 @@ fn insert_witnesses(transaction: &Transaction<'_>, arm: u32, witnesses: &[Witnes
     let mut insert = transaction.prepare_cached("INSERT INTO witness VALUES (?1, ?2, ?3, ?4, ?5)")?;
     for Witness { of, counter, before, after } in witnesses {
         insert.execute(params![arm, of, counter, Counter(*before), Counter(*after)])?;
+    }
+    Ok(())
+}
+
+/// `asked` as JSON, one a verdict.
+fn insert_verdicts(
+    transaction: &Transaction<'_>,
+    arm: u32,
+    verdicts: &[Verdict],
+    asked: &[String],
+) -> rusqlite::Result<()> {
+    transaction.execute("DELETE FROM assertion WHERE arm = ?1", [arm])?;
+    let mut insert = transaction.prepare_cached("INSERT INTO assertion VALUES (?1, ?2, ?3, ?4, ?5)")?;
+    for (Verdict { assertion, passed, measured, .. }, asked) in verdicts.iter().zip(asked) {
+        insert.execute(params![arm, assertion, passed, asked, measured])?;
     }
     Ok(())
 }

@@ -70,6 +70,10 @@ fn arm() -> Arm {
         load: Some(load()),
         driven: Some(driven()),
         witnesses: vec![Witness { of: "server".into(), counter: "reads".into(), before: 1, after: u64::MAX }],
+        verdicts: vec![
+            Verdict { assertion: "p99<20ms".into(), passed: false, asked: Quantity::micros(2e4), measured: Some(0.1 + 0.2) },
+            Verdict { assertion: "errors=0".into(), passed: false, asked: Quantity::count(0.0), measured: None },
+        ],
         started_us: 4,
         ended_us: 2_000_000,
     }
@@ -180,17 +184,17 @@ fn an_early_cut_is_readable() {
     assert_eq!(evidence.conditions.caveats.len(), 1);
 }
 
-/// A recording from before an arm's load could be another program has no tables of them.
+/// A recording from before an arm's load could be another program, or be held to assertions, has no tables of them.
 #[test]
-fn an_older_recording_without_drivers_is_readable() {
+fn an_older_recording_without_drivers_and_assertions_is_readable() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("r.sqlite");
     write(&path).finish(7_000_000).expect("finishes");
     let connection = rusqlite::Connection::open(&path).expect("opens");
-    connection.execute_batch("DROP TABLE output; DROP TABLE driver").expect("drops");
+    connection.execute_batch("DROP TABLE output; DROP TABLE driver; DROP TABLE assertion").expect("drops");
     drop(connection);
     let evidence = Recording::read(&path).expect("reads");
-    assert_eq!(evidence.arms, [Arm { driven: None, ..arm() }]);
+    assert_eq!(evidence.arms, [Arm { driven: None, verdicts: Vec::new(), ..arm() }]);
 }
 
 #[test]

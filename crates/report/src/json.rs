@@ -4,7 +4,7 @@
 use crate::{ArmView, Context, Hump, redact};
 use evidence::{
     Arrivals, Delay, DelayMode, Driven, Finding, Latencies, LatencyHistogram, LoadResult, Measured, Phase, Quantity,
-    Unit,
+    Unit, Verdict,
 };
 use serde_json::{Map, Value, json};
 
@@ -71,6 +71,7 @@ fn arm(view: &ArmView<'_>) -> Value {
         "discrepancy_layer_ratio": view.reads.off_layer,
         "reference": if view.reads.layer_counts { "layer" } else { "server" },
         "witnesses": witnesses.collect::<Vec<_>>(),
+        "assertions": arm.verdicts.iter().map(Verdict::json).collect::<Vec<_>>(),
         "load": arm.load.as_ref().map(|it| load(it, arm.driven.is_some())),
         "driven": arm.driven.as_ref().map(driven),
     })

@@ -38,6 +38,12 @@ pub(crate) fn ranked<'c>(context: &'c Context<'_>) -> Vec<&'c Finding> {
 /// What a reader must know before believing anything: arms that did not finish, squeezes out of tolerance, a run without arms.
 pub(crate) fn warnings(context: &Context<'_>) -> Vec<String> {
     let mut warnings = Vec::new();
+    for view in &context.arms {
+        for verdict in view.arm.verdicts.iter().filter(|verdict| !verdict.passed) {
+            let (asked, measured) = (&verdict.assertion, verdict.measured_text());
+            warnings.push(format!("The assertion {asked} failed in arm “{}”: measured {measured}.", view.arm.name));
+        }
+    }
     if context.arms.is_empty() {
         warnings.push("The run ended before its first arm: there is nothing to compare.".to_owned());
     }

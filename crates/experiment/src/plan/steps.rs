@@ -102,6 +102,7 @@ impl List<'_> {
             self.delay(disk);
         }
         self.load(arm);
+        self.assertions(arm);
         let name = if self.experiment.repeat == 1 { arm.name.clone() } else { format!("{} #{turn}", arm.name) };
         self.steps[from..].iter_mut().for_each(|step| step.arm = Some(name.clone()));
     }
@@ -287,6 +288,17 @@ impl List<'_> {
         let text =
             format!("measure: {}; sample the host{} every {}", describe(load), observed(observe), observe.interval);
         self.add("load", seconds, text);
+    }
+
+    fn assertions(&mut self, arm: &Arm) {
+        let asserted: Vec<String> = arm.assertions.iter().map(|asserted| asserted.assertion.to_string()).collect();
+        if !asserted.is_empty() {
+            let text = format!(
+                "hold the result to: {}; where one fails the run goes on, and ends with exit code 1",
+                asserted.join(", ")
+            );
+            self.add("load", 0.0, text);
+        }
     }
 
     fn finish(&mut self) {

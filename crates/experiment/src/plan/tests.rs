@@ -86,6 +86,16 @@ fn the_steps_come_in_the_order_they_are_done() {
 }
 
 #[test]
+fn what_is_asserted_is_planned() {
+    let text = TEXT.replace("name = \"10 ms\"", "name = \"10 ms\"\nassert = [\"p99<20ms\", \"errors = 0\"]");
+    let plan = plan_of(&text, &root());
+    let asserting: Vec<_> = plan.steps.iter().filter(|step| step.text.starts_with("hold the result to")).collect();
+    let [step] = &asserting[..] else { panic!("one arm asserts: {asserting:?}") };
+    assert_eq!((step.arm.as_deref(), step.station.as_str()), (Some("10 ms"), "load"));
+    assert!(step.text.contains(": p99<20ms, errors = 0; where one fails"), "{}", step.text);
+}
+
+#[test]
 fn one_of_a_thing_is_in_the_singular() {
     let plan = plan_of(TEXT, &root());
     let has = |words: &str| plan.steps.iter().any(|step| step.text.contains(words));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `[[arm]]`: each one's keys laid over the sections, read as a whole, then compared with its neighbours.
 
-use super::{load, server, squeeze};
+use super::{assertions, load, server, squeeze};
 use crate::model::{Arm, Flavour, Server, Squeeze, pool_of};
 use crate::problem::{Problems, suggest};
 use crate::section::Section;
@@ -14,7 +14,7 @@ fn whole(own: &Table) -> &'static [&'static str] {
     let profile = own.leaves().iter().any(|(path, ..)| path == "squeeze.disk.profile");
     if profile { &["ram", "disk"] } else { &["ram"] }
 }
-const VARIES: [&str; 3] = ["squeeze", "load", "server"];
+const VARIES: [&str; 4] = ["squeeze", "load", "server", "assert"];
 
 /// The tables below `[[arm]]`, in their order.
 pub(super) fn tables(table: &Table) -> Vec<&Table> {
@@ -92,7 +92,7 @@ fn check_keys(own: &Table, problems: &Problems) {
     for (key, entry) in own.0.iter().filter(|(key, _)| *key != "name") {
         let refused = match key.as_str() {
             "fill" => Some("fill cannot vary between arms: all arms run on the same data"),
-            "observe" | "repeat" | "schema" | "description" => Some("only squeeze, load and server.options can vary"),
+            "observe" | "repeat" | "schema" | "description" => Some("only squeeze, load, assert and server.options can vary"),
             "server" => {
                 check_server(entry, problems);
                 None
@@ -100,7 +100,7 @@ fn check_keys(own: &Table, problems: &Problems) {
             key if VARIES.contains(&key) => None,
             _ => {
                 let message = format!("unknown key \"{key}\" in [[arm]]");
-                problems.add(&entry.key_at, message, suggest(key, &["name", "squeeze", "load", "server"]));
+                problems.add(&entry.key_at, message, suggest(key, &["name", "squeeze", "load", "server", "assert"]));
                 None
             }
         };
@@ -140,11 +140,14 @@ fn resolve(table: &Table, own: &Table, flavour: Option<Flavour>, problems: &Prob
     let top = Section::top(&merged, problems);
     let squeeze = squeeze::read(&top);
     let load = load::read(&top, flavour);
+    let assertions = load.as_ref().map(|load| assertions::read(&merged, load, problems)).unwrap_or_default();
     let server_options = server::options(&top.section("server"), flavour?);
     too_small_for_pool(&top, flavour?, &server_options, squeeze.server_ram);
+    // its assertions stand beside what came of them
+    let shown = |path: &str| path != "name" && path != "assert";
     let overrides =
-        own.leaves().into_iter().filter(|(path, ..)| path != "name").map(|(path, text, _)| (path, text)).collect();
-    Some(Arm { name: String::new(), overrides, server_options, squeeze, load: load?, restart: false })
+        own.leaves().into_iter().filter(|(path, ..)| shown(path)).map(|(path, text, _)| (path, text)).collect();
+    Some(Arm { name: String::new(), overrides, server_options, squeeze, load: load?, assertions, restart: false })
 }
 
 /// A server whose own page cache is larger than its memory cgroup is killed as soon as the cache fills.

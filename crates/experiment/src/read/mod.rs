@@ -2,6 +2,7 @@
 //! From text to [`Experiment`]: sections, then arms laid over them, then what contradicts what.
 
 mod arms;
+mod assertions;
 mod driver;
 mod fill;
 mod load;
@@ -51,6 +52,7 @@ fn read(table: &Table, problems: &Problems) -> Option<Experiment> {
     // read anew for each arm, with its keys laid over: here only so that they count as known
     top.node("squeeze");
     top.node("load");
+    top.node("assert");
     top.finish();
     let places = places(table, problems);
     Some(Experiment { name: name?, description, repeat, server: server?, fill: fill?, observe, arms: arms?, places })

@@ -3,6 +3,7 @@
 //!
 //! What is words and tables stands in the HTML, readable without the script; the script draws the charts, from one constant.
 
+mod assertions;
 mod conditions;
 mod data;
 mod drivers;
@@ -44,6 +45,7 @@ pub fn write_html(context: &Context<'_>, out: &mut impl Write) -> io::Result<()>
     writeln!(out, "<main>")?;
     sections::verdict(context, out)?;
     sections::arms(context, out)?;
+    assertions::section(context, out)?;
     drivers::section(context, out)?;
     sections::latency(context, out)?;
     sections::over_time(context, out)?;

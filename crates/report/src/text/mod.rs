@@ -14,7 +14,7 @@ const WIDTH: usize = 108;
 
 /// The summary of a run.
 pub fn text(context: &Context<'_>) -> String {
-    let mut parts = vec![title(context), verdict_part(context), arms(context), drivers(context)];
+    let mut parts = vec![title(context), verdict_part(context), arms(context), drivers(context), assertions(context)];
     parts.extend(context.arms.iter().map(histogram::of));
     parts.push(measured(context));
     parts.push(doubts(context));
@@ -80,6 +80,19 @@ fn drivers(context: &Context<'_>) -> String {
         push_wrapped(&mut part, &format!("{}: ", view.arm.name), &show::driven(driven));
     }
     part
+}
+
+fn assertions(context: &Context<'_>) -> String {
+    use Align::{Left, Right};
+    let mut table = Table::new(&[("asserted", Left), ("arm", Left), ("measured", Right), ("", Left)]);
+    for view in &context.arms {
+        for verdict in &view.arm.verdicts {
+            let word = if verdict.passed { "met" } else { "FAILED" };
+            let (assertion, measured) = (verdict.assertion.clone(), verdict.measured_text());
+            table.row(vec![assertion, view.arm.name.clone(), measured, word.to_owned()]);
+        }
+    }
+    table.text()
 }
 
 fn arm_row(view: &ArmView<'_>) -> Vec<String> {

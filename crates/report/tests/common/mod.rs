@@ -209,8 +209,26 @@ fn arm(spec: &Spec) -> Arm {
             witness("server", "Innodb_buffer_pool_reads", 51_200, reads + 11),
             witness("layer", "slow layer reads", 80_113, reads + 39),
         ],
+        verdicts: verdicts(spec),
         started_us: spec.started_s * SECOND,
         ended_us: (spec.started_s + spec.measured_s + 7) * SECOND,
+    }
+}
+
+fn verdicts(spec: &Spec) -> Vec<Verdict> {
+    let verdict = |assertion: &str, passed, value, unit, measured| Verdict {
+        assertion: assertion.into(),
+        passed,
+        asked: Quantity { value, unit },
+        measured: Some(measured),
+    };
+    match spec.read_us {
+        0 => Vec::new(),
+        read_us => vec![
+            verdict("p99<5ms", read_us < 2000, 5000.0, Unit::Microseconds, read_us as f64 * 2.1),
+            verdict("queries/s>10", true, 10.0, Unit::PerSecond, spec.queries as f64 / spec.measured_s as f64),
+            verdict("errors=0", true, 0.0, Unit::Count, 0.0),
+        ],
     }
 }
 

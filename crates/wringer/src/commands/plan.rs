@@ -2,7 +2,9 @@
 //! The ordered steps of an experiment file, each host change with its undo beside it. Changes nothing.
 
 use super::doctor::checks::{self, Check, State};
-use crate::commands::run::{prepare_drivers, read_workloads, refuse_limits, refuse_ram, server_request};
+use crate::commands::run::{
+    check_assertions, prepare_drivers, read_workloads, refuse_limits, refuse_ram, server_request,
+};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal::Output;
 use crate::{problems, terminal};
@@ -30,12 +32,13 @@ pub struct Args {
 }
 
 pub fn main(args: Args) -> Outcome {
-    let (_, experiment) = read(&args.file)?;
-    read_workloads(&args.file, &experiment)?;
+    let (text, experiment) = read(&args.file)?;
+    let workloads = read_workloads(&args.file, &experiment)?;
+    check_assertions(&args.file, &text, &experiment, &workloads)?;
     let plan = experiment::plan(&experiment, &host_facts(&experiment, &Places::from_environment()));
     match args.output {
         Output::Json => terminal::data(serde_json::to_string_pretty(&plan)?),
-        Output::Text => terminal::data(text(&plan).trim_end()),
+        Output::Text => terminal::data(as_text(&plan).trim_end()),
     }
     refuse_blocked(&args.file, &plan)?;
     refuse_ram(&experiment)?;
@@ -76,7 +79,8 @@ pub fn refuse_blocked(file: &Path, plan: &Plan) -> Outcome {
         .hint("nothing was changed; `wringer doctor` says what this host can do"))
 }
 
-fn refused(file: &Path, text: &str, problems: &[Problem]) -> Failure {
+/// Everything that is wrong with an experiment file.
+pub fn refused(file: &Path, text: &str, problems: &[Problem]) -> Failure {
     problems::refused(file, text, problems, "an experiment that can be run", "docs/experiment.md")
 }
 
@@ -119,7 +123,7 @@ fn server_binary(experiment: &Experiment, places: &Places) -> Option<String> {
 }
 
 /// The plan for people.
-pub fn text(plan: &Plan) -> String {
+pub fn as_text(plan: &Plan) -> String {
     let who = if plan.as_root { "root" } else { "an ordinary user" };
     let mut out =
         format!("{}, as {who}: {} steps, about {}\n", plan.experiment, plan.steps.len(), minutes(plan.seconds));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One arm: its squeeze, its load, and the witnesses at both ends of what is measured.
 
+use super::assertions;
 use super::drivers;
 use super::lab::Lab;
 use super::load_cpus::{self, LoadCpus};
@@ -29,10 +30,11 @@ pub fn run(lab: &mut Lab<'_>, arm: &Arm, position: u32, repetition: u32) -> Outc
         load: None,
         driven: None,
         witnesses: Vec::new(),
+        verdicts: Vec::new(),
         started_us: lab.notes.clock.now_us(),
         ended_us: 0,
     };
-    let outcome = measure(lab, arm, &mut evidence);
+    let outcome = measure(lab, arm, &mut evidence).and_then(|()| assertions::judge(lab, arm, &mut evidence));
     evidence.ended_us = lab.notes.clock.now_us();
     lab.notes.recording.arm(position, &evidence)?;
     outcome

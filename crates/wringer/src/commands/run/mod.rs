@@ -2,6 +2,7 @@
 //! The whole flow of an experiment file: sandbox, fill, squeeze, load and observe, recording, explain, report, release.
 
 mod arm;
+mod assertions;
 mod drivers;
 mod lab;
 mod layer_reader;
@@ -14,10 +15,12 @@ mod translate;
 mod witnesses;
 mod workloads;
 
-use super::plan;
+use super::{plan, verdicts};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::{signals, terminal};
+pub use assertions::check as check_assertions;
 pub use drivers::prepare as prepare_drivers;
+use evidence::Arm;
 use experiment::Experiment;
 use host::places::Places;
 pub use lab::server_request;
@@ -36,6 +39,8 @@ pub use workloads::read as read_workloads;
       wringer plan experiments/one-read-or-two.toml        what it would do, and how each change is undone\n  \
       wringer run experiments/one-read-or-two.toml --to out\n  \
       wringer run my.toml -o json | jq '.findings[] | select(.id == \"latency.modes\")'\n\n\
+    Exit codes: 0 done; 1 done, everything given back, and an assertion of the file failed; 2 the file is wrong; 3 something is missing or in \
+    the way; 4 failed, everything given back.\n\n\
     Ctrl-C ends the load and gives everything back; pressed again, it cuts waits, never the undo.")]
 pub struct Args {
     /// The experiment file; `-` reads standard input
@@ -60,6 +65,7 @@ pub struct Args {
 pub fn main(args: Args) -> Outcome {
     let (text, experiment) = plan::read(&args.file)?;
     let workloads = workloads::read(&args.file, &experiment)?;
+    check_assertions(&args.file, &text, &experiment, &workloads)?;
     let places = Places::from_environment();
     let facts = plan::host_facts(&experiment, &places);
     let plan = experiment::plan(&experiment, &facts);
@@ -79,7 +85,12 @@ pub fn main(args: Args) -> Outcome {
     let walked = walk(&experiment, text, settings, &output);
     let shown = show(&output, args.output);
     walked?;
-    shown
+    let arms = shown?;
+    let each = arms.iter().flat_map(|arm| {
+        let place = format!(" in arm '{}'", arm.name);
+        arm.verdicts.iter().map(move |verdict| (place.clone(), verdict))
+    });
+    verdicts::outcome(each)
 }
 
 /// Everything up to the release; the recording is closed whatever happens.
@@ -89,11 +100,11 @@ fn walk(experiment: &Experiment, text: String, settings: Settings, output: &Outp
     lab.end(walked)
 }
 
-/// Explains the recording, also an unfinished one, and writes the report.
-fn show(output: &Output, format: terminal::Output) -> Outcome {
+/// Explains the recording, also an unfinished one, and writes the report. The arms that are in it.
+fn show(output: &Output, format: terminal::Output) -> Result<Vec<Arm>, Failure> {
     let path = output.path(RECORDING);
     if !path.exists() {
-        return Ok(());
+        return Ok(Vec::new());
     }
     let evidence = Recording::read(&path)?;
     let explained = explain::explain(&evidence);
@@ -108,7 +119,7 @@ fn show(output: &Output, format: terminal::Output) -> Outcome {
     terminal::say(format_args!("\nreport     {}", output.path(REPORT).display()));
     terminal::say(format_args!("result     {}", output.path(RESULT).display()));
     terminal::say(format_args!("recording  {}", path.display()));
-    Ok(())
+    Ok(evidence.arms)
 }
 
 fn write(path: &Path, fill: impl FnOnce(&mut BufWriter<File>) -> anyhow::Result<()>) -> Outcome {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 /// More rows than any table has: a range that ends with the table is not empty here, whatever size the fill will give it.
-const MANY_ROWS: u64 = 1 << 40;
+pub const MANY_ROWS: u64 = 1 << 40;
 
 /// By what the experiment calls them.
 pub type Workloads = BTreeMap<String, Written>;
@@ -33,7 +33,7 @@ pub fn read(file: &Path, experiment: &Experiment) -> Result<Workloads, Failure> 
     Ok(found)
 }
 
-fn family(flavour: Flavour) -> load::Flavour {
+pub fn family(flavour: Flavour) -> load::Flavour {
     match flavour {
         Flavour::Mariadb | Flavour::Mysql => load::Flavour::Mysql,
         Flavour::Postgresql => load::Flavour::Postgresql,

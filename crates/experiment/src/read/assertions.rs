@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `assert`: what the result of an arm must be.
+
+use crate::model::{Asserted, DriverProgram, Load};
+use crate::problem::Problems;
+use crate::tree::{Node, Table, Value};
+use assertion::Assertion;
+
+const GRAMMAR: &str =
+    "write [CLASS] [response|service] FIGURE RELATION VALUE, such as \"p99<20ms\", \"queries/s>1000\" or \"errors=0\"";
+
+/// Of the arm with its own keys laid over the file's.
+pub(super) fn read(merged: &Table, load: &Load, problems: &Problems) -> Vec<Asserted> {
+    let Some(node) = merged.get("assert") else { return Vec::new() };
+    let one = std::slice::from_ref(node);
+    let items = match &node.value {
+        Value::List(items) => items.as_slice(),
+        Value::Text(_) => one,
+        other => {
+            let message = format!("assert is {}, not a list of texts", other.kind());
+            problems.add(&node.at, message, Some("write assert = [\"p99<20ms\", \"errors=0\"]".into()));
+            return Vec::new();
+        }
+    };
+    items.iter().filter_map(|item| asserted(item, load, problems)).collect()
+}
+
+fn asserted(item: &Node, load: &Load, problems: &Problems) -> Option<Asserted> {
+    let Value::Text(text) = &item.value else {
+        let message = format!("assert has {} in it, not a text", item.value.kind());
+        problems.add(&item.at, message, Some(GRAMMAR.into()));
+        return None;
+    };
+    let assertion: Assertion = match text.parse::<Assertion>() {
+        Ok(assertion) => assertion,
+        Err(error) => {
+            problems.add(&item.at, format!("\"{text}\" is no assertion: {}", error.reason()), Some(GRAMMAR.into()));
+            return None;
+        }
+    };
+    if let Some((why, hint)) = untold(&assertion, load) {
+        problems.add(&item.at, format!("\"{text}\" cannot be asserted: {why}"), Some(hint.into()));
+    }
+    Some(Asserted { assertion, place: problems.place(&item.at) })
+}
+
+/// What another program does not say of its run: it would always fail, or never.
+fn untold(assertion: &Assertion, load: &Load) -> Option<(String, &'static str)> {
+    let driver = load.driver.as_ref()?;
+    let program = match driver.program {
+        DriverProgram::Command => "a command".to_owned(),
+        program => program.name().to_owned(),
+    };
+    let told = "it tells latencies of whole transactions, transactions/s and errors";
+    if let Some(figure @ ("late" | "skipped" | "backlog")) = assertion.figure() {
+        return Some((format!("{program} does not say how many were {figure}"), told));
+    }
+    if assertion.class().is_some() || assertion.is_of_connecting() {
+        return Some((format!("{program} does not tell the statements apart, nor how long connecting took"), told));
+    }
+    if driver.program != DriverProgram::Pgbench {
+        return None;
+    }
+    match assertion.figure() {
+        Some(figure @ ("queries/s" | "reconnects")) => Some((format!("pgbench does not count {figure}"), told)),
+        None if !driver.logs() => {
+            Some(("pgbench tells single latencies only in its log".into(), "write \"-l\" into load.arguments"))
+        }
+        _ => None,
+    }
+}

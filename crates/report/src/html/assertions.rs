@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the results were held to: asked and measured, side by side.
+
+use super::escape::Text;
+use super::sections::{close, help, open};
+use crate::Context;
+use std::io::{self, Write};
+
+pub(super) fn section(context: &Context<'_>, out: &mut impl Write) -> io::Result<()> {
+    if context.arms.iter().all(|view| view.arm.verdicts.is_empty()) {
+        return Ok(());
+    }
+    open(out, "assertions", "Assertions")?;
+    writeln!(
+        out,
+        "<table class=\"cards\"><thead><tr><th scope=\"col\">Asserted</th><th scope=\"col\">Arm</th><th scope=\"col\">Measured</th>\
+         <th scope=\"col\">Verdict</th></tr></thead>\n<tbody>"
+    )?;
+    for view in &context.arms {
+        for verdict in &view.arm.verdicts {
+            let (class, word) = if verdict.passed { ("ok", "✓ met") } else { ("bad", "✗ failed") };
+            writeln!(
+                out,
+                "<tr><th scope=\"row\"><code>{}</code></th><td data-label=\"Arm\">{}</td><td data-label=\"Measured\"><b>{}</b></td>\
+                 <td data-label=\"Verdict\" class=\"words {class}\">{word}</td></tr>",
+                Text(&verdict.assertion),
+                Text(&view.arm.name),
+                Text(verdict.measured_text()),
+            )?;
+        }
+    }
+    writeln!(out, "</tbody></table>")?;
+    help(
+        out,
+        "<p>What the experiment says of the measured phase of an arm. What was not measured at all fails. A latency is a <b>response time</b> \
+         unless <b>service</b> stands before it, and a percentile is the upper end of its bucket, up to 0.1 % above the value itself.</p>",
+    )?;
+    close(out)
+}
