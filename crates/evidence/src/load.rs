@@ -117,4 +117,10 @@ pub struct TimelinePoint {
     pub p50_us: u64,
     pub p99_us: u64,
     pub max_us: u64,
+    /// What other programs tell of a slot in place of these: sysbench its 95th percentile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p95_us: Option<u64>,
+    /// pgbench the mean.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mean_us: Option<u64>,
 }

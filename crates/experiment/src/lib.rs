@@ -19,7 +19,7 @@ use keyfile::{problem, section, tree};
 
 pub use keyfile::Problem;
 pub use model::{
-    Arm, Asserted, DiskMechanism, Distribution, Driver, DriverProgram, Experiment, Fill, FillSize, Flavour, Load, Observe,
-    OomVictim, Preheat, RamAmount, RamMechanism, RamSqueeze, RowShape, Server, Squeeze, WorkloadOptions,
+    Arm, Asserted, DiskMechanism, Distribution, Driver, DriverProgram, Experiment, Fill, FillSize, Flavour, Load,
+    Observe, OomVictim, Preheat, RamAmount, RamMechanism, RamSqueeze, RowShape, Server, Squeeze, WorkloadOptions,
 };
 pub use plan::{HostFacts, LeftOut, Plan, RamHolder, Step, disk_mechanism, plan};

@@ -244,7 +244,7 @@ pub struct Load {
     /// The CPUs that the load itself may run on.
     pub cpuset: Option<CpuList>,
     pub options: WorkloadOptions,
-    /// The program that is the load in place of Wringer's own. Then only `workload` (which names it), `threads`, `time` and
+    /// The program that is the load in place of Wringer's own. Then only `workload` (which names it), `threads`, `time`, `warmup` and
     /// `cpuset` mean anything; of a command, `time` is when it is ended.
     pub driver: Option<Driver>,
 }
@@ -277,6 +277,11 @@ impl DriverProgram {
     }
 }
 
+/// Options that say how long a run is, or that go with a log of it.
+const SYSBENCH_LENGTH: [&str; 2] = ["--time", "--events"];
+const PGBENCH_LENGTH: [&str; 7] =
+    ["-t", "--transactions", "-T", "--time", "--log-prefix", "--aggregate-interval", "--sampling-rate"];
+
 impl Driver {
     /// Of sysbench, the script or test: the first word that is no option.
     pub fn script(&self) -> Option<&str> {
@@ -288,6 +293,36 @@ impl Driver {
     pub fn rate(&self) -> Option<f64> {
         let mut words = self.arguments.iter();
         words.find_map(|word| word.strip_prefix("--rate=").or_else(|| word.strip_prefix("-R"))?.parse().ok())
+    }
+
+    /// The same program for so long, whatever its own words say of its length, and without a log: a run of its own, before what is
+    /// measured.
+    #[must_use]
+    pub fn for_warmup(&self, length: Span) -> Self {
+        let seconds = length.0.as_secs();
+        let mut arguments = Vec::new();
+        let mut words = self.arguments.iter();
+        while let Some(word) = words.next() {
+            let name = word.split('=').next().unwrap_or_default();
+            let is_short =
+                |option: &&&str| !option.starts_with("--") && word.starts_with(**option) && !word.starts_with("--");
+            match self.program {
+                DriverProgram::Sysbench if SYSBENCH_LENGTH.contains(&name) => {}
+                DriverProgram::Pgbench if PGBENCH_LENGTH.contains(&name) => {
+                    if !word.contains('=') {
+                        words.next();
+                    }
+                }
+                DriverProgram::Pgbench if PGBENCH_LENGTH.iter().any(|option| is_short(&option)) => {}
+                DriverProgram::Pgbench if word == "-l" || word == "--log" => {}
+                _ => arguments.push(word.clone()),
+            }
+        }
+        arguments.push(format!("--time={seconds}"));
+        if self.program == DriverProgram::Sysbench {
+            arguments.push("--events=0".into());
+        }
+        Self { program: self.program, arguments }
     }
 
     /// Of pgbench, whether it writes a log of each transaction.

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What other load programs print, read into the figures of a load: sysbench 1.x and pgbench.
+//! What other load programs print, read into the figures of a load: sysbench 1.x and pgbench. With their lines of progress also into a
+//! timeline.
 //!
 //! Nothing is guessed: a figure that the program does not print is not there, and an output in another form is `None`.
 
 mod pgbench;
+mod slots;
 mod sysbench;
 
 #[cfg(test)]
@@ -31,8 +33,7 @@ pub fn read(text: &str) -> Option<Understood> {
     sysbench::read(text).or_else(|| pgbench::read(text))
 }
 
-/// Transactions of pgbench's log (`--log`), whose third column is the latency in microseconds.
-pub use pgbench::add_log;
+pub use pgbench::{add_logs, add_progress};
 
 /// The number that a text begins with: `12 ms`, `3 (0.1%)`.
 fn number(text: &str) -> Option<f64> {

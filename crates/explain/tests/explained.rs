@@ -237,6 +237,34 @@ fn equal_arms_show_no_difference_and_unequal_ones_do() {
     assert_eq!(doubts(finding), ["compare.once"]);
 }
 
+/// Slots of a second, as sysbench tells of them, give an interval as ours do; without them none is given.
+#[test]
+fn a_load_by_another_program_is_compared_by_its_own_slots() {
+    let ours = arm("ours", 0, 1.0);
+    let driven = |slots: u64| {
+        let mut arm = arm("sysbench", 0, 1.0);
+        let phase = &mut arm.load.as_mut().unwrap().measured;
+        phase.transactions /= 2;
+        let slot = |s: u64| TimelinePoint {
+            at_us: s * 1_000_000,
+            length_us: 1_000_000,
+            transactions: 200 + s % 3,
+            p95_us: Some(9),
+            ..TimelinePoint::default()
+        };
+        phase.timeline = (0..slots).map(slot).collect();
+        arm.driven = Some(evidence::Driven { driver: "sysbench".into(), ..Default::default() });
+        let explained = explain(&run("mariadb", vec![ours.clone(), arm]));
+        let finding = one(&explained.findings, "arms.compare").clone();
+        let text = finding.doubts.iter().find(|doubt| doubt.id == "compare.driver").expect("a doubt").text.clone();
+        (finding.evidence["arms"][0]["difference_shown"].clone(), text)
+    };
+    let (shown, doubt) = driven(10);
+    assert!(shown == true && doubt.contains("counted by that program"), "{shown} {doubt}");
+    let (shown, doubt) = driven(4);
+    assert!(shown == false && doubt.contains("too few slots"), "{shown} {doubt}");
+}
+
 #[test]
 fn what_is_out_of_tolerance_late_or_costly_is_said() {
     let mut late = arm("rate", 0, 1.0);

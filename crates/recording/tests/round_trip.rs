@@ -71,7 +71,12 @@ fn arm() -> Arm {
         driven: Some(driven()),
         witnesses: vec![Witness { of: "server".into(), counter: "reads".into(), before: 1, after: u64::MAX }],
         verdicts: vec![
-            Verdict { assertion: "p99<20ms".into(), passed: false, asked: Quantity::micros(2e4), measured: Some(0.1 + 0.2) },
+            Verdict {
+                assertion: "p99<20ms".into(),
+                passed: false,
+                asked: Quantity::micros(2e4),
+                measured: Some(0.1 + 0.2),
+            },
             Verdict { assertion: "errors=0".into(), passed: false, asked: Quantity::count(0.0), measured: None },
         ],
         started_us: 4,

@@ -151,12 +151,15 @@ function percentiles(figure) {
 function over_time(figure, unit, columns) {
   const box = figure.querySelector(".plots");
   box.replaceChildren();
-  const arms = LOADED.filter((arm) => arm.timeline.t.length);
-  const slot = Math.max(...arms.map((arm) => arm.timeline.slot_s));
+  const arms = ARMS.filter((arm) => arm.timeline && arm.timeline.t.length);
+  const slots = arms.map((arm) => arm.timeline.slot_s);
+  const slot = Math.max(...slots);
+  // a program of somebody else's tells other figures of its slots than ours
   const lines = arms.flatMap((arm, index) => columns.map(([key, kind, suffix]) => ({
     label: arm.name + suffix, colour: arm.colour, kind: kind || DASHES[index % 6], arm, key, kind_of: kind,
     points: arm.timeline.t.map((t, i) => [t, arm.timeline[key][i] || null]),
-  })));
+  }))).filter((line) => line.points.some((point) => point[1] !== null));
+  const lengths = [...new Set([Math.min(...slots), slot])].map((length) => digits(length * 1e3)).join(" to ");
   legend(figure, lines.map((line) => ({ ...line, kind: line.kind_of || "" })));
   const times = arms.flatMap((arm) => [arm.timeline.t[0], arm.timeline.t[arm.timeline.t.length - 1]]);
   const [low, high] = range(lines.flatMap((line) => line.points.map((point) => point[1])));
@@ -164,7 +167,7 @@ function over_time(figure, unit, columns) {
   const first = Math.min(0, ...times);
   const f = frame(box, {
     height: 220, x: linear(first, Math.max(...times)), y: spread ? logarithmic(low / 1.2, high * 1.2) : linear(0, high * 1.06),
-    x_unit: "count", y_unit: unit, x_title: `seconds since measuring began; one point each ${digits(slot * 1e3)} ms`,
+    x_unit: "count", y_unit: unit, x_title: `seconds since measuring began; one point each ${lengths} ms`,
     y_title: (unit === "us" ? "response time" : "queries/s") + (spread ? " (log scale)" : ""),
     label: `${figure.querySelector("h3").textContent} over time, one line an arm`,
   });
@@ -230,8 +233,8 @@ function chart(figure) {
   const kind = figure.dataset.chart;
   if (kind === "histograms") return histograms(figure);
   if (kind === "curve") return percentiles(figure);
-  if (kind === "throughput") return over_time(figure, "per_second", [["queries_per_second", "", ""]]);
-  if (kind === "response") return over_time(figure, "us", [["p99_us", "", ", p99"], ["p50_us", "thin", ", p50"]]);
+  if (kind === "throughput") return over_time(figure, "per_second", [["queries_per_second", "", ""], ["transactions_per_second", "", ", transactions"]]);
+  if (kind === "response") return over_time(figure, "us", [["p99_us", "", ", p99"], ["p50_us", "thin", ", p50"], ["p95_us", "", ", p95"], ["mean_us", "thin", ", mean"]]);
   const data = DATA.panels.find((panel) => panel.id === kind);
   if (data) panel(figure, data);
 }

@@ -4,7 +4,7 @@
 use crate::{ArmView, Context, Hump, redact};
 use evidence::{
     Arrivals, Delay, DelayMode, Driven, Finding, Latencies, LatencyHistogram, LoadResult, Measured, Phase, Quantity,
-    Unit, Verdict,
+    TimelinePoint, Unit, Verdict,
 };
 use serde_json::{Map, Value, json};
 
@@ -160,11 +160,22 @@ fn phase(phase: &Phase, is_driven: bool) -> Value {
         "backlog_max": own(phase.backlog_max),
         "transaction": latencies(&phase.transaction),
         "statements": statements.collect::<Map<_, _>>(),
-        "timeline": phase.timeline,
+        "timeline": phase.timeline.iter().map(|slot| point(*slot, phase, is_driven)).collect::<Vec<_>>(),
         "client_user_us": phase.client_user_us,
         "client_system_us": phase.client_system_us,
         "client_cpu_us_per_query": (phase.queries() > 0).then(|| client_us as f64 / phase.queries() as f64),
     })
+}
+
+fn point(slot: TimelinePoint, phase: &Phase, is_driven: bool) -> Value {
+    let mut point = json!(slot);
+    if is_driven {
+        for (key, us) in [("p50_us", slot.p50_us), ("p99_us", slot.p99_us), ("max_us", slot.max_us)] {
+            point[key] = json!((us > 0).then_some(us));
+        }
+        point["queries"] = json!(phase.counts_queries().then_some(slot.queries));
+    }
+    point
 }
 
 fn latencies(both: &Latencies) -> Value {

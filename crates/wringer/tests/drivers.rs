@@ -70,6 +70,24 @@ fn check_sysbench(arm: &Value) {
     assert!(driven["figures"]["latency_avg_us"].as_f64().unwrap() > 0.0 && count("client_user_us") > 0);
     let words = driven["command"].to_string();
     assert!(words.contains("--config-file=") && !words.contains("password"), "{words}");
+    check_slots(arm, "p95_us");
+}
+
+/// Slots of a second, where the arm was measured, with what the program tells of them and nothing else.
+fn check_slots(arm: &Value, told: &str) {
+    let measured = &arm["load"]["measured"];
+    let slots = measured["timeline"].as_array().unwrap();
+    let number = |value: &Value, key: &str| value[key].as_u64().unwrap_or_default();
+    assert!(!slots.is_empty(), "{measured:#}");
+    let sum: u64 = slots.iter().map(|slot| number(slot, "transactions")).sum();
+    let all = number(measured, "transactions");
+    assert!(sum > 0 && sum <= all + all / 10, "{sum} of {all}: {slots:#?}");
+    let (from, to) = (number(measured, "started_us"), number(arm, "ended_us"));
+    assert!(from >= number(arm, "started_us"), "{arm:#}");
+    for slot in slots {
+        assert!(number(slot, told) > 0 && (from..=to).contains(&number(slot, "at_us")), "{slot:#}");
+        assert!(told == "p99_us" || slot["p99_us"].is_null(), "nothing is made up: {slot:#}");
+    }
 }
 
 #[test]
@@ -85,7 +103,9 @@ fn sysbench_and_commands_run_beside_our_load() {
                  test -S $MYSQL_UNIX_PORT && echo has a socket; (sleep 300 &)";
     let arms = format!(
         "[[arm]]\nname = \"ours\"\nload = {{ workload = \"oltp_read_only\", threads = 2, time = \"1s\" }}\n\
-         [[arm]]\nname = \"sysbench\"\nload = {{ driver = \"sysbench\", arguments = [\"oltp_read_only\"], threads = 2, time = \"1s\" }}\n\
+         assert = [\"point_select service max<1ns\", \"errors=0\"]\n\
+         [[arm]]\nname = \"sysbench\"\nassert = [\"max<1h\", \"transactions/s>0\"]\n\
+         load = {{ driver = \"sysbench\", arguments = [\"oltp_read_only\"], threads = 2, time = \"2s\", warmup = \"1s\" }}\n\
          [[arm]]\nname = \"script\"\nload = {{ driver = \"sysbench\", arguments = [\"./mine.lua\", \"--events=50\"] }}\n\
          [[arm]]\nname = \"command\"\nload = {{ driver = \"command\", command = [\"sh\", \"-c\", \"{shell}\"], cpuset = \"0\" }}\n\
          [[arm]]\nname = \"fails\"\nload = {{ driver = \"command\", command = [\"sh\", \"-c\", \"echo working; echo no such table >&2; exit 3\"] }}\n"
@@ -96,8 +116,18 @@ fn sysbench_and_commands_run_beside_our_load() {
 
     let ours = arm(&result, "ours");
     assert!(ours["driven"].is_null() && ours["load"]["driver"] == "mysql", "{ours:#}");
+    let failed = &ours["assertions"][0];
+    assert_eq!((&failed["passed"], &failed["asked_us"]), (&false.into(), &0.001.into()), "{failed:#}");
     let sysbench = arm(&result, "sysbench");
     check_sysbench(sysbench);
+    assert!(sysbench["assertions"].as_array().unwrap().iter().all(|it| it["passed"] == true), "{sysbench:#}");
+    let warmup = &sysbench["load"]["warmup"];
+    assert!(
+        warmup["transactions"].as_u64().unwrap() > 0 && warmup["elapsed_us"].as_u64().unwrap() < 2_000_000,
+        "{warmup:#}"
+    );
+    let names: Vec<_> = sysbench["driven"]["outputs"].as_array().unwrap().iter().map(|it| &it["name"]).collect();
+    assert_eq!(names, ["sysbench.stdout", "sysbench.stderr", "sysbench.warmup.stdout", "sysbench.warmup.stderr"]);
     let queries = sysbench["load"]["measured"]["queries"].as_u64().unwrap();
     let questions = counted(sysbench, "Questions");
     assert!((queries..queries + queries / 5 + 500).contains(&questions), "the server counted {questions} of {queries}");
@@ -116,6 +146,10 @@ fn sysbench_and_commands_run_beside_our_load() {
     assert_eq!((fails["exit_code"].as_i64(), &fails["outputs"][1]["text"]), (Some(3), &"no such table".into()));
     let page = std::fs::read_to_string(lab.home().join("out/report.html")).unwrap();
     assert!(page.contains("sysbench.stdout") && page.contains("SQL statistics:"), "the report has what it printed");
+    assert!(
+        page.contains("The assertion point_select service max&lt;1ns failed in arm “ours”"),
+        "and what was asserted"
+    );
 }
 
 #[test]
@@ -128,11 +162,13 @@ fn pgbench_sysbench_and_a_command_that_is_cut_run_on_postgresql() {
         testkit::skip!("needs sysbench");
     }
     let (_alone, lab) = (alone(), Lab::new(WRINGER));
-    let arms = "[[arm]]\nname = \"pgbench\"\nload = { driver = \"pgbench\", arguments = [\"-S\"], threads = 2, time = \"1s\" }\n\
-         [[arm]]\nname = \"with its log\"\nload = { driver = \"pgbench\", arguments = [\"-S\", \"-l\", \"-t\", \"200\"] }\n\
-         [[arm]]\nname = \"sysbench\"\nload = { driver = \"sysbench\", arguments = [\"oltp_read_only\"], time = \"1s\" }\n\
+    let arms = "[[arm]]\nname = \"pgbench\"\nload = { driver = \"pgbench\", arguments = [\"-S\"], threads = 2, time = \"2s\" }\n\
+         [[arm]]\nname = \"with its log\"\nload = { driver = \"pgbench\", arguments = [\"-S\", \"-l\", \"-R\", \"100\", \"-t\", \"200\"], warmup = \"1s\" }\n\
+         [[arm]]\nname = \"sysbench\"\nassert = [\"errors=0\", \"p50<1ns\"]\n\
+         load = { driver = \"sysbench\", arguments = [\"oltp_read_only\"], time = \"2s\" }\n\
          [[arm]]\nname = \"cut\"\nload = { driver = \"command\", command = [\"sleep\", \"300\"], time = \"1s\" }\n";
-    run(&lab, &experiment("postgresql", "pgbench = 1", arms)).expect_code(0);
+    let text = experiment("postgresql", "pgbench = 1", arms);
+    run(&lab, &text).expect_code(1).expect_said(&["1 of 2 assertions failed: p50<1ns in arm 'sysbench': measured"]);
     let result = result(&lab);
     let pgbench = arm(&result, "pgbench");
     assert!(pgbench["driven"]["understood"].as_str().is_some_and(|it| it.starts_with("pgbench")), "{pgbench:#}");
@@ -140,7 +176,11 @@ fn pgbench_sysbench_and_a_command_that_is_cut_run_on_postgresql() {
     assert!(measured["transactions"].as_u64().unwrap() > 0 && measured["queries"].is_null(), "{measured:#}");
     assert!(!pgbench["witnesses"].as_array().unwrap().is_empty(), "the server was asked");
     assert!(pgbench["driven"]["figures"]["latency_avg_us"].as_f64().unwrap() > 0.0);
-    let response = &arm(&result, "with its log")["load"]["measured"]["transaction"]["response"];
+    check_slots(pgbench, "mean_us");
+    let logged = arm(&result, "with its log");
+    check_slots(logged, "p99_us");
+    assert!(logged["load"]["warmup"]["transactions"].as_u64().unwrap() > 0, "{logged:#}");
+    let response = &logged["load"]["measured"]["transaction"]["response"];
     assert_eq!(response["count"], 200, "each of its transactions is in its log");
     check_sysbench(arm(&result, "sysbench"));
     let cut = &arm(&result, "cut")["driven"];

@@ -59,7 +59,8 @@ fn check(lab: &Lab, log: &Path, format: &str, dsn: &str, reads: u64) {
     assert_eq!(planned["log"]["not_read"]["count"], 0, "{planned:#}");
 
     let point = format!("--assert={POINT} p99<1h");
-    let command = ["replay", log, dsn, "--speed=max", "--timeline-interval=10ms", "--assert=errors=0", &point, "-o", "json"];
+    let command =
+        ["replay", log, dsn, "--speed=max", "--timeline-interval=10ms", "--assert=errors=0", &point, "-o", "json"];
     let replayed = json(lab, &command);
     let measured = &replayed["replay"]["measured"];
     let slots = measured["timeline"].as_array().unwrap();
@@ -223,5 +224,7 @@ fn what_cannot_be_replayed_is_refused() {
         .expect_code(2)
         .expect_said(&["no statements of the class 'commit', but delete from t"]);
     lab.run(["replay", log, "--dry-run", "--assert=backlog=0"]).expect_code(2).expect_said(&["has no backlog"]);
-    lab.run(["replay", log, "--dry-run", "--assert=late=0", "--speed=max"]).expect_code(2).expect_said(&["--speed max"]);
+    lab.run(["replay", log, "--dry-run", "--assert=late=0", "--speed=max"])
+        .expect_code(2)
+        .expect_said(&["--speed max"]);
 }

@@ -266,7 +266,14 @@ impl List<'_> {
 
     fn load(&mut self, arm: &Arm) {
         let load = &arm.load;
-        if !load.warmup.is_zero() {
+        if let (Some(driver), false) = (&load.driver, load.warmup.is_zero()) {
+            let text = format!(
+                "warm up: run {} for {} on its own, not measured; keep what it prints",
+                load.workload, load.warmup
+            );
+            let change = format!("a process, {}", driver.program.name());
+            self.add("load", estimate::seconds(load.warmup), text).does(&change, "it ends with the run");
+        } else if !load.warmup.is_zero() {
             let text = format!("warm up: {} for {}, not measured", load.workload, load.warmup);
             self.add("load", estimate::seconds(load.warmup), text);
         }

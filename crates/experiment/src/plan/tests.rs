@@ -278,4 +278,9 @@ fn a_driver_is_a_process_that_ends_with_the_run() {
         step.text
     );
     assert_eq!((step.seconds, step.change.as_deref()), (30.0, Some("a process, command")));
+    let text = format!("{head}driver = \"sysbench\"\narguments = [\"oltp_insert\"]\nwarmup = \"7s\"\n");
+    let plan = plan_of(&text, &root());
+    let step = plan.steps.iter().find(|step| step.station == "load").unwrap();
+    assert!(step.text.starts_with("warm up: run sysbench oltp_insert for 7 s on its own"), "{}", step.text);
+    assert_eq!((step.seconds, step.undo.is_some()), (7.0, true));
 }

@@ -92,7 +92,9 @@ fn check_keys(own: &Table, problems: &Problems) {
     for (key, entry) in own.0.iter().filter(|(key, _)| *key != "name") {
         let refused = match key.as_str() {
             "fill" => Some("fill cannot vary between arms: all arms run on the same data"),
-            "observe" | "repeat" | "schema" | "description" => Some("only squeeze, load, assert and server.options can vary"),
+            "observe" | "repeat" | "schema" | "description" => {
+                Some("only squeeze, load, assert and server.options can vary")
+            }
             "server" => {
                 check_server(entry, problems);
                 None

@@ -76,7 +76,8 @@ pub(super) fn read(section: Section<'_>, flavour: Option<Flavour>) -> Option<Loa
     let command = texts(&section, "command");
     let threads = section.integer("threads", 1..=100_000u32).map(|number| number.value);
     let events = section.integer("events", 1..=u64::MAX >> 1).map(|number| number.value);
-    let time = time(&section);
+    let time = whole_seconds(&section, "time");
+    let warmup = whole_seconds(&section, "warmup");
     let cpuset = cpuset(&section);
     refuse_ours(&section, program);
     let Some(program) = program else {
@@ -97,7 +98,7 @@ pub(super) fn read(section: Section<'_>, flavour: Option<Flavour>) -> Option<Loa
         arrivals: Arrivals::Closed,
         time: length,
         events: None,
-        warmup: Span::ZERO,
+        warmup: warmup.unwrap_or(Span::ZERO),
         preheat: None,
         distribution: Distribution {
             kind: "uniform".into(),
@@ -147,12 +148,12 @@ fn texts(section: &Section<'_>, key: &'static str) -> Option<Vec<String>> {
 }
 
 /// Other tools take whole seconds alone.
-fn time(section: &Section<'_>) -> Option<Span> {
-    let asked = section.unit::<Span>("time", "20s")?.value;
-    too_long(section, "time", asked);
+fn whole_seconds(section: &Section<'_>, key: &'static str) -> Option<Span> {
+    let asked = section.unit::<Span>(key, "20s")?.value;
+    too_long(section, key, asked);
     if asked.is_zero() || asked.as_us() % 1_000_000 != 0 {
-        let message = format!("load.time cannot be {asked} with a driver");
-        section.wrong(section.node("time"), &message, Some("write whole seconds, such as time = \"20s\"".into()));
+        let message = format!("load.{key} cannot be {asked} with a driver");
+        section.wrong(section.node(key), &message, Some(format!("write whole seconds, such as {key} = \"20s\"")));
         return None;
     }
     Some(asked)
@@ -162,16 +163,14 @@ fn time(section: &Section<'_>) -> Option<Span> {
 fn refuse_ours(section: &Section<'_>, program: Option<DriverProgram>) {
     for key in OURS {
         let taken = match (key, program) {
-            ("threads", program) => program != Some(DriverProgram::Command),
+            ("threads" | "warmup", program) => program != Some(DriverProgram::Command),
             ("events", program) => program == Some(DriverProgram::Sysbench),
             _ => false,
         };
         if let Some(node) = section.node(key).filter(|_| !taken) {
             let hint = match program {
                 Some(DriverProgram::Command) => "write it into the command, as its program wants it",
-                _ if key == "warmup" || key == "preheat" => {
-                    "leave it out: a driver's arm measures all that its program does"
-                }
+                _ if key == "preheat" => "write warmup = \"20s\": its program runs for so long before it is measured",
                 _ => "write the program's own option into arguments",
             };
             let message = format!("load.{key} has no meaning beside load.driver");

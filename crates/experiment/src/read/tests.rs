@@ -267,7 +267,8 @@ fn driven(load: &str) -> String {
 }
 
 fn driven_on_postgresql(load: &str) -> String {
-    let text = driven(load).replace("\"mariadb\"", "\"postgresql\"").replace("innodb-buffer-pool-size", "shared_buffers");
+    let text =
+        driven(load).replace("\"mariadb\"", "\"postgresql\"").replace("innodb-buffer-pool-size", "shared_buffers");
     text.replace("128M", "128MB").replace("skip_log_bin = true", "")
 }
 
@@ -301,6 +302,22 @@ fn a_driver_gets_what_the_keys_say_as_its_own_options() {
     assert_eq!(driver.files(), ["mine.sql"]);
 }
 
+/// It is told by Wringer how long it warms up, and keeps no log of that.
+#[test]
+fn a_driver_warms_up_as_it_is_measured_but_for_its_length() {
+    let words = |text: &str| {
+        let load = Experiment::parse(text).unwrap().arms[0].load.clone();
+        load.driver.unwrap().for_warmup(load.warmup).arguments.join(" ")
+    };
+    let sysbench =
+        "driver = \"sysbench\"\narguments = [\"oltp_insert\", \"--rate=9\"]\nevents = 9\nthreads = 2\nwarmup = \"10s\"";
+    assert_eq!(words(&driven(sysbench)), "oltp_insert --rate=9 --threads=2 --time=10 --events=0");
+    let pgbench = "driver = \"pgbench\"\narguments = [\"-f\", \"m.sql\", \"-t\", \"200\", \"-l\", \"--aggregate-interval=1\", \"-n\"]\nwarmup = \"2s\"";
+    assert_eq!(words(&driven_on_postgresql(pgbench)), "-f m.sql -n --time=2");
+    let joined = "driver = \"pgbench\"\narguments = [\"-fm.sql\", \"-T20\", \"-c2\"]\nwarmup = \"2s\"";
+    assert_eq!(words(&driven_on_postgresql(joined)), "-fm.sql -c2 --time=2");
+}
+
 #[test]
 fn what_a_driver_cannot_be_told_is_refused() {
     let said = |load: &str| {
@@ -314,6 +331,9 @@ fn what_a_driver_cannot_be_told_is_refused() {
         ("driver = \"sysbench\"\narguments = [\"oltp_insert\", \"--mysql_user=me\"]", "Wringer's to say"),
         ("driver = \"sysbench\"\narguments = [\"oltp_insert\", \"--time=5\"]\ntime = \"9s\"", "both say it"),
         ("driver = \"sysbench\"\narguments = [\"oltp_insert\"]\ntime = \"1500ms\"", "whole seconds"),
+        ("driver = \"sysbench\"\narguments = [\"oltp_insert\"]\nwarmup = \"500ms\"", "load.warmup cannot be 500 ms"),
+        ("driver = \"sysbench\"\narguments = [\"oltp_insert\"]\npreheat = \"5s\"", "write warmup = \"20s\""),
+        ("driver = \"command\"\ncommand = [\"sh\"]\nwarmup = \"5s\"", "load.warmup has no meaning beside load.driver"),
         (
             "driver = \"sysbench\"\narguments = [\"oltp_insert\"]\nrate = 5",
             "load.rate has no meaning beside load.driver",
@@ -350,7 +370,13 @@ fn what_is_no_assertion_is_refused_with_its_line() {
     bad("[\"speed>3\"]", "'speed' is none of the figures", "queries/s>1000");
     bad("[3]", "assert has a whole number in it", "errors=0");
     bad("5", "assert is a whole number, not a list", "assert = [");
-    check("name = \"10 ms\"", "name = \"10 ms\"\nassert = [\n\"errors=0\",\n\"p99\"]", 24, "\"p99\" is no assertion", "p99<20ms");
+    check(
+        "name = \"10 ms\"",
+        "name = \"10 ms\"\nassert = [\n\"errors=0\",\n\"p99\"]",
+        24,
+        "\"p99\" is no assertion",
+        "p99<20ms",
+    );
     check("name = \"10 ms\"", "name = \"10 ms\"\nasert = []", 22, "unknown key \"asert\" in [[arm]]", "\"assert\"");
     let driven = |load: &str, assertion: &str| {
         let text = driven(load).replacen("schema = 1\n", &format!("schema = 1\nassert = [\"{assertion}\"]\n"), 1);
@@ -362,7 +388,11 @@ fn what_is_no_assertion_is_refused_with_its_line() {
     assert!(driven(sysbench, "commit p99<1ms").unwrap_err().contains("does not tell the statements apart"));
     let pgbench = "driver = \"pgbench\"\narguments = [\"-f\", \"a.sql\"]";
     for (assertion, said) in [("p99<1ms", "only in its log"), ("queries/s>1", "does not count queries/s")] {
-        let text = driven_on_postgresql(pgbench).replacen("schema = 1\n", &format!("schema = 1\nassert = [\"{assertion}\"]\n"), 1);
+        let text = driven_on_postgresql(pgbench).replacen(
+            "schema = 1\n",
+            &format!("schema = 1\nassert = [\"{assertion}\"]\n"),
+            1,
+        );
         let problems = Experiment::parse(&text).unwrap_err();
         assert!(problems[0].line == 2 && problems[0].message.contains(said), "{problems:?}");
     }

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! pgbench's report. It counts transactions; of their statements it says nothing.
 
-use super::{Understood, number, whole};
+use super::{Understood, number, slots, whole};
 use evidence::{Arrivals, Phase};
 use std::collections::BTreeMap;
+
+/// More than any pgbench has, and less than a time since 1970 in seconds.
+const CLIENTS_MAX: u64 = 100_000_000;
 
 pub(super) fn read(text: &str) -> Option<Understood> {
     let transactions = value(text, "number of transactions actually processed:")?;
@@ -51,16 +54,38 @@ fn value(text: &str, name: &str) -> Option<f64> {
     text.lines().rev().find_map(|line| number(line.trim_start().strip_prefix(name)?))
 }
 
-/// Adds the transactions of one log to what was understood: each latency, as pgbench measured it.
-pub fn add_log(understood: &mut Understood, log: &str) {
+/// Adds the slots of `--progress`, which pgbench prints on its standard error, where no log has told finer ones.
+pub fn add_progress(understood: &mut Understood, text: &str) {
+    if understood.phase.timeline.is_empty() {
+        understood.phase.timeline = slots::of_pgbench(text);
+    }
+}
+
+/// Adds what pgbench's logs (`--log`), one a thread, tell: each transaction's latency in its third column, and the time of its end. A log of
+/// sums (`--aggregate-interval`) has no single transactions, and one of samples (`--sampling-rate`) no timeline.
+pub fn add_logs(understood: &mut Understood, logs: &[String]) {
+    let transactions: Vec<(u64, u64)> = logs.iter().flat_map(|log| log.lines()).filter_map(transaction).collect();
     let both = &mut understood.phase.transaction;
-    for line in log.lines() {
-        if let Some(us) = line.split(' ').nth(2).and_then(|us| us.parse::<u64>().ok()) {
-            both.response.record(us.saturating_mul(1000));
-            // with a rate its latencies count from when a transaction was due
-            if understood.arrivals == Arrivals::Closed {
-                both.service.record(us.saturating_mul(1000));
-            }
+    for (_, us) in &transactions {
+        both.response.record(us.saturating_mul(1000));
+        // with a rate its latencies count from when a transaction was due
+        if understood.arrivals == Arrivals::Closed {
+            both.service.record(us.saturating_mul(1000));
         }
     }
+    // a run that is cut by its time has a few transactions more in the log than in its count, or fewer
+    let logged = transactions.len() as u64;
+    if logged + logged / 20 >= understood.phase.transactions {
+        understood.phase.timeline = slots::of_transactions(&transactions);
+    }
+}
+
+/// When it ended, since 1970, and how long it took: `0 199 2241 0 1175850568 995598`.
+fn transaction(line: &str) -> Option<(u64, u64)> {
+    let mut columns = line.split(' ');
+    let client: u64 = columns.next()?.parse().ok()?;
+    let took: u64 = columns.nth(1)?.parse().ok()?;
+    let (seconds, micros): (u64, u64) = (columns.nth(1)?.parse().ok()?, columns.next()?.parse().ok()?);
+    // where the first column is a time the line is a sum
+    (client < CLIENTS_MAX && micros < 1_000_000).then(|| (seconds * 1_000_000 + micros, took))
 }

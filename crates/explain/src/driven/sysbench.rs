@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! sysbench 1.x's report. Its events are transactions in the scripts of its own; a Lua script's are what that says.
 
-use super::{Understood, number, whole};
+use super::{Understood, number, slots, whole};
 use crate::histograms;
 use crate::modes::Bin;
 use evidence::{Arrivals, LatencyHistogram, Phase};
@@ -21,6 +21,7 @@ pub(super) fn read(text: &str) -> Option<Understood> {
         writes: whole(value(text, "write:").unwrap_or_default()),
         others: whole(value(text, "other:").unwrap_or_default()),
         reconnects: whole(value(text, "reconnects:").unwrap_or_default()),
+        timeline: slots::of_sysbench(text),
         ..Phase::default()
     };
     if let Some(ignored) = value(text, "ignored errors:").filter(|count| *count > 0.0) {

@@ -22,7 +22,7 @@ struct Comparison {
     margin: Option<f64>,
     p50_ratio: Option<f64>,
     p99_ratio: Option<f64>,
-    /// One of the two loads was another program's, which leaves no timeline.
+    /// One of the two loads was another program's.
     driven: bool,
 }
 
@@ -135,7 +135,14 @@ fn doubts(evidence: &Evidence, compared: &[Comparison]) -> Vec<Doubt> {
         doubts.push(doubt("compare.once", text, Some("repeat = 3 runs all arms in turn, three times")));
     }
     if compared.iter().any(|one| one.driven) {
-        let text = "a load by another program leaves no timeline: no interval can be given, and its clock is its own";
+        let text = match compared.iter().any(|one| one.driven && one.margin.is_none()) {
+            true => {
+                "a load by another program told of too few slots of its run: no interval can be given, and its clock is its own"
+            }
+            false => {
+                "a load by another program is counted by that program, and so are the slots that the interval comes from"
+            }
+        };
         doubts.push(doubt("compare.driver", text, Some("repeat = 3, and look how far its turns are apart")));
     }
     let short = compared.iter().filter(|one| one.margin.is_none() && !one.driven);

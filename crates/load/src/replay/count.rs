@@ -135,7 +135,8 @@ mod tests {
         counted.error("1146", 33 * MS);
         let plan = Plan { classes: vec!["select ?".into()], ..Plan::default() };
         let (_, phase) = counted.finish(&plan, Duration::from_millis(35));
-        let counts: Vec<_> = phase.timeline.iter().map(|it| (it.at_us, it.queries, it.transactions, it.errors)).collect();
+        let counts: Vec<_> =
+            phase.timeline.iter().map(|it| (it.at_us, it.queries, it.transactions, it.errors)).collect();
         assert_eq!(counts, [(0, 2, 2, 0), (10_000, 0, 0, 0), (20_000, 0, 0, 0), (30_000, 1, 1, 1)]);
         assert_eq!((phase.timeline[0].max_us, phase.timeline[0].length_us), (8000, 10_000), "response times");
         assert_eq!((phase.elapsed_us, phase.late, phase.queries()), (35_000, 1, 3));

@@ -13,7 +13,7 @@ pub(super) fn section(context: &Context<'_>, out: &mut impl Write) -> io::Result
     open(out, "assertions", "Assertions")?;
     writeln!(
         out,
-        "<table class=\"cards\"><thead><tr><th scope=\"col\">Asserted</th><th scope=\"col\">Arm</th><th scope=\"col\">Measured</th>\
+        "<table class=\"cards\"><thead><tr><th scope=\"col\">Asserted</th><th scope=\"col\">Measured</th>\
          <th scope=\"col\">Verdict</th></tr></thead>\n<tbody>"
     )?;
     for view in &context.arms {
@@ -21,7 +21,7 @@ pub(super) fn section(context: &Context<'_>, out: &mut impl Write) -> io::Result
             let (class, word) = if verdict.passed { ("ok", "✓ met") } else { ("bad", "✗ failed") };
             writeln!(
                 out,
-                "<tr><th scope=\"row\"><code>{}</code></th><td data-label=\"Arm\">{}</td><td data-label=\"Measured\"><b>{}</b></td>\
+                "<tr><th scope=\"row\"><span class=\"name\">{}</span><small>{}</small></th><td data-label=\"Measured\"><b>{}</b></td>\
                  <td data-label=\"Verdict\" class=\"words {class}\">{word}</td></tr>",
                 Text(&verdict.assertion),
                 Text(&view.arm.name),

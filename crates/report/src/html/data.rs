@@ -35,8 +35,7 @@ fn arm(view: &ArmView<'_>) -> Value {
         "bins": phase.and_then(|_| view.histogram()).map(bins),
         "curve": phase.map(|phase| curve(&phase.transaction.response)),
         "service_curve": phase.filter(|phase| service_differs(phase)).map(|phase| curve(&phase.transaction.service)),
-        // other programs leave none
-        "timeline": phase.filter(|phase| !phase.timeline.is_empty()).map(|phase| timeline(view, phase)),
+        "timeline": view.measured().filter(|phase| !phase.timeline.is_empty()).map(|phase| timeline(view, phase)),
     })
 }
 
@@ -85,6 +84,12 @@ fn timeline(view: &ArmView<'_>, phase: &Phase) -> Value {
     let zero = phase.started_us as f64;
     let column =
         |value: &dyn Fn(&[&TimelinePoint]) -> Value| chunks.iter().map(|chunk| value(chunk)).collect::<Vec<_>>();
+    let rate = |of: fn(&TimelinePoint) -> u64, is_told: bool| {
+        column(&|chunk| {
+            let rate = chunk.iter().map(|slot| of(slot) as f64).sum::<f64>() * 1e6 / length_us(chunk);
+            if is_told { json!(round(rate)) } else { Value::Null }
+        })
+    };
     let highest = |of: fn(&TimelinePoint) -> u64| {
         column(&|chunk| match chunk.iter().map(|slot| of(slot)).max() {
             Some(us) if us > 0 => json!(us),
@@ -94,11 +99,13 @@ fn timeline(view: &ArmView<'_>, phase: &Phase) -> Value {
     json!({
         "slot_s": chunks.first().map(|chunk| length_us(chunk) / 1e6),
         "t": column(&|chunk| json!(round((chunk[0].at_us as f64 - zero + length_us(chunk) / 2.0) / 1e6))),
-        "queries_per_second": column(&|chunk| {
-            json!(round(chunk.iter().map(|slot| slot.queries as f64).sum::<f64>() * 1e6 / length_us(chunk)))
-        }),
+        "queries_per_second": rate(|slot| slot.queries, phase.counts_queries()),
+        // pgbench does not count the statements of its transactions
+        "transactions_per_second": rate(|slot| slot.transactions, !phase.counts_queries()),
         "p50_us": highest(|slot| slot.p50_us),
+        "p95_us": highest(|slot| slot.p95_us.unwrap_or_default()),
         "p99_us": highest(|slot| slot.p99_us),
+        "mean_us": highest(|slot| slot.mean_us.unwrap_or_default()),
         "max_us": highest(|slot| slot.max_us),
     })
 }

@@ -218,7 +218,7 @@ pub(super) fn over_time(context: &Context<'_>, out: &mut impl Write) -> io::Resu
         out,
         "throughput",
         "Throughput",
-        "<p>Queries that ended in each slot (100 ms unless said otherwise), as a rate. A flat line means a steady state; a line that still climbs says that \
+        "<p>Queries that ended in each slot (100 ms unless said otherwise; of another program's load as it tells, each second), as a rate. A flat line means a steady state; a line that still climbs says that \
          the warm-up was too short; a dip to the floor that all queries share is a stall.</p>",
     )?;
     figure(
@@ -226,7 +226,8 @@ pub(super) fn over_time(context: &Context<'_>, out: &mut impl Write) -> io::Resu
         "response",
         "Response time: p99, and p50 dashed",
         "<p>Of the queries that ended in each slot. Where slots were joined to keep this file small, the highest of them is shown, never a mean of \
-         percentiles. In a slot with fewer than a hundred queries p99 is the slowest of them.</p>",
+         percentiles. In a slot with fewer than a hundred queries p99 is the slowest of them. Of another program's load it is what that tells of its own \
+         slots: sysbench one percentile (the 95th, unless told otherwise), pgbench the mean, as far as it keeps no log.</p>",
     )?;
     close(out)
 }

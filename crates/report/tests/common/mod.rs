@@ -101,6 +101,7 @@ pub fn cut_off() -> Sample {
     let mut sample = sample();
     sample.evidence.arms[2].load = None;
     sample.evidence.arms[2].witnesses.clear();
+    sample.evidence.arms[2].verdicts.clear();
     sample.evidence.arms[2].ended_us = 0;
     if let Some(load) = &mut sample.evidence.arms[1].load {
         load.measured = Phase { started_us: 70 * SECOND, ..Phase::default() };
@@ -308,6 +309,7 @@ fn timeline(dice: &mut Dice, spec: &Spec, started_us: u64, seconds: u64, queries
                 p50_us: if done == 0 { 0 } else { (53.0 + 4.0 * dice.uniform()) as u64 },
                 p99_us: if done == 0 { 0 } else { p99 as u64 },
                 max_us: if done == 0 { 0 } else { (p99 * (1.0 + dice.uniform())) as u64 },
+                ..TimelinePoint::default()
             }
         })
         .collect()

@@ -17,7 +17,8 @@ const SOME_ROWS: u64 = 10_000;
 /// Exit code 2: an assertion is about a class of statements that its arm's workload does not have.
 pub fn check(file: &Path, text: &str, experiment: &Experiment, workloads: &Workloads) -> Outcome {
     let mut problems: Vec<Problem> = Vec::new();
-    let of_classes = |arm: &&Arm| arm.load.driver.is_none() && arm.assertions.iter().any(|it| it.assertion.class().is_some());
+    let of_classes =
+        |arm: &&Arm| arm.load.driver.is_none() && arm.assertions.iter().any(|it| it.assertion.class().is_some());
     for arm in experiment.arms.iter().filter(of_classes) {
         let rows = if Load::is_file(&arm.load.workload) { MANY_ROWS } else { SOME_ROWS };
         let spec = translate::load_spec(experiment, &arm.load, family(experiment.server.flavour), rows, workloads)?;

@@ -13,14 +13,14 @@ use super::witnesses::Counts;
 use crate::exit::{Exit, Failure};
 use access::Access;
 use attend::Ended;
-use evidence::{Arm as ArmEvidence, Arrivals, Driven, LatencyHistogram, LoadResult};
+use evidence::{Arm as ArmEvidence, Arrivals, Driven, LatencyHistogram, LoadResult, Output, Phase};
 use experiment::{Arm, Driver, DriverProgram};
 use explain::driven::{self, Understood};
 use load::engine::PhaseEdge;
 use outputs::Streams;
 pub use prepare::{Prepared, prepare};
-use run::{ChildSpec, Role};
-use std::path::Path;
+use run::{Child, ChildSpec, Role};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// A PostgreSQL backend hands its counters in when it ends, a moment after its client.
@@ -28,73 +28,152 @@ const SETTLE: Duration = Duration::from_millis(200);
 /// Between the signal that asks a driver to end and SIGKILL.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// Runs the arm's program to its end. What there is of it is in `evidence`, also when this fails.
+/// Runs the arm's program to its end, after a run of its own to warm up where the arm asks for one. What there is of it is in
+/// `evidence`, also when this fails.
 ///
 /// # Errors
 /// It cannot be started, ended with another exit code than 0, or was cut short.
 pub fn run(lab: &mut Lab<'_>, arm: &Arm, driver: &Driver, evidence: &mut ArmEvidence) -> Result<Vec<Counts>, Failure> {
-    let missing = || Failure::message(Exit::Failed, "no server runs, or its load was not prepared");
-    let prepared = lab.settings.drivers.get(&arm.name).ok_or_else(missing)?.clone();
-    let serving = lab.serving.as_ref().ok_or_else(missing)?;
-    let access = Access::of(serving, lab.experiment.fill.tables, lab.rows_per_table);
-    let folder = lab.run.folder().join(format!("driver-{}", lab.notes.clock.now_us()));
-    host::files::private_dir(&folder, 0o700)?;
-    let args = access.words(driver, &folder)?;
-    let streams = Streams::below(&folder, driver.program.name());
-    let spec = ChildSpec {
-        program: prepared.program.clone(),
-        args: args.iter().map(Into::into).collect(),
-        env: access.environment(),
-        cwd: Some(prepared.folder.clone()),
-        affinity: arm.load.cpuset.as_ref().map(units::CpuList::numbers),
-        stdout: Some(streams.stdout.clone()),
-        stderr: Some(streams.stderr.clone()),
-        grace: GRACE,
-        launcher: true,
-        ..ChildSpec::default()
+    let program = Program::of(lab, arm, evidence.name.clone())?;
+    let warmed = match arm.load.warmup.is_zero() {
+        true => None,
+        false => Some(program.warm_up(lab, &driver.for_warmup(arm.load.warmup), evidence)?),
     };
-    let name = evidence.name.clone();
     let before = counts(lab, PhaseEdge::MeasuredStart)?;
-    let started_us = lab.notes.clock.now_us();
-    lab.notes.event("load", format!("{name}: {} starts", arm.load.workload))?;
-    let cpu = attend::children_cpu();
-    let child = lab.run.spawn(Role::Server, spec)?;
+    lab.notes.event("load", format!("{}: {} starts", program.name, arm.load.workload))?;
+    let running = program.start(lab, driver, driver.program.name())?;
     if let Some(asked) = &arm.load.cpuset {
-        lab.notes.measured(&load_cpus::measured(&child.pid.to_string(), asked, &name, &lab.notes))?;
+        let measured = load_cpus::measured(&running.child.pid.to_string(), asked, &program.name, &lab.notes);
+        lab.notes.measured(&measured)?;
     }
-    let ended = attend::until_it_ends(lab, arm, driver, &child, &name);
-    let elapsed_us = lab.notes.clock.now_us() - started_us;
+    let ended = attend::until_it_ends(lab, driver, arm.load.time.map(|span| span.0), &running.child, &program.name);
+    let elapsed_us = lab.notes.clock.now_us() - running.started_us;
     std::thread::sleep(SETTLE);
     let after = counts(lab, PhaseEdge::MeasuredEnd);
-    let exit_code = attend::end(lab, &child)?;
-    let cpu = attend::children_cpu().since(cpu);
-    let mut seen = Driven {
-        driver: driver.program.name().to_owned(),
-        command: access.without_password(std::iter::once(prepared.program.display().to_string()).chain(args)),
-        exit_code,
-        elapsed_us,
-        client_user_us: cpu.user_us,
-        client_system_us: cpu.system_us,
-        outputs: streams.read(access.password()),
-        ..Driven::default()
-    };
+    let started_us = running.started_us;
+    let mut seen = program.end(lab, running, driver, elapsed_us)?;
     let cut = matches!(ended, Ok(Ended::TimeOver));
-    let understood = understood(driver, &seen, &folder).filter(|_| exit_code == 0 || cut);
+    let understood = understood(driver, &seen, &program.folder).filter(|_| seen.exit_code == 0 || cut);
     seen.understood = understood.as_ref().map(|it| it.program.clone());
     seen.figures = understood.as_ref().map(|it| it.figures.clone()).unwrap_or_default();
-    evidence.load = understood.map(|it| load_result(it, &seen, arm, started_us));
-    let (tail, said) = (outputs::tail(&seen.outputs), outputs::said(&seen, evidence.load.as_ref()));
+    evidence.load = understood.map(|it| load_result(it, &seen, arm, driver, started_us));
+    let (failed, said) = (program.failed(&seen, "the load"), outputs::said(&seen, evidence.load.as_ref()));
+    if let Some(warmed) = warmed {
+        seen.outputs.extend(warmed.outputs);
+        evidence.load.iter_mut().for_each(|load| load.warmup.clone_from(&warmed.phase));
+    }
+    let exit_code = seen.exit_code;
     evidence.driven = Some(seen);
     ended?;
     if exit_code != 0 && !cut {
-        let what = driver.program.name();
-        let message =
-            format!("{what} ended the load of arm '{name}' with exit code {exit_code}; the end of its log:\n{tail}");
-        return Err(Failure::message(Exit::Failed, message)
-            .hint("its whole output is in the recording: wringer report FOLDER -o json | jq '.arms[].driven'"));
+        return Err(failed);
     }
-    lab.notes.event("load", format!("{name}: {said}"))?;
+    lab.notes.event("load", format!("{}: {said}", program.name))?;
     Ok(vec![before, after?])
+}
+
+/// The arm's program, ready to be started.
+struct Program<'a> {
+    arm: &'a Arm,
+    /// Of the arm, with its turn.
+    name: String,
+    prepared: Prepared,
+    access: Access,
+    folder: PathBuf,
+}
+
+/// One start of it.
+struct Running {
+    child: Child,
+    args: Vec<String>,
+    streams: Streams,
+    started_us: u64,
+    cpu: attend::Cpu,
+}
+
+/// What the run before the measured one left.
+struct Warmed {
+    phase: Option<Phase>,
+    outputs: Vec<Output>,
+}
+
+impl<'a> Program<'a> {
+    fn of(lab: &Lab<'_>, arm: &'a Arm, name: String) -> Result<Self, Failure> {
+        let missing = || Failure::message(Exit::Failed, "no server runs, or its load was not prepared");
+        let prepared = lab.settings.drivers.get(&arm.name).ok_or_else(missing)?.clone();
+        let serving = lab.serving.as_ref().ok_or_else(missing)?;
+        let access = Access::of(serving, lab.experiment.fill.tables, lab.rows_per_table);
+        let folder = lab.run.folder().join(format!("driver-{}", lab.notes.clock.now_us()));
+        host::files::private_dir(&folder, 0o700)?;
+        Ok(Self { arm, name, prepared, access, folder })
+    }
+
+    /// `tag` names what it writes.
+    fn start(&self, lab: &mut Lab<'_>, driver: &Driver, tag: &str) -> Result<Running, Failure> {
+        let args = self.access.words(driver, &self.folder)?;
+        let streams = Streams::below(&self.folder, tag);
+        let spec = ChildSpec {
+            program: self.prepared.program.clone(),
+            args: args.iter().map(Into::into).collect(),
+            env: self.access.environment(),
+            cwd: Some(self.prepared.folder.clone()),
+            affinity: self.arm.load.cpuset.as_ref().map(units::CpuList::numbers),
+            stdout: Some(streams.stdout.clone()),
+            stderr: Some(streams.stderr.clone()),
+            grace: GRACE,
+            launcher: true,
+            ..ChildSpec::default()
+        };
+        let (started_us, cpu) = (lab.notes.clock.now_us(), attend::children_cpu());
+        let child = lab.run.spawn(Role::Server, spec)?;
+        Ok(Running { child, args, streams, started_us, cpu })
+    }
+
+    /// Ends what is left of it; what it did and wrote.
+    fn end(&self, lab: &mut Lab<'_>, running: Running, driver: &Driver, elapsed_us: u64) -> Result<Driven, Failure> {
+        let exit_code = attend::end(lab, &running.child)?;
+        let cpu = attend::children_cpu().since(running.cpu);
+        let program = std::iter::once(self.prepared.program.display().to_string());
+        Ok(Driven {
+            driver: driver.program.name().to_owned(),
+            command: self.access.without_password(program.chain(running.args)),
+            exit_code,
+            elapsed_us,
+            client_user_us: cpu.user_us,
+            client_system_us: cpu.system_us,
+            outputs: running.streams.read(self.access.password()),
+            ..Driven::default()
+        })
+    }
+
+    /// A run of its own, under the same squeeze and before any counter is read: sysbench 1.0.20 and pgbench have no warm-up that they keep
+    /// apart.
+    fn warm_up(&self, lab: &mut Lab<'_>, driver: &Driver, evidence: &mut ArmEvidence) -> Result<Warmed, Failure> {
+        let length = self.arm.load.warmup;
+        lab.notes.event("load", format!("{}: {} warms up for {length}", self.name, self.arm.load.workload))?;
+        let running = self.start(lab, driver, &format!("{}.warmup", driver.program.name()))?;
+        let started_us = running.started_us;
+        let ended = attend::until_it_ends(lab, driver, Some(length.0), &running.child, &self.name);
+        let elapsed_us = lab.notes.clock.now_us() - started_us;
+        let seen = self.end(lab, running, driver, elapsed_us)?;
+        if ended.is_err() || seen.exit_code != 0 {
+            let failed = self.failed(&seen, "the warm-up");
+            evidence.driven = Some(seen);
+            return Err(ended.err().unwrap_or(failed));
+        }
+        let phase = understood(driver, &seen, &self.folder).map(|it| on_our_clock(it.phase, &seen, driver, started_us));
+        Ok(Warmed { phase, outputs: seen.outputs })
+    }
+
+    /// Should its exit code mean that.
+    fn failed(&self, seen: &Driven, what: &str) -> Failure {
+        let (program, arm, tail) = (&seen.driver, &self.arm.name, outputs::tail(&seen.outputs));
+        let exit_code = seen.exit_code;
+        let message =
+            format!("{program} ended {what} of arm '{arm}' with exit code {exit_code}; the end of its log:\n{tail}");
+        Failure::message(Exit::Failed, message)
+            .hint("its whole output is in the recording: wringer report FOLDER -o json | jq '.arms[].driven'")
+    }
 }
 
 fn counts(lab: &mut Lab<'_>, edge: PhaseEdge) -> Result<Counts, Failure> {
@@ -109,18 +188,29 @@ fn understood(driver: &Driver, seen: &Driven, folder: &Path) -> Option<Understoo
     if let (Arrivals::Poisson { per_second }, Some(asked)) = (&mut understood.arrivals, driver.rate()) {
         *per_second = asked;
     }
-    if driver.program == DriverProgram::Pgbench {
-        outputs::logs(folder).iter().for_each(|log| driven::add_log(&mut understood, log));
+    if driver.logs() {
+        driven::add_logs(&mut understood, &outputs::logs(folder));
+    }
+    if understood.program.starts_with("pgbench") {
+        driven::add_progress(&mut understood, seen.outputs.get(1).map_or("", |stderr| &stderr.text));
     }
     Some(understood)
 }
 
+/// Its own times begin at 0. sysbench and pgbench end a moment after what they measure: from there it is counted back.
+fn on_our_clock(mut phase: Phase, seen: &Driven, driver: &Driver, started_us: u64) -> Phase {
+    phase.started_us = match driver.program {
+        DriverProgram::Command => started_us,
+        _ => started_us + seen.elapsed_us.saturating_sub(phase.elapsed_us),
+    };
+    phase.timeline.iter_mut().for_each(|slot| slot.at_us += phase.started_us);
+    phase.client_user_us = seen.client_user_us;
+    phase.client_system_us = seen.client_system_us;
+    phase
+}
+
 /// Marked as the program's own by [`LoadResult::driver`]; what it does not say is left empty, and `arms[].driven` says so.
-fn load_result(found: Understood, seen: &Driven, arm: &Arm, started_us: u64) -> LoadResult {
-    let mut measured = found.phase;
-    measured.started_us = started_us;
-    measured.client_user_us = seen.client_user_us;
-    measured.client_system_us = seen.client_system_us;
+fn load_result(found: Understood, seen: &Driven, arm: &Arm, driver: &Driver, started_us: u64) -> LoadResult {
     LoadResult {
         workload: arm.load.workload.clone(),
         driver: seen.driver.clone(),
@@ -132,6 +222,6 @@ fn load_result(found: Understood, seen: &Driven, arm: &Arm, started_us: u64) -> 
         prepared_statements: false,
         connect: LatencyHistogram::new(),
         warmup: None,
-        measured,
+        measured: on_our_clock(found.phase, seen, driver, started_us),
     }
 }

@@ -76,7 +76,11 @@ impl Access {
                     words.push("--no-vacuum".to_owned());
                 }
                 words.extend(own);
-                if driver.arguments.iter().any(|word| word == "-l" || word == "--log") {
+                let progress = |word: &String| word.starts_with("-P") || word.starts_with("--progress");
+                if !driver.arguments.iter().any(progress) {
+                    words.push("--progress=1".to_owned());
+                }
+                if driver.logs() {
                     words.push(format!("--log-prefix={}", folder.join("pgbench_log").display()));
                 }
                 words
@@ -125,6 +129,7 @@ impl Access {
             words.extend((!says("--table-size")).then(|| format!("--table-size={}", self.table_size)));
         }
         words.extend((!says("--histogram")).then(|| "--histogram=on".to_owned()));
+        words.extend((!says("--report-interval")).then(|| "--report-interval=1".to_owned()));
         words
     }
 

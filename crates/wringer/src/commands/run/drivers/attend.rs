@@ -4,7 +4,7 @@
 use crate::commands::run::lab::Lab;
 use crate::exit::{Exit, Failure};
 use crate::terminal;
-use experiment::{Arm, Driver, DriverProgram};
+use experiment::{Driver, DriverProgram};
 use host::process::Process;
 use run::Child;
 use rustix::process::Signal;
@@ -23,18 +23,18 @@ pub enum Ended {
     TimeOver,
 }
 
-/// Returns when it has ended, or shall be ended.
+/// Returns when it has ended, or shall be ended. `time`: how long it is likely to run; a command is ended then.
 ///
 /// # Errors
 /// The user or the watchdog asks for the end; a process that holds a squeeze has died.
 pub fn until_it_ends(
     lab: &mut Lab<'_>,
-    arm: &Arm,
     driver: &Driver,
+    time: Option<Duration>,
     child: &Child,
     name: &str,
 ) -> Result<Ended, Failure> {
-    let (began, time) = (Instant::now(), arm.load.time.map(|span| span.0));
+    let began = Instant::now();
     let limit = time.filter(|_| driver.program == DriverProgram::Command);
     let length = time.map_or(0, |time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
     let bar = if length > 0 { terminal::bar(length, name) } else { terminal::spinner(name) };
