@@ -40,17 +40,20 @@ pub struct Server {
 pub enum Flavour {
     Mariadb,
     Mysql,
+    /// Percona Server for MySQL: what is true of that is true of it.
+    Percona,
     Postgresql,
 }
 
 impl Flavour {
-    pub const ALL: [Flavour; 3] = [Flavour::Mariadb, Flavour::Mysql, Flavour::Postgresql];
+    pub const ALL: [Flavour; 4] = [Flavour::Mariadb, Flavour::Mysql, Flavour::Percona, Flavour::Postgresql];
 
     /// As written in the file.
     pub fn name(self) -> &'static str {
         match self {
             Flavour::Mariadb => "mariadb",
             Flavour::Mysql => "mysql",
+            Flavour::Percona => "percona",
             Flavour::Postgresql => "postgresql",
         }
     }
@@ -58,7 +61,7 @@ impl Flavour {
     /// The server variable that sizes its own page cache.
     pub fn pool_variable(self) -> &'static str {
         match self {
-            Flavour::Mariadb | Flavour::Mysql => "innodb_buffer_pool_size",
+            Flavour::Mariadb | Flavour::Mysql | Flavour::Percona => "innodb_buffer_pool_size",
             Flavour::Postgresql => "shared_buffers",
         }
     }
@@ -81,8 +84,10 @@ pub struct Fill {
     pub tables: u32,
     pub size: FillSize,
     pub rows: RowShape,
-    /// Whether to make sysbench's secondary index on `k`.
-    pub secondary: bool,
+    /// How often each value of `k` comes.
+    pub k_distribution: Distribution,
+    /// Secondary indexes: the first is sysbench's on `k`, the others on `pad` and `c`.
+    pub secondary_indexes: u32,
     /// pgbench's four tables beside them, at this scale.
     pub pgbench: Option<u32>,
 }
@@ -349,6 +354,11 @@ impl Driver {
 }
 
 impl Load {
+    /// Whether it sends one of pgbench's scripts, to pgbench's tables.
+    pub fn is_pgbench(&self) -> bool {
+        self.driver.is_none() && self.workload.starts_with("pgbench_") && !Self::is_file(&self.workload)
+    }
+
     /// Whether this names a workload's file: it ends in `.toml`.
     pub fn is_file(workload: &str) -> bool {
         std::path::Path::new(workload).extension().is_some_and(|extension| extension.eq_ignore_ascii_case("toml"))

@@ -2,7 +2,7 @@
 //! What on this host stands in the way of an experiment, with the line that asks for it.
 
 use super::{HostFacts, disk_mechanism, estimate};
-use crate::model::{Arm, DiskMechanism, Experiment, RamAmount};
+use crate::model::{Arm, DiskMechanism, Experiment, Flavour, RamAmount};
 use crate::problem::Problem;
 use units::Bytes;
 
@@ -31,11 +31,23 @@ pub(super) fn blockers(experiment: &Experiment, host: &HostFacts) -> Vec<Problem
             found.push(add(&key, message, Some("write a smaller one".into())));
         }
     }
+    found.extend(percona(experiment, host));
     found.extend(disk_layer(experiment, host));
     found.extend(disk(experiment, host));
     found.sort();
     found.dedup();
     found
+}
+
+/// No package client that Wringer asks has it.
+fn percona(experiment: &Experiment, host: &HostFacts) -> Option<Problem> {
+    let (line, column) = experiment.places.get("server.flavour").copied().unwrap_or((1, 1));
+    (experiment.server.flavour == Flavour::Percona && host.server_binary.is_none()).then(|| Problem {
+        line,
+        column,
+        message: "no such Percona Server is on this machine or in the cache, and it cannot be fetched".into(),
+        suggestion: Some("`wringer sandbox unpack TARBALL` takes it from Percona's own tarball".into()),
+    })
 }
 
 /// Hiding more than there is, or the server's own need, kills it. `leave 24 GiB` of 20 available hides nothing, and is no obstacle.

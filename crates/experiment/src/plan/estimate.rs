@@ -33,17 +33,21 @@ pub(super) fn fill_bytes(experiment: &Experiment) -> Bytes {
     }
 }
 
+/// A row's entries in none, one, two and three secondary indexes: on a number, a text of 60 and one of 120 characters.
+const INDEXES_BYTES: [u64; 4] = [0, 16, 100, 250];
+
 /// On the page, its share of the page's free space included.
 fn row_bytes(experiment: &Experiment) -> u64 {
     let page = match experiment.server.flavour {
-        Flavour::Mariadb | Flavour::Mysql => 16 << 10,
+        Flavour::Mariadb | Flavour::Mysql | Flavour::Percona => 16 << 10,
         Flavour::Postgresql => 8 << 10,
     };
-    match experiment.fill.rows {
+    let row = match experiment.fill.rows {
         RowShape::Sysbench => 230,
         RowShape::PerPage(rows) => page / u64::from(rows.max(1)),
         RowShape::Width(width) => width.0 * 11 / 10,
-    }
+    };
+    row + INDEXES_BYTES.get(experiment.fill.secondary_indexes as usize).copied().unwrap_or_default()
 }
 
 pub(super) fn rows(experiment: &Experiment) -> u64 {
@@ -70,11 +74,17 @@ pub(super) fn fetch_seconds(host: &HostFacts) -> f64 {
     if host.server_binary.is_some() { 0.0 } else { FETCH_SECONDS }
 }
 
+/// Rows of the table that pgbench's scripts read.
+fn accounts(experiment: &Experiment) -> u64 {
+    u64::from(experiment.fill.pgbench.unwrap_or_default()) * 100_000
+}
+
 pub(super) fn preheat_seconds(experiment: &Experiment, load: &Load) -> f64 {
     let transactions = match load.preheat {
         None => return 0.0,
         Some(Preheat::Time(span)) => return seconds(span),
         Some(Preheat::Transactions(count)) => count as f64,
+        Some(Preheat::TimesRows(factor)) if load.is_pgbench() => factor * accounts(experiment) as f64,
         Some(Preheat::TimesRows(factor)) => factor * rows(experiment) as f64,
     };
     transactions / TRANSACTIONS_PER_SECOND

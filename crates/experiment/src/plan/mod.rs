@@ -150,9 +150,11 @@ fn left_out(experiment: &Experiment, host: &HostFacts) -> Vec<LeftOut> {
 
 /// Less RAM is asked for so that reads reach the disk. What else keeps the page cache from answering them?
 fn instead_of_ram(experiment: &Experiment) -> &'static str {
-    use crate::Flavour::{Mariadb, Mysql, Postgresql};
+    use crate::Flavour::{Mariadb, Mysql, Percona, Postgresql};
     match experiment.server.flavour {
-        Mariadb | Mysql => "the run relies on O_DIRECT, by which InnoDB's reads of data files go past the page cache",
+        Mariadb | Mysql | Percona => {
+            "the run relies on O_DIRECT, by which InnoDB's reads of data files go past the page cache"
+        }
         Postgresql if experiment.slow_layer() => {
             "PostgreSQL reads through the page cache; the slow layer counts which reads reached it, and the report says how many"
         }

@@ -79,7 +79,15 @@ impl List<'_> {
         };
         let tables = counted(fill.tables.into(), "table");
         let rows = counted(estimate::rows(self.experiment), "row");
-        let text = format!("fill {tables}: about {bytes} in {rows}, {shape}; read the size back from the server");
+        let indexes = ["", ", an index on k", ", indexes on k and pad", ", indexes on k, pad and c"];
+        let indexes = indexes.get(fill.secondary_indexes as usize).unwrap_or(&"");
+        let keys = match fill.k_distribution.kind.as_str() {
+            "uniform" => String::new(),
+            kind => format!(", values of k {kind}"),
+        };
+        let text = format!(
+            "fill {tables}: about {bytes} in {rows}, {shape}{keys}{indexes}; read the size back from the server"
+        );
         self.add("fill", estimate::fill_seconds(self.experiment), text);
         if let Some(scale) = fill.pgbench {
             let accounts = u64::from(scale) * 100_000;
@@ -340,6 +348,7 @@ impl List<'_> {
         let name = match self.experiment.server.flavour {
             Flavour::Mariadb => "MariaDB",
             Flavour::Mysql => "MySQL",
+            Flavour::Percona => "Percona Server",
             Flavour::Postgresql => "PostgreSQL",
         };
         match &self.experiment.server.version {

@@ -242,6 +242,39 @@ fn every_flavour_is_planned() {
     assert!(plan.steps.iter().any(|step| step.text.contains("MySQL")), "{:#?}", plan.steps);
 }
 
+/// No package client that is asked has Percona Server.
+#[test]
+fn percona_is_planned_where_it_is_and_else_in_the_way() {
+    let text = TEXT
+        .replace("\"mariadb\"", "\"percona\"")
+        .replace("[fill]", "[server.options]\ninnodb_buffer_pool_size = \"64M\"\n[fill]");
+    let plan = plan_of(&text, &root());
+    assert!(
+        plan.blockers.is_empty() && plan.steps.iter().any(|step| step.text.contains("start Percona Server")),
+        "{plan:#?}"
+    );
+    let [blocker] = &plan_of(&text, &HostFacts { server_binary: None, ..root() }).blockers[..] else { panic!("one") };
+    assert!(blocker.line == 4 && blocker.suggestion.as_ref().unwrap().contains("sandbox unpack"), "{blocker:?}");
+}
+
+#[test]
+fn what_is_filled_is_planned() {
+    let fill = "rows_per_page = 4\nk_distribution = \"zipfian\"\nsecondary_indexes = 2\npgbench = 3";
+    let text = TEXT.replace("rows_per_page = 4", fill).replace("\"oltp_point_select\"", "\"pgbench_tpcb_like\"");
+    let plan = plan_of(&text, &root());
+    let has = |words: &str| plan.steps.iter().any(|step| step.text.contains(words));
+    for words in [
+        "4 rows a page, values of k zipfian, indexes on k and pad; read",
+        "at scale 3: 300000 accounts",
+        "measure: pgbench_tpcb_like",
+    ] {
+        assert!(has(words), "{words}: {plan:#?}");
+    }
+    let preheat =
+        plan.steps.iter().find(|step| step.text.contains("with 1 transaction a row of pgbench_tpcb_like")).unwrap();
+    assert_eq!(preheat.seconds, 75.0, "300000 accounts");
+}
+
 #[test]
 fn a_disk_is_slowed_by_fuse_where_it_can_be_and_else_by_a_library() {
     let experiment = |mechanism: &str| {

@@ -308,18 +308,24 @@ fn seconds(span: Span) -> String {
     span.0.as_secs().to_string()
 }
 
-/// pgbench's own scripts work on pgbench's own tables.
+/// pgbench's own scripts work on pgbench's own tables, whether pgbench sends them or we do.
 pub(super) fn check_tables(top: &Section<'_>, fill: Option<&Fill>, arms: &[Arm]) {
-    let needs = |arm: &&Arm| {
+    if fill.is_none_or(|fill| fill.pgbench.is_some()) {
+        return;
+    }
+    let by_pgbench = |arm: &&Arm| {
         let driver = arm.load.driver.as_ref();
         driver.is_some_and(|driver| driver.program == DriverProgram::Pgbench && driver.files().is_empty())
     };
-    let has = fill.is_none_or(|fill| fill.pgbench.is_some());
-    if let Some(arm) = arms.iter().find(needs).filter(|_| !has) {
-        let section = top.section("fill");
+    let section = top.section("fill");
+    if let Some(arm) = arms.iter().find(by_pgbench) {
         let message = format!("arm '{}' runs pgbench's own scripts, and nothing makes their tables", arm.name);
         let hint =
             "write pgbench = 1, their scale, below [fill]; or a script of your own: arguments = [\"-f\", \"mine.sql\"]";
         section.wrong(None, &message, Some(hint.into()));
+    }
+    if let Some(arm) = arms.iter().find(|arm| arm.load.is_pgbench()) {
+        let message = format!("arm '{}' sends {}, and nothing makes pgbench's tables", arm.name, arm.load.workload);
+        section.wrong(None, &message, Some("write pgbench = 1, their scale, below [fill]".into()));
     }
 }

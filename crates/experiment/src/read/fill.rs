@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `[fill]`.
 
+use super::load::distribution;
 use crate::model::{Fill, FillSize, Flavour, RowShape, Server};
 use crate::section::{Placed, Section};
 use crate::tree::Value;
@@ -16,10 +17,22 @@ pub(super) fn read(top: &Section<'_>, server: Option<&Server>) -> Option<Fill> {
     let tables = section.integer("tables", 1..=10_000u32).map_or(1, |number| number.value);
     let size = size(&section);
     let rows = shape(&section, server.map_or(Flavour::Mariadb, |server| server.flavour));
-    let secondary = section.boolean("secondary").is_some_and(|asked| asked.value);
+    let secondary_indexes = indexes(&section);
+    let k_distribution = distribution(&section, "k_distribution");
     let pgbench = section.integer("pgbench", 1..=20_000u32).map(|number| number.value);
     section.finish();
-    Some(Fill { tables, size: size?, rows, secondary, pgbench })
+    Some(Fill { tables, size: size?, rows, k_distribution, secondary_indexes, pgbench })
+}
+
+/// `secondary = true` is short for one.
+fn indexes(section: &Section<'_>) -> u32 {
+    let one = section.boolean("secondary").is_some_and(|asked| asked.value);
+    let count = section.integer("secondary_indexes", 0..=3u32);
+    if let (Some(_), Some(node)) = (&count, section.node("secondary")) {
+        let message = "fill.secondary and fill.secondary_indexes both say which indexes";
+        section.wrong(Some(node), message, Some("keep one of them".into()));
+    }
+    count.map_or(u32::from(one), |count| count.value)
 }
 
 fn size(section: &Section<'_>) -> Option<FillSize> {
@@ -66,7 +79,7 @@ fn times_pool(value: &Value) -> Option<f64> {
 
 fn shape(section: &Section<'_>, flavour: Flavour) -> RowShape {
     let range = match flavour {
-        Flavour::Mariadb | Flavour::Mysql => INNODB_ROWS_PER_PAGE,
+        Flavour::Mariadb | Flavour::Mysql | Flavour::Percona => INNODB_ROWS_PER_PAGE,
         Flavour::Postgresql => POSTGRESQL_ROWS_PER_PAGE,
     };
     let per_page = section.integer("rows_per_page", range);

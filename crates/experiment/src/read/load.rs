@@ -9,8 +9,8 @@ use crate::tree::Value;
 use evidence::Arrivals;
 use units::{CpuList, Span};
 
-/// sysbench's names. Its `bulk_insert` is not here: it brings tables of its own, and an experiment's arms share theirs.
-const WORKLOADS: [&str; 10] = [
+/// sysbench's names, and pgbench's scripts. sysbench's `bulk_insert` is not here: it brings tables of its own, and an experiment's arms share theirs.
+const WORKLOADS: [&str; 13] = [
     "oltp_point_select",
     "oltp_read_only",
     "oltp_read_write",
@@ -21,6 +21,9 @@ const WORKLOADS: [&str; 10] = [
     "oltp_delete",
     "select_random_points",
     "select_random_ranges",
+    "pgbench_tpcb_like",
+    "pgbench_simple_update",
+    "pgbench_select_only",
 ];
 const RANGES: [&str; 2] = ["oltp_read_only", "oltp_read_write"];
 const WRITES: [&str; 2] = ["oltp_read_write", "oltp_write_only"];
@@ -45,7 +48,7 @@ pub(super) fn read(top: &Section<'_>, flavour: Option<Flavour>) -> Option<Load> 
         time: time(&section),
         warmup: warmup(&section),
         preheat: preheat(&section),
-        distribution: distribution(&section),
+        distribution: distribution(&section, "distribution"),
         seed: section.integer("seed", 0..=u64::MAX >> 1).map_or(1, |number| number.value),
         prepared: section.boolean("prepared").is_none_or(|asked| asked.value),
         cpuset: cpuset(&section),
@@ -159,9 +162,10 @@ fn preheat(section: &Section<'_>) -> Option<Preheat> {
     }
 }
 
-fn distribution(section: &Section<'_>) -> Distribution {
+/// `key` names the kind; its numbers stand beside it.
+pub(super) fn distribution(section: &Section<'_>, key: &'static str) -> Distribution {
     let kinds = ["uniform", "gaussian", "special", "pareto", "zipfian"];
-    let kind = section.choice("distribution", &kinds).map_or("uniform", |word| word.value);
+    let kind = section.choice(key, &kinds).map_or("uniform", |word| word.value);
     let distribution = Distribution {
         kind: kind.to_owned(),
         spec_iter: section.integer("rand_spec_iter", 1..=1000u32).map(|number| number.value),
@@ -178,11 +182,12 @@ fn distribution(section: &Section<'_>) -> Distribution {
         ("rand_zipfian_exp", "zipfian"),
     ];
     // sysbench's gaussian sums rand-spec-iter numbers as well
-    let fits = |key: &str, owner: &str| kind == owner || (key == "rand_spec_iter" && kind == "gaussian");
-    for (key, owner) in needs.into_iter().filter(|(key, owner)| !fits(key, owner)) {
-        if let Some(node) = section.node(key) {
-            let hint = Some(format!("leave it out, or write distribution = \"{owner}\""));
-            section.wrong(Some(node), &format!("load.{key} has no meaning with distribution \"{kind}\""), hint);
+    let fits = |number: &str, owner: &str| kind == owner || (number == "rand_spec_iter" && kind == "gaussian");
+    for (number, owner) in needs.into_iter().filter(|(number, owner)| !fits(number, owner)) {
+        if let Some(node) = section.node(number) {
+            let hint = Some(format!("leave it out, or write {key} = \"{owner}\""));
+            let message = format!("{} has no meaning with {key} \"{kind}\"", section.named(number));
+            section.wrong(Some(node), &message, hint);
         }
     }
     distribution

@@ -120,7 +120,7 @@ fn size_units(flavour: Flavour) -> &'static [(&'static str, u64)] {
     const TIB: u64 = Bytes::TIB;
     match flavour {
         Flavour::Postgresql => &[("B", 1), ("kB", KIB), ("MB", MIB), ("GB", GIB), ("TB", TIB)],
-        Flavour::Mariadb | Flavour::Mysql => {
+        Flavour::Mariadb | Flavour::Mysql | Flavour::Percona => {
             &[("", 1), ("k", KIB), ("m", MIB), ("g", GIB), ("t", TIB), ("K", KIB), ("M", MIB), ("G", GIB), ("T", TIB)]
         }
     }
@@ -131,7 +131,7 @@ fn belongs_to_other(flavour: Flavour, name: &str) -> Option<&'static str> {
     let postgresql = ["shared_buffers", "effective_cache_size", "work_mem", "wal_buffers", "max_wal_size"];
     match flavour {
         Flavour::Postgresql if innodb => Some("InnoDB"),
-        Flavour::Mariadb | Flavour::Mysql if postgresql.contains(&name) => Some("PostgreSQL"),
+        Flavour::Mariadb | Flavour::Mysql | Flavour::Percona if postgresql.contains(&name) => Some("PostgreSQL"),
         _ => None,
     }
 }

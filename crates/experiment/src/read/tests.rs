@@ -352,6 +352,52 @@ fn what_a_driver_cannot_be_told_is_refused() {
 }
 
 #[test]
+fn the_values_and_indexes_of_a_fill_are_those_of_the_command() {
+    let fill = |text: &str| Experiment::parse(&GOOD.replace("rows_per_page = 4", text)).unwrap().fill;
+    let skewed = fill("k_distribution = \"pareto\"\nrand_pareto_h = 0.1\nsecondary_indexes = 3");
+    assert_eq!((skewed.k_distribution.kind.as_str(), skewed.k_distribution.pareto_h), ("pareto", Some(0.1)));
+    assert_eq!((skewed.secondary_indexes, fill("secondary = true").secondary_indexes), (3, 1));
+    assert_eq!((fill("pgbench = 2").secondary_indexes, fill("pgbench = 2").k_distribution.kind), (0, "uniform".into()));
+    let bad = |text: &str, line, message: &str, hint: &str| check("rows_per_page = 4", text, line, message, hint);
+    bad("k-distribution = \"pareto\"", 10, "unknown key \"k-distribution\" in [fill]", "\"k_distribution\"");
+    bad("k_distribution = \"normal\"", 10, "fill.k_distribution cannot be \"normal\"", "valid here: uniform");
+    bad(
+        "rand_zipfian_exp = 1",
+        10,
+        "fill.rand_zipfian_exp has no meaning with k_distribution \"uniform\"",
+        "\"zipfian\"",
+    );
+    bad("secondary_indexes = 4", 10, "secondary_indexes cannot be 4", "from 0 to 3");
+    bad("secondary = true\nsecondary_indexes = 2", 10, "both say which indexes", "keep one");
+}
+
+#[test]
+fn pgbenchs_scripts_need_pgbenchs_tables() {
+    let text = GOOD.replace("\"oltp_point_select\"", "\"pgbench_simple_update\"");
+    let [problem] = &Experiment::parse(&text).expect_err("no tables")[..] else { panic!("one problem") };
+    assert!(
+        problem.line == 8 && problem.message.contains("sends pgbench_simple_update, and nothing makes"),
+        "{problem}"
+    );
+    assert_eq!(problem.suggestion.as_deref(), Some("write pgbench = 1, their scale, below [fill]"));
+    let filled = text.replace("rows_per_page = 4", "pgbench = 2");
+    let experiment = Experiment::parse(&filled).unwrap();
+    assert!(experiment.arms.iter().all(|arm| arm.load.is_pgbench()));
+    let option = filled.replace("threads = 2", "threads = 2, point_selects = 5");
+    let said = Experiment::parse(&option).unwrap_err()[0].to_string();
+    assert!(said.contains("pgbench_simple_update has no option point_selects"), "{said}");
+}
+
+#[test]
+fn percona_is_a_server_as_mysql_is() {
+    let text = GOOD.replace("\"mariadb\"", "\"percona\"");
+    let experiment = Experiment::parse(&text).unwrap();
+    assert_eq!((experiment.server.flavour.name(), experiment.pool(&experiment.arms[0])), ("percona", Bytes::mib(128)));
+    let other = Experiment::parse(&text.replace("skip_log_bin = true", "shared_buffers = \"1GB\"")).unwrap_err();
+    assert!(other[0].message.contains("a variable of PostgreSQL, and the server is percona"), "{other:?}");
+}
+
+#[test]
 fn an_arm_asserts_what_the_file_does_unless_it_says_otherwise() {
     let text = GOOD.replacen("name = \"sample\"", "name = \"sample\"\nassert = [\"p99 < 20ms\", \"errors=0\"]", 1);
     let text = text.replace("name = \"10 ms\"", "name = \"10 ms\"\nassert = \"p99<200ms\"");

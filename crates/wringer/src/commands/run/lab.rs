@@ -227,7 +227,7 @@ impl<'a> Lab<'a> {
         let Some(serving) = &self.serving else { return Ok(()) };
         let target = serving.target().clone();
         let facts = ServerFacts::read(&target)?;
-        let spec = translate::fill_spec(&self.experiment.fill, first.load.seed);
+        let spec = translate::fill_spec(&self.experiment.fill, first.load.seed)?;
         let plan = fill::plan(&spec, &facts)?;
         let report = fill_with_bar(&plan, &target, &self.settings.stop)?;
         self.rows_per_table = report.rows_per_table;
@@ -414,6 +414,7 @@ fn flavour(flavour: Flavour) -> sandbox::Flavour {
     match flavour {
         Flavour::Mariadb => sandbox::Flavour::Mariadb,
         Flavour::Mysql => sandbox::Flavour::Mysql,
+        Flavour::Percona => sandbox::Flavour::Percona,
         Flavour::Postgresql => sandbox::Flavour::Postgresql,
     }
 }

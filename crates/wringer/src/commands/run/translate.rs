@@ -16,8 +16,14 @@ use std::time::Duration;
 /// Connections that fill at the same time: on two CPUs more than four only wait for the server.
 const FILL_THREADS: u32 = 4;
 
-pub fn fill_spec(fill: &Fill, seed: u64) -> FillSpec {
-    FillSpec {
+/// Of pgbench's tables, for each unit of their scale.
+const ACCOUNTS: f64 = 100_000.0;
+
+/// # Errors
+/// The numbers of the distribution make none; the experiment's own checks find that first.
+pub fn fill_spec(fill: &Fill, seed: u64) -> Result<FillSpec, Failure> {
+    let keys = distribution(&fill.k_distribution).map_err(|error| Failure::new(Exit::Usage, error))?;
+    Ok(FillSpec {
         tables: fill.tables,
         size: match fill.size {
             FillSize::Rows(rows) => Size::Rows(rows),
@@ -29,11 +35,13 @@ pub fn fill_spec(fill: &Fill, seed: u64) -> FillSpec {
             RowShape::PerPage(rows) => Shape::RowsPerPage(rows),
             RowShape::Width(bytes) => Shape::RowBytes(bytes.0),
         },
-        secondary: fill.secondary,
+        secondary: fill.secondary_indexes > 0,
+        text_indexes: fill.secondary_indexes.saturating_sub(1),
+        keys,
         threads: FILL_THREADS,
         seed,
         ..FillSpec::default()
-    }
+    })
 }
 
 /// # Errors
@@ -90,7 +98,10 @@ pub fn preheat_spec(
     workloads: &Workloads,
 ) -> Result<Option<LoadSpec>, Failure> {
     let Some(preheat) = load.preheat else { return Ok(None) };
-    let rows = rows_per_table as f64 * f64::from(experiment.fill.tables);
+    let rows = match experiment.fill.pgbench {
+        Some(scale) if load.is_pgbench() => f64::from(scale) * ACCOUNTS,
+        _ => rows_per_table as f64 * f64::from(experiment.fill.tables),
+    };
     #[allow(clippy::cast_possible_truncation)] // rows fit, and are not negative
     let (time, events) = match preheat {
         Preheat::Time(span) => (Some(span.0), None),
@@ -121,6 +132,7 @@ fn options(experiment: &Experiment, load: &Load, rows_per_table: u64) -> Options
         delete_inserts: asked.delete_inserts.unwrap_or(defaults.delete_inserts),
         skip_trx: asked.skip_trx.unwrap_or(defaults.skip_trx),
         connections: load.threads,
+        scale: experiment.fill.pgbench.unwrap_or(defaults.scale),
         ..defaults
     }
 }

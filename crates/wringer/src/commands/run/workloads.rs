@@ -35,7 +35,7 @@ pub fn read(file: &Path, experiment: &Experiment) -> Result<Workloads, Failure> 
 
 pub fn family(flavour: Flavour) -> load::Flavour {
     match flavour {
-        Flavour::Mariadb | Flavour::Mysql => load::Flavour::Mysql,
+        Flavour::Mariadb | Flavour::Mysql | Flavour::Percona => load::Flavour::Mysql,
         Flavour::Postgresql => load::Flavour::Postgresql,
     }
 }
