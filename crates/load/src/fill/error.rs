@@ -15,6 +15,9 @@ pub enum Error {
     #[error("the table {table} is there already")]
     Exists { table: String },
     /// Nothing was changed.
+    #[error("another fill is at work in this database")]
+    Busy,
+    /// Nothing was changed.
     #[error("the fill of {table} cannot go on: the table is not what this fill would have left. {what}")]
     Resume { table: String, what: String },
     /// The server refused, or was lost.

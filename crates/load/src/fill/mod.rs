@@ -14,6 +14,7 @@
 mod error;
 mod facts;
 mod folder;
+mod guard;
 mod layout;
 mod plan;
 mod readback;
@@ -26,6 +27,7 @@ mod write;
 
 pub use error::Error;
 pub use folder::DataFolder;
+pub(crate) use guard::Guard;
 pub use plan::{FillPlan, Lane, Predicted, plan};
 pub use readback::TableGot;
 pub use report::{FillReport, Got};

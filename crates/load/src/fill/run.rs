@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Carries a plan out: tables, rows, indexes, then a look at what is there.
 
+use super::guard::Guard;
 use super::readback::{look, settle, verify};
 use super::resume::{Kept, survey};
 use super::write::write;
@@ -56,6 +57,7 @@ pub fn run(
 ) -> Result<FillReport, Error> {
     let started = Instant::now();
     let mut connection = Connection::open(target).map_err(Error::server("connect to make tables"))?;
+    let _guard = Guard::take(target)?;
     let kept = match plan.spec.resume {
         true => survey(plan, stop, &mut connection).map_err(paused)?,
         false => Kept::nothing(plan),

@@ -4,7 +4,7 @@
 //! The MySQL family gets the same tables with their keys from the start, for InnoDB keeps the rows in the key's order.
 
 use crate::admin::Connection;
-use crate::fill::{Error, ServerFacts, without};
+use crate::fill::{Error, Guard, ServerFacts, without};
 use crate::workload::pgbench::{ACCOUNTS, TELLERS};
 use crate::{Flavour, Target};
 use serde::Serialize;
@@ -82,6 +82,7 @@ pub fn fill(
     }
     let facts = ServerFacts::read(target)?;
     let connection = Connection::open(target).map_err(Error::server("connect to fill pgbench's tables"))?;
+    let _guard = Guard::take(target)?;
     let mut filler = Filler { connection, facts, scale, stop, progress, done: 0 };
     let began = Instant::now();
     if let Some(table) = filler.existing()? {

@@ -216,6 +216,9 @@ pub fn refused(error: Error) -> Failure {
 pub fn failed(error: Error) -> Failure {
     match error {
         Error::Stopped | Error::Paused => Failure::new(Exit::Interrupted, error),
+        Error::Busy => {
+            Failure::new(Exit::Missing, error).hint("wait for its end; a fill that was killed lets go by itself")
+        }
         Error::Resume { .. } => Failure::new(Exit::Missing, error)
             .hint("give the flags of the fill that was cut off; --replace drops the tables and begins anew"),
         Error::Left { .. } => Failure::new(Exit::NotRestored, error)

@@ -11,6 +11,7 @@ pub(crate) fn on_any_server(server: &Server) {
     an_idle_connection_may_be_closed(server);
     a_table_that_came_in_between_stays(server);
     pgbench_tables_of_others_stay(server);
+    of_two_fills_one_goes_on(server);
 }
 
 fn mysql(server: &Server) -> bool {
@@ -85,4 +86,18 @@ pub(crate) fn what_cannot_be_dropped_is_named(server: &Server) {
     assert_eq!((tables, matches!(*error, Error::Stopped)), (vec!["sbtest1".to_owned()], true));
     assert!(why.contains("other objects depend on it"), "{why}");
     sql(server, &["DROP VIEW needs_it", "DROP TABLE sbtest1"]);
+}
+
+/// With `--replace`, each would drop what the other writes.
+fn of_two_fills_one_goes_on(server: &Server) {
+    let plan = server.plan(&spec(1, Size::Rows(1000), Shape::Sysbench));
+    let mut second = None;
+    let first = fill::run(&plan, &server.target, &AtomicBool::new(false), &mut |progress| {
+        if progress.stage == Stage::Settle {
+            second = Some(server.carry_out(&plan).unwrap_err());
+        }
+    });
+    assert!(matches!(second, Some(Error::Busy)), "{second:?}");
+    assert_eq!(first.unwrap().got.rows, 1000);
+    assert_eq!(server.fill(&plan.spec).got.rows, 1000, "the lock goes with its fill");
 }
