@@ -2,13 +2,15 @@
 //! Runs every test, and holds every skip to the allow-list.
 
 use crate::faults::{cases_file, take_cases};
+use crate::programs;
 use crate::tally::{Skip, Tally};
 use anyhow::{Context, Result};
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 const ALLOWED: &str = "tests/skips-allowed.txt";
 
@@ -17,35 +19,103 @@ const WORKSPACE: [&str; 5] = ["--workspace", "--exclude", "guest", "--features",
 const GUEST: [&str; 2] = ["--package", "guest"];
 
 /// True when nothing failed and nothing was skipped that may not be.
-pub(crate) fn everything(arguments: Vec<String>) -> Result<bool> {
-    let liar = build_liar()?;
-    run(&[&WORKSPACE, &GUEST], &arguments, Some(&liar))
+pub(crate) fn everything(arguments: &[String]) -> Result<bool> {
+    let suite = Suite::begin(arguments)?;
+    if arguments.is_empty() {
+        in_three_parts(&suite)?;
+    } else {
+        suite.cargo_test("", &[&WORKSPACE])?;
+        suite.cargo_test("", &[&GUEST])?;
+    }
+    suite.end()
 }
 
 /// The same for the test guest: it needs nothing of the host's but the servers in Wringer's cache.
-pub(crate) fn guest_alone(arguments: Vec<String>) -> Result<bool> {
-    let liar = build_liar()?;
-    run(&[&GUEST], &arguments, Some(&liar))
+pub(crate) fn guest_alone(arguments: &[String]) -> Result<bool> {
+    let suite = Suite::begin(arguments)?;
+    suite.cargo_test("", &[&GUEST])?;
+    suite.end()
 }
 
-fn run(parts: &[&[&str]], arguments: &[String], liar: Option<&Path>) -> Result<bool> {
-    let skips_file = std::env::temp_dir().join(format!("wringer-skips-{}", std::process::id()));
-    let _ = fs::remove_file(&skips_file);
-    let mut tally = Tally { succeeded: true, ..Tally::default() };
-    for part in parts {
-        cargo_test(part, arguments, &skips_file, liar, &mut tally)?;
-    }
-    tally.skips = fs::read_to_string(&skips_file).unwrap_or_default().lines().filter_map(Skip::parse).collect();
-    let _ = fs::remove_file(&skips_file);
+/// The guest waits for its own clock most of the time. Beside it run the programs that ask for states and not for times; when both have
+/// ended, those that measure run alone.
+fn in_three_parts(suite: &Suite<'_>) -> Result<()> {
+    build_tests()?;
+    let (beside, alone) = programs::split()?;
+    std::thread::scope(|scope| {
+        let guest = scope.spawn(|| suite.cargo_test("guest: ", &[&GUEST]));
+        let host = suite.cargo_test("", &[&WORKSPACE, &targets(&beside)]);
+        guest.join().map_err(|_| anyhow::anyhow!("the thread of the guest panicked"))?.and(host)
+    })?;
+    suite.cargo_test("", &[&WORKSPACE, &["--lib", "--bins"], &targets(&alone)])?;
+    suite.cargo_test("", &[&WORKSPACE, &["--doc"]])
+}
 
-    let allowed = fs::read_to_string(ALLOWED).with_context(|| format!("read {ALLOWED}"))?;
-    let refused = report_skips(&tally.skips, &allowed);
-    if refused > 0 {
-        println!("{refused} skipped for a reason that {ALLOWED} does not allow: counted as failed");
+fn targets(programs: &[String]) -> Vec<&str> {
+    programs.iter().flat_map(|program| ["--test", program]).collect()
+}
+
+/// What all parts of one run have in common.
+struct Suite<'a> {
+    arguments: &'a [String],
+    skips_file: PathBuf,
+    liar: PathBuf,
+    tally: Mutex<Tally>,
+}
+
+impl<'a> Suite<'a> {
+    fn begin(arguments: &'a [String]) -> Result<Self> {
+        let skips_file = std::env::temp_dir().join(format!("wringer-skips-{}", std::process::id()));
+        let _ = fs::remove_file(&skips_file);
+        let tally = Mutex::new(Tally { succeeded: true, ..Tally::default() });
+        Ok(Self { arguments, skips_file, liar: build_liar()?, tally })
     }
-    println!("{} fault cases", take_cases(&cases_file()));
-    println!("{}", tally.closing_line(refused));
-    Ok(tally.succeeded && tally.failed == 0 && refused == 0 && tally.passed > 0)
+
+    /// Says what came of it, the counts last.
+    fn end(self) -> Result<bool> {
+        let mut tally = self.tally.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let skips = fs::read_to_string(&self.skips_file).unwrap_or_default();
+        tally.skips = skips.lines().filter_map(Skip::parse).collect();
+        let _ = fs::remove_file(&self.skips_file);
+
+        let allowed = fs::read_to_string(ALLOWED).with_context(|| format!("read {ALLOWED}"))?;
+        let refused = report_skips(&tally.skips, &allowed);
+        if refused > 0 {
+            println!("{refused} skipped for a reason that {ALLOWED} does not allow: counted as failed");
+        }
+        println!("{} fault cases", take_cases(&cases_file()));
+        println!("{}", tally.closing_line(refused));
+        Ok(tally.succeeded && tally.failed == 0 && refused == 0 && tally.passed > 0)
+    }
+
+    /// Streams cargo's output through, each line behind `label`, and counts as it goes.
+    fn cargo_test(&self, label: &str, words: &[&[&str]]) -> Result<()> {
+        let mut command = cargo();
+        command.args(["test", "--no-fail-fast"]).args(words.concat()).args(self.arguments);
+        command.env("WRINGER_SKIPS", &self.skips_file).env("WRINGER_CASES", cases_file());
+        command.env("WRINGER_BROKEN_SYNC_PROGRAM", &self.liar);
+        let mut child = command.stdout(Stdio::piped()).spawn().context("start cargo test")?;
+        let output = child.stdout.take().context("take the output of cargo test")?;
+        for line in BufReader::new(output).lines() {
+            let line = line.context("read the output of cargo test")?;
+            self.tally().count(&line);
+            println!("{label}{line}");
+        }
+        let succeeded = child.wait().context("wait for cargo test")?.success();
+        self.tally().succeeded &= succeeded;
+        Ok(())
+    }
+
+    fn tally(&self) -> MutexGuard<'_, Tally> {
+        self.tally.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// All at once, with both processors; the parts find them built.
+fn build_tests() -> Result<()> {
+    let status = cargo().args(["test", "--no-run", "--tests"]).args(WORKSPACE).status().context("start cargo test")?;
+    anyhow::ensure!(status.success(), "the tests do not build");
+    Ok(())
 }
 
 /// The program with a slow layer whose sync does nothing, for the test that shows what the durability test is worth.
@@ -60,31 +130,6 @@ fn build_liar() -> Result<PathBuf> {
 
 fn cargo() -> Command {
     Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-}
-
-/// Streams cargo's output through, and counts as it goes.
-fn cargo_test(
-    packages: &[&str],
-    arguments: &[String],
-    skips_file: &Path,
-    liar: Option<&Path>,
-    tally: &mut Tally,
-) -> Result<()> {
-    let mut command = cargo();
-    command.args(["test", "--no-fail-fast"]).args(packages).args(arguments).env("WRINGER_SKIPS", skips_file);
-    command.env("WRINGER_CASES", cases_file());
-    if let Some(liar) = liar {
-        command.env("WRINGER_BROKEN_SYNC_PROGRAM", liar);
-    }
-    let mut child = command.stdout(Stdio::piped()).spawn().context("start cargo test")?;
-    let output = child.stdout.take().context("take the output of cargo test")?;
-    for line in BufReader::new(output).lines() {
-        let line = line.context("read the output of cargo test")?;
-        tally.count(&line);
-        println!("{line}");
-    }
-    tally.succeeded &= child.wait().context("wait for cargo test")?.success();
-    Ok(())
 }
 
 /// Prints each skip once; returns how many the allow-list does not cover.

@@ -35,7 +35,7 @@ fn the_power_goes() {
     let mut stale = 0;
     for life in 0..=CUTS {
         let last = life == CUTS;
-        let lived = live(parts, folder.path(), &disk, acknowledged, (!last).then(|| moment(life)));
+        let lived = live(parts, folder.path(), &disk, acknowledged, (!last).then(|| Cut::of(life)));
         println!("boot {life}: {lived:?}");
         if lived.verdict.starts_with("FAILED") || last && !lived.verdict.starts_with("ok") {
             panic!("boot {life}: {lived:?}; kept in {}", folder.keep().display());
@@ -47,14 +47,27 @@ fn the_power_goes() {
     assert!(acknowledged > 0, "nothing was ever acknowledged");
 }
 
-/// When to cut after the guest has begun: each life in another part of the six seconds that two squeezes and their release take.
-fn moment(life: u32) -> Duration {
-    let now = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default().subsec_nanos();
-    Duration::from_millis(u64::from(life * PART_MS + now / 1000 % PART_MS))
+/// When the power goes.
+#[derive(Debug)]
+struct Cut {
+    /// After the first line that begins so.
+    mark: &'static str,
+    after: Duration,
+}
+
+impl Cut {
+    /// After the guest has begun, each life in another part of the seconds that two squeezes and their release take. The last one after
+    /// a line that is acknowledged: a machine that is busy may have come to none before.
+    fn of(life: u32) -> Self {
+        let now = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default().subsec_nanos();
+        let part = now / 1000 % PART_MS;
+        let (mark, ms) = if life + 1 == CUTS { ("POWER line ", part) } else { ("POWER may go", life * PART_MS + part) };
+        Self { mark, after: Duration::from_millis(ms.into()) }
+    }
 }
 
 /// `cut`: when the power goes; `None`: it stays until the guest ends.
-fn live(parts: &Parts, folder: &Path, disk: &Disk, acknowledged: u64, cut: Option<Duration>) -> Life {
+fn live(parts: &Parts, folder: &Path, disk: &Disk, acknowledged: u64, cut: Option<Cut>) -> Life {
     let last = if cut.is_none() { "yes" } else { "no" };
     let machine = Machine {
         parts,
@@ -70,6 +83,9 @@ fn live(parts: &Parts, folder: &Path, disk: &Disk, acknowledged: u64, cut: Optio
     let limit = Instant::now() + LIMIT;
     let mut end = None;
     while let Some(line) = running.line(end.unwrap_or(limit)) {
+        if let Some(cut) = cut.as_ref().filter(|cut| line.starts_with(cut.mark)) {
+            end = end.or(Some(Instant::now() + cut.after));
+        }
         let word = |place: usize| -> u64 { line.split(' ').nth(place).unwrap_or_default().parse().unwrap_or(0) };
         if let Some(verdict) = line.strip_prefix("CASE power_cut ") {
             life.verdict = verdict.to_owned();
@@ -77,8 +93,6 @@ fn live(parts: &Parts, folder: &Path, disk: &Disk, acknowledged: u64, cut: Optio
             life.acknowledged = word(2);
         } else if line.contains("stale runs") {
             life.stale_runs = u32::try_from(word(1)).unwrap_or(0);
-        } else if line == "POWER may go" {
-            end = end.or(cut.map(|cut| Instant::now() + cut));
         } else if line == "GUEST ends" {
             break;
         }

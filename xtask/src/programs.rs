@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The programs of integration tests, and which of them may share the machine with the test guest.
+
+use anyhow::{Context, Result};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+/// These ask for states, orders and contents, and have limits of half a minute and more where they wait: a machine at work does not
+/// change what they find. All others measure, or are over in a moment.
+const BESIDE_THE_GUEST: [&str; 14] = [
+    "bad_input",
+    "catalogue",
+    "durability",
+    "faults",
+    "fill",
+    "load_pgbench",
+    "mysql",
+    "own_data",
+    "pgbouncer",
+    "ram_crashes",
+    "replicas",
+    "servers",
+    "undo",
+    "wrappers",
+];
+
+/// All programs of the workspace but the guest's: those that run beside it, and those that run alone.
+pub(crate) fn split() -> Result<(Vec<String>, Vec<String>)> {
+    split_of(&programs_below(Path::new("crates"))?)
+}
+
+fn split_of(programs: &BTreeSet<String>) -> Result<(Vec<String>, Vec<String>)> {
+    let unknown = BESIDE_THE_GUEST.iter().find(|name| !programs.contains(**name));
+    anyhow::ensure!(unknown.is_none(), "{unknown:?} is no program of a test: see xtask/src/programs.rs");
+    Ok(programs.iter().cloned().partition(|name| BESIDE_THE_GUEST.contains(&name.as_str())))
+}
+
+/// As cargo finds them: `CRATE/tests/NAME.rs` and `CRATE/tests/NAME/main.rs`.
+fn programs_below(crates: &Path) -> Result<BTreeSet<String>> {
+    let mut programs = BTreeSet::new();
+    let entries = fs::read_dir(crates).with_context(|| format!("list {}", crates.display()))?;
+    for package in entries.flatten() {
+        for entry in fs::read_dir(package.path().join("tests")).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path.extension().is_some_and(|ending| ending == "rs") || path.join("main.rs").is_file() {
+                programs.extend(path.file_stem().map(|name| name.to_string_lossy().into_owned()));
+            }
+        }
+    }
+    Ok(programs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_program_is_in_one_part() {
+        let programs = programs_below(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates")).unwrap();
+        assert!(programs.contains("faults") && programs.contains("layer"), "{programs:?}");
+        assert!(!programs.contains("standing"), "a folder that programs share is none: {programs:?}");
+        let (beside, alone) = split_of(&programs).unwrap();
+        let both: BTreeSet<String> = beside.iter().chain(&alone).cloned().collect();
+        assert_eq!((both.len(), both), (beside.len() + alone.len(), programs));
+        assert_eq!(beside.len(), BESIDE_THE_GUEST.len());
+    }
+}
