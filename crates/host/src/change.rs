@@ -19,6 +19,10 @@ use crate::permit::Permit;
 use crate::process::{Identity, is_helper};
 use crate::{Error, Holder};
 use std::path::Path;
+use std::time::Duration;
+
+/// How long others have, as a rule, to let go of a mount or a device that is to be taken away; a second Ctrl-C cuts it.
+pub const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Which cgroup hierarchy a folder belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]

@@ -6,7 +6,7 @@ use crate::folder::Folder;
 use crate::taken;
 use host::change::loop_device;
 use host::change::mapping::{pass_through, remove_mapping};
-use host::change::{self, Restored};
+use host::change::{self, BUSY_TIMEOUT, Restored};
 use host::mapper::Mapping;
 use host::permit::Permit;
 use host::process::{self, Identity, Process, StopRequest, Stopped};
@@ -28,11 +28,13 @@ pub(crate) struct RealHost {
     known: Vec<Identity>,
     /// Another boot than the one in which the journal was written: what does not survive a boot is void.
     stale: bool,
+    /// What others have to let go of each mount and device.
+    patience: Duration,
 }
 
 impl RealHost {
     pub(crate) fn new(run: RunId, folder: Folder) -> Self {
-        Self { run, folder, known: Vec::new(), stale: false }
+        Self { run, folder, known: Vec::new(), stale: false, patience: BUSY_TIMEOUT }
     }
 
     /// For a journal that was read back; `boot_id` is the one in its header.
@@ -44,7 +46,11 @@ impl RealHost {
     /// For a run of this boot.
     pub(crate) fn of_state(run: RunId, folder: Folder, state: &State) -> Self {
         let known = state.steps.iter().flat_map(|step| step.processes.clone()).collect();
-        Self { run, folder, known, stale: false }
+        Self { known, ..Self::new(run, folder) }
+    }
+
+    pub(crate) fn with_patience(self, patience: Duration) -> Self {
+        Self { patience, ..self }
     }
 
     pub(crate) fn know(&mut self, process: Identity) {
@@ -142,12 +148,14 @@ impl Executor for RealHost {
             }
             Step::Value { path, before, after } => Self::restore_value(permit, step, path, before, after),
             Step::Cgroup { path, .. } => Ok(found(change::remove_cgroup(permit, path, &self.marked())?)),
-            Step::Mount { target, source, fstype } => Ok(found(change::unmount(permit, target, source, fstype)?)),
+            Step::Mount { target, source, fstype } => {
+                Ok(found(change::unmount(permit, target, source, fstype, self.patience)?))
+            }
             Step::HugePool { .. } | Step::MemoryBlocks { .. } => {
                 Ok(taken::give_back(permit, step)?.unwrap_or(Outcome::Nothing))
             }
-            Step::Mapping { name, uuid, .. } => Ok(found(remove_mapping(permit, &mapping(name, uuid))?)),
-            Step::LoopDevice { name, .. } => Ok(found(loop_device::detach(permit, name)?)),
+            Step::Mapping { name, uuid, .. } => Ok(found(remove_mapping(permit, &mapping(name, uuid), self.patience)?)),
+            Step::LoopDevice { name, .. } => Ok(found(loop_device::detach(permit, name, self.patience)?)),
             Step::Note { .. } => Ok(Outcome::Nothing),
         }
     }

@@ -8,18 +8,21 @@ use crate::find::{FoundRun, find_runs};
 use crate::folder::{Folder, locks};
 use crate::locks::{begin_lock, lock_within};
 use crate::release::{close, graces, note_reason, remove_folder};
+use host::change::BUSY_TIMEOUT;
 use host::places::Places;
 use host::process::{Process, holders_of, kill_alone};
 use host::{chain, files};
 use journal::{Journal, Outcome, Phase, RunId, State, Step};
 use rustix::process::Signal;
 use std::fs::File;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long an asked controller, or a watchdog at work, may take beyond the graces of its children before it is replaced.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(60);
 /// The owner lock of a killed process is free within moments.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
+/// What others have at least to let go of what is busy, also after a controller that has waited for them.
+const LEAST_PATIENCE: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Scope {
@@ -92,9 +95,11 @@ fn undo_run(places: &Places, run: &FoundRun, report: &mut UndoReport, progress: 
     let journal = File::open(&path);
     let by_others =
         || journal.ok().and_then(|file| journal::read_open(&file, &path).ok()).map(|it| outcomes(&run.id, &it.state));
-    match take_over(places, run)
-        .and_then(|owner| owner.map_or_else(|| Ok(by_others()), |_owner| undo_owned(places, &run.id, progress)))
-    {
+    let undone = take_over(places, run).and_then(|taken| match taken {
+        Some(Taken { _owner, patience }) => undo_owned(places, &run.id, patience, progress),
+        None => Ok(by_others()),
+    });
+    match undone {
         Ok(released) => {
             report.ended.push(run.id.clone());
             if let Some(released) = released {
@@ -129,13 +134,24 @@ fn outcomes(run: &RunId, state: &State) -> crate::Released {
     released
 }
 
-/// The owner lock; `None` when the run has ended meanwhile, by the hand of its controller or its watchdog.
-fn take_over(places: &Places, run: &FoundRun) -> Result<Option<File>, Error> {
+/// A run that is to be undone here.
+struct Taken {
+    /// Its lock.
+    _owner: File,
+    /// What others have to let go of what is busy.
+    patience: Duration,
+}
+
+/// `None` when the run has ended meanwhile, by the hand of its controller or its watchdog.
+fn take_over(places: &Places, run: &FoundRun) -> Result<Option<Taken>, Error> {
     let path = Folder::of(places, &run.id).owner();
+    let taken = |owner, patience| Some(Taken { _owner: owner, patience }).filter(|_| path.exists());
     if run.live {
-        ask_controller(run);
+        let began = Instant::now();
+        let asked = ask_controller(run);
         if let Some(owner) = lock_within(&path, RELEASE_TIMEOUT + graces(&run.steps))? {
-            return Ok(Some(owner).filter(|_| path.exists()));
+            let waited = if asked { began.elapsed() } else { Duration::ZERO };
+            return Ok(taken(owner, patience_after(waited)));
         }
         replace_holders(&path)?;
     }
@@ -143,7 +159,7 @@ fn take_over(places: &Places, run: &FoundRun) -> Result<Option<File>, Error> {
         return Ok(None);
     }
     match lock_within(&path, LOCK_TIMEOUT)? {
-        Some(owner) => Ok(Some(owner).filter(|_| path.exists())),
+        Some(owner) => Ok(taken(owner, BUSY_TIMEOUT)),
         None if path.exists() => Err(Error::Busy { resource: format!("run {}", run.id), owner: None, journal: None }),
         None => Ok(None),
     }
@@ -169,10 +185,14 @@ fn clear_ended(places: &Places, id: &RunId) -> Result<bool, Error> {
     Ok(removable)
 }
 
-fn ask_controller(run: &FoundRun) {
-    if let Some(controller) = run.controller.and_then(Process::open) {
-        let _ = controller.signal(Signal::TERM);
-    }
+/// A controller that was asked has waited for whoever was in its way: the same wait goes on.
+fn patience_after(waited: Duration) -> Duration {
+    BUSY_TIMEOUT.saturating_sub(waited).max(LEAST_PATIENCE)
+}
+
+/// Whether it lives, and was asked.
+fn ask_controller(run: &FoundRun) -> bool {
+    run.controller.and_then(Process::open).is_some_and(|controller| controller.signal(Signal::TERM).is_ok())
 }
 
 /// A controller or watchdog that does not come to an end is killed; the run is then undone from its journal. Its children live on
@@ -183,10 +203,12 @@ pub(crate) fn replace_holders(owner: &std::path::Path) -> Result<(), Error> {
     Ok(kill_alone(&permit, &holders_of(owner))?)
 }
 
-/// Undoes a run whose owner lock the caller holds. `None` when there was nothing to undo.
+/// Undoes a run whose owner lock the caller holds; others have `patience` to let go of each thing that is busy. `None` when there was
+/// nothing to undo.
 pub(crate) fn undo_owned(
     places: &Places,
     id: &RunId,
+    patience: Duration,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Option<crate::Released>, Error> {
     let folder = Folder::of(places, id);
@@ -197,7 +219,8 @@ pub(crate) fn undo_owned(
         Err(_) => return clear_unbegun(places, &folder, id),
         Ok(opened) => opened,
     };
-    let mut host = RealHost::for_journal(id.clone(), folder.clone(), &journal, &reading.boot_id);
+    let mut host =
+        RealHost::for_journal(id.clone(), folder.clone(), &journal, &reading.boot_id).with_patience(patience);
     neutralise(&journal, &mut host);
     note_reason(&mut journal, &folder);
     let report = dismantle(&mut journal, &mut host, progress);
@@ -223,4 +246,16 @@ fn clear_unbegun(places: &Places, folder: &Folder, id: &RunId) -> Result<Option<
         aside.display()
     );
     if damaged { Err(not_restored(told)) } else { Ok(None) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn those_who_hold_something_are_waited_for_once() {
+        let patience = |waited_ms| patience_after(Duration::from_millis(waited_ms)).as_millis();
+        assert_eq!((patience(0), patience(2000)), (5000, 3000));
+        assert_eq!((patience(5100), patience(60_000)), (1000, 1000));
+    }
 }

@@ -31,6 +31,8 @@ use watch::Watch;
 
 /// A mount may be busy for as long as somebody has a file open below it: ten minutes of tries, then it is left to `wringer undo`.
 const RETRY_PAUSES_S: [u64; 8] = [1, 2, 5, 15, 30, 60, 180, 300];
+/// What others have in each try. Not more: the controller may have waited already, and who undoes the run by hand waits for us.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// For tests: [`CRASH_VARIABLE`] of the watchdog. The controller's is not inherited.
 pub const CRASH_WATCHDOG_VARIABLE: &str = "WRINGER_CRASH_WATCHDOG";
@@ -95,7 +97,7 @@ fn undo_once(places: &Places, id: &RunId, folder: &Folder, cause: &str) -> Resul
     if settled || !folder.owner().exists() {
         return Ok(());
     }
-    let outcome = undo_owned(places, id, &mut |_| {});
+    let outcome = undo_owned(places, id, PATIENCE, &mut |_| {});
     note(places, id, &describe(cause, &outcome));
     outcome.map(drop)
 }

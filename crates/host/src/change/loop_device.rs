@@ -17,8 +17,6 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How long a detach waits for others to close the device; a second Ctrl-C cuts it.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// Others may take the number that was free.
 const TRIES: u32 = 20;
 
@@ -158,12 +156,12 @@ fn configure(node: BorrowedFd<'_>, file: BorrowedFd<'_>, name: &str, block_bytes
     if configured == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Detaches the loop device whose file has this name. Returns whether it was there.
+/// Detaches the loop device whose file has this name; others have `patience` to close it. Returns whether it was there.
 ///
 /// # Errors
 /// [`Error::Mounted`], or [`Error::Busy`] with the processes that hold it open; it goes when they let it.
-pub fn detach(_permit: &Permit, name: &str) -> Result<bool, Error> {
-    let deadline = Instant::now() + BUSY_TIMEOUT;
+pub fn detach(_permit: &Permit, name: &str, patience: Duration) -> Result<bool, Error> {
+    let deadline = Instant::now() + patience;
     let mut was_there = false;
     while let Some(device) = LoopDevice::find(name) {
         was_there = true;
@@ -232,6 +230,6 @@ mod tests {
     #[test]
     #[allow(clippy::disallowed_methods)] // a permit without a journal
     fn what_is_not_ours_is_not_detached() {
-        assert!(!detach(&Permit::issue(1), "wringer-w-20261120-201530-0000").expect("looks"));
+        assert!(!detach(&Permit::issue(1), "wringer-w-20261120-201530-0000", Duration::ZERO).expect("looks"));
     }
 }

@@ -13,8 +13,6 @@ use rustix::fs::{CWD, FileType, Mode};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// How long a removal waits for others to close the device; a second Ctrl-C cuts it.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long udev may take to make or remove a name.
 const UDEV_TIMEOUT: Duration = Duration::from_secs(3);
 
@@ -76,12 +74,12 @@ pub fn pass_through(permit: &Permit, mapping: &Mapping) -> Result<bool, Error> {
     }
 }
 
-/// Removes the mapping and its name. Returns whether either was there.
+/// Removes the mapping and its name; others have `patience` to close it. Returns whether either was there.
 ///
 /// # Errors
 /// [`Error::Busy`] with the processes that hold it open, and where it is mounted; it delays by nothing then.
-pub fn remove_mapping(permit: &Permit, mapping: &Mapping) -> Result<bool, Error> {
-    let deadline = Instant::now() + BUSY_TIMEOUT;
+pub fn remove_mapping(permit: &Permit, mapping: &Mapping, patience: Duration) -> Result<bool, Error> {
+    let deadline = Instant::now() + patience;
     let mut was_there = false;
     while let Some(status) = look(mapping)? {
         was_there = true;

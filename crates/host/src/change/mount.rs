@@ -10,9 +10,6 @@ use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How long an unmount waits for others to close their files; a second Ctrl-C cuts it.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
-
 /// One line of `/proc/self/mountinfo` (proc_pid_mountinfo(5)).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MountEntry {
@@ -35,13 +32,13 @@ pub fn mounts_at(target: &Path) -> Result<Vec<MountEntry>, Error> {
     Ok(mounts()?.into_iter().filter(|entry| entry.target == target).collect())
 }
 
-/// Unmounts the topmost mount at `target` when it is the one with this source and type; never lazily. Returns whether it was
-/// there.
+/// Unmounts the topmost mount at `target` when it is the one with this source and type; never lazily. Others have `patience` to
+/// close their files. Returns whether it was there.
 ///
 /// # Errors
 /// [`Error::Busy`] with the processes that hold it open.
-pub fn unmount(_permit: &Permit, target: &Path, source: &str, fstype: &str) -> Result<bool, Error> {
-    let deadline = Instant::now() + BUSY_TIMEOUT;
+pub fn unmount(_permit: &Permit, target: &Path, source: &str, fstype: &str, patience: Duration) -> Result<bool, Error> {
+    let deadline = Instant::now() + patience;
     loop {
         let top = mounts_at(target)?.pop();
         if !top.is_some_and(|entry| entry.source == source && entry.fstype == fstype) {
@@ -125,7 +122,9 @@ mod tests {
     #[test]
     #[allow(clippy::disallowed_methods)] // a permit without a journal
     fn what_is_not_ours_is_not_unmounted() {
-        let was_there = unmount(&Permit::issue(1), Path::new("/proc"), "w-other", "fuse.wringer").expect("looks");
+        let patience = Duration::ZERO;
+        let was_there =
+            unmount(&Permit::issue(1), Path::new("/proc"), "w-other", "fuse.wringer", patience).expect("looks");
         assert!(!was_there);
         assert!(Path::new("/proc/self").exists());
     }
