@@ -17,7 +17,8 @@ pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// A home of its own for one test. When it goes, `wringer undo` runs once more, so that a failed test leaves nothing behind.
+/// A home of its own for one test. When it goes, `wringer undo` runs once more, and after a test that failed its sandboxes are deleted, for
+/// a standing server is nothing that an undo ends: so a failed test leaves nothing behind.
 pub struct Lab {
     home: tempfile::TempDir,
     program: PathBuf,
@@ -106,6 +107,13 @@ impl Lab {
 impl Drop for Lab {
     fn drop(&mut self) {
         let _ = self.command(["undo"]).output();
+        let sandboxes = fs::read_dir(self.home().join("sandboxes")).into_iter().flatten().flatten();
+        for sandbox in sandboxes.filter(|_| thread::panicking()) {
+            // one by one: what is there of a deployment that was cut is none yet
+            let _ = self
+                .command([OsStr::new("sandbox"), "delete".as_ref(), "--force".as_ref(), &sandbox.file_name()])
+                .output();
+        }
     }
 }
 

@@ -238,10 +238,10 @@ fn a_stopped_worker_and_a_stopped_keeper_cost_nobody_a_request() {
 #[test]
 fn a_mounted_disk_is_fast_at_once_and_released_when_it_is_free() {
     let bench = bench!();
-    let said = bench.mounted(&["--read", "200ms"]);
+    let said = bench.mounted(&["--read", "60ms"]);
     let mnt = bench.mnt();
     bench.release().expect_code(5).expect_said(&["is mounted at", mnt.to_str().unwrap(), "umount", "wringer undo"]);
-    assert!(median_read_of(device_of(&said)) < Duration::from_millis(100), "it is neutralised");
+    assert!(median_read_of(device_of(&said)) < Duration::from_millis(40), "it is neutralised");
     fs::write(mnt.join("file"), "written after").unwrap();
     bench.umount();
     bench.lab.run(["undo"]).expect_code(0);
@@ -252,11 +252,11 @@ fn a_mounted_disk_is_fast_at_once_and_released_when_it_is_free() {
 #[test]
 fn with_supervisor_and_watchdog_dead_everything_goes_with_the_mount() {
     let bench = bench!();
-    let said = bench.mounted(&["--read", "200ms"]);
+    let said = bench.mounted(&["--read", "60ms"]);
     signal(process_of(&bench.lab, "watchdog"), Signal::KILL);
     signal(said["pid"].as_u64().unwrap(), Signal::KILL);
     let device = device_of(&said);
-    assert!(wait_until(PATIENCE, || median_read_of(device) < Duration::from_millis(100)), "the lifeline's end");
+    assert!(wait_until(PATIENCE, || median_read_of(device) < Duration::from_millis(40)), "the lifeline's end");
     bench.umount();
     expect_as_before_by_itself(&bench.before);
     bench.lab.run(["undo"]).expect_code(0);

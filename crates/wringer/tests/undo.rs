@@ -40,6 +40,26 @@ fn a_run_that_is_not_there_is_named() {
     }
 }
 
+/// An undo leaves a standing server; whoever looks for what a failed test has left must find nothing.
+#[test]
+fn a_test_that_fails_leaves_no_server() {
+    let (_alone, lab) = (alone(), Lab::new(WRINGER));
+    let home = lab.home().to_owned();
+    let deployed = lab.run(["sandbox", "deploy", "postgresql", "--name", "left", "--start"]);
+    if deployed.code == Some(3) && deployed.stderr.contains("can be fetched") {
+        testkit::skip!("no postgresql to be had: {}", deployed.stderr);
+    }
+    deployed.expect_code(0);
+    let server = json(&lab.run(["sandbox", "status", "left", "-o", "json"]))["sandboxes"][0]["pid"].as_u64().unwrap();
+    let failed = std::thread::spawn(move || {
+        let _lab = lab;
+        panic!("on purpose");
+    });
+    assert!(failed.join().is_err());
+    assert!(!is_alive(server), "its server stands");
+    assert!(!home.exists(), "{} is still there", home.display());
+}
+
 /// Two squeezes at once, both cut off: one undo puts both back. Undo of one run leaves the other.
 #[test]
 fn two_squeezes_live_side_by_side_and_are_undone_together_or_apart() {
