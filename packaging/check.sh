@@ -44,7 +44,7 @@ for arch in $architectures; do
     tar -xzf "$archive" -C "$work"
     smoke "$arch" "$work/$(basename "$archive" .tar.gz)/wringer"
 
-    case $arch in x86_64) debian=amd64 ;; *) debian=arm64 ;; esac
+    debian=$(packaging/debian-architecture.sh "$arch")
     package=$(echo "$dist"/wringer_*_"$debian".deb)
     root=$work/root-$arch
     mkdir -p "$root/var/lib/dpkg/info" "$root/var/lib/dpkg/updates" "$root/var/lib/dpkg/triggers" "$root/var/log"

@@ -6,14 +6,7 @@
 set -eu
 arch=$1 version=$2 program=$3 manual=$4 to=$5
 cd "$(dirname "$0")/.."
-case $arch in
-x86_64) debian=amd64 ;;
-aarch64) debian=arm64 ;;
-*)
-    echo "error: which Debian architecture is $arch?" >&2
-    exit 2
-    ;;
-esac
+debian=$(packaging/debian-architecture.sh "$arch")
 root=$(mktemp -d "${TMPDIR:-/tmp}/wringer-deb.XXXXXX")
 trap 'rm -rf "$root"' EXIT
 chmod 755 "$root"

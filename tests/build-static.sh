@@ -48,14 +48,7 @@ cross_compiler() {
         echo "hint: apt-get install gcc-$(echo "$arch" | tr _ -)-linux-gnu" >&2
         exit 3
     }
-    case $arch in
-    aarch64) debian=arm64 ;;
-    x86_64) debian=amd64 ;;
-    *)
-        echo "error: which Debian architecture is $arch? Known here: aarch64, x86_64" >&2
-        exit 2
-        ;;
-    esac
+    debian=$(packaging/debian-architecture.sh "$arch")
     root=$PWD/target/musl-tools-$arch
     if [ ! -x "$root/gcc" ]; then
         mkdir -p "$root/lists/partial" "$root/cache/archives/partial"

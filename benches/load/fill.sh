@@ -8,34 +8,26 @@
 #
 #   benches/load/fill.sh [--rows N] [--per-page N] [--pairs N] [--json FILE]
 set -euo pipefail
-here=$(cd "$(dirname "$0")/../.." && pwd)
-target=${CARGO_TARGET_DIR:-$here/target}
-wringer=${WRINGER:-$target/release/wringer}
+# shellcheck source=benches/load/common.sh
+. "$(dirname "$0")/common.sh"
 rows=40000 per_page=4 pairs=5 json=$target/bench-fill.json
 while [ $# -gt 0 ]; do
     case $1 in
         --rows | --per-page | --pairs | --json)
-            [ $# -ge 2 ] || { sed -n '3,/^set/p' "$0" | sed '/^set/d; s/^# \{0,1\}//' >&2; exit 2; }
+            [ $# -ge 2 ] || usage
             name=${1#--}
             printf -v "${name//-/_}" '%s' "$2"
             shift
             ;;
-        *) sed -n '3,/^set/p' "$0" | sed '/^set/d; s/^# \{0,1\}//' >&2; exit 2 ;;
+        *) usage ;;
     esac
     shift
 done
 command -v sysbench >/dev/null || { echo "needs sysbench 1.0 (package sysbench)" >&2; exit 3; }
 command -v python3 >/dev/null || { echo "needs python3, for the interval" >&2; exit 3; }
-[ -x "$wringer" ] || { echo "needs $wringer: cargo build --release -p wringer" >&2; exit 3; }
+need_wringer
 
-home=$(mktemp -d "${TMPDIR:-/tmp}/wringer-bench.XXXXXX")
-chmod 755 "$home"
-export WRINGER_HOME=$home WRINGER_CACHE=${WRINGER_CACHE:-$target/bench-cache}
-clean() {
-    "$wringer" sandbox delete --force bench >&2 || true
-    rm -rf "$home"
-}
-trap clean EXIT
+own_home
 "$wringer" sandbox deploy mariadb --name bench -c innodb_buffer_pool_size=256M --start >&2
 eval "$("$wringer" sandbox export bench env)"
 user=$(printf '%s' "$WRINGER_DSN" | sed 's|^[a-z]*://\([^:@]*\).*|\1|')

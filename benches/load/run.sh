@@ -16,15 +16,10 @@
 # CPUs costs three times as much as one on the same. So there are two placements: `one` holds both to one CPU, where a query's CPU
 # time can be compared; `free` leaves them to the scheduler, where a disturbed machine shows in wide intervals.
 set -euo pipefail
-here=$(cd "$(dirname "$0")/../.." && pwd)
-target=${CARGO_TARGET_DIR:-$here/target}
-wringer=${WRINGER:-$target/release/wringer}
+# shellcheck source=benches/load/common.sh
+. "$(dirname "$0")/common.sh"
 rows=${ROWS:-100000}
 seconds=3 pairs=5 connections="1 16 64 256 1024" peers="sysbench pgbench" placement=both json=$target/bench-load.json
-usage() {
-    sed -n '3,/^set/p' "$0" | sed '/^set/d; s/^# \{0,1\}//' >&2
-    exit 2
-}
 while [ $# -gt 0 ]; do
     case $1 in
         --short) seconds=2 pairs=3 ;;
@@ -44,7 +39,7 @@ for count in $connections; do
     [ "$count" -le "$most" ] || most=$count
 done
 
-[ -x "$wringer" ] || { echo "needs $wringer: cargo build --release -p wringer" >&2; exit 3; }
+need_wringer
 [ "$placement" = free ] || command -v taskset >/dev/null || { echo "needs taskset (package util-linux) for --placement one" >&2; exit 3; }
 there=""
 for peer in $peers; do
@@ -58,14 +53,7 @@ done
 [ -n "$there" ] || { echo "needs sysbench or pgbench" >&2; exit 3; }
 cargo build --quiet --release --manifest-path "$here/Cargo.toml" -p load --example beside --example bare --example floor
 
-home=$(mktemp -d "${TMPDIR:-/tmp}/wringer-bench.XXXXXX")
-chmod 755 "$home"
-export WRINGER_HOME=$home WRINGER_CACHE=${WRINGER_CACHE:-$target/bench-cache}
-clean() {
-    "$wringer" sandbox delete --force bench >&2 || true
-    rm -rf "$home"
-}
-trap clean EXIT
+own_home
 
 # serve PEER: the server, and its tables
 serve() {
