@@ -214,6 +214,34 @@ fn a_statement_that_fails_is_noted_once_with_its_cause() {
     assert!(notes[0].text.contains("no such thing"), "{notes:?}");
 }
 
+/// What is asked of a server that says so at login, for `server.innodb_metrics` and `server.pg_stat_io`.
+#[test]
+fn statements_are_those_that_the_version_has() {
+    let asked = |flavour, version: &str| {
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let kept = asked.clone();
+        let answer = move |sql: &str| -> Answer {
+            kept.lock().expect("no panic").push(sql.to_owned());
+            Ok(Vec::new())
+        };
+        let readers = server::readers(answer, &ServerKind::of(flavour, version));
+        let (sink, seen) = Kept::new();
+        let observer = Observer::start(RunClock::start(), readers, sink, often()).expect("starts");
+        rounds(&seen, 1);
+        observer.stop();
+        asked.lock().expect("no panic").join("; ")
+    };
+    let mysql = |version| asked(load::Flavour::Mysql, version);
+    assert!(mysql("10.11.19-MariaDB").contains("WHERE ENABLED = 1"));
+    assert!(mysql("10.1.23-MariaDB").contains("WHERE STATUS = 'enabled'"));
+    assert!(mysql("9.7.4").contains("WHERE STATUS = 'enabled'"));
+    let postgresql = |version| asked(load::Flavour::Postgresql, version);
+    assert!(!postgresql("15.20").contains("pg_stat_io") && !postgresql("15.20").contains("pg_stat_checkpointer"));
+    assert!(
+        postgresql("18.6").contains("FROM pg_stat_io d") && postgresql("18.6").contains("FROM pg_stat_checkpointer d")
+    );
+}
+
 #[test]
 fn versions() {
     let of = |version| ServerKind::of(load::Flavour::Mysql, version);

@@ -63,11 +63,11 @@ pub(super) const TABLE: &[Entry] = table! { Mariadb:
     CachingSha2Password [12, 1] .. [] => ["caching_sha2_password", "auth_mysql_sha2"],
         "MariaDB's manual, Authentication Plugin - caching_sha2_password: 11.4.9, 11.8.4, 12.1";
     CachingSha2Password [11, 8, 4] .. [11, 9] => ["caching_sha2_password", "auth_mysql_sha2"],
-        "MariaDB's manual, Authentication Plugin - caching_sha2_password: 11.4.9, 11.8.4, 12.1";
+        "MariaDB's manual, Authentication Plugin - caching_sha2_password: 11.4.9, 11.8.4, 12.1; seen in 11.8.9";
     CachingSha2Password [11, 4, 9] .. [11, 5] => ["caching_sha2_password", "auth_mysql_sha2"],
         "MariaDB's manual, Authentication Plugin - caching_sha2_password: 11.4.9, 11.8.4, 12.1";
-    Ed25519 [10, 1, 22] .. [] => ["ed25519", "auth_ed25519"], "MariaDB 10.1.22 release notes";
-    Parsec [11, 6] .. [] => ["parsec", "auth_parsec"], "MariaDB's manual, Authentication Plugin - PARSEC";
+    Ed25519 [10, 1, 22] .. [] => ["ed25519", "auth_ed25519"], "MariaDB 10.1.22 release notes; seen in 10.11.19 and 11.8.9";
+    Parsec [11, 6] .. [] => ["parsec", "auth_parsec"], "MariaDB's manual, Authentication Plugin - PARSEC; seen in 11.8.9";
 
     OnlineIndex [10, 0] .. [] => ["ALGORITHM=INPLACE, LOCK=NONE"], "MariaDB's manual, InnoDB Online DDL: MariaDB 10.0 (InnoDB 5.6); seen in 10.1";
     RedoLogResize [10, 9] .. [] => ["innodb_log_file_size"], "MariaDB 10.9 changes and improvements: innodb_log_file_size is dynamic (MDEV-27812)";

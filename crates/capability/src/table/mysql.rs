@@ -34,12 +34,12 @@ pub(super) const TABLE: &[Entry] = table! { Mysql:
 
     // there is no "try": it always does without where there are none
     HugePages [] .. [] => ["on=large_pages=on", "try=large_pages=on", "off=large_pages=off"];
-    PoolResize [5, 7, 5] .. [] => ["innodb_buffer_pool_size"], "MySQL 5.7.5 release notes, WL#6117";
+    PoolResize [5, 7, 5] .. [] => ["innodb_buffer_pool_size"], "MySQL 5.7.5 release notes, WL#6117; refused by 5.6.24";
     DedicatedServer [8, 0, 3] .. [] => ["innodb_dedicated_server"], "MySQL 8.0.3 release notes";
-    MemoryInstruments [5, 7, 2] .. [] => ["performance_schema: memory/%"], "MySQL 5.7.2 release notes, WL#3249";
+    MemoryInstruments [5, 7, 2] .. [] => ["performance_schema: memory/%"], "MySQL 5.7.2 release notes, WL#3249; absent in 5.6.24";
 
     ServerStatus [] .. [] => ["SHOW GLOBAL STATUS"];
-    InnodbMetrics [5, 6] .. [] => ["STATUS", "'enabled'"], "MySQL 5.6 manual, The INFORMATION_SCHEMA INNODB_METRICS Table";
+    InnodbMetrics [5, 6] .. [] => ["STATUS", "'enabled'"], "MySQL 5.6 manual, The INFORMATION_SCHEMA INNODB_METRICS Table; seen in 5.6.24";
     SlowLogDetail [8, 0, 14] .. [] => ["log_slow_extra"], "MySQL 8.0.14 release notes";
 
     DefaultAuthentication [8, 0, 4] .. [] => ["caching_sha2_password"], "MySQL 8.0.4 release notes";
@@ -48,11 +48,11 @@ pub(super) const TABLE: &[Entry] = table! { Mysql:
     NativePassword [] .. [9] => ["mysql_native_password"], "MySQL 9.0.0 release notes: removed";
     CachingSha2Password [8, 0, 3] .. [] => ["caching_sha2_password"], "MySQL 8.0.3 release notes";
 
-    OnlineIndex [5, 6] .. [] => ["ALGORITHM=INPLACE, LOCK=NONE"], "MySQL 5.6 manual, Online DDL Operations";
+    OnlineIndex [5, 6] .. [] => ["ALGORITHM=INPLACE, LOCK=NONE"], "MySQL 5.6 manual, Online DDL Operations; seen in 5.6.24";
     RedoLogResize [8, 0, 30] .. [] => ["innodb_redo_log_capacity"], "MySQL 8.0.30 release notes";
 
-    Gtid [5, 6, 5] .. [] => ["uuid:interval", "gtid_executed"], "MySQL 5.6.5 release notes";
-    GtidTags [8, 3] .. [] => ["uuid:tag:interval"], "MySQL 8.3.0 release notes";
+    Gtid [5, 6, 5] .. [] => ["uuid:interval", "gtid_executed"], "MySQL 5.6.5 release notes; seen in 5.6.24";
+    GtidTags [8, 3] .. [] => ["uuid:tag:interval"], "MySQL 8.3.0 release notes; MYSQL_TAGGED_GTIDS_VERSION_SUPPORT of its client library is 80300";
     PrimaryOption [5, 7, 8] .. [] => ["log_bin=binlog", "gtid_mode=on", "enforce_gtid_consistency=on"],
         "MySQL 5.7.8 release notes: super_read_only";
     ReplicaOption [8, 0, 26] .. [] => [

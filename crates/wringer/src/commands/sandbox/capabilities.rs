@@ -52,11 +52,11 @@ pub(super) fn of_server(args: &Capabilities) -> Outcome {
             })
         ));
     } else {
-        terminal::data(format_args!("{:<27} {:<8} {:<52} server", "capability", "verdict", "table"));
+        terminal::data(format_args!("{:<27} {:<8} {:<62} server", "capability", "verdict", "table"));
         for asked in &asked {
             let table = if asked.words.is_empty() { "no".to_owned() } else { asked.words.join(", ") };
             let verdict = asked.verdict.name();
-            terminal::data(format_args!("{:<27} {verdict:<8} {table:<52} {}", asked.capability.name(), said(asked)));
+            terminal::data(format_args!("{:<27} {verdict:<8} {table:<62} {}", asked.capability.name(), said(asked)));
         }
         terminal::say(format_args!("{server}: {agree} capabilities as in the table, {differ} not, {open} open"));
     }
