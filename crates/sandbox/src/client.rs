@@ -62,7 +62,12 @@ pub(crate) fn output(mut command: Command, doing: &'static str) -> Result<String
 
 /// Of an open file, from where it stands to its end.
 pub(crate) fn sha256(file: File) -> Result<String, Error> {
-    let mut command = tool::command("sha256sum");
+    checksum("sha256sum", file)
+}
+
+/// The same, as `program` (`sha256sum`, `md5sum`) computes it.
+pub(crate) fn checksum(program: &'static str, file: File) -> Result<String, Error> {
+    let mut command = tool::command(program);
     command.env("LC_ALL", "C").stdin(file);
     let text = output(command, "computing a checksum")?;
     Ok(text.split_whitespace().next().unwrap_or_default().to_owned())

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 use crate::{Flavour, Version};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use units::Bytes;
 
 /// Why a sandbox could not be made, started, or removed.
@@ -83,8 +83,9 @@ pub enum Error {
     RepositoryUnreachable { flavour: Flavour, log: Vec<String> },
     #[error("cannot take {} for a server: {why}", path.display())]
     Archive { path: PathBuf, why: String },
-    #[error("{} has the SHA-256 {found}, and not {expected}", path.display())]
-    Checksum { path: PathBuf, expected: String, found: String },
+    /// `file`: where the one that was expected stands, when the user did not give it.
+    #[error("{} has the {kind} {found}, and not {expected}{}", path.display(), as_said_in(file.as_deref()))]
+    Checksum { path: PathBuf, kind: &'static str, expected: String, found: String, file: Option<PathBuf> },
     #[error("without '{program}' (package {package}) Wringer cannot {what}")]
     NoTool { program: &'static str, package: &'static str, what: String },
     #[error("{flavour} {version} does not run: {why}")]
@@ -265,6 +266,10 @@ fn offered_text(versions: &[String]) -> String {
         return "it can be fetched from nowhere".into();
     }
     format!("what can be fetched is {}", versions.join(", "))
+}
+
+fn as_said_in(file: Option<&Path>) -> String {
+    file.map(|file| format!(" as {} says", file.display())).unwrap_or_default()
 }
 
 /// 128 + SIGKILL.

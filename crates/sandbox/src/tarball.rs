@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Unpacks an archive of files that somebody else made, and nothing outside the folder that it is given: no path upwards, no absolute
-//! path, no link that leads out, no device, no set-user-id. `xz` and `gzip` decompress; an archive that is cut short is found out.
+//! path, no link that leads out, no device, no set-user-id. `xz`, `gzip` and `zstd` decompress; an archive that is cut short is found out.
 
 use crate::deploy::require_space;
 use crate::{Error, Progress};
@@ -23,13 +23,14 @@ enum Packing {
     Plain,
     Gzip,
     Xz,
+    Zstd,
 }
 
 /// Unpacks `archive`, which messages call `name`, below `tree`, an empty folder of ours.
 pub(crate) fn unpack(name: &Path, archive: &mut File, tree: &Path, progress: &mut dyn Progress) -> Result<(), Error> {
     let bad = |why: String| Error::Archive { path: name.into(), why };
     let packing = packing(archive).map_err(|source| Error::path("read", name, source))?;
-    let packing = packing.ok_or_else(|| bad("it is no tar file, plain or packed by xz or gzip".into()))?;
+    let packing = packing.ok_or_else(|| bad("it is no tar file, plain or packed by xz, gzip or zstd".into()))?;
     archive.rewind().map_err(|source| Error::path("read", name, source))?;
     let total_bytes = archive.metadata().map_err(|source| Error::path("look at", name, source))?.len();
     let (reader, child) = reader(packing, archive, name)?;
@@ -55,6 +56,7 @@ fn packing(file: &mut File) -> io::Result<Option<Packing>> {
     Ok(match head.as_slice() {
         [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Some(Packing::Xz),
         [0x1f, 0x8b, ..] => Some(Packing::Gzip),
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => Some(Packing::Zstd),
         head if head.get(MAGIC_OFFSET..).is_some_and(|rest| rest.starts_with(b"ustar")) => Some(Packing::Plain),
         _ => None,
     })
@@ -62,17 +64,17 @@ fn packing(file: &mut File) -> io::Result<Option<Packing>> {
 
 fn reader(packing: Packing, archive: &File, name: &Path) -> Result<(Box<dyn Read>, Option<Child>), Error> {
     let file = archive.try_clone().map_err(|source| Error::path("read", name, source))?;
-    let program = match packing {
+    let (program, package) = match packing {
         Packing::Plain => return Ok((Box::new(file), None)),
-        Packing::Gzip => "gzip",
-        Packing::Xz => "xz",
+        Packing::Gzip => ("gzip", "gzip"),
+        Packing::Xz => ("xz", "xz-utils, or xz"),
+        Packing::Zstd => ("zstd", "zstd"),
     };
     if tool::find(program).is_none() {
-        let package = if program == "xz" { "xz-utils, or xz" } else { "gzip" };
         return Err(Error::NoTool { program, package, what: format!("unpack {}", name.display()) });
     }
     let mut command = tool::command(program);
-    command.arg("-dc").env("LC_ALL", "C").stdin(file).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.args(["-q", "-dc"]).env("LC_ALL", "C").stdin(file).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(|source| Error::path("start", program, source))?;
     let stdout: Box<dyn Read> = match child.stdout.take() {
         Some(stdout) => Box::new(stdout),

@@ -78,7 +78,7 @@ fn packed_by(program: &str, bytes: &[u8]) -> Vec<u8> {
 fn an_archive_comes_out_as_it_is_but_for_its_modes() {
     use std::os::unix::fs::PermissionsExt as _;
     let bytes = archive(&[Plain("s/bin/d"), Symlink("s/bin/l", "../bin/d"), Hardlink("s/h", "s/bin/d")]);
-    for bytes in [bytes.clone(), packed_by("gzip", &bytes), packed_by("xz", &bytes)] {
+    for bytes in [bytes.clone(), packed_by("gzip", &bytes), packed_by("xz", &bytes), packed_by("zstd", &bytes)] {
         let lab = Lab::new();
         lab.unpack(&bytes).expect("unpacks");
         let file = |name: &str| lab.home.path().join("tree").join(name);
@@ -125,7 +125,7 @@ fn what_is_no_file_is_refused() {
 fn a_damaged_archive_is_refused() {
     let items: Vec<Item> = (0..400).map(|_| Plain("some/file")).collect();
     let bytes = archive(&items);
-    for program in ["gzip", "xz"] {
+    for program in ["gzip", "xz", "zstd"] {
         let packed = packed_by(program, &bytes);
         let mut turned = packed.clone();
         let middle = turned.len() / 2;

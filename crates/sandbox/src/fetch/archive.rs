@@ -3,7 +3,8 @@
 //! the file's name is not looked at.
 
 use super::cache::{self, Part};
-use crate::client::sha256;
+use super::checksums::{self, Kind, Published};
+use crate::client::{checksum, sha256};
 use crate::deploy::require_space;
 use crate::elf;
 use crate::installation::{programs, trouble, unpacked};
@@ -20,7 +21,7 @@ pub struct Archive {
     pub path: PathBuf,
     /// Refused when the server in it is of another flavour.
     pub flavour: Option<Flavour>,
-    /// As its maker publishes it, in hexadecimal digits.
+    /// As its maker publishes it, in hexadecimal digits; none: what is found beside the archive.
     pub sha256: Option<String>,
 }
 
@@ -37,8 +38,9 @@ pub fn unpack(archive: &Archive, places: &Places, progress: &mut dyn Progress) -
     progress.doing(&format!("compute the checksum of {}", archive.path.display()));
     let copy = file.try_clone().map_err(|source| Error::path("read", &archive.path, source))?;
     let sum = sha256(copy)?;
-    if let Some(expected) = archive.sha256.as_ref().filter(|expected| !expected.eq_ignore_ascii_case(&sum)) {
-        return Err(Error::Checksum { path: archive.path.clone(), expected: expected.clone(), found: sum });
+    match &archive.sha256 {
+        Some(expected) => compare(archive, Kind::Sha256, &sum, expected, None)?,
+        None => check_beside(archive, &sum, &file, progress)?,
     }
     let size_bytes = file.metadata().map_err(|source| Error::path("look at", &archive.path, source))?.len();
     let name = archive.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -72,6 +74,32 @@ fn open(path: &Path) -> Result<File, Error> {
     let file = File::open(path).map_err(|error| Error::Archive { path: path.into(), why: error.to_string() })?;
     let metadata = file.metadata().map_err(|source| Error::path("look at", path, source))?;
     if metadata.is_file() { Ok(file) } else { Err(Error::Archive { path: path.into(), why: "it is no file".into() }) }
+}
+
+/// By what lies beside the archive.
+fn check_beside(archive: &Archive, sha256: &str, file: &File, progress: &mut dyn Progress) -> Result<(), Error> {
+    for Published { file: said_by, kind, sum: expected } in checksums::beside(&archive.path)? {
+        progress.doing(&format!("compare its {} with {}", kind.name(), said_by.display()));
+        let found = match kind {
+            Kind::Sha256 => sha256.to_owned(),
+            Kind::Md5 => {
+                let failed = |source| Error::path("read", &archive.path, source);
+                let mut copy = file.try_clone().map_err(failed)?;
+                copy.rewind().map_err(failed)?;
+                checksum(kind.program(), copy)?
+            }
+        };
+        compare(archive, kind, &found, &expected, Some(said_by))?;
+    }
+    Ok(())
+}
+
+fn compare(archive: &Archive, kind: Kind, found: &str, expected: &str, file: Option<PathBuf>) -> Result<(), Error> {
+    if found.eq_ignore_ascii_case(expected) {
+        return Ok(());
+    }
+    let (path, expected, found) = (archive.path.clone(), expected.to_owned(), found.to_owned());
+    Err(Error::Checksum { path, kind: kind.name(), expected, found, file })
 }
 
 fn bad(archive: &Archive, why: impl Into<String>) -> Error {

@@ -106,34 +106,47 @@ fn is_in(entry: &Entry, folder: &Path) -> bool {
     folder.canonicalize().is_ok_and(|folder| entry.tree.parent() == Some(&folder))
 }
 
-/// Makes an entry: `fill` makes `tree` in the folder that it is given, tries the server in it, and says what it is.
+/// Makes an entry for a server: `fill` makes `tree` in the folder that it is given, tries the server in it, and says what it is.
 pub(super) fn make(
     places: &Places,
     fill: impl FnOnce(&Path) -> Result<(Installation, Vec<Part>), Error>,
 ) -> Result<Installation, Error> {
-    let new = servers(places).join(format!(".new-{}", std::process::id()));
-    files::private_dir(&new, 0o755)?;
-    let made = fill(&new).and_then(|(installation, parts)| publish(&new, &installation, parts));
-    if made.is_err() {
-        let _ = files::remove_tree(&new);
-    }
-    made
-}
-
-fn publish(new: &Path, installation: &Installation, parts: Vec<Part>) -> Result<Installation, Error> {
-    let fetched = Fetched::new(installation, parts);
-    let text = format!("{:#}\n", serde_json::json!(fetched));
-    files::write_atomic(&new.join("fetched.json"), text.as_bytes(), 0o644)?;
-    sync(new)?;
-    let entry = new.with_file_name(fetched.entry_name());
-    files::remove_tree(&entry)?;
-    files::rename(new, &entry)?;
+    let (entry, fetched) = add_entry(&servers(places), |new| {
+        let (installation, parts) = fill(new)?;
+        let fetched = Fetched::new(&installation, parts);
+        Ok((fetched.entry_name(), fetched))
+    })?;
     let tree = entry.join("tree").canonicalize().map_err(|source| Error::path("look at", &entry, source))?;
     unpacked(fetched.flavour, &tree, &fetched.source).ok_or_else(|| super::unusable(&fetched, &tree))
 }
 
+/// Adds an entry to `folder`, in place of one of the same name: `fill` fills the folder that it is given, tries what is in it, and
+/// returns the entry's name and its record. Returns where the entry is. Nothing is left of one that fails.
+pub(super) fn add_entry<R: Serialize>(
+    folder: &Path,
+    fill: impl FnOnce(&Path) -> Result<(String, R), Error>,
+) -> Result<(PathBuf, R), Error> {
+    let new = folder.join(format!(".new-{}", std::process::id()));
+    files::private_dir(&new, 0o755)?;
+    let added = fill(&new).and_then(|(name, record)| Ok((publish(&new, &name, &record)?, record)));
+    if added.is_err() {
+        let _ = files::remove_tree(&new);
+    }
+    added
+}
+
+fn publish(new: &Path, name: &str, record: &impl Serialize) -> Result<PathBuf, Error> {
+    let text = format!("{:#}\n", serde_json::json!(record));
+    files::write_atomic(&new.join("fetched.json"), text.as_bytes(), 0o644)?;
+    sync(new)?;
+    let entry = new.with_file_name(name);
+    files::remove_tree(&entry)?;
+    files::rename(new, &entry)?;
+    Ok(entry)
+}
+
 /// The tree is on the disk before its name says that it is complete.
-pub(super) fn sync(folder: &Path) -> Result<(), Error> {
+fn sync(folder: &Path) -> Result<(), Error> {
     let opened = fs::File::open(folder).map_err(|source| Error::path("open", folder, source))?;
     rustix::fs::syncfs(&opened).map_err(|errno| Error::path("sync", folder, errno))
 }

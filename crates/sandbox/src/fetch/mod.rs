@@ -6,6 +6,7 @@
 mod archive;
 mod artifacts;
 mod cache;
+mod checksums;
 mod packages;
 mod pooler;
 
@@ -43,7 +44,8 @@ pub fn offers(flavour: Flavour, places: &Places, progress: &mut dyn Progress) ->
     (found, troubles)
 }
 
-/// Fetches the newest version that meets `request`, of the first source that has one; at once when the cache has it.
+/// Fetches the newest version that meets `request`, of the first source that has one, unless the cache has it. Where that is the newest,
+/// only the source knows; a version that is named to its last number is that one anywhere, and no source is asked when the cache has it.
 ///
 /// # Errors
 /// [`Error::NotOffered`]; [`Error::NoPackageClient`], [`Error::NoArtifactClient`], [`Error::SuiteUnreachable`],
@@ -51,6 +53,11 @@ pub fn offers(flavour: Flavour, places: &Places, progress: &mut dyn Progress) ->
 /// client's words; [`Error::Unusable`] when the server does not run on this machine.
 pub fn fetch(request: &Request, places: &Places, progress: &mut dyn Progress) -> Result<Installation, Error> {
     let _lock = cache::lock(places)?;
+    if let Some(wanted) = &request.version
+        && let Some(found) = cache::find(request.flavour, wanted, places)?
+    {
+        return Ok(found);
+    }
     let (mut offered, mut trouble) = (Vec::new(), None);
     for from in [packages::fetch, artifacts::fetch] {
         match from(request, places, progress) {

@@ -11,7 +11,7 @@ use host::files;
 use host::places::Places;
 use serde::{Deserialize, Serialize};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 const PACKAGE: &str = "pgbouncer";
 const SCHEMA: u32 = 1;
@@ -79,13 +79,10 @@ fn make(apt: &Apt, folder: &Path, progress: &mut dyn Progress) -> Result<PoolerP
     let package = offered.into_iter().next().ok_or_else(none)?;
     progress.doing(&format!("fetch pgBouncer ({PACKAGE} {})", package.version));
     let packages = with_libraries(apt, vec![format!("{}={}", package.name, package.version)])?;
-    let new = folder.join(format!(".new-{}", std::process::id()));
-    files::private_dir(&new, 0o755)?;
-    let made = fill(apt, &package, &packages, &new, progress).and_then(|()| publish(&new, &package));
-    if made.is_err() {
-        let _ = files::remove_tree(&new);
-    }
-    let entry = made?;
+    let (entry, _) = cache::add_entry(folder, |new| {
+        let name = format!("{}-{}", package.name, package.version.replace(':', "%3a"));
+        Ok((name, fill(apt, package, &packages, new, progress)?))
+    })?;
     read(&entry).ok_or_else(unfit)
 }
 
@@ -93,27 +90,16 @@ fn unfit() -> Error {
     Error::NoPooler { why: "this machine has none, and the one of its distribution does not run".into() }
 }
 
+/// Returns the entry's record.
 fn fill(
     apt: &Apt,
-    package: &Package,
+    package: Package,
     packages: &[Package],
     new: &Path,
     progress: &mut dyn Progress,
-) -> Result<(), Error> {
+) -> Result<Fetched, Error> {
     let tree = unpack(apt, packages, new, "a fetched pgBouncer", 4 << 20, progress)?;
-    let (name, version) = (package.name.clone(), package.version.clone());
-    let source = Source::Package { name, version, suite: None };
+    let source = Source::Package { name: package.name, version: package.version, suite: None };
     unpacked(&tree, &source).ok_or_else(unfit)?;
-    let fetched = Fetched { schema: SCHEMA, source, packages: packages.iter().map(Part::of).collect() };
-    let text = format!("{:#}\n", serde_json::json!(fetched));
-    Ok(files::write_atomic(&new.join("fetched.json"), text.as_bytes(), 0o644)?)
-}
-
-/// Returns the entry's folder.
-fn publish(new: &Path, package: &Package) -> Result<PathBuf, Error> {
-    cache::sync(new)?;
-    let entry = new.with_file_name(format!("{}-{}", package.name, package.version.replace(':', "%3a")));
-    files::remove_tree(&entry)?;
-    files::rename(new, &entry)?;
-    Ok(entry)
+    Ok(Fetched { schema: SCHEMA, source, packages: packages.iter().map(Part::of).collect() })
 }
