@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Makes a sandbox: registered first, then filled; cleared away when that fails.
 
+use crate::client::folder_bytes;
 use crate::manifest::{Manifest, Sandbox, State, check_name};
 use crate::pooler::{self, PoolerSpec};
 use crate::port::{self, Reserved};
@@ -96,10 +97,10 @@ impl Sandbox {
         progress.doing(&format!("deploy sandbox {}", spec.name));
         let (sandbox, lock) = register(&spec, &user, places, spec.member())?;
         let filled = match &spec.origin {
-            None => sandbox.fill_with_replicas(&spec, &user, places, progress),
+            None => sandbox.fill(),
             Some(origin) => sandbox.fill_from(origin, places, progress),
         };
-        match filled {
+        match filled.and_then(|filled| filled.complete(&spec, &user, places, progress)) {
             Ok(ready) => Ok(ready),
             Err(error) => {
                 // What cannot be cleared away now is cleared by the next deployment or deletion: its state says so.
@@ -110,25 +111,31 @@ impl Sandbox {
         }
     }
 
-    fn fill_with_replicas(
+    /// Once its own data are there: the replicas, which count as deployed only when their primary does.
+    fn complete(
         &self,
         spec: &Spec,
         user: &ServerUser,
         places: &Places,
         progress: &mut dyn Progress,
     ) -> Result<Self, Error> {
-        self.fill()?;
         let _locks = self.deploy_replicas(spec, user, places, progress)?;
         self.ready()
     }
 
-    fn fill(&self) -> Result<(), Error> {
+    fn fill(&self) -> Result<Self, Error> {
         let password = new_password()?;
         self.make_folders_and_files(&password)?;
-        if matches!(self.manifest.member, Some(Member::Primary { .. })) {
-            replication::new_secret(self, &new_password()?)?;
+        self.make_replication_secret()?;
+        init::initialise(&self.with_member_options()?, &password)?;
+        Ok(self.clone())
+    }
+
+    fn make_replication_secret(&self) -> Result<(), Error> {
+        match self.manifest.member {
+            Some(Member::Primary { .. }) => replication::new_secret(self, &new_password()?),
+            _ => Ok(()),
         }
-        init::initialise(&self.with_member_options()?, &password)
     }
 
     /// A replica's account and database are its primary's.
@@ -157,20 +164,20 @@ impl Sandbox {
         // of every class of characters that a password policy in the data may ask for
         let password = format!("Wr-{}", new_password()?);
         files::write_atomic(&self.folder.join("secret"), format!("{password}\n").as_bytes(), 0o600)?;
+        self.make_replication_secret()?;
         let mut imported = origin::prepare(self, origin, progress)?;
         let manifest = Manifest { origin: Some(imported.clone()), ..self.manifest.clone() };
         let sandbox = Self { manifest, ..self.clone() };
         sandbox.manifest.write(&self.folder)?;
-        files::write_atomic(&self.configuration(), init::configuration(&sandbox)?.as_bytes(), 0o644)?;
+        let configuration = init::configuration(&sandbox.with_member_options()?)?;
+        files::write_atomic(&self.configuration(), configuration.as_bytes(), 0o644)?;
         origin::finish(&sandbox, origin, &mut imported, &password, places, progress)?;
         // a start may have moved the port
         let stored = Manifest::read(&self.folder.join("manifest.json"))?;
-        let manifest = Manifest { state: State::Ready, origin: Some(imported), ..stored };
-        manifest.write(&self.folder)?;
-        Ok(Self { manifest, ..sandbox })
+        Ok(Self { manifest: Manifest { origin: Some(imported), ..stored }, ..sandbox })
     }
 
-    /// Returns their locks. They count as deployed only when their primary does.
+    /// Returns their locks.
     fn deploy_replicas(
         &self,
         spec: &Spec,
@@ -178,18 +185,33 @@ impl Sandbox {
         places: &Places,
         progress: &mut dyn Progress,
     ) -> Result<Vec<fs::File>, Error> {
+        if spec.replicas > 0 && spec.origin.is_some() {
+            self.require_space_for_copies(spec.replicas.into())?;
+        }
         let mut locks = Vec::new();
         for number in 1..=spec.replicas {
             let name = replica_name(&spec.name, number);
             progress.doing(&format!("deploy replica {name}"));
             let replica = Spec { name, port: None, replicas: 0, pooler: None, ..spec.clone() };
             let member = Member::Replica { of: spec.name.clone(), number };
-            let (replica, lock) = register(&replica, user, places, Some(member))?;
+            let (mut replica, lock) = register(&replica, user, places, Some(member))?;
             locks.push(lock);
+            // what the data needs is in the configuration
+            replica.manifest.origin.clone_from(&self.manifest.origin);
             replica.fill_as_replica(self)?;
             replica.ready()?;
         }
         Ok(locks)
+    }
+
+    /// Data of somebody's may be of any size. Copies that share their blocks take none.
+    fn require_space_for_copies(&self, count: u64) -> Result<(), Error> {
+        // of a name that goes with the sandbox when we are killed
+        let probe = format!(".{}.{}.new", replication::SECRET, std::process::id());
+        if origin::shares(&self.folder.join(replication::SECRET), &self.folder.join(probe))? {
+            return Ok(());
+        }
+        require_space("the replicas' copies of the data", &self.folder, folder_bytes(&self.data()) * count + (64 << 20))
     }
 
     /// The sandbox's own folder lets the server's group pass, and nobody list it.

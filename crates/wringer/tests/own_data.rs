@@ -8,7 +8,8 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use testkit::{Lab, own_uid, shared_cache};
+use std::time::Duration;
+use testkit::{Lab, own_uid, shared_cache, wait_until};
 
 const WRINGER: &str = env!("CARGO_BIN_EXE_wringer");
 
@@ -22,6 +23,16 @@ fn tell(lab: &Lab, name: &str, statements: &[&str]) {
     for statement in statements {
         lab.run(["sandbox", "use", name, statement]).expect_code(0);
     }
+}
+
+/// What a replica says in the end.
+fn comes_to(lab: &Lab, name: &str, sql: &str, wanted: &str) {
+    let has_come = || {
+        let ran = lab.run(["sandbox", "use", name, sql, "-o", "json"]);
+        serde_json::from_str::<Value>(&ran.stdout).is_ok_and(|answer| answer["rows"][0][0] == wanted)
+    };
+    let status = || lab.run(["sandbox", "status", name, "-o", "json"]).stdout;
+    assert!(wait_until(Duration::from_secs(60), has_come), "{name}: {sql}: {}", status());
 }
 
 fn folder(lab: &Lab, name: &str) -> PathBuf {
@@ -89,6 +100,10 @@ fn a_data_directory_of_mariadb() {
             "CREATE TABLE shop.goods (id INT PRIMARY KEY, name VARCHAR(20))",
             "INSERT INTO shop.goods VALUES (1, 'pear'), (2, 'plum')",
             "CREATE USER alice@localhost IDENTIFIED BY 'hers'",
+            // it follows another server, and has replicas of its own: the sandbox's must not come into their way
+            "CREATE USER replicator@'127.0.0.1' IDENTIFIED BY 'theirs'",
+            "SET GLOBAL gtid_slave_pos = '0-7-100'",
+            "CHANGE MASTER TO MASTER_HOST = '127.0.0.1', MASTER_PORT = 1, MASTER_USER = 'replicator'",
         ],
     );
     let data = folder(&lab, "a").join("data");
@@ -101,12 +116,13 @@ fn a_data_directory_of_mariadb() {
 
     let before = look(&data);
     let hers = |name: &str| ask(&lab, name, "SELECT authentication_string FROM mysql.user WHERE user = 'alice'");
-    let deployed = lab.run(["sandbox", "deploy", "--from", from, "--name", "b"]).expect_code(0);
-    deployed.expect_said(&[
+    let deploy = ["sandbox", "deploy", "--from", from, "--name", "b", "--replicas", "1"];
+    lab.run(deploy).expect_code(0).expect_said(&[
         "data directory of mariadb",
         "aria_log_control",
         "innodb_page_size=8192",
         "holds   sbtest, shop",
+        "replica b-r1",
     ]);
     assert_eq!(look(&data), before, "the original is only read");
     lab.run(["sandbox", "start", "b"]).expect_code(0);
@@ -114,7 +130,10 @@ fn a_data_directory_of_mariadb() {
     assert_eq!(ask(&lab, "b", "SELECT @@innodb_page_size"), "8192");
     lab.run(["sandbox", "start", "a"]).expect_code(0);
     assert_eq!(hers("a"), hers("b"), "another account's password");
+    comes_to(&lab, "b-r1", "SELECT count(*) FROM shop.goods", "2");
     tell(&lab, "b", &["DELETE FROM shop.goods"]);
+    comes_to(&lab, "b-r1", "SELECT count(*) FROM shop.goods", "0");
+    assert_eq!(ask(&lab, "b-r1", "SELECT @@innodb_page_size"), "8192");
     assert_eq!(ask(&lab, "a", "SELECT count(*) FROM shop.goods"), "2");
 
     let wrong = lab.run(["sandbox", "deploy", "postgresql", "--from", from]).expect_code(3);
@@ -128,7 +147,7 @@ fn a_data_directory_of_mariadb() {
 fn a_dump_of_mariadb() {
     let lab = Lab::new(WRINGER);
     let dump = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/dumps/mariadb-10.11.sql");
-    lab.run(["sandbox", "deploy", "--from", dump.to_str().unwrap(), "--name", "a"])
+    lab.run(["sandbox", "deploy", "--from", dump.to_str().unwrap(), "--name", "a", "--replicas", "1"])
         .expect_code(0)
         .expect_said(&["SQL dump of mariadb 10.11", "holds   sbtest, shop"]);
     lab.run(["sandbox", "start", "a"]).expect_code(0);
@@ -138,6 +157,7 @@ fn a_dump_of_mariadb() {
     assert_eq!(ask(&lab, "a", "SELECT count(*) FROM shop.log WHERE what LIKE 'new%; fig'"), "2");
     assert_eq!(ask(&lab, "a", "SELECT hex(picture) FROM shop.goods WHERE id = 1"), "FF00275C3B0A");
     assert_eq!(ask(&lab, "a", "SELECT count(*) FROM shop.cheap"), "1");
+    comes_to(&lab, "a-r1", "SELECT group_concat(name ORDER BY id) FROM shop.goods", "it's; a 'pear',plum,fig");
 
     // what is packed is known by its text
     let copy = lab.home().join("copy.sql");
@@ -196,10 +216,11 @@ fn a_data_directory_and_a_dump_of_mysql() {
     let data = folder(&lab, "a").join("data");
     let before = look(&data);
     let packed = pack("gzip", &dump);
-    for (name, from, said) in [("b", &data, "data directory of mysql 9"), ("c", &packed, "SQL dump (gzip) of mysql 9")]
+    for (name, from, said, replicas) in
+        [("b", &data, "data directory of mysql 9", "1"), ("c", &packed, "SQL dump (gzip) of mysql 9", "0")]
     {
         let from = from.to_str().unwrap();
-        lab.run(["sandbox", "deploy", "--from", from, "--name", name, "--start"])
+        lab.run(["sandbox", "deploy", "--from", from, "--name", name, "--start", "--replicas", replicas])
             .expect_code(0)
             .expect_said(&[said, "holds   sbtest, shop"]);
         assert_eq!(ask(&lab, name, "SELECT group_concat(name ORDER BY id) FROM shop.goods"), "pear;,pl'um");
@@ -207,11 +228,15 @@ fn a_data_directory_and_a_dump_of_mysql() {
             ask(&lab, name, "SELECT routine_name FROM information_schema.routines WHERE routine_schema = 'shop'"),
             "twice"
         );
+        if replicas == "1" {
+            tell(&lab, name, &["INSERT INTO shop.goods VALUES (3, 'fig')"]);
+            comes_to(&lab, "b-r1", "SELECT group_concat(name ORDER BY id) FROM shop.goods", "pear;,pl'um,fig");
+        }
         lab.run(["sandbox", "stop", name]).expect_code(0);
     }
     assert_eq!(look(&data), before, "the original is only read");
     let uuid = |name: &str| fs::read_to_string(folder(&lab, name).join("data/auto.cnf")).unwrap();
-    assert_ne!(uuid("a"), uuid("b"), "a server of its own among replicas");
+    assert!(uuid("a") != uuid("b") && uuid("b") != uuid("b-r1"), "a server of its own among replicas");
     lab.run(["sandbox", "delete", "a", "b", "c"]).expect_code(0);
 }
 
@@ -224,6 +249,7 @@ fn a_cluster_a_base_backup_and_a_dump_of_postgresql() {
         "a",
         &[
             "CREATE ROLE alice LOGIN PASSWORD 'hers'",
+            "CREATE ROLE replicator LOGIN PASSWORD 'theirs'",
             "CREATE TABLE goods (id int PRIMARY KEY, name text)",
             "INSERT INTO goods VALUES (1, 'pe\\ar'), (2, E'pl\\tum;')",
             "CREATE FUNCTION f() RETURNS int LANGUAGE sql BEGIN ATOMIC SELECT 1; SELECT CASE WHEN true THEN 7 END; END",
@@ -268,6 +294,8 @@ fn a_cluster_a_base_backup_and_a_dump_of_postgresql() {
             "--name",
             name,
             "--start",
+            "--replicas",
+            if name == "c" { "1" } else { "0" },
         ];
         lab.run(args).expect_code(0).expect_said(&[said, also]);
         let sum =
@@ -276,6 +304,11 @@ fn a_cluster_a_base_backup_and_a_dump_of_postgresql() {
         assert_eq!(ask(&lab, name, "SELECT f()"), "7", "{name}");
         assert_eq!(ask(&lab, name, "SHOW archive_command"), "(disabled)", "{name}");
         assert_eq!(ask(&lab, name, "SELECT pg_is_in_recovery()"), "f", "{name}");
+        if name == "c" {
+            assert_eq!(ask(&lab, "c-r1", "SELECT pg_is_in_recovery()"), "t");
+            tell(&lab, name, &["INSERT INTO goods VALUES (3, 'fig')"]);
+            comes_to(&lab, "c-r1", "SELECT count(*) FROM goods", "3");
+        }
         lab.run(["sandbox", "delete", "--force", name]).expect_code(0);
     }
     assert_eq!(look(&data), before, "the original is only read");

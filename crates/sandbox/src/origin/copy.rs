@@ -104,7 +104,8 @@ const OURS: [(&str, &str); 3] = [
         "pg_hba.conf",
         "# Written by wringer. The original's rules, which are not in force: pg_hba.conf.original\n\
          local all wringer scram-sha-256\nhost all wringer 127.0.0.1/32 scram-sha-256\n\
-         local all all md5\nhost all all 127.0.0.1/32 md5\n",
+         local all all md5\nhost all all 127.0.0.1/32 md5\n\
+         local replication all md5\nhost replication all 127.0.0.1/32 md5\n",
     ),
 ];
 
@@ -113,7 +114,7 @@ fn is_not_empty(path: &Path) -> bool {
 }
 
 /// Whether copies share their blocks with the original here.
-fn shares(from: &Path, probe: &Path) -> Result<bool, Error> {
+pub(crate) fn shares(from: &Path, probe: &Path) -> Result<bool, Error> {
     let mut stop = |_| false;
     let copied = files::copy(from, probe, 0o600, None, &mut stop);
     files::remove_file(probe)?;

@@ -63,17 +63,21 @@ pub(crate) fn finish(
     imported
         .changes
         .push(format!("account {USER}, with all rights, and database sbtest; other accounts are as they were"));
+    let at_last = |sandbox: &Sandbox| {
+        sandbox.forget_former_replication()?;
+        databases(sandbox)
+    };
     imported.databases = match sandbox.flavour() {
         Flavour::Postgresql => {
             if origin.is_folder() {
                 single_user(sandbox, password)?;
             }
-            with_server(sandbox, places, Vec::new(), databases)?
+            with_server(sandbox, places, Vec::new(), at_last)?
         }
         Flavour::Mariadb | Flavour::Mysql | Flavour::Percona => {
             with_secret_file(sandbox, "init.sql", &account_anew(password), |file| {
                 let option = ServerOption::new("init_file", Some(&file.to_string_lossy()))?;
-                with_server(sandbox, places, vec![option], databases)
+                with_server(sandbox, places, vec![option], at_last)
             })?
         }
     };

@@ -13,6 +13,7 @@ mod load;
 mod script;
 mod settings;
 
+pub(crate) use copy::shares;
 pub(crate) use import::{finish, prepare};
 
 use crate::{Error, Flavour, Request, ServerOption, Version};

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A primary with replicas: sandboxes of their own, each with its port, its log and its run, that know of each other by their manifests.
 //!
-//! A replica's data directory is a copy of the primary's before that has ever run. So no server runs while they are deployed, every
+//! A replica's data directory is a copy of the primary's before anybody has used that: no server runs meanwhile, every
 //! flavour does it alike, and nothing but the server's own package is needed. Replication is set up by each start: the account and the
-//! slots by the primary's, source and position by the replica's, since a primary's port may have moved.
+//! slots by the primary's, source and position by the replica's, since a primary's port may have moved. In data of somebody's, what they
+//! hold of a replication of their own is forgotten before the copies are made.
 //!
 //! | | how a replica follows |
 //! | --- | --- |
@@ -52,14 +53,11 @@ pub(crate) fn replica_name(primary: &str, number: u32) -> String {
 /// # Errors
 /// [`Error::NoReplicas`] for a server that cannot do it as Wringer does.
 pub(crate) fn check(spec: &Spec) -> Result<(), Error> {
-    let Spec { installation, replicas, origin, .. } = spec;
+    let Spec { installation, replicas, .. } = spec;
     let refuse = |why: String| {
         let version = installation.version.clone();
         Err(Error::NoReplicas { flavour: installation.flavour, version, why })
     };
-    if origin.is_some() {
-        return refuse("its data is somebody's, whose servers it may have been following".into());
-    }
     if *replicas > MOST_REPLICAS {
         return refuse(format!("{replicas} replicas are more than {MOST_REPLICAS}"));
     }
@@ -120,7 +118,7 @@ impl Sandbox {
         Ok(options)
     }
 
-    /// A data directory as the primary's; `server.cnf` and the folders are there, and no server has run on either.
+    /// A data directory as the primary's; `server.cnf` and the folders are there, and no server runs on either.
     pub(crate) fn copy_from(&self, primary: &Self) -> Result<(), Error> {
         copy::data(primary, self)?;
         match self.flavour() {
@@ -160,6 +158,20 @@ impl Sandbox {
             }
             // the primary is gone: what it has replicated is there
             Some(Member::Replica { .. }) => self.primary().map_or(Ok(()), |primary| self.follow(&primary)),
+        }
+    }
+
+    /// Of a primary whose data are somebody's, while it runs for the first time: the server that those data followed, and an account of
+    /// the replicas' name that has another password.
+    pub(crate) fn forget_former_replication(&self) -> Result<(), Error> {
+        let Some(Member::Primary { .. }) = &self.manifest.member else { return Ok(()) };
+        let password = self.replication_password()?;
+        match (self.flavour(), dialect::of(&self.manifest.installation)) {
+            (Flavour::Mariadb | Flavour::Mysql | Flavour::Percona, Some(dialect)) => {
+                self.talk(|connection| mysql::forget(connection, &dialect, &password))
+            }
+            (Flavour::Postgresql, _) => self.talk(|connection| postgresql::forget(connection, &password)),
+            _ => Ok(()),
         }
     }
 

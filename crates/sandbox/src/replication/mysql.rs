@@ -9,12 +9,28 @@ use load::admin::{Connection, Rows};
 
 /// The account that replicas log in with.
 pub(super) fn lead(connection: &mut Connection, password: &str) -> Result<(), Error> {
-    let known = connection.query(&format!("SELECT count(*) FROM mysql.user WHERE user = '{REPLICATOR}'"))?;
-    if known.text(0, 0).as_deref() == Some("0") {
+    if !has_account(connection)? {
         connection.execute(&format!("CREATE USER '{REPLICATOR}'@'127.0.0.1' IDENTIFIED BY '{password}'"))?;
         connection.execute(&format!("GRANT REPLICATION SLAVE ON *.* TO '{REPLICATOR}'@'127.0.0.1'"))?;
     }
     Ok(())
+}
+
+fn has_account(connection: &mut Connection) -> Result<bool, Error> {
+    let sql = format!("SELECT count(*) FROM mysql.user WHERE user = '{REPLICATOR}' AND host = '127.0.0.1'");
+    Ok(connection.query(&sql)?.text(0, 0).as_deref() != Some("0"))
+}
+
+/// Whom the data followed, and an account of theirs.
+pub(super) fn forget(connection: &mut Connection, dialect: &Dialect, password: &str) -> Result<(), Error> {
+    if !status(connection, dialect)?.is_empty() {
+        let replica = dialect.replica.to_uppercase();
+        connection.execute(&format!("RESET {replica} ALL"))?;
+    }
+    if has_account(connection)? {
+        connection.execute(&format!("DROP USER '{REPLICATOR}'@'127.0.0.1'"))?;
+    }
+    lead(connection, password)
 }
 
 /// From where it is; the first time, from where its copy was made.

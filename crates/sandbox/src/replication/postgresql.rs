@@ -67,6 +67,12 @@ pub(super) fn lead(connection: &mut Connection, password: &str, replicas: usize)
     Ok(())
 }
 
+/// An account of that name in the data has another password, and perhaps not the right to replicate.
+pub(super) fn forget(connection: &mut Connection, password: &str) -> Result<(), load::Error> {
+    let rights = "LOGIN REPLICATION CONNECTION LIMIT -1 VALID UNTIL 'infinity'";
+    connection.execute(&format!("ALTER ROLE {REPLICATOR} {rights} PASSWORD '{password}'")).map(drop)
+}
+
 pub(super) fn reload(connection: &mut Connection) -> Result<(), load::Error> {
     connection.query("SELECT pg_reload_conf()").map(drop)
 }

@@ -97,8 +97,9 @@ struct Deploy {
     /// Take the fetched server, even if this machine has one installed
     #[arg(long)]
     fetched: bool,
-    /// So many replicas besides, NAME-r1 and on: MariaDB and MySQL by GTID, PostgreSQL by streaming (1 to 9)
-    #[arg(long, value_name = "N", conflicts_with = "from", default_value_t = 0, hide_default_value = true, value_parser = clap::value_parser!(u32).range(0..=i64::from(sandbox::MOST_REPLICAS)))]
+    /// So many replicas besides, NAME-r1 and on: MariaDB and MySQL by GTID, PostgreSQL by streaming (1 to 9). With --from, each has
+    /// a copy of the data
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true, value_parser = clap::value_parser!(u32).range(0..=i64::from(sandbox::MOST_REPLICAS)))]
     replicas: u32,
     /// Start it at once
     #[arg(long)]
@@ -147,18 +148,21 @@ struct Capabilities {
     after_help = "Takes what the servers' makers publish as binaries for any Linux: mysql-VERSION-linux-glibcN-x86_64.tar.xz, \
     Percona-Server-VERSION-Linux.x86_64.glibcN.tar.gz, mariadb-VERSION-linux-systemd-x86_64.tar.gz, trees of PostgreSQL, and builds \
     of your own with the same folders. Flavour and version are what the server in it says with --version; the file's name is not \
-    looked at. An archive that is damaged, or that would write outside its folder, is refused, and nothing stays.\n\n\
+    looked at. An archive that is damaged, or that would write outside its folder, is refused, and nothing stays. Without --sha256, the \
+    checksums that its maker has published are compared where they lie beside it: TARBALL.md5, .md5sum, .sha256, .sha256sum, and the \
+    lists md5sums.txt, MD5SUMS, sha256sums.txt, SHA256SUMS.\n\n\
     wringer sandbox unpack mysql-9.4.0-linux-glibc2.28-x86_64.tar.xz --sha256 SUM\n  \
     wringer sandbox deploy mysql 9.4"
 )]
 struct Unpack {
-    /// A tar file, plain or packed by xz or gzip
+    /// A tar file, plain or packed by xz, gzip or zstd
     #[arg(value_name = "TARBALL")]
     archive: PathBuf,
     /// Refuse the archive when the server in it is another one: mariadb, mysql, percona or postgresql
     #[arg(long)]
     flavour: Option<sandbox::Flavour>,
-    /// Refuse the archive when its SHA-256 is another one
+    /// Refuse the archive when its SHA-256 is another one [default: what lies beside it, as in TARBALL.md5, TARBALL.sha256sum or
+    /// sha256sums.txt]
     #[arg(long, value_name = "SUM", value_parser = checksum)]
     sha256: Option<String>,
 }
