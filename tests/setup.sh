@@ -23,6 +23,7 @@ if [ "${1:-}" = "test" ]; then
     need valgrind valgrind
     need sysbench sysbench
     need zstd zstd
+    need mariadb-backup mariadb-backup
     need openssl openssl
     need strace strace
     need fincore util-linux-extra
