@@ -53,7 +53,7 @@ pub use manifest::{Manifest, Sandbox, State};
 pub use need::check_before_start_of;
 pub use options::ServerOption;
 pub use origin::{Imported, Origin};
-pub use pooler::{Pool, PoolMode, PoolSettings, Pooler, PoolerProgram, PoolerSpec, locate_pooler};
+pub use pooler::{Pool, PoolMode, PoolSettings, PoolUser, Pooler, PoolerProgram, PoolerSpec, locate_pooler};
 pub use progress::Progress;
 pub use remove::Deleted;
 pub use replication::{Behind, Lag, MOST_REPLICAS, Member};

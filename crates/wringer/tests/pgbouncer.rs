@@ -141,6 +141,50 @@ fn a_pool_from_the_first_command_to_the_last() {
     assert_eq!(crate::status(&lab)["runs"].as_array().unwrap().len(), 0);
 }
 
+/// What holds for one account and for no other, in a mode without transactions; all of it as nobody.
+#[test]
+fn an_account_with_settings_of_its_own_as_an_ordinary_user() {
+    let lab = Lab::as_ordinary_user(WRINGER);
+    let deploy = ["sandbox", "deploy", "postgresql", "--name", "p", "--start", "-c", "shared_buffers=16MB"];
+    let user = "app:max_user_connections=1,pool_mode=transaction";
+    let pool = ["--pgbouncer", "--pool-mode", "statement", "--pool-user", user];
+    let absent = "no role app with a password when it started";
+    let started = lab.run(deploy.iter().chain(&pool)).expect_code(0);
+    started.expect_said(&["statement pooling", user, absent, "`wringer sandbox restart p` lets it in"]);
+    sql(&lab, "p", "CREATE ROLE app LOGIN PASSWORD 'app'");
+    sql(&lab, "p", "CREATE ROLE other LOGIN PASSWORD 'app'");
+    assert_eq!(sandbox(&lab, "p")["pooler"]["unknown_users"], serde_json::json!(["app"]));
+    let pooled = || exported(&lab, &["p", "dsn"]);
+    refused(&target(&pooled(), Some("app"), None));
+    let restarted = lab.run(["sandbox", "restart", "p"]).expect_code(0);
+    assert!(!restarted.stderr.contains(absent), "{}", restarted.stderr);
+
+    // in statement mode there are no transactions of several statements
+    let mut other = open(&target(&pooled(), Some("other"), None));
+    other.execute("BEGIN").expect_err("it is refused, and the connection is closed");
+    let log = std::fs::read_to_string(lab.home().join("sandboxes/p/log/pgbouncer.log")).unwrap();
+    assert!(log.contains("transaction blocks not allowed in statement pooling mode"), "{log}");
+    let mut others = [(); 2].map(|()| open(&target(&pooled(), Some("other"), None)));
+    // the account has them, and one server connection
+    let app = target(&pooled(), Some("app"), None);
+    let mut console = open(&target(&pooled(), None, Some("pgbouncer")));
+    let mut held = begun(&app);
+    let second = std::thread::spawn({
+        let app = app.clone();
+        move || open(&app).query("SELECT 1").map(|rows| rows.len())
+    });
+    assert!(wait_until(PATIENCE, || waiting(&mut console, "app") == 1), "the second one waits");
+    for other in &mut others {
+        other.query("SELECT 1").unwrap();
+    }
+    held.execute("COMMIT").unwrap();
+    assert_eq!(second.join().unwrap().unwrap(), 1);
+    let status = sandbox(&lab, "p");
+    assert_eq!(status["pooler"]["users"][0]["settings"][0], "max_user_connections=1", "{status:#}");
+    lab.run(["sandbox", "delete", "p", "--force"]).expect_code(0);
+    assert_eq!(folders(&lab), Vec::<PathBuf>::new());
+}
+
 fn fill_and_load(lab: &Lab, dsn: &str) {
     let wringer = |words: &[&str]| Ran::of(lab.command(words).env("WRINGER_DSN", dsn));
     wringer(&["fill", "--table-size=1000", "--create-secondary=off"]).expect_code(0);
@@ -190,6 +234,13 @@ fn what_is_no_pool_is_refused() {
     deploy(&["postgresql", "--pgbouncer", "--pool-option", "listen_addr=*"])
         .expect_code(2)
         .expect_said(&["listen_addr=*", "Wringer sets it itself"]);
+    for user in ["app:pool_size=3", "app", "app:pool_mode=none"] {
+        deploy(&["postgresql", "--pgbouncer", "--pool-user", user])
+            .expect_code(2)
+            .expect_said(&["NAME:max_user_connections=N"]);
+    }
+    let twice = ["--pool-user", "app:pool_mode=session", "--pool-user", "app:pool_mode=statement"];
+    deploy(&[&["postgresql", "--pgbouncer"][..], &twice].concat()).expect_code(2).expect_said(&["named twice"]);
     deploy(&["mariadb", "--pgbouncer"]).expect_code(2).expect_said(&["PostgreSQL alone", "mariadb"]);
 }
 

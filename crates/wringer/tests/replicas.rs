@@ -2,6 +2,7 @@
 //! A primary with replicas, of every flavour: what is written comes over, what is missing is counted, and all of it goes.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 
+use load::admin::Connection;
 use serde_json::Value;
 use std::net::TcpListener;
 use std::path::PathBuf;
@@ -76,6 +77,10 @@ fn from_the_first_command_to_the_last(of: &Flavour) {
         lab.run(["sandbox", "use", "p-r1", "INSERT INTO pears VALUES (9)"]).expect_code(4).expect_said(&[words]);
     }
 
+    if of.options.contains(&"--pgbouncer") {
+        a_pooler_stands_in_front_of_the_primary(&lab);
+    }
+
     sql(&lab, "p-r1", of.pause);
     sql(&lab, "p", "INSERT INTO pears VALUES (3)");
     has_rows(&lab, "p-r2", "3");
@@ -92,6 +97,18 @@ fn from_the_first_command_to_the_last(of: &Flavour) {
     let deleted = lab.run(["sandbox", "delete", "p"]).expect_code(0).stderr;
     assert_eq!(deleted, "deleted p-r2, p-r1, p\n");
     assert_eq!(folders(&lab), Vec::<PathBuf>::new());
+}
+
+fn a_pooler_stands_in_front_of_the_primary(lab: &Lab) {
+    let dsn = |name: &str, more: &[&str]| {
+        let args = [&["sandbox", "export", name, "dsn"], more].concat();
+        lab.run(args).expect_code(0).stdout.trim().to_owned()
+    };
+    assert_eq!(dsn("p-r1", &[]), dsn("p-r1", &["--direct"]), "a replica has none");
+    let (pooled, direct) = (dsn("p", &[]), dsn("p", &["--direct"]));
+    assert_ne!(pooled, direct);
+    let mut connection = Connection::open(&pooled.parse().unwrap()).unwrap();
+    assert_eq!(connection.query("SELECT count(*) FROM pears").unwrap().text(0, 0).as_deref(), Some("2"));
 }
 
 /// One replica runs all the while, the other one starts after its primary.
@@ -138,7 +155,7 @@ fn mysql_by_gtid() {
 fn postgresql_by_streaming() {
     from_the_first_command_to_the_last(&Flavour {
         server: "postgresql",
-        options: &["-c", "shared_buffers=16MB"],
+        options: &["-c", "shared_buffers=16MB", "--pgbouncer"],
         pause: "SELECT pg_wal_replay_pause()",
         resume: "SELECT pg_wal_replay_resume()",
         lacks: "behind_wal_bytes",

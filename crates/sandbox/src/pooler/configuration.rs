@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `pgbouncer.ini` and its password file.
 
+use super::users::{PoolUser, list_line, section};
 use super::{CONFIGURATION, Pooler, USER_LIST};
 use crate::manifest::USER;
 use crate::{Error, Sandbox};
@@ -34,7 +35,8 @@ const MOST_CLIENTS: u64 = 8192;
 
 /// Both files, for this start.
 pub(super) fn write(sandbox: &Sandbox, pooler: &Pooler) -> Result<(), Error> {
-    let list = format!("\"{USER}\" \"{}\"\n", sandbox.password()?);
+    let users: Vec<PoolUser> = pooler.settings.users.iter().filter(|user| user.name != USER).cloned().collect();
+    let list = list_line(USER, &sandbox.password()?) + &sandbox.pool_user_list(&users)?;
     let path = sandbox.folder.join(USER_LIST);
     files::write_atomic(&path, list.as_bytes(), 0o600)?;
     let user = &sandbox.manifest.user;
@@ -55,7 +57,7 @@ fn text(sandbox: &Sandbox, pooler: &Pooler, descriptors: u64) -> String {
     let settings = &pooler.settings;
     let sockets = sandbox.manifest.socket_folder.display();
     let mut lines = vec![
-        "; Written by wringer at each start. Options from `deploy --pool-option` stand last.".to_owned(),
+        "; Written by wringer at each start. Options from `deploy --pool-option` stand last, and accounts from --pool-user after them.".to_owned(),
         "[databases]".into(),
         format!("* = host={} port={}", quote(&sandbox.manifest.socket_folder), sandbox.manifest.port),
         String::new(),
@@ -78,6 +80,7 @@ fn text(sandbox: &Sandbox, pooler: &Pooler, descriptors: u64) -> String {
     lines.extend(settings.max_user_connections.map(|most| format!("max_user_connections = {most}")));
     let options = settings.options.iter().map(|it| format!("{} = {}", it.key(), it.value().unwrap_or_default()));
     lines.extend(options);
+    lines.extend(section(&settings.users));
     lines.join("\n") + "\n"
 }
 

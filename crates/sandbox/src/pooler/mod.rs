@@ -9,10 +9,12 @@ mod configuration;
 mod pools;
 mod program;
 mod start;
+mod users;
 
 pub use pools::Pool;
 pub(crate) use program::unpacked;
 pub use program::{PoolerProgram, locate as locate_pooler};
+pub use users::PoolUser;
 
 use crate::manifest::DATABASE;
 use crate::port::{self, Reserved};
@@ -56,6 +58,9 @@ pub struct PoolSettings {
     /// Server connections for each user. `None`: no such limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_user_connections: Option<u32>,
+    /// Accounts for which something else holds.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub users: Vec<PoolUser>,
     /// Further settings of pgBouncer's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub options: Vec<ServerOption>,
@@ -86,7 +91,7 @@ impl fmt::Display for PoolMode {
 
 impl PoolSettings {
     /// # Errors
-    /// An option that is Wringer's to set, or that has no value.
+    /// An option that is Wringer's to set, or that has no value; an account that is named twice.
     pub fn check(&self) -> Result<(), Error> {
         let fail = |option: &ServerOption, why| Err(Error::PoolOption { option: option.to_string(), why });
         for option in &self.options {
@@ -95,6 +100,11 @@ impl PoolSettings {
             }
             if configuration::OURS.contains(&option.key()) {
                 return fail(option, "Wringer sets it itself, for each start or by a flag of its own");
+            }
+        }
+        for (index, user) in self.users.iter().enumerate() {
+            if self.users[..index].iter().any(|earlier| earlier.name == user.name) {
+                return Err(Error::PoolOption { option: user.to_string(), why: "this account is named twice" });
             }
         }
         Ok(())

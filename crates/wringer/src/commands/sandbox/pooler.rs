@@ -5,7 +5,7 @@ use super::Watch;
 use crate::exit::Failure;
 use clap::ValueEnum;
 use host::places::Places;
-use sandbox::{Flavour, Pool, PoolMode, PoolSettings, Pooler, PoolerSpec, Sandbox, ServerOption};
+use sandbox::{Flavour, Pool, PoolMode, PoolSettings, PoolUser, Pooler, PoolerSpec, Sandbox, ServerOption};
 use serde_json::{Value, json};
 
 #[derive(Debug, Clone, clap::Args)]
@@ -24,6 +24,9 @@ pub struct PoolerArgs {
     /// Server connections for each user, so that no application takes them all; further clients wait [default: no limit]
     #[arg(long, requires = "pgbouncer", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     max_user_connections: Option<u32>,
+    /// What differs for one account, as in app:max_user_connections=5 or reports:pool_mode=session; may be repeated
+    #[arg(long = "pool-user", requires = "pgbouncer", value_name = "NAME:KEY=VALUE[,...]")]
+    pool_users: Vec<PoolUser>,
     /// Another setting of pgBouncer's, as in server_lifetime=432000; may be repeated
     #[arg(long = "pool-option", requires = "pgbouncer", value_name = "KEY=VALUE")]
     pool_options: Vec<ServerOption>,
@@ -54,7 +57,7 @@ impl PoolerArgs {
             Mode::Statement => PoolMode::Statement,
         };
         let (size, max_user_connections, options) = (self.pool_size, self.max_user_connections, self.pool_options);
-        let settings = PoolSettings { mode, size, max_user_connections, options };
+        let settings = PoolSettings { mode, size, max_user_connections, users: self.pool_users, options };
         settings.check()?;
         Ok(Some(PoolerSpec { program: sandbox::locate_pooler(places, watch)?, settings }))
     }
@@ -71,7 +74,19 @@ pub fn words(pooler: &Pooler) -> String {
     let Pooler { port, program, settings } = pooler;
     let size = settings.size.map(|size| format!(", {size} server connections a pool")).unwrap_or_default();
     let most = settings.max_user_connections.map(|most| format!(", {most} a user")).unwrap_or_default();
-    format!("pgBouncer {} on 127.0.0.1:{port}, {} pooling{size}{most}", program.version, settings.mode)
+    let users: String = settings.users.iter().map(|user| format!(", {user}")).collect();
+    format!("pgBouncer {} on 127.0.0.1:{port}, {} pooling{size}{most}{users}", program.version, settings.mode)
+}
+
+/// Accounts that were to have settings of their own and cannot log in.
+pub fn trouble(sandbox: &Sandbox) -> Option<String> {
+    let unknown = sandbox.unknown_pool_users();
+    let (name, them) = (sandbox.name(), unknown.join(", "));
+    (!unknown.is_empty()).then(|| {
+        format!(
+            "no role {them} with a password when it started: once there is, `wringer sandbox restart {name}` lets it in"
+        )
+    })
 }
 
 /// What it does, beside a server that runs.
@@ -84,8 +99,9 @@ fn doing(sandbox: &Sandbox) -> String {
             Err(error) => format!(", does not answer: {}", host::chain(&error)),
             Ok(pools) => {
                 let sum = |of: fn(&Pool) -> u64| pools.iter().map(of).sum::<u64>();
+                let trouble = trouble(sandbox).map(|words| format!("; {words}")).unwrap_or_default();
                 format!(
-                    ", clients {} active, {} waiting, server connections {} active, {} idle",
+                    ", clients {} active, {} waiting, server connections {} active, {} idle{trouble}",
                     sum(|pool| pool.clients_active),
                     sum(|pool| pool.clients_waiting),
                     sum(|pool| pool.servers_active),
@@ -110,8 +126,12 @@ pub fn row(sandbox: &Sandbox) -> Value {
         "pool_mode": settings.mode,
         "pool_size": settings.size,
         "max_user_connections": settings.max_user_connections,
+        "users": settings.users.iter().map(|user| json!({"name": user.name, "settings": user.settings})).collect::<Vec<_>>(),
         "options": settings.options,
     });
+    if pid.is_some() {
+        row["unknown_users"] = sandbox.unknown_pool_users().into();
+    }
     match pid.map(|_| sandbox.pools()) {
         None => {}
         Some(Err(error)) => row["trouble"] = host::chain(&error).into(),

@@ -2,7 +2,7 @@
 //! Servers that outlive the command: a launcher in a session of its own, found again by its run.
 
 use super::several::{Meant, Which};
-use super::{Start, limits, wrappers};
+use super::{Start, limits, pooler, wrappers};
 use crate::commands::command_line;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::{signals, terminal};
@@ -164,6 +164,7 @@ fn start_for(
     terminal::say(format_args!("started {} for {}: {version}, process {pid}", sandbox.name(), units::Span(lasts)));
     if let Some(port) = ready["pooler"].as_u64() {
         terminal::say(format_args!("  pooler  pgBouncer, port 127.0.0.1:{port}"));
+        say_pooler_trouble(sandbox);
     }
     if let Some(limited) = ready["limits"].as_str() {
         terminal::say(format_args!("  limits  {limited}"));
@@ -171,6 +172,12 @@ fn start_for(
     let got: Vec<String> = serde_json::from_value(ready["got"].clone()).unwrap_or_default();
     wrappers::say(&got);
     Ok(())
+}
+
+fn say_pooler_trouble(sandbox: &Sandbox) {
+    if let Some(words) = pooler::trouble(sandbox) {
+        terminal::say(format_args!("          {words}"));
+    }
 }
 
 fn begin(name: &str, command: Vec<String>, places: &Places) -> Begin {
@@ -219,6 +226,7 @@ fn start_sandbox(sandbox: &Sandbox, places: &Places, start: StartOptions, limits
             ));
             if let Some((pid, port)) = server.pooler {
                 terminal::say(format_args!("  pooler  pgBouncer, port 127.0.0.1:{port}, process {pid}"));
+                say_pooler_trouble(sandbox);
             }
             if let Some(limited) = limited {
                 terminal::say(format_args!("  limits  {limited}"));
