@@ -139,6 +139,10 @@ impl Value {
             Value::Integer(number) => number.to_string(),
             Value::Float(number) => number.to_string(),
             Value::Bool(value) => value.to_string(),
+            Value::List(items) => {
+                let items: Vec<String> = items.iter().map(|item| item.value.written()).collect();
+                format!("[{}]", items.join(", "))
+            }
             other => other.kind().to_owned(),
         }
     }

@@ -167,9 +167,19 @@ fn pgbench_sysbench_and_a_command_that_is_cut_run_on_postgresql() {
          [[arm]]\nname = \"sysbench\"\nassert = [\"errors=0\", \"p50<1ns\"]\n\
          load = { driver = \"sysbench\", arguments = [\"oltp_read_only\"], time = \"2s\" }\n\
          [[arm]]\nname = \"cut\"\nload = { driver = \"command\", command = [\"sleep\", \"300\"], time = \"1s\" }\n";
-    let text = experiment("postgresql", "pgbench = 1", arms);
-    run(&lab, &text).expect_code(1).expect_said(&["1 of 2 assertions failed: p50<1ns in arm 'sysbench': measured"]);
+    let ours = "[[arm]]\nname = \"ours\"\nload = { workload = \"pgbench_tpcb_like\", events = 30, preheat = 50 }\n\
+         assert = [\"errors=0\", \"update_account max<1h\"]\n";
+    let fill = "pgbench = 1\nsecondary_indexes = 2\nk_distribution = \"zipfian\"";
+    let text = experiment("postgresql", fill, &format!("{ours}{arms}"));
+    run(&lab, &text).expect_code(1).expect_said(&["1 of 4 assertions failed: p50<1ns in arm 'sysbench': measured"]);
     let result = result(&lab);
+    let ours = &arm(&result, "ours")["load"]["measured"];
+    assert_eq!(
+        (&ours["transactions"], &ours["statements"]["update_branch"]["service"]["count"]),
+        (&30.into(), &30.into())
+    );
+    let events = result["events"].to_string();
+    assert!(events.contains("k is zipfian") && events.contains("scale 1: 1 branches"), "{events}");
     let pgbench = arm(&result, "pgbench");
     assert!(pgbench["driven"]["understood"].as_str().is_some_and(|it| it.starts_with("pgbench")), "{pgbench:#}");
     let measured = &pgbench["load"]["measured"];
@@ -199,6 +209,22 @@ fn a_driver_ends_with_a_run_that_is_killed() {
     assert!(runs, "{}", lab.said("run"));
     assert!(wait_until(Duration::from_secs(120), || left(&lab).is_empty()), "{:?}", left(&lab));
     lab.run(["undo"]).expect_code(0);
+}
+
+/// Not asserted by the programs' tests: what a workload of ours does not have is known before anything is made, with its line.
+#[test]
+fn an_assertion_about_a_class_that_there_is_not_is_refused() {
+    let lab = Lab::new(WRINGER);
+    let arms = "[[arm]]\nname = \"one\"\nload = { workload = \"oltp_point_select\" }\nassert = [\"errors=0\", \"commit p99<1s\"]\n";
+    let text = experiment("mariadb", "", arms);
+    let line = text.lines().position(|line| line.starts_with("assert")).unwrap() + 1;
+    let file = lab.write("driven.toml", &text);
+    for command in ["plan", "run"] {
+        let place = format!("driven.toml:{line}:23: 'commit p99<1s'");
+        let words = [place.as_str(), "no statements of the class 'commit', but point_select"];
+        lab.run([command, file.to_str().unwrap()]).expect_code(2).expect_said(&words);
+    }
+    assert!(!lab.home().join("sandboxes").exists(), "nothing was made");
 }
 
 /// Before a server is looked for: neither `plan` nor `run` gets further.

@@ -300,6 +300,10 @@ fn a_driver_gets_what_the_keys_say_as_its_own_options() {
     let driver = load.driver.as_ref().unwrap();
     assert_eq!((driver.arguments.join(" ").as_str(), load.time), ("-f mine.sql@3 --client=2 --time=10", ten));
     assert_eq!(driver.files(), ["mine.sql"]);
+    let own = "[[arm]]\nname = \"one\"\nload = { driver = \"sysbench\", arguments = [\"a.lua\", \"--time=9\"] }\n";
+    let (head, _) = GOOD.split_once("[load]").unwrap();
+    let overrides = Experiment::parse(&format!("{head}{own}")).unwrap().arms[0].overrides.clone();
+    assert_eq!(overrides["load.arguments"], "[a.lua, --time=9]", "the report says what it was told");
 }
 
 /// It is told by Wringer how long it warms up, and keeps no log of that.

@@ -14,7 +14,7 @@ pub(super) fn section(context: &Context<'_>, out: &mut impl Write) -> io::Result
     writeln!(
         out,
         "<table class=\"cards\"><thead><tr><th scope=\"col\">Asserted</th><th scope=\"col\">Measured</th>\
-         <th scope=\"col\">Verdict</th></tr></thead>\n<tbody>"
+         <th scope=\"col\" class=\"words\">Verdict</th></tr></thead>\n<tbody>"
     )?;
     for view in &context.arms {
         for verdict in &view.arm.verdicts {
