@@ -55,7 +55,7 @@ pub struct LoadResult {
 pub struct Phase {
     /// On the run's clock.
     pub started_us: u64,
-    /// From the first intended start to the last reply, drain included.
+    /// From the first intended start to the last reply, drain included; to the end of the phase where the server had fallen silent.
     pub elapsed_us: u64,
     pub transactions: u64,
     /// Statements by sysbench's kinds.
@@ -67,6 +67,9 @@ pub struct Phase {
     pub unchanged_writes: u64,
     /// By error code: `1213`, `40P01`, `connection lost`.
     pub errors: BTreeMap<String, u64>,
+    /// By the same codes: what the server said with the first of each.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub error_messages: BTreeMap<String, String>,
     pub reconnects: u64,
     /// Open loop: started later than intended by more than a millisecond.
     pub late: u64,

@@ -52,17 +52,54 @@ pub fn read(text: &str) -> Result<Vec<Named>, Error> {
 /// # Errors
 /// As [`read`].
 pub fn read_in(text: &str, unit_us: Option<f64>) -> Result<Vec<Named>, Error> {
-    let found = match serde_json::from_str::<Value>(text) {
-        Ok(document) => in_json(&document)?,
-        Err(_) if hdr::is_log(text) => hdr::read(text, unit_us.unwrap_or(NANOSECOND_US))?,
-        Err(_) => table::read(text, unit_us)?,
+    let document = document(text);
+    let found = match &document {
+        Some(Ok(document)) => in_json(document)?,
+        _ if hdr::is_log(text) => hdr::read(text, unit_us.unwrap_or(NANOSECOND_US))?,
+        _ => table::read(text, unit_us)?,
     };
-    let found: Vec<Named> = found.into_iter().filter(|named| !named.bins.is_empty()).collect();
-    if found.is_empty() { Err(Error::None) } else { Ok(found) }
+    let mut found: Vec<Named> = found.into_iter().filter(|named| !named.bins.is_empty()).collect();
+    found.iter_mut().try_for_each(tidy)?;
+    match document {
+        _ if !found.is_empty() => Ok(found),
+        Some(Err(broken)) => Err(broken),
+        _ => Err(Error::None),
+    }
+}
+
+/// A JSON document, whole or from a line of its own on: fio puts remarks above its own. `None`: there is none.
+fn document(text: &str) -> Option<Result<Value, Error>> {
+    if let Ok(document) = serde_json::from_str(text) {
+        return Some(Ok(document));
+    }
+    let mut offset = 0;
+    for (line, content) in text.split_inclusive('\n').enumerate() {
+        if content.trim_end().starts_with('{') {
+            let first = serde_json::Deserializer::from_str(&text[offset..]).into_iter().next()?;
+            return Some(first.map_err(|error| broken(line, &error)));
+        }
+        offset += content.len();
+    }
+    None
+}
+
+/// The document begins behind so many lines.
+fn broken(lines: usize, error: &serde_json::Error) -> Error {
+    let why = error.to_string();
+    let why = why.rsplit_once(" at line ").map_or(why.as_str(), |(why, _)| why).to_owned();
+    Error::Broken { at: format!("line {}, column {}", lines + error.line(), error.column()), why }
+}
+
+/// Ascending, and no more values than can be counted.
+fn tidy(named: &mut Named) -> Result<(), Error> {
+    named.bins.sort_by(|a, b| a.low_us.total_cmp(&b.low_us));
+    let sum = named.bins.iter().try_fold(0u64, |sum, bin| sum.checked_add(bin.count));
+    let broken = || Error::Broken { at: named.name.clone(), why: "the counts add up to more than 2^64".to_owned() };
+    sum.map(|_| ()).ok_or_else(broken)
 }
 
 fn in_json(document: &Value) -> Result<Vec<Named>, Error> {
-    let mut found = fio::read(document);
+    let mut found = fio::read(document)?;
     let mut walk = Walk { found: Vec::new(), delay_us: None };
     walk.visit("", document)?;
     found.append(&mut walk.found);

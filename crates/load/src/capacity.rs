@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Whether a server takes so many connections: asked before the load, because a server that is full refuses in the middle of
-//! connecting, and lets nobody else in meanwhile.
+//! connecting, and lets nobody else in meanwhile. And whether it keeps so many prepared statements.
 
 use crate::Error;
 use crate::admin::Connection;
@@ -36,29 +36,75 @@ const POSTGRESQL: &str = "SELECT current_setting('max_connections')::bigint - CA
     coalesce(current_setting('reserved_connections', true), '0')::bigint END, rolconnlimit, current_setting('port'), \
     (SELECT sum(numbackends) FROM pg_stat_database) FROM pg_roles WHERE rolname = current_user";
 
+/// So many statements are prepared by all of a server's connections. Only the MySQL family has a limit, 16382 unless set.
+const MYSQL_PREPARED: &str = "SHOW GLOBAL VARIABLES LIKE 'max_prepared_stmt_count'";
+const MYSQL_PREPARED_IN_USE: &str = "SHOW GLOBAL STATUS LIKE 'Prepared_stmt_count'";
+
+/// `prepared`: how many statements each connection keeps prepared, at least.
+///
 /// # Errors
-/// [`Error::Full`] when so many more cannot be had; whatever keeps a first connection from being made. A server that does not
-/// say what it takes is believed to take them, and so is one behind a pooler, whose limit is not the pooler's.
-pub fn check(target: &Target, connections: u32) -> Result<(), Error> {
+/// [`Error::Full`] when so many more cannot be had; [`Error::Statements`] when so many cannot be prepared; whatever keeps a first
+/// connection from being made. A server that does not say what it takes is believed to take them, and so is one behind a pooler, whose limit is not the pooler's.
+pub fn check(target: &Target, connections: u32, prepared: u64) -> Result<(), Error> {
     let mut connection = Connection::open(target)?;
-    let started = Instant::now();
-    let (mut least, mut since) = (u64::MAX, started);
+    let mut patience = Patience::new();
     loop {
         let room = match target.flavour {
             Flavour::Mysql => mysql(&mut connection),
             Flavour::Postgresql => postgresql(&mut connection),
         };
-        let Some(room) = room.filter(|room| room.is_of(&target.endpoint) && !room.takes(connections)) else {
-            return Ok(());
-        };
-        if room.in_use < least {
-            (least, since) = (room.in_use, Instant::now());
+        let Some(room) = room.filter(|room| room.is_of(&target.endpoint)) else { return Ok(()) };
+        if room.takes(connections) {
+            break;
         }
-        if u64::from(connections) > room.limit || since.elapsed() > STAYING || started.elapsed() > LEAVING {
+        if u64::from(connections) > room.limit || patience.is_over(room.in_use) {
             let Room { limit, in_use, setting, .. } = room;
             return Err(Error::Full { wanted: connections, limit, in_use, setting });
         }
         sleep(LOOK);
+    }
+    let statements = prepared.saturating_mul(connections.into());
+    match target.flavour {
+        Flavour::Mysql if statements > 0 => check_statements(&mut connection, connections, statements),
+        _ => Ok(()),
+    }
+}
+
+fn check_statements(connection: &mut Connection, connections: u32, statements: u64) -> Result<(), Error> {
+    let mut patience = Patience::new();
+    loop {
+        let mut number = |question: &str, column| connection.query(question).ok()?.parse::<u64>(0, column);
+        let (Some(limit), Some(in_use)) = (number(MYSQL_PREPARED, 1), number(MYSQL_PREPARED_IN_USE, 1)) else {
+            return Ok(());
+        };
+        if in_use + statements <= limit {
+            return Ok(());
+        }
+        if statements > limit || patience.is_over(in_use) {
+            return Err(Error::Statements { connections, statements, limit, in_use });
+        }
+        sleep(LOOK);
+    }
+}
+
+/// What a former load had in use becomes less.
+struct Patience {
+    started: Instant,
+    least: u64,
+    since: Instant,
+}
+
+impl Patience {
+    fn new() -> Self {
+        let now = Instant::now();
+        Self { started: now, least: u64::MAX, since: now }
+    }
+
+    fn is_over(&mut self, in_use: u64) -> bool {
+        if in_use < self.least {
+            (self.least, self.since) = (in_use, Instant::now());
+        }
+        self.since.elapsed() > STAYING || self.started.elapsed() > LEAVING
     }
 }
 

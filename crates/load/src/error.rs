@@ -49,11 +49,25 @@ pub enum Error {
     /// Known before the load begins.
     #[error("{wanted} connections are more than the server takes: {setting} is {limit}, in use: {in_use}")]
     Full { wanted: u32, limit: u64, in_use: u64, setting: &'static str },
+    /// Known before the load begins.
+    #[error(
+        "{connections} connections prepare {statements} statements together, more than the server keeps: max_prepared_stmt_count \
+         is {limit}, in use: {in_use}"
+    )]
+    Statements { connections: u32, statements: u64, limit: u64, in_use: u64 },
     #[error("{0}")]
     Invalid(String),
     /// Every connection broke and none could be made again. What was measured until then is kept.
     #[error("the server went away {after_ms} ms into the {phase}, and no connection could be made for {waited_ms} ms")]
-    ServerLost { phase: &'static str, after_ms: u64, waited_ms: u64, partial: Box<evidence::LoadResult> },
+    ServerLost {
+        phase: &'static str,
+        after_ms: u64,
+        waited_ms: u64,
+        partial: Box<evidence::LoadResult>,
+        /// Why the last attempt failed.
+        #[source]
+        last: Option<Box<Error>>,
+    },
 }
 
 impl Error {

@@ -10,6 +10,7 @@ pub use series::series;
 use crate::engine::Progress;
 use evidence::{Arrivals, Latencies, LatencyHistogram, LoadResult, Phase};
 use std::fmt::Write as _;
+use std::time::Duration;
 use units::counted;
 
 /// Several lines for a terminal; the histogram is of service times, in sysbench's shape, which `wringer modes` reads.
@@ -27,14 +28,25 @@ pub fn text(result: &LoadResult, percentiles: &[f64], histogram: bool) -> String
     let kinds = format!("read {}, write {}, other {}", phase.reads, phase.writes, phase.others);
     line(&mut out, format!("queries      {:<10} {:.1}/s ({kinds})", phase.queries(), per_second(phase.queries())));
     line(&mut out, format!("errors       {}", errors(phase)));
+    for (code, words) in &phase.error_messages {
+        line(&mut out, format!("  {code}: {words}"));
+    }
     if result.arrivals != Arrivals::Closed {
         let (late, skipped, backlog) = (phase.late, phase.skipped, phase.backlog_max);
         line(&mut out, format!("open loop    {late} started late, {skipped} not started, {backlog} waiting at most"));
     }
     latencies(&mut out, result, percentiles);
-    let queries = phase.queries().max(1) as f64;
-    let (user, system) = (phase.client_user_us as f64 / queries, phase.client_system_us as f64 / queries);
-    line(&mut out, format!("client CPU   {user:.1} us user and {system:.1} us system a query"));
+    let (user, system) = (phase.client_user_us as f64, phase.client_system_us as f64);
+    line(
+        &mut out,
+        match phase.queries() {
+            0 => format!("client CPU   {:.3} s user and {:.3} s system", user / 1e6, system / 1e6),
+            queries => {
+                let queries = queries as f64;
+                format!("client CPU   {:.1} us user and {:.1} us system a query", user / queries, system / queries)
+            }
+        },
+    );
     if histogram {
         line(&mut out, "");
         sysbench_histogram(&mut out, &phase.transaction.service);
@@ -81,8 +93,9 @@ pub fn progress(progress: &Progress, percentiles: &[f64]) -> String {
     let wanted: Vec<f64> = percentiles.iter().copied().filter(|percentile| *percentile > 0.0).collect();
     let names = wanted.iter().map(|percentile| format!("{percentile}%")).collect::<Vec<_>>().join(",");
     let values = wanted.iter().map(|percentile| format!("{:.2}", ms(progress.response.percentile_ns(*percentile))));
+    let decimals = usize::from(progress.interval < Duration::from_millis(990));
     let mut out = format!(
-        "[ {:.0}s ] thds: {} tps: {:.2} qps: {:.2} (r/w/o: {:.2}/{:.2}/{:.2}) lat (ms,{names}): {} err/s: {:.2} reconn/s: {:.2}",
+        "[ {:.decimals$}s ] thds: {} tps: {:.2} qps: {:.2} (r/w/o: {:.2}/{:.2}/{:.2}) lat (ms,{names}): {} err/s: {:.2} reconn/s: {:.2}",
         progress.elapsed.as_secs_f64(),
         progress.connections,
         per_second(progress.transactions),
@@ -98,7 +111,7 @@ pub fn progress(progress: &Progress, percentiles: &[f64]) -> String {
         out.push_str(" (warm-up)");
     }
     if progress.backlog > 0 {
-        let _ = write!(out, "\n[ {:.0}s ] queue length: {}", progress.elapsed.as_secs_f64(), progress.backlog);
+        let _ = write!(out, "\n[ {:.decimals$}s ] queue length: {}", progress.elapsed.as_secs_f64(), progress.backlog);
     }
     out
 }
@@ -237,6 +250,10 @@ fn latencies(out: &mut String, result: &LoadResult, percentiles: &[f64]) {
         line(out, format!("{name:<28}{cells}"));
     };
     let cells = |histogram: &LatencyHistogram| {
+        if histogram.is_empty() {
+            let nothing = std::iter::repeat_n("-".to_owned(), 3 + wanted.len());
+            return std::iter::once("0".to_owned()).chain(nothing).collect();
+        }
         let mut cells = vec![histogram.count().to_string(), figure(ms(histogram.min_ns())), figure(mean_ms(histogram))];
         cells.extend(wanted.iter().map(|percentile| figure(ms(histogram.percentile_ns(*percentile)))));
         cells.push(figure(ms(histogram.max_ns())));

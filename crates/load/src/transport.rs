@@ -80,7 +80,7 @@ impl Transport {
         while connection.is_handshaking() {
             flush_tls(&mut connection, &self.socket).map_err(|error| refused(error.to_string()))?;
             if connection.is_handshaking() {
-                read_tls(&mut connection, &self.socket).map_err(|error| refused(error.to_string()))?;
+                read_tls(&mut connection, &self.socket).map_err(|error| refused(patience_over(error).to_string()))?;
             }
         }
         flush_tls(&mut connection, &self.socket).map_err(|error| refused(error.to_string()))?;
@@ -153,7 +153,7 @@ impl Link {
                 return Ok(event);
             }
             self.flush().map_err(lost)?;
-            let count = self.transport.receive(&mut scratch).map_err(lost)?;
+            let count = self.transport.receive(&mut scratch).map_err(|error| lost(patience_over(error)))?;
             self.inbox.extend_from_slice(&scratch[..count]);
         }
     }
@@ -249,11 +249,27 @@ fn wait_writable(socket: &OwnedFd) -> io::Result<()> {
     }
 }
 
+#[cold]
+fn hung_up() -> io::Error {
+    io::Error::new(io::ErrorKind::UnexpectedEof, "the server closed the connection")
+}
+
+/// A blocking read ends so when its time is over ([`Transport::set_read_limit`]).
+fn patience_over(error: io::Error) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::WouldBlock => {
+            let why = format!("it has said nothing for {} s", CONNECT_LIMIT.as_secs());
+            io::Error::new(io::ErrorKind::TimedOut, why)
+        }
+        _ => error,
+    }
+}
+
 #[inline]
 fn receive_plain(socket: &OwnedFd, buffer: &mut [u8]) -> io::Result<usize> {
     loop {
         match recv(socket, &mut *buffer, RecvFlags::empty()) {
-            Ok((0, _)) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok((0, _)) => return Err(hung_up()),
             Ok((count, _)) => return Ok(count),
             Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
@@ -294,7 +310,7 @@ fn read_tls(tls: &mut rustls::ClientConnection, socket: &OwnedFd) -> io::Result<
 fn receive_tls(tls: &mut rustls::ClientConnection, socket: &OwnedFd, buffer: &mut [u8]) -> io::Result<usize> {
     loop {
         match tls.reader().read(buffer) {
-            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(0) => return Err(hung_up()),
             Ok(count) => return Ok(count),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => read_tls(tls, socket)?,
             Err(error) => return Err(error),

@@ -210,6 +210,52 @@ fn replay_damaged(flavour: Flavour, capture: &[u8], script: &[Say]) {
     }
 }
 
+/// A server may hang up with words of its own, in an error or, after a crash, in a notice.
+mod last_words {
+    use super::*;
+
+    fn message(tag: u8, body: &[u8]) -> Vec<u8> {
+        [&[tag][..], &u32::try_from(body.len() + 4).unwrap().to_be_bytes(), body].concat()
+    }
+
+    /// What a running statement is told by `said`.
+    fn told(said: &[u8]) -> (Option<Event>, String) {
+        let mut out = Vec::new();
+        let mut session = Session::new(Flavour::Postgresql, Login::new(&target(Flavour::Postgresql)), &mut out);
+        let welcome = [message(b'R', &[0; 4]), message(b'Z', b"I")].concat();
+        session.feed(&welcome, &mut load::protocol::Discard, &mut out).unwrap();
+        session.query(&mut out, |out| out.extend_from_slice(b"SELECT 1"));
+        let event = session.feed(said, &mut load::protocol::Discard, &mut out).unwrap().event;
+        (event, session.message().to_owned())
+    }
+
+    fn hung_up(code: &[u8; 5]) -> Option<Event> {
+        let error = Some(load::protocol::Code::State(*code));
+        Some(Event::Done(Reply { error, hangs_up: true, ..Reply::default() }))
+    }
+
+    #[test]
+    fn severity_decides_in_whatever_language() {
+        let fatal = b"SFATALE\0VFATAL\0C25P03\0Mterminazione della connessione\0\0";
+        assert_eq!(told(&message(b'E', fatal)), (hung_up(b"25P03"), "terminazione della connessione".into()));
+        let old = b"SFATAL\0C08P01\0Mbefore 9.6\0\0";
+        assert_eq!(told(&message(b'E', old)).0, hung_up(b"08P01"));
+        let plain = b"SERROR\0VERROR\0C25P03\0Mx\0\0";
+        assert_eq!(told(&message(b'E', plain)).0, None, "ReadyForQuery follows");
+    }
+
+    #[test]
+    fn a_notice_of_a_crash_is_the_last_word() {
+        let crash =
+            b"SWARNING\0VWARNING\0C57P02\0Mterminating connection because of crash of another server process\0\0";
+        let (event, words) = told(&message(b'N', crash));
+        assert_eq!(event, hung_up(b"57P02"));
+        assert!(words.contains("crash of another"), "{words}");
+        let chatter = b"SNOTICE\0VNOTICE\0C00000\0Mtable is there already\0\0";
+        assert_eq!(told(&message(b'N', chatter)).0, None);
+    }
+}
+
 /// MariaDB let this in: the answer to its nonce is the signature it wanted.
 #[test]
 fn an_ed25519_signature_is_what_mariadb_took() {

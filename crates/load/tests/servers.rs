@@ -126,7 +126,7 @@ fn mariadb_lets_in_who_has_the_password() {
     }
 }
 
-/// caching_sha2_password, MySQL's only one since 9: the password itself goes over the socket and inside TLS, and over plain TCP
+/// sha256_password, and caching_sha2_password, MySQL's usual one: the password itself goes over the socket and inside TLS, and over plain TCP
 /// under the server's RSA key; once it has been seen, a hash of it goes over any of them.
 #[test]
 fn mysql_lets_in_who_has_the_password() {
@@ -139,11 +139,15 @@ fn mysql_lets_in_who_has_the_password() {
     }
     let plugins = admin.query("SELECT DISTINCT plugin FROM mysql.user").unwrap();
     assert_eq!((plugins.len(), plugins.text(0, 0).as_deref()), (1, Some("caching_sha2_password")));
+    admin.execute("CREATE USER older@'%' IDENTIFIED WITH sha256_password BY 'right'").unwrap();
+    admin.execute("GRANT ALL ON sbtest.* TO older@'%'").unwrap();
     let over_tls = Target { tls: Tls::Require, ..server.tcp() };
     let plain = Target { tls: Tls::Disable, ..server.tcp() };
     for target in [server.target(), over_tls, plain] {
         // empties the server's cache of hashes
         admin.execute("FLUSH PRIVILEGES").unwrap();
+        assert_eq!(server.as_user("older", "right", target.clone()).unwrap(), "older@%");
+        assert_eq!(refusal(server.as_user("older", "wrong", target.clone())), "1045");
         for _ in ["with the password", "with its hash"] {
             assert_eq!(server.as_user("brief", "right", target.clone()).unwrap(), "brief@%");
             assert_eq!(server.as_user("lengthy", &long, target.clone()).unwrap(), "lengthy@%");

@@ -79,11 +79,13 @@ fn classify(error: &(dyn std::error::Error + 'static)) -> Option<(Exit, Option<S
     if let Some(probe::Error::Unfit { hint, .. }) = error.downcast_ref::<probe::Error>() {
         return Some((Exit::Missing, Some(hint.clone())));
     }
-    if let Some(load::Error::Full { .. }) = error.downcast_ref::<load::Error>() {
-        return Some((
-            Exit::Failed,
-            Some("in the experiment file, below [server.options]: max_connections = N".to_owned()),
-        ));
+    let setting = match error.downcast_ref::<load::Error>() {
+        Some(load::Error::Full { .. }) => Some("max_connections"),
+        Some(load::Error::Statements { .. }) => Some("max_prepared_stmt_count"),
+        _ => None,
+    };
+    if let Some(setting) = setting {
+        return Some((Exit::Failed, Some(format!("in the experiment file, below [server.options]: {setting} = N"))));
     }
     match error.downcast_ref::<squeeze::Error>()? {
         squeeze::Error::Run(error) => of_run(error),

@@ -130,6 +130,17 @@ fn assertions_decide_the_exit_code() {
     let verdicts = json(&failed.expect_code(1))["assertions"].clone();
     assert_eq!((&verdicts[0]["passed"], &verdicts[0]["measured"]), (&true.into(), &0.0.into()));
     assert!(verdicts[1]["measured_per_second"].as_f64().unwrap() > 0.0 && verdicts[1]["passed"] == false, "{verdicts}");
+    // every statement fails: that is no load
+    for sql in ["CREATE DATABASE other", "CREATE TABLE other.sbtest1 (id INTEGER PRIMARY KEY)"] {
+        lab.run(["sandbox", "use", "mariadb", sql]).expect_code(0);
+    }
+    let other = dsn.replace("/sbtest", "/other");
+    let textual = ["oltp_point_select", "--events=10", "--time=0", "--db-ps-mode=disable"];
+    let ran = load(&lab, &other, &textual).expect_code(4);
+    let ran = ran.expect_said(&["no transaction was completed; 10 x 1054: Unknown column 'c'", "hint: "]);
+    assert!(ran.stdout.contains("\n  1054: Unknown column 'c'"), "{}", ran.stdout);
+    let refused = load(&lab, &dsn, &["oltp_point_select", "--mysql-ssl=verify-ca"]).expect_code(2);
+    refused.expect_said(&["WRINGER_DSN in the environment names the server already", "--mysql-ssl"]);
     with(&["--assert=point_selects p99<1s"]).expect_code(2).expect_said(&[
         "'point_selects'",
         "begin, commit",
@@ -151,6 +162,21 @@ fn assertions_decide_the_exit_code() {
     lab.run(["sandbox", "stop", "mariadb"]).expect_code(0);
 }
 
+/// PostgreSQL ends the connection of a client that thinks for too long within its transaction. No transaction comes to its end.
+fn hangs_up(lab: &Lab, flavour: &str, dsn: &str) {
+    let thinks = "schema = 1\n[[transaction]]\nbegin = true\nstatements = [\"SELECT 1\", { sql = \"SELECT 2\", think = \"9s\" }]\n";
+    lab.write("thinks.toml", thinks);
+    let limit = "ALTER ROLE wringer SET idle_in_transaction_session_timeout = '50ms'";
+    lab.run(["sandbox", "use", flavour, limit]).expect_code(0);
+    let ran = load(lab, dsn, &["thinks.toml", "--events=2", "--time=0", "-o", "json"]).expect_code(4);
+    let ran = ran.expect_said(&[
+        "no transaction was completed; 2 x 25P03: terminating connection due to idle-in-transaction timeout",
+    ]);
+    let measured = &json(&ran)["load"]["measured"];
+    assert_eq!(measured["errors"], serde_json::json!({ "25P03": 2 }), "once for each connection that broke");
+    assert_eq!(measured["error_messages"]["25P03"], "terminating connection due to idle-in-transaction timeout");
+}
+
 /// Before anything is sent, and with the word for what to set.
 #[test]
 fn more_connections_than_can_be_had_are_refused_beforehand() {
@@ -164,6 +190,15 @@ fn more_connections_than_can_be_had_are_refused_beforehand() {
             "hint:",
         ]);
         assert!(refused.stdout.is_empty(), "nothing was run: {}", refused.stdout);
+        if flavour == "mariadb" {
+            lab.run(["sandbox", "use", flavour, "SET GLOBAL max_prepared_stmt_count = 19"]).expect_code(0);
+            // five kinds of SELECT on each of two tables
+            load(&lab, &dsn, &["oltp_read_only", "--tables=2", "--threads=1,2", "--time=1"])
+                .expect_code(3)
+                .expect_said(&["2 connections prepare 20 statements", "max_prepared_stmt_count is 19", "--db-ps-mode"]);
+        } else {
+            hangs_up(&lab, flavour, &dsn);
+        }
         lab.run(["sandbox", "stop", flavour]).expect_code(0);
     }
     // the limit of this process goes first: no server is needed

@@ -91,7 +91,7 @@ fn the_example_runs_on_both_families_and_leaves_what_it_says() {
             let text = "schema = 1\n[parameters]\nid = 3000000000\n[[transaction]]\nstatements = [\"SELECT c FROM sbtest1 WHERE id = :id\"]\n";
             lab.write("large.toml", text);
             let said = json(
-                &with_dsn(&lab, &dsn, &["load", "large.toml", "--events=3", "--time=0", "-o", "json"]).expect_code(0),
+                &with_dsn(&lab, &dsn, &["load", "large.toml", "--events=3", "--time=0", "-o", "json"]).expect_code(4),
             );
             assert_eq!(said["load"]["measured"]["errors"]["22P03"], 3, "{said:#}");
         }

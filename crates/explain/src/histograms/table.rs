@@ -10,6 +10,8 @@ use crate::modes::Bin;
 
 const SYSBENCH_STEPS: f64 = 1023.0;
 const SYSBENCH_RANGE: f64 = 1e8;
+/// In whatever unit.
+const LARGEST: f64 = 1e18;
 /// No tool that people use cuts a latency coarser than this.
 const COARSEST: f64 = 1.25;
 
@@ -19,8 +21,9 @@ pub(super) fn read(text: &str, unit_us: Option<f64>) -> Result<Vec<Named>, Error
         return Ok(sysbench);
     }
     let unit_us = unit_us.unwrap_or_else(|| unit(text));
+    let points = (1..).zip(text.lines()).filter_map(|(number, line)| point(number, line).transpose());
     let points: Vec<(f64, u64)> =
-        text.lines().filter_map(pair).map(|(value, count)| (value * unit_us, count)).collect();
+        points.map(|point| point.map(|(value, count)| (value * unit_us, count))).collect::<Result<_, _>>()?;
     let looks_so = text.to_ascii_lowercase().contains("sysbench");
     let ratio = if looks_so { sysbench_ratio() } else { ratio_of(&points) };
     Ok(vec![Named { name: "table".into(), bins: bins(&points, ratio), delay_us: None }])
@@ -65,11 +68,27 @@ fn bar(line: &str) -> Option<(f64, u64)> {
 }
 
 /// Two numbers, and nothing else.
-fn pair(line: &str) -> Option<(f64, u64)> {
-    let line = line.trim();
-    let mut words = line.split([',', ';', '\t', ' ']).filter(|word| !word.is_empty());
-    let (value, count) = (words.next()?.parse::<f64>().ok()?, words.next()?.parse().ok()?);
-    (words.next().is_none() && value.is_finite() && value > 0.0).then_some((value, count))
+fn pair(line: &str) -> Option<(&str, &str)> {
+    let mut words = line.trim().split([',', ';', '\t', ' ']).filter(|word| !word.is_empty());
+    let (value, count) = (words.next()?, words.next()?);
+    let are_numbers = [value, count].iter().all(|word| word.parse::<f64>().is_ok());
+    (words.next().is_none() && are_numbers).then_some((value, count))
+}
+
+/// `Ok(None)`: something else. A pair that is no value and count would be missing from the histogram, and is told.
+fn point(number: usize, line: &str) -> Result<Option<(f64, u64)>, Error> {
+    let Some((value, count)) = pair(line) else { return Ok(None) };
+    let fits = |value: &f64| (f64::MIN_POSITIVE..LARGEST).contains(value);
+    match (value.parse::<f64>().ok().filter(fits), count.parse::<u64>()) {
+        (_, Ok(0)) => Ok(None),
+        (Some(value), Ok(count)) => Ok(Some((value, count))),
+        (None, _) => Err(broken(number, format!("{value} is no latency: it is above 0 and below {LARGEST:e}"))),
+        (_, Err(_)) => Err(broken(number, format!("{count} is no count: it is a whole number from 0 to 2^64"))),
+    }
+}
+
+fn broken(number: usize, why: String) -> Error {
+    Error::Broken { at: format!("line {number}"), why }
 }
 
 /// From the heading, the first line that holds no pair: `value_ms,count`. Microseconds when nothing says otherwise.

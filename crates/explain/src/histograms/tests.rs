@@ -90,6 +90,33 @@ fn tables_carry_their_unit_in_the_heading() {
     }
 }
 
+/// A line, a bin or a tail that is left out would make another histogram of it.
+#[test]
+fn what_cannot_be_read_is_told_with_its_place() {
+    let told = |text: &str| match read(text) {
+        Err(Error::Broken { at, why }) => format!("{at}: {why}"),
+        other => panic!("{text}: {other:?}"),
+    };
+    assert!(told("value_ms,count\n1.5,3\n2,99999999999999999999999\n").starts_with("line 3: 999"));
+    assert!(told("us count\n1.5 -3\n").starts_with("line 2: -3 is no count"));
+    assert!(told("us count\n-1.5 3\n").contains("-1.5 is no latency"));
+    assert!(told("us count\n1e300 3\n").contains("1e300 is no latency"));
+    assert!(told("1,18446744073709551615\n2,1\n").contains("more than 2^64"));
+    let cut_off = told("remark\n{\"jobs\":[{\"read\":{\"clat_ns\":{\"bins\":{\"1000\":5");
+    assert!(cut_off.starts_with("line 2, column ") && cut_off.ends_with(": EOF while parsing an object"), "{cut_off}");
+    for wrong in [json!({"abc": 3}), json!({"1000": -1})] {
+        let document = json!({"jobs": [{"read": {"clat_ns": {"bins": wrong}}}]}).to_string();
+        assert!(told(&document).starts_with("jobs[0].read.clat_ns.bins: "), "{document}");
+    }
+}
+
+#[test]
+fn bins_come_ascending_and_remarks_above_a_document_are_no_matter() {
+    let document = json!({"jobs": [{"read": {"clat_ns": {"bins": {"900": 1, "10000": 2, "2000": 3}}}}]});
+    let found = read(&format!("note: both iodepth >= 1 and a synchronous engine\n{document}\nbye\n")).unwrap();
+    assert_eq!(found[0].bins.iter().map(|bin| bin.count).collect::<Vec<_>>(), [1, 3, 2]);
+}
+
 #[test]
 fn what_holds_no_histogram_is_refused_and_what_is_broken_is_located() {
     for text in ["", "hello\nworld\n", "{}", "[1, 2]"] {

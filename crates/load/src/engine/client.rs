@@ -3,13 +3,16 @@
 
 use super::shared::Shared;
 use crate::Error;
-use crate::protocol::{Discard, Event};
+use crate::protocol::{Code, Discard, Event, Reply};
 use crate::transport::{Link, explain};
 use crate::workload::{Rng, Transaction};
 use std::io;
 
 /// MySQL cannot prepare this kind of statement (`ER_UNSUPPORTED_PS`); it goes as text then, as with sysbench.
 const UNSUPPORTED_PS: &str = "1295";
+
+/// So often a connection that is closed is read, to hear why.
+const LAST_READS: usize = 4;
 
 /// A connection that is logged in and has its statements prepared.
 pub(super) struct Ready {
@@ -138,6 +141,24 @@ impl Client {
         let Some(Ready { link, .. }) = &mut self.ready else { return Err(io::ErrorKind::NotConnected.into()) };
         link.session.query(&mut link.outbox, |out| out.extend_from_slice(b"ROLLBACK"));
         link.flush()
+    }
+
+    /// What the server said with its last error.
+    pub(super) fn message(&self) -> &str {
+        self.ready.as_ref().map_or("", |ready| ready.link.session.message())
+    }
+
+    /// Why the server hangs up, if it has said so.
+    #[cold]
+    pub(super) fn last_word(&mut self, shared: &Shared<'_>, scratch: &mut [u8]) -> Option<(Code, String)> {
+        let mut heard = self.ready.as_mut()?.link.feed(&[], &mut Discard).ok()?;
+        for _ in 0..LAST_READS {
+            if let Some(Event::Done(Reply { error: Some(code), hangs_up: true, .. })) = heard {
+                return Some((code, self.message().to_owned()));
+            }
+            heard = self.receive(shared, scratch).ok()?.0;
+        }
+        None
     }
 
     /// Reads once. `None`: no answer is complete yet. The flag says that there may be more to read.

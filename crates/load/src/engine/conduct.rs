@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Leads the workers through the phases of a load, and puts their parts together.
 
-use super::meter::Measured;
+use super::meter::{Fault, Measured};
 use super::schedule::Schedule;
 use super::shared::{PhasePlan, Shared};
 use super::timeline::{self, Coarse};
@@ -192,13 +192,18 @@ impl<'env> Band<'env> {
                 Err(RecvTimeoutError::Disconnected) => return Err(died()),
             }
         }
-        Ok(Played { phase: self.put_together(&plan, &parts), lost_after: watch.lost_after })
+        Ok(Played { phase: self.put_together(&plan, &parts, watch.lost_after.is_some()), lost_after: watch.lost_after })
     }
 
-    fn put_together(&self, plan: &PhasePlan, parts: &[Box<Measured>]) -> Phase {
+    fn put_together(&self, plan: &PhasePlan, parts: &[Box<Measured>], lost: bool) -> Phase {
         let shared = self.shared;
         let last_ns = parts.iter().map(|part| part.last_reply_ns).max().unwrap_or(plan.start_ns);
         let cut_ns = parts.iter().map(|part| part.closed_ns).max().unwrap_or(last_ns).min(plan.end_ns);
+        // A server that falls silent for good is not faster for it: the time without replies counts. When it is lost, the error
+        // says how long nobody answered.
+        let is_silent = parts.iter().any(|part| part.totals.errors.contains_key(&Fault::NoReply.to_string()))
+            || shared.alive.load(Ordering::Relaxed) == 0;
+        let last_ns = if is_silent && !lost { last_ns.max(cut_ns) } else { last_ns };
         let started_us = self.clock.at(shared.origin + Duration::from_nanos(plan.start_ns));
         let mut phase = Phase { started_us, elapsed_us: (last_ns - plan.start_ns).div_ceil(1000), ..Phase::default() };
         parts.iter().for_each(|part| part.merge_into(&mut phase, &shared.classes));
@@ -247,6 +252,7 @@ impl<'env> Band<'env> {
             after_ms: elapsed_us / 1000,
             waited_ms: u64::try_from(waited.as_millis()).unwrap_or(u64::MAX),
             partial: Box::new(self.result(warmup, measured)),
+            last: self.shared.refusal.lock().unwrap_or_else(PoisonError::into_inner).take().map(Box::new),
         }
     }
 }

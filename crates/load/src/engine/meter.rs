@@ -13,6 +13,9 @@ use std::sync::{Mutex, PoisonError};
 /// An intended start that was missed by more than this counts as late.
 pub(super) const LATE_NS: u64 = 1_000_000;
 
+/// So many characters of what a server says are kept.
+const WORDS_MAX: usize = 240;
+
 /// Why a statement did not end well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Fault {
@@ -35,7 +38,8 @@ impl std::fmt::Display for Fault {
 pub(super) struct Meter<'a> {
     pub(super) classes: Vec<Latencies>,
     pub(super) transaction: Latencies,
-    errors: BTreeMap<Fault, u64>,
+    /// How often, and the words of the first.
+    errors: BTreeMap<Fault, (u64, String)>,
     pub(super) totals: Phase,
     pub(super) last_reply_ns: u64,
     /// Open loop: the one claimed start that its worker did not get to.
@@ -123,8 +127,8 @@ impl<'a> Meter<'a> {
         self.filling.transaction(response_ns);
     }
 
-    pub(super) fn fault(&mut self, fault: Fault) {
-        *self.errors.entry(fault).or_default() += 1;
+    pub(super) fn fault(&mut self, fault: Fault, words: &str) {
+        self.errors.entry(fault).or_insert_with(|| (0, abridged(words))).0 += 1;
         self.filling.slot.errors += 1;
     }
 
@@ -139,7 +143,12 @@ impl<'a> Meter<'a> {
         let used = Usage::of_this_thread() - self.before;
         self.totals.client_user_us = used.user_us;
         self.totals.client_system_us = used.system_us;
-        self.totals.errors = self.errors.iter().map(|(fault, count)| (fault.to_string(), *count)).collect();
+        for (fault, (count, words)) in &self.errors {
+            self.totals.errors.insert(fault.to_string(), *count);
+            if !words.is_empty() {
+                self.totals.error_messages.insert(fault.to_string(), words.clone());
+            }
+        }
         if !self.open_loop {
             self.transaction.response = self.transaction.service.clone();
             self.classes.iter_mut().for_each(|latencies| latencies.response = latencies.service.clone());
@@ -185,11 +194,24 @@ impl Measured {
         for (code, count) in &own.errors {
             *phase.errors.entry(code.clone()).or_default() += count;
         }
+        for (code, words) in &own.error_messages {
+            phase.error_messages.entry(code.clone()).or_insert_with(|| words.clone());
+        }
         merge(&mut phase.transaction, &self.transaction);
         for (class, latencies) in classes.iter().zip(&self.classes) {
             merge(phase.statements.entry(class.clone()).or_default(), latencies);
         }
     }
+}
+
+/// On one line, and no longer than a person reads.
+fn abridged(words: &str) -> String {
+    let mut line = words.split_whitespace().collect::<Vec<_>>().join(" ");
+    if let Some((end, _)) = line.char_indices().nth(WORDS_MAX) {
+        line.truncate(end);
+        line.push_str(" ...");
+    }
+    line
 }
 
 fn merge(sum: &mut Latencies, part: &Latencies) {

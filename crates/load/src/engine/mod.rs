@@ -27,7 +27,7 @@ pub(crate) use timeline::{Filling, Slot, points};
 pub(crate) use usage::Usage;
 
 use crate::workload::rand_core::SeedableRng as _;
-use crate::workload::{Rng, Transaction, Workload};
+use crate::workload::{Kind, Rng, Transaction, Workload};
 use crate::{Error, Target};
 use evidence::{Arrivals, LoadResult};
 use host::clock::RunClock;
@@ -78,6 +78,12 @@ pub fn preview(workload: &dyn Workload, seed: u64, transactions: u32) -> impl It
 }
 
 impl LoadSpec {
+    /// How many statements each connection keeps prepared at the server, at least: some servers take BEGIN and COMMIT as text only.
+    pub fn statements_prepared(&self) -> u64 {
+        let kept = self.workload.statements().iter().filter(|statement| statement.kind != Kind::Other);
+        if self.prepared { kept.count() as u64 } else { 0 }
+    }
+
     /// A closed loop of ten seconds on one connection.
     pub fn new(name: impl Into<String>, workload: Arc<dyn Workload>) -> Self {
         Self {
@@ -173,7 +179,7 @@ pub fn check(spec: &LoadSpec) -> Result<(), Error> {
         return refuse("a load needs an end: a time, or a number of events");
     }
     if rate.is_some_and(|rate| !(rate > 0.0 && rate <= 1e9)) {
-        return refuse("the rate is a number of transactions a second above 0");
+        return refuse("the rate is a number of transactions a second, above 0 and up to 1000000000");
     }
     if !(Duration::from_millis(10)..=Duration::from_secs(1)).contains(&spec.timeline) {
         return refuse("a timeline slot is 10 ms to 1 s long");

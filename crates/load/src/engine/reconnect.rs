@@ -3,6 +3,7 @@
 
 use super::client::Ready;
 use super::shared::Shared;
+use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, Scope};
@@ -68,7 +69,10 @@ fn reconnect(shared: &Shared<'_>, over: &AtomicBool, wanted: &Receiver<usize>, d
                     let _ = done.send((client, ready));
                     break;
                 }
-                Err(_) => thread::sleep(PAUSE),
+                Err(error) => {
+                    *shared.refusal.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                    thread::sleep(PAUSE);
+                }
             }
         }
     }

@@ -25,6 +25,8 @@ pub(super) struct Shared<'a> {
     pub(super) stop: Arc<AtomicBool>,
     /// The load has failed: no draining, no reconnecting.
     pub(super) abort: AtomicBool,
+    /// Why a broken connection could not be made again, the last time.
+    pub(super) refusal: Mutex<Option<crate::Error>>,
     /// Connections that are up.
     pub(super) alive: AtomicUsize,
     /// One a worker.
@@ -62,6 +64,7 @@ impl<'a> Shared<'a> {
             statements,
             stop,
             abort: AtomicBool::new(false),
+            refusal: Mutex::default(),
             alive: AtomicUsize::new(0),
             wakers,
         })

@@ -2,6 +2,7 @@
 //! The engine against a server whose every answer is scripted, so that what must come out can be computed.
 
 mod fake;
+mod last_words;
 mod think;
 mod truth;
 
@@ -246,6 +247,7 @@ fn a_reply_that_never_comes_does_not_hold_the_load_up_for_ever() {
         };
         let measured = drive(&spec, &fake, || {}).unwrap().measured;
         assert_eq!(measured.errors.get("no reply"), Some(&1));
+        assert!(measured.elapsed_us >= 100_000, "rates are over the time without replies, too: {measured:?}");
     }
 }
 

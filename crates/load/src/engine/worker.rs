@@ -90,6 +90,12 @@ impl<'scope, 'env> Worker<'scope, 'env> {
     }
 }
 
+/// An error and its causes, on one line.
+fn chain(error: &Error) -> String {
+    let causes = std::iter::successors(Some(error as &dyn std::error::Error), |error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
+
 fn system(operation: &'static str, source: io::Error) -> Error {
     Error::System { operation, source }
 }
@@ -162,7 +168,7 @@ impl PhaseLoop<'_, '_, '_> {
     fn cut(&mut self) {
         for key in 0..self.worker.clients.len() {
             if self.worker.clients[key].is_busy() {
-                self.broken(key, Fault::NoReply);
+                self.broken(key, Fault::NoReply, "");
             }
         }
     }
@@ -259,8 +265,18 @@ impl PhaseLoop<'_, '_, '_> {
 
     #[inline]
     fn check_sent(&mut self, key: usize, sent: io::Result<()>) {
-        if sent.is_err() {
-            self.broken(key, Fault::Lost);
+        if let Err(error) = sent {
+            self.hung_up(key, &error.to_string());
+        }
+    }
+
+    /// A server that closes a connection may have said why, where it was not read yet.
+    #[cold]
+    fn hung_up(&mut self, key: usize, error: &str) {
+        let worker = &mut *self.worker;
+        match worker.clients[key].last_word(worker.shared, &mut worker.scratch) {
+            Some((code, words)) => self.broken(key, Fault::Code(code), &words),
+            None => self.broken(key, Fault::Lost, error),
         }
     }
 
@@ -326,7 +342,7 @@ impl PhaseLoop<'_, '_, '_> {
                         return;
                     }
                 }
-                Err(_) => return self.broken(key, Fault::Lost),
+                Err(error) => return self.hung_up(key, &chain(&error)),
             }
         }
     }
@@ -336,9 +352,13 @@ impl PhaseLoop<'_, '_, '_> {
         self.meter.tick(self.now_ns);
         self.meter.last_reply_ns = self.now_ns;
         match (self.worker.clients[key].activity, reply.error) {
+            (_, Some(code)) if reply.hangs_up => {
+                let words = self.worker.clients[key].message().to_owned();
+                self.broken(key, Fault::Code(code), &words);
+            }
             (Activity::Step, None) => self.step_done(key, reply.affected),
             (Activity::Step, Some(code)) => {
-                self.meter.fault(Fault::Code(code));
+                self.meter.fault(Fault::Code(code), self.worker.clients[key].message());
                 let retry = self.worker.shared.spec.workload.retries(code) && self.closing_since_ns.is_none();
                 if reply.in_transaction {
                     let sent = self.worker.clients[key].send_rollback(retry);
@@ -351,7 +371,7 @@ impl PhaseLoop<'_, '_, '_> {
                 self.meter.count(Kind::Other);
                 self.after_failure(key, retry);
             }
-            // The server says something unasked, most often that it goes away; the read after this one will tell.
+            // The server says something unasked, and stays.
             (Activity::Idle | Activity::Pause | Activity::Down, _) => {}
         }
     }
@@ -409,7 +429,7 @@ impl PhaseLoop<'_, '_, '_> {
     }
 
     #[cold]
-    fn broken(&mut self, key: usize, fault: Fault) {
+    fn broken(&mut self, key: usize, fault: Fault, words: &str) {
         let client = &mut self.worker.clients[key];
         if client.is_busy() {
             self.in_flight -= 1;
@@ -420,7 +440,7 @@ impl PhaseLoop<'_, '_, '_> {
             self.worker.poller.remove(&link.transport);
         }
         client.replace(None);
-        self.meter.fault(fault);
+        self.meter.fault(fault, words);
         self.worker.shared.alive.fetch_sub(1, Ordering::Relaxed);
         self.worker.reconnector.request(key);
     }

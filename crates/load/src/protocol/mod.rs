@@ -58,6 +58,8 @@ pub struct Reply {
     pub error: Option<Code>,
     /// A transaction is open on this connection; for PostgreSQL also a failed one.
     pub in_transaction: bool,
+    /// The error is the server's last word: it closes the connection.
+    pub hangs_up: bool,
 }
 
 /// Something that is complete.

@@ -35,13 +35,19 @@ fn parse(dsn: &str) -> Result<Target, String> {
     };
     let (rest, options) = rest.split_once('?').unwrap_or((rest, ""));
     let (authority, database) = rest.split_once('/').unwrap_or((rest, ""));
+    // else a part of the password would be taken for the host, and be shown
+    if database.contains(['@', '/']) {
+        return Err("in names and passwords '/' is written %2F, '@' %40, ':' %3A and '%' %25".to_owned());
+    }
     let (account, place) = authority.rsplit_once('@').unwrap_or(("", authority));
     let (user, password) = account.split_once(':').unwrap_or((account, ""));
     let mut target = Target {
         flavour,
         endpoint: tcp(place, flavour)?,
         user: decode(user)?,
-        password: Password::new(decode(password)?),
+        password: Password::new(
+            decode(password).map_err(|_| "the password has a % without two hexadecimal digits behind it")?,
+        ),
         database: Some(decode(database)?).filter(|name| !name.is_empty()),
         tls: Tls::default(),
         tls_ca: None,
@@ -70,16 +76,31 @@ fn tcp(place: &str, flavour: Flavour) -> Result<Endpoint, String> {
     };
     let port = port.map_or(Ok(flavour.default_port()), port_of)?;
     let host = if host.is_empty() { "localhost".to_owned() } else { decode(host)? };
-    Ok(Endpoint::Tcp(host, port))
+    Ok(at(host, port, flavour))
+}
+
+/// As libpq has it, a host that begins with `/` is the folder of PostgreSQL's socket.
+fn at(host: String, port: u16, flavour: Flavour) -> Endpoint {
+    match flavour {
+        Flavour::Postgresql if host.starts_with('/') => Endpoint::Socket(format!("{host}/.s.PGSQL.{port}").into()),
+        _ => Endpoint::Tcp(host, port),
+    }
 }
 
 fn set(target: &mut Target, tls: &mut Option<Tls>, option: &str) -> Result<(), String> {
     let (key, value) = option.split_once('=').ok_or_else(|| format!("'{option}' is no key=value"))?;
     match key {
+        "host" => {
+            let port = match &target.endpoint {
+                Endpoint::Tcp(_, port) => *port,
+                Endpoint::Socket(_) => target.flavour.default_port(),
+            };
+            target.endpoint = at(decode(value)?, port, target.flavour);
+        }
         "socket" => target.endpoint = Endpoint::Socket(PathBuf::from(decode(value)?)),
         "tls" | "sslmode" | "ssl-mode" => *tls = Some(value.parse()?),
         "sslrootcert" | "ssl-ca" => target.tls_ca = Some(PathBuf::from(decode(value)?)),
-        other => return Err(format!("'{other}' is no option; there are socket, tls and sslrootcert")),
+        other => return Err(format!("'{other}' is no option; there are host, socket, tls and sslrootcert")),
     }
     Ok(())
 }
@@ -159,6 +180,24 @@ mod tests {
         assert_eq!(target.endpoint, Endpoint::Socket("/run/mysqld/mysqld.sock".into()));
         let target: Target = "mysql://root@[::1]:3307".parse().unwrap();
         assert_eq!(target.endpoint, Endpoint::Tcp("::1".into(), 3307));
+    }
+
+    #[test]
+    fn a_host_that_is_a_folder_is_postgresqls_socket() {
+        let endpoint = |dsn: &str| dsn.parse::<Target>().unwrap().endpoint;
+        let socket = Endpoint::Socket("/run/pg/.s.PGSQL.5433".into());
+        assert_eq!(endpoint("postgresql://me@%2Frun%2Fpg:5433/x"), socket);
+        assert_eq!(endpoint("postgresql://me@:5433/x?host=/run/pg"), socket);
+        assert_eq!(endpoint("postgresql:///x?host=db.example"), Endpoint::Tcp("db.example".into(), 5432));
+        assert_eq!(endpoint("mysql://me@[::1]:3307/x").to_string(), "[::1]:3307");
+    }
+
+    #[test]
+    fn a_password_that_is_not_escaped_is_not_shown() {
+        for dsn in ["mysql://a:p@se/cret@b:3306/x", "mysql://a:secret/y@b/x", "mysql://a:%secret@b/x"] {
+            let refused = dsn.parse::<Target>().unwrap_err().to_string();
+            assert!(!refused.contains("cret") && refused.contains('%'), "{refused}");
+        }
     }
 
     #[test]

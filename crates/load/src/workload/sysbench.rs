@@ -103,6 +103,7 @@ enum Values {
         insert: usize,
     },
     RowWithoutKey,
+    RowWithKeyZero,
     RowWithNewKey,
     BulkRows {
         rows: u32,
@@ -157,6 +158,10 @@ impl Sysbench {
                     self.row(rng, transaction);
                 }
                 Values::RowWithoutKey => self.row(rng, transaction),
+                Values::RowWithKeyZero => {
+                    transaction.int(0);
+                    self.row(rng, transaction);
+                }
                 Values::RowWithNewKey => {
                     transaction.int(self.new_ids(1));
                     self.row(rng, transaction);
@@ -240,6 +245,10 @@ impl Builder<'_> {
             Name::OltpWriteOnly => self.framed(Self::writes),
             Name::OltpUpdateIndex => self.part(Class::IndexUpdate, options.index_updates, Values::Id),
             Name::OltpUpdateNonIndex => self.part(Class::NonIndexUpdate, options.non_index_updates, Values::TextAndId),
+            // to the MySQL family a key of 0 is one to hand out, and that is what sysbench sends
+            Name::OltpInsert if options.auto_inc && self.flavour == Flavour::Mysql => {
+                self.part(Class::Insert, 1, Values::RowWithKeyZero);
+            }
             Name::OltpInsert if options.auto_inc => self.part(Class::InsertKeyless, 1, Values::RowWithoutKey),
             Name::OltpInsert => self.part(Class::Insert, 1, Values::RowWithNewKey),
             Name::OltpDelete => self.part(Class::Delete, 1, Values::Id),

@@ -13,8 +13,9 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Connection")]
 pub struct Connection {
-    /// All of it in one, instead of the flags below: mysql://user@host:3306/sbtest, postgresql://user@host/sbtest?tls=require, ...?socket=/path
-    #[arg(long, value_name = "URL", env = "WRINGER_DSN", hide_env_values = true)]
+    /// All of it in one, and then no other flag of these: mysql://user@host:3306/sbtest,
+    /// postgresql://user@host/sbtest?tls=require, ...?socket=/path [env: WRINGER_DSN]
+    #[arg(long, value_name = "URL")]
     dsn: Option<String>,
     /// Protocol to speak [default: pgsql when a --pgsql-* flag is given, else mysql, which is MariaDB's too]
     #[arg(long, alias = "db_driver", value_name = "DRIVER")]
@@ -45,14 +46,8 @@ pub struct Connection {
     /// Option file to read instead of ~/.my.cnf: its groups client, client-mariadb, client-server, mysql, mariadb
     #[arg(long, alias = "defaults_file", value_name = "FILE")]
     defaults_file: Option<PathBuf>,
-    /// Read the groups of this ending, too: `-shop` is [client-shop]
-    #[arg(
-        long,
-        alias = "defaults_group_suffix",
-        env = "MYSQL_GROUP_SUFFIX",
-        value_name = "WORD",
-        allow_hyphen_values = true
-    )]
+    /// Read the groups of this ending, too: `-shop` is [client-shop] [env: MYSQL_GROUP_SUFFIX]
+    #[arg(long, alias = "defaults_group_suffix", value_name = "WORD", allow_hyphen_values = true)]
     defaults_group_suffix: Option<String>,
     /// Service of ~/.pg_service.conf (PGSERVICEFILE, PGSYSCONFDIR) [default: PGSERVICE]
     #[arg(long, alias = "pgsql_service", value_name = "NAME")]
@@ -94,10 +89,24 @@ impl Connection {
     /// # Errors
     /// Usage: what is written is no connection string, or no way of encrypting.
     pub fn target(&self) -> Result<Target, Failure> {
-        let mut target = match &self.dsn {
-            Some(dsn) => {
-                self.nothing_beside(dsn)?;
-                from_dsn(dsn)?
+        self.target_with(variable)
+    }
+
+    /// `variable` looks one up in the environment.
+    fn target_with(&self, variable: impl Fn(&str) -> Option<String>) -> Result<Target, Failure> {
+        let dsn = match &self.dsn {
+            Some(dsn) => Some(("--dsn", dsn.clone())),
+            None => variable("WRINGER_DSN").map(|dsn| ("WRINGER_DSN in the environment", dsn)),
+        };
+        self.check_for_contradictions(dsn.as_ref().map(|(name, _)| *name))?;
+        let mut target = match dsn {
+            Some((name, dsn)) => {
+                let target = from_dsn(&dsn)?;
+                if self.db_driver.is_some() && self.flavour() != target.flavour {
+                    let message = format!("{name} and --db-driver speak of different servers");
+                    return Err(Failure::message(Exit::Usage, message).hint("leave --db-driver out"));
+                }
+                target
             }
             None => self.target_of_flags()?,
         };
@@ -113,87 +122,100 @@ impl Connection {
         Ok(target)
     }
 
+    /// What would be left out without a word, is refused: a load that goes to another server than the one that was meant, or goes
+    /// there without the encryption that was asked for, is worse than none.
+    fn check_for_contradictions(&self, dsn: Option<&str>) -> Result<(), Failure> {
+        let (mysql, postgresql) = (self.mysql_flags(), self.postgresql_flags());
+        let refuse = |message: String, hint: &str| Err(Failure::message(Exit::Usage, message).hint(hint));
+        match (dsn, mysql.first(), postgresql.first()) {
+            (Some(dsn), first, second) if first.or(second).is_some() => {
+                let flag = first.or(second).copied().unwrap_or_default();
+                let hint = match dsn {
+                    "--dsn" => format!("leave {flag} out, or write it into the connection string"),
+                    _ => format!("`unset WRINGER_DSN`, or leave {flag} out"),
+                };
+                refuse(format!("{dsn} names the server already, and {flag} is given beside it"), &hint)
+            }
+            (_, Some(mysql), Some(postgresql)) => {
+                refuse(format!("{mysql} and {postgresql} name two servers"), "one load has one server")
+            }
+            (_, Some(flag), _) if self.db_driver == Some(Driver::Pgsql) => {
+                refuse(format!("{flag} is MySQL's, and --db-driver=pgsql is PostgreSQL"), "leave one of them out")
+            }
+            (_, _, Some(flag)) if self.db_driver == Some(Driver::Mysql) => {
+                refuse(format!("{flag} is PostgreSQL's, and --db-driver=mysql is MySQL"), "leave one of them out")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn mysql_flags(&self) -> Vec<&'static str> {
+        said([
+            (self.mysql_host.is_some(), "--mysql-host"),
+            (self.mysql_port.is_some(), "--mysql-port"),
+            (self.mysql_socket.is_some(), "--mysql-socket"),
+            (self.mysql_user.is_some(), "--mysql-user"),
+            (self.mysql_password.is_some(), "--mysql-password"),
+            (self.mysql_db.is_some(), "--mysql-db"),
+            (self.mysql_ssl.is_some(), "--mysql-ssl"),
+            (self.mysql_ssl_ca.is_some(), "--mysql-ssl-ca"),
+            (self.defaults_file.is_some(), "--defaults-file"),
+            (self.defaults_group_suffix.is_some(), "--defaults-group-suffix"),
+        ])
+    }
+
+    fn postgresql_flags(&self) -> Vec<&'static str> {
+        said([
+            (self.pgsql_service.is_some(), "--pgsql-service"),
+            (self.pgsql_host.is_some(), "--pgsql-host"),
+            (self.pgsql_port.is_some(), "--pgsql-port"),
+            (self.pgsql_user.is_some(), "--pgsql-user"),
+            (self.pgsql_password.is_some(), "--pgsql-password"),
+            (self.pgsql_db.is_some(), "--pgsql-db"),
+            (self.pgsql_sslmode.is_some(), "--pgsql-sslmode"),
+            (self.pgsql_sslrootcert.is_some(), "--pgsql-sslrootcert"),
+        ])
+    }
+
     /// As [`Self::target`], where what is to be sent decides the protocol unless a flag says another.
     ///
     /// # Errors
     /// As [`Self::target`].
     pub fn target_for(mut self, flavour: Flavour) -> Result<Target, Failure> {
-        if self.db_driver.is_none() && self.flavour() == Flavour::Mysql && !self.has_mysql_flag() {
+        let has_dsn = self.dsn.is_some() || variable("WRINGER_DSN").is_some();
+        if !has_dsn && self.db_driver.is_none() && self.mysql_flags().is_empty() && self.postgresql_flags().is_empty() {
             self.db_driver = Some(if flavour == Flavour::Mysql { Driver::Mysql } else { Driver::Pgsql });
         }
         self.target()
-    }
-
-    /// Whichever won, the other would be passed over without a word: a table could be dropped on the wrong server.
-    fn nothing_beside(&self, dsn: &str) -> Result<(), Failure> {
-        let given = [
-            ("--mysql-host", self.mysql_host.is_some()),
-            ("--mysql-port", self.mysql_port.is_some()),
-            ("--mysql-socket", self.mysql_socket.is_some()),
-            ("--mysql-user", self.mysql_user.is_some()),
-            ("--mysql-password", self.mysql_password.is_some()),
-            ("--mysql-db", self.mysql_db.is_some()),
-            ("--mysql-ssl", self.mysql_ssl.is_some()),
-            ("--mysql-ssl-ca", self.mysql_ssl_ca.is_some()),
-            ("--defaults-file", self.defaults_file.is_some()),
-            ("--pgsql-service", self.pgsql_service.is_some()),
-            ("--pgsql-host", self.pgsql_host.is_some()),
-            ("--pgsql-port", self.pgsql_port.is_some()),
-            ("--pgsql-user", self.pgsql_user.is_some()),
-            ("--pgsql-password", self.pgsql_password.is_some()),
-            ("--pgsql-db", self.pgsql_db.is_some()),
-            ("--pgsql-sslmode", self.pgsql_sslmode.is_some()),
-            ("--pgsql-sslrootcert", self.pgsql_sslrootcert.is_some()),
-        ];
-        let Some((flag, _)) = given.into_iter().find(|(_, is_given)| *is_given) else { return Ok(()) };
-        let (whole, hint) = if std::env::var("WRINGER_DSN").is_ok_and(|value| value == dsn) {
-            ("WRINGER_DSN in the environment", format!("`unset WRINGER_DSN`, or leave {flag} out"))
-        } else {
-            ("--dsn", format!("leave {flag} out, or write it into the connection string"))
-        };
-        Err(Failure::message(Exit::Usage, format!("{whole} names the server already, and {flag} is given beside it"))
-            .hint(hint))
-    }
-
-    fn has_mysql_flag(&self) -> bool {
-        self.mysql_host.is_some()
-            || self.mysql_port.is_some()
-            || self.mysql_socket.is_some()
-            || self.mysql_user.is_some()
-            || self.mysql_db.is_some()
-            || self.mysql_ssl.is_some()
-            || self.defaults_file.is_some()
     }
 
     fn target_of_flags(&self) -> Result<Target, Failure> {
         let flavour = self.flavour();
         let parts = match flavour {
             Flavour::Mysql => {
-                let suffix = self.defaults_group_suffix.as_deref().unwrap_or_default();
-                let file = self.my_cnf()?.map(|text| Parts::from_my_cnf(&text, suffix)).unwrap_or_default();
+                let suffix = self.defaults_group_suffix.clone().or_else(|| variable("MYSQL_GROUP_SUFFIX"));
+                let suffix = suffix.unwrap_or_default();
+                let file = self.my_cnf()?.map(|text| Parts::from_my_cnf(&text, &suffix)).unwrap_or_default();
                 // a file that was named comes before what happens to be in the environment
                 match &self.defaults_file {
                     Some(_) => self.mysql()?.or(file).or(environment(flavour)),
                     None => self.mysql()?.or(environment(flavour)).or(file),
                 }
             }
-            Flavour::Postgresql => self.postgresql()?.or(self.service()?).or(environment(flavour)),
+            Flavour::Postgresql => {
+                // libpq refuses a word that it does not know: taken for none, it would mean less encryption than was asked for
+                variable("PGSSLMODE").map_or(Ok(None), |mode| tls(Some(&mode)))?;
+                self.postgresql()?.or(self.service()?).or(environment(flavour))
+            }
         };
         Ok(parts.into_target(flavour, SBTEST, Path::exists))
     }
 
     fn flavour(&self) -> Flavour {
-        let postgresql = self.pgsql_host.is_some()
-            || self.pgsql_port.is_some()
-            || self.pgsql_sslmode.is_some()
-            || self.pgsql_service.is_some()
-            || self.pgsql_sslrootcert.is_some()
-            || self.pgsql_user.is_some()
-            || self.pgsql_db.is_some();
         match self.db_driver {
             Some(Driver::Mysql) => Flavour::Mysql,
             Some(Driver::Pgsql) => Flavour::Postgresql,
-            None if postgresql => Flavour::Postgresql,
+            None if !self.postgresql_flags().is_empty() => Flavour::Postgresql,
             None => Flavour::Mysql,
         }
     }
@@ -206,7 +228,6 @@ impl Connection {
 
     /// libpq looks into the user's file, then into the system's; a service comes before the environment.
     fn service(&self) -> Result<Parts, Failure> {
-        let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
         let Some(service) = self.pgsql_service.clone().or_else(|| variable("PGSERVICE")) else {
             return Ok(Parts::default());
         };
@@ -252,53 +273,88 @@ impl Connection {
     }
 }
 
+fn said<const N: usize>(flags: [(bool, &'static str); N]) -> Vec<&'static str> {
+    flags.into_iter().filter_map(|(is_there, name)| is_there.then_some(name)).collect()
+}
+
+/// Of the environment; one without a value is none.
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
 /// Classifies what went wrong with a server: when it cannot be reached, or refuses, nothing has been done.
 pub fn server_failure(error: load::Error) -> Failure {
     use load::Error as E;
-    let hint = match (&error, error.code()) {
-        (E::Connect { .. } | E::NoAddress { .. }, _) => {
+    let hint = match &error {
+        E::Connect { .. } | E::NoAddress { .. } => {
             "is the server up, and is this its address? `wringer sandbox list` shows the sandboxes and their sockets"
         }
-        (_, Some("1045" | "28P01" | "28000")) => {
-            "give user and password: --mysql-user and MYSQL_PWD, or --pgsql-user and PGPASSWORD, or ~/.my.cnf, ~/.pgpass"
+        E::Lost { during: LOGGING_IN, .. } => {
+            "is it a server of this kind (--db-driver), does it answer its own client, and does it let this host in?"
         }
-        (_, Some("1146" | "42P01")) => "`wringer fill` makes the tables",
-        (_, Some("1049" | "3D000")) => "the database must be there first: CREATE DATABASE sbtest",
-        (_, Some("1461")) => {
-            "raise max_prepared_stmt_count, use fewer --threads or --tables, or say --db-ps-mode=disable"
-        }
-        (_, Some("26000" | "42P05")) => {
-            "behind pgBouncer in transaction or statement mode a prepared statement belongs to whichever server connection it was \
-             made on: say --db-ps-mode=disable, or deploy with --pool-mode session"
-        }
-        (E::Descriptors { .. }, _) => {
+        E::Statements { .. } => hint_for("1461"),
+        E::Descriptors { .. } => {
             "raise the hard limit: as root `ulimit -Hn 65536`, LimitNOFILE= in a systemd unit, or /etc/security/limits.conf"
         }
-        (E::Full { setting: "max_connections", .. }, _) => {
+        E::Full { setting: "max_connections", .. } => {
             "MySQL and MariaDB: SET GLOBAL max_connections = N, within open_files_limit; a sandbox: `sandbox deploy ... -c \
              max_connections=N`"
         }
-        (E::Full { setting: "max_user_connections", .. }, _) => {
+        E::Full { setting: "max_user_connections", .. } => {
             "SET GLOBAL max_user_connections = N, or ALTER USER ... WITH MAX_USER_CONNECTIONS N"
         }
-        (E::Full { .. }, _) => {
+        E::Full { .. } => {
             "PostgreSQL: max_connections in postgresql.conf and a restart, ALTER ROLE ... CONNECTION LIMIT N; a sandbox: \
              `sandbox deploy ... -c max_connections=N`"
         }
-        (_, Some("1040" | "53300" | "1203" | "1226")) => {
-            "raise the server's max_connections (max_user_connections), or use fewer --threads"
+        E::OtherTable { .. } => "name another database, or drop that table",
+        E::Tls { .. } => {
+            "verify-ca wants the certificate of the authority that signed the server's, verify-full (verify-identity) also that it names \
+             the host as it was said; require takes any certificate"
         }
-        (E::OtherTable { .. }, _) => "name another database, or drop that table",
-        (E::NoTls { .. }, _) => "the server must have a certificate, or say prefer or disable",
-        _ => "",
+        E::NoTls { .. } => "the server must have a certificate, or say prefer or disable",
+        error => error.code().map_or("", hint_for),
     };
     let exit = match &error {
         E::Invalid(_) | E::Dsn { .. } => Exit::Usage,
+        E::Lost { during: LOGGING_IN, .. } => Exit::Missing,
         E::ServerLost { .. } | E::Lost { .. } | E::System { .. } => Exit::Failed,
         _ => Exit::Missing,
     };
     let failure = Failure::new(exit, error);
     if hint.is_empty() { failure } else { failure.hint(hint) }
+}
+
+/// Nothing was done yet.
+const LOGGING_IN: &str = "logging in";
+
+/// What helps against an error of a server, by its code; empty where its own words must do.
+pub(super) fn hint_for(code: &str) -> &'static str {
+    match code {
+        "1045" | "28P01" | "28000" => {
+            "give user and password: --mysql-user and MYSQL_PWD, or --pgsql-user and PGPASSWORD, or ~/.my.cnf, ~/.pgpass"
+        }
+        "1044" | "1142" | "1143" | "1227" | "42501" => {
+            "the account lacks a right: GRANT it, as an administrator (SELECT, INSERT, UPDATE, DELETE on the tables; CREATE, DROP for \
+             bulk_insert)"
+        }
+        "1820" | "1862" => "ALTER USER ... IDENTIFIED BY '...', as that user with the server's own client",
+        "1054" | "42703" => "the table has other columns than the workload's: `wringer fill` makes tables that fit",
+        "1146" | "42P01" => "`wringer fill` makes the tables",
+        "1049" | "3D000" => "the database must be there first: CREATE DATABASE sbtest",
+        "1461" => {
+            "SET GLOBAL max_prepared_stmt_count = N, fewer --threads or --tables, or --db-ps-mode=disable; a sandbox: `sandbox \
+             deploy ... -c max_prepared_stmt_count=N`"
+        }
+        "26000" | "42P05" => {
+            "behind pgBouncer in transaction or statement mode a prepared statement belongs to whichever server connection it was \
+             made on: say --db-ps-mode=disable, or deploy with --pool-mode session"
+        }
+        "1040" | "53300" | "1203" | "1226" => {
+            "raise the server's max_connections (max_user_connections), or use fewer --threads"
+        }
+        _ => "",
+    }
 }
 
 fn from_dsn(dsn: &str) -> Result<Target, Failure> {
@@ -409,6 +465,32 @@ mod tests {
         assert_eq!(missing.exit, Exit::Missing);
         let unknown = Line::parse_from(["test", "--pgsql-service=none"]).connection.target().unwrap_err();
         assert!(unknown.exit == Exit::Missing && unknown.error.to_string().contains("pg_service.conf"), "{unknown:?}");
+    }
+
+    #[test]
+    fn what_contradicts_itself_is_refused_with_both_names() {
+        let refusal = |flags: &[&str], dsn: Option<&str>| {
+            let line = Line::parse_from([&["test"], flags].concat());
+            let refused = line.connection.target_with(|_| dsn.map(str::to_owned)).unwrap_err();
+            assert_eq!(refused.exit, Exit::Usage);
+            refused.error.to_string()
+        };
+        let dsn = "--dsn=mysql://me@db/sbtest";
+        for flag in ["--mysql-ssl=verify-ca", "--pgsql-host=other", "--defaults-file=/x", "--db-driver=pgsql"] {
+            let name = flag.split('=').next().unwrap();
+            for said in [refusal(&[dsn, flag], None), refusal(&[flag], Some("mysql://me@db/sbtest"))] {
+                assert!(
+                    said.contains(name) && said.contains(if said.contains("--dsn") { "--dsn" } else { "WRINGER_DSN" }),
+                    "{said}"
+                );
+            }
+        }
+        assert!(refusal(&["--mysql-host=a", "--pgsql-host=b"], None).contains("--mysql-host and --pgsql-host"));
+        assert!(refusal(&["--mysql-host=a", "--db-driver=pgsql"], None).contains("--db-driver=pgsql"));
+        assert!(refusal(&["--pgsql-db=a", "--db-driver=mysql"], None).contains("--pgsql-db"));
+        let from_environment = Line::parse_from(["test"]).connection;
+        let target = from_environment.target_with(|_| Some("mysql://me@db:3333/sbtest".into())).unwrap();
+        assert_eq!(target.endpoint, Endpoint::Tcp("db".into(), 3333));
     }
 
     #[test]

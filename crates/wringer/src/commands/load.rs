@@ -59,9 +59,9 @@ pub struct Args {
     /// Transactions a second over all connections, whether the server keeps up or not; 0: each as soon as the last one is done
     #[arg(long, default_value_t = 0.0, value_name = "N")]
     rate: f64,
-    /// How --rate spaces them: `poisson` (random, as independent users come) or `constant`
-    #[arg(long, value_enum, default_value = "poisson")]
-    arrivals: Spacing,
+    /// How --rate spaces them: `poisson` (random, as independent users come) or `constant` [default: poisson]
+    #[arg(long, value_enum)]
+    arrivals: Option<Spacing>,
     /// Runs the load for so long before it measures; drained and reported apart
     #[arg(long, alias = "warmup_time", default_value = "0", value_parser = seconds, value_name = "TIME")]
     warmup_time: Duration,
@@ -69,7 +69,7 @@ pub struct Args {
     #[arg(long, alias = "report_interval", default_value = "0", value_parser = seconds, value_name = "TIME")]
     report_interval: Duration,
     /// Which percentiles to print; all of the distribution is recorded anyway
-    #[arg(long, value_delimiter = ',', default_value = "50,95,99,99.9", value_name = "LIST")]
+    #[arg(long, value_delimiter = ',', default_value = "50,95,99,99.9", value_parser = percentile, value_name = "LIST")]
     percentile: Vec<f64>,
     /// Print the latency histogram too, as sysbench does; `wringer modes` reads it. The JSON output always has it
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "on", default_value = "off", value_parser = on_off)]
@@ -161,6 +161,15 @@ struct OltpArgs {
     /// Width of each of those ranges
     #[arg(long, default_value_t = 5, value_name = "N")]
     delta: u64,
+    /// Of the tables, which are there already: taken and left alone, as sysbench's `run` does
+    #[arg(long = "create-secondary", hide = true, alias = "create_secondary", num_args = 0..=1, require_equals = true, default_missing_value = "on", value_parser = on_off)]
+    _create_secondary: Option<bool>,
+    /// The same
+    #[arg(long = "secondary", hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "on", value_parser = on_off)]
+    _secondary: Option<bool>,
+    /// The same
+    #[arg(long = "mysql-storage-engine", hide = true, alias = "mysql_storage_engine")]
+    _mysql_storage_engine: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
@@ -203,8 +212,9 @@ pub fn main(mut args: Args) -> Outcome {
     }
     args.check_assertions(&specs)?;
     specs.iter().try_for_each(load::engine::check).map_err(server_failure)?;
-    let most = args.threads.iter().copied().max().unwrap_or(1);
-    load::capacity::check(&target, most).map_err(server_failure)?;
+    if let Some(most) = specs.iter().max_by_key(|spec| spec.connections) {
+        load::capacity::check(&target, most.connections, most.statements_prepared()).map_err(server_failure)?;
+    }
     let stop = interruptible()?;
     let mut runs = Runs::new(&args, file.as_ref().map(|file| file.file.text.as_str()));
     for spec in &specs {
@@ -232,7 +242,7 @@ impl Args {
         if let Wanted::Named(name) = self.workload {
             load::prepare(target, name, &self.options(spec.connections)).map_err(server_failure)?;
         }
-        if let Err(error) = load::capacity::check(target, spec.connections) {
+        if let Err(error) = load::capacity::check(target, spec.connections, spec.statements_prepared()) {
             runs.end()?;
             return Err(server_failure(error));
         }
@@ -245,9 +255,9 @@ impl Args {
         terminal::say(header(spec));
         match load::engine::run(spec, target, &RunClock::start(), &mut hooks) {
             Ok(result) => runs.add(result).map(|()| None),
-            Err(load::Error::ServerLost { phase, after_ms, waited_ms, partial }) => {
+            Err(load::Error::ServerLost { phase, after_ms, waited_ms, partial, last }) => {
                 runs.add((*partial).clone())?;
-                Ok(Some(load::Error::ServerLost { phase, after_ms, waited_ms, partial }))
+                Ok(Some(load::Error::ServerLost { phase, after_ms, waited_ms, partial, last }))
             }
             Err(error) => {
                 // What earlier loads measured is not lost with this one.
@@ -291,9 +301,13 @@ impl Args {
         let (name, workload, distribution) = self.workload(flavour, connections, file)?;
         let per_second = self.rate;
         let arrivals = match self.arrivals {
-            _ if per_second == 0.0 => Arrivals::Closed,
-            Spacing::Poisson => Arrivals::Poisson { per_second },
-            Spacing::Constant => Arrivals::Constant { per_second },
+            None if per_second == 0.0 => Arrivals::Closed,
+            Some(_) if per_second == 0.0 => {
+                let message = "--arrivals says how the starts of --rate are spaced, and there is no --rate";
+                return Err(Failure::message(Exit::Usage, message).hint("--rate=500: so many transactions a second"));
+            }
+            None | Some(Spacing::Poisson) => Arrivals::Poisson { per_second },
+            Some(Spacing::Constant) => Arrivals::Constant { per_second },
         };
         file.map_or(Ok(()), |file| file.check_arrivals(arrivals))?;
         let mut spec = LoadSpec::new(name, workload.into());
@@ -409,6 +423,12 @@ fn check_verb(args: &Args) -> Result<(), Failure> {
     }
 }
 
+/// 0, as with sysbench, prints none.
+pub(super) fn percentile(text: &str) -> Result<f64, String> {
+    let found = text.trim().parse().ok().filter(|percentile| (0.0..=100.0).contains(percentile));
+    found.ok_or_else(|| format!("'{text}' is no percentile: write numbers from 0 to 100, such as 50,99,99.9"))
+}
+
 fn seconds(text: &str) -> Result<Duration, units::ParseError> {
     Span::parse_seconds(text).map(|span| span.0)
 }
@@ -440,7 +460,8 @@ mod tests {
     fn a_sysbench_command_line_is_understood() {
         let args = parse(
             "oltp_read_write --threads=4 --time=60 --report_interval=1 --rand-type=special --table_size=1000 --tables=2 \
-             --mysql-socket=/s --mysql_user=me --mysql-db=test --db-ps-mode=disable --skip-trx --range_selects=off --histogram=on run",
+             --mysql-socket=/s --mysql_user=me --mysql-db=test --db-ps-mode=disable --skip-trx --range_selects=off --histogram=on \
+             --create_secondary=off --mysql-storage-engine=innodb run",
         );
         let spec = args.spec(load::Flavour::Mysql, args.threads[0], None).unwrap();
         assert_eq!((spec.connections, spec.time, spec.prepared), (4, Some(Duration::from_secs(60)), false));
@@ -456,6 +477,25 @@ mod tests {
             .unwrap();
         assert_eq!((spec.time, spec.events, spec.warmup), (None, Some(5), Duration::from_millis(500)));
         assert_eq!(spec.arrivals, Arrivals::Poisson { per_second: 10.0 });
+    }
+
+    #[test]
+    fn a_percentile_is_from_0_to_100() {
+        assert_eq!(parse("oltp_point_select --percentile=0,99.99,100").percentile, [0.0, 99.99, 100.0]);
+        for wrong in ["150", "-1", "nan", "x", ""] {
+            let refused = Program::try_parse_from(["load", "oltp_point_select", &format!("--percentile={wrong}")]);
+            let told = refused.err().unwrap().to_string();
+            assert!(told.contains(&format!("'{wrong}' is no percentile: write numbers from 0 to 100")), "{told}");
+        }
+    }
+
+    #[test]
+    fn a_spacing_without_a_rate_is_refused() {
+        let spaced = |line: &str| parse(line).spec(load::Flavour::Mysql, 1, None);
+        let even = spaced("oltp_point_select --rate=10 --arrivals=constant").unwrap();
+        assert_eq!(even.arrivals, Arrivals::Constant { per_second: 10.0 });
+        let refused = spaced("oltp_point_select --arrivals=constant").err().unwrap();
+        assert!(refused.exit == Exit::Usage && refused.error.to_string().contains("no --rate"), "{refused:?}");
     }
 
     #[test]

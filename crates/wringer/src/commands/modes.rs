@@ -87,14 +87,15 @@ pub fn main(args: Args) -> Outcome {
 }
 
 fn content(file: &Path) -> Result<String, Failure> {
-    let text = match file.to_str() {
+    let bytes = match file.to_str() {
         Some("-") => {
-            let mut text = String::new();
-            std::io::stdin().read_to_string(&mut text).map(|_| text)
+            let mut bytes = Vec::new();
+            std::io::stdin().read_to_end(&mut bytes).map(|_| bytes)
         }
-        _ => std::fs::read_to_string(file),
+        _ => std::fs::read(file),
     };
-    text.map_err(|error| {
+    // the words around a histogram may be in any encoding
+    bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).map_err(|error| {
         Failure::new(Exit::Usage, anyhow::Error::new(error).context(format!("read {}", file.display())))
     })
 }

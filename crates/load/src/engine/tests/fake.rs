@@ -17,6 +17,10 @@ pub(super) enum Answer {
     Row,
     Error(&'static [u8; 5]),
     HangUp,
+    /// An error that ends the connection.
+    Fatal(&'static [u8; 5]),
+    /// A row; then, unasked, such an error.
+    LastRow(&'static [u8; 5]),
     /// Says nothing any more, on this connection.
     Silence,
 }
@@ -183,6 +187,18 @@ fn serve(mut stream: UnixStream, shared: &Shared, connection: usize) -> Option<(
                             message(b'E', &fields, &mut out);
                             failed = true;
                         }
+                        Answer::Fatal(state) => {
+                            fatal(state, &mut out);
+                            stream.write_all(&out).ok()?;
+                            return stream.shutdown(std::net::Shutdown::Both).ok();
+                        }
+                        Answer::LastRow(state) => {
+                            message(b'C', b"SELECT 0\0", &mut out);
+                            message(b'Z', b"I", &mut out);
+                            fatal(state, &mut out);
+                            stream.write_all(&out).ok()?;
+                            return stream.shutdown(std::net::Shutdown::Both).ok();
+                        }
                         Answer::HangUp => return stream.shutdown(std::net::Shutdown::Both).ok(),
                         Answer::Silence => return stream.read(&mut [0]).ok().map(|_| ()),
                     }
@@ -220,6 +236,10 @@ fn take_time(shared: &Shared, number: u64) {
         _ => {}
     }
     thread::sleep(shared.service);
+}
+
+fn fatal(state: &[u8; 5], out: &mut Vec<u8>) {
+    message(b'E', &[b"SFATAL\0VFATAL\0C", &state[..], b"\0Mthe server's words\0\0"].concat(), out);
 }
 
 fn message(tag: u8, body: &[u8], out: &mut Vec<u8>) {

@@ -4,7 +4,7 @@ use super::{
     HEADER_BYTES, STATUS_IN_TRANSACTION, STATUS_MORE_RESULTS, error_fields, length_encoded, ok_fields, packet, string,
     write_packet,
 };
-use crate::protocol::{Broken, Event, Fed, Login, Reply, Rows};
+use crate::protocol::{Broken, Code, Event, Fed, Login, Reply, Rows};
 use crate::workload::Param;
 
 const COM_QUIT: u8 = 0x01;
@@ -14,6 +14,10 @@ const COM_STMT_EXECUTE: u8 = 0x17;
 /// `MYSQL_TYPE_LONGLONG`, signed; `MYSQL_TYPE_VAR_STRING`.
 const TYPE_INT: [u8; 2] = [0x08, 0];
 const TYPE_TEXT: [u8; 2] = [0xfd, 0];
+
+/// The server closes the connection behind these: `ER_SERVER_SHUTDOWN`, `ER_NET_PACKET_TOO_LARGE`, MariaDB's
+/// `ER_CONNECTION_KILLED`, MySQL's `ER_SESSION_WAS_KILLED` and `ER_CLIENT_INTERACTION_TIMEOUT`.
+const HANGS_UP: [u16; 5] = [1053, 1153, 1927, 3169, 4031];
 
 /// One connection's conversation with a MySQL or MariaDB server.
 pub struct Session {
@@ -193,7 +197,11 @@ impl Session {
                 }
             },
             // A server that shuts down or kills the connection says so unasked.
-            State::Idle | State::CopyIn if first == 0xff => self.failed(payload),
+            State::Idle if first == 0xff => {
+                self.reply = Reply { hangs_up: true, ..Reply::default() };
+                self.failed(payload)
+            }
+            State::CopyIn if first == 0xff => self.failed(payload),
             State::Idle | State::CopyIn => Err(Broken::Malformed("a packet that nobody asked for".into())),
         }
     }
@@ -260,6 +268,7 @@ impl Session {
         let (code, message) = error_fields(payload)?;
         self.message = message;
         self.reply.error = Some(code);
+        self.reply.hangs_up |= matches!(code, Code::Number(number) if HANGS_UP.contains(&number));
         self.reply.in_transaction = self.in_transaction;
         self.state = State::Idle;
         Ok(Some(Event::Done(self.reply)))

@@ -55,17 +55,36 @@ pub fn values(raw: &[u8]) -> Vec<Option<&[u8]>> {
     values
 }
 
-/// SQLSTATE and text of an ErrorResponse: fields of a type byte and a zero-terminated string.
-fn error_fields(body: &[u8]) -> (Code, String) {
-    let (mut code, mut text) = (*b"XX000", String::new());
+/// An ErrorResponse or a NoticeResponse.
+struct Said {
+    state: [u8; 5],
+    text: String,
+    /// The connection ends with it.
+    is_last: bool,
+}
+
+impl Said {
+    fn code(&self) -> Code {
+        Code::State(self.state)
+    }
+}
+
+/// The server goes down, or was told to hang up (57P01 to 57P05); a backend that leaves a crash behind says so in a notice.
+const HANGS_UP: &[u8] = b"57P0";
+
+/// Fields of a type byte and a zero-terminated string. `V` is the severity as `S` has it, in no language, since 9.6.
+fn said(body: &[u8]) -> Said {
+    let (mut state, mut text, mut severity) = (*b"XX000", String::new(), &b""[..]);
     for field in body.split(|byte| *byte == 0) {
         match field.split_first() {
-            Some((b'C', state)) => code = state.first_chunk().copied().unwrap_or(code),
+            Some((b'C', code)) => state = code.first_chunk().copied().unwrap_or(state),
             Some((b'M', message)) => text = String::from_utf8_lossy(message).into_owned(),
+            Some((b'V', word)) => severity = word,
+            Some((b'S', word)) if severity.is_empty() => severity = word,
             _ => {}
         }
     }
-    (Code::State(code), text)
+    Said { state, text, is_last: matches!(severity, b"FATAL" | b"PANIC") || state.starts_with(HANGS_UP) }
 }
 
 /// The count at the end of a CommandComplete tag: `INSERT 0 5`, `UPDATE 3`; 0 for `BEGIN`.

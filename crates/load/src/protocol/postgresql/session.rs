@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 use super::login::{Handshake, Step};
-use super::{HEADER_BYTES, affected, error_fields, message, write_message};
-use crate::protocol::{Broken, Code, Event, Fed, Login, Reply, Rows};
+use super::{HEADER_BYTES, Said, affected, message, said, write_message};
+use crate::protocol::{Broken, Event, Fed, Login, Reply, Rows};
 use crate::workload::Param;
 use std::io::Write as _;
 
@@ -9,9 +9,6 @@ use std::io::Write as _;
 const OID_INT8: u32 = 20;
 const OID_INT2: u32 = 21;
 const OID_INT4: u32 = 23;
-
-/// Errors of these classes end the connection: the server goes down, or was told to hang up (57P01 to 57P05).
-const HANGS_UP: &[u8] = b"57P0";
 
 /// One connection's conversation with a PostgreSQL server.
 pub struct Session {
@@ -145,8 +142,8 @@ impl Session {
                 let Some((tag, body)) = message(rest)? else { return Ok((consumed, None)) };
                 let length = HEADER_BYTES + body.len();
                 if tag == b'E' {
-                    let (code, message) = error_fields(body);
-                    return Err(Broken::Refused { code: code.to_string(), message });
+                    let said = said(body);
+                    return Err(Broken::Refused { code: said.code().to_string(), message: said.text });
                 }
                 consumed += length;
                 handshake.message(&rest[..length], out)?
@@ -176,11 +173,12 @@ impl Session {
                 self.reply.row_bytes += body.len() as u64;
                 rows.row(body);
             }
-            // ParseComplete, BindComplete, NoData, EmptyQuery, Notice, ParameterStatus, Notification
-            b'1' | b'2' | b'n' | b'I' | b'N' | b'S' | b'A' => {}
+            // ParseComplete, BindComplete, NoData, EmptyQuery, ParameterStatus, Notification
+            b'1' | b'2' | b'n' | b'I' | b'S' | b'A' => {}
+            b'N' => return Ok(self.noticed(body)),
             b'C' => self.reply.affected += affected(body),
             b'Z' => return Ok(Some(self.ready(body))),
-            b'E' => return Ok(self.failed(body)),
+            b'E' => return Ok(self.failed(said(body))),
             b'T' if matches!(self.state, State::Running) => {
                 rows.begin();
                 column_names(body).for_each(|name| rows.column(name));
@@ -202,12 +200,18 @@ impl Session {
     }
 
     /// ReadyForQuery follows an error, except one that ends the connection.
-    fn failed(&mut self, body: &[u8]) -> Option<Event> {
-        let (code, message) = error_fields(body);
-        self.message = message;
-        self.reply.error = Some(code);
-        let hangs_up = matches!(code, Code::State(state) if state.starts_with(HANGS_UP));
-        (hangs_up || matches!(self.state, State::Idle)).then_some(Event::Done(self.reply))
+    fn failed(&mut self, said: Said) -> Option<Event> {
+        self.reply.error = Some(said.code());
+        self.reply.hangs_up = said.is_last;
+        self.message = said.text;
+        (said.is_last || matches!(self.state, State::Idle)).then_some(Event::Done(self.reply))
+    }
+
+    /// Not worth a word, unless the server hangs up behind it.
+    #[cold]
+    fn noticed(&mut self, body: &[u8]) -> Option<Event> {
+        let said = said(body);
+        if said.is_last { self.failed(said) } else { None }
     }
 
     /// ParameterDescription: from it the form of each value follows.

@@ -56,8 +56,18 @@ pub(super) fn build(file: &WorkloadFile, flavour: Flavour, table_size: u64) -> R
     let problems = Problems::of(&file.text);
     let values = file.parameters.iter().map(|parameter| {
         let draw = drawn(&parameter.source, table_size).unwrap_or_else(|| {
-            let message = format!("parameter {} has an empty range with tables of {table_size} rows", parameter.name);
-            problems.add(&parameter.at, message, Some("give the size of the tables, or a max of your own".into()));
+            let name = &parameter.name;
+            let (message, hint) = match &parameter.source {
+                Source::Number { min, max, .. } if min.value(table_size) <= max.value(table_size) => {
+                    let why = "more than 2^63 numbers lie between its min and its max";
+                    (format!("parameter {name}: {why}"), "draw from fewer")
+                }
+                _ => {
+                    let hint = "give the size of the tables, or a max of your own";
+                    (format!("parameter {name} has an empty range with tables of {table_size} rows"), hint)
+                }
+            };
+            problems.add(&parameter.at, message, Some(hint.into()));
             Drawn::Int(0)
         });
         Values { draw, each_statement: parameter.each_statement }

@@ -120,8 +120,8 @@ fn parameters(top: &Section<'_>, problems: &Problems) -> Vec<Parameter> {
     let names: Vec<&String> = section.entries().map(|(name, _)| name).collect();
     let mut found: Vec<Parameter> = Vec::new();
     for (name, entry) in section.entries() {
-        if !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') || name.as_bytes()[0].is_ascii_digit()
-        {
+        let fits = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+        if !fits || name.bytes().next().is_none_or(|first| first.is_ascii_digit()) {
             let hint =
                 Some("use letters, digits and '_', not a digit first: it is written :name in a statement".into());
             problems.add(&entry.key_at, format!("a parameter cannot be named \"{name}\""), hint);
@@ -419,6 +419,11 @@ impl Reader<'_> {
 
     fn sql(&self, text: &str, node: &Node) -> Option<Sql> {
         let index_of = |name: &str| self.parameters.iter().position(|parameter| parameter.name == name);
+        if text.contains('\0') {
+            let hint = Some("leave it out: the statement would end there".into());
+            self.problems.add(&node.at, "a statement cannot hold a zero byte", hint);
+            return None;
+        }
         match Sql::parse(text, index_of) {
             Ok(sql) if sql.is_empty() => {
                 self.problems.add(&node.at, "a statement is empty", Some("write it, or leave it out".into()));

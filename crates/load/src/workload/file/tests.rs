@@ -150,6 +150,18 @@ fn what_is_drawn_is_said() {
     );
 }
 
+/// As hostile as a file can be, and as unlucky.
+#[test]
+fn odd_names_bytes_and_ranges_are_problems_and_no_panic() {
+    let of = |parameters: &str, sql: &str| {
+        problems(&format!("schema = 1\n[parameters]\n{parameters}\n[[transaction]]\nstatements = [\"{sql}\"]\n"))
+    };
+    assert!(of("\"\" = 5", "SELECT 1").contains("3:1: a parameter cannot be named \"\""));
+    assert!(of("a = 5", "SELECT :a\\u0000").contains("5:15: a statement cannot hold a zero byte"));
+    let all = format!("a = {{ type = \"uniform\", min = {}, max = {} }}", i64::MIN, i64::MAX);
+    assert!(of(&all, "SELECT :a").contains("more than 2^63 numbers"));
+}
+
 /// Each problem as a user reads it.
 fn problems(text: &str) -> String {
     let problems = match WorkloadFile::parse(text) {

@@ -2,10 +2,11 @@
 //! What one or several loads measured: printed, as text at once and as JSON in the end, and held against the assertions.
 
 use super::{Args, Output};
+use crate::commands::connection::hint_for;
 use crate::commands::verdicts;
-use crate::exit::Outcome;
+use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal;
-use evidence::{LoadResult, Verdict};
+use evidence::{LoadResult, Phase, Verdict};
 use load::summary;
 use serde::Serialize;
 use serde_json::Value;
@@ -71,8 +72,11 @@ impl<'a> Runs<'a> {
     }
 
     /// # Errors
-    /// Exit code 1: an assertion failed.
+    /// Exit code 4: not one transaction was completed. Exit code 1: an assertion failed.
     pub(super) fn verdict(&self) -> Outcome {
+        if let Some((result, _)) = self.done.iter().find(|(result, _)| came_to_nothing(&result.measured)) {
+            return Err(nothing_done(result, self.is_a_series()));
+        }
         let judged = self.done.iter().flat_map(|(result, verdicts)| {
             let with = match self.is_a_series() {
                 true => format!(" with {} connections", result.connections),
@@ -85,6 +89,25 @@ impl<'a> Runs<'a> {
 
     fn is_a_series(&self) -> bool {
         self.args.threads.len() > 1
+    }
+}
+
+/// Every attempt failed: that is no load, and a script shall not take it for one.
+fn came_to_nothing(phase: &Phase) -> bool {
+    phase.transactions == 0 && !phase.errors.is_empty()
+}
+
+fn nothing_done(result: &LoadResult, in_a_series: bool) -> Failure {
+    let phase = &result.measured;
+    let with = if in_a_series { format!(" with {} connections", result.connections) } else { String::new() };
+    let most = phase.errors.iter().max_by_key(|(_, count)| **count);
+    let (code, count) = most.map_or(("", 0), |(code, count)| (code.as_str(), *count));
+    let words = phase.error_messages.get(code).map_or_else(String::new, |words| format!(": {words}"));
+    let message = format!("no transaction was completed{with}; {count} x {code}{words}");
+    let failure = Failure::message(Exit::Failed, message);
+    match hint_for(code) {
+        "" => failure,
+        hint => failure.hint(hint),
     }
 }
 

@@ -77,7 +77,7 @@ pub fn preheat(lab: &mut Lab<'_>, arm: &Arm) -> Outcome {
     let spec = translate::preheat_spec(lab.experiment, &arm.load, target.flavour, rows, workloads)?;
     let Some(spec) = spec else { return Ok(()) };
     lab.squeezes.full_speed()?;
-    load::capacity::check(&target, spec.connections)?;
+    load::capacity::check(&target, spec.connections, spec.statements_prepared())?;
     let bar = load_bar(&spec, "preheating");
     let _on_cpus = LoadCpus::only(arm.load.cpuset.as_ref())?;
     let result = engine::run(
@@ -107,7 +107,7 @@ fn drive(lab: &mut Lab<'_>, spec: &LoadSpec, arm: &Arm, name: &str) -> Result<(L
     let holders = lab.squeezes.holders();
     let Lab { serving, squeezes, notes, settings, .. } = lab;
     let Some(serving) = serving else { return Err(Failure::message(Exit::Failed, "no server runs")) };
-    load::capacity::check(serving.target(), spec.connections)?;
+    load::capacity::check(serving.target(), spec.connections, spec.statements_prepared())?;
     let mut ends: Vec<Counts> = Vec::new();
     let mut trouble: Option<Failure> = None;
     let bar = load_bar(spec, name);

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a server says before it hangs up is reported by its code and in its words, once, and not as a lost connection.
+
+use super::*;
+
+/// PostgreSQL's `idle_in_transaction_session_timeout`: of no class that only connections end with.
+const TIMED_OUT: &[u8; 5] = b"25P03";
+
+fn assert_told(measured: &evidence::Phase, times: u64) {
+    assert_eq!(measured.errors.iter().collect::<Vec<_>>(), [(&"25P03".to_owned(), &times)]);
+    assert_eq!(measured.error_messages["25P03"], "the server's words");
+}
+
+#[test]
+fn a_fatal_error_in_answer_to_a_statement() {
+    for connections in [1, 3] {
+        let fake = Fake::new(Duration::from_millis(1), |number| match number {
+            20 | 40 => Answer::Fatal(TIMED_OUT),
+            _ => Answer::Row,
+        });
+        let spec = LoadSpec { events: Some(200), time: None, connections, ..Point::spec() };
+        let measured = drive(&spec, &fake, || {}).unwrap().measured;
+        assert_told(&measured, 2);
+        assert_eq!((measured.transactions, fake.executions()), (198, 200));
+        assert_eq!(fake.bound().len(), connections as usize + 2, "each is made again");
+    }
+}
+
+/// Whether it is read before the next statement is sent, or only when that cannot be sent any more.
+#[test]
+fn a_fatal_error_that_nobody_asked_for() {
+    for arrivals in [Arrivals::Closed, Arrivals::Constant { per_second: 500.0 }] {
+        let fake = Fake::new(Duration::ZERO, |number| match number {
+            20 => Answer::LastRow(TIMED_OUT),
+            _ => Answer::Row,
+        });
+        let spec = LoadSpec { arrivals, events: Some(100), time: None, ..Point::spec() };
+        let measured = drive(&spec, &fake, || {}).unwrap().measured;
+        assert_told(&measured, 1);
+        assert_eq!(fake.bound().len(), 2, "{arrivals:?}");
+    }
+}
+
+#[test]
+fn a_server_that_says_nothing_leaves_the_kernels_words() {
+    let fake = Fake::new(Duration::ZERO, |number| if number == 20 { Answer::HangUp } else { Answer::Row });
+    let spec = LoadSpec { events: Some(100), time: None, ..Point::spec() };
+    let measured = drive(&spec, &fake, || {}).unwrap().measured;
+    assert_eq!(measured.errors.iter().collect::<Vec<_>>(), [(&"connection lost".to_owned(), &1)]);
+    assert!(measured.error_messages["connection lost"].contains("running a statement"), "{measured:?}");
+}
+
+/// Why nobody is let in again stands beside what was measured.
+#[test]
+fn a_server_that_does_not_come_back_is_reported_with_the_last_refusal() {
+    let fake = Arc::new(Fake::new(Duration::from_millis(1), |_| Answer::Row));
+    let spec = LoadSpec {
+        time: None,
+        events: Some(u64::MAX >> 1),
+        reconnect_limit: Duration::from_millis(200),
+        ..Point::spec()
+    };
+    let killer = fake.clone();
+    let killed = std::thread::spawn(move || {
+        while killer.executions() < 20 {
+            std::thread::sleep(Duration::from_micros(100));
+        }
+        killer.kill();
+    });
+    let error = drive(&spec, &fake, || {}).unwrap_err();
+    killed.join().unwrap();
+    let cause = std::error::Error::source(&error).expect("the last refusal").to_string();
+    assert!(cause.contains("connect to"), "{cause}");
+}
