@@ -5,11 +5,13 @@
 //! - [`words`]: what holds for a capability in one version; nothing, when the server lacks it. Code asks this and never compares a
 //!   version itself.
 //! - [`questions`]: how a server is asked itself whether it has a capability, so that the table can be held against real servers.
+//! - [`is_kept`]: the variables that a sandbox sets itself, and nobody else.
 //!
 //! Not here: talking to a server. `sandbox` starts servers by this table, `observe` reads them by it.
 
 mod error;
 mod flavour;
+mod kept;
 mod name;
 mod question;
 mod table;
@@ -17,6 +19,7 @@ mod version;
 
 pub use error::Error;
 pub use flavour::Flavour;
+pub use kept::is_kept;
 pub use name::Capability;
 pub use question::{Answer, Question, Verdict, questions};
 pub use table::{Entry, any_words, entries, first_since, has, stop_signal, words};

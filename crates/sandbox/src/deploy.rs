@@ -59,18 +59,23 @@ impl Spec {
     fn check_replicas(&self, places: &Places) -> Result<(), Error> {
         let Some(Member::Primary { replicas }) = self.member() else { return Ok(()) };
         replication::check(self)?;
-        for name in std::iter::once(self.name.clone()).chain(replicas) {
-            check_name(&name)?;
-            let there = Sandbox::open_any(&name, places).ok();
-            if there.is_some_and(|there| there.cut_short(places).is_none()) {
-                return Err(Error::NameTaken { name });
-            }
-        }
-        Ok(())
+        std::iter::once(&self.name).chain(&replicas).try_for_each(|name| Sandbox::check_free(name, places))
     }
 }
 
 impl Sandbox {
+    /// To be asked before a server is fetched for it. What a killed deployment left is free: the next one clears it away.
+    ///
+    /// # Errors
+    /// Such a name cannot be given; there is a sandbox of this name.
+    pub fn check_free(name: &str, places: &Places) -> Result<(), Error> {
+        check_name(name)?;
+        match Self::open_any(name, places) {
+            Ok(there) if there.cut_short(places).is_none() => Err(Error::NameTaken { name: name.into() }),
+            _ => Ok(()),
+        }
+    }
+
     /// Makes the folder, the data directory, the account and the database, and the replicas. No server runs afterwards.
     ///
     /// # Errors

@@ -2,6 +2,7 @@
 //! Server options as people give them: `key=value`, or a key alone where the server takes that.
 
 use crate::{Error, Flavour};
+use capability::is_kept;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -28,6 +29,21 @@ impl ServerOption {
             return Err(Error::ServerOption { option: option(), why: "a value has no line ends" });
         }
         Ok(Self { key: key_text, value: value.map(|value| value.trim().to_owned()) })
+    }
+
+    /// One that somebody asks for on top of what the sandbox sets.
+    ///
+    /// # Errors
+    /// As [`ServerOption::new`]; the sandbox sets this one itself.
+    pub fn asked(text: &str) -> Result<Self, Error> {
+        let option: Self = text.parse()?;
+        match (is_kept(&option.key), option.key.as_str()) {
+            (false, _) => Ok(option),
+            (true, "port") => {
+                Err(Error::ServerOption { option: text.into(), why: "`deploy --port N` chooses the port" })
+            }
+            (true, _) => Err(Error::ServerOption { option: text.into(), why: "the sandbox sets this itself" }),
+        }
     }
 
     pub fn key(&self) -> &str {
@@ -145,6 +161,20 @@ mod tests {
         assert!(option("fsync").to_line(Flavour::Postgresql).is_err());
         assert!("a b=1".parse::<ServerOption>().is_err());
         assert!("a=1\nb=2".parse::<ServerOption>().is_err());
+    }
+
+    #[test]
+    fn what_the_sandbox_sets_is_not_for_others() {
+        assert_eq!(ServerOption::asked("max_connections=9").expect("an option"), option("max_connections=9"));
+        for (text, why) in [
+            ("datadir=/var/lib/mysql", "the sandbox sets this itself"),
+            ("--loose-socket=/tmp/s", "the sandbox sets this itself"),
+            ("hba_file=/etc/hba", "the sandbox sets this itself"),
+            ("port=3306", "--port"),
+        ] {
+            let refused = ServerOption::asked(text).expect_err(text).to_string();
+            assert!(refused.contains(text) && refused.contains(why), "{refused}");
+        }
     }
 
     #[test]

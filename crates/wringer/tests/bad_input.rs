@@ -155,6 +155,17 @@ fn a_missing_server_that_cannot_be_fetched_is_named() {
     before.expect_equal(&Snapshot::take());
 }
 
+/// Beforehand: nothing is fetched for it, no folder is touched.
+#[test]
+fn what_a_sandbox_sets_itself_and_a_name_that_cannot_be_are_refused() {
+    let lab = Lab::new(WRINGER);
+    let deploy = |arguments: &[&str]| lab.run(["sandbox", "deploy", "mariadb"].iter().chain(arguments)).expect_code(2);
+    deploy(&["-c", "datadir=/var/lib/mysql"]).expect_said(&["datadir=/var/lib/mysql", "the sandbox sets this itself"]);
+    deploy(&["-c", "port=3306"]).expect_said(&["deploy --port N"]);
+    let refused = deploy(&["--name", "../x"]).expect_said(&["../x"]);
+    assert!(!refused.stderr.contains("fetch"), "{}", refused.stderr);
+}
+
 #[test]
 fn a_port_that_somebody_listens_on_is_named() {
     let (_alone, lab) = (alone(), Lab::new(WRINGER));

@@ -8,26 +8,6 @@ use crate::tree::{Entry, Value};
 use std::collections::BTreeMap;
 use units::Bytes;
 
-/// Variables that the sandbox sets itself, because its safety or the run's bookkeeping hangs on them.
-const KEPT: [&str; 16] = [
-    "datadir",
-    "socket",
-    "port",
-    "bind_address",
-    "skip_networking",
-    "pid_file",
-    "log_error",
-    "user",
-    "basedir",
-    "data_directory",
-    "unix_socket_directories",
-    "listen_addresses",
-    "external_pid_file",
-    "hba_file",
-    "ident_file",
-    "config_file",
-];
-
 pub(super) fn read(top: &Section<'_>) -> Option<Server> {
     let section = top.section("server");
     let names: Vec<&'static str> = Flavour::ALL.iter().map(|flavour| flavour.name()).collect();
@@ -61,8 +41,8 @@ pub(super) fn options(server: &Section<'_>, flavour: Flavour) -> BTreeMap<String
 
 fn option(section: &Section<'_>, flavour: Flavour, key: &str, entry: &Entry) -> Option<(String, String)> {
     let name = key.replace('-', "_");
-    if let Some(kept) = KEPT.iter().find(|kept| **kept == name) {
-        let message = format!("server.options.{kept} is set by the sandbox");
+    if capability::is_kept(&name) {
+        let message = format!("server.options.{name} is set by the sandbox");
         section.wrong(Some(&entry.node), &message, Some("leave it out".into()));
         return None;
     }

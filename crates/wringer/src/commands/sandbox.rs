@@ -89,7 +89,7 @@ struct Deploy {
     #[arg(long)]
     name: Option<String>,
     /// A server option for all its starts; may be repeated
-    #[arg(short = 'c', long = "option", value_name = "KEY=VALUE")]
+    #[arg(short = 'c', long = "option", value_name = "KEY=VALUE", value_parser = ServerOption::asked)]
     options: Vec<ServerOption>,
     /// Port on 127.0.0.1, kept for good [default: a free one; it moves when a start finds it taken]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
@@ -193,7 +193,7 @@ struct Start {
     #[command(flatten)]
     which: Which,
     /// A server option for this start only; may be repeated
-    #[arg(short = 'c', long = "option", value_name = "KEY=VALUE")]
+    #[arg(short = 'c', long = "option", value_name = "KEY=VALUE", value_parser = ServerOption::asked)]
     options: Vec<ServerOption>,
     /// How long to wait until it answers; recovery after a crash takes its time
     #[arg(long, value_name = "SPAN", default_value = "3m")]

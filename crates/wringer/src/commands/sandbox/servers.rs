@@ -13,6 +13,9 @@ use std::collections::BTreeSet;
 pub(super) fn deploy(args: Deploy) -> Outcome {
     signals::install()?;
     let places = Places::from_environment();
+    if let Some(name) = &args.name {
+        Sandbox::check_free(name, &places)?;
+    }
     let origin = args.from.as_deref().map(Origin::look).transpose()?;
     if let Some(origin) = &origin {
         terminal::say(format_args!("{} is a {}: {}", origin.path.display(), origin.describe(), origin.why));

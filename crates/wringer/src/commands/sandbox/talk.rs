@@ -143,7 +143,10 @@ pub(super) fn export(args: &Export) -> Outcome {
     let direct = Access::of(&sandbox)?;
     let access = if args.direct { direct } else { direct.through_pooler(&sandbox) };
     let text = match (args.form, sandbox.flavour()) {
-        (ExportAs::Env, Flavour::Postgresql) => variables(&pg_variables(&sandbox, &access)),
+        (ExportAs::Env, flavour @ Flavour::Postgresql) => {
+            let own = pg_variables(&sandbox, &access).into_iter();
+            variables(&own.chain([("WRINGER_DSN", dsn(flavour, &access))]).collect::<Vec<_>>())
+        }
         (ExportAs::Env, Flavour::Mariadb | Flavour::Mysql | Flavour::Percona) => {
             variables(&my_variables(sandbox.flavour(), &access))
         }

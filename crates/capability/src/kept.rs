@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Server variables that a sandbox sets itself.
+
+/// Its safety and the bookkeeping of runs hang on them: where the data is, how the server is reached, who it runs as.
+const KEPT: [&str; 16] = [
+    "datadir",
+    "socket",
+    "port",
+    "bind_address",
+    "skip_networking",
+    "pid_file",
+    "log_error",
+    "user",
+    "basedir",
+    "data_directory",
+    "unix_socket_directories",
+    "listen_addresses",
+    "external_pid_file",
+    "hba_file",
+    "ident_file",
+    "config_file",
+];
+
+/// Whether a sandbox keeps this variable to itself. `-` is `_`, and `loose_` before a name leaves it the same one, to MariaDB and MySQL.
+pub fn is_kept(variable: &str) -> bool {
+    let name = variable.replace('-', "_").to_ascii_lowercase();
+    KEPT.contains(&name.strip_prefix("loose_").unwrap_or(&name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_kept;
+
+    #[test]
+    fn however_it_is_written() {
+        for written in ["datadir", "pid-file", "loose_socket", "loose-bind-address", "PORT"] {
+            assert!(is_kept(written), "{written}");
+        }
+        for others in ["innodb_buffer_pool_size", "report_port", "shared_buffers", "log_bin"] {
+            assert!(!is_kept(others), "{others}");
+        }
+    }
+}
