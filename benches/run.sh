@@ -10,7 +10,7 @@ if [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; then
     done
 fi
 status=0
-for bench in load/run squeeze/run squeeze/profiles squeeze/disks squeeze/devices squeeze/ram; do
+for bench in load/run load/fill servers/run squeeze/run squeeze/profiles squeeze/disks squeeze/devices squeeze/ram; do
     echo "== benches/$bench.sh"
     "benches/$bench.sh" || { echo "benches/$bench.sh did not finish" >&2; status=1; }
 done

@@ -7,11 +7,14 @@
 
 mod fio;
 mod hdr;
+mod merge;
 mod table;
 
 use crate::modes::{Bin, bins_of};
 use evidence::LatencyHistogram;
 use serde_json::Value;
+
+pub use merge::merge;
 
 /// What most programs count in an HdrHistogram.
 const NANOSECOND_US: f64 = 1e-3;

@@ -34,6 +34,30 @@ fn modes_names_ram_one_read_and_two_reads() {
 }
 
 #[test]
+fn modes_of_several_runs_are_added_up_and_come_as_a_table() {
+    let lab = Lab::new(WRINGER);
+    let file = text(repository("fixtures/modes/point-select-10ms.csv"));
+    let count = |files: &[&str]| {
+        let json = lab.run(["modes", "-o", "json"].iter().chain(files)).expect_code(0).stdout;
+        serde_json::from_str::<Value>(&json).unwrap()["histograms"][0]["count"].as_u64().unwrap()
+    };
+    let one = count(&[&file]);
+    assert_eq!(count(&[&file, &file, &file]), 3 * one);
+    let csv = lab.run(["modes", "-o", "csv", "--delay", "10ms", &file]).expect_code(0).stdout;
+    let mut lines = csv.lines();
+    assert_eq!(lines.next(), Some("histogram,low_us,high_us,count,cumulative_share,hump"));
+    let rows: Vec<Vec<&str>> = lines.map(|line| line.split(',').collect()).collect();
+    assert_eq!(rows.iter().map(|row| row[3].parse::<u64>().unwrap()).sum::<u64>(), one);
+    assert_eq!(rows.last().unwrap()[4], "1.000000");
+    let counted =
+        |hump: &str| rows.iter().filter(|row| row[5] == hump).map(|row| row[3].parse::<u64>().unwrap()).sum::<u64>();
+    let share = |hump| counted(hump) as f64 / one as f64;
+    for (hump, expected) in [("A", 0.6542), ("B", 0.2671), ("C", 0.0787)] {
+        assert!((share(hump) - expected).abs() < 0.0002, "{hump}: {}", share(hump));
+    }
+}
+
+#[test]
 fn modes_without_a_delay_says_that_it_cannot_tell_reads() {
     let lab = Lab::new(WRINGER);
     let file = text(repository("fixtures/modes/point-select-no-delay.csv"));

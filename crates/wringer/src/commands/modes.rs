@@ -4,7 +4,6 @@
 use super::chart::{chart, mark, time};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal;
-use crate::terminal::Output;
 use clap::ValueEnum;
 use evidence::DelayMode;
 use explain::histograms::{self, Named};
@@ -22,12 +21,14 @@ use units::Span;
     many reads each hump stands for. It sees the histogram and the delay, nothing else, and says when it cannot tell.\n\n\
     Examples:\n  \
       sysbench oltp_point_select --histogram ... run | wringer modes -\n  \
-      wringer modes fixtures/modes/point-select-10ms.csv --delay 10ms\n\n\
+      wringer modes fixtures/modes/point-select-10ms.csv --delay 10ms\n  \
+      wringer modes run1.json run2.json run3.json -o csv > all.csv\n\n\
     How to read the answer: docs/modes.md."
 )]
 pub struct Args {
-    /// The file; `-` reads standard input
-    file: PathBuf,
+    /// The file; `-` reads standard input. Of several, the histograms of the same name are added up: those of runs that were repeated
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
     /// What the storage added to each read: 10ms, 500us
     #[arg(long, value_name = "TIME")]
     delay: Option<Span>,
@@ -41,6 +42,14 @@ pub struct Args {
     /// How to print
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     output: Output,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Output {
+    Text,
+    Json,
+    /// A line a bin, for a spreadsheet or a plot: bounds, count, how many values lie below its upper bound, and the hump that it is of
+    Csv,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -69,21 +78,29 @@ impl Unit {
 }
 
 pub fn main(args: Args) -> Outcome {
-    let text = content(&args.file)?;
-    let histograms = histograms::read_in(&text, args.unit.map(Unit::in_us)).map_err(|error| {
-        let error = anyhow::Error::new(error).context(format!("read {}", args.file.display()));
-        Failure::new(Exit::Usage, error).hint("wringer modes --help lists what is understood")
-    })?;
+    let files = args.files.iter().map(|file| read(file, args.unit)).collect::<Result<Vec<_>, _>>()?;
+    let histograms = match files.len() {
+        1 => files.into_iter().flatten().collect(),
+        _ => histograms::merge(files).map_err(|error| Failure::new(Exit::Usage, error))?,
+    };
     let found: Vec<(Named, Option<ReadDelay>, Modes)> =
         histograms.into_iter().map(|named| explained(named, &args)).collect();
     match args.output {
         Output::Json => terminal::data(serde_json::to_string_pretty(&as_json(&found))?),
+        Output::Csv => terminal::data(as_csv(&found).trim_end()),
         Output::Text => {
             let texts: Vec<_> = found.iter().map(|(named, delay, modes)| text_of(named, *delay, modes)).collect();
             terminal::data(texts.join("\n").trim_end());
         }
     }
     Ok(())
+}
+
+fn read(file: &Path, unit: Option<Unit>) -> Result<Vec<Named>, Failure> {
+    histograms::read_in(&content(file)?, unit.map(Unit::in_us)).map_err(|error| {
+        let error = anyhow::Error::new(error).context(format!("read {}", file.display()));
+        Failure::new(Exit::Usage, error).hint("wringer modes --help lists what is understood")
+    })
 }
 
 fn content(file: &Path) -> Result<String, Failure> {
@@ -117,6 +134,23 @@ fn as_json(found: &[(Named, Option<ReadDelay>, Modes)]) -> serde_json::Value {
         })
     };
     json!({ "schema": 1, "histograms": found.iter().map(one).collect::<Vec<_>>() })
+}
+
+fn as_csv(found: &[(Named, Option<ReadDelay>, Modes)]) -> String {
+    let mut out = "histogram,low_us,high_us,count,cumulative_share,hump\n".to_owned();
+    for (named, _, modes) in found {
+        let name = named.name.replace('"', "\"\"");
+        let total: u64 = named.bins.iter().map(|bin| bin.count).sum();
+        let mut below = 0;
+        for bin in &named.bins {
+            below += bin.count;
+            let holds = |mode: &explain::modes::Mode| (mode.low_us..=mode.high_us).contains(&bin.mid_us());
+            let hump = modes.modes.iter().position(holds).map(|index| mark(index).to_string()).unwrap_or_default();
+            let share = below as f64 / total as f64;
+            let _ = writeln!(out, "\"{name}\",{},{},{},{share:.6},{hump}", bin.low_us, bin.high_us, bin.count);
+        }
+    }
+    out
 }
 
 fn text_of(named: &Named, delay: Option<ReadDelay>, modes: &Modes) -> String {
