@@ -36,6 +36,9 @@ pub enum Error {
     NoSandbox { name: String },
     #[error("sandbox '{name}' is being deployed by another process")]
     Deploying { name: String },
+    /// By a run that is not to be ended for it.
+    #[error("sandbox '{name}' is being started, or used, by another process (run {run})")]
+    Starting { name: String, run: run::RunId },
     #[error("sandbox '{name}' was never deployed to its end")]
     HalfDeployed { name: String },
     #[error("sandbox '{name}' is a replica of '{of}', and is deleted with it")]
@@ -148,6 +151,7 @@ impl Error {
             | Self::NameTaken { .. }
             | Self::NoSandbox { .. }
             | Self::Deploying { .. }
+            | Self::Starting { .. }
             | Self::HalfDeployed { .. }
             | Self::IsReplica { .. }
             | Self::NoReplicas { .. }
@@ -217,6 +221,7 @@ impl Error {
             }
             Self::PortInUse { .. } => Some("deploy with another --port, or end the program that holds it".into()),
             Self::Running { name, .. } => Some(format!("`wringer sandbox stop {name}` stops it")),
+            Self::Starting { .. } => Some("`wringer status` shows what that run does".into()),
             Self::NotRunning { name } => Some(format!("`wringer sandbox start {name}` starts it")),
             Self::ProgramGone { .. } => {
                 Some("`wringer sandbox fetch` brings a fetched server back; see `wringer sandbox list -o json`".into())

@@ -44,6 +44,11 @@ impl Sandbox {
         }
         // the programs of a deployment that was killed, and what was just ended, take a moment to go
         Self::await_unused(&members, if force { INIT_END_TIMEOUT } else { Duration::ZERO })?;
+        if !force {
+            for member in &members {
+                deleted.ended.extend(member.end_runs_that(places, is_over)?);
+            }
+        }
         deleted.names = members.iter().map(|member| member.name().to_owned()).collect();
         deleted.kept = sandbox.clear_members()?;
         Ok(deleted)
@@ -78,7 +83,7 @@ impl Sandbox {
         Ok(kept)
     }
 
-    /// Stops the server of a standing sandbox: ends the run that holds it.
+    /// Stops the server of a standing sandbox: ends the run that holds it, also when the server has ended by itself.
     ///
     /// # Errors
     /// [`Error::NotRunning`] when no run holds it.
@@ -87,15 +92,26 @@ impl Sandbox {
         if ended.is_empty() { Err(Error::NotRunning { name: self.name().into() }) } else { Ok(ended) }
     }
 
-    /// Gives back what is left of runs whose server has ended by itself: the cgroups that it was started in.
+    /// Ends what is left of runs whose server has ended by itself: their journals, and the cgroups that it was started in.
     ///
     /// # Errors
-    /// Not everything is back.
+    /// [`Error::Starting`] while another process starts it: its run is left alone. Not everything is back.
     pub fn clear_runs(&self, places: &Places) -> Result<(), Error> {
-        if self.server_process().is_none() {
-            self.end_runs(places)?;
+        if self.server_process().is_some() {
+            return Ok(());
         }
-        Ok(())
+        if let Some(run) = self.runs(places)?.into_iter().find(is_at_work) {
+            return Err(Error::Starting { name: self.name().into(), run: run.id });
+        }
+        self.end_runs(places).map(drop)
+    }
+
+    /// Whether its server stood, and has ended by itself, and its run is still to be ended.
+    ///
+    /// # Errors
+    /// The runs cannot be listed.
+    pub fn has_died(&self, places: &Places) -> Result<bool, Error> {
+        Ok(self.server_process().is_none() && self.runs(places)?.iter().any(|run| run.left))
     }
 
     /// A process that has its files open, the server above all; not the caller.
@@ -123,10 +139,12 @@ impl Sandbox {
     }
 
     fn end_runs(&self, places: &Places) -> Result<Vec<run::RunId>, Error> {
-        let resource = format!("sandbox-{}", self.name());
-        let holders = run::find_runs(places)?.into_iter().filter(|run| run.resources.contains(&resource));
+        self.end_runs_that(places, holds_something)
+    }
+
+    fn end_runs_that(&self, places: &Places, is_meant: fn(&run::FoundRun) -> bool) -> Result<Vec<run::RunId>, Error> {
         let mut ended = Vec::new();
-        for found in holders.filter(holds_something) {
+        for found in self.runs(places)?.into_iter().filter(is_meant) {
             let report = run::undo(places, run::Scope::One(found.id.clone()), &mut |_| {})?;
             if !report.is_whole() {
                 return Err(run::Error::NotRestored { id: found.id, failures: report.failures }.into());
@@ -134,6 +152,12 @@ impl Sandbox {
             ended.extend(report.ended);
         }
         Ok(ended)
+    }
+
+    /// Those that hold it, or held it.
+    fn runs(&self, places: &Places) -> Result<Vec<run::FoundRun>, Error> {
+        let resource = format!("sandbox-{}", self.name());
+        Ok(run::find_runs(places)?.into_iter().filter(|run| run.resources.contains(&resource)).collect())
     }
 
     /// What a process that was killed while it wrote one of the sandbox's files left beside it: `.secret.4711.new`.
@@ -173,5 +197,21 @@ fn sockets_in(folder: &Path) -> Vec<PathBuf> {
 /// Processes, or what a server that has ended by itself leaves behind.
 fn holds_something(run: &run::FoundRun) -> bool {
     let cgroup = |step: &run::StepState| step.is_open() && matches!(step.change, run::Step::Cgroup { .. });
-    !run.processes.is_empty() || (!run.stale && run.steps.iter().any(cgroup))
+    !run.processes.is_empty() || is_over(run) || (!run.stale && run.steps.iter().any(cgroup))
+}
+
+/// It stood, and nothing of it runs any more.
+fn is_over(run: &run::FoundRun) -> bool {
+    run.left && !run.live && run.processes.is_empty()
+}
+
+/// Somebody holds it who has not started its server yet, or whose server lives. A run that is no standing server may start another one.
+fn is_at_work(run: &run::FoundRun) -> bool {
+    let is_server = |step: &&run::StepState| matches!(step.change, run::Step::Process { role: run::Role::Server, .. });
+    let lives = |step: &run::StepState| step.processes.iter().any(|process| run.processes.contains(process));
+    let has_ended = |step: &run::StepState| {
+        if step.is_open() { !step.processes.is_empty() && !lives(step) } else { run.kind == Some(run::Kind::Standing) }
+    };
+    let mut servers = run.steps.iter().filter(is_server).peekable();
+    run.live && (servers.peek().is_none() || !servers.all(has_ended))
 }

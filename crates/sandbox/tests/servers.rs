@@ -312,6 +312,11 @@ fn a_standing_server_outlives_its_starter_until_it_is_deleted_by_force() {
     let lab = Lab::new();
     let installation = server!(Flavour::Postgresql, &lab);
     let sandbox = lab.deploy(&installation, "standing");
+    let starting = lab.run("standing");
+    let refused = sandbox.clear_runs(&lab.places);
+    assert!(matches!(&refused, Err(Error::Starting { run, .. }) if run == starting.id()), "{refused:?}");
+    let _ = starting.release().unwrap();
+
     let pid = stand(&lab, &sandbox);
     assert_eq!(sandbox.server_process(), Some(pid));
     assert!(matches!(Sandbox::delete("standing", &lab.places, false), Err(Error::Running { .. })));

@@ -106,9 +106,17 @@ pub(super) fn stop(which: &Which) -> Outcome {
 fn stop_all(meant: &[Meant], places: &Places) -> Result<Vec<String>, Failure> {
     let mut stopped = Vec::new();
     for Meant { sandbox, .. } in meant.iter().rev() {
+        let name = sandbox.name();
+        let had_died = sandbox.has_died(places)?;
         match sandbox.stop_standing(places) {
             Ok(_) => {
-                terminal::say(format_args!("stopped {}", sandbox.name()));
+                if had_died {
+                    terminal::say(format_args!(
+                        "{name} had ended by itself; its run is ended, too (`wringer sandbox log {name}`)"
+                    ));
+                } else {
+                    terminal::say(format_args!("stopped {name}"));
+                }
                 stopped.push(sandbox.name().to_owned());
             }
             Err(sandbox::Error::NotRunning { .. }) => {}
