@@ -61,6 +61,17 @@ const LEFT_OUT: [&str; 12] = [
     "Dir::Etc::Parts",
 ];
 
+/// As the client names them; a client that fails leaves them with six letters behind, `pkgcache.bin.Xa3bC9`.
+const INDEXES: [&str; 2] = ["pkgcache.bin", "srcpkgcache.bin"];
+
+impl Drop for Apt {
+    /// After a failure, too: one client at a time works here, under the lock of the cache.
+    fn drop(&mut self) {
+        let _ = self.drop_indexes();
+        let _ = self.drop_partial();
+    }
+}
+
 impl Apt {
     /// # Errors
     /// [`Error::NoPackageClient`] when this machine has no such client.
@@ -99,11 +110,13 @@ impl Apt {
         command.args(["-q", "update"]);
         let doing = "reading the package lists";
         let updated = self.run(command, doing, &mut || progress.bytes(folder_bytes(&lists), 0));
-        if !holds_lists(&lists) {
+        let is_full = matches!(updated, Err(Error::NoRoom { .. })) || client::says_no_room(&log_end(&self.log_path()));
+        if is_full || !holds_lists(&lists) {
             // the client calls it a success when no source answers
             updated?;
             let (program, status) = ("apt-get".into(), "success, but without a list".into());
-            return Err(Error::Program { program, doing, status, log: log_end(&self.log_path()) });
+            let failed = Error::Program { program, doing, status, log: log_end(&self.log_path()) };
+            return Err(client::or_no_room(failed, &self.folder));
         }
         files::write_atomic(&stamp, b"", 0o644)?;
         Ok(true)
@@ -111,8 +124,21 @@ impl Apt {
 
     /// The client's indexes of the lists, which it makes anew in a second: 70 MiB.
     pub(crate) fn drop_indexes(&self) -> Result<(), Error> {
-        for name in ["pkgcache.bin", "srcpkgcache.bin"] {
-            files::remove_file(&self.folder.join("cache").join(name))?;
+        let entries = std::fs::read_dir(self.folder.join("cache")).into_iter().flatten().flatten();
+        let is_index = |name: &str| INDEXES.iter().any(|index| name.starts_with(index));
+        for entry in entries.filter(|entry| is_index(&entry.file_name().to_string_lossy())) {
+            files::remove_file(&entry.path())?;
+        }
+        Ok(())
+    }
+
+    /// What a client that failed has begun to download: on a full disk, all that it could.
+    fn drop_partial(&self) -> Result<(), Error> {
+        for name in ["state/lists/partial", "cache/archives/partial"] {
+            let entries = std::fs::read_dir(self.folder.join(name)).into_iter().flatten().flatten();
+            for entry in entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file())) {
+                files::remove_file(&entry.path())?;
+            }
         }
         Ok(())
     }
@@ -219,12 +245,12 @@ impl Apt {
 
     pub(crate) fn output(&self, mut command: Command, doing: &'static str) -> Result<String, Error> {
         command.stdin(Stdio::null());
-        client::output(command, doing)
+        client::output(command, doing).map_err(|error| client::or_no_room(error, &self.folder))
     }
 
     /// Runs to its end, and looks around meanwhile.
     fn run(&self, command: Command, doing: &'static str, look: &mut dyn FnMut()) -> Result<(), Error> {
-        client::run(command, doing, &self.log_path(), look)
+        client::run(command, doing, &self.log_path(), look).map_err(|error| client::or_no_room(error, &self.folder))
     }
 
     fn log_path(&self) -> PathBuf {

@@ -49,6 +49,27 @@ pub(crate) fn run(
     }
 }
 
+/// As apt, dpkg and Java say it.
+const NO_ROOM: [&str; 2] = ["No space left on device", "enough free space"];
+/// With less free a client's words, which go to the same disk, may be lost.
+const ROOM_FOR_WORDS: u64 = 1 << 20;
+
+pub(crate) fn says_no_room(log: &[String]) -> bool {
+    log.iter().any(|line| NO_ROOM.iter().any(|words| line.contains(words)))
+}
+
+/// A client's failure as that of the disk, when it was the disk's. To be asked before what the client left is cleared away.
+pub(crate) fn or_no_room(error: Error, folder: &Path) -> Error {
+    let free_bytes =
+        || rustix::fs::statvfs(folder).map_or(u64::MAX, |disk| disk.f_bavail.saturating_mul(disk.f_frsize));
+    match error {
+        Error::Program { program, doing, log, .. } if says_no_room(&log) || free_bytes() < ROOM_FOR_WORDS => {
+            Error::NoRoom { program, doing, path: folder.into(), log }
+        }
+        other => other,
+    }
+}
+
 /// What it prints; its complaints when it fails.
 pub(crate) fn output(mut command: Command, doing: &'static str) -> Result<String, Error> {
     let program = command.get_program().to_string_lossy().into_owned();

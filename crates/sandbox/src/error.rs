@@ -94,7 +94,10 @@ pub enum Error {
     #[error("{flavour} {version} does not run: {why}")]
     Unusable { flavour: Flavour, version: Version, why: String },
     #[error("{what} needs {} on the disk of {}, and {} are free", Bytes(*need_bytes), path.display(), Bytes(*free_bytes))]
-    DiskFull { what: &'static str, path: PathBuf, need_bytes: u64, free_bytes: u64 },
+    DiskFull { what: &'static str, path: PathBuf, need_bytes: u64, free_bytes: u64, setting: &'static str },
+    /// `program` found it so.
+    #[error("the disk of {} is full: {program} found no room there while {doing}{}", path.display(), log_text(log))]
+    NoRoom { program: String, doing: &'static str, path: PathBuf, log: Vec<String> },
     #[error(
         "{count} servers need about {} of RAM, going by their pools, and {} are available",
         Bytes(*need_bytes),
@@ -171,6 +174,7 @@ impl Error {
             | Self::Checksum { .. }
             | Self::NoTool { .. }
             | Self::DiskFull { .. }
+            | Self::NoRoom { .. }
             | Self::MemoryFull { .. }
             | Self::Unwrappable { .. }
             | Self::Unreachable { .. }
@@ -247,7 +251,8 @@ impl Error {
             ),
             Self::Unwrappable { hint, .. } => hint.clone(),
             Self::MemoryFull { .. } => Some("start fewer at a time, or give each a smaller pool with -c".into()),
-            Self::DiskFull { .. } => Some("set WRINGER_HOME to a folder on a larger disk".into()),
+            Self::DiskFull { setting, .. } => Some(format!("set {setting} to a folder on a larger disk")),
+            Self::NoRoom { .. } => Some("set WRINGER_CACHE to a folder on a larger disk".into()),
             Self::Ended { status: Some(KILLED), .. } => Some(
                 "somebody killed it, or the kernel did because RAM ran out: `dmesg | grep -i 'out of memory'` tells"
                     .into(),

@@ -73,7 +73,11 @@ impl Maven {
         command.arg(format!("-DoutputDirectory={}", folder.display()));
         command.arg("-Dmdep.overWriteReleases=true");
         let look = &mut || progress.bytes(client::folder_bytes(&place), 0);
-        self.run(command, "downloading an artifact", look)?;
+        let downloaded = self.run(command, "downloading an artifact", look);
+        if downloaded.is_err() {
+            files::remove_tree(&place)?;
+        }
+        downloaded?;
         let name = artifact.rsplit_once(':').map_or(artifact, |(_, name)| name);
         let jar = place.join(format!("{name}-{version}.jar"));
         let file = File::open(&jar).map_err(|source| Error::path("open", &jar, source))?;
@@ -99,7 +103,7 @@ impl Maven {
 
     fn run(&self, command: Command, doing: &'static str, look: &mut dyn FnMut()) -> Result<(), Error> {
         let log_path = self.folder.join("output.log");
-        match client::run(command, doing, &log_path, look) {
+        match client::run(command, doing, &log_path, look).map_err(|error| client::or_no_room(error, &self.folder)) {
             Err(Error::Program { log, .. }) => {
                 let text = fs::read_to_string(&log_path).unwrap_or_default();
                 Err(self.unreachable(essence(&text).map_or(log, |line| vec![line])))

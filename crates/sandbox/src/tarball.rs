@@ -2,7 +2,7 @@
 //! Unpacks an archive of files that somebody else made, and nothing outside the folder that it is given: no path upwards, no absolute
 //! path, no link that leads out, no device, no set-user-id. `xz`, `gzip` and `zstd` decompress; an archive that is cut short is found out.
 
-use crate::deploy::require_space;
+use crate::deploy::require_cache_space;
 use crate::{Error, Progress};
 use host::tool;
 use std::collections::HashSet;
@@ -141,7 +141,7 @@ fn unpack_entries(
                 return Err(bad(format!("'{}' in it is neither file, folder nor link ({other:?})", path.display())));
             }
         }
-        require_space("an unpacked server", tree, entry.size().saturating_add(RESERVE_BYTES))?;
+        require_cache_space("an unpacked server", tree, entry.size().saturating_add(RESERVE_BYTES))?;
         if let Err(error) = entry.unpack_in(tree) {
             return Err(match disk_error(&error) {
                 Some(errno) => Error::path("write", tree.join(&inside), errno),

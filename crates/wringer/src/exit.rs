@@ -72,7 +72,7 @@ fn classify(error: &(dyn std::error::Error + 'static)) -> Option<(Exit, Option<S
             sandbox::Error::Run(error) => of_run(error),
             sandbox::Error::Interrupted => Some((Exit::Interrupted, None)),
             error if error.is_usage() => Some((Exit::Usage, error.hint())),
-            error if error.is_missing() => Some((Exit::Missing, error.hint())),
+            error if error.is_missing() => Some((Exit::Missing, error.hint().or_else(|| of_own_folder(error)))),
             error => Some((Exit::Failed, error.hint())),
         };
     }
@@ -104,6 +104,25 @@ fn takes_no_files(error: &io::Error) -> bool {
 fn is_own(path: &Path) -> bool {
     let journal = Places::from_environment().journal;
     path.starts_with(&journal) || journal.starts_with(path)
+}
+
+/// A folder of ours that is full, read-only, or cannot be made: which variable names another one.
+fn of_own_folder(error: &sandbox::Error) -> Option<String> {
+    let (sandbox::Error::Path { path, source, .. } | sandbox::Error::Host(host::Error::Path { path, source, .. })) =
+        error
+    else {
+        return None;
+    };
+    let Places { cache, sandboxes, .. } = Places::from_environment();
+    let is_full = source.kind() == io::ErrorKind::StorageFull;
+    let (variable, what) = if sandboxes.starts_with(path) || path.starts_with(&sandboxes) && is_full {
+        ("WRINGER_HOME", "sandboxes")
+    } else if path.starts_with(&cache) || cache.starts_with(path) {
+        ("WRINGER_CACHE", "fetched servers")
+    } else {
+        return None;
+    };
+    Some(format!("set {variable} to a folder that can be made and has room: {what} are kept there"))
 }
 
 /// What most often keeps a witness from measuring what was asked.

@@ -5,7 +5,7 @@
 use super::cache::{self, Part};
 use super::checksums::{self, Kind, Published};
 use crate::client::{checksum, sha256};
-use crate::deploy::require_space;
+use crate::deploy::require_cache_space;
 use crate::elf;
 use crate::installation::{programs, trouble, unpacked};
 use crate::{Error, Flavour, Installation, Progress, Source, tarball};
@@ -52,7 +52,7 @@ pub fn unpack(archive: &Archive, places: &Places, progress: &mut dyn Progress) -
     let part = Part { name, version: String::new(), sha256: sum, size_bytes };
     progress.doing(&format!("unpack {}", archive.path.display()));
     cache::make(places, |new| {
-        require_space("an unpacked server", new, size_bytes)?;
+        require_cache_space("an unpacked server", new, size_bytes)?;
         let outer = new.join("unpacked");
         files::private_dir(&outer, 0o755)?;
         file.rewind().map_err(|source| Error::path("read", &archive.path, source))?;

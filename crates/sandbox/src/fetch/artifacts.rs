@@ -4,7 +4,7 @@
 use super::archive::root;
 use super::cache::{self, Part};
 use super::{Offer, not_offered};
-use crate::deploy::require_space;
+use crate::deploy::require_cache_space;
 use crate::installation::{trouble, unpacked};
 use crate::maven::Maven;
 use crate::{Error, Flavour, Installation, Progress, Request, Source, Version, tarball};
@@ -112,7 +112,7 @@ fn fill_entry(
     new: &Path,
     progress: &mut dyn Progress,
 ) -> Result<(Installation, Vec<Part>), Error> {
-    require_space("a fetched server", new, NEED_BYTES)?;
+    require_cache_space("a fetched server", new, NEED_BYTES)?;
     let (outer, tree) = (new.join("unpacked"), new.join("tree"));
     files::private_dir(&outer, 0o755)?;
     let jar = maven.unpack(offer.artifact, &offer.artifact_version, &outer, progress)?;

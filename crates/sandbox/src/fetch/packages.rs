@@ -4,7 +4,7 @@
 use super::cache::{self, Part};
 use super::{Offer, not_offered};
 use crate::apt::{Age, Apt, Package};
-use crate::deploy::require_space;
+use crate::deploy::require_cache_space;
 use crate::installation::{trouble, unpacked};
 use crate::{Error, Flavour, Installation, Progress, Request, Source, Version, suite};
 use capability::{Capability, any_words, words};
@@ -96,7 +96,7 @@ fn other_suite(machine: &Apt, flavour: Flavour, progress: &mut dyn Progress) -> 
     match other.update(Age::Hours, progress) {
         Ok(_) => Ok(Some(other)),
         Err(Error::Program { log, .. }) => {
-            Err(Error::SuiteUnreachable { flavour, suite: other.suite.unwrap_or_default(), log })
+            Err(Error::SuiteUnreachable { flavour, suite: other.suite.clone().unwrap_or_default(), log })
         }
         Err(error) => Err(error),
     }
@@ -215,7 +215,7 @@ pub(super) fn unpack(
     progress: &mut dyn Progress,
 ) -> Result<PathBuf, Error> {
     let need_bytes = packages.iter().map(|package| package.size_bytes + package.unpacked_bytes).sum::<u64>();
-    require_space(what, new, need_bytes + spare_bytes)?;
+    require_cache_space(what, new, need_bytes + spare_bytes)?;
     let (archive, tree) = (new.join("packages"), new.join("tree"));
     files::private_dir(&archive, 0o755)?;
     files::private_dir(&tree, 0o755)?;
