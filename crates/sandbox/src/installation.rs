@@ -78,6 +78,12 @@ pub fn present(request: &Request, places: &Places) -> Option<Installation> {
     here.filter(|found| request.is_met_by(&found.version)).max_by_key(Installation::preference)
 }
 
+/// The newest fetched one that meets `request` and that [`locate`] passed over for `taken`, an older one that is installed.
+pub fn newer_fetched(request: &Request, taken: &Installation, places: &Places) -> Option<Installation> {
+    let others = if taken.source == Source::Installed { fetched(request.flavour, places) } else { Vec::new() };
+    others.into_iter().find(|other| request.is_met_by(&other.version) && other.version > taken.version)
+}
+
 /// The servers of this flavour that this machine has, newest first.
 pub fn installed(flavour: Flavour) -> Vec<Installation> {
     let mut prefixes: Vec<PathBuf> = ["/usr", "/usr/local"].map(PathBuf::from).to_vec();

@@ -47,7 +47,7 @@ pub use capability::{Flavour, Version};
 pub use deploy::Spec;
 pub use error::Error;
 pub use fetch::{Archive, Offer, fetch, newest, offers, unpack};
-pub use installation::{Installation, Source, fetched, installed, locate, present};
+pub use installation::{Installation, Source, fetched, installed, locate, newer_fetched, present};
 pub use libraries::Libraries;
 pub use manifest::{Manifest, Sandbox, State};
 pub use need::check_before_start_of;

@@ -94,7 +94,7 @@ struct Deploy {
     /// Port on 127.0.0.1, kept for good [default: a free one; it moves when a start finds it taken]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     port: Option<u16>,
-    /// Take the fetched server, even if this machine has one installed
+    /// Take the newest that can be fetched, even if this machine has one installed, which is taken otherwise
     #[arg(long)]
     fetched: bool,
     /// So many replicas besides, NAME-r1 and on: MariaDB and MySQL by GTID, PostgreSQL by streaming (1 to 9). With --from, each has

@@ -93,8 +93,18 @@ fn obtain(words: &[String], fetched: bool, places: &Places, watch: &mut Watch) -
 }
 
 fn take(request: &Request, fetched: bool, places: &Places, watch: &mut Watch) -> Result<Installation, Failure> {
-    let found = if fetched { sandbox::fetch(request, places, watch) } else { sandbox::locate(request, places, watch) };
-    Ok(found?)
+    if fetched {
+        return Ok(sandbox::fetch(request, places, watch)?);
+    }
+    let found = sandbox::locate(request, places, watch)?;
+    if let Some(newer) = sandbox::newer_fetched(request, &found, places) {
+        let (flavour, version) = (newer.flavour, newer.version);
+        terminal::say(format_args!(
+            "note: {flavour} {} is installed here and taken; {version} is fetched, too: name the version, as in `{flavour} {version}`",
+            found.version
+        ));
+    }
+    Ok(found)
 }
 
 pub(super) fn fetch(args: &Fetch) -> Outcome {
