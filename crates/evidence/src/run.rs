@@ -29,7 +29,7 @@ pub struct Arm {
     pub settings: BTreeMap<String, String>,
     /// The delay in force; `None` when no slow layer was under the server.
     pub delay: Option<Delay>,
-    /// `None` when the arm did not get as far as its load.
+    /// `None` when the arm did not get as far as its load, or only observed.
     pub load: Option<LoadResult>,
     /// What ran in place of Wringer's own load; [`Self::load`] then holds its own numbers, as far as they were understood.
     #[serde(default)]
@@ -41,6 +41,31 @@ pub struct Arm {
     pub verdicts: Vec<Verdict>,
     pub started_us: u64,
     pub ended_us: u64,
+}
+
+/// What an arm sets that nothing of ours was the load of; no experiment can say it.
+const NO_LOAD: (&str, &str) = ("load.workload", "none");
+
+impl Arm {
+    /// Looks on at what others do: no load of ours, nothing squeezed.
+    pub fn observed(started_us: u64) -> Self {
+        Self {
+            name: "observed".to_owned(),
+            settings: BTreeMap::from([(NO_LOAD.0.to_owned(), NO_LOAD.1.to_owned())]),
+            delay: None,
+            load: None,
+            driven: None,
+            witnesses: Vec::new(),
+            verdicts: Vec::new(),
+            started_us,
+            ended_us: 0,
+        }
+    }
+
+    /// As [`Self::observed`] makes it.
+    pub fn is_observed(&self) -> bool {
+        self.settings.get(NO_LOAD.0).is_some_and(|workload| workload == NO_LOAD.1)
+    }
 }
 
 /// What the slow layer adds to each operation.

@@ -316,3 +316,44 @@ fn explained_survives_json() {
     assert_eq!(read.run, explained.run);
     assert_eq!(read.findings.len(), explained.findings.len());
 }
+
+#[test]
+fn what_a_server_did_while_it_was_observed() {
+    let mut arm = Arm { ended_us: 11_000_000, ..Arm::observed(1_000_000) };
+    let counted = |counter: &str, after| Witness { of: "server".into(), counter: counter.into(), before: 100, after };
+    arm.witnesses = vec![counted("Questions", 1100)];
+    let mut evidence = run("mariadb", vec![arm]);
+    let mut add = |source: &str, entity: &str, name: &str, values: [f64; 2]| {
+        let points = [(1_000_000, values[0]), (11_000_000, values[1])].map(|(at_us, value)| Point { at_us, value });
+        let (source, entity, name) = (source.into(), entity.into(), name.into());
+        let series = Series { source, entity, name, unit: "us".into(), cumulative: true, points: points.into() };
+        evidence.samples.push(series);
+    };
+    add("stat", "", "user", [0.0, 5e6]);
+    add("stat", "", "idle", [1e6, 16e6]);
+    add("process.stat", "server", "utime", [1e6, 4e6]);
+    add("process.stat", "server", "cutime", [0.0, 1e6]);
+    add("process.stat", "server", "rss", [(1 << 20) as f64, (3 << 20) as f64]);
+    let finding = explain(&evidence).findings.remove(0);
+    assert_eq!((finding.id.as_str(), finding.arm.as_deref()), ("observe.server", Some("observed")));
+    assert_eq!(
+        finding.statement,
+        "In 10.0 s the host's CPUs were busy for 25.0 % of the time; the server used 0.40 CPUs; it counted 100.0 statements a second; \
+         its memory (RSS) went from 1 MiB to 3 MiB."
+    );
+    assert_eq!(
+        (&finding.evidence["statements"], &finding.evidence["transactions"]),
+        (&1000.into(), &serde_json::Value::Null)
+    );
+    // Pss was given up on the way
+    let mut add = |name: &str, at_us| {
+        let points = vec![Point { at_us, value: 7.0 }];
+        let (source, entity, name) = ("process.smaps_rollup".into(), "server".into(), name.into());
+        evidence.samples.push(Series { source, entity, name, unit: "bytes".into(), cumulative: false, points });
+    };
+    add("Pss", 2_000_000);
+    evidence.arms[0].witnesses = vec![counted("pg_stat_database.xact_commit", 200)];
+    let finding = explain(&evidence).findings.remove(0);
+    assert!(finding.statement.contains("10.0 transactions a second; its memory (RSS)"), "{}", finding.statement);
+    assert_eq!(doubts(&finding), ["observe.late_counts"]);
+}

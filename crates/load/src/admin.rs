@@ -66,6 +66,11 @@ impl Connection {
         self.link.session.server_version()
     }
 
+    /// The process that listens at the other end, where that is a Unix socket: the server, or what stands in front of it.
+    pub fn peer_process(&self) -> Option<u32> {
+        self.link.transport.peer_process()
+    }
+
     /// A wait for an answer that takes longer ends with [`Error::Lost`]. `None`, the default: no limit.
     ///
     /// # Errors

@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use std::io::{self, Read as _, Write as _};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs as _};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
@@ -60,6 +60,17 @@ impl Transport {
     #[inline]
     pub(crate) fn is_encrypted(&self) -> bool {
         self.tls.is_some()
+    }
+
+    /// The process that listens at the other end of a Unix socket (unix(7), SO_PEERCRED). `None`: TCP, or one that is not seen from here.
+    pub(crate) fn peer_process(&self) -> Option<u32> {
+        let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
+        let mut length = libc::socklen_t::try_from(size_of::<libc::ucred>()).ok()?;
+        let (socket, option) = (self.socket.as_raw_fd(), libc::SO_PEERCRED);
+        // SAFETY: the kernel writes at most `length` bytes into `peer`, which is as long.
+        let result =
+            unsafe { libc::getsockopt(socket, libc::SOL_SOCKET, option, (&raw mut peer).cast(), &raw mut length) };
+        u32::try_from(peer.pid).ok().filter(|pid| result == 0 && *pid > 0)
     }
 
     pub(crate) fn set_blocking(&self, blocking: bool) -> io::Result<()> {

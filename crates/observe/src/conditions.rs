@@ -49,7 +49,10 @@ pub fn caveats(host: &Host) -> Vec<String> {
         !["none", ""].contains(&host.virtualisation.as_str()),
         format!("this is a virtual machine or container ({}): neighbours may disturb", host.virtualisation),
     );
-    say(host.cpus <= 2, format!("{} CPUs are shared by server, load, slow layer and observer", host.cpus));
+    say(
+        host.cpus <= 2,
+        format!("{} CPUs are shared by the server and whatever else runs here, the observer too", host.cpus),
+    );
     let overcommit = read("/proc/sys/vm/overcommit_memory");
     say(overcommit.trim() == "2", "vm.overcommit_memory is 2: hiding RAM also lowers the commit limit".into());
     caveats

@@ -24,7 +24,9 @@ mod collect;
 mod error;
 mod observer;
 mod procfile;
+mod reopening;
 
 pub use collect::{Collector, Kind};
 pub use error::Error;
 pub use observer::{Observer, Options, Reader, Report};
+pub use reopening::Reopening;

@@ -9,6 +9,7 @@ use crate::procfile::ProcFile;
 use crate::{Collector, Error, Kind, Reader, parse};
 use std::collections::BTreeMap;
 use std::fs;
+use std::io;
 use std::path::PathBuf;
 
 /// How memory is read, dearest first.
@@ -52,16 +53,50 @@ impl Tier {
 /// `descendants`: values are sums over the process and all below it, for a server with a process for each connection; resident
 /// sizes then count shared memory once for each process, `Pss` counts it once.
 pub fn readers(role: &str, pid: u32, descendants: bool) -> Vec<Box<dyn Reader>> {
-    let group = |part| Group {
+    PARTS.map(|part| group(role, pid, descendants, part)).into()
+}
+
+/// As [`readers`], of what this user may read: where a tier of memory is refused, the next one. And what was refused, in words.
+pub fn readable(role: &str, pid: u32, descendants: bool) -> (Vec<Box<dyn Reader>>, Vec<String>) {
+    let (mut readers, mut refused) = (Vec::new(), Vec::new());
+    for part in PARTS {
+        let mut wanted = Some(part);
+        while let Some(part) = wanted {
+            let Some(why) = refusal(pid, part) else {
+                readers.push(group(role, pid, descendants, part));
+                break;
+            };
+            wanted = part.cheaper();
+            let instead = wanted.map_or("it is left out".to_owned(), |it| format!("{} is read instead", it.source()));
+            refused.push(format!("{why}: {instead}"));
+        }
+    }
+    (readers, refused)
+}
+
+/// Why this user may not read it; `None` also where it fails for another reason, which the reader will tell.
+fn refusal(pid: u32, part: Part) -> Option<String> {
+    let path = format!("/proc/{pid}/{}", part.file());
+    let error = match part {
+        // the right is asked for when it is opened; reading it costs
+        Part::Memory(Tier::SmapsRollup) => fs::File::open(&path).err(),
+        _ => fs::read(&path).err(),
+    }?;
+    (error.kind() == io::ErrorKind::PermissionDenied).then(|| format!("{path}: {error}"))
+}
+
+fn group(role: &str, pid: u32, descendants: bool, part: Part) -> Box<dyn Reader> {
+    Box::new(Group {
         role: role.to_owned(),
         root: pid,
         descendants,
         part,
         files: BTreeMap::new(),
         sums: BTreeMap::new(),
-    };
-    vec![Box::new(group(Part::Stat)), Box::new(group(Part::Io)), Box::new(group(Part::Memory(Tier::SmapsRollup)))]
+    })
 }
+
+const PARTS: [Part; 3] = [Part::Stat, Part::Io, Part::Memory(Tier::SmapsRollup)];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
@@ -76,6 +111,13 @@ impl Part {
             Self::Stat => "process.stat",
             Self::Io => "process.io",
             Self::Memory(tier) => tier.source(),
+        }
+    }
+
+    fn cheaper(self) -> Option<Self> {
+        match self {
+            Self::Memory(tier) => tier.cheaper().map(Self::Memory),
+            Self::Stat | Self::Io => None,
         }
     }
 

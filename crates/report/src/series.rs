@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Which series the charts show, and how they are thinned and turned into rates.
 
-use evidence::{Evidence, Point, Series};
+use evidence::{Arm, Evidence, Point, Series};
 
 /// More points than this and neighbours are joined.
 const POINTS: usize = 480;
@@ -72,6 +72,10 @@ const READS: &[Wanted] = &[
     ),
     wanted("slow layer", 1.0, &[("layer", "", "reads"), ("slowfs", "", "reads")]),
 ];
+const STATEMENTS: &[Wanted] = &[
+    wanted("statements (Questions)", 1.0, &[("server.status", "", "Questions")]),
+    wanted("transactions committed", 1.0, &[("server.pg_stat_database", "", "xact_commit")]),
+];
 const CPU: &[Wanted] = &[
     wanted("server, user", 1e-6, &[("process.stat", "server", "utime")]),
     wanted("server, system", 1e-6, &[("process.stat", "server", "stime")]),
@@ -87,6 +91,9 @@ const PRESSURE: &[Wanted] = &[
 
 /// The charts that have anything to show.
 pub(crate) fn panels(evidence: &Evidence) -> Vec<Panel> {
+    // where there is a load of ours, that tells more
+    let is_observed = evidence.arms.iter().any(Arm::is_observed);
+    let statements = if is_observed { lines(evidence, STATEMENTS) } else { Vec::new() };
     let mut reads = lines(evidence, READS);
     reads.extend(busiest_disk(evidence));
     let panels = [
@@ -97,6 +104,7 @@ pub(crate) fn panels(evidence: &Evidence) -> Vec<Panel> {
             unit: "bytes",
             lines: lines(evidence, SERVER_MEMORY),
         },
+        Panel { id: "statements", title: "Statements", unit: "per_second", lines: statements },
         Panel { id: "reads", title: "Reads", unit: "per_second", lines: reads },
         Panel { id: "cpu", title: "CPU", unit: "cores", lines: lines(evidence, CPU) },
         Panel { id: "pressure", title: "Pressure (PSI)", unit: "share", lines: lines(evidence, PRESSURE) },

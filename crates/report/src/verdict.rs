@@ -47,7 +47,7 @@ pub(crate) fn warnings(context: &Context<'_>) -> Vec<String> {
     if context.arms.is_empty() {
         warnings.push("The run ended before its first arm: there is nothing to compare.".to_owned());
     }
-    for view in context.arms.iter().filter(|view| view.arm.load.is_none()) {
+    for view in context.arms.iter().filter(|view| view.arm.load.is_none() && !view.arm.is_observed()) {
         let name = &view.arm.name;
         warnings.push(match &view.arm.driven {
             Some(driven) if driven.exit_code == 0 => format!(

@@ -63,6 +63,8 @@ enum Command {
     Load(Box<commands::load::Args>),
     /// Send the statements of a server's log to another one, and measure it
     Replay(Box<commands::replay::Args>),
+    /// Look on at a server that runs, from its own host, while others load it; changes nothing
+    Observe(Box<commands::observe::Args>),
     /// Find the humps in a latency histogram
     Modes(commands::modes::Args),
     /// Processes that Wringer starts for itself
@@ -120,6 +122,7 @@ fn run(command: Command) -> exit::Outcome {
         Command::Fill(args) => commands::fill::main(*args),
         Command::Load(args) => commands::load::main(*args),
         Command::Replay(args) => commands::replay::main(*args),
+        Command::Observe(args) => commands::observe::main(&args),
         Command::Modes(args) => commands::modes::main(args),
         Command::Internal(args) => internal::main(args),
     }

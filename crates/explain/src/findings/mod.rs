@@ -6,6 +6,7 @@ mod compare;
 mod latency_modes;
 mod load;
 mod observe;
+mod observed;
 mod squeeze;
 
 use crate::summary::ArmSummary;
@@ -17,6 +18,7 @@ pub(crate) fn all(evidence: &Evidence, arms: &[ArmSummary]) -> Vec<Finding> {
     findings.extend(compare::finding(evidence, arms));
     findings.extend(squeeze::findings(evidence));
     findings.extend(load::findings(arms));
+    findings.extend(observed::findings(evidence));
     findings.extend(observe::finding(evidence));
     findings
 }

@@ -154,6 +154,7 @@ fn arm_row(index: usize, view: &ArmView<'_>, out: &mut impl Write) -> io::Result
     if response.is_none() && (!is_driven || phase.is_none()) {
         let why = match (phase, is_driven) {
             (None, true) => "no figures: see what its program printed",
+            (None, false) if view.arm.is_observed() => "observed, without a load of Wringer's",
             (None, false) => "did not get as far as the end of its load",
             _ => "no query was answered",
         };
@@ -252,6 +253,10 @@ pub(super) fn host(context: &Context<'_>, out: &mut impl Write) -> io::Result<()
                 "<p><b>Pss</b> divides shared pages among their users; <b>RSS</b> counts them fully. Reading Pss may cost the server too much; \
                  then its line ends, and RSS goes on. A line breaks where another arm started the \
                  server anew.</p>"
+            }
+            "statements" => {
+                "<p>What the server counts itself: <b>statements</b> of MySQL and MariaDB (Questions), those of this observer among them, or \
+                 <b>transactions</b> committed in one database of PostgreSQL, which its backends hand in up to ten seconds late.</p>"
             }
             "reads" => {
                 "<p>Physical reads in a second as three see them: the server (for PostgreSQL this counts reads that the page cache answered, too), \

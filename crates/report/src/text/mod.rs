@@ -107,6 +107,7 @@ fn arm_row(view: &ArmView<'_>) -> Vec<String> {
             row.extend([50.0, 95.0, 99.0].map(|percentile| at(response.percentile_ns(percentile))));
             row.push(at(response.max_ns()));
         }
+        None if view.arm.is_observed() => row.extend(["no load of ours", "", "", "", ""].map(str::to_owned)),
         None => row.extend(["no result", "", "", "", ""].map(str::to_owned)),
     }
     row.extend([view.reads.by_modes, view.reads.by_server, view.reads.by_layer].map(ratio));

@@ -182,11 +182,16 @@ impl Connection {
     /// # Errors
     /// As [`Self::target`].
     pub fn target_for(mut self, flavour: Flavour) -> Result<Target, Failure> {
-        let has_dsn = self.dsn.is_some() || variable("WRINGER_DSN").is_some();
-        if !has_dsn && self.db_driver.is_none() && self.mysql_flags().is_empty() && self.postgresql_flags().is_empty() {
+        if !self.names_a_server() {
             self.db_driver = Some(if flavour == Flavour::Mysql { Driver::Mysql } else { Driver::Pgsql });
         }
         self.target()
+    }
+
+    /// Whether a flag or WRINGER_DSN says that there is a server; option files and other variables say which, once there is.
+    pub fn names_a_server(&self) -> bool {
+        let has_dsn = self.dsn.is_some() || variable("WRINGER_DSN").is_some();
+        has_dsn || self.db_driver.is_some() || !self.mysql_flags().is_empty() || !self.postgresql_flags().is_empty()
     }
 
     fn target_of_flags(&self) -> Result<Target, Failure> {

@@ -14,6 +14,7 @@ pub mod hidden;
 pub mod limits;
 pub mod load;
 pub mod modes;
+pub mod observe;
 pub mod plan;
 pub mod probe;
 pub mod ram;

@@ -423,7 +423,7 @@ fn version(written: Option<&str>) -> Result<Option<sandbox::Version>, Failure> {
     Ok(written.map(str::parse).transpose()?)
 }
 
-fn is_root() -> bool {
+pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 

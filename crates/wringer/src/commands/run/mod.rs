@@ -23,9 +23,11 @@ pub use drivers::prepare as prepare_drivers;
 use evidence::Arm;
 use experiment::Experiment;
 use host::places::Places;
-pub use lab::server_request;
 use lab::{Lab, Settings};
-use output::{Output, RECORDING, REPORT, RESULT};
+pub use lab::{is_root, server_request};
+pub use notes::Notes;
+pub use output::{Output, RECORDING};
+use output::{REPORT, RESULT};
 use recording::Recording;
 pub use squeezes::{refuse_limits, refuse_outside, refuse_ram};
 use std::fs::File;
@@ -101,7 +103,7 @@ fn walk(experiment: &Experiment, text: String, settings: Settings, output: &Outp
 }
 
 /// Explains the recording, also an unfinished one, and writes the report. The arms that are in it.
-fn show(output: &Output, format: terminal::Output) -> Result<Vec<Arm>, Failure> {
+pub fn show(output: &Output, format: terminal::Output) -> Result<Vec<Arm>, Failure> {
     let path = output.path(RECORDING);
     if !path.exists() {
         return Ok(Vec::new());

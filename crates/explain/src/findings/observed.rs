@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `observe.server`: what host and server did while they were observed, without a load of ours.
+
+use super::{doubt, percent};
+use evidence::{Arm, Evidence, Finding, Series};
+use serde_json::json;
+use units::Bytes;
+
+/// What a server counts, by the counter that tells it. The first that is there is told.
+const COUNTED: [(&str, &str); 2] = [("Questions", "statements"), ("pg_stat_database.xact_commit", "transactions")];
+
+pub(super) fn findings(evidence: &Evidence) -> Vec<Finding> {
+    let observed = evidence.arms.iter().filter(|arm| arm.is_observed() && arm.ended_us > arm.started_us);
+    observed.map(|arm| finding(evidence, arm)).collect()
+}
+
+fn finding(evidence: &Evidence, arm: &Arm) -> Finding {
+    let elapsed_us = (arm.ended_us - arm.started_us) as f64;
+    let busy = busy(evidence);
+    let cpu_us = server_cpu_us(evidence);
+    let counted = COUNTED.iter().find_map(|(counter, what)| {
+        let witness = arm.witnesses.iter().find(|witness| witness.counter == *counter)?;
+        Some((*what, witness.delta()))
+    });
+    let memory = memory(evidence, arm);
+    let parts = [
+        busy.map(|share| format!("the host's CPUs were busy for {} of the time", percent(share))),
+        cpu_us.map(|us| format!("the server used {:.2} CPUs", us / elapsed_us)),
+        counted.map(|(what, count)| format!("it counted {:.1} {what} a second", count as f64 * 1e6 / elapsed_us)),
+        memory.map(|(what, first, last)| format!("its memory ({what}) went from {} to {}", bytes(first), bytes(last))),
+    ];
+    let told: Vec<String> = parts.into_iter().flatten().collect();
+    let seconds = elapsed_us / 1e6;
+    let statement = match told.is_empty() {
+        true => format!("Nothing could be read in {seconds:.1} s."),
+        false => format!("In {seconds:.1} s {}.", told.join("; ")),
+    };
+    let of = |wanted: &str| counted.filter(|(what, _)| *what == wanted).map(|(_, count)| count);
+    let late = "PostgreSQL's backends hand their counts in up to ten seconds late".to_owned();
+    Finding {
+        id: "observe.server".into(),
+        arm: Some(arm.name.clone()),
+        statement,
+        evidence: json!({
+            "elapsed_us": elapsed_us, "host_busy_share": busy, "server_cpu_us": cpu_us, "statements": of("statements"),
+            "transactions": of("transactions"), "memory": memory.map(|(what, ..)| what),
+            "memory_first_bytes": memory.map(|(_, first, _)| first), "memory_last_bytes": memory.map(|(.., last)| last),
+        }),
+        doubts: of("transactions").map(|_| doubt("observe.late_counts", late, None)).into_iter().collect(),
+    }
+}
+
+/// Of all CPUs together. Guests are in user time already.
+fn busy(evidence: &Evidence) -> Option<f64> {
+    let of = |names: &[&str]| names.iter().filter_map(|name| grown(series(evidence, "stat", name)?)).sum::<f64>();
+    let busy_us = of(&["user", "nice", "system", "irq", "softirq", "steal"]);
+    let all_us = busy_us + of(&["idle", "iowait"]);
+    (all_us > 0.0).then(|| busy_us / all_us)
+}
+
+/// That of processes that have ended meanwhile is their parent's.
+fn server_cpu_us(evidence: &Evidence) -> Option<f64> {
+    let parts = ["utime", "stime", "cutime", "cstime"].iter();
+    let parts: Vec<f64> = parts.filter_map(|name| grown(series(evidence, "process.stat", name)?)).collect();
+    (!parts.is_empty()).then(|| parts.iter().sum::<f64>().max(0.0))
+}
+
+/// Which measure, at first and at last; of several processes only `Pss` counts what they share once.
+/// One that was given up on the way, because it cost too much, says nothing of the end.
+fn memory(evidence: &Evidence, arm: &Arm) -> Option<(&'static str, f64, f64)> {
+    let measures = [("Pss", "process.smaps_rollup", "Pss"), ("RSS", "process.stat", "rss")];
+    let late_us = arm.ended_us - (arm.ended_us - arm.started_us) / 10;
+    measures.iter().find_map(|(what, source, name)| {
+        let points = &series(evidence, source, name)?.points;
+        let last = points.last().filter(|last| last.at_us >= late_us)?;
+        Some((*what, points.first()?.value, last.value))
+    })
+}
+
+fn series<'e>(evidence: &'e Evidence, source: &str, name: &str) -> Option<&'e Series> {
+    evidence.samples.iter().find(|series| series.source == source && series.name == name)
+}
+
+/// From the first reading to the last.
+fn grown(series: &Series) -> Option<f64> {
+    Some(series.points.last()?.value - series.points.first()?.value)
+}
+
+#[allow(clippy::cast_possible_truncation)] // sizes are whole and positive
+fn bytes(value: f64) -> Bytes {
+    Bytes(value.max(0.0).round() as u64)
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A server's process, as the kernel shows it to everybody.
+
+use crate::exit::{Exit, Failure};
+use host::process::{Identity, Process};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What the programs' names begin with.
+const SERVERS: [&str; 4] = ["mariadbd", "mysqld", "postgres", "postmaster"];
+
+/// What tells a user how to name it.
+pub(super) const HOW_TO_NAME: &str = "--pid \"$(pidof mariadbd)\" (or mysqld) names it; of PostgreSQL, which has many, --pid \"$(head -1 \
+                                      DATA/postmaster.pid)\"; this runs on the server's own host";
+
+/// The process, held so that a later one with its number is not taken for it.
+///
+/// # Errors
+/// Exit code 3: there is none, or it is a thread.
+pub(super) fn open(pid: u32) -> Result<Process, Failure> {
+    let found = Identity::of(pid).and_then(Process::open);
+    found.ok_or_else(|| {
+        Failure::message(Exit::Missing, format!("there is no process {pid}, or none that this user sees"))
+            .hint(HOW_TO_NAME)
+    })
+}
+
+/// Whether it is a server by its command line: also one that a loader or Valgrind runs.
+pub(super) fn is_server(pid: u32) -> bool {
+    names(pid).iter().any(|name| SERVERS.iter().any(|server| name.starts_with(server)))
+}
+
+/// A server with a process for each connection.
+pub(super) fn is_postgresql(pid: u32) -> bool {
+    names(pid).iter().any(|name| name.starts_with("postgres") || name.starts_with("postmaster"))
+}
+
+/// `mariadbd`; empty where it is not told.
+pub(super) fn name(pid: u32) -> String {
+    fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim().to_owned()
+}
+
+/// The program's file; `None` where this user may not see it.
+pub(super) fn program(pid: u32) -> Option<PathBuf> {
+    fs::read_link(format!("/proc/{pid}/exe")).ok()
+}
+
+/// A path of the server's own, where that is the same here: in a container's mount namespace it is another file.
+pub(super) fn seen_from_here(pid: u32, path: &Path) -> Option<PathBuf> {
+    let namespace = |who: &str| fs::read_link(format!("/proc/{who}/ns/mnt"));
+    let elsewhere = match (namespace("self"), namespace(&pid.to_string())) {
+        (Ok(ours), Ok(theirs)) => ours != theirs,
+        _ => false,
+    };
+    (!elsewhere && path.is_dir()).then(|| path.to_owned())
+}
+
+/// Of the words of its command line, those behind the last slash.
+fn names(pid: u32) -> Vec<String> {
+    let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let words = line.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned());
+    words.map(|word| word.rsplit('/').next().unwrap_or_default().to_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_is_no_server_and_is_there() {
+        let own = std::process::id();
+        assert!(!is_server(own) && !is_postgresql(own) && !name(own).is_empty());
+        assert_eq!(open(own).unwrap().identity().pid, own);
+        assert_eq!(program(own).unwrap(), std::env::current_exe().unwrap());
+        assert_eq!(seen_from_here(own, Path::new("/proc")).as_deref(), Some(Path::new("/proc")));
+        assert_eq!(seen_from_here(own, Path::new("/nowhere")), None);
+    }
+}
