@@ -13,6 +13,7 @@
 pub mod driven;
 mod findings;
 pub mod histograms;
+pub mod joined;
 pub mod modes;
 mod reads;
 mod summary;

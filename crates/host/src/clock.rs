@@ -33,6 +33,18 @@ pub fn unix_seconds() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs()
 }
 
+/// Microseconds since 1970, UTC: as this host's clock is set now.
+pub fn unix_us() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+    u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// `2026-11-20T20:15:30.000001Z` for microseconds since 1970.
+pub fn rfc3339_us(unix_us: u64) -> String {
+    let whole = rfc3339(unix_us / 1_000_000);
+    format!("{}.{:06}Z", whole.trim_end_matches('Z'), unix_us % 1_000_000)
+}
+
 /// `2026-11-20T20:15:30Z` for seconds since 1970.
 pub fn rfc3339(unix_seconds: u64) -> String {
     let (year, month, day) = civil_from_days(unix_seconds / 86_400);
@@ -63,5 +75,6 @@ mod tests {
         assert_eq!(rfc3339(0), "1970-01-01T00:00:00Z");
         assert_eq!(rfc3339(951_782_400), "2000-02-29T00:00:00Z");
         assert_eq!(rfc3339(1_795_205_730), "2026-11-20T20:15:30Z");
+        assert_eq!(rfc3339_us(1_795_205_730_000_001), "2026-11-20T20:15:30.000001Z");
     }
 }

@@ -10,6 +10,7 @@
 //! - [`prepare()`]: the tables of a workload that wants its own; [`prepare::pgbench`]: those of pgbench.
 //! - [`fill`]: tables of a given size and shape.
 //! - [`replay`]: the statements of a real server's log once more.
+//! - [`server_clock`]: how far the server's clock is from ours.
 //! - [`summary`]: a load's result as text, and in sysbench's shape.
 //!
 //! Not here: starting a server (`sandbox`), reading its counters (`observe`), printing (`wringer`).
@@ -23,6 +24,7 @@ pub mod fill;
 pub mod prepare;
 pub mod protocol;
 pub mod replay;
+pub mod server_clock;
 pub mod summary;
 pub mod target;
 mod transport;

@@ -149,7 +149,7 @@ impl Rounds {
     fn run(mut self, stopped: &Receiver<()>) -> Report {
         let mut due = Instant::now();
         loop {
-            self.round();
+            self.round(false);
             due += self.options.interval;
             let now = Instant::now();
             while due < now {
@@ -161,14 +161,16 @@ impl Rounds {
                 Ok(()) | Err(RecvTimeoutError::Disconnected) => break,
             }
         }
-        self.round();
+        self.round(true);
         self.report
     }
 
-    fn round(&mut self) {
+    /// The last one reads all, however seldom: it is the other end of what was seen.
+    fn round(&mut self, is_last: bool) {
         let round = self.report.rounds;
         for index in 0..self.readers.len() {
-            if round.is_multiple_of(self.readers[index].every) && !self.readers[index].gone {
+            let due = is_last || round.is_multiple_of(self.readers[index].every);
+            if due && !self.readers[index].gone {
                 self.read(index);
             }
         }

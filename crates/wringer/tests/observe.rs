@@ -131,6 +131,40 @@ fn a_loaded_postgresql_is_seen_with_all_its_processes() {
     lab.run(["sandbox", "stop", "postgresql"]).expect_code(0);
 }
 
+/// The client's clock is the server's here, so that the load's own counts must be those of the server.
+#[test]
+fn a_load_is_joined_on_the_servers_clock() {
+    let lab = Lab::new(WRINGER);
+    let Some(dsn) = serving(&lab, "mariadb") else { testkit::skip!("no mariadb to be had") };
+    let own = |args: &[&str]| Ran::of(lab.command(args).env("WRINGER_DSN", &dsn));
+    let mut observer = lab.command(["observe", "--interval=100ms", "--to=out"]);
+    observer.stdout(std::process::Stdio::null()).stderr(std::fs::File::create(lab.home().join("said.err")).unwrap());
+    let mut observer = observer.env("WRINGER_DSN", &dsn).spawn().unwrap();
+    assert!(wait_until(PATIENCE, || lab.said("said").contains("until Ctrl-C")), "{}", lab.said("said"));
+    let load = own(&["load", "oltp_point_select", "--table-size=1000", "--time=1", "-o", "json"]).expect_code(0);
+    signal(observer.id().into(), Signal::TERM);
+    assert_eq!(observer.wait().unwrap().code(), Some(0), "{}", lab.said("said"));
+    let printed = json(&load);
+    let ahead = &printed["server_clock"];
+    let bound = ahead["uncertainty_us"].as_i64().unwrap();
+    assert!(ahead["ahead_us"].as_i64().unwrap().abs() <= bound + 1000, "one clock: {ahead}");
+    lab.write("load.json", &load.stdout);
+    let joined = json(&lab.run(["report", "out", "--load=load.json", "-o", "json"]).expect_code(0));
+    let arms = joined["arms"].as_array().unwrap();
+    assert_eq!(arms.iter().map(|arm| arm["name"].as_str().unwrap()).collect::<Vec<_>>(), ["observed", "load"]);
+    assert_eq!(arms[1]["load"]["measured"]["transactions"], printed["load"]["measured"]["transactions"]);
+    let told = &finding(&joined, "observe.joined")["evidence"];
+    let (sent, counted) = (told["queries"].as_f64().unwrap(), told["statements"].as_f64().unwrap());
+    assert!(counted >= 0.5 * sent && sent > 0.0, "{told:#}");
+    lab.write("broken.json", &load.stdout.replace("started_unix_us", "begun"));
+    lab.run(["report", "out", "--load=broken.json"]).expect_code(3).expect_said(&["started_unix_us"]);
+    let apart = printed["started_unix_us"].as_u64().unwrap() + 3_600_000_000;
+    let apart = load.stdout.replace(&printed["started_unix_us"].to_string(), &apart.to_string());
+    lab.write("apart.json", &apart);
+    lab.run(["report", "out", "--load=apart.json"]).expect_code(3).expect_said(&["do not overlap"]);
+    lab.run(["sandbox", "stop", "mariadb"]).expect_code(0);
+}
+
 /// Nobody looks at a server here: the process is the test's own.
 #[test]
 fn signals_end_it_in_order() {

@@ -18,6 +18,7 @@ pub(crate) fn all(evidence: &Evidence, arms: &[ArmSummary]) -> Vec<Finding> {
     findings.extend(compare::finding(evidence, arms));
     findings.extend(squeeze::findings(evidence));
     findings.extend(load::findings(arms));
+    findings.extend(observed::joined(evidence));
     findings.extend(observed::findings(evidence));
     findings.extend(observe::finding(evidence));
     findings

@@ -2,16 +2,76 @@
 //! `observe.server`: what host and server did while they were observed, without a load of ours.
 
 use super::{doubt, percent};
-use evidence::{Arm, Evidence, Finding, Series};
+use crate::joined::ELSEWHERE;
+use evidence::{Arm, Evidence, Finding, Phase, Series};
 use serde_json::json;
 use units::Bytes;
 
 /// What a server counts, by the counter that tells it. The first that is there is told.
 const COUNTED: [(&str, &str); 2] = [("Questions", "statements"), ("pg_stat_database.xact_commit", "transactions")];
 
+const LATE: &str = "PostgreSQL's backends hand their counts in up to ten seconds late";
+
 pub(super) fn findings(evidence: &Evidence) -> Vec<Finding> {
     let observed = evidence.arms.iter().filter(|arm| arm.is_observed() && arm.ended_us > arm.started_us);
     observed.map(|arm| finding(evidence, arm)).collect()
+}
+
+/// `observe.joined`: what host and server did while a load of another host measured.
+pub(super) fn joined(evidence: &Evidence) -> Vec<Finding> {
+    let joined = evidence.arms.iter().filter_map(|arm| Some((arm, arm.settings.get(ELSEWHERE)?, arm.load.as_ref()?)));
+    joined.map(|(arm, exact, load)| of_load(evidence, arm, exact, &load.measured)).collect()
+}
+
+fn of_load(evidence: &Evidence, arm: &Arm, exact: &str, phase: &Phase) -> Finding {
+    let (from_us, to_us) = (phase.started_us, phase.started_us + phase.elapsed_us);
+    let during = |source: &str, name: &str| {
+        let series = series(evidence, source, name)?;
+        Some((at(series, to_us)? - at(series, from_us)?).max(0.0))
+    };
+    let cpu: Vec<f64> =
+        ["utime", "stime", "cutime", "cstime"].iter().filter_map(|name| during("process.stat", name)).collect();
+    let cpu_us = (!cpu.is_empty()).then(|| cpu.iter().sum::<f64>());
+    let statements = during("server.status", "Questions");
+    let transactions = during("server.pg_stat_database", "xact_commit");
+    let parts = [
+        cpu_us.map(|us| format!("the server used {:.2} CPUs", us / phase.elapsed_us.max(1) as f64)),
+        statements.map(|count| format!("it counted {count:.0} statements")),
+        transactions.map(|count| format!("it counted {count:.0} transactions")),
+    ];
+    let told: Vec<String> = parts.into_iter().flatten().collect();
+    let told = if told.is_empty() { "the server was not observed all the time".to_owned() } else { told.join("; ") };
+    let seconds = phase.elapsed_us as f64 / 1e6;
+    let partly = "the observing began after the load, or ended before it".to_owned();
+    let hint = Some("start `wringer observe` first and end it last");
+    Finding {
+        id: "observe.joined".into(),
+        arm: Some(arm.name.clone()),
+        statement: format!(
+            "While the load of another host sent {} queries in {seconds:.1} s, {told}.",
+            phase.queries()
+        ),
+        evidence: json!({
+            "queries": phase.queries(), "transactions_of_the_load": phase.transactions, "elapsed_us": phase.elapsed_us,
+            "server_cpu_us": cpu_us, "statements": statements, "transactions": transactions, "clock": exact,
+        }),
+        doubts: [
+            cpu_us.is_none().then(|| doubt("observe.partly", partly, hint)),
+            transactions.map(|_| doubt("observe.late_counts", LATE, None)),
+        ]
+        .into_iter()
+        .flatten()
+        .collect(),
+    }
+}
+
+/// A counter at one moment, on the line between two readings; `None` where it was not read before and after.
+fn at(series: &Series, at_us: u64) -> Option<f64> {
+    let after = series.points.iter().position(|point| point.at_us >= at_us)?;
+    let later = series.points[after];
+    let earlier = if later.at_us == at_us { later } else { series.points[after.checked_sub(1)?] };
+    let span_us = (later.at_us - earlier.at_us).max(1) as f64;
+    Some(earlier.value + (later.value - earlier.value) * (at_us - earlier.at_us) as f64 / span_us)
 }
 
 fn finding(evidence: &Evidence, arm: &Arm) -> Finding {
@@ -36,7 +96,6 @@ fn finding(evidence: &Evidence, arm: &Arm) -> Finding {
         false => format!("In {seconds:.1} s {}.", told.join("; ")),
     };
     let of = |wanted: &str| counted.filter(|(what, _)| *what == wanted).map(|(_, count)| count);
-    let late = "PostgreSQL's backends hand their counts in up to ten seconds late".to_owned();
     Finding {
         id: "observe.server".into(),
         arm: Some(arm.name.clone()),
@@ -46,7 +105,7 @@ fn finding(evidence: &Evidence, arm: &Arm) -> Finding {
             "transactions": of("transactions"), "memory": memory.map(|(what, ..)| what),
             "memory_first_bytes": memory.map(|(_, first, _)| first), "memory_last_bytes": memory.map(|(.., last)| last),
         }),
-        doubts: of("transactions").map(|_| doubt("observe.late_counts", late, None)).into_iter().collect(),
+        doubts: of("transactions").map(|_| doubt("observe.late_counts", LATE, None)).into_iter().collect(),
     }
 }
 

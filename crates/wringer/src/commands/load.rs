@@ -13,8 +13,8 @@ use host::clock::RunClock;
 use load::distribution;
 use load::engine::{Hooks, LoadSpec};
 use load::workload::{self, Name, Workload};
-use runs::Runs;
 pub(super) use runs::without_passwords;
+use runs::{Runs, When};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -253,10 +253,11 @@ impl Args {
             stop: stop.clone(),
         };
         terminal::say(header(spec));
+        let when = When::now(target, self.output == Output::Json);
         match load::engine::run(spec, target, &RunClock::start(), &mut hooks) {
-            Ok(result) => runs.add(result).map(|()| None),
+            Ok(result) => runs.add(result, when).map(|()| None),
             Err(load::Error::ServerLost { phase, after_ms, waited_ms, partial, last }) => {
-                runs.add((*partial).clone())?;
+                runs.add((*partial).clone(), when)?;
                 Ok(Some(load::Error::ServerLost { phase, after_ms, waited_ms, partial, last }))
             }
             Err(error) => {

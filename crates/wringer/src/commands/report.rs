@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
     Examples:\n  \
       wringer report wringer-demo                          writes wringer-demo/report.html\n  \
       wringer report wringer-demo/recording.sqlite -o text\n  \
+      wringer report out --load load.json                  what was observed, beside the load that another host sent\n  \
       wringer report wringer-demo -o json | jq '.arms[] | {name, p99: .load.measured.transaction.response.p99_us}'"
 )]
 pub struct Args {
@@ -23,6 +24,9 @@ pub struct Args {
     /// One HTML file that opens offline, the whole result for machines, or a summary for the terminal
     #[arg(short, long, value_enum, default_value_t = Format::Html)]
     output: Format,
+    /// A load that ran on another host meanwhile, as `wringer load -o json` printed it, beside what `wringer observe` recorded
+    #[arg(long, value_name = "FILE")]
+    load: Option<PathBuf>,
     /// Where to write; `-` is standard output [default: report.html beside the recording for html, else standard output]
     #[arg(long, value_name = "FILE")]
     to: Option<PathBuf>,
@@ -37,7 +41,10 @@ enum Format {
 
 pub fn main(args: Args) -> Outcome {
     let path = recording_in(&args.recording);
-    let evidence = read(&path)?;
+    let mut evidence = read(&path)?;
+    if let Some(file) = &args.load {
+        join(&mut evidence, file)?;
+    }
     let explained = explain::explain(&evidence);
     let context = report::Context::new(&evidence, &explained);
     let content = match args.output {
@@ -52,6 +59,16 @@ pub fn main(args: Args) -> Outcome {
             Ok(())
         }
     }
+}
+
+fn join(evidence: &mut Evidence, file: &Path) -> Outcome {
+    let failed = |error: anyhow::Error| Failure::new(Exit::Missing, error.context(format!("join {}", file.display())));
+    let text = std::fs::read_to_string(file).map_err(|error| failed(error.into()))?;
+    let document = serde_json::from_str(&text).map_err(|error| failed(error.into()))?;
+    explain::joined::join(evidence, &document).map_err(|error| {
+        failed(error.into())
+            .hint("`wringer load ... -o json > load.json` there, while `wringer observe ... --to FOLDER` runs here")
+    })
 }
 
 /// A folder stands for the recording in it.

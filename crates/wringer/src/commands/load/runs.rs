@@ -7,7 +7,9 @@ use crate::commands::verdicts;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal;
 use evidence::{LoadResult, Phase, Verdict};
-use load::summary;
+use host::clock::unix_us;
+use load::server_clock::{self, ServerClock};
+use load::{Target, summary};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -15,7 +17,24 @@ pub(super) struct Runs<'a> {
     args: &'a Args,
     /// The text of the workload's file.
     file: Option<&'a str>,
-    done: Vec<(LoadResult, Vec<Verdict>)>,
+    done: Vec<(LoadResult, Vec<Verdict>, When)>,
+}
+
+/// When a load began, and by which clock: what it takes to put it beside what the server's host saw.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(super) struct When {
+    /// The zero of the load's own times, by this host's clock.
+    started_unix_us: u64,
+    /// `None`: nobody asked, or the server did not say.
+    server_clock: Option<ServerClock>,
+}
+
+impl When {
+    /// `ask`: the server, too, for its clock.
+    pub(super) fn now(target: &Target, ask: bool) -> Self {
+        let server_clock = ask.then(|| server_clock::measure(target).ok()).flatten();
+        Self { started_unix_us: unix_us(), server_clock }
+    }
 }
 
 impl<'a> Runs<'a> {
@@ -23,7 +42,7 @@ impl<'a> Runs<'a> {
         Self { args, file, done: Vec::new() }
     }
 
-    pub(super) fn add(&mut self, result: LoadResult) -> Outcome {
+    pub(super) fn add(&mut self, result: LoadResult, when: When) -> Outcome {
         let args = self.args;
         let verdicts: Vec<Verdict> = args.assertions.iter().map(|assertion| assertion.judge(&result)).collect();
         match args.output {
@@ -44,7 +63,7 @@ impl<'a> Runs<'a> {
             }
             Output::Json => {}
         }
-        self.done.push((result, verdicts));
+        self.done.push((result, verdicts, when));
         Ok(())
     }
 
@@ -53,12 +72,15 @@ impl<'a> Runs<'a> {
         let percentiles = &self.args.percentile;
         match self.args.output {
             Output::Text if self.is_a_series() && !self.done.is_empty() => {
-                let results: Vec<&LoadResult> = self.done.iter().map(|(result, _)| result).collect();
+                let results: Vec<&LoadResult> = self.done.iter().map(|(result, ..)| result).collect();
                 terminal::data(summary::series(&results, percentiles));
             }
             Output::Json => {
-                let mut runs: Vec<Run<'_>> =
-                    self.done.iter().map(|(result, verdicts)| Run::new(result, verdicts, percentiles)).collect();
+                let mut runs: Vec<Run<'_>> = self
+                    .done
+                    .iter()
+                    .map(|(result, verdicts, when)| Run::new(result, verdicts, *when, percentiles))
+                    .collect();
                 let figures = match (self.is_a_series(), runs.len()) {
                     (false, 1) => Figures::One(Box::new(runs.remove(0))),
                     (false, _) => return Ok(()),
@@ -74,10 +96,10 @@ impl<'a> Runs<'a> {
     /// # Errors
     /// Exit code 4: not one transaction was completed. Exit code 1: an assertion failed.
     pub(super) fn verdict(&self) -> Outcome {
-        if let Some((result, _)) = self.done.iter().find(|(result, _)| came_to_nothing(&result.measured)) {
+        if let Some((result, ..)) = self.done.iter().find(|(result, ..)| came_to_nothing(&result.measured)) {
             return Err(nothing_done(result, self.is_a_series()));
         }
-        let judged = self.done.iter().flat_map(|(result, verdicts)| {
+        let judged = self.done.iter().flat_map(|(result, verdicts, _)| {
             let with = match self.is_a_series() {
                 true => format!(" with {} connections", result.connections),
                 false => String::new(),
@@ -136,6 +158,8 @@ struct Run<'a> {
     connections: u32,
     queries_per_second: Option<f64>,
     transactions_per_second: Option<f64>,
+    #[serde(flatten)]
+    when: When,
     response: Vec<Percentile>,
     service: Vec<Percentile>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -162,7 +186,7 @@ impl<'a> Document<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn new(load: &'a LoadResult, verdicts: &[Verdict], percentiles: &[f64]) -> Self {
+    fn new(load: &'a LoadResult, verdicts: &[Verdict], when: When, percentiles: &[f64]) -> Self {
         let measured = &load.measured;
         let read = |histogram: &evidence::LatencyHistogram| {
             let at = |p: &f64| Percentile { percentile: *p, latency_us: histogram.percentile_ns(*p) as f64 / 1e3 };
@@ -172,6 +196,7 @@ impl<'a> Run<'a> {
             connections: load.connections,
             queries_per_second: measured.queries_per_second(),
             transactions_per_second: measured.transactions_per_second(),
+            when,
             response: read(&measured.transaction.response),
             service: read(&measured.transaction.service),
             assertions: verdicts.iter().map(Verdict::json).collect(),

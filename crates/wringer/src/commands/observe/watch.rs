@@ -9,7 +9,7 @@ use ::observe::process::readable;
 use ::observe::server::{self, witnesses};
 use ::observe::{Observer, Options, Reader, Reopening, host_readers};
 use evidence::{Arm, ENDED_EARLY};
-use host::clock::{RunClock, rfc3339, unix_seconds};
+use host::clock::{RunClock, rfc3339_us, unix_us};
 use recording::{Recording, Start};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,7 +31,7 @@ const TICK: Duration = Duration::from_millis(50);
 pub(super) fn record(subject: Subject, id: String, pace: Pace, output: &Output, stop: &AtomicBool) -> Outcome {
     output.prepare()?;
     let clock = RunClock::start();
-    let start = Start { run_id: id, started: rfc3339(unix_seconds()), ..Start::default() };
+    let start = Start { run_id: id, started: rfc3339_us(unix_us()), ..Start::default() };
     let notes = Notes { recording: Recording::create(&output.path(RECORDING), &start)?, clock };
     let watched = watch(subject, pace, &notes, stop);
     if let Err(failure) = &watched {
