@@ -134,6 +134,7 @@ fn a_loaded_postgresql_is_seen_with_all_its_processes() {
 /// The client's clock is the server's here, so that the load's own counts must be those of the server.
 #[test]
 fn a_load_is_joined_on_the_servers_clock() {
+    let _alone = alone();
     let lab = Lab::new(WRINGER);
     let Some(dsn) = serving(&lab, "mariadb") else { testkit::skip!("no mariadb to be had") };
     let own = |args: &[&str]| Ran::of(lab.command(args).env("WRINGER_DSN", &dsn));
@@ -168,6 +169,7 @@ fn a_load_is_joined_on_the_servers_clock() {
 /// Nobody looks at a server here: the process is the test's own.
 #[test]
 fn signals_end_it_in_order() {
+    let _alone = alone();
     let lab = Lab::new(WRINGER);
     let own = format!("--pid={}", std::process::id());
     for (name, ends, force) in [("first", Signal::TERM, "--time=0"), ("again", Signal::INT, "--force")] {
@@ -187,6 +189,7 @@ fn signals_end_it_in_order() {
 
 #[test]
 fn a_process_that_ends_is_told_and_what_was_seen_is_kept() {
+    let _alone = alone();
     let lab = Lab::new(WRINGER);
     let child = Killed(Command::new("sleep").arg("600").spawn().unwrap());
     let args = ["observe".to_owned(), format!("--pid={}", child.0.id()), "--to=out".to_owned()];
@@ -207,6 +210,7 @@ fn a_process_that_ends_is_told_and_what_was_seen_is_kept() {
 
 #[test]
 fn what_cannot_be_observed_is_refused_before_anything_is_made() {
+    let _alone = alone();
     let lab = Lab::new(WRINGER);
     let refused = |args: &[&str], code: i32, said: &[&str]| {
         let ran = lab.run([&["observe", "--time=100ms", "--to=out"], args].concat());
@@ -233,6 +237,7 @@ fn what_cannot_be_observed_is_refused_before_anything_is_made() {
 /// As the user `nobody`, at a process of root.
 #[test]
 fn what_this_user_may_not_read_is_told_and_left_out() {
+    let _alone = alone();
     if !testkit::is_root() {
         testkit::skip!("needs root");
     }

@@ -17,7 +17,7 @@ pub(super) fn findings(evidence: &Evidence) -> Vec<Finding> {
     observed.map(|arm| finding(evidence, arm)).collect()
 }
 
-/// `observe.joined`: what host and server did while a load of another host measured.
+/// `observe.joined`: what host and server did while a load that was joined measured.
 pub(super) fn joined(evidence: &Evidence) -> Vec<Finding> {
     let joined = evidence.arms.iter().filter_map(|arm| Some((arm, arm.settings.get(ELSEWHERE)?, arm.load.as_ref()?)));
     joined.map(|(arm, exact, load)| of_load(evidence, arm, exact, &load.measured)).collect()
@@ -47,10 +47,7 @@ fn of_load(evidence: &Evidence, arm: &Arm, exact: &str, phase: &Phase) -> Findin
     Finding {
         id: "observe.joined".into(),
         arm: Some(arm.name.clone()),
-        statement: format!(
-            "While the load of another host sent {} queries in {seconds:.1} s, {told}.",
-            phase.queries()
-        ),
+        statement: format!("While the load sent {} queries in {seconds:.1} s, {told}.", phase.queries()),
         evidence: json!({
             "queries": phase.queries(), "transactions_of_the_load": phase.transactions, "elapsed_us": phase.elapsed_us,
             "server_cpu_us": cpu_us, "statements": statements, "transactions": transactions, "clock": exact,
