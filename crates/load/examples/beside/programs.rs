@@ -14,6 +14,8 @@ type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 /// Of the bare client, which needs no long run: it stands beside the pairs, not in them.
 const BARE_SECONDS: &str = "1";
+/// pgbench counts the time that it connects as part of its run: so many connections take a second at the most, also on a busy machine.
+const CONNECTIONS_A_SECOND: u64 = 250;
 /// Between two looks at a count that still grows.
 const SETTLING: Duration = Duration::from_millis(150);
 
@@ -150,8 +152,10 @@ impl Programs {
         let jobs = std::thread::available_parallelism()?.get().min(connections.parse()?);
         let name = self.socket.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let port = name.rsplit('.').next().ok_or("the socket has no port in its name")?;
+        let seconds = self.seconds.parse::<u64>()? + connections.parse::<u64>()? / CONNECTIONS_A_SECOND;
         let mut command = Command::new("pgbench");
-        command.args(["-n", "-S", "-M", "prepared", "-c", connections, "-T", &self.seconds, "-j", &jobs.to_string()]);
+        command.args(["-n", "-S", "-M", "prepared", "-c", connections, "-j", &jobs.to_string()]);
+        command.args(["-T", &seconds.to_string()]);
         command.arg("-h").arg(self.socket.parent().ok_or("the socket has no folder")?);
         command.args(["-p", port, "-U", &self.target.user]).arg(self.target.database.as_deref().unwrap_or("sbtest"));
         command.env("PGPASSWORD", self.target.password.reveal());
