@@ -12,6 +12,7 @@
 mod fork;
 mod identity;
 mod launch;
+mod namespaces;
 mod scan;
 mod spawn;
 mod stop;
@@ -19,6 +20,7 @@ mod stop;
 pub use fork::{Forked, fork};
 pub use identity::{Identity, Process, ThreadLook};
 pub use launch::{LaunchSettings, block_stop_signals, launch};
+pub use namespaces::Namespaces;
 pub use scan::{descendants, files_open_below, holders_of, is_helper, open_below, open_device, with_mark};
 pub use spawn::{Marks, Spawned, spawn, spawn_supervisor};
 pub use stop::{StopRequest, Stopped, kill_alone, stop};

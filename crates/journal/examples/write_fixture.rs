@@ -1,26 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Writes one journal of the present format with every kind of record and step, as a release leaves it that dies in its middle.
-//! `cargo run -p journal --example write_fixture -- fixtures/journal/v1.journal`: once for each format version, never again.
-//! With `kinds`, `taken`, `mapping`, `loop`, `victim` or `computed` after the path, another journal with what the ones before have not: each format's corpus holds every word.
+//! Writes journals of the present format, together with every kind of record and step: `v<version>.journal` as a release leaves it
+//! that dies in its middle, and beside it one for each name below, with what the ones before have not. Each format's corpus holds every word.
+//!
+//! `cargo run -p journal --example write_fixture -- fixtures/journal` writes those that are not there: once for each, never again.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 use host::process::Identity;
-use journal::{CgroupVersion, Computed, Journal, Kind, OomVictim, Outcome, Record, Role, RunId, Step};
+use journal::{
+    Begun, CgroupVersion, Computed, FORMAT_VERSION, Journal, Kind, Namespaces, OomVictim, Outcome, Role, RunId, Step,
+};
 use std::path::Path;
 
+type Writer = fn(&Path);
+
+/// What is added to the format later gets a name of its own here.
+const WRITERS: [(&str, Writer); 7] = [
+    ("", write_cut),
+    ("-kinds", write_kinds),
+    ("-taken", write_taken),
+    ("-mapping", write_mapping),
+    ("-loop", write_loop),
+    ("-victim", write_victim),
+    ("-computed", write_computed),
+];
+
 fn main() {
-    let path = std::env::args().nth(1).unwrap();
-    let path = Path::new(&path);
-    match std::env::args().nth(2).as_deref() {
-        Some("kinds") => return write_kinds(path),
-        Some("taken") => return write_taken(path),
-        Some("mapping") => return write_mapping(path),
-        Some("loop") => return write_loop(path),
-        Some("victim") => return write_victim(path),
-        Some("computed") => return write_computed(path),
-        _ => {}
+    let folder = std::env::args().nth(1).unwrap();
+    for (name, write) in WRITERS {
+        let path = Path::new(&folder).join(format!("v{FORMAT_VERSION}{name}.journal"));
+        if !path.exists() {
+            write(&path);
+        }
     }
-    let mut journal = Journal::create(path, &begin()).unwrap();
+}
+
+fn write_cut(path: &Path) {
+    let mut journal = Journal::create(path, begin()).unwrap();
     for (number, step) in (1..).zip(steps()) {
         let is_process = matches!(step, Step::Process { .. });
         let is_value = matches!(step, Step::Value { .. });
@@ -47,11 +62,9 @@ fn cut(path: &Path) {
 
 fn write_kinds(path: &Path) {
     let mut begin = begin();
-    if let Record::Begin { kind, command, .. } = &mut begin {
-        *kind = Kind::Standing;
-        *command = vec!["wringer".into(), "ram".into(), "hide".into(), "1G".into()];
-    }
-    let mut journal = Journal::create(path, &begin).unwrap();
+    begin.kind = Kind::Standing;
+    begin.command = vec!["wringer".into(), "ram".into(), "hide".into(), "1G".into()];
+    let mut journal = Journal::create(path, begin).unwrap();
     let process = |role| Step::Process { role, program: "/usr/bin/wringer".into(), stop_signal: 2, grace_ms: 1000 };
     let path_v2 = "/sys/fs/cgroup/wringer-w-20261120-201530-4f2a".into();
     let cgroup = Step::Cgroup { path: path_v2, version: CgroupVersion::V2 };
@@ -78,7 +91,7 @@ fn write_kinds(path: &Path) {
 
 /// RAM that no process holds: a pool that was granted a part, and blocks of which one went before the end.
 fn write_taken(path: &Path) {
-    let mut journal = Journal::create(path, &begin()).unwrap();
+    let mut journal = Journal::create(path, begin()).unwrap();
     let (pool, _) = journal.intent(Step::HugePool { before: 8, after: 520 }).unwrap();
     journal.done(pool, Some("300".into())).unwrap();
     let blocks = Step::MemoryBlocks { kernel: "32-40,50".into(), movable: "60-61".into(), values: vec![] };
@@ -90,7 +103,7 @@ fn write_taken(path: &Path) {
 
 /// A slow device, and another one that was cut before it was made.
 fn write_mapping(path: &Path) {
-    let mut journal = Journal::create(path, &begin()).unwrap();
+    let mut journal = Journal::create(path, begin()).unwrap();
     let mapping = |device: &str| Step::Mapping {
         name: format!("wringer-w-20261120-201530-4f2a-{device}"),
         uuid: format!("WRINGER-w-20261120-201530-4f2a-{device}"),
@@ -104,7 +117,7 @@ fn write_mapping(path: &Path) {
 
 /// A slow image, and another one that was cut before its loop device was attached.
 fn write_loop(path: &Path) {
-    let mut journal = Journal::create(path, &begin()).unwrap();
+    let mut journal = Journal::create(path, begin()).unwrap();
     let attach = |image: &str| Step::LoopDevice {
         name: "wringer-w-20261120-201530-4f2a".into(),
         image: Path::new("/srv").join(image),
@@ -117,7 +130,7 @@ fn write_loop(path: &Path) {
 
 /// RAM that is hidden to see the server killed; the arm before hid it as usual.
 fn write_victim(path: &Path) {
-    let mut journal = Journal::create(path, &begin()).unwrap();
+    let mut journal = Journal::create(path, begin()).unwrap();
     for (oom_victim, observed) in [(OomVictim::Server, "520"), (OomVictim::Holder, "264")] {
         let change = Step::HugePool { before: 8, after: observed.parse().unwrap() };
         let (step, _) = journal.intent_with(change, oom_victim).unwrap();
@@ -130,7 +143,7 @@ fn write_victim(path: &Path) {
 
 /// Memory blocks, with what the kernel computes anew when they go.
 fn write_computed(path: &Path) {
-    let mut journal = Journal::create(path, &begin()).unwrap();
+    let mut journal = Journal::create(path, begin()).unwrap();
     let reserve = Computed { path: "/proc/sys/vm/user_reserve_kbytes".into(), before: "61834".into() };
     let blocks = Step::MemoryBlocks { kernel: "32-40".into(), movable: String::new(), values: vec![reserve] };
     let (step, _) = journal.intent(blocks).unwrap();
@@ -138,12 +151,14 @@ fn write_computed(path: &Path) {
     cut(path);
 }
 
-fn begin() -> Record {
-    Record::Begin {
+fn begin() -> Begun {
+    Begun {
         run: RunId::new(1_795_205_730, 0x4f2a),
         build: "0.1.0".into(),
         uid: 0,
         controller: Identity { pid: 4000, start_time: 123_400 },
+        namespaces: Some(Namespaces { pid: 4_026_531_836, user: 4_026_531_837, mount: 4_026_531_841 }),
+        boot_id: None,
         kind: Kind::Run,
         command: vec!["wringer".into(), "run".into(), "experiments/one-read-or-two.toml".into()],
         resources: vec!["host-ram".into(), "directory-fe01-2a".into(), "sandbox-demo".into()],

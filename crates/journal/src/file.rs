@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The file: a header of 64 bytes, then records, then zeros. Numbers are little-endian.
 
-use crate::{Error, OomVictim, Outcome, Record, State, Step, StepId, failpoint};
+use crate::{Begun, Error, OomVictim, Outcome, Record, State, Step, StepId, failpoint};
 use host::files;
 use host::permit::Permit;
 use host::process::Identity;
@@ -10,7 +10,7 @@ use std::io::{Read as _, Seek as _};
 use std::path::{Path, PathBuf};
 
 /// Decides who may undo a journal: this release, and every later one. Raised when an older release would undo it wrongly.
-pub const FORMAT_VERSION: u32 = 1;
+pub const FORMAT_VERSION: u32 = 2;
 
 const MAGIC: &[u8; 8] = b"WRINGERJ";
 const HEADER_BYTES: u64 = 64;
@@ -45,11 +45,12 @@ pub struct Reading {
 }
 
 impl Journal {
-    /// Makes the file with its first record, [`Record::Begin`].
-    pub fn create(path: &Path, begin: &Record) -> Result<Self, Error> {
+    /// Makes the file with its first record, [`Record::Begin`], in which this boot's id is filled in.
+    pub fn create(path: &Path, begun: Begun) -> Result<Self, Error> {
         let file = files::preallocate(path, CHUNK_BYTES)?;
         let fail = |source| Error::File { operation: "begin", path: path.to_owned(), source };
-        files::write_synced_at(&file, &header(&boot_id()?), 0).map_err(fail)?;
+        let boot_id = boot_id()?;
+        files::write_synced_at(&file, &header(&boot_id), 0).map_err(fail)?;
         let mut journal = Self {
             file,
             path: path.to_owned(),
@@ -58,7 +59,7 @@ impl Journal {
             reserved_bytes: CHUNK_BYTES,
             damage: None,
         };
-        journal.append(begin)?;
+        journal.append(&Record::Begin(Begun { boot_id: Some(boot_id), ..begun }))?;
         Ok(journal)
     }
 
@@ -319,17 +320,19 @@ mod tests {
     use crate::{Kind, RunId};
 
     fn journal(folder: &Path) -> Journal {
-        let begin = Record::Begin {
+        let begun = Begun {
             run: RunId::new(0, 1),
             build: "test".into(),
             uid: 0,
             controller: Identity { pid: 1, start_time: 1 },
+            namespaces: None,
+            boot_id: None,
             kind: Kind::Run,
             command: vec![],
             resources: vec![],
             started: 0,
         };
-        Journal::create(&folder.join("journal"), &begin).expect("creates")
+        Journal::create(&folder.join("journal"), begun).expect("creates")
     }
 
     fn note() -> Step {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 use host::change::CgroupVersion;
-use host::process::Identity;
+use host::process::{Identity, Namespaces};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::PathBuf;
@@ -132,25 +132,34 @@ impl OomVictim {
     }
 }
 
+/// Who began a run, and where.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Begun {
+    pub run: RunId,
+    /// Version of the program that wrote this; for people, decides nothing.
+    pub build: String,
+    pub uid: u32,
+    pub controller: Identity,
+    /// Those of the controller, since version 2: what stands in the journal of processes and mounts holds there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespaces: Option<Namespaces>,
+    /// What the header says, too, since version 2: that one may be damaged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub boot_id: Option<String>,
+    pub kind: Kind,
+    pub command: Vec<String>,
+    /// Names of the locks that the run holds.
+    pub resources: Vec<String>,
+    /// Seconds since 1970.
+    pub started: u64,
+}
+
 /// One line of the journal's story, in the order in which it is told.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "record", rename_all = "snake_case")]
 pub enum Record {
     /// First, once.
-    Begin {
-        run: RunId,
-        /// Version of the program that wrote this; for people, decides nothing.
-        build: String,
-        uid: u32,
-        /// The controller.
-        controller: Identity,
-        kind: Kind,
-        command: Vec<String>,
-        /// Names of the locks that the run holds.
-        resources: Vec<String>,
-        /// Seconds since 1970.
-        started: u64,
-    },
+    Begin(Begun),
     /// `step` is about to be applied.
     Intent {
         step: StepId,

@@ -1,22 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a list of records means. Pure: no file, no clock, no host.
 
-use crate::{Kind, OomVictim, Outcome, Record, RunId, Step, StepId};
+use crate::{Begun, OomVictim, Outcome, Record, Step, StepId};
 use host::process::Identity;
-
-/// The first record, opened.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Begun {
-    pub run: RunId,
-    pub build: String,
-    pub uid: u32,
-    pub controller: Identity,
-    pub kind: Kind,
-    pub command: Vec<String>,
-    pub resources: Vec<String>,
-    /// Seconds since 1970.
-    pub started: u64,
-}
 
 /// How far a step has come.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,7 +60,7 @@ impl State {
     /// Records about a step that was never intended say nothing, and are ignored.
     pub fn apply(&mut self, record: &Record) {
         match record {
-            Record::Begin { .. } => self.begun = self.begun.take().or_else(|| begun(record)),
+            Record::Begin(begun) => self.begun = self.begun.take().or_else(|| Some(begun.clone())),
             Record::Intent { step, change, oom_victim } => self.intend(*step, change, *oom_victim),
             Record::Pid { step, process } => self.with(*step, |state| state.processes.push(*process)),
             Record::Done { step, observed } => self.with(*step, |state| {
@@ -123,11 +109,4 @@ impl State {
             update(step);
         }
     }
-}
-
-fn begun(record: &Record) -> Option<Begun> {
-    let Record::Begin { run, build, uid, controller, kind, command, resources, started } = record.clone() else {
-        return None;
-    };
-    Some(Begun { run, build, uid, controller, kind, command, resources, started })
 }

@@ -2,12 +2,19 @@
 //! Journals that earlier releases have left: each release can undo every older format.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
-use journal::{Error, FORMAT_VERSION, Journal, Kind, OomVictim, Outcome, Phase, Record, Role, Step, read};
+use journal::{
+    Begun, Error, FORMAT_VERSION, Journal, Kind, Namespaces, OomVictim, Outcome, Phase, Reading, Role, Step, read,
+};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/journal").join(name)
+}
+
+/// The journal of this name as each format version has written it; `""` is the one of a release that died in its middle.
+fn of_each_version(name: &str) -> Vec<Reading> {
+    (1..=FORMAT_VERSION).map(|version| read(&fixture(&format!("v{version}{name}.journal"))).unwrap()).collect()
 }
 
 fn copy(folder: &Path, bytes: &[u8]) -> PathBuf {
@@ -24,8 +31,11 @@ fn every_format_version_has_a_fixture() {
 }
 
 #[test]
-fn version_1_is_understood() {
-    let reading = read(&fixture("v1.journal")).unwrap();
+fn every_version_is_understood() {
+    of_each_version("").iter().for_each(is_understood);
+}
+
+fn is_understood(reading: &Reading) {
     let begun = reading.state.begun.as_ref().unwrap();
     assert_eq!(begun.run.as_str(), "w-20261120-201530-4f2a");
     assert_eq!(begun.resources, ["host-ram", "directory-fe01-2a", "sandbox-demo"]);
@@ -44,74 +54,87 @@ fn version_1_is_understood() {
 }
 
 #[test]
-fn every_kind_of_version_1_is_understood() {
-    let state = read(&fixture("v1-kinds.journal")).unwrap().state;
-    assert_eq!(state.begun.as_ref().unwrap().kind, Kind::Standing);
-    assert_eq!(state.steps.len(), 4);
-    assert!(state.open_steps().is_empty() && state.left && state.ended);
-    assert!(matches!(&state.steps[3].phase, Phase::Undone(Outcome::Conflict { found, .. }) if found == "77"));
-    assert!(state.neutralised.as_ref().unwrap().starts_with("only 180 MiB"));
+fn every_kind_of_every_version_is_understood() {
+    for Reading { state, .. } in of_each_version("-kinds") {
+        assert_eq!(state.begun.as_ref().unwrap().kind, Kind::Standing);
+        assert_eq!(state.steps.len(), 4);
+        assert!(state.open_steps().is_empty() && state.left && state.ended);
+        assert!(matches!(&state.steps[3].phase, Phase::Undone(Outcome::Conflict { found, .. }) if found == "77"));
+        assert!(state.neutralised.as_ref().unwrap().starts_with("only 180 MiB"));
+    }
 }
 
 #[test]
-fn ram_that_no_process_holds_is_understood_in_version_1() {
-    let state = read(&fixture("v1-taken.journal")).unwrap().state;
-    let [pool, went, cut] = state.steps.as_slice() else { panic!("{} steps", state.steps.len()) };
-    assert_eq!((&pool.change, pool.observed.as_deref()), (&Step::HugePool { before: 8, after: 520 }, Some("300")));
-    let blocks = Step::MemoryBlocks { kernel: "32-40,50".into(), movable: "60-61".into(), values: vec![] };
-    assert_eq!((&went.change, went.observed.as_deref()), (&blocks, Some("40,60")));
-    assert_eq!((&cut.change, cut.observed.as_deref(), cut.completed), (&blocks, None, false));
+fn ram_that_no_process_holds_is_understood_in_every_version() {
+    for Reading { state, .. } in of_each_version("-taken") {
+        let [pool, went, cut] = state.steps.as_slice() else { panic!("{} steps", state.steps.len()) };
+        assert_eq!((&pool.change, pool.observed.as_deref()), (&Step::HugePool { before: 8, after: 520 }, Some("300")));
+        let blocks = Step::MemoryBlocks { kernel: "32-40,50".into(), movable: "60-61".into(), values: vec![] };
+        assert_eq!((&went.change, went.observed.as_deref()), (&blocks, Some("40,60")));
+        assert_eq!((&cut.change, cut.observed.as_deref(), cut.completed), (&blocks, None, false));
+    }
 }
 
 #[test]
-fn slow_devices_are_understood_in_version_1() {
-    let state = read(&fixture("v1-mapping.journal")).unwrap().state;
-    let [made, cut] = state.steps.as_slice() else { panic!("{} steps", state.steps.len()) };
-    let mapping = |device: &str| Step::Mapping {
-        name: format!("wringer-w-20261120-201530-4f2a-{device}"),
-        uuid: format!("WRINGER-w-20261120-201530-4f2a-{device}"),
-        device: format!("/dev/{device}").into(),
-    };
-    assert_eq!((&made.change, made.completed), (&mapping("loop0"), true));
-    assert_eq!((&cut.change, cut.completed), (&mapping("vdb"), false));
+fn slow_devices_are_understood_in_every_version() {
+    for Reading { state, .. } in of_each_version("-mapping") {
+        let [made, cut] = state.steps.as_slice() else { panic!("{} steps", state.steps.len()) };
+        let mapping = |device: &str| Step::Mapping {
+            name: format!("wringer-w-20261120-201530-4f2a-{device}"),
+            uuid: format!("WRINGER-w-20261120-201530-4f2a-{device}"),
+            device: format!("/dev/{device}").into(),
+        };
+        assert_eq!((&made.change, made.completed), (&mapping("loop0"), true));
+        assert_eq!((&cut.change, cut.completed), (&mapping("vdb"), false));
+    }
 }
 
 #[test]
-fn slow_images_are_understood_in_version_1() {
-    let state = read(&fixture("v1-loop.journal")).unwrap().state;
-    let [made, cut] = state.steps.as_slice() else { panic!("{} steps", state.steps.len()) };
-    let attach = |image: &str| Step::LoopDevice {
-        name: "wringer-w-20261120-201530-4f2a".into(),
-        image: format!("/srv/{image}").into(),
-    };
-    assert_eq!((&made.change, made.observed.as_deref()), (&attach("image"), Some("/dev/loop3")));
-    assert_eq!((&cut.change, cut.completed), (&attach("other"), false));
+fn slow_images_are_understood_in_every_version() {
+    for Reading { state, .. } in of_each_version("-loop") {
+        let [made, cut] = state.steps.as_slice() else { panic!("{} steps", state.steps.len()) };
+        let attach = |image: &str| Step::LoopDevice {
+            name: "wringer-w-20261120-201530-4f2a".into(),
+            image: format!("/srv/{image}").into(),
+        };
+        assert_eq!((&made.change, made.observed.as_deref()), (&attach("image"), Some("/dev/loop3")));
+        assert_eq!((&cut.change, cut.completed), (&attach("other"), false));
+    }
 }
 
 #[test]
-fn what_the_kernel_computes_is_understood_in_version_1() {
-    let state = read(&fixture("v1-computed.journal")).unwrap().state;
-    let [blocks] = state.steps.as_slice() else { panic!("{} steps", state.steps.len()) };
-    let Step::MemoryBlocks { values, .. } = &blocks.change else { panic!("{blocks:?}") };
-    assert_eq!(
-        (values[0].path.to_str(), values[0].before.as_str()),
-        (Some("/proc/sys/vm/user_reserve_kbytes"), "61834")
-    );
+fn what_the_kernel_computes_is_understood_in_every_version() {
+    for Reading { state, .. } in of_each_version("-computed") {
+        let [blocks] = state.steps.as_slice() else { panic!("{} steps", state.steps.len()) };
+        let Step::MemoryBlocks { values, .. } = &blocks.change else { panic!("{blocks:?}") };
+        assert_eq!(
+            (values[0].path.to_str(), values[0].before.as_str()),
+            (Some("/proc/sys/vm/user_reserve_kbytes"), "61834")
+        );
+    }
 }
 
 #[test]
-fn whom_a_want_of_memory_hits_is_understood_in_version_1() {
-    let state = read(&fixture("v1-victim.journal")).unwrap().state;
-    let victims: Vec<OomVictim> = state.steps.iter().map(|step| step.oom_victim).collect();
-    assert_eq!(victims, [OomVictim::Server, OomVictim::Holder]);
-    let older = read(&fixture("v1-taken.journal")).unwrap().state;
-    assert!(older.steps.iter().all(|step| step.oom_victim == OomVictim::Holder), "written before there was the key");
+fn whom_a_want_of_memory_hits_is_understood_in_every_version() {
+    for Reading { state, .. } in of_each_version("-victim") {
+        let victims: Vec<OomVictim> = state.steps.iter().map(|step| step.oom_victim).collect();
+        assert_eq!(victims, [OomVictim::Server, OomVictim::Holder]);
+        let older = read(&fixture("v1-taken.journal")).unwrap().state;
+        assert!(
+            older.steps.iter().all(|step| step.oom_victim == OomVictim::Holder),
+            "written before there was the key"
+        );
+    }
 }
 
 #[test]
-fn version_1_is_undone_to_its_end() {
+fn every_version_is_undone_to_its_end() {
+    (1..=FORMAT_VERSION).for_each(is_undone_to_its_end);
+}
+
+fn is_undone_to_its_end(version: u32) {
     let folder = tempfile::tempdir().unwrap();
-    let path = copy(folder.path(), &fs::read(fixture("v1.journal")).unwrap());
+    let path = copy(folder.path(), &fs::read(fixture(&format!("v{version}.journal"))).unwrap());
     let (mut journal, _) = Journal::open(&path).unwrap();
     for step in journal.state().open_steps() {
         journal.undo(step.id);
@@ -121,6 +144,15 @@ fn version_1_is_undone_to_its_end() {
     assert!(journal.damage().is_none());
     let state = read(&path).unwrap().state;
     assert!(state.ended && state.open_steps().is_empty());
+}
+
+#[test]
+fn where_a_run_began_stands_there_since_version_2() {
+    let readings = of_each_version("");
+    let begun = |version: usize| readings[version - 1].state.begun.clone().unwrap();
+    assert_eq!((begun(1).namespaces, begun(1).boot_id), (None, None));
+    let initial = Namespaces { pid: 4_026_531_836, user: 4_026_531_837, mount: 4_026_531_841 };
+    assert_eq!((begun(2).namespaces, begun(2).boot_id.as_ref()), (Some(initial), Some(&readings[1].boot_id)));
 }
 
 /// Whatever the last write left behind: the records before it count.
@@ -182,11 +214,13 @@ fn what_follows_a_torn_record_is_gone_for_good() {
 fn a_later_format_is_told_and_not_touched() {
     let folder = tempfile::tempdir().unwrap();
     let mut bytes = fs::read(fixture("v1.journal")).unwrap();
-    bytes[8] = 2;
+    bytes[8] = u8::try_from(FORMAT_VERSION + 1).unwrap();
     let crc = crc32c::crc32c(&bytes[..60]).to_le_bytes();
     bytes[60..64].copy_from_slice(&crc);
     let path = copy(folder.path(), &bytes);
-    assert!(matches!(read(&path), Err(Error::Future { version: 2, known: 1, .. })));
+    assert!(
+        matches!(read(&path), Err(Error::Future { version, known: FORMAT_VERSION, .. }) if version == FORMAT_VERSION + 1)
+    );
     assert!(Journal::open(&path).is_err());
     assert_eq!(fs::read(&path).unwrap(), bytes);
 }
@@ -196,17 +230,19 @@ fn a_later_format_is_told_and_not_touched() {
 fn a_journal_grows_before_an_intent_that_would_leave_too_little() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal");
-    let begin = Record::Begin {
+    let begun = Begun {
         run: journal::RunId::new(0, 1),
         build: "t".into(),
         uid: 0,
         controller: host::process::Identity { pid: 1, start_time: 1 },
+        namespaces: None,
+        boot_id: None,
         kind: journal::Kind::Run,
         command: vec![],
         resources: vec![],
         started: 0,
     };
-    let mut journal = Journal::create(&path, &begin).unwrap();
+    let mut journal = Journal::create(&path, begun).unwrap();
     for number in 0..300 {
         let text = format!("note {number} {}", "x".repeat(300));
         let (id, _) = journal.intent(Step::Note { text }).unwrap();

@@ -3,7 +3,10 @@
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 use host::process::Identity;
-use journal::{CgroupVersion, Computed, FORMAT_VERSION, Kind, OomVictim, Outcome, Record, Role, RunId, Step, StepId};
+use journal::{
+    Begun, CgroupVersion, Computed, FORMAT_VERSION, Kind, Namespaces, OomVictim, Outcome, Record, Role, RunId, Step,
+    StepId,
+};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
@@ -15,15 +18,19 @@ fn page() -> String {
 fn records() -> Vec<Record> {
     let (step, process) = (StepId(1), Identity { pid: 1, start_time: 1 });
     let run = RunId::new(0, 0);
-    let begin = |kind| Record::Begin {
-        run: run.clone(),
-        build: String::new(),
-        uid: 0,
-        controller: process,
-        kind,
-        command: vec![],
-        resources: vec![],
-        started: 0,
+    let begin = |kind| {
+        Record::Begin(Begun {
+            run: run.clone(),
+            build: String::new(),
+            uid: 0,
+            controller: process,
+            namespaces: Some(Namespaces { pid: 1, user: 1, mount: 1 }),
+            boot_id: Some(String::new()),
+            kind,
+            command: vec![],
+            resources: vec![],
+            started: 0,
+        })
     };
     let undone = |outcome| Record::Undone { step, outcome };
     let conflict = Outcome::Conflict { expected: String::new(), found: String::new(), repair: String::new() };
@@ -77,7 +84,7 @@ fn is_listed(record: &Record) -> bool {
             | Step::LoopDevice { .. }
             | Step::Note { .. } => true,
         },
-        Record::Begin { .. }
+        Record::Begin(_)
         | Record::Pid { .. }
         | Record::Done { .. }
         | Record::Undo { .. }
@@ -119,11 +126,10 @@ fn the_page_names_everything() {
 #[test]
 fn the_corpus_holds_everything() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/journal");
-    let name = |suffix: &str| format!("{folder}/v{FORMAT_VERSION}{suffix}.journal");
-    let stored: Vec<u8> = ["", "-kinds", "-taken", "-mapping", "-loop", "-victim", "-computed"]
-        .iter()
-        .flat_map(|suffix| std::fs::read(name(suffix)).unwrap())
-        .collect();
+    let present = format!("v{FORMAT_VERSION}");
+    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
+    let of_present = files.filter(|file| file.file_name().to_string_lossy().split(['-', '.']).next() == Some(&present));
+    let stored: Vec<u8> = of_present.flat_map(|file| std::fs::read(file.path()).unwrap()).collect();
     let stored = String::from_utf8_lossy(&stored).into_owned();
     let known = records().iter().fold(BTreeSet::new(), |mut found, record| {
         words(&serde_json::json!(record), &mut found);
@@ -145,7 +151,10 @@ fn the_page_names_nothing_else() {
     let rows = section.lines().filter(|line| line.starts_with("| `"));
     let named: Vec<&str> =
         rows.filter_map(|row| row.split('`').nth(1)).filter(|word| !["record", "kind"].contains(word)).collect();
-    assert_eq!(named.len(), 18, "{named:?}");
+    let kind = |value: Value, key: &str| value[key].as_str().unwrap().to_owned();
+    let mut kinds: BTreeSet<String> = records().iter().map(|it| kind(serde_json::json!(it), "record")).collect();
+    kinds.extend(changes().iter().map(|it| kind(serde_json::json!(it), "kind")));
+    assert_eq!(named.len(), kinds.len(), "{named:?}");
     assert!(named.iter().all(|word| known.contains(*word)), "{named:?}");
 }
 

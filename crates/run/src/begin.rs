@@ -10,7 +10,7 @@ use host::files;
 use host::permit::Permit;
 use host::places::Places;
 use host::process::{ChildSpec, Identity, Marks, Process, Spawned, StopRequest, spawn};
-use journal::{Journal, Kind, OomVictim, Record, Role, RunId, Step, StepId, failpoint};
+use journal::{Begun, Journal, Kind, Namespaces, OomVictim, Role, RunId, Step, StepId, failpoint};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::pipe::{PipeFlags, pipe_with};
 use std::fs::File;
@@ -107,7 +107,7 @@ impl Run {
         files::new_private_dir(&folder.path)?;
         let limits = Limits::from_environment();
         let ties = Ties::make(&folder, resources, &limits)?;
-        let journal = Journal::create(&folder.journal(), &begin_record(&id, &begin)?)?;
+        let journal = Journal::create(&folder.journal(), begun(&id, &begin)?)?;
         let host = RealHost::new(id.clone(), folder.clone());
         let mut run = Self {
             id,
@@ -316,13 +316,15 @@ fn process_step(role: Role, child: &ChildSpec) -> Step {
     }
 }
 
-fn begin_record(id: &RunId, begin: &Begin) -> Result<Record, Error> {
+fn begun(id: &RunId, begin: &Begin) -> Result<Begun, Error> {
     let gone = || host::Error::call("read /proc/self/stat", std::io::Error::from(std::io::ErrorKind::NotFound));
-    Ok(Record::Begin {
+    Ok(Begun {
         run: id.clone(),
         build: env!("CARGO_PKG_VERSION").to_owned(),
         uid: rustix::process::geteuid().as_raw(),
         controller: Identity::own().ok_or_else(gone)?,
+        namespaces: Namespaces::own(),
+        boot_id: None,
         kind: begin.kind,
         command: begin.command.clone(),
         resources: begin.resources.iter().map(Resource::lock_name).collect(),

@@ -4,7 +4,7 @@
 
 use host::permit::Permit;
 use host::process::Identity;
-use journal::{Journal, Kind, Outcome, Record, Role, RunId, Step, StepState};
+use journal::{Begun, Journal, Kind, Outcome, Role, RunId, Step, StepState};
 use proptest::prelude::*;
 use run::{CgroupVersion, Executor, dismantle, neutralise};
 use std::collections::{BTreeMap, BTreeSet};
@@ -210,12 +210,14 @@ fn step_of(planned: &Planned, number: u32, world: &World) -> Step {
     }
 }
 
-fn begin() -> Record {
-    Record::Begin {
+fn begin() -> Begun {
+    Begun {
         run: RunId::new(0, 1),
         build: "test".into(),
         uid: 0,
         controller: Identity { pid: 1, start_time: 1 },
+        namespaces: None,
+        boot_id: None,
         kind: Kind::Run,
         command: vec![],
         resources: vec![],
@@ -225,7 +227,7 @@ fn begin() -> Record {
 
 /// A controller's life: every step applied, then everything released, unless the fuel ends before.
 fn live(path: &Path, plan: &[Planned], world: &mut World, fuel: &mut Fuel) -> Result<(), Crash> {
-    let mut journal = Journal::create(path, &begin()).unwrap();
+    let mut journal = Journal::create(path, begin()).unwrap();
     for (planned, number) in plan.iter().zip(1..) {
         apply(&mut journal, planned, number, world, fuel)?;
     }

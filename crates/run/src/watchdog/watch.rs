@@ -258,6 +258,8 @@ mod tests {
             build: String::new(),
             uid: 0,
             controller: Identity::of(child.id()).expect("lives"),
+            namespaces: None,
+            boot_id: None,
             kind: Kind::Run,
             command: vec![],
             resources: vec![],
