@@ -11,7 +11,7 @@ mod pool;
 mod value;
 
 pub use cgroup::{attach, make_cgroup, members, remove_cgroup};
-pub use mount::{MountEntry, mounts, mounts_at, unmount};
+pub use mount::{MountEntry, NamespaceMounts, mounts, mounts_at, mounts_everywhere, unmount};
 pub use pool::{POOL, Shrunk, compact_memory, grow_pool, pool_pages, shrink_pool};
 pub use value::{Restored, read_value, restore_value, same_value, set_value};
 
