@@ -10,8 +10,9 @@ mod mount;
 mod pool;
 mod value;
 
+pub use crate::mounts::{MountEntry, NamespaceMounts, mounts, mounts_at, mounts_everywhere};
 pub use cgroup::{attach, make_cgroup, members, remove_cgroup};
-pub use mount::{MountEntry, NamespaceMounts, mounts, mounts_at, mounts_everywhere, unmount};
+pub use mount::unmount;
 pub use pool::{POOL, Shrunk, compact_memory, grow_pool, pool_pages, shrink_pool};
 pub use value::{Restored, read_value, restore_value, same_value, set_value};
 

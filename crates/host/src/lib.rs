@@ -17,6 +17,7 @@
 //! | [`interrupt`] | the user's wish to stop, and the wish to stop at once | no |
 //! | [`mapper`] | a look at device-mapper's devices and targets | no |
 //! | [`meminfo`] | lines of `/proc/meminfo` | no |
+//! | [`mounts`] | a look at what is mounted, in every mount namespace | no |
 //! | [`clock`] | the run's monotonic clock, wall time | no |
 
 pub mod change;
@@ -25,6 +26,7 @@ pub mod files;
 pub mod interrupt;
 pub mod mapper;
 pub mod meminfo;
+pub mod mounts;
 pub mod namespace;
 pub mod permit;
 pub mod places;

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What is mounted, as the kernel says it: here, and in every other mount namespace that can be seen. Only reads below `/proc`: nothing here
+//! touches the file systems themselves, which may hang.
+
+mod everywhere;
+
+pub use everywhere::{Everywhere, NamespaceMounts, mounts_everywhere};
+
+use crate::Error;
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::{Path, PathBuf};
+
+/// One line of `/proc/PID/mountinfo` (proc_pid_mountinfo(5)).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct MountEntry {
+    /// Of this mount, in all namespaces. The kernel gives it to another mount as soon as this one is gone.
+    pub id: u64,
+    /// The mount on which this one lies; of the topmost mount of a namespace its own.
+    pub parent: u64,
+    /// `98:0`, of what is mounted; of a file system without a device a number of its own.
+    pub device: String,
+    /// What of the file system is seen: `/`, or the folder that was bound.
+    pub root: PathBuf,
+    pub target: PathBuf,
+    /// What is mounted below it comes and goes in all mounts with this number, and in those that follow it.
+    pub shared: Option<u64>,
+    /// What is mounted below those that share this number comes and goes here, too.
+    pub follows: Option<u64>,
+    pub fstype: String,
+    pub source: String,
+    /// Of the file system, not of the mount: the last field of the line.
+    pub options: String,
+}
+
+impl MountEntry {
+    /// What a FUSE file system was mounted with: the uid of who mounted it.
+    pub fn user_id(&self) -> Option<u32> {
+        self.options.split(',').find_map(|option| option.strip_prefix("user_id=")?.parse().ok())
+    }
+}
+
+/// All mounts of our mount namespace, oldest first.
+pub fn mounts() -> Result<Vec<MountEntry>, Error> {
+    let path = "/proc/self/mountinfo";
+    let text = fs::read(path).map_err(|source| Error::path("read", path, source))?;
+    Ok(parse(&text))
+}
+
+/// Those at `target`, the topmost last.
+pub fn mounts_at(target: &Path) -> Result<Vec<MountEntry>, Error> {
+    Ok(mounts()?.into_iter().filter(|entry| entry.target == target).collect())
+}
+
+/// File systems may put bytes that are no UTF-8 into their lines.
+fn parse(text: &[u8]) -> Vec<MountEntry> {
+    text.split(|byte| *byte == b'\n').filter_map(|line| parse_line(&String::from_utf8_lossy(line))).collect()
+}
+
+/// `36 35 98:0 /root /target rw,noatime master:1 - ext4 /dev/root rw,errors=continue`: the optional fields end with ` - `.
+fn parse_line(line: &str) -> Option<MountEntry> {
+    let (head, tail) = line.split_once(" - ")?;
+    let mut head = head.split(' ');
+    let mut tail = tail.split(' ');
+    let (id, parent) = (head.next()?.parse().ok()?, head.next()?.parse().ok()?);
+    let device = head.next()?.to_owned();
+    let (root, target) = (path(head.next()?), path(head.next()?));
+    let optional: Vec<&str> = head.skip(1).collect();
+    let group = |name: &str| optional.iter().find_map(|field| field.strip_prefix(name)?.parse().ok());
+    Some(MountEntry {
+        id,
+        parent,
+        device,
+        root,
+        target,
+        shared: group("shared:"),
+        follows: group("master:"),
+        fstype: tail.next()?.to_owned(),
+        source: String::from_utf8_lossy(&unescape(tail.next()?)).into_owned(),
+        options: tail.next().unwrap_or_default().to_owned(),
+    })
+}
+
+fn path(text: &str) -> PathBuf {
+    PathBuf::from(OsString::from_vec(unescape(text)))
+}
+
+/// The kernel writes blank, tab, newline and backslash as `\040` and so on.
+fn unescape(text: &str) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&first, after)) = rest.split_first() {
+        let octal = after.get(..3).filter(|_| first == b'\\').and_then(|digits| std::str::from_utf8(digits).ok());
+        match octal.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &after[3..];
+            }
+            None => {
+                bytes.push(first);
+                rest = after;
+            }
+        }
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_with_a_blank_in_its_target() {
+        let line = r"36 35 98:0 / /mnt/a\040b rw,noatime shared:1 master:2 - fuse.wringer w-1 rw,user_id=1000";
+        let expected = MountEntry {
+            id: 36,
+            parent: 35,
+            device: "98:0".into(),
+            root: "/".into(),
+            target: "/mnt/a b".into(),
+            shared: Some(1),
+            follows: Some(2),
+            fstype: "fuse.wringer".into(),
+            source: "w-1".into(),
+            options: "rw,user_id=1000".into(),
+        };
+        assert_eq!(expected.user_id(), Some(1000));
+        assert_eq!(parse_line(line), Some(expected));
+    }
+
+    #[test]
+    fn a_line_that_is_no_text_hides_no_other() {
+        let text = b"36 35 98:0 / /mnt/\xff rw - tmpfs one rw\n37 35 98:1 / /mnt/b rw - tmpfs two rw\n";
+        let sources: Vec<String> = parse(text).into_iter().map(|entry| entry.source).collect();
+        assert_eq!(sources, ["one", "two"]);
+    }
+}
