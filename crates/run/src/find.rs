@@ -4,9 +4,9 @@ use crate::executor::survives_boot;
 use crate::folder::{Folder, all_runs};
 use crate::locks::is_held;
 use crate::release::remove_folder;
-use host::chain;
 use host::places::Places;
 use host::process::{Identity, with_mark};
+use host::{chain, files};
 use journal::{Kind, RunId, Step, StepState};
 use std::time::Duration;
 
@@ -47,14 +47,15 @@ pub struct FoundRun {
 
 /// All runs of these places, oldest first. Changes nothing.
 pub fn find_runs(places: &Places) -> Result<Vec<FoundRun>, Error> {
-    Ok(all_runs(places).into_iter().map(|id| look_at(places, id)).collect())
+    Ok(all_runs(places)?.into_iter().map(|id| look_at(places, id)).collect())
 }
 
 fn look_at(places: &Places, id: RunId) -> FoundRun {
     let folder = Folder::of(places, &id);
     let live = is_held(&folder.owner());
     let processes = with_mark(&folder.token(), id.as_str());
-    match journal::read(&folder.journal()) {
+    let read = files::safe_folder(&folder.path).map_err(journal::Error::Host);
+    match read.and_then(|_| journal::read(&folder.journal())) {
         Ok(reading) => describe(id, live, processes, reading, folder.read_reason()),
         Err(error) => unreadable(id, live, processes, &error),
     }
@@ -93,9 +94,10 @@ fn describe(
     }
 }
 
-/// Without a readable journal nothing was changed under it, unless a later release wrote it.
+/// Without a readable journal nothing was changed under it, unless a later release wrote it, or somebody else.
 fn unreadable(id: RunId, live: bool, processes: Vec<Identity>, error: &journal::Error) -> FoundRun {
     let future = matches!(error, journal::Error::Future { .. });
+    let untrusted = matches!(error, journal::Error::Host(host::Error::Untrusted { .. }));
     FoundRun {
         id,
         kind: None,
@@ -105,7 +107,7 @@ fn unreadable(id: RunId, live: bool, processes: Vec<Identity>, error: &journal::
         age: None,
         controller: None,
         live,
-        hot: !live && (future || !processes.is_empty()),
+        hot: !live && (future || untrusted || !processes.is_empty()),
         stale: false,
         left: false,
         ended: false,

@@ -5,12 +5,12 @@
 //! says ready. The daemon calls [`daemon`] with a closure that applies the squeezes; it releases the run when the time is over, on
 //! SIGTERM or SIGINT, or when a holder, slow layer or server dies.
 
-use crate::folder::locks;
+use crate::folder;
 use crate::{Begin, Error, Released, Run};
 use host::clock::boot_time;
 use host::places::Places;
 use host::process::{ChildSpec, Process, Spawned, report_not_ready, report_ready, spawn_supervisor};
-use host::{chain, files, interrupt};
+use host::{chain, interrupt};
 use journal::{CRASH_VARIABLE, Role};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
@@ -37,8 +37,7 @@ pub enum Cause {
 /// # Errors
 /// What it reports as the reason that nothing stands; its run is released then. [`Error::Refused`]: something was in the way.
 pub fn start(places: &Places, args: &[OsString], ready_timeout: Duration) -> Result<Value, Error> {
-    files::private_dir(&places.journal, 0o700)?;
-    files::private_dir(&locks(places), 0o700)?;
+    folder::make(places)?;
     let mut spec = ChildSpec { ready: true, ready_timeout, ..ChildSpec::internal("supervise", args.iter().cloned()) };
     spec.env.extend(std::env::var_os(CRASH_SUPERVISOR_VARIABLE).map(|point| (CRASH_VARIABLE.into(), point)));
     let mut spawned = spawn_supervisor(&places.journal.join("supervisor.log"), &spec)?;
