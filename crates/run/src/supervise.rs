@@ -17,6 +17,7 @@ use rustix::fd::OwnedFd;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use std::ffi::OsString;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// For tests: [`CRASH_VARIABLE`] of the supervisor.
@@ -33,12 +34,19 @@ pub enum Cause {
 }
 
 /// Starts the daemon and waits until it has applied everything; returns what its closure returned, with `"run"` and `"pid"` added.
+/// Descriptors in `inherit` keep their numbers there.
 ///
 /// # Errors
 /// What it reports as the reason that nothing stands; its run is released then. [`Error::Refused`]: something was in the way.
-pub fn start(places: &Places, args: &[OsString], ready_timeout: Duration) -> Result<Value, Error> {
+pub fn start(
+    places: &Places,
+    args: &[OsString],
+    inherit: Vec<Arc<OwnedFd>>,
+    ready_timeout: Duration,
+) -> Result<Value, Error> {
     folder::make(places)?;
-    let mut spec = ChildSpec { ready: true, ready_timeout, ..ChildSpec::internal("supervise", args.iter().cloned()) };
+    let internal = ChildSpec::internal("supervise", args.iter().cloned());
+    let mut spec = ChildSpec { ready: true, ready_timeout, inherit, ..internal };
     spec.env.extend(std::env::var_os(CRASH_SUPERVISOR_VARIABLE).map(|point| (CRASH_VARIABLE.into(), point)));
     let mut spawned = spawn_supervisor(&places.journal.join("supervisor.log"), &spec)?;
     let mut ready = spawned.await_ready(ready_timeout).inspect_err(|_| end(&spawned))?.unwrap_or_else(|| json!({}));
