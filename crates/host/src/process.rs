@@ -14,6 +14,7 @@ mod identity;
 mod launch;
 mod namespaces;
 mod scan;
+mod sight;
 mod spawn;
 mod stop;
 
@@ -21,7 +22,10 @@ pub use fork::{Forked, fork};
 pub use identity::{Identity, Process, ThreadLook};
 pub use launch::{LaunchSettings, block_stop_signals, launch};
 pub use namespaces::Namespaces;
-pub use scan::{descendants, files_open_below, holders_of, is_helper, open_below, open_device, with_mark};
+pub use scan::{
+    Mark, descendants, files_open_below, holders_of, is_helper, open_below, open_device, with_mark, with_marks,
+};
+pub use sight::{Sight, Unlisted, Unseen};
 pub use spawn::{Marks, Spawned, spawn, spawn_supervisor};
 pub use stop::{StopRequest, Stopped, kill_alone, stop};
 

@@ -15,6 +15,9 @@ pub enum Error {
     /// Exit code 3: nothing was changed. The hint is `wringer undo`.
     #[error("an earlier run was not undone: {}", list(runs))]
     Hot { runs: Vec<RunId> },
+    /// Exit code 3: nothing was changed.
+    #[error("whether run {id} has ended is unknown: {why}")]
+    Unknown { id: RunId, why: String },
     #[error("there is no run {id}")]
     NoSuchRun { id: RunId },
     #[error("run {id} has no {step} that is not undone")]
@@ -49,17 +52,10 @@ fn list(runs: &[RunId]) -> String {
 impl Error {
     /// Something is in the way and nothing was changed: exit code 3.
     pub fn is_in_the_way(&self) -> bool {
-        matches!(self, Self::Busy { .. } | Self::Hot { .. } | Self::NoSuchRun { .. } | Self::Refused { .. })
-            || self.untrusted().is_some()
-    }
-
-    /// What somebody else can have written, and why it is not acted upon.
-    pub fn untrusted(&self) -> Option<(&Path, host::files::Distrust)> {
-        match self {
-            Self::Host(host::Error::Untrusted { path, why })
-            | Self::Journal(journal::Error::Host(host::Error::Untrusted { path, why })) => Some((path, *why)),
-            _ => None,
-        }
+        matches!(
+            self,
+            Self::Busy { .. } | Self::Hot { .. } | Self::Unknown { .. } | Self::NoSuchRun { .. } | Self::Refused { .. }
+        )
     }
 
     /// The host is not restored: exit code 5.

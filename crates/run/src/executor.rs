@@ -59,7 +59,7 @@ impl RealHost {
 
     /// Everything that carries the run's mark, except ourselves.
     pub(crate) fn marked(&self) -> Vec<Identity> {
-        process::with_mark(&self.folder.token(), self.run.as_str())
+        process::with_mark(&self.folder.token(), self.run.as_str()).found
     }
 
     /// Marked processes that no record names, and that are not below one that a record names: started, but not written down.

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 use crate::Error;
+use crate::alive::{Alive, alive};
 use crate::executor::survives_boot;
 use crate::folder::{Folder, all_runs};
 use crate::locks::is_held;
 use crate::release::remove_folder;
+use host::chain;
 use host::places::Places;
-use host::process::{Identity, with_mark};
-use host::{chain, files};
+use host::process::{Identity, Mark, Sight, with_marks};
 use journal::{Kind, RunId, Step, StepState};
 use std::time::Duration;
 
@@ -37,8 +38,10 @@ pub struct FoundRun {
     pub neutralised: Option<String>,
     /// With how far each has come, oldest first.
     pub steps: Vec<StepState>,
-    /// The live processes with the run's token, watchdog and controller included.
+    /// The live processes with the run's token that can be seen, watchdog and controller included.
     pub processes: Vec<Identity>,
+    /// Why there are others, or may be, that cannot be seen from here. Nothing of the run is removed, released, or called stopped then.
+    pub unknown: Option<String>,
     /// Why the journal cannot be read, or is not ours to touch.
     pub trouble: Option<String>,
     /// Written by a later release.
@@ -47,32 +50,40 @@ pub struct FoundRun {
 
 /// All runs of these places, oldest first. Changes nothing.
 pub fn find_runs(places: &Places) -> Result<Vec<FoundRun>, Error> {
-    Ok(all_runs(places)?.into_iter().map(|id| look_at(places, id)).collect())
+    let ids = all_runs(places)?;
+    let mark = |id: &RunId| Mark { token: Folder::of(places, id).token(), run_id: id.as_str().to_owned() };
+    let sights = with_marks(&ids.iter().map(mark).collect::<Vec<_>>());
+    Ok(ids.into_iter().zip(sights).map(|(id, sight)| look_at(places, id, sight)).collect())
 }
 
-fn look_at(places: &Places, id: RunId) -> FoundRun {
+fn look_at(places: &Places, id: RunId, sight: Sight) -> FoundRun {
     let folder = Folder::of(places, &id);
     let live = is_held(&folder.owner());
-    let processes = with_mark(&folder.token(), id.as_str());
-    let read = files::safe_folder(&folder.path).map_err(journal::Error::Host);
-    match read.and_then(|_| journal::read(&folder.journal())) {
-        Ok(reading) => describe(id, live, processes, reading, folder.read_reason()),
-        Err(error) => unreadable(id, live, processes, &error),
+    match journal::read(&folder.journal()) {
+        Ok(reading) => {
+            let alive = alive(&folder, &id, sight, Some(&reading.state));
+            describe(id, live, alive, reading, folder.read_reason())
+        }
+        Err(error) => {
+            let alive = alive(&folder, &id, sight, None);
+            unreadable(id, live, alive, &error)
+        }
     }
 }
 
 fn describe(
     id: RunId,
     live: bool,
-    processes: Vec<Identity>,
+    Alive { seen: processes, unknown }: Alive,
     reading: journal::Reading,
     reason: Option<String>,
 ) -> FoundRun {
     let stale = journal::boot_id().is_ok_and(|now| now != reading.boot_id);
     let state = reading.state;
     let begun = state.begun.as_ref();
-    let something_left =
-        !processes.is_empty() || state.open_steps().iter().any(|step| outlives_processes(&step.change));
+    let something_left = !processes.is_empty()
+        || unknown.is_some()
+        || state.open_steps().iter().any(|step| outlives_processes(&step.change));
     FoundRun {
         id,
         kind: begun.map(|begun| begun.kind),
@@ -89,15 +100,15 @@ fn describe(
         neutralised: state.neutralised.or(reason),
         steps: state.steps,
         processes,
+        unknown,
         trouble: None,
         future: false,
     }
 }
 
-/// Without a readable journal nothing was changed under it, unless a later release wrote it, or somebody else.
-fn unreadable(id: RunId, live: bool, processes: Vec<Identity>, error: &journal::Error) -> FoundRun {
+/// Without a readable journal nothing was changed under it, unless a later release wrote it.
+fn unreadable(id: RunId, live: bool, Alive { seen: processes, unknown }: Alive, error: &journal::Error) -> FoundRun {
     let future = matches!(error, journal::Error::Future { .. });
-    let untrusted = matches!(error, journal::Error::Host(host::Error::Untrusted { .. }));
     FoundRun {
         id,
         kind: None,
@@ -107,13 +118,14 @@ fn unreadable(id: RunId, live: bool, processes: Vec<Identity>, error: &journal::
         age: None,
         controller: None,
         live,
-        hot: !live && (future || untrusted || !processes.is_empty()),
+        hot: !live && (future || !processes.is_empty() || unknown.is_some()),
         stale: false,
         left: false,
         ended: false,
         neutralised: None,
         steps: Vec::new(),
         processes,
+        unknown,
         trouble: Some(chain(error)),
         future,
     }
@@ -125,7 +137,12 @@ impl FoundRun {
         let mut open = self.steps.iter().filter(|step| step.is_open());
         let changed =
             |step: &StepState| if self.stale { survives_boot(&step.change) } else { outlives_processes(&step.change) };
-        !self.live && !self.hot && !self.future && self.processes.is_empty() && !open.any(changed)
+        !self.live
+            && !self.hot
+            && !self.future
+            && self.processes.is_empty()
+            && self.unknown.is_none()
+            && !open.any(changed)
     }
 }
 

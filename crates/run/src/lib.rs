@@ -11,6 +11,7 @@
 //! Invariants: one owner lock per run, held by the controller or by whoever undoes it. A run is *hot* when it has not ended and
 //! nobody holds that lock; a hot run blocks new ones. Undo may be repeated any number of times, by anybody.
 
+mod alive;
 mod amend;
 mod begin;
 mod dismantle;
@@ -25,6 +26,7 @@ mod taken;
 mod undo;
 pub mod watchdog;
 
+pub use alive::takes_unseen_for_dead;
 pub use amend::amend;
 pub use begin::{Begin, Child, Run};
 pub use dismantle::{Conflict, Executor, Report, dismantle, neutralise};
@@ -34,6 +36,6 @@ pub use host::interrupt;
 pub use host::places::Places;
 pub use host::process::ChildSpec;
 pub use journal::{CgroupVersion, Computed, Kind, OomVictim, Outcome, Phase, Role, RunId, Step, StepId, StepState};
-pub use locks::{Resource, require_free};
+pub use locks::{Resource, holder, require_free};
 pub use release::Released;
 pub use undo::{Scope, UndoReport, undo};

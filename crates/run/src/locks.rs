@@ -3,7 +3,7 @@
 //! so that two processes cannot hold "the same" lock on two files.
 
 use crate::Error;
-use crate::folder::{self, host_locks, locks};
+use crate::folder::{host_locks, locks};
 use host::files;
 use host::places::Places;
 use journal::RunId;
@@ -103,7 +103,8 @@ fn take_resource(places: &Places, resource: &Resource, owner: &RunId) -> Result<
 /// # Errors
 /// [`Error::Busy`] with the run that holds it.
 pub fn require_free(places: &Places, resource: &Resource) -> Result<(), Error> {
-    folder::make(places)?;
+    files::private_dir(&places.journal, 0o700)?;
+    files::private_dir(&locks(places), 0o700)?;
     free(places, resource).map(drop)
 }
 
@@ -123,6 +124,22 @@ fn free(places: &Places, resource: &Resource) -> Result<File, Error> {
         owner,
         journal: journal.filter(|journal| *journal != places.journal),
     })
+}
+
+/// Who holds the resource, in words; `None`: nobody. Takes no lock for longer than the look, and makes no file.
+///
+/// # Errors
+/// Nobody can say.
+pub fn holder(places: &Places, resource: &Resource) -> Result<Option<String>, Error> {
+    let path = resource.lock_path(places)?;
+    for _ in 0..LOOKS {
+        if !look(&path).map_err(|source| Error::Lock { operation: "look at lock", path: path.clone(), source })? {
+            return Ok(None);
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let owner = File::open(&path).ok().and_then(|mut file| written_owner(&mut file));
+    Ok(Some(owner.map_or_else(|| "a run".to_owned(), |(run, _)| format!("run {run}"))))
 }
 
 /// The run, and where its journal is.
@@ -179,8 +196,23 @@ pub(crate) fn lock_within(path: &Path, timeout: Duration) -> Result<Option<File>
 
 /// Whether somebody holds the lock, without taking it for longer than the look.
 pub(crate) fn is_held(path: &Path) -> bool {
-    let Ok(file) = File::open(path) else { return false };
-    matches!(flock(&file, FlockOperation::NonBlockingLockShared), Err(Errno::WOULDBLOCK))
+    look(path).unwrap_or(false)
+}
+
+/// The same; a file that is not there is locked by nobody.
+///
+/// # Errors
+/// Nobody can say: the file cannot be opened, or its file system has no locks.
+pub(crate) fn look(path: &Path) -> std::io::Result<bool> {
+    let file = match File::open(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
+        other => other?,
+    };
+    match flock(&file, FlockOperation::NonBlockingLockShared) {
+        Ok(()) => Ok(false),
+        Err(Errno::WOULDBLOCK) => Ok(true),
+        Err(errno) => Err(errno.into()),
+    }
 }
 
 fn failed(operation: &'static str, path: &Path, errno: Errno) -> Error {

@@ -63,6 +63,9 @@ pub enum Error {
     ProgramGone { name: String, program: PathBuf },
     #[error("sandbox '{name}' is running already (process {pid})")]
     Running { name: String, pid: u32 },
+    /// Processes of its server may live where we cannot see them.
+    #[error("whether the server of sandbox '{name}' runs cannot be told from here: {why}")]
+    Unknown { name: String, why: String },
     #[error("sandbox '{name}' is not running")]
     NotRunning { name: String },
     #[error("no {flavour} {wanted}on this machine, and {}", offered_text(offered))]
@@ -164,6 +167,7 @@ impl Error {
             | Self::NoPort { .. }
             | Self::ProgramGone { .. }
             | Self::Running { .. }
+            | Self::Unknown { .. }
             | Self::NotRunning { .. }
             | Self::NotOffered { .. }
             | Self::NoPackageClient { .. }
@@ -225,6 +229,11 @@ impl Error {
             }
             Self::PortInUse { .. } => Some("deploy with another --port, or end the program that holds it".into()),
             Self::Running { name, .. } => Some(format!("`wringer sandbox stop {name}` stops it")),
+            Self::Unknown { .. } => Some(
+                "nothing was changed; run this where its processes can be seen: outside of this namespace or container, and as the \
+                 user who started it, or as root"
+                    .into(),
+            ),
             Self::Starting { .. } => Some("`wringer status` shows what that run does".into()),
             Self::NotRunning { name } => Some(format!("`wringer sandbox start {name}` starts it")),
             Self::ProgramGone { .. } => {

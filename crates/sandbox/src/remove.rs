@@ -3,11 +3,9 @@
 
 use crate::deploy::INIT_END_TIMEOUT;
 use crate::manifest::{Manifest, State};
-use crate::wrap::is_under_valgrind;
-use crate::{Error, Member, Sandbox};
+use crate::{Error, Member, Sandbox, Server};
 use host::files;
 use host::places::Places;
-use host::process::open_below;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -27,7 +25,7 @@ impl Sandbox {
     /// Removes a sandbox in whatever state, a primary with its replicas. With `force`, their servers are stopped first.
     ///
     /// # Errors
-    /// [`Error::Running`] without `force`; [`Error::Deploying`] while somebody else deploys or deletes it; [`Error::IsReplica`].
+    /// [`Error::Running`] without `force`; [`Error::Unknown`] when nobody can say from here whether it runs; [`Error::Deploying`] while somebody else deploys or deletes it; [`Error::IsReplica`].
     pub fn delete(name: &str, places: &Places, force: bool) -> Result<Deleted, Error> {
         let sandbox = Self::open_any(name, places)?;
         if let (Some(Member::Replica { of, .. }), Some(_)) = (&sandbox.manifest.member, sandbox.primary()) {
@@ -36,6 +34,9 @@ impl Sandbox {
         let mut members = sandbox.members();
         let _locks = members.iter().map(Self::lock).collect::<Result<Vec<_>, _>>()?;
         members.reverse();
+        for member in &members {
+            member.require_known(places)?;
+        }
         let mut deleted = Deleted::default();
         if force {
             for member in &members {
@@ -57,16 +58,23 @@ impl Sandbox {
     /// Until no process has files of any of them open.
     ///
     /// # Errors
-    /// [`Error::Running`] when one still has after `patience`.
+    /// [`Error::Running`] when one still has after `patience`; [`Error::Unknown`] when one that cannot be seen has.
     pub(crate) fn await_unused(members: &[Self], patience: Duration) -> Result<(), Error> {
         let deadline = Instant::now() + patience;
-        while let Some((member, pid)) = members.iter().find_map(|member| Some((member, member.occupant()?))) {
+        while let Some(user) = members.iter().find_map(Self::user) {
             if Instant::now() >= deadline {
-                return Err(Error::Running { name: member.name().into(), pid });
+                return Err(user);
             }
             std::thread::sleep(Duration::from_millis(100));
         }
         Ok(())
+    }
+
+    /// Who has its files open, as an error.
+    fn user(&self) -> Option<Error> {
+        let name = || self.name().into();
+        let seen = self.occupant().map(|pid| Error::Running { name: name(), pid });
+        seen.or_else(|| self.unseen_server().map(|why| Error::Unknown { name: name(), why }))
     }
 
     /// Of a primary, its replicas first. The primary's manifest names them, and says from now on that they are not whole: what is cut
@@ -86,8 +94,9 @@ impl Sandbox {
     /// Stops the server of a standing sandbox: ends the run that holds it, also when the server has ended by itself.
     ///
     /// # Errors
-    /// [`Error::NotRunning`] when no run holds it.
+    /// [`Error::NotRunning`] when no run holds it; [`Error::Unknown`] when one may, whose processes cannot be seen from here.
     pub fn stop_standing(&self, places: &Places) -> Result<Vec<run::RunId>, Error> {
+        self.require_known(places)?;
         let ended = self.end_runs(places)?;
         if ended.is_empty() { Err(Error::NotRunning { name: self.name().into() }) } else { Ok(ended) }
     }
@@ -97,8 +106,10 @@ impl Sandbox {
     /// # Errors
     /// [`Error::Starting`] while another process starts it: its run is left alone. Not everything is back.
     pub fn clear_runs(&self, places: &Places) -> Result<(), Error> {
-        if self.server_process().is_some() {
-            return Ok(());
+        match self.server_now(places)? {
+            Server::Runs(_) => return Ok(()),
+            Server::Unknown(why) => return Err(Error::Unknown { name: self.name().into(), why }),
+            Server::Stopped => {}
         }
         if let Some(run) = self.runs(places)?.into_iter().find(is_at_work) {
             return Err(Error::Starting { name: self.name().into(), run: run.id });
@@ -111,31 +122,8 @@ impl Sandbox {
     /// # Errors
     /// The runs cannot be listed.
     pub fn has_died(&self, places: &Places) -> Result<bool, Error> {
-        Ok(self.server_process().is_none() && self.runs(places)?.iter().any(|run| run.left))
-    }
-
-    /// A process that has its files open, the server above all; not the caller.
-    pub fn occupant(&self) -> Option<u32> {
-        let own = std::process::id();
-        let occupants = open_below(&self.folder);
-        let server = self.server_process();
-        server.or_else(|| occupants.into_iter().map(|process| process.pid).find(|pid| *pid != own))
-    }
-
-    /// The server process, when it runs. As an ordinary user, only one's own processes are seen.
-    pub fn server_process(&self) -> Option<u32> {
-        // PostgreSQL's children have its program too, and are younger.
-        let data = self.data();
-        open_below(&data)
-            .into_iter()
-            .filter(|process| self.is_run_by(process.pid))
-            .min_by_key(|it| it.start_time)
-            .map(|it| it.pid)
-    }
-
-    fn is_run_by(&self, pid: u32) -> bool {
-        let installation = &self.manifest.installation;
-        installation.is_run_by(pid) || is_under_valgrind(pid, &installation.program)
+        let found = run::find_runs(places)?;
+        Ok(self.server(places, &found).is_stopped() && found.iter().any(|run| self.is_held_by(run) && run.left))
     }
 
     fn end_runs(&self, places: &Places) -> Result<Vec<run::RunId>, Error> {
@@ -145,6 +133,9 @@ impl Sandbox {
     fn end_runs_that(&self, places: &Places, is_meant: fn(&run::FoundRun) -> bool) -> Result<Vec<run::RunId>, Error> {
         let mut ended = Vec::new();
         for found in self.runs(places)?.into_iter().filter(is_meant) {
+            if let Some(why) = found.unknown {
+                return Err(run::Error::Unknown { id: found.id, why }.into());
+            }
             let report = run::undo(places, run::Scope::One(found.id.clone()), &mut |_| {})?;
             if !report.is_whole() {
                 return Err(run::Error::NotRestored { id: found.id, failures: report.failures }.into());
@@ -155,9 +146,8 @@ impl Sandbox {
     }
 
     /// Those that hold it, or held it.
-    fn runs(&self, places: &Places) -> Result<Vec<run::FoundRun>, Error> {
-        let resource = format!("sandbox-{}", self.name());
-        Ok(run::find_runs(places)?.into_iter().filter(|run| run.resources.contains(&resource)).collect())
+    pub(crate) fn runs(&self, places: &Places) -> Result<Vec<run::FoundRun>, Error> {
+        Ok(run::find_runs(places)?.into_iter().filter(|run| self.is_held_by(run)).collect())
     }
 
     /// What a process that was killed while it wrote one of the sandbox's files left beside it: `.secret.4711.new`.
@@ -197,12 +187,12 @@ fn sockets_in(folder: &Path) -> Vec<PathBuf> {
 /// Processes, or what a server that has ended by itself leaves behind.
 fn holds_something(run: &run::FoundRun) -> bool {
     let cgroup = |step: &run::StepState| step.is_open() && matches!(step.change, run::Step::Cgroup { .. });
-    !run.processes.is_empty() || is_over(run) || (!run.stale && run.steps.iter().any(cgroup))
+    !run.processes.is_empty() || run.unknown.is_some() || is_over(run) || (!run.stale && run.steps.iter().any(cgroup))
 }
 
 /// It stood, and nothing of it runs any more.
 fn is_over(run: &run::FoundRun) -> bool {
-    run.left && !run.live && run.processes.is_empty()
+    run.left && !run.live && run.processes.is_empty() && run.unknown.is_none()
 }
 
 /// Somebody holds it who has not started its server yet, or whose server lives. A run that is no standing server may start another one.

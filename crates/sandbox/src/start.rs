@@ -271,6 +271,9 @@ impl Sandbox {
         if let Some(pid) = self.server_process() {
             return Err(Error::Running { name: self.name().into(), pid });
         }
+        if let Some(why) = self.unseen_server() {
+            return Err(Error::Unknown { name: self.name().into(), why });
+        }
         let installation = &self.manifest.installation;
         let program = &installation.program;
         if let Some(gone) = installation.libraries.loader.iter().chain([program]).find(|path| !path.is_file()) {

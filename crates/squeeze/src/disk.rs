@@ -370,7 +370,7 @@ pub(crate) fn reads_within(time: Duration, delay_us: u64) -> u32 {
 pub fn refuse_open_files(directory: &Path) -> Result<(), Error> {
     refuse_holders(
         directory,
-        &host::process::open_below(directory),
+        &host::process::open_below(directory).found,
         "stop the server that uses it; storage is never swapped under a live server",
     )
 }
@@ -383,7 +383,7 @@ pub fn refuse_open_files(directory: &Path) -> Result<(), Error> {
 pub fn refuse_open_by_others(directory: &Path) -> Result<(), Error> {
     let own = std::process::id();
     let holders: Vec<_> =
-        host::process::files_open_below(directory).into_iter().filter(|holder| holder.pid != own).collect();
+        host::process::files_open_below(directory).found.into_iter().filter(|holder| holder.pid != own).collect();
     refuse_holders(
         directory,
         &holders,

@@ -5,7 +5,6 @@
 
 mod commands;
 mod exit;
-mod input;
 mod internal;
 mod problems;
 mod signals;

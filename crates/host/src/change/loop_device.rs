@@ -90,7 +90,7 @@ impl LoopDevice {
 
     /// Whether somebody else than `own` has it mounted or open.
     pub fn is_used(&self, own: &[Identity]) -> bool {
-        self.mount().is_some() || open_device(self.device).iter().any(|user| !own.contains(user))
+        self.mount().is_some() || open_device(self.device).found.iter().any(|user| !own.contains(user))
     }
 }
 
@@ -177,7 +177,7 @@ pub fn detach(_permit: &Permit, name: &str, patience: Duration) -> Result<bool, 
             None if Instant::now() < deadline && !interrupt::impatient() => {
                 std::thread::sleep(Duration::from_millis(50));
             }
-            None => return Err(super::busy_by(&device.path, open_device(device.device))),
+            None => return Err(super::busy_by(&device.path, open_device(device.device).found)),
         }
     }
     Ok(was_there)

@@ -150,5 +150,5 @@ fn busy(path: &Path, device: u64) -> Error {
     if let Some(mount) = mount_of(device) {
         return Error::Mounted { path: path.to_owned(), target: mount.target };
     }
-    super::busy_by(path, open_device(device))
+    super::busy_by(path, open_device(device).found)
 }

@@ -25,7 +25,7 @@ pub fn unmount(_permit: &Permit, target: &Path, source: &str, fstype: &str, pati
             Err(Errno::BUSY) if Instant::now() < deadline && !interrupt::impatient() => {
                 std::thread::sleep(Duration::from_millis(100));
             }
-            Err(Errno::BUSY) => return Err(super::busy_by(target, open_below(target))),
+            Err(Errno::BUSY) => return Err(super::busy_by(target, open_below(target).found)),
             Err(errno) => return Err(Error::path("unmount", target, errno)),
         }
     }

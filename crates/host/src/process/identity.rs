@@ -34,6 +34,11 @@ impl Identity {
     pub fn is_alive(&self) -> bool {
         Self::of(self.pid) == Some(*self)
     }
+
+    /// Whether the kernel shows us what it has open; not from within a user namespace that it is outside of.
+    pub fn may_be_looked_into(&self) -> bool {
+        fs::read_dir(format!("/proc/{}/fd", self.pid)).is_ok()
+    }
 }
 
 /// A live process that we can wait for and signal without hitting a later owner of its pid.
@@ -88,10 +93,18 @@ impl Process {
 pub(super) struct Stat {
     pub(super) state: u8,
     pub(super) parent: u32,
+    flags: u32,
     pub(super) start_time: u64,
 }
 
+/// include/linux/sched.h
+const PF_KTHREAD: u32 = 0x0020_0000;
+
 impl Stat {
+    pub(super) fn is_kernel_thread(&self) -> bool {
+        self.flags & PF_KTHREAD != 0
+    }
+
     pub(super) fn read(pid: u32) -> Option<Self> {
         Self::parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
     }
@@ -102,6 +115,7 @@ impl Stat {
         Some(Self {
             state: *fields.first()?.as_bytes().first()?,
             parent: fields.get(1)?.parse().ok()?,
+            flags: fields.get(6)?.parse().ok()?,
             start_time: fields.get(19)?.parse().ok()?,
         })
     }

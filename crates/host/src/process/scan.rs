@@ -1,27 +1,57 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Finding processes by what they hold. Only `readlink` and small reads below `/proc`: nothing here touches the file systems
-//! that the links point to, which may hang.
+//! Finding processes by what they hold. Only `readlink`, small reads below `/proc`, and looks that never ask a file system: nothing here
+//! waits for one that hangs.
 
 use super::RUN_VARIABLE;
 use super::identity::{Identity, Stat};
+use super::sight::{Look, Sight};
+use rustix::fs::{AtFlags, CWD, FileType, Statx, StatxFlags, statx};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
 
-/// Every live process that holds `token` open or carries `WRINGER_RUN=run_id`, except the caller and its forks. Sorted by start.
-/// As an ordinary user, only one's own processes are seen.
-pub fn with_mark(token: &Path, run_id: &str) -> Vec<Identity> {
+/// What every process of a run carries.
+#[derive(Debug, Clone)]
+pub struct Mark {
+    /// Its path; held open.
+    pub token: PathBuf,
+    /// In the environment, as `WRINGER_RUN`.
+    pub run_id: String,
+}
+
+/// Every live process that carries this mark, except the caller and its forks. Sorted by start.
+pub fn with_mark(token: &Path, run_id: &str) -> Sight {
+    let mark = Mark { token: token.to_owned(), run_id: run_id.to_owned() };
+    with_marks(&[mark]).pop().unwrap_or_default()
+}
+
+/// The same for each of several marks, in one pass over all processes.
+pub fn with_marks(marks: &[Mark]) -> Vec<Sight> {
     let own = std::process::id();
-    let variable = format!("{RUN_VARIABLE}={run_id}");
-    let mut found: Vec<Identity> = pids()
+    let tokens: Vec<_> = marks.iter().map(|mark| same_file(&mark.token)).collect();
+    let mut sights = Sight::of_each(marks.len(), |pid| {
         // First the fork: what has executed its program since then holds the token because it was given it.
-        .filter(|&pid| pid != own && !is_own_fork(pid, own))
-        .filter(|&pid| holds(pid, &|link| link == token) || has_variable(pid, &variable))
-        .filter_map(Identity::of)
-        .collect();
-    found.sort_by_key(|identity| (identity.start_time, identity.pid));
-    found
+        if pid == own || is_own_fork(pid, own) {
+            return vec![Look::Other; marks.len()];
+        }
+        // its environment may be shown where its files are not
+        let (links, run) = (links(pid), variable(pid));
+        let by_token = |is_token: &dyn Fn(&Path, &Path) -> bool| match &links {
+            Ok(links) => Look::of(Ok(links.iter().any(|(path, link)| is_token(path, link)))),
+            Err(error) => Look::refusal(error),
+        };
+        let by_variable = |id: &str| match &run {
+            Ok(run) => Look::of(Ok(run.as_deref() == Some(id.as_bytes()))),
+            Err(error) => Look::refusal(error),
+        };
+        let each = marks.iter().zip(&tokens);
+        each.map(|(mark, is_token)| by_token(is_token).or(by_variable(&mark.run_id))).collect()
+    });
+    for sight in &mut sights {
+        sight.found.sort_by_key(|identity| (identity.start_time, identity.pid));
+    }
+    sights
 }
 
 /// A child of ours between fork and exec: it still has our descriptors, and loses them with exec unless it is given them.
@@ -31,35 +61,53 @@ fn is_own_fork(pid: u32, own: u32) -> bool {
 }
 
 /// Every live process that holds `file` open, except the caller.
-pub fn holders_of(file: &Path) -> Vec<Identity> {
+pub fn holders_of(file: &Path) -> Sight {
     let own = std::process::id();
-    pids().filter(|&pid| pid != own && holds(pid, &|link| link == file)).filter_map(Identity::of).collect()
+    let is_it = same_file(file);
+    Sight::of(|pid| if pid == own { Look::Other } else { Look::of(holds(pid, &is_it)) })
 }
 
 /// Every live process with an open file, a working directory or a root at or below `folder`.
-pub fn open_below(folder: &Path) -> Vec<Identity> {
-    let below = |link: &Path| link.starts_with(folder);
-    pids().filter(|&pid| holds(pid, &below) || stands_in(pid, &below)).filter_map(Identity::of).collect()
+pub fn open_below(folder: &Path) -> Sight {
+    let below = |_: &Path, link: &Path| link.starts_with(folder);
+    Sight::of(|pid| match Look::of(holds(pid, &below)) {
+        Look::Other => Look::of(stands_in(pid, &|link| link.starts_with(folder))),
+        look => look,
+    })
 }
 
 /// Every live process that has the block device with this number open, under whatever name below `/dev`.
-pub fn open_device(device: u64) -> Vec<Identity> {
-    let is_it = |pid: u32| {
-        let Ok(descriptors) = fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
-        // a look at the file itself only where it cannot hang
-        let mut paths = descriptors.flatten().map(|entry| entry.path());
-        paths.any(|path| {
-            fs::read_link(&path).is_ok_and(|link| link.starts_with("/dev/"))
-                && fs::metadata(&path).is_ok_and(|it| it.file_type().is_block_device() && it.rdev() == device)
-        })
-    };
-    pids().filter(|&pid| is_it(pid)).filter_map(Identity::of).collect()
+pub fn open_device(device: u64) -> Sight {
+    let numbers = (rustix::fs::major(device), rustix::fs::minor(device));
+    Sight::of(|pid| {
+        Look::of(holds(pid, &|path, link| {
+            link.starts_with("/dev/")
+                && look_at(path).is_some_and(|it| {
+                    FileType::from_raw_mode(it.stx_mode.into()) == FileType::BlockDevice
+                        && (it.stx_rdev_major, it.stx_rdev_minor) == numbers
+                })
+        }))
+    })
 }
 
 /// Every live process with an open file at or below `folder`; one that only stands there is none.
-pub fn files_open_below(folder: &Path) -> Vec<Identity> {
-    let below = |link: &Path| link.starts_with(folder);
-    pids().filter(|&pid| holds(pid, &below)).filter_map(Identity::of).collect()
+pub fn files_open_below(folder: &Path) -> Sight {
+    Sight::of(|pid| Look::of(holds(pid, &|_, link| link.starts_with(folder))))
+}
+
+/// Whether a link below `/proc/PID/fd` is this file: by its path, or, where another mount shows it under another one, by device and inode.
+fn same_file(file: &Path) -> impl Fn(&Path, &Path) -> bool {
+    let numbers = |it: Statx| (it.stx_dev_major, it.stx_dev_minor, it.stx_ino);
+    let wanted = look_at(file).map(numbers);
+    move |path: &Path, link: &Path| {
+        let may_be = || link.file_name() == file.file_name() && wanted.is_some();
+        link == file || (may_be() && look_at(path).map(numbers) == wanted)
+    }
+}
+
+/// What the kernel knows of a file by itself: no file system is asked, which may hang.
+fn look_at(path: &Path) -> Option<Statx> {
+    statx(CWD, path, AtFlags::STATX_DONT_SYNC | AtFlags::NO_AUTOMOUNT, StatxFlags::BASIC_STATS).ok()
 }
 
 /// Whether this is ourselves, or Wringer in one of its internal roles. Such a process never keeps a mount busy by itself: a slow
@@ -89,20 +137,31 @@ pub fn descendants(roots: &[Identity]) -> BTreeSet<Identity> {
     family.into_iter().filter_map(Identity::of).collect()
 }
 
-fn pids() -> impl Iterator<Item = u32> {
+pub(super) fn pids() -> impl Iterator<Item = u32> {
     fs::read_dir("/proc").into_iter().flatten().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
 }
 
-fn holds(pid: u32, wanted: &dyn Fn(&Path) -> bool) -> bool {
-    let Ok(descriptors) = fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
-    descriptors.flatten().any(|entry| fs::read_link(entry.path()).is_ok_and(|link| wanted(&link)))
+/// The entries below `/proc/PID/fd`, and what they link to.
+fn links(pid: u32) -> io::Result<Vec<(PathBuf, PathBuf)>> {
+    let descriptors = fs::read_dir(format!("/proc/{pid}/fd"))?;
+    let paths = descriptors.flatten().map(|entry| entry.path());
+    Ok(paths.filter_map(|path| fs::read_link(&path).ok().map(|link| (path, link))).collect())
 }
 
-fn stands_in(pid: u32, wanted: &dyn Fn(&Path) -> bool) -> bool {
-    ["cwd", "root"].iter().any(|link| fs::read_link(format!("/proc/{pid}/{link}")).is_ok_and(|target| wanted(&target)))
+/// `wanted` is given such an entry, and what it links to.
+fn holds(pid: u32, wanted: &dyn Fn(&Path, &Path) -> bool) -> io::Result<bool> {
+    Ok(links(pid)?.iter().any(|(path, link)| wanted(path, link)))
 }
 
-fn has_variable(pid: u32, variable: &str) -> bool {
-    fs::read(format!("/proc/{pid}/environ"))
-        .is_ok_and(|environ| environ.split(|byte| *byte == 0).any(|entry| entry == variable.as_bytes()))
+fn stands_in(pid: u32, wanted: &dyn Fn(&Path) -> bool) -> io::Result<bool> {
+    let target = |link: &str| fs::read_link(format!("/proc/{pid}/{link}"));
+    Ok(wanted(&target("cwd")?) || wanted(&target("root")?))
+}
+
+/// The run that its environment names.
+fn variable(pid: u32) -> io::Result<Option<Vec<u8>>> {
+    let environ = fs::read(format!("/proc/{pid}/environ"))?;
+    let name = format!("{RUN_VARIABLE}=");
+    let mut entries = environ.split(|byte| *byte == 0);
+    Ok(entries.find_map(|entry| entry.strip_prefix(name.as_bytes())).map(<[u8]>::to_vec))
 }

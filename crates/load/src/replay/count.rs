@@ -17,7 +17,6 @@ pub(super) struct Counted {
     classes: Vec<Latencies>,
     /// Statements that were sent, whatever came of them.
     sent: u64,
-    pub(super) without_database: u64,
     slot_ns: u64,
     filling: Filling,
     slots: Vec<Slot>,
@@ -40,7 +39,6 @@ impl Counted {
             phase: Phase::default(),
             classes: vec![Latencies::default(); classes],
             sent: 0,
-            without_database: 0,
             slot_ns,
             filling: Filling::new(0, slot_ns),
             slots: Vec::new(),
@@ -57,11 +55,6 @@ impl Counted {
 
     pub(super) fn sent(&mut self) {
         self.sent += 1;
-    }
-
-    /// A statement was left out.
-    pub(super) fn without_database(&mut self) {
-        self.without_database += 1;
     }
 
     pub(super) fn error(&mut self, code: &str, now_ns: u64) {

@@ -42,7 +42,7 @@ impl Sandbox {
     /// The pgBouncer process, when it runs. As an ordinary user, only one's own processes are seen.
     pub fn pooler_process(&self) -> Option<u32> {
         let Pooler { program, .. } = self.manifest.pooler.as_ref()?;
-        let found = host::process::open_below(&self.folder.join("log"));
+        let found = host::process::open_below(&self.folder.join("log")).found;
         found.into_iter().map(|process| process.pid).find(|pid| program.is_run_by(*pid))
     }
 }

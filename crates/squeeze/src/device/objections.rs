@@ -162,7 +162,7 @@ fn check_use(device: &Path, part: &Path) -> Result<(), Error> {
     if swaps().iter().any(|swap| is_device(swap, &numbers)) {
         return refused(format!("{shown} is used for swap"), format!("swapoff /dev/{name}"));
     }
-    let users = device_number(&numbers).map(open_device).unwrap_or_default();
+    let users = device_number(&numbers).map(open_device).unwrap_or_default().found;
     if !users.is_empty() {
         let pids: Vec<String> = users.iter().map(|user| user.pid.to_string()).collect();
         return refused(

@@ -119,7 +119,7 @@ fn check_users(path: &Path, metadata: &fs::Metadata) -> Result<(), Error> {
     if swaps().iter().any(|swap| is_it(swap)) {
         return refused(format!("{shown} is used for swap"), format!("swapoff {shown}"));
     }
-    let users = holders_of(path);
+    let users = holders_of(path).found;
     if !users.is_empty() {
         let pids: Vec<String> = users.iter().map(|user| user.pid.to_string()).collect();
         return refused(

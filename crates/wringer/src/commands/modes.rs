@@ -3,13 +3,14 @@
 
 use super::chart::{chart, mark, time};
 use crate::exit::{Exit, Failure, Outcome};
-use crate::{input, terminal};
+use crate::terminal;
 use clap::ValueEnum;
 use evidence::DelayMode;
 use explain::histograms::{self, Named};
 use explain::modes::{Modes, ReadDelay, find};
 use serde_json::json;
 use std::fmt::Write as _;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use units::Span;
 
@@ -104,11 +105,16 @@ fn read(file: &Path, unit: Option<Unit>) -> Result<Vec<Named>, Failure> {
 
 fn content(file: &Path) -> Result<String, Failure> {
     let bytes = match file.to_str() {
-        Some("-") => input::read_stdin(),
-        _ => input::read_bytes(file),
+        Some("-") => {
+            let mut bytes = Vec::new();
+            std::io::stdin().read_to_end(&mut bytes).map(|_| bytes)
+        }
+        _ => std::fs::read(file),
     };
     // the words around a histogram may be in any encoding
-    bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).map_err(|error| Failure::new(Exit::Usage, error))
+    bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).map_err(|error| {
+        Failure::new(Exit::Usage, anyhow::Error::new(error).context(format!("read {}", file.display())))
+    })
 }
 
 /// The delay on the command line counts; else the one that the document gives.

@@ -3,17 +3,18 @@
 
 use super::command_line;
 use crate::exit::{BUSY, Exit, Failure, Outcome};
-use crate::internal::{Order, Squeeze, handover};
+use crate::internal::{Order, Squeeze};
 pub use crate::terminal::Output;
 use crate::{signals, terminal};
 use host::clock::{rfc3339, unix_seconds};
 use host::mapper::Mapping;
 use host::places::Places;
-use run::{FoundRun, Phase, RunId, Scope, Step, StepState, UndoReport};
+use run::{FoundRun, Phase, RunId, Scope, Step, StepState, UndoReport, supervise};
 use serde_json::{Value, json};
 use squeeze::device::SlowDevice;
 use squeeze::directory::FILE_SYSTEM;
 use squeeze::loop_disk::SlowDisk;
+use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -72,8 +73,10 @@ pub fn start(places: &Places, lasts: Span, squeeze: Squeeze, takes: Duration) ->
     run::require_free(places, &squeeze.resource())?;
     let command = std::iter::once("wringer".to_owned()).chain(command_line().into_iter().skip(1)).collect();
     let order = Order { command, lasts: lasts.0, squeeze };
+    let order = serde_json::to_string(&order)?;
+    let args: [OsString; 2] = ["--order".into(), order.into()];
     signals::install()?;
-    let mut ready = handover::start(places, &order, takes + START_SLACK).map_err(told)?;
+    let mut ready = supervise::start(places, &args, takes + START_SLACK).map_err(told)?;
     ready["schema"] = json!(1);
     Ok(ready)
 }
@@ -182,11 +185,12 @@ pub fn release(places: &Places, runs: &[&FoundRun], output: Output) -> Outcome {
         report.conflicts.extend(one.conflicts);
         report.failures.extend(one.failures);
         report.untouched.extend(one.untouched);
+        report.unknown.extend(one.unknown);
     }
     finish_undo(&report, output)
 }
 
-/// Prints a report; exit code 5 unless everything is back.
+/// Prints a report; exit code 5 unless everything is back, 3 when something was left alone because nobody can say whether it lives.
 pub fn finish_undo(report: &UndoReport, output: Output) -> Outcome {
     if output == Output::Json {
         terminal::data(format_args!("{:#}", undo_json(report)));
@@ -197,9 +201,13 @@ pub fn finish_undo(report: &UndoReport, output: Output) -> Outcome {
             terminal::data(format_args!("{id}: {what}"));
         }
         report.untouched.iter().for_each(|(id, why)| terminal::data(format_args!("{id}: left alone: {why}")));
+        report.unknown.iter().for_each(|(id, why)| terminal::data(format_args!("{id}: left alone, unknown: {why}")));
     }
     if report.is_whole() {
-        return Ok(());
+        return report
+            .unknown
+            .first()
+            .map_or(Ok(()), |(id, why)| Err(run::Error::Unknown { id: id.clone(), why: why.clone() }.into()));
     }
     let conflicts = report.conflicts.iter().map(|it| format!("{}: now '{}', set by somebody else", it.step, it.found));
     let what: Vec<String> = report.failures.iter().cloned().chain(conflicts).collect();
@@ -218,14 +226,17 @@ fn undo_json(report: &UndoReport) -> Value {
     let conflicts = report.conflicts.iter().map(
         |it| json!({ "run": it.run, "step": it.step, "expected": it.expected, "found": it.found, "repair": it.repair }),
     );
-    let untouched = report.untouched.iter().map(|(id, reason)| json!({ "run": id, "reason": reason }));
+    let reasons = |list: &[(RunId, String)]| -> Vec<Value> {
+        list.iter().map(|(id, reason)| json!({ "run": id, "reason": reason })).collect()
+    };
     json!({
         "schema": 1,
         "ended": report.ended,
         "restored": report.restored,
         "conflicts": conflicts.collect::<Vec<_>>(),
         "failures": report.failures,
-        "untouched": untouched.collect::<Vec<_>>(),
+        "untouched": reasons(&report.untouched),
+        "unknown": reasons(&report.unknown),
     })
 }
 
@@ -242,6 +253,7 @@ pub fn condition(run: &FoundRun) -> &'static str {
         _ if run.hot => "hot",
         _ if run.live => "live",
         _ if run.stale => "stale",
+        _ if run.unknown.is_some() => "unknown",
         _ if run.left => "standing",
         _ => "over",
     }
@@ -267,6 +279,7 @@ pub fn run_json(run: &FoundRun) -> Value {
         "resources": run.resources,
         "steps": run.steps.iter().map(step).collect::<Vec<_>>(),
         "processes": run.processes.iter().map(|it| it.pid).collect::<Vec<_>>(),
+        "unknown": run.unknown,
         "trouble": run.trouble,
         "neutralised": run.neutralised,
     })

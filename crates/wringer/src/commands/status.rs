@@ -17,6 +17,8 @@ use units::Bytes;
     hot       its controller died and something may be left: `wringer undo` is due, and\n            \
     commands that change something refuse until it was done\n  \
     standing  its command has ended and left a server behind on purpose\n  \
+    unknown   processes of it live, or may live, that cannot be seen from here: ask outside of this\n            \
+    namespace or container, as the user who started it\n  \
     stale     of an earlier boot: its processes, mounts and kernel values went with that boot\n  \
     over      nothing of it is left but its journal; the next run or `wringer undo` clears it away\n\n\
     What watchdogs did within the last day is told, too: which runs they ended, and why.")]
@@ -65,6 +67,9 @@ fn show(run: &FoundRun) {
     terminal::data(standing::headline(run));
     if let Some(trouble) = &run.trouble {
         terminal::data(format_args!("    its journal: {trouble}"));
+    }
+    if let Some(why) = &run.unknown {
+        terminal::data(format_args!("    unknown: {why}"));
     }
     if let Some(reason) = &run.neutralised {
         terminal::data(format_args!("    ended by its watchdog: {reason}"));

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
     after_help = "Undo works from the journals, and may be repeated. It ends all squeezes and every run's servers; a standing server \
     is ended only when it or its disk was squeezed; data is never deleted. A value that somebody else changed meanwhile is left alone, and \
     the command that would put it back is printed.\n\n\
-    Exit codes: 0 everything is back, or there was nothing to do; 5 something is not."
+    Exit codes: 0 everything is back, or there was nothing to do; 3 processes of a run may live that cannot be seen from here, and it was left alone; 5 something is not back."
 )]
 pub struct Args {
     /// One run only [default: all]
@@ -40,7 +40,12 @@ pub fn main(args: Args) -> Outcome {
     }
     signals::install()?;
     let report = run::undo(&places, scope, &mut |what| terminal::say(format_args!("undo {what}")))?;
-    if report.ended.is_empty() && report.untouched.is_empty() && report.is_whole() && args.output == Output::Text {
+    if report.ended.is_empty()
+        && report.untouched.is_empty()
+        && report.unknown.is_empty()
+        && report.is_whole()
+        && args.output == Output::Text
+    {
         terminal::data("nothing to undo");
     }
     standing::finish_undo(&report, args.output)

@@ -44,7 +44,6 @@ pub fn main(args: Args) -> Outcome {
 }
 
 mod balloon;
-pub mod handover;
 mod holder;
 mod launch;
 mod manual;

@@ -34,8 +34,9 @@ pub(super) fn table(output: Output) {
 
 /// Each capability that can be asked for: the table's words, the server's answer, and whether they agree.
 pub(super) fn of_server(args: &Capabilities) -> Outcome {
-    let sandbox = Sandbox::open(&args.name, &Places::from_environment())?;
-    if sandbox.server_process().is_none() {
+    let places = Places::from_environment();
+    let sandbox = Sandbox::open(&args.name, &places)?;
+    if sandbox.server_now(&places)?.is_stopped() {
         return Err(sandbox::Error::NotRunning { name: args.name.clone() }.into());
     }
     let asked = sandbox.ask_capabilities()?;

@@ -5,13 +5,13 @@ use super::{Format, Log, Output, Status, pooler};
 use crate::exit::Outcome;
 use crate::terminal;
 use host::places::Places;
-use sandbox::{Behind, Lag, Member, Sandbox, State};
+use run::FoundRun;
+use sandbox::{Behind, Lag, Member, Sandbox, Server, State};
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
 
 pub(super) fn list(format: &Format) -> Outcome {
     let places = Places::from_environment();
-    print(Sandbox::list(&places), &live_runs(&places)?, format.output);
+    print(Sandbox::list(&places), &Runs::of(&places)?, format.output);
     Ok(())
 }
 
@@ -24,21 +24,35 @@ pub(super) fn status(args: &Status) -> Outcome {
         }
     }
     found.retain(|(name, _)| args.names.is_empty() || args.names.contains(name));
-    print(found, &live_runs(&places)?, args.format.output);
+    print(found, &Runs::of(&places)?, args.format.output);
     Ok(())
 }
 
 type Found = Vec<(String, Result<Sandbox, sandbox::Error>)>;
-type LiveRuns = BTreeSet<String>;
 
-fn live_runs(places: &Places) -> Result<LiveRuns, run::Error> {
-    let runs = run::find_runs(places)?;
-    Ok(runs.into_iter().filter(|run| run.live).map(|run| run.id.to_string()).collect())
+/// What runs there are.
+struct Runs<'a> {
+    places: &'a Places,
+    found: Vec<FoundRun>,
 }
 
-fn print(found: Found, live: &LiveRuns, output: Output) {
+impl<'a> Runs<'a> {
+    fn of(places: &'a Places) -> Result<Self, run::Error> {
+        Ok(Self { places, found: run::find_runs(places)? })
+    }
+
+    fn server(&self, sandbox: &Sandbox) -> Server {
+        sandbox.server(self.places, &self.found)
+    }
+
+    fn is_live(&self, run: &str) -> bool {
+        self.found.iter().any(|found| found.live && found.id.as_str() == run)
+    }
+}
+
+fn print(found: Found, runs: &Runs<'_>, output: Output) {
     if output == Output::Json {
-        let rows: Vec<Value> = found.iter().map(|(name, sandbox)| row(name, sandbox.as_ref(), live)).collect();
+        let rows: Vec<Value> = found.iter().map(|(name, sandbox)| row(name, sandbox.as_ref(), runs)).collect();
         return terminal::data(format_args!("{:#}", json!({"schema": 1, "sandboxes": rows})));
     }
     if found.is_empty() {
@@ -46,33 +60,39 @@ fn print(found: Found, live: &LiveRuns, output: Output) {
     }
     for (name, sandbox) in found {
         match sandbox {
-            Ok(sandbox) => terminal::data(line(&sandbox, live)),
+            Ok(sandbox) => terminal::data(line(&sandbox, runs)),
             Err(error) => terminal::data(format_args!("{name:<24} broken: {error}")),
         }
     }
 }
 
-fn line(sandbox: &Sandbox, live: &LiveRuns) -> String {
+fn line(sandbox: &Sandbox, runs: &Runs<'_>) -> String {
     let manifest = &sandbox.manifest;
-    let server = format!("{} {}", sandbox.flavour(), manifest.installation.version);
+    let program = format!("{} {}", sandbox.flavour(), manifest.installation.version);
     let of = match &manifest.run {
-        Some(run) if is_left_over(sandbox, live) => {
+        Some(run) if is_left_over(sandbox, runs) => {
             format!("; left over from {run}, which was cut off: `wringer sandbox delete {}` removes it", manifest.name)
         }
         Some(run) => format!("; {run} deletes it when it ends"),
         None => String::new(),
     };
-    let part = part(sandbox).map(|part| format!("; {part}")).unwrap_or_default();
+    let server = runs.server(sandbox);
+    let part = part(sandbox, &server).map(|part| format!("; {part}")).unwrap_or_default();
     let pooler = pooler::line(sandbox).map(|line| format!("; {line}")).unwrap_or_default();
-    format!("{:<24} {server:<20} 127.0.0.1:{:<6} {}{part}{pooler}{of}", manifest.name, manifest.port, state(sandbox))
+    format!(
+        "{:<24} {program:<20} 127.0.0.1:{:<6} {}{part}{pooler}{of}",
+        manifest.name,
+        manifest.port,
+        state(sandbox, &server)
+    )
 }
 
 /// What it is among a primary and its replicas, and how far behind.
-fn part(sandbox: &Sandbox) -> Option<String> {
+fn part(sandbox: &Sandbox, server: &Server) -> Option<String> {
     match sandbox.manifest.member.as_ref()? {
         Member::Primary { replicas } => Some(format!("primary of {}", replicas.join(", "))),
         Member::Replica { of, .. } => {
-            let lag = sandbox.server_process().map(|_| sandbox.lag());
+            let lag = server.pid().map(|_| sandbox.lag());
             let lag = lag.map(|lag| lag.map_or_else(|error| format!(", lag unknown: {}", host::chain(&error)), behind));
             Some(format!("replica of {of}{}", lag.unwrap_or_default()))
         }
@@ -89,13 +109,13 @@ fn behind(lag: Lag) -> String {
     [trouble, time, lacks].into_iter().flatten().map(|words| format!(", {words}")).collect()
 }
 
-fn replication(sandbox: &Sandbox) -> Value {
+fn replication(sandbox: &Sandbox, server: &Server) -> Value {
     match &sandbox.manifest.member {
         None => Value::Null,
         Some(Member::Primary { replicas }) => json!({"role": "primary", "replicas": replicas}),
         Some(Member::Replica { of, .. }) => {
             let mut row = json!({"role": "replica", "of": of});
-            match sandbox.server_process().map(|_| sandbox.lag()) {
+            match server.pid().map(|_| sandbox.lag()) {
                 None => {}
                 Some(Err(error)) => row["trouble"] = host::chain(&error).into(),
                 Some(Ok(lag)) => {
@@ -116,28 +136,29 @@ fn replication(sandbox: &Sandbox) -> Value {
 }
 
 /// The run that was to delete it has died.
-fn is_left_over(sandbox: &Sandbox, live: &LiveRuns) -> bool {
-    sandbox.manifest.run.as_ref().is_some_and(|run| !live.contains(run))
+fn is_left_over(sandbox: &Sandbox, runs: &Runs<'_>) -> bool {
+    sandbox.manifest.run.as_ref().is_some_and(|run| !runs.is_live(run))
 }
 
-fn state(sandbox: &Sandbox) -> String {
-    match (sandbox.manifest.state, sandbox.server_process()) {
+fn state(sandbox: &Sandbox, server: &Server) -> String {
+    match (sandbox.manifest.state, server) {
         (State::Deploying, _) if sandbox.is_locked() => "being deployed".into(),
         (State::Deploying, _) => "never deployed to its end".into(),
-        (State::Ready, Some(pid)) => format!("running, process {pid}"),
-        (State::Ready, None) => "stopped".into(),
+        (State::Ready, Server::Runs(pid)) => format!("running, process {pid}"),
+        (State::Ready, Server::Stopped) => "stopped".into(),
+        (State::Ready, Server::Unknown(why)) => format!("unknown: {why}"),
     }
 }
 
-fn row(name: &str, sandbox: Result<&Sandbox, &sandbox::Error>, live: &LiveRuns) -> Value {
-    match sandbox {
-        Ok(sandbox) => json!({
+fn row(name: &str, sandbox: Result<&Sandbox, &sandbox::Error>, runs: &Runs<'_>) -> Value {
+    match sandbox.map(|sandbox| (sandbox, runs.server(sandbox))) {
+        Ok((sandbox, server)) => json!({
             "name": name,
             "flavour": sandbox.flavour(),
             "version": sandbox.manifest.installation.version,
             "source": sandbox.manifest.installation.source.describe(),
-            "state": state(sandbox),
-            "pid": sandbox.server_process(),
+            "state": state(sandbox, &server),
+            "pid": server.pid(),
             "port": sandbox.manifest.port,
             "socket": sandbox.socket(),
             "folder": sandbox.folder,
@@ -145,8 +166,8 @@ fn row(name: &str, sandbox: Result<&Sandbox, &sandbox::Error>, live: &LiveRuns) 
             "options": sandbox.manifest.options,
             "created_unix": sandbox.manifest.created,
             "run": sandbox.manifest.run,
-            "left_over": is_left_over(sandbox, live),
-            "replication": replication(sandbox),
+            "left_over": is_left_over(sandbox, runs),
+            "replication": replication(sandbox, &server),
             "pooler": pooler::row(sandbox),
         }),
         Err(error) => json!({"name": name, "state": "broken", "why": error.to_string()}),

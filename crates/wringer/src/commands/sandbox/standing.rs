@@ -5,11 +5,10 @@ use super::several::{Meant, Which};
 use super::{Start, limits, pooler, wrappers};
 use crate::commands::command_line;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::internal::handover;
 use crate::{signals, terminal};
 use host::places::Places;
 use run::{Begin, Kind, Resource, Run};
-use sandbox::{RunningServer, Sandbox, ServerOption, StartOptions, Wrapping};
+use sandbox::{RunningServer, Sandbox, Server, ServerOption, StartOptions, Wrapping};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use squeeze::limits::Asked;
@@ -24,9 +23,16 @@ pub(super) fn start(args: &Start) -> Outcome {
 
 /// One after the other, once all of them can be started. Those that a primary or `--all` brings in and that run already are let be.
 fn start_all(meant: Vec<Meant>, places: &Places, args: &Start) -> Outcome {
+    let found = run::find_runs(places)?;
+    let mut sandboxes = Vec::new();
+    for Meant { sandbox, is_named, .. } in meant {
+        match sandbox.server(places, &found) {
+            Server::Unknown(why) => return Err(sandbox::Error::Unknown { name: sandbox.name().into(), why }.into()),
+            Server::Runs(_) if !is_named => {}
+            Server::Runs(_) | Server::Stopped => sandboxes.push(sandbox),
+        }
+    }
     let limits = limits::checked(&args.limits)?;
-    let stopped = |meant: &Meant| meant.is_named || meant.sandbox.server_process().is_none();
-    let sandboxes: Vec<Sandbox> = meant.into_iter().filter(stopped).map(|meant| meant.sandbox).collect();
     if sandboxes.is_empty() {
         terminal::say("all of them are running already");
         return Ok(());
@@ -166,8 +172,9 @@ fn start_for(
         limits,
         wrapping,
     };
+    let order = ["--order".into(), serde_json::to_string(&timed)?.into()];
     let wait = if timed.wrapping.valgrind.is_some() { timed.wait.max(UNDER_VALGRIND) } else { timed.wait };
-    let ready = handover::start(places, &timed, wait + Duration::from_secs(10))?;
+    let ready = run::supervise::start(places, &order, wait + Duration::from_secs(10))?;
     let (version, pid) = (ready["version"].as_str().unwrap_or_default(), &ready["server"]);
     terminal::say(format_args!("started {} for {}: {version}, process {pid}", sandbox.name(), units::Span(lasts)));
     if let Some(port) = ready["pooler"].as_u64() {

@@ -43,8 +43,10 @@ impl Access {
 }
 
 pub(super) fn use_sandbox(args: &Use) -> Outcome {
-    let sandbox = Sandbox::open(&args.name, &Places::from_environment())?;
-    if sandbox.server_process().is_none() {
+    let places = Places::from_environment();
+    let sandbox = Sandbox::open(&args.name, &places)?;
+    // one that cannot be seen may answer
+    if sandbox.server_now(&places)?.is_stopped() {
         return Err(sandbox::Error::NotRunning { name: args.name.clone() }.into());
     }
     if args.sql.is_none() && std::io::stdin().is_terminal() {

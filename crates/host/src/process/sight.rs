@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a look at the processes has found, and whom it did not reach. What is unseen is unknown, and never absent.
+
+use super::identity::{Identity, Stat};
+use super::scan::pids;
+use std::fmt;
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use units::counted;
+
+/// The processes that a look has found, and whom it did not reach.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Sight {
+    pub found: Vec<Identity>,
+    pub unseen: Unseen,
+}
+
+/// Whom a look at the processes did not reach.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Unseen {
+    /// Processes of our own user that the kernel does not let us look into. So are all those outside of a user namespace that we are in.
+    pub own: usize,
+    /// Processes of other users; also those of ours that keep themselves to themselves (set-user-id programs, PR_SET_DUMPABLE).
+    pub others: usize,
+    /// Why there may be processes that are not even listed.
+    pub unlisted: Option<Unlisted>,
+}
+
+/// Why `/proc` does not list all processes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unlisted {
+    /// `/proc` is not mounted, or cannot be read.
+    NoProc,
+    /// `/proc` shows another pid namespace than ours: its numbers are not those that signals take.
+    OtherProc,
+    /// Mounted with `hidepid`: processes of other users are left out.
+    Hidden,
+    /// We are in a pid namespace of our own, as in a container: whoever is outside is left out.
+    Outside,
+}
+
+/// What one process is to a look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Look {
+    Wanted,
+    Other,
+    /// The kernel does not say.
+    Refused,
+}
+
+impl Look {
+    /// A process that has ended meanwhile is none.
+    pub(super) fn of(answer: io::Result<bool>) -> Self {
+        match answer {
+            Ok(true) => Self::Wanted,
+            Ok(false) => Self::Other,
+            Err(error) => Self::refusal(&error),
+        }
+    }
+
+    pub(super) fn refusal(error: &io::Error) -> Self {
+        let is_gone = error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ESRCH);
+        if is_gone { Self::Other } else { Self::Refused }
+    }
+
+    /// What is wanted by one question is wanted; what one question could not be asked of is not known.
+    pub(super) fn or(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Wanted, _) | (_, Self::Wanted) => Self::Wanted,
+            (Self::Refused, _) | (_, Self::Refused) => Self::Refused,
+            (Self::Other, Self::Other) => Self::Other,
+        }
+    }
+}
+
+impl Sight {
+    /// One pass over all processes.
+    pub(super) fn of(look: impl Fn(u32) -> Look) -> Self {
+        Self::of_each(1, |pid| vec![look(pid)]).pop().unwrap_or_default()
+    }
+
+    /// The answers to `count` questions, which `look` asks of each process, in one pass over all.
+    pub(super) fn of_each(count: usize, look: impl Fn(u32) -> Vec<Look>) -> Vec<Self> {
+        let blank = Self { unseen: Unseen { unlisted: Unlisted::now(), ..Unseen::default() }, ..Self::default() };
+        let mut sights = vec![blank; count];
+        for pid in pids() {
+            for (sight, look) in sights.iter_mut().zip(look(pid)) {
+                match look {
+                    Look::Wanted => sight.found.extend(Identity::of(pid)),
+                    Look::Other => {}
+                    Look::Refused => sight.unseen.add(pid),
+                }
+            }
+        }
+        sights
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.found.is_empty()
+    }
+}
+
+impl Unseen {
+    /// A process that the kernel does not let us look into.
+    pub(super) fn add(&mut self, pid: u32) {
+        // a kernel thread has no files, and one that has ended meanwhile neither
+        if Identity::of(pid).is_none() || Stat::read(pid).is_none_or(|stat| stat.is_kernel_thread()) {
+            return;
+        }
+        // Of a process that may be looked into, `/proc/PID` belongs to its user; of one that keeps itself to itself, to root.
+        let own = rustix::process::geteuid().as_raw();
+        match fs::metadata(format!("/proc/{pid}")) {
+            Ok(entry) if entry.uid() == own => self.own += 1,
+            _ => self.others += 1,
+        }
+    }
+
+    /// Whether a process of this user may be among the unseen. Those of other users alone are no reason to refuse: an ordinary user never
+    /// sees into them.
+    pub fn may_hide_ours(&self) -> bool {
+        self.own > 0 || matches!(self.unlisted, Some(Unlisted::NoProc | Unlisted::OtherProc))
+    }
+
+    pub fn is_nothing(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// `12 processes of other users could not be looked into`.
+impl fmt::Display for Unseen {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let own = (self.own > 0).then(|| format!("{} of this user", counted(self.own as u64, "process")));
+        let others = (self.others > 0).then(|| format!("{} of other users", counted(self.others as u64, "process")));
+        let counts: Vec<String> = own.into_iter().chain(others).collect();
+        let counted = (!counts.is_empty()).then(|| format!("{} could not be looked into", counts.join(" and ")));
+        let unlisted = self.unlisted.map(|why| why.to_string());
+        let words: Vec<String> = counted.into_iter().chain(unlisted).collect();
+        if words.is_empty() {
+            formatter.write_str("all processes were looked into")
+        } else {
+            formatter.write_str(&words.join("; "))
+        }
+    }
+}
+
+impl fmt::Display for Unlisted {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::NoProc => "no process can be seen: /proc is not mounted, or cannot be read",
+            Self::OtherProc => "no process can be told: /proc shows another pid namespace than the one we are in",
+            Self::Hidden => "/proc is mounted with hidepid, and does not list processes of other users",
+            Self::Outside => "processes outside of this pid namespace cannot be seen",
+        })
+    }
+}
+
+/// The first pid namespace of a machine: PROC_PID_INIT_INO, include/linux/proc_ns.h.
+const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
+
+impl Unlisted {
+    fn now() -> Option<Self> {
+        let own = fs::read_link("/proc/self").ok().and_then(|link| link.to_str()?.parse::<u32>().ok());
+        match own {
+            None => return Some(Self::NoProc),
+            Some(pid) if pid != std::process::id() => return Some(Self::OtherProc),
+            Some(_) => {}
+        }
+        if hides_others() {
+            return Some(Self::Hidden);
+        }
+        let namespace = fs::read_link("/proc/self/ns/pid").ok();
+        namespace.is_some_and(|it| it != Path::new(FIRST_PID_NAMESPACE)).then_some(Self::Outside)
+    }
+}
+
+/// Whether processes of others are left out: pid 1 is always there, and always root's. Who may look into it sees all.
+fn hides_others() -> bool {
+    !Path::new("/proc/1/stat").exists()
+}

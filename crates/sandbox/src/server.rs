@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Whether a sandbox's server runs. Processes that can be seen answer first; then what every namespace can see: the locks of its runs, those
+//! that a server has on its own files, and its socket. What cannot be seen is unknown, and never stopped.
+
+use crate::wrap::is_under_valgrind;
+use crate::{Error, Flavour, Sandbox};
+use host::places::Places;
+use host::process::open_below;
+use run::{FoundRun, Resource};
+use rustix::process::{Flock, FlockType, fcntl_getlk};
+use std::fs::File;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+/// InnoDB and Aria lock these for writing while they run (fcntl(2)).
+const LOCKED_WHILE_RUNNING: [&str; 2] = ["ibdata1", "aria_log_control"];
+
+/// What a sandbox's server does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Server {
+    /// As this process.
+    Runs(u32),
+    Stopped,
+    /// It runs, or may, where we cannot see it: why.
+    Unknown(String),
+}
+
+impl Server {
+    pub fn pid(&self) -> Option<u32> {
+        if let Self::Runs(pid) = self { Some(*pid) } else { None }
+    }
+
+    pub fn is_stopped(&self) -> bool {
+        *self == Self::Stopped
+    }
+}
+
+impl Sandbox {
+    /// `found`: what [`run::find_runs`] has found in these places.
+    pub fn server(&self, places: &Places, found: &[FoundRun]) -> Server {
+        if let Some(pid) = self.server_process() {
+            return Server::Runs(pid);
+        }
+        let runs: Vec<&FoundRun> = found.iter().filter(|run| self.is_held_by(run)).collect();
+        if let Some((run, why)) = runs.iter().find_map(|run| Some((*run, run.unknown.as_ref()?))) {
+            return Server::Unknown(format!("run {}: {why}", run.id));
+        }
+        let is_explained = runs.iter().any(|run| run.live || !run.processes.is_empty());
+        match run::holder(places, &Resource::Sandbox(self.name().into())) {
+            Ok(None) => {}
+            Ok(Some(_)) if is_explained => {}
+            Ok(Some(run)) => return Server::Unknown(format!("{run} holds it, and none of its processes can be seen")),
+            Err(error) => {
+                return Server::Unknown(format!("whether a run holds it cannot be told: {}", host::chain(&error)));
+            }
+        }
+        if is_explained { Server::Stopped } else { self.unseen_server().map_or(Server::Stopped, Server::Unknown) }
+    }
+
+    /// As [`Sandbox::server`], with a look of its own at the runs.
+    ///
+    /// # Errors
+    /// The runs cannot be listed.
+    pub fn server_now(&self, places: &Places) -> Result<Server, Error> {
+        Ok(self.server(places, &run::find_runs(places)?))
+    }
+
+    /// # Errors
+    /// [`Error::Unknown`]: whether its server runs cannot be told from here.
+    pub fn require_known(&self, places: &Places) -> Result<(), Error> {
+        match self.server_now(places)? {
+            Server::Unknown(why) => Err(Error::Unknown { name: self.name().into(), why }),
+            Server::Runs(_) | Server::Stopped => Ok(()),
+        }
+    }
+
+    /// A process that has its files open, the server above all; not the caller.
+    pub fn occupant(&self) -> Option<u32> {
+        let own = std::process::id();
+        let server = self.server_process();
+        server.or_else(|| open_below(&self.folder).found.into_iter().map(|it| it.pid).find(|pid| *pid != own))
+    }
+
+    /// The server process, when it runs and can be seen: an ordinary user sees his own processes, and nobody sees those outside of the
+    /// namespace that he is in.
+    pub fn server_process(&self) -> Option<u32> {
+        // PostgreSQL's children have its program too, and are younger.
+        let data = self.data();
+        open_below(&data)
+            .found
+            .into_iter()
+            .filter(|process| self.is_run_by(process.pid))
+            .min_by_key(|it| it.start_time)
+            .map(|it| it.pid)
+    }
+
+    /// How one knows of a server that has the data without being seen: one that no run of ours has started, too.
+    pub(crate) fn unseen_server(&self) -> Option<String> {
+        if run::takes_unseen_for_dead() {
+            return None;
+        }
+        if self.flavour() == Flavour::Postgresql {
+            let socket = self.socket();
+            return answers(&socket).then(|| format!("somebody that cannot be seen answers at {}", socket.display()));
+        }
+        let (file, pid) = locked_file(&self.data())?;
+        let who = if pid > 0 { format!("process {pid}") } else { "a process that cannot be seen".to_owned() };
+        Some(format!("its {file} is locked by {who}"))
+    }
+
+    fn is_run_by(&self, pid: u32) -> bool {
+        let installation = &self.manifest.installation;
+        installation.is_run_by(pid) || is_under_valgrind(pid, &installation.program)
+    }
+
+    /// Whether this run holds it, or held it.
+    pub(crate) fn is_held_by(&self, run: &FoundRun) -> bool {
+        let resource = format!("sandbox-{}", self.name());
+        run.resources.contains(&resource)
+    }
+}
+
+/// Whether somebody listens on this socket. That is seen from every namespace that sees the file.
+fn answers(socket: &Path) -> bool {
+    UnixStream::connect(socket).is_ok()
+}
+
+/// A file of a data directory that a server of the MySQL family has locked, and the process; 0 when that cannot be seen from here.
+pub(crate) fn locked_file(data: &Path) -> Option<(&'static str, i32)> {
+    let locked = |name: &&'static str| Some((*name, locked_by(&File::open(data.join(name)).ok()?)?));
+    LOCKED_WHILE_RUNNING.iter().find_map(locked)
+}
+
+/// The process that holds a lock for writing; 0 when it is not to be seen from here.
+fn locked_by(file: &File) -> Option<i32> {
+    let asked = Flock::from(FlockType::ReadLock);
+    let lock = fcntl_getlk(file, &asked).ok()??;
+    Some(lock.pid.map_or(0, |pid| pid.as_raw_nonzero().get()))
+}
