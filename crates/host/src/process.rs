@@ -9,6 +9,7 @@
 //! `wringer internal launch`, which stays its parent. A pid alone never proves an identity: [`Identity`] carries the start
 //! time, and signals go through a pidfd.
 
+mod descriptors;
 mod fork;
 mod identity;
 mod launch;
@@ -16,8 +17,10 @@ mod namespaces;
 mod scan;
 mod sight;
 mod spawn;
+mod standstill;
 mod stop;
 
+pub use descriptors::without_descriptors;
 pub use fork::{Forked, fork};
 pub use identity::{Identity, Process, ThreadLook};
 pub use launch::{LaunchSettings, block_stop_signals, launch};
@@ -27,7 +30,8 @@ pub use scan::{
 };
 pub use sight::{Sight, Unlisted, Unseen};
 pub use spawn::{Marks, Spawned, spawn, spawn_supervisor};
-pub use stop::{StopRequest, Stopped, kill_alone, stop};
+pub use standstill::{Standstill, standstill};
+pub use stop::{StopRequest, Stopped, kill_alone, stop, stop_main_thread};
 
 use rustix::fd::OwnedFd;
 use std::ffi::OsString;

@@ -2,7 +2,8 @@
 //! Undos that leave something out, for tests. Without the feature `failpoints` there are none.
 
 /// `WRINGER_FORGET=<kind>`: an undo leaves out steps of this kind (`value`, `cgroup`, `mount`, `loop_device`, `process`, ...) and says that it did not;
-/// `sync`: records are written, and not waited for until they are on the disk.
+/// `sync`: records are written, and not waited for until they are on the disk; `standstill`: a watchdog goes by the clock, and kills a layer
+/// that was frozen.
 pub const FORGET_VARIABLE: &str = "WRINGER_FORGET";
 
 /// Whether a test wants this step's undo to be missing, to see that something notices.

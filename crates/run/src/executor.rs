@@ -84,6 +84,10 @@ impl RealHost {
 
     fn end_process(&self, permit: &Permit, step: &StepState, request: StopRequest) -> Result<Outcome, host::Error> {
         let processes = self.processes_of(step);
+        // it may have a thread that waits for a file system which answers nobody
+        if matches!(step.change, Step::Process { role: Role::Watchdog, .. }) {
+            return Ok(found(process::stop_main_thread(permit, &processes, request)? != Stopped::AlreadyGone));
+        }
         // Of a launcher and its server, the server is asked first, and the launcher ends with it.
         let asked = if step.processes.is_empty() { processes.clone() } else { last_alive(&processes) };
         let asked_outcome = process::stop(permit, &asked, request)?;

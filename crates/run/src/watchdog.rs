@@ -3,13 +3,16 @@
 //! has released it or left it standing.
 //!
 //! While the controller lives, it guards the host against the run: a controller that hangs (a lease), memory or disk that runs
-//! out, a slow layer that hangs. Whatever it sees, it neutralises the run at once, says why, asks the controller to release, and
+//! out, a slow layer that hangs. Who is silent is judged by the looks of a watchdog that runs, never by a clock: see [`looks`]. Whatever it sees, it neutralises the run at once, says why, asks the controller to release, and
 //! replaces a controller that does not.
 
 mod beat;
 mod guards;
+mod inquiry;
+mod layer;
 mod lease;
 mod limits;
+mod looks;
 mod watch;
 
 pub(crate) use beat::Heartbeat;

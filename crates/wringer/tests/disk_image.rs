@@ -212,13 +212,14 @@ fn a_killed_keeper_is_no_error_and_ends_the_squeeze() {
     tool("e2fsck", &["-fn", bench.image().to_str().unwrap()]);
 }
 
-/// F06: one that is stopped is replaced by its keeper; a stopped keeper is ended by the watchdog, and wakes its worker by that.
+/// F06: a worker that is stopped is replaced by its keeper; while a keeper is stopped, nobody replaces its worker, which is told; woken, it
+/// does.
 #[test]
 fn a_stopped_worker_and_a_stopped_keeper_cost_nobody_a_request() {
     let bench = bench!();
     let image = bench.image();
     let mut command = bench.lab.command(["disk", "delay", image.to_str().unwrap(), "--write", "1ms", "-o", "json"]);
-    let ran = Ran::of(command.env("WRINGER_WATCHDOG", r#"{"layer_deadline_ms":7000,"look_ms":100}"#)).expect_code(0);
+    let ran = Ran::of(command.env("WRINGER_WATCHDOG", r#"{"layer_deadline_ms":1500,"look_ms":100}"#)).expect_code(0);
     let device = device_of(&json(&ran)).to_owned();
     let worker = bench.worker();
     signal(worker, Signal::STOP);
@@ -228,11 +229,19 @@ fn a_stopped_worker_and_a_stopped_keeper_cost_nobody_a_request() {
     let (keeper, worker) = (process_of(&bench.lab, "slow layer"), bench.worker());
     signal(keeper, Signal::STOP);
     signal(worker, Signal::STOP);
-    median_read_of(&device);
-    assert!(!is_alive(keeper), "the read came through because the watchdog ended the keeper");
-    expect_as_before_by_itself(&bench.before);
-    let words = bench.lab.run(["status"]).expect_code(0).stdout;
-    assert!(words.contains("answered nobody"), "{words}");
+    let read = std::thread::spawn({
+        let device = device.clone();
+        move || median_read_of(&device)
+    });
+    let words = || bench.lab.run(["status"]).expect_code(0).stdout;
+    assert!(wait_until(PATIENCE, || words().contains("is stopped")), "{}", words());
+    assert!(is_alive(keeper) && is_alive(worker) && !read.is_finished());
+    signal(keeper, Signal::CONT);
+    read.join().unwrap();
+    assert!(!is_alive(worker), "the read came through because another one serves");
+    assert_eq!(bench.status()["delay"]["write_us"], 1000, "as slow as it was");
+    bench.release().expect_code(0);
+    expect_as_before(&bench.before);
 }
 
 #[test]

@@ -2,12 +2,16 @@
 //! The watchdog of the real program: a controller that is stopped, a slow layer that is stopped, and a run that is told why.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 
+mod silent;
 mod standing;
 
 use rustix::process::Signal;
+use silent::Silent;
 use standing::*;
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use testkit::{Lab, Ran, Snapshot, alone, is_root, wait_until};
 
 const WRINGER: &str = env!("CARGO_BIN_EXE_wringer");
@@ -37,9 +41,9 @@ fn a_stopped_supervisor_does_not_keep_the_ram() {
     assert_eq!(status(&lab)["runs"].as_array().unwrap().len(), 0);
 }
 
-/// Whoever waits for a file gets an error, and the directory is there again.
+/// Its users wait, which is told; woken, it serves on with its delay.
 #[test]
-fn a_stopped_layer_is_ended_and_its_readers_get_an_error() {
+fn a_stopped_layer_serves_on_when_it_is_woken() {
     if !is_root() {
         testkit::skip!("needs root");
     }
@@ -49,15 +53,73 @@ fn a_stopped_layer_is_ended_and_its_readers_get_an_error() {
     std::fs::write(folder.join("file"), vec![7; 64 << 10]).unwrap();
     let path = folder.to_str().unwrap();
     watched(&lab, &["disk", "delay", path, "--read", "1ms"], r#"{"layer_deadline_ms":1500,"look_ms":100}"#);
-    signal(process_of(&lab, "slow layer"), Signal::STOP);
-    let began = Instant::now();
-    let read = Command::new("dd").arg(format!("if={path}/file")).arg("of=/dev/null").output().unwrap();
-    assert!(!read.status.success(), "the read came through a stopped layer");
-    assert!(began.elapsed() > Duration::from_secs(1) && began.elapsed() < PATIENCE, "{:?}", began.elapsed());
-    expect_as_before_by_itself(&before);
+    let layer = process_of(&lab, "slow layer");
+    signal(layer, Signal::STOP);
+    let mut read = Command::new("dd").arg(format!("if={path}/file")).arg("of=/dev/null").spawn().unwrap();
+    let told = |words: &str| wait_until(PATIENCE, || last_words(&lab).contains(words));
+    assert!(told(&format!("the slow layer (process {layer}) is stopped")), "{}", last_words(&lab));
+    assert!(is_alive(layer) && read.try_wait().unwrap().is_none(), "the read waits");
+    signal(layer, Signal::CONT);
+    assert!(read.wait().unwrap().success(), "the read came through");
+    assert!(told("the slow layer goes on"), "{}", last_words(&lab));
+    let shown = json(&lab.run(["disk", "status", "-o", "json"]).expect_code(0));
+    assert_eq!(shown["directories"][0]["delay"]["read_us"], 1000, "{shown:#}");
+    lab.run(["disk", "release", path]).expect_code(0);
+    expect_as_before(&before);
     assert_eq!(std::fs::read(folder.join("file")).unwrap(), vec![7; 64 << 10]);
-    let words = last_words(&lab);
-    assert!(words.contains("the slow layer") && words.contains("answered nobody"), "{words}");
+}
+
+/// It could run, and answers nobody who asks how it is: it may take no more descriptors. The run ends, and whoever has a file open below
+/// reads on.
+#[test]
+fn a_layer_that_hangs_ends_the_run_and_nobody_gets_an_error() {
+    if !is_root() {
+        testkit::skip!("needs root");
+    }
+    let (_alone, lab, before) = (alone(), Lab::new(WRINGER), Snapshot::take());
+    let folder = lab.home().join("data");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(folder.join("file"), vec![7; 64 << 10]).unwrap();
+    let path = folder.to_str().unwrap();
+    watched(&lab, &["disk", "delay", path, "--read", "1ms"], r#"{"layer_deadline_ms":1500,"look_ms":100}"#);
+    let (layer, file) = (process_of(&lab, "slow layer"), File::open(folder.join("file")).unwrap());
+    let limit = Command::new("prlimit").args(["--nofile=3", "--pid", &layer.to_string()]).status().unwrap();
+    assert!(limit.success());
+    let told = wait_until(PATIENCE, || last_words(&lab).contains("could run, and answered nobody"));
+    assert!(told, "{}", last_words(&lab));
+    for _ in 0..20 {
+        let mut bytes = [0; 4096];
+        file.read_exact_at(&mut bytes, 0).unwrap();
+        assert_eq!(bytes, [7; 4096]);
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    assert!(is_alive(layer), "it serves");
+    drop(file);
+    expect_as_before_by_itself(&before);
+    assert!(wait_until(PATIENCE, || status(&lab)["runs"].as_array().unwrap().is_empty()), "{:#}", status(&lab));
+}
+
+/// The disk of sandboxes answers nobody any more, and then the supervisor hangs: the RAM comes back, and the run ends in order.
+#[test]
+fn a_file_system_that_answers_nobody_does_not_hang_the_watchdog() {
+    if !is_root() {
+        testkit::skip!("needs root");
+    }
+    let (_alone, lab, before) = (alone(), Lab::new(WRINGER), Snapshot::take());
+    let limits = r#"{"lease_ms":1500,"look_ms":100}"#;
+    let said = json(&watched(&lab, &["ram", "hide", "64M", "--yes", "-o", "json"], limits));
+    let supervisor = said["pid"].as_u64().unwrap();
+    let silent = Silent::mount(&lab.home().join("sandboxes"));
+    assert!(wait_until(PATIENCE, || silent.asked() > 0), "the watchdog looks at the disk");
+    signal(supervisor, Signal::STOP);
+    assert!(wait_until(PATIENCE, || meminfo("HugePages_Total") == 0), "the watchdog looks at the lease, too");
+    assert!(wait_until(PATIENCE, || !is_alive(supervisor)), "it was woken, and released");
+    let over = || std::fs::read_dir(lab.home().join("journal")).unwrap().flatten().count();
+    let folder = lab.home().join("journal").join(said["run"].as_str().unwrap());
+    assert!(wait_until(PATIENCE, || !folder.exists()), "{} entries", over());
+    drop(silent);
+    expect_as_before_by_itself(&before);
+    assert!(last_words(&lab).contains("no sign of life"), "{}", last_words(&lab));
 }
 
 /// A layer that somebody stopped is woken by an undo, and nothing is lost.

@@ -4,6 +4,7 @@ use rustix::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
 /// A process, told apart from a later one with the same pid.
@@ -106,7 +107,12 @@ impl Stat {
     }
 
     pub(super) fn read(pid: u32) -> Option<Self> {
-        Self::parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+        Self::at(Path::new(&format!("/proc/{pid}")))
+    }
+
+    /// Of a process or a thread: its folder below `/proc`.
+    pub(super) fn at(folder: &Path) -> Option<Self> {
+        Self::parse(&fs::read_to_string(folder.join("stat")).ok()?)
     }
 
     /// The name (field 2) may hold spaces and parentheses: fields count from the last `)`.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What endangers the host while a run lives: readings, and what they mean. Reading costs some file reads below `/proc`; nothing
-//! here touches a file system that may be slow or hang.
+//! What endangers the host while a run lives: readings, and what they mean. Reading costs some file reads below `/proc`; a file system
+//! that may be slow or hang is asked by [`DiskWatch`], which waits for nobody.
 
+use super::inquiry::Inquiry;
 use super::limits::Limits;
 use host::process::Identity;
 use journal::{Begun, OomVictim, Role, State, Step, StepState};
@@ -21,13 +22,12 @@ pub(crate) struct Reading {
     pub(crate) oom_kills: u64,
     /// The holder is the kernel's first victim.
     pub(crate) holders_live: bool,
-    /// Folder, free bytes, size.
-    pub(crate) disks: Vec<(PathBuf, u64, u64)>,
+    pub(crate) disks: Vec<Space>,
 }
 
 impl Reading {
-    /// `storage`: where sandboxes live. `own_kills` remembers what the run's cgroups told while they were there.
-    pub(crate) fn take(state: &State, storage: &Path, own_kills: &mut BTreeMap<PathBuf, u64>) -> Self {
+    /// `disk` is where sandboxes live. `own_kills` remembers what the run's cgroups told while they were there.
+    pub(crate) fn take(state: &State, disk: &mut DiskWatch, own_kills: &mut BTreeMap<PathBuf, u64>) -> Self {
         let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
         let kib = |name| number_after(&meminfo, name).unwrap_or(u64::MAX >> 10) << 10;
         let vmstat = fs::read_to_string("/proc/vmstat").unwrap_or_default();
@@ -40,7 +40,7 @@ impl Reading {
             full_avg10_percent: full_avg10(&pressure),
             oom_kills: number_after(&vmstat, "oom_kill ").unwrap_or(0).saturating_sub(own),
             holders_live: holders(state).all(Identity::is_alive),
-            disks: space(storage).into_iter().collect(),
+            disks: disk.look().into_iter().collect(),
         }
     }
 
@@ -138,7 +138,32 @@ fn own_oom_kills(state: &State) -> Vec<(PathBuf, u64)> {
     files.filter_map(kills).map(|(count, file)| (file, count)).collect()
 }
 
-fn space(folder: &Path) -> Option<(PathBuf, u64, u64)> {
+/// Folder, free bytes, size.
+pub(crate) type Space = (PathBuf, u64, u64);
+
+/// How much is free where sandboxes live. What is not known, because that file system answers nobody, is no danger: what was known
+/// last stands.
+pub(crate) struct DiskWatch {
+    inquiry: Option<Inquiry<Option<Space>>>,
+    known: Option<Space>,
+}
+
+impl DiskWatch {
+    pub(crate) fn new(folder: PathBuf) -> Self {
+        Self { inquiry: Inquiry::start("ask the disk", move || space(&folder)), known: None }
+    }
+
+    /// As it was at the look before this one.
+    fn look(&mut self) -> Option<Space> {
+        if let Some(answer) = self.inquiry.as_mut().and_then(|inquiry| inquiry.answer(true)) {
+            self.known = answer;
+        }
+        self.known.clone()
+    }
+}
+
+/// May hang as the file system does.
+fn space(folder: &Path) -> Option<Space> {
     let there = folder.ancestors().find(|folder| folder.is_dir())?;
     let space = rustix::fs::statvfs(there).ok()?;
     Some((folder.to_owned(), space.f_bavail * space.f_frsize, space.f_blocks * space.f_frsize))
@@ -255,8 +280,11 @@ mod tests {
             Some(12.34)
         );
         assert_eq!(number_after("oom_kill_disable 0\nunder_oom 0\noom_kill 7\n", "oom_kill "), Some(7));
-        let reading = Reading::take(&State::default(), Path::new("/no/such/folder"), &mut BTreeMap::new());
+        let mut disk = DiskWatch::new("/no/such/folder".into());
+        let mut take = || Reading::take(&State::default(), &mut disk, &mut BTreeMap::new());
+        let reading = take();
         assert!(reading.available_bytes > 0 && reading.available_bytes < reading.total_bytes);
-        assert!(reading.disks[0].2 > 0, "the nearest folder that is there");
+        let known = std::iter::repeat_with(take).find_map(|reading| reading.disks.first().cloned());
+        assert!(known.is_some_and(|(_, _, size)| size > 0), "the nearest folder that is there");
     }
 }

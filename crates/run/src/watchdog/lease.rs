@@ -1,87 +1,87 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A controller's lease: it ends when no sign of life has come for too long. Pure: the time is passed in.
+//! A controller's lease: it ends when no sign of life has come for too many looks. Pure.
 
+use super::looks::looks_in;
 use std::time::Duration;
 
-/// All times are CLOCK_BOOTTIME: no jump of the wall clock moves them, and a suspended machine's sleep counts.
 #[derive(Debug, Clone)]
 pub(crate) struct Lease {
-    lasts: Duration,
-    /// Looks in a row, with time to answer between them, that a late controller is given.
-    patience: u32,
-    last_sign: Duration,
-    late_looks: u32,
+    every: Duration,
+    /// How many looks without a sign of life end it.
+    looks: u32,
+    silent: u32,
 }
 
-/// After a suspend, or on a machine whose processors are all busy, the watchdog may wake before the controller could write.
+/// More looks that a late controller is given: on a machine whose processors are all busy it may write later than it should.
 const PATIENCE_LOOKS: u32 = 3;
 
 impl Lease {
-    pub(crate) fn new(lasts: Duration, now: Duration) -> Self {
-        Self { lasts, patience: PATIENCE_LOOKS, last_sign: now, late_looks: 0 }
+    pub(crate) fn new(lasts: Duration, every: Duration) -> Self {
+        Self { every, looks: looks_in(lasts, every).saturating_add(PATIENCE_LOOKS), silent: 0 }
     }
 
     /// A sign of life was read.
-    pub(crate) fn renew(&mut self, now: Duration) {
-        self.last_sign = now;
-        self.late_looks = 0;
+    pub(crate) fn renew(&mut self) {
+        self.silent = 0;
     }
 
-    /// To be asked once a look, when there is no sign of life to be read. `Some`: since when there was none.
-    pub(crate) fn expired(&mut self, now: Duration) -> Option<Duration> {
-        let silent = now.saturating_sub(self.last_sign);
-        if silent <= self.lasts {
-            self.late_looks = 0;
-            return None;
-        }
-        self.late_looks += 1;
-        (self.late_looks > self.patience).then_some(silent)
+    /// To be called at each look that counts, when there is no sign of life to be read. `Some`: for how long there was none, while
+    /// the watchdog ran.
+    pub(crate) fn expired(&mut self) -> Option<Duration> {
+        self.silent = self.silent.saturating_add(1);
+        (self.silent > self.looks).then(|| self.every * self.silent)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::looks::Looks;
     use super::*;
 
-    fn at(seconds: u64) -> Duration {
-        Duration::from_secs(seconds)
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// The second in which it ends, when the watchdog looks at these.
+    fn ends(lease: &mut Lease, looks: &mut Looks, seconds: impl IntoIterator<Item = u64>) -> Option<u64> {
+        let mut silent = |second: u64| looks.counts(Duration::from_secs(second)).then(|| lease.expired()).flatten();
+        seconds.into_iter().find(|second| silent(*second).is_some())
     }
 
-    fn lease() -> Lease {
-        Lease::new(at(60), at(1000))
+    fn lease() -> (Lease, Looks) {
+        (Lease::new(60 * SECOND, SECOND), Looks::new(SECOND, 1000 * SECOND))
     }
 
     #[test]
     fn renewed_it_lasts_for_ever() {
-        let mut lease = lease();
+        let (mut lease, mut looks) = lease();
         for second in (1000..1_000_000).step_by(59) {
-            assert_eq!(lease.expired(at(second)), None);
-            lease.renew(at(second));
+            assert_eq!(ends(&mut lease, &mut looks, second + 1..second + 60), None);
+            lease.renew();
         }
     }
 
     #[test]
     fn silence_ends_it_soon_after_its_time() {
-        let mut lease = lease();
-        let ended = (1001..2000).find(|second| lease.expired(at(*second)).is_some());
-        assert_eq!(ended, Some(1064));
+        let (mut lease, mut looks) = lease();
+        assert_eq!(ends(&mut lease, &mut looks, 1001..2000), Some(1064));
     }
 
-    /// The machine slept for an hour; watchdog and controller wake in any order.
+    /// The machine slept for an hour, or watchdog and controller were frozen: they wake in any order.
     #[test]
     fn a_suspend_does_not_end_it() {
-        let mut lease = lease();
-        for look in 0..3 {
-            assert_eq!(lease.expired(at(4600 + look)), None);
+        for silent_before in [0, 50] {
+            let (mut lease, mut looks) = lease();
+            assert_eq!(ends(&mut lease, &mut looks, 1001..1001 + silent_before), None);
+            assert_eq!(ends(&mut lease, &mut looks, 4600..4610), None);
+            lease.renew();
+            assert_eq!(ends(&mut lease, &mut looks, 4610..4670), None);
         }
-        lease.renew(at(4603));
-        assert_eq!(lease.expired(at(4604)), None);
     }
 
+    /// The silence before it and the silence after it are one; the jump and three looks do not count.
     #[test]
     fn and_a_suspend_does_not_renew_it() {
-        let mut lease = lease();
-        let ended = (0..100).find(|look| lease.expired(at(4600 + look)).is_some());
-        assert_eq!(ended, Some(3));
+        let (mut lease, mut looks) = lease();
+        assert_eq!(ends(&mut lease, &mut looks, 1001..1051), None);
+        assert_eq!(ends(&mut lease, &mut looks, 4600..5000), Some(4617));
     }
 }

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The watchdog while its controller lives: it looks, and when it sees a danger, it neutralises and sees to it that the run ends.
 
-use super::guards::Reading;
+use super::guards::{DiskWatch, Reading};
+use super::layer::{FORGET_STANDSTILL, Found, LayerWatch, serving};
 use super::lease::Lease;
 use super::limits::Limits;
+use super::looks::{Looks, looks_in};
 use super::{LayerProbe, note};
 use crate::executor::RealHost;
 use crate::folder::Folder;
@@ -12,15 +14,13 @@ use crate::{dismantle, undo};
 use host::clock::boot_time;
 use host::permit::Permit;
 use host::places::Places;
-use host::process::{Identity, Process, kill_alone};
-use journal::{Role, RunId, State, Step};
+use host::process::{Identity, Process, kill_alone, standstill};
+use journal::{RunId, State, Step};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::process::Signal;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 pub(super) struct Watch<'a> {
@@ -28,13 +28,15 @@ pub(super) struct Watch<'a> {
     id: &'a RunId,
     folder: Folder,
     limits: Limits,
+    looks: Looks,
     lease: Lease,
     /// Of the last look.
     before: Reading,
     own_kills: BTreeMap<PathBuf, u64>,
+    disk: DiskWatch,
     layer: LayerWatch,
-    /// When the run was neutralised, and how long its controller may take from then on.
-    tripped: Option<(Duration, Duration)>,
+    /// The run was neutralised: for how many looks more its controller may take its time.
+    tripped: Option<u32>,
 }
 
 enum Heard {
@@ -47,10 +49,12 @@ impl<'a> Watch<'a> {
     pub(super) fn new(places: &'a Places, id: &'a RunId, limits: Limits, layer_answers: LayerProbe) -> Self {
         let folder = Folder::of(places, id);
         let mut own_kills = BTreeMap::new();
-        let before = Reading::take(&State::default(), &places.sandboxes, &mut own_kills);
-        let lease = Lease::new(limits.lease(), boot_time());
-        let layer = LayerWatch::new(folder.path.clone(), layer_answers, limits.look());
-        Self { places, id, folder, limits, lease, before, own_kills, layer, tripped: None }
+        let mut disk = DiskWatch::new(places.sandboxes.clone());
+        let before = Reading::take(&State::default(), &mut disk, &mut own_kills);
+        let looks = Looks::new(limits.look(), boot_time());
+        let lease = Lease::new(limits.lease(), limits.look());
+        let layer = LayerWatch::new(folder.path.clone(), layer_answers, &limits);
+        Self { places, id, folder, limits, looks, lease, before, own_kills, disk, layer, tripped: None }
     }
 
     /// Whether it was the watchdog who ended the run.
@@ -59,7 +63,7 @@ impl<'a> Watch<'a> {
         loop {
             match listen(lifeline, next_look.saturating_sub(boot_time())) {
                 Heard::End => return self.tripped.is_some(),
-                Heard::SignOfLife => self.lease.renew(boot_time()),
+                Heard::SignOfLife => self.lease.renew(),
                 Heard::Nothing => {}
             }
             if boot_time() >= next_look {
@@ -70,6 +74,7 @@ impl<'a> Watch<'a> {
     }
 
     fn look(&mut self) {
+        let counts = self.looks.counts(boot_time());
         let Ok(reading) = journal::read(&self.folder.journal()) else { return };
         let state = reading.state;
         if state.ended || state.left {
@@ -77,69 +82,96 @@ impl<'a> Watch<'a> {
         }
         match self.tripped {
             None => {
-                if let Some(reason) = self.danger(&state) {
+                if let Some(reason) = self.danger(&state, counts) {
                     self.trip(&state, &reason);
                 }
             }
-            Some((since, patience)) => {
+            Some(patience) => {
                 // what the controller had begun before it heard of it
                 self.neutralise(&state);
-                if boot_time().saturating_sub(since) > patience {
+                if counts && controller_could_run(&state) {
+                    self.tripped = Some(patience.saturating_sub(1));
+                }
+                if patience == 0 {
                     let _ = undo::replace_holders(&self.folder.owner());
                 }
             }
         }
     }
 
-    fn danger(&mut self, state: &State) -> Option<String> {
-        let now = boot_time();
-        if let Some(silent) = self.lease.expired(now) {
+    /// `counts`: this look does, for those who are silent.
+    fn danger(&mut self, state: &State, counts: bool) -> Option<String> {
+        if let Some(silent) = counts.then(|| self.lease.expired()).flatten() {
             return Some(format!(
-                "its controller gave no sign of life for {} s, and the lease is {} s: it is stopped, or hangs",
+                "its controller gave no sign of life for {} s, and the lease is {} s: it is {}",
                 silent.as_secs(),
-                self.limits.lease().as_secs()
+                self.limits.lease().as_secs(),
+                controller(state)
+                    .and_then(|controller| standstill(controller.pid))
+                    .map_or_else(|| "stopped, or hangs".to_owned(), |why| why.to_string())
             ));
         }
-        if let Some(told) = self.stuck_layer(state, now) {
+        if let Some(told) = self.stuck_layer(state, counts) {
             return Some(told);
         }
-        let reading = Reading::take(state, &self.places.sandboxes, &mut self.own_kills);
+        let reading = Reading::take(state, &mut self.disk, &mut self.own_kills);
         let danger = reading.danger(&self.before, state, &self.limits);
         self.before = reading;
         danger
     }
 
-    /// Ends a layer that hangs: the kernel then aborts its connection, and whoever waits for it gets an error instead of nothing. The
-    /// worker of a slow disk is left to live: it wakes when its keeper is gone, and answers.
-    fn stuck_layer(&mut self, state: &State, now: Duration) -> Option<String> {
-        let layers = serving_layers(state);
-        let silent = self.layer.silent(!layers.is_empty(), now)?;
-        if silent <= self.limits.layer_deadline() {
-            return None;
+    /// A layer that stands still is left alone: it serves on when it is woken. One that hangs ends the run, and is not killed: whoever
+    /// waits for one of its files would get an I/O error. The keeper of a slow disk is: its worker wakes by that, and answers.
+    fn stuck_layer(&mut self, state: &State, counts: bool) -> Option<String> {
+        let layers = serving(state);
+        match self.layer.look(&layers, counts) {
+            Found::Well => None,
+            Found::StandsStill(process, why) => {
+                let pid = process.pid;
+                self.tell(&format!(
+                    "the slow layer (process {pid}) is {why}: whoever uses its files waits until it goes on; `wringer undo` wakes one that was stopped"
+                ));
+                None
+            }
+            Found::GoesOn => {
+                self.tell("the slow layer goes on");
+                None
+            }
+            Found::Hangs(looks) => Some(self.hanging_layer(state, &layers, looks)),
         }
-        let pids: Vec<String> = layers.iter().map(|layer| layer.pid.to_string()).collect();
-        let _ = kill_alone(&permit(), &layers);
+    }
+
+    fn hanging_layer(&self, state: &State, layers: &[Identity], looks: u32) -> String {
+        let pids = layers.iter().map(|layer| layer.pid.to_string()).collect::<Vec<_>>().join(" ");
         let serves_a_disk = state.steps.iter().any(|step| matches!(step.change, Step::LoopDevice { .. }));
-        let outcome = if serves_a_disk {
-            "it was ended, and its worker serves without a delay what waited"
+        let outcome = if serves_a_disk || journal::forgets_kind(FORGET_STANDSTILL) {
+            let _ = kill_alone(&permit(), layers);
+            "it was ended, and its worker serves without a delay what waited".to_owned()
         } else {
-            "it was ended, and what waited for it got an error"
+            format!(
+                "it hangs, and is not killed, because whoever waits for one of its files would get an I/O error; `kill -KILL {pids}` does that"
+            )
         };
-        let silence = silent.as_secs();
-        Some(format!("the slow layer (process {}) answered nobody for {silence} s: {outcome}", pids.join(", ")))
+        let silence = (self.limits.look() * looks).as_secs();
+        format!("the slow layer (process {pids}) could run, and answered nobody for {silence} s: {outcome}")
+    }
+
+    fn tell(&self, text: &str) {
+        note(self.places, self.id, text);
     }
 
     /// The reason first: whoever releases the run journals it.
     fn trip(&mut self, state: &State, reason: &str) {
         let _ = host::files::write_atomic(&self.folder.reason(), reason.as_bytes(), 0o600);
         self.neutralise(state);
-        note(self.places, self.id, &format!("neutralised: {reason}"));
-        if let Some(controller) = state.begun.as_ref().and_then(|begun| Process::open(begun.controller)) {
+        self.tell(&format!("neutralised: {reason}"));
+        if let Some(controller) = controller(state).and_then(Process::open) {
             // pending when it wakes
             let _ = controller.signal(Signal::TERM);
             let _ = controller.signal(Signal::CONT);
         }
-        self.tripped = Some((boot_time(), Duration::from_millis(self.limits.release_ms) + graces(&state.steps)));
+        let patience = Duration::from_millis(self.limits.release_ms) + graces(&state.steps);
+        self.tripped = Some(looks_in(patience, self.limits.look()));
     }
 
     fn neutralise(&self, state: &State) {
@@ -159,11 +191,13 @@ fn permit() -> Permit {
     Permit::issue(0)
 }
 
-fn serving_layers(state: &State) -> Vec<Identity> {
-    let layers = state.steps.iter().filter(|step| {
-        step.is_open() && step.completed && matches!(step.change, Step::Process { role: Role::SlowLayer, .. })
-    });
-    layers.flat_map(|step| step.processes.clone()).filter(Identity::is_alive).collect()
+fn controller(state: &State) -> Option<Identity> {
+    state.begun.as_ref().map(|begun| begun.controller)
+}
+
+/// One that is frozen is not replaced: it has been told, and releases when it goes on.
+fn controller_could_run(state: &State) -> bool {
+    controller(state).is_none_or(|controller| standstill(controller.pid).is_none())
 }
 
 fn listen(lifeline: &OwnedFd, patience: Duration) -> Heard {
@@ -179,53 +213,11 @@ fn listen(lifeline: &OwnedFd, patience: Duration) -> Heard {
     }
 }
 
-/// Asks the layer in a thread of its own, because the question may hang as the layer does.
-struct LayerWatch {
-    /// Boot time in milliseconds; 0: not asked yet.
-    answered_ms: Arc<AtomicU64>,
-    asking: Option<(PathBuf, LayerProbe, Duration)>,
-}
-
-impl LayerWatch {
-    fn new(folder: PathBuf, answers: LayerProbe, pause: Duration) -> Self {
-        Self { answered_ms: Arc::default(), asking: Some((folder, answers, pause)) }
-    }
-
-    /// For how long nobody was answered, while a layer serves.
-    fn silent(&mut self, serves: bool, now: Duration) -> Option<Duration> {
-        if !serves {
-            return None;
-        }
-        if let Some((folder, answers, pause)) = self.asking.take() {
-            self.answered_ms.store(milliseconds(now), Ordering::SeqCst);
-            let answered_ms = self.answered_ms.clone();
-            let ask = move || {
-                loop {
-                    if answers(&folder) {
-                        answered_ms.store(milliseconds(boot_time()), Ordering::SeqCst);
-                    }
-                    std::thread::sleep(pause);
-                }
-            };
-            // without the thread there is no such guard
-            if std::thread::Builder::new().name("ask the layer".into()).spawn(ask).is_err() {
-                self.answered_ms.store(u64::MAX, Ordering::SeqCst);
-            }
-        }
-        let answered = Duration::from_millis(self.answered_ms.load(Ordering::SeqCst));
-        Some(now.saturating_sub(answered))
-    }
-}
-
-fn milliseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use host::process::RUN_VARIABLE;
-    use journal::{Begun, Kind, OomVictim, Phase, StepId, StepState};
+    use journal::{Begun, Kind, OomVictim, Phase, Role, StepId, StepState};
     use std::process::{Child, Command};
 
     /// A step whose process was started, perhaps, and not written down yet: that moment is a few milliseconds long.

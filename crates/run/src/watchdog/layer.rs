@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Whether the slow layers of a run serve. A layer whose processes stand still, stopped or frozen, does not hang: it serves on when it
+//! is woken. Only one that could run and answers nobody hangs.
+
+use super::LayerProbe;
+use super::inquiry::Inquiry;
+use super::limits::Limits;
+use super::looks::looks_in;
+use host::clock::boot_time;
+use host::process::{Identity, Standstill, descendants, standstill};
+use journal::{Role, State, Step};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// For tests, of a build with `failpoints`: a watchdog that goes by the clock, and kills (`WRINGER_FORGET=standstill`).
+pub(super) const FORGET_STANDSTILL: &str = "standstill";
+
+/// What there is to be said of the layers, at a look.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    Well,
+    /// It has stood still for as long as one that hangs is given: its users wait. To be told once.
+    StandsStill(Identity, Standstill),
+    /// It goes on after that was told.
+    GoesOn,
+    /// It could run, and has answered nobody for so many looks.
+    Hangs(u32),
+}
+
+pub(super) struct LayerWatch {
+    /// Looks in a row that make a layer one that hangs.
+    deadline: u32,
+    question: Question,
+    silent: u32,
+    still: u32,
+    /// That it stands still.
+    told: bool,
+    /// When it answered last: for the watchdog that goes by the clock alone.
+    answered: Duration,
+    patience: Duration,
+}
+
+enum Question {
+    /// No layer has served yet.
+    NotYet(PathBuf, LayerProbe),
+    Asked(Inquiry<bool>),
+    /// There is no thread to be had: there is no such guard.
+    None,
+}
+
+impl LayerWatch {
+    pub(super) fn new(folder: PathBuf, answers: LayerProbe, limits: &Limits) -> Self {
+        let deadline = looks_in(limits.layer_deadline(), limits.look());
+        Self {
+            deadline,
+            question: Question::NotYet(folder, answers),
+            silent: 0,
+            still: 0,
+            told: false,
+            answered: boot_time(),
+            patience: limits.layer_deadline(),
+        }
+    }
+
+    /// To be called once a look; `counts`: the watchdog itself did not stand still before it.
+    pub(super) fn look(&mut self, layers: &[Identity], counts: bool) -> Found {
+        if layers.is_empty() {
+            (self.silent, self.still) = (0, 0);
+            return Found::Well;
+        }
+        let answered = self.answered(self.still == 0);
+        if answered {
+            self.answered = boot_time();
+        } else if journal::forgets_kind(FORGET_STANDSTILL) && boot_time() > self.answered + self.patience {
+            return Found::Hangs(self.deadline);
+        }
+        let still = if answered { None } else { standing_still(layers) };
+        self.judge(answered, still, counts)
+    }
+
+    fn judge(&mut self, answered: bool, still: Option<(Identity, Standstill)>, counts: bool) -> Found {
+        if let Some((layer, why)) = still {
+            self.silent = 0;
+            self.still = self.still.saturating_add(u32::from(counts));
+            if self.still > self.deadline && !self.told {
+                self.told = true;
+                return Found::StandsStill(layer, why);
+            }
+            return Found::Well;
+        }
+        self.still = 0;
+        self.silent = if answered { 0 } else { self.silent.saturating_add(u32::from(counts)) };
+        if self.silent > self.deadline {
+            return Found::Hangs(self.silent);
+        }
+        let goes_on = answered && std::mem::take(&mut self.told);
+        if goes_on { Found::GoesOn } else { Found::Well }
+    }
+
+    /// Since the last look. One that stood still then is not asked: its questions would pile up.
+    fn answered(&mut self, ask: bool) -> bool {
+        if let Question::NotYet(folder, answers) = &self.question {
+            let (folder, answers) = (folder.clone(), *answers);
+            let inquiry = Inquiry::start("ask the layer", move || answers(&folder));
+            self.question = inquiry.map_or(Question::None, Question::Asked);
+        }
+        match &mut self.question {
+            Question::Asked(inquiry) => inquiry.answer(ask) == Some(true),
+            _ => true,
+        }
+    }
+}
+
+/// Of the layers and what they have started: a slow disk's worker serves for its keeper.
+fn standing_still(layers: &[Identity]) -> Option<(Identity, Standstill)> {
+    descendants(layers).into_iter().find_map(|process| Some((process, standstill(process.pid)?)))
+}
+
+/// The layers that have come to the end of their start, and live.
+pub(super) fn serving(state: &State) -> Vec<Identity> {
+    let layers = state.steps.iter().filter(|step| {
+        step.is_open() && step.completed && matches!(step.change, Step::Process { role: Role::SlowLayer, .. })
+    });
+    layers.flat_map(|step| step.processes.clone()).filter(Identity::is_alive).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LAYER: Identity = Identity { pid: 7, start_time: 1 };
+
+    fn watch() -> LayerWatch {
+        LayerWatch::new(PathBuf::new(), |_| true, &Limits::default())
+    }
+
+    fn stopped() -> Option<(Identity, Standstill)> {
+        Some((LAYER, Standstill::Stopped))
+    }
+
+    /// What is found at so many looks in a row.
+    fn found(watch: &mut LayerWatch, looks: u32, answered: bool, still: bool, counts: bool) -> Vec<Found> {
+        let all = (0..looks).map(|_| watch.judge(answered, stopped().filter(|_| still), counts));
+        all.filter(|found| *found != Found::Well).collect()
+    }
+
+    #[test]
+    fn one_that_could_run_and_answers_nobody_hangs() {
+        let mut watch = watch();
+        assert_eq!(found(&mut watch, 30, false, false, true), []);
+        assert_eq!(found(&mut watch, 1, false, false, true), [Found::Hangs(31)]);
+        assert_eq!(found(&mut watch, 1, true, false, true), []);
+        assert_eq!(found(&mut watch, 30, false, false, true), [], "from the last answer on");
+    }
+
+    #[test]
+    fn one_that_stands_still_does_not_hang_and_is_told_once() {
+        let mut watch = watch();
+        assert_eq!(found(&mut watch, 25, false, false, true), []);
+        assert_eq!(found(&mut watch, 200, false, true, true), [Found::StandsStill(LAYER, Standstill::Stopped)]);
+        assert_eq!(found(&mut watch, 30, false, false, true), [], "woken, it has all its time");
+        assert_eq!(found(&mut watch, 2, true, false, true), [Found::GoesOn]);
+    }
+
+    #[test]
+    fn looks_after_a_jump_do_not_count() {
+        let mut watch = watch();
+        assert_eq!(found(&mut watch, 30, false, false, true), []);
+        assert_eq!(found(&mut watch, 5, false, false, false), []);
+        assert_eq!(found(&mut watch, 200, false, true, false), []);
+    }
+}

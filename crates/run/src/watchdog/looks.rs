@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Which looks of the watchdog count. Pure: the time is passed in.
+//!
+//! No clock of the kernel stops while a process is frozen (cgroup freezer, `docker pause`) or stopped (SIGSTOP), and some go on in a
+//! suspended machine. So how long somebody was silent says nothing when the watchdog stood still meanwhile. Silence is counted in
+//! looks of a watchdog that runs instead.
+
+use std::time::Duration;
+
+/// A look that comes so many times later than it was asked for comes after a standstill.
+const JUMP: u32 = 5;
+/// So many looks after a jump do not count: whoever stood still together with the watchdog may wake a little later.
+const LOOKS_AFTER_A_JUMP: u32 = 3;
+
+#[derive(Debug, Clone)]
+pub(super) struct Looks {
+    every: Duration,
+    last: Duration,
+    /// Of those after a jump, how many are still to come.
+    uncounted: u32,
+}
+
+impl Looks {
+    pub(super) fn new(every: Duration, now: Duration) -> Self {
+        Self { every, last: now, uncounted: 0 }
+    }
+
+    /// To be called once a look: whether a silence found at this one counts.
+    pub(super) fn counts(&mut self, now: Duration) -> bool {
+        let jumped = now.saturating_sub(self.last) > self.every * JUMP;
+        self.last = now;
+        if jumped {
+            self.uncounted = LOOKS_AFTER_A_JUMP;
+            return false;
+        }
+        let counts = self.uncounted == 0;
+        self.uncounted = self.uncounted.saturating_sub(1);
+        counts
+    }
+}
+
+/// How many looks fit into a time.
+pub(super) fn looks_in(time: Duration, every: Duration) -> u32 {
+    u32::try_from(time.as_millis().div_ceil(every.as_millis().max(1))).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counted(seconds: &[u64]) -> Vec<bool> {
+        let mut looks = Looks::new(Duration::from_secs(1), Duration::from_secs(1000));
+        seconds.iter().map(|second| looks.counts(Duration::from_secs(*second))).collect()
+    }
+
+    #[test]
+    fn after_a_jump_three_more_looks_do_not_count() {
+        assert_eq!(counted(&[1001, 1002, 1006]), [true; 3], "a busy machine");
+        assert_eq!(counted(&[1001, 1037, 1038, 1039, 1040, 1041]), [true, false, false, false, false, true]);
+        assert_eq!(
+            counted(&[1036, 1037, 1073, 1074, 1075, 1076, 1077]),
+            [false, false, false, false, false, false, true]
+        );
+    }
+
+    #[test]
+    fn looks_of_a_time() {
+        let of = |time_ms, every_ms| looks_in(Duration::from_millis(time_ms), Duration::from_millis(every_ms));
+        assert_eq!((of(30_000, 1000), of(1500, 400), of(7, 0)), (30, 4, 7));
+    }
+}

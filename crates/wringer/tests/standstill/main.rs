@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Time that stands still: layer, watchdog, supervisor and server are frozen (cgroup freezer, versions 1 and 2) or stopped (SIGSTOP),
+//! every subset of them, and go on in every order. The layer serves on, and nobody gets an error. `WRINGER_STANDSTILL=full` takes the
+//! limits that the program has, 36 s and 120 s; else they are a tenth.
+#![allow(clippy::disallowed_methods, clippy::unwrap_used)]
+
+#[path = "../standing/mod.rs"]
+mod standing;
+
+mod case;
+mod freezer;
+mod server;
+
+use case::{Case, Pace};
+use freezer::{Means, Member, orders};
+use std::time::Duration;
+use testkit::{Snapshot, alone, announce_cases, is_root};
+
+const WRINGER: &str = env!("CARGO_BIN_EXE_wringer");
+
+/// Starts a case for each order, as many at a time as there are processors and some.
+fn start(orders: &[Vec<Member>], pace: &Pace, environment: &[(&str, &str)]) -> Vec<Case> {
+    let means = Means::all();
+    let numbered: Vec<(usize, &Vec<Member>)> = orders.iter().enumerate().collect();
+    let of = |(number, order): &(usize, &Vec<Member>)| {
+        Case::start(*number, (*order).clone(), means[number % means.len()], pace, environment)
+    };
+    numbered
+        .chunks(8)
+        .flat_map(|chunk| {
+            std::thread::scope(|scope| {
+                let started: Vec<_> = chunk.iter().map(|one| scope.spawn(move || of(one))).collect();
+                started.into_iter().map(|case| case.join().unwrap()).collect::<Vec<_>>()
+            })
+        })
+        .collect()
+}
+
+/// All stand still at once, for `lasts`; then the first of each order goes on, a moment later the second, and so on.
+fn stand_still(cases: &mut [Case], lasts: Duration, pace: &Pace) {
+    cases.iter_mut().for_each(Case::freeze);
+    std::thread::sleep(lasts);
+    for turn in 0..Member::ALL.len() {
+        cases.iter_mut().for_each(|case| case.thaw(turn));
+        std::thread::sleep(pace.gap);
+    }
+}
+
+/// What went wrong, case by case.
+fn troubles(cases: &mut [Case], lasts: Duration, pace: &Pace) -> Vec<String> {
+    let found = cases.iter_mut().map(|case| {
+        let looked = case.look(lasts, pace);
+        looked.err().map(|why| format!("{}: {why}", case.name()))
+    });
+    found.flatten().collect()
+}
+
+/// Nothing is lost, and everything is back.
+fn end(cases: Vec<Case>) -> Vec<String> {
+    std::thread::scope(|scope| {
+        let ended: Vec<_> = cases.into_iter().map(|case| scope.spawn(move || case.end())).collect();
+        ended.into_iter().filter_map(|case| case.join().unwrap().err()).collect()
+    })
+}
+
+#[test]
+fn whoever_stood_still_goes_on_in_any_order() {
+    if !is_root() {
+        testkit::skip!("needs root");
+    }
+    let (_alone, before, pace) = (alone(), Snapshot::take(), Pace::asked());
+    let orders = orders();
+    assert_eq!(orders.len(), 64);
+    let mut cases = start(&orders, &pace, &[]);
+    let mut wrong = Vec::new();
+    // beyond the layer's deadline; then beyond the controller's lease, too
+    for lasts in [pace.short, pace.long] {
+        stand_still(&mut cases, lasts, &pace);
+        wrong.extend(troubles(&mut cases, lasts, &pace));
+    }
+    wrong.extend(end(cases));
+    assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
+    standing::expect_as_before_by_itself(&before);
+    announce_cases("standstill::whoever_stood_still_goes_on_in_any_order", 2 * orders.len());
+}
+
+/// The campaign can fail.
+#[cfg(feature = "failpoints")]
+#[test]
+fn a_watchdog_that_kills_a_layer_after_a_stall_is_caught() {
+    use Member::{Layer, Server, Supervisor};
+    if !is_root() {
+        testkit::skip!("needs root");
+    }
+    let (_alone, before, pace) = (alone(), Snapshot::take(), Pace::scaled());
+    let orders = [vec![Layer], vec![Server, Layer], vec![Supervisor, Server, Layer]];
+    let mut cases = start(&orders, &pace, &[("WRINGER_FORGET", "standstill")]);
+    stand_still(&mut cases, pace.short, &pace);
+    for case in &mut cases {
+        let wrong = case.look(pace.short, &pace).expect_err(&case.name());
+        assert!(wrong.contains("Transport endpoint is not connected") || wrong.contains("os error"), "{wrong}");
+    }
+    cases.iter_mut().for_each(Case::give_up);
+    drop(cases);
+    standing::expect_as_before_by_itself(&before);
+    announce_cases("standstill::a_watchdog_that_kills_a_layer_after_a_stall_is_caught", orders.len());
+}
