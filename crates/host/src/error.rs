@@ -23,6 +23,9 @@ pub enum Error {
     Unstoppable { pids: Vec<u32> },
     #[error("{path} is busy, held open by {}", holder_list(holders), path = path.display())]
     Busy { path: PathBuf, holders: Vec<Holder> },
+    /// Somebody else can have written what is there: it is not acted upon.
+    #[error("{} {why}", path.display())]
+    Untrusted { path: PathBuf, why: crate::files::Distrust },
     #[error("{} is mounted at {target}: umount it first", path.display(), target = target.display())]
     Mounted { path: PathBuf, target: PathBuf },
 }

@@ -3,9 +3,11 @@
 
 mod copy;
 mod remove;
+mod trust;
 
 pub use copy::{Copied, copy, head};
 pub use remove::{Removed, remove_manifested, remove_tree};
+pub use trust::{Distrust, SafeFolder, open_safe, own_folder, safe_folder, user_name};
 
 use crate::Error;
 use rustix::fs::{FallocateFlags, Mode, OFlags};
@@ -82,7 +84,14 @@ pub fn write_atomic(path: &Path, content: &[u8], mode: u32) -> Result<(), Error>
 
 #[allow(clippy::disallowed_methods)]
 fn write_new(path: &Path, content: &[u8], mode: u32) -> std::io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(path)?;
+    let new = || OpenOptions::new().write(true).create_new(true).mode(mode).open(path);
+    let mut file = match new() {
+        // of an earlier process with our number, which was killed; or a link that somebody has put there
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+            fs::remove_file(path).and_then(|()| new())?
+        }
+        other => other?,
+    };
     file.set_permissions(fs::Permissions::from_mode(mode))?;
     file.write_all(content)?;
     file.sync_data()

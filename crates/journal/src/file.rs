@@ -71,15 +71,16 @@ impl Journal {
         let reserved_bytes = fs::metadata(path).map_err(fail)?.len();
         let (state, end_bytes) = (reading.state.clone(), reading.end_bytes);
         // a disk that has become read-only stops no undo: its records are not written then
-        let opened = host::files::open_existing(path).and_then(|file| {
+        let opened = open(path, true).and_then(|file| {
             if reading.ignored_tail {
-                erase(&file, end_bytes, reserved_bytes)?;
+                erase(&file, end_bytes, reserved_bytes).map_err(fail)?;
             }
             Ok(file)
         });
         let (file, damage) = match opened {
             Ok(file) => (file, None),
-            Err(trouble) => (File::open(path).map_err(fail)?, Some(trouble)),
+            Err(Error::File { source, .. }) => (open(path, false)?, Some(source)),
+            Err(error) => return Err(error),
         };
         Ok((Self { file, path: path.to_owned(), state, end_bytes, reserved_bytes, damage }, reading))
     }
@@ -198,10 +199,17 @@ impl Journal {
 /// Reads a journal without changing it.
 ///
 /// # Errors
-/// [`Error::Future`], [`Error::NotAJournal`], or the file cannot be read.
+/// [`Error::Future`], [`Error::NotAJournal`]; the file cannot be read, or somebody else can have written it.
 pub fn read(path: &Path) -> Result<Reading, Error> {
-    let file = File::open(path).map_err(|source| Error::File { operation: "read", path: path.to_owned(), source })?;
-    read_open(&file, path)
+    read_open(&open(path, false)?, path)
+}
+
+/// Only a journal that nobody else can have written is read.
+fn open(path: &Path, write: bool) -> Result<File, Error> {
+    files::open_safe(path, write).map_err(|error| match error {
+        host::Error::Path { source, .. } => Error::File { operation: "read", path: path.to_owned(), source },
+        error => Error::Host(error),
+    })
 }
 
 /// As [`read`], from a file that was opened before: also when it has been removed since. `path` is for messages.

@@ -29,6 +29,10 @@ pub enum Error {
     Authentication(String),
     #[error("TLS with {endpoint}: {reason}")]
     Tls { endpoint: Endpoint, reason: String },
+    #[error(
+        "{endpoint} sent {bytes} bytes in clear, where TLS was to begin: they are not taken, for anybody on the way may have put them there"
+    )]
+    BeforeTls { endpoint: Endpoint, bytes: usize },
     #[error("TLS is required, and {endpoint} does not offer it")]
     NoTls { endpoint: Endpoint },
     #[error("'{dsn}' is not a connection string: {reason}")]

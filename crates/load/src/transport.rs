@@ -134,6 +134,10 @@ impl Link {
         loop {
             match self.exchange(&mut crate::protocol::Discard, "logging in")? {
                 Event::StartTls => {
+                    // what came in clear would be taken for what came encrypted (CVE-2021-23222)
+                    if !self.inbox.is_empty() {
+                        return Err(Error::BeforeTls { endpoint: self.endpoint.clone(), bytes: self.inbox.len() });
+                    }
                     // MySQL's request for TLS goes out in clear.
                     self.flush().map_err(|source| Error::Lost { during: "logging in", source })?;
                     self.transport.start_tls(target)?;

@@ -2,7 +2,7 @@
 use crate::dismantle::{Report, undo_one};
 use crate::executor::RealHost;
 use crate::find::refuse_when_hot;
-use crate::folder::{Folder, locks};
+use crate::folder::{self, Folder};
 use crate::locks::{Resource, begin_lock, take_resources, try_lock};
 use crate::watchdog::{Heartbeat, Limits};
 use crate::{Error, watchdog};
@@ -97,8 +97,7 @@ impl Run {
     /// [`Error::Hot`] when an earlier run was not undone, [`Error::Busy`] when another run holds a resource; nothing was
     /// changed then.
     pub fn begin(begin: Begin) -> Result<Self, Error> {
-        files::private_dir(&begin.places.journal, 0o700)?;
-        files::private_dir(&locks(&begin.places), 0o700)?;
+        folder::make(&begin.places)?;
         let beginning = begin_lock(&begin.places)?;
         refuse_when_hot(&begin.places)?;
         let id = RunId::new(host::clock::unix_seconds(), random()?);

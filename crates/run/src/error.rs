@@ -55,7 +55,16 @@ impl Error {
         matches!(
             self,
             Self::Busy { .. } | Self::Hot { .. } | Self::Unknown { .. } | Self::NoSuchRun { .. } | Self::Refused { .. }
-        )
+        ) || self.untrusted().is_some()
+    }
+
+    /// What somebody else can have written, and why it is not acted upon.
+    pub fn untrusted(&self) -> Option<(&Path, host::files::Distrust)> {
+        match self {
+            Self::Host(host::Error::Untrusted { path, why })
+            | Self::Journal(journal::Error::Host(host::Error::Untrusted { path, why })) => Some((path, *why)),
+            _ => None,
+        }
     }
 
     /// The host is not restored: exit code 5.

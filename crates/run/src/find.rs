@@ -5,9 +5,9 @@ use crate::executor::survives_boot;
 use crate::folder::{Folder, all_runs};
 use crate::locks::is_held;
 use crate::release::remove_folder;
-use host::chain;
 use host::places::Places;
 use host::process::{Identity, Mark, Sight, with_marks};
+use host::{chain, files};
 use journal::{Kind, RunId, Step, StepState};
 use std::time::Duration;
 
@@ -59,7 +59,8 @@ pub fn find_runs(places: &Places) -> Result<Vec<FoundRun>, Error> {
 fn look_at(places: &Places, id: RunId, sight: Sight) -> FoundRun {
     let folder = Folder::of(places, &id);
     let live = is_held(&folder.owner());
-    match journal::read(&folder.journal()) {
+    let read = files::safe_folder(&folder.path).map_err(journal::Error::Host);
+    match read.and_then(|_| journal::read(&folder.journal())) {
         Ok(reading) => {
             let alive = alive(&folder, &id, sight, Some(&reading.state));
             describe(id, live, alive, reading, folder.read_reason())
@@ -106,9 +107,10 @@ fn describe(
     }
 }
 
-/// Without a readable journal nothing was changed under it, unless a later release wrote it.
+/// Without a readable journal nothing was changed under it, unless a later release wrote it, or somebody else.
 fn unreadable(id: RunId, live: bool, Alive { seen: processes, unknown }: Alive, error: &journal::Error) -> FoundRun {
     let future = matches!(error, journal::Error::Future { .. });
+    let untrusted = matches!(error, journal::Error::Host(host::Error::Untrusted { .. }));
     FoundRun {
         id,
         kind: None,
@@ -118,7 +120,7 @@ fn unreadable(id: RunId, live: bool, Alive { seen: processes, unknown }: Alive, 
         age: None,
         controller: None,
         live,
-        hot: !live && (future || !processes.is_empty() || unknown.is_some()),
+        hot: !live && (future || untrusted || !processes.is_empty() || unknown.is_some()),
         stale: false,
         left: false,
         ended: false,

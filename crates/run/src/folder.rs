@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+use host::files::{self, Distrust, SafeFolder};
 use host::places::Places;
 use journal::RunId;
 use std::path::{Path, PathBuf};
@@ -14,6 +15,17 @@ impl Folder {
         // Links in the way would make the token's path differ from what /proc shows.
         let journal = places.journal.canonicalize().unwrap_or_else(|_| places.journal.clone());
         Self { path: journal.join(id.as_str()) }
+    }
+
+    /// That it is the caller's own.
+    ///
+    /// # Errors
+    /// [`host::Error::Untrusted`].
+    pub(crate) fn require_own(&self) -> Result<(), host::Error> {
+        match files::safe_folder(&self.path)? {
+            Some(safe) if !safe.is_own() => Err(foreign(&safe)),
+            _ => Ok(()),
+        }
     }
 
     pub(crate) fn journal(&self) -> PathBuf {
@@ -48,17 +60,45 @@ impl Folder {
 /// All folders below `places.journal` whose name is a run's id, oldest first.
 ///
 /// # Errors
-/// The folder is there, and cannot be read: which runs there are is unknown.
+/// Somebody else can have written there; or the folder cannot be read.
 pub(crate) fn all_runs(places: &Places) -> Result<Vec<RunId>, host::Error> {
-    let failed = |source| host::Error::path("list the runs in", &places.journal, source);
-    let entries = match std::fs::read_dir(&places.journal) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        other => other.map_err(failed)?,
+    let Some(safe) = files::safe_folder(&places.journal)? else { return Ok(Vec::new()) };
+    let fail = |source: std::io::Error| match source.kind() {
+        std::io::ErrorKind::PermissionDenied if !safe.is_own() => foreign(&safe),
+        _ => host::Error::path("list", &places.journal, source),
     };
-    let names = entries.map(|entry| entry.map(|it| it.file_name())).collect::<Result<Vec<_>, _>>().map_err(failed)?;
-    let mut ids: Vec<RunId> = names.iter().filter_map(|name| name.to_str()?.parse().ok()).collect();
+    let mut ids = Vec::new();
+    for entry in std::fs::read_dir(&safe.path).map_err(fail)? {
+        let name = entry.map_err(fail)?.file_name();
+        ids.extend(name.to_str().and_then(|name| name.parse::<RunId>().ok()));
+    }
     ids.sort();
     Ok(ids)
+}
+
+/// Makes what runs are kept in, of the caller's own.
+///
+/// # Errors
+/// Somebody else could write there; it cannot be made.
+pub(crate) fn make(places: &Places) -> Result<(), host::Error> {
+    files::own_folder(&places.journal, 0o700)?;
+    files::own_folder(&locks(places), 0o700).map(drop)
+}
+
+/// That these are the caller's own journals. Those of root can be looked at by others, if root lets them; whoever is not their owner
+/// does not act on them.
+///
+/// # Errors
+/// [`host::Error::Untrusted`].
+pub(crate) fn require_own(places: &Places) -> Result<(), host::Error> {
+    match files::safe_folder(&places.journal)? {
+        Some(safe) if !safe.is_own() => Err(foreign(&safe)),
+        _ => Ok(()),
+    }
+}
+
+fn foreign(safe: &SafeFolder) -> host::Error {
+    host::Error::Untrusted { path: safe.path.clone(), why: Distrust::Owner(safe.owner) }
 }
 
 /// Where the locks are of what belongs to these places alone.
@@ -75,8 +115,8 @@ pub(crate) fn host_locks(places: &Places) -> Result<PathBuf, host::Error> {
     if !rustix::process::geteuid().is_root() {
         return Ok(locks(places));
     }
-    match host::files::private_dir(Path::new(HOST_LOCKS), 0o700) {
-        Ok(()) => Ok(HOST_LOCKS.into()),
+    match files::own_folder(Path::new(HOST_LOCKS), 0o700) {
+        Ok(_) => Ok(HOST_LOCKS.into()),
         Err(error) if [libc::EROFS, libc::EACCES, libc::EPERM].map(Some).contains(&error.errno()) => Ok(locks(places)),
         Err(error) => Err(error),
     }

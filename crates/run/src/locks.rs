@@ -3,7 +3,7 @@
 //! so that two processes cannot hold "the same" lock on two files.
 
 use crate::Error;
-use crate::folder::{host_locks, locks};
+use crate::folder::{self, host_locks, locks};
 use host::files;
 use host::places::Places;
 use journal::RunId;
@@ -103,8 +103,7 @@ fn take_resource(places: &Places, resource: &Resource, owner: &RunId) -> Result<
 /// # Errors
 /// [`Error::Busy`] with the run that holds it.
 pub fn require_free(places: &Places, resource: &Resource) -> Result<(), Error> {
-    files::private_dir(&places.journal, 0o700)?;
-    files::private_dir(&locks(places), 0o700)?;
+    folder::make(places)?;
     free(places, resource).map(drop)
 }
 

@@ -5,18 +5,19 @@
 //! says ready. The daemon calls [`daemon`] with a closure that applies the squeezes; it releases the run when the time is over, on
 //! SIGTERM or SIGINT, or when a holder, slow layer or server dies.
 
-use crate::folder::locks;
+use crate::folder;
 use crate::{Begin, Error, Released, Run};
 use host::clock::boot_time;
 use host::places::Places;
 use host::process::{ChildSpec, Process, Spawned, report_not_ready, report_ready, spawn_supervisor};
-use host::{chain, files, interrupt};
+use host::{chain, interrupt};
 use journal::{CRASH_VARIABLE, Role};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use std::ffi::OsString;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// For tests: [`CRASH_VARIABLE`] of the supervisor.
@@ -33,13 +34,19 @@ pub enum Cause {
 }
 
 /// Starts the daemon and waits until it has applied everything; returns what its closure returned, with `"run"` and `"pid"` added.
+/// Descriptors in `inherit` keep their numbers there.
 ///
 /// # Errors
 /// What it reports as the reason that nothing stands; its run is released then. [`Error::Refused`]: something was in the way.
-pub fn start(places: &Places, args: &[OsString], ready_timeout: Duration) -> Result<Value, Error> {
-    files::private_dir(&places.journal, 0o700)?;
-    files::private_dir(&locks(places), 0o700)?;
-    let mut spec = ChildSpec { ready: true, ready_timeout, ..ChildSpec::internal("supervise", args.iter().cloned()) };
+pub fn start(
+    places: &Places,
+    args: &[OsString],
+    inherit: Vec<Arc<OwnedFd>>,
+    ready_timeout: Duration,
+) -> Result<Value, Error> {
+    folder::make(places)?;
+    let internal = ChildSpec::internal("supervise", args.iter().cloned());
+    let mut spec = ChildSpec { ready: true, ready_timeout, inherit, ..internal };
     spec.env.extend(std::env::var_os(CRASH_SUPERVISOR_VARIABLE).map(|point| (CRASH_VARIABLE.into(), point)));
     let mut spawned = spawn_supervisor(&places.journal.join("supervisor.log"), &spec)?;
     let mut ready = spawned.await_ready(ready_timeout).inspect_err(|_| end(&spawned))?.unwrap_or_else(|| json!({}));

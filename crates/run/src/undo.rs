@@ -5,7 +5,7 @@ use crate::Error;
 use crate::dismantle::{Conflict, Executor as _, dismantle, neutralise};
 use crate::executor::RealHost;
 use crate::find::{FoundRun, find_runs};
-use crate::folder::{Folder, locks};
+use crate::folder::{Folder, locks, require_own};
 use crate::locks::{begin_lock, lock_within};
 use crate::release::{close, graces, note_reason, remove_folder};
 use host::change::BUSY_TIMEOUT;
@@ -57,9 +57,10 @@ impl UndoReport {
 /// Ends runs and gives the host back. May be repeated; deletes nothing but run folders.
 ///
 /// # Errors
-/// The named run does not exist. What does not come back is in the report, not an error.
+/// The named run does not exist; the journals are somebody else's, and nothing was looked at. What does not come back is in the report, not an error.
 pub fn undo(places: &Places, scope: Scope, progress: &mut dyn FnMut(&str)) -> Result<UndoReport, Error> {
     let mut report = UndoReport::default();
+    require_own(places)?;
     let mut found = find_runs(places)?;
     if let Scope::One(id) = &scope {
         found.retain(|run| run.id == *id);
@@ -94,10 +95,22 @@ fn is_squeeze(change: &Step) -> bool {
 
 fn undo_run(places: &Places, run: &FoundRun, report: &mut UndoReport, progress: &mut dyn FnMut(&str)) {
     progress(&format!("run {}", run.id));
-    let path = Folder::of(places, &run.id).journal();
-    let journal = File::open(&path);
+    let folder = Folder::of(places, &run.id);
+    let path = folder.journal();
+    // what another user has written is no order
+    let own = folder.require_own().and_then(|()| match files::open_safe(&path, false) {
+        Err(error @ host::Error::Untrusted { .. }) => Err(error),
+        other => Ok(other.ok()),
+    });
+    let journal = match own {
+        Ok(journal) => journal,
+        Err(error) => {
+            report.failures.push(format!("run {}: its journal is not acted upon: {}", run.id, chain(&error)));
+            return;
+        }
+    };
     let by_others =
-        || journal.ok().and_then(|file| journal::read_open(&file, &path).ok()).map(|it| outcomes(&run.id, &it.state));
+        || journal.and_then(|file| journal::read_open(&file, &path).ok()).map(|it| outcomes(&run.id, &it.state));
     let undone = take_over(places, run).and_then(|taken| match taken {
         Some(Taken { _owner, patience }) => undo_owned(places, &run.id, patience, progress),
         None => Ok(by_others()),
@@ -216,8 +229,8 @@ pub(crate) fn undo_owned(
 ) -> Result<Option<crate::Released>, Error> {
     let folder = Folder::of(places, id);
     let (mut journal, reading) = match Journal::open(&folder.journal()) {
-        Err(journal::Error::Future { path, version, known }) => {
-            return Err(journal::Error::Future { path, version, known }.into());
+        Err(error @ (journal::Error::Future { .. } | journal::Error::Host(host::Error::Untrusted { .. }))) => {
+            return Err(error.into());
         }
         Err(_) => return clear_unbegun(places, &folder, id),
         Ok(opened) => opened,

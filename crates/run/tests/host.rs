@@ -333,7 +333,7 @@ fn a_supervisor_stands_and_releases() {
         let args = [home.path().into(), home.value().into(), seconds.into()];
         // SAFETY: tests that read the environment at the same time go through std, which locks.
         unsafe { std::env::set_var(host::process::PROGRAM_VARIABLE, PROGRAM) };
-        run::supervise::start(&home.places(), &args, Duration::from_secs(10))
+        run::supervise::start(&home.places(), &args, Vec::new(), Duration::from_secs(10))
     };
     let ready = supervise("3600").unwrap();
     assert_eq!(ready["hidden"], 1);

@@ -93,7 +93,7 @@ impl Sandbox {
             user.check_reach(&wanted.program.path)?;
         }
         let as_other = user.identity().is_some();
-        files::private_dir(&places.sandboxes, if as_other { 0o711 } else { 0o700 })?;
+        files::own_folder(&places.sandboxes, if as_other { 0o711 } else { 0o700 })?;
         let members = u64::from(spec.replicas) + 1;
         require_space("a new data directory", &places.sandboxes, FIRST_NEED_BYTES * members)?;
         if let Some(origin) = &spec.origin {

@@ -25,6 +25,7 @@ use host::places::Places;
 use load::{Endpoint, Password, Target, Tls};
 use serde::{Deserialize, Serialize};
 use std::fs;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 /// The account that every sandbox has, with all rights, and the database in it.
@@ -134,7 +135,9 @@ impl Manifest {
     }
 
     pub(crate) fn read(path: &Path) -> Result<Self, Error> {
-        let text = fs::read_to_string(path).map_err(|source| Error::path("read", path, source))?;
+        let mut text = String::new();
+        let read = files::open_safe(path, false)?.read_to_string(&mut text);
+        read.map_err(|source| Error::path("read", path, source))?;
         let unfit = |why: String| Error::Manifest { path: path.into(), why };
         let manifest: Self = serde_json::from_str(&text).map_err(|error| unfit(error.to_string()))?;
         if manifest.schema == SCHEMA { Ok(manifest) } else { Err(unfit(format!("schema {}", manifest.schema))) }
@@ -162,6 +165,8 @@ impl Sandbox {
     pub(crate) fn open_any(name: &str, places: &Places) -> Result<Self, Error> {
         check_name(name)?;
         let folder = places.sandboxes.join(name);
+        // what it says is acted upon
+        files::safe_folder(&folder)?;
         if !folder.join("manifest.json").exists() {
             return Err(Error::NoSandbox { name: name.into() });
         }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! How a command ends. The codes are a promise to scripts; `wringer --help` lists them.
 
+use host::files::{Distrust, user_name};
 use host::places::Places;
+use std::env;
 use std::fmt;
 use std::io;
 use std::path::Path;
@@ -70,6 +72,7 @@ fn classify(error: &(dyn std::error::Error + 'static)) -> Option<(Exit, Option<S
     if let Some(error) = error.downcast_ref::<sandbox::Error>() {
         return match error {
             sandbox::Error::Run(error) => of_run(error),
+            sandbox::Error::Host(host::Error::Untrusted { path, why }) => Some(of_untrusted(path, *why)),
             sandbox::Error::Interrupted => Some((Exit::Interrupted, None)),
             error if error.is_usage() => Some((Exit::Usage, error.hint())),
             error if error.is_missing() => Some((Exit::Missing, error.hint().or_else(|| of_own_folder(error)))),
@@ -89,6 +92,7 @@ fn classify(error: &(dyn std::error::Error + 'static)) -> Option<(Exit, Option<S
     }
     match error.downcast_ref::<squeeze::Error>()? {
         squeeze::Error::Run(error) => of_run(error),
+        squeeze::Error::Host(host::Error::Untrusted { path, why }) => Some(of_untrusted(path, *why)),
         squeeze::Error::Host(host::Error::Interrupted) => Some((Exit::Interrupted, None)),
         squeeze::Error::OutOfTolerance { .. } => Some((Exit::Failed, Some(BUSY.to_owned()))),
         squeeze::Error::Refused { hint, .. } => Some((Exit::Missing, Some(hint.clone()))),
@@ -125,6 +129,31 @@ fn of_own_folder(error: &sandbox::Error) -> Option<String> {
     Some(format!("set {variable} to a folder that can be made and has room: {what} are kept there"))
 }
 
+/// What is not the caller's is not acted upon: who may, and how; or how it becomes the caller's alone.
+fn of_untrusted(path: &Path, why: Distrust) -> (Exit, Option<String>) {
+    let home = env::var("WRINGER_HOME").ok().filter(|home| !home.is_empty());
+    let home = home.map(|home| format!("WRINGER_HOME={} ", quoted(&home))).unwrap_or_default();
+    let shown = quoted(&path.display().to_string());
+    let own = "set WRINGER_HOME to a folder of your own";
+    let hint = match why {
+        Distrust::Owner(0) => format!("its owner undoes what stands there: `sudo {home}wringer undo`; or {own}"),
+        Distrust::Owner(uid) => {
+            let user = user_name(uid).unwrap_or_else(|| format!("'#{uid}'"));
+            format!("its owner undoes what stands there: `sudo -u {user} {home}wringer undo`; or {own}")
+        }
+        Distrust::UnknownOwner => format!("go on outside of this user namespace; or {own}"),
+        Distrust::Everybody | Distrust::Group(_) => {
+            format!("`chmod go-w {shown}`, if nobody else is to write there; or {own}")
+        }
+    };
+    (Exit::Missing, Some(hint))
+}
+
+/// For a shell.
+fn quoted(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%".contains(c);
+    if text.chars().all(is_plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', "'\\''")) }
+}
 /// Where the processes of a run can be seen.
 const ELSEWHERE: &str = "nothing was changed; run this where its processes can be seen: outside of this namespace or container, \
     and as the user who started it, or as root";
@@ -133,6 +162,9 @@ const ELSEWHERE: &str = "nothing was changed; run this where its processes can b
 pub const BUSY: &str = "other work on this machine disturbs what is measured: try again when there is less of it";
 
 fn of_run(error: &run::Error) -> Option<(Exit, Option<String>)> {
+    if let Some((path, why)) = error.untrusted() {
+        return Some(of_untrusted(path, why));
+    }
     let undo = || Some("`wringer undo` puts the host back; `wringer status` shows what is changed".to_owned());
     match error {
         run::Error::Hot { .. } => Some((Exit::Missing, undo())),

@@ -5,6 +5,7 @@
 
 mod commands;
 mod exit;
+mod input;
 mod internal;
 mod problems;
 mod signals;

@@ -153,3 +153,33 @@ fn a_disk_faster_than_this_host_is_refused_with_the_floor() {
     lab.run(["disk", "release", path]).expect_code(0);
     expect_as_before(&before);
 }
+
+/// A word on a command line has at most 128 KiB: what a command hands over to its supervisor has another way.
+#[test]
+fn two_long_histograms_reach_the_disk() {
+    if !is_root() {
+        testkit::skip!("needs root");
+    }
+    let _alone = alone();
+    let lab = Lab::new(WRINGER);
+    let data = data(&lab);
+    let before = Snapshot::take();
+    // as fio writes them: 64 bins for each power of two; nearly all take 17 ms, which a busy machine does not blur
+    let histogram = |name: &str| {
+        let middle = |power: u32, at: u64| (1 << power) + (2 * at + 1) * (1 << power) / 128;
+        let count = |power: u32, at: u64| if (power, at) == (24, 0) { 1_000_000 } else { 1 };
+        let of_power = |power| (0..64).map(move |at| format!("\"{}\": {}", middle(power, at), count(power, at)));
+        let bins: Vec<String> = (7..31).flat_map(of_power).collect();
+        let text = format!("{{\"jobs\": [{{\"read\": {{\"clat_ns\": {{\"bins\": {{{}}}}}}}}}]}}", bins.join(", "));
+        format!("histogram:{}", lab.write(name, &text).display())
+    };
+    let (read, write) = (histogram("read.json"), histogram("write.json"));
+    let delay = ["disk", "delay", data.to_str().unwrap(), "--read", &read, "--write", &write, "-o", "json"];
+    let planned = json(&lab.run([&delay[..], &["--dry-run"]].concat()).expect_code(0));
+    let long = planned["model"].to_string().len();
+    assert!(long > 128 << 10, "the order has {long} bytes only");
+    let said = json(&lab.run(delay).expect_code(0));
+    assert_eq!(said["model"], planned["model"]);
+    lab.run(["disk", "release", data.to_str().unwrap()]).expect_code(0);
+    before.expect_equal(&Snapshot::take());
+}

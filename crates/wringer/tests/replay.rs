@@ -123,6 +123,22 @@ fn both_logs_of_mariadb() {
     let percentiles = all["response"].as_array().unwrap();
     assert_eq!((percentiles.len(), &all["speed_times"]), (3, &Value::from(50.0)));
 
+    // a database that is not there: its statements, of the same names as ours, do not go to ours
+    let elsewhere = "261121 22:49:33\t     3 Query\tUSE `not there`\n\t\t     3 Query\tUPDATE sbtest1 SET k = k + 1000000 WHERE id = 1\n\
+                     \t\t     3 Query\tINSERT INTO sbtest1 (k) VALUES (1000000)\n261121 22:49:34\t     4 Query\tSELECT 1\n";
+    let elsewhere = lab.write("elsewhere.log", elsewhere);
+    let replay = ["replay", elsewhere.to_str().unwrap(), &dsn, "--writes", "--speed=max"];
+    let sent = json(&lab, &[&replay[..], &["-o", "json"]].concat());
+    assert_eq!(sum(), k + 12, "nothing is written into another database");
+    let result = &sent["replay"];
+    assert_eq!((&result["without_database"], &result["measured"]["skipped"]), (&Value::from(2), &Value::from(2)));
+    assert_eq!(
+        (&result["measured"]["transactions"], &result["measured"]["errors"]["1049"]),
+        (&Value::from(1), &Value::from(3))
+    );
+    let told = lab.run(replay).expect_code(0).stdout;
+    assert!(told.contains("not sent     2 of 4: the server refused their database"), "{told}");
+
     let mut text = fs::read_to_string(&general).unwrap();
     text.insert_str(0, "junk at the head\n");
     let spoiled = lab.write("spoiled.log", &text);

@@ -254,6 +254,13 @@ impl Asked<'_> {
         if command.first().is_none_or(String::is_empty) {
             self.section.missing("command", "write command = [\"./my-load\", \"--dsn\", \"{dsn}\"], one text a word");
         }
+        if command.iter().any(|word| word.contains("{password}")) {
+            let message =
+                "{password} would show the password to everybody on the machine: `ps` prints a program's words";
+            let hint = "write {password_file}, a file of mode 0600 that holds it; or take it from the environment: MYSQL_PWD, \
+                        PGPASSWORD, WRINGER_DSN";
+            self.wrong("command", message, hint);
+        }
         Driver { program: self.program, arguments: command }
     }
 

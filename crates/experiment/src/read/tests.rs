@@ -348,6 +348,7 @@ fn what_a_driver_cannot_be_told_is_refused() {
         ("driver = \"pgbench\"", "nothing makes their tables"),
         ("driver = \"command\"\nthreads = 3\ncommand = [\"sh\"]", "write it into the command"),
         ("driver = \"command\"\narguments = [\"x\"]", "load.command is missing"),
+        ("driver = \"command\"\ncommand = [\"sh\", \"-p{password}\"]", "write {password_file}"),
         ("workload = \"oltp_insert\"\ncommand = [\"x\"]", "load.command has no meaning without a driver"),
     ] {
         let said = said(load);

@@ -57,7 +57,7 @@ pub fn spawn(_permit: &Permit, marks: Marks<'_>, spec: &ChildSpec) -> Result<Spa
 pub fn spawn_supervisor(log: &Path, spec: &ChildSpec) -> Result<Spawned, Error> {
     let mut command = direct_command(spec);
     command.env_remove(RUN_VARIABLE);
-    start(command, log, None, Vec::new(), spec)
+    start(command, log, None, spec.inherit.iter().map(AsRawFd::as_raw_fd).collect(), spec)
 }
 
 fn start(

@@ -54,6 +54,17 @@ impl Ready {
     }
 }
 
+/// So often the values of a transaction are drawn, where those before met a row that was there already.
+pub(super) const DRAWS_MOST: u32 = 10;
+
+/// What becomes of a transaction that failed, once it is rolled back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Retry {
+    No,
+    SameValues,
+    NewValues,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Activity {
     Idle,
@@ -63,7 +74,7 @@ pub(super) enum Activity {
     Pause,
     /// The transaction failed and is being rolled back.
     Rollback {
-        retry: bool,
+        retry: Retry,
     },
     /// The connection broke.
     Down,
@@ -74,6 +85,8 @@ pub(super) struct Client {
     rng: Rng,
     pub(super) transaction: Transaction,
     pub(super) step: usize,
+    /// How often its values were drawn.
+    draws: u32,
     pub(super) activity: Activity,
     /// Of the transaction.
     pub(super) intended_ns: u64,
@@ -89,6 +102,7 @@ impl Client {
             rng,
             transaction: Transaction::default(),
             step: 0,
+            draws: 0,
             activity: Activity::Idle,
             intended_ns: 0,
             started_ns: 0,
@@ -112,11 +126,27 @@ impl Client {
     /// Draws the next transaction, which starts now.
     #[inline]
     pub(super) fn draw(&mut self, shared: &Shared<'_>, intended_ns: u64, now_ns: u64) {
-        self.transaction.clear();
-        shared.spec.workload.next(&mut self.rng, &mut self.transaction);
+        self.draws = 0;
+        self.draw_values(shared);
         self.intended_ns = intended_ns;
         self.started_ns = now_ns;
+    }
+
+    /// Other values for the same start.
+    pub(super) fn draw_values(&mut self, shared: &Shared<'_>) {
+        self.transaction.clear();
+        shared.spec.workload.next(&mut self.rng, &mut self.transaction);
         self.step = 0;
+        self.draws += 1;
+    }
+
+    /// How the transaction goes on after this error, if it is one that the workload tries again.
+    pub(super) fn retry(&self, code: Code) -> Retry {
+        match code.is_duplicate_key() {
+            false => Retry::SameValues,
+            true if self.draws < DRAWS_MOST => Retry::NewValues,
+            true => Retry::No,
+        }
     }
 
     #[inline]
@@ -136,7 +166,7 @@ impl Client {
         link.flush()
     }
 
-    pub(super) fn send_rollback(&mut self, retry: bool) -> io::Result<()> {
+    pub(super) fn send_rollback(&mut self, retry: Retry) -> io::Result<()> {
         self.activity = Activity::Rollback { retry };
         let Some(Ready { link, .. }) = &mut self.ready else { return Err(io::ErrorKind::NotConnected.into()) };
         link.session.query(&mut link.outbox, |out| out.extend_from_slice(b"ROLLBACK"));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What one worker counts in one phase. Recording does not allocate.
 
+use super::client::DRAWS_MOST;
 use super::shared::Shared;
 use super::timeline::{Filling, Slot};
 use super::usage::Usage;
@@ -20,6 +21,8 @@ const WORDS_MAX: usize = 240;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Fault {
     Code(Code),
+    /// The same once more, with the last of the values that are drawn for one transaction.
+    GivenUp(Code),
     Lost,
     /// Still running when its phase had been over for the drain limit.
     NoReply,
@@ -29,6 +32,7 @@ impl std::fmt::Display for Fault {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Code(code) => code.fmt(f),
+            Self::GivenUp(code) => write!(f, "{code} (given up after {DRAWS_MOST} draws)"),
             Self::Lost => f.write_str("connection lost"),
             Self::NoReply => f.write_str("no reply"),
         }

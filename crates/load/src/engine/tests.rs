@@ -283,3 +283,25 @@ fn a_first_connection_that_fails_is_an_error_at_once() {
     let error = run(&Point::spec(), &target, &RunClock::start(), &mut hooks).unwrap_err();
     assert!(matches!(error, Error::Connect { .. }), "{error}");
 }
+
+/// A key that is there already would be there for ever.
+#[test]
+fn a_duplicate_key_is_tried_with_other_values_and_not_for_ever() {
+    let spec = LoadSpec { events: Some(4), ..Point::spec() };
+    let fake = Fake::new(Duration::ZERO, |number| if number < 25 { Answer::Error(b"23505") } else { Answer::Row });
+    let measured = drive(&spec, &fake, || {}).unwrap().measured;
+    let bound = fake.bound().concat();
+    let distinct: std::collections::BTreeSet<i32> = bound.iter().copied().collect();
+    assert_eq!(distinct.len(), bound.len(), "the same values again: {bound:?}");
+    // ten draws for the first, ten for the second; the third gets through with its sixth
+    let errors: Vec<(&str, u64)> = measured.errors.iter().map(|(code, count)| (code.as_str(), *count)).collect();
+    assert_eq!(errors, [("23505", 23), ("23505 (given up after 10 draws)", 2)]);
+    assert_eq!((measured.transactions, bound.len()), (2, 27));
+
+    // what another transaction's lock was the reason of keeps its values
+    let fake = Fake::new(Duration::ZERO, |number| if number < 25 { Answer::Error(b"40P01") } else { Answer::Row });
+    let measured = drive(&spec, &fake, || {}).unwrap().measured;
+    let bound = fake.bound().concat();
+    assert!(bound[..26].iter().all(|value| *value == bound[0]), "{bound:?}");
+    assert_eq!((measured.transactions, measured.errors["40P01"]), (4, 25));
+}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The event loop over one worker's connections.
 
-use super::client::{Activity, Client, Ready};
+use super::client::{Activity, Client, Ready, Retry};
 use super::meter::{Fault, LATE_NS, Measured, Meter};
 use super::poller::Poller;
 use super::reconnect::Reconnector;
@@ -358,8 +358,11 @@ impl PhaseLoop<'_, '_, '_> {
             }
             (Activity::Step, None) => self.step_done(key, reply.affected),
             (Activity::Step, Some(code)) => {
-                self.meter.fault(Fault::Code(code), self.worker.clients[key].message());
-                let retry = self.worker.shared.spec.workload.retries(code) && self.closing_since_ns.is_none();
+                let client = &self.worker.clients[key];
+                let retries = self.worker.shared.spec.workload.retries(code) && self.closing_since_ns.is_none();
+                let retry = if retries { client.retry(code) } else { Retry::No };
+                let given_up = retries && retry == Retry::No;
+                self.meter.fault(if given_up { Fault::GivenUp(code) } else { Fault::Code(code) }, client.message());
                 if reply.in_transaction {
                     let sent = self.worker.clients[key].send_rollback(retry);
                     self.check_sent(key, sent);
@@ -418,14 +421,15 @@ impl PhaseLoop<'_, '_, '_> {
     }
 
     /// The transaction is rolled back: again from its first statement, or on to the next one.
-    fn after_failure(&mut self, key: usize, retry: bool) {
-        if retry && self.closing_since_ns.is_none() {
-            let client = &mut self.worker.clients[key];
-            client.step = 0;
-            self.go_on(key);
-        } else {
-            self.finished(key);
+    fn after_failure(&mut self, key: usize, retry: Retry) {
+        let Worker { clients, shared, .. } = &mut *self.worker;
+        match retry {
+            _ if self.closing_since_ns.is_some() => return self.finished(key),
+            Retry::No => return self.finished(key),
+            Retry::SameValues => clients[key].step = 0,
+            Retry::NewValues => clients[key].draw_values(shared),
         }
+        self.go_on(key);
     }
 
     #[cold]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! SQL text with its placeholders filled in by us, for servers or runs that do without prepared statements.
 
+use crate::quoting::opaque;
 use crate::target::Flavour;
 use crate::workload::Param;
 use std::io::Write as _;
@@ -15,32 +16,28 @@ pub struct Template {
 }
 
 impl Template {
-    /// Placeholders are `?` for MySQL, `$1` for PostgreSQL; those within quotes are left alone.
+    /// Placeholders are `?` for MySQL, `$1` for PostgreSQL; those in literals, names and comments are left alone.
     pub fn new(sql: &str, flavour: Flavour) -> Self {
-        let (mut pieces, mut text, mut quote) = (Vec::new(), Vec::new(), None);
-        let bytes = sql.as_bytes();
-        let mut at = 0;
-        while at < bytes.len() {
-            let byte = bytes[at];
-            at += 1;
-            match (quote, flavour) {
-                (Some(open), _) if byte == open => quote = None,
-                (None, _) if matches!(byte, b'\'' | b'"' | b'`') => quote = Some(byte),
-                (None, Flavour::Mysql) if byte == b'?' => {
-                    pieces.push((std::mem::take(&mut text), pieces.len()));
-                    continue;
+        let (mut pieces, mut text) = (Vec::new(), Vec::new());
+        let mut rest = sql.as_bytes();
+        while let Some(&byte) = rest.first() {
+            let placeholder = match (byte, flavour) {
+                (b'?', Flavour::Mysql) => Some((pieces.len(), 1)),
+                (b'$', Flavour::Postgresql) => numbered(rest),
+                _ => None,
+            };
+            let length = match placeholder {
+                Some((index, length)) => {
+                    pieces.push((std::mem::take(&mut text), index));
+                    length
                 }
-                (None, Flavour::Postgresql) if byte == b'$' => {
-                    let digits = bytes[at..].iter().take_while(|b| b.is_ascii_digit()).count();
-                    if let Ok(number @ 1..) = sql[at..at + digits].parse::<usize>() {
-                        at += digits;
-                        pieces.push((std::mem::take(&mut text), number - 1));
-                        continue;
-                    }
+                None => {
+                    let length = opaque(rest, flavour).max(1);
+                    text.extend_from_slice(&rest[..length]);
+                    length
                 }
-                _ => {}
-            }
-            text.push(byte);
+            };
+            rest = &rest[length..];
         }
         Self { pieces, tail: text, flavour }
     }
@@ -74,6 +71,13 @@ impl Template {
     }
 }
 
+/// `$2`: its index, and its length.
+fn numbered(rest: &[u8]) -> Option<(usize, usize)> {
+    let digits = rest[1..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let number: usize = std::str::from_utf8(&rest[1..=digits]).ok()?.parse().ok()?;
+    Some((number.checked_sub(1)?, digits + 1))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -96,6 +100,27 @@ mod tests {
     fn leaves_quoted_text_alone() {
         check(Flavour::Mysql, "SELECT '?', `a?`, ?", "SELECT '?', `a?`, -7");
         check(Flavour::Postgresql, "SELECT '$1', $1, $x", "SELECT '$1', -7, $x");
+    }
+
+    #[test]
+    fn leaves_comments_alone() {
+        check(
+            Flavour::Mysql,
+            "/* hot? */ SELECT ? -- why?\n, ? # who?",
+            "/* hot? */ SELECT -7 -- why?\n, 'it''s \\\\ 100%' # who?",
+        );
+        check(Flavour::Mysql, "SELECT 'it\\'s?', ?, 1--?", "SELECT 'it\\'s?', -7, 1--'it''s \\\\ 100%'");
+        check(
+            Flavour::Mysql,
+            "SELECT /*+ MAX_EXECUTION_TIME(1) ? */ /*!40001 ? */ 1",
+            "SELECT /*+ MAX_EXECUTION_TIME(1) ? */ /*!40001 -7 */ 1",
+        );
+        check(Flavour::Postgresql, "/* a /* $1 */ $1 */ SELECT $1 --$1", "/* a /* $1 */ $1 */ SELECT -7 --$1");
+        check(
+            Flavour::Postgresql,
+            "SELECT $x$ $1 $x$, E'\\'$1', '\\', $1, a$1",
+            "SELECT $x$ $1 $x$, E'\\'$1', '\\', -7, a$1",
+        );
     }
 
     #[test]

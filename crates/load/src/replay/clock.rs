@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The times that logs are written with. Only differences count, so time zones are left aside.
 
+/// Some twelve thousand years. No log is older, and sums of two such times fit.
+const US_MOST: i64 = 400_000_000_000_000_000;
+
 /// Microseconds since some day.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Moment {
@@ -14,7 +17,13 @@ impl Moment {
 
     pub(super) fn of_seconds(seconds: &str) -> Option<Self> {
         let (whole, fraction) = seconds.split_once('.').unwrap_or((seconds, ""));
-        Some(Self { us: whole.parse::<i64>().ok()? * 1_000_000 + micros(fraction)? })
+        let us = whole.parse::<i64>().ok()?.checked_mul(1_000_000)?.checked_add(micros(fraction)?)?;
+        Self::within(us)
+    }
+
+    /// `None`: no log has that.
+    fn within(us: i64) -> Option<Self> {
+        (-US_MOST..=US_MOST).contains(&us).then_some(Self { us })
     }
 
     /// `2026-11-21T22:43:55.123456Z`, `2026-11-21 22:43:55.123 UTC`.
@@ -23,7 +32,8 @@ impl Moment {
         let mut parts = date.split('-').map(str::parse::<i64>);
         let (year, month, day) = (parts.next()?.ok()?, parts.next()?.ok()?, parts.next()?.ok()?);
         (date.as_bytes()[4] == b'-' && (1..=12).contains(&month)).then_some(())?;
-        Some(Self { us: days(year, month, day) * 86_400_000_000 + of_day(time)? })
+        (date.len() == 10 && (0..=9999).contains(&year) && (0..=31).contains(&day)).then_some(())?;
+        Self::within(days(year, month, day) * 86_400_000_000 + of_day(time)?)
     }
 
     /// MariaDB's: `261121 22:43:55`, `261121  2:43:55`.
@@ -34,7 +44,7 @@ impl Moment {
         }
         let number = |at: usize| date.get(at..at + 2)?.parse::<i64>().ok();
         let day = days(2000 + number(0)?, number(2)?, number(4)?);
-        Some(Self { us: day * 86_400_000_000 + of_day(time.trim())? })
+        Self::within(day * 86_400_000_000 + of_day(time.trim())?)
     }
 }
 
@@ -44,7 +54,7 @@ fn of_day(text: &str) -> Option<i64> {
     let mut parts = text[..end].split(':');
     let (hour, minute, second) = (parts.next()?, parts.next()?, parts.next()?);
     let (second, fraction) = second.split_once('.').unwrap_or((second, ""));
-    let number = |text: &str| text.parse::<i64>().ok();
+    let number = |text: &str| text.parse::<i64>().ok().filter(|number| (0..100).contains(number));
     Some(((number(hour)? * 60 + number(minute)?) * 60 + number(second)?) * 1_000_000 + micros(fraction)?)
 }
 

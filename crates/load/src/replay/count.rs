@@ -17,6 +17,7 @@ pub(super) struct Counted {
     classes: Vec<Latencies>,
     /// Statements that were sent, whatever came of them.
     sent: u64,
+    pub(super) without_database: u64,
     slot_ns: u64,
     filling: Filling,
     slots: Vec<Slot>,
@@ -39,6 +40,7 @@ impl Counted {
             phase: Phase::default(),
             classes: vec![Latencies::default(); classes],
             sent: 0,
+            without_database: 0,
             slot_ns,
             filling: Filling::new(0, slot_ns),
             slots: Vec::new(),
@@ -55,6 +57,11 @@ impl Counted {
 
     pub(super) fn sent(&mut self) {
         self.sent += 1;
+    }
+
+    /// A statement was left out.
+    pub(super) fn without_database(&mut self) {
+        self.without_database += 1;
     }
 
     pub(super) fn error(&mut self, code: &str, now_ns: u64) {

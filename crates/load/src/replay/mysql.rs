@@ -3,6 +3,8 @@
 
 use super::clock::Moment;
 use super::event::Gathered;
+use crate::Flavour;
+use crate::quoting::block_comment;
 use std::collections::BTreeMap;
 use std::io::{self, BufRead};
 
@@ -63,8 +65,7 @@ impl Slow {
                 header(entry, line, &mut self.databases);
             } else if entry.sql.is_empty() && line.starts_with("SET timestamp=") {
                 entry.timestamp = Moment::of_seconds(line["SET timestamp=".len()..].trim_end_matches(';'));
-            } else if entry.sql.is_empty() && (line.starts_with("use ") || line.starts_with("USE ")) {
-                let name = line[4..].trim_end_matches(';').trim_matches('`').replace("``", "`");
+            } else if let Some(name) = used(line).filter(|_| entry.sql.is_empty()) {
                 let session = entry.session.clone().unwrap_or_default();
                 self.databases.insert(session, name);
             } else {
@@ -113,6 +114,19 @@ fn header(entry: &mut Entry, line: &str, databases: &mut BTreeMap<String, String
     }
 }
 
+/// The database of `USE name`, behind comments or not.
+fn used(sql: &str) -> Option<String> {
+    let mut rest = sql.trim_start();
+    while rest.starts_with("/*") && !rest.starts_with("/*!") {
+        rest = rest.get(block_comment(rest.as_bytes(), Flavour::Mysql)..)?.trim_start();
+    }
+    let name = rest.get(3..).filter(|_| rest[..3].eq_ignore_ascii_case("use"))?;
+    let name = name.strip_prefix(|letter: char| letter.is_ascii_whitespace() || letter == '`').map(|_| name.trim())?;
+    let name = name.trim_end_matches(';').trim_end();
+    let quoted = name.strip_prefix('`').and_then(|rest| rest.strip_suffix('`'));
+    Some(quoted.map_or_else(|| name.to_owned(), |name| name.replace("``", "`")))
+}
+
 /// The word after `name`, unless the next field comes at once.
 fn field(line: &str, name: &str) -> Option<String> {
     let rest = line.split_once(name)?.1.strip_prefix(' ')?;
@@ -129,9 +143,9 @@ fn general_entry(line: &str) -> Option<(Option<&str>, &str, &str, &str)> {
     };
     let (before, command) = head;
     let before = before.trim_end_matches(' ');
-    let id_start = before.rfind(|c: char| !c.is_ascii_digit()).map_or(0, |at| at + 1);
-    let id = &before[id_start..];
-    let time = before[..id_start].trim_matches(['\t', ' ']);
+    let before_id = before.trim_end_matches(|c: char| c.is_ascii_digit());
+    let id = &before[before_id.len()..];
+    let time = before_id.trim_matches(['\t', ' ']);
     let known = COMMANDS.contains(&command);
     (known && !id.is_empty()).then_some((Some(time).filter(|time| !time.is_empty()), id, command, argument))
 }
@@ -236,8 +250,8 @@ impl General {
         };
         let database = self.databases.get(&session).cloned();
         let text = sql.trim_end();
-        if let Some(name) = text.strip_prefix("USE ").or_else(|| text.strip_prefix("use ")) {
-            self.databases.insert(session.clone(), name.trim_end_matches(';').trim_matches('`').to_owned());
+        if let Some(name) = used(text) {
+            self.databases.insert(session.clone(), name);
         }
         self.gathered.statement(&session, at, line, text.trim_end_matches(';').to_owned(), database);
     }
@@ -319,6 +333,14 @@ mod tests {
         let found = general(mysql);
         assert_eq!(shown(&found), [vec![(1, 0, "SELECT 1".to_owned()), (3, 500_000, "SELECT 2".to_owned())]]);
         assert_eq!(found.sessions[0].statements[1].database.as_deref(), Some("shop"));
+    }
+
+    #[test]
+    fn a_database_is_chosen_by_use_however_it_is_written() {
+        let text = "261121 22:49:33\t     3 Query\tUse shop\n\t\t     3 Query\tSELECT 1\n\t\t     3 Query\t/* app */ USE`a``b` ;\n\t\t     3 Query\tSELECT 2\n\t\t     3 Query\tUSELESS 1\n\t\t     3 Query\tSELECT 3\n";
+        let found = general(text);
+        let databases = found.sessions[0].statements.iter().map(|it| it.database.as_deref()).collect::<Vec<_>>();
+        assert_eq!(databases, [None, Some("shop"), Some("shop"), Some("a`b"), Some("a`b"), Some("a`b")]);
     }
 
     #[test]

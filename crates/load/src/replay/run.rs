@@ -37,6 +37,8 @@ pub struct Replayed {
     pub connections: u32,
     /// One value a connection.
     pub connect: LatencyHistogram,
+    /// Statements that were not sent, because the server refused their database: they would have run in another one.
+    pub without_database: u64,
     /// Each statement is counted as one transaction. Its times count from the moment at which the log begins.
     pub measured: Phase,
 }
@@ -83,8 +85,9 @@ pub fn run(plan: &Plan, target: &Target, options: Options, stop: &AtomicBool) ->
     let connections = u32::try_from(shared.most.load(Ordering::Relaxed)).unwrap_or(u32::MAX);
     let mut counted = shared.counted.into_inner().unwrap_or_else(PoisonError::into_inner);
     counted.used(Usage::of_this_thread() - before);
+    let without_database = counted.without_database;
     let (connect, measured) = counted.finish(plan, elapsed);
-    Ok(Replayed { connections, connect, measured })
+    Ok(Replayed { connections, connect, without_database, measured })
 }
 
 /// As many sessions at once as there were at most.
@@ -144,6 +147,18 @@ fn open(target: &Target, options: Options) -> Result<Connection, Error> {
     Ok(connection)
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sent {
+    Answered,
+    Lost,
+}
+
+enum Entered {
+    Yes,
+    Refused,
+    Lost,
+}
+
 impl Shared<'_> {
     /// When a statement is due.
     fn due(&self, work: &Work) -> Instant {
@@ -200,31 +215,60 @@ impl Shared<'_> {
             if !self.wait_until(due) {
                 break;
             }
-            if self.target.flavour == Flavour::Mysql && work.database.is_some() && work.database != database {
-                database.clone_from(&work.database);
-                let name = database.as_deref().unwrap_or_default().replace('`', "``");
-                if let Err(error) = connection.execute(&format!("USE `{name}`")) {
-                    self.error(error.code().unwrap_or("connection lost"));
+            let sent = match self.enter(&mut connection, work, &mut database) {
+                Entered::Yes => self.send(&mut connection, work, due),
+                // the connection is still in the database of the statement before
+                Entered::Refused => Sent::Answered,
+                Entered::Lost => Sent::Lost,
+            };
+            if sent == Sent::Lost {
+                self.error("connection lost");
+                match self.connect() {
+                    Some(again) => connection = again,
+                    None => break,
                 }
-            }
-            let began = Instant::now();
-            let intended = if self.options.pace == Pace::Max { began } else { due };
-            self.count(Counted::sent);
-            match connection.execute_bytes(work.sql.as_bytes()) {
-                Ok(_) => self.done(work, intended, began),
-                Err(error) if error.code().is_some() => self.error(error.code().unwrap_or_default()),
-                Err(_) => {
-                    self.error("connection lost");
-                    match self.connect() {
-                        Some(again) => connection = again,
-                        None => break,
-                    }
-                    database.clone_from(&self.target.database);
-                    self.count(Counted::reconnected);
-                }
+                database.clone_from(&self.target.database);
+                self.count(Counted::reconnected);
             }
         }
         self.open.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Makes the statement's database the connection's; `current` is the one that it is in.
+    fn enter(&self, connection: &mut Connection, work: &Work, current: &mut Option<String>) -> Entered {
+        let Some(wanted) = work.database.as_deref().filter(|_| self.target.flavour == Flavour::Mysql) else {
+            return Entered::Yes;
+        };
+        if current.as_deref() == Some(wanted) {
+            return Entered::Yes;
+        }
+        match connection.execute(&format!("USE `{}`", wanted.replace('`', "``"))) {
+            Ok(_) => {
+                *current = Some(wanted.to_owned());
+                Entered::Yes
+            }
+            Err(error) => {
+                self.count(Counted::without_database);
+                error.code().map_or(Entered::Lost, |code| {
+                    self.error(code);
+                    Entered::Refused
+                })
+            }
+        }
+    }
+
+    fn send(&self, connection: &mut Connection, work: &Work, due: Instant) -> Sent {
+        let began = Instant::now();
+        let intended = if self.options.pace == Pace::Max { began } else { due };
+        self.count(Counted::sent);
+        match connection.execute_bytes(work.sql.as_bytes()) {
+            Ok(_) => self.done(work, intended, began),
+            Err(error) => match error.code() {
+                Some(code) => self.error(code),
+                None => return Sent::Lost,
+            },
+        }
+        Sent::Answered
     }
 
     fn done(&self, work: &Work, intended: Instant, began: Instant) {

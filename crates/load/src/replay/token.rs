@@ -2,6 +2,7 @@
 //! A statement's tokens, enough to name its class and to tell reads from the rest. Comments are left out.
 
 use crate::Flavour;
+use crate::quoting::{begins_line_comment, block_comment, dollar_quoted, is_word, line_comment, quoted, runs, word};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Token {
@@ -27,11 +28,9 @@ pub(super) fn tokens(sql: &str, flavour: Flavour) -> Vec<Token> {
         let rest = &bytes[at..];
         let (token, length) = match rest[0] {
             byte if byte.is_ascii_whitespace() => (None, 1),
-            b'-' if rest.starts_with(b"--") => (None, until(rest, b"\n")),
-            b'#' if !is_postgresql => (None, until(rest, b"\n")),
+            _ if begins_line_comment(rest, flavour) => (None, line_comment(rest)),
             b'/' if rest.starts_with(b"/*") => {
-                let runs = !is_postgresql && (rest.starts_with(b"/*!") || rest.starts_with(b"/*M!"));
-                (runs.then_some(Token::Executable), until(rest, b"*/"))
+                (runs(rest, flavour).then_some(Token::Executable), block_comment(rest, flavour))
             }
             b'\'' => (Some(Token::Text), quoted(rest, !is_postgresql || after_e(&found, bytes, at))),
             b'"' if is_postgresql => named(sql, at, quoted(rest, false)),
@@ -41,8 +40,8 @@ pub(super) fn tokens(sql: &str, flavour: Flavour) -> Vec<Token> {
             b'?' if !is_postgresql => (Some(Token::Parameter), 1),
             byte if byte.is_ascii_digit() => (Some(Token::Number), number(rest)),
             byte if is_word(byte) => {
-                let length = rest.iter().position(|byte| !is_word(*byte)).unwrap_or(rest.len());
-                (Some(Token::Word(sql[at..at + length].to_lowercase())), length)
+                let length = word(rest);
+                (Some(Token::Word(String::from_utf8_lossy(&rest[..length]).to_lowercase())), length)
             }
             byte => (Some(Token::Symbol(char::from(byte))), 1),
         };
@@ -56,38 +55,12 @@ pub(super) fn tokens(sql: &str, flavour: Flavour) -> Vec<Token> {
     found
 }
 
-fn is_word(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'$' || byte >= 0x80
-}
-
 fn is_prefix(last: Option<&Token>) -> bool {
     matches!(last, Some(Token::Word(word)) if matches!(word.as_str(), "e" | "x" | "b" | "n"))
 }
 
 fn after_e(found: &[Token], bytes: &[u8], at: usize) -> bool {
     at > 0 && matches!(bytes[at - 1], b'e' | b'E') && is_prefix(found.last())
-}
-
-/// Up to and including `end`, or all of it.
-fn until(rest: &[u8], end: &[u8]) -> usize {
-    rest.windows(end.len()).position(|window| window == end).map_or(rest.len(), |at| at + end.len())
-}
-
-fn quoted(rest: &[u8], escapes: bool) -> usize {
-    let quote = rest[0];
-    let mut at = 1;
-    while at < rest.len() {
-        if escapes && rest[at] == b'\\' {
-            at += 2;
-        } else if rest[at] != quote {
-            at += 1;
-        } else if rest.get(at + 1) == Some(&quote) {
-            at += 2;
-        } else {
-            return at + 1;
-        }
-    }
-    rest.len()
 }
 
 fn named(sql: &str, at: usize, length: usize) -> (Option<Token>, usize) {
@@ -100,9 +73,7 @@ fn dollar(rest: &[u8]) -> (Option<Token>, usize) {
     if digits > 0 {
         return (Some(Token::Parameter), digits + 1);
     }
-    let Some(end) = rest[1..].iter().position(|byte| *byte == b'$') else { return (Some(Token::Symbol('$')), 1) };
-    let tag = &rest[..end + 2];
-    (Some(Token::Text), tag.len() + until(&rest[tag.len()..], tag))
+    dollar_quoted(rest).map_or((Some(Token::Symbol('$')), 1), |length| (Some(Token::Text), length))
 }
 
 /// Digits, a point, an exponent, and what hexadecimal has.
@@ -198,6 +169,7 @@ mod tests {
     #[test]
     fn comments_are_left_out_unless_they_run() {
         assert_eq!(class("/* who */ SELECT 1 # x"), "select ?");
+        assert_eq!(class("SELECT 5--f(1)"), "select ? - - f (?)", "for the MySQL family two signs");
         assert!(tokens("SELECT /*!40001 SQL_NO_CACHE */ 1", Flavour::Mysql).contains(&Token::Executable));
     }
 }

@@ -15,15 +15,38 @@ impl FromStr for Target {
     }
 }
 
-/// The text as it may be shown.
+/// The text as it may be shown: what may be a password, or a part of one that was not escaped, is left out.
 fn without_password(dsn: &str) -> String {
-    match (dsn.find("://"), dsn.rfind('@')) {
-        (Some(scheme), Some(at)) if scheme + 3 <= at => match dsn[scheme + 3..at].find(':') {
-            Some(colon) => format!("{}:...{}", &dsn[..scheme + 3 + colon], &dsn[at..]),
-            None => dsn.to_owned(),
-        },
-        _ => dsn.to_owned(),
-    }
+    let Some((scheme, rest)) = dsn.split_once("://").filter(|(scheme, _)| is_plain_word(scheme)) else {
+        return "...".to_owned();
+    };
+    let (account, place) = match rest.rsplit_once('@') {
+        Some((account, place)) => (Some(account), place),
+        None => (None, rest),
+    };
+    let user = account.map(|account| match account.split_once(':') {
+        Some((user, _)) => format!("{user}:...@"),
+        None => format!("{account}@"),
+    });
+    let (place, options) = place.split_once('?').unwrap_or((place, ""));
+    // without an account, what stands behind a colon may be a password whose host was forgotten
+    let place = match place.split_once(':') {
+        Some((host, port)) if account.is_none() && !is_port(port) => return format!("{scheme}://{host}:..."),
+        _ => place.to_owned(),
+    };
+    let names = options.split('&').filter_map(|option| Some(option.split_once('=')?.0));
+    let options: Vec<String> = names.filter(|name| is_plain_word(name)).map(|name| format!("{name}=...")).collect();
+    let options = if options.is_empty() { String::new() } else { format!("?{}", options.join("&")) };
+    format!("{scheme}://{}{place}{options}", user.unwrap_or_default())
+}
+
+fn is_plain_word(text: &str) -> bool {
+    (1..=16).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
+}
+
+/// A port, with a database behind it or not.
+fn is_port(text: &str) -> bool {
+    text.split('/').next().is_some_and(|port| port.parse::<u16>().is_ok())
 }
 
 fn parse(dsn: &str) -> Result<Target, String> {
@@ -31,24 +54,25 @@ fn parse(dsn: &str) -> Result<Target, String> {
     let flavour = match scheme {
         "mysql" | "mariadb" => Flavour::Mysql,
         "postgresql" | "postgres" | "pgsql" => Flavour::Postgresql,
-        other => return Err(format!("'{other}' is no driver; there are mysql, mariadb and postgresql")),
+        other if is_plain_word(other) => {
+            return Err(format!("'{other}' is no driver; there are mysql, mariadb and postgresql"));
+        }
+        _ => return Err("it begins with mysql:// or postgresql://".to_owned()),
     };
     let (rest, options) = rest.split_once('?').unwrap_or((rest, ""));
     let (authority, database) = rest.split_once('/').unwrap_or((rest, ""));
     // else a part of the password would be taken for the host, and be shown
-    if database.contains(['@', '/']) {
-        return Err("in names and passwords '/' is written %2F, '@' %40, ':' %3A and '%' %25".to_owned());
+    if database.contains(['@', '/']) || options.contains('@') {
+        return Err("in names and passwords '/' is written %2F, '@' %40, ':' %3A, '?' %3F and '%' %25".to_owned());
     }
     let (account, place) = authority.rsplit_once('@').unwrap_or(("", authority));
     let (user, password) = account.split_once(':').unwrap_or((account, ""));
     let mut target = Target {
         flavour,
         endpoint: tcp(place, flavour)?,
-        user: decode(user)?,
-        password: Password::new(
-            decode(password).map_err(|_| "the password has a % without two hexadecimal digits behind it")?,
-        ),
-        database: Some(decode(database)?).filter(|name| !name.is_empty()),
+        user: decode(user).map_err(|why| format!("the name of the account {why}"))?,
+        password: Password::new(decode(password).map_err(|why| format!("the password {why}"))?),
+        database: Some(decode(database).map_err(|why| format!("the database {why}"))?).filter(|name| !name.is_empty()),
         tls: Tls::default(),
         tls_ca: None,
     };
@@ -69,13 +93,17 @@ fn default_user(flavour: Flavour) -> String {
 }
 
 fn tcp(place: &str, flavour: Flavour) -> Result<Endpoint, String> {
-    let port_of = |text: &str| text.parse::<u16>().map_err(|_| format!("'{text}' is no port"));
+    let port_of = |text: &str| {
+        let why = "what stands behind the host's ':' is no port; an account goes before the host, as in me:word@host";
+        text.parse::<u16>().map_err(|_| why.to_owned())
+    };
     let (host, port) = match place.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((address, after)) => (address, after.strip_prefix(':')),
         None => place.split_once(':').map_or((place, None), |(host, port)| (host, Some(port))),
     };
     let port = port.map_or(Ok(flavour.default_port()), port_of)?;
-    let host = if host.is_empty() { "localhost".to_owned() } else { decode(host)? };
+    let host =
+        if host.is_empty() { "localhost".to_owned() } else { decode(host).map_err(|why| format!("the host {why}"))? };
     Ok(at(host, port, flavour))
 }
 
@@ -88,19 +116,26 @@ fn at(host: String, port: u16, flavour: Flavour) -> Endpoint {
 }
 
 fn set(target: &mut Target, tls: &mut Option<Tls>, option: &str) -> Result<(), String> {
-    let (key, value) = option.split_once('=').ok_or_else(|| format!("'{option}' is no key=value"))?;
+    let decoded = |value| decode(value).map_err(|why| format!("the value of an option {why}"));
+    let (key, value) = option.split_once('=').ok_or("what stands behind the '?' is key=value, joined by '&'")?;
     match key {
         "host" => {
             let port = match &target.endpoint {
                 Endpoint::Tcp(_, port) => *port,
                 Endpoint::Socket(_) => target.flavour.default_port(),
             };
-            target.endpoint = at(decode(value)?, port, target.flavour);
+            target.endpoint = at(decoded(value)?, port, target.flavour);
         }
-        "socket" => target.endpoint = Endpoint::Socket(PathBuf::from(decode(value)?)),
+        "socket" => target.endpoint = Endpoint::Socket(PathBuf::from(decoded(value)?)),
         "tls" | "sslmode" | "ssl-mode" => *tls = Some(value.parse()?),
-        "sslrootcert" | "ssl-ca" => target.tls_ca = Some(PathBuf::from(decode(value)?)),
-        other => return Err(format!("'{other}' is no option; there are host, socket, tls and sslrootcert")),
+        "sslrootcert" | "ssl-ca" => target.tls_ca = Some(PathBuf::from(decoded(value)?)),
+        "password" => {
+            return Err("a password stands before the host, as in me:word@host, or in MYSQL_PWD or PGPASSWORD".into());
+        }
+        other if is_plain_word(other) => {
+            return Err(format!("'{other}' is no option; there are host, socket, tls and sslrootcert"));
+        }
+        _ => return Err("an option is not known; there are host, socket, tls and sslrootcert".into()),
     }
     Ok(())
 }
@@ -133,6 +168,8 @@ impl Tls {
     }
 }
 
+/// # Errors
+/// What is wrong with it, without its text.
 fn decode(text: &str) -> Result<String, String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -144,10 +181,10 @@ fn decode(text: &str) -> Result<String, String> {
         }
         let hex = after.first_chunk::<2>().and_then(|hex| std::str::from_utf8(hex).ok());
         let value = hex.and_then(|hex| u8::from_str_radix(hex, 16).ok());
-        bytes.push(value.ok_or_else(|| format!("'{text}' has a % without two hexadecimal digits behind it"))?);
+        bytes.push(value.ok_or_else(|| "has a % without two hexadecimal digits behind it".to_owned())?);
         rest = &after[2..];
     }
-    String::from_utf8(bytes).map_err(|_| format!("'{text}' is not UTF-8"))
+    String::from_utf8(bytes).map_err(|_| "is not UTF-8".to_owned())
 }
 
 #[cfg(test)]
@@ -200,11 +237,38 @@ mod tests {
         }
     }
 
+    /// Whatever was mistyped around it.
+    #[test]
+    fn no_error_shows_a_password() {
+        for dsn in [
+            "mysql:/me:hush@db/x",
+            "me:hush@db:3306/x",
+            "hush",
+            "me:hush@db://x",
+            "mysql://me:hush",
+            "mysql://me:hush/x",
+            "mysql://me:hu?hush@db/x",
+            "mysql://me:pa?hush",
+            "mysql://me@db/x?password=hush",
+            "mysql://me@db/x?pwd=hush",
+            "mysql://me@db/x?hush",
+            "mysql://me@db/x?tls=require&me:hush",
+            "mysql://me:%zzhush@db/x",
+            "mysql://me:%ffhush@db/x",
+            "oracle://me:hush@db/x",
+            "mysql://me:hush@db:port/x",
+            "mysql://me:1#hush@db:port/x",
+        ] {
+            let refused = dsn.parse::<Target>().unwrap_err().to_string();
+            assert!(!refused.contains("hush"), "{dsn} says {refused}");
+        }
+    }
+
     #[test]
     fn refuses_with_a_reason_and_without_the_password() {
         let refused = |dsn: &str| dsn.parse::<Target>().unwrap_err().to_string();
         assert!(refused("oracle://x").contains("'oracle' is no driver"));
-        assert!(refused("mysql://a@b:port").contains("'port' is no port"));
+        assert!(refused("mysql://a@b:port").contains("is no port"));
         assert!(refused("mysql://a:secret@b/?colour=red").contains("'colour' is no option"));
         assert!(!refused("mysql://a:secret@b/?colour=red").contains("secret"));
         assert!(!refused("mysql://a:sec@ret@b/?tls=maybe").contains("ret"));

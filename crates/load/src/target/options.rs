@@ -44,19 +44,24 @@ impl Parts {
 
     /// The groups of a MySQL option file that its command line client reads, and those with `suffix` behind their names
     /// (`--defaults-group-suffix`). `!include` lines are not followed.
-    pub fn from_my_cnf(text: &str, suffix: &str) -> Self {
+    ///
+    /// # Errors
+    /// A value that is none, with its line: taken for nothing, it would mean another server, or less encryption than was asked for.
+    pub fn from_my_cnf(text: &str, suffix: &str) -> Result<Self, String> {
         let mut parts = Self::default();
         let mut ours = false;
-        for line in text.lines().map(str::trim) {
+        for (number, line) in (1..).zip(text.lines().map(str::trim)) {
             if let Some(group) = line.strip_prefix('[') {
                 let group = group.split(']').next().unwrap_or_default();
                 let with_suffix = group.strip_suffix(suffix).unwrap_or(group);
                 ours = [group, with_suffix].iter().any(|group| MY_CNF_GROUPS.contains(group));
             } else if let (true, Some((key, value))) = (ours, line.split_once('=')) {
-                parts.set_my_cnf(&key.trim().replace('_', "-"), my_cnf_value(value.trim()));
+                let key = key.trim().replace('_', "-");
+                let set = parts.set_my_cnf(&key, my_cnf_value(value.trim()));
+                set.map_err(|why| format!("line {number}, {key}: {why}"))?;
             }
         }
-        parts
+        Ok(parts)
     }
 
     fn set_service(&mut self, key: &str, value: &str) -> Result<(), String> {
@@ -74,18 +79,19 @@ impl Parts {
         Ok(())
     }
 
-    fn set_my_cnf(&mut self, key: &str, value: &str) {
+    fn set_my_cnf(&mut self, key: &str, value: &str) -> Result<(), String> {
         match key {
             "host" => self.host = Some(value.to_owned()),
-            "port" => self.port = value.parse().ok(),
+            "port" => self.port = Some(value.parse().map_err(|_| format!("'{value}' is no port"))?),
             "socket" => self.socket = Some(PathBuf::from(value)),
             "user" => self.user = Some(value.to_owned()),
             "password" => self.password = Some(Password::new(value)),
             "database" => self.database = Some(value.to_owned()),
-            "ssl-mode" => self.tls = value.parse().ok(),
+            "ssl-mode" => self.tls = Some(value.parse()?),
             "ssl-ca" => self.tls_ca = Some(PathBuf::from(value)),
             _ => {}
         }
+        Ok(())
     }
 
     /// Takes from `other` what is missing here.
@@ -232,7 +238,7 @@ mod tests {
     #[test]
     fn my_cnf_gives_the_client_groups_alone() {
         let text = "# mine\n[mysqld]\nport=1\n[client]\nuser = me\npassword=\"a b\"\nsocket=/s\nssl-ca=/ca.pem\n[mysql]\ndatabase=d\n[other]\nuser=x\n";
-        let parts = Parts::from_my_cnf(text, "");
+        let parts = Parts::from_my_cnf(text, "").unwrap();
         assert_eq!((parts.user.as_deref(), parts.port, parts.database.as_deref()), (Some("me"), None, Some("d")));
         assert_eq!(parts.password.unwrap().reveal(), "a b");
         assert_eq!(parts.socket, Some(PathBuf::from("/s")));
@@ -240,15 +246,25 @@ mod tests {
     }
 
     #[test]
+    fn a_value_that_is_none_is_an_error_with_its_line() {
+        let refused = |text: &str| Parts::from_my_cnf(text, "").unwrap_err();
+        let mode = refused("# mine\n[client]\nuser=me\nssl_mode = REQUIERD # always\n");
+        assert!(mode.starts_with("line 4, ssl-mode: 'requierd' is no TLS mode"), "{mode}");
+        assert!(mode.contains("verify-ca") && mode.contains("require"), "{mode}");
+        assert_eq!(refused("[client]\nport=33o6\n"), "line 2, port: '33o6' is no port");
+        assert!(Parts::from_my_cnf("[mysqld]\nport=x\n[client]\nport=1 # mine\n", "").is_ok());
+    }
+
+    #[test]
     fn groups_with_a_suffix_and_comments_behind_values() {
         let text = "[client]\nuser=me # not part of it\npassword='a # b'\nport=3306\n[client-shop] # the shop\nhost=db\nssl_ca=/ca.pem\n[mariadb]\ndatabase=d\n";
-        let parts = Parts::from_my_cnf(text, "-shop");
+        let parts = Parts::from_my_cnf(text, "-shop").unwrap();
         assert_eq!(
             (parts.user.as_deref(), parts.host.as_deref(), parts.database.as_deref()),
             (Some("me"), Some("db"), Some("d"))
         );
         assert_eq!((parts.password.unwrap().reveal(), parts.tls_ca), ("a # b", Some(PathBuf::from("/ca.pem"))));
-        assert_eq!(Parts::from_my_cnf(text, "").host, None);
+        assert_eq!(Parts::from_my_cnf(text, "").unwrap().host, None);
     }
 
     #[test]

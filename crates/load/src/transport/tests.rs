@@ -38,3 +38,44 @@ fn a_large_statement_over_tls() {
         assert_eq!(server.join().expect("the server"), bytes, "blocking: {blocking}");
     }
 }
+
+/// A server end that says `greeting`, waits for the client's request, and sends `answer` at once with `more` behind it, in clear.
+fn log_in_to(dsn: &str, greeting: Vec<u8>, answer: Vec<u8>) -> Error {
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    let server = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("a client");
+        stream.write_all(&greeting).expect("a greeting");
+        if !answer.is_empty() {
+            let mut request = [0; 8];
+            stream.read_exact(&mut request).expect("the request for TLS");
+            stream.write_all(&answer).expect("an answer");
+        }
+        // until the client has hung up
+        let _ = stream.read_to_end(&mut Vec::new());
+    });
+    let target: Target = dsn.replace("PORT", &port.to_string()).parse().expect("a target");
+    let error = Link::open(&target).err().expect("refused");
+    server.join().expect("the server");
+    error
+}
+
+/// What came in clear before TLS was spoken is nobody's word: somebody on the way may have put it there (CVE-2021-23222).
+#[test]
+fn bytes_before_the_handshake_are_refused() {
+    // AuthenticationOk and ReadyForQuery: taken as encrypted, they would end the login
+    let smuggled = [b"S".as_slice(), b"R\0\0\0\x08\0\0\0\0", b"Z\0\0\0\x05I"].concat();
+    let refused = log_in_to("postgresql://me@127.0.0.1:PORT/x?tls=require", Vec::new(), smuggled);
+    assert!(refused.to_string().contains("15 bytes"), "{refused:?}");
+
+    // protocol 10, a version, thread 1, eight bytes of scramble, a filler, CLIENT_SSL and the capabilities that are required
+    let mut greeting = b"\x0a8.0.30\0\x01\0\0\0abcdefgh\0\xff\xff\x2d\x02\0\xff\xdf\x15".to_vec();
+    greeting.extend_from_slice(&[0; 10]);
+    greeting.extend_from_slice(b"abcdefghijkl\0mysql_native_password\0");
+    let length = u8::try_from(greeting.len()).expect("short");
+    let mut packets = vec![length, 0, 0, 0];
+    packets.extend(greeting);
+    packets.extend_from_slice(&[7, 0, 0, 2, 0, 0, 0, 2, 0, 0, 0]);
+    let refused = log_in_to("mysql://me@127.0.0.1:PORT/x?tls=require", packets, Vec::new());
+    assert!(refused.to_string().contains("11 bytes"), "{refused:?}");
+}

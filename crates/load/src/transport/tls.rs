@@ -10,6 +10,7 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use std::io::Read as _;
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
@@ -52,8 +53,14 @@ fn trusted(target: &Target) -> Result<Trusted, String> {
     Ok(Trusted { roots, certificates, name_too: target.tls == Tls::VerifyFull })
 }
 
+/// More than all authorities of a system together.
+const AUTHORITIES_BYTES_MOST: u64 = 16 << 20;
+
 fn read(path: &Path) -> Result<Vec<CertificateDer<'static>>, rustls::pki_types::pem::Error> {
-    CertificateDer::pem_file_iter(path)?.collect()
+    let mut text = Vec::new();
+    let file = std::fs::File::open(path).map_err(rustls::pki_types::pem::Error::Io)?;
+    file.take(AUTHORITIES_BYTES_MOST).read_to_end(&mut text).map_err(rustls::pki_types::pem::Error::Io)?;
+    CertificateDer::pem_slice_iter(&text).collect()
 }
 
 #[derive(Debug)]

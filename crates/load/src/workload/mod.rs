@@ -165,7 +165,8 @@ pub trait Workload: Send + Sync {
     /// Adds the steps of the next transaction to `transaction`, which comes empty. Does not allocate once `transaction` has grown.
     fn next(&self, rng: &mut Rng, transaction: &mut Transaction);
 
-    /// Whether a transaction that met this error is rolled back and tried again with the same values.
+    /// Whether a transaction that met this error is rolled back and tried again: with the same values, or with others where those are the reason
+    /// ([`Code::is_duplicate_key`]).
     fn retries(&self, code: Code) -> bool {
         code.is_retryable()
     }

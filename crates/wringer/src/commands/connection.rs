@@ -5,6 +5,7 @@
 //! people have it already: the environment (`MYSQL_PWD`, `PGHOST`, ...), `~/.my.cnf`, `~/.pg_service.conf`, `~/.pgpass`. `ps` does not show these.
 
 use crate::exit::{Exit, Failure};
+use crate::input;
 use clap::ValueEnum;
 use load::target::options::{Parts, from_service_file, password_from_pgpass};
 use load::{Flavour, Password, Target, Tls};
@@ -14,7 +15,8 @@ use std::path::{Path, PathBuf};
 #[command(next_help_heading = "Connection")]
 pub struct Connection {
     /// All of it in one, and then no other flag of these: mysql://user@host:3306/sbtest,
-    /// postgresql://user@host/sbtest?tls=require, ...?socket=/path [env: WRINGER_DSN]
+    /// postgresql://user@host/sbtest?tls=require, ...?socket=/path. One with a password belongs into WRINGER_DSN: every user can read
+    /// flags in the list of processes [env: WRINGER_DSN]
     #[arg(long, value_name = "URL")]
     dsn: Option<String>,
     /// Protocol to speak [default: pgsql when a --pgsql-* flag is given, else mysql, which is MariaDB's too]
@@ -200,7 +202,7 @@ impl Connection {
             Flavour::Mysql => {
                 let suffix = self.defaults_group_suffix.clone().or_else(|| variable("MYSQL_GROUP_SUFFIX"));
                 let suffix = suffix.unwrap_or_default();
-                let file = self.my_cnf()?.map(|text| Parts::from_my_cnf(&text, &suffix)).unwrap_or_default();
+                let file = self.my_cnf(&suffix)?;
                 // a file that was named comes before what happens to be in the environment
                 match &self.defaults_file {
                     Some(_) => self.mysql()?.or(file).or(environment(flavour)),
@@ -225,10 +227,21 @@ impl Connection {
         }
     }
 
-    fn my_cnf(&self) -> Result<Option<String>, Failure> {
-        let Some(path) = &self.defaults_file else { return Ok(read_home(".my.cnf")) };
-        let failed = |error| anyhow::Error::new(error).context(format!("read {}", path.display()));
-        std::fs::read_to_string(path).map(Some).map_err(|error| Failure::new(Exit::Missing, failed(error)))
+    /// What the option file says: the one that was named, else the user's.
+    fn my_cnf(&self, suffix: &str) -> Result<Parts, Failure> {
+        let home = || variable("HOME").map(|home| Path::new(&home).join(".my.cnf"));
+        let (path, text) = match (&self.defaults_file, home()) {
+            (Some(named), _) => {
+                (named.clone(), input::read(named).map_err(|error| Failure::new(Exit::Missing, error))?)
+            }
+            (None, Some(path)) => match input::read(&path) {
+                Ok(text) => (path, text),
+                Err(_) => return Ok(Parts::default()),
+            },
+            (None, None) => return Ok(Parts::default()),
+        };
+        Parts::from_my_cnf(&text, suffix)
+            .map_err(|why| Failure::message(Exit::Usage, format!("{}: {why}", path.display())))
     }
 
     /// libpq looks into the user's file, then into the system's; a service comes before the environment.
@@ -240,7 +253,7 @@ impl Connection {
         let own = variable("PGSERVICEFILE").map(PathBuf::from).or(home);
         let folder = variable("PGSYSCONFDIR").unwrap_or_else(|| "/etc/postgresql-common".into());
         let files: Vec<PathBuf> = own.into_iter().chain([Path::new(&folder).join("pg_service.conf")]).collect();
-        for text in files.iter().filter_map(|path| std::fs::read_to_string(path).ok()) {
+        for text in files.iter().filter_map(|path| input::read(path).ok()) {
             let found = from_service_file(&text, &service).map_err(|why| Failure::message(Exit::Usage, why))?;
             if let Some(parts) = found {
                 return Ok(parts);
@@ -376,14 +389,10 @@ fn environment(flavour: Flavour) -> Parts {
 
 fn pgpass(target: &Target) -> Option<Password> {
     let text = match std::env::var_os("PGPASSFILE") {
-        Some(path) => std::fs::read_to_string(path).ok()?,
-        None => read_home(".pgpass")?,
+        Some(path) => input::read(Path::new(&path)).ok()?,
+        None => input::read(&Path::new(&std::env::var_os("HOME")?).join(".pgpass")).ok()?,
     };
     password_from_pgpass(&text, target)
-}
-
-fn read_home(name: &str) -> Option<String> {
-    std::fs::read_to_string(Path::new(&std::env::var_os("HOME")?).join(name)).ok()
 }
 
 fn tls(written: Option<&str>) -> Result<Option<Tls>, Failure> {

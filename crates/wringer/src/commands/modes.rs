@@ -3,14 +3,13 @@
 
 use super::chart::{chart, mark, time};
 use crate::exit::{Exit, Failure, Outcome};
-use crate::terminal;
+use crate::{input, terminal};
 use clap::ValueEnum;
 use evidence::DelayMode;
 use explain::histograms::{self, Named};
 use explain::modes::{Modes, ReadDelay, find};
 use serde_json::json;
 use std::fmt::Write as _;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use units::Span;
 
@@ -105,16 +104,11 @@ fn read(file: &Path, unit: Option<Unit>) -> Result<Vec<Named>, Failure> {
 
 fn content(file: &Path) -> Result<String, Failure> {
     let bytes = match file.to_str() {
-        Some("-") => {
-            let mut bytes = Vec::new();
-            std::io::stdin().read_to_end(&mut bytes).map(|_| bytes)
-        }
-        _ => std::fs::read(file),
+        Some("-") => input::read_stdin(),
+        _ => input::read_bytes(file),
     };
     // the words around a histogram may be in any encoding
-    bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).map_err(|error| {
-        Failure::new(Exit::Usage, anyhow::Error::new(error).context(format!("read {}", file.display())))
-    })
+    bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).map_err(|error| Failure::new(Exit::Usage, error))
 }
 
 /// The delay on the command line counts; else the one that the document gives.

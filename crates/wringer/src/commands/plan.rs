@@ -7,12 +7,10 @@ use crate::commands::run::{
 };
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal::Output;
-use crate::{problems, terminal};
+use crate::{input, problems, terminal};
 use experiment::{Experiment, HostFacts, Plan, Problem, RamHolder, Step};
 use host::places::Places;
 use std::fmt::Write as _;
-use std::fs;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use units::{Bytes, Span};
 
@@ -52,15 +50,11 @@ pub fn main(args: Args) -> Outcome {
 /// Exit code 2, with every problem and its place, when the file cannot be read or is wrong.
 pub fn read(file: &Path) -> Result<(String, Experiment), Failure> {
     let text = match file.to_str() {
-        Some("-") => {
-            let mut text = String::new();
-            std::io::stdin().read_to_string(&mut text).map(|_| text)
-        }
-        _ => fs::read_to_string(file),
+        Some("-") => input::read_stdin().and_then(|bytes| Ok(String::from_utf8(bytes)?)),
+        _ => input::read(file),
     };
     let text = text.map_err(|error| {
-        Failure::new(Exit::Usage, anyhow::Error::new(error).context(format!("read {}", file.display())))
-            .hint("ready files are in experiments/; docs/experiment.md lists the keys")
+        Failure::new(Exit::Usage, error).hint("ready files are in experiments/; docs/experiment.md lists the keys")
     })?;
     let experiment = Experiment::parse(&text).map_err(|problems| refused(file, &text, &problems))?;
     Ok((text, experiment))

@@ -7,12 +7,12 @@ use super::connection::{Connection, server_failure};
 use super::load::interruptible;
 use super::verdicts;
 use crate::exit::{Exit, Failure, Outcome};
+use crate::input;
 use crate::terminal;
 use crate::terminal::Output;
 use assertion::Assertion;
 use evidence::Verdict;
 use load::replay::{self, Format, Options, Pace, Plan, Recorded};
-use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -29,7 +29,7 @@ use units::Span;
 #[command(after_help = "Examples:\n  \
     wringer replay slow.log --dry-run                              what would be sent, and what not, and why\n  \
     wringer sandbox deploy --from /backup/mysql --name shop --start\n  \
-    wringer replay slow.log --dsn \"$(wringer sandbox export shop dsn)\" --speed 2\n  \
+    WRINGER_DSN=\"$(wringer sandbox export shop dsn)\" wringer replay slow.log --speed 2\n  \
     wringer replay slow.log --dsn mysql://me@db.example/shop --assert 'p99<20ms' --assert errors=0\n  \
     wringer replay postgresql.log --pgsql-host=/run/postgresql --pgsql-db=shop --speed max -o json\n\n\
     A log that has all statements: SET GLOBAL slow_query_log=1, long_query_time=0; or general_log=1. PostgreSQL:\n  \
@@ -183,7 +183,7 @@ fn read(path: &Path) -> Result<Log<'_>, Failure> {
     let read = if path == Path::new("-") {
         replay::read(std::io::stdin().lock())
     } else {
-        replay::read(BufReader::with_capacity(1 << 20, File::open(path).map_err(failed)?))
+        replay::read(BufReader::with_capacity(1 << 20, input::open_input(path).map_err(failed)?))
     };
     match read.map_err(failed)? {
         Some((format, recorded)) => Ok(Log { path, format, recorded }),

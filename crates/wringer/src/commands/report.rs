@@ -2,7 +2,7 @@
 //! The report of a recording, written anew.
 
 use crate::exit::{Exit, Failure, Outcome};
-use crate::terminal;
+use crate::{input, terminal};
 use clap::ValueEnum;
 use evidence::Evidence;
 use host::files;
@@ -63,7 +63,7 @@ pub fn main(args: Args) -> Outcome {
 
 fn join(evidence: &mut Evidence, file: &Path) -> Outcome {
     let failed = |error: anyhow::Error| Failure::new(Exit::Missing, error.context(format!("join {}", file.display())));
-    let text = std::fs::read_to_string(file).map_err(|error| failed(error.into()))?;
+    let text = input::read(file).map_err(failed)?;
     let document = serde_json::from_str(&text).map_err(|error| failed(error.into()))?;
     explain::joined::join(evidence, &document).map_err(|error| {
         failed(error.into())

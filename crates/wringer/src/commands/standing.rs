@@ -3,18 +3,17 @@
 
 use super::command_line;
 use crate::exit::{BUSY, Exit, Failure, Outcome};
-use crate::internal::{Order, Squeeze};
+use crate::internal::{Order, Squeeze, handover};
 pub use crate::terminal::Output;
 use crate::{signals, terminal};
 use host::clock::{rfc3339, unix_seconds};
 use host::mapper::Mapping;
 use host::places::Places;
-use run::{FoundRun, Phase, RunId, Scope, Step, StepState, UndoReport, supervise};
+use run::{FoundRun, Phase, RunId, Scope, Step, StepState, UndoReport};
 use serde_json::{Value, json};
 use squeeze::device::SlowDevice;
 use squeeze::directory::FILE_SYSTEM;
 use squeeze::loop_disk::SlowDisk;
-use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -73,10 +72,8 @@ pub fn start(places: &Places, lasts: Span, squeeze: Squeeze, takes: Duration) ->
     run::require_free(places, &squeeze.resource())?;
     let command = std::iter::once("wringer".to_owned()).chain(command_line().into_iter().skip(1)).collect();
     let order = Order { command, lasts: lasts.0, squeeze };
-    let order = serde_json::to_string(&order)?;
-    let args: [OsString; 2] = ["--order".into(), order.into()];
     signals::install()?;
-    let mut ready = supervise::start(places, &args, takes + START_SLACK).map_err(told)?;
+    let mut ready = handover::start(places, &order, takes + START_SLACK).map_err(told)?;
     ready["schema"] = json!(1);
     Ok(ready)
 }

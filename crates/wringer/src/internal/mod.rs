@@ -44,6 +44,7 @@ pub fn main(args: Args) -> Outcome {
 }
 
 mod balloon;
+pub mod handover;
 mod holder;
 mod launch;
 mod manual;

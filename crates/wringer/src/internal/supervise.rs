@@ -20,8 +20,11 @@ use std::time::Duration;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// What to hold and how long, in JSON
-    #[arg(long)]
-    order: String,
+    #[arg(long, required_unless_present = "order_fd")]
+    order: Option<String>,
+    /// An inherited descriptor to read the same from
+    #[arg(long, conflicts_with = "order")]
+    order_fd: Option<i32>,
 }
 
 /// What a standing squeeze is, from the command to its supervisor.
@@ -55,10 +58,14 @@ impl Squeeze {
 }
 
 pub fn main(args: Args) -> Outcome {
-    if let Ok(timed) = serde_json::from_str(&args.order) {
+    let text = match args.order_fd {
+        Some(number) => super::handover::received(number)?,
+        None => args.order.unwrap_or_default(),
+    };
+    if let Ok(timed) = serde_json::from_str(&text) {
         return sandbox::supervise(timed);
     }
-    let order: Order = serde_json::from_str(&args.order).map_err(|error| Failure::new(Exit::Usage, error))?;
+    let order: Order = serde_json::from_str(&text).map_err(|error| Failure::new(Exit::Usage, error))?;
     let begin = Begin {
         kind: Kind::Standing,
         command: order.command,

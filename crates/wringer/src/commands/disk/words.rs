@@ -2,10 +2,12 @@
 //! The flags that describe a disk, and the files that they name.
 
 use crate::exit::{Exit, Failure};
+use crate::input;
 use clap::ValueEnum;
 use diskmodel::{Asked, Bin, Counts, LimitWords, Model, OperationWords, ProfileWords, Stalls, WordsError};
 use evidence::DelayMode;
 use explain::histograms::{self, Named};
+use std::path::Path;
 
 /// A disk in words; an experiment's `squeeze.disk` has the same.
 #[derive(Debug, Clone, clap::Args)]
@@ -99,7 +101,7 @@ pub fn model(asked: &Asked) -> Result<Model, Failure> {
 }
 
 pub fn read_bins(file: &str) -> Result<Vec<Bin>, String> {
-    let text = std::fs::read_to_string(file).map_err(|error| error.to_string())?;
+    let text = input::read(Path::new(file)).map_err(|error| error.root_cause().to_string())?;
     let found = histograms::read(&text).map_err(|error| error.to_string())?;
     let chosen = choose(&found)?;
     Ok(chosen.bins.iter().map(|bin| Bin { low_us: bin.low_us, high_us: bin.high_us, count: bin.count }).collect())
@@ -140,5 +142,6 @@ mod tests {
     #[test]
     fn a_file_that_cannot_be_read_says_why() {
         assert!(read_bins("/nowhere/histogram.json").is_err_and(|why| why.contains("No such file")));
+        assert!(read_bins("/dev/zero").is_err_and(|why| why.contains("is a device")));
     }
 }

@@ -2,7 +2,7 @@
 //! Which workload: one by name, or one that a file describes.
 
 use crate::exit::{Exit, Failure};
-use crate::problems;
+use crate::{input, problems};
 use load::workload::file::{Problem, WorkloadFile};
 use load::workload::{Name, Workload, WorkloadError};
 use std::path::{Path, PathBuf};
@@ -43,8 +43,8 @@ impl Written {
     /// # Errors
     /// Exit code 2: the file cannot be read, or is wrong; every problem has its place.
     pub fn read(path: &Path) -> Result<Self, Failure> {
-        let text = std::fs::read_to_string(path).map_err(|error| {
-            let error = anyhow::Error::new(error).context(format!("read the workload {}", path.display()));
+        let text = input::read(path).map_err(|error| {
+            let error = error.context(format!("the workload {}", path.display()));
             Failure::new(Exit::Usage, error).hint("docs/workloads.md has an example to start from")
         })?;
         Self::parse(path, &text)

@@ -77,8 +77,13 @@ pub(super) fn result(plan: &Plan, replayed: &Replayed, args: &Args) -> String {
     if args.speed.0 != Pace::Max {
         let _ = writeln!(out, "pace         {} started more than 1 ms after their moment", phase.late);
     }
-    if phase.skipped > 0 {
-        let _ = writeln!(out, "not sent     {} of {}: no connection, or interrupted", phase.skipped, plan.statements());
+    for (count, why) in [
+        (replayed.without_database, "the server refused their database (USE), and they were not to run in another one"),
+        (phase.skipped.saturating_sub(replayed.without_database), "no connection, or interrupted"),
+    ] {
+        if count > 0 {
+            let _ = writeln!(out, "not sent     {count} of {}: {why}", plan.statements());
+        }
     }
     let percentiles: Vec<String> = args.percentile.iter().map(|percentile| format!("p{percentile}")).collect();
     let cells = |words: &[String]| words.iter().map(|word| format!(" {word:>9}")).collect::<String>();
@@ -157,8 +162,7 @@ pub(super) fn json(
         let transaction = &replayed.measured.transaction;
         document["response"] = json!(percentiles(&transaction.response));
         document["service"] = json!(percentiles(&transaction.service));
-        document["replay"] =
-            json!({ "connections": replayed.connections, "connect": replayed.connect, "measured": replayed.measured });
+        document["replay"] = json!({ "connections": replayed.connections, "connect": replayed.connect, "without_database": replayed.without_database, "measured": replayed.measured });
     }
     if !verdicts.is_empty() {
         document["assertions"] = verdicts.iter().map(Verdict::json).collect();

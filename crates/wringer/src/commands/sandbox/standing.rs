@@ -5,6 +5,7 @@ use super::several::{Meant, Which};
 use super::{Start, limits, pooler, wrappers};
 use crate::commands::command_line;
 use crate::exit::{Exit, Failure, Outcome};
+use crate::internal::handover;
 use crate::{signals, terminal};
 use host::places::Places;
 use run::{Begin, Kind, Resource, Run};
@@ -172,9 +173,8 @@ fn start_for(
         limits,
         wrapping,
     };
-    let order = ["--order".into(), serde_json::to_string(&timed)?.into()];
     let wait = if timed.wrapping.valgrind.is_some() { timed.wait.max(UNDER_VALGRIND) } else { timed.wait };
-    let ready = run::supervise::start(places, &order, wait + Duration::from_secs(10))?;
+    let ready = handover::start(places, &timed, wait + Duration::from_secs(10))?;
     let (version, pid) = (ready["version"].as_str().unwrap_or_default(), &ready["server"]);
     terminal::say(format_args!("started {} for {}: {version}, process {pid}", sandbox.name(), units::Span(lasts)));
     if let Some(port) = ready["pooler"].as_u64() {

@@ -6,7 +6,7 @@ use crate::exit::Failure;
 use experiment::{Driver, DriverProgram};
 use load::Flavour;
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// sysbench's own scripts; all take the number of tables and their size. Others may refuse options that they do not know.
 const SCRIPTS_WITH_TABLES: [&str; 10] = [
@@ -21,6 +21,13 @@ const SCRIPTS_WITH_TABLES: [&str; 10] = [
     "select_random_points",
     "select_random_ranges",
 ];
+
+/// In a command's words: the file that holds the password alone.
+const PASSWORD_FILE: &str = "{password_file}";
+
+fn password_file(folder: &Path) -> PathBuf {
+    folder.join("password")
+}
 
 /// The account and the database of the arm's server, and the tables in it.
 pub struct Access {
@@ -60,7 +67,10 @@ impl Access {
     /// # Errors
     /// That file cannot be written.
     pub fn words(&self, driver: &Driver, folder: &Path) -> Result<Vec<String>, Failure> {
-        let own = driver.arguments.iter().map(|word| self.filled_in(word));
+        if driver.arguments.iter().any(|word| word.contains(PASSWORD_FILE)) {
+            host::files::write_atomic(&password_file(folder), format!("{}\n", self.password).as_bytes(), 0o600)?;
+        }
+        let own = driver.arguments.iter().map(|word| self.filled_in(word, folder));
         Ok(match driver.program {
             DriverProgram::Sysbench => {
                 let mut words = self.sysbench_connection(folder)?;
@@ -134,14 +144,14 @@ impl Access {
     }
 
     /// With the server's address in the place of `{dsn}` and its like; other braces are the word's own.
-    fn filled_in(&self, word: &str) -> String {
+    fn filled_in(&self, word: &str, folder: &Path) -> String {
         let values = [
             ("{dsn}", self.dsn(false)),
             ("{host}", "127.0.0.1".to_owned()),
             ("{port}", self.port.to_string()),
             ("{socket}", self.socket.clone()),
             ("{user}", self.user.clone()),
-            ("{password}", self.password.clone()),
+            (PASSWORD_FILE, password_file(folder).display().to_string()),
             ("{database}", self.database.clone()),
             ("{tables}", self.tables.to_string()),
             ("{table_size}", self.table_size.to_string()),
@@ -179,7 +189,7 @@ impl Access {
         pairs.into_iter().map(|(name, value)| (name.into(), value.into())).chain([dsn]).collect()
     }
 
-    /// For the recording: a command may have asked for the password.
+    /// For the recording: a command may have printed the password into its words.
     pub fn without_password(&self, words: impl Iterator<Item = String>) -> Vec<String> {
         words.map(|word| super::outputs::masked(&word, &self.password)).collect()
     }

@@ -2,6 +2,7 @@
 //! Looks for the programs and scripts that arms name as their load, before anything is fetched or made.
 
 use crate::exit::{Exit, Failure, Outcome};
+use crate::input;
 use experiment::{Driver, DriverProgram, Experiment};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -58,7 +59,7 @@ fn one(driver: &Driver, folder: &Path) -> Result<Prepared, Failure> {
     };
     let read = |name: &&str| {
         let path = folder.join(name);
-        let text = std::fs::read(&path).map_err(|error| {
+        let text = input::read_bytes(&path).map_err(|error| {
             let error = anyhow::anyhow!("the script {} cannot be read: {error}", path.display());
             Failure::new(Exit::Missing, error).hint("scripts are named from where the experiment's file is")
         })?;
