@@ -56,7 +56,7 @@ fn write_cut(path: &Path) {
 
 /// The zeros at the end say nothing.
 fn cut(path: &Path) {
-    let used = journal::read(path).unwrap().end_bytes;
+    let used = journal::read(path).whole().unwrap().end_bytes();
     std::fs::OpenOptions::new().write(true).open(path).unwrap().set_len(used + 64).unwrap();
 }
 

@@ -8,12 +8,9 @@ pub enum Error {
     Host(#[from] host::Error),
     #[error("{operation} journal {}", path.display())]
     File { operation: &'static str, path: PathBuf, source: io::Error },
-    /// Written by a later release: only that one, or a later one, may undo it.
-    #[error("journal {} has format version {version}, and this release knows up to {known}", path.display())]
-    Future { path: PathBuf, version: u32, known: u32 },
-    /// No valid header, or no valid first record: nothing was changed under it.
-    #[error("{} is not a journal", path.display())]
-    NotAJournal { path: PathBuf },
+    /// Nothing was changed.
+    #[error("a record is not written to journal {}: {why}", path.display())]
+    Unwritable { path: PathBuf, why: String },
     #[error("'{text}' is not the id of a run")]
     RunId { text: String },
 }

@@ -6,22 +6,26 @@
 //! test holds against this code.
 //!
 //! Invariants: a permit exists only after `fdatasync` of its record. A step that has an intent and no end may have happened.
-//! Reading stops at the first record that is torn, corrupt or of an unknown kind; the valid prefix counts. A file of a later
-//! format version is reported and not touched. An undo never needs disk space, and goes on when the journal cannot be written.
+//! A reading is whole, or ends with the one record that a crash has cut, or is damaged, unknown or not to be had: see [`Reading`].
+//! Only what was read whole may be removed. An undo never needs disk space, and goes on when the journal cannot be written.
 
 mod error;
 mod failpoint;
 mod file;
+mod format;
+mod reading;
 mod record;
 mod run_id;
 mod state;
 
 pub use error::Error;
 pub use failpoint::{FORGET_VARIABLE, forgets, forgets_kind};
-pub use file::{FORMAT_VERSION, Journal, Reading, boot_id, never_began, read, read_open};
+pub use file::{Journal, boot_id};
+pub use format::FORMAT_VERSION;
 pub use host::change::CgroupVersion;
 pub use host::process::Namespaces;
 pub use host::{CRASH_VARIABLE, failpoint};
+pub use reading::{Content, JournalFile, Reading, Unopened, read, read_bytes};
 pub use record::{Begun, Computed, Kind, OomVictim, Outcome, Record, Role, Step, StepId};
 pub use run_id::RunId;
 pub use state::{Phase, State, StepState};

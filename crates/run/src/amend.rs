@@ -5,6 +5,7 @@ use crate::dismantle::Executor as _;
 use crate::executor::RealHost;
 use crate::folder::Folder;
 use crate::locks::is_held;
+use crate::reading::{self, Unsure};
 use crate::{Error, Phase, RunId, StepId, StepState};
 use host::permit::Permit;
 use host::places::Places;
@@ -38,8 +39,12 @@ pub fn amend<T, E: From<Error>>(
 
 fn read(places: &Places, id: &RunId) -> Result<(Folder, State), Error> {
     let folder = Folder::of(places, id);
-    let state = journal::read(&folder.journal())?.state;
-    Ok((folder, state))
+    let reading = reading::read(&folder);
+    let Some(content) = reading.whole() else {
+        let why = Unsure::of(id, &reading).map(|unsure| unsure.why).unwrap_or_default();
+        return Err(Error::Refused { what: why, hint: Some("`wringer status` shows that run".to_owned()) });
+    };
+    Ok((folder, content.state.clone()))
 }
 
 fn standing(places: &Places, id: &RunId, step: StepId) -> Result<(), Error> {

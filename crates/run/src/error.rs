@@ -13,8 +13,12 @@ pub enum Error {
         journal: Option<PathBuf>,
     },
     /// Exit code 3: nothing was changed. The hint is `wringer undo`.
-    #[error("an earlier run was not undone: {}", list(runs))]
-    Hot { runs: Vec<RunId> },
+    #[error("an earlier run was not undone: {}{}", list(runs), and(unread))]
+    Hot {
+        runs: Vec<RunId>,
+        /// What is wrong with those journals that were not read whole.
+        unread: Vec<String>,
+    },
     /// Exit code 3: nothing was changed.
     #[error("whether run {id} has ended is unknown: {why}")]
     Unknown { id: RunId, why: String },
@@ -43,6 +47,10 @@ pub enum Error {
 
 fn elsewhere(journal: Option<&Path>) -> String {
     journal.map(|journal| format!(", whose journal is in {}", journal.display())).unwrap_or_default()
+}
+
+fn and(unread: &[String]) -> String {
+    unread.iter().map(|why| format!("; {why}")).collect()
 }
 
 fn list(runs: &[RunId]) -> String {

@@ -10,7 +10,7 @@ use host::change::{self, BUSY_TIMEOUT, Restored};
 use host::mapper::Mapping;
 use host::permit::Permit;
 use host::process::{self, Identity, Process, StopRequest, Stopped};
-use journal::{Journal, Outcome, Role, RunId, State, Step, StepState};
+use journal::{Content, Outcome, Role, RunId, State, Step, StepState};
 use rustix::process::Signal;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -37,10 +37,9 @@ impl RealHost {
         Self { run, folder, known: Vec::new(), stale: false, patience: BUSY_TIMEOUT }
     }
 
-    /// For a journal that was read back; `boot_id` is the one in its header.
-    pub(crate) fn for_journal(run: RunId, folder: Folder, journal: &Journal, boot_id: &str) -> Self {
-        let stale = journal::boot_id().is_ok_and(|now| now != boot_id);
-        Self { stale, ..Self::of_state(run, folder, journal.state()) }
+    /// For a journal that was read back.
+    pub(crate) fn for_journal(run: RunId, folder: Folder, content: &Content) -> Self {
+        Self { stale: is_of_another_boot(content), ..Self::of_state(run, folder, &content.state) }
     }
 
     /// For a run of this boot.
@@ -174,6 +173,12 @@ impl Executor for RealHost {
         let pids: Vec<u32> = left().iter().map(|identity| identity.pid).collect();
         if pids.is_empty() { Ok(()) } else { Err(host::Error::Unstoppable { pids }) }
     }
+}
+
+/// A journal that does not say counts as one of this boot.
+pub(crate) fn is_of_another_boot(content: &Content) -> bool {
+    let now = journal::boot_id().ok();
+    content.boot_id.as_ref().zip(now).is_some_and(|(then, now)| *then != now)
 }
 
 fn mapping(name: &str, uuid: &str) -> Mapping {

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 use crate::Error;
 use crate::alive::{Alive, alive};
-use crate::executor::survives_boot;
+use crate::executor::{is_of_another_boot, survives_boot};
 use crate::folder::{Folder, all_runs};
 use crate::locks::is_held;
+use crate::reading::{self, Unsure};
 use crate::release::remove_folder;
 use host::places::Places;
 use host::process::{Identity, Mark, Sight, with_marks};
-use host::{chain, files};
-use journal::{Kind, RunId, Step, StepState};
+use journal::{Kind, Namespaces, Reading, RunId, Step, StepState};
 use std::time::Duration;
 
 /// A run as it lies on the disk, and what is left of it on the host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoundRun {
     pub id: RunId,
-    /// `None` when the journal cannot be read.
+    /// `None` when the journal does not say.
     pub kind: Option<Kind>,
     pub command: Vec<String>,
     /// Names of the locks it holds, or held.
@@ -42,10 +42,10 @@ pub struct FoundRun {
     pub processes: Vec<Identity>,
     /// Why there are others, or may be, that cannot be seen from here. Nothing of the run is removed, released, or called stopped then.
     pub unknown: Option<String>,
-    /// Why the journal cannot be read, or is not ours to touch.
-    pub trouble: Option<String>,
-    /// Written by a later release.
-    pub future: bool,
+    /// Where its controller lived, as its journal says since version 2.
+    pub namespaces: Option<Namespaces>,
+    /// What of its journal could be read. What is not whole is hot, and never removed.
+    pub reading: Reading,
 }
 
 /// All runs of these places, oldest first. Changes nothing.
@@ -59,32 +59,36 @@ pub fn find_runs(places: &Places) -> Result<Vec<FoundRun>, Error> {
 fn look_at(places: &Places, id: RunId, sight: Sight) -> FoundRun {
     let folder = Folder::of(places, &id);
     let live = is_held(&folder.owner());
-    let read = files::safe_folder(&folder.path).map_err(journal::Error::Host);
-    match read.and_then(|_| journal::read(&folder.journal())) {
-        Ok(reading) => {
-            let alive = alive(&folder, &id, sight, Some(&reading.state));
-            describe(id, live, alive, reading, folder.read_reason())
-        }
-        Err(error) => {
-            let alive = alive(&folder, &id, sight, None);
-            unreadable(id, live, alive, &error)
-        }
-    }
+    let reading = reading::read(&folder);
+    let alive = alive(&folder, &id, sight, reading.content().map(|content| &content.state));
+    describe(id, live, alive, reading, folder.read_reason())
 }
 
 fn describe(
     id: RunId,
     live: bool,
     Alive { seen: processes, unknown }: Alive,
-    reading: journal::Reading,
+    reading: Reading,
     reason: Option<String>,
 ) -> FoundRun {
-    let stale = journal::boot_id().is_ok_and(|now| now != reading.boot_id);
-    let state = reading.state;
+    let content = reading.content().cloned().unwrap_or_default();
+    let stale = is_of_another_boot(&content);
+    let state = content.state;
     let begun = state.begun.as_ref();
-    let something_left = !processes.is_empty()
-        || unknown.is_some()
-        || state.open_steps().iter().any(|step| outlives_processes(&step.change));
+    let something_left = match &reading {
+        Reading::Whole(_) | Reading::TornTail(_) => {
+            !processes.is_empty()
+                || unknown.is_some()
+                || state.open_steps().iter().any(|step| outlives_processes(&step.change))
+        }
+        Reading::Damaged(..) | Reading::Unknown(..) | Reading::Unreadable(_) => true,
+    };
+    // of what was not read whole, "ended" may have been followed by anything
+    let is_over = match &reading {
+        Reading::Whole(_) | Reading::TornTail(_) => state.ended || state.left,
+        Reading::Damaged(..) => state.left && (!processes.is_empty() || unknown.is_some()),
+        Reading::Unknown(..) | Reading::Unreadable(_) => false,
+    };
     FoundRun {
         id,
         kind: begun.map(|begun| begun.kind),
@@ -93,8 +97,9 @@ fn describe(
         started: begun.map_or(0, |begun| begun.started),
         age: begun.filter(|_| !stale).map(|begun| begun.controller.age()),
         controller: begun.map(|begun| begun.controller),
+        namespaces: begun.and_then(|begun| begun.namespaces),
         live,
-        hot: !live && !stale && !state.ended && !state.left && something_left,
+        hot: !live && !stale && !is_over && something_left,
         stale,
         left: state.left,
         ended: state.ended,
@@ -102,49 +107,28 @@ fn describe(
         steps: state.steps,
         processes,
         unknown,
-        trouble: None,
-        future: false,
-    }
-}
-
-/// Without a readable journal nothing was changed under it, unless a later release wrote it, or somebody else.
-fn unreadable(id: RunId, live: bool, Alive { seen: processes, unknown }: Alive, error: &journal::Error) -> FoundRun {
-    let future = matches!(error, journal::Error::Future { .. });
-    let untrusted = matches!(error, journal::Error::Host(host::Error::Untrusted { .. }));
-    FoundRun {
-        id,
-        kind: None,
-        command: Vec::new(),
-        resources: Vec::new(),
-        started: 0,
-        age: None,
-        controller: None,
-        live,
-        hot: !live && (future || untrusted || !processes.is_empty() || unknown.is_some()),
-        stale: false,
-        left: false,
-        ended: false,
-        neutralised: None,
-        steps: Vec::new(),
-        processes,
-        unknown,
-        trouble: Some(chain(error)),
-        future,
+        reading,
     }
 }
 
 impl FoundRun {
     /// Nothing of it is left but its folder: it ended, or changed nothing, or its server has gone by itself.
     fn is_debris(&self) -> bool {
+        match &self.reading {
+            Reading::Whole(_) | Reading::TornTail(_) => {}
+            Reading::Damaged(..) | Reading::Unknown(..) | Reading::Unreadable(_) => {
+                return journal::forgets_kind("unread");
+            }
+        }
         let mut open = self.steps.iter().filter(|step| step.is_open());
         let changed =
             |step: &StepState| if self.stale { survives_boot(&step.change) } else { outlives_processes(&step.change) };
-        !self.live
-            && !self.hot
-            && !self.future
-            && self.processes.is_empty()
-            && self.unknown.is_none()
-            && !open.any(changed)
+        !self.live && !self.hot && self.processes.is_empty() && self.unknown.is_none() && !open.any(changed)
+    }
+
+    /// What its journal does not say, with where to look and what to do. `None` when it was read whole.
+    pub fn unsure(&self) -> Option<Unsure> {
+        Unsure::of(&self.id, &self.reading)
     }
 }
 
@@ -153,12 +137,30 @@ fn outlives_processes(change: &Step) -> bool {
     !matches!(change, Step::Process { .. } | Step::Note { .. })
 }
 
+/// Refuses while something of an earlier run may be left.
+///
+/// # Errors
+/// [`Error::Hot`] with those runs, and with what is wrong with their journals.
+pub fn refuse_hot(found: &[FoundRun]) -> Result<(), Error> {
+    let hot: Vec<&FoundRun> = found.iter().filter(|run| run.hot && !is_forgotten(run)).collect();
+    if hot.is_empty() {
+        return Ok(());
+    }
+    let unread = |run: &&FoundRun| run.unsure().map(|unsure| unsure.why);
+    Err(Error::Hot {
+        runs: hot.iter().map(|run| run.id.clone()).collect(),
+        unread: hot.iter().filter_map(unread).collect(),
+    })
+}
+
+/// For tests: a Wringer that takes what it cannot read for what is over.
+fn is_forgotten(run: &FoundRun) -> bool {
+    run.reading.whole().is_none() && journal::forgets_kind("unread")
+}
+
 /// To be called under the begin lock. Clears away what is settled.
 pub(crate) fn refuse_when_hot(places: &Places) -> Result<(), Error> {
     let found = find_runs(places)?;
-    let hot: Vec<RunId> = found.iter().filter(|run| run.hot).map(|run| run.id.clone()).collect();
-    if !hot.is_empty() {
-        return Err(Error::Hot { runs: hot });
-    }
+    refuse_hot(&found)?;
     found.iter().filter(|run| run.is_debris()).try_for_each(|run| remove_folder(&Folder::of(places, &run.id).path))
 }

@@ -20,6 +20,7 @@ mod executor;
 mod find;
 mod folder;
 mod locks;
+mod reading;
 mod release;
 pub mod supervise;
 mod taken;
@@ -31,11 +32,14 @@ pub use amend::amend;
 pub use begin::{Begin, Child, Run};
 pub use dismantle::{Conflict, Executor, Report, dismantle, neutralise};
 pub use error::Error;
-pub use find::{FoundRun, find_runs};
+pub use find::{FoundRun, find_runs, refuse_hot};
 pub use host::interrupt;
 pub use host::places::Places;
 pub use host::process::ChildSpec;
-pub use journal::{CgroupVersion, Computed, Kind, OomVictim, Outcome, Phase, Role, RunId, Step, StepId, StepState};
+pub use journal::{
+    CgroupVersion, Computed, Kind, OomVictim, Outcome, Phase, Reading, Role, RunId, Step, StepId, StepState,
+};
 pub use locks::{Resource, holder, require_free};
+pub use reading::Unsure;
 pub use release::Released;
-pub use undo::{Scope, UndoReport, undo};
+pub use undo::{Scope, UndoReport, settle, undo};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 use crate::dismantle::{Conflict, Report, dismantle, neutralise};
 use crate::folder::Folder;
+use crate::reading::Unsure;
 use crate::{Error, Run};
 use host::files;
 use journal::{Journal, Role, RunId, Step, StepState};
@@ -17,6 +18,8 @@ pub struct Released {
     pub conflicts: Vec<Conflict>,
     /// Why the watchdog ended the run, when it did.
     pub neutralised: Option<String>,
+    /// What its journal does not say: exit code 5, and the run stays.
+    pub unsure: Option<Unsure>,
 }
 
 impl Run {
@@ -79,7 +82,7 @@ pub(crate) fn close(
     journal.end();
     remove_folder(folder)?;
     let neutralised = journal.state().neutralised.clone();
-    Ok(Released { run: id.clone(), restored: report.restored, conflicts: report.conflicts, neutralised })
+    Ok(Released { run: id.clone(), restored: report.restored, conflicts: report.conflicts, neutralised, unsure: None })
 }
 
 /// Takes the watchdog's reason into the journal, once.

@@ -7,14 +7,16 @@ use crate::executor::RealHost;
 use crate::find::{FoundRun, find_runs};
 use crate::folder::{Folder, locks, require_own};
 use crate::locks::{begin_lock, lock_within};
+use crate::reading::{self, Unsure, aside, read_to_undo};
 use crate::release::{close, graces, note_reason, remove_folder};
 use host::change::BUSY_TIMEOUT;
 use host::places::Places;
 use host::process::{Process, holders_of, kill_alone};
 use host::{chain, files};
-use journal::{Journal, Outcome, Phase, RunId, State, Step};
+use journal::{Journal, JournalFile, Outcome, Phase, Reading, RunId, State, Step};
 use rustix::process::Signal;
 use std::fs::File;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// How long an asked controller, or a watchdog at work, may take beyond the graces of its children before it is replaced.
@@ -41,16 +43,20 @@ pub struct UndoReport {
     pub conflicts: Vec<Conflict>,
     /// Not empty: exit code 5; the journals stay, and another `wringer undo` tries again.
     pub failures: Vec<String>,
-    /// Left as they are, with the reason: standing servers, journals of a later release.
+    /// Not empty: exit code 5; of these runs it is not known whether everything is back, until the user says so: see [`settle`].
+    pub unsure: Vec<Unsure>,
+    /// Left as they are, with the reason: standing servers.
     pub untouched: Vec<(RunId, String)>,
     /// Left as they are, because processes of theirs may live that cannot be seen from here. Not empty: exit code 3.
     pub unknown: Vec<(RunId, String)>,
+    /// Where the folders of settled runs are kept.
+    pub aside: Vec<PathBuf>,
 }
 
 impl UndoReport {
     /// Everything that was to be put back is back.
     pub fn is_whole(&self) -> bool {
-        self.conflicts.is_empty() && self.failures.is_empty()
+        self.conflicts.is_empty() && self.failures.is_empty() && self.unsure.is_empty()
     }
 }
 
@@ -79,9 +85,6 @@ pub fn undo(places: &Places, scope: Scope, progress: &mut dyn FnMut(&str)) -> Re
 }
 
 fn reason_to_leave(run: &FoundRun, scope: &Scope) -> Option<String> {
-    if run.future {
-        return run.trouble.clone();
-    }
     let squeezed = run.steps.iter().any(|step| step.is_open() && is_squeeze(&step.change));
     let stands = *scope == Scope::All && run.left && !squeezed && !run.processes.is_empty();
     stands.then(|| "a standing server; `wringer sandbox stop` ends it".to_owned())
@@ -96,32 +99,30 @@ fn is_squeeze(change: &Step) -> bool {
 fn undo_run(places: &Places, run: &FoundRun, report: &mut UndoReport, progress: &mut dyn FnMut(&str)) {
     progress(&format!("run {}", run.id));
     let folder = Folder::of(places, &run.id);
-    let path = folder.journal();
     // what another user has written is no order
-    let own = folder.require_own().and_then(|()| match files::open_safe(&path, false) {
+    let own = folder.require_own().and_then(|()| match files::open_safe(&folder.journal(), false) {
         Err(error @ host::Error::Untrusted { .. }) => Err(error),
-        other => Ok(other.ok()),
+        _ => Ok(()),
     });
-    let journal = match own {
-        Ok(journal) => journal,
-        Err(error) => {
-            report.failures.push(format!("run {}: its journal is not acted upon: {}", run.id, chain(&error)));
-            return;
-        }
-    };
-    let by_others =
-        || journal.and_then(|file| journal::read_open(&file, &path).ok()).map(|it| outcomes(&run.id, &it.state));
+    if let Err(error) = own {
+        report.failures.push(format!("run {}: its journal is not acted upon: {}", run.id, chain(&error)));
+        return;
+    }
+    let journal = JournalFile::open(&folder.journal());
+    let by_others = || journal.ok().and_then(|file| file.read().content().map(|it| outcomes(&run.id, &it.state)));
     let undone = take_over(places, run).and_then(|taken| match taken {
         Some(Taken { _owner, patience }) => undo_owned(places, &run.id, patience, progress),
         None => Ok(by_others()),
     });
     match undone {
-        Ok(released) => {
-            report.ended.push(run.id.clone());
-            if let Some(released) = released {
-                report.restored.extend(released.restored);
-                report.conflicts.extend(released.conflicts);
+        Ok(None) => report.ended.push(run.id.clone()),
+        Ok(Some(released)) => {
+            if released.unsure.is_none() {
+                report.ended.push(run.id.clone());
             }
+            report.unsure.extend(released.unsure);
+            report.restored.extend(released.restored);
+            report.conflicts.extend(released.conflicts);
         }
         Err(Error::NotRestored { failures, .. }) => report.failures.extend(failures),
         Err(error) => report.failures.push(format!("run {}: {}", run.id, chain(&error))),
@@ -136,6 +137,7 @@ fn outcomes(run: &RunId, state: &State) -> crate::Released {
         restored: Vec::new(),
         conflicts: Vec::new(),
         neutralised: state.neutralised.clone(),
+        unsure: None,
     };
     for step in state.steps.iter().rev() {
         let name = step.change.to_string();
@@ -164,7 +166,7 @@ fn take_over(places: &Places, run: &FoundRun) -> Result<Option<Taken>, Error> {
     let taken = |owner, patience| Some(Taken { _owner: owner, patience }).filter(|_| path.exists());
     if run.live {
         let began = Instant::now();
-        let asked = ask_controller(run);
+        let asked = ask_controller(run, &path);
         if let Some(owner) = lock_within(&path, RELEASE_TIMEOUT + graces(&run.steps))? {
             let waited = if asked { began.elapsed() } else { Duration::ZERO };
             return Ok(taken(owner, patience_after(waited)));
@@ -190,9 +192,9 @@ fn clear_ended(places: &Places, id: &RunId) -> Result<bool, Error> {
     }
     // who begins a run makes the folder first, and then the lock
     let _beginning = locks(places).exists().then(|| begin_lock(places)).transpose()?;
-    let ended = match journal::read(&folder.journal()) {
-        Ok(reading) => reading.state.ended,
-        Err(_) => journal::never_began(&folder.journal()),
+    let ended = match reading::read(&folder) {
+        Reading::Whole(content) | Reading::TornTail(content) => content.state.ended || content.state.begun.is_none(),
+        Reading::Damaged(..) | Reading::Unknown(..) | Reading::Unreadable(_) => false,
     };
     let removable = ended && !folder.owner().exists();
     if removable {
@@ -206,15 +208,17 @@ fn patience_after(waited: Duration) -> Duration {
     BUSY_TIMEOUT.saturating_sub(waited).max(LEAST_PATIENCE)
 }
 
-/// Whether it lives, and was asked.
-fn ask_controller(run: &FoundRun) -> bool {
-    run.controller.and_then(Process::open).is_some_and(|controller| controller.signal(Signal::TERM).is_ok())
+/// Whether it lives, and was asked. Where the journal has lost its name, it is who holds the lock.
+fn ask_controller(run: &FoundRun, owner: &Path) -> bool {
+    let controllers = run.controller.map_or_else(|| holders_of(owner).found, |controller| vec![controller]);
+    let ask = |controller| Process::open(controller).is_some_and(|it| it.signal(Signal::TERM).is_ok());
+    controllers.into_iter().filter(|controller| ask(*controller)).count() > 0
 }
 
 /// A controller or watchdog that does not come to an end is killed; the run is then undone from its journal. Its children live on
 /// until then: a server is to be stopped in order, and the caller may be one of them.
 #[allow(clippy::disallowed_methods)] // a process of ours that holds a lock of ours: nothing to journal
-pub(crate) fn replace_holders(owner: &std::path::Path) -> Result<(), Error> {
+pub(crate) fn replace_holders(owner: &Path) -> Result<(), Error> {
     let permit = host::permit::Permit::issue(0);
     Ok(kill_alone(&permit, &holders_of(owner).found)?)
 }
@@ -227,41 +231,104 @@ pub(crate) fn undo_owned(
     patience: Duration,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Option<crate::Released>, Error> {
-    let folder = Folder::of(places, id);
-    let (mut journal, reading) = match Journal::open(&folder.journal()) {
-        Err(error @ (journal::Error::Future { .. } | journal::Error::Host(host::Error::Untrusted { .. }))) => {
-            return Err(error.into());
-        }
-        Err(_) => return clear_unbegun(places, &folder, id),
-        Ok(opened) => opened,
-    };
-    let mut host =
-        RealHost::for_journal(id.clone(), folder.clone(), &journal, &reading.boot_id).with_patience(patience);
-    neutralise(&journal, &mut host);
-    note_reason(&mut journal, &folder);
-    let report = dismantle(&mut journal, &mut host, progress);
-    close(&mut journal, id, &folder.path, report).map(Some)
+    let (file, reading) = read_to_undo(&Folder::of(places, id));
+    undo_read(places, id, (file, &reading), patience, progress)
 }
 
-/// A folder without a readable journal: its run never came to an intent, or the file was damaged. The token still finds the
-/// processes; a damaged file is set aside, and told, because it may have held changes that are not undone.
-fn clear_unbegun(places: &Places, folder: &Folder, id: &RunId) -> Result<Option<crate::Released>, Error> {
-    let _beginning = locks(places).exists().then(|| begin_lock(places)).transpose()?;
+/// As [`undo_owned`], of a journal that was read already.
+pub(crate) fn undo_read(
+    places: &Places,
+    id: &RunId,
+    (file, reading): (Option<JournalFile>, &Reading),
+    patience: Duration,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Option<crate::Released>, Error> {
+    let folder = Folder::of(places, id);
+    match reading {
+        Reading::Whole(content) | Reading::TornTail(content) if content.state.begun.is_none() => {
+            clear_unbegun(places, &folder, id).map(|()| None)
+        }
+        Reading::Whole(content) | Reading::TornTail(content) | Reading::Damaged(content, _) => {
+            let mut host = RealHost::for_journal(id.clone(), folder.clone(), content).with_patience(patience);
+            match file.and_then(|file| Journal::resume(file, reading)) {
+                Some(journal) => undo_journal(journal, &mut host, id, &folder, reading, progress),
+                None => sweep(&mut host, id).map(|()| not_known(id, reading)),
+            }
+        }
+        Reading::Unknown(..) | Reading::Unreadable(_) => Ok(not_known(id, reading)),
+    }
+}
+
+/// Of a damaged journal what can be read; it is never ended, and stays.
+fn undo_journal(
+    mut journal: Journal,
+    host: &mut RealHost,
+    id: &RunId,
+    folder: &Folder,
+    reading: &Reading,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Option<crate::Released>, Error> {
+    neutralise(&journal, host);
+    note_reason(&mut journal, folder);
+    let report = dismantle(&mut journal, host, progress);
+    let Some(unsure) = Unsure::of(id, reading) else {
+        return close(&mut journal, id, &folder.path, report).map(Some);
+    };
+    if !report.failures.is_empty() {
+        let failures = report.failures.into_iter().chain([unsure.why]).collect();
+        return Err(Error::NotRestored { id: id.clone(), failures });
+    }
+    let neutralised = journal.state().neutralised.clone();
+    let (restored, conflicts) = (report.restored, report.conflicts);
+    Ok(Some(crate::Released { run: id.clone(), restored, conflicts, neutralised, unsure: Some(unsure) }))
+}
+
+fn not_known(id: &RunId, reading: &Reading) -> Option<crate::Released> {
+    let unsure = Unsure::of(id, reading);
+    let (restored, conflicts) = (Vec::new(), Vec::new());
+    Some(crate::Released { run: id.clone(), restored, conflicts, neutralised: None, unsure })
+}
+
+/// Without any journal the token and the run's name still find its processes.
+fn sweep(host: &mut RealHost, id: &RunId) -> Result<(), Error> {
     #[allow(clippy::disallowed_methods)] // there is no journal to record it in
     let permit = host::permit::Permit::issue(0);
-    let not_restored = |failure: String| Error::NotRestored { id: id.clone(), failures: vec![failure] };
-    RealHost::new(id.clone(), folder.clone()).sweep(&permit, &[]).map_err(|error| not_restored(chain(&error)))?;
-    let damaged = !journal::never_began(&folder.journal());
-    let aside = places.journal.join(format!("damaged-{id}"));
-    if damaged {
-        files::rename(&folder.journal(), &aside)?;
+    let failed = |error| Error::NotRestored { id: id.clone(), failures: vec![chain(&error)] };
+    host.sweep(&permit, &[]).map_err(failed)
+}
+
+/// A run that never came to an intent.
+fn clear_unbegun(places: &Places, folder: &Folder, id: &RunId) -> Result<(), Error> {
+    let _beginning = locks(places).exists().then(|| begin_lock(places)).transpose()?;
+    sweep(&mut RealHost::new(id.clone(), folder.clone()), id)?;
+    remove_folder(&folder.path)
+}
+
+/// Undoes one run, and when its journal does not say everything, takes the user's word that the host is as it should be: its folder
+/// is set aside as it is, and the run is over.
+///
+/// # Errors
+/// Those of [`undo`].
+pub fn settle(places: &Places, id: &RunId, progress: &mut dyn FnMut(&str)) -> Result<UndoReport, Error> {
+    let mut report = undo(places, Scope::One(id.clone()), progress)?;
+    let folder = Folder::of(places, id);
+    let left = || RealHost::new(id.clone(), folder.clone()).marked();
+    if report.unsure.is_empty() || !report.failures.is_empty() {
+        return Ok(report);
     }
-    remove_folder(&folder.path)?;
-    let told = format!(
-        "the journal of run {id} is damaged: its processes were ended, its values, cgroups and mounts were not looked at; the file is now {}",
-        aside.display()
-    );
-    if damaged { Err(not_restored(told)) } else { Ok(None) }
+    let pids: Vec<String> = left().iter().map(|process| process.pid.to_string()).collect();
+    if !pids.is_empty() {
+        let failure = format!("processes of run {id} are there: {}; it is not settled", pids.join(" "));
+        report.failures.push(failure);
+        return Ok(report);
+    }
+    let _beginning = locks(places).exists().then(|| begin_lock(places)).transpose()?;
+    let kept = aside(&places.journal, id);
+    files::rename(&folder.path, &kept)?;
+    report.unsure.clear();
+    report.ended.push(id.clone());
+    report.aside.push(kept);
+    Ok(report)
 }
 
 #[cfg(test)]

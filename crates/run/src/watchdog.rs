@@ -9,6 +9,7 @@
 mod beat;
 mod guards;
 mod inquiry;
+mod kept;
 mod layer;
 mod lease;
 mod limits;
@@ -21,11 +22,12 @@ pub use limits::{LIMITS_VARIABLE, Limits};
 use crate::Error;
 use crate::folder::{Folder, watchdog_log};
 use crate::locks::lock;
-use crate::undo::undo_owned;
+use crate::undo::undo_read;
 use host::files;
 use host::places::Places;
 use host::process::{ChildSpec, lifeline, report_ready};
-use journal::{CRASH_VARIABLE, RunId};
+use journal::{CRASH_VARIABLE, Reading, RunId};
+use kept::KeptJournal;
 use std::ffi::OsString;
 use std::io::Write as _;
 use std::path::Path;
@@ -71,36 +73,47 @@ pub(crate) fn spec(id: &RunId, places: &Places, limits: &Limits) -> ChildSpec {
 /// The run is not undone; the reason is also in `<journal>/watchdog.log`.
 pub fn main(places: &Places, id: &RunId, limits: Limits, layer_answers: LayerProbe) -> Result<(), Error> {
     let lifeline = lifeline();
+    // open from now on: it can be read and undone when its folder is gone
+    let kept = KeptJournal::open(Folder::of(places, id));
     // As far as this user may: so that a host without memory can still be given back.
     let protection = host::namespace::protect_self();
     report_ready(&serde_json::json!({ "watching": id, "protection": protection }));
-    let ended_by_us =
-        lifeline.is_some_and(|lifeline| Watch::new(places, id, limits, layer_answers).until_the_end_of(&lifeline));
+    let ended_by_us = lifeline
+        .is_some_and(|lifeline| Watch::new(places, id, &kept, limits, layer_answers).until_the_end_of(&lifeline));
     let cause = if ended_by_us { "ended by its watchdog" } else { "its controller died" };
-    let folder = Folder::of(places, id);
-    let mut outcome = undo_once(places, id, &folder, cause);
+    let mut outcome = undo_once(places, id, &kept, cause);
     for pause in RETRY_PAUSES_S {
         if outcome.is_ok() {
             break;
         }
         std::thread::sleep(Duration::from_secs(pause));
-        outcome = undo_once(places, id, &folder, cause);
+        outcome = undo_once(places, id, &kept, cause);
     }
     outcome
 }
 
 /// Between two tries the owner lock is free, so that `wringer undo` need not wait for us.
-fn undo_once(places: &Places, id: &RunId, folder: &Folder, cause: &str) -> Result<(), Error> {
-    if !folder.owner().exists() {
+fn undo_once(places: &Places, id: &RunId, kept: &KeptJournal, cause: &str) -> Result<(), Error> {
+    let folder = kept.folder();
+    // With its folder the lock is gone, too: nobody else can find the run any more, and its controller has ended.
+    let owner = folder.owner().exists().then(|| files::open_lock(&folder.owner())).transpose()?;
+    if let Some(owner) = &owner {
+        lock(owner, &folder.owner())?;
+    }
+    let (file, reading) = kept.read_to_undo();
+    let is_over = match &reading {
+        Reading::Whole(content) | Reading::TornTail(content) => {
+            let never_began = content.state.begun.is_none() && !folder.path.exists();
+            content.state.ended || content.state.left || never_began
+        }
+        // whoever called it settled has set the folder aside
+        Reading::Damaged(content, _) => content.state.left || !folder.path.exists() && kept.is_aside(),
+        Reading::Unknown(..) | Reading::Unreadable(_) => false,
+    };
+    if is_over {
         return Ok(());
     }
-    let owner = files::open_lock(&folder.owner())?;
-    lock(&owner, &folder.owner())?;
-    let settled = journal::read(&folder.journal()).is_ok_and(|reading| reading.state.ended || reading.state.left);
-    if settled || !folder.owner().exists() {
-        return Ok(());
-    }
-    let outcome = undo_owned(places, id, PATIENCE, &mut |_| {});
+    let outcome = undo_read(places, id, (file, &reading), PATIENCE, &mut |_| {});
     note(places, id, &describe(cause, &outcome));
     outcome.map(drop)
 }
@@ -108,12 +121,14 @@ fn undo_once(places: &Places, id: &RunId, folder: &Folder, cause: &str) -> Resul
 fn describe(cause: &str, outcome: &Result<Option<crate::Released>, Error>) -> String {
     match outcome {
         Ok(Some(released)) => {
+            let unsure: String =
+                released.unsure.iter().map(|unsure| format!("; {}; {}", unsure.why, unsure.cure)).collect();
             let conflicts: String = released
                 .conflicts
                 .iter()
                 .map(|it| format!("; {} is now '{}', repair: {}", it.step, it.found, it.repair))
                 .collect();
-            format!("{cause}; {} undone{conflicts}", units::counted(released.restored.len() as u64, "step"))
+            format!("{cause}; {} undone{conflicts}{unsure}", units::counted(released.restored.len() as u64, "step"))
         }
         Ok(None) => format!("{cause} before it changed anything"),
         Err(error) => format!("{cause}; {error}"),

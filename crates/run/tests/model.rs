@@ -4,7 +4,7 @@
 
 use host::permit::Permit;
 use host::process::Identity;
-use journal::{Begun, Journal, Kind, Outcome, Role, RunId, Step, StepState};
+use journal::{Begun, Journal, JournalFile, Kind, Outcome, Role, RunId, Step, StepState};
 use proptest::prelude::*;
 use run::{CgroupVersion, Executor, dismantle, neutralise};
 use std::collections::{BTreeMap, BTreeSet};
@@ -269,17 +269,23 @@ fn apply(
 
 /// One attempt at undo by somebody else. Returns the report of the dismantling.
 fn recover(path: &Path, world: &mut World, busy: &BTreeSet<u32>, forgets: Option<&'static str>) -> run::Report {
-    let (mut journal, _) = Journal::open(path).unwrap();
+    let mut journal = resumed(path);
     let known = journal.state().steps.iter().flat_map(|step| step.processes.clone()).collect();
     let mut host = FakeHost { world, known, fuel: None, busy: busy.clone(), forgets };
     neutralise(&journal, &mut host);
     dismantle(&mut journal, &mut host, &mut |_| {})
 }
 
+fn resumed(path: &Path) -> Journal {
+    let file = JournalFile::open_to_write(path).unwrap();
+    let reading = file.read();
+    Journal::resume(file, &reading).unwrap()
+}
+
 /// A record of which only the first bytes reached the disk.
 fn tear(path: &Path, bytes: &[u8]) {
     use std::os::unix::fs::FileExt as _;
-    let end = journal::read(path).unwrap().end_bytes;
+    let end = journal::read(path).content().unwrap().end_bytes();
     let file = std::fs::OpenOptions::new().write(true).open(path).unwrap();
     file.write_all_at(bytes, end).unwrap();
 }
@@ -309,7 +315,7 @@ proptest! {
         tear(&path, &torn);
         // The first who undoes dies as well.
         let _ = catch_unwind(AssertUnwindSafe(|| {
-            let (mut journal, _) = Journal::open(&path).unwrap();
+            let mut journal = resumed(&path);
             let known = journal.state().steps.iter().flat_map(|step| step.processes.clone()).collect();
             let mut second_fuel = Fuel(second_fuel);
             let mut host =

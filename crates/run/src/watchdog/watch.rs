@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The watchdog while its controller lives: it looks, and when it sees a danger, it neutralises and sees to it that the run ends.
 
-use super::guards::{DiskWatch, Reading};
+use super::guards::{DiskWatch, Reading as HostReading};
+use super::kept::KeptJournal;
 use super::layer::{FORGET_STANDSTILL, Found, LayerWatch, serving};
 use super::lease::Lease;
 use super::limits::Limits;
 use super::looks::{Looks, looks_in};
 use super::{LayerProbe, note};
 use crate::executor::RealHost;
-use crate::folder::Folder;
 use crate::release::graces;
 use crate::{dismantle, undo};
 use host::clock::boot_time;
 use host::permit::Permit;
 use host::places::Places;
 use host::process::{Identity, Process, kill_alone, standstill};
-use journal::{RunId, State, Step};
+use journal::{Reading, RunId, State, Step};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::process::Signal;
@@ -26,12 +26,14 @@ use std::time::Duration;
 pub(super) struct Watch<'a> {
     places: &'a Places,
     id: &'a RunId,
-    folder: Folder,
+    journal: &'a KeptJournal,
+    /// As far as the journal could be read the last time that it was whole: damage takes nothing away from it.
+    known: State,
     limits: Limits,
     looks: Looks,
     lease: Lease,
     /// Of the last look.
-    before: Reading,
+    before: HostReading,
     own_kills: BTreeMap<PathBuf, u64>,
     disk: DiskWatch,
     layer: LayerWatch,
@@ -46,15 +48,21 @@ enum Heard {
 }
 
 impl<'a> Watch<'a> {
-    pub(super) fn new(places: &'a Places, id: &'a RunId, limits: Limits, layer_answers: LayerProbe) -> Self {
-        let folder = Folder::of(places, id);
+    pub(super) fn new(
+        places: &'a Places,
+        id: &'a RunId,
+        journal: &'a KeptJournal,
+        limits: Limits,
+        layer_answers: LayerProbe,
+    ) -> Self {
         let mut own_kills = BTreeMap::new();
         let mut disk = DiskWatch::new(places.sandboxes.clone());
-        let before = Reading::take(&State::default(), &mut disk, &mut own_kills);
+        let before = HostReading::take(&State::default(), &mut disk, &mut own_kills);
         let looks = Looks::new(limits.look(), boot_time());
         let lease = Lease::new(limits.lease(), limits.look());
-        let layer = LayerWatch::new(folder.path.clone(), layer_answers, &limits);
-        Self { places, id, folder, limits, looks, lease, before, own_kills, disk, layer, tripped: None }
+        let layer = LayerWatch::new(journal.folder().path.clone(), layer_answers, &limits);
+        let known = State::default();
+        Self { places, id, journal, known, limits, looks, lease, before, own_kills, disk, layer, tripped: None }
     }
 
     /// Whether it was the watchdog who ended the run.
@@ -75,8 +83,15 @@ impl<'a> Watch<'a> {
 
     fn look(&mut self) {
         let counts = self.looks.counts(boot_time());
-        let Ok(reading) = journal::read(&self.folder.journal()) else { return };
-        let state = reading.state;
+        match self.journal.look() {
+            Reading::Whole(content) | Reading::TornTail(content) => self.known = content.state,
+            // what was read before still holds: the run is guarded on
+            Reading::Damaged(content, _) if content.state.steps.len() > self.known.steps.len() => {
+                self.known = content.state;
+            }
+            Reading::Damaged(..) | Reading::Unknown(..) | Reading::Unreadable(_) => {}
+        }
+        let state = self.known.clone();
         if state.ended || state.left {
             return;
         }
@@ -93,10 +108,18 @@ impl<'a> Watch<'a> {
                     self.tripped = Some(patience.saturating_sub(1));
                 }
                 if patience == 0 {
-                    let _ = undo::replace_holders(&self.folder.owner());
+                    self.replace_controller(&state);
                 }
             }
         }
+    }
+
+    /// By the lock that it holds, which is gone with a folder that somebody removed.
+    fn replace_controller(&self, state: &State) {
+        let owner = self.journal.folder().owner();
+        let _ = undo::replace_holders(&owner);
+        let controller = state.begun.as_ref().map(|begun| begun.controller).filter(|_| !owner.exists());
+        let _ = kill_alone(&permit(), controller.as_slice());
     }
 
     /// `counts`: this look does, for those who are silent.
@@ -114,7 +137,7 @@ impl<'a> Watch<'a> {
         if let Some(told) = self.stuck_layer(state, counts) {
             return Some(told);
         }
-        let reading = Reading::take(state, &mut self.disk, &mut self.own_kills);
+        let reading = HostReading::take(state, &mut self.disk, &mut self.own_kills);
         let danger = reading.danger(&self.before, state, &self.limits);
         self.before = reading;
         danger
@@ -162,7 +185,7 @@ impl<'a> Watch<'a> {
 
     /// The reason first: whoever releases the run journals it.
     fn trip(&mut self, state: &State, reason: &str) {
-        let _ = host::files::write_atomic(&self.folder.reason(), reason.as_bytes(), 0o600);
+        let _ = host::files::write_atomic(&self.journal.folder().reason(), reason.as_bytes(), 0o600);
         self.neutralise(state);
         self.tell(&format!("neutralised: {reason}"));
         if let Some(controller) = controller(state).and_then(Process::open) {
@@ -175,7 +198,7 @@ impl<'a> Watch<'a> {
     }
 
     fn neutralise(&self, state: &State) {
-        let mut host = RealHost::of_state(self.id.clone(), self.folder.clone(), state);
+        let mut host = RealHost::of_state(self.id.clone(), self.journal.folder().clone(), state);
         // It lives, and so do we: neither is a process that a step had started and not written down. What is one is found at a
         // later look, when it has been written down.
         if let Some(begun) = &state.begun {
@@ -216,6 +239,7 @@ fn listen(lifeline: &OwnedFd, patience: Duration) -> Heard {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::folder::Folder;
     use host::process::RUN_VARIABLE;
     use journal::{Begun, Kind, OomVictim, Phase, Role, StepId, StepState};
     use std::process::{Child, Command};
@@ -259,7 +283,8 @@ mod tests {
         };
         let steps = vec![starting(1, Role::Holder), starting(2, Role::SlowLayer)];
         let state = State { begun: Some(begun), steps, ..State::default() };
-        let watch = Watch::new(&places, &id, Limits::default(), |_| true);
+        let journal = KeptJournal::open(Folder::of(&places, &id));
+        let watch = Watch::new(&places, &id, &journal, Limits::default(), |_| true);
         watch.neutralise(&state);
         std::thread::sleep(Duration::from_millis(50));
         let ended = child.try_wait().expect("is ours");

@@ -99,8 +99,7 @@ fn says_the_same(log: &[String], why: &str) -> bool {
 
 /// Refuses, before anything is started, while an earlier run was not undone.
 pub fn refuse_hot(found: &[FoundRun]) -> Outcome {
-    let runs = found.iter().filter(|run| run.hot).map(|run| run.id.clone()).collect::<Vec<_>>();
-    if runs.is_empty() { Ok(()) } else { Err(run::Error::Hot { runs }.into()) }
+    Ok(run::refuse_hot(found)?)
 }
 
 /// What a live run slows down for everybody.
@@ -181,6 +180,7 @@ pub fn release(places: &Places, runs: &[&FoundRun], output: Output) -> Outcome {
         report.restored.extend(one.restored);
         report.conflicts.extend(one.conflicts);
         report.failures.extend(one.failures);
+        report.unsure.extend(one.unsure);
         report.untouched.extend(one.untouched);
         report.unknown.extend(one.unknown);
     }
@@ -197,6 +197,7 @@ pub fn finish_undo(report: &UndoReport, output: Output) -> Outcome {
             let what = if kept == 0 { "everything is back" } else { "ended, and not everything is back" };
             terminal::data(format_args!("{id}: {what}"));
         }
+        report.aside.iter().for_each(|path| terminal::data(format_args!("its folder is now {}", path.display())));
         report.untouched.iter().for_each(|(id, why)| terminal::data(format_args!("{id}: left alone: {why}")));
         report.unknown.iter().for_each(|(id, why)| terminal::data(format_args!("{id}: left alone, unknown: {why}")));
     }
@@ -207,11 +208,16 @@ pub fn finish_undo(report: &UndoReport, output: Output) -> Outcome {
             .map_or(Ok(()), |(id, why)| Err(run::Error::Unknown { id: id.clone(), why: why.clone() }.into()));
     }
     let conflicts = report.conflicts.iter().map(|it| format!("{}: now '{}', set by somebody else", it.step, it.found));
-    let what: Vec<String> = report.failures.iter().cloned().chain(conflicts).collect();
+    let unsure = report.unsure.iter().map(|unsure| unsure.why.clone());
+    let what: Vec<String> = report.failures.iter().cloned().chain(conflicts).chain(unsure).collect();
     let mut failure =
         Failure::message(Exit::NotRestored, format_args!("the host is not restored: {}", what.join("; ")));
     for conflict in &report.conflicts {
         failure = failure.hint(format!("as root, if that value is not wanted: {}", conflict.repair));
+    }
+    for unsure in &report.unsure {
+        failure = unsure.looks.iter().fold(failure, |failure, look| failure.hint(look));
+        failure = failure.hint(&unsure.cure);
     }
     if !report.failures.is_empty() {
         failure = failure.hint("stop what is in the way, then `wringer undo` again");
@@ -226,12 +232,16 @@ fn undo_json(report: &UndoReport) -> Value {
     let reasons = |list: &[(RunId, String)]| -> Vec<Value> {
         list.iter().map(|(id, reason)| json!({ "run": id, "reason": reason })).collect()
     };
+    let unsure =
+        report.unsure.iter().map(|it| json!({ "run": it.run, "why": it.why, "looks": it.looks, "cure": it.cure }));
     json!({
         "schema": 1,
         "ended": report.ended,
         "restored": report.restored,
         "conflicts": conflicts.collect::<Vec<_>>(),
         "failures": report.failures,
+        "unsure": unsure.collect::<Vec<_>>(),
+        "aside": report.aside,
         "untouched": reasons(&report.untouched),
         "unknown": reasons(&report.unknown),
     })
@@ -277,7 +287,7 @@ pub fn run_json(run: &FoundRun) -> Value {
         "steps": run.steps.iter().map(step).collect::<Vec<_>>(),
         "processes": run.processes.iter().map(|it| it.pid).collect::<Vec<_>>(),
         "unknown": run.unknown,
-        "trouble": run.trouble,
+        "trouble": run.reading.trouble(),
         "neutralised": run.neutralised,
     })
 }

@@ -6,7 +6,7 @@ use super::standing::{self, Output};
 use crate::exit::Outcome;
 use crate::terminal;
 use host::places::Places;
-use run::FoundRun;
+use run::{FoundRun, Reading};
 use serde_json::{Value, json};
 use squeeze::Meminfo;
 use units::Bytes;
@@ -65,8 +65,14 @@ pub fn main(args: Args) -> Outcome {
 
 fn show(run: &FoundRun) {
     terminal::data(standing::headline(run));
-    if let Some(trouble) = &run.trouble {
-        terminal::data(format_args!("    its journal: {trouble}"));
+    match &run.reading {
+        Reading::Whole(_) | Reading::TornTail(_) => {}
+        Reading::Damaged(_, words) => terminal::data(format_args!("    its journal is damaged: {words}")),
+        Reading::Unknown(_, words) => terminal::data(format_args!("    its journal is a later release's: {words}")),
+        Reading::Unreadable(words) => terminal::data(format_args!("    its journal: {words}")),
+    }
+    if let Some(unsure) = run.unsure() {
+        terminal::data(format_args!("    {}", unsure.cure));
     }
     if let Some(why) = &run.unknown {
         terminal::data(format_args!("    unknown: {why}"));

@@ -13,11 +13,17 @@ use serde_json::{Value, json};
     after_help = "Undo works from the journals, and may be repeated. It ends all squeezes and every run's servers; a standing server \
     is ended only when it or its disk was squeezed; data is never deleted. A value that somebody else changed meanwhile is left alone, and \
     the command that would put it back is printed.\n\n\
-    Exit codes: 0 everything is back, or there was nothing to do; 3 processes of a run may live that cannot be seen from here, and it was left alone; 5 something is not back."
+    Of a damaged journal the steps that can be read are undone; of the others it says where to look, with exit code 5, each time, until \
+    `wringer undo RUN --settled` takes your word for them. A journal of a later release, or one that cannot be read, is not touched.\n\n\
+    Exit codes: 0 everything is back, or there was nothing to do; 3 processes of a run may live that cannot be seen from here, and it was left alone; 5 something is not."
 )]
 pub struct Args {
     /// One run only [default: all]
     run: Option<String>,
+    /// Take your word that the host is as it should be, of a run whose journal is damaged or cannot be read: after one more undo
+    /// its folder is set aside, and the run is over
+    #[arg(long, requires = "run", conflicts_with = "dry_run")]
+    settled: bool,
     /// Print what would be put back, and change nothing
     #[arg(long)]
     dry_run: bool,
@@ -39,7 +45,11 @@ pub fn main(args: Args) -> Outcome {
         return dry_run(&places, &scope, args.output);
     }
     signals::install()?;
-    let report = run::undo(&places, scope, &mut |what| terminal::say(format_args!("undo {what}")))?;
+    let progress = &mut |what: &str| terminal::say(format_args!("undo {what}"));
+    let report = match &scope {
+        Scope::One(id) if args.settled => run::settle(&places, id, progress)?,
+        _ => run::undo(&places, scope, progress)?,
+    };
     if report.ended.is_empty()
         && report.untouched.is_empty()
         && report.unknown.is_empty()

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The bytes: a header of 64 bytes, then records, then zeros. Numbers are little-endian. Pure.
+
+use crate::{Error, Record};
+use serde_json::Value;
+use std::path::Path;
+
+/// Decides who may undo a journal: this release, and every later one. Raised when an older release would undo it wrongly.
+pub const FORMAT_VERSION: u32 = 2;
+
+const MAGIC: &[u8; 8] = b"WRINGERJ";
+pub(crate) const HEADER_BYTES: usize = 64;
+/// Before the JSON of a record: its length, its checksum.
+const FRAME_BYTES: usize = 8;
+/// Longer records are not written.
+pub(crate) const RECORD_BYTES_MAX: usize = 32 << 10;
+/// Reserved when a run begins, and again whenever an intent would leave too little: the length of a journal is a multiple of it.
+pub(crate) const CHUNK_BYTES: u64 = 64 << 10;
+
+/// Magic (8), version (4), boot id (36, ASCII), zeros (12), crc32c of the 60 bytes before it (4).
+pub(crate) fn header(boot_id: &str) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(HEADER_BYTES);
+    bytes.extend_from_slice(MAGIC);
+    bytes.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
+    bytes.extend(boot_id.bytes().chain(std::iter::repeat(0)).take(36));
+    bytes.resize(60, 0);
+    let crc = crc32c::crc32c(&bytes);
+    bytes.extend_from_slice(&crc.to_le_bytes());
+    bytes
+}
+
+/// Version and boot id. `None`: it is not there, or damaged.
+pub(crate) fn parse_header(bytes: &[u8]) -> Option<(u32, String)> {
+    let header = bytes.get(..HEADER_BYTES)?;
+    if !header.starts_with(MAGIC) || crc32c::crc32c(&header[..60]) != number(&header[60..]) {
+        return None;
+    }
+    let boot_id = String::from_utf8_lossy(&header[12..48]).trim_end_matches('\0').to_owned();
+    Some((number(&header[8..12]), boot_id))
+}
+
+/// Length of the JSON (4), crc32c of length and JSON (4), JSON.
+///
+/// # Errors
+/// What [`decode`] would not read back as it is. `path` is for the message.
+pub(crate) fn encode(record: &Record, path: &Path) -> Result<Vec<u8>, Error> {
+    let unfit = |why: String| Error::Unwritable { path: path.to_owned(), why };
+    let json = serde_json::to_string(record).map_err(|error| unfit(error.to_string()))?;
+    let length = u32::try_from(json.len()).unwrap_or(u32::MAX).to_le_bytes();
+    let crc = crc32c::crc32c_append(crc32c::crc32c(&length), json.as_bytes()).to_le_bytes();
+    let bytes = [&length[..], &crc[..], json.as_bytes()].concat();
+    match decode(&bytes) {
+        Decoded::Known(back, _) if back == *record => Ok(bytes),
+        Decoded::Bad if json.len() > RECORD_BYTES_MAX => {
+            Err(unfit(format!("it has {} bytes, and the most is {RECORD_BYTES_MAX}", json.len())))
+        }
+        Decoded::Known(..) | Decoded::Foreign(..) | Decoded::Bad => {
+            Err(unfit("it would not be read back as it is".to_owned()))
+        }
+    }
+}
+
+/// What stands at a place.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Decoded {
+    /// With its length.
+    Known(Record, usize),
+    /// The checksum is right, but this release does not know all that it says: its kind, and its length.
+    Foreign(String, usize),
+    /// No record.
+    Bad,
+}
+
+pub(crate) fn decode(bytes: &[u8]) -> Decoded {
+    let Some(json) = checked(bytes) else { return Decoded::Bad };
+    let length = FRAME_BYTES + json.len();
+    let Ok(value) = serde_json::from_slice::<Value>(json) else {
+        return Decoded::Foreign("without JSON".to_owned(), length);
+    };
+    match serde_json::from_value::<Record>(value.clone()) {
+        // a key that is not read is not written again either
+        Ok(record) if serde_json::to_value(&record).is_ok_and(|again| again == value) => Decoded::Known(record, length),
+        _ => Decoded::Foreign(kind(&value), length),
+    }
+}
+
+/// The JSON whose length and checksum stand before it.
+fn checked(bytes: &[u8]) -> Option<&[u8]> {
+    let length = usize::try_from(number(bytes.get(..4)?)).ok()?;
+    if !(1..=RECORD_BYTES_MAX).contains(&length) {
+        return None;
+    }
+    let json = bytes.get(FRAME_BYTES..FRAME_BYTES + length).filter(|json| json[0] == b'{')?;
+    let crc = crc32c::crc32c_append(crc32c::crc32c(&bytes[..4]), json);
+    (crc == number(&bytes[4..8])).then_some(json)
+}
+
+/// `intent (mount)`, for people.
+fn kind(value: &Value) -> String {
+    let record = value["record"].as_str().unwrap_or("without a kind");
+    value["change"]["kind"].as_str().map_or_else(|| record.to_owned(), |change| format!("{record} ({change})"))
+}
+
+/// The first place from `at` on where a record stands, known or foreign.
+pub(crate) fn next_record(bytes: &[u8], at: usize) -> Option<usize> {
+    (at..bytes.len().saturating_sub(FRAME_BYTES)).find(|&at| checked(&bytes[at..]).is_some())
+}
+
+/// What a write leaves that was cut: the machine writes whole sectors of a disk, and a killed process whole pages of memory.
+const SECTOR_BYTES: usize = 512;
+
+/// Whether what begins at `at` is one record of which at least one sector was not written: what a crash can leave of the last write.
+/// A record that is there in all its sectors and has a wrong checksum is damaged.
+pub(crate) fn is_torn(bytes: &[u8], at: usize) -> bool {
+    let tail = &bytes[at..];
+    let used = used(tail);
+    let first_end = (SECTOR_BYTES - at % SECTOR_BYTES).min(tail.len());
+    let begins = tail[..first_end].iter().any(|byte| *byte != 0);
+    // of a length that lies in two sectors the first part alone may be there
+    let says_length = begins && first_end >= 4;
+    let length = if says_length { usize::try_from(number(tail)).unwrap_or(usize::MAX) } else { RECORD_BYTES_MAX };
+    if !(1..=RECORD_BYTES_MAX).contains(&length) || used > FRAME_BYTES + length {
+        return false;
+    }
+    // whole JSON with a wrong length is no part of a longer one
+    if begins && serde_json::from_slice::<Value>(tail.get(FRAME_BYTES..used).unwrap_or_default()).is_ok() {
+        return false;
+    }
+    let record = &tail[..if says_length { (FRAME_BYTES + length).min(tail.len()) } else { used.max(first_end) }];
+    let (first, rest) = record.split_at(first_end.min(record.len()));
+    let mut sectors = std::iter::once(first).chain(rest.chunks(SECTOR_BYTES));
+    let is_missing = |sector: &[u8]| sector.iter().all(|byte| *byte == 0);
+    // text has no zeros
+    let is_there = |sector: &[u8]| !sector.contains(&0);
+    let first_is_there = first.get(FRAME_BYTES..).is_none_or(is_there);
+    let all_or_nothing =
+        (is_missing(first) || first_is_there) && rest.chunks(SECTOR_BYTES).all(|it| is_missing(it) || is_there(it));
+    let ends_as_text =
+        says_length || used.is_multiple_of(SECTOR_BYTES) || tail[..used].ends_with(b"}") || used <= first_end;
+    all_or_nothing && ends_as_text && (!says_length || sectors.any(is_missing))
+}
+
+/// Up to the last byte that is not zero.
+pub(crate) fn used(bytes: &[u8]) -> usize {
+    const ZEROS: [u8; 4096] = [0; 4096];
+    let zeros = bytes.rchunks(ZEROS.len()).take_while(|chunk| *chunk == &ZEROS[..chunk.len()]);
+    let rest = &bytes[..bytes.len() - zeros.map(<[u8]>::len).sum::<usize>()];
+    rest.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1)
+}
+
+/// The next place that shares no sector with what is before `at`.
+pub(crate) fn next_sector(at: usize) -> usize {
+    at.next_multiple_of(SECTOR_BYTES)
+}
+
+pub(crate) fn number(bytes: &[u8]) -> u32 {
+    bytes.get(..4).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_le_bytes)
+}

@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What of a journal could be read. One state machine: whoever reads a journal says what it does in each state.
+
+use crate::format::{self, CHUNK_BYTES, Decoded, FORMAT_VERSION, HEADER_BYTES};
+use crate::{Record, State, StepId};
+use host::files;
+use rustix::io::Errno;
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// What keeps a file from being read for a moment is waited for.
+const PATIENCE: Duration = Duration::from_secs(5);
+const PAUSE: Duration = Duration::from_millis(100);
+/// A reader may see a record while it is written: damage is what stays.
+const SECOND_LOOK: Duration = Duration::from_millis(20);
+const LOOKS_MAX: u32 = 50;
+/// No journal of ours is so long.
+const FILE_BYTES_MAX: u64 = 256 << 20;
+
+/// How a journal was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reading {
+    /// Every byte is understood.
+    Whole(Content),
+    /// The last record was cut while it was written, as a crash leaves it, and nothing stands behind it: what it would have announced
+    /// did not happen.
+    TornTail(Content),
+    /// Something is lost: the content is what is left. The words say where.
+    Damaged(Content, String),
+    /// A later release's, in whole or in part: only that one, or a later one, may undo it. The words say what is not known.
+    Unknown(Content, String),
+    /// It could not be read; the words say why.
+    Unreadable(String),
+}
+
+/// The records, and what they come to.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Content {
+    /// `None` when neither the header nor the first record says it.
+    pub boot_id: Option<String>,
+    pub state: State,
+    /// Steps that are numbered or spoken of, and whose intent is not there.
+    pub lost: Vec<StepId>,
+    /// Where the valid records end.
+    pub(crate) end_bytes: u64,
+    /// A sector behind everything that is not zero: there a record writes over nothing.
+    pub(crate) behind_bytes: u64,
+}
+
+impl Reading {
+    /// What could be read; of an unreadable journal nothing.
+    pub fn content(&self) -> Option<&Content> {
+        match self {
+            Self::Whole(content) | Self::TornTail(content) | Self::Damaged(content, _) | Self::Unknown(content, _) => {
+                Some(content)
+            }
+            Self::Unreadable(_) => None,
+        }
+    }
+
+    /// What was read to its end: nothing but such a journal may be removed.
+    pub fn whole(&self) -> Option<&Content> {
+        match self {
+            Self::Whole(content) | Self::TornTail(content) => Some(content),
+            Self::Damaged(..) | Self::Unknown(..) | Self::Unreadable(_) => None,
+        }
+    }
+
+    /// Why it was not read to its end.
+    pub fn trouble(&self) -> Option<&str> {
+        match self {
+            Self::Whole(_) | Self::TornTail(_) => None,
+            Self::Damaged(_, words) | Self::Unknown(_, words) | Self::Unreadable(words) => Some(words),
+        }
+    }
+}
+
+impl Content {
+    /// Where the valid records end.
+    pub fn end_bytes(&self) -> u64 {
+        self.end_bytes
+    }
+}
+
+/// A journal that is not there, or cannot be opened: a [`Reading`], too.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unopened {
+    Missing(String),
+    Refused(String),
+}
+
+impl From<Unopened> for Reading {
+    fn from(unopened: Unopened) -> Self {
+        match unopened {
+            Unopened::Missing(words) => Self::Damaged(Content::default(), words),
+            Unopened::Refused(words) => Self::Unreadable(words),
+        }
+    }
+}
+
+/// A journal's file, open: it can be read also when it has been removed since.
+#[derive(Debug)]
+pub struct JournalFile {
+    pub(crate) file: File,
+    pub(crate) path: PathBuf,
+    /// Why it is open for reading alone.
+    pub(crate) read_only: Option<io::Error>,
+}
+
+impl JournalFile {
+    /// To read it.
+    ///
+    /// # Errors
+    /// It is not there, or stays closed for some seconds.
+    pub fn open(path: &Path) -> Result<Self, Unopened> {
+        let file = patiently(|| open(path, false)).map_err(|error| unopened(path, &error))?;
+        Ok(Self { file, path: path.to_owned(), read_only: None })
+    }
+
+    /// To undo what stands in it. A file that may only be read is no obstacle.
+    ///
+    /// # Errors
+    /// As [`JournalFile::open`].
+    pub fn open_to_write(path: &Path) -> Result<Self, Unopened> {
+        match patiently(|| open(path, true)) {
+            Ok(file) => Ok(Self { file, path: path.to_owned(), read_only: None }),
+            Err(error) if is_write_refused(&error) => Ok(Self { read_only: Some(error), ..Self::open(path)? }),
+            Err(error) => Err(unopened(path, &error)),
+        }
+    }
+
+    /// The same open file once more.
+    ///
+    /// # Errors
+    /// No descriptor is to be had.
+    pub fn try_clone(&self) -> io::Result<Self> {
+        let read_only = self.read_only.as_ref().map(|error| io::Error::from(error.kind()));
+        Ok(Self { file: self.file.try_clone()?, path: self.path.clone(), read_only })
+    }
+
+    /// Whether it has no name any more.
+    pub fn is_removed(&self) -> bool {
+        self.file.metadata().is_ok_and(|metadata| metadata.nlink() == 0)
+    }
+
+    /// Waits, for some seconds, for what keeps it from being read.
+    pub fn read(&self) -> Reading {
+        self.read_within(PATIENCE)
+    }
+
+    /// For who looks again anyway.
+    pub fn read_at_once(&self) -> Reading {
+        self.read_within(Duration::ZERO)
+    }
+
+    fn read_within(&self, patience: Duration) -> Reading {
+        let bytes = || patiently_within(patience, || contents(&self.file));
+        let unreadable = |error: io::Error| Reading::Unreadable(words(&self.path, &error));
+        let mut before = match bytes() {
+            Ok(bytes) => bytes,
+            Err(error) => return unreadable(error),
+        };
+        for _ in 0..LOOKS_MAX {
+            let reading = read_bytes(&before);
+            match reading {
+                Reading::Whole(_) | Reading::TornTail(_) | Reading::Unknown(..) | Reading::Unreadable(_) => {
+                    return reading;
+                }
+                Reading::Damaged(..) => {}
+            }
+            std::thread::sleep(SECOND_LOOK);
+            match bytes() {
+                Ok(now) if now == before => return reading,
+                Ok(now) => before = now,
+                Err(error) => return unreadable(error),
+            }
+        }
+        read_bytes(&before)
+    }
+}
+
+/// Reads a journal without changing it.
+pub fn read(path: &Path) -> Reading {
+    JournalFile::open(path).map_or_else(Reading::from, |file| file.read())
+}
+
+/// Only a journal that nobody else can have written is read.
+fn open(path: &Path, write: bool) -> io::Result<File> {
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    files::safe_folder(folder).and_then(|_| files::open_safe(path, write)).map_err(|error| match error {
+        host::Error::Path { source, .. } => source,
+        error => io::Error::other(error),
+    })
+}
+
+fn contents(mut file: &File) -> io::Result<Vec<u8>> {
+    if file.metadata()?.len() > FILE_BYTES_MAX {
+        return Err(io::Error::other(format!("it is longer than {FILE_BYTES_MAX} bytes: no journal is")));
+    }
+    let mut bytes = Vec::new();
+    file.rewind()?;
+    file.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn patiently<T>(attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    patiently_within(PATIENCE, attempt)
+}
+
+fn patiently_within<T>(patience: Duration, mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    let began = Instant::now();
+    loop {
+        match attempt() {
+            Err(error) if may_pass(&error) && began.elapsed() < patience => std::thread::sleep(PAUSE),
+            other => return other,
+        }
+    }
+}
+
+/// What a busy host, or a disk that stutters, says for a moment: it says nothing about the file.
+fn may_pass(error: &io::Error) -> bool {
+    let moments = [Errno::IO, Errno::MFILE, Errno::NFILE, Errno::NOMEM];
+    error.kind() == io::ErrorKind::OutOfMemory
+        || moments.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
+}
+
+fn is_write_refused(error: &io::Error) -> bool {
+    let refusals = [Errno::ROFS, Errno::ACCESS, Errno::PERM];
+    refusals.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
+}
+
+fn unopened(path: &Path, error: &io::Error) -> Unopened {
+    if error.kind() == io::ErrorKind::NotFound {
+        Unopened::Missing(format!("there is no file {}", path.display()))
+    } else {
+        Unopened::Refused(words(path, error))
+    }
+}
+
+fn words(path: &Path, error: &io::Error) -> String {
+    format!("{} cannot be read: {error}", path.display())
+}
+
+/// Reads what a file holds. Pure.
+pub fn read_bytes(bytes: &[u8]) -> Reading {
+    let header = format::parse_header(bytes);
+    if let Some((version, _)) = header.as_ref().filter(|(version, _)| *version > FORMAT_VERSION) {
+        let told = format!("it has format version {version}, and this release knows up to {FORMAT_VERSION}");
+        return Reading::Unknown(Content::default(), told);
+    }
+    let used = format::used(bytes);
+    if used == 0 {
+        return Reading::Whole(Content {
+            end_bytes: HEADER_BYTES as u64,
+            behind_bytes: format::next_sector(HEADER_BYTES) as u64,
+            ..Content::default()
+        });
+    }
+    let start = if header.is_some() { HEADER_BYTES } else { 0 };
+    let Walk { records, unknown, mut troubles, end } = walk(&bytes[..used], start);
+    if header.is_none() {
+        troubles.insert(0, "its header is not valid".to_owned());
+    }
+    let state = State::of(&records);
+    let begun = state.begun.as_ref();
+    if begun.is_none() && !records.is_empty() {
+        troubles.push("its first record is lost".to_owned());
+    }
+    if was_cut(bytes.len() as u64) {
+        troubles.push(format!("the file was cut at {} bytes", bytes.len()));
+    }
+    let boot_id = header.map(|(_, boot_id)| boot_id).or_else(|| begun.and_then(|begun| begun.boot_id.clone()));
+    let lost = lost(&records);
+    if !lost.is_empty() {
+        let numbers: Vec<String> = lost.iter().map(|step| step.0.to_string()).collect();
+        troubles.push(format!("of its steps, the intent of number {} is lost", numbers.join(", ")));
+    }
+    let tail_is_used = used > end;
+    let is_torn = tail_is_used && format::is_torn(bytes, end);
+    if tail_is_used && !is_torn {
+        troubles.push(format!("what stands at byte {end} is no record"));
+    }
+    let behind_all = format::next_sector(used.max(HEADER_BYTES));
+    let content = Content { boot_id, state, lost, end_bytes: end as u64, behind_bytes: behind_all as u64 };
+    if let [first, ..] = unknown.as_slice() {
+        return Reading::Unknown(content, format!("it has records that this release does not know: {first}"));
+    }
+    if !troubles.is_empty() {
+        return Reading::Damaged(content, troubles.join("; "));
+    }
+    if is_torn { Reading::TornTail(content) } else { Reading::Whole(content) }
+}
+
+/// The first reservation was there before the header, and later ones come by pages of memory, also when they are cut.
+fn was_cut(length_bytes: u64) -> bool {
+    length_bytes < CHUNK_BYTES || !length_bytes.is_multiple_of(4096)
+}
+
+struct Walk {
+    records: Vec<Record>,
+    /// Kinds that a later release writes.
+    unknown: Vec<String>,
+    troubles: Vec<String>,
+    /// Behind the last record.
+    end: usize,
+}
+
+/// Every record from `start` on, also behind what is none.
+fn walk(bytes: &[u8], start: usize) -> Walk {
+    let mut walk = Walk { records: Vec::new(), unknown: Vec::new(), troubles: Vec::new(), end: start };
+    loop {
+        match format::decode(&bytes[walk.end.min(bytes.len())..]) {
+            Decoded::Known(record, length) => {
+                walk.records.push(record);
+                walk.end += length;
+            }
+            Decoded::Foreign(kind, length) => {
+                walk.unknown.push(kind);
+                walk.end += length;
+            }
+            Decoded::Bad => match format::next_record(bytes, walk.end + 1) {
+                Some(next) => {
+                    // a header is told of by itself
+                    if walk.end > 0 || next > HEADER_BYTES {
+                        walk.troubles.push(format!("what stands from byte {} to {next} is no record", walk.end));
+                    }
+                    walk.end = next;
+                }
+                None => return walk,
+            },
+        }
+    }
+}
+
+fn lost(records: &[Record]) -> Vec<StepId> {
+    let mut intended = BTreeSet::new();
+    let mut last = 0;
+    for record in records {
+        match record {
+            Record::Intent { step, .. } => {
+                intended.insert(*step);
+                last = last.max(step.0);
+            }
+            Record::Pid { step, .. }
+            | Record::Done { step, .. }
+            | Record::Undo { step }
+            | Record::Undone { step, .. } => last = last.max(step.0),
+            Record::Begin(_) | Record::Neutralised { .. } | Record::Left | Record::End => {}
+        }
+    }
+    (1..=last).map(StepId).filter(|step| !intended.contains(step)).collect()
+}

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+use crate::folder::Folder;
+use crate::reading;
+use journal::{JournalFile, Reading};
+
+/// The journal of the run that is watched, open from the start: whoever removes the folder does not take it away from us.
+pub(super) struct KeptJournal {
+    folder: Folder,
+    /// `None` when it could not be opened then: it is looked for again each time.
+    file: Option<JournalFile>,
+}
+
+impl KeptJournal {
+    pub(super) fn open(folder: Folder) -> Self {
+        let file = JournalFile::open_to_write(&folder.journal()).ok();
+        Self { folder, file }
+    }
+
+    pub(super) fn folder(&self) -> &Folder {
+        &self.folder
+    }
+
+    /// For a look each second.
+    pub(super) fn look(&self) -> Reading {
+        self.file.as_ref().map_or_else(|| reading::read(&self.folder), JournalFile::read_at_once)
+    }
+
+    /// With what else lies in the folder, as long as it is there.
+    pub(super) fn read_to_undo(&self) -> (Option<JournalFile>, Reading) {
+        let again = self.file.as_ref().and_then(|file| file.try_clone().ok());
+        match again {
+            Some(file) => {
+                let reading = reading::beside_the_rest(&self.folder, file.read());
+                (Some(file), reading)
+            }
+            None => reading::read_to_undo(&self.folder),
+        }
+    }
+
+    /// Its folder was not removed, but has another name now.
+    pub(super) fn is_aside(&self) -> bool {
+        self.file.as_ref().is_some_and(|file| !file.is_removed())
+    }
+}
