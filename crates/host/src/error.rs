@@ -23,6 +23,9 @@ pub enum Error {
     Unstoppable { pids: Vec<u32> },
     #[error("{path} is busy, held open by {}", holder_list(holders), path = path.display())]
     Busy { path: PathBuf, holders: Vec<Holder> },
+    /// A deletion would have to cross it: what is mounted there may be somebody's.
+    #[error("something is mounted at {}: it keeps its files, and what it lies on is not deleted", path.display())]
+    MountBelow { path: PathBuf },
     /// Somebody else can have written what is there: it is not acted upon.
     #[error("{} {why}", path.display())]
     Untrusted { path: PathBuf, why: crate::files::Distrust },

@@ -73,6 +73,10 @@ fn classify(error: &(dyn std::error::Error + 'static)) -> Option<(Exit, Option<S
         return match error {
             sandbox::Error::Run(error) => of_run(error),
             sandbox::Error::Host(host::Error::Untrusted { path, why }) => Some(of_untrusted(path, *why)),
+            sandbox::Error::Host(host::Error::MountBelow { path }) => {
+                let hint = format!("`umount {}`, then the same again", quoted(&path.display().to_string()));
+                Some((Exit::Missing, Some(hint)))
+            }
             sandbox::Error::Interrupted => Some((Exit::Interrupted, None)),
             error if error.is_usage() => Some((Exit::Usage, error.hint())),
             error if error.is_missing() => Some((Exit::Missing, error.hint().or_else(|| of_own_folder(error)))),

@@ -21,11 +21,11 @@ pub enum Copied {
 /// So much between two calls of `progress`.
 const PIECE_BYTES: u64 = 64 << 20;
 
-/// `from`, a regular file, as the new file `to`, given to `owner` (uid, gid). `progress` is told of bytes that were copied, and
-/// returns false to end it.
+/// `from`, a regular file, as the new file `to`, given to `owner` (uid, gid); it is on the disk then. `progress` is told of bytes that
+/// were copied, and returns false to end it.
 ///
 /// # Errors
-/// `from` is no regular file, or a link; the name `to` is taken; the disk is full. A file that was begun stays.
+/// `from` is no regular file, or a link; it became longer or shorter meanwhile; the name `to` is taken; the disk is full. A file that was begun stays.
 pub fn copy(
     from: &Path,
     to: &Path,
@@ -54,6 +54,11 @@ pub fn copy(
             })?)
         }
     };
+    let after = source.metadata().map_err(|source| Error::path("look at", from, source))?;
+    if after.len() != metadata.len() {
+        let what = format!("it had {} bytes, and now {}: somebody writes it", metadata.len(), after.len());
+        return Err(Error::path("copy", from, std::io::Error::other(what)));
+    }
     rustix::fs::fchmod(&target, Mode::from_raw_mode(mode))
         .map_err(|errno| Error::path("set the mode of", to, errno))?;
     if let Some((uid, gid)) = owner {
@@ -61,6 +66,7 @@ pub fn copy(
         rustix::fs::fchown(&target, Some(uid), Some(gid))
             .map_err(|errno| Error::path("change the owner of", to, errno))?;
     }
+    target.sync_all().map_err(|source| Error::path("sync", to, source))?;
     Ok(copied)
 }
 
@@ -133,6 +139,29 @@ mod tests {
         assert_eq!(other.mode() & 0o777, 0o640);
         assert!(other.blocks() <= one.blocks() + 16, "{} and {} blocks", one.blocks(), other.blocks());
         assert!(matches!(copied, Copied::Shared | Copied::Bytes(1..=100_000)), "{copied:?}");
+    }
+
+    #[test]
+    fn a_source_that_shrinks_is_no_copy() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (from, to) = (folder.path().join("from"), folder.path().join("to"));
+        for (length, what) in [(1 << 20, "shorter"), (99 << 20, "longer")] {
+            let file = File::create(&from).expect("makes");
+            file.write_all_at(b"begin", 0).expect("writes");
+            file.write_all_at(b"end", 65 << 20).expect("writes");
+            let mut changed = false;
+            let copied = copy(&from, &to, 0o600, None, &mut |_| {
+                file.set_len(length).expect("cuts");
+                changed = true;
+                true
+            });
+            if copied.is_ok() && !changed {
+                testkit::skip!("this file system shares blocks: nothing is copied");
+            }
+            let said = crate::chain(&copied.expect_err(what));
+            assert!(said.contains("it had 68157443 bytes") && said.contains(&length.to_string()), "{said}");
+            std::fs::remove_file(&to).expect("removes");
+        }
     }
 
     #[test]

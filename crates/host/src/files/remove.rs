@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Deletion that follows no link and crosses no mount: every name is opened or removed relative to an open folder.
+//! Deletion that follows no link and crosses no mount: every name is opened or removed relative to an open folder, and the kernel
+//! refuses to open what is mounted there (openat2(2)). What is mounted keeps its files.
 
 use crate::Error;
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, fstat, openat, statat, unlinkat};
+use rustix::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, openat, openat2, statat, unlinkat};
 use rustix::io::Errno;
-use std::ffi::CStr;
+use std::ffi::{CStr, CString, OsStr};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 
 /// What a deletion by manifest left alone.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Removed {
     pub entries: u64,
-    /// Names in the folder that are not in the manifest, and names that are links, other devices, or not below the folder.
+    /// Names in the folder that are not in the manifest, and names that are links or not below the folder.
     pub kept: Vec<PathBuf>,
 }
 
@@ -20,9 +22,11 @@ pub struct Removed {
 /// A missing name is fine. A name that is a symbolic link is removed as a link.
 ///
 /// # Errors
-/// `folder` is a link or cannot be opened; a name cannot be removed.
+/// `folder` is a link or cannot be opened; a name cannot be removed. [`Error::MountBelow`]: something is mounted there; nothing was
+/// removed, unless it was mounted in the middle of it.
 pub fn remove_manifested(folder: &Path, names: &[PathBuf]) -> Result<Removed, Error> {
     let mut removed = Removed::default();
+    refuse_mounts(folder)?;
     let Some(opened) = open_folder(folder)? else { return Ok(removed) };
     for name in names {
         if is_plain(name) {
@@ -40,9 +44,13 @@ pub fn remove_manifested(folder: &Path, names: &[PathBuf]) -> Result<Removed, Er
     Ok(removed)
 }
 
-/// Removes `folder`, which must be Wringer's own, with all it holds; stops at mount points and follows no link.
+/// Removes `folder`, which must be Wringer's own, with all it holds; follows no link.
+///
+/// # Errors
+/// As [`remove_manifested`].
 pub fn remove_tree(folder: &Path) -> Result<Removed, Error> {
     let mut removed = Removed::default();
+    refuse_mounts(folder)?;
     if let Some(opened) = open_folder(folder)? {
         empty(&opened, folder, &mut removed)?;
         super::remove_dir(folder)?;
@@ -55,14 +63,63 @@ fn is_plain(name: &Path) -> bool {
     name.components().count() > 0 && name.components().all(|part| matches!(part, Component::Normal(_)))
 }
 
-fn open_folder(folder: &Path) -> Result<Option<OwnedFd>, Error> {
-    match rustix::fs::open(folder, FOLDER, Mode::empty()) {
-        Ok(opened) => Ok(Some(opened)),
-        Err(Errno::NOENT) => Ok(None),
-        Err(errno) => Err(Error::path("open folder", folder, errno)),
+/// Before anything is removed. What is mounted later is met by [`enter`].
+fn refuse_mounts(folder: &Path) -> Result<(), Error> {
+    let Ok(folder) = folder.canonicalize() else { return Ok(()) };
+    match crate::mounts::mounts()?.into_iter().find(|entry| entry.target.starts_with(&folder)) {
+        Some(entry) => Err(Error::MountBelow { path: entry.target }),
+        None => Ok(()),
     }
 }
 
+/// From the folder above it, so that what is mounted on it is seen.
+fn open_folder(folder: &Path) -> Result<Option<OwnedFd>, Error> {
+    let fail = |errno: Errno| Error::path("open folder", folder, errno);
+    let name = folder.file_name().ok_or(fail(Errno::INVAL))?;
+    let above = folder.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let above = match rustix::fs::open(above, ABOVE, Mode::empty()) {
+        Err(Errno::NOENT) => return Ok(None),
+        other => other.map_err(fail)?,
+    };
+    match enter(above.as_fd(), name) {
+        Ok(opened) => Ok(Some(opened)),
+        Err(Errno::NOENT) => Ok(None),
+        Err(Errno::XDEV) => Err(Error::MountBelow { path: folder.to_owned() }),
+        Err(errno) => Err(fail(errno)),
+    }
+}
+
+/// Opens a folder by its name in another one: neither through a link, nor what is mounted on it, which is EXDEV.
+fn enter(at: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd, Errno> {
+    let resolve =
+        ResolveFlags::NO_XDEV | ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    loop {
+        match openat2(at, name, FOLDER, Mode::empty(), resolve) {
+            // Linux before 5.6, and a container whose filter does not know the call
+            Err(Errno::NOSYS | Errno::PERM) => return enter_by_mount_id(at, name),
+            // somebody renames in the same moment
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            other => return other,
+        }
+    }
+}
+
+/// The same by the number of the mount that each descriptor is on (proc_pid_fdinfo(5)).
+fn enter_by_mount_id(at: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd, Errno> {
+    let opened = openat(at, name, FOLDER, Mode::empty())?;
+    let (above, here) = (mount_id(at)?, mount_id(opened.as_fd())?);
+    if above == here { Ok(opened) } else { Err(Errno::XDEV) }
+}
+
+fn mount_id(descriptor: BorrowedFd<'_>) -> Result<u64, Errno> {
+    let path = format!("/proc/thread-self/fdinfo/{}", descriptor.as_raw_fd());
+    let text = std::fs::read_to_string(path).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+    let id = text.lines().find_map(|line| line.strip_prefix("mnt_id:")?.trim().parse().ok());
+    id.ok_or(Errno::NOSYS)
+}
+
+/// It is not read: whoever may pass through may look.
+const ABOVE: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// `name` may have several parts: each but the last is opened as a folder, never through a link.
@@ -72,12 +129,13 @@ fn remove_below(folder: &OwnedFd, name: &Path, shown: &Path, removed: &mut Remov
     while let Some(part) = parts.next() {
         let at = parent.as_ref().unwrap_or(folder).as_fd();
         if parts.peek().is_none() {
-            let last = std::ffi::CString::new(part.as_os_str().as_encoded_bytes()).unwrap_or_default();
+            let last = CString::new(part.as_os_str().as_encoded_bytes()).unwrap_or_default();
             return remove_entry(at, &last, &shown.join(name), removed);
         }
-        match openat(at, part.as_os_str(), FOLDER, Mode::empty()) {
+        match enter(at, part.as_os_str()) {
             Ok(next) => parent = Some(next),
             Err(Errno::NOENT) => return Ok(()),
+            Err(Errno::XDEV) => return Err(Error::MountBelow { path: shown.join(name) }),
             Err(_) => {
                 removed.kept.push(shown.join(name));
                 return Ok(());
@@ -88,18 +146,19 @@ fn remove_below(folder: &OwnedFd, name: &Path, shown: &Path, removed: &mut Remov
 }
 
 fn remove_entry(at: BorrowedFd<'_>, name: &CStr, shown: &Path, removed: &mut Removed) -> Result<(), Error> {
-    let fail = |errno: Errno| Error::path("remove", shown, errno);
+    let fail = |errno: Errno| match errno {
+        // EBUSY: of a file or an empty folder, that something is mounted on it
+        Errno::XDEV | Errno::BUSY => Error::MountBelow { path: shown.to_owned() },
+        errno => Error::path("remove", shown, errno),
+    };
     let stat = match statat(at, name, AtFlags::SYMLINK_NOFOLLOW) {
         Err(Errno::NOENT) => return Ok(()),
         other => other.map_err(fail)?,
     };
     if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
         unlinkat(at, name, AtFlags::empty()).map_err(fail)?;
-    } else if stat.st_dev != fstat(at).map_err(fail)?.st_dev {
-        removed.kept.push(shown.to_owned());
-        return Ok(());
     } else {
-        let folder = openat(at, name, FOLDER, Mode::empty()).map_err(fail)?;
+        let folder = enter(at, OsStr::from_bytes(name.to_bytes())).map_err(fail)?;
         empty(&folder, shown, removed)?;
         unlinkat(at, name, AtFlags::REMOVEDIR).map_err(fail)?;
     }
@@ -115,7 +174,7 @@ fn empty(folder: &OwnedFd, shown: &Path, removed: &mut Removed) -> Result<(), Er
     Ok(())
 }
 
-fn list(folder: BorrowedFd<'_>, shown: &Path) -> Result<Vec<std::ffi::CString>, Error> {
+fn list(folder: BorrowedFd<'_>, shown: &Path) -> Result<Vec<CString>, Error> {
     let fail = |errno: Errno| Error::path("list", shown, errno);
     let mut names = Vec::new();
     for entry in Dir::read_from(folder).map_err(fail)? {
@@ -132,6 +191,7 @@ fn list(folder: BorrowedFd<'_>, shown: &Path) -> Result<Vec<std::ffi::CString>, 
 mod tests {
     use super::super::{private_dir, write_atomic};
     use super::*;
+    use std::fs;
 
     #[test]
     fn a_link_is_removed_and_its_target_stays() {
@@ -156,6 +216,131 @@ mod tests {
         let removed = remove_manifested(&own, &["mine".into(), "../x".into(), "/etc/passwd".into()]).expect("removes");
         assert_eq!(removed.kept.len(), 3);
         assert!(!own.join("mine").exists() && own.join("yours").exists());
+    }
+
+    /// In a mount namespace of its own, which ends with the thread.
+    fn with_mounts(test: impl FnOnce() + Send + 'static) {
+        use rustix::mount::{MountPropagationFlags, mount_change};
+        use rustix::thread::{UnshareFlags, unshare_unsafe};
+        let in_thread = std::thread::spawn(move || {
+            // SAFETY: of what threads share only the mount namespace is left, and with it the working directory
+            if unsafe { unshare_unsafe(UnshareFlags::NEWNS) }.is_err() {
+                testkit::skip!("no right to mount");
+            }
+            mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC).expect("makes private");
+            test();
+        });
+        if let Err(panic) = in_thread.join() {
+            std::panic::resume_unwind(panic);
+        }
+    }
+
+    fn bind(from: &Path, to: &Path) {
+        rustix::mount::mount_bind(from, to).expect("binds");
+    }
+
+    /// `own/data` with `deep/file` and `file`, and beside it `other/precious`.
+    fn own_and_other(home: &Path) -> (PathBuf, PathBuf) {
+        let (own, other) = (home.join("own"), home.join("other"));
+        private_dir(&own.join("data/deep"), 0o700).expect("makes");
+        private_dir(&other.join("folder"), 0o700).expect("makes");
+        for file in
+            [own.join("data/deep/file"), own.join("data/file"), other.join("precious"), other.join("folder/precious")]
+        {
+            write_atomic(&file, b"1", 0o600).expect("writes");
+        }
+        (own, other)
+    }
+
+    fn is_mount_below<T: std::fmt::Debug>(result: &Result<T, Error>, path: &Path) -> bool {
+        matches!(result, Err(Error::MountBelow { path: found }) if found == path)
+    }
+
+    #[test]
+    fn what_is_mounted_keeps_its_files() {
+        with_mounts(|| {
+            for (case, on) in ["data/deep", "data", "", "data/file"].into_iter().enumerate() {
+                let home = tempfile::tempdir().expect("a folder");
+                let (own, other) = own_and_other(home.path());
+                let point = own.join(on);
+                let point = if on.is_empty() { own.clone() } else { point };
+                match on {
+                    "data/file" => bind(&other.join("precious"), &point),
+                    "data/deep" => {
+                        let flags = rustix::mount::MountFlags::empty();
+                        rustix::mount::mount("none", &point, "tmpfs", flags, None).expect("mounts");
+                        write_atomic(&point.join("theirs"), b"1", 0o600).expect("writes");
+                    }
+                    // of the same device: a look at the number of the device does not see it
+                    _ => bind(&other, &point),
+                }
+                let tried = if case % 2 == 0 { remove_tree(&own) } else { remove_manifested(&own, &["data".into()]) };
+                // the look beforehand is at the namespace of the process; here it is the kernel that says so
+                assert!(is_mount_below(&tried, &point), "{on}: {tried:?}");
+                assert!(other.join("precious").exists() && other.join("folder/precious").exists(), "{on}");
+                assert!(on != "data/deep" || point.join("theirs").exists());
+                rustix::mount::unmount(&point, rustix::mount::UnmountFlags::empty()).expect("unmounts");
+                remove_tree(&own).expect("removes");
+                assert!(!own.exists());
+            }
+        });
+    }
+
+    /// Where openat2(2) is missing.
+    #[test]
+    fn a_mount_is_told_by_its_number_too() {
+        with_mounts(|| {
+            let home = tempfile::tempdir().expect("a folder");
+            let (own, other) = own_and_other(home.path());
+            let opened = open_folder(&own).expect("opens").expect("is there");
+            enter_by_mount_id(opened.as_fd(), OsStr::new("data")).expect("nothing is mounted there");
+            bind(&other, &own.join("data"));
+            let tried = enter_by_mount_id(opened.as_fd(), OsStr::new("data"));
+            assert_eq!(tried.map(drop), Err(Errno::XDEV));
+            rustix::mount::unmount(own.join("data"), rustix::mount::UnmountFlags::empty()).expect("unmounts");
+        });
+    }
+
+    /// Somebody mounts and unmounts in a loop while we delete.
+    #[test]
+    fn a_mount_in_the_middle_keeps_its_files() {
+        use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+        struct Stop<'a>(&'a AtomicBool);
+        impl Drop for Stop<'_> {
+            fn drop(&mut self) {
+                self.0.store(true, Relaxed);
+            }
+        }
+        with_mounts(|| {
+            let home = tempfile::tempdir().expect("a folder");
+            let (own, other) = own_and_other(home.path());
+            let (point, stop) = (own.join("data/deep"), AtomicBool::new(false));
+            std::thread::scope(|scope| {
+                let _stop = Stop(&stop);
+                scope.spawn(|| {
+                    while !stop.load(Relaxed) {
+                        if rustix::mount::mount_bind(&other, &point).is_ok() {
+                            let _ = rustix::mount::unmount(&point, rustix::mount::UnmountFlags::DETACH);
+                        }
+                    }
+                });
+                let (mut removed, mut met) = (0, 0);
+                for _ in 0..100_000 {
+                    match remove_tree(&own) {
+                        Ok(_) => removed += 1,
+                        Err(Error::MountBelow { .. }) => met += 1,
+                        Err(error) => panic!("{error}"),
+                    }
+                    assert!(other.join("precious").exists() && other.join("folder/precious").exists());
+                    if removed >= 5 && met >= 5 {
+                        break;
+                    }
+                    fs::create_dir_all(&point).expect("makes");
+                    let _ = fs::write(point.join("file"), "1");
+                }
+                assert!(removed > 0 && met > 0, "{removed} removed, {met} met a mount");
+            });
+        });
     }
 
     #[test]
