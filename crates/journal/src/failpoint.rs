@@ -3,7 +3,8 @@
 
 /// `WRINGER_FORGET=<kind>`: an undo leaves out steps of this kind (`value`, `cgroup`, `mount`, `loop_device`, `process`, ...) and says that it did not;
 /// `sync`: records are written, and not waited for until they are on the disk; `standstill`: a watchdog goes by the clock, and kills a layer
-/// that was frozen.
+/// that was frozen; `bad_record`: a record that is none is taken for the end of the journal; `unread`: a journal that was not read whole is
+/// taken for one that is over.
 pub const FORGET_VARIABLE: &str = "WRINGER_FORGET";
 
 /// Whether a test wants this step's undo to be missing, to see that something notices.

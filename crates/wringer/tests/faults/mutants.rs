@@ -7,7 +7,8 @@ use super::order::{trace_of_a_lab, unsynced};
 use super::records::{Mechanism, cut};
 use super::standing::{json, process_of, signal};
 use rustix::process::Signal;
-use std::fs::File;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use testkit::{announce_cases, is_root};
 
@@ -75,6 +76,90 @@ fn an_undo_that_forgets_a_loop_device_in_use_is_caught() {
     drop(user);
     assert_eq!(bench.undone(), Ok(()));
     announce_cases("mutants::an_undo_that_forgets_a_loop_device_in_use_is_caught", 1);
+}
+
+const POOL: &str = "/proc/sys/vm/nr_hugepages";
+const PAGES: &str = "32";
+
+/// 64 MiB that no process holds, with supervisor and watchdog dead: what they are is known from the journal alone. Returns it.
+fn pool_of_the_dead(bench: &Bench) -> PathBuf {
+    let hide = ["ram", "hide", "64M", "--mechanism", "pool", "--yes", "-o", "json"];
+    let said = json(&bench.lab.run(hide).expect_code(0));
+    for pid in [process_of(&bench.lab, "watchdog"), said["pid"].as_u64().unwrap()] {
+        signal(pid, Signal::KILL);
+    }
+    assert_eq!(pool(), PAGES);
+    bench.lab.home().join("journal").join(said["run"].as_str().unwrap()).join("journal")
+}
+
+fn pool() -> String {
+    fs::read_to_string(POOL).unwrap().trim().to_owned()
+}
+
+fn flip(journal: &Path, at: usize) {
+    let mut bytes = fs::read(journal).unwrap();
+    bytes[at] ^= 1;
+    fs::write(journal, bytes).unwrap();
+}
+
+/// A run whose pool of huge pages is still there although the record of it is not.
+#[test]
+fn a_bad_record_that_is_taken_for_the_end_is_caught() {
+    if !is_root() {
+        testkit::skip!("needs root");
+    }
+    let bench = Bench::new();
+    let journal = pool_of_the_dead(&bench);
+    let bytes = fs::read(&journal).unwrap();
+    flip(&journal, bytes.windows(9).position(|window| window == b"huge_pool").unwrap());
+    for _ in 0..2 {
+        let told = bench.lab.run(["undo"]).expect_code(5);
+        assert!(told.stderr.contains("is damaged") && told.stderr.contains(POOL), "{told:?}");
+    }
+    let told = bench.lab.command(["undo"]).env(FORGET, "bad_record").output().unwrap();
+    assert!(told.status.success() && bench.runs().is_empty(), "it says that everything is back: {told:?}");
+    bench.is_as_before("after an undo that stops at a bad record").expect_err("the pool is still there");
+    fs::write(POOL, "0").unwrap();
+    assert_eq!(bench.undone(), Ok(()));
+    announce_cases("mutants::a_bad_record_that_is_taken_for_the_end_is_caught", 1);
+}
+
+/// One bit in the header, and the next command: it refuses, `undo` gives the RAM back, and the run is there until the user calls it settled.
+#[test]
+fn an_unreadable_journal_that_is_removed_is_caught() {
+    if !is_root() {
+        testkit::skip!("needs root");
+    }
+    let bench = Bench::new();
+    let journal = pool_of_the_dead(&bench);
+    flip(&journal, 12);
+    let data = bench.data();
+    let delay = ["disk", "delay", data.to_str().unwrap(), "--read", "1ms"];
+    bench.lab.run(delay).expect_code(3).expect_said(&["its header is not valid", "wringer undo"]);
+    let shown = bench.lab.run(["status"]).expect_code(0).stdout;
+    assert!(shown.contains(": hot") && shown.contains("its journal is damaged"), "{shown}");
+    assert!(shown.contains("--settled"), "{shown}");
+
+    let (folder, kept) = (journal.parent().unwrap(), bench.lab.home().join("kept"));
+    let copy = |from: &Path, to: &Path| {
+        assert!(Command::new("cp").arg("-a").args([from, to]).status().unwrap().success());
+    };
+    copy(folder, &kept);
+    let told = bench.lab.command(delay).env(FORGET, "unread").output().unwrap();
+    assert!(told.status.success() && !journal.exists(), "{told:?}");
+    bench.lab.run(["undo"]).expect_code(0);
+    bench.is_as_before("after the journal was removed").expect_err("the pool is still there, and nobody knows");
+
+    copy(&kept, folder);
+    fs::remove_dir_all(&kept).unwrap();
+    let run = folder.file_name().unwrap().to_str().unwrap();
+    bench.lab.run(["undo"]).expect_code(5).expect_said(&["is damaged", run]);
+    assert_eq!(pool(), "0", "what can be read is undone");
+    bench.lab.run(["undo"]).expect_code(5);
+    bench.lab.run(["undo", "--settled"]).expect_code(2);
+    bench.lab.run(["undo", run, "--settled"]).expect_code(0);
+    assert_eq!(bench.undone(), Ok(()));
+    announce_cases("mutants::an_unreadable_journal_that_is_removed_is_caught", 1);
 }
 
 /// The kernel keeps what a killed process wrote: only the order of the calls shows that a record was not on the disk.
