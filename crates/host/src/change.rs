@@ -14,7 +14,7 @@ pub use crate::mounts::{MountEntry, NamespaceMounts, mounts, mounts_at, mounts_e
 pub use cgroup::{attach, make_cgroup, members, remove_cgroup};
 pub use mount::unmount;
 pub use pool::{POOL, Shrunk, compact_memory, grow_pool, pool_pages, shrink_pool};
-pub use value::{Restored, read_value, restore_value, same_value, set_value};
+pub use value::{Restored, read_value, restore_value, set_value};
 
 use crate::permit::Permit;
 use crate::process::{Identity, is_helper};
