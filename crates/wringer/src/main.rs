@@ -16,6 +16,7 @@ use clap::{Parser, Subcommand};
 use exit::Exit;
 use host::places::Places;
 use std::ffi::OsString;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 
 /// A pressure lab for database servers: make the host smaller and slower, load a real server, see where the memory and the
@@ -101,9 +102,27 @@ fn told_of_the_value(arguments: &[OsString], error: clap::Error) -> Result<Cli, 
 
 fn main() -> ExitCode {
     match parse() {
-        Ok(cli) => terminal::end(require_text(&Places::from_environment()).and_then(|()| run(cli.command))),
+        Ok(cli) => {
+            guarded(move || terminal::end(require_text(&Places::from_environment()).and_then(|()| run(cli.command))))
+        }
         Err(error) => terminal::answer(&error),
     }
+}
+
+/// A panic has an exit code of the list, too, and not Rust's 101: what the command held was let go while it unwound; whether that was all
+/// is looked up in the journals.
+fn guarded(command: impl FnOnce() -> ExitCode) -> ExitCode {
+    catch_unwind(AssertUnwindSafe(command)).unwrap_or_else(|_| {
+        let find = || ::run::find_runs(&Places::from_environment()).is_ok_and(|found| found.iter().all(|run| !run.hot));
+        let is_clean = catch_unwind(find).unwrap_or(false);
+        let exit = if is_clean { Exit::Failed } else { Exit::NotRestored };
+        let failure = exit::Failure::message(exit, "a fault of Wringer's own, told above");
+        terminal::end(Err(if is_clean {
+            failure
+        } else {
+            failure.hint("`wringer status` shows what is changed, `wringer undo` puts it back")
+        }))
+    })
 }
 
 fn run(command: Command) -> exit::Outcome {
