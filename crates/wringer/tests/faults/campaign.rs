@@ -34,6 +34,52 @@ pub(crate) fn points(first: usize, last: usize, sample: usize) -> Vec<usize> {
     points
 }
 
+/// Points by chance, and by a seed that makes the same ones again: `WRINGER_FAULTS_SEED`.
+pub(crate) struct Sample {
+    seed: u64,
+    state: u64,
+}
+
+impl Sample {
+    pub(crate) fn new() -> Self {
+        let seed = std::env::var("WRINGER_FAULTS_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
+        Self { seed, state: seed }
+    }
+
+    /// One call of these, each with its name, and the numbers of its first and last among those of that name: any name, then any number.
+    /// In the whole campaign those of every name, of each at most some ten.
+    pub(crate) fn of_calls(&mut self, calls: &[(String, usize, usize)]) -> Vec<(String, usize)> {
+        const EACH: usize = 10;
+        if is_full() {
+            let numbers = |first: usize, last: usize| (first..=last).step_by(((last + 1 - first) / EACH).max(1));
+            return calls
+                .iter()
+                .flat_map(|(name, first, last)| numbers(*first, *last).map(|at| (name.clone(), at)))
+                .collect();
+        }
+        let (name, first, last) = &calls[self.below(calls.len())];
+        vec![(name.clone(), first + self.below(last + 1 - first))]
+    }
+
+    fn below(&mut self, count: usize) -> usize {
+        usize::try_from(self.next() % count as u64).unwrap()
+    }
+
+    /// SplitMix64.
+    fn next(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.state ^ (self.state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+}
+
+impl std::fmt::Display for Sample {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "WRINGER_FAULTS_SEED={}", self.seed)
+    }
+}
+
 impl Bench {
     pub(crate) fn new() -> Self {
         let alone = alone();

@@ -12,6 +12,7 @@ mod standing;
 mod busy;
 mod campaign;
 mod confined;
+mod errno;
 mod full_disk;
 mod mutants;
 mod neighbours;

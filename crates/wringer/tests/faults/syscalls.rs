@@ -5,16 +5,20 @@
 use super::campaign::{Bench, points};
 use super::standing::{json, process_of, signal};
 use rustix::process::Signal;
+use std::collections::BTreeMap;
 use std::fs::File;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 use testkit::{announce_cases, is_root, wait_until};
 
 /// A controller that hangs longer than this has failed.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+/// All calls but those that cannot fail.
+pub(crate) const SPARED: &str = "!exit_group,exit,rt_sigreturn,munmap,futex";
 
-fn why_not() -> Option<&'static str> {
+pub(crate) fn why_not() -> Option<&'static str> {
     let strace = || Command::new("strace").arg("--version").output().is_ok();
     if !is_root() {
         Some("needs root")
@@ -105,21 +109,41 @@ fn killed_while_releasing() {
     killed_at(|(_, release, last)| (release, last - 1), "syscalls::killed_while_releasing");
 }
 
+/// A controller that ends with 0 has squeezed, and has given everything back; one that refuses or fails has left nothing either, for its
+/// watchdog is there. 5 says that something is left.
+fn squeezed_or_refused(bench: &Bench, status: ExitStatus) -> Result<String, String> {
+    let did = match (status.code(), status.signal()) {
+        (Some(0), _) => {
+            let trace = std::fs::read_to_string(trace_file(bench)).unwrap_or_default();
+            if !trace.contains("/neutralised\"") {
+                return Err("it ended with 0, and never came to its release".into());
+            }
+            "squeezed and released".to_owned()
+        }
+        (Some(5), _) => return Ok("said that something is left".into()),
+        (Some(code @ (3 | 4)), _) => format!("refused or undone with {code}"),
+        (_, Some(libc::SIGABRT)) => "aborted".to_owned(),
+        _ => return Err(format!("it ended with {status}")),
+    };
+    bench.given_back_by_itself().map(|()| did)
+}
+
 /// Whatever fails, and however: the controller refuses or undoes, and nothing is left when it and `wringer undo` are through.
 #[test]
 fn calls_that_fail() {
     if let Some(why) = why_not() {
         testkit::skip!("{why}");
     }
-    let (mut cases, mut failed) = (0, Vec::new());
+    let (mut cases, mut failed, mut all) = (0, Vec::new(), BTreeMap::<String, usize>::new());
     let bench = Bench::new();
     for ((order, sample), squeeze) in orders(&bench, 4).into_iter().zip(["ram", "disk", "image"]) {
         let (first, _, last) = count(&bench, &order);
         for (index, errno) in ["EMFILE", "ENOMEM", "EPERM", "EINTR"].iter().enumerate() {
             for number in points(first + index, last, sample) {
-                let inject = format!("inject=!exit_group,exit,rt_sigreturn,munmap,futex:error={errno}:when={number}");
+                let inject = format!("inject={SPARED}:error={errno}:when={number}");
                 let status = strace(&bench, &order, &["-e", &inject]);
-                if let Err(why) = bench.undone() {
+                let did = squeezed_or_refused(&bench, status);
+                if let Err(why) = did.and_then(|did| bench.undone().map(|()| *all.entry(did).or_default() += 1)) {
                     failed.push(format!("{status}: {errno} at call {number} of {first} to {last}, {squeeze}: {why}"));
                     eprintln!("{}", failed[failed.len() - 1]);
                 }
@@ -127,6 +151,7 @@ fn calls_that_fail() {
             }
         }
     }
+    println!("syscalls::calls_that_fail: {all:?}");
     announce_cases("syscalls::calls_that_fail", cases);
     assert!(failed.is_empty(), "{} of {cases}: {failed:#?}", failed.len());
     assert!(cases >= 32, "only {cases} cases");

@@ -90,3 +90,37 @@ fn every_fault_has_a_verdict() {
         assert!(verdicts.contains(&"here") || reason.len() > 20, "{} has no reason", row[0]);
     }
 }
+
+/// A kind of step that no mutant forgets is one whose undo nobody would miss.
+#[test]
+fn every_kind_of_step_has_a_mutant() {
+    let record = fs::read_to_string(root().join("crates/journal/src/record.rs")).unwrap();
+    let body = record.split_once("pub enum Step {").unwrap().1.split_once("\n}\n").unwrap().0;
+    let names = body.lines().filter_map(|line| line.strip_prefix("    "));
+    let names = names.filter(|line| line.starts_with(|first: char| first.is_ascii_uppercase()));
+    let kinds: Vec<String> = names.map(|line| snake_case(line.split([' ', '{', ',']).next().unwrap())).collect();
+    assert!(kinds.len() >= 9, "{kinds:?}");
+    let page = page();
+    for kind in kinds.iter().filter(|kind| *kind != "note") {
+        let row = page.lines().find(|line| line.starts_with(&format!("| `{kind}` |")));
+        let row = row.unwrap_or_else(|| panic!("no row for the mutant that forgets a {kind}"));
+        let sources = sources("crates");
+        let here = named_here(row).into_iter().map(|(file, _)| sources[file].clone());
+        let read = |case| fs::read_to_string(root().join("tests/guest").join(case)).unwrap();
+        let in_guest = named_in_guest(row).into_iter().map(read);
+        let texts: Vec<String> = here.chain(in_guest).collect();
+        assert!(!texts.is_empty(), "{row} names no test");
+        let forgets = [format!("\"{kind}\""), format!("WRINGER_FORGET={kind} ")];
+        for text in &texts {
+            assert!(forgets.iter().any(|words| text.contains(words)), "a test of {row} does not forget it");
+        }
+    }
+}
+
+fn snake_case(name: &str) -> String {
+    let humps = name.char_indices().map(|(at, letter)| match letter.is_ascii_uppercase() && at > 0 {
+        true => format!("_{}", letter.to_ascii_lowercase()),
+        false => letter.to_ascii_lowercase().to_string(),
+    });
+    humps.collect()
+}
