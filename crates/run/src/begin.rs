@@ -18,6 +18,9 @@ use std::io::Read as _;
 use std::path::Path;
 use std::time::Duration;
 
+/// A control character takes six bytes of JSON, and a record has at most 32 KiB.
+const COMMAND_BYTES_MAX: usize = 4096;
+
 /// What a run is, before it begins.
 #[derive(Debug, Clone)]
 pub struct Begin {
@@ -325,10 +328,26 @@ fn begun(id: &RunId, begin: &Begin) -> Result<Begun, Error> {
         namespaces: Namespaces::own(),
         boot_id: None,
         kind: begin.kind,
-        command: begin.command.clone(),
+        command: shortened(&begin.command),
         resources: begin.resources.iter().map(Resource::lock_name).collect(),
         started: host::clock::unix_seconds(),
     })
+}
+
+/// As much of a command as a record has room for, however its letters are written in JSON: it is for people.
+fn shortened(command: &[String]) -> Vec<String> {
+    let mut room = COMMAND_BYTES_MAX;
+    let mut words = Vec::new();
+    for word in command {
+        if word.len() > room {
+            let end = (0..=room).rev().find(|&end| word.is_char_boundary(end)).unwrap_or(0);
+            words.push(format!("{}...", &word[..end]));
+            break;
+        }
+        room -= word.len();
+        words.push(word.clone());
+    }
+    words
 }
 
 fn pipe() -> Result<(OwnedFd, OwnedFd), Error> {
@@ -342,4 +361,28 @@ fn random() -> Result<u64, Error> {
         .and_then(|mut file| file.read_exact(&mut bytes))
         .map_err(|source| host::Error::path("read", path, source))?;
     Ok(u64::from_le_bytes(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_of_any_length_has_a_record() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let id = RunId::new(0, 1);
+        for long in ["x".repeat(100_000), "\u{1}".repeat(100_000), "\u{20ac}".repeat(100_000)] {
+            let command = vec!["wringer".to_owned(), long.clone(), long];
+            let begin = Begin { kind: Kind::Run, command, resources: vec![], places: Places::below(folder.path()) };
+            let path = folder.path().join("journal");
+            let begun = begun(&id, &begin).expect("known");
+            Journal::create(&path, begun).expect("written");
+            let reading = journal::read(&path);
+            let state = &reading.whole().expect("whole").state;
+            let words = &state.begun.as_ref().expect("begun").command;
+            assert!(words.len() == 2 && words[1].ends_with("..."), "{} words", words.len());
+            files::remove_file(&path).expect("removed");
+        }
+        assert_eq!(shortened(&["a".into(), "b c".into()]), ["a", "b c"]);
+    }
 }
