@@ -11,10 +11,10 @@ mod pool;
 mod value;
 
 pub use crate::mounts::{MountEntry, NamespaceMounts, mounts, mounts_at, mounts_everywhere};
-pub use cgroup::{attach, make_cgroup, members, remove_cgroup};
+pub use cgroup::{attach, make_cgroup, members, own_cgroup, remove_cgroup};
 pub use mount::unmount;
 pub use pool::{POOL, Shrunk, compact_memory, grow_pool, pool_pages, shrink_pool};
-pub use value::{Restored, read_value, restore_value, same_value, set_value};
+pub use value::{Restored, read_value, restore_value, set_value};
 
 use crate::permit::Permit;
 use crate::process::{Identity, is_helper};
@@ -36,9 +36,7 @@ pub enum CgroupVersion {
 /// `path` is in use by these, our own helpers left out.
 fn busy_by(path: &Path, holders: Vec<Identity>) -> Error {
     let others = holders.into_iter().map(|identity| identity.pid).filter(|pid| !is_helper(*pid));
-    let command = |pid| std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim().to_owned();
-    let holders = others.map(|pid| Holder { pid, command: command(pid) }).collect();
-    Error::Busy { path: path.to_owned(), holders }
+    Error::Busy { path: path.to_owned(), holders: others.map(Holder::of).collect() }
 }
 
 /// Drops clean page cache: `/proc/sys/vm/drop_caches`, 1 (kernel, admin-guide/sysctl/vm.rst). Nothing to undo, but every

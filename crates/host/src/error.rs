@@ -21,6 +21,9 @@ pub enum Error {
     Interrupted,
     #[error("processes {pids:?} are still there after SIGKILL")]
     Unstoppable { pids: Vec<u32> },
+    /// All others that were to be ended have been told to.
+    #[error("this user may not end {}: end it as its own user, or as root", holder_list(processes))]
+    NotPermitted { processes: Vec<Holder> },
     #[error("{path} is busy, held open by {}", holder_list(holders), path = path.display())]
     Busy { path: PathBuf, holders: Vec<Holder> },
     /// A deletion would have to cross it: what is mounted there may be somebody's.
@@ -41,11 +44,24 @@ pub struct Holder {
     pub command: String,
 }
 
+impl Holder {
+    pub fn of(pid: u32) -> Self {
+        let command = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        Self { pid, command: command.trim().to_owned() }
+    }
+}
+
+impl std::fmt::Display for Holder {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "{} (process {})", self.command, self.pid)
+    }
+}
+
 fn holder_list(holders: &[Holder]) -> String {
     if holders.is_empty() {
         return "no process that can be seen from here".to_owned();
     }
-    holders.iter().map(|it| format!("{} (process {})", it.command, it.pid)).collect::<Vec<_>>().join(", ")
+    holders.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
 /// An error with its causes, in one line.

@@ -10,10 +10,12 @@
 //! time, and signals go through a pidfd.
 
 mod descriptors;
+mod family;
 mod fork;
 mod identity;
 mod launch;
 mod namespaces;
+mod orphans;
 mod scan;
 mod sight;
 mod spawn;
@@ -21,10 +23,12 @@ mod standstill;
 mod stop;
 
 pub use descriptors::without_descriptors;
+pub use family::{family, is_of_another_run};
 pub use fork::{Forked, fork};
 pub use identity::{Identity, Process, ThreadLook};
 pub use launch::{LaunchSettings, block_stop_signals, launch};
 pub use namespaces::Namespaces;
+pub use orphans::Orphans;
 pub use scan::{
     Mark, descendants, files_open_below, holders_of, is_helper, open_below, open_device, with_mark, with_marks,
 };
@@ -61,7 +65,13 @@ pub struct ChildSpec {
     pub cwd: Option<PathBuf>,
     /// Standard input, output and error, session and process group stay the caller's: for a command that the user works with. Its
     /// launcher leaves signals alone: those of a terminal reach the command by themselves, others the controller passes on.
+    ///
+    /// What it leaves running when it ends is the launcher's, whatever that has closed, cleared or become, and is ended:
+    /// [`Spawned::await_orphans`].
     pub foreground: bool,
+    /// With `foreground`: what it leaves running lives on. The command is given no mark of the run, and the CPUs of `affinity` only for
+    /// as long as it runs itself.
+    pub leave: bool,
     /// No transparent huge pages for it and for what it starts (prctl(2), PR_SET_THP_DISABLE).
     pub without_thp: bool,
     /// The CPUs it may run on, and what it starts (sched_setaffinity(2)). `None`: as inherited.
@@ -102,6 +112,7 @@ impl Default for ChildSpec {
             env: Vec::new(),
             cwd: None,
             foreground: false,
+            leave: false,
             without_thp: false,
             affinity: None,
             stdout: None,
@@ -165,12 +176,16 @@ pub fn lifeline() -> Option<OwnedFd> {
 
 /// For a child: says that it is ready, in one line of JSON, and closes the descriptor. Nothing happens when nobody asked.
 pub fn report_ready(value: &serde_json::Value) {
-    if let Some(descriptor) = inherited_descriptor(READY_VARIABLE) {
-        let _ = rustix::io::write(&descriptor, format!("{value}\n").as_bytes());
-    }
+    write_report(inherited_descriptor(READY_VARIABLE).as_ref(), value);
 }
 
 /// For a child: says why it will never be ready.
 pub fn report_not_ready(why: &str) {
     report_ready(&serde_json::json!({ "error": why }));
+}
+
+fn write_report(to: Option<&OwnedFd>, value: &serde_json::Value) {
+    if let Some(descriptor) = to {
+        let _ = rustix::io::write(descriptor, format!("{value}\n").as_bytes());
+    }
 }

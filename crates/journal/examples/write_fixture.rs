@@ -7,14 +7,15 @@
 
 use host::process::Identity;
 use journal::{
-    Begun, CgroupVersion, Computed, FORMAT_VERSION, Journal, Kind, Namespaces, OomVictim, Outcome, Role, RunId, Step,
+    Begun, CgroupVersion, Computed, FORMAT_VERSION, Journal, Kind, Members, Namespaces, OomVictim, Outcome, Role,
+    RunId, Step,
 };
 use std::path::Path;
 
 type Writer = fn(&Path);
 
 /// What is added to the format later gets a name of its own here.
-const WRITERS: [(&str, Writer); 7] = [
+const WRITERS: [(&str, Writer); 8] = [
     ("", write_cut),
     ("-kinds", write_kinds),
     ("-taken", write_taken),
@@ -22,6 +23,7 @@ const WRITERS: [(&str, Writer); 7] = [
     ("-loop", write_loop),
     ("-victim", write_victim),
     ("-computed", write_computed),
+    ("-members", write_members),
 ];
 
 fn main() {
@@ -60,6 +62,17 @@ fn cut(path: &Path) {
     std::fs::OpenOptions::new().write(true).open(path).unwrap().set_len(used + 64).unwrap();
 }
 
+/// Cgroups whose members belong somewhere else: of a server, of a command, of one whose processes are to live on.
+fn write_members(path: &Path) {
+    let mut journal = Journal::create(path, begin()).unwrap();
+    for (members, name) in [(Members::Marked, "server"), (Members::Command, "command"), (Members::Leave, "left")] {
+        let folder = format!("/sys/fs/cgroup/cpu/wringer-w-20261120-201530-4f2a-{name}").into();
+        let home = Some("/sys/fs/cgroup/cpu/user/7".into());
+        journal.intent(Step::Cgroup { path: folder, version: CgroupVersion::V1, home, members }).unwrap();
+    }
+    cut(path);
+}
+
 fn write_kinds(path: &Path) {
     let mut begin = begin();
     begin.kind = Kind::Standing;
@@ -67,7 +80,7 @@ fn write_kinds(path: &Path) {
     let mut journal = Journal::create(path, begin).unwrap();
     let process = |role| Step::Process { role, program: "/usr/bin/wringer".into(), stop_signal: 2, grace_ms: 1000 };
     let path_v2 = "/sys/fs/cgroup/wringer-w-20261120-201530-4f2a".into();
-    let cgroup = Step::Cgroup { path: path_v2, version: CgroupVersion::V2 };
+    let cgroup = Step::Cgroup { path: path_v2, version: CgroupVersion::V2, home: None, members: Members::Marked };
     let expected = || "512".to_owned();
     let conflict = Outcome::Conflict { expected: expected(), found: "77".into(), repair: "echo '0' > '/x'".into() };
     let value = Step::Value { path: "/x".into(), before: "0".into(), after: expected() };
@@ -176,6 +189,8 @@ fn steps() -> Vec<Step> {
         Step::Cgroup {
             path: "/sys/fs/cgroup/memory/wringer-w-20261120-201530-4f2a".into(),
             version: CgroupVersion::V1,
+            home: None,
+            members: Members::Marked,
         },
         process(Role::Holder, 1000),
         process(Role::SlowLayer, 10_000),

@@ -26,6 +26,6 @@ pub use host::change::CgroupVersion;
 pub use host::process::Namespaces;
 pub use host::{CRASH_VARIABLE, failpoint};
 pub use reading::{Content, JournalFile, Reading, Unopened, read, read_bytes};
-pub use record::{Begun, Computed, Kind, OomVictim, Outcome, Record, Role, Step, StepId};
+pub use record::{Begun, Computed, Kind, Members, OomVictim, Outcome, Record, Role, Step, StepId};
 pub use run_id::RunId;
 pub use state::{Phase, State, StepState};

@@ -36,8 +36,17 @@ pub enum Step {
     Process { role: Role, program: String, stop_signal: i32, grace_ms: u64 },
     /// A kernel value or cgroup file that existed before. Undo: `before`, if it is still what we set.
     Value { path: PathBuf, before: String, after: String },
-    /// A cgroup that we make. Undo: kill our processes in it, move others to its parent, remove it.
-    Cgroup { path: PathBuf, version: CgroupVersion },
+    /// A cgroup that we make. Undo: kill who of its `members` is ours, move others to `home`, remove it.
+    Cgroup {
+        path: PathBuf,
+        version: CgroupVersion,
+        /// The cgroup of the same hierarchy that the controller was in. `None`: it cannot be seen from here; or not known, in a journal
+        /// of before.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        home: Option<PathBuf>,
+        #[serde(default, skip_serializing_if = "Members::is_marked")]
+        members: Members,
+    },
     /// A mount in the host's own mount namespace. Undo: unmount it, never lazily.
     Mount { target: PathBuf, source: String, fstype: String },
     /// The pool of huge pages. Undo: `before`, if its size is ours; pages in use are then surplus until they are let go.
@@ -76,6 +85,26 @@ impl fmt::Display for Step {
             Self::LoopDevice { image, .. } => write!(formatter, "loop device over {}", image.display()),
             Self::Note { text } => formatter.write_str(text),
         }
+    }
+}
+
+/// Who in a cgroup of a run is the run's.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Members {
+    /// Who carries its mark.
+    #[default]
+    Marked,
+    /// Everybody, but for those that are older than the run or belong to another one: a command and what it started, whatever that has
+    /// closed or become.
+    Command,
+    /// Nobody: what is left in it is to live on.
+    Leave,
+}
+
+impl Members {
+    fn is_marked(&self) -> bool {
+        *self == Self::Marked
     }
 }
 

@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 use journal::{
-    Begun, Content, FORMAT_VERSION, Journal, JournalFile, Kind, Namespaces, OomVictim, Outcome, Phase, Reading, Role,
-    Step, read, read_bytes,
+    Begun, Content, FORMAT_VERSION, Journal, JournalFile, Kind, Members, Namespaces, OomVictim, Outcome, Phase,
+    Reading, Role, Step, read, read_bytes,
 };
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -145,6 +145,22 @@ fn whom_a_want_of_memory_hits_is_understood_in_every_version() {
             "written before there was the key"
         );
     }
+}
+
+#[test]
+fn who_of_a_cgroup_goes_where_is_understood_since_version_2() {
+    let of = |name: &str| {
+        let steps = whole(read_bytes(&stored(name))).state.steps;
+        let cgroups = steps.into_iter().filter_map(|step| match step.change {
+            Step::Cgroup { home, members, .. } => Some((home, members)),
+            _ => None,
+        });
+        cgroups.collect::<Vec<_>>()
+    };
+    let home = Some("/sys/fs/cgroup/cpu/user/7".into());
+    let expected = [Members::Marked, Members::Command, Members::Leave].map(|members| (home.clone(), members));
+    assert_eq!(of("v2-members.journal"), expected);
+    assert_eq!(of("v1.journal"), [(None, Members::Marked)], "written before there were the keys");
 }
 
 #[test]

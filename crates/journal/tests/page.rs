@@ -4,8 +4,8 @@
 
 use host::process::Identity;
 use journal::{
-    Begun, CgroupVersion, Computed, FORMAT_VERSION, Kind, Namespaces, OomVictim, Outcome, Record, Role, RunId, Step,
-    StepId,
+    Begun, CgroupVersion, Computed, FORMAT_VERSION, Kind, Members, Namespaces, OomVictim, Outcome, Record, Role, RunId,
+    Step, StepId,
 };
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -56,7 +56,8 @@ fn records() -> Vec<Record> {
 fn changes() -> Vec<Step> {
     use Role::{Holder, Launcher, Server, SlowLayer, Supervisor, Watchdog};
     let process = |role| Step::Process { role, program: String::new(), stop_signal: 15, grace_ms: 1 };
-    let cgroup = |version| Step::Cgroup { path: "/".into(), version };
+    let cgroup =
+        |version| Step::Cgroup { path: "/".into(), version, home: Some("/".into()), members: Members::Command };
     let computed = Computed { path: "/".into(), before: String::new() };
     let mut changes: Vec<Step> = [Watchdog, Supervisor, Holder, SlowLayer, Launcher, Server].map(process).into();
     changes.extend([CgroupVersion::V1, CgroupVersion::V2].map(cgroup));

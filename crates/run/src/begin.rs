@@ -9,7 +9,7 @@ use crate::{Error, watchdog};
 use host::files;
 use host::permit::Permit;
 use host::places::Places;
-use host::process::{ChildSpec, Identity, Marks, Process, Spawned, StopRequest, spawn};
+use host::process::{ChildSpec, Identity, Marks, Orphans, Process, Spawned, StopRequest, spawn};
 use journal::{Begun, Journal, Kind, Namespaces, OomVictim, Role, RunId, Step, StepId, failpoint};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -231,7 +231,19 @@ impl Run {
         self.children.iter_mut().find(|(step, _)| *step == child.step)?.1.reap()
     }
 
-    /// Ends what a child has left running behind when it ended: SIGTERM, `grace`, SIGKILL. Returns how many processes that were.
+    /// Of a command in the foreground that has ended: what became of what it had left running. `None`: its launcher was killed, and nobody
+    /// knows.
+    ///
+    /// # Errors
+    /// The launcher does not come to an end.
+    pub fn await_orphans(&mut self, child: &Child) -> Result<Option<Orphans>, Error> {
+        let Some((_, spawned)) = self.children.iter_mut().find(|(step, _)| *step == child.step) else {
+            return Ok(None);
+        };
+        Ok(spawned.await_orphans()?)
+    }
+
+    /// Ends what carries the run's mark and is no child: SIGTERM, `grace`, SIGKILL. Returns how many processes that were.
     ///
     /// # Errors
     /// Some are still there.

@@ -10,7 +10,7 @@ use host::change::{self, BUSY_TIMEOUT, Restored};
 use host::mapper::Mapping;
 use host::permit::Permit;
 use host::process::{self, Identity, Process, StopRequest, Stopped};
-use journal::{Content, Outcome, Role, RunId, State, Step, StepState};
+use journal::{Content, Members, Outcome, Role, RunId, State, Step, StepState};
 use rustix::process::Signal;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -81,6 +81,26 @@ impl RealHost {
         all.into_iter().filter(|process| process.pid != own).collect()
     }
 
+    /// Its name says whose it is.
+    fn is_in_a_cgroup_of_ours(&self, path: &Path) -> bool {
+        let ours = format!("wringer-{}", self.run);
+        let folder = path.parent().filter(|folder| folder.join("cgroup.procs").exists() || !folder.exists());
+        folder.and_then(Path::file_name).is_some_and(|name| name.to_string_lossy().starts_with(&ours))
+    }
+
+    fn is_ours_in_a_cgroup(&self, process: &Identity, members: Members) -> bool {
+        // the watchdog is the first of all
+        let began = self.known.iter().map(|known| known.start_time).min();
+        match members {
+            Members::Leave => false,
+            Members::Marked => self.marked().contains(process),
+            Members::Command => {
+                began.is_some_and(|began| process.start_time >= began)
+                    && !process::is_of_another_run(process.pid, &self.folder.token())
+            }
+        }
+    }
+
     fn end_process(&self, permit: &Permit, step: &StepState, request: StopRequest) -> Result<Outcome, host::Error> {
         let processes = self.processes_of(step);
         // it may have a thread that waits for a file system which answers nobody
@@ -103,8 +123,7 @@ impl RealHost {
         before: &str,
         after: &str,
     ) -> Result<Outcome, host::Error> {
-        let ours: Vec<&str> = std::iter::once(after).chain(step.observed.as_deref()).collect();
-        Ok(match change::restore_value(permit, path, before, &ours)? {
+        Ok(match change::restore_value(permit, path, before, &observed_or_set(step))? {
             Restored::Restored => Outcome::Restored,
             Restored::Already | Restored::Missing => Outcome::Nothing,
             Restored::Foreign(found) => {
@@ -149,8 +168,16 @@ impl Executor for RealHost {
                 let request = StopRequest { signal: *stop_signal, grace: Duration::from_millis(*grace_ms) };
                 self.end_process(permit, step, request)
             }
+            Step::Value { path, before, .. } if self.is_in_a_cgroup_of_ours(path) => {
+                // it goes with the cgroup; while somebody is in it, the kernel may keep it (ENOSPC: CPUs of a cpuset of v1)
+                let restored = change::restore_value(permit, path, before, &observed_or_set(step));
+                Ok(if matches!(restored, Ok(Restored::Restored)) { Outcome::Restored } else { Outcome::Nothing })
+            }
             Step::Value { path, before, after } => Self::restore_value(permit, step, path, before, after),
-            Step::Cgroup { path, .. } => Ok(found(change::remove_cgroup(permit, path, &self.marked())?)),
+            Step::Cgroup { path, home, members, .. } => {
+                let is_ours = |process: &Identity| self.is_ours_in_a_cgroup(process, *members);
+                Ok(found(change::remove_cgroup(permit, path, home.as_deref(), &is_ours)?))
+            }
             Step::Mount { target, source, fstype } => {
                 Ok(found(change::unmount(permit, target, source, fstype, self.patience)?))
             }
@@ -179,6 +206,12 @@ impl Executor for RealHost {
 pub(crate) fn is_of_another_boot(content: &Content) -> bool {
     let now = journal::boot_id().ok();
     content.boot_id.as_ref().zip(now).is_some_and(|(then, now)| *then != now)
+}
+
+/// What a changed value may be, while nobody else has changed it.
+fn observed_or_set(step: &StepState) -> Vec<&str> {
+    let set = if let Step::Value { after, .. } = &step.change { Some(after.as_str()) } else { None };
+    set.into_iter().chain(step.observed.as_deref()).collect()
 }
 
 fn mapping(name: &str, uuid: &str) -> Mapping {

@@ -37,7 +37,7 @@ pub use host::interrupt;
 pub use host::places::Places;
 pub use host::process::ChildSpec;
 pub use journal::{
-    CgroupVersion, Computed, Kind, OomVictim, Outcome, Phase, Reading, Role, RunId, Step, StepId, StepState,
+    CgroupVersion, Computed, Kind, Members, OomVictim, Outcome, Phase, Reading, Role, RunId, Step, StepId, StepState,
 };
 pub use locks::{Resource, holder, require_free};
 pub use reading::Unsure;

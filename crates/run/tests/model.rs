@@ -6,7 +6,7 @@ use host::permit::Permit;
 use host::process::Identity;
 use journal::{Begun, Journal, JournalFile, Kind, Outcome, Role, RunId, Step, StepState};
 use proptest::prelude::*;
-use run::{CgroupVersion, Executor, dismantle, neutralise};
+use run::{CgroupVersion, Executor, Members, dismantle, neutralise};
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
@@ -198,7 +198,7 @@ fn step_of(planned: &Planned, number: u32, world: &World) -> Step {
             let path = value_path(planned.index);
             Step::Value { before: world.values[&path].clone(), after: format!("value {number}"), path }
         }
-        2 => Step::Cgroup { path, version: CgroupVersion::V2 },
+        2 => Step::Cgroup { path, version: CgroupVersion::V2, home: None, members: Members::Marked },
         3 => Step::Mount { target: path, source: "w".into(), fstype: "fuse.wringer".into() },
         4 => process(Role::Holder),
         5 => process(if planned.index == 0 { Role::SlowLayer } else { Role::Server }),

@@ -60,7 +60,7 @@ pub fn restore_value(_permit: &Permit, path: &Path, before: &str, ours: &[&str])
 fn holds(path: &Path, asked: &str, found: &str) -> bool {
     match switch(path, asked) {
         Some((name, on)) => found.split_whitespace().any(|member| member == name) == on,
-        None => same_value(asked, found),
+        None => same_value(path, asked, found),
     }
 }
 
@@ -88,13 +88,27 @@ fn limited_below(control: &Path, controller: &str) -> Option<String> {
     found.map(|folder| folder.display().to_string())
 }
 
-/// Equal but for white space, or but for the kernel's rounding of bytes to whole pages of this machine
-/// (`memory.max`, `memory.limit_in_bytes`).
-pub fn same_value(asked: &str, found: &str) -> bool {
+/// The files in which the kernel keeps a number of bytes as whole pages of this machine, and prints what it keeps (kernel,
+/// mm/page_counter.c). No other kernel file is rounded: there each digit counts.
+const KEPT_IN_PAGES: [&str; 9] = [
+    "memory.max",
+    "memory.high",
+    "memory.low",
+    "memory.min",
+    "memory.swap.max",
+    "memory.swap.high",
+    "memory.limit_in_bytes",
+    "memory.memsw.limit_in_bytes",
+    "memory.soft_limit_in_bytes",
+];
+
+/// Equal but for white space; of a limit that is kept in pages, but for the rounding.
+fn same_value(path: &Path, asked: &str, found: &str) -> bool {
     let (asked, found) = (normal(asked), normal(found));
     let page = rustix::param::page_size() as u64;
-    let pages = |text: &str| text.parse::<u64>().ok().filter(|bytes| *bytes >= 1 << 20).map(|bytes| bytes / page);
-    asked == found || (pages(&asked).is_some() && pages(&asked) == pages(&found))
+    let pages = |text: &str| text.parse::<u64>().ok().map(|bytes| bytes / page);
+    let rounded = path.file_name().is_some_and(|name| KEPT_IN_PAGES.iter().any(|kept| name == *kept));
+    asked == found || (rounded && pages(&asked).is_some() && pages(&asked) == pages(&found))
 }
 
 fn normal(text: &str) -> String {
@@ -193,10 +207,25 @@ mod tests {
 
     #[test]
     fn the_kernel_rounds_bytes_to_pages_and_prints_tabs() {
-        assert!(same_value("1073741825", "1073741824"));
+        let limit = Path::new("/sys/fs/cgroup/memory/x/memory.limit_in_bytes");
+        assert!(same_value(limit, "1073741825", "1073741824"));
         let next_page = (1_u64 << 30) + rustix::param::page_size() as u64;
-        assert!(!same_value("1073741824", &next_page.to_string()));
-        assert!(!same_value("1", "2"), "small numbers are counts, not bytes");
-        assert!(same_value("4096 87380 6291456", "4096\t87380\t6291456\n"));
+        assert!(!same_value(limit, "1073741824", &next_page.to_string()));
+        let ports = Path::new("/proc/sys/net/ipv4/tcp_mem");
+        assert!(same_value(ports, "4096 87380 6291456", "4096\t87380\t6291456\n"));
+    }
+
+    /// Somebody who sets a kernel value to a little more than ours has set it: only limits of memory are kept in pages.
+    #[test]
+    fn another_value_within_the_same_page_is_somebody_elses() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (path, permit) = (folder.path().join("shmmax"), Permit::issue(1));
+        fs::write(&path, "1073741825\n").expect("writes");
+        let restored = restore_value(&permit, &path, "0", &["1073741824"]).expect("looks");
+        assert_eq!(restored, Restored::Foreign("1073741825".into()));
+        assert!(matches!(set_value(&permit, &path, "1073741824", "1"), Err(Error::Conflict { .. })));
+        let limit = folder.path().join("memory.max");
+        fs::write(&limit, "1073741824\n").expect("writes");
+        assert_eq!(restore_value(&permit, &limit, "max", &["1073741825"]).expect("looks"), Restored::Restored);
     }
 }

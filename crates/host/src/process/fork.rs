@@ -15,13 +15,21 @@ pub struct Forked {
     pidfd: OwnedFd,
 }
 
-/// Runs `body` in a child, which ends with what it returns. The caller must have one thread.
+/// Runs `body` in a child, which ends with what it returns.
 ///
 /// # Errors
-/// The kernel cannot make a process.
+/// This process has more than one thread: the child has the calling one alone, and could wait for ever for a lock that another one
+/// held, the allocator's above all (fork(2)). Or the kernel cannot make a process.
 pub fn fork(body: impl FnOnce() -> i32) -> Result<Forked, Error> {
     let failed = |source: io::Error| Error::call("fork", source);
-    // SAFETY: one thread, so that no lock of the allocator's is held by another one that the child lacks.
+    let threads = threads()?;
+    if threads != 1 {
+        return Err(failed(io::Error::other(format!(
+            "this process has {threads} threads, and the copy would have one"
+        ))));
+    }
+    // SAFETY: this thread is the only one, as was just seen, and nobody but itself could start another one: so nobody holds a lock that
+    // the child lacks, and `body` may do whatever a program with one thread may.
     let pid = match unsafe { libc::fork() } {
         0 => {
             let status = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body)).unwrap_or(101);
@@ -33,6 +41,13 @@ pub fn fork(body: impl FnOnce() -> i32) -> Result<Forked, Error> {
     // not waited for yet: the pid cannot be another one's
     let pidfd = pidfd_open(pid, PidfdFlags::empty()).map_err(|errno| failed(errno.into()))?;
     Ok(Forked { pid, pidfd })
+}
+
+/// Of this process.
+fn threads() -> Result<usize, Error> {
+    let path = "/proc/self/task";
+    let entries = std::fs::read_dir(path).map_err(|source| Error::path("read", path, source))?;
+    Ok(entries.count())
 }
 
 impl Forked {
@@ -69,18 +84,46 @@ impl Forked {
 mod tests {
     use super::*;
 
+    /// In a copy of this program that has one thread, as the tests have several.
+    fn alone(check: fn() -> bool) {
+        // SAFETY: the child runs `check`, which allocates: glibc's allocator is usable in it (fork handlers), and nothing else is shared.
+        match unsafe { libc::fork() } {
+            0 => {
+                let passed = std::panic::catch_unwind(check).unwrap_or(false);
+                // SAFETY: ends the child without the end of the tests.
+                unsafe { libc::_exit(i32::from(!passed)) }
+            }
+            pid => {
+                let status = waitid(WaitId::Pid(Pid::from_raw(pid).expect("forks")), WaitIdOptions::EXITED);
+                assert_eq!(status.expect("ours").and_then(|status| status.exit_status()), Some(0));
+            }
+        }
+    }
+
     #[test]
     fn a_fork_ends_with_what_its_body_returns() {
-        let forked = fork(|| 7).expect("forks");
-        assert_eq!(forked.reap().expect("ours").exit_status(), Some(7));
-        let stopped = fork(|| {
-            loop {
-                std::thread::park()
-            }
-        })
-        .expect("forks");
-        assert!(!stopped.has_ended());
-        stopped.signal(Signal::KILL);
-        assert_eq!(stopped.reap().expect("ours").terminating_signal(), Some(libc::SIGKILL));
+        alone(|| {
+            let forked = fork(|| 7).expect("forks");
+            assert_eq!(forked.reap().expect("ours").exit_status(), Some(7));
+            let stopped = fork(|| {
+                loop {
+                    std::thread::park()
+                }
+            })
+            .expect("forks");
+            assert!(!stopped.has_ended());
+            stopped.signal(Signal::KILL);
+            stopped.reap().expect("ours").terminating_signal() == Some(libc::SIGKILL)
+        });
+    }
+
+    #[test]
+    fn a_process_with_several_threads_is_not_forked() {
+        let (until_here, end) = std::sync::mpsc::channel::<()>();
+        let second = std::thread::spawn(move || end.recv());
+        let refused = fork(|| 0).expect_err("there are at least two threads");
+        assert!(crate::chain(&refused).contains("threads"), "{}", crate::chain(&refused));
+        drop(until_here);
+        let _ = second.join();
     }
 }

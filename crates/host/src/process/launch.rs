@@ -4,13 +4,17 @@
 //! It ends the server (stop signal, grace, SIGKILL) when it is asked to (SIGTERM), or when its lifeline ends because
 //! controller and watchdog are dead. The kernel sends the server its stop signal when the launcher itself is killed.
 
-use super::spawn::Preparation;
+use super::family::own_tokens;
+use super::orphans::{Adopted, adopt, signals};
+use super::spawn::{Preparation, cpu_set};
 use super::stop::{StopRequest, stop_unpermitted};
-use super::{ChildSpec, Identity, LIFELINE_VARIABLE, Process, READY_VARIABLE, SERVER_ENVIRONMENT_VARIABLE};
-use super::{lifeline, report_not_ready, report_ready};
+use super::{
+    ChildSpec, Identity, LIFELINE_VARIABLE, Process, READY_VARIABLE, RUN_VARIABLE, SERVER_ENVIRONMENT_VARIABLE,
+};
+use super::{inherited_descriptor, lifeline, write_report};
 use crate::{Error, chain, namespace};
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fd::{FromRawFd, OwnedFd};
+use rustix::fd::{BorrowedFd, OwnedFd};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
@@ -28,6 +32,8 @@ pub struct LaunchSettings {
     pub oom_score_adj: Option<i32>,
     pub foreground: bool,
     #[serde(default)]
+    pub leave: bool,
+    #[serde(default)]
     pub without_thp: bool,
     pub affinity: Option<Vec<u32>>,
     pub stop_signal: i32,
@@ -43,6 +49,7 @@ impl LaunchSettings {
             cgroups: spec.cgroups.clone(),
             oom_score_adj: spec.oom_score_adj,
             foreground: spec.foreground,
+            leave: spec.leave,
             without_thp: spec.without_thp,
             affinity: spec.affinity.clone(),
             stop_signal: spec.stop_signal,
@@ -71,27 +78,43 @@ impl LaunchSettings {
     }
 }
 
-/// Runs until the server has ended; returns its exit status, 128 + n when signal n ended it.
+/// Runs until the server has ended; returns its exit status, 128 + n when signal n ended it. Of a command in the foreground, what it
+/// has left running is ended then, or let go.
 ///
 /// # Errors
 /// The namespace cannot be entered or the server not started. They are also reported on the ready pipe.
 pub fn launch(settings: &LaunchSettings, program: &OsString, args: &[OsString]) -> Result<i32, Error> {
-    let lifeline = lifeline();
-    let signals = block_stop_signals()?;
-    let mut server = start(settings, program, args).inspect_err(|error| report_not_ready(&chain(error)))?;
+    let (lifeline, mut ready) = (lifeline(), inherited_descriptor(READY_VARIABLE));
+    let stop_signals = block_stop_signals()?;
+    let adopted = if settings.foreground { Some(adopt()?) } else { None };
+    let mut server = start(settings, program, args)
+        .inspect_err(|error| write_report(ready.as_ref(), &serde_json::json!({ "error": chain(error) })))?;
     // it outlives the command that started it, and must not keep that command's folder from being deleted or unmounted
     let _ = std::env::set_current_dir("/");
     let identity = Identity::of(server.id());
-    report_ready(
-        &serde_json::json!({ "pid": server.id(), "start_time": identity.map(|identity| identity.start_time) }),
-    );
+    let started = serde_json::json!({ "pid": server.id(), "start_time": identity.map(|identity| identity.start_time) });
+    write_report(ready.as_ref(), &started);
+    ready = ready.filter(|_| settings.foreground);
+    let ends = Ends {
+        stop: Some(&stop_signals).filter(|_| !settings.foreground),
+        lifeline: lifeline.as_ref(),
+        adopted: adopted.as_ref(),
+    };
     if let Some(process) = identity.and_then(Process::open)
-        && !await_server(&process, Some(&signals).filter(|_| !settings.foreground), lifeline.as_ref())
+        && !await_server(&process, &ends)
     {
         let grace = Duration::from_millis(settings.grace_ms);
         stop_unpermitted(&[process.identity()], StopRequest { signal: settings.stop_signal, grace })?;
     }
     let status = server.wait().map_err(|source| Error::path("wait for", program, source))?;
+    if let Some(adopted) = adopted {
+        let orphans = if settings.leave {
+            adopted.let_go(settings.affinity.as_deref().map(cpu_set).as_ref())
+        } else {
+            adopted.end(&stop_signals)
+        };
+        write_report(ready.as_ref(), &serde_json::json!(orphans));
+    }
     Ok(status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)))
 }
 
@@ -107,8 +130,7 @@ fn given_environment() -> Vec<(OsString, OsString)> {
 
 #[allow(clippy::disallowed_methods)] // host starts processes
 fn start(settings: &LaunchSettings, program: &OsString, args: &[OsString]) -> Result<Child, Error> {
-    let mut preparation = Preparation::of(&settings.child_spec())?;
-    preparation.parent_death_signal = Some(settings.stop_signal);
+    let preparation = Preparation::of(&settings.child_spec())?.bound_to_us(settings.stop_signal);
     if let Some(pid) = settings.namespaces_of {
         namespace::join_private(pid)?;
     }
@@ -117,6 +139,10 @@ fn start(settings: &LaunchSettings, program: &OsString, args: &[OsString]) -> Re
     for ours in [SERVER_ENVIRONMENT_VARIABLE, READY_VARIABLE, LIFELINE_VARIABLE] {
         command.env_remove(ours);
     }
+    if settings.leave {
+        command.env_remove(RUN_VARIABLE);
+        keep_to_ourselves(&own_tokens());
+    }
     if let Some(folder) = &settings.cwd {
         command.current_dir(folder);
     }
@@ -124,35 +150,44 @@ fn start(settings: &LaunchSettings, program: &OsString, args: &[OsString]) -> Re
     command.spawn().map_err(|source| Error::path("start", program, source))
 }
 
+/// What a command is not to inherit.
+fn keep_to_ourselves(descriptors: &[i32]) {
+    for number in descriptors {
+        // SAFETY: it is open: it was inherited for as long as this process lives.
+        let descriptor = unsafe { BorrowedFd::borrow_raw(*number) };
+        let _ = rustix::io::fcntl_setfd(descriptor, rustix::io::FdFlags::CLOEXEC);
+    }
+}
+
+/// What a launcher waits for, besides the end of its server.
+struct Ends<'a> {
+    /// Somebody asks for the end.
+    stop: Option<&'a OwnedFd>,
+    /// Whoever could is dead.
+    lifeline: Option<&'a OwnedFd>,
+    adopted: Option<&'a Adopted>,
+}
+
 /// `true` when the server ended by itself, `false` when it is to be ended.
-fn await_server(server: &Process, signals: Option<&OwnedFd>, lifeline: Option<&OwnedFd>) -> bool {
+fn await_server(server: &Process, ends: &Ends<'_>) -> bool {
     loop {
+        let orphans = ends.adopted.map(Adopted::ended);
         let mut set = vec![PollFd::new(server.pidfd(), PollFlags::IN)];
-        set.extend(signals.into_iter().chain(lifeline).map(|end| PollFd::new(end, PollFlags::IN)));
+        set.extend([ends.stop, ends.lifeline].into_iter().flatten().map(|end| PollFd::new(end, PollFlags::IN)));
+        let decides = set.len();
+        set.extend(orphans.map(|end| PollFd::new(end, PollFlags::IN)));
         if poll(&mut set, None).is_err() {
             continue;
         }
         let happened: Vec<bool> = set.iter().map(|entry| !entry.revents().is_empty()).collect();
-        if happened.iter().any(|it| *it) {
+        if happened[..decides].iter().any(|it| *it) {
             return happened[0];
         }
+        ends.adopted.iter().for_each(|adopted| adopted.reap(Some(server.identity().pid)));
     }
 }
 
 /// Readable once SIGTERM, SIGINT or SIGHUP has come; they do nothing else any more. To be called before threads start.
 pub fn block_stop_signals() -> Result<OwnedFd, Error> {
-    // SAFETY: the set is initialised by sigemptyset before use; signalfd's result is checked.
-    unsafe {
-        let mut set = std::mem::zeroed();
-        libc::sigemptyset(&mut set);
-        for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP] {
-            libc::sigaddset(&mut set, signal);
-        }
-        libc::sigprocmask(libc::SIG_BLOCK, &set, std::ptr::null_mut());
-        let descriptor = libc::signalfd(-1, &set, libc::SFD_CLOEXEC);
-        if descriptor < 0 {
-            return Err(Error::call("signalfd", std::io::Error::last_os_error()));
-        }
-        Ok(OwnedFd::from_raw_fd(descriptor))
-    }
+    signals(&[libc::SIGTERM, libc::SIGINT, libc::SIGHUP])
 }

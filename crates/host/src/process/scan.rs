@@ -125,16 +125,24 @@ pub fn is_helper(pid: u32) -> bool {
 
 /// `roots` and every live process below them in the tree of parents.
 pub fn descendants(roots: &[Identity]) -> BTreeSet<Identity> {
-    let parents: BTreeMap<u32, u32> = pids().filter_map(|pid| Some((pid, Stat::read(pid)?.parent))).collect();
-    let mut family: BTreeSet<u32> = roots.iter().filter(|root| root.is_alive()).map(|root| root.pid).collect();
-    let mut size = 0;
-    while size != family.len() {
-        size = family.len();
-        family.extend(
-            parents.iter().filter(|(_, parent)| family.contains(parent)).map(|(pid, _)| *pid).collect::<Vec<_>>(),
-        );
+    let children = children_by_parent();
+    let mut family = BTreeSet::new();
+    let mut next: Vec<u32> = roots.iter().filter(|root| root.is_alive()).map(|root| root.pid).collect();
+    while let Some(pid) = next.pop() {
+        if family.insert(pid) {
+            next.extend(children.get(&pid).into_iter().flatten());
+        }
     }
     family.into_iter().filter_map(Identity::of).collect()
+}
+
+/// The tree of processes.
+pub(super) fn children_by_parent() -> BTreeMap<u32, Vec<u32>> {
+    let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    for (pid, parent) in pids().filter_map(|pid| Some((pid, Stat::read(pid)?.parent))) {
+        children.entry(parent).or_default().push(pid);
+    }
+    children
 }
 
 pub(super) fn pids() -> impl Iterator<Item = u32> {

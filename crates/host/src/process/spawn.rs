@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 use super::launch::{LaunchSettings, server_environment};
-use super::{ChildSpec, Identity, LIFELINE_VARIABLE, Process, READY_VARIABLE, RUN_VARIABLE, own_program};
+use super::{ChildSpec, Identity, LIFELINE_VARIABLE, Orphans, Process, READY_VARIABLE, RUN_VARIABLE, own_program};
 use crate::permit::Permit;
 use crate::{Error, files, interrupt};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -38,6 +38,8 @@ pub struct Spawned {
     log: PathBuf,
     /// Where its own part of the log begins.
     log_start_bytes: u64,
+    /// A second line follows the first, when it has ended.
+    tells_orphans: bool,
 }
 
 /// Starts `spec` in a session of its own, with stdin from `/dev/null`, unless it is one in the foreground.
@@ -91,7 +93,8 @@ fn start(
     let process = Process::of_child(child.id()).ok_or_else(|| {
         Error::call(format!("look at process {}", child.id()), io::Error::from(io::ErrorKind::NotFound))
     })?;
-    Ok(Spawned { process, child, ready, program: spec.program.display().to_string(), log, log_start_bytes })
+    let (program, tells_orphans) = (spec.program.display().to_string(), spec.launcher && spec.foreground);
+    Ok(Spawned { process, child, ready, program, log, log_start_bytes, tells_orphans })
 }
 
 impl Spawned {
@@ -106,12 +109,30 @@ impl Spawned {
     /// [`Error::Interrupted`] when the user asks us to stop.
     pub fn await_ready(&mut self, timeout: Duration) -> Result<Option<serde_json::Value>, Error> {
         let Some(ready) = self.ready.take() else { return Ok(None) };
-        let line = read_line(&ready, Instant::now() + timeout).map_err(|trouble| self.explain(trouble, timeout))?;
+        let line = read_line(&ready, Instant::now() + timeout, &interrupt::requested)
+            .map_err(|trouble| self.explain(trouble, timeout))?;
         let value: serde_json::Value =
             serde_json::from_str(&line).map_err(|_| self.failed(format!("it said '{}'", line.trim())))?;
         match value.get("error").and_then(serde_json::Value::as_str) {
             Some(why) => Err(self.failed(why.to_owned())),
-            None => Ok(Some(value)),
+            None => {
+                self.ready = Some(ready).filter(|_| self.tells_orphans);
+                Ok(Some(value))
+            }
+        }
+    }
+
+    /// Of a command in the foreground that has ended: what became of what it had left running. `None` when its launcher was killed.
+    ///
+    /// # Errors
+    /// The launcher does not come to an end.
+    pub fn await_orphans(&mut self) -> Result<Option<Orphans>, Error> {
+        let Some(ready) = self.ready.take() else { return Ok(None) };
+        let deadline = Instant::now() + Orphans::TIMEOUT;
+        match read_line(&ready, deadline, &|| false) {
+            Ok(line) => Ok(serde_json::from_str(&line).ok()),
+            Err(NotReady::Late) => Err(self.failed("its launcher does not end what it has left running".into())),
+            Err(NotReady::Closed | NotReady::Interrupted) => Ok(None),
         }
     }
 
@@ -145,11 +166,11 @@ enum NotReady {
     Closed,
 }
 
-fn read_line(ready: &OwnedFd, deadline: Instant) -> Result<String, NotReady> {
+fn read_line(ready: &OwnedFd, deadline: Instant, interrupted: &dyn Fn() -> bool) -> Result<String, NotReady> {
     let mut line = Vec::new();
     let mut buffer = [0; 4096];
     while !line.ends_with(b"\n") {
-        await_readable(ready, deadline)?;
+        await_readable(ready, deadline, interrupted)?;
         match rustix::io::read(ready, &mut buffer) {
             Ok(0) | Err(_) => return Err(NotReady::Closed),
             Ok(length) => line.extend_from_slice(&buffer[..length]),
@@ -159,14 +180,14 @@ fn read_line(ready: &OwnedFd, deadline: Instant) -> Result<String, NotReady> {
 }
 
 /// In slices of 100 ms, to notice the user's wish to stop.
-fn await_readable(descriptor: &OwnedFd, deadline: Instant) -> Result<(), NotReady> {
+fn await_readable(descriptor: &OwnedFd, deadline: Instant, interrupted: &dyn Fn() -> bool) -> Result<(), NotReady> {
     loop {
         let slice = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
         let mut set = [PollFd::new(descriptor, PollFlags::IN)];
         if poll(&mut set, Some(&slice)).is_ok_and(|ready| ready > 0) {
             return Ok(());
         }
-        if interrupt::requested() {
+        if interrupted() {
             return Err(NotReady::Interrupted);
         }
         if Instant::now() >= deadline {
@@ -229,8 +250,15 @@ pub(super) struct Preparation {
     identity: Option<(u32, u32)>,
     /// Kept over exec and fork.
     without_thp: bool,
-    /// The signal that this child gets when its parent dies (prctl(2), PR_SET_PDEATHSIG).
-    pub(super) parent_death_signal: Option<i32>,
+    bond: Option<Bond>,
+}
+
+/// The signal that a child gets when its parent dies (prctl(2), PR_SET_PDEATHSIG).
+#[derive(Debug, Clone, Copy)]
+struct Bond {
+    signal: i32,
+    /// Who forks it.
+    parent: libc::pid_t,
 }
 
 impl Preparation {
@@ -249,6 +277,12 @@ impl Preparation {
             without_thp: spec.without_thp,
             ..Self::default()
         })
+    }
+
+    /// From this process, which must be the one that forks, the child gets `signal` when we die.
+    pub(super) fn bound_to_us(self, signal: i32) -> Self {
+        let parent = rustix::process::getpid().as_raw_nonzero().get();
+        Self { bond: Some(Bond { signal, parent }), ..self }
     }
 
     pub(super) fn install(self, command: &mut Command) {
@@ -299,15 +333,18 @@ impl Preparation {
         }
     }
 
-    /// Last, because a change of identity clears it.
+    /// Last, because a change of identity clears it. A parent that died before sends no signal any more: then we are another one's
+    /// child, and there is nobody whom we should outlive.
     fn bind_to_parent(&self) -> io::Result<()> {
-        let Some(signal) = self.parent_death_signal else { return Ok(()) };
-        // SAFETY: sets an attribute of our own process.
-        check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal) })
+        let Some(Bond { signal, parent }) = self.bond else { return Ok(()) };
+        // SAFETY: sets an attribute of our own process; then a call that cannot fail.
+        check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal) })?;
+        // SAFETY: as above
+        if unsafe { libc::getppid() } == parent { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::ESRCH)) }
     }
 }
 
-fn cpu_set(cpus: &[u32]) -> CpuSet {
+pub(super) fn cpu_set(cpus: &[u32]) -> CpuSet {
     let mut set = CpuSet::new();
     let numbers = cpus.iter().filter_map(|cpu| usize::try_from(*cpu).ok());
     numbers.filter(|cpu| *cpu < CpuSet::MAX_CPU).for_each(|cpu| set.set(cpu));
@@ -343,4 +380,53 @@ fn check(result: libc::c_int) -> io::Result<()> {
 
 fn check_long(result: libc::c_long) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+
+    /// Ends this process, a copy of the test, without the end of the tests.
+    fn exit(status: i32) -> ! {
+        // SAFETY: it does not return.
+        unsafe { libc::_exit(status) }
+    }
+
+    /// A parent forks a child and is killed before the child has come to its prctl: no signal would ever come. What the child makes of that
+    /// it says through the pipe.
+    fn bound(parent_dies_first: bool) -> u8 {
+        let (says, tell) = pipe_with(PipeFlags::CLOEXEC).expect("a pipe");
+        let (parent_is_dead, alive) = pipe_with(PipeFlags::CLOEXEC).expect("a pipe");
+        // SAFETY: the copies make system calls alone.
+        let parent = unsafe { libc::fork() };
+        if parent == 0 {
+            let preparation = Preparation::default().bound_to_us(libc::SIGKILL);
+            // SAFETY: as above
+            if unsafe { libc::fork() } == 0 {
+                drop(alive);
+                if parent_dies_first {
+                    let _ = rustix::io::read(&parent_is_dead, &mut [0; 1]);
+                }
+                let _ = rustix::io::write(&tell, &[u8::from(preparation.bind_to_parent().is_ok())]);
+                exit(0);
+            }
+            if !parent_dies_first {
+                // SAFETY: as above
+                unsafe { libc::wait(std::ptr::null_mut()) };
+            }
+            exit(0);
+        }
+        drop((alive, tell));
+        waitid(WaitId::Pid(Pid::from_raw(parent).expect("forks")), WaitIdOptions::EXITED).expect("ours");
+        let mut said = [9];
+        assert_eq!(rustix::io::read(&says, &mut said), Ok(1));
+        said[0]
+    }
+
+    #[test]
+    fn a_child_whose_parent_has_died_already_does_not_start() {
+        assert_eq!(bound(false), 1, "the parent lives");
+        assert_eq!(bound(true), 0, "the signal of its death would never come");
+    }
 }

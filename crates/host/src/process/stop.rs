@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
+use super::family::family;
 use super::identity::{Identity, Process};
-use super::scan::descendants;
 use super::standstill::{Standstill, standstill};
 use crate::permit::Permit;
-use crate::{Error, interrupt};
+use crate::{Error, Holder, interrupt};
+use rustix::io::Errno;
 use rustix::process::Signal;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 /// How long a process may take to go after SIGKILL: it may be in an uninterruptible wait for a disk, which we may have slowed.
-const KILL_TIMEOUT: Duration = Duration::from_secs(20);
+pub(super) const KILL_TIMEOUT: Duration = Duration::from_secs(20);
 /// How often a wait looks whether the user has become impatient.
 const TICK: Duration = Duration::from_millis(100);
 
@@ -17,7 +18,7 @@ const TICK: Duration = Duration::from_millis(100);
 pub struct StopRequest {
     /// Number of the signal that asks for a clean end.
     pub signal: i32,
-    /// Then SIGKILL follows, for the processes and everything below them.
+    /// Then SIGKILL follows, for the processes and everything below them that has no run of its own.
     pub grace: Duration,
 }
 
@@ -39,7 +40,8 @@ pub enum Stopped {
 /// One that was stopped goes on, to hear it.
 ///
 /// # Errors
-/// [`Error::Unstoppable`] when one is still there after SIGKILL; the kernel's error when it is not ours to signal.
+/// [`Error::Unstoppable`] when one is still there after SIGKILL; [`Error::NotPermitted`] when one is not ours to signal: all others are
+/// ended then.
 pub fn stop(_permit: &Permit, leaders: &[Identity], request: StopRequest) -> Result<Stopped, Error> {
     stop_unpermitted(leaders, request)
 }
@@ -72,15 +74,15 @@ fn stop_until(leaders: &[Identity], request: StopRequest, is_gone: IsGone<'_>) -
     if processes.is_empty() {
         return Ok(Stopped::AlreadyGone);
     }
-    let family = descendants(leaders);
-    signal_all(&processes, request.signal)?;
-    wake_stopped(&processes);
+    let below = family(leaders);
+    let (asked, refused) = signal_all(processes, request.signal)?;
+    wake_stopped(&asked);
     let grace = if request.signal == libc::SIGKILL { Duration::ZERO } else { request.grace };
-    if await_end(&processes, grace, is_gone, &interrupt::impatient) {
+    if await_end(&asked, grace, is_gone, &interrupt::impatient) && refused.is_empty() {
         return Ok(Stopped::Cleanly);
     }
     // Once more: while it was given its grace, it may have started others.
-    kill(&family.union(&descendants(leaders)).copied().collect(), is_gone)?;
+    kill(&below.union(&family(leaders)).copied().collect(), is_gone)?;
     Ok(Stopped::Killed)
 }
 
@@ -88,23 +90,28 @@ type IsGone<'a> = &'a dyn Fn(&Process) -> bool;
 
 fn kill(family: &BTreeSet<Identity>, is_gone: IsGone<'_>) -> Result<(), Error> {
     let processes: Vec<Process> = family.iter().copied().filter_map(Process::open).collect();
-    signal_all(&processes, libc::SIGKILL)?;
-    if await_end(&processes, KILL_TIMEOUT, is_gone, &|| false) {
-        return Ok(());
+    let (asked, refused) = signal_all(processes, libc::SIGKILL)?;
+    if !await_end(&asked, KILL_TIMEOUT, is_gone, &|| false) {
+        let pids = asked.iter().filter(|process| process.is_alive()).map(|process| process.identity().pid).collect();
+        return Err(Error::Unstoppable { pids });
     }
-    let pids = processes.iter().filter(|process| process.is_alive()).map(|process| process.identity().pid).collect();
-    Err(Error::Unstoppable { pids })
+    let processes: Vec<Holder> =
+        refused.iter().filter(|it| it.is_alive()).map(|it| Holder::of(it.identity().pid)).collect();
+    if processes.is_empty() { Ok(()) } else { Err(Error::NotPermitted { processes }) }
 }
 
-fn signal_all(processes: &[Process], signal: i32) -> Result<(), Error> {
+/// Tells all of them. Apart: those that we may not signal. One of them keeps nobody else from being told.
+fn signal_all(processes: Vec<Process>, signal: i32) -> Result<(Vec<Process>, Vec<Process>), Error> {
     let signal = Signal::from_named_raw(signal).unwrap_or(Signal::TERM);
+    let (mut asked, mut refused, mut failed) = (Vec::new(), Vec::new(), None);
     for process in processes {
         match process.signal(signal) {
-            Ok(()) | Err(rustix::io::Errno::SRCH) => {}
-            Err(errno) => return Err(Error::call(format!("signal process {}", process.identity().pid), errno)),
+            Ok(()) | Err(Errno::SRCH) => asked.push(process),
+            Err(Errno::PERM) => refused.push(process),
+            Err(errno) => failed = Some(Error::call(format!("signal process {}", process.identity().pid), errno)),
         }
     }
-    Ok(())
+    failed.map_or(Ok((asked, refused)), Err)
 }
 
 fn wake_stopped(processes: &[Process]) {
@@ -128,4 +135,42 @@ fn await_end(processes: &[Process], timeout: Duration, is_gone: IsGone<'_>, is_c
             }
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::process::CommandExt as _;
+    use std::process::{Child, Command};
+
+    #[allow(clippy::disallowed_methods)] // processes for the test
+    fn sleeper(uid: u32) -> Child {
+        Command::new("sleep").arg("1000").uid(uid).spawn().expect("starts")
+    }
+
+    /// As an ordinary user whose processes are among those of others: in a thread that alone becomes that user.
+    #[test]
+    fn one_that_is_not_ours_to_end_keeps_nobody_else_alive() {
+        if !rustix::process::geteuid().is_root() {
+            testkit::skip!("only root can start a process as another user");
+        }
+        let nobody = 65534;
+        let mut children = [sleeper(0), sleeper(nobody), sleeper(0), sleeper(nobody)];
+        let leaders: Vec<Identity> = children.iter().filter_map(|child| Identity::of(child.id())).collect();
+        let stopped = std::thread::spawn({
+            let leaders = leaders.clone();
+            move || {
+                // SAFETY: the raw call changes this thread alone, which ends here.
+                assert_eq!(unsafe { libc::syscall(libc::SYS_setresuid, nobody, nobody, nobody) }, 0);
+                stop_unpermitted(&leaders, StopRequest { signal: libc::SIGTERM, grace: Duration::from_secs(20) })
+            }
+        });
+        let stopped = stopped.join().expect("returns");
+        let alive: Vec<bool> = leaders.iter().map(Identity::is_alive).collect();
+        children.iter_mut().for_each(|child| drop((child.kill(), child.wait())));
+        assert_eq!(alive, [true, false, true, false]);
+        let Err(Error::NotPermitted { processes }) = stopped else { panic!("{stopped:?}") };
+        let pids: Vec<u32> = processes.iter().map(|it| it.pid).collect();
+        assert_eq!(pids, [leaders[0].pid, leaders[2].pid]);
+    }
 }

@@ -6,7 +6,7 @@
 use host::permit::Permit;
 use host::places::Places;
 use host::process::{LaunchSettings, launch, lifeline, report_ready};
-use run::{Begin, CgroupVersion, ChildSpec, Error, Kind, OomVictim, Resource, Role, Run, Scope, Step};
+use run::{Begin, CgroupVersion, ChildSpec, Error, Kind, Members, OomVictim, Resource, Role, Run, Scope, Step};
 use serde_json::json;
 use std::ffi::OsString;
 use std::io::Read as _;
@@ -97,7 +97,7 @@ fn make_cgroup(run: &mut Run, cgroup: &str) -> Result<Vec<PathBuf>, Error> {
         return Ok(Vec::new());
     }
     let path = Path::new(cgroup).join(format!("wringer-{}", run.id()));
-    let step = Step::Cgroup { path: path.clone(), version: CgroupVersion::V1 };
+    let step = Step::Cgroup { path: path.clone(), version: CgroupVersion::V1, home: None, members: Members::Marked };
     run.step(step, |permit| host::change::make_cgroup(permit, &path))?;
     Ok(vec![path])
 }

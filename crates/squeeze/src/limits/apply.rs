@@ -121,7 +121,8 @@ impl Limits {
             }
         }
         let folder = root.join(format!("wringer-{}-{name}", run.id()));
-        let make = Step::Cgroup { path: folder.clone(), version: group.controller.version };
+        let (version, home) = (group.controller.version, change::own_cgroup(root));
+        let make = Step::Cgroup { path: folder.clone(), version, home, members: self.plan.members };
         self.steps.push(run.step(make, |permit| change::make_cgroup(permit, &folder))?.0);
         for Setting { file, value, may_be_missing } in &group.values {
             let path = folder.join(file);

@@ -3,7 +3,9 @@ use super::{Asked, CpuList, Cpus, Limits, Swap, Words};
 use crate::cgroup::{self, Controller};
 pub use crate::ram::Change;
 use crate::{Error, Meminfo};
+use host::change::own_cgroup;
 use run::CgroupVersion::{V1, V2};
+use run::Members;
 use std::path::Path;
 use units::Bytes;
 
@@ -17,6 +19,8 @@ pub struct Plan {
     /// Where no controller of CPU sets can be used.
     pub(super) affinity: Option<CpuList>,
     pub(super) words: Words,
+    /// Who of those in its cgroups ends with them.
+    pub(super) members: Members,
 }
 
 /// One cgroup; on v1 each hierarchy has one.
@@ -51,7 +55,8 @@ const LEAST_RAM: Bytes = Bytes::mib(4);
 /// # Errors
 /// [`Error::Refused`], with what would work.
 pub fn plan(asked: &Asked, words: Words) -> Result<Plan, Error> {
-    let mut plan = Plan { asked: asked.clone(), notes: Vec::new(), groups: Vec::new(), affinity: None, words };
+    let members = if words == Words::COMMAND { Members::Command } else { Members::Marked };
+    let mut plan = Plan { asked: asked.clone(), notes: Vec::new(), groups: Vec::new(), affinity: None, words, members };
     let swap_there = Meminfo::now()?.swap_total_bytes > 0;
     plan.memory(swap_there)?;
     if asked.cpus.is_some() || asked.cpu_group {
@@ -64,10 +69,26 @@ pub fn plan(asked: &Asked, words: Words) -> Result<Plan, Error> {
 }
 
 impl Plan {
+    /// What is left in its cgroups in the end is to live on, in those that we are in ourselves.
+    ///
+    /// # Errors
+    /// [`Error::Refused`]: one of these cannot be seen from here.
+    pub fn leaving(self) -> Result<Self, Error> {
+        for Group { controller, .. } in &self.groups {
+            if own_cgroup(&controller.root).is_none() {
+                return Err(refused(
+                    format!("--leave: our own cgroup is outside of what is mounted at {}", controller.root.display()),
+                    "without --leave what the command leaves running is ended",
+                ));
+            }
+        }
+        Ok(Self { members: Members::Leave, ..self })
+    }
+
     /// Each change beside its undo, in the order in which they are made.
     pub fn changes(&self) -> Vec<Change> {
         let who = self.words.who;
-        let mut changes: Vec<Change> = self.groups.iter().flat_map(|group| group.changes(who)).collect();
+        let mut changes: Vec<Change> = self.groups.iter().flat_map(|group| group.changes(who, self.members)).collect();
         if let Some(list) = &self.affinity {
             changes.push(Change {
                 change: format!("the {who} may run on CPU {list} alone (CPU affinity, which it could change itself)"),
@@ -209,7 +230,7 @@ impl Plan {
 }
 
 impl Group {
-    fn changes(&self, who: &str) -> Vec<Change> {
+    fn changes(&self, who: &str, members: Members) -> Vec<Change> {
         let root = self.controller.root.display();
         let change = |change: String, undo: &str| Change { change, undo: undo.to_owned() };
         let missing =
@@ -222,7 +243,12 @@ impl Group {
         });
         let made = change(
             format!("a cgroup {} for the {who}: {root}/wringer-<run>-{who}", self.controller),
-            &format!("whoever of the {who} is left in it is ended, and it is removed"),
+            &match members {
+                Members::Leave => {
+                    format!("who of the {who} is left in it goes back to our own cgroup, and it is removed")
+                }
+                _ => format!("whoever of the {who} is left in it is ended, and it is removed"),
+            },
         );
         let set = self.values.iter().map(|Setting { file, value, .. }| {
             change(format!("{root}/wringer-<run>-{who}/{file} = {value}"), "what it was; it goes with the cgroup")
@@ -254,7 +280,7 @@ mod tests {
 
     #[test]
     fn each_change_has_its_undo() {
-        let changes = group(&["memory", "cpu"]).changes("command");
+        let changes = group(&["memory", "cpu"]).changes("command", Members::Command);
         let texts: Vec<&str> = changes.iter().map(|it| it.change.as_str()).collect();
         assert_eq!(texts.len(), 4, "{texts:?}");
         assert!(texts[0].ends_with("subtree_control: +memory") && texts[3].ends_with("/memory.max = 1048576"));
@@ -264,7 +290,14 @@ mod tests {
     #[test]
     fn controllers_of_one_hierarchy_share_a_cgroup() {
         let groups = vec![group(&["memory"])];
-        let mut plan = Plan { asked: Asked::default(), notes: vec![], groups, affinity: None, words: Words::COMMAND };
+        let mut plan = Plan {
+            asked: Asked::default(),
+            notes: vec![],
+            groups,
+            affinity: None,
+            words: Words::COMMAND,
+            members: Members::Command,
+        };
         plan.add(group(&[]).controller, "cpu", vec![setting("cpu.max", "1 2")]);
         assert_eq!(plan.groups.len(), 1);
         assert_eq!(plan.groups[0].names, ["memory", "cpu"]);

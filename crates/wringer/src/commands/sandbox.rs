@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `wringer sandbox`: throw-away servers from nothing to nothing.
 
+mod below_squeeze;
 mod capabilities;
 mod limits;
 mod pooler;

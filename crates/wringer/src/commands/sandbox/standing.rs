@@ -2,7 +2,7 @@
 //! Servers that outlive the command: a launcher in a session of its own, found again by its run.
 
 use super::several::{Meant, Which};
-use super::{Start, limits, pooler, wrappers};
+use super::{Start, below_squeeze, limits, pooler, wrappers};
 use crate::commands::command_line;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::internal::handover;
@@ -16,6 +16,7 @@ use squeeze::limits::Asked;
 use std::time::Duration;
 
 pub(super) fn start(args: &Start) -> Outcome {
+    below_squeeze::look()?;
     signals::install()?;
     let places = Places::from_environment();
     let meant = args.which.find(&places)?;
@@ -135,6 +136,7 @@ fn stop_all(meant: &[Meant], places: &Places) -> Result<Vec<String>, Failure> {
 }
 
 pub(super) fn restart(args: &Start) -> Outcome {
+    below_squeeze::look()?;
     signals::install()?;
     let places = Places::from_environment();
     let meant = args.which.find(&places)?;

@@ -26,8 +26,8 @@ use words::DiskOf;
     wringer squeeze --cpuset 0 -- make\n  \
     sudo wringer squeeze --leave-ram 8G -- ./benchmark.sh      the whole host, for as long\n\n\
     The command runs as you, with your terminal, environment and working directory; signals go to it, and its exit code is \
-    returned, 128+n when signal n killed it. When it ends, what it has left running is ended too, and everything is given back; \
-    also when Wringer is killed. What was asked, what was got, and what the kernel and the slow layer have counted is said on \
+    returned, 128+n when signal n killed it. When it ends, what it has left running is ended too, daemons and other users' \
+    processes among it (--leave: it lives on, squeezed no more), and everything is given back; also when Wringer is killed. What was asked, what was got, and what the kernel and the slow layer have counted is said on \
     standard error.\n\n  \
     --ram     a memory cgroup: its page cache counts, too; where that leaves no room, the kernel ends one of its processes\n  \
     --cpus    a quota, as docker's: 0.5 is half of the time of one CPU, on whichever it runs\n  \
@@ -64,6 +64,9 @@ pub struct Args {
     /// Hide RAM although a database that is not Wringer's runs here
     #[arg(short, long, requires = "host_ram")]
     yes: bool,
+    /// Let live on what the command has left running when it ends, in the cgroups and on the CPUs that you have yourself
+    #[arg(long, conflicts_with = "disk")]
+    leave: bool,
     /// Start at once, without looking whether reads take as long as they should
     #[arg(long)]
     no_probe: bool,
@@ -103,6 +106,7 @@ pub fn main(args: &Args) -> Outcome {
     if !args.quiet {
         summary.show(args.output);
     }
+    summary.refuse_not_ended()?;
     std::process::exit(summary.exit_code())
 }
 

@@ -29,6 +29,8 @@ pub struct Prepared {
     /// Why it is not the one that is usually taken.
     notes: Vec<String>,
     pub program: PathBuf,
+    /// What the command leaves running lives on.
+    leave: bool,
 }
 
 /// As it is written.
@@ -52,6 +54,7 @@ impl Prepared {
                 .hint("say one or more of --ram, --swap, --cpus, --cpuset, --disk, --hide-ram, --leave-ram"));
         }
         let limits = limits::plan(&asked, Words::COMMAND)?;
+        let limits = if args.leave { limits.leaving()? } else { limits };
         let (mechanism, why) = match args.disk.is_empty() {
             true => (Mechanism::Fuse, None),
             false => mechanism(args.disk_mechanism, places)?,
@@ -62,7 +65,8 @@ impl Prepared {
             preloaded::check_program(&program)?;
         }
         let notes = why.into_iter().collect();
-        Ok(Self { limits, disks, host_ram: host_ram::plan(args, places)?, mechanism, notes, program })
+        let (host_ram, leave) = (host_ram::plan(args, places)?, args.leave);
+        Ok(Self { limits, disks, host_ram, mechanism, notes, program, leave })
     }
 
     pub fn notes(&self) -> Vec<String> {
@@ -111,7 +115,10 @@ impl Prepared {
         });
         let command = Change {
             change: format!("{} is started, squeezed", self.program.display()),
-            undo: "SIGTERM, 30 s, SIGKILL; and what it has left running".into(),
+            undo: match self.leave {
+                true => "SIGTERM, 30 s, SIGKILL; what it has left running lives on".into(),
+                false => "SIGTERM, 30 s, SIGKILL; and what it has left running: SIGTERM, 10 s, SIGKILL".into(),
+            },
         };
         let host_ram = self.host_ram.iter().flat_map(ram::Plan::changes);
         layers.chain(self.limits.changes()).chain(host_ram).chain([command]).collect()

@@ -13,7 +13,7 @@ use crate::terminal;
 use evidence::Measured;
 use host::interrupt;
 use host::places::Places;
-use host::process::Process;
+use host::process::{Identity, Process};
 use run::{Begin, Child, ChildSpec, Kind, Role, Run};
 use slowfs::stats::Stats;
 use squeeze::directory::probe_file;
@@ -41,7 +41,10 @@ pub fn run(prepared: &Prepared, args: &Args, places: Places) -> Result<Summary, 
     let ended = ended.map_err(|failure| explain(&run, failure));
     let released = release(run);
     // a host that is not restored is worse than whatever ended the command
-    released.and(ended)
+    let mut summary = released.and(ended)?;
+    // those that we may not end may have ended with their cgroup
+    summary.not_ended.retain(Identity::is_alive);
+    Ok(summary)
 }
 
 /// Without the command's arguments, which may hold a password.
@@ -75,9 +78,12 @@ fn squeezed(
     let mut cache = limits.memory_folder().map(Watch::new);
     attend(run, &child, &layers, host_ram.as_ref(), cache.as_mut())?;
     drop(relaying);
+    let elapsed = start.elapsed();
+    let orphans = run.await_orphans(&child)?;
     let exit_code = exit_code(run, &child)?;
-    let (elapsed, cpu) = (start.elapsed(), children_cpu().saturating_sub(cpu_before));
-    let left_behind = run.end_strays(STRAY_GRACE)?;
+    let orphans = orphans.ok_or_else(launcher_killed)?;
+    let cpu = children_cpu().saturating_sub(cpu_before);
+    let left_behind = orphans.ended + run.end_strays(STRAY_GRACE)?;
     let disks = seen(layers, &before, &prepared.disks)?;
     refuse_not_loaded(&disks)?;
     Ok(Summary {
@@ -87,6 +93,8 @@ fn squeezed(
         elapsed,
         cpu,
         left_behind,
+        left_running: orphans.left.len(),
+        not_ended: orphans.refused,
         asked: prepared.limits.asked.clone(),
         got: limits.got(),
         account: limits.account(),
@@ -145,6 +153,7 @@ fn child_spec(prepared: &Prepared, args: &Args, layers: &[Layer], limits: &Limit
     ChildSpec {
         cwd: std::env::current_dir().ok(),
         foreground: true,
+        leave: args.leave,
         cgroups: limits.folders().to_vec(),
         affinity: limits.affinity(),
         grace: GRACE,
@@ -206,11 +215,16 @@ fn exit_code(run: &mut Run, child: &Child) -> Result<i32, Failure> {
     let deadline = Instant::now() + Duration::from_secs(10);
     while Instant::now() < deadline {
         if let Some(code) = run.exit_status(child).map(|status| status.code()) {
-            return code.ok_or_else(|| Failure::message(Exit::Failed, "the launcher of the command was killed"));
+            return code.ok_or_else(launcher_killed);
         }
         std::thread::sleep(Duration::from_millis(2));
     }
     Err(Failure::message(Exit::Failed, "the command has ended, and its launcher has not"))
+}
+
+fn launcher_killed() -> Failure {
+    let message = "the launcher of the command was killed, and nobody knows what the command has left running";
+    Failure::message(Exit::Failed, message)
 }
 
 fn seen(layers: Vec<Layer>, before: &[Stats], disks: &[Disk]) -> Result<Vec<DiskSeen>, Failure> {

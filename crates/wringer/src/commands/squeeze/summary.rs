@@ -3,9 +3,12 @@
 
 use super::host_ram::HostRam;
 use super::prepare::Disk;
+use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal::{self, Output};
 use diskmodel::Model;
 use evidence::{LatencyHistogram, Measured, Quantity, Unit};
+use host::Holder;
+use host::process::Identity;
 use serde_json::{Value, json};
 use slowfs::stats::{InPrograms, Latency, Stats};
 use squeeze::disk::Mechanism;
@@ -26,6 +29,10 @@ pub struct Summary {
     pub cpu: Duration,
     /// Processes that it had left running, and that were ended.
     pub left_behind: usize,
+    /// With `--leave`: those that live on.
+    pub left_running: usize,
+    /// They live, and the caller has no right to end them, or with `--leave` to give them back their CPUs.
+    pub not_ended: Vec<Identity>,
     pub asked: Asked,
     pub got: Got,
     pub account: Account,
@@ -207,7 +214,33 @@ impl Summary {
         if self.left_behind > 0 {
             line("ended", format!("{} that it had left running", counted(self.left_behind as u64, "process")));
         }
-        terminal::say("  everything is given back");
+        if self.left_running > 0 {
+            let lives = if self.left_running == 1 { "lives on" } else { "live on" };
+            line("left", format!("{} {lives}, squeezed no more", counted(self.left_running as u64, "process")));
+        }
+        if self.not_ended.is_empty() {
+            terminal::say("  everything is given back");
+        }
+    }
+
+    /// What still runs squeezed, or without the limits that it was started under, is no host that is restored.
+    pub fn refuse_not_ended(&self) -> Outcome {
+        if self.not_ended.is_empty() {
+            return Ok(());
+        }
+        let pids: Vec<String> = self.not_ended.iter().map(|process| process.pid.to_string()).collect();
+        let names: Vec<String> = self.not_ended.iter().map(|process| Holder::of(process.pid).to_string()).collect();
+        let (names, pids) = (names.join(", "), pids.join(" "));
+        let message = if self.left_running > 0 {
+            format!("this user may not give {names} back the CPUs: started by the command, and run by another user")
+        } else {
+            format!("this user may not end {names}: started by the command, and run by another user; all else is back")
+        };
+        let hint = match self.left_running {
+            0 => format!("end what was left: sudo kill {pids}"),
+            _ => format!("for each of {pids}: sudo taskset --all-tasks --pid --cpu-list CPUS PID"),
+        };
+        Err(Failure::message(Exit::NotRestored, message).hint(hint))
     }
 
     fn show_memory(&self) {
@@ -288,6 +321,8 @@ impl Summary {
             "elapsed_us": Span(self.elapsed).as_us(),
             "cpu_us": Span(self.cpu).as_us(),
             "left_behind": self.left_behind,
+            "left_running": self.left_running,
+            "not_ended": self.not_ended.iter().map(|process| process.pid).collect::<Vec<_>>(),
             "ram": self.asked.ram.map(|asked| json!({
                 "asked_bytes": asked.0,
                 "got_bytes": self.got.ram_bytes,

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a command leaves running when it ends. Its launcher is a subreaper (prctl(2), PR_SET_CHILD_SUBREAPER): the kernel makes it the
+//! parent of every process below it that loses its own, whatever that one has closed, cleared or become. So a daemon that forks twice
+//! stays below the launcher, and is found there.
+
+use super::family::family;
+use super::identity::{Identity, Process};
+use super::stop::KILL_TIMEOUT;
+use crate::Error;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::{AsFd as _, FromRawFd as _, OwnedFd};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, waitid};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+/// Between the signal that asks them to end and SIGKILL.
+const GRACE: Duration = Duration::from_secs(10);
+/// Between two looks at what is left.
+const TICK: Duration = Duration::from_millis(50);
+/// A thread that another one starts meanwhile inherits its CPUs: how often they are looked through.
+const AFFINITY_PASSES: u32 = 10;
+
+/// What became of what a command had left running.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Orphans {
+    pub ended: usize,
+    /// They were to live on.
+    pub left: Vec<Identity>,
+    /// They live, and the caller may not end them or give them back their CPUs: they run as another user.
+    pub refused: Vec<Identity>,
+}
+
+impl Orphans {
+    /// How long it may take until they are known, at the longest.
+    pub const TIMEOUT: Duration = Duration::from_secs(GRACE.as_secs() + KILL_TIMEOUT.as_secs() + 10);
+}
+
+/// From here on the orphans of everything below us are ours, and somebody must wait for them.
+pub(super) fn adopt() -> Result<Adopted, Error> {
+    rustix::process::set_child_subreaper(Pid::from_raw(1)).map_err(|errno| Error::call("become a subreaper", errno))?;
+    Ok(Adopted { ended: signals(&[libc::SIGCHLD])? })
+}
+
+/// Readable once one of these has come; they do nothing else any more.
+pub(super) fn signals(wanted: &[i32]) -> Result<OwnedFd, Error> {
+    // SAFETY: the set is initialised by sigemptyset before use; signalfd's result is checked.
+    unsafe {
+        let mut set = std::mem::zeroed();
+        libc::sigemptyset(&mut set);
+        for signal in wanted {
+            libc::sigaddset(&mut set, *signal);
+        }
+        libc::sigprocmask(libc::SIG_BLOCK, &set, std::ptr::null_mut());
+        let descriptor = libc::signalfd(-1, &set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
+        if descriptor < 0 {
+            return Err(Error::call("signalfd", std::io::Error::last_os_error()));
+        }
+        Ok(OwnedFd::from_raw_fd(descriptor))
+    }
+}
+
+/// Forgets the signals that have come so far; whether there was one.
+fn drain(signals: &OwnedFd) -> bool {
+    let mut came = false;
+    while rustix::io::read(signals, &mut [0; 128]).is_ok_and(|length| length > 0) {
+        came = true;
+    }
+    came
+}
+
+/// The children of a subreaper.
+#[derive(Debug)]
+pub(super) struct Adopted {
+    /// Readable when one of them has ended.
+    ended: OwnedFd,
+}
+
+impl Adopted {
+    pub(super) fn ended(&self) -> &OwnedFd {
+        &self.ended
+    }
+
+    /// Waits for those that have ended, so that no zombie stays; `spared`, whom somebody else waits for, is left.
+    pub(super) fn reap(&self, spared: Option<u32>) {
+        drain(&self.ended);
+        while let Some(ended) = ended_child().filter(|ended| Some(*ended) != spared) {
+            let pid = i32::try_from(ended).ok().and_then(Pid::from_raw);
+            let waited = pid.map(|pid| waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOHANG));
+            if !matches!(waited, Some(Ok(_))) {
+                return;
+            }
+        }
+    }
+
+    /// Ends everything below us: SIGTERM, the grace, SIGKILL. One of `hurry` cuts the grace.
+    pub(super) fn end(&self, hurry: &OwnedFd) -> Orphans {
+        // whoever ended the command may have told us, too
+        drain(hurry);
+        let (mut asked, mut refused) = (BTreeSet::new(), BTreeSet::new());
+        let (mut grace_until, kill_within) = (Instant::now() + GRACE, GRACE + KILL_TIMEOUT);
+        let late = Instant::now() + kill_within;
+        loop {
+            self.reap(None);
+            let left: Vec<Identity> = below_us().into_iter().filter(|it| !refused.contains(it)).collect();
+            if left.is_empty() || Instant::now() >= late {
+                refused.extend(left);
+                break;
+            }
+            let kills = Instant::now() >= grace_until;
+            for process in left.into_iter().filter_map(Process::open) {
+                let identity = process.identity();
+                if !kills && !asked.insert(identity) {
+                    continue;
+                }
+                asked.insert(identity);
+                match process.signal(if kills { Signal::KILL } else { Signal::TERM }) {
+                    Err(rustix::io::Errno::PERM) => drop(refused.insert(identity)),
+                    // one that somebody has stopped would not hear of it
+                    _ => drop(process.signal(Signal::CONT)),
+                }
+            }
+            await_either(&self.ended, hurry);
+            if drain(hurry) {
+                grace_until = Instant::now();
+            }
+        }
+        let refused: Vec<Identity> = refused.into_iter().filter(Identity::is_alive).collect();
+        let ended = asked.iter().filter(|process| !process.is_alive()).count();
+        Orphans { ended, left: Vec::new(), refused }
+    }
+
+    /// Lets everything below us live on, and on the CPUs that we may run on ourselves, where it has those of `affinity`.
+    pub(super) fn let_go(&self, affinity: Option<&CpuSet>) -> Orphans {
+        self.reap(None);
+        let refused = affinity.map(widen).unwrap_or_default();
+        Orphans { ended: 0, left: below_us().into_iter().collect(), refused: refused.into_iter().collect() }
+    }
+}
+
+/// One of our children that has ended, and that nobody has waited for yet.
+fn ended_child() -> Option<u32> {
+    // SAFETY: the kernel fills the structure, which is plain numbers; without a child that has ended its pid stays 0 (waitid(2)).
+    let pid = unsafe {
+        let mut info: libc::siginfo_t = std::mem::zeroed();
+        let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+        if libc::waitid(libc::P_ALL, 0, &mut info, options) == 0 { info.si_pid() } else { 0 }
+    };
+    u32::try_from(pid).ok().filter(|pid| *pid != 0)
+}
+
+fn below_us() -> BTreeSet<Identity> {
+    let own = Identity::own();
+    family(own.as_slice()).into_iter().filter(|it| Some(*it) != own).collect()
+}
+
+fn await_either(ended: &OwnedFd, hurry: &OwnedFd) {
+    let tick = Timespec::try_from(TICK).ok();
+    let _ = poll(&mut [ended, hurry].map(|end| PollFd::from_borrowed_fd(end.as_fd(), PollFlags::IN)), tick.as_ref());
+}
+
+/// Returns whose CPUs could not be set.
+fn widen(narrow: &CpuSet) -> BTreeSet<Identity> {
+    let Ok(own) = sched_getaffinity(None) else { return below_us() };
+    let mut refused = BTreeSet::new();
+    for _ in 0..AFFINITY_PASSES {
+        let narrowed: Vec<(Identity, Pid)> = below_us()
+            .into_iter()
+            .flat_map(|process| threads_of(process.pid).map(move |thread| (process, thread)))
+            .filter(|(process, thread)| {
+                !refused.contains(process) && sched_getaffinity(Some(*thread)).is_ok_and(|cpus| cpus == *narrow)
+            })
+            .collect();
+        if narrowed.is_empty() || own == *narrow {
+            break;
+        }
+        for (process, thread) in narrowed {
+            if sched_setaffinity(Some(thread), &own) == Err(rustix::io::Errno::PERM) {
+                refused.insert(process);
+            }
+        }
+    }
+    refused
+}
+
+fn threads_of(pid: u32) -> impl Iterator<Item = Pid> {
+    let entries = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    entries.filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?))
+}
