@@ -8,13 +8,14 @@ use std::path::Path;
 
 /// These ask for states, orders and contents, and have limits of half a minute and more where they wait: a machine at work does not
 /// change what they find. All others measure, take RAM away that the guest may lie in, or are over in a moment.
-const BESIDE_THE_GUEST: [&str; 13] = [
+const BESIDE_THE_GUEST: [&str; 14] = [
     "bad_input",
     "catalogue",
     "durability",
     "faults",
     "fill",
     "load_pgbench",
+    "mounts",
     "mysql",
     "own_data",
     "pgbouncer",

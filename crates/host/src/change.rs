@@ -12,7 +12,8 @@ mod value;
 
 pub use crate::mounts::{MountEntry, NamespaceMounts, mounts, mounts_at, mounts_everywhere};
 pub use cgroup::{attach, make_cgroup, members, own_cgroup, remove_cgroup};
-pub use mount::unmount;
+pub(crate) use mount::try_unmount;
+pub use mount::{Served, unmount, who_uses};
 pub use pool::{POOL, Shrunk, compact_memory, grow_pool, pool_pages, shrink_pool};
 pub use value::{Restored, read_value, restore_value, set_value};
 

@@ -32,6 +32,8 @@ pub enum Error {
     /// Somebody else can have written what is there: it is not acted upon.
     #[error("{} {why}", path.display())]
     Untrusted { path: PathBuf, why: crate::files::Distrust },
+    #[error("{path} is busy: {by}", path = path.display(), by = by.join("; "))]
+    InUse { path: PathBuf, by: Vec<String> },
     #[error("{} is mounted at {target}: umount it first", path.display(), target = target.display())]
     Mounted { path: PathBuf, target: PathBuf },
 }
@@ -57,7 +59,7 @@ impl std::fmt::Display for Holder {
     }
 }
 
-fn holder_list(holders: &[Holder]) -> String {
+pub(crate) fn holder_list(holders: &[Holder]) -> String {
     if holders.is_empty() {
         return "no process that can be seen from here".to_owned();
     }

@@ -36,5 +36,6 @@ pub mod tool;
 mod error;
 mod failpoint;
 
+pub(crate) use error::holder_list;
 pub use error::{Error, Holder, chain};
 pub use failpoint::{CRASH_VARIABLE, failpoint};

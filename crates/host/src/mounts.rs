@@ -3,8 +3,15 @@
 //! touches the file systems themselves, which may hang.
 
 mod everywhere;
+mod ours;
+mod unique;
+mod users;
 
 pub use everywhere::{Everywhere, NamespaceMounts, mounts_everywhere};
+pub(crate) use ours::{Look, is_on_top};
+pub use ours::{MARK_FILE, Mark, Ours};
+pub use users::serves_files;
+pub(crate) use users::users;
 
 use crate::Error;
 use std::ffi::OsString;

@@ -7,6 +7,8 @@
 //! started this one has already written the mount's intent to its journal.
 
 use crate::Error;
+use crate::change::{Served, try_unmount};
+use crate::mounts::{Mark, Ours};
 use rustix::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::ffi::CString;
@@ -14,6 +16,9 @@ use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
+
+/// The type of our FUSE mounts, as mountinfo(5) shows it.
+pub const FUSE_TYPE: &str = "fuse.wringer";
 
 /// Proof that this process left the host's own mount namespace.
 #[derive(Debug)]
@@ -64,7 +69,7 @@ pub fn enter_private() -> Result<PrivateNamespace, Error> {
         write_own("/proc/self/uid_map", &format!("{uid} {uid} 1"))?;
         write_own("/proc/self/gid_map", &format!("{gid} {gid} 1"))?;
     }
-    make_mounts_private()?;
+    follow_the_host()?;
     Ok(PrivateNamespace { with_user })
 }
 
@@ -151,13 +156,13 @@ pub fn mount_fuse_nowhere(device: BorrowedFd<'_>, source: &str) -> Result<OwnedF
     fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes).map_err(failed)
 }
 
-/// Takes the mount of [`mount_fuse`] away; the kernel writes dirty pages through it first.
+/// Takes the mount of [`mount_fuse`] away, wherever it is by now, when nobody uses the file system any more; the kernel writes dirty pages through
+/// it first. `false`: somebody is in the way.
 ///
 /// # Errors
-/// EBUSY while a file below is open.
-pub fn unmount_fuse(target: &Path) -> Result<(), Error> {
-    rustix::mount::unmount(target, rustix::mount::UnmountFlags::NOFOLLOW)
-        .map_err(|errno| Error::path("unmount", target, errno))
+/// `/proc` cannot be read.
+pub fn unmount_fuse(ours: &Ours, served: Served) -> Result<bool, Error> {
+    try_unmount(ours, served)
 }
 
 /// Keeps this process out of the way of reclaim and of the OOM killer, and in front of busy processes, as far as it may. Call it
@@ -183,10 +188,8 @@ pub fn raise_thread_priority() {
 
 /// Sets how far the kernel reads ahead on this process's own FUSE mount, in KiB, and lets its dirty pages take the usual share of
 /// memory (a FUSE mount starts with 1 %). Gone with the mount. Best effort: false without root.
-pub fn tune_own_mount(target: &Path, read_ahead_kib: Option<u32>) -> bool {
-    let Ok(stat) = rustix::fs::stat(target) else { return false };
-    let (major, minor) = (rustix::fs::major(stat.st_dev), rustix::fs::minor(stat.st_dev));
-    let folder = format!("/sys/class/bdi/{major}:{minor}");
+pub fn tune_own_mount(mount: &Mark, read_ahead_kib: Option<u32>) -> bool {
+    let folder = format!("/sys/class/bdi/{}", mount.device);
     let read_ahead =
         read_ahead_kib.is_none_or(|kib| write_own(&format!("{folder}/read_ahead_kb"), &kib.to_string()).is_ok());
     // strict_limit exists since Linux 6.2.
@@ -197,9 +200,11 @@ pub fn tune_own_mount(target: &Path, read_ahead_kib: Option<u32>) -> bool {
 /// linux/prctl.h, since Linux 5.6; the libc crate does not have it.
 const PR_SET_IO_FLUSHER: libc::c_int = 57;
 
-fn make_mounts_private() -> Result<(), Error> {
+/// What is mounted here is seen nowhere else. What the host unmounts goes here, too, where the host shares its mounts: a copy of another run's slow
+/// directory would keep that one's layer for as long as this namespace lasts.
+fn follow_the_host() -> Result<(), Error> {
     use rustix::mount::MountPropagationFlags as Flags;
-    rustix::mount::mount_change("/", Flags::REC | Flags::PRIVATE)
+    rustix::mount::mount_change("/", Flags::REC | Flags::DOWNSTREAM)
         .map_err(|errno| Error::path("make mounts private", "/", errno))
 }
 

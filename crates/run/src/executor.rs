@@ -3,11 +3,13 @@
 
 use crate::dismantle::Executor;
 use crate::folder::Folder;
-use crate::taken;
+use crate::{layers, taken};
 use host::change::loop_device;
 use host::change::mapping::{pass_through, remove_mapping};
 use host::change::{self, BUSY_TIMEOUT, Restored};
 use host::mapper::Mapping;
+use host::mounts::serves_files;
+use host::namespace::FUSE_TYPE;
 use host::permit::Permit;
 use host::process::{self, Identity, Process, StopRequest, Stopped};
 use journal::{Content, Members, Outcome, Role, RunId, State, Step, StepState};
@@ -116,6 +118,11 @@ impl RealHost {
         Ok(if nothing { Outcome::Nothing } else { Outcome::Restored })
     }
 
+    fn end_layers(&self, permit: &Permit, processes: &[Identity]) -> Result<Stopped, host::Error> {
+        let ours = layers::ours(&self.folder.path, &format!("wringer-{}", self.run), FUSE_TYPE);
+        layers::end(permit, processes, &ours, self.patience)
+    }
+
     fn restore_value(
         permit: &Permit,
         step: &StepState,
@@ -164,6 +171,9 @@ impl Executor for RealHost {
             return Ok(Outcome::Nothing);
         }
         match &step.change {
+            Step::Process { role: Role::SlowLayer, .. } => {
+                Ok(found(self.end_layers(permit, &self.processes_of(step))? != Stopped::AlreadyGone))
+            }
             Step::Process { stop_signal, grace_ms, .. } => {
                 let request = StopRequest { signal: *stop_signal, grace: Duration::from_millis(*grace_ms) };
                 self.end_process(permit, step, request)
@@ -178,8 +188,9 @@ impl Executor for RealHost {
                 let is_ours = |process: &Identity| self.is_ours_in_a_cgroup(process, *members);
                 Ok(found(change::remove_cgroup(permit, path, home.as_deref(), &is_ours)?))
             }
-            Step::Mount { target, source, fstype } => {
-                Ok(found(change::unmount(permit, target, source, fstype, self.patience)?))
+            Step::Mount { source, fstype, .. } => {
+                let ours = layers::ours(&self.folder.path, source, fstype);
+                Ok(found(change::unmount(permit, &ours, layers::served(&self.marked()), self.patience)?))
             }
             Step::HugePool { .. } | Step::MemoryBlocks { .. } => {
                 Ok(taken::give_back(permit, step)?.unwrap_or(Outcome::Nothing))
@@ -196,7 +207,9 @@ impl Executor for RealHost {
         }
         let left =
             || -> Vec<Identity> { self.marked().into_iter().filter(|process| !spared.contains(process)).collect() };
-        process::stop(permit, &left(), StopRequest { signal: libc::SIGTERM, grace: SWEEP_GRACE })?;
+        let (layers, others): (Vec<_>, Vec<_>) = left().into_iter().partition(|it| serves_files(it.pid));
+        process::stop(permit, &others, StopRequest { signal: libc::SIGTERM, grace: SWEEP_GRACE })?;
+        self.end_layers(permit, &layers)?;
         let pids: Vec<u32> = left().iter().map(|identity| identity.pid).collect();
         if pids.is_empty() { Ok(()) } else { Err(host::Error::Unstoppable { pids }) }
     }

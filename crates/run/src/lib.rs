@@ -19,6 +19,7 @@ mod error;
 mod executor;
 mod find;
 mod folder;
+mod layers;
 mod locks;
 mod reading;
 mod release;

@@ -34,8 +34,11 @@ use std::path::Path;
 use std::time::Duration;
 use watch::Watch;
 
-/// A mount may be busy for as long as somebody has a file open below it: ten minutes of tries, then it is left to `wringer undo`.
-const RETRY_PAUSES_S: [u64; 8] = [1, 2, 5, 15, 30, 60, 180, 300];
+/// Between two tries. A mount may be busy for as long as somebody has a file open below it: it is tried for as long as it takes, at the end
+/// with the longest of these.
+const RETRY_PAUSES_S: [u64; 5] = [1, 2, 5, 15, 30];
+/// So often it is tried when it is not a step that fails, but the undo itself.
+const OTHER_TROUBLES: u32 = 40;
 /// What others have in each try. Not more: the controller may have waited already, and who undoes the run by hand waits for us.
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -81,19 +84,24 @@ pub fn main(places: &Places, id: &RunId, limits: Limits, layer_answers: LayerPro
     let ended_by_us = lifeline
         .is_some_and(|lifeline| Watch::new(places, id, &kept, limits, layer_answers).until_the_end_of(&lifeline));
     let cause = if ended_by_us { "ended by its watchdog" } else { "its controller died" };
-    let mut outcome = undo_once(places, id, &kept, cause);
-    for pause in RETRY_PAUSES_S {
-        if outcome.is_ok() {
-            break;
+    let mut pauses = RETRY_PAUSES_S.iter();
+    let mut pause = Duration::ZERO;
+    let (mut told, mut other_troubles) = (String::new(), 0);
+    loop {
+        let outcome = undo_once(places, id, &kept, cause, &mut told);
+        match outcome {
+            Err(Error::NotRestored { .. }) => {}
+            // a journal or a lock that cannot be had will hardly be better later
+            Err(_) if other_troubles < OTHER_TROUBLES => other_troubles += 1,
+            settled => return settled,
         }
-        std::thread::sleep(Duration::from_secs(pause));
-        outcome = undo_once(places, id, &kept, cause);
+        pause = pauses.next().map_or(pause, |seconds| Duration::from_secs(*seconds));
+        std::thread::sleep(pause);
     }
-    outcome
 }
 
 /// Between two tries the owner lock is free, so that `wringer undo` need not wait for us.
-fn undo_once(places: &Places, id: &RunId, kept: &KeptJournal, cause: &str) -> Result<(), Error> {
+fn undo_once(places: &Places, id: &RunId, kept: &KeptJournal, cause: &str, told: &mut String) -> Result<(), Error> {
     let folder = kept.folder();
     // With its folder the lock is gone, too: nobody else can find the run any more, and its controller has ended.
     let owner = folder.owner().exists().then(|| files::open_lock(&folder.owner())).transpose()?;
@@ -114,7 +122,12 @@ fn undo_once(places: &Places, id: &RunId, kept: &KeptJournal, cause: &str) -> Re
         return Ok(());
     }
     let outcome = undo_read(places, id, (file, &reading), PATIENCE, &mut |_| {});
-    note(places, id, &describe(cause, &outcome));
+    let text = describe(cause, &outcome);
+    // once, not at every try
+    if *told != text {
+        note(places, id, &text);
+        *told = text;
+    }
     outcome.map(drop)
 }
 

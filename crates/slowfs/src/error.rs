@@ -24,6 +24,6 @@ pub enum Error {
     Refused { path: PathBuf, answer: String },
     #[error("read the slow layer's answer")]
     Answer { source: serde_json::Error },
-    #[error("the slow layer was told to leave, and {} is still in use", path.display())]
-    Busy { path: PathBuf },
+    #[error("write down which mount is the slow layer's")]
+    Mark { source: host::Error },
 }

@@ -8,8 +8,8 @@
 //! | --- | --- |
 //! | SIGUSR1 | all delays 0; replies that wait leave at once |
 //! | end of file on the descriptor named by `WRINGER_LIFELINE_FD` | the same, and it goes on serving: leaving would be an I/O error for the server |
-//! | SIGTERM | all delays 0; unmounts as soon as nobody uses the files; leaves, at the latest after [`PATIENCE`] |
-//! | unmounted from outside | leaves |
+//! | SIGTERM | the same, and it unmounts itself as soon as nobody uses the files, in whatever mount namespace, however late that is |
+//! | the kernel closes the connection: no mount is left, in any mount namespace, and no file is open | leaves |
 //! | SIGINT, SIGHUP | nothing: they were meant for the controller, which decides |
 
 use crate::Error;
@@ -18,7 +18,9 @@ use crate::engine::Engine;
 use crate::layer::{Layer, Settings};
 use evidence::Delay;
 use fuser::{Config, Session, SessionACL};
-use host::namespace::{self, Protection, Reach};
+use host::change::Served;
+use host::mounts::{MARK_FILE, Mark, Ours};
+use host::namespace::{self, FUSE_TYPE, Protection, Reach};
 use rustix::fd::{AsFd as _, FromRawFd as _, OwnedFd};
 use rustix::fs::{Mode, OFlags, open};
 use serde::{Deserialize, Serialize};
@@ -28,10 +30,10 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// How long SIGTERM waits for the files to be closed.
-pub const PATIENCE: Duration = Duration::from_secs(3);
+/// Between two tries to unmount: the first and the longest.
+const PAUSES: [Duration; 2] = [Duration::from_millis(20), Duration::from_secs(1)];
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Options {
@@ -78,10 +80,10 @@ struct Ready<'a> {
     protection: Protection,
 }
 
-/// Serves until the mount is gone. Must be called before the process starts a thread.
+/// Serves until the kernel closes the connection. Must be called before the process starts a thread.
 ///
 /// # Errors
-/// No `/dev/fuse`, no right to mount, a directory that cannot be opened; [`Error::Busy`] when SIGTERM found the files in use.
+/// No `/dev/fuse`, no right to mount, a directory that cannot be opened.
 pub fn run(options: &Options) -> Result<(), Error> {
     let directory = options.directory.canonicalize().map_err(|source| directory_error(options, source))?;
     let root = open(&directory, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
@@ -98,17 +100,23 @@ pub fn run(options: &Options) -> Result<(), Error> {
     let listener = listen(&options.control)?;
     let source = format!("wringer-{}", options.run_id);
     let device = mount(reach, &directory, &source)?;
+    let ours = Ours::just_mounted(&source, FUSE_TYPE, &directory);
     let engine = Arc::new(Engine::new(options.delay, options.threads));
 
     let served = start(options, root, device, &engine, listener, signals.handle());
     if let Err(error) = served {
-        let _ = namespace::unmount_fuse(&directory);
+        let _ = namespace::unmount_fuse(&ours, Served::No);
         return Err(error);
     }
-    namespace::tune_own_mount(&directory, options.read_ahead_kib);
+    if let Some(mark) = &ours.mark {
+        namespace::tune_own_mount(mark, options.read_ahead_kib);
+        if !options.private {
+            write_down(mark, &options.control)?;
+        }
+    }
     engine.calibrate();
     report_ready(options, &directory, &source, protection)?;
-    serve_signals(&mut signals, &engine, &directory)
+    serve_signals(&mut signals, &engine, &ours)
 }
 
 /// Starts every thread of the layer.
@@ -154,13 +162,19 @@ fn spawn(name: &'static str, body: impl FnOnce() + Send + 'static) -> Result<(),
     std::thread::Builder::new().name(name.into()).spawn(body).map(drop).map_err(serve_error("start a thread"))
 }
 
-fn serve_signals(signals: &mut Signals, engine: &Engine, directory: &Path) -> Result<(), Error> {
+/// Returns when the session has ended.
+fn serve_signals(signals: &mut Signals, engine: &Engine, ours: &Ours) -> Result<(), Error> {
+    let mut leaves = false;
     for signal in signals.forever() {
         match signal {
             SIGUSR1 => engine.neutralise(),
             SIGTERM => {
                 engine.neutralise();
-                return leave(directory);
+                if !leaves {
+                    let ours = ours.clone();
+                    spawn("leave", move || leave(&ours))?;
+                }
+                leaves = true;
             }
             _ => {}
         }
@@ -168,19 +182,20 @@ fn serve_signals(signals: &mut Signals, engine: &Engine, directory: &Path) -> Re
     Ok(())
 }
 
-/// The kernel writes dirty pages through the layer while it unmounts, and the layer's other threads serve that.
-fn leave(directory: &Path) -> Result<(), Error> {
-    let give_up = Instant::now() + PATIENCE;
-    while namespace::unmount_fuse(directory).is_err() {
-        if Instant::now() > give_up {
-            if let Ok(folder) = open(directory, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()) {
-                let _ = rustix::fs::syncfs(&folder);
-            }
-            return Err(Error::Busy { path: directory.to_owned() });
-        }
-        std::thread::sleep(Duration::from_millis(20));
+/// Takes the mount away when nobody is in the way any more. The kernel writes dirty pages through the layer while it unmounts, and the layer's
+/// other threads serve that. The session ends with the last mount, which may be another one.
+fn leave(ours: &Ours) {
+    let [mut pause, longest] = PAUSES;
+    while !namespace::unmount_fuse(ours, Served::Yes).unwrap_or(false) {
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(longest);
     }
-    Ok(())
+}
+
+/// Whoever undoes the run knows the mount again, wherever it is by then.
+fn write_down(mark: &Mark, control: &Path) -> Result<(), Error> {
+    let text = serde_json::to_vec(mark).map_err(|source| Error::Answer { source })?;
+    host::files::write_atomic(&control.with_file_name(MARK_FILE), &text, 0o600).map_err(|source| Error::Mark { source })
 }
 
 fn mount(reach: Reach<'_>, directory: &Path, source: &str) -> Result<OwnedFd, Error> {

@@ -325,6 +325,23 @@ fn sigterm_writes_dirty_pages_out_unmounts_and_leaves() {
     }
 }
 
+/// However long that is: it used to leave after three seconds, and the next write failed.
+#[test]
+fn told_to_leave_it_serves_who_has_a_file_open() {
+    let mut mounted = mount_or_skip!();
+    mounted.inside(|folder| {
+        let mut file = File::create(folder.join("file")).unwrap();
+        mounted.signal(Signal::TERM);
+        std::thread::sleep(Duration::from_millis(3500));
+        std::io::Write::write_all(&mut file, b"served").unwrap();
+        file.sync_all().unwrap();
+    });
+    assert!(mounted.layer.wait().unwrap().success());
+    if cfg!(not(feature = "broken-sync")) {
+        assert_eq!(fs::read(mounted.directory().join("file")).unwrap(), b"served");
+    }
+}
+
 #[test]
 fn sparse_preallocated_and_large_files() {
     let mounted = mount_or_skip!();

@@ -28,8 +28,7 @@ pub fn socket_name(number: u32) -> String {
     if number == 0 { SOCKET.to_owned() } else { format!("slowfs-{number}.sock") }
 }
 
-/// As mountinfo(5) shows it.
-pub const FILE_SYSTEM: &str = "fuse.wringer";
+pub use host::namespace::FUSE_TYPE as FILE_SYSTEM;
 pub(crate) const PROBE_TIME: Duration = Duration::from_millis(1500);
 pub(crate) const LOOKS: u32 = 3;
 

@@ -68,7 +68,7 @@ pub(super) fn serve(heritage: Heritage<'_>) -> io::Result<()> {
 /// Signals are the keeper's to answer. When it dies, this process is woken, in case that somebody stopped both.
 fn come_to_life(keeper: u32, engine: &Engine) -> io::Result<()> {
     for (signal, action) in [
-        (libc::SIGTERM, libc::SIG_DFL),
+        (libc::SIGTERM, libc::SIG_IGN),
         (libc::SIGUSR1, libc::SIG_IGN),
         (libc::SIGINT, libc::SIG_IGN),
         (libc::SIGHUP, libc::SIG_IGN),

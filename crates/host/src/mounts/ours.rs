@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+use super::unique::old_id;
+use super::{Everywhere, MountEntry, mounts};
+use crate::Error;
+use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags, open, statx};
+use serde::{Deserialize, Serialize};
+use std::ffi::OsStr;
+use std::fs;
+use std::os::fd::{AsFd as _, AsRawFd as _};
+use std::path::Path;
+
+/// The file system of a run, and which of its mounts is the run's own: others may have bound it elsewhere, and a namespace that was
+/// made meanwhile has copies.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ours {
+    /// `wringer-<run id>`.
+    pub source: String,
+    pub fstype: String,
+    /// `None`: it was not written down. Then it is the oldest.
+    pub mark: Option<Mark>,
+}
+
+/// What tells a mount from every other one, whatever its path is by now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mark {
+    /// Of the file system, as mountinfo writes it: `0:55`. The kernel gives it to another one when this one has ended.
+    pub device: String,
+    /// As mountinfo writes it. The kernel gives it to another mount when this one is gone.
+    pub id: u64,
+    /// Never given again; from Linux 6.8 on.
+    pub unique: Option<u64>,
+}
+
+/// In a run's folder: the [`Mark`] of its mount, as JSON.
+pub const MARK_FILE: &str = "mount";
+
+impl Mark {
+    /// Written down in a run's folder. `None`: it was not, or the layer was cut before.
+    pub fn read(folder: &Path) -> Option<Self> {
+        serde_json::from_slice(&fs::read(folder.join(MARK_FILE)).ok()?).ok()
+    }
+
+    /// Of the topmost mount at `target`. The file system is not asked.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    pub fn of(target: &Path) -> Result<Self, Error> {
+        let failed = |errno: rustix::io::Errno| Error::path("look at the mount of", target, errno);
+        let file = open(target, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty()).map_err(failed)?;
+        let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+        let found =
+            statx(file.as_fd(), "", flags, StatxFlags::from_bits_retain(STATX_MNT_ID_UNIQUE)).map_err(failed)?;
+        let unique = found.stx_mask & STATX_MNT_ID_UNIQUE != 0;
+        Ok(Self {
+            device: format!("{}:{}", found.stx_dev_major, found.stx_dev_minor),
+            id: mount_id(&format!("self/fdinfo/{}", file.as_raw_fd())).unwrap_or(0),
+            unique: unique.then_some(found.stx_mnt_id),
+        })
+    }
+}
+
+/// linux/stat.h, since Linux 6.8.
+const STATX_MNT_ID_UNIQUE: u32 = 0x4000;
+
+/// The mount through which a descriptor was opened. `fdinfo` is a path below `/proc`.
+pub(super) fn mount_id(fdinfo: &str) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{fdinfo}")).ok()?;
+    text.lines().find_map(|line| line.strip_prefix("mnt_id:")?.trim().parse().ok())
+}
+
+impl Ours {
+    /// To be called by who has just mounted it. Marked when nobody has mounted anything upon it since.
+    pub fn just_mounted(source: &str, fstype: &str, target: &Path) -> Self {
+        let ours = Self { source: source.to_owned(), fstype: fstype.to_owned(), mark: None };
+        let mounts = mounts().unwrap_or_default();
+        let mark = Mark::of(target).ok();
+        let mark = mark.filter(|mark| mounts.iter().any(|entry| entry.id == mark.id && ours.is_of(entry)));
+        Self { mark, ..ours }
+    }
+
+    pub fn is_of(&self, entry: &MountEntry) -> bool {
+        let named = entry.source == self.source && entry.fstype == self.fstype;
+        named && self.mark.as_ref().is_none_or(|mark| mark.device == entry.device)
+    }
+
+    /// Ours, among the mounts of our namespace.
+    pub(crate) fn among<'a>(&self, mounts: &'a [MountEntry]) -> Option<&'a MountEntry> {
+        let id = match &self.mark {
+            // the kernel may be older, or the mount gone
+            Some(mark) => Some(mark.unique.map_or(Some(mark.id), |unique| old_id(unique).unwrap_or(Some(mark.id)))?),
+            None => None,
+        };
+        mounts.iter().find(|entry| self.is_of(entry) && id.is_none_or(|id| id == entry.id))
+    }
+}
+
+/// Where ours is, and what is in the way of taking it away.
+#[derive(Debug, Default)]
+pub(crate) struct Look {
+    pub(crate) ours: Option<MountEntry>,
+    /// In words.
+    pub(crate) obstacles: Vec<String>,
+    /// Each mount of the file system that can be seen: those who have a file open through one of them use it.
+    pub(crate) ids: Vec<u64>,
+    /// As mountinfo writes it.
+    pub(crate) device: Option<String>,
+}
+
+impl Look {
+    /// Nothing of it is left, as far as can be seen, that concerns us.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.ours.is_none() && self.obstacles.is_empty()
+    }
+
+    /// `others_too`: its other mounts are in the way, because somebody serves them, and whoever uses them would see another file system at the same
+    /// path than we do: their locks and their caches would not be shared any more.
+    pub(crate) fn take(ours: &Ours, others_too: bool) -> Result<Self, Error> {
+        let everywhere = Everywhere::look()?;
+        let own = &everywhere.namespaces[0].mounts;
+        let found = ours.among(own);
+        let device = ours.mark.as_ref().map(|mark| mark.device.clone());
+        let mut look = Self { ours: found.cloned(), device, ..Self::default() };
+        look.obstacles = found.map(|found| above(own, found)).unwrap_or_default();
+        let groups = found.map(|found| peers(&everywhere, found)).unwrap_or_default();
+        for namespace in &everywhere.namespaces {
+            for entry in namespace.mounts.iter().filter(|entry| ours.is_of(entry)) {
+                look.ids.push(entry.id);
+                look.device.get_or_insert_with(|| entry.device.clone());
+                let is_it = namespace.is_own && found.is_some_and(|found| found.id == entry.id);
+                let goes_along = found.is_some_and(|found| follows(&namespace.mounts, entry, own, found, &groups));
+                if is_it || goes_along || !others_too {
+                    continue;
+                }
+                let at = entry.target.display();
+                look.obstacles.push(if namespace.is_own {
+                    format!("it is mounted at {at}, too (a bind mount)")
+                } else {
+                    let (name, pid) = (command(namespace.pid), namespace.pid);
+                    format!("{name} (process {pid}) has it in a mount namespace of its own, at {at}")
+                });
+            }
+        }
+        Ok(look)
+    }
+}
+
+/// As the kernel names a process.
+pub(crate) fn command(pid: u32) -> String {
+    fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim().to_owned()
+}
+
+/// Whether a path walk to where ours is ends at ours, with nothing upon it.
+pub(crate) fn is_on_top(ours: &Ours, id: u64, target: &Path) -> bool {
+    let Ok(mounts) = mounts() else { return false };
+    let found = ours.among(&mounts).filter(|found| found.id == id && found.target == target);
+    found.is_some_and(|found| above(&mounts, found).is_empty())
+}
+
+/// What lies on ours, or hides it.
+fn above(mounts: &[MountEntry], ours: &MountEntry) -> Vec<String> {
+    let is_upon = |entry: &&MountEntry| entry.parent == ours.id && entry.id != ours.id;
+    let named = |entry: &MountEntry| format!("{} ({})", entry.source, entry.fstype);
+    let upon: Vec<String> = mounts
+        .iter()
+        .filter(is_upon)
+        .map(|entry| match entry.target == ours.target {
+            true => format!("{} is mounted above it", named(entry)),
+            false => format!("{} is mounted below it, at {}", named(entry), entry.target.display()),
+        })
+        .collect();
+    if !upon.is_empty() {
+        return upon;
+    }
+    match arrival(mounts, &ours.target) {
+        Some(entry) if entry.id != ours.id => {
+            vec![format!("{} is mounted above it, at {}", named(entry), entry.target.display())]
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// The mount in which a path walk from our root to `target` arrives. Each mount that is crossed on the way is upon the one before it.
+fn arrival<'a>(mounts: &'a [MountEntry], target: &Path) -> Option<&'a MountEntry> {
+    let root = mounts.iter().find(|entry| {
+        entry.target == Path::new("/") && mounts.iter().all(|it| it.id != entry.parent || it.id == entry.id)
+    })?;
+    let mut at = root;
+    loop {
+        let next = mounts
+            .iter()
+            .filter(|entry| entry.parent == at.id && entry.id != at.id)
+            // nobody crosses what lies on the root that he starts from
+            .filter(|entry| target.starts_with(&entry.target) && entry.target.as_os_str() != OsStr::new("/"))
+            .min_by_key(|entry| entry.target.as_os_str().len());
+        match next {
+            Some(next) => at = next,
+            None => return Some(at),
+        }
+    }
+}
+
+/// The groups into which the kernel passes on what is unmounted from below the mount on which `ours` lies.
+fn peers(everywhere: &Everywhere, ours: &MountEntry) -> Vec<u64> {
+    let parent = everywhere.namespaces[0].mounts.iter().find(|entry| entry.id == ours.parent);
+    let mut groups: Vec<u64> = parent.and_then(|parent| parent.shared).into_iter().collect();
+    let mut known = 0;
+    while known != groups.len() {
+        known = groups.len();
+        for entry in everywhere.namespaces.iter().flat_map(|it| &it.mounts) {
+            if let (Some(follows), Some(shared)) = (entry.follows, entry.shared)
+                && groups.contains(&follows)
+                && !groups.contains(&shared)
+            {
+                groups.push(shared);
+            }
+        }
+    }
+    groups
+}
+
+/// Whether `copy`, among `theirs`, goes with `ours`: both lie at the same place of the same file system, in mounts to which the kernel passes it on.
+fn follows(theirs: &[MountEntry], copy: &MountEntry, own: &[MountEntry], ours: &MountEntry, groups: &[u64]) -> bool {
+    let parent = |mounts: &[MountEntry], of: &MountEntry| mounts.iter().find(|entry| entry.id == of.parent).cloned();
+    let (Some(here), Some(there)) = (parent(own, ours), parent(theirs, copy)) else { return false };
+    let place = |parent: &MountEntry, of: &MountEntry| {
+        of.target.strip_prefix(&parent.target).ok().map(|rest| parent.root.join(rest))
+    };
+    let told = there.shared.is_some_and(|group| groups.contains(&group))
+        || there.follows.is_some_and(|group| groups.contains(&group));
+    // what is upon the copy, and not over all of it, keeps it
+    let is_kept =
+        theirs.iter().any(|entry| entry.parent == copy.id && entry.id != copy.id && entry.target != copy.target);
+    told && !is_kept && here.device == there.device && place(&here, ours) == place(&there, copy)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mount(id: u64, parent: u64, target: &str) -> MountEntry {
+        let source = format!("s{id}");
+        MountEntry {
+            id,
+            parent,
+            target: target.into(),
+            root: "/".into(),
+            device: format!("0:{id}"),
+            source,
+            ..MountEntry::default()
+        }
+    }
+
+    #[test]
+    fn a_path_arrives_where_the_kernel_does() {
+        let table = [
+            mount(2, 1, "/"),
+            mount(3, 2, "/srv"),
+            mount(4, 3, "/srv/data"),
+            mount(5, 3, "/srv"),
+            mount(6, 5, "/srv/data"),
+        ];
+        let at = |mounts: &[MountEntry], path: &str| arrival(mounts, Path::new(path)).map(|entry| entry.id);
+        assert_eq!(at(&table[..3], "/srv/data"), Some(4));
+        assert_eq!(at(&table[..4], "/srv/data"), Some(5), "the folder above it is covered");
+        assert_eq!(at(&table, "/srv/data"), Some(6));
+        assert_eq!(at(&table, "/srv2"), Some(2));
+    }
+
+    #[test]
+    fn what_lies_on_it_or_hides_it_is_named() {
+        let mut table = vec![mount(2, 1, "/"), mount(4, 2, "/srv/data")];
+        let ours = table[1].clone();
+        assert!(above(&table, &ours).is_empty());
+        table.push(mount(5, 2, "/srv"));
+        assert_eq!(above(&table, &ours), ["s5 () is mounted above it, at /srv"]);
+        table.push(mount(6, 4, "/srv/data"));
+        assert_eq!(above(&table, &ours), ["s6 () is mounted above it"]);
+        table[3].target = "/srv/data/below".into();
+        assert_eq!(above(&table, &ours), ["s6 () is mounted below it, at /srv/data/below"]);
+    }
+
+    #[test]
+    fn a_copy_goes_along_where_the_kernel_passes_it_on() {
+        let shared = |group, follows, of: MountEntry| MountEntry { shared: group, follows, device: "8:1".into(), ..of };
+        let own = [shared(Some(1), None, mount(2, 1, "/")), mount(4, 2, "/data")];
+        let copies = |parent: MountEntry, at: &str| vec![parent, mount(14, 12, at)];
+        let goes = |theirs: &[MountEntry]| follows(theirs, &theirs[1], &own, &own[1], &[1]);
+        assert!(goes(&copies(shared(None, Some(1), mount(12, 11, "/")), "/data")));
+        assert!(!goes(&copies(shared(None, None, mount(12, 11, "/")), "/data")), "private");
+        assert!(!goes(&copies(shared(Some(1), None, mount(12, 11, "/")), "/elsewhere")), "a bind mount");
+        let mut kept = copies(shared(None, Some(1), mount(12, 11, "/")), "/data");
+        kept.push(mount(15, 14, "/data/below"));
+        assert!(!goes(&kept));
+    }
+}
