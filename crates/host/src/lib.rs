@@ -23,6 +23,7 @@
 pub mod change;
 pub mod clock;
 pub mod files;
+pub mod in_use;
 pub mod interrupt;
 pub mod mapper;
 pub mod meminfo;

@@ -94,7 +94,7 @@ fn path(text: &str) -> PathBuf {
 }
 
 /// The kernel writes blank, tab, newline and backslash as `\040` and so on.
-fn unescape(text: &str) -> Vec<u8> {
+pub(crate) fn unescape(text: &str) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((&first, after)) = rest.split_first() {

@@ -13,7 +13,7 @@ use crate::preloaded::{self, Preloaded};
 use crate::probe::{self, Probe, Reads};
 use diskmodel::Model;
 use evidence::{Delay, DelayMode, LatencyHistogram, Measured, Quantity};
-use host::process::Identity;
+use host::in_use::{InUse, User};
 use run::{Child, ChildSpec, Role, Run, StepId};
 use serde::Serialize;
 use slowfs::control::Client;
@@ -366,38 +366,41 @@ pub(crate) fn reads_within(time: Duration, delay_us: u64) -> u32 {
     u32::try_from(fit.clamp(50, u64::from(FLOOR_READS))).unwrap_or(FLOOR_READS)
 }
 
-/// A process that has files open below a directory would bypass a mount over it.
+/// A process that has files open below a directory would bypass a mount over it; by whatever path it has them open.
+///
+/// # Errors
+/// [`Error::Refused`]: somebody uses it, or may, whom we cannot see.
 pub fn refuse_open_files(directory: &Path) -> Result<(), Error> {
-    refuse_holders(
-        directory,
-        &host::process::open_below(directory).found,
-        "stop the server that uses it; storage is never swapped under a live server",
-    )
+    let hint = "stop the server that uses it; storage is never swapped under a live server";
+    refuse_users(directory, &host::in_use::below(directory)?, &|_| true, hint)
 }
 
 /// The same for a layer that one command alone will see: whose working directory is below goes on as before, and who reads or writes
 /// files there would not see, nor be seen by, what the layer keeps in its cache. Our own files are the command's input and output.
 ///
 /// # Errors
-/// [`Error::Refused`]: somebody has files open.
+/// [`Error::Refused`]: somebody has files open, or may have, whom we cannot see.
 pub fn refuse_open_by_others(directory: &Path) -> Result<(), Error> {
     let own = std::process::id();
-    let holders: Vec<_> =
-        host::process::files_open_below(directory).found.into_iter().filter(|holder| holder.pid != own).collect();
-    refuse_holders(
-        directory,
-        &holders,
-        "end it first, or squeeze a copy: nobody else may use what one command sees slowed",
-    )
+    let is_meant = |user: &User| !user.only_stands() && user.process().is_none_or(|process| process.pid != own);
+    let hint = "end it first, or squeeze a copy: nobody else may use what one command sees slowed";
+    refuse_users(directory, &host::in_use::below(directory)?, &is_meant, hint)
 }
 
-fn refuse_holders(directory: &Path, holders: &[Identity], hint: &str) -> Result<(), Error> {
-    if holders.is_empty() {
-        return Ok(());
+fn refuse_users(directory: &Path, in_use: &InUse, is_meant: &dyn Fn(&User) -> bool, hint: &str) -> Result<(), Error> {
+    let (shown, unseen) = (directory.display(), &in_use.unseen);
+    let users: Vec<String> = in_use.by.iter().filter(|user| is_meant(user)).map(ToString::to_string).collect();
+    if !users.is_empty() {
+        let besides = if unseen.is_nothing() { String::new() } else { format!(" ({unseen})") };
+        let what = format!("{shown} is in use by {}{besides}", users.join("; "));
+        return Err(Error::Refused { what, hint: hint.to_owned() });
     }
-    let pids: Vec<String> = holders.iter().map(|holder| holder.pid.to_string()).collect();
-    let what = format!("{} is in use by process {}", directory.display(), pids.join(", "));
-    Err(Error::Refused { what, hint: hint.to_owned() })
+    if unseen.may_hide_ours() {
+        let what = format!("whether {shown} is in use cannot be told from here: {unseen}");
+        let hint = "run this where they can be seen: outside of this namespace or container, or as root";
+        return Err(Error::Refused { what, hint: hint.to_owned() });
+    }
+    Ok(())
 }
 
 #[cfg(test)]

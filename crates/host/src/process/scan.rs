@@ -60,6 +60,11 @@ fn is_own_fork(pid: u32, own: u32) -> bool {
     Stat::read(pid).is_some_and(|stat| stat.parent == own) && arguments(pid) == arguments(own)
 }
 
+/// Every live process of which `look` says so.
+pub(crate) fn look_into(look: &dyn Fn(u32) -> io::Result<bool>) -> Sight {
+    Sight::of(|pid| Look::of(look(pid)))
+}
+
 /// Every live process that holds `file` open, except the caller.
 pub fn holders_of(file: &Path) -> Sight {
     let own = std::process::id();
@@ -90,24 +95,20 @@ pub fn open_device(device: u64) -> Sight {
     })
 }
 
-/// Every live process with an open file at or below `folder`; one that only stands there is none.
-pub fn files_open_below(folder: &Path) -> Sight {
-    Sight::of(|pid| Look::of(holds(pid, &|_, link| link.starts_with(folder))))
-}
-
 /// Whether a link below `/proc/PID/fd` is this file: by its path, or, where another mount shows it under another one, by device and inode.
 fn same_file(file: &Path) -> impl Fn(&Path, &Path) -> bool {
     let numbers = |it: Statx| (it.stx_dev_major, it.stx_dev_minor, it.stx_ino);
     let wanted = look_at(file).map(numbers);
     move |path: &Path, link: &Path| {
-        let may_be = || link.file_name() == file.file_name() && wanted.is_some();
-        link == file || (may_be() && look_at(path).map(numbers) == wanted)
+        link == file
+            || (link.file_name() == file.file_name() && wanted.is_some() && look_at(path).map(numbers) == wanted)
     }
 }
 
 /// What the kernel knows of a file by itself: no file system is asked, which may hang.
-fn look_at(path: &Path) -> Option<Statx> {
-    statx(CWD, path, AtFlags::STATX_DONT_SYNC | AtFlags::NO_AUTOMOUNT, StatxFlags::BASIC_STATS).ok()
+pub(crate) fn look_at(path: &Path) -> Option<Statx> {
+    statx(CWD, path, AtFlags::STATX_DONT_SYNC | AtFlags::NO_AUTOMOUNT, StatxFlags::BASIC_STATS | StatxFlags::MNT_ID)
+        .ok()
 }
 
 /// Whether this is ourselves, or Wringer in one of its internal roles. Such a process never keeps a mount busy by itself: a slow

@@ -20,9 +20,10 @@ pub struct Sight {
 /// Whom a look at the processes did not reach.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Unseen {
-    /// Processes of our own user that the kernel does not let us look into. So are all those outside of a user namespace that we are in.
+    /// Processes of our own user outside of the user namespace that we are in: the kernel does not let us look into them.
     pub own: usize,
-    /// Processes of other users; also those of ours that keep themselves to themselves (set-user-id programs, PR_SET_DUMPABLE).
+    /// Processes of other users; also those of ours that keep themselves to themselves (set-user-id programs, PR_SET_DUMPABLE), or have
+    /// more rights than we have (the first process of a machine).
     pub others: usize,
     /// Why there may be processes that are not even listed.
     pub unlisted: Option<Unlisted>,
@@ -41,6 +42,9 @@ pub enum Unlisted {
     /// We are in a pid namespace of our own, as in a container: whoever is outside is left out.
     Outside,
 }
+
+/// Between two looks at who has refused the first.
+const MOMENT: std::time::Duration = std::time::Duration::from_millis(10);
 
 /// What one process is to a look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,7 +90,22 @@ impl Sight {
     pub(super) fn of_each(count: usize, look: impl Fn(u32) -> Vec<Look>) -> Vec<Self> {
         let blank = Self { unseen: Unseen { unlisted: Unlisted::now(), ..Unseen::default() }, ..Self::default() };
         let mut sights = vec![blank; count];
+        let mut refused = Vec::new();
         for pid in pids() {
+            let looks = look(pid);
+            if looks.contains(&Look::Refused) {
+                refused.push(pid);
+                continue;
+            }
+            for (sight, look) in sights.iter_mut().zip(looks) {
+                sight.found.extend(Identity::of(pid).filter(|_| look == Look::Wanted));
+            }
+        }
+        // who ends, or begins another program, refuses for a moment
+        if !refused.is_empty() {
+            std::thread::sleep(MOMENT);
+        }
+        for pid in refused {
             for (sight, look) in sights.iter_mut().zip(look(pid)) {
                 match look {
                     Look::Wanted => sight.found.extend(Identity::of(pid)),
@@ -113,7 +132,7 @@ impl Unseen {
         // Of a process that may be looked into, `/proc/PID` belongs to its user; of one that keeps itself to itself, to root.
         let own = rustix::process::geteuid().as_raw();
         match fs::metadata(format!("/proc/{pid}")) {
-            Ok(entry) if entry.uid() == own => self.own += 1,
+            Ok(entry) if entry.uid() == own && is_in_user_namespace() => self.own += 1,
             _ => self.others += 1,
         }
     }
@@ -132,8 +151,9 @@ impl Unseen {
 /// `12 processes of other users could not be looked into`.
 impl fmt::Display for Unseen {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let own = (self.own > 0).then(|| format!("{} of this user", counted(self.own as u64, "process")));
-        let others = (self.others > 0).then(|| format!("{} of other users", counted(self.others as u64, "process")));
+        let outside = |count| format!("{} of this user, outside of this user namespace,", counted(count, "process"));
+        let own = (self.own > 0).then(|| outside(self.own as u64));
+        let others = (self.others > 0).then(|| format!("{} of others", counted(self.others as u64, "process")));
         let counts: Vec<String> = own.into_iter().chain(others).collect();
         let counted = (!counts.is_empty()).then(|| format!("{} could not be looked into", counts.join(" and ")));
         let unlisted = self.unlisted.map(|why| why.to_string());
@@ -159,6 +179,13 @@ impl fmt::Display for Unlisted {
 
 /// The first pid namespace of a machine: PROC_PID_INIT_INO, include/linux/proc_ns.h.
 const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
+
+/// The first user namespace: PROC_USER_INIT_INO, as above.
+const FIRST_USER_NAMESPACE: &str = "user:[4026531837]";
+
+fn is_in_user_namespace() -> bool {
+    fs::read_link("/proc/self/ns/user").is_ok_and(|it| it != Path::new(FIRST_USER_NAMESPACE))
+}
 
 impl Unlisted {
     fn now() -> Option<Self> {

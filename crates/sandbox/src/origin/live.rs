@@ -5,6 +5,7 @@
 use super::{Origin, refusal};
 use crate::server::locked_file;
 use crate::{Error, Flavour};
+use host::in_use::User;
 use std::path::Path;
 
 /// # Errors
@@ -12,11 +13,12 @@ use std::path::Path;
 pub(super) fn require_stopped(origin: &Origin) -> Result<(), Error> {
     let path = &origin.path;
     let stop = "stop that server first; or take a backup (mariabackup, pg_basebackup) or a dump, and --from that";
-    if let Some(process) =
-        host::process::files_open_below(path).found.into_iter().find(|it| it.pid != std::process::id())
-    {
-        let why = format!("process {} has files in it open", process.pid);
-        return Err(refusal(path, why, stop));
+    let is_other = |user: &User| {
+        let is_file = !user.only_stands() && !matches!(user, User::Mount { .. });
+        is_file && user.process().is_none_or(|process| process.pid != std::process::id())
+    };
+    if let Some(user) = host::in_use::below(path)?.by.into_iter().find(is_other) {
+        return Err(refusal(path, format!("it is in use by {user}"), stop));
     }
     if origin.flavour == Flavour::Postgresql {
         if let Some(pid) = postmaster(path).filter(|pid| Path::new(&format!("/proc/{pid}")).exists()) {

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Who uses a directory or a file, whatever path it is used by: known by the device of its file system and the place inside of it, in every
+//! mount namespace that can be seen. Only `readlink`, reads below `/proc` and `/sys`, and looks that ask no file system, which may hang.
+
+use crate::Error;
+use crate::mounts::{Everywhere, MountEntry, unescape};
+use crate::process::{Identity, Sight, Unseen, look_at, look_into};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fmt;
+use std::fs;
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::{Path, PathBuf};
+
+/// Whoever uses it, and whom we could not look into.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct InUse {
+    pub by: Vec<User>,
+    pub unseen: Unseen,
+}
+
+/// Something that uses a directory or a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum User {
+    /// `path`: as the process sees it.
+    Process { process: Identity, program: String, path: PathBuf, how: How },
+    /// A loop device, whose file lies there.
+    Loop { device: PathBuf, file: PathBuf },
+    /// A swap file.
+    Swap { file: PathBuf },
+    /// A second way in: it, or something below it, is mounted there, too, as process `pid` sees it.
+    Mount { target: PathBuf, pid: u32 },
+}
+
+/// What a process does there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum How {
+    Open,
+    Mapped,
+    /// Its working directory or its root.
+    Stands,
+}
+
+impl User {
+    /// A process that only stands there opens no file by that.
+    pub fn only_stands(&self) -> bool {
+        matches!(self, Self::Process { how: How::Stands, .. })
+    }
+
+    pub fn process(&self) -> Option<Identity> {
+        if let Self::Process { process, .. } = self { Some(*process) } else { None }
+    }
+}
+
+/// After "in use by".
+impl fmt::Display for User {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Process { process, program, path, how } => {
+                let does = match how {
+                    How::Open => "has open",
+                    How::Mapped => "has mapped",
+                    How::Stands => "stands in",
+                };
+                write!(formatter, "process {} ({program}), which {does} {}", process.pid, path.display())
+            }
+            Self::Loop { device, file } => {
+                write!(formatter, "{}, to which {} is attached", device.display(), file.display())
+            }
+            Self::Swap { file } => write!(formatter, "the kernel, which swaps to {}", file.display()),
+            Self::Mount { target, pid } if *pid == std::process::id() => {
+                write!(formatter, "a second mount of it, or of a folder in it, at {}", target.display())
+            }
+            Self::Mount { target, pid } => write!(
+                formatter,
+                "a second mount of it, or of a folder in it, at {} in the mount namespace of process {pid}",
+                target.display()
+            ),
+        }
+    }
+}
+
+/// A mount of the file system that is asked about.
+struct Way {
+    id: u64,
+    /// From the root of its namespace.
+    target: PathBuf,
+    /// What of the file system is seen there.
+    root: PathBuf,
+    /// A process that sees it, and how that names it.
+    pid: u32,
+    seen_at: PathBuf,
+    is_own: bool,
+}
+
+impl Way {
+    /// Where in the file system a path lies that leads through this mount.
+    fn inside(&self, path: &Path) -> Option<PathBuf> {
+        path.strip_prefix(&self.target).ok().map(|rest| self.root.join(rest))
+    }
+}
+
+/// A directory or a file, where it is in its file system.
+struct Place {
+    inside: PathBuf,
+    /// `98:0`, as `mountinfo` has it.
+    device: String,
+    /// All mounts of that file system, and those of others by their number alone.
+    ways: Vec<Way>,
+    others: Vec<(u64, PathBuf, bool)>,
+    own: u64,
+}
+
+impl Place {
+    fn of(path: &Path) -> Result<Self, Error> {
+        let path = path.canonicalize().map_err(|source| Error::path("look at", path, source))?;
+        let everywhere = Everywhere::look()?;
+        let own_mounts = &everywhere.namespaces[0].mounts;
+        let by_number = look_at(&path).map(|it| it.stx_mnt_id);
+        let mount = own_mounts
+            .iter()
+            .find(|mount| Some(mount.id) == by_number)
+            .or_else(|| {
+                own_mounts
+                    .iter()
+                    .filter(|mount| path.starts_with(&mount.target))
+                    .max_by_key(|mount| depth(&mount.target))
+            })
+            .ok_or_else(|| Error::path("find the mount of", &path, std::io::ErrorKind::NotFound))?;
+        let (own, device) = (mount.id, mount.device.clone());
+        let mut place = Self { inside: PathBuf::new(), device, ways: Vec::new(), others: Vec::new(), own };
+        for namespace in &everywhere.namespaces {
+            let base = fs::read_link(format!("/proc/{}/root", namespace.pid)).unwrap_or_else(|_| "/".into());
+            namespace.mounts.iter().for_each(|mount| place.add(mount, &base, namespace.pid, namespace.is_own));
+        }
+        let way = place.ways.iter().find(|way| way.id == own);
+        place.inside = way.and_then(|way| way.inside(&path)).unwrap_or(path);
+        Ok(place)
+    }
+
+    fn add(&mut self, mount: &MountEntry, base: &Path, pid: u32, is_own: bool) {
+        let target = base.join(mount.target.strip_prefix("/").unwrap_or(&mount.target));
+        if mount.device == self.device {
+            let (id, root) = (mount.id, mount.root.clone());
+            self.ways.push(Way { id, target, root, pid, seen_at: mount.target.clone(), is_own });
+        } else {
+            self.others.push((mount.id, target, is_own));
+        }
+    }
+
+    fn holds(&self, inside: &Path) -> bool {
+        inside.starts_with(&self.inside)
+    }
+
+    /// Whether a link of `/proc/PID` that goes through this mount ends at or below it. `None`: that mount is in no table.
+    fn is_through(&self, mount: u64, link: &Path) -> Option<bool> {
+        match self.ways.iter().find(|way| way.id == mount) {
+            Some(way) => Some(way.inside(link).is_some_and(|inside| self.holds(&inside))),
+            None => self.others.iter().any(|(id, ..)| *id == mount).then_some(false),
+        }
+    }
+
+    /// The same for a path of which no mount is told: through the longest one of our namespace, or of any other.
+    fn is_by_path(&self, path: &Path) -> bool {
+        let best = |is_own: bool| {
+            let ways = self.ways.iter().filter(|way| way.is_own == is_own && path.starts_with(&way.target));
+            let way = ways.max_by_key(|way| depth(&way.target))?;
+            let others = self.others.iter().filter(|(_, target, own)| *own == is_own && path.starts_with(target));
+            let is_covered = others.map(|(_, target, _)| depth(target)).max().is_some_and(|it| it > depth(&way.target));
+            (!is_covered).then(|| way.inside(path)).flatten()
+        };
+        [true, false].into_iter().filter_map(best).any(|inside| self.holds(&inside))
+    }
+
+    fn is_device(&self, major: u32, minor: u32) -> bool {
+        self.device == format!("{major}:{minor}")
+    }
+
+    /// The first thing that a process does there.
+    fn used_by(&self, pid: u32) -> std::io::Result<Option<(How, PathBuf)>> {
+        for entry in fs::read_dir(format!("/proc/{pid}/fd"))?.flatten() {
+            let Ok(link) = fs::read_link(entry.path()) else { continue };
+            if !link.is_absolute() {
+                continue;
+            }
+            let number = entry.file_name().to_string_lossy().into_owned();
+            let is_it = match mount_of(pid, &number) {
+                None => self.is_by_path(&link),
+                // of a mount that was taken away lazily nobody can say where it led
+                Some(mount) => self.is_through(mount, &link).unwrap_or_else(|| {
+                    look_at(&entry.path()).is_some_and(|it| self.is_device(it.stx_dev_major, it.stx_dev_minor))
+                }),
+            };
+            if is_it {
+                return Ok(Some((How::Open, link)));
+            }
+        }
+        if let Some(path) = self.mapped_by(pid) {
+            return Ok(Some((How::Mapped, path)));
+        }
+        for name in ["cwd", "root"] {
+            let link = fs::read_link(format!("/proc/{pid}/{name}"))?;
+            if self.is_by_path(&link) {
+                return Ok(Some((How::Stands, link)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// A line of `/proc/PID/maps`: addresses, rights, offset, `08:01` in hexadecimal, inode, path.
+    fn mapped_by(&self, pid: u32) -> Option<PathBuf> {
+        let text = fs::read(format!("/proc/{pid}/maps")).ok()?;
+        let mut last = PathBuf::new();
+        String::from_utf8_lossy(&text).lines().find_map(|line| {
+            let (major, minor) = line.split_whitespace().nth(3)?.split_once(':')?;
+            let numbers = (u32::from_str_radix(major, 16).ok()?, u32::from_str_radix(minor, 16).ok()?);
+            let path = PathBuf::from(&line[line.find('/')?..]);
+            let is_new = self.is_device(numbers.0, numbers.1) && path != last;
+            last.clone_from(&path);
+            (is_new && self.is_by_path(&path)).then_some(path)
+        })
+    }
+
+    fn loops(&self) -> impl Iterator<Item = User> {
+        let attached = crate::change::loop_device::backing_files().into_iter();
+        attached.filter(|(_, file)| self.is_by_path(file)).map(|(device, file)| User::Loop { device, file })
+    }
+
+    fn swaps(&self) -> impl Iterator<Item = User> {
+        let text = fs::read_to_string("/proc/swaps").unwrap_or_default();
+        let files: Vec<PathBuf> = text
+            .lines()
+            .skip(1)
+            .filter_map(|line| line.split_whitespace().next())
+            .map(|path| PathBuf::from(OsString::from_vec(unescape(path))))
+            .collect();
+        files.into_iter().filter(|file| self.is_by_path(file)).map(|file| User::Swap { file })
+    }
+
+    /// Mounts of it, or of a folder in it. One of a folder above it is none: every mount namespace has one of its root.
+    fn mounts(&self) -> impl Iterator<Item = User> {
+        let ways = self.ways.iter().filter(|way| way.id != self.own && self.holds(&way.root));
+        ways.map(|way| User::Mount { target: way.seen_at.clone(), pid: way.pid })
+    }
+}
+
+fn depth(path: &Path) -> usize {
+    path.components().count()
+}
+
+/// The number of the mount through which a file was opened: `mnt_id` in `/proc/PID/fdinfo/N`.
+fn mount_of(pid: u32, number: &str) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/fdinfo/{number}")).ok()?;
+    text.lines().find_map(|line| line.strip_prefix("mnt_id:"))?.trim().parse().ok()
+}
+
+/// Everybody who uses a directory, or what is below it: by an open file, a mapping, a working directory or root, a loop device, a swap
+/// file, or as a second mount of it. Ourselves included.
+///
+/// # Errors
+/// It is not there, or `/proc` does not show what is mounted.
+pub fn below(directory: &Path) -> Result<InUse, Error> {
+    let place = Place::of(directory)?;
+    let uses: RefCell<BTreeMap<u32, (How, PathBuf)>> = RefCell::default();
+    let Sight { found, unseen } = look_into(&|pid| {
+        let used = place.used_by(pid)?;
+        Ok(used.is_some_and(|used| uses.borrow_mut().insert(pid, used).is_none()))
+    });
+    let mut uses = uses.into_inner();
+    let program = |pid: u32| fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim().to_owned();
+    let processes = found.into_iter().filter_map(|process| {
+        let (how, path) = uses.remove(&process.pid)?;
+        Some(User::Process { process, program: program(process.pid), path, how })
+    });
+    let by = processes.chain(place.loops()).chain(place.swaps()).chain(place.mounts()).collect();
+    Ok(InUse { by, unseen })
+}
