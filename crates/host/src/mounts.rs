@@ -50,7 +50,15 @@ impl MountEntry {
 
 /// All mounts of our mount namespace, oldest first.
 pub fn mounts() -> Result<Vec<MountEntry>, Error> {
-    let path = "/proc/self/mountinfo";
+    mounts_in("/proc/self/mountinfo")
+}
+
+/// Those of the mount namespace of a process, as it sees them.
+pub(crate) fn mounts_of(pid: u32) -> Result<Vec<MountEntry>, Error> {
+    mounts_in(&format!("/proc/{pid}/mountinfo"))
+}
+
+fn mounts_in(path: &str) -> Result<Vec<MountEntry>, Error> {
     let text = fs::read(path).map_err(|source| Error::path("read", path, source))?;
     Ok(parse(&text))
 }

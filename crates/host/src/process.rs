@@ -9,6 +9,7 @@
 //! `wringer internal launch`, which stays its parent. A pid alone never proves an identity: [`Identity`] carries the start
 //! time, and signals go through a pidfd.
 
+mod cut_off;
 mod descriptors;
 mod family;
 mod fork;

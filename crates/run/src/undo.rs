@@ -208,10 +208,13 @@ fn patience_after(waited: Duration) -> Duration {
     BUSY_TIMEOUT.saturating_sub(waited).max(LEAST_PATIENCE)
 }
 
-/// Whether it lives, and was asked. Where the journal has lost its name, it is who holds the lock.
+/// Whether it lives, and was asked; one that was stopped goes on, to hear it. Where the journal has lost its name, it is who holds the
+/// lock.
 fn ask_controller(run: &FoundRun, owner: &Path) -> bool {
     let controllers = run.controller.map_or_else(|| holders_of(owner).found, |controller| vec![controller]);
-    let ask = |controller| Process::open(controller).is_some_and(|it| it.signal(Signal::TERM).is_ok());
+    let ask = |controller| {
+        Process::open(controller).is_some_and(|it| it.signal(Signal::TERM).is_ok() && it.signal(Signal::CONT).is_ok())
+    };
     controllers.into_iter().filter(|controller| ask(*controller)).count() > 0
 }
 

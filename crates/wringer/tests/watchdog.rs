@@ -142,6 +142,21 @@ fn an_undo_wakes_a_stopped_layer() {
     expect_as_before(&before);
 }
 
+/// Its lease has not ended, and its watchdog does nothing yet: half of what a controller is given to release must be enough.
+#[test]
+fn an_undo_wakes_a_stopped_supervisor() {
+    if !is_root() {
+        testkit::skip!("needs root");
+    }
+    let (_alone, lab, before) = (alone(), Lab::new(WRINGER), Snapshot::take());
+    let said = json(&lab.run(["ram", "hide", "64M", "--yes", "-o", "json"]).expect_code(0));
+    signal(said["pid"].as_u64().unwrap(), Signal::STOP);
+    let mut undo = lab.start("undo", ["undo"]);
+    assert!(wait_until(PATIENCE, || undo.try_wait().unwrap().is_some()), "{}", lab.said("undo"));
+    assert_eq!(undo.wait().unwrap().code(), Some(0), "{}", lab.said("undo"));
+    expect_as_before(&before);
+}
+
 /// The host is in danger in the middle of a load: the run ends with code 4, says why, and its recording says so, too.
 #[test]
 fn a_run_tells_why_its_watchdog_ended_it() {

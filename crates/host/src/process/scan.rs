@@ -162,6 +162,12 @@ fn holds(pid: u32, wanted: &dyn Fn(&Path, &Path) -> bool) -> io::Result<bool> {
     Ok(links(pid)?.iter().any(|(path, link)| wanted(path, link)))
 }
 
+/// With an open file, its working directory or its root.
+pub(super) fn uses_below(pid: u32, folder: &Path) -> bool {
+    let below = |link: &Path| link.starts_with(folder);
+    holds(pid, &|_, link| below(link)).unwrap_or(false) || stands_in(pid, &below).unwrap_or(false)
+}
+
 fn stands_in(pid: u32, wanted: &dyn Fn(&Path) -> bool) -> io::Result<bool> {
     let target = |link: &str| fs::read_link(format!("/proc/{pid}/{link}"));
     Ok(wanted(&target("cwd")?) || wanted(&target("root")?))

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+use super::cut_off::is_cut_off;
 use super::family::family;
 use super::identity::{Identity, Process};
 use super::standstill::{Standstill, standstill};
@@ -11,6 +12,10 @@ use std::time::{Duration, Instant};
 
 /// How long a process may take to go after SIGKILL: it may be in an uninterruptible wait for a disk, which we may have slowed.
 pub(super) const KILL_TIMEOUT: Duration = Duration::from_secs(20);
+/// What is left of the grace of a process whose slow layer is dead: it may still say so in its log.
+const CUT_OFF_GRACE: Duration = Duration::from_secs(2);
+/// How often a wait looks whether that layer lives.
+const HOPE_PAUSE: Duration = Duration::from_secs(1);
 /// How often a wait looks whether the user has become impatient.
 const TICK: Duration = Duration::from_millis(100);
 
@@ -37,7 +42,7 @@ pub enum Stopped {
 
 /// Ends `leaders`, and waits until they are gone. Need not be their parent: a zombie counts as gone.
 ///
-/// One that was stopped goes on, to hear it.
+/// One that was stopped goes on, to hear it. One whose slow layer is dead cannot end cleanly, and has no long grace.
 ///
 /// # Errors
 /// [`Error::Unstoppable`] when one is still there after SIGKILL; [`Error::NotPermitted`] when one is not ours to signal: all others are
@@ -78,7 +83,9 @@ fn stop_until(leaders: &[Identity], request: StopRequest, is_gone: IsGone<'_>) -
     let (asked, refused) = signal_all(processes, request.signal)?;
     wake_stopped(&asked);
     let grace = if request.signal == libc::SIGKILL { Duration::ZERO } else { request.grace };
-    if await_end(&asked, grace, is_gone, &interrupt::impatient) && refused.is_empty() {
+    let mut hope = Hope::new();
+    let mut is_cut = || interrupt::impatient() || hope.is_over(&asked);
+    if await_end(&asked, grace, is_gone, &mut is_cut) && refused.is_empty() {
         return Ok(Stopped::Cleanly);
     }
     // Once more: while it was given its grace, it may have started others.
@@ -88,10 +95,31 @@ fn stop_until(leaders: &[Identity], request: StopRequest, is_gone: IsGone<'_>) -
 
 type IsGone<'a> = &'a dyn Fn(&Process) -> bool;
 
+/// Whether a clean end can still be waited for: not for long without the files that the end needs.
+struct Hope {
+    next_look: Instant,
+    ends: Option<Instant>,
+}
+
+impl Hope {
+    fn new() -> Self {
+        Self { next_look: Instant::now(), ends: None }
+    }
+
+    fn is_over(&mut self, processes: &[Process]) -> bool {
+        let now = Instant::now();
+        if self.ends.is_none() && now >= self.next_look {
+            self.next_look = now + HOPE_PAUSE;
+            self.ends = processes.iter().any(|it| is_cut_off(it.identity().pid)).then(|| now + CUT_OFF_GRACE);
+        }
+        self.ends.is_some_and(|ends| now >= ends)
+    }
+}
+
 fn kill(family: &BTreeSet<Identity>, is_gone: IsGone<'_>) -> Result<(), Error> {
     let processes: Vec<Process> = family.iter().copied().filter_map(Process::open).collect();
     let (asked, refused) = signal_all(processes, libc::SIGKILL)?;
-    if !await_end(&asked, KILL_TIMEOUT, is_gone, &|| false) {
+    if !await_end(&asked, KILL_TIMEOUT, is_gone, &mut || false) {
         let pids = asked.iter().filter(|process| process.is_alive()).map(|process| process.identity().pid).collect();
         return Err(Error::Unstoppable { pids });
     }
@@ -122,7 +150,7 @@ fn wake_stopped(processes: &[Process]) {
 }
 
 /// Whether all ended within `timeout`, which `is_cut` may end earlier.
-fn await_end(processes: &[Process], timeout: Duration, is_gone: IsGone<'_>, is_cut: &dyn Fn() -> bool) -> bool {
+fn await_end(processes: &[Process], timeout: Duration, is_gone: IsGone<'_>, is_cut: &mut dyn FnMut() -> bool) -> bool {
     let deadline = Instant::now() + timeout;
     processes.iter().all(|process| {
         loop {
