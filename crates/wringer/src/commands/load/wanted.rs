@@ -44,7 +44,7 @@ impl Written {
     /// Exit code 2: the file cannot be read, or is wrong; every problem has its place.
     pub fn read(path: &Path) -> Result<Self, Failure> {
         let text = input::read(path).map_err(|error| {
-            let error = error.context(format!("the workload {}", path.display()));
+            let error = error.context(format!("read the workload {}", path.display()));
             Failure::new(Exit::Usage, error).hint("docs/workloads.md has an example to start from")
         })?;
         Self::parse(path, &text)

@@ -60,7 +60,7 @@ fn one(driver: &Driver, folder: &Path) -> Result<Prepared, Failure> {
     let read = |name: &&str| {
         let path = folder.join(name);
         let text = input::read_bytes(&path).map_err(|error| {
-            let error = anyhow::anyhow!("the script {} cannot be read: {error}", path.display());
+            let error = anyhow::anyhow!("the script {} cannot be read: {}", path.display(), error.root_cause());
             Failure::new(Exit::Missing, error).hint("scripts are named from where the experiment's file is")
         })?;
         Ok::<_, Failure>(((*name).to_owned(), String::from_utf8_lossy(&text).into_owned()))
