@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Attributes, read and changed.
 
+use super::extended::drop_set_ids;
 use super::{Layer, Opened};
 use fuser::{FileAttr, FileHandle, FileType, INodeNo, TimeOrNow};
 use rustix::fs::{
@@ -17,6 +18,8 @@ pub(super) struct Changes {
     pub uid: Option<u32>,
     pub gid: Option<u32>,
     pub size: Option<u64>,
+    /// Who cuts the file, of this group, may not keep its set-id bits.
+    pub drops_set_ids: Option<u32>,
     pub accessed: Option<TimeOrNow>,
     pub modified: Option<TimeOrNow>,
 }
@@ -31,6 +34,9 @@ impl Layer {
         // After the owner, because a change of owner takes set-id bits away.
         if let Some(mode) = changes.mode {
             chmodat(CWD, inode.link(), Mode::from_raw_mode(mode & 0o7777), AtFlags::empty())?;
+        }
+        if let Some(gid) = changes.drops_set_ids {
+            drop_set_ids(&inode, gid)?;
         }
         if let Some(size) = changes.size {
             self.truncate(&inode, handle, size)?;

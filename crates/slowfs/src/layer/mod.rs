@@ -4,6 +4,7 @@
 
 mod attributes;
 mod data;
+mod extended;
 mod names;
 mod owner;
 
@@ -13,6 +14,7 @@ use crate::inode::{Inode, Table};
 use crate::reply::errno;
 use crate::waiting::{Asked, Looker};
 use attributes::{Changes, attributes, file_type};
+use extended::Answer;
 use fuser::{
     BsdFileFlags, Errno, FileAttr, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags, KernelConfig,
     LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry,
@@ -141,7 +143,14 @@ impl Filesystem for Layer {
             InitFlags::FUSE_MAX_PAGES,
             InitFlags::FUSE_PARALLEL_DIROPS,
             InitFlags::FUSE_CACHE_SYMLINKS,
+            // whether the umask counts is known below alone
+            InitFlags::FUSE_DONT_MASK,
+            // without it the kernel would ask for a file's capabilities before each write
+            InitFlags::FUSE_HANDLE_KILLPRIV_V2,
         ];
+        if knows_every_user() {
+            wanted.push(InitFlags::FUSE_POSIX_ACL);
+        }
         wanted.push(match self.settings.writeback_cache {
             true => InitFlags::FUSE_WRITEBACK_CACHE,
             false => InitFlags::FUSE_AUTO_INVAL_DATA,
@@ -173,7 +182,7 @@ impl Filesystem for Layer {
 
     fn setattr(
         &self,
-        _: &Request,
+        caller: &Request,
         number: INodeNo,
         mode: Option<u32>,
         uid: Option<u32>,
@@ -189,7 +198,8 @@ impl Filesystem for Layer {
         _: Option<BsdFileFlags>,
         reply: ReplyAttr,
     ) {
-        let changes = Changes { mode, uid, gid, size, accessed, modified };
+        let drops_set_ids = (size.is_some() && caller.uid() != 0).then(|| caller.gid());
+        let changes = Changes { mode, uid, gid, size, drops_set_ids, accessed, modified };
         match self.change_attributes(number.0, handle, changes) {
             Ok(stat) => reply.attr(&self.lifetime(), &self.attributes(number.0, &stat)),
             Err(error) => reply.error(self.refusal(error)),
@@ -209,15 +219,15 @@ impl Filesystem for Layer {
         parent: INodeNo,
         name: &OsStr,
         mode: u32,
-        _: u32,
+        umask: u32,
         device: u32,
         reply: ReplyEntry,
     ) {
-        self.reply_entry(self.make_node(caller, parent.0, name, mode, device), reply);
+        self.reply_entry(self.make_node(caller, parent.0, name, (mode, umask), device), reply);
     }
 
-    fn mkdir(&self, caller: &Request, parent: INodeNo, name: &OsStr, mode: u32, _: u32, reply: ReplyEntry) {
-        self.reply_entry(self.make_folder(caller, parent.0, name, mode), reply);
+    fn mkdir(&self, caller: &Request, parent: INodeNo, name: &OsStr, mode: u32, umask: u32, reply: ReplyEntry) {
+        self.reply_entry(self.make_folder(caller, parent.0, name, (mode, umask)), reply);
     }
 
     fn symlink(&self, caller: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
@@ -255,11 +265,11 @@ impl Filesystem for Layer {
         parent: INodeNo,
         name: &OsStr,
         mode: u32,
-        _: u32,
+        umask: u32,
         flags: i32,
         reply: ReplyCreate,
     ) {
-        match self.create_file(caller, parent.0, name, mode, flags) {
+        match self.create_file(caller, parent.0, name, (mode, umask), flags) {
             Ok((found, handle)) => {
                 let attributes = self.found(found);
                 reply.created(&self.lifetime(), &attributes, Generation(0), handle, FopenFlags::FOPEN_KEEP_CACHE);
@@ -293,16 +303,21 @@ impl Filesystem for Layer {
 
     fn write(
         &self,
-        _: &Request,
+        caller: &Request,
         _: INodeNo,
         handle: FileHandle,
         offset: u64,
         data: &[u8],
-        _: WriteFlags,
+        how: WriteFlags,
         flags: OpenFlags,
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
+        if how.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID)
+            && let Err(error) = self.drop_set_ids_of(handle, caller.gid())
+        {
+            return reply.error(self.refusal(error));
+        }
         self.write_file(handle, offset, data, flags.0, reply);
     }
 
@@ -331,7 +346,7 @@ impl Filesystem for Layer {
 
     fn fallocate(
         &self,
-        _: &Request,
+        caller: &Request,
         _: INodeNo,
         handle: FileHandle,
         offset: u64,
@@ -339,7 +354,8 @@ impl Filesystem for Layer {
         mode: i32,
         reply: ReplyEmpty,
     ) {
-        reply_empty(self.allocate(handle, offset, length, mode), reply);
+        let dropped = if caller.uid() == 0 { Ok(()) } else { self.drop_set_ids_of(handle, caller.gid()) };
+        reply_empty(dropped.and_then(|()| self.allocate(handle, offset, length, mode)), reply);
     }
 
     /// With the write-back cache the kernel knows pages that the backing file does not: then all is data.
@@ -393,20 +409,42 @@ impl Filesystem for Layer {
         }
     }
 
-    /// Neither server needs extended attributes; the kernel remembers this answer and stops asking before each write.
-    fn getxattr(&self, _: &Request, _: INodeNo, _: &OsStr, _: u32, reply: ReplyXattr) {
-        reply.error(Errno::ENOSYS);
+    fn getxattr(&self, _: &Request, number: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
+        reply_extended(self.extended(number.0, name, size), reply);
     }
 
-    fn setxattr(&self, _: &Request, _: INodeNo, _: &OsStr, _: &[u8], _: i32, _: u32, reply: ReplyEmpty) {
-        reply.error(Errno::ENOSYS);
+    fn setxattr(
+        &self,
+        _: &Request,
+        number: INodeNo,
+        name: &OsStr,
+        value: &[u8],
+        flags: i32,
+        _: u32,
+        reply: ReplyEmpty,
+    ) {
+        reply_empty(self.set_extended(number.0, name, value, flags), reply);
     }
 
-    fn listxattr(&self, _: &Request, _: INodeNo, _: u32, reply: ReplyXattr) {
-        reply.error(Errno::ENOSYS);
+    fn listxattr(&self, _: &Request, number: INodeNo, size: u32, reply: ReplyXattr) {
+        reply_extended(self.list_extended(number.0, size), reply);
     }
 
-    fn removexattr(&self, _: &Request, _: INodeNo, _: &OsStr, reply: ReplyEmpty) {
-        reply.error(Errno::ENOSYS);
+    fn removexattr(&self, _: &Request, number: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        reply_empty(self.remove_extended(number.0, name), reply);
     }
+}
+
+fn reply_extended(result: Result<Answer>, reply: ReplyXattr) {
+    match result {
+        Ok(Answer::Size(size)) => reply.size(size),
+        Ok(Answer::Data(data)) => reply.data(&data),
+        Err(error) => reply.error(errno(error)),
+    }
+}
+
+/// Whether access lists can name whom they name: a user namespace of an ordinary user maps one user, and shows all others as none.
+fn knows_every_user() -> bool {
+    let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    rustix::process::geteuid().is_root() && map.split_whitespace().eq(["0", "0", "4294967295"])
 }

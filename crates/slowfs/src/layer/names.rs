@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Names: making, linking, renaming, removing, listing.
 
+use super::extended::masked;
 use super::owner::as_caller;
 use super::{Layer, Opened};
 use crate::inode::Inode;
@@ -25,19 +26,26 @@ impl Layer {
         caller: &Request,
         parent: u64,
         name: &OsStr,
-        mode: u32,
+        (mode, umask): (u32, u32),
         device: u32,
     ) -> Result<(u64, Stat)> {
         let parent = self.inodes.get(parent)?;
-        let (kind, bits) = (FileType::from_raw_mode(mode), Mode::from_raw_mode(mode & 0o7777));
+        let (kind, bits) = (FileType::from_raw_mode(mode), masked(&parent, mode, umask));
         let make = || mknodat(parent.as_ref(), name, kind, bits, device.into());
         as_caller(caller, make, |()| hand_over(caller, &parent, name))?;
         self.inodes.lookup(&parent, name)
     }
 
-    pub(super) fn make_folder(&self, caller: &Request, parent: u64, name: &OsStr, mode: u32) -> Result<(u64, Stat)> {
+    pub(super) fn make_folder(
+        &self,
+        caller: &Request,
+        parent: u64,
+        name: &OsStr,
+        (mode, umask): (u32, u32),
+    ) -> Result<(u64, Stat)> {
         let parent = self.inodes.get(parent)?;
-        let make = || mkdirat(parent.as_ref(), name, Mode::from_raw_mode(mode & 0o7777));
+        let bits = masked(&parent, mode, umask);
+        let make = || mkdirat(parent.as_ref(), name, bits);
         as_caller(caller, make, |()| hand_over(caller, &parent, name))?;
         self.inodes.lookup(&parent, name)
     }
@@ -69,14 +77,15 @@ impl Layer {
         caller: &Request,
         parent: u64,
         name: &OsStr,
-        mode: u32,
+        (mode, umask): (u32, u32),
         flags: i32,
     ) -> Result<((u64, Stat), FileHandle)> {
         let parent = self.inodes.get(parent)?;
         let asked = OFlags::from_bits_retain(flags.cast_unsigned());
         let access = self.access_mode(asked);
         let how = access | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW | asked & (OFlags::EXCL | OFlags::TRUNC);
-        let make = || openat(parent.as_ref(), name, how, Mode::from_raw_mode(mode & 0o7777));
+        let bits = masked(&parent, mode, umask);
+        let make = || openat(parent.as_ref(), name, how, bits);
         let file = as_caller(caller, make, |_| hand_over(caller, &parent, name))?;
         let found = self.inodes.lookup(&parent, name)?;
         let inode = self.inodes.get(found.0)?;
