@@ -16,6 +16,7 @@
 //! | [`namespace`] | a process's own mount namespace, its own mount and its own protection | no |
 //! | [`interrupt`] | the user's wish to stop, and the wish to stop at once | no |
 //! | [`mapper`] | a look at device-mapper's devices and targets | no |
+//! | [`named`] | a look at cgroups by their name | no |
 //! | [`meminfo`] | lines of `/proc/meminfo` | no |
 //! | [`mounts`] | a look at what is mounted, in every mount namespace | no |
 //! | [`clock`] | the run's monotonic clock, wall time | no |
@@ -28,6 +29,7 @@ pub mod interrupt;
 pub mod mapper;
 pub mod meminfo;
 pub mod mounts;
+pub mod named;
 pub mod namespace;
 pub mod permit;
 pub mod places;

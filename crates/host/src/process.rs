@@ -22,6 +22,7 @@ mod sight;
 mod spawn;
 mod standstill;
 mod stop;
+mod survey;
 
 pub use descriptors::without_descriptors;
 pub use family::{family, is_of_another_run};
@@ -36,6 +37,7 @@ pub use sight::{Sight, Unlisted, Unseen};
 pub use spawn::{Marks, Spawned, spawn, spawn_supervisor};
 pub use standstill::{Standstill, standstill};
 pub use stop::{StopRequest, Stopped, kill_alone, stop, stop_main_thread};
+pub use survey::{HeldFile, Marked, survey};
 
 use rustix::fd::OwnedFd;
 use std::ffi::OsString;

@@ -4,6 +4,7 @@ use crate::executor::RealHost;
 use crate::find::refuse_when_hot;
 use crate::folder::{self, Folder};
 use crate::locks::{Resource, begin_lock, take_resources, try_lock};
+use crate::trace::twice;
 use crate::watchdog::{Heartbeat, Limits};
 use crate::{Error, watchdog};
 use host::files;
@@ -107,6 +108,7 @@ impl Run {
         let resources = take_resources(&begin.places, &begin.resources, &id)?;
         let folder = Folder::of(&begin.places, &id);
         files::new_private_dir(&folder.path)?;
+        twice::write_home(&begin.places, &id)?;
         let limits = Limits::from_environment();
         let ties = Ties::make(&folder, resources, &limits)?;
         let journal = Journal::create(&folder.journal(), begun(&id, &begin)?)?;
@@ -157,8 +159,12 @@ impl Run {
     ) -> Result<(StepId, T), Error> {
         self.check_watchdog()?;
         let (id, permit) = self.journal.intent_with(step.clone(), self.oom_victim)?;
+        twice::write(&self.places, &self.id, id, &step, None)?;
         let result = apply(&permit)?;
-        self.journal.done(id, crate::taken::observe(&step))?;
+        let observed = crate::taken::observe(&step);
+        // without it the second record says less, and is as true
+        let _ = twice::write(&self.places, &self.id, id, &step, observed.as_deref());
+        self.journal.done(id, observed)?;
         Ok((id, result))
     }
 

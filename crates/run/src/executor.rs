@@ -3,6 +3,7 @@
 
 use crate::dismantle::Executor;
 use crate::folder::Folder;
+use crate::trace::twice;
 use crate::{layers, taken};
 use host::change::loop_device;
 use host::change::mapping::{pass_through, remove_mapping};
@@ -123,6 +124,42 @@ impl RealHost {
         layers::end(permit, processes, &ours, self.patience)
     }
 
+    /// As the journal has it, whatever else was written down of it.
+    fn undo_once(&self, permit: &Permit, step: &StepState) -> Result<Outcome, host::Error> {
+        if self.stale && !survives_boot(&step.change) {
+            return Ok(Outcome::Nothing);
+        }
+        match &step.change {
+            Step::Process { role: Role::SlowLayer, .. } => {
+                Ok(found(self.end_layers(permit, &self.processes_of(step))? != Stopped::AlreadyGone))
+            }
+            Step::Process { stop_signal, grace_ms, .. } => {
+                let request = StopRequest { signal: *stop_signal, grace: Duration::from_millis(*grace_ms) };
+                self.end_process(permit, step, request)
+            }
+            Step::Value { path, before, .. } if self.is_in_a_cgroup_of_ours(path) => {
+                // it goes with the cgroup; while somebody is in it, the kernel may keep it (ENOSPC: CPUs of a cpuset of v1)
+                let restored = change::restore_value(permit, path, before, &observed_or_set(step));
+                Ok(if matches!(restored, Ok(Restored::Restored)) { Outcome::Restored } else { Outcome::Nothing })
+            }
+            Step::Value { path, before, after } => Self::restore_value(permit, step, path, before, after),
+            Step::Cgroup { path, home, members, .. } => {
+                let is_ours = |process: &Identity| self.is_ours_in_a_cgroup(process, *members);
+                Ok(found(change::remove_cgroup(permit, path, home.as_deref(), &is_ours)?))
+            }
+            Step::Mount { source, fstype, .. } => {
+                let ours = layers::ours(&self.folder.path, source, fstype);
+                Ok(found(change::unmount(permit, &ours, layers::served(&self.marked()), self.patience)?))
+            }
+            Step::HugePool { .. } | Step::MemoryBlocks { .. } => {
+                Ok(taken::give_back(permit, step)?.unwrap_or(Outcome::Nothing))
+            }
+            Step::Mapping { name, uuid, .. } => Ok(found(remove_mapping(permit, &mapping(name, uuid), self.patience)?)),
+            Step::LoopDevice { name, .. } => Ok(found(loop_device::detach(permit, name, self.patience)?)),
+            Step::Note { .. } => Ok(Outcome::Nothing),
+        }
+    }
+
     fn restore_value(
         permit: &Permit,
         step: &StepState,
@@ -166,39 +203,12 @@ impl Executor for RealHost {
     }
 
     fn undo(&mut self, permit: &Permit, step: &StepState) -> Result<Outcome, host::Error> {
-        let void = self.stale && !survives_boot(&step.change);
-        if void || journal::forgets(&step.change) {
+        if journal::forgets(&step.change) {
             return Ok(Outcome::Nothing);
         }
-        match &step.change {
-            Step::Process { role: Role::SlowLayer, .. } => {
-                Ok(found(self.end_layers(permit, &self.processes_of(step))? != Stopped::AlreadyGone))
-            }
-            Step::Process { stop_signal, grace_ms, .. } => {
-                let request = StopRequest { signal: *stop_signal, grace: Duration::from_millis(*grace_ms) };
-                self.end_process(permit, step, request)
-            }
-            Step::Value { path, before, .. } if self.is_in_a_cgroup_of_ours(path) => {
-                // it goes with the cgroup; while somebody is in it, the kernel may keep it (ENOSPC: CPUs of a cpuset of v1)
-                let restored = change::restore_value(permit, path, before, &observed_or_set(step));
-                Ok(if matches!(restored, Ok(Restored::Restored)) { Outcome::Restored } else { Outcome::Nothing })
-            }
-            Step::Value { path, before, after } => Self::restore_value(permit, step, path, before, after),
-            Step::Cgroup { path, home, members, .. } => {
-                let is_ours = |process: &Identity| self.is_ours_in_a_cgroup(process, *members);
-                Ok(found(change::remove_cgroup(permit, path, home.as_deref(), &is_ours)?))
-            }
-            Step::Mount { source, fstype, .. } => {
-                let ours = layers::ours(&self.folder.path, source, fstype);
-                Ok(found(change::unmount(permit, &ours, layers::served(&self.marked()), self.patience)?))
-            }
-            Step::HugePool { .. } | Step::MemoryBlocks { .. } => {
-                Ok(taken::give_back(permit, step)?.unwrap_or(Outcome::Nothing))
-            }
-            Step::Mapping { name, uuid, .. } => Ok(found(remove_mapping(permit, &mapping(name, uuid), self.patience)?)),
-            Step::LoopDevice { name, .. } => Ok(found(loop_device::detach(permit, name, self.patience)?)),
-            Step::Note { .. } => Ok(Outcome::Nothing),
-        }
+        let outcome = self.undo_once(permit, step)?;
+        twice::forget_step(&self.folder.path, &self.run, step.id);
+        Ok(outcome)
     }
 
     fn sweep(&mut self, permit: &Permit, spared: &[Identity]) -> Result<(), host::Error> {

@@ -56,6 +56,13 @@ pub fn find_runs(places: &Places) -> Result<Vec<FoundRun>, Error> {
     Ok(ids.into_iter().zip(sights).map(|(id, sight)| look_at(places, id, sight)).collect())
 }
 
+/// One run of these places.
+pub(crate) fn find_run(places: &Places, id: &RunId) -> FoundRun {
+    let mark = Mark { token: Folder::of(places, id).token(), run_id: id.as_str().to_owned() };
+    let sight = with_marks(&[mark]).pop().unwrap_or_default();
+    look_at(places, id.clone(), sight)
+}
+
 fn look_at(places: &Places, id: RunId, sight: Sight) -> FoundRun {
     let folder = Folder::of(places, &id);
     let live = is_held(&folder.owner());
@@ -162,5 +169,6 @@ fn is_forgotten(run: &FoundRun) -> bool {
 pub(crate) fn refuse_when_hot(places: &Places) -> Result<(), Error> {
     let found = find_runs(places)?;
     refuse_hot(&found)?;
+    crate::trace::refuse_lost(places, &found)?;
     found.iter().filter(|run| run.is_debris()).try_for_each(|run| remove_folder(&Folder::of(places, &run.id).path))
 }

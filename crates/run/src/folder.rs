@@ -107,7 +107,7 @@ pub(crate) fn locks(places: &Places) -> PathBuf {
 }
 
 /// Root's locks of what the host has once, whatever `WRINGER_HOME` says. Other users cannot write there; a boot clears it.
-const HOST_LOCKS: &str = "/run/wringer/locks";
+pub(crate) const HOST_LOCKS: &str = "/run/wringer/locks";
 
 /// Where the locks are of what the host has once, such as its RAM. An ordinary user, and a root who may not write to `/run`
 /// (inside a user namespace), squeezes nothing that root's runs use: their own folder does.

@@ -25,6 +25,7 @@ mod reading;
 mod release;
 pub mod supervise;
 mod taken;
+mod trace;
 mod undo;
 pub mod watchdog;
 
@@ -43,4 +44,5 @@ pub use journal::{
 pub use locks::{Resource, holder, require_free};
 pub use reading::Unsure;
 pub use release::Released;
-pub use undo::{Scope, UndoReport, settle, undo};
+pub use trace::{Condition, Lost, Thing, Trace, find_lost, find_settled, refuse_lost};
+pub use undo::{Scope, UndoReport, reason_to_leave, settle, undo};

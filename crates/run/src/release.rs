@@ -2,6 +2,7 @@
 use crate::dismantle::{Conflict, Report, dismantle, neutralise};
 use crate::folder::Folder;
 use crate::reading::Unsure;
+use crate::trace::twice::forget_home;
 use crate::{Error, Run};
 use host::files;
 use journal::{Journal, Role, RunId, Step, StepState};
@@ -56,7 +57,9 @@ impl Run {
         self.held.clear();
         let report = dismantle(&mut self.journal, &mut self.host, progress);
         self.reap();
-        close(&mut self.journal, &self.id, &self.folder.path, report)
+        let released = close(&mut self.journal, &self.id, &self.folder.path, report)?;
+        forget_home(&self.folder.path);
+        Ok(released)
     }
 }
 

@@ -9,6 +9,8 @@ use crate::folder::{Folder, locks, require_own};
 use crate::locks::{begin_lock, lock_within};
 use crate::reading::{self, Unsure, aside, read_to_undo};
 use crate::release::{close, graces, note_reason, remove_folder};
+use crate::trace::find_lost;
+use crate::trace::give_back::undo_lost;
 use host::change::BUSY_TIMEOUT;
 use host::places::Places;
 use host::process::{Process, holders_of, kill_alone};
@@ -69,8 +71,9 @@ pub fn undo(places: &Places, scope: Scope, progress: &mut dyn FnMut(&str)) -> Re
     require_own(places)?;
     let mut found = find_runs(places)?;
     if let Scope::One(id) = &scope {
+        let is_lost = find_lost(places, &found).iter().any(|run| run.id == *id);
         found.retain(|run| run.id == *id);
-        if found.is_empty() {
+        if found.is_empty() && !is_lost {
             return Err(Error::NoSuchRun { id: id.clone() });
         }
     }
@@ -81,10 +84,13 @@ pub fn undo(places: &Places, scope: Scope, progress: &mut dyn FnMut(&str)) -> Re
             (None, None) => undo_run(places, run, &mut report, progress),
         }
     }
+    let of = if let Scope::One(id) = &scope { Some(id) } else { None };
+    undo_lost(places, of, &mut report, progress)?;
     Ok(report)
 }
 
-fn reason_to_leave(run: &FoundRun, scope: &Scope) -> Option<String> {
+/// Why [`undo`] leaves this run as it is, when it does.
+pub fn reason_to_leave(run: &FoundRun, scope: &Scope) -> Option<String> {
     let squeezed = run.steps.iter().any(|step| step.is_open() && is_squeeze(&step.change));
     let stands = *scope == Scope::All && run.left && !squeezed && !run.processes.is_empty();
     stands.then(|| "a standing server; `wringer sandbox stop` ends it".to_owned())

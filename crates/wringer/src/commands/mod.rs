@@ -13,6 +13,7 @@ mod fill_space;
 pub mod hidden;
 pub mod limits;
 pub mod load;
+pub mod lost;
 pub mod modes;
 pub mod observe;
 pub mod plan;

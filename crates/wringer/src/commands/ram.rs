@@ -112,7 +112,7 @@ pub fn main(args: Args) -> Outcome {
 fn squeeze(places: &Places, args: &Squeezed, amount: Amount) -> Outcome {
     let found = run::find_runs(places)?;
     if !args.standing.dry_run && !args.persist {
-        standing::refuse_hot(&found)?;
+        standing::refuse_hot(places, &found)?;
         refuse_second(&found)?;
     }
     let options = Options {
@@ -336,7 +336,7 @@ fn release(places: &Places, output: Output) -> Outcome {
     let hiding: Vec<_> =
         hidden::hiding_ram(&found).into_iter().filter(|run| run.kind == Some(run::Kind::Standing)).collect();
     if hiding.is_empty() {
-        standing::refuse_hot(&found)?;
+        standing::refuse_hot(places, &found)?;
         terminal::say("no RAM is hidden by a standing squeeze");
     }
     standing::release(places, &hiding, output)?;

@@ -98,8 +98,9 @@ fn says_the_same(log: &[String], why: &str) -> bool {
 }
 
 /// Refuses, before anything is started, while an earlier run was not undone.
-pub fn refuse_hot(found: &[FoundRun]) -> Outcome {
-    Ok(run::refuse_hot(found)?)
+pub fn refuse_hot(places: &Places, found: &[FoundRun]) -> Outcome {
+    run::refuse_hot(found)?;
+    Ok(run::refuse_lost(places, found)?)
 }
 
 /// What a live run slows down for everybody.

@@ -2,6 +2,7 @@
 //! `wringer status`: what is changed on this host now, and by whom. Changes nothing.
 
 use super::hidden;
+use super::lost;
 use super::standing::{self, Output};
 use crate::exit::Outcome;
 use crate::terminal;
@@ -20,7 +21,10 @@ use units::Bytes;
     unknown   processes of it live, or may live, that cannot be seen from here: ask outside of this\n            \
     namespace or container, as the user who started it\n  \
     stale     of an earlier boot: its processes, mounts and kernel values went with that boot\n  \
-    over      nothing of it is left but its journal; the next run or `wringer undo` clears it away\n\n\
+    over      nothing of it is left but its journal; the next run or `wringer undo` clears it away\n  \
+    lost      its journal is gone or cannot be read, and the host shows what it has changed:\n            \
+    `wringer undo` puts that back\n\n\
+    What bears the mark of a run of another WRINGER_HOME, or of another user, is named, too.\n\
     What watchdogs did within the last day is told, too: which runs they ended, and why.")]
 pub struct Args {
     /// How to print
@@ -34,6 +38,7 @@ const TOLD_FOR_S: u64 = 24 * 3600;
 pub fn main(args: Args) -> Outcome {
     let places = Places::from_environment();
     let found = run::find_runs(&places)?;
+    let lost = run::find_lost(&places, &found);
     let meminfo = Meminfo::now()?;
     let last_words = run::watchdog::last_words(&places, TOLD_FOR_S);
     if args.output == Output::Json {
@@ -42,14 +47,15 @@ pub fn main(args: Args) -> Outcome {
         let hidden = hidden::bytes(&hidden::hiding_ram(&found), &meminfo);
         terminal::data(format_args!(
             "{:#}",
-            json!({ "schema": 1, "journal": places.journal, "runs": runs, "hot": hot, "hidden_bytes": hidden, "memory": meminfo, "watchdog": last_words })
+            json!({ "schema": 1, "journal": places.journal, "runs": runs, "hot": hot, "hidden_bytes": hidden, "memory": meminfo, "lost": lost.iter().map(lost::json).collect::<Vec<_>>(), "watchdog": last_words })
         ));
         return Ok(());
     }
-    if found.is_empty() {
+    if found.is_empty() && lost.iter().all(lost::is_of_others) {
         terminal::data("nothing is changed: there is no run");
     }
     found.iter().for_each(show);
+    lost.iter().for_each(lost::show);
     for line in &last_words {
         terminal::data(format_args!("watchdog: {line}"));
     }
@@ -59,7 +65,7 @@ pub fn main(args: Args) -> Outcome {
         Bytes(meminfo.available_bytes),
         places.journal.display()
     ));
-    standing::hint_at_hot(found.iter().any(|run| run.hot));
+    standing::hint_at_hot(found.iter().any(|run| run.hot) || lost.iter().any(run::Lost::is_due));
     Ok(())
 }
 

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `wringer undo`: put everything back, also after a crash.
 
+use super::lost;
 use super::standing::{self, Output};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::{signals, terminal};
 use host::places::Places;
 use run::{FoundRun, RunId, Scope};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Undo works from the journals, and may be repeated. It ends all squeezes and every run's servers; a standing server \
+    after_help = "Undo works from the journals, and may be repeated. It also asks the host: what carries a run's mark and belongs to you is put back \
+    when no journal tells of it any more. It ends all squeezes and every run's servers; a standing server \
     is ended only when it or its disk was squeezed; data is never deleted. A value that somebody else changed meanwhile is left alone, and \
     the command that would put it back is printed.\n\n\
     Of a damaged journal the steps that can be read are undone; of the others it says where to look, with exit code 5, each time, until \
@@ -58,31 +61,62 @@ pub fn main(args: Args) -> Outcome {
     {
         terminal::data("nothing to undo");
     }
-    standing::finish_undo(&report, args.output)
+    standing::finish_undo(&report, args.output)?;
+    if args.run.is_none() { tell_of_others(&places) } else { Ok(()) }
+}
+
+/// What is left on the host that is none of this home's. What another home's dead run has changed is not back.
+fn tell_of_others(places: &Places) -> Outcome {
+    let lost = run::find_settled(places, &run::find_runs(places)?, None);
+    lost.iter().filter_map(run::Lost::note).for_each(|note| terminal::say(format_args!("note: {note}")));
+    let cut_off: Vec<&run::Lost> = lost.iter().filter(|run| run.condition == run::Condition::HotElsewhere).collect();
+    let homes: BTreeSet<String> = cut_off.iter().filter_map(|run| Some(run.home()?.display().to_string())).collect();
+    if homes.is_empty() {
+        return Ok(());
+    }
+    let what: Vec<String> = cut_off.iter().map(ToString::to_string).collect();
+    let message = format!("the host is not restored: of another WRINGER_HOME: {}", what.join("; "));
+    let failure = Failure::message(Exit::NotRestored, message);
+    Err(homes.iter().fold(failure, |failure, home| failure.hint(format!("WRINGER_HOME={home} wringer undo"))))
 }
 
 fn dry_run(places: &Places, scope: &Scope, output: Output) -> Outcome {
     let mut found = run::find_runs(places)?;
+    let mut lost = run::find_lost(places, &found);
     if let Scope::One(id) = scope {
         found.retain(|run| run.id == *id);
-        if found.is_empty() {
+        lost.retain(|run| run.id == *id);
+        if found.is_empty() && lost.is_empty() {
             return Err(run::Error::NoSuchRun { id: id.clone() }.into());
         }
     }
+    let (due, others): (Vec<_>, Vec<_>) = lost.into_iter().partition(run::Lost::is_due);
     if output == Output::Json {
-        let runs: Vec<Value> = found.iter().map(standing::run_json).collect();
-        terminal::data(format_args!("{:#}", json!({ "schema": 1, "dry_run": true, "runs": runs })));
+        let (kept, undone): (Vec<&FoundRun>, Vec<&FoundRun>) =
+            found.iter().partition(|run| run::reason_to_leave(run, scope).is_some());
+        let shown = |runs: Vec<&FoundRun>| runs.into_iter().map(standing::run_json).collect::<Vec<_>>();
+        let lost: Vec<Value> = due.iter().map(lost::json).collect();
+        let left: Vec<Value> = shown(kept).into_iter().chain(others.iter().map(lost::json)).collect();
+        terminal::data(format_args!(
+            "{:#}",
+            json!({ "schema": 1, "dry_run": true, "runs": shown(undone), "lost": lost, "left_alone": left })
+        ));
         return Ok(());
     }
-    if found.is_empty() {
+    if due.is_empty() && found.iter().all(|run| run::reason_to_leave(run, scope).is_some()) {
         terminal::data("nothing to undo");
     }
-    found.iter().rev().for_each(show);
+    found.iter().rev().for_each(|run| show(run, run::reason_to_leave(run, scope)));
+    due.iter().chain(&others).for_each(lost::show);
     Ok(())
 }
 
 /// Newest first, as it would be undone.
-fn show(run: &FoundRun) {
+fn show(run: &FoundRun, left_alone: Option<String>) {
+    if let Some(reason) = left_alone {
+        terminal::data(format_args!("{}: left alone: {reason}", run.id));
+        return;
+    }
     terminal::data(standing::headline(run));
     for step in run.steps.iter().rev().filter(|step| step.is_open()) {
         terminal::data(format_args!("    undo {}", step.change));

@@ -115,7 +115,7 @@ fn delay(places: &Places, args: &Delayed) -> Outcome {
         return change_of(places, run, &slowed, &model, args);
     }
     if !args.standing.dry_run {
-        standing::refuse_hot(&found)?;
+        standing::refuse_hot(places, &found)?;
     }
     let takes = Duration::from_secs_f64((model.read.takes.mean() + model.sync.takes.mean()) / 1e6 * PROBES);
     match mechanism::choose(args.mechanism, &args.path, &model)? {
@@ -257,7 +257,7 @@ fn release(places: &Places, args: &Release) -> Outcome {
         .map(|(run, _)| *run)
         .collect();
     if chosen.is_empty() {
-        standing::refuse_hot(&found)?;
+        standing::refuse_hot(places, &found)?;
         if let Some(path) = &args.path {
             let message = format!("{} is not slowed down", path.display());
             return Err(Failure::message(Exit::Missing, message).hint("`wringer disk status` lists what is"));

@@ -20,7 +20,7 @@ pub fn plan(args: &Args, places: &Places) -> Result<Option<Plan>, Failure> {
     let Some(amount) = hide.or(args.leave_ram.map(Amount::Leave)) else { return Ok(None) };
     if !args.dry_run {
         let found = run::find_runs(places)?;
-        refuse_hot(&found)?;
+        refuse_hot(places, &found)?;
         refuse_second(&found)?;
     }
     let options = Options { mechanism: args.ram_mechanism.choice(), with_swap: args.with_swap, ..Options::new(amount) };

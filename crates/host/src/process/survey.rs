@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One pass over `/proc` for every question about marks: who has which run's files open, in which role, under whose name. Only `readlink`,
+//! small reads below `/proc`, and a look at open files that asks no server of a file system.
+
+use super::identity::Identity;
+use super::{LIFELINE_VARIABLE, RUN_VARIABLE};
+use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A process that carries a mark.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Marked {
+    pub identity: Identity,
+    /// `None`: it runs under several, as a set-user-id program does.
+    pub uid: Option<u32>,
+    /// As the kernel names it.
+    pub command: String,
+    /// Of `wringer internal ROLE`.
+    pub role: Option<String>,
+    /// `WRINGER_RUN`, as it was when the program was executed.
+    pub run: Option<String>,
+    /// It ends by itself when nobody is left who could release it.
+    pub has_lifeline: bool,
+    /// Those that were asked for.
+    pub files: Vec<HeldFile>,
+}
+
+/// A file that a process has open.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeldFile {
+    /// The name under which it was opened, or that it was given later.
+    pub path: PathBuf,
+    /// It has no name any more.
+    pub is_deleted: bool,
+    /// By flock(2), through this descriptor.
+    pub is_locked: bool,
+    /// Of the file. `None`: the file system did not say.
+    pub owner: Option<u32>,
+}
+
+/// What the kernel appends to the link of a file without a name.
+const DELETED: &str = " (deleted)";
+
+/// Every live process but the caller that has a file open for which `is_mark` holds, or `WRINGER_RUN` in its environment. As an ordinary
+/// user, only one's own processes are seen.
+pub fn survey(is_mark: &dyn Fn(&Path) -> bool) -> Vec<Marked> {
+    let own = std::process::id();
+    let pids = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok()).filter(|pid| *pid != own);
+    let mut found: Vec<Marked> = pids.filter_map(|pid| look(pid, is_mark)).collect();
+    found.sort_by_key(|it| (it.identity.start_time, it.identity.pid));
+    found
+}
+
+fn look(pid: u32, is_mark: &dyn Fn(&Path) -> bool) -> Option<Marked> {
+    let files = held(pid, is_mark);
+    let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    let run = variable(&environment, RUN_VARIABLE);
+    if files.is_empty() && run.is_none() {
+        return None;
+    }
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let command = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    Some(Marked {
+        identity: Identity::of(pid)?,
+        uid: one_uid(&status),
+        command: command.trim_end().to_owned(),
+        role: role(&fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default()),
+        run,
+        has_lifeline: variable(&environment, LIFELINE_VARIABLE).is_some(),
+        files,
+    })
+}
+
+fn held(pid: u32, is_mark: &dyn Fn(&Path) -> bool) -> Vec<HeldFile> {
+    let descriptors = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    let marks = descriptors.filter_map(|entry| {
+        let (path, is_deleted) = name_of(&fs::read_link(entry.path()).ok()?);
+        is_mark(&path).then(|| {
+            let number = entry.file_name();
+            let locks = fs::read_to_string(format!("/proc/{pid}/fdinfo/{}", number.to_string_lossy()));
+            let is_locked = locks.is_ok_and(|text| has_lock(&text));
+            HeldFile { path, is_deleted, is_locked, owner: owner_of(&entry.path()) }
+        })
+    });
+    marks.collect()
+}
+
+fn name_of(link: &Path) -> (PathBuf, bool) {
+    match link.to_str().and_then(|text| text.strip_suffix(DELETED)) {
+        Some(name) => (name.into(), true),
+        None => (link.to_owned(), false),
+    }
+}
+
+/// `lock: 1: FLOCK  ADVISORY  WRITE 4711 fd:00:1234 0 EOF` (proc_pid_fdinfo(5)).
+fn has_lock(text: &str) -> bool {
+    text.lines().any(|line| line.starts_with("lock:") && line.contains("FLOCK") && line.contains("WRITE"))
+}
+
+/// What the kernel knows already: no server is asked.
+fn owner_of(link: &Path) -> Option<u32> {
+    let known = statx(CWD, link, AtFlags::STATX_DONT_SYNC | AtFlags::NO_AUTOMOUNT, StatxFlags::UID).ok()?;
+    Some(known.stx_uid)
+}
+
+fn variable(environment: &[u8], name: &str) -> Option<String> {
+    let mut entries = environment.split(|byte| *byte == 0);
+    entries.find_map(|entry| std::str::from_utf8(entry).ok()?.strip_prefix(name)?.strip_prefix('=').map(str::to_owned))
+}
+
+fn role(arguments: &[u8]) -> Option<String> {
+    let mut words = arguments.split(|byte| *byte == 0).skip(1);
+    let is_internal = words.next() == Some(b"internal");
+    words.next().filter(|_| is_internal).map(|role| String::from_utf8_lossy(role).into_owned())
+}
+
+/// Real, effective, saved and of the file system (proc_pid_status(5)).
+fn one_uid(status: &str) -> Option<u32> {
+    let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    let uids: Vec<u32> = line.split_whitespace().filter_map(|uid| uid.parse().ok()).collect();
+    uids.first().copied().filter(|first| uids.iter().all(|uid| uid == first))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stands_in_proc() {
+        assert_eq!(name_of(Path::new("/h/w-1/token (deleted)")), ("/h/w-1/token".into(), true));
+        assert_eq!(name_of(Path::new("/h/w-1/token")), ("/h/w-1/token".into(), false));
+        assert!(has_lock("pos:\t0\nlock:\t1: FLOCK  ADVISORY  WRITE 4711 fd:00:1234 0 EOF\n"));
+        assert!(!has_lock("pos:\t0\nflags:\t02100002\n"));
+        assert_eq!(role(b"/usr/bin/wringer\0internal\0holder\0--pages\0").as_deref(), Some("holder"));
+        assert_eq!(role(b"sleep\x001000\0"), None);
+        assert_eq!(variable(b"A=1\0WRINGER_RUN=w-1\0", RUN_VARIABLE).as_deref(), Some("w-1"));
+        assert_eq!(one_uid("Name:\tx\nUid:\t1000\t1000\t1000\t1000\n"), Some(1000));
+        assert_eq!(one_uid("Uid:\t1000\t0\t0\t0\n"), None, "a set-user-id program has its caller's environment");
+    }
+
+    #[test]
+    #[allow(clippy::disallowed_methods)] // a file and a process of the test's own
+    fn a_process_with_a_file_that_was_removed_and_is_locked() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().canonicalize().expect("is there").join("token");
+        let file = fs::File::create(&path).expect("makes");
+        file.lock().expect("locks");
+        let mut child = std::process::Command::new("sleep")
+            .arg("100")
+            .env(RUN_VARIABLE, "w-test")
+            .stdin(file)
+            .spawn()
+            .expect("starts");
+        fs::remove_file(&path).expect("removes");
+        let found = survey(&|name| name == path);
+        let _ = child.kill();
+        let _ = child.wait();
+        let uid = rustix::process::geteuid().as_raw();
+        let held = HeldFile { path, is_deleted: true, is_locked: true, owner: Some(uid) };
+        let it = found.iter().find(|it| it.identity.pid == child.id()).expect("is found");
+        assert_eq!((&it.files, it.uid, it.run.as_deref()), (&vec![held], Some(uid), Some("w-test")));
+    }
+}

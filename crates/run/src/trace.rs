@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What carries a run's mark on this host, found without its journal: a journal may have been deleted or damaged.
+//!
+//! In: the host, the runs that journals know. Out: [`Lost`], one for each run that no readable journal of these places answers for, with
+//! what there is of it, whose it is, and whether somebody holds it. [`sort`] is pure; [`Seen`] reads; [`give_back`] undoes.
+//!
+//! What bears no mark (the pool of huge pages, memory blocks, values) is written down twice: [`twice`].
+
+pub(crate) mod give_back;
+mod seen;
+mod sort;
+pub(crate) mod twice;
+
+use crate::Error;
+use crate::find::{FoundRun, find_run};
+use host::places::Places;
+use host::process::Identity;
+use journal::{CgroupVersion, Reading, RunId};
+use seen::Seen;
+use sort::{Below, Known};
+use std::collections::BTreeSet;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use twice::Written;
+
+/// A run's last processes and its folder go one after the other: what is gone within this time was no trace.
+const SETTLING: Duration = Duration::from_secs(2);
+
+/// A run without a readable journal below these places, of which something was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lost {
+    pub id: RunId,
+    pub condition: Condition,
+    pub traces: Vec<Trace>,
+    /// Where its journal was, or is; as far as that is known.
+    pub journal: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Condition {
+    /// Its journal is gone, and nobody is left who could release it.
+    CutOff,
+    /// Its journal was below these places and is gone; its controller lives.
+    Held(Identity),
+    /// Its journal is gone; all that is left is a server that was to stand, or programs that are not Wringer's.
+    Stands,
+    /// It belongs to another `WRINGER_HOME`, and is live.
+    LiveElsewhere,
+    /// It belongs to another `WRINGER_HOME`, whose `wringer undo` ends it, with or without a journal.
+    HotElsewhere,
+    /// All of it belongs to this other user.
+    Foreign(u32),
+}
+
+/// One thing with a run's mark.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Trace {
+    pub thing: Thing,
+    /// Mark and owner prove that the caller may undo it.
+    pub is_ours: bool,
+    pub owner: Option<u32>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Thing {
+    Process {
+        identity: Identity,
+        /// Of Wringer's own processes.
+        role: Option<String>,
+        command: String,
+        has_lifeline: bool,
+    },
+    Mount {
+        target: PathBuf,
+        source: String,
+        fstype: String,
+        /// A process of the mount namespace that it is in, when that is another one than ours.
+        namespace_of: Option<u32>,
+    },
+    Cgroup {
+        path: PathBuf,
+        version: CgroupVersion,
+    },
+    LoopDevice {
+        path: PathBuf,
+        name: String,
+    },
+    Mapping {
+        name: String,
+        uuid: String,
+    },
+    /// A change without a mark, which was written down beside its resource's lock.
+    Change(Box<Written>),
+}
+
+/// What no readable journal of these places answers for. `found` is what [`crate::find_runs`] has found. Changes nothing.
+pub fn find_lost(places: &Places, found: &[FoundRun]) -> Vec<Lost> {
+    let seen = Seen::take(&places.journal);
+    let answered: BTreeSet<RunId> = found.iter().filter(|run| is_answered_for(run)).map(|run| run.id.clone()).collect();
+    let below = |journal: &Path, id: &RunId| look_below(places, journal, id);
+    let known = Known { answered: &answered, journal: &canonical(&places.journal), below: &below };
+    sort::sort(&seen, &known, rustix::process::geteuid().as_raw())
+}
+
+/// Its own journal tells what is left of it, and the undo works from there.
+fn is_answered_for(run: &FoundRun) -> bool {
+    match &run.reading {
+        Reading::Whole(_) | Reading::TornTail(_) => run.live || run.hot || run.left || run.unknown.is_some(),
+        // nothing is guessed of a later format, and what cannot be read today may be read tomorrow
+        Reading::Unknown(..) | Reading::Unreadable(_) => true,
+        Reading::Damaged(..) => run.live || run.unknown.is_some(),
+    }
+}
+
+/// How a run stands whose journal may lie in this folder.
+fn look_below(places: &Places, journal: &Path, id: &RunId) -> Below {
+    if !journal.join(id.as_str()).exists() {
+        // whoever deletes the journals alone can still call `undo` there
+        return if journal.parent().is_some_and(Path::exists) { Below::Lost } else { Below::Nothing };
+    }
+    let run = find_run(&Places { journal: journal.to_owned(), ..places.clone() }, id);
+    match run {
+        run if run.live || run.unknown.is_some() => Below::Live,
+        run if run.left && !run.hot => Below::Left,
+        _ => Below::Hot,
+    }
+}
+
+/// The journal's folder may be gone; the folder above it is not.
+fn canonical(journal: &Path) -> PathBuf {
+    let above = || Some(journal.parent()?.canonicalize().ok()?.join(journal.file_name()?));
+    journal.canonicalize().ok().or_else(above).unwrap_or_else(|| journal.to_owned())
+}
+
+/// As [`find_lost`], of one run or of all, without what goes by itself within moments, because its run is ending.
+pub fn find_settled(places: &Places, found: &[FoundRun], of: Option<&RunId>) -> Vec<Lost> {
+    let deadline = Instant::now() + SETTLING;
+    loop {
+        let mut lost = find_lost(places, found);
+        lost.retain(|run| of.is_none_or(|id| run.id == *id));
+        if !lost.iter().any(|run| run.is_due() && run.may_be_ending()) || Instant::now() >= deadline {
+            return lost;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Before anything is started: what an earlier run has left, without a journal, would be taken for the host's own state.
+///
+/// # Errors
+/// [`Error::Refused`], which names what there is.
+pub fn refuse_lost(places: &Places, found: &[FoundRun]) -> Result<(), Error> {
+    let lost = find_settled(places, found, None);
+    let due: Vec<String> = lost.iter().filter(|run| run.is_due()).map(|run| format!("{run}")).collect();
+    if due.is_empty() {
+        twice::tidy(&places.journal, &lost);
+        return Ok(());
+    }
+    let what = format!("an earlier run was not undone, and its journal is gone: {}", due.join("; "));
+    Err(Error::Refused { what, hint: Some("`wringer undo` puts back what is left of it".into()) })
+}
+
+impl Lost {
+    /// It wants `wringer undo`, here.
+    pub fn is_due(&self) -> bool {
+        matches!(self.condition, Condition::CutOff | Condition::Held(_))
+    }
+}
+
+impl Lost {
+    /// A process that gives back, or is ended by one that does, is still there. A slow layer waits for others.
+    fn may_be_ending(&self) -> bool {
+        let is_layer = |role: &str| ["slowfs", "slowdisk", "preload"].contains(&role);
+        self.traces.iter().any(|trace| match &trace.thing {
+            Thing::Process { role, .. } => !role.as_deref().is_some_and(is_layer),
+            _ => false,
+        })
+    }
+}
+
+impl fmt::Display for Lost {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let traces: Vec<String> = self.traces.iter().map(|trace| trace.thing.to_string()).collect();
+        write!(formatter, "run {}: {}", self.id, traces.join(", "))
+    }
+}
+
+impl fmt::Display for Condition {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::CutOff => formatter.write_str("no journal tells of it, and nobody is left who could release it"),
+            Self::Held(controller) => {
+                write!(formatter, "its journal is gone, its controller (process {}) lives", controller.pid)
+            }
+            Self::Stands => formatter.write_str("its journal is gone, and what is left changes nothing of the host's"),
+            Self::LiveElsewhere => formatter.write_str("live, below another WRINGER_HOME"),
+            Self::HotElsewhere => formatter.write_str("cut off, below another WRINGER_HOME"),
+            Self::Foreign(uid) => write!(formatter, "of the user with uid {uid}"),
+        }
+    }
+}
+
+impl fmt::Display for Thing {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Process { identity, role, command, .. } => {
+                write!(formatter, "{} (process {})", role.as_deref().unwrap_or(command), identity.pid)
+            }
+            Self::Mount { target, fstype, namespace_of, .. } => {
+                write!(formatter, "mount {fstype} on {}", target.display())?;
+                namespace_of.map_or(Ok(()), |pid| write!(formatter, " in the mount namespace of process {pid}"))
+            }
+            Self::Cgroup { path, .. } => write!(formatter, "cgroup {}", path.display()),
+            Self::LoopDevice { path, .. } => write!(formatter, "loop device {}", path.display()),
+            Self::Mapping { name, .. } => write!(formatter, "mapping {name}"),
+            Self::Change(written) => write!(formatter, "{}", written.change),
+        }
+    }
+}

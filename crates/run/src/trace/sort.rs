@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Which run each thing belongs to, whose it is, and how that run stands. Pure.
+
+use super::seen::{PREFIX, Seen, run_of_folder};
+use super::{Condition, Lost, Thing, Trace};
+use host::process::{Identity, Marked};
+use journal::RunId;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+/// What is known beside what was seen.
+pub(super) struct Known<'a> {
+    /// Runs for which a journal of these places answers.
+    pub(super) answered: &'a BTreeSet<RunId>,
+    /// The folder of journals of these places, without links.
+    pub(super) journal: &'a Path,
+    /// How a run stands whose folder may be below that of other places.
+    pub(super) below: &'a dyn Fn(&Path, &RunId) -> Below,
+}
+
+/// How a run stands by its own folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Below {
+    /// There is no such place any more.
+    Nothing,
+    /// The place is there, the run's folder is not.
+    Lost,
+    Live,
+    /// Its server stands.
+    Left,
+    Hot,
+}
+
+/// What was found of one run.
+#[derive(Debug, Default)]
+struct Found {
+    traces: Vec<Trace>,
+    /// Who holds the owner lock, and the folder of journals in which that was.
+    holder: Option<(Identity, PathBuf)>,
+    /// Folders of journals in which the run's folder is, or was.
+    journals: BTreeSet<PathBuf>,
+    /// Processes that carry its id alone: no proof, for a program takes its environment wherever it goes.
+    named: Vec<Trace>,
+}
+
+/// The runs that no journal of these places answers for, oldest first; `uid` is the caller's.
+pub(super) fn sort(seen: &Seen, known: &Known<'_>, uid: u32) -> Vec<Lost> {
+    let mut runs = group(seen, uid);
+    runs.retain(|id, found| !known.answered.contains(id) && !found.traces.is_empty());
+    runs.into_iter().filter_map(|(id, found)| judge(id, found, known, uid)).collect()
+}
+
+fn group(seen: &Seen, uid: u32) -> BTreeMap<RunId, Found> {
+    let mut runs: BTreeMap<RunId, Found> = BTreeMap::new();
+    let is_own = |owner: Option<u32>| owner == Some(uid);
+    for mount in &seen.mounts {
+        let Some(id) = run_of_name(&mount.source) else { continue };
+        let thing = Thing::Mount {
+            target: mount.target.clone(),
+            source: mount.source.clone(),
+            fstype: mount.fstype.clone(),
+            namespace_of: mount.namespace_of,
+        };
+        add(&mut runs, id, thing, mount.owner, is_own(mount.owner));
+    }
+    for cgroup in &seen.cgroups {
+        let name = cgroup.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let Some(id) = run_of_name(name) else { continue };
+        let thing = Thing::Cgroup { path: cgroup.path.clone(), version: cgroup.version };
+        add(&mut runs, id, thing, Some(cgroup.uid), is_own(Some(cgroup.uid)));
+    }
+    for (path, file) in &seen.loops {
+        // the file is one of a file system that is mounted nowhere: nothing stands above its name
+        let name = file.to_str().and_then(|file| file.strip_prefix('/')).filter(|name| !name.contains('/'));
+        let Some((id, name)) = name.and_then(|name| Some((run_of_name(name)?, name))) else { continue };
+        // root alone attaches them
+        add(&mut runs, id, Thing::LoopDevice { path: path.clone(), name: name.to_owned() }, Some(0), is_own(Some(0)));
+    }
+    for mapping in &seen.mappings {
+        let Some(id) = mapping.uuid.strip_prefix("WRINGER-").and_then(leading_run) else { continue };
+        let thing = Thing::Mapping { name: mapping.name.clone(), uuid: mapping.uuid.clone() };
+        add(&mut runs, id, thing, Some(0), is_own(Some(0)));
+    }
+    for written in &seen.written {
+        add(
+            &mut runs,
+            written.run.clone(),
+            Thing::Change(Box::new(written.clone())),
+            Some(written.uid),
+            is_own(Some(written.uid)),
+        );
+        runs_journal(&mut runs, &written.run, &written.journal);
+    }
+    for process in &seen.processes {
+        add_process(&mut runs, process, uid);
+    }
+    for (id, journal) in &seen.journals {
+        runs_journal(&mut runs, id, journal);
+    }
+    for found in runs.values_mut().filter(|found| !found.traces.is_empty()) {
+        found.traces.append(&mut found.named);
+    }
+    runs
+}
+
+fn add(runs: &mut BTreeMap<RunId, Found>, id: RunId, thing: Thing, owner: Option<u32>, is_ours: bool) {
+    runs.entry(id).or_default().traces.push(Trace { thing, is_ours, owner });
+}
+
+fn runs_journal(runs: &mut BTreeMap<RunId, Found>, id: &RunId, journal: &Path) {
+    runs.entry(id.clone()).or_default().journals.insert(journal.to_owned());
+}
+
+fn add_process(runs: &mut BTreeMap<RunId, Found>, process: &Marked, uid: u32) {
+    let trace = |owner: Option<u32>| Trace {
+        thing: Thing::Process {
+            identity: process.identity,
+            role: process.role.clone(),
+            command: process.command.clone(),
+            has_lifeline: process.has_lifeline,
+        },
+        is_ours: owner == Some(uid),
+        owner,
+    };
+    let mut proven = BTreeSet::new();
+    for file in &process.files {
+        let Some((id, journal)) = run_of_folder(&file.path).zip(file.path.parent().and_then(Path::parent)) else {
+            continue;
+        };
+        let found = runs.entry(id.clone()).or_default();
+        found.journals.insert(journal.to_owned());
+        if file.is_locked && file.path.ends_with("owner.lock") {
+            found.holder = Some((process.identity, journal.to_owned()));
+        }
+        if proven.insert(id) {
+            // a server runs under another uid than who started it: the token is his who did
+            let owner = file.owner.filter(|owner| *owner == uid).or(process.uid).or(file.owner);
+            found.traces.push(trace(owner));
+        }
+    }
+    let named = process.run.as_deref().and_then(|run| run.parse::<RunId>().ok());
+    if let Some(id) = named.filter(|id| !proven.contains(id)) {
+        runs.entry(id).or_default().named.push(trace(process.uid));
+    }
+}
+
+/// `wringer-<run>`, or with more behind it: `wringer-<run>-memory`.
+fn run_of_name(name: &str) -> Option<RunId> {
+    leading_run(name.strip_prefix(PREFIX)?)
+}
+
+fn leading_run(text: &str) -> Option<RunId> {
+    const LENGTH: usize = "w-20261120-201530-4f2a".len();
+    let (run, rest) = (text.get(..LENGTH)?, text.get(LENGTH..)?);
+    (rest.is_empty() || rest.starts_with('-')).then(|| run.parse().ok()).flatten()
+}
+
+/// `None`: there is nothing to be told.
+fn judge(id: RunId, found: Found, known: &Known<'_>, uid: u32) -> Option<Lost> {
+    let elsewhere = found.journals.iter().filter(|journal| *journal != known.journal);
+    let mut journal = found.journals.iter().next().cloned();
+    let mut condition = None;
+    for place in elsewhere {
+        condition = match (known.below)(place, &id) {
+            Below::Nothing => continue,
+            Below::Left => return None,
+            Below::Live => Some(Condition::LiveElsewhere),
+            Below::Lost | Below::Hot if found.holder.is_none() && !changes_the_host(&found.traces) => return None,
+            Below::Hot | Below::Lost => Some(Condition::HotElsewhere),
+        };
+        journal = Some(place.clone());
+    }
+    let condition = match (condition, &found.holder) {
+        (Some(Condition::LiveElsewhere), _) => Condition::LiveElsewhere,
+        (_, Some((_, place))) if place != known.journal => Condition::LiveElsewhere,
+        (Some(condition), _) => condition,
+        _ if !found.traces.iter().any(|trace| trace.is_ours) => {
+            Condition::Foreign(found.traces.iter().find_map(|trace| trace.owner).filter(|owner| *owner != uid)?)
+        }
+        (None, Some((controller, _))) => Condition::Held(*controller),
+        (None, None) if !changes_the_host(&found.traces) => Condition::Stands,
+        (None, None) => Condition::CutOff,
+    };
+    Some(Lost { id, condition, traces: found.traces, journal })
+}
+
+/// A launcher without a lifeline has a server that was to outlive its command; what its cgroup limits is that server alone. A program
+/// that is not Wringer's changes nothing of the host's.
+fn changes_the_host(traces: &[Trace]) -> bool {
+    let is_standing = |trace: &Trace| matches!(&trace.thing, Thing::Process { role: Some(role), has_lifeline: false, .. } if role == "launch");
+    let stands = traces.iter().any(is_standing);
+    traces.iter().any(|trace| match &trace.thing {
+        Thing::Process { role, .. } => role.is_some() && !is_standing(trace),
+        Thing::Cgroup { .. } => !stands,
+        _ => true,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::seen::SeenMount;
+    use super::*;
+    use host::process::HeldFile;
+
+    const RUN: &str = "w-20261120-201530-4f2a";
+    const ROOT: u32 = 0;
+
+    fn mount(owner: u32) -> Seen {
+        let mount = SeenMount {
+            target: "/data".into(),
+            source: format!("wringer-{RUN}"),
+            fstype: "fuse.wringer".into(),
+            namespace_of: None,
+            owner: Some(owner),
+        };
+        Seen { mounts: vec![mount], ..Seen::default() }
+    }
+
+    fn process(role: Option<&str>, has_lifeline: bool, file: &str, is_locked: bool) -> Marked {
+        let path = Path::new("/home/journal").join(RUN).join(file);
+        Marked {
+            identity: Identity { pid: 4711, start_time: 1 },
+            uid: Some(ROOT),
+            command: "wringer".into(),
+            role: role.map(str::to_owned),
+            run: Some(RUN.into()),
+            has_lifeline,
+            files: vec![HeldFile { path, is_deleted: true, is_locked, owner: Some(ROOT) }],
+        }
+    }
+
+    fn judged(seen: &Seen, journal: &str, below: Below) -> Option<Condition> {
+        let known = Known { answered: &BTreeSet::new(), journal: Path::new(journal), below: &|_, _| below };
+        sort(seen, &known, ROOT).pop().map(|run| run.condition)
+    }
+
+    #[test]
+    fn a_mount_is_its_owners() {
+        assert_eq!(judged(&mount(ROOT), "/home/journal", Below::Nothing), Some(Condition::CutOff));
+        assert_eq!(judged(&mount(1000), "/home/journal", Below::Nothing), Some(Condition::Foreign(1000)));
+    }
+
+    #[test]
+    fn what_a_journal_answers_for_is_not_lost() {
+        let answered = BTreeSet::from([RUN.parse().expect("an id")]);
+        let known = Known { answered: &answered, journal: Path::new("/"), below: &|_, _| Below::Nothing };
+        assert_eq!(sort(&mount(ROOT), &known, ROOT), []);
+    }
+
+    #[test]
+    fn a_held_owner_lock_is_a_life() {
+        let seen = Seen { processes: vec![process(Some("supervise"), false, "owner.lock", true)], ..mount(ROOT) };
+        let controller = Identity { pid: 4711, start_time: 1 };
+        assert_eq!(judged(&seen, "/home/journal", Below::Nothing), Some(Condition::Held(controller)));
+        for below in [Below::Nothing, Below::Lost, Below::Hot, Below::Live] {
+            assert_eq!(judged(&seen, "/other/journal", below), Some(Condition::LiveElsewhere), "{below:?}");
+        }
+    }
+
+    #[test]
+    fn another_home_answers_for_its_own() {
+        let seen = Seen { processes: vec![process(Some("slowfs"), true, "token", false)], ..mount(ROOT) };
+        assert_eq!(judged(&seen, "/other/journal", Below::Hot), Some(Condition::HotElsewhere));
+        assert_eq!(judged(&seen, "/other/journal", Below::Lost), Some(Condition::HotElsewhere));
+        assert_eq!(judged(&seen, "/other/journal", Below::Left), None);
+        assert_eq!(judged(&seen, "/other/journal", Below::Nothing), Some(Condition::CutOff), "the home is gone");
+        let seen = Seen { processes: vec![process(None, false, "token", false)], ..Seen::default() };
+        assert_eq!(judged(&seen, "/other/journal", Below::Hot), None, "a program changes nothing of the host's");
+    }
+
+    #[test]
+    fn a_server_that_was_to_stand_is_not_lost() {
+        let with = |role, has_lifeline| Seen {
+            processes: vec![process(role, has_lifeline, "token", false)],
+            ..Seen::default()
+        };
+        let judged = |seen: &Seen| judged(seen, "/home/journal", Below::Nothing);
+        assert_eq!(judged(&with(Some("launch"), false)), Some(Condition::Stands));
+        assert_eq!(judged(&with(Some("launch"), true)), Some(Condition::CutOff));
+        assert_eq!(judged(&with(None, false)), Some(Condition::Stands), "a program of the user's");
+        assert_eq!(judged(&with(Some("holder"), true)), Some(Condition::CutOff));
+    }
+
+    /// A program takes its environment wherever it goes: the variable alone says nothing.
+    #[test]
+    fn a_name_in_the_environment_is_no_proof() {
+        let process = Marked { files: Vec::new(), ..process(None, false, "token", false) };
+        let seen = Seen { processes: vec![process.clone()], ..Seen::default() };
+        assert_eq!(judged(&seen, "/home/journal", Below::Nothing), None);
+        let seen = Seen { processes: vec![process], ..mount(ROOT) };
+        let known = Known { answered: &BTreeSet::new(), journal: Path::new("/"), below: &|_, _| Below::Nothing };
+        assert_eq!(sort(&seen, &known, ROOT)[0].traces.len(), 2, "ended together with the rest");
+    }
+
+    #[test]
+    fn names_on_the_host() {
+        let run: RunId = RUN.parse().expect("an id");
+        assert_eq!(run_of_name(&format!("wringer-{RUN}")), Some(run.clone()));
+        assert_eq!(run_of_name(&format!("wringer-{RUN}-memory")), Some(run));
+        for name in ["wringer-tries", "wringer-test-4711", RUN, "wringer-w-20261120-201530-4f2ab", "wringer-ü"] {
+            assert_eq!(run_of_name(name), None, "{name}");
+        }
+        let with = |file: &str| Seen { loops: vec![("/dev/loop0".into(), file.into())], ..Seen::default() };
+        let judged = |seen: &Seen| judged(seen, "/home/journal", Below::Nothing);
+        assert_eq!(judged(&with(&format!("/wringer-{RUN}"))), Some(Condition::CutOff));
+        assert_eq!(judged(&with(&format!("/home/x/wringer-{RUN}"))), None, "somebody's own file");
+    }
+}

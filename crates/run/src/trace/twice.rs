@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The second record of a change that bears no mark: the pool of huge pages, memory blocks, a value. It lies beside the locks, as
+//! `<run>.step-<number>`: written and synced before the change, removed when that is undone. A lost journal, or a lost record of one, hides no
+//! change then. Beside it, as `<run>.home`, lies where the run's journal is.
+
+use super::Lost;
+use crate::Error;
+use crate::executor::survives_boot;
+use crate::folder::{HOST_LOCKS, host_locks};
+use host::files;
+use host::places::Places;
+use journal::{OomVictim, Phase, RunId, Step, StepId, StepState, failpoint};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+/// What the file says, as JSON.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Written {
+    pub run: RunId,
+    /// Of the boot in which it was written.
+    pub boot_id: String,
+    /// The folder of journals in which the run's was.
+    pub journal: PathBuf,
+    pub step: StepId,
+    pub change: Step,
+    /// As in the journal's `done`.
+    pub observed: Option<String>,
+    /// Of the file.
+    #[serde(skip)]
+    pub uid: u32,
+}
+
+impl Written {
+    /// As the journal would have it.
+    pub(super) fn as_step(&self) -> StepState {
+        StepState {
+            id: self.step,
+            change: self.change.clone(),
+            oom_victim: OomVictim::default(),
+            phase: if self.observed.is_some() { Phase::Done } else { Phase::Intended },
+            completed: self.observed.is_some(),
+            processes: Vec::new(),
+            observed: self.observed.clone(),
+        }
+    }
+
+    /// What it changed went with the boot in which it did.
+    fn is_void(&self) -> bool {
+        journal::boot_id().is_ok_and(|now| now != self.boot_id) && !survives_boot(&self.change)
+    }
+
+    /// The file whose content it changed is there no more: nothing can be put back.
+    fn is_gone(&self) -> bool {
+        let Step::Value { path, .. } = &self.change else { return false };
+        fs::symlink_metadata(path).is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
+    }
+}
+
+/// Whether nothing on the host tells whose change this is.
+fn bears_no_mark(change: &Step) -> bool {
+    matches!(change, Step::Value { .. } | Step::HugePool { .. } | Step::MemoryBlocks { .. })
+}
+
+/// Before the change, with `observed` again after it.
+///
+/// # Errors
+/// It is not written: then the change must not be made.
+pub(crate) fn write(
+    places: &Places,
+    run: &RunId,
+    step: StepId,
+    change: &Step,
+    observed: Option<&str>,
+) -> Result<(), Error> {
+    if !bears_no_mark(change) {
+        return Ok(());
+    }
+    let written = Written {
+        run: run.clone(),
+        boot_id: journal::boot_id()?,
+        journal: super::canonical(&places.journal),
+        step,
+        change: change.clone(),
+        observed: observed.map(str::to_owned),
+        uid: 0,
+    };
+    let path = host_locks(places)?.join(name_of_step(run, step));
+    files::write_atomic(&path, serde_json::json!(written).to_string().as_bytes(), 0o600)?;
+    failpoint("after the second record");
+    Ok(())
+}
+
+/// Where the run's journal is, for whoever finds its marks.
+pub(crate) fn write_home(places: &Places, run: &RunId) -> Result<(), Error> {
+    let home = super::canonical(&places.journal);
+    // it helps others to name the place; nothing is lost without it
+    let text = home.to_str().unwrap_or_default();
+    Ok(files::write_atomic(&host_locks(places)?.join(name_of_home(run)), text.as_bytes(), 0o600)?)
+}
+
+/// The step is undone: of a run whose folder is, or was, `folder`.
+pub(crate) fn forget_step(folder: &Path, run: &RunId, step: StepId) {
+    forget(folder, &name_of_step(run, step));
+}
+
+/// The run has ended.
+pub(crate) fn forget_home(folder: &Path) {
+    if let Some(run) = folder.file_name().and_then(|name| name.to_str()?.parse().ok()) {
+        forget(folder, &name_of_home(&run));
+    }
+}
+
+/// A file that cannot be removed is found again, and its change then found undone.
+fn forget(folder: &Path, name: &str) {
+    for locks in folder.parent().map(folders).unwrap_or_default() {
+        let _ = files::remove_file(&locks.join(name));
+    }
+}
+
+fn name_of_step(run: &RunId, step: StepId) -> String {
+    format!("{run}.step-{}", step.0)
+}
+
+fn name_of_home(run: &RunId) -> String {
+    format!("{run}.home")
+}
+
+/// Where such files may be, for the runs of this folder of journals and, of root, for those of all.
+pub(super) fn folders(journal: &Path) -> Vec<PathBuf> {
+    let hosts = rustix::process::geteuid().is_root().then(|| PathBuf::from(HOST_LOCKS));
+    hosts.into_iter().chain([super::canonical(journal).join("locks")]).collect()
+}
+
+/// Those of this boot, oldest step first.
+pub(super) fn read_all(folders: &[PathBuf]) -> Vec<Written> {
+    let mut found: Vec<Written> = names_in(folders).filter_map(|path| read(&path)).collect();
+    found.sort_by(|a, b| (&a.run, a.step).cmp(&(&b.run, b.step)));
+    found
+}
+
+fn read(path: &Path) -> Option<Written> {
+    let written = parse(path)?;
+    if written.is_void() {
+        let _ = files::remove_file(path);
+        return None;
+    }
+    (!written.is_gone()).then_some(written)
+}
+
+fn parse(path: &Path) -> Option<Written> {
+    let (run, _) = path.file_name()?.to_str()?.split_once(".step-")?;
+    let run: RunId = run.parse().ok()?;
+    let uid = fs::symlink_metadata(path).ok().filter(|it| it.is_file())?.uid();
+    let written: Written = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
+    (written.run == run).then_some(Written { uid, ..written })
+}
+
+pub(super) fn journals(folders: &[PathBuf]) -> BTreeMap<RunId, PathBuf> {
+    let home = |path: PathBuf| {
+        let run = path.file_name()?.to_str()?.strip_suffix(".home")?.parse().ok()?;
+        Some((run, PathBuf::from(fs::read_to_string(&path).ok()?)))
+    };
+    names_in(folders).filter_map(home).collect()
+}
+
+/// Removes the notes of runs whose folder is gone and of which nothing is `left`, and the records of values that are gone, too.
+pub(super) fn tidy(journal: &Path, left: &[Lost]) {
+    let folders = folders(journal);
+    for (run, home) in journals(&folders) {
+        if !home.join(run.as_str()).exists() && !left.iter().any(|it| it.id == run) {
+            folders.iter().for_each(|locks| drop(files::remove_file(&locks.join(name_of_home(&run)))));
+        }
+    }
+    let is_over = |written: &Written| written.is_gone() && !written.journal.join(written.run.as_str()).exists();
+    let over = names_in(&folders).filter(|path| parse(path).is_some_and(|written| is_over(&written)));
+    over.for_each(|path| drop(files::remove_file(&path)));
+}
+
+fn names_in(folders: &[PathBuf]) -> impl Iterator<Item = PathBuf> {
+    let entries = folders.iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten().flatten();
+    entries.map(|entry| entry.path())
+}

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the host shows of runs without a readable journal.
+
+use crate::terminal;
+use run::{Condition, Lost};
+use serde_json::{Value, json};
+
+/// Nothing that an undo here would end.
+pub fn is_of_others(lost: &Lost) -> bool {
+    matches!(lost.condition, Condition::LiveElsewhere | Condition::HotElsewhere | Condition::Foreign(_))
+}
+
+/// One word, as `wringer status --help` explains it, or why it is none of ours.
+fn word(condition: &Condition) -> &'static str {
+    match condition {
+        Condition::CutOff | Condition::Held(_) => "lost",
+        Condition::Stands => "standing",
+        Condition::LiveElsewhere => "live",
+        Condition::HotElsewhere => "hot",
+        Condition::Foreign(_) => "foreign",
+    }
+}
+
+pub fn show(lost: &Lost) {
+    if lost.condition == Condition::LiveElsewhere {
+        terminal::say(format_args!("note: run {} is {}{}", lost.id, lost.condition, where_is(lost)));
+        return;
+    }
+    terminal::data(format_args!("{}: {}: {}{}", lost.id, word(&lost.condition), lost.condition, where_is(lost)));
+    for trace in &lost.traces {
+        let owner = trace.owner.filter(|_| !trace.is_ours).map(|uid| format!(", of uid {uid}")).unwrap_or_default();
+        terminal::data(format_args!("    {}{owner}", trace.thing));
+    }
+}
+
+fn where_is(lost: &Lost) -> String {
+    let home = lost.home().filter(|_| is_of_others(lost));
+    home.map(|home| format!(": `WRINGER_HOME={} wringer status` tells more", home.display())).unwrap_or_default()
+}
+
+pub fn json(lost: &Lost) -> Value {
+    let traces = lost.traces.iter().map(|trace| {
+        json!({ "what": trace.thing.to_string(), "ours": trace.is_ours, "uid": trace.owner, "command": trace.command() })
+    });
+    json!({
+        "run": lost.id,
+        "condition": word(&lost.condition),
+        "due": lost.is_due(),
+        "why": lost.condition.to_string(),
+        "journal": lost.journal,
+        "traces": traces.collect::<Vec<_>>(),
+    })
+}
