@@ -52,6 +52,12 @@ impl Subject {
     }
 }
 
+/// Into the output of the test.
+#[allow(clippy::print_stdout)]
+fn tell(line: &str) {
+    println!("{line}");
+}
+
 /// What was injected, and what came of it.
 #[derive(Default)]
 struct Tally {
@@ -64,7 +70,7 @@ impl Tally {
         match outcome {
             Ok(did) => *self.did.entry(did).or_default() += 1,
             Err(why) => {
-                eprintln!("{case}: {why}");
+                tell(&format!("{case}: {why}"));
                 self.failed.push(format!("{case}: {why}"));
             }
         }
@@ -72,7 +78,7 @@ impl Tally {
 
     fn end(self, name: &str, least: usize) {
         let cases = self.did.values().sum::<usize>() + self.failed.len();
-        println!("{name}: {:?}", self.did);
+        tell(&format!("{name}: {:?}", self.did));
         announce_cases(name, cases);
         assert!(self.failed.is_empty(), "{} of {cases}: {:#?}", self.failed.len(), self.failed);
         assert!(cases >= least, "only {cases} cases");

@@ -197,6 +197,7 @@ impl Drop for Scene {
 /// What this test has mounted there.
 fn is_foreign_or_bound(path: &Path) -> bool {
     let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    let last = table.lines().filter(|line| line.contains(&format!(" {} ", path.display()))).last().map(str::to_owned);
+    let mut newest_first = table.lines().rev();
+    let last = newest_first.find(|line| line.contains(&format!(" {} ", path.display())));
     last.is_some_and(|line| line.contains(" theirs ") || path.ends_with("elsewhere"))
 }
