@@ -19,6 +19,7 @@
 //! | [`named`] | a look at cgroups by their name | no |
 //! | [`meminfo`] | lines of `/proc/meminfo` | no |
 //! | [`mounts`] | a look at what is mounted, in every mount namespace | no |
+//! | [`shared_memory`] | a look at segments that have a name; removal of those that nobody uses and that the caller has proven to be a dead sandbox's | no |
 //! | [`clock`] | the run's monotonic clock, wall time | no |
 
 pub mod change;
@@ -34,6 +35,7 @@ pub mod namespace;
 pub mod permit;
 pub mod places;
 pub mod process;
+pub mod shared_memory;
 pub mod tool;
 
 mod error;

@@ -31,7 +31,7 @@ pub use identity::{Identity, Process, ThreadLook};
 pub use launch::{LaunchSettings, block_stop_signals, launch};
 pub use namespaces::Namespaces;
 pub use orphans::Orphans;
-pub use scan::{Mark, descendants, holders_of, is_helper, open_below, open_device, with_mark, with_marks};
+pub use scan::{Mark, descendants, holders_of, is_helper, mapped_by, open_below, open_device, with_mark, with_marks};
 pub(crate) use scan::{look_at, look_into};
 pub use sight::{Sight, Unlisted, Unseen};
 pub use spawn::{Marks, Spawned, spawn, spawn_supervisor};

@@ -37,6 +37,7 @@ mod remove;
 mod replication;
 mod request;
 mod server;
+mod shared_memory;
 mod start;
 mod suite;
 mod tarball;

@@ -17,6 +17,8 @@ pub struct Deleted {
     pub names: Vec<String>,
     /// In its folder, and not the sandbox's own: left where they are.
     pub kept: Vec<PathBuf>,
+    /// Shared memory of its server that was left where it is, and why.
+    pub memory: Vec<String>,
     /// The runs that were ended for it.
     pub ended: Vec<run::RunId>,
 }
@@ -51,7 +53,7 @@ impl Sandbox {
             }
         }
         deleted.names = members.iter().map(|member| member.name().to_owned()).collect();
-        deleted.kept = sandbox.clear_members()?;
+        (deleted.kept, deleted.memory) = sandbox.clear_members()?;
         Ok(deleted)
     }
 
@@ -79,16 +81,18 @@ impl Sandbox {
 
     /// Of a primary, its replicas first. The primary's manifest names them, and says from now on that they are not whole: what is cut
     /// short goes on with the next deletion. To be called under the locks of all.
-    pub(crate) fn clear_members(&self) -> Result<Vec<PathBuf>, Error> {
+    pub(crate) fn clear_members(&self) -> Result<(Vec<PathBuf>, Vec<String>), Error> {
         let replicas = self.replicas();
         if !replicas.is_empty() && self.manifest.state == State::Ready {
             Manifest { state: State::Deploying, ..self.manifest.clone() }.write(&self.folder)?;
         }
-        let mut kept = Vec::new();
+        let (mut kept, mut memory) = (Vec::new(), Vec::new());
         for member in replicas.iter().chain([self]) {
+            // first: the data directory leads to it
+            memory.extend(member.clear_shared_memory()?);
             kept.extend(member.clear()?);
         }
-        Ok(kept)
+        Ok((kept, memory))
     }
 
     /// Stops the server of a standing sandbox: ends the run that holds it, also when the server has ended by itself.

@@ -101,7 +101,14 @@ impl Sandbox {
         }
         if self.flavour() == Flavour::Postgresql {
             let socket = self.socket();
-            return answers(&socket).then(|| format!("somebody that cannot be seen answers at {}", socket.display()));
+            if answers(&socket) {
+                return Some(format!("somebody that cannot be seen answers at {}", socket.display()));
+            }
+            return match self.attached() {
+                Ok(0) => None,
+                Ok(_) => Some("a process that cannot be seen has its shared memory attached".to_owned()),
+                Err(error) => Some(host::chain(&error)),
+            };
         }
         let (file, pid) = locked_file(&self.data())?;
         let who = if pid > 0 { format!("process {pid}") } else { "a process that cannot be seen".to_owned() };

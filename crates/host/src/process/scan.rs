@@ -95,6 +95,21 @@ pub fn open_device(device: u64) -> Sight {
     })
 }
 
+/// Every live process that has this file mapped, whether or not it has it open, too.
+pub fn mapped_by(device: u64, inode: u64) -> Sight {
+    // `7f1c2000-7f1c3000 rw-s 00000000 00:1a 1053 /dev/shm/name`
+    let device = format!("{:02x}:{:02x}", rustix::fs::major(device), rustix::fs::minor(device));
+    let inode = inode.to_string();
+    let is_it = |line: &[u8]| {
+        let mut words = line.split(|byte| *byte == b' ').skip(3);
+        words.next() == Some(device.as_bytes()) && words.next() == Some(inode.as_bytes())
+    };
+    Sight::of(|pid| {
+        let maps = fs::read(format!("/proc/{pid}/maps"));
+        Look::of(maps.map(|maps| maps.split(|byte| *byte == b'\n').any(is_it)))
+    })
+}
+
 /// Whether a link below `/proc/PID/fd` is this file: by its path, or, where another mount shows it under another one, by device and inode.
 fn same_file(file: &Path) -> impl Fn(&Path, &Path) -> bool {
     let numbers = |it: Statx| (it.stx_dev_major, it.stx_dev_minor, it.stx_ino);

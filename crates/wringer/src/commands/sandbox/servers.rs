@@ -209,6 +209,9 @@ pub(super) fn delete(args: &Delete) -> Outcome {
         for kept in deleted.kept {
             terminal::say(format_args!("note: not the sandbox's own, left where it is: {}", kept.display()));
         }
+        for left in deleted.memory {
+            terminal::say(format_args!("note: shared memory of its server that is left: {left}"));
+        }
     }
     Ok(())
 }
