@@ -33,7 +33,7 @@ pub struct Marks<'a> {
 pub struct Spawned {
     process: Process,
     child: Child,
-    ready: Option<OwnedFd>,
+    ready: Option<ReadyPipe>,
     program: String,
     log: PathBuf,
     /// Where its own part of the log begins.
@@ -94,6 +94,7 @@ fn start(
         Error::call(format!("look at process {}", child.id()), io::Error::from(io::ErrorKind::NotFound))
     })?;
     let (program, tells_orphans) = (spec.program.display().to_string(), spec.launcher && spec.foreground);
+    let ready = ready.map(|descriptor| ReadyPipe { descriptor, rest: Vec::new() });
     Ok(Spawned { process, child, ready, program, log, log_start_bytes, tells_orphans })
 }
 
@@ -108,8 +109,9 @@ impl Spawned {
     /// [`Error::Child`] with the end of its log when it ends, complains, or takes longer than `timeout`;
     /// [`Error::Interrupted`] when the user asks us to stop.
     pub fn await_ready(&mut self, timeout: Duration) -> Result<Option<serde_json::Value>, Error> {
-        let Some(ready) = self.ready.take() else { return Ok(None) };
-        let line = read_line(&ready, Instant::now() + timeout, &interrupt::requested)
+        let Some(mut ready) = self.ready.take() else { return Ok(None) };
+        let line = ready
+            .read_line(Instant::now() + timeout, &interrupt::requested)
             .map_err(|trouble| self.explain(trouble, timeout))?;
         let value: serde_json::Value =
             serde_json::from_str(&line).map_err(|_| self.failed(format!("it said '{}'", line.trim())))?;
@@ -127,9 +129,9 @@ impl Spawned {
     /// # Errors
     /// The launcher does not come to an end.
     pub fn await_orphans(&mut self) -> Result<Option<Orphans>, Error> {
-        let Some(ready) = self.ready.take() else { return Ok(None) };
+        let Some(mut ready) = self.ready.take() else { return Ok(None) };
         let deadline = Instant::now() + Orphans::TIMEOUT;
-        match read_line(&ready, deadline, &|| false) {
+        match ready.read_line(deadline, &|| false) {
             Ok(line) => Ok(serde_json::from_str(&line).ok()),
             Err(NotReady::Late) => Err(self.failed("its launcher does not end what it has left running".into())),
             Err(NotReady::Closed | NotReady::Interrupted) => Ok(None),
@@ -166,17 +168,29 @@ enum NotReady {
     Closed,
 }
 
-fn read_line(ready: &OwnedFd, deadline: Instant, interrupted: &dyn Fn() -> bool) -> Result<String, NotReady> {
-    let mut line = Vec::new();
-    let mut buffer = [0; 4096];
-    while !line.ends_with(b"\n") {
-        await_readable(ready, deadline, interrupted)?;
-        match rustix::io::read(ready, &mut buffer) {
-            Ok(0) | Err(_) => return Err(NotReady::Closed),
-            Ok(length) => line.extend_from_slice(&buffer[..length]),
+/// What a child says, a line at a time.
+#[derive(Debug)]
+struct ReadyPipe {
+    descriptor: OwnedFd,
+    /// Came with the line before: a command may end before we have read that it was started.
+    rest: Vec<u8>,
+}
+
+impl ReadyPipe {
+    fn read_line(&mut self, deadline: Instant, interrupted: &dyn Fn() -> bool) -> Result<String, NotReady> {
+        let mut buffer = [0; 4096];
+        loop {
+            if let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.rest.drain(..=end).collect();
+                return Ok(String::from_utf8_lossy(&line).into_owned());
+            }
+            await_readable(&self.descriptor, deadline, interrupted)?;
+            match rustix::io::read(&self.descriptor, &mut buffer) {
+                Ok(0) | Err(_) => return Err(NotReady::Closed),
+                Ok(length) => self.rest.extend_from_slice(&buffer[..length]),
+            }
         }
     }
-    Ok(String::from_utf8_lossy(&line).into_owned())
 }
 
 /// In slices of 100 ms, to notice the user's wish to stop.
@@ -428,5 +442,17 @@ mod tests {
     fn a_child_whose_parent_has_died_already_does_not_start() {
         assert_eq!(bound(false), 1, "the parent lives");
         assert_eq!(bound(true), 0, "the signal of its death would never come");
+    }
+
+    #[test]
+    fn two_lines_that_come_at_once_are_two() {
+        let (descriptor, tell) = pipe_with(PipeFlags::CLOEXEC).expect("a pipe");
+        rustix::io::write(&tell, b"{\"pid\":7}\n{\"ended\":0}\n{").expect("writes");
+        drop(tell);
+        let mut ready = ReadyPipe { descriptor, rest: Vec::new() };
+        let mut line = || ready.read_line(Instant::now() + Duration::from_secs(10), &|| false).ok();
+        assert_eq!(line().as_deref(), Some("{\"pid\":7}\n"));
+        assert_eq!(line().as_deref(), Some("{\"ended\":0}\n"));
+        assert_eq!(line(), None, "a line that does not end is none");
     }
 }
