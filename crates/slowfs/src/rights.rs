@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whether this process may mount the layer. A filter (seccomp) or a security module may forbid what uid, capabilities and
+//! Whether this process may mount the layer, and what holds below it. A filter (seccomp) or a security module may forbid what uid, capabilities and
 //! `/dev/fuse` seem to allow, so it is tried: a file system that nobody serves, in a mount namespace of this process's own. Both are
 //! gone with the process.
 
@@ -31,6 +31,13 @@ pub struct Lacking {
 /// nothing else.
 pub fn lacking() -> Option<Lacking> {
     tried().err().map(|(right, error)| Lacking { right, why: host::chain(&error) })
+}
+
+/// Whether POSIX access lists hold below a layer that this process mounts. They must be able to name whom they name: the user namespace that an
+/// ordinary user's layer makes maps one user, and shows all others as none.
+pub fn keeps_access_lists() -> bool {
+    let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    rustix::process::geteuid().is_root() && map.split_whitespace().eq(["0", "0", "4294967295"])
 }
 
 fn tried() -> Result<(), (Right, host::Error)> {

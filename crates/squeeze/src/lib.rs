@@ -19,6 +19,7 @@
 //! layer over them would split what is seen inside from what is seen outside; a database's own data directory, because storage
 //! is never swapped under a live server, and squeezes serve sandboxes and copies.
 
+pub mod access_lists;
 pub mod cgroup;
 pub mod databases;
 pub mod device;

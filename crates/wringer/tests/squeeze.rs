@@ -414,3 +414,48 @@ fn an_ordinary_user_slows_directories_of_his_own() {
     }
     assert_eq!(status(&lab)["runs"], serde_json::json!([]));
 }
+
+/// `u::rwx,u:12345:---,g::r-x,m::r-x,o::r-x` as the kernel takes it (linux/posix_acl_xattr.h).
+fn access_list() -> Vec<u8> {
+    let entries: [(u16, u16, u32); 5] =
+        [(0x01, 7, u32::MAX), (0x02, 0, 12_345), (0x04, 5, u32::MAX), (0x10, 5, u32::MAX), (0x20, 5, u32::MAX)];
+    let mut bytes = 2_u32.to_le_bytes().to_vec();
+    for (tag, may, id) in entries {
+        bytes.extend([&tag.to_le_bytes()[..], &may.to_le_bytes(), &id.to_le_bytes()].concat());
+    }
+    bytes
+}
+
+#[test]
+fn an_ordinary_users_layer_does_not_drop_access_lists_in_silence() {
+    let (_alone, lab) = (alone(), Lab::as_ordinary_user(WRINGER));
+    let run = |arguments: &[&str]| Ran::of(&mut with_fuse(&lab, &lab.command(arguments)));
+    if run(&["doctor", "--need", "slow-disk"]).code != Some(0) {
+        testkit::skip!("an ordinary user cannot mount here");
+    }
+    run(&sh(&["--cpuset", "0", "-q"], "mkdir -p listed/below plain; echo 1 >listed/below/file; echo 1 >plain/file"))
+        .expect_code(0);
+    let file = lab.home().join("listed/below/file");
+    match rustix::fs::setxattr(&file, "system.posix_acl_access", &access_list(), rustix::fs::XattrFlags::empty()) {
+        Err(rustix::io::Errno::OPNOTSUPP) => testkit::skip!("no POSIX access lists below {}", lab.home().display()),
+        other => other.unwrap(),
+    }
+    let disk = |name: &str| format!("{}=read=0", lab.home().join(name).display());
+    let (listed, plain) = (disk("listed"), disk("plain"));
+    let squeezed = |options: &[&str]| run(&sh(&[&["-q", "--no-probe"], options].concat(), "echo ran"));
+    for options in [&["--disk", &listed][..], &["--disk", &plain, "--disk", &listed], &["--dry-run", "--disk", &listed]]
+    {
+        let words = ["below/file has a POSIX access list", "run it as root", "setfacl -R -b"];
+        let ran = squeezed(options).expect_code(3).expect_said(&words);
+        assert_eq!(ran.stdout, "", "{ran:?}");
+    }
+    assert_eq!(squeezed(&["--disk", &plain]).expect_code(0).stdout, "ran\n");
+    let preloaded = squeezed(&["--disk", &listed, "--disk-mechanism", "preload"]);
+    assert!(!preloaded.stderr.contains("access list"), "{preloaded:?}");
+    // root's layer keeps them
+    if is_root() {
+        let ran = Lab::new(WRINGER).run(sh(&["-q", "--no-probe", "--disk", &listed], "echo ran"));
+        assert_eq!(ran.expect_code(0).stdout, "ran\n");
+    }
+    assert_eq!(status(&lab)["runs"], serde_json::json!([]));
+}

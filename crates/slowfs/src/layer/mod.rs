@@ -148,7 +148,7 @@ impl Filesystem for Layer {
             // without it the kernel would ask for a file's capabilities before each write
             InitFlags::FUSE_HANDLE_KILLPRIV_V2,
         ];
-        if knows_every_user() {
+        if crate::rights::keeps_access_lists() {
             wanted.push(InitFlags::FUSE_POSIX_ACL);
         }
         wanted.push(match self.settings.writeback_cache {
@@ -441,10 +441,4 @@ fn reply_extended(result: Result<Answer>, reply: ReplyXattr) {
         Ok(Answer::Data(data)) => reply.data(&data),
         Err(error) => reply.error(errno(error)),
     }
-}
-
-/// Whether access lists can name whom they name: a user namespace of an ordinary user maps one user, and shows all others as none.
-fn knows_every_user() -> bool {
-    let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
-    rustix::process::geteuid().is_root() && map.split_whitespace().eq(["0", "0", "4294967295"])
 }

@@ -22,8 +22,8 @@ use evidence::{Measured, Quantity, Unit};
 use host::places::Places;
 use run::{FoundRun, RunId};
 use serde_json::{Value, json};
-use squeeze::databases;
 use squeeze::directory::{FILE_SYSTEM, SOCKET, check, check_reach, set_and_measure};
+use squeeze::{access_lists, databases};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -124,6 +124,9 @@ fn delay(places: &Places, args: &Delayed) -> Outcome {
         Mechanism::Fuse => {}
     }
     let directory = check(&args.path, &databases::unknown(places)?)?;
+    if let Some(unknown) = access_lists::refuse(&directory)? {
+        terminal::say(format_args!("note: {unknown}"));
+    }
     let fuse = Some(checks::fuse()).filter(|fuse| fuse.state == State::Missing);
     if let Some(missing) = fuse.or_else(mounting::forbidden) {
         let failure =

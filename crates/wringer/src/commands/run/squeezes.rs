@@ -9,6 +9,7 @@ use evidence::{Delay, DelayMode, Measured};
 use experiment::{Arm, DiskMechanism, Experiment, OomVictim, RamAmount, RamMechanism, RamSqueeze};
 use host::process::Identity;
 use run::Run;
+use squeeze::access_lists;
 use squeeze::directory::{PROBE_FILE_BYTES, largest_file};
 use squeeze::disk::SlowLayer;
 use squeeze::foreign_cache::{self, ForeignCache};
@@ -44,7 +45,10 @@ impl Squeezes {
             return Ok(());
         }
         let layer = match mechanism {
-            DiskMechanism::Fuse => SlowLayer::start(run, data)?,
+            DiskMechanism::Fuse => {
+                access_lists::refuse(data)?.map_or(Ok(()), |unknown| notes.event("squeeze", unknown))?;
+                SlowLayer::start(run, data)?
+            }
             DiskMechanism::Preload => SlowLayer::preload(run, data, library, 0)?,
         };
         let name = layer.mechanism().in_results();

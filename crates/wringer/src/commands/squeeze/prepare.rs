@@ -10,12 +10,12 @@ use diskmodel::Model;
 use host::places::Places;
 use run::Resource;
 use serde_json::json;
-use squeeze::databases;
 use squeeze::directory::{FILE_SYSTEM, check_for_command, check_reach};
 use squeeze::disk::Mechanism;
 use squeeze::limits::{self, Change, Plan, Words};
 use squeeze::preloaded;
 use squeeze::ram;
+use squeeze::{access_lists, databases};
 use std::path::{Path, PathBuf};
 
 /// What is to be done, on a machine that allows it.
@@ -26,7 +26,7 @@ pub struct Prepared {
     pub host_ram: Option<ram::Plan>,
     /// Of all disks.
     pub mechanism: Mechanism,
-    /// Why it is not the one that is usually taken.
+    /// Why it is not the one that is usually taken, and what of a directory is not known.
     notes: Vec<String>,
     pub program: PathBuf,
     /// What the command leaves running lives on.
@@ -59,12 +59,12 @@ impl Prepared {
             true => (Mechanism::Fuse, None),
             false => mechanism(args.disk_mechanism, places)?,
         };
-        let disks = disks(args, places, mechanism)?;
+        let (disks, unknown) = disks(args, places, mechanism)?;
         let program = program(args)?;
         if mechanism == Mechanism::Preload {
             preloaded::check_program(&program)?;
         }
-        let notes = why.into_iter().collect();
+        let notes = why.into_iter().chain(unknown).collect();
         let (host_ram, leave) = (host_ram::plan(args, places)?, args.leave);
         Ok(Self { limits, disks, host_ram, mechanism, notes, program, leave })
     }
@@ -154,12 +154,13 @@ fn cannot_be_had(check: Check) -> Failure {
     check.remedy.into_iter().fold(failure, Failure::hint)
 }
 
-fn disks(args: &Args, places: &Places, mechanism: Mechanism) -> Result<Vec<Disk>, Failure> {
+/// With what could not be looked at.
+fn disks(args: &Args, places: &Places, mechanism: Mechanism) -> Result<(Vec<Disk>, Vec<String>), Failure> {
     if args.disk.is_empty() {
-        return Ok(Vec::new());
+        return Ok(Default::default());
     }
     let databases = databases::unknown(places)?;
-    let mut disks: Vec<Disk> = Vec::new();
+    let (mut disks, mut unknown): (Vec<Disk>, Vec<String>) = Default::default();
     for one in &args.disk {
         let model = words::model(&one.asked)?;
         let path = match mechanism {
@@ -171,12 +172,15 @@ fn disks(args: &Args, places: &Places, mechanism: Mechanism) -> Result<Vec<Disk>
             let message = format!("{}: Wringer's journals are below it", path.display());
             return Err(Failure::message(Exit::Missing, message).hint("set WRINGER_HOME to another disk"));
         }
+        if mechanism == Mechanism::Fuse {
+            unknown.extend(access_lists::refuse(&path)?);
+        }
         if !args.no_probe && !args.dry_run {
             check_reach(&path, &model)?;
         }
         disks.push(Disk { path, model });
     }
-    Ok(disks)
+    Ok((disks, unknown))
 }
 
 fn refuse_overlap(path: &Path, disks: &[Disk]) -> Outcome {
