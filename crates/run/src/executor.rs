@@ -33,11 +33,13 @@ pub(crate) struct RealHost {
     stale: bool,
     /// What others have to let go of each mount and device.
     patience: Duration,
+    /// What is above the slow layers and stays there, in words.
+    served: Vec<String>,
 }
 
 impl RealHost {
     pub(crate) fn new(run: RunId, folder: Folder) -> Self {
-        Self { run, folder, known: Vec::new(), stale: false, patience: BUSY_TIMEOUT }
+        Self { run, folder, known: Vec::new(), stale: false, patience: BUSY_TIMEOUT, served: Vec::new() }
     }
 
     /// For a journal that was read back.
@@ -119,7 +121,15 @@ impl RealHost {
         Ok(if nothing { Outcome::Nothing } else { Outcome::Restored })
     }
 
+    /// What stays above them, in words; nothing: they may end.
+    pub(crate) fn layers_serve_on(&mut self, served: &[String]) {
+        served.clone_into(&mut self.served);
+    }
+
     fn end_layers(&self, permit: &Permit, processes: &[Identity]) -> Result<Stopped, host::Error> {
+        if !self.served.is_empty() {
+            return Err(host::Error::InUse { path: "the slow layer".into(), by: self.served.clone() });
+        }
         let ours = layers::ours(&self.folder.path, &format!("wringer-{}", self.run), FUSE_TYPE);
         layers::end(permit, processes, &ours, self.patience)
     }

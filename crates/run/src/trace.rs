@@ -103,6 +103,15 @@ pub fn find_lost(places: &Places, found: &[FoundRun]) -> Vec<Lost> {
     sort::sort(&seen, &known, rustix::process::geteuid().as_raw())
 }
 
+/// All that bears the mark of one run, whatever a journal says of it.
+fn traces_of(places: &Places, id: &RunId) -> Vec<Trace> {
+    let seen = Seen::take(&places.journal);
+    let (journal, answered) = (canonical(&places.journal), BTreeSet::new());
+    let known = Known { answered: &answered, journal: &journal, below: &|_, _| Below::Lost };
+    let lost = sort::sort(&seen, &known, rustix::process::geteuid().as_raw());
+    lost.into_iter().find(|run| run.id == *id).map(|run| run.traces).unwrap_or_default()
+}
+
 /// Its own journal tells what is left of it, and the undo works from there.
 fn is_answered_for(run: &FoundRun) -> bool {
     match &run.reading {

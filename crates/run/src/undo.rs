@@ -10,12 +10,13 @@ use crate::locks::{begin_lock, lock_within};
 use crate::reading::{self, Unsure, aside, read_to_undo};
 use crate::release::{close, graces, note_reason, remove_folder};
 use crate::trace::find_lost;
-use crate::trace::give_back::undo_lost;
+use crate::trace::give_back::{take_unrecorded, undo_lost};
+use crate::trace::twice;
 use host::change::BUSY_TIMEOUT;
 use host::places::Places;
 use host::process::{Process, holders_of, kill_alone};
 use host::{chain, files};
-use journal::{Journal, JournalFile, Outcome, Phase, Reading, RunId, State, Step};
+use journal::{Journal, JournalFile, Outcome, Phase, Reading, Role, RunId, State, Step, StepState};
 use rustix::process::Signal;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -260,7 +261,7 @@ pub(crate) fn undo_read(
         Reading::Whole(content) | Reading::TornTail(content) | Reading::Damaged(content, _) => {
             let mut host = RealHost::for_journal(id.clone(), folder.clone(), content).with_patience(patience);
             match file.and_then(|file| Journal::resume(file, reading)) {
-                Some(journal) => undo_journal(journal, &mut host, id, &folder, reading, progress),
+                Some(journal) => undo_journal(journal, &mut host, (places, id), &folder, reading, progress),
                 None => sweep(&mut host, id).map(|()| not_known(id, reading)),
             }
         }
@@ -272,14 +273,18 @@ pub(crate) fn undo_read(
 fn undo_journal(
     mut journal: Journal,
     host: &mut RealHost,
-    id: &RunId,
+    (places, id): (&Places, &RunId),
     folder: &Folder,
     reading: &Reading,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Option<crate::Released>, Error> {
     neutralise(&journal, host);
     note_reason(&mut journal, folder);
-    let report = dismantle(&mut journal, host, progress);
+    let unrecorded =
+        if may_lack_records(reading) { take_unrecorded(places, id, journal.state(), host) } else { Vec::new() };
+    host.layers_serve_on(&unrecorded);
+    let mut report = dismantle(&mut journal, host, progress);
+    report.failures.splice(0..0, unrecorded);
     let Some(unsure) = Unsure::of(id, reading) else {
         return close(&mut journal, id, &folder.path, report).map(Some);
     };
@@ -290,6 +295,16 @@ fn undo_journal(
     let neutralised = journal.state().neutralised.clone();
     let (restored, conflicts) = (report.restored, report.conflicts);
     Ok(Some(crate::Released { run: id.clone(), restored, conflicts, neutralised, unsure: Some(unsure) }))
+}
+
+/// A journal whose last record is zeros from its first byte on is whole, as far as it can be told: a slow layer that serves nothing.
+fn may_lack_records(reading: &Reading) -> bool {
+    let Some(content) = reading.whole() else { return true };
+    let steps = &content.state.steps;
+    let is_layer = |step: &StepState| matches!(step.change, Step::Process { role: Role::SlowLayer, .. });
+    let is_served =
+        |change: &Step| matches!(change, Step::Mount { .. } | Step::LoopDevice { .. } | Step::Mapping { .. });
+    steps.iter().any(|step| step.is_open() && is_layer(step)) && !steps.iter().any(|step| is_served(&step.change))
 }
 
 fn not_known(id: &RunId, reading: &Reading) -> Option<crate::Released> {
@@ -334,6 +349,7 @@ pub fn settle(places: &Places, id: &RunId, progress: &mut dyn FnMut(&str)) -> Re
     let _beginning = locks(places).exists().then(|| begin_lock(places)).transpose()?;
     let kept = aside(&places.journal, id);
     files::rename(&folder.path, &kept)?;
+    twice::forget_run(places, id);
     report.unsure.clear();
     report.ended.push(id.clone());
     report.aside.push(kept);

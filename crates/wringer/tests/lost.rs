@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The folder of journals is deleted while something is changed: `status` names what is there, commands that change something refuse, and
-//! `undo` puts it back, with controller and watchdog alive and dead.
+//! `undo` puts it back, with controller and watchdog alive and dead. And a journal is damaged, when nobody is left who knows what it said.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 
 mod standing;
@@ -8,9 +8,11 @@ mod standing;
 use rustix::process::Signal;
 use serde_json::Value;
 use standing::*;
-use std::fs;
+use std::ffi::OsString;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 use testkit::{Lab, Snapshot, alone, announce_cases, is_root, wait_until};
 
 const WRINGER: &str = env!("CARGO_BIN_EXE_wringer");
@@ -69,7 +71,7 @@ const CASES: [Case; 6] = [
     Case {
         name: "loop",
         apply: loop_disk,
-        is_there: |_| loop_devices() > 0,
+        is_there: |_| !loop_devices().is_empty(),
         named: "loop device /dev/loop",
         back_by_itself: false,
     },
@@ -101,10 +103,13 @@ fn is_mounted(path: &Path) -> bool {
     fs::read_to_string("/proc/self/mountinfo").unwrap().lines().any(|line| line.split(' ').nth(4) == path.to_str())
 }
 
-fn loop_devices() -> usize {
+fn loop_devices() -> Vec<PathBuf> {
     let devices = fs::read_dir("/sys/block").unwrap().flatten();
-    let files = devices.filter_map(|it| fs::read_to_string(it.path().join("loop/backing_file")).ok());
-    files.filter(|file| file.starts_with("/wringer-w-")).count()
+    let is_ours = |name: &OsString| {
+        let file = fs::read_to_string(Path::new("/sys/block").join(name).join("loop/backing_file"));
+        file.is_ok_and(|file| file.starts_with("/wringer-w-"))
+    };
+    devices.map(|it| it.file_name()).filter(is_ours).map(|name| Path::new("/dev").join(name)).collect()
 }
 
 fn cgroups() -> usize {
@@ -233,4 +238,104 @@ fn journals_are_deleted_and_the_watchdog_is_left() {
 #[test]
 fn journals_are_deleted_while_both_live() {
     lose_each(Left::Both);
+}
+
+/// What the journal calls it, with the place of that case.
+const RECORDED: [(usize, &str); 3] =
+    [(0, "\"kind\":\"huge_pool\""), (2, "\"kind\":\"mount\""), (3, "\"kind\":\"loop_device\"")];
+
+#[derive(Debug, Clone, Copy)]
+enum Damage {
+    /// One bit of the intent of the change.
+    Intent,
+    /// Zeros from the first byte of that intent on: nothing shows that there was one.
+    FromIntent,
+    /// One bit, anywhere.
+    Bit,
+    /// Zeros from anywhere on.
+    From,
+}
+
+const DAMAGES: [Damage; 4] = [Damage::Intent, Damage::FromIntent, Damage::Bit, Damage::From];
+
+/// Where the intent with this text begins and ends.
+fn intent(bytes: &[u8], text: &str) -> (usize, usize) {
+    let mut at = 64;
+    loop {
+        let length = u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
+        assert!(length > 0, "no intent with {text}");
+        let end = at + 8 + length;
+        let record = String::from_utf8_lossy(&bytes[at + 8..end]).into_owned();
+        if record.contains("\"record\":\"intent\"") && record.contains(text) {
+            return (at, end);
+        }
+        at = end;
+    }
+}
+
+fn spoil(journal: &Path, damage: Damage, text: &str, drawn: usize) {
+    let mut bytes = fs::read(journal).unwrap();
+    let used = bytes.iter().rposition(|byte| *byte != 0).unwrap() + 1;
+    let (begin, end) = intent(&bytes, text);
+    match damage {
+        Damage::Intent => bytes[(begin + end) / 2] ^= 1 << (drawn % 8),
+        Damage::FromIntent => bytes[begin..].fill(0),
+        Damage::Bit => bytes[drawn % used] ^= 1 << (drawn % 8),
+        Damage::From => bytes[drawn % used..].fill(0),
+    }
+    fs::write(journal, bytes).unwrap();
+}
+
+/// Nobody is left, and the journal is damaged: all comes back; a journal that says less than it did is told of until it is called settled.
+fn damage(case: &Case, recorded: &str, damage: Damage, drawn: usize) {
+    let (_alone, lab, before) = (alone(), Lab::new(WRINGER), Snapshot::take());
+    let stands = (case.apply)(&lab);
+    // a loop device that nobody has open goes by itself
+    let user: Vec<File> = loop_devices().iter().map(|device| File::open(device).unwrap()).collect();
+    leave(&stands, Left::Nobody);
+    assert!(wait_until(PATIENCE, || !is_alive(stands.controller) && !is_alive(stands.watchdog)));
+    let runs = fs::read_dir(lab.home().join("journal")).unwrap().flatten();
+    let runs: Vec<PathBuf> = runs.map(|it| it.path()).filter(|it| it.join("journal").exists()).collect();
+    assert_eq!(runs.len(), 1);
+    spoil(&runs[0].join("journal"), damage, recorded, drawn);
+    let told = format!("{}, {damage:?}, drawn {drawn}", case.name);
+    assert!((case.is_there)(&lab), "{told}: nothing was changed");
+    let mut undo = lab.start("undone", ["undo"]);
+    if !user.is_empty() {
+        // it is waited for, and the layer below it serves on meanwhile
+        wait_until(Duration::from_secs(1), || undo.try_wait().unwrap().is_some());
+    }
+    drop(user);
+    let code = undo.wait().unwrap().code();
+    let said = format!("{told}: {}", lab.said("undone"));
+    assert!(matches!(code, Some(0 | 5)), "{said}");
+    assert!(!(case.is_there)(&lab), "{said}");
+    expect_as_before(&before);
+    if code == Some(5) {
+        let run = runs[0].file_name().unwrap().to_str().unwrap();
+        assert!(said.contains("is damaged") && !said.contains("is still there"), "{said}");
+        lab.run(["undo", run, "--settled"]).expect_code(0);
+    }
+    assert!(lab.run(["undo"]).expect_code(0).stdout.contains("nothing to undo"), "{told}");
+    assert!(lost(&lab).is_empty(), "{told}: {:#}", status(&lab));
+}
+
+#[test]
+fn journals_are_damaged_and_nobody_is_left() {
+    if !is_root() {
+        testkit::skip!("needs root");
+    }
+    if !Path::new("/dev/fuse").exists() {
+        testkit::skip!("needs /dev/fuse");
+    }
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64 ^ u64::from(std::process::id());
+    println!("seed {state}");
+    let mut draw = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(state >> 33).unwrap()
+    };
+    for (number, recorded) in RECORDED {
+        DAMAGES.into_iter().for_each(|how| damage(&CASES[number], recorded, how, draw()));
+    }
+    announce_cases("journals damaged, nobody left", RECORDED.len() * DAMAGES.len());
 }

@@ -2,7 +2,7 @@
 //! Undoing what has no journal any more: RAM first, delays to zero, servers stopped in order, mounts before the layers that serve them,
 //! cgroups when they are empty. What cannot be undone, or is not the caller's, is told with the command that would do it.
 
-use super::{Condition, Lost, SETTLING, Thing, Trace, find_lost, find_settled, twice};
+use super::{Condition, Lost, SETTLING, Thing, Trace, find_lost, find_settled, traces_of, twice};
 use crate::dismantle::{Conflict, Executor as _};
 use crate::executor::{RealHost, repair_command};
 use crate::find::find_runs;
@@ -15,7 +15,7 @@ use host::permit::Permit;
 use host::places::Places;
 use host::process::{Identity, Process};
 use host::{chain, interrupt};
-use journal::{Members, OomVictim, Outcome, Phase, Role, Step, StepId, StepState};
+use journal::{Members, OomVictim, Outcome, Phase, Role, State, Step, StepId, StepState};
 use rustix::process::Signal;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -56,6 +56,41 @@ pub(crate) fn undo_lost(
     report.ended.retain(|id| !is_left(id));
     twice::tidy(&places.journal, &find_lost(places, &find_runs(places)?));
     Ok(())
+}
+
+/// Before a journal is undone that may have lost a record: what bears the run's mark, and no step tells of, is taken away first. A slow layer
+/// is not ended below what it serves. Returns what failed.
+pub(crate) fn take_unrecorded(places: &Places, id: &RunId, state: &State, host: &mut RealHost) -> Vec<String> {
+    let open = state.open_steps();
+    let is_recorded = |change: &Step| open.iter().any(|step| is_same(&step.change, change));
+    let mut steps: Vec<(u8, StepState)> = traces_of(places, id)
+        .iter()
+        .filter(|trace| trace.is_ours && is_served(&trace.thing))
+        .filter_map(|trace| step_of(&trace.thing))
+        .filter(|(_, step)| !is_recorded(&step.change))
+        .collect();
+    steps.sort_by_key(|(order, _)| *order);
+    let mut failures = Vec::new();
+    for (_, step) in steps {
+        if let Err(error) = host.undo(&permit(), &step) {
+            failures.push(format!("run {id}, {}: {}", step.change, chain(&error)));
+        }
+    }
+    failures
+}
+
+/// A slow layer may be below it.
+fn is_served(thing: &Thing) -> bool {
+    matches!(thing, Thing::Mount { .. } | Thing::LoopDevice { .. } | Thing::Mapping { .. })
+}
+
+fn is_same(one: &Step, other: &Step) -> bool {
+    match (one, other) {
+        (Step::Mount { source, .. }, Step::Mount { source: other, .. }) => source == other,
+        (Step::LoopDevice { name, .. }, Step::LoopDevice { name: other, .. }) => name == other,
+        (Step::Mapping { uuid, .. }, Step::Mapping { uuid: other, .. }) => uuid == other,
+        _ => false,
+    }
 }
 
 fn controller(run: &Lost) -> Option<Identity> {

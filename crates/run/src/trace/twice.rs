@@ -113,6 +113,15 @@ pub(crate) fn forget_home(folder: &Path) {
     }
 }
 
+/// The user has called the run settled.
+pub(crate) fn forget_run(places: &Places, run: &RunId) {
+    let prefix = format!("{run}.");
+    let is_of_it = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&prefix));
+    let (folders, is_note) =
+        (folders(&places.journal), |path: &PathBuf| parse(path).is_some() || home_of(path).is_some());
+    names_in(&folders).filter(is_of_it).filter(is_note).for_each(|path| drop(files::remove_file(&path)));
+}
+
 /// A file that cannot be removed is found again, and its change then found undone.
 fn forget(folder: &Path, name: &str) {
     for locks in folder.parent().map(folders).unwrap_or_default() {
@@ -159,11 +168,12 @@ fn parse(path: &Path) -> Option<Written> {
 }
 
 pub(super) fn journals(folders: &[PathBuf]) -> BTreeMap<RunId, PathBuf> {
-    let home = |path: PathBuf| {
-        let run = path.file_name()?.to_str()?.strip_suffix(".home")?.parse().ok()?;
-        Some((run, PathBuf::from(fs::read_to_string(&path).ok()?)))
-    };
-    names_in(folders).filter_map(home).collect()
+    names_in(folders).filter_map(|path| home_of(&path)).collect()
+}
+
+fn home_of(path: &Path) -> Option<(RunId, PathBuf)> {
+    let run = path.file_name()?.to_str()?.strip_suffix(".home")?.parse().ok()?;
+    Some((run, PathBuf::from(fs::read_to_string(path).ok()?)))
 }
 
 /// Removes the notes of runs whose folder is gone and of which nothing is `left`, and the records of values that are gone, too.
