@@ -10,7 +10,9 @@ mod mount;
 mod pool;
 mod value;
 
-pub use crate::mounts::{MountEntry, NamespaceMounts, mounts, mounts_at, mounts_everywhere};
+pub use crate::mounts::{
+    MountEntry, MountedAt, NamespaceMounts, mounted_anywhere, mounts, mounts_at, mounts_everywhere,
+};
 pub use cgroup::{attach, make_cgroup, members, own_cgroup, remove_cgroup};
 pub(crate) use mount::try_unmount;
 pub use mount::{Served, unmount, who_uses};

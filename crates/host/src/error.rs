@@ -34,8 +34,8 @@ pub enum Error {
     Untrusted { path: PathBuf, why: crate::files::Distrust },
     #[error("{path} is busy: {by}", path = path.display(), by = by.join("; "))]
     InUse { path: PathBuf, by: Vec<String> },
-    #[error("{} is mounted at {target}: umount it first", path.display(), target = target.display())]
-    Mounted { path: PathBuf, target: PathBuf },
+    #[error("{} is mounted at {mount}: umount it first", path.display())]
+    Mounted { path: PathBuf, mount: crate::mounts::MountedAt },
 }
 
 /// A process in the way.

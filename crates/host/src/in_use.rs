@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Who uses a directory or a file, whatever path it is used by: known by the device of its file system and the place inside of it, in every
-//! mount namespace that can be seen. Only `readlink`, reads below `/proc` and `/sys`, and looks that ask no file system, which may hang.
+//! Who uses a directory, whatever path it is used by: known by the device of its file system and the place inside of it, in every mount
+//! namespace that can be seen; and who uses a file or a block device, known by its numbers. Only `readlink`, reads below `/proc` and `/sys`, and
+//! looks that ask no file system, which may hang.
+
+mod file;
+
+pub use file::{file, open_or_mapped};
 
 use crate::Error;
 use crate::mounts::{Everywhere, MountEntry, unescape};
@@ -228,14 +233,7 @@ impl Place {
     }
 
     fn swaps(&self) -> impl Iterator<Item = User> {
-        let text = fs::read_to_string("/proc/swaps").unwrap_or_default();
-        let files: Vec<PathBuf> = text
-            .lines()
-            .skip(1)
-            .filter_map(|line| line.split_whitespace().next())
-            .map(|path| PathBuf::from(OsString::from_vec(unescape(path))))
-            .collect();
-        files.into_iter().filter(|file| self.is_by_path(file)).map(|file| User::Swap { file })
+        swaps().into_iter().filter(|file| self.is_by_path(file)).map(|file| User::Swap { file })
     }
 
     /// Mounts of it, or of a folder in it. One of a folder above it is none: every mount namespace has one of its root.
@@ -243,6 +241,13 @@ impl Place {
         let ways = self.ways.iter().filter(|way| way.id != self.own && self.holds(&way.root));
         ways.map(|way| User::Mount { target: way.seen_at.clone(), pid: way.pid })
     }
+}
+
+/// What the kernel swaps to, files and devices, by the path that each was named by.
+pub fn swaps() -> Vec<PathBuf> {
+    let text = fs::read_to_string("/proc/swaps").unwrap_or_default();
+    let first = text.lines().skip(1).filter_map(|line| line.split_whitespace().next());
+    first.map(|path| PathBuf::from(OsString::from_vec(unescape(path)))).collect()
 }
 
 fn depth(path: &Path) -> usize {
@@ -262,9 +267,16 @@ fn mount_of(pid: u32, number: &str) -> Option<u64> {
 /// It is not there, or `/proc` does not show what is mounted.
 pub fn below(directory: &Path) -> Result<InUse, Error> {
     let place = Place::of(directory)?;
+    let (processes, unseen) = users(&|pid| place.used_by(pid));
+    let by = processes.into_iter().chain(place.loops()).chain(place.swaps()).chain(place.mounts()).collect();
+    Ok(InUse { by, unseen })
+}
+
+/// Every live process of which `used_by` says so, and whom we could not look into.
+fn users(used_by: &dyn Fn(u32) -> std::io::Result<Option<(How, PathBuf)>>) -> (Vec<User>, Unseen) {
     let uses: RefCell<BTreeMap<u32, (How, PathBuf)>> = RefCell::default();
     let Sight { found, unseen } = look_into(&|pid| {
-        let used = place.used_by(pid)?;
+        let used = used_by(pid)?;
         Ok(used.is_some_and(|used| uses.borrow_mut().insert(pid, used).is_none()))
     });
     let mut uses = uses.into_inner();
@@ -273,6 +285,5 @@ pub fn below(directory: &Path) -> Result<InUse, Error> {
         let (how, path) = uses.remove(&process.pid)?;
         Some(User::Process { process, program: program(process.pid), path, how })
     });
-    let by = processes.chain(place.loops()).chain(place.swaps()).chain(place.mounts()).collect();
-    Ok(InUse { by, unseen })
+    (processes.collect(), unseen)
 }

@@ -7,7 +7,7 @@ mod ours;
 mod unique;
 mod users;
 
-pub use everywhere::{Everywhere, NamespaceMounts, mounts_everywhere};
+pub use everywhere::{Everywhere, MountedAt, NamespaceMounts, mounted_anywhere, mounts_everywhere};
 pub(crate) use ours::{Look, is_on_top};
 pub use ours::{MARK_FILE, Mark, Ours};
 pub use users::serves_files;

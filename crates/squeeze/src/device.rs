@@ -10,8 +10,8 @@ mod objections;
 mod timing;
 
 use measure::set_and_measure;
+pub(crate) use objections::check_unused;
 pub use objections::{check, delays};
-pub(crate) use objections::{check_unused, swaps};
 pub use timing::Timing;
 
 use crate::Error;

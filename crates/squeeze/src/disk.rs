@@ -387,8 +387,14 @@ pub fn refuse_open_by_others(directory: &Path) -> Result<(), Error> {
     refuse_users(directory, &host::in_use::below(directory)?, &is_meant, hint)
 }
 
-fn refuse_users(directory: &Path, in_use: &InUse, is_meant: &dyn Fn(&User) -> bool, hint: &str) -> Result<(), Error> {
-    let (shown, unseen) = (directory.display(), &in_use.unseen);
+/// `path`: a directory or a file.
+pub(crate) fn refuse_users(
+    path: &Path,
+    in_use: &InUse,
+    is_meant: &dyn Fn(&User) -> bool,
+    hint: &str,
+) -> Result<(), Error> {
+    let (shown, unseen) = (path.display(), &in_use.unseen);
     let users: Vec<String> = in_use.by.iter().filter(|user| is_meant(user)).map(ToString::to_string).collect();
     if !users.is_empty() {
         let besides = if unseen.is_nothing() { String::new() } else { format!(" ({unseen})") };

@@ -338,14 +338,14 @@ fn refusals_say_what_to_do() {
 
     let open = File::open(&image).unwrap();
     let own = std::process::id().to_string();
-    refused(&image, &["is open in process", &own]);
+    refused(&image, &["is in use by", &format!("process {own}"), "has open"]);
     drop(open);
 
     let device = Command::new("losetup").args(["--find", "--show"]).arg(&image).output().unwrap();
     let device = String::from_utf8(device.stdout).unwrap().trim().to_owned();
     let attached = bench.lab.run(["disk", "delay", image.to_str().unwrap(), "--read", "1ms"]);
     tool("losetup", &["-d", &device]);
-    attached.expect_code(3).expect_said(&["is attached to", &device]);
+    attached.expect_code(3).expect_said(&["is in use by", &device, "is attached"]);
 
     let total = ["disk", "delay", image.to_str().unwrap(), "--read", "10us", "--mode", "total"];
     bench.lab.run(total).expect_code(3).expect_said(&["cannot be had here", "loop device"]);

@@ -24,7 +24,7 @@ swapoff "$loop"
 
 sleep 1000 <"$loop" &
 reader=$!
-refused "$loop" "$loop is open in process $reader"
+refused "$loop" "$loop is in use by process $reader"
 kill $reader
 wait
 
@@ -32,12 +32,12 @@ blockdev --setro "$loop"
 refused "$loop" "read-only"
 blockdev --setrw "$loop"
 
-# a mount that only another namespace sees: the kernel says it
+# a mount that only another namespace sees
 mke2fs "$loop" >/dev/null
 mkdir -p /tmp/mnt
 unshare -m sh -c "mount -t ext4 $loop /tmp/mnt && touch /tmp/mounted && while [ -e /tmp/mounted ]; do usleep 50000; done" &
 until_true [ -e /tmp/mounted ] || fail "the other namespace does not mount"
-refused "$loop" "is in use"
+refused "$loop" "$loop is mounted at /tmp/mnt in the mount namespace of process"
 rm /tmp/mounted
 wait
 rmdir /tmp/mnt

@@ -3,8 +3,8 @@
 //! id, and never by its number, which the kernel gives to others as soon as it is free. It detaches by itself when nobody has it open any
 //! more (autoclear); a device that somebody uses is never taken away.
 
-use super::MountEntry;
 use crate::mapper::numbers;
+use crate::mounts::{MountedAt, mounted_anywhere};
 use crate::permit::Permit;
 use crate::process::{Identity, open_device};
 use crate::{Error, interrupt};
@@ -19,6 +19,8 @@ use std::time::{Duration, Instant};
 
 /// Others may take the number that was free.
 const TRIES: u32 = 20;
+/// A file system that does not say in this time what inode a file is hangs.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
 
 const LOOP_CTL_GET_FREE: libc::Ioctl = 0x4C82;
 const LOOP_CONFIGURE: libc::Ioctl = 0x4C0A;
@@ -82,10 +84,10 @@ impl LoopDevice {
         Some((Self { path, device, direct }, name))
     }
 
-    /// Where it is mounted.
-    pub fn mount(&self) -> Option<MountEntry> {
+    /// Where it is mounted, in our mount namespace or in any other that can be seen.
+    pub fn mount(&self) -> Option<MountedAt> {
         let numbers = numbers(self.device);
-        super::mounts().unwrap_or_default().into_iter().find(|mount| mount.device == numbers)
+        mounted_anywhere(&|mount| mount.device == numbers)
     }
 
     /// Whether somebody else than `own` has it mounted or open.
@@ -172,12 +174,14 @@ pub fn detach(_permit: &Permit, name: &str, patience: Duration) -> Result<bool, 
         if LoopDevice::find(name).is_none() {
             break;
         }
+        let may_wait = Instant::now() < deadline && !interrupt::impatient();
         match mount {
-            Some(mount) => return Err(Error::Mounted { path: device.path, target: mount.target }),
-            None if Instant::now() < deadline && !interrupt::impatient() => {
-                std::thread::sleep(Duration::from_millis(50));
+            // what another namespace has mounted goes with its last process
+            Some(mount) if mount.elsewhere.is_none() || !may_wait => {
+                return Err(Error::Mounted { path: device.path, mount });
             }
-            None => return Err(super::busy_by(&device.path, open_device(device.device).found)),
+            _ if may_wait => std::thread::sleep(Duration::from_millis(50)),
+            _ => return Err(super::busy_by(&device.path, open_device(device.device).found)),
         }
     }
     Ok(was_there)
@@ -204,14 +208,32 @@ fn clear(path: &Path, name: &str) -> Result<(), Error> {
 
 /// What was written into it when it was attached.
 fn label(node: BorrowedFd<'_>) -> Option<String> {
+    let info = status(node)?;
+    let length = info.file_name.iter().position(|byte| *byte == 0).unwrap_or(info.file_name.len());
+    Some(String::from_utf8_lossy(&info.file_name[..length]).into_owned())
+}
+
+/// `None`: nothing is attached to it.
+fn status(node: BorrowedFd<'_>) -> Option<Info> {
     // SAFETY: as in `configure`.
     let mut info: Info = unsafe { std::mem::zeroed() };
     // SAFETY: writes one `loop_info64` to the pointer.
-    if unsafe { libc::ioctl(node.as_raw_fd(), LOOP_GET_STATUS64, &raw mut info) } != 0 {
-        return None;
-    }
-    let length = info.file_name.iter().position(|byte| *byte == 0).unwrap_or(info.file_name.len());
-    Some(String::from_utf8_lossy(&info.file_name[..length]).into_owned())
+    let answer = unsafe { libc::ioctl(node.as_raw_fd(), LOOP_GET_STATUS64, &raw mut info) };
+    (answer == 0).then_some(info)
+}
+
+/// The file that is attached to a loop device, as `stat` names it: the device of its file system, and its inode. The kernel asks the file
+/// system of that file, which may hang: `None` also when there is no answer in time.
+pub(crate) fn backing_inode(device: &Path) -> Option<(u64, u64)> {
+    let (answer, answered) = std::sync::mpsc::channel();
+    let device = device.to_owned();
+    let ask = move || {
+        let node = open_node(&device, OFlags::RDONLY).ok()?;
+        let info = status(node.as_fd())?;
+        Some((info.device, info.inode))
+    };
+    std::thread::Builder::new().spawn(move || answer.send(ask())).ok()?;
+    answered.recv_timeout(ANSWERS_WITHIN).ok().flatten()
 }
 
 fn open_node(path: &Path, flags: OFlags) -> Result<OwnedFd, Error> {

@@ -3,9 +3,9 @@
 //! somebody uses is never removed, nor marked to be removed later; what is on its way when the table is changed is not lost: the kernel
 //! hands it down first.
 
-use super::MountEntry;
 use crate::mapper::ioctl::{Command, Request, SKIP_LOCKFS, UDEV_PRIMARY_SOURCE};
 use crate::mapper::{DELAY, DelayTable, Mapping, MappingStatus, numbers};
+use crate::mounts::{MountedAt, mounted_anywhere};
 use crate::permit::Permit;
 use crate::process::open_device;
 use crate::{Error, interrupt};
@@ -137,8 +137,9 @@ fn appears_within(timeout: Duration, is_so: impl Fn() -> bool) -> bool {
     true
 }
 
-fn mount_of(device: u64) -> Option<MountEntry> {
-    super::mounts().unwrap_or_default().into_iter().find(|mount| mount.device == numbers(device))
+fn mount_of(device: u64) -> Option<MountedAt> {
+    let numbers = numbers(device);
+    mounted_anywhere(&|mount| mount.device == numbers)
 }
 
 fn is_mounted(device: u64) -> bool {
@@ -148,7 +149,7 @@ fn is_mounted(device: u64) -> bool {
 /// Mounts are told first: they are what `umount` ends.
 fn busy(path: &Path, device: u64) -> Error {
     if let Some(mount) = mount_of(device) {
-        return Error::Mounted { path: path.to_owned(), target: mount.target };
+        return Error::Mounted { path: path.to_owned(), mount };
     }
     super::busy_by(path, open_device(device).found)
 }

@@ -2,6 +2,7 @@
 use super::{MountEntry, mounts, parse};
 use crate::Error;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -32,6 +33,38 @@ pub struct Everywhere {
 /// See [`Everywhere::namespaces`].
 pub fn mounts_everywhere() -> Result<Vec<NamespaceMounts>, Error> {
     Ok(Everywhere::look()?.namespaces)
+}
+
+/// Where something is mounted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MountedAt {
+    /// As the processes of its namespace see it.
+    pub target: PathBuf,
+    /// A process that sees it, when it is not in our mount namespace: `nsenter -t PID -m umount TARGET`.
+    pub elsewhere: Option<u32>,
+}
+
+/// After "mounted at".
+impl fmt::Display for MountedAt {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}", self.target.display())?;
+        let Some(pid) = self.elsewhere else { return Ok(()) };
+        let program = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        write!(formatter, " in the mount namespace of process {pid} ({})", program.trim())
+    }
+}
+
+/// The first such mount, in our mount namespace or in any other that can be seen.
+pub fn mounted_anywhere(is_it: &dyn Fn(&MountEntry) -> bool) -> Option<MountedAt> {
+    // ours costs no look at the processes
+    let own = || mounts().unwrap_or_default().into_iter().find(is_it).map(|it| (it, None));
+    let other = || {
+        mounts_everywhere().unwrap_or_default().into_iter().find_map(|namespace| {
+            let elsewhere = (!namespace.is_own).then_some(namespace.pid);
+            namespace.mounts.into_iter().find(is_it).map(|it| (it, elsewhere))
+        })
+    };
+    own().or_else(other).map(|(mount, elsewhere)| MountedAt { target: mount.target, elsewhere })
 }
 
 impl Everywhere {

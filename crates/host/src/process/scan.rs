@@ -81,12 +81,12 @@ pub fn open_below(folder: &Path) -> Sight {
     })
 }
 
-/// Every live process that has the block device with this number open, under whatever name below `/dev`.
+/// Every live process that has the block device with this number open, by whatever node.
 pub fn open_device(device: u64) -> Sight {
     let numbers = (rustix::fs::major(device), rustix::fs::minor(device));
     Sight::of(|pid| {
         Look::of(holds(pid, &|path, link| {
-            link.starts_with("/dev/")
+            link.is_absolute()
                 && look_at(path).is_some_and(|it| {
                     FileType::from_raw_mode(it.stx_mode.into()) == FileType::BlockDevice
                         && (it.stx_rdev_major, it.stx_rdev_minor) == numbers

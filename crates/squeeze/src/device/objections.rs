@@ -4,11 +4,12 @@
 use super::{Delays, Device};
 use crate::Error;
 use crate::directory::require_text;
+use crate::disk::refuse_users;
 use diskmodel::Model;
 use evidence::DelayMode;
-use host::change::{MountEntry, mounts};
+use host::change::{MountEntry, MountedAt, mounted_anywhere};
+use host::in_use::{open_or_mapped, swaps};
 use host::mapper;
-use host::process::open_device;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::fs;
@@ -141,16 +142,8 @@ fn check_use(device: &Path, part: &Path) -> Result<(), Error> {
     } else {
         format!("{name}, on {},", device.display())
     };
-    if let Some(mount) = mounts()?.into_iter().find(|mount| is_on(mount, &numbers)) {
-        return refused(
-            format!("{shown} is mounted at {}", mount.target.display()),
-            match mount.target.to_str() {
-                Some("/") => {
-                    "this machine runs from it: name another device, or make an image: fallocate -l 8G IMAGE".into()
-                }
-                _ => format!("stop what uses it, then: umount {}", mount.target.display()),
-            },
-        );
+    if let Some(mount) = mounted_anywhere(&|mount| is_on(mount, &numbers)) {
+        return refused(format!("{shown} is mounted at {mount}"), how_to_unmount(&mount));
     }
     let holders = names(&part.join("holders"));
     if !holders.is_empty() {
@@ -162,15 +155,20 @@ fn check_use(device: &Path, part: &Path) -> Result<(), Error> {
     if swaps().iter().any(|swap| is_device(swap, &numbers)) {
         return refused(format!("{shown} is used for swap"), format!("swapoff /dev/{name}"));
     }
-    let users = device_number(&numbers).map(open_device).unwrap_or_default().found;
-    if !users.is_empty() {
-        let pids: Vec<String> = users.iter().map(|user| user.pid.to_string()).collect();
-        return refused(
-            format!("{shown} is open in process {}", pids.join(", ")),
-            "stop it: what goes past the slow device is not slow, and two writers destroy a file system",
-        );
+    let in_use = device_number(&numbers).map(open_or_mapped).unwrap_or_default();
+    let hint = "stop it: what goes past the slow device is not slow, and two writers destroy a file system";
+    refuse_users(Path::new(&shown), &in_use, &|_| true, hint)
+}
+
+fn how_to_unmount(mount: &MountedAt) -> String {
+    let target = mount.target.display();
+    match mount.elsewhere {
+        None if mount.target == Path::new("/") => {
+            "this machine runs from it: name another device, or make an image: fallocate -l 8G IMAGE".into()
+        }
+        None => format!("stop what uses it, then: umount {target}"),
+        Some(pid) => format!("stop what uses it, then: nsenter -t {pid} -m umount {target}"),
     }
-    Ok(())
 }
 
 /// The kernel's own word: whoever mounted or claimed it, in whatever namespace, is in the way of an exclusive open.
@@ -192,11 +190,6 @@ fn is_on(mount: &MountEntry, numbers: &str) -> bool {
 
 fn is_device(path: &Path, numbers: &str) -> bool {
     fs::metadata(path).is_ok_and(|it| it.file_type().is_block_device() && mapper::numbers(it.rdev()) == numbers)
-}
-
-pub(crate) fn swaps() -> Vec<PathBuf> {
-    let text = fs::read_to_string("/proc/swaps").unwrap_or_default();
-    text.lines().skip(1).filter_map(|line| line.split_whitespace().next()).map(PathBuf::from).collect()
 }
 
 fn device_number(numbers: &str) -> Option<u64> {

@@ -2,10 +2,9 @@
 //! Whether an image file, or a block device, may be put below a slow disk: nobody may use it, and its writes must find room.
 
 use crate::Error;
-use crate::device::{check_unused, swaps};
+use crate::device::check_unused;
 use crate::directory::require_text;
-use host::change::loop_device::backing_files;
-use host::process::holders_of;
+use crate::disk::refuse_users;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
@@ -96,7 +95,7 @@ fn check_file(path: &Path, metadata: &fs::Metadata) -> Result<(), Error> {
     if ["/proc", "/sys", "/dev"].iter().any(|kernels| path.starts_with(kernels)) {
         return refused(format!("{shown} is the kernel's own"), "name a file on a disk");
     }
-    check_users(path, metadata)?;
+    check_users(path)?;
     host::files::open_existing(path).map(drop).or_else(|error| {
         refused(
             format!("{shown} cannot be written: {error}"),
@@ -106,28 +105,10 @@ fn check_file(path: &Path, metadata: &fs::Metadata) -> Result<(), Error> {
     check_room(path, metadata)
 }
 
-fn check_users(path: &Path, metadata: &fs::Metadata) -> Result<(), Error> {
-    let shown = path.display();
-    let is_it =
-        |other: &Path| fs::metadata(other).is_ok_and(|it| (it.dev(), it.ino()) == (metadata.dev(), metadata.ino()));
-    if let Some((device, _)) = backing_files().into_iter().find(|(_, file)| is_it(file)) {
-        return refused(
-            format!("{shown} is attached to {} already", device.display()),
-            format!("what goes through it would not be slow: umount it, then losetup -d {}", device.display()),
-        );
-    }
-    if swaps().iter().any(|swap| is_it(swap)) {
-        return refused(format!("{shown} is used for swap"), format!("swapoff {shown}"));
-    }
-    let users = holders_of(path).found;
-    if !users.is_empty() {
-        let pids: Vec<String> = users.iter().map(|user| user.pid.to_string()).collect();
-        return refused(
-            format!("{shown} is open in process {}", pids.join(", ")),
-            "stop it: what goes past the slow disk is not slow, and two writers destroy a file system",
-        );
-    }
-    Ok(())
+fn check_users(path: &Path) -> Result<(), Error> {
+    let hint = "stop it: umount, losetup -d, swapoff, or end the process; what goes past the slow disk is not slow, and two writers destroy \
+        a file system";
+    refuse_users(path, &host::in_use::file(path)?, &|_| true, hint)
 }
 
 /// A hole that finds no room when it is written to is an I/O error for the file system above.

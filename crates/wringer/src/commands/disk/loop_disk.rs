@@ -147,7 +147,7 @@ pub fn line(places: &Places, run: &FoundRun, slow: &SlowDisk) -> String {
         || "its loop device is detached".to_owned(),
         |device| {
             let used = match device.mount() {
-                Some(mount) => format!("mounted at {}", mount.target.display()),
+                Some(mount) => format!("mounted at {mount}"),
                 None if device.is_used(&run.processes) => "in use".into(),
                 None => "not in use".into(),
             };

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Who uses one file or block device, by whatever name: known by the numbers of its inode, or of the device.
+
+use super::{How, InUse, User, swaps, users};
+use crate::Error;
+use crate::change::loop_device::{backing_files, backing_inode};
+use crate::mounts::mounts_everywhere;
+use crate::process::look_at;
+use rustix::fs::{FallocateFlags, FileType, Statx, fallocate};
+use rustix::io::Errno;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What tells a file or a device from all others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Numbers {
+    /// Major and minor number of its file system's device, and its inode.
+    Inode(u32, u32, u64),
+    /// Major and minor number of a block device.
+    Device(u32, u32),
+}
+
+impl Numbers {
+    fn is(self, it: &Statx) -> bool {
+        match self {
+            Self::Inode(..) => self == Self::of_inode(it),
+            Self::Device(major, minor) => {
+                FileType::from_raw_mode(it.stx_mode.into()) == FileType::BlockDevice
+                    && (it.stx_rdev_major, it.stx_rdev_minor) == (major, minor)
+            }
+        }
+    }
+
+    fn of_inode(it: &Statx) -> Self {
+        Self::Inode(it.stx_dev_major, it.stx_dev_minor, it.stx_ino)
+    }
+
+    fn is_at(self, path: &Path) -> bool {
+        look_at(path).is_some_and(|it| self.is(&it))
+    }
+
+    /// The first thing that a process does with it.
+    fn used_by(self, pid: u32) -> std::io::Result<Option<(How, PathBuf)>> {
+        for entry in fs::read_dir(format!("/proc/{pid}/fd"))?.flatten() {
+            let Ok(link) = fs::read_link(entry.path()) else { continue };
+            if link.is_absolute() && self.is_at(&entry.path()) {
+                return Ok(Some((How::Open, link)));
+            }
+        }
+        Ok(self.mapped_by(pid)?.map(|path| (How::Mapped, path)))
+    }
+
+    /// A line of `/proc/PID/maps`: addresses, rights, offset, `08:01` in hexadecimal, inode, path. Some file systems have other numbers there
+    /// than `stat` has: what is mapped is looked at itself, where we may.
+    fn mapped_by(self, pid: u32) -> std::io::Result<Option<PathBuf>> {
+        let text = fs::read(format!("/proc/{pid}/maps"))?;
+        let text = String::from_utf8_lossy(&text);
+        let mut last = "";
+        Ok(text.lines().find_map(|line| {
+            let mut words = line.split_whitespace();
+            let addresses = words.next()?;
+            let (device, inode) = (words.nth(2)?, words.next()?);
+            let path = &line[line.find('/')?..];
+            if std::mem::replace(&mut last, path) == path {
+                return None;
+            }
+            let is_it = match look_at(Path::new(&format!("/proc/{pid}/map_files/{addresses}"))) {
+                Some(it) => self.is(&it),
+                None => self == Self::in_maps(device, inode)?,
+            };
+            is_it.then(|| path.into())
+        }))
+    }
+
+    fn in_maps(device: &str, inode: &str) -> Option<Self> {
+        let (major, minor) = device.split_once(':')?;
+        let number = |text| u32::from_str_radix(text, 16).ok();
+        Some(Self::Inode(number(major)?, number(minor)?, inode.parse().ok()?))
+    }
+
+    /// By the path that was attached, and by what the kernel says of the file: that path may lead nowhere, or to another file now. A file
+    /// system that does not answer is not the one of this file, which has answered us.
+    fn loops(self) -> impl Iterator<Item = User> {
+        let is_it = move |device: &Path, file: &Path| {
+            let inode = || {
+                let (of, inode) = backing_inode(device)?;
+                Some(Self::Inode(rustix::fs::major(of), rustix::fs::minor(of), inode))
+            };
+            self.is_at(file) || inode() == Some(self)
+        };
+        let attached = backing_files().into_iter().filter(move |(device, file)| is_it(device, file));
+        attached.map(|(device, file)| User::Loop { device, file })
+    }
+
+    /// By the path that was named, in every mount namespace that can be seen.
+    fn swap(self) -> Option<User> {
+        let files = swaps();
+        if files.is_empty() {
+            return None;
+        }
+        let pids: Vec<u32> = mounts_everywhere().unwrap_or_default().into_iter().map(|it| it.pid).collect();
+        let is_it = |file: &PathBuf| {
+            let inside = file.strip_prefix("/").unwrap_or(file);
+            pids.iter().any(|pid| self.is_at(&Path::new(&format!("/proc/{pid}/root")).join(inside)))
+        };
+        files.into_iter().find(is_it).map(|file| User::Swap { file })
+    }
+}
+
+/// Everybody else who uses a file: a process that has it open or mapped, a loop device, the kernel as swap; by whatever path.
+///
+/// # Errors
+/// It cannot be looked at.
+pub fn file(path: &Path) -> Result<InUse, Error> {
+    let it = look_at(path).ok_or_else(|| Error::path("look at", path, std::io::ErrorKind::NotFound))?;
+    let numbers = Numbers::of_inode(&it);
+    let mut in_use = used(numbers);
+    in_use.by.extend(numbers.loops());
+    let by_name = numbers.swap();
+    in_use.by.extend(by_name.or_else(|| is_swap_file(path).then(|| User::Swap { file: path.to_owned() })));
+    Ok(in_use)
+}
+
+/// Every other process that has a block device open or mapped, by whatever node.
+pub fn open_or_mapped(device: u64) -> InUse {
+    used(Numbers::Device(rustix::fs::major(device), rustix::fs::minor(device)))
+}
+
+fn used(numbers: Numbers) -> InUse {
+    let own = std::process::id();
+    let (by, unseen) = users(&|pid| if pid == own { Ok(None) } else { numbers.used_by(pid) });
+    InUse { by, unseen }
+}
+
+/// The kernel's own word, whatever name the file was swapped on by: it gives no room to a swap file (ETXTBSY); what is asked for here, no
+/// file can have (EFBIG), so nothing is changed.
+fn is_swap_file(path: &Path) -> bool {
+    let last = u64::try_from(i64::MAX).unwrap_or_default();
+    let answer = |file: fs::File| fallocate(&file, FallocateFlags::KEEP_SIZE, last, 1);
+    crate::files::open_existing(path).is_ok_and(|file| answer(file) == Err(Errno::TXTBSY))
+}
