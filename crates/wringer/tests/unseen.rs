@@ -214,3 +214,24 @@ fn with_hidepid_ones_own_are_seen_and_another_users_are_not() {
     }
     let _ = lab.run(["sandbox", "delete", "k3", "--force"]).expect_code(0);
 }
+
+/// The mutant "takes unseen for dead": asked from where a squeezed command cannot be seen, an honest undo leaves it alone; this one ends it.
+#[test]
+fn an_undo_that_takes_unseen_for_dead_is_caught() {
+    let (_alone, lab) = (alone(), Lab::as_ordinary_user(WRINGER));
+    if !can_be_entered(&lab, USER_NAMESPACE) {
+        testkit::skip!("no user namespace can be made here");
+    }
+    let mut squeezed = lab.command(["squeeze", "--no-probe", "--cpuset", "0", "--", "sleep", "600"]);
+    let mut squeezed = Killed(squeezed.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap());
+    let runs = || json(&lab.run(["status", "-o", "json"]))["runs"].as_array().map_or(0, Vec::len);
+    assert!(testkit::wait_until(PATIENCE, || runs() == 1), "the squeeze does not begin");
+    let honest = Ran::of(&mut there(&lab, USER_NAMESPACE, &["undo"]));
+    assert_eq!((honest.code, runs()), (Some(3), 1), "{}{}", honest.stdout, honest.stderr);
+    assert!(squeezed.0.try_wait().unwrap().is_none(), "it goes on");
+    let _ = Ran::of(there(&lab, USER_NAMESPACE, &["undo"]).env("WRINGER_FORGET", "unseen"));
+    let is_harmed = testkit::wait_until(PATIENCE, || squeezed.0.try_wait().unwrap().is_some());
+    assert!(is_harmed, "nobody noticed that the undo takes unseen for dead");
+    drop(squeezed);
+    let _ = lab.run(["undo"]).expect_code(0);
+}
