@@ -261,14 +261,15 @@ fn owner_trouble(uid: u32, in_the_way: bool) -> Option<Distrust> {
     if uid == 0 || uid == own_uid() {
         return None;
     }
-    if !is_unmapped(uid) {
-        return Some(Distrust::Owner(uid));
+    match is_unmapped(uid) {
+        Some(false) => Some(Distrust::Owner(uid)),
+        Some(true) => (!in_the_way).then_some(Distrust::UnknownOwner),
+        None => Some(Distrust::UnknownOwner),
     }
-    (!in_the_way).then_some(Distrust::UnknownOwner)
 }
 
-/// Whether this uid stands for all users that this user namespace does not map.
-fn is_unmapped(uid: u32) -> bool {
+/// Whether this uid stands for all users that this user namespace does not map. `None`: without `/proc` nobody can say.
+fn is_unmapped(uid: u32) -> Option<bool> {
     let read = |path| std::fs::read_to_string(path).unwrap_or_default();
     let overflow = read("/proc/sys/kernel/overflowuid").trim().parse().unwrap_or(65_534);
     let maps = |line: &str| {
@@ -276,8 +277,11 @@ fn is_unmapped(uid: u32) -> bool {
         let (first, count) = (numbers.next().unwrap_or_default(), numbers.nth(1).unwrap_or_default());
         (first..first + count).contains(&u64::from(uid))
     };
+    if uid != overflow {
+        return Some(false);
+    }
     let map = read("/proc/self/uid_map");
-    uid == overflow && !map.is_empty() && !map.lines().any(maps)
+    (!map.is_empty()).then(|| !map.lines().any(maps))
 }
 
 /// Whether the group that can write this file or folder is the caller's alone: their own first group, named as they are, with no
