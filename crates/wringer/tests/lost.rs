@@ -10,6 +10,7 @@ use serde_json::Value;
 use standing::*;
 use std::ffi::OsString;
 use std::fs::{self, File};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -304,6 +305,14 @@ fn damage(case: &Case, recorded: &str, damage: Damage, drawn: usize) {
     if !user.is_empty() {
         // it is waited for, and the layer below it serves on meanwhile
         wait_until(Duration::from_secs(1), || undo.try_wait().unwrap().is_some());
+    }
+    if matches!(damage, Damage::Intent | Damage::FromIntent) && !user.is_empty() {
+        // he does not let go: his device answers, and it is told
+        assert_eq!(undo.wait().unwrap().code(), Some(5), "{told}: {}", lab.said("undone"));
+        assert!(lab.said("undone").contains("/dev/loop"), "{told}: {}", lab.said("undone"));
+        let read = user[0].read_exact_at(&mut [0; 4096], 8 * MIB);
+        assert!(read.is_ok(), "{told}: {read:?}: {}", lab.said("undone"));
+        undo = lab.start("undone", ["undo"]);
     }
     drop(user);
     let code = undo.wait().unwrap().code();
