@@ -134,6 +134,7 @@ fn write_loop(path: &Path) {
     let attach = |image: &str| Step::LoopDevice {
         name: "wringer-w-20261120-201530-4f2a".into(),
         image: Path::new("/srv").join(image),
+        read_ahead: None,
     };
     let (made, _) = journal.intent(attach("image")).unwrap();
     journal.done(made, Some("/dev/loop3".into())).unwrap();

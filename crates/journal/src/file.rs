@@ -276,7 +276,8 @@ mod tests {
         assert_eq!(fs::read(&journal.path).expect("reads"), before);
         let name = <std::ffi::OsString as std::os::unix::ffi::OsStringExt>::from_vec(b"/srv/\xff".to_vec());
         let image = std::path::PathBuf::from(name);
-        let refused = journal.intent(Step::LoopDevice { name: "w".into(), image }).expect_err("no text");
+        let refused =
+            journal.intent(Step::LoopDevice { name: "w".into(), image, read_ahead: None }).expect_err("no text");
         assert!(matches!(refused, Error::Unwritable { .. }), "{refused}");
     }
 

@@ -64,7 +64,15 @@ pub enum Step {
     Mapping { name: String, uuid: String, device: PathBuf },
     /// A loop device over the file `name` of a slow disk, which serves `image`. Undo: detach the one whose file has that name, once nobody
     /// uses it. `observed` of `done` is its device.
-    LoopDevice { name: String, image: PathBuf },
+    ///
+    /// `read_ahead`: that of the device which was free then. The kernel computes it anew when a file is attached, and leaves it so. Undo: it
+    /// is what it was, once nothing is attached to that device.
+    LoopDevice {
+        name: String,
+        image: PathBuf,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        read_ahead: Option<Computed>,
+    },
     /// Cannot be undone, and needs no undo.
     Note { text: String },
 }

@@ -116,6 +116,7 @@ fn slow_images_are_understood_in_every_version() {
         let attach = |image: &str| Step::LoopDevice {
             name: "wringer-w-20261120-201530-4f2a".into(),
             image: format!("/srv/{image}").into(),
+            read_ahead: None,
         };
         assert_eq!((&made.change, made.observed.as_deref()), (&attach("image"), Some("/dev/loop3")));
         assert_eq!((&cut.change, cut.completed), (&attach("other"), false));

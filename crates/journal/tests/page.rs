@@ -59,6 +59,7 @@ fn changes() -> Vec<Step> {
     let cgroup =
         |version| Step::Cgroup { path: "/".into(), version, home: Some("/".into()), members: Members::Command };
     let computed = Computed { path: "/".into(), before: String::new() };
+    let read_ahead = Some(computed.clone());
     let mut changes: Vec<Step> = [Watchdog, Supervisor, Holder, SlowLayer, Launcher, Server].map(process).into();
     changes.extend([CgroupVersion::V1, CgroupVersion::V2].map(cgroup));
     changes.push(Step::Value { path: "/".into(), before: String::new(), after: String::new() });
@@ -66,7 +67,7 @@ fn changes() -> Vec<Step> {
     changes.push(Step::HugePool { before: 0, after: 1 });
     changes.push(Step::MemoryBlocks { kernel: String::new(), movable: String::new(), values: vec![computed] });
     changes.push(Step::Mapping { name: String::new(), uuid: String::new(), device: "/".into() });
-    changes.push(Step::LoopDevice { name: String::new(), image: "/".into() });
+    changes.push(Step::LoopDevice { name: String::new(), image: "/".into(), read_ahead });
     changes.push(Step::Note { text: String::new() });
     changes
 }

@@ -165,7 +165,12 @@ impl RealHost {
                 Ok(taken::give_back(permit, step)?.unwrap_or(Outcome::Nothing))
             }
             Step::Mapping { name, uuid, .. } => Ok(found(remove_mapping(permit, &mapping(name, uuid), self.patience)?)),
-            Step::LoopDevice { name, .. } => Ok(found(loop_device::detach(permit, name, self.patience)?)),
+            Step::LoopDevice { name, read_ahead, .. } => {
+                let detached = loop_device::detach(permit, name, self.patience)?;
+                let put_back =
+                    read_ahead.as_ref().map(|it| loop_device::restore_read_ahead(permit, &it.path, &it.before));
+                Ok(found(put_back.transpose()?.unwrap_or_default() || detached))
+            }
             Step::Note { .. } => Ok(Outcome::Nothing),
         }
     }

@@ -205,7 +205,7 @@ fn step_of(planned: &Planned, number: u32, world: &World) -> Step {
         6 => Step::HugePool { before: world.pool, after: world.pool + u64::from(number) * 10 },
         7 => Step::MemoryBlocks { kernel: (32 + number).to_string(), movable: String::new(), values: vec![] },
         8 => Step::Mapping { name: format!("w-{number}"), uuid: format!("W-{number}"), device: path },
-        9 => Step::LoopDevice { name: format!("w-{number}"), image: path },
+        9 => Step::LoopDevice { name: format!("w-{number}"), image: path, read_ahead: None },
         _ => Step::Note { text: "cache dropped".into() },
     }
 }

@@ -12,8 +12,8 @@ pub use measure::{FLOOR_US, set_and_measure};
 pub use objections::{Image, check, missing};
 
 use crate::Error;
-use host::change::loop_device::{LoopDevice, attach};
-use run::{Child, ChildSpec, Role, Run, RunId, Step};
+use host::change::loop_device::{FreeDevice, LoopDevice, attach};
+use run::{Child, ChildSpec, Computed, Role, Run, RunId, Step};
 use rustix::fd::AsFd as _;
 use slowfs::disk::{KEEPER_SOCKET, Options, Ready, WORKER_SOCKET, attached};
 use std::ffi::OsString;
@@ -60,13 +60,7 @@ impl SlowDisk {
             .clone()
             .and_then(|said| serde_json::from_value(said).ok())
             .ok_or_else(|| Error::KeeperAnswer { answer: format!("{:?}", keeper.ready) })?;
-        let step = Step::LoopDevice { name: name.clone(), image: image.path.clone() };
-        let (step, (device, hold)) = run.step(step, |permit| {
-            let file = host::files::open_existing(&file_of(&ready))
-                .map_err(|source| host::Error::path("open the slow file of", &image.path, source))?;
-            attach(permit, file.as_fd(), &name, image.block_bytes)
-        })?;
-        run.hold(step, hold);
+        let device = attach_one(run, image, &name, &file_of(&ready))?;
         attached(&folder)?;
         let disk = Self { name, image: image.path.clone(), run: run.id().clone() };
         Ok(Started { disk, device, keeper, resends: ready.resends, folder })
@@ -76,6 +70,32 @@ impl SlowDisk {
     pub fn device(&self) -> Option<LoopDevice> {
         LoopDevice::find(&self.name)
     }
+}
+
+/// Others may take the device that was free.
+const TRIES: u32 = 20;
+
+/// Attaches a free loop device to the slow file. Each try is a step of its own: the record names the device whose read-ahead is to come
+/// back.
+fn attach_one(run: &mut Run, image: &Image, name: &str, slow_file: &Path) -> Result<LoopDevice, Error> {
+    for _ in 0..TRIES {
+        let free = FreeDevice::find()?;
+        let read_ahead = free.read_ahead().map(|(path, before)| Computed { path, before });
+        let change = Step::LoopDevice { name: name.to_owned(), image: image.path.clone(), read_ahead };
+        let (step, attached) = run.step(change, |permit| {
+            let file = host::files::open_existing(slow_file)
+                .map_err(|source| host::Error::path("open the slow file of", &image.path, source))?;
+            attach(permit, free, file.as_fd(), name, image.block_bytes)
+        })?;
+        match attached {
+            Some((device, hold)) => {
+                run.hold(step, hold);
+                return Ok(device);
+            }
+            None => run.undo_step(step)?,
+        }
+    }
+    Err(host::Error::call("take a free loop device", rustix::io::Errno::BUSY).into())
 }
 
 /// The file system is mounted nowhere: its root is a descriptor of the keeper's.

@@ -3,6 +3,7 @@
 //! id, and never by its number, which the kernel gives to others as soon as it is free. It detaches by itself when nobody has it open any
 //! more (autoclear); a device that somebody uses is never taken away.
 
+use super::value::{Restored, read_value, restore_value};
 use crate::mapper::numbers;
 use crate::mounts::{MountedAt, mounted_anywhere};
 use crate::permit::Permit;
@@ -10,15 +11,12 @@ use crate::process::{Identity, open_device};
 use crate::{Error, interrupt};
 use rustix::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, open};
-use rustix::io::Errno;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Others may take the number that was free.
-const TRIES: u32 = 20;
 /// A file system that does not say in this time what inode a file is hangs.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
 
@@ -106,43 +104,80 @@ pub fn backing_files() -> Vec<(PathBuf, PathBuf)> {
     attached.collect()
 }
 
-/// Attaches a free loop device to `file`, past the page cache, with sectors of `block_bytes`. It lasts for as long as the returned
-/// descriptor, or somebody else, has it open.
-///
-/// # Errors
-/// There is no free loop device, or it cannot go past the page cache.
-pub fn attach(
-    _permit: &Permit,
-    file: BorrowedFd<'_>,
-    name: &str,
-    block_bytes: u32,
-) -> Result<(LoopDevice, OwnedFd), Error> {
-    let control = open_node(Path::new("/dev/loop-control"), OFlags::RDWR)?;
-    for _ in 0..TRIES {
+/// A loop device to which nothing is attached now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FreeDevice(i32);
+
+impl FreeDevice {
+    /// The kernel makes one where there is none.
+    ///
+    /// # Errors
+    /// No loop devices here, or no right to them.
+    pub fn find() -> Result<Self, Error> {
+        let control = open_node(Path::new("/dev/loop-control"), OFlags::RDWR)?;
         // SAFETY: takes no argument.
         let number = unsafe { libc::ioctl(control.as_raw_fd(), LOOP_CTL_GET_FREE) };
         if number < 0 {
             return Err(Error::call("ask for a free loop device", io::Error::last_os_error()));
         }
-        let path = PathBuf::from(format!("/dev/loop{number}"));
-        let node = open_node(&path, OFlags::RDWR)?;
-        match configure(node.as_fd(), file, name, block_bytes) {
-            Ok(()) => {}
-            Err(error) if error.raw_os_error() == Some(libc::EBUSY) => continue,
-            Err(error) => return Err(Error::path("attach", path, error)),
-        }
-        // to hold it without the right to write: whose last writer leaves is looked at by udev
-        let hold = open_node(&path, OFlags::RDONLY)?;
-        let sys = Path::new("/sys/block").join(format!("loop{number}"));
-        return match LoopDevice::at(&sys) {
-            Some((device, found)) if found == name && device.direct => Ok((device, hold)),
-            Some((device, _)) if !device.direct => {
-                Err(Error::path("go past the page cache with", path, io::Error::from(io::ErrorKind::Unsupported)))
-            }
-            _ => Err(Error::path("find", path, io::Error::from(io::ErrorKind::NotFound))),
-        };
+        Ok(Self(number))
     }
-    Err(Error::call("take a free loop device", Errno::BUSY))
+
+    /// Below `/sys/block`.
+    fn sys(self) -> PathBuf {
+        Path::new("/sys/block").join(format!("loop{}", self.0))
+    }
+
+    /// The file that holds the device's read-ahead, and what it is now. The kernel computes it anew when a file is attached, from what the
+    /// file's disk is like, and leaves it so afterwards (block/blk-settings.c, `blk_apply_bdi_limits`).
+    pub fn read_ahead(self) -> Option<(PathBuf, String)> {
+        let path = self.sys().join("queue/read_ahead_kb");
+        let value = read_value(&path).ok()?;
+        Some((path, value))
+    }
+}
+
+/// Attaches the loop device to `file`, past the page cache, with sectors of `block_bytes`. It lasts for as long as the returned
+/// descriptor, or somebody else, has it open. `None`: somebody else was faster.
+///
+/// # Errors
+/// It cannot be attached, or cannot go past the page cache.
+pub fn attach(
+    _permit: &Permit,
+    free: FreeDevice,
+    file: BorrowedFd<'_>,
+    name: &str,
+    block_bytes: u32,
+) -> Result<Option<(LoopDevice, OwnedFd)>, Error> {
+    let path = PathBuf::from(format!("/dev/loop{}", free.0));
+    let node = open_node(&path, OFlags::RDWR)?;
+    match configure(node.as_fd(), file, name, block_bytes) {
+        Ok(()) => {}
+        Err(error) if error.raw_os_error() == Some(libc::EBUSY) => return Ok(None),
+        Err(error) => return Err(Error::path("attach", path, error)),
+    }
+    // to hold it without the right to write: whose last writer leaves is looked at by udev
+    let hold = open_node(&path, OFlags::RDONLY)?;
+    match LoopDevice::at(&free.sys()) {
+        Some((device, found)) if found == name && device.direct => Ok(Some((device, hold))),
+        Some((device, _)) if !device.direct => {
+            Err(Error::path("go past the page cache with", path, io::Error::from(io::ErrorKind::Unsupported)))
+        }
+        _ => Err(Error::path("find", path, io::Error::from(io::ErrorKind::NotFound))),
+    }
+}
+
+/// Puts the read-ahead of a device back, unless a file is attached to it: then it is that file's. Returns whether it was another one.
+///
+/// # Errors
+/// It cannot be read or written. A device that is gone has none.
+pub fn restore_read_ahead(permit: &Permit, path: &Path, before: &str) -> Result<bool, Error> {
+    let attached = path.ancestors().nth(2).is_some_and(|device| device.join("loop/backing_file").exists());
+    if attached || !path.exists() {
+        return Ok(false);
+    }
+    let found = read_value(path)?;
+    Ok(restore_value(permit, path, before, &[&found])? == Restored::Restored)
 }
 
 fn configure(node: BorrowedFd<'_>, file: BorrowedFd<'_>, name: &str, block_bytes: u32) -> io::Result<()> {

@@ -180,7 +180,9 @@ fn step_of(thing: &Thing) -> Option<(u8, StepState)> {
         Thing::Mapping { name, uuid } => {
             new(4, Step::Mapping { name: name.clone(), uuid: uuid.clone(), device: name.into() })
         }
-        Thing::LoopDevice { name, path } => new(5, Step::LoopDevice { name: name.clone(), image: path.clone() }),
+        Thing::LoopDevice { name, path } => {
+            new(5, Step::LoopDevice { name: name.clone(), image: path.clone(), read_ahead: None })
+        }
         Thing::Mount { namespace_of: Some(_), .. } => None,
         Thing::Mount { target, source, fstype, .. } => {
             new(6, Step::Mount { target: target.clone(), source: source.clone(), fstype: fstype.clone() })

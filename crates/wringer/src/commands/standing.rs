@@ -163,7 +163,7 @@ fn slowed(run: &FoundRun, step: &StepState) -> Option<Slowed> {
             run: run.id.clone(),
             step: step.id,
         })),
-        Step::LoopDevice { name, image } => {
+        Step::LoopDevice { name, image, .. } => {
             Some(Slowed::Loop(SlowDisk { name: name.clone(), image: image.clone(), run: run.id.clone() }))
         }
         _ => None,
