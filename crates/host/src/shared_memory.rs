@@ -36,6 +36,14 @@ pub enum Removal {
     Left(String),
 }
 
+/// The C libraries call it otherwise.
+fn key_of(permissions: &libc::ipc_perm) -> i32 {
+    #[cfg(target_env = "musl")]
+    return permissions.__ipc_perm_key;
+    #[cfg(not(target_env = "musl"))]
+    return permissions.__key;
+}
+
 impl SystemV {
     /// `None`: there is none with this number that we may read.
     ///
@@ -48,7 +56,7 @@ impl SystemV {
         if unsafe { libc::shmctl(id, libc::IPC_STAT, &raw mut stat) } == 0 {
             return Ok(Some(Self {
                 id,
-                key: stat.shm_perm.__key,
+                key: key_of(&stat.shm_perm),
                 owner: stat.shm_perm.uid,
                 created: stat.shm_ctime,
                 size_bytes: stat.shm_segsz,

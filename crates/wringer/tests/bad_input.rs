@@ -52,7 +52,8 @@ fn a_negative_value_is_told_as_what_it_is() {
         assert!(!ran.stderr.contains("tip:"), "{ran:?}");
     }
     lab.run(["squeeze", "--cpus", "-1", "--", "true"]).expect_code(2).expect_said(&["a number of CPUs"]);
-    // what belongs to a command is not looked at
+    // what belongs to a command is not looked at; its cgroup is in others' look at the host
+    let _alone = alone();
     let quiet = ["squeeze", "--cpuset", "0", "-q", "--", "echo", "--lines", "-5"];
     assert_eq!(lab.run(quiet).expect_code(0).stdout, "--lines -5\n");
     lab.run(["status", "-5"]).expect_code(2).expect_said(&["unexpected argument '-5'"]);
