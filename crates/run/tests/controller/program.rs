@@ -7,6 +7,8 @@ use host::permit::Permit;
 use host::places::Places;
 use host::process::{LaunchSettings, launch, lifeline, report_ready};
 use run::{Begin, CgroupVersion, ChildSpec, Error, Kind, Members, OomVictim, Resource, Role, Run, Scope, Step};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fd::AsFd;
 use serde_json::json;
 use std::ffi::OsString;
 use std::io::Read as _;
@@ -118,12 +120,17 @@ fn release_when_asked(begin: impl FnOnce() -> Result<Run, Error>) -> Result<u8, 
     let asked = host::process::block_stop_signals()?;
     let run = begin()?;
     println!("{}", run.id());
-    let _ = rustix::io::read(&asked, &mut [0; 128]);
+    wait_for(&asked);
     let reason = run.neutralised();
     let released = run.release()?;
     assert_eq!(released.neutralised, reason);
     println!("{}", reason.unwrap_or_default());
     Ok(0)
+}
+
+/// Until one of the signals has come: a stop and its end interrupt a wait, too.
+fn wait_for(asked: &impl AsFd) {
+    while poll(&mut [PollFd::new(asked, PollFlags::IN)], None).is_err() {}
 }
 
 /// Hears no signal, and does not end.

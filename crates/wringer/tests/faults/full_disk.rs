@@ -34,7 +34,7 @@ fn the_journals_disk_is_read_only_or_full() {
     let (_alone, lab, outside) = (alone(), Lab::new(WRINGER), Snapshot::take());
     let journal = lab.home().join("journal");
     let shown = journal.display();
-    shell(&format!("mkdir {shown} && mount -t tmpfs -o size=1M small {shown}"));
+    shell(&format!("mkdir {shown} && mount -t tmpfs -o size=1M,mode=700 small {shown}"));
     let disk = SmallDisk(&lab, &journal);
     let before = Snapshot::take();
     let troubles = [
