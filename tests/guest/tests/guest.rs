@@ -33,7 +33,7 @@ boot!(
 boot!(cgroup, 1024, 240: server_ram, server_ram_killed, server_ram_shared, server_ram_too_small);
 boot!(command, 1024, 150: squeeze, squeeze_delegated);
 // CPU quotas come and go a hundred times: each time the kernel patches its scheduler, which the emulator survives with one processor
-boot!(command_killed, 1024, 180, "maxcpus=1": squeeze_killed);
+boot!(command_killed, 1024, 480, "maxcpus=1": squeeze_killed);
 boot!(image, 1024, 180: disk_image);
 boot!(disk, 1536, 360: disk_delay, disk_killed, dm_delay, dm_refused, dm_killed, disk_fails);
 boot!(clock, 1536, 180: clock_jumps);
