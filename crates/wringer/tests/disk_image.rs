@@ -305,10 +305,10 @@ fn the_read_ahead_of_the_loop_device_comes_back() {
     let read_ahead = || fs::read_to_string(&path).unwrap().trim().to_owned();
     let found = read_ahead();
     fs::write(&path, "136").unwrap();
-    let released = (bench.delay(&["--read", "1ms"]), read_ahead());
+    let released = (bench.delay(&["--write", "1ms"]), read_ahead());
     bench.release().expect_code(0);
     let after_release = read_ahead();
-    let said = bench.delay(&["--read", "1ms"]);
+    let said = bench.delay(&["--write", "1ms"]);
     signal(process_of(&bench.lab, "watchdog"), Signal::KILL);
     signal(said["pid"].as_u64().unwrap(), Signal::KILL);
     bench.lab.run(["undo"]).expect_code(0);
