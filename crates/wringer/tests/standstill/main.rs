@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Time that stands still: layer, watchdog, supervisor and server are frozen (cgroup freezer, versions 1 and 2) or stopped (SIGSTOP),
 //! every subset of them, and go on in every order. The layer serves on, and nobody gets an error. `WRINGER_STANDSTILL=full` takes the
-//! limits that the program has, 36 s and 120 s; else they are a tenth.
+//! limits that the program has, 36 s and 120 s; else they are a tenth. That and `=all` take all 64 orders; else it is every fifth: so many slow
+//! directories at once hold each other up.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 
 #[path = "../standing/mod.rs"]
@@ -69,8 +70,11 @@ fn whoever_stood_still_goes_on_in_any_order() {
         testkit::skip!("needs root");
     }
     let (_alone, before, pace) = (alone(), Snapshot::take(), Pace::asked());
-    let orders = orders();
+    let mut orders = orders();
     assert_eq!(orders.len(), 64);
+    if std::env::var_os("WRINGER_STANDSTILL").is_none() {
+        orders = orders.into_iter().step_by(5).collect();
+    }
     let mut cases = start(&orders, &pace, &[]);
     let mut wrong = Vec::new();
     // beyond the layer's deadline; then beyond the controller's lease, too
