@@ -15,7 +15,7 @@ use std::path::Path;
 type Writer = fn(&Path);
 
 /// What is added to the format later gets a name of its own here.
-const WRITERS: [(&str, Writer); 8] = [
+const WRITERS: [(&str, Writer); 9] = [
     ("", write_cut),
     ("-kinds", write_kinds),
     ("-taken", write_taken),
@@ -24,6 +24,7 @@ const WRITERS: [(&str, Writer); 8] = [
     ("-victim", write_victim),
     ("-computed", write_computed),
     ("-members", write_members),
+    ("-readahead", write_read_ahead),
 ];
 
 fn main() {
@@ -162,6 +163,24 @@ fn write_computed(path: &Path) {
     let blocks = Step::MemoryBlocks { kernel: "32-40".into(), movable: String::new(), values: vec![reserve] };
     let (step, _) = journal.intent(blocks).unwrap();
     journal.done(step, Some("40".into())).unwrap();
+    cut(path);
+}
+
+/// A slow image, with the read-ahead that the free device had before; the kernel gave the image another device, and it is detached already.
+fn write_read_ahead(path: &Path) {
+    let mut journal = Journal::create(path, begin()).unwrap();
+    let before = Computed { path: "/sys/block/loop3/queue/read_ahead_kb".into(), before: "128".into() };
+    let attach = |image: &str| Step::LoopDevice {
+        name: "wringer-w-20261120-201530-4f2a".into(),
+        image: Path::new("/srv").join(image),
+        read_ahead: Some(before.clone()),
+    };
+    let (gone, _) = journal.intent(attach("other")).unwrap();
+    journal.done(gone, Some("/dev/loop4".into())).unwrap();
+    journal.undo(gone);
+    journal.undone(gone, Outcome::Restored);
+    let (held, _) = journal.intent(attach("image")).unwrap();
+    journal.done(held, Some("/dev/loop3".into())).unwrap();
     cut(path);
 }
 
