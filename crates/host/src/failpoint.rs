@@ -20,3 +20,31 @@ pub fn failpoint(place: &str) {
 
 #[cfg(not(feature = "failpoints"))]
 pub fn failpoint(_place: &str) {}
+
+/// What a test does at each [`moment`].
+#[cfg(feature = "failpoints")]
+type Intruder = std::sync::Arc<dyn Fn(&str) + Send + Sync>;
+
+#[cfg(feature = "failpoints")]
+static INTRUDER: std::sync::Mutex<Option<Intruder>> = std::sync::Mutex::new(None);
+
+/// A moment in which somebody else may change what was just looked at. A test that calls the function in its own process has it happen then:
+/// what two threads would meet by luck is certain.
+#[cfg(feature = "failpoints")]
+pub(crate) fn moment(name: &str) {
+    let intruder = INTRUDER.lock().ok().and_then(|intruder| intruder.clone());
+    if let Some(intruder) = intruder {
+        intruder(name);
+    }
+}
+
+#[cfg(not(feature = "failpoints"))]
+pub(crate) fn moment(_name: &str) {}
+
+/// From now on, in this process, `act` is called at each moment, with its name. Only for tests: the build needs the feature `failpoints`.
+#[cfg(feature = "failpoints")]
+pub fn at_each_moment(act: impl Fn(&str) + Send + Sync + 'static) {
+    if let Ok(mut intruder) = INTRUDER.lock() {
+        *intruder = Some(std::sync::Arc::new(act));
+    }
+}

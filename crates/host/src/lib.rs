@@ -43,4 +43,7 @@ mod failpoint;
 
 pub(crate) use error::holder_list;
 pub use error::{Error, Holder, chain};
+#[cfg(feature = "failpoints")]
+pub use failpoint::at_each_moment;
+pub(crate) use failpoint::moment;
 pub use failpoint::{CRASH_VARIABLE, failpoint};

@@ -5,7 +5,7 @@
 
 use crate::mounts::{Look, Ours, is_on_top, users};
 use crate::permit::Permit;
-use crate::{Error, Holder, holder_list, interrupt, tool};
+use crate::{Error, Holder, holder_list, interrupt, moment, tool};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
 use rustix::mount::{UnmountFlags, unmount as umount2};
@@ -98,6 +98,7 @@ fn try_to_take(ours: &Ours, id: u64, target: &Path) -> Taken {
 fn expire(ours: &Ours, id: u64, target: &Path) -> Result<bool, Errno> {
     #[cfg(feature = "failpoints")]
     if forgets("whose_mount") || forgets("the_mark") && is_on_top(ours, id, target) {
+        moment("after the first look");
         return umount2(target, UnmountFlags::NOFOLLOW).map(|()| true);
     }
     let flags = UnmountFlags::EXPIRE | UnmountFlags::NOFOLLOW;
@@ -106,12 +107,19 @@ fn expire(ours: &Ours, id: u64, target: &Path) -> Result<bool, Errno> {
     if !is_on_top(ours, id, target) {
         return Ok(false);
     }
+    moment("after the first look");
     match umount2(target, flags) {
         Err(Errno::AGAIN) => {}
         other => return other.map(|()| true),
     }
+    moment("after the mark");
     // Only ours can be marked now: had something come on top before the mark was set, it would still be there, or have lost its mark by going.
-    let second = if is_on_top(ours, id, target) { umount2(target, flags) } else { Err(Errno::AGAIN) };
+    let second = if is_on_top(ours, id, target) {
+        moment("after the second look");
+        umount2(target, flags)
+    } else {
+        Err(Errno::AGAIN)
+    };
     match second {
         Ok(()) => Ok(true),
         Err(errno) => {
