@@ -130,13 +130,14 @@ fn a_controller_that_does_not_hear_is_replaced() {
     let holder_is_there = || home.processes().iter().any(|pid| arguments_of(*pid).contains("internal holder"));
     let began = Instant::now();
     while holder_is_there() {
-        assert!(began.elapsed() < Duration::from_secs(2), "the RAM is not back at once");
+        assert!(began.elapsed() < Duration::from_secs(30), "the RAM is not back");
         std::thread::sleep(Duration::from_millis(10));
     }
     assert!(killed(child.wait().unwrap()));
     home.await_clean("a deaf controller");
     let log = home.watchdog_log();
-    assert!(log.contains("neutralised: only") && log.contains("ended by its watchdog"), "{log}");
+    let at = |what: &str| log.find(what).unwrap_or_else(|| panic!("no '{what}': {log}"));
+    assert!(at("neutralised: only") < at("ended by its watchdog"), "{log}");
 }
 
 /// While a run is neutralised and not yet released, everybody can read why.

@@ -36,11 +36,6 @@ fn read_direct(file: &rustix::fd::OwnedFd, page: u64) -> Duration {
     start.elapsed()
 }
 
-fn median(mut times: Vec<Duration>) -> Duration {
-    times.sort_unstable();
-    times[times.len() / 2]
-}
-
 #[test]
 fn nobody_outside_the_namespace_sees_the_layer() {
     let mounted = mount_or_skip!();
@@ -75,49 +70,64 @@ fn reads_are_counted_as_requests_and_cached_reads_are_not() {
     });
 }
 
+/// Who waits is counted, and a wait is held to its least alone, which a busy machine cannot reach. How exact a delay is, `benches/squeeze/run.sh`
+/// measures.
 #[test]
 fn each_class_is_held_by_its_own_delay() {
     let mounted = mount_or_skip!();
     fs::write(mounted.directory().join("file"), vec![7; 64 * PAGE]).unwrap();
     let mut client = mounted.client();
-    let measure = |delay: Delay, client: &mut slowfs::control::Client| {
+    let held = |stats: &slowfs::stats::Stats| [stats.delayed_reads, stats.delayed_writes, stats.delayed_syncs];
+    // how many of 31 reads, 31 writes and a sync waited, and the shortest of each
+    let mut measure = |delay: Delay| {
         client.set(delay).unwrap();
-        mounted.inside(|folder| {
+        let before = held(&client.stats().unwrap());
+        let least = mounted.inside(|folder| {
             let file = direct(&folder.join("file"));
-            let reads = median((0..31).map(|page| read_direct(&file, page)).collect());
-            let write = |page: u64| {
+            let timed = |work: &dyn Fn()| {
                 let start = Instant::now();
-                pwrite(&file, &Page([1; PAGE]).0, page * PAGE as u64).unwrap();
+                work();
                 start.elapsed()
             };
-            let writes = median((0..31).map(write).collect());
-            let start = Instant::now();
-            rustix::fs::fdatasync(&file).unwrap();
-            (reads, writes, start.elapsed())
-        })
+            let write = |page: u64| assert_eq!(pwrite(&file, &Page([1; PAGE]).0, page * PAGE as u64).unwrap(), PAGE);
+            let reads = (0..31).map(|page| read_direct(&file, page)).min().unwrap();
+            let writes = (0..31).map(|page| timed(&|| write(page))).min().unwrap();
+            [reads, writes, timed(&|| rustix::fs::fdatasync(&file).unwrap())]
+        });
+        let after = client.stats().unwrap();
+        let waited: Vec<u64> = held(&after).into_iter().zip(before).map(|(after, before)| after - before).collect();
+        (waited, least, after)
     };
-    let near = |got: Duration, asked_ms: u64| {
-        let asked = Duration::from_millis(asked_ms);
-        assert!(got >= asked.mul_f64(0.98) && got < asked.mul_f64(1.25), "asked {asked:?}, got {got:?}");
+    let at_least = |got: Duration, asked_ms: u64| {
+        assert!(got >= Duration::from_millis(asked_ms).mul_f64(0.98), "asked {asked_ms} ms, got {got:?}");
     };
-    near(measure(delay(12_000, 0, 0), &mut client).0, 12);
-    let (reads, writes, sync) = measure(delay(0, 12_000, 40_000), &mut client);
-    assert!(reads < Duration::from_millis(6), "{reads:?}");
-    near(writes, 12);
-    assert!(sync >= Duration::from_millis(39) && sync < Duration::from_millis(120), "{sync:?}");
-    near(measure(Delay { mode: DelayMode::Total, ..delay(12_000, 12_000, 0) }, &mut client).1, 12);
-    let stats = client.stats().unwrap();
-    assert!(stats.delayed_reads >= 31 && stats.delayed_writes >= 62 && stats.delayed_syncs >= 1);
+    let (waited, least, _) = measure(delay(12_000, 0, 0));
+    assert_eq!(waited, [31, 0, 0]);
+    at_least(least[0], 12);
+    let (waited, least, _) = measure(delay(0, 12_000, 40_000));
+    assert!(waited[0] == 0 && waited[1] >= 31 && waited[2] >= 1, "{waited:?}");
+    at_least(least[1], 12);
+    at_least(least[2], 40);
+    let (waited, least, stats) = measure(Delay { mode: DelayMode::Total, ..delay(12_000, 12_000, 0) });
+    // one that took longer by itself need not wait
+    assert!((1..=31).contains(&waited[0]) && waited[1] >= 1 && waited[2] == 0, "{waited:?}");
+    at_least(least[0].min(least[1]), 12);
     let (asked, got) = (stats.write_latency.asked.percentile_ns(75.0), stats.write_latency.got.percentile_ns(75.0));
-    assert!(got.abs_diff(asked) < asked / 4, "asked {asked}, got {got}");
+    assert!(asked >= 12_000_000 && got >= asked - asked / 50, "asked {asked}, got {got}");
 }
 
+/// Held against reads one after the other at the same moment.
 #[test]
 fn many_requests_wait_side_by_side() {
     let mounted = mount_or_skip!(|options| options.delay = delay(50_000, 0, 0));
-    fs::write(mounted.directory().join("file"), vec![7; 64 * PAGE]).unwrap();
-    let elapsed = mounted.inside(|folder| {
+    fs::write(mounted.directory().join("file"), vec![7; 128 * PAGE]).unwrap();
+    let (four, many) = mounted.inside(|folder| {
         let file = direct(&folder.join("file"));
+        let start = Instant::now();
+        for page in 64..68 {
+            read_direct(&file, page);
+        }
+        let four = start.elapsed();
         let start = Instant::now();
         std::thread::scope(|scope| {
             (0..64).for_each(|page| {
@@ -127,9 +137,10 @@ fn many_requests_wait_side_by_side() {
                 }))
             });
         });
-        start.elapsed()
+        (four, start.elapsed())
     });
-    assert!(elapsed >= Duration::from_millis(50) && elapsed < Duration::from_millis(500), "{elapsed:?} for 64 at once");
+    assert!(many >= Duration::from_millis(49), "{many:?} for 64 at once");
+    assert!(many < four * 8, "{many:?} for 64 at once, and {four:?} for four, one after the other");
 }
 
 #[test]
@@ -138,9 +149,12 @@ fn a_change_reaches_open_files_and_requests_under_way() {
     fs::write(mounted.directory().join("file"), vec![7; 8 * PAGE]).unwrap();
     mounted.inside(|folder| {
         let file = direct(&folder.join("file"));
-        assert!(median((0..9).map(|_| read_direct(&file, 0)).collect()) < Duration::from_millis(10));
+        let least = || (0..9).map(|_| read_direct(&file, 0)).min().unwrap();
+        least();
+        assert_eq!(mounted.client().stats().unwrap().delayed_reads, 0);
         mounted.client().set(delay(20_000, 0, 0)).unwrap();
-        assert!(median((0..9).map(|_| read_direct(&file, 0)).collect()) >= Duration::from_micros(19_900));
+        assert!(least() >= Duration::from_micros(19_900));
+        assert_eq!(mounted.client().stats().unwrap().delayed_reads, 9);
         mounted.client().set(delay(3_600_000_000, 0, 0)).unwrap();
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| read_direct(&file, 0));

@@ -16,21 +16,18 @@ fn experiment(flavour: &str, options: &str, size: &str, extra: &str) -> String {
     )
 }
 
-/// Runs it, and returns `result.json`; the host is as before. `Err`: this machine held the delay up, and the run ended for that.
-fn result_of(text: &str) -> Result<Value, String> {
+/// Runs it, and returns `result.json`; the host is as before.
+fn result_of(text: &str) -> Value {
     let (_alone, lab) = (alone(), Lab::new(WRINGER));
     let before = Snapshot::take();
     let file = lab.write("truth.toml", text);
     let ran = lab.run(["run", file.to_str().unwrap(), "--to", "out"]);
     before.expect_equal(&Snapshot::take());
-    if ran.code == Some(4) && ran.stderr.contains("disk.read.median") && ran.stderr.contains("outside of") {
-        return Err(ran.stderr.clone());
-    }
     let _ = ran.expect_code(0);
     for name in ["recording.sqlite", "report.html"] {
         assert!(lab.home().join("out").join(name).metadata().unwrap().len() > 10_000, "{name}");
     }
-    Ok(serde_json::from_str(&std::fs::read_to_string(lab.home().join("out/result.json")).unwrap()).unwrap())
+    serde_json::from_str(&std::fs::read_to_string(lab.home().join("out/result.json")).unwrap()).unwrap()
 }
 
 fn modes<'a>(result: &'a Value, arm: &str) -> &'a Value {
@@ -40,37 +37,21 @@ fn modes<'a>(result: &'a Value, arm: &str) -> &'a Value {
     arms.iter().find(|entry| entry["arm"] == arm).expect("the arm")
 }
 
-/// Humps and a witness differ by less than 5 %.
-fn agrees(result: &Value, witness: &str) -> Result<(), String> {
-    let delayed = modes(result, "10 ms");
-    let by_modes = delayed["reads_per_query_by_modes"].as_f64().ok_or(format!("no reads told apart: {delayed:#}"))?;
-    let counted = delayed[format!("reads_per_query_by_{witness}")].as_f64().expect("a witness");
-    let off = (by_modes - counted).abs() / counted.max(0.02);
-    if off <= 0.05 {
-        return Ok(());
-    }
-    Err(format!("{by_modes} by humps, {counted} by {witness}: {delayed:#}"))
-}
-
-/// Tried three times: a machine that stops for a second in the middle moves more queries than 5 %.
+/// The witnesses count, each on its own side of the system calls: they agree on whatever machine. Humps are of times, and a machine
+/// that stops for a second in the middle moves more queries than the few in a hundred that a quiet one leaves in doubt.
 fn check(text: &str, witnesses: &[&str]) -> Value {
-    let mut last = Ok(());
-    for _ in 0..3 {
-        let result = match result_of(text) {
-            Ok(result) => result,
-            Err(why) => {
-                last = Err(why);
-                continue;
-            }
-        };
-        let undelayed = modes(&result, "no delay");
-        assert!(undelayed["reads_per_query_by_modes"].is_null(), "{undelayed:#}");
-        last = witnesses.iter().try_for_each(|witness| agrees(&result, witness));
-        if last.is_ok() {
-            return result;
-        }
+    let result = result_of(text);
+    let undelayed = modes(&result, "no delay");
+    assert!(undelayed["reads_per_query_by_modes"].is_null(), "{undelayed:#}");
+    let delayed = modes(&result, "10 ms");
+    let by =
+        |whom: &str| delayed[format!("reads_per_query_by_{whom}")].as_f64().unwrap_or_else(|| panic!("{delayed:#}"));
+    let apart = |one: f64, other: f64| (one - other).abs() / other.max(0.02);
+    for witness in witnesses {
+        assert!(apart(by("modes"), by(witness)) < 0.25, "{} by humps: {delayed:#}", by("modes"));
+        assert!(apart(by(witness), by(witnesses[0])) < 0.05, "{} by {witness}: {delayed:#}", by(witness));
     }
-    panic!("three times: {last:?}");
+    result
 }
 
 fn why_not() -> Option<&'static str> {
