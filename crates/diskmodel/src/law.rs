@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 use crate::bucket::Bucket;
 use crate::model::{Counts, Model, Of, Operation};
+use crate::waited::{Cause, Waited, Waits};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 use serde::{Deserialize, Serialize};
@@ -37,6 +38,7 @@ pub struct Law {
     head: Option<(u64, u64)>,
     /// Of the first request.
     started: Option<u64>,
+    waits: Waits,
 }
 
 /// A bucket with the run of adjoining requests that it counts as one.
@@ -67,11 +69,16 @@ impl Law {
         });
         let buckets = metered.collect();
         let servers = model.depth.map(|depth| (0..depth.max(1)).map(|_| Reverse(0)).collect());
-        Self { model, draws, buckets, servers, head: None, started: None }
+        Self { model, draws, buckets, servers, head: None, started: None, waits: Waits::default() }
     }
 
     pub fn model(&self) -> &Model {
         &self.model
+    }
+
+    /// For how long requests waited for the limits so far.
+    pub fn waited(&self) -> Waited {
+        self.waits.waited
     }
 
     /// How many nanoseconds after `start` this request is to be answered. Requests are taken in the order of the calls.
@@ -81,12 +88,11 @@ impl Law {
         let mut go = start;
         if request.class != Class::Sync {
             self.head = Some((request.file, request.offset + request.bytes));
-            for metered in &mut self.buckets {
-                go = go.max(metered.admit(request, follows, start));
-            }
+            go = self.admit(request, follows, start);
         }
         let mut us = self.draw(request, follows);
         if let Some(server) = self.servers.as_mut().and_then(BinaryHeap::pop) {
+            self.waits.add(Cause::Queue, go, server.0);
             go = go.max(server.0);
         }
         us = (us * self.stall_factor(go.saturating_sub(started))).min(LONGEST_US);
@@ -96,6 +102,23 @@ impl Law {
             servers.push(Reverse(left));
         }
         left - start
+    }
+
+    /// When all limits let it go.
+    fn admit(&mut self, request: &Request, follows: bool, start: u64) -> u64 {
+        let mut last = (start, None);
+        for metered in &mut self.buckets {
+            let go = metered.admit(request, follows, start);
+            if go > last.0 {
+                last = (go, Some(metered.counts));
+            }
+        }
+        let (go, by) = last;
+        if let Some(counts) = by {
+            let cause = if counts == Counts::Bytes { Cause::Bytes } else { Cause::Operations };
+            self.waits.add(cause, start, go);
+        }
+        go
     }
 
     fn draw(&mut self, request: &Request, follows: bool) -> f64 {

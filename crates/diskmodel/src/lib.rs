@@ -20,6 +20,7 @@ mod model;
 mod profile;
 mod simulate;
 mod table;
+mod waited;
 mod words;
 
 pub use asked::Asked;
@@ -30,4 +31,5 @@ pub use model::{Counts, Limit, Model, Of, Operation, Stalls};
 pub use profile::{Figure, Profile, ProfileWords, profiles};
 pub use simulate::{Seen, closed_loop};
 pub use table::{Bin, Table};
+pub use waited::Waited;
 pub use words::{LimitWords, OperationWords, WordsError};

@@ -153,6 +153,41 @@ fn a_cap_that_is_not_used_costs_nothing() {
     assert!(near(seen.quantile_us(0.99), 10_000.0, 0.2) && near(seen.per_second, 400.0, 0.02), "{seen:?}");
 }
 
+/// 32 requests are always there: somebody waits for the limit that binds from the second request to the end, and nobody for another one.
+#[test]
+fn who_waits_is_counted_for_the_limit_that_lets_it_go_last() {
+    let share = |limits: [&str; 2], bytes: u64| {
+        let mut both = limited("0", limits[0]);
+        let mut bandwidth = limited("0", limits[1]).limits.remove(0);
+        bandwidth.counts = Counts::Bytes;
+        both.limits.push(bandwidth);
+        let mut law = Law::new(both);
+        let (mut free, mut last) = ([1u64; 32], 0);
+        for number in 0..3200u64 {
+            let slot = (number % 32) as usize;
+            free[slot] +=
+                law.takes_ns(&Request { class: Class::Read, file: 0, offset: number * 99_991, bytes }, free[slot]);
+            last = last.max(free[slot]);
+        }
+        let waited = law.waited();
+        [waited.operations_ns, waited.bytes_ns, waited.queue_ns].map(|ns| ns as f64 / last as f64)
+    };
+    let by_operations = share(["1000", "100000000"], 4096);
+    assert!(by_operations[0] > 0.98 && by_operations[1] < 0.02, "{by_operations:?}");
+    let by_bytes = share(["1000", "1000000"], 4096);
+    assert!(by_bytes[1] > 0.98 && by_bytes[0] < 0.02, "{by_bytes:?}");
+}
+
+#[test]
+fn a_server_that_is_waited_for_is_counted_as_the_queue() {
+    let mut law = Law::new(Model { depth: Some(1), ..model("10ms") });
+    let read = Request { class: Class::Read, file: 0, offset: 9, bytes: 4096 };
+    // three at once: the second waits 10 ms, the third 20 ms, the first half of them beside the second
+    (0..3).for_each(|_| drop(law.takes_ns(&read, 1)));
+    assert_eq!(law.waited().queue_ns, 20_000_000);
+    assert_eq!(law.waited().operations_ns + law.waited().bytes_ns, 0);
+}
+
 #[test]
 fn one_server_works_off_one_request_after_the_other() {
     let one = Model { depth: Some(1), ..model("10ms") };

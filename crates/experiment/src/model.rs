@@ -14,6 +14,7 @@ use units::{Bytes, CpuList, Cpus, Span, Swap};
 pub struct Experiment {
     pub name: String,
     pub description: String,
+    pub question: Question,
     /// How often the whole list of arms is run, at least 1: arm 1, 2, 3, then 1, 2, 3 again.
     pub repeat: u32,
     pub server: Server,
@@ -24,6 +25,29 @@ pub struct Experiment {
     /// Line and column of each key that was written, for messages that are found later, on the host.
     #[serde(skip)]
     pub(crate) places: BTreeMap<String, (usize, usize)>,
+}
+
+/// What the verdict answers first.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Question {
+    /// How the arms compare, and what limits each.
+    #[default]
+    Arms,
+    /// How many reads a query needs, from the humps of the histogram.
+    Reads,
+}
+
+impl Question {
+    pub const ALL: [Question; 2] = [Question::Arms, Question::Reads];
+
+    /// As written in the file.
+    pub fn name(self) -> &'static str {
+        match self {
+            Question::Arms => "arms",
+            Question::Reads => "reads",
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -14,8 +14,10 @@ pub mod driven;
 mod findings;
 pub mod histograms;
 pub mod joined;
+pub mod limits;
 pub mod modes;
 mod reads;
+mod series;
 mod summary;
 
 use evidence::{Evidence, Finding};

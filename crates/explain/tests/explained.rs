@@ -232,8 +232,18 @@ fn equal_arms_show_no_difference_and_unequal_ones_do() {
     let shown: Vec<_> =
         finding.evidence["arms"].as_array().unwrap().iter().map(|arm| arm["difference_shown"].clone()).collect();
     assert_eq!(shown, [false, true]);
-    assert!(finding.statement.contains("\"b\" no difference shown"), "{}", finding.statement);
+    assert!(
+        finding.statement.contains("Between \"b\" and \"a\" no difference is shown: as many transactions"),
+        "{}",
+        finding.statement
+    );
     assert_eq!(finding.evidence["arms"][1]["throughput_ratio"], 0.5);
+    let half = finding.evidence["arms"][1]["statement"].as_str().unwrap();
+    assert!(
+        half.starts_with("\"half\" does 200 transactions a second, 50.0 % fewer than \"a\" (400); half of them take"),
+        "{half}"
+    );
+    assert!(finding.statement.ends_with(half));
     assert_eq!(doubts(finding), ["compare.once"]);
 }
 

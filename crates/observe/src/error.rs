@@ -14,6 +14,8 @@ pub enum Error {
     Server { sql: String, source: Box<dyn std::error::Error + Send + Sync> },
     #[error("start the observer's thread")]
     Thread { source: io::Error },
-    #[error("an interval of {asked_ms} ms: at least {least_ms} ms, a finer one would watch the watcher")]
+    #[error(
+        "the interval is {asked_ms} ms, and {least_ms} ms is the least: reading more often would itself slow the server down"
+    )]
     Interval { asked_ms: u128, least_ms: u128 },
 }

@@ -11,6 +11,10 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 pub(crate) const POINTS: usize = 2048;
 pub(crate) const LIMITS: usize = 8;
 pub(crate) const SERVERS: usize = 4096;
+/// What somebody waits for, as places in [`Bank::waits`].
+pub(crate) const OPERATIONS: usize = 0;
+pub(crate) const BYTES: usize = 1;
+pub(crate) const QUEUE: usize = 2;
 
 #[repr(C)]
 pub(crate) struct Bank {
@@ -30,6 +34,16 @@ pub(crate) struct Bank {
     /// Says where the last read or write ended.
     pub(crate) head: AtomicU64,
     pub(crate) server_free_ns: [AtomicU64; SERVERS],
+    /// For operations, for bytes, for a server.
+    pub(crate) waits: [Waits; 3],
+}
+
+/// For how long somebody waited for one thing; where several did at the same time, it counts once.
+#[repr(C)]
+pub(crate) struct Waits {
+    pub(crate) waited_ns: AtomicU64,
+    /// Counted up to here.
+    pub(crate) until_ns: AtomicU64,
 }
 
 #[repr(C)]
@@ -126,9 +140,7 @@ mod law {
             if request.class != Class::Sync {
                 let end = request.offset.wrapping_add(request.bytes);
                 follows = self.head.swap(place(request.file, end), Relaxed) == place(request.file, request.offset);
-                for limit in self.limits() {
-                    go = go.max(limit.admit(request, follows, start));
-                }
+                go = self.admit(request, follows, start);
             }
             let ns = self.draw(request, follows);
             let left = self.serve(go, |go| {
@@ -136,6 +148,29 @@ mod law {
                 go.saturating_add(whole(if ns < LONGEST_NS { ns } else { LONGEST_NS }))
             });
             left - start
+        }
+
+        /// When all limits let it go.
+        fn admit(&self, request: Request, follows: bool, start: u64) -> u64 {
+            let mut last = (start, None);
+            for limit in self.limits() {
+                let go = limit.admit(request, follows, start);
+                if go > last.0 {
+                    last = (go, Some(limit));
+                }
+            }
+            let (go, by) = last;
+            if let Some(limit) = by {
+                let cause = if limit.operations.load(Relaxed) == 1 { OPERATIONS } else { BYTES };
+                self.wait(cause, start, go);
+            }
+            go
+        }
+
+        fn wait(&self, cause: usize, from: u64, to: u64) {
+            let Some(waits) = self.waits.get(cause) else { return };
+            let until = waits.until_ns.fetch_max(to, Relaxed);
+            waits.waited_ns.fetch_add(to.saturating_sub(from.max(until)), Relaxed);
         }
 
         /// Takes the disk's first free server, which is free again when the request is answered.
@@ -147,6 +182,7 @@ mod law {
                 let Some((free, server)) = free else { return answered(go) };
                 let left = answered(go.max(free));
                 if server.compare_exchange(free, left, Relaxed, Relaxed).is_ok() {
+                    self.wait(QUEUE, go, free);
                     return left;
                 }
             }

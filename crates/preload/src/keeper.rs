@@ -3,6 +3,7 @@
 //! model, answers on the control socket, neutralises at SIGUSR1 and when its lifeline ends, and leaves at SIGTERM. It renews the lease
 //! that the library asks for: when it is killed, nothing is delayed ten seconds later.
 
+use crate::bank::Bank;
 use crate::shared::Counted;
 use crate::{Error, Map};
 use diskmodel::Model;
@@ -90,6 +91,7 @@ impl Controlled for Keeper {
             unseen_reads: shared.unseen_reads.load(Relaxed),
             errors: shared.errors.load(Relaxed),
             overshoot_ns: shared.lead.all().to_vec(),
+            waited: shared.bank(shared.in_force.load(Relaxed)).map(Bank::waited).unwrap_or_default(),
             in_programs: Some(InPrograms {
                 processes: shared.attached.load(Relaxed).into(),
                 cached_reads: shared.cached_reads.load(Relaxed),

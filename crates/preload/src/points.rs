@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A disk model, written into shared memory.
 
-use crate::bank::{Bank, LIMITS, Limit, Operation, POINTS, Points};
-use diskmodel::{Counts, Distribution, Model, Of};
+use crate::bank::{BYTES, Bank, LIMITS, Limit, OPERATIONS, Operation, POINTS, Points, QUEUE};
+use diskmodel::{Counts, Distribution, Model, Of, Waited};
 use evidence::DelayMode;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -28,8 +28,15 @@ impl Bank {
         let limits = model.limits.iter().take(LIMITS);
         self.limits.store(u32::try_from(limits.len()).unwrap_or(0), Relaxed);
         self.limit.iter().zip(limits).for_each(|(limit, from)| limit.write(from));
-        let start_anew = [&self.started_ns, &self.head].into_iter().chain(&self.server_free_ns);
+        let waits = self.waits.iter().flat_map(|waits| [&waits.waited_ns, &waits.until_ns]);
+        let start_anew = [&self.started_ns, &self.head].into_iter().chain(&self.server_free_ns).chain(waits);
         start_anew.for_each(|word| word.store(0, Relaxed));
+    }
+
+    /// For how long requests waited for the limits, since it was written.
+    pub(crate) fn waited(&self) -> Waited {
+        let of = |cause: usize| self.waits[cause].waited_ns.load(Relaxed);
+        Waited { operations_ns: of(OPERATIONS), bytes_ns: of(BYTES), queue_ns: of(QUEUE) }
     }
 }
 
@@ -171,6 +178,14 @@ mod tests {
                     let theirs = law.takes_ns(&request, 1_000 + at * every_ns);
                     assert!(ours.abs_diff(theirs) <= 2 + at, "{profile} {every_ns} {at}: {ours} and {theirs}");
                 }
+                let (ours, theirs) = (shared.banks[0].waited(), law.waited());
+                let pairs = [
+                    (ours.operations_ns, theirs.operations_ns),
+                    (ours.bytes_ns, theirs.bytes_ns),
+                    (ours.queue_ns, theirs.queue_ns),
+                ];
+                let close = |(a, b): &(u64, u64)| a.abs_diff(*b) <= 10_000 + a / 1000;
+                assert!(pairs.iter().all(close), "{profile} {every_ns}: {pairs:?}");
             }
         }
     }

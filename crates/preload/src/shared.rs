@@ -9,7 +9,7 @@ use crate::lead::Lead;
 use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 
 /// Of a map that is ready; another one for each layout.
-pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"WRPRELO1");
+pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"WRPRELO2");
 pub(crate) const PATH_BYTES: usize = 4096;
 /// A model is written where no process reads: so many changes later its place is used again.
 pub(crate) const BANKS: usize = 4;

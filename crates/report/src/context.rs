@@ -12,6 +12,8 @@ pub struct Context<'a> {
     pub name: String,
     /// What the experiment says it is about; empty when it says nothing.
     pub description: String,
+    /// The experiment asks how many reads a query needs: `question = "reads"`.
+    pub asks_for_reads: bool,
     /// The experiment file.
     pub experiment: String,
     pub conditions: Conditions,
@@ -89,16 +91,13 @@ impl<'a> Context<'a> {
             evidence,
             name: said("name").unwrap_or_else(|| evidence.run_id.clone()),
             description: said("description").unwrap_or_default(),
+            asks_for_reads: said("question").is_some_and(|question| question == "reads"),
             experiment: redact::lines(&evidence.experiment),
             conditions: redact::conditions(&evidence.conditions),
             events: events.collect(),
             arms,
             findings,
         }
-    }
-
-    pub(crate) fn findings_of<'c>(&'c self, arm: Option<&'c str>) -> impl Iterator<Item = &'c Finding> {
-        self.findings.iter().filter(move |finding| finding.arm.as_deref() == arm)
     }
 }
 

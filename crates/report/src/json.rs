@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `result.json`. Every key is documented in `docs/report.md`; a test holds the two together.
 
-use crate::{ArmView, Context, Hump, redact};
+use crate::{ArmView, Context, Hump, redact, verdict};
 use evidence::{
     Arrivals, Delay, DelayMode, Driven, Finding, Latencies, LatencyHistogram, LoadResult, Measured, Phase, Quantity,
     TimelinePoint, Unit, Verdict,
@@ -30,6 +30,7 @@ pub fn json(context: &Context<'_>) -> Value {
             "elapsed_us": evidence.elapsed_us,
             "experiment": context.experiment,
         },
+        "verdict": { "sentences": verdict::sentences(context), "warnings": verdict::warnings(context) },
         "conditions": {
             "host": conditions.host,
             "server": conditions.server,

@@ -1,13 +1,79 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Which findings come first: the ones a reader came for.
 
-use crate::{ArmView, Context};
+use crate::Context;
 use evidence::{ENDED_EARLY, Finding};
+use serde_json::Value;
 
-/// Why the run did not get to its end, where it did not; then the findings' own sentences, the most telling first.
+/// Why the run did not get to its end, where it did not; then the answer: how the arms compare, what was asserted, what limits each arm.
+/// The humps of the histograms come first where the experiment asks for them, and not at all where it does not.
 pub(crate) fn sentences(context: &Context<'_>) -> Vec<String> {
-    let findings = ranked(context).into_iter().map(|finding| finding.statement.clone());
-    ended_early(context).into_iter().chain(findings).collect()
+    let mut sentences: Vec<String> = ended_early(context).into_iter().collect();
+    let mut asserted = asserted(context);
+    for finding in told(context) {
+        if rank(context, finding) >= LIMITS {
+            sentences.extend(asserted.take());
+        }
+        sentences.extend(each(finding));
+    }
+    sentences.extend(asserted);
+    sentences
+}
+
+/// The findings whose sentences the verdict has.
+pub(crate) fn told<'c>(context: &'c Context<'_>) -> Vec<&'c Finding> {
+    let mut limits: Vec<(&str, &Value)> = Vec::new();
+    let mut told = ranked(context);
+    told.retain(|finding| match finding.id.as_str() {
+        "latency.modes" => context.asks_for_reads,
+        "observe.cost" => !finding.doubts.is_empty(),
+        // of repeated arms, a turn that says something new
+        "limit.by" => {
+            let limit = (without_turn(finding.arm.as_deref().unwrap_or_default()), &finding.evidence["limited_by"]);
+            let is_new = !limits.contains(&limit);
+            limits.push(limit);
+            is_new
+        }
+        _ => true,
+    });
+    told
+}
+
+/// A repeated arm is named `10 ms #2` in its second turn.
+fn without_turn(name: &str) -> &str {
+    match name.rsplit_once(" #") {
+        Some((name, turn)) if turn.bytes().all(|b| b.is_ascii_digit()) => name,
+        _ => name,
+    }
+}
+
+/// A comparison has one sentence for each arm.
+fn each(finding: &Finding) -> Vec<String> {
+    let arms = finding.evidence["arms"].as_array().filter(|_| finding.id == COMPARED);
+    let said = arms.into_iter().flatten().filter_map(|arm| arm["statement"].as_str().map(str::to_owned));
+    let said: Vec<String> = said.collect();
+    if said.is_empty() { vec![finding.statement.clone()] } else { said }
+}
+
+/// What was asserted: that all of it holds, or what does not.
+fn asserted(context: &Context<'_>) -> Option<String> {
+    let all = context.arms.iter().flat_map(|view| view.arm.verdicts.iter().map(move |verdict| (view, verdict)));
+    let all: Vec<_> = all.collect();
+    let failed: Vec<String> = all
+        .iter()
+        .filter(|(_, verdict)| !verdict.passed)
+        .map(|(view, verdict)| {
+            let (asked, measured) = (&verdict.assertion, verdict.measured_text());
+            format!("{asked} in “{}” (measured {measured})", view.arm.name)
+        })
+        .collect();
+    let count = units::counted(all.len() as u64, "assertion");
+    match (all.len(), failed.len()) {
+        (0, _) => None,
+        (1, 0) => Some("What was asserted holds.".to_owned()),
+        (_, 0) => Some(format!("All {count} hold.")),
+        (_, wrong) => Some(format!("{wrong} of {count} failed: {}.", failed.join("; "))),
+    }
 }
 
 /// In one line: the end of a log that may follow stands in the list of events.
@@ -18,40 +84,51 @@ fn ended_early(context: &Context<'_>) -> Option<String> {
     Some(format!("The run ended early: {line}."))
 }
 
-/// What speaks of the whole run, then of the arms, those that read most slowly first.
-pub(crate) fn ranked<'c>(context: &'c Context<'_>) -> Vec<&'c Finding> {
-    let mut arms: Vec<&ArmView<'_>> = context.arms.iter().collect();
-    arms.sort_by_key(|view| std::cmp::Reverse(view.arm.delay.map_or(0, |delay| delay.read_us)));
-    // what looking on took is no answer to what was asked
-    let (aside, mut ranked): (Vec<_>, Vec<_>) =
-        context.findings_of(None).partition(|finding| finding.id == "observe.cost");
-    for view in arms {
-        ranked.extend(context.findings_of(Some(&view.arm.name)));
+const COMPARED: &str = "arms.compare";
+/// What [`rank`] gives to what limits an arm.
+const LIMITS: u8 = 2;
+
+fn rank(context: &Context<'_>, finding: &Finding) -> u8 {
+    match finding.id.as_str() {
+        "latency.modes" if context.asks_for_reads => 0,
+        COMPARED => 1,
+        "limit.by" => LIMITS,
+        "latency.modes" => 8,
+        // what looking on took is no answer to what was asked
+        "observe.cost" => 9,
+        _ => 3,
     }
-    ranked.extend(aside);
-    let others = context.findings.iter().filter(|finding| !ranked.iter().any(|known| std::ptr::eq(*known, *finding)));
-    let others: Vec<&Finding> = others.collect();
-    ranked.extend(others);
+}
+
+/// The answer first. Of one kind, what speaks of the whole run, then of the arms: limits in the order of the arms, all else with the arms
+/// that read most slowly first.
+pub(crate) fn ranked<'c>(context: &'c Context<'_>) -> Vec<&'c Finding> {
+    let delay = |name: &str| {
+        let view = context.arms.iter().find(|view| view.arm.name == name);
+        view.and_then(|view| view.arm.delay).map_or(0, |delay| delay.read_us)
+    };
+    let mut ranked: Vec<&Finding> = context.findings.iter().collect();
+    ranked.sort_by_key(|finding| {
+        let slow = match (rank(context, finding), finding.arm.as_deref()) {
+            (LIMITS, _) | (_, None) => u64::MAX,
+            (_, Some(arm)) => delay(arm),
+        };
+        (rank(context, finding), std::cmp::Reverse(slow))
+    });
     ranked
 }
 
 /// What a reader must know before believing anything: arms that did not finish, squeezes out of tolerance, a run without arms.
 pub(crate) fn warnings(context: &Context<'_>) -> Vec<String> {
     let mut warnings = Vec::new();
-    for view in &context.arms {
-        for verdict in view.arm.verdicts.iter().filter(|verdict| !verdict.passed) {
-            let (asked, measured) = (&verdict.assertion, verdict.measured_text());
-            warnings.push(format!("The assertion {asked} failed in arm “{}”: measured {measured}.", view.arm.name));
-        }
-    }
     if context.arms.is_empty() {
-        warnings.push("The run ended before its first arm: there is nothing to compare.".to_owned());
+        warnings.push("The run ended before its first arm was measured: there is nothing to compare.".to_owned());
     }
     for view in context.arms.iter().filter(|view| view.arm.load.is_none() && !view.arm.is_observed()) {
         let name = &view.arm.name;
         warnings.push(match &view.arm.driven {
             Some(driven) if driven.exit_code == 0 => format!(
-                "What {} printed in arm “{name}” is in no form that is known: the arm has its output, and no figures of its load.",
+                "Arm “{name}” has no figures: Wringer does not know the form of what {} printed. Its output is kept.",
                 driven.driver
             ),
             _ => format!("Arm “{name}” did not get as far as the end of its load: it has no latencies."),

@@ -64,7 +64,7 @@ pub enum Error {
     #[error("sandbox '{name}' is running already (process {pid})")]
     Running { name: String, pid: u32 },
     /// Processes of its server may live where we cannot see them.
-    #[error("whether the server of sandbox '{name}' runs cannot be told from here: {why}")]
+    #[error("cannot tell from here whether the server of sandbox '{name}' runs: {why}")]
     Unknown { name: String, why: String },
     #[error("sandbox '{name}' is not running")]
     NotRunning { name: String },

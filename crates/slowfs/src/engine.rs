@@ -128,7 +128,8 @@ impl Engine {
     }
 
     pub(crate) fn stats(&self) -> Stats {
-        Stats { overshoot_ns: self.lead.all().to_vec(), ..self.counters.snapshot(self.delay()) }
+        let (rule, overshoot_ns) = (self.rule(), self.lead.all().to_vec());
+        Stats { overshoot_ns, waited: rule.waited(), ..self.counters.snapshot(rule.delay()) }
     }
 
     pub(crate) fn arrive(&self, class: Class, place: Place) -> Work {

@@ -3,7 +3,7 @@
 
 use crate::moment::Moment;
 use crate::stats::Class;
-use diskmodel::{Law, Model, Operation, Request};
+use diskmodel::{Law, Model, Operation, Request, Waited};
 use evidence::{Delay, DelayMode};
 use std::sync::{Mutex, PoisonError};
 
@@ -62,6 +62,14 @@ impl Rule {
 
     pub(crate) fn delay(&self) -> Delay {
         self.delay
+    }
+
+    /// For how long requests waited for the model's limits.
+    pub(crate) fn waited(&self) -> Waited {
+        match &self.times {
+            Times::Constant(_) => Waited::default(),
+            Times::Drawn(law) => law.lock().unwrap_or_else(PoisonError::into_inner).waited(),
+        }
     }
 
     /// Asked once for each request: a model with limits remembers it.

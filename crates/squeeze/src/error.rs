@@ -11,7 +11,9 @@ pub enum Error {
     Refused { what: String, hint: String },
     #[error("the slow layer over {} ended by itself", directory.display())]
     LayerDied { directory: PathBuf },
-    #[error("the process that holds the hidden RAM ended by itself: its RAM is back, and the run is not what it says")]
+    #[error(
+        "the process that kept RAM hidden has ended by itself: its RAM is back, so what was measured after that had more RAM than was asked for"
+    )]
     HolderDied,
     #[error("probe {}", path.display())]
     Probe { path: PathBuf, source: io::Error },

@@ -68,7 +68,7 @@ fn wrong_words_are_refused_before_anything_else() {
     }
     lab.run(["disk", "delay", "/tmp", "--seed", "7"])
         .expect_code(2)
-        .expect_said(&["how slow is not said", "--profile"]);
+        .expect_said(&["nothing says how slow the disk is to be", "--profile"]);
 }
 
 #[test]

@@ -230,7 +230,7 @@ fn what_cannot_be_replayed_is_refused() {
     let log = log.to_str().unwrap();
     lab.run(["replay", log, "--mysql-host=127.0.0.1", "--mysql-port=1"])
         .expect_code(3)
-        .expect_said(&["nothing in the log", "--writes"]);
+        .expect_said(&["the log has no statement", "--writes"]);
     lab.run(["replay", log, "--writes", "--mysql-host=127.0.0.1", "--mysql-port=1"])
         .expect_code(3)
         .expect_said(&["connect to"]);

@@ -157,7 +157,7 @@ fn a_squeezed_command_deletes_no_live_server_and_clears_no_journal() {
         testkit::skip!("{}", deleted.stderr);
     }
     expect_unharmed(&lab, server, "sandbox delete");
-    deleted.expect_code(3).expect_said(&["cannot be told from here", "hint: "]);
+    deleted.expect_code(3).expect_said(&["cannot tell from here", "hint: "]);
     // what a run that begins takes for over, it clears away
     let begun = Ran::of(&mut there(&lab, USER_NAMESPACE, &["squeeze", "--cpuset", "0", "--", "true"]));
     expect_unharmed(&lab, server, &format!("a run that begins in a user namespace: {}", begun.stderr));

@@ -9,7 +9,7 @@ mod load;
 mod server;
 mod squeeze;
 
-use crate::model::{Experiment, Observe};
+use crate::model::{Experiment, Observe, Question};
 use crate::problem::{Problem, Problems};
 use crate::section::Section;
 use crate::tree::{self, Table};
@@ -43,6 +43,8 @@ fn read(table: &Table, problems: &Problems) -> Option<Experiment> {
     schema(&top);
     let name = name(&top);
     let description = top.text("description").map_or_else(String::new, |text| text.value);
+    let question = top.choice("question", &Question::ALL.map(Question::name));
+    let question = question.and_then(|asked| Question::ALL.into_iter().find(|it| it.name() == asked.value));
     let repeat = top.integer("repeat", 1..=1000u32).map_or(1, |number| number.value);
     let server = server::read(&top);
     let fill = fill::read(&top, server.as_ref());
@@ -55,7 +57,18 @@ fn read(table: &Table, problems: &Problems) -> Option<Experiment> {
     top.node("assert");
     top.finish();
     let places = places(table, problems);
-    Some(Experiment { name: name?, description, repeat, server: server?, fill: fill?, observe, arms: arms?, places })
+    let question = question.unwrap_or_default();
+    Some(Experiment {
+        name: name?,
+        description,
+        question,
+        repeat,
+        server: server?,
+        fill: fill?,
+        observe,
+        arms: arms?,
+        places,
+    })
 }
 
 fn schema(top: &Section<'_>) {

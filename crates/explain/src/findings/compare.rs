@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `arms.compare`: each arm against the first, with an interval, and "no difference shown" where that is so.
 
-use super::{doubt, time};
+use super::{doubt, percent, time};
 use crate::summary::ArmSummary;
 use evidence::{Arm, Doubt, Evidence, Finding};
 use serde_json::json;
@@ -17,11 +17,16 @@ const DEVIATIONS: f64 = 2.8;
 
 struct Comparison {
     arm: String,
+    /// Transactions a second.
+    rate: f64,
     ratio: f64,
     /// Half the width of the interval around the ratio; `None`: too short a run.
     margin: Option<f64>,
     p50_ratio: Option<f64>,
     p99_ratio: Option<f64>,
+    /// Its own.
+    p50_us: Option<f64>,
+    p99_us: Option<f64>,
     /// One of the two loads was another program's.
     driven: bool,
 }
@@ -43,12 +48,12 @@ pub(super) fn finding(evidence: &Evidence, arms: &[ArmSummary]) -> Option<Findin
     Some(Finding {
         id: "arms.compare".into(),
         arm: None,
-        statement: statement(base, &compared),
+        statement: compared.iter().map(|one| sentence(base, one)).collect::<Vec<_>>().join(" "),
         evidence: json!({
             "baseline": base.name,
             "arms": compared.iter().map(|one| json!({
                 "arm": one.arm, "throughput_ratio": one.ratio, "margin": one.margin, "difference_shown": one.shown(),
-                "p50_ratio": one.p50_ratio, "p99_ratio": one.p99_ratio,
+                "p50_ratio": one.p50_ratio, "p99_ratio": one.p99_ratio, "statement": sentence(base, one),
             })).collect::<Vec<_>>(),
         }),
         doubts: doubts(evidence, &compared),
@@ -62,12 +67,16 @@ fn compare(first: &Arm, base: &ArmSummary, arm: &Arm, summary: &ArmSummary) -> O
         let (base, own) = (base.response.as_ref()?, summary.response.as_ref()?);
         (percentile(base) > 0.0).then(|| percentile(own) / percentile(base))
     };
+    let own = |percentile: fn(&crate::Percentiles) -> f64| summary.response.as_ref().map(percentile);
     Some(Comparison {
         arm: summary.name.clone(),
+        rate: summary.transactions_per_second?,
         ratio,
         margin: relative.map(|relative| DEVIATIONS * relative * ratio),
         p50_ratio: of(|percentiles| percentiles.p50_us),
         p99_ratio: of(|percentiles| percentiles.p99_us),
+        p50_us: own(|percentiles| percentiles.p50_us),
+        p99_us: own(|percentiles| percentiles.p99_us),
         driven: first.driven.is_some() || arm.driven.is_some(),
     })
 }
@@ -90,32 +99,68 @@ fn relative_error(arm: &Arm) -> Option<f64> {
     (mean > 0.0).then(|| (variance / count).sqrt() / mean)
 }
 
-fn statement(base: &ArmSummary, compared: &[Comparison]) -> String {
+/// One arm against the first, for people.
+fn sentence(base: &ArmSummary, one: &Comparison) -> String {
+    let (arm, first) = (&one.arm, &base.name);
+    if !one.shown() {
+        return format!("Between \"{arm}\" and \"{first}\" no difference is shown: {}.", unshown(one));
+    }
     let rate = base.transactions_per_second.unwrap_or_default();
-    let p50 = base.response.map_or_else(String::new, |response| format!(", median {}", time(response.p50_us)));
-    let parts: Vec<String> = compared.iter().map(part).collect();
-    format!("Against \"{}\" ({rate:.0} transactions/s{p50}): {}.", base.name, parts.join("; "))
+    let took = |how_many: &str, own: Option<f64>, ratio: Option<f64>| match own.filter(|us| *us > 0.0).zip(ratio) {
+        Some((us, ratio)) => format!("; {how_many} take up to {}, {}", time(us), as_long(ratio, us)),
+        None => String::new(),
+    };
+    format!(
+        "\"{arm}\" does {} transactions a second, {} \"{first}\" ({}){}{}.",
+        so_many(one.rate),
+        as_many(one.ratio),
+        so_many(rate),
+        took("half of them", one.p50_us, one.p50_ratio),
+        took("99 of 100", one.p99_us, one.p99_ratio)
+    )
 }
 
-fn part(one: &Comparison) -> String {
-    if !one.shown() {
-        let ratio = one.ratio;
-        let why = one.margin.map_or_else(
-            || match one.driven {
-                true => format!("{ratio:.2} times the throughput, without an interval"),
-                false => "too short a run to tell".to_owned(),
-            },
-            |margin| format!("{:+.1} % with an uncertainty of {:.1} %", (one.ratio - 1.0) * 100.0, margin * 100.0),
-        );
-        return format!("\"{}\" no difference shown ({why})", one.arm);
+fn unshown(one: &Comparison) -> String {
+    let more = as_many(one.ratio);
+    let more = more.strip_suffix(" than").or(more.strip_suffix(" as")).unwrap_or(&more);
+    match one.margin {
+        Some(margin) => format!("{more} transactions a second, where chance alone makes up to {}", percent(margin)),
+        None if one.driven => format!("{more} transactions a second, and nothing says how much of that is chance"),
+        None => "the run was too short to tell".to_owned(),
     }
-    let factor = if one.ratio < 0.5 {
-        format!("1/{:.1} of the throughput", 1.0 / one.ratio)
-    } else {
-        format!("{:.2} times the throughput", one.ratio)
-    };
-    let median = one.p50_ratio.map_or_else(String::new, |ratio| format!(", {ratio:.2} times the median response time"));
-    format!("\"{}\" {factor}{median}", one.arm)
+}
+
+/// Whole from a hundred on: nobody counts a tenth of a thousand.
+fn so_many(rate: f64) -> String {
+    if rate >= 100.0 { format!("{rate:.0}") } else { format!("{rate:.1}") }
+}
+
+/// What people say of a ratio of rates.
+fn as_many(ratio: f64) -> String {
+    match ratio {
+        ratio if ratio <= 0.0 => "none, beside those of".to_owned(),
+        ratio if ratio < 0.5 => format!("{} times fewer than", factor(1.0 / ratio)),
+        ratio if ratio < 0.9995 => format!("{} fewer than", percent(1.0 - ratio)),
+        ratio if ratio < 1.0005 => "as many as".to_owned(),
+        ratio if ratio < 2.0 => format!("{} more than", percent(ratio - 1.0)),
+        ratio => format!("{} times as many as", factor(ratio)),
+    }
+}
+
+/// The same of times, with the other one in brackets.
+fn as_long(ratio: f64, us: f64) -> String {
+    let other = time(us / ratio.max(1e-9));
+    match ratio {
+        ratio if (0.95..=1.05).contains(&ratio) => "the same as there".to_owned(),
+        ratio if ratio < 0.5 => format!("{} times less ({other})", factor(1.0 / ratio.max(1e-9))),
+        ratio if ratio < 1.0 => format!("{:.0} % less ({other})", (1.0 - ratio) * 100.0),
+        ratio if ratio < 2.0 => format!("{:.0} % longer ({other})", (ratio - 1.0) * 100.0),
+        ratio => format!("{} times as long ({other})", factor(ratio)),
+    }
+}
+
+fn factor(ratio: f64) -> String {
+    if ratio < 9.95 { format!("{ratio:.1}") } else { format!("{ratio:.0}") }
 }
 
 /// A repeated arm is named `10 ms #2` in its second turn.
@@ -131,16 +176,16 @@ fn doubts(evidence: &Evidence, compared: &[Comparison]) -> Vec<Doubt> {
     let names: Vec<&str> = evidence.arms.iter().map(|arm| without_turn(&arm.name)).collect();
     let once = names.iter().all(|name| names.iter().filter(|other| other == &name).count() == 1);
     if once {
-        let text = "each arm ran once, in one order: what else changed on the host meanwhile is in the difference";
+        let text = "each arm ran only once: a part of the difference may be what else happened on this host meanwhile";
         doubts.push(doubt("compare.once", text, Some("repeat = 3 runs all arms in turn, three times")));
     }
     if compared.iter().any(|one| one.driven) {
         let text = match compared.iter().any(|one| one.driven && one.margin.is_none()) {
             true => {
-                "a load by another program told of too few slots of its run: no interval can be given, and its clock is its own"
+                "the other program printed too few interim figures of its run (too few slots): nothing says how much of the difference is chance"
             }
             false => {
-                "a load by another program is counted by that program, and so are the slots that the interval comes from"
+                "the load of an arm is counted by that program itself, and so are the slots by which chance is told from a difference"
             }
         };
         doubts.push(doubt("compare.driver", text, Some("repeat = 3, and look how far its turns are apart")));

@@ -151,7 +151,7 @@ fn disagreement(arm: &ArmSummary) -> Option<Doubt> {
 fn unseen(arm: &ArmSummary) -> Option<Doubt> {
     let share = arm.reads.as_ref()?.unseen_share.filter(|share| *share > UNSEEN)?;
     let text = format!(
-        "arm \"{}\": the slow layer could not see who waits for {} of its reads, and counts them all as waited for",
+        "arm \"{}\": of {} of its reads the slow layer could not see whether a query waited for them; it counts them as if one did",
         arm.name,
         percent(share)
     );

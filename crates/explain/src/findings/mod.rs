@@ -4,6 +4,7 @@
 
 mod compare;
 mod latency_modes;
+mod limits;
 mod load;
 mod observe;
 mod observed;
@@ -14,8 +15,9 @@ use evidence::{Doubt, Evidence, Finding};
 
 pub(crate) fn all(evidence: &Evidence, arms: &[ArmSummary]) -> Vec<Finding> {
     let mut findings: Vec<Finding> = Vec::new();
-    findings.extend(latency_modes::finding(arms));
     findings.extend(compare::finding(evidence, arms));
+    findings.extend(limits::findings(evidence, arms));
+    findings.extend(latency_modes::finding(arms));
     findings.extend(squeeze::findings(evidence));
     findings.extend(load::findings(arms));
     findings.extend(observed::joined(evidence));

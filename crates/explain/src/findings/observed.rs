@@ -3,6 +3,7 @@
 
 use super::{doubt, percent};
 use crate::joined::ELSEWHERE;
+use crate::series::Series as Counter;
 use evidence::{Arm, Evidence, Finding, Phase, Series};
 use serde_json::json;
 use units::Bytes;
@@ -25,10 +26,7 @@ pub(super) fn joined(evidence: &Evidence) -> Vec<Finding> {
 
 fn of_load(evidence: &Evidence, arm: &Arm, exact: &str, phase: &Phase) -> Finding {
     let (from_us, to_us) = (phase.started_us, phase.started_us + phase.elapsed_us);
-    let during = |source: &str, name: &str| {
-        let series = series(evidence, source, name)?;
-        Some((at(series, to_us)? - at(series, from_us)?).max(0.0))
-    };
+    let during = |source: &str, name: &str| Counter::find(evidence, source, name)?.grown_between(from_us, to_us);
     let cpu: Vec<f64> =
         ["utime", "stime", "cutime", "cstime"].iter().filter_map(|name| during("process.stat", name)).collect();
     let cpu_us = (!cpu.is_empty()).then(|| cpu.iter().sum::<f64>());
@@ -60,15 +58,6 @@ fn of_load(evidence: &Evidence, arm: &Arm, exact: &str, phase: &Phase) -> Findin
         .flatten()
         .collect(),
     }
-}
-
-/// A counter at one moment, on the line between two readings; `None` where it was not read before and after.
-fn at(series: &Series, at_us: u64) -> Option<f64> {
-    let after = series.points.iter().position(|point| point.at_us >= at_us)?;
-    let later = series.points[after];
-    let earlier = if later.at_us == at_us { later } else { series.points[after.checked_sub(1)?] };
-    let span_us = (later.at_us - earlier.at_us).max(1) as f64;
-    Some(earlier.value + (later.value - earlier.value) * (at_us - earlier.at_us) as f64 / span_us)
 }
 
 fn finding(evidence: &Evidence, arm: &Arm) -> Finding {

@@ -28,7 +28,7 @@ pub enum WorkloadError {
     Unknown { name: String, known: String },
     #[error("{option} is {value}: it must be from 1 to {most}")]
     OutOfRange { option: &'static str, value: u64, most: u64 },
-    #[error("{name} has nothing to send: all its counts are 0")]
+    #[error("{name} would send no statement: all its counts are 0")]
     Empty { name: Name },
 }
 

@@ -7,7 +7,7 @@ use evidence::Measured;
 use std::io::{self, Write};
 
 /// At most so many sentences stand below the headline; the others are among the findings.
-const SENTENCES: usize = 5;
+const SENTENCES: usize = 8;
 
 pub(super) fn header(context: &Context<'_>, out: &mut impl Write) -> io::Result<()> {
     let server = &context.conditions.server;

@@ -150,7 +150,9 @@ fn measured(context: &Context<'_>) -> String {
 fn doubts(context: &Context<'_>) -> String {
     let mut seen = Vec::new();
     let mut part = String::new();
-    for doubt in context.findings.iter().flat_map(|finding| &finding.doubts).filter(|doubt| !doubt.text.is_empty()) {
+    for doubt in
+        verdict::told(context).iter().flat_map(|finding| &finding.doubts).filter(|doubt| !doubt.text.is_empty())
+    {
         if seen.contains(&doubt) {
             continue;
         }

@@ -576,6 +576,7 @@ fn findings() -> Vec<Finding> {
 const EXPERIMENT: &str = r#"schema = 1
 name = "one-read-or-two"
 description = "Point selects on a table a little larger than the buffer pool: without delay, with 1 ms, with 10 ms a read"
+question = "reads"
 
 [server]
 flavour = "mariadb"

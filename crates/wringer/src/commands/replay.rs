@@ -125,7 +125,7 @@ pub fn main(args: Args) -> Outcome {
         } else {
             "--writes sends the others too; to a sandbox or a copy"
         };
-        return Err(Failure::message(Exit::Missing, "nothing in the log is to be sent").hint(hint));
+        return Err(Failure::message(Exit::Missing, "the log has no statement that would be sent").hint(hint));
     }
     send(&args, &log, &plan, &target)
 }

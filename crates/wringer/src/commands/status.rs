@@ -52,7 +52,7 @@ pub fn main(args: Args) -> Outcome {
         return Ok(());
     }
     if found.is_empty() && lost.iter().all(lost::is_of_others) {
-        terminal::data("nothing is changed: there is no run");
+        terminal::data("nothing is changed on this host: Wringer runs nothing now, and has left nothing behind");
     }
     found.iter().for_each(show);
     lost.iter().for_each(lost::show);

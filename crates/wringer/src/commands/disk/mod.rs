@@ -106,7 +106,7 @@ pub fn main(args: Args) -> Outcome {
 
 fn delay(places: &Places, args: &Delayed) -> Outcome {
     if args.disk.is_nothing() {
-        return Err(Failure::message(Exit::Usage, "how slow is not said")
+        return Err(Failure::message(Exit::Usage, "nothing says how slow the disk is to be")
             .hint("--read 10ms, for example, or --profile gp3; --read 0 measures the layer without a delay"));
     }
     let model = args.disk.model()?;

@@ -26,6 +26,14 @@ impl Reader for LayerReader {
         for (name, value) in counters {
             into.value("layer", "", name, Kind::CountTotal, value as f64);
         }
+        let waited = stats.waited;
+        for (name, ns) in [
+            ("waited for operations", waited.operations_ns),
+            ("waited for bytes", waited.bytes_ns),
+            ("waited for its queue", waited.queue_ns),
+        ] {
+            into.value("layer", "", name, Kind::MicrosTotal, ns as f64 / 1000.0);
+        }
         into.value("layer", "", "cpu", Kind::MicrosTotal, stats.cpu_us as f64);
         Ok(())
     }

@@ -9,6 +9,7 @@ use evidence::Witness;
 use host::clock::RunClock;
 use load::engine::PhaseEdge;
 use observe::server::witnesses;
+use slowfs::stats::Latency;
 use squeeze::disk::SlowLayer;
 use squeeze::limits::Usage;
 use std::collections::BTreeMap;
@@ -68,6 +69,20 @@ fn layer_counters(layer: &mut SlowLayer) -> Result<BTreeMap<String, u64>, Failur
         ("slow layer writes", stats.writes),
         ("slow layer syncs", stats.syncs),
         ("slow layer read bytes", stats.read_bytes),
+        ("slow layer write bytes", stats.write_bytes),
+        ("slow layer read us", took_us(&stats.read_latency)),
+        ("slow layer sync us", took_us(&stats.sync_latency)),
+        ("slow layer waited for operations us", stats.waited.operations_ns / 1000),
+        ("slow layer waited for bytes us", stats.waited.bytes_ns / 1000),
+        ("slow layer waited for its queue us", stats.waited.queue_ns / 1000),
     ];
     Ok(counters.map(|(name, value)| (name.to_owned(), value)).into())
+}
+
+/// Of all operations of a class together.
+fn took_us(latency: &Latency) -> u64 {
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    // not negative; below the age of the layer times its requests
+    let us = (latency.got.mean_ns() * latency.got.count() as f64 / 1000.0) as u64;
+    us
 }

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A recorded counter, asked for its value between two readings.
+
+use evidence::Evidence;
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Series<'e>(pub(crate) &'e evidence::Series);
+
+impl<'e> Series<'e> {
+    /// The first of this name.
+    pub(crate) fn find(evidence: &'e Evidence, source: &str, name: &str) -> Option<Self> {
+        evidence.samples.iter().find(|series| series.source == source && series.name == name).map(Self)
+    }
+
+    /// At one moment, on the line between two readings; `None` where it was not read before and after.
+    pub(crate) fn at(self, at_us: u64) -> Option<f64> {
+        let points = &self.0.points;
+        let after = points.iter().position(|point| point.at_us >= at_us)?;
+        let later = points[after];
+        let earlier = if later.at_us == at_us { later } else { points[after.checked_sub(1)?] };
+        let span_us = (later.at_us - earlier.at_us).max(1) as f64;
+        Some(earlier.value + (later.value - earlier.value) * (at_us - earlier.at_us) as f64 / span_us)
+    }
+
+    /// `None` where it was not read before, between or after.
+    pub(crate) fn grown_between(self, from_us: u64, to_us: u64) -> Option<f64> {
+        Some((self.at(to_us)? - self.at(from_us)?).max(0.0))
+    }
+}

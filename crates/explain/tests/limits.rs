@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What limits an arm, from what was counted: one limit at a time, and several.
+#![allow(clippy::unwrap_used)] // a test
+
+use evidence::{
+    Arm, Arrivals, Delay, DelayMode, Evidence, Finding, LatencyHistogram, LoadResult, Measured, Phase, Point, Quantity,
+    Series, Witness,
+};
+use explain::explain;
+use serde_json::json;
+
+const SECOND: u64 = 1_000_000;
+const TRANSACTIONS: u64 = 10_000;
+
+/// Ten seconds on a host with 2 CPUs: 10,000 point selects by 4 connections, 4 ms each, a tenth of a read a query, half of the CPUs idle.
+struct Case {
+    arrivals: Arrivals,
+    writes: u64,
+    late: u64,
+    layer: Vec<(&'static str, u64)>,
+    limits: Vec<(&'static str, u64)>,
+    asked: Vec<(&'static str, f64)>,
+    idle_us: f64,
+    with_layer: bool,
+    pressure_us: f64,
+}
+
+fn case() -> Case {
+    Case {
+        arrivals: Arrivals::Closed,
+        writes: 0,
+        late: 0,
+        layer: vec![("slow layer reads", 1000), ("slow layer read bytes", 16 << 20), ("slow layer read us", SECOND)],
+        limits: Vec::new(),
+        asked: Vec::new(),
+        idle_us: 10e6,
+        with_layer: true,
+        pressure_us: 0.0,
+    }
+}
+
+fn evidence(case: &Case) -> Evidence {
+    let mut service = LatencyHistogram::new();
+    service.record_n(4_000_000, TRANSACTIONS);
+    let mut measured = Phase {
+        started_us: SECOND,
+        elapsed_us: 10 * SECOND,
+        transactions: TRANSACTIONS,
+        reads: TRANSACTIONS,
+        writes: case.writes,
+        late: case.late,
+        client_user_us: 2 * SECOND,
+        ..Phase::default()
+    };
+    measured.transaction.response = service.clone();
+    measured.transaction.service = service;
+    let load = LoadResult {
+        workload: "oltp_point_select".into(),
+        driver: "mysql".into(),
+        connections: 4,
+        workers: 1,
+        arrivals: case.arrivals,
+        seed: 1,
+        distribution: "uniform".into(),
+        prepared_statements: true,
+        connect: LatencyHistogram::new(),
+        warmup: None,
+        measured,
+    };
+    let witness = |of: &str, (counter, grown): (&str, u64)| Witness {
+        of: of.into(),
+        counter: counter.into(),
+        before: 7,
+        after: 7 + grown,
+    };
+    let mut witnesses = vec![witness("server", ("Innodb_buffer_pool_reads", TRANSACTIONS / 10))];
+    witnesses.extend(case.layer.iter().filter(|_| case.with_layer).map(|one| witness("layer", *one)));
+    witnesses.extend(case.limits.iter().map(|one| witness("limits", *one)));
+    let delay = Delay { read_us: 1000, write_us: 0, sync_us: 0, mode: DelayMode::Add, varies: true };
+    let arm = Arm {
+        load: Some(load),
+        delay: case.with_layer.then_some(delay),
+        witnesses,
+        name: "small".into(),
+        settings: Default::default(),
+        ended_us: 12 * SECOND,
+        ..Arm::observed(0)
+    };
+    let measured = |(what, got): &(&str, f64)| Measured {
+        at_us: 0,
+        arm: Some("small".into()),
+        what: (*what).into(),
+        mechanism: "cgroup v2".into(),
+        asked: None,
+        predicted: None,
+        got: Some(Quantity::count(*got)),
+        witness: String::new(),
+        within_tolerance: None,
+        tolerance: None,
+    };
+    let conditions = json!({
+        "tool": {"version": "0", "command": [], "as_root": true},
+        "host": {"kernel": "", "distribution": "", "cpu_model": "", "cpus": 2, "mem_total_bytes": 0, "swap_total_bytes": 0,
+            "page_size_bytes": 4096, "huge_page_size_bytes": 0, "hz": 250, "virtualisation": "", "cgroup": "", "storage": "", "clock_source": ""},
+        "server": {"flavour": "mariadb", "version": "", "binary": "", "source": "", "variables": {}},
+        "mechanisms": {}, "caveats": []
+    });
+    let counter = |source: &str, name: &str, grown: f64| Series {
+        source: source.into(),
+        entity: String::new(),
+        name: name.into(),
+        unit: "us".into(),
+        cumulative: true,
+        // a second before and after what is measured, at the same pace
+        points: [(0, 0.0), (12 * SECOND, grown * 1.2)].map(|(at_us, value)| Point { at_us, value }).into(),
+    };
+    Evidence {
+        run_id: "w-1".into(),
+        started: "2026-01-01T00:00:00Z".into(),
+        elapsed_us: 12 * SECOND,
+        experiment: String::new(),
+        conditions: serde_json::from_value(conditions).unwrap(),
+        arms: vec![arm],
+        measured: case.asked.iter().map(measured).collect(),
+        samples: vec![
+            counter("stat", "user", 20e6 - case.idle_us),
+            counter("stat", "idle", case.idle_us),
+            counter("process.stat", "utime", 4e6),
+            counter("psi.io", "some.total", case.pressure_us),
+        ],
+        events: Vec::new(),
+    }
+}
+
+fn found(case: &Case) -> Option<Finding> {
+    explain(&evidence(case)).findings.into_iter().find(|finding| finding.id == "limit.by")
+}
+
+#[track_caller]
+fn check(case: &Case, limited_by: &str, says: &str) -> Finding {
+    let finding = found(case).expect("a finding");
+    assert_eq!(finding.evidence["limited_by"], limited_by, "{:#}", finding.evidence);
+    assert_eq!(finding.arm.as_deref(), Some("small"));
+    assert!(finding.statement.contains(says), "{}", finding.statement);
+    finding
+}
+
+fn layer(waited: (&'static str, u64)) -> Case {
+    let mut case = case();
+    case.layer.push(waited);
+    case
+}
+
+#[test]
+fn each_limit_of_the_disk_is_named_by_who_waited_for_it() {
+    let iops = layer(("slow layer waited for operations us", 9 * SECOND));
+    let finding =
+        check(&iops, "iops", "limited by the disk's IOPS: it does 100 reads and writes a second, and in 90.0 %");
+    assert_eq!(finding.evidence["server_cpus"], 0.4);
+    assert_eq!(finding.evidence["client_cpus"], 0.2);
+    let bandwidth = layer(("slow layer waited for bytes us", 10 * SECOND));
+    check(&bandwidth, "bandwidth", "the disk's bandwidth: it moves");
+    let queue = layer(("slow layer waited for its queue us", 8 * SECOND));
+    check(&queue, "queue", "how many requests its disk works on at once");
+    let hardly = layer(("slow layer waited for operations us", 5 * SECOND));
+    check(&hardly, "connections", "each of its 4 connections waits");
+}
+
+#[test]
+fn cpu_is_named_by_what_used_it_up() {
+    let mut quota = case();
+    quota.limits = vec![("cpu.periods", 100), ("cpu.throttled_periods", 96), ("cpu_us", 5 * SECOND)];
+    quota.asked = vec![("server.cpus.limit", 0.5)];
+    check(&quota, "cpu_quota", "it used 0.50 CPUs of 0.50, and was stopped for that in 96.0 %");
+    quota.limits[1].1 = 20;
+    check(&quota, "cpu_quota", "it used 0.50 CPUs of 0.50, and was stopped for that in 20.0 %");
+    quota.limits[2].1 = 2 * SECOND;
+    check(&quota, "connections", "Nothing was used up");
+    let mut list = case();
+    list.limits = vec![("cpu_us", 9_700_000)];
+    list.asked = vec![("server.cpuset", 1.0)];
+    check(&list, "cpu_list", "it used 0.97 of 1.00");
+    list.asked = vec![("server.cpuset", 2.0)];
+    check(&list, "connections", "");
+    let host = Case { idle_us: 0.2e6, ..case() };
+    let finding = check(
+        &host,
+        "host_cpu",
+        "all 2 CPUs of this host were busy 99.0 % of the time (0.40 by the server, 0.20 by the load)",
+    );
+    assert_eq!(finding.doubts[0].id, "limit.others", "1.38 CPUs were somebody else's");
+}
+
+#[test]
+fn misses_and_commits_are_named_where_they_take_the_time() {
+    // 40 s of transactions, 30 s of them in reads
+    let mut pool = case();
+    pool.layer[2].1 = 30 * SECOND;
+    check(
+        &pool,
+        "pool_misses",
+        "reads that miss the buffer pool: 0.10 a query, and waiting for them is 75.0 % of the time",
+    );
+    let untimed = Case { with_layer: false, pressure_us: 8e6, ..case() };
+    let finding = check(&untimed, "pool_misses", "80.0 % of the time");
+    assert_eq!(finding.doubts[0].id, "limit.untimed");
+    let mut commits = layer(("slow layer sync us", 9 * SECOND));
+    commits.writes = 100;
+    check(&commits, "syncs", "limited by commits: in 90.0 % of the time");
+    commits.writes = 0;
+    check(&commits, "connections", "");
+}
+
+/// A disk that is out of operations makes each miss wait; and one that is out of both is told by the one that holds more.
+#[test]
+fn what_caps_the_rate_comes_before_what_takes_long() {
+    let mut both = layer(("slow layer waited for operations us", 9 * SECOND));
+    both.layer[2].1 = 39 * SECOND;
+    both.idle_us = 0.0;
+    let finding = check(&both, "iops", "IOPS");
+    let doubts: Vec<_> = finding.doubts.iter().map(|doubt| doubt.id.as_str()).collect();
+    assert_eq!(doubts, ["limit.next"], "{:?}", finding.doubts);
+    both.layer.push(("slow layer waited for bytes us", 95 * SECOND / 10));
+    check(&both, "bandwidth", "bandwidth");
+}
+
+#[test]
+fn a_load_with_a_rate_is_its_own_limit_unless_it_is_late() {
+    let mut open = Case { arrivals: Arrivals::Constant { per_second: 1000.0 }, ..case() };
+    check(&open, "rate", "\"small\" did all that was asked of it, 1000 transactions a second");
+    open.late = TRANSACTIONS / 2;
+    assert!(found(&open).is_none(), "it could not keep up, and nothing counted says why");
+}
+
+#[test]
+fn without_any_reading_of_cpu_nothing_is_said() {
+    let mut evidence = evidence(&case());
+    evidence.samples.clear();
+    assert!(explain(&evidence).findings.iter().all(|finding| finding.id != "limit.by"));
+    evidence.arms[0].load = None;
+    assert!(explain(&evidence).findings.is_empty());
+}
