@@ -33,7 +33,7 @@ expect 0 sandbox start mariadb --wait 2m
 commits mariadb
 kill -9 "$(role watchdog)" "$(role supervise)"
 expect 5 undo
-says "is busy, held open by" "serves on, undelayed"
+says "is busy: held open by mariadbd" "serves on, undelayed"
 expect 0 sandbox stop mariadb
 wait
 expect 0 undo
