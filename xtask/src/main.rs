@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The project's chores, in Rust, so that they run wherever the project builds.
 //!
-//! `cargo run -p xtask -- test [CARGO TEST ARGUMENTS]` runs the whole suite and closes with `N passed, N failed, N skipped`: the test
-//! guest beside the programs that measure nothing, then the others (with arguments, one part after the other); `test-guest` runs the
-//! guest alone; `faults [--full]` runs the fault campaign alone, and prints the number of its cases.
+//! `cargo run -p xtask -- test [CARGO TEST ARGUMENTS]` runs the whole suite and closes with the programs that took longest and with `N passed,
+//! N failed, N skipped`: the test guest beside the programs that measure nothing, then the others (with arguments, one part after the
+//! other); `test-guest` runs the guest alone; `faults [--full]` runs the fault campaign alone, and prints the number of its cases.
 #![allow(clippy::print_stdout, clippy::print_stderr, clippy::disallowed_methods)]
 
 mod faults;
 mod programs;
+mod stopwatch;
 mod tally;
 mod test;
 

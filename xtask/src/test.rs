@@ -3,6 +3,7 @@
 
 use crate::faults::{cases_file, take_cases};
 use crate::programs;
+use crate::stopwatch::{Ran, Stopwatch, slowest};
 use crate::tally::{Skip, Tally};
 use anyhow::{Context, Result};
 use std::collections::BTreeSet;
@@ -12,6 +13,8 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+/// Of the test programs, in the end: those that took longest.
+const SHOWN: usize = 10;
 const ALLOWED: &str = "tests/skips-allowed.txt";
 
 /// The cargo packages of one part of the suite.
@@ -61,6 +64,7 @@ struct Suite<'a> {
     skips_file: PathBuf,
     liar: PathBuf,
     tally: Mutex<Tally>,
+    ran: Mutex<Vec<Ran>>,
 }
 
 impl<'a> Suite<'a> {
@@ -68,7 +72,7 @@ impl<'a> Suite<'a> {
         let skips_file = std::env::temp_dir().join(format!("wringer-skips-{}", std::process::id()));
         let _ = fs::remove_file(&skips_file);
         let tally = Mutex::new(Tally { succeeded: true, ..Tally::default() });
-        Ok(Self { arguments, skips_file, liar: build_liar()?, tally })
+        Ok(Self { arguments, skips_file, liar: build_liar()?, tally, ran: Mutex::default() })
     }
 
     /// Says what came of it, the counts last.
@@ -83,6 +87,8 @@ impl<'a> Suite<'a> {
         if refused > 0 {
             println!("{refused} skipped for a reason that {ALLOWED} does not allow: counted as failed");
         }
+        let ran = self.ran.into_inner().unwrap_or_else(PoisonError::into_inner);
+        print!("The {SHOWN} test programs that took longest:\n{}", slowest(ran, SHOWN));
         println!("{} fault cases", take_cases(&cases_file()));
         println!("{}", tally.closing_line(refused));
         Ok(tally.succeeded && tally.failed == 0 && refused == 0 && tally.passed > 0)
@@ -94,7 +100,8 @@ impl<'a> Suite<'a> {
         command.args(["test", "--no-fail-fast"]).args(words.concat()).args(self.arguments);
         command.env("WRINGER_SKIPS", &self.skips_file).env("WRINGER_CASES", cases_file());
         command.env("WRINGER_BROKEN_SYNC_PROGRAM", &self.liar);
-        let mut child = command.stdout(Stdio::piped()).spawn().context("start cargo test")?;
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().context("start cargo test")?;
+        let stopwatch = Stopwatch::listen(child.stderr.take().context("take the errors of cargo test")?, label);
         let output = child.stdout.take().context("take the output of cargo test")?;
         for line in BufReader::new(output).lines() {
             let line = line.context("read the output of cargo test")?;
@@ -103,6 +110,7 @@ impl<'a> Suite<'a> {
         }
         let succeeded = child.wait().context("wait for cargo test")?.success();
         self.tally().succeeded &= succeeded;
+        self.ran.lock().unwrap_or_else(PoisonError::into_inner).extend(stopwatch.stop());
         Ok(())
     }
 
