@@ -10,7 +10,7 @@ use std::fmt;
 
 /// A latency histogram in nanoseconds: high dynamic range, three significant digits, mergeable.
 ///
-/// Values from [`LatencyHistogram::LOWEST_NS`] to [`LatencyHistogram::HIGHEST_NS`] are kept within 0.1 %. Larger values are
+/// Values from 1 us to [`LatencyHistogram::HIGHEST_NS`] are kept within 0.1 %, shorter ones within 1 ns. Larger values are
 /// counted in the last bucket and in [`LatencyHistogram::overflow`]; they are never dropped. Recording does not allocate.
 ///
 /// As JSON: `{"unit":"ns","encoding":"HDR V2 deflate, base64","overflow":0,"data":"..."}`, readable by any HdrHistogram library.
@@ -29,8 +29,8 @@ pub struct Bucket {
 }
 
 impl LatencyHistogram {
-    /// Below this, values share one bucket: no client sees a reply in less.
-    pub const LOWEST_NS: u64 = 128;
+    /// The narrowest bucket. A wider one would be more than 0.1 % of a short latency: 128 ns are, below 128 us.
+    pub const LOWEST_NS: u64 = 1;
     /// One hour. A latency above it is an outage, not a latency; it is counted in `overflow`.
     pub const HIGHEST_NS: u64 = 3_600_000_000_000;
     const DIGITS: u8 = 3;
@@ -206,6 +206,36 @@ mod tests {
         assert_eq!((histogram.count(), histogram.overflow()), (1, 1));
     }
 
+    /// One value alone is kept within 0.1 %, from 1 us up; below that within 1 ns.
+    #[test]
+    fn a_short_latency_is_kept_as_well_as_a_long_one() {
+        for ns in (0..=41).flat_map(|power| [1u64 << power, (1 << power) + (1 << power) / 3 + 1, (2 << power) - 1]) {
+            let mut histogram = LatencyHistogram::new();
+            histogram.record(ns);
+            let bucket = histogram.buckets().next().unwrap();
+            assert!(bucket.low_ns <= ns && ns <= bucket.high_ns, "{bucket:?} for {ns}");
+            let width = (bucket.high_ns - bucket.low_ns) as f64;
+            assert!(width <= ns as f64 / 1000.0 || width < 1.0, "{ns} is kept as {bucket:?}");
+        }
+    }
+
+    /// A recording of an earlier release has buckets of 128 ns and wider.
+    #[test]
+    fn a_histogram_of_wider_buckets_is_read() {
+        let mut wide = Histogram::<u64>::new_with_bounds(128, LatencyHistogram::HIGHEST_NS, 3).unwrap();
+        for ns in [100u64, 40_000, 250_000, 9_000_000] {
+            wide.record(ns).unwrap();
+        }
+        let mut bytes = Vec::new();
+        V2DeflateSerializer::new().serialize(&wide, &mut bytes).unwrap();
+        let read = LatencyHistogram::from_hdr(&bytes, 3).unwrap();
+        assert_eq!((read.count(), read.overflow()), (4, 3));
+        for (percentile, ns) in [(50.0, 40_000.0), (75.0, 250_000.0), (100.0, 9_000_000.0)] {
+            let got = read.percentile_ns(percentile) as f64;
+            assert!((got - ns).abs() <= 128.0 + ns * 0.001, "p{percentile}: {got}");
+        }
+    }
+
     #[test]
     fn since_leaves_out_what_was_there_before() {
         let mut histogram = LatencyHistogram::new();
@@ -228,7 +258,7 @@ mod tests {
                 let rank = ((p / 100.0 * values.len() as f64).ceil() as usize).clamp(1, values.len());
                 let expected = values[rank - 1] as f64;
                 let got = histogram.percentile_ns(p) as f64;
-                prop_assert!((got - expected).abs() <= expected * 0.001 + 128.0, "p{p}: {got} for {expected}");
+                prop_assert!((got - expected).abs() <= expected * 0.001 + 1.0, "p{p}: {got} for {expected}");
             }
         }
 

@@ -403,9 +403,12 @@ pub enum Preheat {
 pub struct Distribution {
     /// `uniform`, `gaussian`, `special`, `pareto`, `zipfian`.
     pub kind: String,
+    /// The file says so; else it is what is taken when nothing is said.
+    #[serde(skip)]
+    pub written: bool,
     pub spec_iter: Option<u32>,
-    pub spec_pct: Option<u32>,
-    pub spec_res: Option<u32>,
+    pub spec_pct: Option<f64>,
+    pub spec_res: Option<f64>,
     pub pareto_h: Option<f64>,
     pub zipfian_exp: Option<f64>,
 }

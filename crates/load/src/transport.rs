@@ -78,6 +78,11 @@ impl Transport {
         Ok(())
     }
 
+    /// Nothing more is sent or read on it.
+    pub(crate) fn shut(&self) {
+        let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
+    }
+
     /// A blocking read that takes longer fails with `WouldBlock`. `None`: waits for ever.
     pub(crate) fn set_read_limit(&self, limit: Option<Duration>) -> io::Result<()> {
         let timeout = rustix::net::sockopt::Timeout::Recv;

@@ -440,3 +440,32 @@ fn every_workload_runs_on_postgresql() {
     }
     check_load(&server, &server.tcp(), Name::OltpPointSelect, 1);
 }
+
+/// What the server says of `sbtest1` at the edges of the measured phase is the work of that phase: nothing of the warm-up comes late, and
+/// nothing of the phase is missing. Each transaction looks into the index once.
+#[test]
+fn postgresqls_counters_hold_all_of_a_phase_and_nothing_else() {
+    let server = server!(Flavour::Postgresql, |_| Vec::new());
+    fill(&server);
+    let mut admin = server.admin();
+    let options = Options { table_size: ROWS, connections: 3, ..Options::default() };
+    let workload = build(Name::OltpPointSelect, load::Flavour::Postgresql, &options, &Distribution::Uniform).unwrap();
+    let spec = LoadSpec {
+        connections: 3,
+        counted: true,
+        time: None,
+        events: Some(500),
+        warmup: Duration::from_millis(300),
+        ..LoadSpec::new("counted", workload.into())
+    };
+    let mut scans = Vec::new();
+    let count = "SELECT idx_scan FROM pg_stat_user_tables WHERE relname = 'sbtest1'";
+    let mut hooks = Hooks {
+        on_phase: &mut |_| scans.push(admin.query(count).unwrap().parse::<u64>(0, 0).unwrap()),
+        on_progress: &mut |_| {},
+        progress_interval: None,
+        stop: std::sync::Arc::default(),
+    };
+    let result = load::engine::run(&spec, &server.target(), &RunClock::start(), &mut hooks).unwrap();
+    assert_eq!((result.measured.transactions, scans[1] - scans[0]), (500, 500), "{scans:?}");
+}

@@ -3,9 +3,12 @@
 //!
 //! Which statement a server has, and in which words, is in the table of capabilities. Every statement yields rows of name and value.
 
-use crate::{Collector, Error, Kind, Reader};
+mod kinds;
+
+use crate::{Collector, Error, Reader};
 use capability::{Capability, Flavour, Version, words};
 use evidence::Witness;
+use kinds::kind;
 use std::collections::BTreeMap;
 
 /// Asks a server. For tests, any closure over SQL will do.
@@ -148,47 +151,6 @@ fn ask(connection: &mut (impl Query + ?Sized), sql: &str) -> Result<Vec<Vec<Opti
 
 fn number(row: &[Option<String>]) -> Option<f64> {
     row.get(1)?.as_ref()?.trim().parse().ok().filter(|value: &f64| value.is_finite())
-}
-
-/// `declared` is INNODB_METRICS' TYPE: `counter`, `status_counter`, `value`, `set_owner`, `set_member`.
-fn kind(flavour: Flavour, name: &str, declared: Option<&str>) -> Kind {
-    let now = match declared {
-        Some(declared) => !declared.ends_with("counter"),
-        None if flavour == Flavour::Postgresql => matches!(name, "numbackends" | "datid" | "checksum_last_failure"),
-        None => is_gauge(name),
-    };
-    match (name_is_bytes(name), now) {
-        (true, true) => Kind::BytesNow,
-        (true, false) => Kind::BytesTotal,
-        (false, true) => Kind::CountNow,
-        (false, false) => Kind::CountTotal,
-    }
-}
-
-/// The rows of SHOW GLOBAL STATUS that are no counters, by MySQL's and MariaDB's manuals ("Server Status Variables").
-fn is_gauge(name: &str) -> bool {
-    const PREFIXES: [&str; 12] = [
-        "Threads_c",
-        "Threads_r",
-        "Open_",
-        "Max_",
-        "Innodb_buffer_pool_pages_",
-        "Innodb_buffer_pool_bytes_",
-        "Innodb_num_",
-        "Innodb_page_size",
-        "Innodb_history_list_length",
-        "Innodb_mem_",
-        "Memory_used",
-        "Key_blocks_",
-    ];
-    let pending = name.contains("pending") || name.ends_with("_current_waits") || name.ends_with("_avg");
-    let counting =
-        matches!(name, "Threads_created" | "Innodb_buffer_pool_pages_flushed" | "Innodb_buffer_pool_pages_made_young");
-    !counting && (pending || PREFIXES.iter().any(|prefix| name.starts_with(prefix)))
-}
-
-fn name_is_bytes(name: &str) -> bool {
-    name.contains("_bytes") || name.contains("Bytes_") || name.ends_with("_written") && name.starts_with("Innodb_data")
 }
 
 /// The counters that count physical reads and executed statements, at one moment.

@@ -45,9 +45,11 @@ impl LogBins {
     }
 }
 
-/// The first bucket begins at 0, which has no logarithm: it is shown as half of its end.
+/// 0 has no logarithm: nothing is shown shorter than this, and no client sees a reply in less.
+const SHORTEST_NS: u64 = 64;
+
 fn low_us(low_ns: u64) -> f64 {
-    low_ns.max(LatencyHistogram::LOWEST_NS / 2) as f64 / 1e3
+    low_ns.max(SHORTEST_NS) as f64 / 1e3
 }
 
 fn add(counts: &mut Vec<f64>, position: f64, count: f64) {

@@ -7,6 +7,7 @@
 
 mod bytes;
 mod counted;
+pub mod draws;
 mod limits;
 mod span;
 

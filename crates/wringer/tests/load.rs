@@ -113,13 +113,15 @@ fn assertions_decide_the_exit_code() {
         said.expect_code(2).expect_said(&[why, "[CLASS | connect] [response | service] FIGURE RELATION VALUE"]);
     }
     let dsn = serving!(&lab, "mariadb");
-    Ran::of(lab.command(["fill", "--table-size=1000"]).env("WRINGER_DSN", &dsn)).expect_code(0);
+    lab.run(["fill", "--table-size=1000", "--sandbox", "mariadb"]).expect_code(0);
+    lab.run(["load", "oltp_point_select", "--events=1", "--rand-type=special", "--sandbox=mariadb"]).expect_code(0);
+    lab.run(["load", "oltp_point_select", "--sandbox=none"]).expect_code(3);
     let flags =
         ["oltp_read_only", "--table-size=1000", "--events=100", "--time=0", "--threads=2", "--assert", "errors=0"];
     let with = |more: &[&str]| load(&lab, &dsn, &[&flags[..], more].concat());
     let met =
         ["--assert=p99<1h", "--assert=point_select service p99.99<1h", "--assert=connect max<1h", "--assert=qps>0"];
-    let said = with(&met).expect_code(0).stdout;
+    let said = with(&met).expect_code(0).expect_said(&["sysbench 1.0.20 draws them with --rand-type=special"]).stdout;
     assert_eq!(said.lines().filter(|line| line.starts_with("  met ")).count(), 5, "{said}");
     with(&["--assert=max<1ns", "-o", "sysbench"]).expect_code(1).expect_said(&[
         "  FAILED  max<1ns",
@@ -140,7 +142,7 @@ fn assertions_decide_the_exit_code() {
     let ran = ran.expect_said(&["no transaction was completed; 10 x 1054: Unknown column 'c'", "hint: "]);
     assert!(ran.stdout.contains("\n  1054: Unknown column 'c'"), "{}", ran.stdout);
     let refused = load(&lab, &dsn, &["oltp_point_select", "--mysql-ssl=verify-ca"]).expect_code(2);
-    refused.expect_said(&["WRINGER_DSN in the environment names the server already", "--mysql-ssl"]);
+    refused.expect_said(&["no authority to check the server's certificate against", "--mysql-ssl-ca"]);
     with(&["--assert=point_selects p99<1s"]).expect_code(2).expect_said(&[
         "'point_selects'",
         "begin, commit",

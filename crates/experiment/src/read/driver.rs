@@ -102,6 +102,7 @@ pub(super) fn read(section: Section<'_>, flavour: Option<Flavour>) -> Option<Loa
         preheat: None,
         distribution: Distribution {
             kind: "uniform".into(),
+            written: false,
             spec_iter: None,
             spec_pct: None,
             spec_res: None,

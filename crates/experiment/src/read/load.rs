@@ -7,7 +7,7 @@ use crate::model::{Distribution, Flavour, Load, Preheat, WorkloadOptions};
 use crate::section::Section;
 use crate::tree::Value;
 use evidence::Arrivals;
-use units::{CpuList, Span};
+use units::{CpuList, Span, draws};
 
 /// sysbench's names, and pgbench's scripts. sysbench's `bulk_insert` is not here: it brings tables of its own, and an experiment's arms share theirs.
 const WORKLOADS: [&str; 13] = [
@@ -168,11 +168,12 @@ pub(super) fn distribution(section: &Section<'_>, key: &'static str) -> Distribu
     let kind = section.choice(key, &kinds).map_or("uniform", |word| word.value);
     let distribution = Distribution {
         kind: kind.to_owned(),
-        spec_iter: section.integer("rand_spec_iter", 1..=1000u32).map(|number| number.value),
-        spec_pct: section.integer("rand_spec_pct", 1..=99u32).map(|number| number.value),
-        spec_res: section.integer("rand_spec_res", 1..=99u32).map(|number| number.value),
-        pareto_h: section.number("rand_pareto_h", 0.001..=0.999).map(|number| number.value),
-        zipfian_exp: section.number("rand_zipfian_exp", 0.0..=10.0).map(|number| number.value),
+        written: section.node(key).is_some(),
+        spec_iter: section.integer("rand_spec_iter", draws::ITERATIONS).map(|number| number.value),
+        spec_pct: section.number("rand_spec_pct", draws::PERCENT).map(|number| number.value),
+        spec_res: section.number("rand_spec_res", draws::PERCENT).map(|number| number.value),
+        pareto_h: section.number("rand_pareto_h", draws::PARETO_H).map(|number| number.value),
+        zipfian_exp: section.number("rand_zipfian_exp", draws::ZIPFIAN_EXPONENT).map(|number| number.value),
     };
     let needs = [
         ("rand_spec_iter", "special"),

@@ -16,6 +16,7 @@ use crate::workload::Rng;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
+use units::draws;
 use zipfian::Zipfian;
 
 /// A distribution over a range of keys; the numbers are those of sysbench's options of the same name.
@@ -117,9 +118,9 @@ impl Options {
                 let (range_percent, special_percent) = (self.spec_range_percent, self.spec_special_percent);
                 Ok(Distribution::Special { iterations, range_percent, special_percent })
             }
-            Kind::Pareto if self.pareto_h > 0.0 && self.pareto_h < 1.0 => Ok(Distribution::Pareto { h: self.pareto_h }),
-            Kind::Pareto => Err(out_of_range("rand-pareto-h", self.pareto_h, "between 0 and 1, without its ends")),
-            Kind::Zipfian if (0.0..=100.0).contains(&self.zipfian_exponent) => {
+            Kind::Pareto if draws::PARETO_H.contains(&self.pareto_h) => Ok(Distribution::Pareto { h: self.pareto_h }),
+            Kind::Pareto => Err(out_of_range("rand-pareto-h", self.pareto_h, "from 0.001 to 0.999")),
+            Kind::Zipfian if draws::ZIPFIAN_EXPONENT.contains(&self.zipfian_exponent) => {
                 Ok(Distribution::Zipfian { exponent: self.zipfian_exponent })
             }
             Kind::Zipfian => Err(out_of_range("rand-zipfian-exp", self.zipfian_exponent, "from 0 to 100")),
@@ -220,12 +221,12 @@ fn scale_to(count: u64, share: f64) -> u64 {
 }
 
 fn check_iterations(iterations: u32) -> Result<(), Error> {
-    let allowed = (1..=1000).contains(&iterations);
+    let allowed = draws::ITERATIONS.contains(&iterations);
     if allowed { Ok(()) } else { Err(out_of_range("rand-spec-iter", f64::from(iterations), "from 1 to 1000")) }
 }
 
 fn percent(option: &'static str, value: f64) -> Result<(), Error> {
-    if (0.0..=100.0).contains(&value) { Ok(()) } else { Err(out_of_range(option, value, "a percentage, 0 to 100")) }
+    if draws::PERCENT.contains(&value) { Ok(()) } else { Err(out_of_range(option, value, "a percentage, 0 to 100")) }
 }
 
 fn out_of_range(option: &'static str, value: f64, expected: &'static str) -> Error {

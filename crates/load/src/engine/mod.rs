@@ -11,6 +11,7 @@
 mod client;
 mod conduct;
 mod descriptors;
+mod hand_over;
 mod meter;
 mod poller;
 mod reconnect;
@@ -58,6 +59,8 @@ pub struct LoadSpec {
     pub prepared: bool,
     /// Length of a timeline slot; 10 ms to 1 s.
     pub timeline: Duration,
+    /// Somebody reads the server's counters at the edges of the measured phase: they are made to hold all of the work until then.
+    pub counted: bool,
     /// How long running statements are waited for when a phase is over. Then their connections are cut.
     pub drain_limit: Duration,
     /// How long no connection at all may be alive before the load gives up.
@@ -99,6 +102,7 @@ impl LoadSpec {
             events: None,
             prepared: true,
             timeline: Duration::from_millis(100),
+            counted: false,
             drain_limit: Duration::from_secs(30),
             reconnect_limit: Duration::from_secs(5),
             #[cfg(test)]

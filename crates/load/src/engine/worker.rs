@@ -2,6 +2,7 @@
 //! The event loop over one worker's connections.
 
 use super::client::{Activity, Client, Ready, Retry};
+use super::hand_over::hand_over;
 use super::meter::{Fault, LATE_NS, Measured, Meter};
 use super::poller::Poller;
 use super::reconnect::Reconnector;
@@ -86,7 +87,9 @@ impl<'scope, 'env> Worker<'scope, 'env> {
             thinking: BinaryHeap::new(),
             now_ns,
         };
-        phase.run()
+        let measured = phase.run();
+        hand_over(&mut self.clients, self.shared);
+        measured
     }
 }
 

@@ -136,6 +136,9 @@ impl Parts {
     }
 }
 
+/// Where PostgreSQL's socket is when nobody says another folder: Debian's, and its maker's.
+const POSTGRESQL_FOLDERS: [&str; 3] = ["/run/postgresql", "/var/run/postgresql", "/tmp"];
+
 fn postgresql_socket(folder: &str, port: u16) -> Endpoint {
     Endpoint::Socket(Path::new(folder).join(format!(".s.PGSQL.{port}")))
 }
@@ -145,8 +148,7 @@ fn usual_socket(flavour: Flavour, port: u16, exists: &impl Fn(&Path) -> bool) ->
         Flavour::Mysql => {
             ["/run/mysqld/mysqld.sock", "/var/lib/mysql/mysql.sock", "/tmp/mysql.sock"].map(PathBuf::from)
         }
-        Flavour::Postgresql => ["/run/postgresql", "/var/run/postgresql", "/tmp"]
-            .map(|folder| Path::new(folder).join(format!(".s.PGSQL.{port}"))),
+        Flavour::Postgresql => POSTGRESQL_FOLDERS.map(|folder| Path::new(folder).join(format!(".s.PGSQL.{port}"))),
     };
     let found = places.into_iter().find(|place| exists(place));
     found.map_or_else(|| Endpoint::Tcp("localhost".into(), port), Endpoint::Socket)
@@ -192,23 +194,33 @@ pub fn from_service_file(text: &str, service: &str) -> Result<Option<Parts>, Str
     Ok(found)
 }
 
-/// The password in a `.pgpass` file for this target: the first line whose five fields fit (`*` fits all, `\` escapes).
+/// The password in a `.pgpass` file for this target: the first line whose five fields fit (`*` fits all, `\` escapes). As libpq has it,
+/// a socket is looked up by its folder and the number in its name; the usual folder is `localhost`, too.
 pub fn password_from_pgpass(text: &str, target: &Target) -> Option<Password> {
-    let (host, port) = match &target.endpoint {
-        Endpoint::Socket(_) => ("localhost".to_owned(), String::new()),
-        Endpoint::Tcp(host, port) => (host.clone(), port.to_string()),
+    let (hosts, port) = match &target.endpoint {
+        Endpoint::Socket(path) => places_of_socket(path),
+        Endpoint::Tcp(host, port) => (vec![host.clone()], port.to_string()),
     };
     let database = target.database.as_deref().unwrap_or(&target.user);
     text.lines().filter(|line| !line.starts_with('#')).find_map(|line| {
         let fields = pgpass_fields(line);
         let [its_host, its_port, its_database, its_user, password] = fields.as_slice() else { return None };
         let fits = |field: &str, value: &str| field == "*" || value.is_empty() || field == value;
-        let all = fits(its_host, &host)
+        let all = hosts.iter().any(|host| fits(its_host, host))
             && fits(its_port, &port)
             && fits(its_database, database)
             && fits(its_user, &target.user);
         all.then(|| Password::new(password.as_str()))
     })
+}
+
+/// How a password file names the server at this socket, and its port; no port where the file's name has none.
+fn places_of_socket(path: &Path) -> (Vec<String>, String) {
+    let folder = path.parent().unwrap_or(path).to_string_lossy().into_owned();
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let port = name.strip_prefix(".s.PGSQL.").unwrap_or_default().to_owned();
+    let usual = POSTGRESQL_FOLDERS.contains(&folder.as_str()).then(|| "localhost".to_owned());
+    (usual.into_iter().chain([folder]).collect(), port)
 }
 
 fn pgpass_fields(line: &str) -> Vec<String> {
@@ -317,5 +329,20 @@ mod tests {
         assert_eq!(found("postgresql://me@db/x"), "a:b:c");
         assert_eq!(found("postgresql://you@db/x"), "all");
         assert!(password_from_pgpass("db:1:x:y", &target("postgresql://me@db")).is_none());
+    }
+
+    /// As libpq looks them up: a socket by its folder and the number in its name, and the usual folder also as `localhost`.
+    #[test]
+    fn pgpass_lines_of_sockets_are_those_of_their_folders() {
+        let target = |dsn: &str| dsn.parse::<Target>().unwrap();
+        let text = "127.0.0.1:5433:*:me:tcp\n/srv/p\\:g/run:5433:*:me:ours\nlocalhost:5432:*:me:usual\nlocalhost:*:*:me:other\n";
+        let found = |dsn: &str| password_from_pgpass(text, &target(dsn)).map(|password| password.reveal().to_owned());
+        assert_eq!(found("postgresql://me@:5433/x?host=/srv/p:g/run").as_deref(), Some("ours"));
+        assert_eq!(found("postgresql://me@:5434/x?host=/srv/p:g/run"), None, "another port, another server");
+        for folder in ["/run/postgresql", "/var/run/postgresql", "/tmp"] {
+            assert_eq!(found(&format!("postgresql://me@/x?host={folder}")).as_deref(), Some("usual"));
+            assert_eq!(found(&format!("postgresql://me@:5433/x?host={folder}")).as_deref(), Some("other"));
+        }
+        assert_eq!(found("postgresql://me@/x?host=/srv/other"), None, "localhost is not any folder");
     }
 }

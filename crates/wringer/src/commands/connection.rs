@@ -4,22 +4,31 @@
 //! They are sysbench's, and mean the same; a connection string says all of it at once. What neither says is taken from where
 //! people have it already: the environment (`MYSQL_PWD`, `PGHOST`, ...), `~/.my.cnf`, `~/.pg_service.conf`, `~/.pgpass`. `ps` does not show these.
 
+mod failure;
+
 use crate::exit::{Exit, Failure};
-use crate::input;
+use crate::{input, terminal};
 use clap::ValueEnum;
+pub use failure::{hint_for, server_failure};
+use host::places::Places;
 use load::target::options::{Parts, from_service_file, password_from_pgpass};
 use load::{Flavour, Password, Target, Tls};
+use sandbox::Sandbox;
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Connection")]
 pub struct Connection {
-    /// All of it in one, and then no other flag of these: mysql://user@host:3306/sbtest,
+    /// All of it in one, and then no other flag of these (but flags win over WRINGER_DSN): mysql://user@host:3306/sbtest,
     /// postgresql://user@host/sbtest?tls=require, ...?socket=/path. One with a password belongs into WRINGER_DSN: every user can read
     /// flags in the list of processes [env: WRINGER_DSN]
     #[arg(long, value_name = "URL")]
     dsn: Option<String>,
-    /// Protocol to speak [default: pgsql when a --pgsql-* flag is given, else mysql, which is MariaDB's too]
+    /// A sandbox that runs, over its socket; --mysql-db or --pgsql-db may name another database there
+    #[arg(long, value_name = "NAME", conflicts_with = "dsn")]
+    sandbox: Option<String>,
+    /// Protocol to speak [default: pgsql when a --pgsql-* flag is given, or PGHOST, PGPORT or PGSERVICE alone names the server; else
+    /// mysql, which is MariaDB's too]
     #[arg(long, alias = "db_driver", value_name = "DRIVER")]
     db_driver: Option<Driver>,
     /// Host name or address [default: the server's usual socket if there is one, else localhost]
@@ -84,6 +93,30 @@ enum Driver {
     Pgsql,
 }
 
+impl Driver {
+    fn flavour(self) -> Flavour {
+        match self {
+            Self::Mysql => Flavour::Mysql,
+            Self::Pgsql => Flavour::Postgresql,
+        }
+    }
+}
+
+/// Finds a variable of the environment; one without a value is none.
+type Lookup<'a> = dyn Fn(&str) -> Option<String> + 'a;
+
+/// The flags that say where a server is; the others say as whom, and how, it is talked to.
+const PLACES: [&str; 8] = [
+    "--mysql-host",
+    "--mysql-port",
+    "--mysql-socket",
+    "--defaults-file",
+    "--defaults-group-suffix",
+    "--pgsql-service",
+    "--pgsql-host",
+    "--pgsql-port",
+];
+
 /// sysbench's default for account and database.
 const SBTEST: &str = "sbtest";
 
@@ -96,21 +129,13 @@ impl Connection {
 
     /// `variable` looks one up in the environment.
     fn target_with(&self, variable: impl Fn(&str) -> Option<String>) -> Result<Target, Failure> {
-        let dsn = match &self.dsn {
-            Some(dsn) => Some(("--dsn", dsn.clone())),
-            None => variable("WRINGER_DSN").map(|dsn| ("WRINGER_DSN in the environment", dsn)),
-        };
-        self.check_for_contradictions(dsn.as_ref().map(|(name, _)| *name))?;
-        let mut target = match dsn {
-            Some((name, dsn)) => {
-                let target = from_dsn(&dsn)?;
-                if self.db_driver.is_some() && self.flavour() != target.flavour {
-                    let message = format!("{name} and --db-driver speak of different servers");
-                    return Err(Failure::message(Exit::Usage, message).hint("leave --db-driver out"));
-                }
-                target
-            }
-            None => self.target_of_flags()?,
+        let variable: &Lookup<'_> = &|name| variable(name).filter(|value| !value.is_empty());
+        self.check_for_contradictions()?;
+        let mut target = match (&self.sandbox, &self.dsn, self.dsn_of_environment(variable)?) {
+            (Some(name), _, _) => self.overlaid(of_sandbox(name)?)?,
+            (None, Some(dsn), _) => self.of_driver(from_dsn(dsn, variable)?)?,
+            (None, None, Some(target)) => self.overlaid(target)?,
+            (None, None, None) => self.target_of_flags(variable)?,
         };
         if target.tls.verifies() && target.tls_ca.is_none() {
             let flag = if target.flavour == Flavour::Mysql { "--mysql-ssl-ca" } else { "--pgsql-sslrootcert" };
@@ -124,27 +149,78 @@ impl Connection {
         Ok(target)
     }
 
+    /// What WRINGER_DSN says, unless a flag names another server: a flag is nearer than the environment.
+    fn dsn_of_environment(&self, variable: &Lookup<'_>) -> Result<Option<Target>, Failure> {
+        let Some(dsn) = variable("WRINGER_DSN").filter(|_| self.dsn.is_none() && self.sandbox.is_none()) else {
+            return Ok(None);
+        };
+        let flags = [self.mysql_flags(), self.postgresql_flags()].concat();
+        let place = flags.iter().find(|flag| PLACES.contains(flag)).copied();
+        let target = from_dsn(&dsn, variable)?;
+        let other = match target.flavour {
+            Flavour::Mysql => self.postgresql_flags().first().copied(),
+            Flavour::Postgresql => self.mysql_flags().first().copied(),
+        };
+        let driver = self.db_driver.filter(|driver| driver.flavour() != target.flavour).map(|_| "--db-driver");
+        let Some(flag) = place.or(other).or(driver) else { return Ok(Some(target)) };
+        terminal::say(format_args!("note: {flag} names the server, and WRINGER_DSN in the environment is left out"));
+        Ok(None)
+    }
+
+    /// The server of `target`, with what flags say of account, database and encryption.
+    fn overlaid(&self, mut target: Target) -> Result<Target, Failure> {
+        let flags = match target.flavour {
+            Flavour::Mysql => self.mysql()?,
+            Flavour::Postgresql => self.postgresql()?,
+        };
+        if let Some(user) = flags.user {
+            // the password there is another account's
+            target.password = environment(target.flavour, &variable).password.unwrap_or_default();
+            target.user = user;
+        }
+        target.password = flags.password.unwrap_or(target.password);
+        target.database = flags.database.or(target.database);
+        if flags.tls.is_some() || flags.tls_ca.is_some() {
+            target.tls = Tls::chosen(flags.tls.or(Some(target.tls)), flags.tls_ca.is_some());
+            target.tls_ca = flags.tls_ca.or(target.tls_ca);
+        }
+        self.of_driver(target)
+    }
+
+    fn of_driver(&self, target: Target) -> Result<Target, Failure> {
+        let flags = match target.flavour {
+            Flavour::Mysql => self.postgresql_flags(),
+            Flavour::Postgresql => self.mysql_flags(),
+        };
+        let driver = self.db_driver.filter(|driver| driver.flavour() != target.flavour).map(|_| "--db-driver");
+        let Some(flag) = driver.or(flags.first().copied()) else { return Ok(target) };
+        let named = if self.sandbox.is_some() { "--sandbox" } else { "--dsn" };
+        let message = format!("{named} and {flag} speak of different servers: one is {}", target.flavour.name());
+        Err(Failure::message(Exit::Usage, message).hint(format!("leave {flag} out")))
+    }
+
     /// What would be left out without a word, is refused: a load that goes to another server than the one that was meant, or goes
     /// there without the encryption that was asked for, is worse than none.
-    fn check_for_contradictions(&self, dsn: Option<&str>) -> Result<(), Failure> {
+    fn check_for_contradictions(&self) -> Result<(), Failure> {
         let (mysql, postgresql) = (self.mysql_flags(), self.postgresql_flags());
         let refuse = |message: String, hint: &str| Err(Failure::message(Exit::Usage, message).hint(hint));
-        match (dsn, mysql.first(), postgresql.first()) {
-            (Some(dsn), first, second) if first.or(second).is_some() => {
-                let flag = first.or(second).copied().unwrap_or_default();
-                let hint = match dsn {
-                    "--dsn" => format!("leave {flag} out, or write it into the connection string"),
-                    _ => format!("`unset WRINGER_DSN`, or leave {flag} out"),
-                };
-                refuse(format!("{dsn} names the server already, and {flag} is given beside it"), &hint)
-            }
-            (_, Some(mysql), Some(postgresql)) => {
+        let flags = [mysql.clone(), postgresql.clone()].concat();
+        if let (Some(_), Some(flag)) = (&self.dsn, flags.first()) {
+            let hint = format!("leave {flag} out, or write it into the connection string");
+            return refuse(format!("--dsn names the server already, and {flag} is given beside it"), &hint);
+        }
+        if let (Some(_), Some(flag)) = (&self.sandbox, flags.iter().find(|flag| PLACES.contains(flag))) {
+            let hint = format!("leave {flag} out: a sandbox's place is known");
+            return refuse(format!("--sandbox names the server already, and {flag} is given beside it"), &hint);
+        }
+        match (mysql.first(), postgresql.first()) {
+            (Some(mysql), Some(postgresql)) => {
                 refuse(format!("{mysql} and {postgresql} name two servers"), "one load has one server")
             }
-            (_, Some(flag), _) if self.db_driver == Some(Driver::Pgsql) => {
+            (Some(flag), _) if self.db_driver == Some(Driver::Pgsql) => {
                 refuse(format!("{flag} is MySQL's, and --db-driver=pgsql is PostgreSQL"), "leave one of them out")
             }
-            (_, _, Some(flag)) if self.db_driver == Some(Driver::Mysql) => {
+            (_, Some(flag)) if self.db_driver == Some(Driver::Mysql) => {
                 refuse(format!("{flag} is PostgreSQL's, and --db-driver=mysql is MySQL"), "leave one of them out")
             }
             _ => Ok(()),
@@ -193,42 +269,51 @@ impl Connection {
     /// Whether a flag or WRINGER_DSN says that there is a server; option files and other variables say which, once there is.
     pub fn names_a_server(&self) -> bool {
         let has_dsn = self.dsn.is_some() || variable("WRINGER_DSN").is_some();
-        has_dsn || self.db_driver.is_some() || !self.mysql_flags().is_empty() || !self.postgresql_flags().is_empty()
+        has_dsn
+            || self.sandbox.is_some()
+            || self.db_driver.is_some()
+            || !self.mysql_flags().is_empty()
+            || !self.postgresql_flags().is_empty()
     }
 
-    fn target_of_flags(&self) -> Result<Target, Failure> {
-        let flavour = self.flavour();
+    fn target_of_flags(&self, variable: &Lookup<'_>) -> Result<Target, Failure> {
+        let flavour = self.flavour(variable);
         let parts = match flavour {
             Flavour::Mysql => {
                 let suffix = self.defaults_group_suffix.clone().or_else(|| variable("MYSQL_GROUP_SUFFIX"));
                 let suffix = suffix.unwrap_or_default();
-                let file = self.my_cnf(&suffix)?;
+                let file = self.my_cnf(&suffix, variable)?;
                 // a file that was named comes before what happens to be in the environment
                 match &self.defaults_file {
-                    Some(_) => self.mysql()?.or(file).or(environment(flavour)),
-                    None => self.mysql()?.or(environment(flavour)).or(file),
+                    Some(_) => self.mysql()?.or(file).or(environment(flavour, variable)),
+                    None => self.mysql()?.or(environment(flavour, variable)).or(file),
                 }
             }
             Flavour::Postgresql => {
                 // libpq refuses a word that it does not know: taken for none, it would mean less encryption than was asked for
                 variable("PGSSLMODE").map_or(Ok(None), |mode| tls(Some(&mode)))?;
-                self.postgresql()?.or(self.service()?).or(environment(flavour))
+                self.postgresql()?.or(self.service(variable)?).or(environment(flavour, variable))
             }
         };
         Ok(parts.into_target(flavour, SBTEST, Path::exists))
     }
 
-    fn flavour(&self) -> Flavour {
+    /// What no flag says, the environment may: PGHOST alone means PostgreSQL, as it does for psql.
+    fn flavour(&self, variable: &Lookup<'_>) -> Flavour {
+        let is_set = |names: &[&str]| names.iter().any(|name| variable(name).is_some());
         match self.db_driver {
-            Some(Driver::Mysql) => Flavour::Mysql,
-            Some(Driver::Pgsql) => Flavour::Postgresql,
+            Some(driver) => driver.flavour(),
             None if !self.postgresql_flags().is_empty() => Flavour::Postgresql,
+            None if !self.mysql_flags().is_empty() || is_set(&["MYSQL_HOST", "MYSQL_TCP_PORT", "MYSQL_UNIX_PORT"]) => {
+                Flavour::Mysql
+            }
+            None if is_set(&["PGHOST", "PGPORT", "PGSERVICE"]) => Flavour::Postgresql,
             None => Flavour::Mysql,
         }
     }
 
     /// What the option file says: the one that was named, else the user's.
-    fn my_cnf(&self, suffix: &str) -> Result<Parts, Failure> {
+    fn my_cnf(&self, suffix: &str, variable: &Lookup<'_>) -> Result<Parts, Failure> {
         let home = || variable("HOME").map(|home| Path::new(&home).join(".my.cnf"));
         let (path, text) = match (&self.defaults_file, home()) {
             (Some(named), _) => {
@@ -245,7 +330,7 @@ impl Connection {
     }
 
     /// libpq looks into the user's file, then into the system's; a service comes before the environment.
-    fn service(&self) -> Result<Parts, Failure> {
+    fn service(&self, variable: &Lookup<'_>) -> Result<Parts, Failure> {
         let Some(service) = self.pgsql_service.clone().or_else(|| variable("PGSERVICE")) else {
             return Ok(Parts::default());
         };
@@ -300,91 +385,27 @@ fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// Classifies what went wrong with a server: when it cannot be reached, or refuses, nothing has been done.
-pub fn server_failure(error: load::Error) -> Failure {
-    use load::Error as E;
-    let hint = match &error {
-        E::Connect { .. } | E::NoAddress { .. } => {
-            "is the server up, and is this its address? `wringer sandbox list` shows the sandboxes and their sockets"
-        }
-        E::Lost { during: LOGGING_IN, .. } => {
-            "is it a server of this kind (--db-driver), does it answer its own client, and does it let this host in?"
-        }
-        E::Statements { .. } => hint_for("1461"),
-        E::Descriptors { .. } => {
-            "raise the hard limit: as root `ulimit -Hn 65536`, LimitNOFILE= in a systemd unit, or /etc/security/limits.conf"
-        }
-        E::Full { setting: "max_connections", .. } => {
-            "MySQL and MariaDB: SET GLOBAL max_connections = N, within open_files_limit; a sandbox: `sandbox deploy ... -c \
-             max_connections=N`"
-        }
-        E::Full { setting: "max_user_connections", .. } => {
-            "SET GLOBAL max_user_connections = N, or ALTER USER ... WITH MAX_USER_CONNECTIONS N"
-        }
-        E::Full { .. } => {
-            "PostgreSQL: max_connections in postgresql.conf and a restart, ALTER ROLE ... CONNECTION LIMIT N; a sandbox: \
-             `sandbox deploy ... -c max_connections=N`"
-        }
-        E::OtherTable { .. } => "name another database, or drop that table",
-        E::Tls { .. } => {
-            "verify-ca wants the certificate of the authority that signed the server's, verify-full (verify-identity) also that it names \
-             the host as it was said; require takes any certificate"
-        }
-        E::NoTls { .. } => "the server must have a certificate, or say prefer or disable",
-        error => error.code().map_or("", hint_for),
-    };
-    let exit = match &error {
-        E::Invalid(_) | E::Dsn { .. } => Exit::Usage,
-        E::Lost { during: LOGGING_IN, .. } => Exit::Missing,
-        E::ServerLost { .. } | E::Lost { .. } | E::System { .. } => Exit::Failed,
-        _ => Exit::Missing,
-    };
-    let failure = Failure::new(exit, error);
-    if hint.is_empty() { failure } else { failure.hint(hint) }
-}
-
-/// Nothing was done yet.
-const LOGGING_IN: &str = "logging in";
-
-/// What helps against an error of a server, by its code; empty where its own words must do.
-pub(super) fn hint_for(code: &str) -> &'static str {
-    match code {
-        "1045" | "28P01" | "28000" => {
-            "give user and password: --mysql-user and MYSQL_PWD, or --pgsql-user and PGPASSWORD, or ~/.my.cnf, ~/.pgpass"
-        }
-        "1044" | "1142" | "1143" | "1227" | "42501" => {
-            "the account lacks a right: GRANT it, as an administrator (SELECT, INSERT, UPDATE, DELETE on the tables; CREATE, DROP for \
-             bulk_insert)"
-        }
-        "1820" | "1862" => "ALTER USER ... IDENTIFIED BY '...', as that user with the server's own client",
-        "1054" | "42703" => "the table has other columns than the workload's: `wringer fill` makes tables that fit",
-        "1146" | "42P01" => "`wringer fill` makes the tables",
-        "1049" | "3D000" => "the database must be there first: CREATE DATABASE sbtest",
-        "1461" => {
-            "SET GLOBAL max_prepared_stmt_count = N, fewer --threads or --tables, or --db-ps-mode=disable; a sandbox: `sandbox \
-             deploy ... -c max_prepared_stmt_count=N`"
-        }
-        "26000" | "42P05" => {
-            "behind pgBouncer in transaction or statement mode a prepared statement belongs to whichever server connection it was \
-             made on: say --db-ps-mode=disable, or deploy with --pool-mode session"
-        }
-        "1040" | "53300" | "1203" | "1226" => {
-            "raise the server's max_connections (max_user_connections), or use fewer --threads"
-        }
-        _ => "",
-    }
-}
-
-fn from_dsn(dsn: &str) -> Result<Target, Failure> {
+fn from_dsn(dsn: &str, variable: &Lookup<'_>) -> Result<Target, Failure> {
     let mut target: Target = dsn.parse().map_err(|error| Failure::new(Exit::Usage, error))?;
     if target.password.is_empty() {
-        target.password = environment(target.flavour).password.unwrap_or_default();
+        target.password = environment(target.flavour, variable).password.unwrap_or_default();
     }
     Ok(target)
 }
 
-fn environment(flavour: Flavour) -> Parts {
-    Parts::from_environment(flavour, |name| std::env::var(name).ok())
+/// The server itself, over its socket, with all rights.
+fn of_sandbox(name: &str) -> Result<Target, Failure> {
+    let places = Places::from_environment();
+    let sandbox = Sandbox::open(name, &places)?;
+    // one that cannot be seen may answer
+    if sandbox.server_now(&places)?.is_stopped() {
+        return Err(sandbox::Error::NotRunning { name: name.to_owned() }.into());
+    }
+    Ok(sandbox.connection()?)
+}
+
+fn environment(flavour: Flavour, variable: &Lookup<'_>) -> Parts {
+    Parts::from_environment(flavour, variable)
 }
 
 fn pgpass(target: &Target) -> Option<Password> {
@@ -400,118 +421,4 @@ fn tls(written: Option<&str>) -> Result<Option<Tls>, Failure> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use clap::Parser;
-    use load::Endpoint;
-
-    #[derive(Debug, Parser)]
-    struct Line {
-        #[command(flatten)]
-        connection: Connection,
-    }
-
-    fn target(flags: &[&str]) -> Target {
-        Line::parse_from([&["test"], flags].concat()).connection.target().unwrap()
-    }
-
-    #[test]
-    fn one_server_is_named_once() {
-        for flag in ["--mysql-host=h", "--mysql-db=d", "--pgsql-port=1", "--pgsql-sslmode=require", "--defaults-file=f"]
-        {
-            let refused = Line::parse_from(["test", "--dsn=mysql://me@here", flag]).connection.target().unwrap_err();
-            let name = flag.split('=').next().unwrap();
-            assert!(refused.error.to_string().contains(name), "{refused:?}");
-            assert_eq!(refused.exit, Exit::Usage);
-        }
-    }
-
-    #[test]
-    fn sysbenchs_flags_with_either_dash() {
-        let mysql = target(&["--mysql_socket=/s.sock", "--mysql-user=msandbox", "--mysql-db=sbtest"]);
-        assert_eq!((mysql.flavour, mysql.endpoint), (Flavour::Mysql, Endpoint::Socket("/s.sock".into())));
-        assert_eq!(mysql.user, "msandbox");
-        let tcp = target(&["--mysql-host=localhost", "--mysql-port=3307", "--mysql-ssl"]);
-        assert_eq!((tcp.endpoint, tcp.tls), (Endpoint::Tcp("localhost".into(), 3307), Tls::Require));
-    }
-
-    #[test]
-    fn a_postgresql_flag_means_postgresql() {
-        let socket = target(&["--pgsql-host=/var/run/pg", "--pgsql-port=5433"]);
-        assert_eq!(
-            (socket.flavour, socket.endpoint),
-            (Flavour::Postgresql, Endpoint::Socket("/var/run/pg/.s.PGSQL.5433".into()))
-        );
-        assert_eq!(target(&["--db-driver=pgsql", "--pgsql-sslmode=disable"]).tls, Tls::Disable);
-    }
-
-    #[test]
-    fn a_connection_string_says_it_all() {
-        let target = target(&["--dsn=postgresql://me:secret@db.local:5555/sbtest"]);
-        assert_eq!(target.endpoint, Endpoint::Tcp("db.local".into(), 5555));
-        assert_eq!(target.password.reveal(), "secret");
-        assert!(!format!("{target:?}").contains("secret"));
-    }
-
-    #[test]
-    fn certificates_by_the_names_that_the_servers_clients_know() {
-        let mysql = target(&["--mysql-host=db", "--ssl-mode=VERIFY_IDENTITY", "--ssl-ca=/ca.pem"]);
-        assert_eq!((mysql.tls, mysql.tls_ca), (Tls::VerifyFull, Some("/ca.pem".into())));
-        let pgsql = target(&["--pgsql-host=db", "--pgsql-sslrootcert=/ca.pem"]);
-        assert_eq!((pgsql.flavour, pgsql.tls), (Flavour::Postgresql, Tls::VerifyCa));
-        let line = Line::parse_from(["test", "--pgsql-sslmode=verify-full"]);
-        let refused = line.connection.target().unwrap_err();
-        assert!(refused.exit == Exit::Usage && refused.hints[0].contains("--pgsql-sslrootcert"), "{refused:?}");
-    }
-
-    #[test]
-    fn an_option_file_that_was_named() {
-        let home = tempfile::tempdir().unwrap();
-        let path = home.path().join("shop.cnf");
-        let text = "[client]\nuser=me\npassword=word\n[client-shop]\nsocket=/s.sock\n[mysql]\ndatabase=shop\n";
-        #[allow(clippy::disallowed_methods)] // a file of the test's own
-        std::fs::write(&path, text).unwrap();
-        let file = format!("--defaults-file={}", path.display());
-        let shop = target(&[&file, "--defaults-group-suffix=-shop", "--mysql-user=you"]);
-        assert_eq!((shop.endpoint, shop.user.as_str()), (Endpoint::Socket("/s.sock".into()), "you"));
-        assert_eq!((shop.password.reveal(), shop.database.as_deref()), ("word", Some("shop")));
-        let missing = Line::parse_from(["test", "--defaults-file=/none"]).connection.target().unwrap_err();
-        assert_eq!(missing.exit, Exit::Missing);
-        let unknown = Line::parse_from(["test", "--pgsql-service=none"]).connection.target().unwrap_err();
-        assert!(unknown.exit == Exit::Missing && unknown.error.to_string().contains("pg_service.conf"), "{unknown:?}");
-    }
-
-    #[test]
-    fn what_contradicts_itself_is_refused_with_both_names() {
-        let refusal = |flags: &[&str], dsn: Option<&str>| {
-            let line = Line::parse_from([&["test"], flags].concat());
-            let refused = line.connection.target_with(|_| dsn.map(str::to_owned)).unwrap_err();
-            assert_eq!(refused.exit, Exit::Usage);
-            refused.error.to_string()
-        };
-        let dsn = "--dsn=mysql://me@db/sbtest";
-        for flag in ["--mysql-ssl=verify-ca", "--pgsql-host=other", "--defaults-file=/x", "--db-driver=pgsql"] {
-            let name = flag.split('=').next().unwrap();
-            for said in [refusal(&[dsn, flag], None), refusal(&[flag], Some("mysql://me@db/sbtest"))] {
-                assert!(
-                    said.contains(name) && said.contains(if said.contains("--dsn") { "--dsn" } else { "WRINGER_DSN" }),
-                    "{said}"
-                );
-            }
-        }
-        assert!(refusal(&["--mysql-host=a", "--pgsql-host=b"], None).contains("--mysql-host and --pgsql-host"));
-        assert!(refusal(&["--mysql-host=a", "--db-driver=pgsql"], None).contains("--db-driver=pgsql"));
-        assert!(refusal(&["--pgsql-db=a", "--db-driver=mysql"], None).contains("--pgsql-db"));
-        let from_environment = Line::parse_from(["test"]).connection;
-        let target = from_environment.target_with(|_| Some("mysql://me@db:3333/sbtest".into())).unwrap();
-        assert_eq!(target.endpoint, Endpoint::Tcp("db".into(), 3333));
-    }
-
-    #[test]
-    fn nonsense_is_a_usage_error() {
-        let line = Line::parse_from(["test", "--dsn=oracle://x"]);
-        assert_eq!(line.connection.target().unwrap_err().exit, Exit::Usage);
-        let line = Line::parse_from(["test", "--mysql-ssl=maybe"]);
-        assert_eq!(line.connection.target().unwrap_err().exit, Exit::Usage);
-    }
-}
+mod tests;

@@ -8,7 +8,8 @@ use super::{Problem, StatementOf, TransactionOf, WorkloadFile};
 use crate::distribution::{self, Distribution};
 use crate::workload::Kind;
 use keyfile::{Node, Problems, Section, Table, Value, suggest, tree};
-use units::Span;
+use std::ops::RangeInclusive;
+use units::{Span, draws};
 
 /// The version of the file format that this program reads.
 const SCHEMA: u32 = 1;
@@ -220,19 +221,24 @@ fn number(own: &Section<'_>, kind: &str) -> Source {
     let defaults = distribution::Options::default();
     let options = distribution::Options { kind: kind.parse().unwrap_or_default(), ..defaults };
     let iterations = |wanted: bool| {
-        let asked = if wanted { own.integer("iterations", 1..=1000u32) } else { None };
+        let asked = if wanted { own.integer("iterations", draws::ITERATIONS) } else { None };
         asked.map_or(defaults.spec_iterations, |asked| asked.value)
     };
-    let share = |key: &'static str, wanted: bool, from: f64, to: f64, default: f64| {
-        let asked = if wanted { own.number(key, from..=to) } else { None };
+    let share = |key: &'static str, wanted: bool, limits: RangeInclusive<f64>, default: f64| {
+        let asked = if wanted { own.number(key, limits) } else { None };
         asked.map_or(default, |asked| asked.value)
     };
     let options = distribution::Options {
         spec_iterations: iterations(matches!(kind, "gaussian" | "special")),
-        spec_range_percent: share("range_percent", kind == "special", 0.0, 100.0, defaults.spec_range_percent),
-        spec_special_percent: share("special_percent", kind == "special", 0.0, 100.0, defaults.spec_special_percent),
-        pareto_h: share("h", kind == "pareto", 0.001, 0.999, defaults.pareto_h),
-        zipfian_exponent: share("exponent", kind == "zipfian", 0.0, 10.0, defaults.zipfian_exponent),
+        spec_range_percent: share("range_percent", kind == "special", draws::PERCENT, defaults.spec_range_percent),
+        spec_special_percent: share(
+            "special_percent",
+            kind == "special",
+            draws::PERCENT,
+            defaults.spec_special_percent,
+        ),
+        pareto_h: share("h", kind == "pareto", draws::PARETO_H, defaults.pareto_h),
+        zipfian_exponent: share("exponent", kind == "zipfian", draws::ZIPFIAN_EXPONENT, defaults.zipfian_exponent),
         ..options
     };
     let distribution = options.check().unwrap_or(Distribution::Uniform);

@@ -15,13 +15,14 @@ mod translate;
 mod witnesses;
 mod workloads;
 
+use super::load::DEFAULT_KEYS;
 use super::{plan, verdicts};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::{signals, terminal};
 pub use assertions::check as check_assertions;
 pub use drivers::prepare as prepare_drivers;
 use evidence::Arm;
-use experiment::Experiment;
+use experiment::{Experiment, Load};
 use host::places::Places;
 use lab::{Lab, Settings};
 pub use lab::{is_root, server_request};
@@ -80,6 +81,9 @@ pub fn main(args: Args) -> Outcome {
     for left_out in &plan.left_out {
         terminal::say(format_args!("note: left out: {}: {}; {}", left_out.what, left_out.why, left_out.instead));
     }
+    if draws_by_default(&experiment) {
+        terminal::say(DEFAULT_KEYS);
+    }
     let stop = signals::install()?;
     let disk = experiment::disk_mechanism(&experiment, &facts);
     let left_out = plan.left_out.clone();
@@ -93,6 +97,12 @@ pub fn main(args: Args) -> Outcome {
         arm.verdicts.iter().map(move |verdict| (place.clone(), verdict))
     });
     verdicts::outcome(each)
+}
+
+/// Whether an arm has a load of sysbench's, and nothing says which keys it draws.
+fn draws_by_default(experiment: &Experiment) -> bool {
+    let is_sysbenchs = |load: &Load| load.driver.is_none() && !Load::is_file(&load.workload) && !load.is_pgbench();
+    experiment.arms.iter().any(|arm| is_sysbenchs(&arm.load) && !arm.load.distribution.written)
 }
 
 /// Everything up to the release; the recording is closed whatever happens.

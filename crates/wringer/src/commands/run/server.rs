@@ -10,7 +10,7 @@ use load::Target;
 use load::admin::Connection;
 use observe::process;
 use observe::server::{self, ServerKind, witness_counters};
-use observe::{Observer, Options, Reader};
+use observe::{Observer, Options, Reader, Reopening};
 use recording::Recording;
 use run::Run;
 use sandbox::{RunningServer, Sandbox, StartOptions};
@@ -61,7 +61,7 @@ impl Serving {
             groups.push(("process", process::readers("server", self.running.pid, descendants)));
         }
         if watch.server {
-            groups.push(("server", server::readers(Connection::open(self.target())?, &self.kind)));
+            groups.push(("server", server::readers(Reopening::new(self.target().clone()), &self.kind)));
         }
         if let Some(client) = layer {
             groups.push(("layer", vec![Box::new(LayerReader(client))]));

@@ -82,6 +82,7 @@ pub fn load_spec(
         time: load.time.map(|span| span.0),
         events: load.events,
         prepared: load.prepared,
+        counted: true,
         ..LoadSpec::new(load.workload.clone(), Arc::from(built))
     })
 }
@@ -142,8 +143,8 @@ fn distribution(asked: &experiment::Distribution) -> Result<Distribution, distri
     let options = distribution::Options {
         kind: asked.kind.parse()?,
         spec_iterations: asked.spec_iter.unwrap_or(defaults.spec_iterations),
-        spec_range_percent: asked.spec_pct.map_or(defaults.spec_range_percent, f64::from),
-        spec_special_percent: asked.spec_res.map_or(defaults.spec_special_percent, f64::from),
+        spec_range_percent: asked.spec_pct.unwrap_or(defaults.spec_range_percent),
+        spec_special_percent: asked.spec_res.unwrap_or(defaults.spec_special_percent),
         pareto_h: asked.pareto_h.unwrap_or(defaults.pareto_h),
         zipfian_exponent: asked.zipfian_exp.unwrap_or(defaults.zipfian_exponent),
     };
