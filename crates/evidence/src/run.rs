@@ -39,6 +39,9 @@ pub struct Arm {
     /// What the result was held to; empty where nothing was asserted, and of an arm that was cut short.
     #[serde(default)]
     pub verdicts: Vec<Verdict>,
+    /// Why it did not get to its end, in one line; all else is what was measured until then. `None`: it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub broke_off: Option<String>,
     pub started_us: u64,
     pub ended_us: u64,
 }
@@ -57,6 +60,7 @@ impl Arm {
             driven: None,
             witnesses: Vec::new(),
             verdicts: Vec::new(),
+            broke_off: None,
             started_us,
             ended_us: 0,
         }

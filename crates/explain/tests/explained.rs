@@ -71,6 +71,7 @@ fn arm(name: &str, read_us: u64, counted: f64) -> Arm {
         driven: None,
         witnesses: vec![witness("server", "Innodb_buffer_pool_reads"), witness("layer", "slow layer reads")],
         verdicts: Vec::new(),
+        broke_off: None,
         started_us: 0,
         ended_us: 10_000_000,
     }
@@ -317,6 +318,15 @@ fn a_run_that_broke_off_is_explained_as_far_as_it_got() {
     assert!(explained.findings.is_empty());
     assert_eq!((explained.arms.len(), explained.arms[0].modes.is_none()), (1, true));
     assert!(explain(&run("mariadb", Vec::new())).arms.is_empty());
+}
+
+#[test]
+fn what_a_broken_off_arm_did_is_compared_with_a_doubt() {
+    let broken = Arm { broke_off: Some("the server ended by itself".into()), ..arm("10 ms", 10_000, 1.0) };
+    let whole = explain(&run("mariadb", vec![arm("bare", 0, 1.0), arm("10 ms", 10_000, 1.0)]));
+    let cut = explain(&run("mariadb", vec![arm("bare", 0, 1.0), broken]));
+    let of = |explained: &explain::Explained| doubts(one(&explained.findings, "arms.compare")).join(" ");
+    assert!(of(&cut).contains("compare.broke_off") && !of(&whole).contains("compare.broke_off"));
 }
 
 #[test]

@@ -120,6 +120,7 @@ impl<'a> Reader<'a> {
         found.into_iter().for_each(|(arm, witness)| witnesses.entry(arm).or_default().push(witness));
         let mut drivers = self.drivers()?;
         let mut verdicts = self.verdicts()?;
+        let mut broken = self.broken()?;
         self.rows(
             "SELECT position, name, settings, delay, load, started_us, ended_us FROM arm ORDER BY position",
             |row| {
@@ -143,6 +144,7 @@ impl<'a> Reader<'a> {
                 driven: drivers.remove(&raw.position),
                 witnesses: witnesses.remove(&raw.position).unwrap_or_default(),
                 verdicts: verdicts.remove(&raw.position).unwrap_or_default(),
+                broke_off: broken.remove(&raw.position),
                 name: raw.name,
                 started_us: raw.started_us,
                 ended_us: raw.ended_us,
@@ -171,6 +173,15 @@ impl<'a> Reader<'a> {
             verdicts.entry(arm).or_default().push(verdict);
         }
         Ok(verdicts)
+    }
+
+    /// Why arms did not get to their end, by the arm's position.
+    fn broken(&self) -> Result<BTreeMap<i64, String>, Error> {
+        if !self.has_table("broken")? {
+            return Ok(BTreeMap::new());
+        }
+        let found = self.rows("SELECT arm, reason FROM broken", |row| Ok((row.get(0)?, row.get(1)?)))?;
+        Ok(found.into_iter().collect())
     }
 
     /// By the arm's position.

@@ -93,6 +93,10 @@ impl Recording {
             if let (Some(driven), Some(document)) = (&arm.driven, driver) {
                 insert_driver(transaction, position, driven, &document)?;
             }
+            transaction.execute("DELETE FROM broken WHERE arm = ?1", [position])?;
+            if let Some(reason) = &arm.broke_off {
+                transaction.execute("INSERT INTO broken VALUES (?1, ?2)", params![position, reason])?;
+            }
             insert_verdicts(transaction, position, &arm.verdicts, &asked)?;
             insert_witnesses(transaction, position, &arm.witnesses)
         })

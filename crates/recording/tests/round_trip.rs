@@ -79,6 +79,7 @@ fn arm() -> Arm {
             },
             Verdict { assertion: "errors=0".into(), passed: false, asked: Quantity::count(0.0), measured: None },
         ],
+        broke_off: Some("the server ended by itself, killed by signal 9".into()),
         started_us: 4,
         ended_us: 2_000_000,
     }
@@ -196,10 +197,10 @@ fn an_older_recording_without_drivers_and_assertions_is_readable() {
     let path = folder.path().join("r.sqlite");
     write(&path).finish(7_000_000).expect("finishes");
     let connection = rusqlite::Connection::open(&path).expect("opens");
-    connection.execute_batch("DROP TABLE output; DROP TABLE driver; DROP TABLE assertion").expect("drops");
+    connection.execute_batch("DROP TABLE output; DROP TABLE driver; DROP TABLE assertion; DROP TABLE broken").expect("drops");
     drop(connection);
     let evidence = Recording::read(&path).expect("reads");
-    assert_eq!(evidence.arms, [Arm { driven: None, verdicts: Vec::new(), ..arm() }]);
+    assert_eq!(evidence.arms, [Arm { driven: None, verdicts: Vec::new(), broke_off: None, ..arm() }]);
 }
 
 #[test]

@@ -62,6 +62,7 @@ fn arm(view: &ArmView<'_>) -> Value {
         "delay": arm.delay.map(delay),
         "started_us": arm.started_us,
         "ended_us": arm.ended_us,
+        "broke_off": arm.broke_off.as_deref().map(redact::text),
         "modes": view.humps.iter().map(hump).collect::<Vec<_>>(),
         "modes_reason": view.reason,
         "read_us": view.read_us,

@@ -124,7 +124,9 @@ pub(crate) fn warnings(context: &Context<'_>) -> Vec<String> {
     if context.arms.is_empty() {
         warnings.push("The run ended before its first arm was measured: there is nothing to compare.".to_owned());
     }
-    for view in context.arms.iter().filter(|view| view.arm.load.is_none() && !view.arm.is_observed()) {
+    warnings.extend(context.arms.iter().filter_map(|view| broke_off(&view.arm.name, view)));
+    let silent = |view: &&ArmView<'_>| view.arm.load.is_none() && view.arm.broke_off.is_none();
+    for view in context.arms.iter().filter(silent).filter(|view| !view.arm.is_observed()) {
         let name = &view.arm.name;
         warnings.push(match &view.arm.driven {
             Some(driven) if driven.exit_code == 0 => format!(
@@ -148,4 +150,19 @@ pub(crate) fn warnings(context: &Context<'_>) -> Vec<String> {
         warnings.push(format!("{}{arm} is out of tolerance: see asked and got.", measured.what));
     }
     warnings
+}
+
+/// An arm that is not whole: why, and what of it stands in the result.
+fn broke_off(name: &str, view: &ArmView<'_>) -> Option<String> {
+    let why = crate::redact::text(view.arm.broke_off.as_deref()?);
+    let phase = view.measured().filter(|phase| phase.transactions > 0);
+    let kept = match (phase, &view.arm.driven) {
+        (Some(phase), _) => {
+            let (count, took) = (crate::show::count(phase.transactions), crate::show::micros(phase.elapsed_us as f64));
+            format!("its figures are of the {count} transactions in the {took} before")
+        }
+        (None, Some(_)) => "the output of its load is kept, without figures".to_owned(),
+        (None, None) => "it had measured nothing of its load yet".to_owned(),
+    };
+    Some(format!("Arm “{name}” broke off: {why}; {kept}."))
 }

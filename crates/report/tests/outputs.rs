@@ -106,6 +106,22 @@ fn an_arm_that_broke_off_has_nulls_not_zeros() {
     assert!(!headline.split("</h1>").next().unwrap_or_default().contains("the end of its log"), "one line");
 }
 
+/// The figures stay, and every output says of what they are.
+#[test]
+fn an_arm_that_broke_off_in_its_load_keeps_its_figures_and_says_why() {
+    let mut broken = sample();
+    broken.evidence.arms[2].broke_off = Some("the server ended by itself, killed by signal 9; mysql://root:hunter2@h/db".into());
+    let result = report::json(&context(&broken));
+    let why = result["arms"][2]["broke_off"].as_str().unwrap();
+    assert!(why.starts_with("the server ended by itself") && !why.contains("hunter2"), "{why}");
+    assert!(result["arms"][1]["broke_off"].is_null());
+    assert_eq!(result["arms"][2]["load"], report::json(&context(&sample()))["arms"][2]["load"]);
+    let said = report::text(&context(&broken)).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("broke off: the server ended by itself, killed by signal 9"), "{said}");
+    assert!(said.contains("its figures are of the"), "{said}");
+    assert_eq!(html(&broken).matches("broke off: the figures are of what it did until then").count(), 1);
+}
+
 #[test]
 fn a_run_without_anything_has_all_outputs() {
     let sample = empty();

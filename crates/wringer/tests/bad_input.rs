@@ -236,7 +236,28 @@ fn a_server_that_dies_in_the_middle_ends_the_run() {
     }
     // once, after the fill
     assert_eq!(said.matches("the server stopped cleanly").count(), 1, "{said}");
+    expect_kept(&lab, "the server ended by itself, killed by signal 9");
     before.expect_equal(&Snapshot::take());
+}
+
+/// The arm that broke off has what it measured until then, and says why, in the result and in the report.
+fn expect_kept(lab: &Lab, why: &str) {
+    let text = std::fs::read_to_string(lab.home().join("out/result.json")).unwrap();
+    let result: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let arm = &result["arms"][0];
+    assert!(arm["broke_off"].as_str().unwrap().contains(why), "{}", arm["broke_off"]);
+    let measured = &arm["load"]["measured"];
+    assert!(measured["transactions"].as_u64().unwrap() > 0, "{measured:#}");
+    assert_eq!(measured["transaction"]["service"]["count"], measured["transactions"]);
+    let slots = measured["timeline"].as_array().unwrap();
+    let counted: u64 = slots.iter().map(|slot| slot["transactions"].as_u64().unwrap()).sum();
+    assert_eq!(measured["transactions"], counted);
+    let page = std::fs::read_to_string(lab.home().join("out/report.html")).unwrap();
+    assert!(page.contains("broke off: ") && page.contains(why));
+    let evidence = recording::Recording::read(&lab.home().join("out/recording.sqlite")).unwrap();
+    let started_us = evidence.arms[0].load.as_ref().unwrap().measured.started_us;
+    let during = |series: &&evidence::Series| series.points.iter().any(|point| point.at_us > started_us);
+    assert!(evidence.samples.iter().filter(during).any(|series| series.source == "stat"), "samples of the phase are kept");
 }
 
 #[test]
@@ -255,6 +276,7 @@ fn control_c_twice_undoes_everything_first() {
     assert!(wait_until(Duration::from_secs(60), reacted), "no reaction:\n{}", lab.said("run"));
     interrupt();
     assert_eq!(run.wait().unwrap().code(), Some(130), "{}", lab.said("run"));
+    expect_kept(&lab, "somebody interrupted the run");
     before.expect_equal(&Snapshot::take());
 }
 

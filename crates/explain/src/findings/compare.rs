@@ -190,6 +190,12 @@ fn doubts(evidence: &Evidence, compared: &[Comparison]) -> Vec<Doubt> {
         };
         doubts.push(doubt("compare.driver", text, Some("repeat = 3, and look how far its turns are apart")));
     }
+    let broken = evidence.arms.iter().filter(|arm| arm.broke_off.is_some() && arm.load.is_some());
+    let broken: Vec<&str> = broken.map(|arm| arm.name.as_str()).collect();
+    if !broken.is_empty() {
+        let text = format!("{} broke off: the comparison is with what it did until then", broken.join(", "));
+        doubts.push(doubt("compare.broke_off", text, Some("run again what broke off, before the arms are compared")));
+    }
     let short = compared.iter().filter(|one| one.margin.is_none() && !one.driven);
     let short: Vec<&str> = short.map(|one| one.arm.as_str()).collect();
     if !short.is_empty() {

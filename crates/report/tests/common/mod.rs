@@ -211,6 +211,7 @@ fn arm(spec: &Spec) -> Arm {
             witness("layer", "slow layer reads", 80_113, reads + 39),
         ],
         verdicts: verdicts(spec),
+        broke_off: None,
         started_us: spec.started_s * SECOND,
         ended_us: (spec.started_s + spec.measured_s + 7) * SECOND,
     }

@@ -31,13 +31,26 @@ pub fn run(lab: &mut Lab<'_>, arm: &Arm, position: u32, repetition: u32) -> Outc
         driven: None,
         witnesses: Vec::new(),
         verdicts: Vec::new(),
+        broke_off: None,
         started_us: lab.notes.clock.now_us(),
         ended_us: 0,
     };
     let outcome = measure(lab, arm, &mut evidence).and_then(|()| assertions::judge(lab, arm, &mut evidence));
     evidence.ended_us = lab.notes.clock.now_us();
+    evidence.broke_off = outcome.as_ref().err().map(reason);
     lab.notes.recording.arm(position, &evidence)?;
+    lab.broken = outcome.is_err().then_some((position, evidence));
     outcome
+}
+
+/// Why an arm broke off, in one line: the end of a log that may follow stands in the events.
+pub fn reason(failure: &Failure) -> String {
+    if failure.exit == Exit::Interrupted {
+        return "somebody interrupted the run".to_owned();
+    }
+    let text = failure.error.to_string();
+    let line = text.lines().next().unwrap_or_default();
+    line.split("; the end of its log:").next().unwrap_or(line).trim_end_matches(':').to_owned()
 }
 
 fn measure(lab: &mut Lab<'_>, arm: &Arm, evidence: &mut ArmEvidence) -> Outcome {
@@ -45,28 +58,32 @@ fn measure(lab: &mut Lab<'_>, arm: &Arm, evidence: &mut ArmEvidence) -> Outcome 
     lab.record_ram_traits()?;
     evidence.delay = lab.squeezes.delay(arm, &lab.notes)?;
     lab.look_at_cache();
-    let ends = match &arm.load.driver {
-        Some(driver) => drivers::run(lab, arm, driver, evidence)?,
-        None => own_load(lab, arm, evidence)?,
+    let mut ends = Vec::new();
+    let loaded = match &arm.load.driver {
+        Some(driver) => drivers::run(lab, arm, driver, evidence, &mut ends),
+        None => own_load(lab, arm, evidence, &mut ends),
     };
     let mut usage = None;
     if let [before, after] = ends.as_slice() {
         evidence.witnesses = after.since(before);
         usage = Some(after.usage_since(before));
     }
+    loaded?;
     lab.look_at_cache();
     let server = lab.serving.as_ref().map_or(0, |serving| serving.running.pid);
     lab.squeezes.after_arm(&evidence.name, server, usage.as_ref(), &lab.notes)?;
     lab.check_stop()
 }
 
-fn own_load(lab: &mut Lab<'_>, arm: &Arm, evidence: &mut ArmEvidence) -> Result<Vec<Counts>, Failure> {
-    let Some(flavour) = lab.serving.as_ref().map(|serving| serving.target().flavour) else { return Ok(Vec::new()) };
+/// `ends`: the witnesses at both ends of what was measured, as far as it came.
+fn own_load(lab: &mut Lab<'_>, arm: &Arm, evidence: &mut ArmEvidence, ends: &mut Vec<Counts>) -> Outcome {
+    let Some(flavour) = lab.serving.as_ref().map(|serving| serving.target().flavour) else { return Ok(()) };
     let spec = translate::load_spec(lab.experiment, &arm.load, flavour, lab.rows_per_table, &lab.settings.workloads)?;
-    let (result, ends) = drive(lab, &spec, arm, &evidence.name)?;
-    lab.notes.event("load", summary(&evidence.name, &result))?;
-    evidence.load = Some(result);
-    Ok(ends)
+    let driven = drive(lab, &spec, arm, evidence, ends);
+    if let Some(result) = &evidence.load {
+        lab.notes.event("load", summary(&evidence.name, result))?;
+    }
+    driven
 }
 
 /// Fills the server's own page cache at full speed; what it measures is thrown away.
@@ -102,13 +119,20 @@ pub fn preheat(lab: &mut Lab<'_>, arm: &Arm) -> Outcome {
 
 const SHOW_EVERY: Duration = Duration::from_millis(250);
 
-/// The load, with the witnesses read at the edges of its measured phase.
-fn drive(lab: &mut Lab<'_>, spec: &LoadSpec, arm: &Arm, name: &str) -> Result<(LoadResult, Vec<Counts>), Failure> {
+/// The load, with the witnesses read at the edges of its measured phase. What there is of it is in `evidence` and `ends`, also when this
+/// fails.
+fn drive(
+    lab: &mut Lab<'_>,
+    spec: &LoadSpec,
+    arm: &Arm,
+    evidence: &mut ArmEvidence,
+    ends: &mut Vec<Counts>,
+) -> Outcome {
+    let name = evidence.name.as_str();
     let holders = lab.squeezes.holders();
     let Lab { serving, squeezes, notes, settings, .. } = lab;
     let Some(serving) = serving else { return Err(Failure::message(Exit::Failed, "no server runs")) };
     load::capacity::check(serving.target(), spec.connections, spec.statements_prepared())?;
-    let mut ends: Vec<Counts> = Vec::new();
     let mut trouble: Option<Failure> = None;
     let bar = load_bar(spec, name);
     let mut on_phase = |edge: PhaseEdge| {
@@ -142,26 +166,26 @@ fn drive(lab: &mut Lab<'_>, spec: &LoadSpec, arm: &Arm, name: &str) -> Result<(L
         },
     );
     bar.finish_and_clear();
-    lab.squeezes.check()?;
-    match (result, trouble) {
-        (Err(error), _) => Err(broke_off(error, name)),
-        (Ok(_), Some(failure)) => Err(failure),
-        (Ok(result), None) => Ok((result, ends)),
+    if ends.len() == 1 {
+        ends.push(Counts::without_the_server(serving, squeezes, notes.clock));
     }
+    let (kept, ended) = match result {
+        Ok(result) => (Some(result), Ok(())),
+        Err(error) => broke_off(error, name),
+    };
+    evidence.load = kept;
+    // who holds a squeeze and died is why the load ended
+    lab.squeezes.check()?;
+    ended?;
+    trouble.map_or(Ok(()), Err)
 }
 
-/// The lab looks whether the server is gone, and says how it ended.
-fn broke_off(error: load::Error, name: &str) -> Failure {
-    let how_far = match &error {
-        load::Error::ServerLost { partial, phase, .. } => {
-            Some(format!("the {phase} of arm '{name}' broke off after {} transactions", partial.measured.transactions))
-        }
-        _ => None,
-    };
-    match how_far {
-        Some(how_far) => anyhow::Error::new(error).context(how_far).into(),
-        None => error.into(),
-    }
+/// What was measured until then. The lab looks whether the server is gone, and says how it ended.
+fn broke_off(error: load::Error, name: &str) -> (Option<LoadResult>, Outcome) {
+    let load::Error::ServerLost { partial, phase, .. } = &error else { return (None, Err(error.into())) };
+    let kept = partial.as_ref().clone();
+    let how_far = format!("the {phase} of arm '{name}' broke off after {} transactions", kept.measured.transactions);
+    (Some(kept), Err(anyhow::Error::new(error).context(how_far).into()))
 }
 
 fn load_bar(spec: &LoadSpec, what: &str) -> ProgressBar {

@@ -10,7 +10,7 @@ mod prepare;
 use super::lab::Lab;
 use super::load_cpus;
 use super::witnesses::Counts;
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, Outcome};
 use access::Access;
 use attend::Ended;
 use evidence::{Arm as ArmEvidence, Arrivals, Driven, LatencyHistogram, LoadResult, Output, Phase};
@@ -33,13 +33,19 @@ const GRACE: Duration = Duration::from_secs(10);
 ///
 /// # Errors
 /// It cannot be started, ended with another exit code than 0, or was cut short.
-pub fn run(lab: &mut Lab<'_>, arm: &Arm, driver: &Driver, evidence: &mut ArmEvidence) -> Result<Vec<Counts>, Failure> {
+pub fn run(
+    lab: &mut Lab<'_>,
+    arm: &Arm,
+    driver: &Driver,
+    evidence: &mut ArmEvidence,
+    ends: &mut Vec<Counts>,
+) -> Outcome {
     let program = Program::of(lab, arm, evidence.name.clone())?;
     let warmed = match arm.load.warmup.is_zero() {
         true => None,
         false => Some(program.warm_up(lab, &driver.for_warmup(arm.load.warmup), evidence)?),
     };
-    let before = counts(lab, PhaseEdge::MeasuredStart)?;
+    ends.push(counts(lab, PhaseEdge::MeasuredStart)?);
     lab.notes.event("load", format!("{}: {} starts", program.name, arm.load.workload))?;
     let running = program.start(lab, driver, driver.program.name())?;
     if let Some(asked) = &arm.load.cpuset {
@@ -49,7 +55,7 @@ pub fn run(lab: &mut Lab<'_>, arm: &Arm, driver: &Driver, evidence: &mut ArmEvid
     let ended = attend::until_it_ends(lab, driver, arm.load.time.map(|span| span.0), &running.child, &program.name);
     let elapsed_us = lab.notes.clock.now_us() - running.started_us;
     std::thread::sleep(SETTLE);
-    let after = counts(lab, PhaseEdge::MeasuredEnd);
+    let after = counts(lab, PhaseEdge::MeasuredEnd).map(|counts| ends.push(counts));
     let started_us = running.started_us;
     let mut seen = program.end(lab, running, driver, elapsed_us)?;
     let cut = matches!(ended, Ok(Ended::TimeOver));
@@ -69,7 +75,7 @@ pub fn run(lab: &mut Lab<'_>, arm: &Arm, driver: &Driver, evidence: &mut ArmEvid
         return Err(failed);
     }
     lab.notes.event("load", format!("{}: {said}", program.name))?;
-    Ok(vec![before, after?])
+    after
 }
 
 /// The arm's program, ready to be started.

@@ -63,6 +63,8 @@ pub struct Lab<'a> {
     sandbox_name: String,
     /// Arms that have begun, over all repetitions.
     arms_begun: u32,
+    /// The arm that ended the walk, and its position, as they stand in the recording.
+    pub broken: Option<(u32, evidence::Arm)>,
 }
 
 impl<'a> Lab<'a> {
@@ -108,6 +110,7 @@ impl<'a> Lab<'a> {
             host_observer: None,
             sandbox_name,
             arms_begun: 0,
+            broken: None,
         })
     }
 
@@ -139,6 +142,7 @@ impl<'a> Lab<'a> {
         }
         let walked = walked.map_err(|failure| self.explained_by_server(failure));
         if let Err(failure) = &walked {
+            self.mark_broken(failure);
             let _ = self.notes.event("release", format!("{ENDED_EARLY}{}", failure.error));
         }
         let stopped = self.stop_server();
@@ -185,6 +189,13 @@ impl<'a> Lab<'a> {
             Some(serving) => serving.ended(&failure, &mut self.run, &self.notes).unwrap_or_else(|worse| worse),
             None => failure,
         }
+    }
+
+    /// The arm knew only that its load had ended; why is known now.
+    fn mark_broken(&mut self, failure: &Failure) {
+        let Some((position, mut arm)) = self.broken.take() else { return };
+        arm.broke_off = Some(arm::reason(failure));
+        let _ = self.notes.recording.arm(position, &arm);
     }
 
     fn deploy(&mut self) -> Outcome {

@@ -45,6 +45,14 @@ impl Counts {
         }
     }
 
+    /// The end of a phase that broke off: what can be read without the server, and at best.
+    pub fn without_the_server(serving: &Serving, squeezes: &mut Squeezes, clock: RunClock) -> Self {
+        let Squeezes { layer, limits, .. } = squeezes;
+        let layer = layer.as_mut().and_then(|layer| layer_counters(layer).ok()).unwrap_or_default();
+        let limits = limits.as_ref().map_or_else(BTreeMap::new, |limits| limits.counters(serving.running.pid));
+        Self { server: BTreeMap::new(), layer, limits, at_us: clock.now_us() }
+    }
+
     pub fn since(&self, before: &Self) -> Vec<Witness> {
         let mut both = witnesses("server", &before.server, &self.server);
         both.extend(witnesses("layer", &before.layer, &self.layer));
