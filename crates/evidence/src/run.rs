@@ -97,7 +97,7 @@ pub enum DelayMode {
 /// A counter that was read at both ends of the measured phase.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Witness {
-    /// `server` or `layer`.
+    /// `server`, `layer`, `limits`; `host`: read when the arm began and when it ended.
     pub of: String,
     /// `Innodb_buffer_pool_reads`, `pg_stat_database.blks_read`, `slow layer reads`, ...
     pub counter: String,

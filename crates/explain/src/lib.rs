@@ -10,6 +10,7 @@
 //! Invariants: the mode finder sees the histogram and the delay in force, nothing else; what the server and the slow layer counted
 //! only checks its answer. What cannot be said is `null` with a reason, never a guess.
 
+pub mod busy;
 pub mod driven;
 mod findings;
 pub mod histograms;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+use crate::busy::Busy;
 use crate::modes::Modes;
 use crate::reads::{Reads, StatementModes, humps, reads};
 use evidence::{Arm, Conditions, Delay, LatencyHistogram, Phase};
@@ -27,6 +28,9 @@ pub struct ArmSummary {
     pub errors: u64,
     pub late: u64,
     pub skipped: u64,
+    /// How busy the host was meanwhile; `None`: nobody looked.
+    #[serde(default)]
+    pub busy: Option<Busy>,
 }
 
 /// Of transactions, in microseconds.
@@ -78,5 +82,6 @@ pub(crate) fn of(arm: &Arm, conditions: &Conditions) -> ArmSummary {
         errors: phase.errors.values().sum(),
         late: phase.late,
         skipped: phase.skipped,
+        busy: Busy::of(arm),
     }
 }

@@ -377,3 +377,46 @@ fn what_a_server_did_while_it_was_observed() {
     assert!(finding.statement.contains("10.0 transactions a second; its memory (RSS)"), "{}", finding.statement);
     assert_eq!(doubts(&finding), ["observe.late_counts"]);
 }
+
+/// Counters of the host over 10 s of two CPUs, of which others used `others_us`.
+fn host_counters(others_us: u64, stolen_us: u64) -> Vec<Witness> {
+    let idle_us = 12_000_000 - others_us - stolen_us;
+    let grown = [
+        ("elapsed us", 10_000_000),
+        ("host cpu us", 20_000_000),
+        ("host idle us", idle_us),
+        ("host interrupts us", 500_000),
+        ("host stolen us", stolen_us),
+        ("own cpu us", 7_000_000),
+        ("kernel cpu us", 500_000),
+        ("other runs cpu us", 0),
+        ("waiting for cpu, some us", 2_500_000),
+    ];
+    let counted = |(counter, grown): (&str, u64)| Witness {
+        of: explain::busy::HOST.into(),
+        counter: counter.into(),
+        before: 1000,
+        after: 1000 + grown,
+    };
+    grown.map(counted).into()
+}
+
+#[test]
+fn whose_work_a_host_did_is_told_and_is_the_first_doubt_when_it_is_much() {
+    let with = |others_us, stolen_us| {
+        let mut arms = vec![arm("bare", 0, 1.0), arm("10 ms", 10_000, 1.0)];
+        arms[1].witnesses.extend(host_counters(others_us, stolen_us));
+        explain(&run("mariadb", arms))
+    };
+    let quiet = with(400_000, 200_000);
+    let busy = quiet.arms[1].busy.expect("was looked at");
+    assert!((busy.others_ratio - 0.02).abs() < 1e-9 && (busy.own_ratio - 0.35).abs() < 1e-9, "{busy:?}");
+    assert_eq!((busy.stolen_ratio, busy.cpu_waiting_ratio, busy.io_waiting_ratio), (0.01, Some(0.25), None));
+    assert!(quiet.arms[0].busy.is_none() && !quiet.findings.iter().any(|finding| finding.id == "host.busy"));
+
+    let loud = with(8_000_000, 1_000_000);
+    let finding = one(&loud.findings, "host.busy");
+    assert_eq!(doubts(finding), ["host.others", "host.stolen"]);
+    assert!(finding.statement.contains("other programs used 40.0 % of the CPU time in arm \"10 ms\""), "{finding:?}");
+    assert!(finding.doubts[1].text.contains("5.0 %"), "{finding:?}");
+}

@@ -9,11 +9,13 @@
 //! | [`host_readers`] | meminfo, vmstat, pressure, diskstats, cpu, load |
 //! | [`process`] | stat, io, and memory in three tiers: smaps_rollup, status, statm |
 //! | [`server`] | status counters, InnoDB's metrics, PostgreSQL's statistics views |
+//! | [`busy`] | whose work the CPUs and the disk do: own, others', another run's, the hypervisor's |
 //! | [`conditions`] | what the host is, and what could weaken a result on it |
 //!
 //! Invariants: observing has a budget. Each reading is timed; a reader above its share goes to a cheaper tier, or is read less
 //! often, and the report says so. What the observer itself costs is in the samples (source `observer`). Parsers take text, never a path.
 
+pub mod busy;
 pub mod conditions;
 pub mod host_readers;
 pub mod parse;

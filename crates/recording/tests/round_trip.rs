@@ -197,7 +197,9 @@ fn an_older_recording_without_drivers_and_assertions_is_readable() {
     let path = folder.path().join("r.sqlite");
     write(&path).finish(7_000_000).expect("finishes");
     let connection = rusqlite::Connection::open(&path).expect("opens");
-    connection.execute_batch("DROP TABLE output; DROP TABLE driver; DROP TABLE assertion; DROP TABLE broken").expect("drops");
+    connection
+        .execute_batch("DROP TABLE output; DROP TABLE driver; DROP TABLE assertion; DROP TABLE broken")
+        .expect("drops");
     drop(connection);
     let evidence = Recording::read(&path).expect("reads");
     assert_eq!(evidence.arms, [Arm { driven: None, verdicts: Vec::new(), broke_off: None, ..arm() }]);

@@ -3,6 +3,7 @@
 
 use crate::redact;
 use evidence::{Arm, Conditions, Event, Evidence, Finding, LatencyHistogram, Phase};
+use explain::busy::Busy;
 
 /// A run as a report shows it. Nothing in it is a secret.
 #[derive(Debug, Clone)]
@@ -34,6 +35,8 @@ pub struct ArmView<'a> {
     /// What one read takes, as the humps show it.
     pub read_us: Option<f64>,
     pub reads: ReadsPerQuery,
+    /// How busy the host was meanwhile; `None`: nobody looked.
+    pub busy: Option<Busy>,
 }
 
 /// One hump of the latency histogram.

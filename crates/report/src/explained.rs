@@ -23,6 +23,7 @@ fn view<'a>(arm: &'a Arm, found: Option<&ArmSummary>) -> ArmView<'a> {
         reason: modes.and_then(|modes| modes.reason.clone()),
         read_us: modes.and_then(|modes| modes.read_us),
         reads: found.and_then(|found| found.reads.as_ref()).map(reads).unwrap_or_default(),
+        busy: found.and_then(|found| found.busy),
     }
 }
 

@@ -37,6 +37,7 @@ pub fn json(context: &Context<'_>) -> Value {
             "mechanisms": conditions.mechanisms,
             "traits": conditions.traits,
             "caveats": conditions.caveats,
+            "busy": context.arms.iter().filter_map(busy).collect::<Vec<_>>(),
         },
         "arms": context.arms.iter().map(arm).collect::<Vec<_>>(),
         "measured": evidence.measured.iter().map(measured).collect::<Vec<_>>(),
@@ -77,6 +78,12 @@ fn arm(view: &ArmView<'_>) -> Value {
         "load": arm.load.as_ref().map(|it| load(it, arm.driven.is_some())),
         "driven": arm.driven.as_ref().map(driven),
     })
+}
+
+fn busy(view: &ArmView<'_>) -> Option<Value> {
+    let mut told = json!(view.busy?);
+    told["arm"] = json!(view.arm.name);
+    Some(told)
 }
 
 /// Texts are masked once more.

@@ -2,6 +2,7 @@
 //! Figures as people read them: three significant digits, a unit, a comma between thousands.
 
 use evidence::{Driven, Quantity, Unit};
+use explain::busy::Busy;
 
 /// What is shown where there is no value.
 pub(crate) const NOTHING: &str = "–";
@@ -135,6 +136,39 @@ pub(crate) fn reads(reads: f64) -> String {
     }
     let whole = number(reads.round());
     if whole == "1" { "1 read".to_owned() } else { format!("{whole} reads") }
+}
+
+/// "other programs 3.1 % of the CPUs, the hypervisor 0.2 %; some task waited for a CPU 12.0 % of the time, for the disk 30.0 %".
+pub(crate) fn busy(busy: &Busy) -> String {
+    let waited =
+        [("a CPU", busy.cpu_waiting_ratio), ("the disk", busy.io_waiting_ratio), ("memory", busy.memory_waiting_ratio)];
+    let waited: Vec<String> =
+        waited.iter().filter_map(|(what, ratio)| Some(format!("for {what} {}", percent((*ratio)?)))).collect();
+    let mut told = format!(
+        "of the CPUs' time this run {}, other programs {}, the hypervisor {}",
+        percent(busy.own_ratio),
+        percent(busy.others_ratio),
+        percent(busy.stolen_ratio)
+    );
+    if busy.other_runs > 0 {
+        told += &format!(", other runs of Wringer's ({}) {}", busy.other_runs, percent(busy.other_runs_ratio));
+    }
+    if !waited.is_empty() {
+        told += &format!("; somebody waited {}", waited.join(", "));
+    }
+    if let Some(rate) = busy.disk_others_bytes_per_second {
+        told += &format!("; others moved {}/s on the disk", bytes(rate));
+    }
+    told
+}
+
+/// The arm in which others did most, in one line; `None`: nobody looked.
+pub(crate) fn busiest(context: &crate::Context<'_>) -> Option<String> {
+    let seen = context.arms.iter().filter_map(|view| Some((&view.arm.name, view.busy?)));
+    let of = |busy: &Busy| busy.others_ratio + busy.stolen_ratio;
+    let (name, worst) = seen.max_by(|(_, one), (_, other)| of(one).total_cmp(&of(other)))?;
+    let among = if context.arms.len() > 1 { ", the most disturbed arm" } else { "" };
+    Some(format!("in \"{name}\"{among}: {}", busy(&worst)))
 }
 
 pub(crate) fn or_nothing<T>(value: Option<T>, show: impl FnOnce(T) -> String) -> String {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Which findings come first: the ones a reader came for.
 
-use crate::Context;
-use evidence::{ENDED_EARLY, Finding};
+use crate::{ArmView, Context};
+use evidence::{Doubt, ENDED_EARLY, Finding};
 use serde_json::Value;
 
 /// Why the run did not get to its end, where it did not; then the answer: how the arms compare, what was asserted, what limits each arm.
@@ -94,6 +94,7 @@ fn rank(context: &Context<'_>, finding: &Finding) -> u8 {
         COMPARED => 1,
         "limit.by" => LIMITS,
         "latency.modes" => 8,
+        "host.busy" => 7,
         // what looking on took is no answer to what was asked
         "observe.cost" => 9,
         _ => 3,
@@ -165,4 +166,17 @@ fn broke_off(name: &str, view: &ArmView<'_>) -> Option<String> {
         (None, None) => "it had measured nothing of its load yet".to_owned(),
     };
     Some(format!("Arm “{name}” broke off: {why}; {kept}."))
+}
+
+/// Those of the findings that are told: first that the host was busy, then that a squeeze is not what was asked for, then the others.
+pub(crate) fn doubts<'c>(context: &'c Context<'_>) -> Vec<&'c Doubt> {
+    let all = told(context).into_iter().flat_map(|finding| &finding.doubts);
+    let mut doubts: Vec<&Doubt> = all.filter(|doubt| !doubt.text.is_empty()).collect();
+    let rank = |id: &str| match id.split('.').next() {
+        Some("host") => 0,
+        Some("squeeze") => 1,
+        _ => 2,
+    };
+    doubts.sort_by_key(|doubt| rank(&doubt.id));
+    doubts
 }

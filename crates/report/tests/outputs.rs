@@ -6,6 +6,7 @@
 mod common;
 
 use common::{Sample, cut_off, empty, hostile, sample};
+use evidence::{Doubt, Finding};
 use report::Context;
 
 fn context(sample: &Sample) -> Context<'_> {
@@ -106,11 +107,46 @@ fn an_arm_that_broke_off_has_nulls_not_zeros() {
     assert!(!headline.split("</h1>").next().unwrap_or_default().contains("the end of its log"), "one line");
 }
 
+/// What else the host did is the first doubt, wherever its finding stands.
+#[test]
+fn how_busy_the_host_was_stands_in_the_conditions_and_comes_first_among_the_doubts() {
+    let mut busy = sample();
+    let figures = serde_json::json!({
+        "elapsed_us": 10_000_000, "stolen_ratio": 0.05, "others_ratio": 0.4, "own_ratio": 0.35, "other_runs_ratio": 0.0,
+        "other_runs": 0, "cpu_waiting_ratio": 0.25, "io_waiting_ratio": null, "memory_waiting_ratio": null,
+        "disk_others_bytes_per_second": null, "disk_bytes_per_second": null,
+    });
+    let quiet = report::text(&context(&busy));
+    assert!(!quiet.contains("other programs"), "{quiet}");
+    let doubt =
+        Doubt { id: "host.others".into(), text: "other programs used 40.0 % of the CPU time".into(), hint: None };
+    busy.findings.push(Finding {
+        id: "host.busy".into(),
+        arm: None,
+        statement: "The host was busy with other work.".into(),
+        evidence: serde_json::Value::Null,
+        doubts: vec![doubt],
+    });
+    let mut seen = context(&busy);
+    seen.arms[1].busy = Some(serde_json::from_value(figures.clone()).unwrap());
+    let result = report::json(&seen);
+    assert_eq!(result["conditions"]["busy"][0]["others_ratio"], figures["others_ratio"]);
+    assert_eq!(result["conditions"]["busy"][0]["arm"], busy.evidence.arms[1].name.as_str());
+    let text = report::text(&seen);
+    let first = text.lines().find(|line| line.starts_with("doubt: ")).expect("doubts");
+    assert!(first.contains("other programs used 40.0 %"), "{first}");
+    assert!(text.contains("busy: in"), "{text}");
+    let mut page = Vec::new();
+    report::write_html(&seen, &mut page).unwrap();
+    assert!(String::from_utf8(page).unwrap().contains("How busy the host was"));
+}
+
 /// The figures stay, and every output says of what they are.
 #[test]
 fn an_arm_that_broke_off_in_its_load_keeps_its_figures_and_says_why() {
     let mut broken = sample();
-    broken.evidence.arms[2].broke_off = Some("the server ended by itself, killed by signal 9; mysql://root:hunter2@h/db".into());
+    broken.evidence.arms[2].broke_off =
+        Some("the server ended by itself, killed by signal 9; mysql://root:hunter2@h/db".into());
     let result = report::json(&context(&broken));
     let why = result["arms"][2]["broke_off"].as_str().unwrap();
     assert!(why.starts_with("the server ended by itself") && !why.contains("hunter2"), "{why}");

@@ -225,6 +225,7 @@ fn a_server_that_dies_in_the_middle_ends_the_run() {
     let file = lab.write("long.toml", &without_disk_unless_possible(&long()));
     let mut run = lab.start("run", ["run", file.to_str().unwrap(), "--to", "out"]);
     assert!(wait_until(Duration::from_secs(120), || under_load(&lab)), "never under load:\n{}", lab.said("run"));
+    measure_a_while(&lab);
     let server = server_pid(&lab).expect("the server has a pid file");
     assert!(Command::new("kill").args(["-KILL", &server]).status().unwrap().success());
     assert_eq!(run.wait().unwrap().code(), Some(4), "{}", lab.said("run"));
@@ -238,6 +239,12 @@ fn a_server_that_dies_in_the_middle_ends_the_run() {
     assert_eq!(said.matches("the server stopped cleanly").count(), 1, "{said}");
     expect_kept(&lab, "the server ended by itself, killed by signal 9");
     before.expect_equal(&Snapshot::take());
+}
+
+/// Until something must have been measured.
+fn measure_a_while(lab: &Lab) {
+    assert!(wait_until(Duration::from_secs(60), || lab.said("run").contains(": measuring")), "{}", lab.said("run"));
+    std::thread::sleep(Duration::from_secs(2));
 }
 
 /// The arm that broke off has what it measured until then, and says why, in the result and in the report.
@@ -257,7 +264,10 @@ fn expect_kept(lab: &Lab, why: &str) {
     let evidence = recording::Recording::read(&lab.home().join("out/recording.sqlite")).unwrap();
     let started_us = evidence.arms[0].load.as_ref().unwrap().measured.started_us;
     let during = |series: &&evidence::Series| series.points.iter().any(|point| point.at_us > started_us);
-    assert!(evidence.samples.iter().filter(during).any(|series| series.source == "stat"), "samples of the phase are kept");
+    assert!(
+        evidence.samples.iter().filter(during).any(|series| series.source == "stat"),
+        "samples of the phase are kept"
+    );
 }
 
 #[test]
@@ -268,6 +278,7 @@ fn control_c_twice_undoes_everything_first() {
     let file = lab.write("long.toml", &without_disk_unless_possible(&long()));
     let mut run = lab.start("run", ["run", file.to_str().unwrap(), "--to", "out"]);
     assert!(wait_until(Duration::from_secs(120), || under_load(&lab)), "never under load:\n{}", lab.said("run"));
+    measure_a_while(&lab);
     let pid = run.id().to_string();
     let interrupt = || assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
     interrupt();

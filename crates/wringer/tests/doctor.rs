@@ -90,3 +90,32 @@ fn a_server_of_another_maker_is_not_mariadb() {
     let found = one(&said, "checks", "mariadb")["found"].as_str().unwrap();
     assert!(!found.contains("oracle"), "{found}");
 }
+
+/// A process that burns CPU is the other host's control: the same look, with it and without it.
+#[test]
+fn doctor_sees_a_program_that_burns_cpu() {
+    let lab = Lab::new(WRINGER);
+    let share = |said: &Value| {
+        let check = one(said, "checks", "quiet");
+        let found = check["found"].as_str().unwrap().to_owned();
+        let (_, rest) = found.split_once("other programs use ").unwrap_or_else(|| panic!("{found}"));
+        (rest.split(' ').next().unwrap().parse::<f64>().unwrap(), check["state"].as_str().unwrap().to_owned())
+    };
+    let cpus = std::thread::available_parallelism().unwrap().get();
+    let burn = || Killed(std::process::Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap());
+    let burning: Vec<Killed> = (0..cpus).map(|_| burn()).collect();
+    let (busy, state) = share(&doctor(&lab));
+    drop(burning);
+    let (without, _) = share(&doctor(&lab));
+    assert_eq!(state, "caution");
+    assert!(busy > 30.0 && busy > without, "{busy} % beside {cpus} that burn, {without} % without");
+}
+
+struct Killed(std::process::Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

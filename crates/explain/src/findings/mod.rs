@@ -2,6 +2,7 @@
 //! The findings, each with its evidence and its doubts. What each id means, and the shape of its evidence, is in
 //! `docs/findings.md`.
 
+mod busy;
 mod compare;
 mod latency_modes;
 mod limits;
@@ -20,6 +21,7 @@ pub(crate) fn all(evidence: &Evidence, arms: &[ArmSummary]) -> Vec<Finding> {
     findings.extend(latency_modes::finding(arms));
     findings.extend(squeeze::findings(evidence));
     findings.extend(load::findings(arms));
+    findings.extend(busy::finding(evidence, arms));
     findings.extend(observed::joined(evidence));
     findings.extend(observed::findings(evidence));
     findings.extend(observe::finding(evidence));

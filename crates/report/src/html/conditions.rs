@@ -21,6 +21,7 @@ pub(super) fn section(context: &Context<'_>, out: &mut impl Write) -> io::Result
     list(out, "Host", host(context))?;
     list(out, "Server", server(context))?;
     list(out, "Load", loads(context))?;
+    list(out, "How busy the host was", busy(context))?;
     list(out, "Squeeze, and what observing cost", squeeze(context))?;
     writeln!(out, "</div>")?;
     let command = conditions.tool.command.join(" ");
@@ -48,6 +49,11 @@ fn host(context: &Context<'_>) -> Vec<(String, String)> {
         ("cgroup", host.cgroup.clone()),
         ("storage", host.storage.clone()),
     ])
+}
+
+fn busy(context: &Context<'_>) -> Vec<(String, String)> {
+    let seen = context.arms.iter().filter_map(|view| Some((view.arm.name.clone(), show::busy(&view.busy?))));
+    seen.collect()
 }
 
 fn server(context: &Context<'_>) -> Vec<(String, String)> {

@@ -144,7 +144,11 @@ fn arm_row(index: usize, view: &ArmView<'_>, out: &mut impl Write) -> io::Result
     let settings: Vec<_> = view.arm.settings.iter().map(|(key, value)| format!("{key} = {value}")).collect();
     let settings =
         if settings.is_empty() { String::new() } else { format!("<small>{}</small>", Text(settings.join(", "))) };
-    let broke_off = if view.arm.broke_off.is_some() { "<small>broke off: the figures are of what it did until then</small>" } else { "" };
+    let broke_off = if view.arm.broke_off.is_some() {
+        "<small>broke off: the figures are of what it did until then</small>"
+    } else {
+        ""
+    };
     writeln!(
         out,
         "<tr><th scope=\"row\"><span class=\"arm a{}\">{}</span>{settings}{broke_off}</th>",

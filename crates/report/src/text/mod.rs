@@ -150,9 +150,7 @@ fn measured(context: &Context<'_>) -> String {
 fn doubts(context: &Context<'_>) -> String {
     let mut seen = Vec::new();
     let mut part = String::new();
-    for doubt in
-        verdict::told(context).iter().flat_map(|finding| &finding.doubts).filter(|doubt| !doubt.text.is_empty())
-    {
+    for doubt in verdict::doubts(context) {
         if seen.contains(&doubt) {
             continue;
         }
@@ -172,6 +170,9 @@ fn conditions(context: &Context<'_>) -> String {
     let line = format!("{} CPUs, {memory}, Linux {}, {}", host.cpus, host.kernel, host.distribution);
     if host.cpus > 0 {
         push_wrapped(&mut part, "host: ", line.trim_end_matches([',', ' '])); // else the run ended before it had looked
+    }
+    if let Some(busy) = show::busiest(context) {
+        push_wrapped(&mut part, "busy: ", &busy);
     }
     for (squeeze, mechanism) in &context.conditions.mechanisms {
         push_wrapped(&mut part, &format!("{squeeze}: "), mechanism);

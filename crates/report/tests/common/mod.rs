@@ -139,7 +139,7 @@ pub fn empty() -> Sample {
 fn view(arm: &Arm) -> ArmView<'_> {
     let Some(load) = arm.load.as_ref().filter(|load| load.measured.transactions > 0) else {
         let reason = Some("the histogram is empty".to_owned());
-        return ArmView { arm, humps: Vec::new(), reason, read_us: None, reads: ReadsPerQuery::default() };
+        return ArmView { arm, humps: Vec::new(), reason, read_us: None, reads: ReadsPerQuery::default(), busy: None };
     };
     let histogram = &load.measured.transaction.service;
     let delay_us = arm.delay.map_or(0, |delay| delay.read_us) as f64;
@@ -181,6 +181,7 @@ fn view(arm: &Arm) -> ArmView<'_> {
             off_layer: by_modes.zip(by("layer")).map(|(modes, count): (f64, f64)| modes / count - 1.0),
             layer_counts: false,
         },
+        busy: None,
     }
 }
 

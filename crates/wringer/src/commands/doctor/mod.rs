@@ -4,6 +4,7 @@
 pub mod checks;
 mod mappings;
 pub mod mounting;
+mod quiet;
 
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal;
@@ -13,8 +14,11 @@ use host::places::Places;
 use serde::Serialize;
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Every missing piece is named with what would supply it. Nothing is changed or installed.\n\
-    In scripts: `wringer doctor --need slow-disk --need sandbox-mariadb` exits with 3 when one of them would not work here.")]
+#[command(
+    after_help = "Every missing piece is named with what would supply it. Nothing is changed or installed. For two seconds it looks whether the host\n\
+    is quiet enough to measure on.\n\
+    In scripts: `wringer doctor --need slow-disk --need sandbox-mariadb` exits with 3 when one of them would not work here."
+)]
 pub struct Args {
     /// Exit with 3 unless this feature works here (may be given several times)
     #[arg(long, value_name = "FEATURE")]
@@ -44,7 +48,9 @@ struct Diagnosis {
 }
 
 pub fn main(args: Args) -> Outcome {
-    let diagnosis = diagnose(&Places::from_environment());
+    let places = Places::from_environment();
+    let mut diagnosis = diagnose(&places);
+    diagnosis.checks.push(quiet::check(&places));
     if let Some(unknown) = args.need.iter().find(|id| !diagnosis.features.iter().any(|f| f.id == id.as_str())) {
         let known: Vec<_> = diagnosis.features.iter().map(|f| f.id).collect();
         return Err(Failure::message(Exit::Usage, format!("'{unknown}' is not a feature"))

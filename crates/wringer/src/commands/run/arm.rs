@@ -11,8 +11,12 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal;
 use evidence::{Arm as ArmEvidence, LoadResult};
 use experiment::Arm;
+use explain::busy;
 use indicatif::ProgressBar;
 use load::engine::{self, Hooks, LoadSpec, PhaseEdge, Progress};
+use observe::busy::Look;
+use observe::server::witnesses;
+use sandbox::Sandbox;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -35,7 +39,10 @@ pub fn run(lab: &mut Lab<'_>, arm: &Arm, position: u32, repetition: u32) -> Outc
         started_us: lab.notes.clock.now_us(),
         ended_us: 0,
     };
+    let look = Look::on_behalf_of(std::process::id(), lab.sandbox.as_ref().map(Sandbox::data).as_deref());
+    let before = look.counters();
     let outcome = measure(lab, arm, &mut evidence).and_then(|()| assertions::judge(lab, arm, &mut evidence));
+    evidence.witnesses.extend(witnesses(busy::HOST, &before, &look.counters()));
     evidence.ended_us = lab.notes.clock.now_us();
     evidence.broke_off = outcome.as_ref().err().map(reason);
     lab.notes.recording.arm(position, &evidence)?;
@@ -121,13 +128,7 @@ const SHOW_EVERY: Duration = Duration::from_millis(250);
 
 /// The load, with the witnesses read at the edges of its measured phase. What there is of it is in `evidence` and `ends`, also when this
 /// fails.
-fn drive(
-    lab: &mut Lab<'_>,
-    spec: &LoadSpec,
-    arm: &Arm,
-    evidence: &mut ArmEvidence,
-    ends: &mut Vec<Counts>,
-) -> Outcome {
+fn drive(lab: &mut Lab<'_>, spec: &LoadSpec, arm: &Arm, evidence: &mut ArmEvidence, ends: &mut Vec<Counts>) -> Outcome {
     let name = evidence.name.as_str();
     let holders = lab.squeezes.holders();
     let Lab { serving, squeezes, notes, settings, .. } = lab;

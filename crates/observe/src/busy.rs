@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Counters whose growth says how busy a host was, and with whose work: the hypervisor's, other programs', another run's, the kernel's.
+
+use crate::host_readers::tick_us;
+use crate::parse;
+use host::process::survey;
+use rustix::time::{ClockId, clock_gettime};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Of the kernel's own threads (linux/sched.h, PF_KTHREAD), in field 9 of /proc/PID/stat.
+const KERNEL_THREAD: u64 = 0x0020_0000;
+/// Bytes in a sector of a device's `stat`, whatever the device's own is (kernel, block/stat.rst).
+const SECTOR_BYTES: u64 = 512;
+
+/// Looks at the host, again and again, on behalf of one process and all below it.
+#[derive(Debug, Clone)]
+pub struct Look {
+    proc: PathBuf,
+    own: u32,
+    /// `stat` of the device to look at.
+    device: Option<PathBuf>,
+}
+
+impl Look {
+    /// `own`: what this process and all its descendants do is not others' work. `storage`: a path on the disk that is looked at.
+    pub fn on_behalf_of(own: u32, storage: Option<&Path>) -> Self {
+        Self { proc: "/proc".into(), own, device: storage.and_then(device_of) }
+    }
+
+    /// The counters now: microseconds, bytes and numbers, as their names say. What this kernel does not tell is left out.
+    pub fn counters(&self) -> BTreeMap<String, u64> {
+        let mut counters = BTreeMap::new();
+        let mut put = |name: &str, value: u64| counters.insert(name.to_owned(), value);
+        put("elapsed us", now_us());
+        for (name, value) in cpu(&self.read("stat")) {
+            put(name, value);
+        }
+        for (file, name) in [("cpu", "cpu"), ("io", "io"), ("memory", "memory")] {
+            for (who, value) in pressure(&self.read(&format!("pressure/{file}"))) {
+                put(&format!("waiting for {name}, {who} us"), value);
+            }
+        }
+        let processes = self.processes();
+        let ours = self.ours(&processes);
+        let others = other_runs(&ours);
+        let cpu_of = |wanted: &dyn Fn(&Process) -> bool| {
+            processes.iter().filter(|it| wanted(it)).map(|process| process.cpu_us).sum::<u64>()
+        };
+        put("own cpu us", cpu_of(&|it| ours.contains(&it.pid)));
+        put("kernel cpu us", cpu_of(&|it| it.is_kernel));
+        put("other runs cpu us", cpu_of(&|it| others.pids.contains(&it.pid)));
+        put("other runs", others.runs.len() as u64);
+        if let Some(bytes) = self.device.as_ref().and_then(|stat| moved(&fs::read_to_string(stat).ok()?)) {
+            put("disk bytes", bytes);
+            put("own disk bytes", ours.iter().map(|pid| self.io(*pid)).sum());
+        }
+        counters
+    }
+
+    fn read(&self, file: &str) -> String {
+        fs::read_to_string(self.proc.join(file)).unwrap_or_default()
+    }
+
+    fn processes(&self) -> Vec<Process> {
+        let entries = fs::read_dir(&self.proc).into_iter().flatten().flatten();
+        let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+        pids.filter_map(|pid| Process::parse(pid, &self.read(&format!("{pid}/stat")), tick_us())).collect()
+    }
+
+    fn ours(&self, processes: &[Process]) -> BTreeSet<u32> {
+        let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        processes.iter().for_each(|it| children.entry(it.parent).or_default().push(it.pid));
+        let (mut ours, mut next) = (BTreeSet::new(), vec![self.own]);
+        while let Some(pid) = next.pop() {
+            if ours.insert(pid) {
+                next.extend(children.get(&pid).into_iter().flatten());
+            }
+        }
+        ours
+    }
+
+    /// Read and written by a process and by its children that have ended.
+    fn io(&self, pid: u32) -> u64 {
+        let mut bytes = 0.0;
+        parse::process_io(&self.read(&format!("{pid}/io")), |name, _, value| {
+            if ["read_bytes", "write_bytes"].contains(&name) {
+                bytes += value;
+            }
+        });
+        whole(bytes)
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Process {
+    pid: u32,
+    parent: u32,
+    is_kernel: bool,
+    /// Its own, and that of its children that have ended.
+    cpu_us: u64,
+}
+
+impl Process {
+    fn parse(pid: u32, stat: &str, tick_us: f64) -> Option<Self> {
+        let (_, rest) = stat.rsplit_once(") ")?;
+        let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+        // field 3 of proc_pid_stat(5) is the first after the name
+        let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
+        let ticks = field(14)? + field(15)? + field(16)? + field(17)?;
+        let parent = u32::try_from(field(4)?).ok()?;
+        Some(Self { pid, parent, is_kernel: field(9)? & KERNEL_THREAD != 0, cpu_us: whole(ticks as f64 * tick_us) })
+    }
+}
+
+struct OtherRuns {
+    runs: BTreeSet<String>,
+    pids: BTreeSet<u32>,
+}
+
+/// Runs of Wringer's that are not below us, as far as this user may see them.
+fn other_runs(ours: &BTreeSet<u32>) -> OtherRuns {
+    let own_run = std::env::var(host::process::RUN_VARIABLE).ok();
+    let marked = survey(&|_| false);
+    let own: BTreeSet<&String> = marked
+        .iter()
+        .filter(|it| ours.contains(&it.identity.pid))
+        .filter_map(|it| it.run.as_ref())
+        .chain(&own_run)
+        .collect();
+    // a watchdog of ours is nobody's child
+    let is_other = |run: &&String| !own.contains(run);
+    let others = marked.iter().filter(|it| it.run.as_ref().is_some_and(|run| is_other(&run)));
+    let (mut runs, mut pids) = (BTreeSet::new(), BTreeSet::new());
+    for process in others {
+        pids.insert(process.identity.pid);
+        runs.extend(process.run.clone());
+    }
+    OtherRuns { runs, pids }
+}
+
+fn cpu(stat: &str) -> Vec<(&'static str, u64)> {
+    let mut times: BTreeMap<String, f64> = BTreeMap::new();
+    parse::stat(stat, tick_us(), |name, _, value| {
+        times.insert(name.to_owned(), value);
+    });
+    let sum = |names: &[&str]| whole(names.iter().filter_map(|name| times.get(*name)).sum());
+    if !times.contains_key("idle") {
+        return Vec::new();
+    }
+    // a guest's time is in its host's user time already
+    let all = ["user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal"];
+    vec![
+        ("host cpu us", sum(&all)),
+        ("host idle us", sum(&["idle", "iowait"])),
+        ("host interrupts us", sum(&["irq", "softirq"])),
+        ("host stolen us", sum(&["steal"])),
+    ]
+}
+
+fn pressure(text: &str) -> Vec<(String, u64)> {
+    let mut totals = Vec::new();
+    parse::pressure(text, |name, _, value| {
+        if let Some((who, "total")) = name.split_once('.') {
+            totals.push((who.to_owned(), whole(value)));
+        }
+    });
+    totals
+}
+
+/// Of the device that holds `path`; none where the file system has none of its own, as overlays.
+fn device_of(path: &Path) -> Option<PathBuf> {
+    let there = path.ancestors().find(|path| path.exists())?;
+    let device = rustix::fs::stat(there).ok()?.st_dev;
+    let stat = format!("/sys/dev/block/{}:{}/stat", rustix::fs::major(device), rustix::fs::minor(device));
+    Some(PathBuf::from(stat)).filter(|stat| stat.exists())
+}
+
+/// Bytes read and written.
+fn moved(stat: &str) -> Option<u64> {
+    let fields: Vec<u64> = stat.split_ascii_whitespace().map_while(|word| word.parse().ok()).collect();
+    Some((fields.get(2)? + fields.get(6)?) * SECTOR_BYTES)
+}
+
+fn now_us() -> u64 {
+    let time = clock_gettime(ClockId::Monotonic);
+    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0) / 1000
+}
+
+#[allow(clippy::cast_possible_truncation)] // counters are whole, and not negative
+fn whole(value: f64) -> u64 {
+    value.max(0.0).round() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn what_stands_in_proc() {
+        let stat = "4711 (a) b) S 12 1 1 0 -1 2129984 1 2 3 4 10 20 30 40 20 0 1 0 99 0 0";
+        let found = Process::parse(4711, stat, 10_000.0).expect("is one");
+        assert_eq!(found, Process { pid: 4711, parent: 12, is_kernel: true, cpu_us: 1_000_000 });
+        assert_eq!(Process::parse(1, "1 (init", 1.0), None);
+        let cpu = cpu("cpu  1 1 1 5 1 1 1 9 100 0\ncpu0 1 1 1 5 1 1 1 9 0 0\n");
+        let tick = whole(tick_us());
+        assert_eq!(cpu[0], ("host cpu us", 20 * tick));
+        assert_eq!(cpu[3], ("host stolen us", 9 * tick));
+        assert_eq!(moved(" 10 0 8 1 20 0 16 2 0 3 4"), Some(24 * 512));
+        assert_eq!(pressure("some avg10=0.00 avg60=0.00 avg300=0.00 total=77\n"), [("some".to_owned(), 77)]);
+    }
+
+    /// The same work is others' to one who looks and own to the other: each is the other's control.
+    #[test]
+    fn the_work_of_a_child_is_own_and_not_to_a_stranger() {
+        let mine = Look::on_behalf_of(std::process::id(), None);
+        // a process of which nobody is a child
+        let nobody = Look::on_behalf_of(u32::MAX, None);
+        let own = |look: &Look| look.counters()["own cpu us"];
+        let (before, strange) = (own(&mine), own(&nobody));
+        let until = Instant::now() + Duration::from_secs(10);
+        while own(&mine) < before + 100_000 {
+            assert!(Instant::now() < until, "100 ms of CPU time in 10 s");
+        }
+        assert_eq!((own(&nobody), strange), (0, 0));
+    }
+}

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Whether this host is quiet enough to measure on: two seconds of looking, and of sleeping to see how late one wakes up.
+
+use super::checks::{Check, State};
+use explain::busy::{self, Busy, Cause};
+use host::places::Places;
+use observe::busy::Look;
+use observe::server::witnesses;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+const ID: &str = "quiet";
+const LENGTH: Duration = Duration::from_secs(2);
+const NAP: Duration = Duration::from_millis(1);
+/// One nap in a hundred that ends later than this is in every delay that is measured.
+const LATE: Duration = Duration::from_millis(1);
+/// Some program waited for the disk, or for a CPU: nobody here does anything else.
+const WAITING: f64 = 0.1;
+
+/// Takes two seconds. Nothing is written and nothing is read but `/proc` and `/sys`.
+pub fn check(places: &Places) -> Check {
+    let look = Look::on_behalf_of(std::process::id(), Some(&places.sandboxes));
+    let before = look.counters();
+    let late = naps();
+    let seen = Busy::from_counters(&witnesses(busy::HOST, &before, &look.counters()));
+    judge(seen.as_ref(), late)
+}
+
+/// How late the naps ended that ended last: one in a hundred.
+fn naps() -> Duration {
+    let began = Instant::now();
+    let mut late = Vec::new();
+    while began.elapsed() < LENGTH {
+        let nap = Instant::now();
+        sleep(NAP);
+        late.push(nap.elapsed().saturating_sub(NAP));
+    }
+    late.sort();
+    late.get(late.len().saturating_sub(1) * 99 / 100).copied().unwrap_or_default()
+}
+
+fn judge(seen: Option<&Busy>, late: Duration) -> Check {
+    let lateness = format!("one sleep in a hundred ends {:.1} ms late or later", late.as_secs_f64() * 1e3);
+    let Some(seen) = seen else {
+        return said(State::Caution, format!("/proc/stat tells nothing; {lateness}"), "mount /proc");
+    };
+    let share = |ratio: f64| format!("{:.1} %", ratio * 100.0);
+    let mut found = vec![
+        format!("other programs use {} of the CPUs", share(seen.others_ratio)),
+        format!("the hypervisor takes {}", share(seen.stolen_ratio)),
+    ];
+    let waits = [("a CPU", seen.cpu_waiting_ratio), ("the disk", seen.io_waiting_ratio)];
+    found.extend(
+        waits.iter().filter_map(|(what, ratio)| Some(format!("somebody waits for {what} {}", share((*ratio)?)))),
+    );
+    found.push(lateness);
+    if seen.other_runs > 0 {
+        found.push(format!("{} other runs of Wringer's are here", seen.other_runs));
+    }
+    let causes = seen.causes(false);
+    let waiting = waits.iter().any(|(_, ratio)| ratio.is_some_and(|ratio| ratio > WAITING));
+    let found = found.join(", ");
+    match (causes.first().copied().map(Cause::hint), waiting || late > LATE) {
+        (None, false) => {
+            Check { id: ID, state: State::Good, found: format!("quiet enough to measure: {found}"), remedy: None }
+        }
+        (hint, _) => {
+            let remedy =
+                hint.unwrap_or("stop what runs beside it, and ask again; a run measures this in each arm and says it");
+            said(State::Caution, format!("busy: what is measured now will differ from run to run: {found}"), remedy)
+        }
+    }
+}
+
+fn said(state: State, found: String, remedy: &str) -> Check {
+    Check { id: ID, state, found, remedy: Some(remedy.to_owned()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const QUIET: Busy = Busy {
+        elapsed_us: 2_000_000,
+        stolen_ratio: 0.004,
+        others_ratio: 0.01,
+        own_ratio: 0.01,
+        other_runs_ratio: 0.0,
+        other_runs: 0,
+        cpu_waiting_ratio: Some(0.01),
+        io_waiting_ratio: None,
+        memory_waiting_ratio: None,
+        disk_others_bytes_per_second: None,
+        disk_bytes_per_second: None,
+    };
+
+    #[test]
+    fn each_thing_that_disturbs_is_told_with_its_figure() {
+        let soon = Duration::from_micros(80);
+        let good = judge(Some(&QUIET), soon);
+        assert_eq!(good.state, State::Good);
+        assert!(good.found.contains("other programs use 1.0 %") && good.found.contains("0.1 ms late"), "{good:?}");
+        let cases = [
+            (Busy { others_ratio: 0.5, ..QUIET }, soon, "other programs use 50.0 %"),
+            (Busy { stolen_ratio: 0.08, ..QUIET }, soon, "the hypervisor takes 8.0 %"),
+            (Busy { io_waiting_ratio: Some(0.4), ..QUIET }, soon, "somebody waits for the disk 40.0 %"),
+            (Busy { other_runs: 1, other_runs_ratio: 0.2, ..QUIET }, soon, "1 other runs"),
+            (QUIET, Duration::from_millis(3), "3.0 ms late"),
+        ];
+        for (busy, late, words) in cases {
+            let said = judge(Some(&busy), late);
+            assert_eq!(said.state, State::Caution, "{words}");
+            assert!(said.found.contains(words) && said.remedy.is_some(), "{said:?}");
+        }
+    }
+}
