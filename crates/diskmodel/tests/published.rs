@@ -183,7 +183,9 @@ fn a_server_that_is_waited_for_is_counted_as_the_queue() {
     let mut law = Law::new(Model { depth: Some(1), ..model("10ms") });
     let read = Request { class: Class::Read, file: 0, offset: 9, bytes: 4096 };
     // three at once: the second waits 10 ms, the third 20 ms, the first half of them beside the second
-    (0..3).for_each(|_| drop(law.takes_ns(&read, 1)));
+    (0..3).for_each(|_| {
+        law.takes_ns(&read, 1);
+    });
     assert_eq!(law.waited().queue_ns, 20_000_000);
     assert_eq!(law.waited().operations_ns + law.waited().bytes_ns, 0);
 }

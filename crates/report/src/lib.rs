@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a run came to, for people and for machines: one context of plain data, written as HTML, JSON or text.
+//! What a run came to, for people and for machines: one context of plain data, written as HTML, JSON, text, Markdown or JUnit XML.
 //!
-//! In: an [`evidence::Evidence`] and what `explain` made of it. Out: [`write_html`], [`json`], [`text`], [`findings_text`].
+//! In: an [`evidence::Evidence`] and what `explain` made of it. Out: [`write_html`], [`json`], [`text`], [`findings_text`], [`markdown`], [`junit`].
 //!
 //! Not here: measuring, explaining, choosing where a file goes. Nothing is computed here that is a finding; what is computed is
 //! presentation: percentiles of a histogram, rates of a counter, bars.
@@ -19,6 +19,8 @@ mod context;
 mod explained;
 mod html;
 mod json;
+mod junit;
+mod markdown;
 mod redact;
 mod series;
 mod show;
@@ -28,4 +30,6 @@ mod verdict;
 pub use context::{ArmView, Context, Hump, ReadsPerQuery};
 pub use html::write_html;
 pub use json::{SCHEMA, json};
+pub use junit::junit;
+pub use markdown::markdown;
 pub use text::{findings_text, text};

@@ -77,7 +77,7 @@ fn asserted(context: &Context<'_>) -> Option<String> {
 }
 
 /// In one line: the end of a log that may follow stands in the list of events.
-fn ended_early(context: &Context<'_>) -> Option<String> {
+pub(crate) fn ended_early(context: &Context<'_>) -> Option<String> {
     let why = context.events.iter().find_map(|event| event.text.strip_prefix(ENDED_EARLY))?;
     let line = why.lines().next().unwrap_or_default();
     let line = line.split("; the end of its log:").next().unwrap_or(line);

@@ -230,3 +230,31 @@ fn a_long_run_stays_small() {
     let length = html(&sample).len();
     assert!(length < 1_000_000, "{length} bytes");
 }
+
+#[test]
+fn markdown_of_a_run() {
+    insta::assert_snapshot!(report::markdown(&context(&sample())));
+}
+
+#[test]
+fn junit_of_a_run() {
+    insta::assert_snapshot!(report::junit(&context(&sample())));
+}
+
+/// An arm without figures and a run that ended early are errors, not failures: nothing was held against anything.
+#[test]
+fn junit_tells_what_broke_from_what_failed() {
+    let xml = report::junit(&context(&cut_off()));
+    assert!(xml.contains("errors=\"2\"") && xml.contains("<error message=\"The run ended early"), "{xml}");
+    let nothing = report::junit(&context(&empty()));
+    assert!(nothing.contains("tests=\"0\" failures=\"0\" errors=\"0\""), "{nothing}");
+}
+
+#[test]
+fn harmful_names_stay_words_in_xml_and_markdown() {
+    let mut sample = hostile();
+    sample.evidence.arms[2].name = "a|b \u{1}<i>".into();
+    let (xml, page) = (report::junit(&context(&sample)), report::markdown(&context(&sample)));
+    assert!(!xml.contains("<script") && !xml.contains("<i>") && !xml.contains('\u{1}') && xml.contains("a|b"), "{xml}");
+    assert!(!page.contains("<script") && !page.contains("<i>") && page.contains("a\\|b"), "{page}");
+}

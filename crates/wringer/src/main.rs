@@ -23,10 +23,12 @@ use std::process::ExitCode;
 /// latency went, and get the host back exactly as it was.
 #[derive(Debug, Parser)]
 #[command(name = "wringer", version, max_term_width = 120, disable_help_subcommand = true)]
-#[command(after_help = "Start with `wringer doctor`, then `wringer run experiments/one-read-or-two.toml`.\n\
+#[command(
+    after_help = "Start with `wringer doctor`, then `wringer examples quick | wringer run -`; `wringer doc` is the manual.\n\
     Whatever happened, `wringer undo` puts the host back.\n\n\
     Exit codes: 0 done; 1 ran, and an assertion failed; 2 usage; 3 something required is missing or in the way, nothing was \
-    changed; 4 failed, everything undone, or the result could not be written; 5 failed, and the host is not restored; 130 interrupted, everything undone.")]
+    changed; 4 failed, everything undone, or the result could not be written; 5 failed, and the host is not restored; 130 interrupted, everything undone."
+)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -69,6 +71,11 @@ enum Command {
     Observe(Box<commands::observe::Args>),
     /// Find the humps in a latency histogram
     Modes(commands::modes::Args),
+    /// The manual
+    #[command(visible_alias = "docs")]
+    Doc(commands::doc::Args),
+    /// Ready experiments and workloads to start from
+    Examples(commands::examples::Args),
     /// Processes that Wringer starts for itself
     #[command(hide = true)]
     Internal(internal::Args),
@@ -144,6 +151,8 @@ fn run(command: Command) -> exit::Outcome {
         Command::Replay(args) => commands::replay::main(*args),
         Command::Observe(args) => commands::observe::main(&args),
         Command::Modes(args) => commands::modes::main(args),
+        Command::Doc(args) => commands::doc::main(&args),
+        Command::Examples(args) => commands::examples::main(&args),
         Command::Internal(args) => internal::main(args),
     }
 }

@@ -4,7 +4,9 @@
 pub mod chart;
 pub mod connection;
 pub mod disk;
+pub mod doc;
 pub mod doctor;
+pub mod examples;
 pub mod explain;
 pub mod fill;
 mod fill_keys;

@@ -15,13 +15,14 @@ use std::path::{Path, PathBuf};
     Examples:\n  \
       wringer report wringer-demo                          writes wringer-demo/report.html\n  \
       wringer report wringer-demo/recording.sqlite -o text\n  \
+      wringer report out -o junit > junit.xml              assertions as test cases, for a CI server\n  \
       wringer report out --load load.json                  what was observed, beside the load that another host sent\n  \
       wringer report wringer-demo -o json | jq '.arms[] | {name, p99: .load.measured.transaction.response.p99_us}'"
 )]
 pub struct Args {
     /// The recording, or the folder that holds it
     recording: PathBuf,
-    /// One HTML file that opens offline, the whole result for machines, or a summary for the terminal
+    /// One HTML file that opens offline, the whole result for machines, a summary for the terminal or in Markdown, or JUnit XML
     #[arg(short, long, value_enum, default_value_t = Format::Html)]
     output: Format,
     /// A load that ran on another host meanwhile, as `wringer load -o json` printed it, beside what `wringer observe` recorded
@@ -37,6 +38,10 @@ enum Format {
     Html,
     Json,
     Text,
+    /// A summary for a merge request or the page of a CI job
+    Markdown,
+    /// JUnit XML: each assertion a test case
+    Junit,
 }
 
 pub fn main(args: Args) -> Outcome {
@@ -51,6 +56,8 @@ pub fn main(args: Args) -> Outcome {
         Format::Html => html(&context)?,
         Format::Json => serde_json::to_string_pretty(&report::json(&context))?,
         Format::Text => report::text(&context),
+        Format::Markdown => report::markdown(&context),
+        Format::Junit => report::junit(&context),
     };
     match target(&args, &path) {
         Some(target) => write(&target, &content),

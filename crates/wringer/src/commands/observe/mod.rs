@@ -72,7 +72,7 @@ pub fn main(args: &Args) -> Outcome {
     let stop = signals::install()?;
     let time = args.time.filter(|time| !time.is_zero());
     let watched = watch::record(subject, id, watch::Pace { interval: args.interval, time }, &output, &stop);
-    let shown = run::show(&output, args.output);
+    let shown = run::show(&output, args.output.into());
     watched?;
     shown.map(drop)
 }

@@ -41,6 +41,7 @@ pub use workloads::read as read_workloads;
     Examples:\n  \
       wringer plan experiments/one-read-or-two.toml        what it would do, and how each change is undone\n  \
       wringer run experiments/one-read-or-two.toml --to out\n  \
+      wringer run my.toml -o markdown >> \"$GITHUB_STEP_SUMMARY\"    in a CI job\n  \
       wringer run my.toml -o json | jq '.findings[] | select(.id == \"latency.modes\")'\n\n\
     Exit codes: 0 done; 1 done, everything given back, and an assertion of the file failed; 2 the file is wrong; 3 something is missing or in \
     the way; 4 failed, everything given back.\n\n\
@@ -61,8 +62,28 @@ pub struct Args {
     #[arg(long)]
     yes: bool,
     /// How to print the summary
-    #[arg(short, long, value_enum, default_value_t = terminal::Output::Text)]
-    output: terminal::Output,
+    #[arg(short, long, value_enum, default_value_t = Format::Text)]
+    output: Format,
+}
+
+/// How the summary is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    Text,
+    Json,
+    /// For a merge request or the page of a CI job
+    Markdown,
+    /// JUnit XML: each assertion a test case
+    Junit,
+}
+
+impl From<terminal::Output> for Format {
+    fn from(output: terminal::Output) -> Self {
+        match output {
+            terminal::Output::Text => Self::Text,
+            terminal::Output::Json => Self::Json,
+        }
+    }
 }
 
 pub fn main(args: Args) -> Outcome {
@@ -113,7 +134,7 @@ fn walk(experiment: &Experiment, text: String, settings: Settings, output: &Outp
 }
 
 /// Explains the recording, also an unfinished one, and writes the report. The arms that are in it.
-pub fn show(output: &Output, format: terminal::Output) -> Result<Vec<Arm>, Failure> {
+pub fn show(output: &Output, format: Format) -> Result<Vec<Arm>, Failure> {
     let path = output.path(RECORDING);
     if !path.exists() {
         return Ok(Vec::new());
@@ -125,8 +146,10 @@ pub fn show(output: &Output, format: terminal::Output) -> Result<Vec<Arm>, Failu
     write(&output.path(RESULT), |file| serde_json::to_writer_pretty(file, &json).map_err(Into::into))?;
     write(&output.path(REPORT), |file| report::write_html(&context, file).map_err(Into::into))?;
     match format {
-        terminal::Output::Json => terminal::data(serde_json::to_string_pretty(&json)?),
-        terminal::Output::Text => terminal::data(report::text(&context).trim_end()),
+        Format::Json => terminal::data(serde_json::to_string_pretty(&json)?),
+        Format::Text => terminal::data(report::text(&context).trim_end()),
+        Format::Markdown => terminal::data(report::markdown(&context).trim_end()),
+        Format::Junit => terminal::data(report::junit(&context).trim_end()),
     }
     terminal::say(format_args!("\nreport     {}", output.path(REPORT).display()));
     terminal::say(format_args!("result     {}", output.path(RESULT).display()));
