@@ -84,6 +84,35 @@ pub struct Phase {
     /// CPU of the driver itself in this phase.
     pub client_user_us: u64,
     pub client_system_us: u64,
+    /// `None`: not counted by connection.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fairness: Option<Fairness>,
+}
+
+/// How evenly the connections shared the work.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Fairness {
+    /// Standard deviation of the transactions that each connection completed.
+    pub transactions_stddev: f64,
+    /// Standard deviation of the time that each connection spent in them.
+    pub busy_stddev_us: f64,
+}
+
+impl Fairness {
+    /// Of each connection's transactions and their time in microseconds. As sysbench has it, the connections are all there are, not a
+    /// sample of more.
+    pub fn of(connections: &[(u64, f64)]) -> Option<Self> {
+        let count = connections.len() as f64;
+        let stddev = |values: &dyn Fn(&(u64, f64)) -> f64| {
+            let mean = connections.iter().map(values).sum::<f64>() / count;
+            (connections.iter().map(|each| (values(each) - mean).powi(2)).sum::<f64>() / count).sqrt()
+        };
+        let all = || Self {
+            transactions_stddev: stddev(&|(transactions, _)| *transactions as f64),
+            busy_stddev_us: stddev(&|(_, busy_us)| *busy_us),
+        };
+        (!connections.is_empty()).then(all)
+    }
 }
 
 impl Phase {

@@ -8,7 +8,7 @@ mod series;
 pub use series::series;
 
 use crate::engine::Progress;
-use evidence::{Arrivals, Latencies, LatencyHistogram, LoadResult, Phase};
+use evidence::{Arrivals, Fairness, Latencies, LatencyHistogram, LoadResult, Phase};
 use std::fmt::Write as _;
 use std::time::Duration;
 use units::counted;
@@ -56,8 +56,8 @@ pub fn text(result: &LoadResult, percentiles: &[f64], histogram: bool) -> String
 
 /// What sysbench 1.0.20 prints at the end of a run, line by line; several percentiles make several lines.
 ///
-/// `Latency` is the response time, as sysbench counts it with `--rate`. Two standard deviations under `Threads fairness` are
-/// `-`: they are not known.
+/// `Latency` is the response time, as sysbench counts it with `--rate`. A standard deviation under `Threads fairness` is `-` where
+/// nothing was counted by connection.
 pub fn sysbench(result: &LoadResult, percentiles: &[f64], histogram: bool) -> String {
     let phase = &result.measured;
     let mut out = String::new();
@@ -73,8 +73,10 @@ pub fn sysbench(result: &LoadResult, percentiles: &[f64], histogram: bool) -> St
     let connections = f64::from(result.connections.max(1));
     let busy = total_ms(&phase.transaction.service) / 1e3;
     line(&mut out, "Threads fairness:");
-    line(&mut out, format!("    events (avg/stddev):           {:.4}/-", events as f64 / connections));
-    line(&mut out, format!("    execution time (avg/stddev):   {:.4}/-", busy / connections));
+    let stddev = |of: fn(&Fairness) -> f64| phase.fairness.as_ref().map_or("-".into(), |it| format!("{:.2}", of(it)));
+    let (of_events, of_time) = (stddev(|it| it.transactions_stddev), stddev(|it| it.busy_stddev_us / 1e6));
+    line(&mut out, format!("    events (avg/stddev):           {:.4}/{of_events}", events as f64 / connections));
+    line(&mut out, format!("    execution time (avg/stddev):   {:.4}/{of_time}", busy / connections));
     out
 }
 

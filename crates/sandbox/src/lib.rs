@@ -54,7 +54,7 @@ pub use libraries::Libraries;
 pub use manifest::{Manifest, Sandbox, State};
 pub use need::check_before_start_of;
 pub use options::ServerOption;
-pub use origin::{Imported, Origin};
+pub use origin::{Imported, Origin, Piece, Script};
 pub use pooler::{Pool, PoolMode, PoolSettings, PoolUser, Pooler, PoolerProgram, PoolerSpec, locate_pooler};
 pub use progress::Progress;
 pub use remove::Deleted;

@@ -126,8 +126,12 @@ impl Sandbox {
     /// # Errors
     /// The runs cannot be listed.
     pub fn has_died(&self, places: &Places) -> Result<bool, Error> {
-        let found = run::find_runs(places)?;
-        Ok(self.server(places, &found).is_stopped() && found.iter().any(|run| self.is_held_by(run) && run.left))
+        Ok(self.has_died_in(places, &run::find_runs(places)?))
+    }
+
+    /// The same, among runs that were found before.
+    pub fn has_died_in(&self, places: &Places, found: &[run::FoundRun]) -> bool {
+        self.server(places, found).is_stopped() && found.iter().any(|run| self.is_held_by(run) && run.left)
     }
 
     fn end_runs(&self, places: &Places) -> Result<Vec<run::RunId>, Error> {

@@ -184,7 +184,9 @@ fn of_run(error: &run::Error) -> Option<(Exit, Option<String>)> {
             if takes_no_files(source) && is_own(path) =>
         {
             let hint = "set WRINGER_HOME to a folder that can be made and has room: journals are kept there";
-            Some((Exit::Failed, Some(hint.to_owned())))
+            // a disk that fills up may do so in the middle; what cannot be written at all, was not, and nothing was begun
+            let exit = if source.kind() == io::ErrorKind::StorageFull { Exit::Failed } else { Exit::Missing };
+            Some((exit, Some(hint.to_owned())))
         }
         run::Error::Refused { hint: Some(hint), .. } => Some((Exit::Missing, Some(hint.clone()))),
         error if error.is_not_restored() => Some((Exit::NotRestored, undo())),

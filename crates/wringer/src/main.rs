@@ -30,6 +30,9 @@ use std::process::ExitCode;
     changed; 4 failed, everything undone, or the result could not be written; 5 failed, and the host is not restored; 130 interrupted, everything undone."
 )]
 struct Cli {
+    /// Print data and errors alone: no progress, no notes, no hints on the way
+    #[arg(long, global = true)]
+    quiet: bool,
     #[command(subcommand)]
     command: Command,
 }
@@ -110,6 +113,9 @@ fn told_of_the_value(arguments: &[OsString], error: clap::Error) -> Result<Cli, 
 fn main() -> ExitCode {
     match parse() {
         Ok(cli) => {
+            if cli.quiet {
+                terminal::be_quiet();
+            }
             guarded(move || terminal::end(require_text(&Places::from_environment()).and_then(|()| run(cli.command))))
         }
         Err(error) => terminal::answer(&error),

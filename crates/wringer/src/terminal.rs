@@ -4,10 +4,12 @@
 
 use crate::exit::{Exit, Failure, Outcome};
 use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::json;
 use std::fmt::Display;
 use std::io::{self, Write};
 use std::process::ExitCode;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// How a command prints its data: `-o text` or `-o json`.
@@ -19,9 +21,23 @@ pub enum Output {
 
 /// Why data could not be written: the first reason.
 static LOST: OnceLock<io::Error> = OnceLock::new();
+/// `--quiet`: neither talk nor progress.
+static QUIET: AtomicBool = AtomicBool::new(false);
+/// Something was printed as data.
+static SHOWN: AtomicBool = AtomicBool::new(false);
+
+/// From here on only data and errors are printed.
+pub fn be_quiet() {
+    QUIET.store(true, Ordering::Relaxed);
+}
+
+fn is_quiet() -> bool {
+    QUIET.load(Ordering::Relaxed)
+}
 
 /// Data, to stdout. A closed pipe is the reader's choice, not an error; any other failure ends the program with an exit code, in [`end`].
 pub fn data(text: impl Display) {
+    SHOWN.store(true, Ordering::Relaxed);
     note(writeln!(io::stdout().lock(), "{text}"));
 }
 
@@ -37,6 +53,12 @@ fn note(written: io::Result<()>) {
 pub fn answer(error: &clap::Error) -> ExitCode {
     let written = error.print();
     if error.use_stderr() {
+        let text = error.to_string();
+        let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+        let first = lines.next().unwrap_or_default();
+        let message = first.strip_prefix("error: ").unwrap_or(first);
+        let tips = lines.filter_map(|line| line.strip_prefix("tip: ").map(str::to_owned)).collect();
+        show_error(Exit::Usage, message, &[], tips);
         return Exit::Usage.into();
     }
     note(written);
@@ -56,14 +78,21 @@ pub fn end(outcome: Outcome) -> ExitCode {
 /// Whether data could not be written; says so.
 pub fn was_lost() -> bool {
     if let Some(error) = LOST.get() {
-        say(format_args!("error: the result could not be written to standard output\n  because: {error}"));
-        hint("what the command did is done; only its result is lost");
+        tell(format_args!("error: the result could not be written to standard output\n  because: {error}"));
+        tell("hint: what the command did is done; only its result is lost");
     }
     LOST.get().is_some()
 }
 
-/// Talk, to stderr.
+/// Talk, to stderr; nothing with `--quiet`.
 pub fn say(text: impl Display) {
+    if !is_quiet() {
+        tell(text);
+    }
+}
+
+/// What is told also with `--quiet`: errors.
+fn tell(text: impl Display) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
@@ -73,17 +102,37 @@ pub fn hint(text: impl Display) {
 
 /// The chain of causes, then the hints; returns the exit code.
 fn report_failure(failure: &Failure) -> ExitCode {
-    let mut causes = failure.error.chain().map(ToString::to_string);
-    say(format_args!("error: {}", causes.next().unwrap_or_default()));
-    for cause in causes {
-        say(format_args!("  because: {cause}"));
-    }
-    failure.hints.iter().for_each(hint);
+    let causes: Vec<String> = failure.error.chain().map(ToString::to_string).collect();
+    let (message, causes) = causes.split_first().map_or(("", [].as_slice()), |(first, rest)| (first.as_str(), rest));
+    tell(format_args!("error: {message}"));
+    causes.iter().for_each(|cause| tell(format_args!("  because: {cause}")));
+    failure.hints.iter().for_each(|hint| tell(format_args!("hint: {hint}")));
+    show_error(failure.exit, message, causes, failure.hints.clone());
     failure.exit.into()
+}
+
+/// The same for a program that asked for JSON: on stdout, where it looks for the result, unless that is there already.
+fn show_error(exit: Exit, message: &str, causes: &[String], hints: Vec<String>) {
+    if SHOWN.load(Ordering::Relaxed) || !wants_json(std::env::args()) {
+        return;
+    }
+    let error = json!({"exit_code": exit as u8, "message": message, "because": causes, "hints": hints});
+    note(writeln!(io::stdout().lock(), "{:#}", json!({"schema": 1, "error": error})));
+}
+
+/// Whether the arguments have `-o json`, also where they are wrong otherwise. What stands behind `--` is another program's.
+fn wants_json(arguments: impl Iterator<Item = String>) -> bool {
+    let own: Vec<String> = arguments.take_while(|argument| argument != "--").collect();
+    let joined = |argument: &String| ["-ojson", "-o=json", "--output=json"].contains(&argument.as_str());
+    let apart = |pair: &[String]| matches!(pair[0].as_str(), "-o" | "--output") && pair[1] == "json";
+    own.iter().any(joined) || own.windows(2).any(apart)
 }
 
 /// A bar with a known end. Hidden by itself when stderr is not a terminal.
 pub fn bar(length: u64, what: &str) -> ProgressBar {
+    if is_quiet() {
+        return ProgressBar::hidden();
+    }
     let bar = ProgressBar::new(length);
     let style = ProgressStyle::with_template("{msg:<28} [{bar:32}] {percent:>3}%  {eta} left")
         .unwrap_or_else(|_| ProgressStyle::default_bar());
@@ -94,6 +143,9 @@ pub fn bar(length: u64, what: &str) -> ProgressBar {
 
 /// A spinner for work without a known end.
 pub fn spinner(what: &str) -> ProgressBar {
+    if is_quiet() {
+        return ProgressBar::hidden();
+    }
     let spinner = ProgressBar::new_spinner();
     spinner.set_message(what.to_owned());
     spinner.enable_steady_tick(Duration::from_millis(120));

@@ -93,6 +93,8 @@ pub(super) struct Client {
     pub(super) started_ns: u64,
     /// Of the statement that runs now.
     pub(super) statement_ns: u64,
+    /// Transactions completed in this phase, and the time from their starts to their ends.
+    pub(super) completed: (u64, u64),
 }
 
 impl Client {
@@ -107,6 +109,7 @@ impl Client {
             intended_ns: 0,
             started_ns: 0,
             statement_ns: 0,
+            completed: (0, 0),
         }
     }
 

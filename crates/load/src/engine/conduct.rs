@@ -11,7 +11,7 @@ use super::{Hooks, LoadSpec, PhaseEdge, Progress};
 use crate::workload::Rng;
 use crate::workload::rand_core::SeedableRng as _;
 use crate::{Error, Target};
-use evidence::{LatencyHistogram, LoadResult, Phase};
+use evidence::{Fairness, LatencyHistogram, LoadResult, Phase};
 use host::clock::RunClock;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -207,6 +207,9 @@ impl<'env> Band<'env> {
         let started_us = self.clock.at(shared.origin + Duration::from_nanos(plan.start_ns));
         let mut phase = Phase { started_us, elapsed_us: (last_ns - plan.start_ns).div_ceil(1000), ..Phase::default() };
         parts.iter().for_each(|part| part.merge_into(&mut phase, &shared.classes));
+        let connections = parts.iter().flat_map(|part| &part.connections);
+        let connections: Vec<_> = connections.map(|(completed, busy_ns)| (*completed, *busy_ns as f64 / 1e3)).collect();
+        phase.fairness = Fairness::of(&connections);
         if let Some(schedule) = &plan.schedule {
             let unstarted = parts.iter().filter(|part| part.unstarted_ns.is_some_and(|at| at <= cut_ns)).count();
             phase.skipped = schedule.backlog(cut_ns) + unstarted as u64;

@@ -164,6 +164,7 @@ impl<'a> Meter<'a> {
             last_reply_ns: self.last_reply_ns,
             unstarted_ns: self.unstarted_ns,
             closed_ns: self.closed_ns,
+            connections: Vec::new(),
         }
     }
 }
@@ -176,6 +177,8 @@ pub(super) struct Measured {
     pub(super) last_reply_ns: u64,
     pub(super) unstarted_ns: Option<u64>,
     pub(super) closed_ns: u64,
+    /// Of each connection: transactions completed, and the time from their starts to their ends.
+    pub(super) connections: Vec<(u64, u64)>,
 }
 
 impl Measured {

@@ -87,7 +87,9 @@ impl<'scope, 'env> Worker<'scope, 'env> {
             thinking: BinaryHeap::new(),
             now_ns,
         };
-        let measured = phase.run();
+        let mut measured = phase.run();
+        let take = |client: &mut Client| std::mem::take(&mut client.completed);
+        measured.connections = self.clients.iter_mut().map(take).collect();
         hand_over(&mut self.clients, self.shared);
         measured
     }
@@ -398,6 +400,8 @@ impl PhaseLoop<'_, '_, '_> {
         if client.step < client.transaction.len() {
             return self.go_on(key);
         }
+        client.completed.0 += 1;
+        client.completed.1 += self.now_ns - client.started_ns;
         self.meter.transaction(self.now_ns - client.intended_ns, self.now_ns - client.started_ns);
         self.finished(key);
     }

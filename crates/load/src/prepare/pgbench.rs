@@ -14,7 +14,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// In the order in which pgbench drops and makes them.
-const TABLES: [&str; 4] = ["pgbench_accounts", "pgbench_branches", "pgbench_history", "pgbench_tellers"];
+/// What `pgbench -i` makes.
+pub const TABLES: [&str; 4] = ["pgbench_accounts", "pgbench_branches", "pgbench_history", "pgbench_tellers"];
 /// From this scale on an account's number needs 64 bits.
 const WIDE_FROM: u32 = 20_000;
 /// Rows handed to a bulk load at once.

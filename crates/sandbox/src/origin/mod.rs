@@ -15,6 +15,7 @@ mod settings;
 
 pub(crate) use copy::shares;
 pub(crate) use import::{finish, prepare};
+pub use script::{Piece, Script};
 
 use crate::{Error, Flavour, Request, ServerOption, Version};
 use serde::{Deserialize, Serialize};

@@ -8,7 +8,7 @@ use std::io::{self, BufRead};
 
 /// A part of a dump that is to be sent by itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Piece {
+pub enum Piece {
     Sql(Vec<u8>),
     /// A COPY from standard input: its data follows, and is to be read by [`Script::copy_line`] to its end.
     Copy(Vec<u8>),
@@ -18,13 +18,13 @@ pub(super) enum Piece {
     Unknown(String),
 }
 
-pub(super) struct Script<R> {
+pub struct Script<R> {
     input: R,
     is_postgresql: bool,
     /// Of the last line read, from 1.
-    pub(super) line: u64,
+    pub line: u64,
     /// The comment by which mysqldump, mariadb-dump and pg_dump say that they came to their end was there.
-    pub(super) is_complete: bool,
+    pub(crate) is_complete: bool,
     delimiter: Vec<u8>,
     rest: Vec<u8>,
 }
@@ -88,7 +88,7 @@ impl Progress {
 }
 
 impl<R: BufRead> Script<R> {
-    pub(super) fn new(input: R, flavour: Flavour) -> Self {
+    pub fn new(input: R, flavour: Flavour) -> Self {
         let is_postgresql = flavour == Flavour::Postgresql;
         Self { input, is_postgresql, line: 0, is_complete: false, delimiter: b";".to_vec(), rest: Vec::new() }
     }
@@ -97,7 +97,7 @@ impl<R: BufRead> Script<R> {
     ///
     /// # Errors
     /// The file cannot be read, or ends within a string or a comment.
-    pub(super) fn next(&mut self) -> io::Result<Option<(u64, Piece)>> {
+    pub fn next(&mut self) -> io::Result<Option<(u64, Piece)>> {
         let mut so_far =
             Progress { sql: Vec::new(), line: 0, inside: Inside::Code, parentheses: 0, bodies: 0, words: Vec::new() };
         loop {
@@ -128,7 +128,7 @@ impl<R: BufRead> Script<R> {
     }
 
     /// One line of COPY's data with its end; `None` after the last.
-    pub(super) fn copy_line(&mut self) -> io::Result<Option<Vec<u8>>> {
+    pub fn copy_line(&mut self) -> io::Result<Option<Vec<u8>>> {
         match self.read_line()? {
             Some(line) if line.trim_ascii_end() == b"\\." => Ok(None),
             Some(line) => Ok(Some(line)),

@@ -143,6 +143,16 @@ impl Args {
     }
 }
 
+/// Makes these tables in a database that is there, and prints what came of it.
+pub fn make(spec: &FillSpec, target: &Target, stop: &AtomicBool, output: Output) -> Outcome {
+    let facts = ServerFacts::read(target).map_err(refused)?;
+    let plan = fill::plan(spec, &facts).map_err(refused)?;
+    if facts.existing.is_empty() {
+        fill_space::require(plan.predicted.used_bytes, target)?;
+    }
+    print_report(&with_bar(&plan, target, stop)?, output)
+}
+
 /// Set by Ctrl-C and by a polite request to end.
 fn stop_flag() -> Result<Arc<AtomicBool>, Failure> {
     let stop = Arc::new(AtomicBool::new(false));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 mod dry_run;
 mod runs;
+mod verbs;
 pub mod wanted;
 
 use super::connection::{Connection, server_failure};
@@ -32,15 +33,15 @@ use wanted::{Wanted, Written};
     wringer load oltp_point_select --time=60 --assert 'p99<20ms' --assert errors=0 || echo too slow\n  \
     wringer load oltp_update_index --threads=8,64,512,4096 --time=30\n  \
     wringer load my.toml --dry-run\n\n\
-    The tables come from `wringer fill` or from `sysbench ... prepare`; give the same --tables and --table-size.\n    \
+    The tables come from `wringer load WORKLOAD ... prepare`, `wringer fill` or `sysbench ... prepare`; give the same --tables and --table-size.\n    \
     Those of pgbench's scripts come from `wringer fill --pgbench SCALE` or from `pgbench -i`.")]
 pub struct Args {
     /// oltp_point_select, oltp_read_only, oltp_read_write, oltp_write_only, oltp_update_index, oltp_update_non_index,
     /// oltp_insert, oltp_delete, bulk_insert, select_random_points, select_random_ranges; pgbench's scripts:
     /// pgbench_tpcb_like, pgbench_simple_update, pgbench_select_only; or a file of your own, my.toml (docs/workloads.md)
     workload: Wanted,
-    /// `run`, for hands that are used to sysbench
-    #[arg(hide = true)]
+    /// What to do, in sysbench's words: `run`; `prepare` makes the tables, as `wringer fill` does; `cleanup` drops them [default: run]
+    #[arg(value_name = "VERB")]
     verb: Option<String>,
     /// Connections; one statement is in flight on each. Several numbers (8,64,512,4096): a load with each, one after the other,
     /// and a table of them all
@@ -65,11 +66,11 @@ pub struct Args {
     /// Runs the load for so long before it measures; drained and reported apart
     #[arg(long, alias = "warmup_time", default_value = "0", value_parser = seconds, value_name = "TIME")]
     warmup_time: Duration,
-    /// Prints a line on stderr every so often; 0: none
+    /// Prints a line on stderr every so often, with -o sysbench on stdout; 0: none
     #[arg(long, alias = "report_interval", default_value = "0", value_parser = seconds, value_name = "TIME")]
     report_interval: Duration,
-    /// Which percentiles to print; all of the distribution is recorded anyway
-    #[arg(long, value_delimiter = ',', default_value = "50,95,99,99.9", value_parser = percentile, value_name = "LIST")]
+    /// Which percentiles to print; all of the distribution is recorded anyway [default: 50,95,99,99.9; with -o sysbench 95, as sysbench]
+    #[arg(long, value_delimiter = ',', value_parser = percentile, value_name = "LIST")]
     percentile: Vec<f64>,
     /// Print the latency histogram too, as sysbench does; `wringer modes` reads it. The JSON output always has it
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "on", default_value = "off", value_parser = on_off)]
@@ -161,16 +162,18 @@ struct OltpArgs {
     /// Width of each of those ranges
     #[arg(long, default_value_t = 5, value_name = "N")]
     delta: u64,
-    /// Of the tables, which are there already: taken and left alone, as sysbench's `run` does
+    /// Of the tables that `prepare` makes; `run` leaves them alone, as sysbench's does
     #[arg(long = "create-secondary", hide = true, alias = "create_secondary", num_args = 0..=1, require_equals = true, default_missing_value = "on", value_parser = on_off)]
-    _create_secondary: Option<bool>,
-    /// The same
+    create_secondary: Option<bool>,
+    /// Taken, and nothing is done with it: sysbench's `prepare` makes an index instead of the primary key then
     #[arg(long = "secondary", hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "on", value_parser = on_off)]
     _secondary: Option<bool>,
-    /// The same
+    /// The same: tables are InnoDB's
     #[arg(long = "mysql-storage-engine", hide = true, alias = "mysql_storage_engine")]
     _mysql_storage_engine: Option<String>,
 }
+
+const PERCENTILES: [f64; 4] = [50.0, 95.0, 99.0, 99.9];
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 enum Spacing {
@@ -193,8 +196,14 @@ enum Output {
 }
 
 pub fn main(mut args: Args) -> Outcome {
-    check_verb(&args)?;
+    let verb = verbs::Verb::of(args.verb.as_deref())?;
+    if args.percentile.is_empty() {
+        args.percentile = if args.output == Output::Sysbench { vec![95.0] } else { PERCENTILES.to_vec() };
+    }
     let target = args.connection.target()?;
+    if verb != verbs::Verb::Run {
+        return verbs::do_it(verb, &args, &target);
+    }
     let file = match &args.workload {
         Wanted::File(path) => Some(Written::read(path)?),
         Wanted::Named(_) => None,
@@ -248,7 +257,14 @@ impl Args {
         }
         let mut hooks = Hooks {
             on_phase: &mut |_| {},
-            on_progress: &mut |progress| terminal::say(load::summary::progress(progress, &self.percentile)),
+            on_progress: &mut |progress| {
+                let line = load::summary::progress(progress, &self.percentile);
+                // a line for people alone, which no sysbench prints
+                match self.output {
+                    Output::Sysbench if progress.connecting.is_none() => terminal::data(line),
+                    _ => terminal::say(line),
+                }
+            },
             progress_interval: Some(self.report_interval).filter(|interval| !interval.is_zero()),
             stop: stop.clone(),
         };
@@ -416,21 +432,6 @@ pub(super) fn interruptible() -> Result<Arc<AtomicBool>, Failure> {
     Ok(stop)
 }
 
-fn check_verb(args: &Args) -> Result<(), Failure> {
-    match args.verb.as_deref() {
-        None | Some("run") => Ok(()),
-        Some("prepare") => {
-            Err(Failure::message(Exit::Usage, "`wringer load` only runs").hint("`wringer fill` makes the tables"))
-        }
-        Some("warmup") => Err(Failure::message(Exit::Usage, "`wringer load` only runs")
-            .hint("--warmup-time runs the load before it measures")),
-        Some(other) => {
-            Err(Failure::message(Exit::Usage, format!("'{other}' is not known here"))
-                .hint("wringer load WORKLOAD --help"))
-        }
-    }
-}
-
 /// 0, as with sysbench, prints none.
 pub(super) fn percentile(text: &str) -> Result<f64, String> {
     let found = text.trim().parse().ok().filter(|percentile| (0.0..=100.0).contains(percentile));
@@ -450,65 +451,4 @@ fn on_off(text: &str) -> Result<bool, String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use clap::Parser;
-
-    #[derive(Parser)]
-    struct Program {
-        #[command(flatten)]
-        args: Args,
-    }
-
-    fn parse(line: &str) -> Args {
-        Program::try_parse_from(["load"].into_iter().chain(line.split_whitespace())).unwrap().args
-    }
-
-    #[test]
-    fn a_sysbench_command_line_is_understood() {
-        let args = parse(
-            "oltp_read_write --threads=4 --time=60 --report_interval=1 --rand-type=special --table_size=1000 --tables=2 \
-             --mysql-socket=/s --mysql_user=me --mysql-db=test --db-ps-mode=disable --skip-trx --range_selects=off --histogram=on \
-             --create_secondary=off --mysql-storage-engine=innodb run",
-        );
-        let spec = args.spec(load::Flavour::Mysql, args.threads[0], None).unwrap();
-        assert_eq!((spec.connections, spec.time, spec.prepared), (4, Some(Duration::from_secs(60)), false));
-        assert!(args.oltp.skip_trx && !args.oltp.range_selects && args.histogram && check_verb(&args).is_ok());
-        let target = args.connection.target().unwrap();
-        assert_eq!((target.user.as_str(), target.database.as_deref()), ("me", Some("test")));
-    }
-
-    #[test]
-    fn times_take_units_and_zero_means_no_limit() {
-        let spec = parse("oltp_point_select --time=0 --events=5 --warmup-time=500ms --rate=10")
-            .spec(load::Flavour::Mysql, 1, None)
-            .unwrap();
-        assert_eq!((spec.time, spec.events, spec.warmup), (None, Some(5), Duration::from_millis(500)));
-        assert_eq!(spec.arrivals, Arrivals::Poisson { per_second: 10.0 });
-    }
-
-    #[test]
-    fn a_percentile_is_from_0_to_100() {
-        assert_eq!(parse("oltp_point_select --percentile=0,99.99,100").percentile, [0.0, 99.99, 100.0]);
-        for wrong in ["150", "-1", "nan", "x", ""] {
-            let refused = Program::try_parse_from(["load", "oltp_point_select", &format!("--percentile={wrong}")]);
-            let told = refused.err().unwrap().to_string();
-            assert!(told.contains(&format!("'{wrong}' is no percentile: write numbers from 0 to 100")), "{told}");
-        }
-    }
-
-    #[test]
-    fn a_spacing_without_a_rate_is_refused() {
-        let spaced = |line: &str| parse(line).spec(load::Flavour::Mysql, 1, None);
-        let even = spaced("oltp_point_select --rate=10 --arrivals=constant").unwrap();
-        assert_eq!(even.arrivals, Arrivals::Constant { per_second: 10.0 });
-        let refused = spaced("oltp_point_select --arrivals=constant").err().unwrap();
-        assert!(refused.exit == Exit::Usage && refused.error.to_string().contains("no --rate"), "{refused:?}");
-    }
-
-    #[test]
-    fn prepare_is_sent_to_fill() {
-        let failure = check_verb(&parse("oltp_point_select prepare")).unwrap_err();
-        assert!(failure.hints[0].contains("wringer fill"));
-    }
-}
+mod tests;

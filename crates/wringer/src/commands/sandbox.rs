@@ -183,7 +183,8 @@ struct Format {
 #[derive(Debug, clap::Args)]
 struct Use {
     name: String,
-    /// A statement; without one, SQL from standard input, or from a terminal the server's own client (mariadb, mysql, psql)
+    /// One or several statements; without one, a script from standard input, or from a terminal the server's own client (mariadb, mysql,
+    /// psql). Scripts are taken apart as those clients do it: DELIMITER, functions with semicolons in them, COPY's data, \connect
     sql: Option<String>,
     #[command(flatten)]
     format: Format,

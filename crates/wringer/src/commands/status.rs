@@ -83,6 +83,14 @@ fn show(run: &FoundRun) {
     if let Some(why) = &run.unknown {
         terminal::data(format_args!("    unknown: {why}"));
     }
+    if run.left && standing::condition(run) == "standing" && run.processes.is_empty() {
+        let names = run.resources.iter().filter_map(|resource| resource.strip_prefix("sandbox-"));
+        let name = names.collect::<Vec<_>>().join(" ");
+        terminal::data(format_args!(
+            "    ended by itself: nobody stopped its server, which crashed or was killed; `wringer sandbox log {name}` may say why, \
+             `wringer sandbox stop {name}` clears this away"
+        ));
+    }
     if let Some(reason) = &run.neutralised {
         terminal::data(format_args!("    ended by its watchdog: {reason}"));
     }

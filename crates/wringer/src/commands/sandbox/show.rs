@@ -45,6 +45,11 @@ impl<'a> Runs<'a> {
         sandbox.server(self.places, &self.found)
     }
 
+    /// Nobody stopped it: it crashed, or was killed.
+    fn has_died(&self, sandbox: &Sandbox) -> bool {
+        sandbox.has_died_in(self.places, &self.found)
+    }
+
     fn is_live(&self, run: &str) -> bool {
         self.found.iter().any(|found| found.live && found.id.as_str() == run)
     }
@@ -83,7 +88,7 @@ fn line(sandbox: &Sandbox, runs: &Runs<'_>) -> String {
         "{:<24} {program:<20} 127.0.0.1:{:<6} {}{part}{pooler}{of}",
         manifest.name,
         manifest.port,
-        state(sandbox, &server)
+        state(sandbox, &server, runs)
     )
 }
 
@@ -140,11 +145,14 @@ fn is_left_over(sandbox: &Sandbox, runs: &Runs<'_>) -> bool {
     sandbox.manifest.run.as_ref().is_some_and(|run| !runs.is_live(run))
 }
 
-fn state(sandbox: &Sandbox, server: &Server) -> String {
+fn state(sandbox: &Sandbox, server: &Server, runs: &Runs<'_>) -> String {
     match (sandbox.manifest.state, server) {
         (State::Deploying, _) if sandbox.is_locked() => "being deployed".into(),
         (State::Deploying, _) => "never deployed to its end".into(),
         (State::Ready, Server::Runs(pid)) => format!("running, process {pid}"),
+        (State::Ready, Server::Stopped) if runs.has_died(sandbox) => {
+            format!("ended by itself, crashed or killed: `wringer sandbox log {}` may say why", sandbox.name())
+        }
         (State::Ready, Server::Stopped) => "stopped".into(),
         (State::Ready, Server::Unknown(why)) => format!("unknown: {why}"),
     }
@@ -157,7 +165,8 @@ fn row(name: &str, sandbox: Result<&Sandbox, &sandbox::Error>, runs: &Runs<'_>) 
             "flavour": sandbox.flavour(),
             "version": sandbox.manifest.installation.version,
             "source": sandbox.manifest.installation.source.describe(),
-            "state": state(sandbox, &server),
+            "state": state(sandbox, &server, runs),
+            "has_died": runs.has_died(sandbox),
             "pid": server.pid(),
             "port": sandbox.manifest.port,
             "socket": sandbox.socket(),

@@ -5,10 +5,11 @@ use super::{Export, ExportAs, Output, Use};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal;
 use host::places::Places;
+use load::Target;
 use load::admin::{Connection, Rows};
-use sandbox::{Flavour, Sandbox};
+use sandbox::{Flavour, Piece, Sandbox, Script};
 use serde_json::json;
-use std::io::IsTerminal as _;
+use std::io::{IsTerminal as _, Read as _};
 use std::os::unix::process::CommandExt as _;
 
 /// The account and the database of every sandbox.
@@ -52,32 +53,89 @@ pub(super) fn use_sandbox(args: &Use) -> Outcome {
     if args.sql.is_none() && std::io::stdin().is_terminal() {
         return open_client(&sandbox);
     }
-    let talk = |source| sandbox::Error::Talk { name: args.name.clone(), source };
-    let mut connection = Connection::open(&sandbox.connection()?).map_err(talk)?;
-    for statement in statements(args)? {
-        let mut results = connection.query_each(&statement).map_err(talk)?;
-        if results.is_empty() {
-            results.push(Rows::default());
+    let sql = match &args.sql {
+        Some(sql) => sql.clone().into_bytes(),
+        None => {
+            let mut script = Vec::new();
+            std::io::stdin().read_to_end(&mut script)?;
+            script
         }
-        for rows in &results {
-            match args.format.output {
-                Output::Text => print_table(rows),
-                Output::Json => terminal::data(format_args!("{:#}", as_json(rows))),
-            }
-        }
+    };
+    let mut session = Session::open(&args.name, sandbox.connection()?, args.format.output)?;
+    let mut script = Script::new(sql.as_slice(), sandbox.flavour());
+    let cut = |error| Failure::new(Exit::Usage, anyhow::Error::new(error).context("take the SQL apart"));
+    while let Some((line, piece)) = script.next().map_err(cut)? {
+        session.run(piece, &mut script).map_err(|failure| Failure {
+            error: match sql.contains(&b'\n') {
+                true => failure.error.context(format!("line {line}")),
+                false => failure.error,
+            },
+            ..failure
+        })?;
     }
     Ok(())
 }
 
-/// The one on the command line, or those on standard input: each ends with a `;` at the end of a line.
-fn statements(args: &Use) -> Result<Vec<String>, Failure> {
-    if let Some(sql) = &args.sql {
-        return Ok(vec![sql.clone()]);
+/// A script's conversation with a sandbox's server.
+struct Session<'a> {
+    name: &'a str,
+    target: Target,
+    connection: Connection,
+    output: Output,
+}
+
+impl<'a> Session<'a> {
+    fn open(name: &'a str, target: Target, output: Output) -> Result<Self, Failure> {
+        let connection =
+            Connection::open(&target).map_err(|source| sandbox::Error::Talk { name: name.to_owned(), source })?;
+        Ok(Self { name, target, connection, output })
     }
-    let mut script = std::io::read_to_string(std::io::stdin())?;
-    script.push('\n');
-    let pieces = script.split(";\n").map(str::trim).filter(|piece| !piece.is_empty());
-    Ok(pieces.map(str::to_owned).collect())
+
+    fn run(&mut self, piece: Piece, script: &mut Script<&[u8]>) -> Outcome {
+        let talk = |source| sandbox::Error::Talk { name: self.name.to_owned(), source };
+        match piece {
+            Piece::Sql(sql) => {
+                let sql = String::from_utf8(sql).map_err(|_| Failure::message(Exit::Usage, "SQL that is not UTF-8"))?;
+                let mut results = self.connection.query_each(&sql).map_err(talk)?;
+                if results.is_empty() {
+                    results.push(Rows::default());
+                }
+                results.iter().for_each(|rows| self.print(rows));
+            }
+            Piece::Copy(sql) => {
+                let mut data: Vec<Vec<u8>> = Vec::new();
+                while let Some(line) = script.copy_line()? {
+                    data.push(line);
+                }
+                let mut lines = data.into_iter();
+                let mut more = |out: &mut Vec<u8>| {
+                    lines.next().is_some_and(|line| {
+                        out.extend_from_slice(&line);
+                        true
+                    })
+                };
+                let sql = String::from_utf8_lossy(&sql).into_owned();
+                let rows = self.connection.copy_in(&sql, &mut more).map_err(talk)?;
+                terminal::say(format_args!("copied {}", units::counted(rows, "row")));
+            }
+            Piece::Connect(database) => {
+                let target = Target { database: Some(database), ..self.target.clone() };
+                *self = Self::open(self.name, target, self.output)?;
+            }
+            Piece::Unknown(command) => {
+                return Err(Failure::message(Exit::Usage, format!("'{command}' is a command of psql's own, not SQL"))
+                    .hint(format!("`wringer sandbox use {}` in a terminal opens psql itself", self.name)));
+            }
+        }
+        Ok(())
+    }
+
+    fn print(&self, rows: &Rows) {
+        match self.output {
+            Output::Text => print_table(rows),
+            Output::Json => terminal::data(format_args!("{:#}", as_json(rows))),
+        }
+    }
 }
 
 fn as_json(rows: &Rows) -> serde_json::Value {
