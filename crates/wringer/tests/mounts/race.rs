@@ -184,6 +184,7 @@ mod certain {
         Tried { mounted, lost, acted }
     }
 
+    #[allow(clippy::print_stdout)] // the mutant is heard by its parent
     pub(super) fn what_comes_on_top_in_the_last_moment_stays() {
         let folder = tempfile::tempdir().unwrap();
         // the mutant runs in a process of its own, for it is chosen by the environment
