@@ -9,6 +9,7 @@
 //! `wringer internal launch`, which stays its parent. A pid alone never proves an identity: [`Identity`] carries the start
 //! time, and signals go through a pidfd.
 
+mod census;
 mod cut_off;
 mod descriptors;
 mod family;
@@ -24,6 +25,7 @@ mod standstill;
 mod stop;
 mod survey;
 
+pub use census::Census;
 pub use descriptors::without_descriptors;
 pub use family::{family, is_of_another_run};
 pub use fork::{Forked, fork};
@@ -31,13 +33,13 @@ pub use identity::{Identity, Process, ThreadLook};
 pub use launch::{LaunchSettings, block_stop_signals, launch};
 pub use namespaces::Namespaces;
 pub use orphans::Orphans;
-pub use scan::{Mark, descendants, holders_of, is_helper, mapped_by, open_below, open_device, with_mark, with_marks};
-pub(crate) use scan::{look_at, look_into};
+pub use scan::{Mark, carries_mark, descendants, holders_of, is_helper, mapped_by, open_below, open_device, with_mark};
+pub(crate) use scan::{look_at, look_into, pids};
 pub use sight::{Sight, Unlisted, Unseen};
 pub use spawn::{Marks, Spawned, spawn, spawn_supervisor};
 pub use standstill::{Standstill, standstill};
 pub use stop::{StopRequest, Stopped, kill_alone, stop, stop_main_thread};
-pub use survey::{HeldFile, Marked, survey};
+pub use survey::{HeldFile, Marked};
 
 use rustix::fd::OwnedFd;
 use std::ffi::OsString;

@@ -3,7 +3,7 @@
 
 use crate::host_readers::tick_us;
 use crate::parse;
-use host::process::survey;
+use host::process::Census;
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -122,7 +122,7 @@ struct OtherRuns {
 /// Runs of Wringer's that are not below us, as far as this user may see them.
 fn other_runs(ours: &BTreeSet<u32>) -> OtherRuns {
     let own_run = std::env::var(host::process::RUN_VARIABLE).ok();
-    let marked = survey(&|_| false);
+    let marked = Census::take().marked(&|_| false);
     let own: BTreeSet<&String> = marked
         .iter()
         .filter(|it| ours.contains(&it.identity.pid))

@@ -98,7 +98,7 @@ impl RealHost {
         let began = self.known.iter().map(|known| known.start_time).min();
         match members {
             Members::Leave => false,
-            Members::Marked => self.marked().contains(process),
+            Members::Marked => process::carries_mark(process, &self.folder.token(), self.run.as_str()),
             Members::Command => {
                 began.is_some_and(|began| process.start_time >= began)
                     && !process::is_of_another_run(process.pid, &self.folder.token())

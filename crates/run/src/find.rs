@@ -7,7 +7,7 @@ use crate::locks::is_held;
 use crate::reading::{self, Unsure};
 use crate::release::remove_folder;
 use host::places::Places;
-use host::process::{Identity, Mark, Sight, with_marks};
+use host::process::{Census, Identity, Mark, Sight};
 use journal::{Kind, Namespaces, Reading, RunId, Step, StepState};
 use std::time::Duration;
 
@@ -48,19 +48,34 @@ pub struct FoundRun {
     pub reading: Reading,
 }
 
+/// One look at the runs of these places and at the host. The processes are listed once, for all that is asked of it.
+#[derive(Debug)]
+pub struct Look {
+    /// Oldest first.
+    pub runs: Vec<FoundRun>,
+    pub(crate) census: Census,
+}
+
+impl Look {
+    /// Changes nothing.
+    pub fn take(places: &Places) -> Result<Self, Error> {
+        // The processes first: a run that begins meanwhile is among the folders, and what ends meanwhile is seen to be dead.
+        let census = Census::take();
+        let ids = all_runs(places)?;
+        let runs = ids.into_iter().map(|id| find_run(places, id, &census)).collect();
+        Ok(Self { runs, census })
+    }
+}
+
 /// All runs of these places, oldest first. Changes nothing.
 pub fn find_runs(places: &Places) -> Result<Vec<FoundRun>, Error> {
-    let ids = all_runs(places)?;
-    let mark = |id: &RunId| Mark { token: Folder::of(places, id).token(), run_id: id.as_str().to_owned() };
-    let sights = with_marks(&ids.iter().map(mark).collect::<Vec<_>>());
-    Ok(ids.into_iter().zip(sights).map(|(id, sight)| look_at(places, id, sight)).collect())
+    Ok(Look::take(places)?.runs)
 }
 
 /// One run of these places.
-pub(crate) fn find_run(places: &Places, id: &RunId) -> FoundRun {
-    let mark = Mark { token: Folder::of(places, id).token(), run_id: id.as_str().to_owned() };
-    let sight = with_marks(&[mark]).pop().unwrap_or_default();
-    look_at(places, id.clone(), sight)
+pub(crate) fn find_run(places: &Places, id: RunId, census: &Census) -> FoundRun {
+    let mark = Mark { token: Folder::of(places, &id).token(), run_id: id.as_str().to_owned() };
+    look_at(places, id, census.with_mark(&mark))
 }
 
 fn look_at(places: &Places, id: RunId, sight: Sight) -> FoundRun {
@@ -167,8 +182,8 @@ fn is_forgotten(run: &FoundRun) -> bool {
 
 /// To be called under the begin lock. Clears away what is settled.
 pub(crate) fn refuse_when_hot(places: &Places) -> Result<(), Error> {
-    let found = find_runs(places)?;
-    refuse_hot(&found)?;
-    crate::trace::refuse_lost(places, &found)?;
-    found.iter().filter(|run| run.is_debris()).try_for_each(|run| remove_folder(&Folder::of(places, &run.id).path))
+    let look = Look::take(places)?;
+    refuse_hot(&look.runs)?;
+    crate::trace::refuse_lost(places, &look)?;
+    look.runs.iter().filter(|run| run.is_debris()).try_for_each(|run| remove_folder(&Folder::of(places, &run.id).path))
 }

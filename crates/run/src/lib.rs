@@ -34,7 +34,7 @@ pub use amend::amend;
 pub use begin::{Begin, Child, Run};
 pub use dismantle::{Conflict, Executor, Report, dismantle, neutralise};
 pub use error::Error;
-pub use find::{FoundRun, find_runs, refuse_hot};
+pub use find::{FoundRun, Look, find_runs, refuse_hot};
 pub use host::interrupt;
 pub use host::places::Places;
 pub use host::process::ChildSpec;

@@ -12,9 +12,10 @@ mod sort;
 pub(crate) mod twice;
 
 use crate::Error;
-use crate::find::{FoundRun, find_run};
+use crate::find::{FoundRun, Look, find_run};
+use crate::folder::Folder;
 use host::places::Places;
-use host::process::Identity;
+use host::process::{Census, Identity};
 use journal::{CgroupVersion, Reading, RunId};
 use seen::Seen;
 use sort::{Below, Known};
@@ -94,18 +95,29 @@ pub enum Thing {
     Change(Box<Written>),
 }
 
-/// What no readable journal of these places answers for. `found` is what [`crate::find_runs`] has found. Changes nothing.
-pub fn find_lost(places: &Places, found: &[FoundRun]) -> Vec<Lost> {
-    let seen = Seen::take(&places.journal);
+/// What no readable journal of these places answers for. Changes nothing.
+pub fn find_lost(places: &Places, look: &Look) -> Vec<Lost> {
+    lost_among(places, &look.runs, &look.census)
+}
+
+fn lost_among(places: &Places, found: &[FoundRun], census: &Census) -> Vec<Lost> {
+    let seen = Seen::take(&places.journal, census);
     let answered: BTreeSet<RunId> = found.iter().filter(|run| is_answered_for(run)).map(|run| run.id.clone()).collect();
-    let below = |journal: &Path, id: &RunId| look_below(places, journal, id);
+    let below = |journal: &Path, id: &RunId| look_below(places, journal, id, census);
     let known = Known { answered: &answered, journal: &canonical(&places.journal), below: &below };
-    sort::sort(&seen, &known, rustix::process::geteuid().as_raw())
+    let mut lost = sort::sort(&seen, &known, rustix::process::geteuid().as_raw());
+    lost.retain(|run| !began_meanwhile(places, found, &run.id));
+    lost
+}
+
+/// Whether the run was not there when the runs were listed, and is there now.
+fn began_meanwhile(places: &Places, found: &[FoundRun], id: &RunId) -> bool {
+    !found.iter().any(|run| run.id == *id) && Folder::of(places, id).path.exists()
 }
 
 /// All that bears the mark of one run, whatever a journal says of it.
 fn traces_of(places: &Places, id: &RunId) -> Vec<Trace> {
-    let seen = Seen::take(&places.journal);
+    let seen = Seen::take(&places.journal, &Census::take());
     let (journal, answered) = (canonical(&places.journal), BTreeSet::new());
     let known = Known { answered: &answered, journal: &journal, below: &|_, _| Below::Lost };
     let lost = sort::sort(&seen, &known, rustix::process::geteuid().as_raw());
@@ -123,12 +135,12 @@ fn is_answered_for(run: &FoundRun) -> bool {
 }
 
 /// How a run stands whose journal may lie in this folder.
-fn look_below(places: &Places, journal: &Path, id: &RunId) -> Below {
+fn look_below(places: &Places, journal: &Path, id: &RunId, census: &Census) -> Below {
     if !journal.join(id.as_str()).exists() {
         // whoever deletes the journals alone can still call `undo` there
         return if journal.parent().is_some_and(Path::exists) { Below::Lost } else { Below::Nothing };
     }
-    let run = find_run(&Places { journal: journal.to_owned(), ..places.clone() }, id);
+    let run = find_run(&Places { journal: journal.to_owned(), ..places.clone() }, id.clone(), census);
     match run {
         run if run.live || run.unknown.is_some() => Below::Live,
         run if run.left && !run.hot => Below::Left,
@@ -143,15 +155,16 @@ fn canonical(journal: &Path) -> PathBuf {
 }
 
 /// As [`find_lost`], of one run or of all, without what goes by itself within moments, because its run is ending.
-pub fn find_settled(places: &Places, found: &[FoundRun], of: Option<&RunId>) -> Vec<Lost> {
+pub fn find_settled(places: &Places, look: &Look, of: Option<&RunId>) -> Vec<Lost> {
     let deadline = Instant::now() + SETTLING;
+    let mut lost = find_lost(places, look);
     loop {
-        let mut lost = find_lost(places, found);
         lost.retain(|run| of.is_none_or(|id| run.id == *id));
         if !lost.iter().any(|run| run.is_due() && run.may_be_ending()) || Instant::now() >= deadline {
             return lost;
         }
         std::thread::sleep(Duration::from_millis(50));
+        lost = lost_among(places, &look.runs, &Census::take());
     }
 }
 
@@ -159,8 +172,8 @@ pub fn find_settled(places: &Places, found: &[FoundRun], of: Option<&RunId>) -> 
 ///
 /// # Errors
 /// [`Error::Refused`], which names what there is.
-pub fn refuse_lost(places: &Places, found: &[FoundRun]) -> Result<(), Error> {
-    let lost = find_settled(places, found, None);
+pub fn refuse_lost(places: &Places, look: &Look) -> Result<(), Error> {
+    let lost = find_settled(places, look, None);
     let due: Vec<String> = lost.iter().filter(|run| run.is_due()).map(|run| format!("{run}")).collect();
     if due.is_empty() {
         twice::tidy(&places.journal, &lost);

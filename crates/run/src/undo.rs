@@ -4,14 +4,14 @@
 use crate::Error;
 use crate::dismantle::{Conflict, Executor as _, dismantle, neutralise};
 use crate::executor::RealHost;
-use crate::find::{FoundRun, find_runs};
+use crate::find::{FoundRun, Look};
 use crate::folder::{Folder, locks, require_own};
 use crate::locks::{begin_lock, lock_within};
 use crate::reading::{self, Unsure, aside, read_to_undo};
 use crate::release::{close, graces, note_reason, remove_folder};
-use crate::trace::find_lost;
 use crate::trace::give_back::{take_unrecorded, undo_lost};
 use crate::trace::twice;
+use crate::trace::{Lost, find_lost};
 use host::change::BUSY_TIMEOUT;
 use host::places::Places;
 use host::process::{Process, holders_of, kill_alone};
@@ -54,6 +54,8 @@ pub struct UndoReport {
     pub unknown: Vec<(RunId, String)>,
     /// Where the folders of settled runs are kept.
     pub aside: Vec<PathBuf>,
+    /// What no journal of these places answers for in the end, of all runs; of one run, nothing else is looked for.
+    pub left: Vec<Lost>,
 }
 
 impl UndoReport {
@@ -70,23 +72,30 @@ impl UndoReport {
 pub fn undo(places: &Places, scope: Scope, progress: &mut dyn FnMut(&str)) -> Result<UndoReport, Error> {
     let mut report = UndoReport::default();
     require_own(places)?;
-    let mut found = find_runs(places)?;
-    if let Scope::One(id) = &scope {
-        let is_lost = find_lost(places, &found).iter().any(|run| run.id == *id);
-        found.retain(|run| run.id == *id);
-        if found.is_empty() && !is_lost {
+    let mut look = Look::take(places)?;
+    let of = if let Scope::One(id) = &scope { Some(id) } else { None };
+    let is_meant = |run: &&FoundRun| of.is_none_or(|id| run.id == *id);
+    if let Some(id) = of {
+        let is_lost = || find_lost(places, &look).iter().any(|run| run.id == *id);
+        if !look.runs.iter().any(|run| run.id == *id) && !is_lost() {
             return Err(Error::NoSuchRun { id: id.clone() });
         }
     }
-    for run in found.iter().rev() {
+    let mut is_changed = false;
+    for run in look.runs.iter().rev().filter(is_meant) {
         match (&run.unknown, reason_to_leave(run, &scope)) {
             (Some(why), _) => report.unknown.push((run.id.clone(), why.clone())),
             (None, Some(reason)) => report.untouched.push((run.id.clone(), reason)),
-            (None, None) => undo_run(places, run, &mut report, progress),
+            (None, None) => {
+                is_changed = true;
+                undo_run(places, run, &mut report, progress);
+            }
         }
     }
-    let of = if let Scope::One(id) = &scope { Some(id) } else { None };
-    undo_lost(places, of, &mut report, progress)?;
+    if is_changed {
+        look = Look::take(places)?;
+    }
+    undo_lost(places, of, look, &mut report, progress)?;
     Ok(report)
 }
 

@@ -6,6 +6,8 @@ mod standing;
 
 use rustix::process::Signal;
 use standing::*;
+use std::fs;
+use std::process::Command;
 use testkit::{Lab, Snapshot, alone, is_root};
 
 const WRINGER: &str = env!("CARGO_BIN_EXE_wringer");
@@ -20,6 +22,30 @@ fn there_is_nothing_to_undo() {
     assert_eq!(json(&lab.run(["undo", "-o", "json"]).expect_code(0))["ended"].as_array().unwrap().len(), 0);
     let shown = lab.run(["status"]).expect_code(0);
     assert!(shown.stdout.contains("nothing is changed"));
+}
+
+/// However many questions they ask of the host: on a machine with thousands of processes each list of them takes its time.
+#[test]
+fn status_and_undo_list_the_processes_once() {
+    if Command::new("strace").arg("--version").output().is_err() {
+        testkit::skip!("needs strace");
+    }
+    let lab = Lab::new(WRINGER);
+    for arguments in [vec!["status"], vec!["undo", "--dry-run"], vec!["undo"]] {
+        let log = lab.home().join("opened");
+        let ours = lab.command(&arguments);
+        let mut traced = Command::new("strace");
+        traced
+            .args(["-f", "-qq", "-e", "trace=open,openat", "-o"])
+            .arg(&log)
+            .arg(ours.get_program())
+            .args(ours.get_args());
+        traced.envs(ours.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        assert!(traced.output().unwrap().status.success(), "{arguments:?}");
+        let opened = fs::read_to_string(&log).unwrap();
+        let lists = opened.lines().filter(|line| line.contains("\"/proc\", ") || line.contains("\"/proc/\", ")).count();
+        assert_eq!(lists, 1, "{arguments:?}\n{opened}");
+    }
 }
 
 /// Each word that stands behind a run's name.

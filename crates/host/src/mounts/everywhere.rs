@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 use super::{MountEntry, mounts, parse};
 use crate::Error;
+use crate::process::{Census, pids};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fs;
@@ -71,11 +72,20 @@ impl Everywhere {
     /// One process of each namespace and root is asked; the file systems are not. Not found is a namespace without a process: one that is only held
     /// open, or bound somewhere.
     pub fn look() -> Result<Self, Error> {
+        Self::seen_by(pids())
+    }
+
+    /// The same through the processes of a census that was taken before; what is mounted is read now.
+    pub fn of(census: &Census) -> Result<Self, Error> {
+        Self::seen_by(census.pids())
+    }
+
+    fn seen_by(pids: impl Iterator<Item = u32>) -> Result<Self, Error> {
         let own = namespace_of("self").unwrap_or_default();
         let is_own = true;
         let namespaces = vec![NamespaceMounts { namespace: own, pid: std::process::id(), is_own, mounts: mounts()? }];
         let mut found = Self { namespaces, unseen: 0 };
-        for (namespace, mut views) in views(&mut found.unseen) {
+        for (namespace, mut views) in views(pids, &mut found.unseen) {
             // who sees the root of its namespace sees all of it
             views.sort_by_key(|(root, _)| root.as_path() != Path::new("/"));
             let is_own = namespace == own;
@@ -98,10 +108,9 @@ impl Everywhere {
 /// The processes that share a namespace and a root.
 type Views = Vec<(PathBuf, Vec<u32>)>;
 
-fn views(unseen: &mut usize) -> BTreeMap<u64, Views> {
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+fn views(pids: impl Iterator<Item = u32>, unseen: &mut usize) -> BTreeMap<u64, Views> {
     let mut found: BTreeMap<u64, Views> = BTreeMap::new();
-    for pid in entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()) {
+    for pid in pids {
         match view(pid) {
             Ok((namespace, root)) => {
                 let views = found.entry(namespace).or_default();

@@ -2,7 +2,7 @@
 use super::ours::{command, mount_id};
 use super::{Everywhere, Look};
 use crate::Holder;
-use crate::process::is_helper;
+use crate::process::{is_helper, pids};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags, open, statx};
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,9 +15,7 @@ pub(crate) fn users(look: &Look) -> Vec<Holder> {
     let visible: BTreeSet<u64> = Everywhere::look()
         .map(|it| it.namespaces.iter().flat_map(|it| it.mounts.iter().map(|entry| entry.id)).collect())
         .unwrap_or_default();
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    let users = pids.filter(|pid| stands_in(*pid, look) || has_open(*pid, look, &visible) || has_mapped(*pid, look));
+    let users = pids().filter(|pid| stands_in(*pid, look) || has_open(*pid, look, &visible) || has_mapped(*pid, look));
     users.filter(|pid| !is_helper(*pid)).map(|pid| Holder { pid, command: command(pid) }).collect()
 }
 

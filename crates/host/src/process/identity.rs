@@ -18,8 +18,7 @@ pub struct Identity {
 impl Identity {
     /// `None` when there is no such process, or it is a zombie: dead, and only waiting for its parent.
     pub fn of(pid: u32) -> Option<Self> {
-        let stat = Stat::read(pid)?;
-        (stat.state != b'Z' && stat.state != b'X').then_some(Self { pid, start_time: stat.start_time })
+        Stat::read(pid)?.identity_of(pid)
     }
 
     pub fn own() -> Option<Self> {
@@ -104,6 +103,11 @@ const PF_KTHREAD: u32 = 0x0020_0000;
 impl Stat {
     pub(super) fn is_kernel_thread(&self) -> bool {
         self.flags & PF_KTHREAD != 0
+    }
+
+    /// `None`: see [`Identity::of`].
+    pub(super) fn identity_of(&self, pid: u32) -> Option<Identity> {
+        (self.state != b'Z' && self.state != b'X').then_some(Identity { pid, start_time: self.start_time })
     }
 
     pub(super) fn read(pid: u32) -> Option<Self> {

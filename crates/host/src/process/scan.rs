@@ -3,6 +3,7 @@
 //! waits for one that hangs.
 
 use super::RUN_VARIABLE;
+use super::census::{Census, links, variable};
 use super::identity::{Identity, Stat};
 use super::sight::{Look, Sight};
 use rustix::fs::{AtFlags, CWD, FileType, Statx, StatxFlags, statx};
@@ -22,42 +23,13 @@ pub struct Mark {
 
 /// Every live process that carries this mark, except the caller and its forks. Sorted by start.
 pub fn with_mark(token: &Path, run_id: &str) -> Sight {
+    Census::take().with_mark(&Mark { token: token.to_owned(), run_id: run_id.to_owned() })
+}
+
+/// Whether this one does: no other is looked at.
+pub fn carries_mark(process: &Identity, token: &Path, run_id: &str) -> bool {
     let mark = Mark { token: token.to_owned(), run_id: run_id.to_owned() };
-    with_marks(&[mark]).pop().unwrap_or_default()
-}
-
-/// The same for each of several marks, in one pass over all processes.
-pub fn with_marks(marks: &[Mark]) -> Vec<Sight> {
-    let own = std::process::id();
-    let tokens: Vec<_> = marks.iter().map(|mark| same_file(&mark.token)).collect();
-    let mut sights = Sight::of_each(marks.len(), |pid| {
-        // First the fork: what has executed its program since then holds the token because it was given it.
-        if pid == own || is_own_fork(pid, own) {
-            return vec![Look::Other; marks.len()];
-        }
-        // its environment may be shown where its files are not
-        let (links, run) = (links(pid), variable(pid));
-        let by_token = |is_token: &dyn Fn(&Path, &Path) -> bool| match &links {
-            Ok(links) => Look::of(Ok(links.iter().any(|(path, link)| is_token(path, link)))),
-            Err(error) => Look::refusal(error),
-        };
-        let by_variable = |id: &str| match &run {
-            Ok(run) => Look::of(Ok(run.as_deref() == Some(id.as_bytes()))),
-            Err(error) => Look::refusal(error),
-        };
-        let each = marks.iter().zip(&tokens);
-        each.map(|(mark, is_token)| by_token(is_token).or(by_variable(&mark.run_id))).collect()
-    });
-    for sight in &mut sights {
-        sight.found.sort_by_key(|identity| (identity.start_time, identity.pid));
-    }
-    sights
-}
-
-/// A child of ours between fork and exec: it still has our descriptors, and loses them with exec unless it is given them.
-fn is_own_fork(pid: u32, own: u32) -> bool {
-    let arguments = |pid: u32| fs::read(format!("/proc/{pid}/cmdline")).ok();
-    Stat::read(pid).is_some_and(|stat| stat.parent == own) && arguments(pid) == arguments(own)
+    Census::of([process.pid].into_iter()).with_mark(&mark).found.contains(process)
 }
 
 /// Every live process of which `look` says so.
@@ -111,7 +83,7 @@ pub fn mapped_by(device: u64, inode: u64) -> Sight {
 }
 
 /// Whether a link below `/proc/PID/fd` is this file: by its path, or, where another mount shows it under another one, by device and inode.
-fn same_file(file: &Path) -> impl Fn(&Path, &Path) -> bool {
+pub(super) fn same_file(file: &Path) -> impl Fn(&Path, &Path) -> bool {
     let numbers = |it: Statx| (it.stx_dev_major, it.stx_dev_minor, it.stx_ino);
     let wanted = look_at(file).map(numbers);
     move |path: &Path, link: &Path| {
@@ -132,9 +104,7 @@ pub fn is_helper(pid: u32) -> bool {
     let arguments = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let is_internal = arguments.split(|byte| *byte == 0).nth(1) == Some(b"internal");
     let has_run = || {
-        fs::read(format!("/proc/{pid}/environ")).is_ok_and(|environ| {
-            environ.split(|byte| *byte == 0).any(|entry| entry.starts_with(format!("{RUN_VARIABLE}=").as_bytes()))
-        })
+        fs::read(format!("/proc/{pid}/environ")).is_ok_and(|environment| variable(&environment, RUN_VARIABLE).is_some())
     };
     pid == std::process::id() || (is_internal && has_run())
 }
@@ -161,15 +131,8 @@ pub(super) fn children_by_parent() -> BTreeMap<u32, Vec<u32>> {
     children
 }
 
-pub(super) fn pids() -> impl Iterator<Item = u32> {
+pub(crate) fn pids() -> impl Iterator<Item = u32> {
     fs::read_dir("/proc").into_iter().flatten().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
-}
-
-/// The entries below `/proc/PID/fd`, and what they link to.
-fn links(pid: u32) -> io::Result<Vec<(PathBuf, PathBuf)>> {
-    let descriptors = fs::read_dir(format!("/proc/{pid}/fd"))?;
-    let paths = descriptors.flatten().map(|entry| entry.path());
-    Ok(paths.filter_map(|path| fs::read_link(&path).ok().map(|link| (path, link))).collect())
 }
 
 /// `wanted` is given such an entry, and what it links to.
@@ -186,12 +149,4 @@ pub(super) fn uses_below(pid: u32, folder: &Path) -> bool {
 fn stands_in(pid: u32, wanted: &dyn Fn(&Path) -> bool) -> io::Result<bool> {
     let target = |link: &str| fs::read_link(format!("/proc/{pid}/{link}"));
     Ok(wanted(&target("cwd")?) || wanted(&target("root")?))
-}
-
-/// The run that its environment names.
-fn variable(pid: u32) -> io::Result<Option<Vec<u8>>> {
-    let environ = fs::read(format!("/proc/{pid}/environ"))?;
-    let name = format!("{RUN_VARIABLE}=");
-    let mut entries = environ.split(|byte| *byte == 0);
-    Ok(entries.find_map(|entry| entry.strip_prefix(name.as_bytes())).map(<[u8]>::to_vec))
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a look at the processes has found, and whom it did not reach. What is unseen is unknown, and never absent.
 
+use super::census::MOMENT;
 use super::identity::{Identity, Stat};
 use super::scan::pids;
 use std::fmt;
@@ -43,9 +44,6 @@ pub enum Unlisted {
     Outside,
 }
 
-/// Between two looks at who has refused the first.
-const MOMENT: std::time::Duration = std::time::Duration::from_millis(10);
-
 /// What one process is to a look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Look {
@@ -83,22 +81,13 @@ impl Look {
 impl Sight {
     /// One pass over all processes.
     pub(super) fn of(look: impl Fn(u32) -> Look) -> Self {
-        Self::of_each(1, |pid| vec![look(pid)]).pop().unwrap_or_default()
-    }
-
-    /// The answers to `count` questions, which `look` asks of each process, in one pass over all.
-    pub(super) fn of_each(count: usize, look: impl Fn(u32) -> Vec<Look>) -> Vec<Self> {
-        let blank = Self { unseen: Unseen { unlisted: Unlisted::now(), ..Unseen::default() }, ..Self::default() };
-        let mut sights = vec![blank; count];
+        let mut sight = Self { unseen: Unseen { unlisted: Unlisted::now(), ..Unseen::default() }, ..Self::default() };
         let mut refused = Vec::new();
         for pid in pids() {
-            let looks = look(pid);
-            if looks.contains(&Look::Refused) {
-                refused.push(pid);
-                continue;
-            }
-            for (sight, look) in sights.iter_mut().zip(looks) {
-                sight.found.extend(Identity::of(pid).filter(|_| look == Look::Wanted));
+            match look(pid) {
+                Look::Wanted => sight.found.extend(Identity::of(pid)),
+                Look::Other => {}
+                Look::Refused => refused.push(pid),
             }
         }
         // who ends, or begins another program, refuses for a moment
@@ -106,15 +95,13 @@ impl Sight {
             std::thread::sleep(MOMENT);
         }
         for pid in refused {
-            for (sight, look) in sights.iter_mut().zip(look(pid)) {
-                match look {
-                    Look::Wanted => sight.found.extend(Identity::of(pid)),
-                    Look::Other => {}
-                    Look::Refused => sight.unseen.add(pid),
-                }
+            match look(pid) {
+                Look::Wanted => sight.found.extend(Identity::of(pid)),
+                Look::Other => {}
+                Look::Refused => sight.unseen.add(pid),
             }
         }
-        sights
+        sight
     }
 
     pub fn is_empty(&self) -> bool {
@@ -188,7 +175,7 @@ fn is_in_user_namespace() -> bool {
 }
 
 impl Unlisted {
-    fn now() -> Option<Self> {
+    pub(super) fn now() -> Option<Self> {
         let own = fs::read_link("/proc/self").ok().and_then(|link| link.to_str()?.parse::<u32>().ok());
         match own {
             None => return Some(Self::NoProc),

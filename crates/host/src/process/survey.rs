@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One pass over `/proc` for every question about marks: who has which run's files open, in which role, under whose name. Only `readlink`,
-//! small reads below `/proc`, and a look at open files that asks no server of a file system.
+//! Who has which run's files open, in which role, under whose name. Only small reads below `/proc`, and a look at open files that asks no
+//! server of a file system.
 
+use super::census::{Census, Resident, variable};
 use super::identity::Identity;
 use super::{LIFELINE_VARIABLE, RUN_VARIABLE};
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
@@ -42,46 +43,48 @@ pub struct HeldFile {
 /// What the kernel appends to the link of a file without a name.
 const DELETED: &str = " (deleted)";
 
-/// Every live process but the caller that has a file open for which `is_mark` holds, or `WRINGER_RUN` in its environment. As an ordinary
-/// user, only one's own processes are seen.
-pub fn survey(is_mark: &dyn Fn(&Path) -> bool) -> Vec<Marked> {
-    let own = std::process::id();
-    let pids = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok()).filter(|pid| *pid != own);
-    let mut found: Vec<Marked> = pids.filter_map(|pid| look(pid, is_mark)).collect();
-    found.sort_by_key(|it| (it.identity.start_time, it.identity.pid));
-    found
+impl Census {
+    /// Every live process but the caller that has a file open for which `is_mark` holds, or `WRINGER_RUN` in its environment. As an ordinary
+    /// user, only one's own processes are seen.
+    pub fn marked(&self, is_mark: &dyn Fn(&Path) -> bool) -> Vec<Marked> {
+        let mut found: Vec<Marked> = self.others().filter_map(|resident| look(resident, is_mark)).collect();
+        found.sort_by_key(|it| (it.identity.start_time, it.identity.pid));
+        found
+    }
 }
 
-fn look(pid: u32, is_mark: &dyn Fn(&Path) -> bool) -> Option<Marked> {
-    let files = held(pid, is_mark);
-    let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-    let run = variable(&environment, RUN_VARIABLE);
+fn look(resident: &Resident, is_mark: &dyn Fn(&Path) -> bool) -> Option<Marked> {
+    let pid = resident.identity.pid;
+    let files = held(resident, is_mark);
+    let environment = resident.environment.as_deref().unwrap_or_default();
+    let text = |value: &[u8]| std::str::from_utf8(value).ok().map(str::to_owned);
+    let run = variable(environment, RUN_VARIABLE).and_then(text);
     if files.is_empty() && run.is_none() {
         return None;
     }
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let command = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-    Some(Marked {
-        identity: Identity::of(pid)?,
+    let marked = Marked {
+        identity: resident.identity,
         uid: one_uid(&status),
         command: command.trim_end().to_owned(),
         role: role(&fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default()),
         run,
-        has_lifeline: variable(&environment, LIFELINE_VARIABLE).is_some(),
+        has_lifeline: variable(environment, LIFELINE_VARIABLE).is_some(),
         files,
-    })
+    };
+    // what was read here is its own only while it lives
+    resident.identity.is_alive().then_some(marked)
 }
 
-fn held(pid: u32, is_mark: &dyn Fn(&Path) -> bool) -> Vec<HeldFile> {
-    let descriptors = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-    let marks = descriptors.filter_map(|entry| {
-        let (path, is_deleted) = name_of(&fs::read_link(entry.path()).ok()?);
+fn held(resident: &Resident, is_mark: &dyn Fn(&Path) -> bool) -> Vec<HeldFile> {
+    let marks = resident.links.iter().flatten().filter_map(|(entry, link)| {
+        let (path, is_deleted) = name_of(link);
         is_mark(&path).then(|| {
-            let number = entry.file_name();
-            let locks = fs::read_to_string(format!("/proc/{pid}/fdinfo/{}", number.to_string_lossy()));
+            let number = entry.file_name().unwrap_or_default().to_string_lossy();
+            let locks = fs::read_to_string(format!("/proc/{}/fdinfo/{number}", resident.identity.pid));
             let is_locked = locks.is_ok_and(|text| has_lock(&text));
-            HeldFile { path, is_deleted, is_locked, owner: owner_of(&entry.path()) }
+            HeldFile { path, is_deleted, is_locked, owner: owner_of(entry) }
         })
     });
     marks.collect()
@@ -103,11 +106,6 @@ fn has_lock(text: &str) -> bool {
 fn owner_of(link: &Path) -> Option<u32> {
     let known = statx(CWD, link, AtFlags::STATX_DONT_SYNC | AtFlags::NO_AUTOMOUNT, StatxFlags::UID).ok()?;
     Some(known.stx_uid)
-}
-
-fn variable(environment: &[u8], name: &str) -> Option<String> {
-    let mut entries = environment.split(|byte| *byte == 0);
-    entries.find_map(|entry| std::str::from_utf8(entry).ok()?.strip_prefix(name)?.strip_prefix('=').map(str::to_owned))
 }
 
 fn role(arguments: &[u8]) -> Option<String> {
@@ -135,7 +133,7 @@ mod tests {
         assert!(!has_lock("pos:\t0\nflags:\t02100002\n"));
         assert_eq!(role(b"/usr/bin/wringer\0internal\0holder\0--pages\0").as_deref(), Some("holder"));
         assert_eq!(role(b"sleep\x001000\0"), None);
-        assert_eq!(variable(b"A=1\0WRINGER_RUN=w-1\0", RUN_VARIABLE).as_deref(), Some("w-1"));
+        assert_eq!(variable(b"A=1\0WRINGER_RUN=w-1\0", RUN_VARIABLE), Some(b"w-1".as_slice()));
         assert_eq!(one_uid("Name:\tx\nUid:\t1000\t1000\t1000\t1000\n"), Some(1000));
         assert_eq!(one_uid("Uid:\t1000\t0\t0\t0\n"), None, "a set-user-id program has its caller's environment");
     }
@@ -154,7 +152,7 @@ mod tests {
             .spawn()
             .expect("starts");
         fs::remove_file(&path).expect("removes");
-        let found = survey(&|name| name == path);
+        let found = Census::take().marked(&|name| name == path);
         let _ = child.kill();
         let _ = child.wait();
         let uid = rustix::process::geteuid().as_raw();

@@ -5,7 +5,7 @@
 use super::{Condition, Lost, SETTLING, Thing, Trace, find_lost, find_settled, traces_of, twice};
 use crate::dismantle::{Conflict, Executor as _};
 use crate::executor::{RealHost, repair_command};
-use crate::find::find_runs;
+use crate::find::Look;
 use crate::folder::Folder;
 use crate::undo::UndoReport;
 use crate::{Error, RunId};
@@ -26,15 +26,16 @@ const CONTROLLER_TIMEOUT: Duration = Duration::from_secs(180);
 const SERVER_GRACE_MS: u64 = 180_000;
 const GRACE_MS: u64 = 10_000;
 
-/// Undoes what was found of runs that no journal of these places answers for; of one run, or of all.
+/// Undoes what was found of runs that no journal of these places answers for; of one run, or of all. `first`: how things are.
 pub(crate) fn undo_lost(
     places: &Places,
     of: Option<&RunId>,
+    first: Look,
     report: &mut UndoReport,
     progress: &mut dyn FnMut(&str),
 ) -> Result<(), Error> {
-    let look = || Ok::<_, Error>(find_settled(places, &find_runs(places)?, of));
-    let mut lost = look()?;
+    let look = || Ok::<_, Error>(find_settled(places, &Look::take(places)?, of));
+    let mut lost = find_settled(places, &first, of);
     let controllers: Vec<Identity> = lost.iter().filter_map(controller).collect();
     if !controllers.is_empty() {
         controllers.iter().for_each(|controller| ask(*controller));
@@ -54,7 +55,10 @@ pub(crate) fn undo_lost(
     let ended: Vec<RunId> = ended.collect();
     report.ended.extend(ended);
     report.ended.retain(|id| !is_left(id));
-    twice::tidy(&places.journal, &find_lost(places, &find_runs(places)?));
+    report.left = left;
+    // what is written down of others stays
+    let all = if of.is_none() { None } else { Some(find_lost(places, &Look::take(places)?)) };
+    twice::tidy(&places.journal, all.as_ref().unwrap_or(&report.left));
     Ok(())
 }
 

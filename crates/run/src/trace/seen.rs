@@ -2,9 +2,9 @@
 use super::twice::{self, Written};
 use host::change::loop_device::backing_files;
 use host::mapper::{self, Present};
-use host::mounts::{NamespaceMounts, mounts_everywhere};
+use host::mounts::{Everywhere, NamespaceMounts};
 use host::named::{NamedCgroup, cgroups};
-use host::process::{Marked, survey};
+use host::process::{Census, Marked};
 use journal::RunId;
 use std::collections::BTreeMap;
 use std::fs;
@@ -41,12 +41,12 @@ pub(super) struct SeenMount {
 
 impl Seen {
     /// What cannot be read is not there for this user.
-    pub(super) fn take(journal: &Path) -> Self {
-        let everywhere = mounts_everywhere().unwrap_or_default();
+    pub(super) fn take(journal: &Path, census: &Census) -> Self {
+        let everywhere = Everywhere::of(census).unwrap_or_default().namespaces;
         let own = everywhere.first().map(|it| it.mounts.as_slice()).unwrap_or_default();
         let folders = twice::folders(journal);
         Self {
-            processes: survey(&is_mark),
+            processes: census.marked(&is_mark),
             cgroups: cgroups(own, PREFIX),
             mounts: everywhere.iter().flat_map(ours).collect(),
             loops: backing_files(),

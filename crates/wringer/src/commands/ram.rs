@@ -110,10 +110,11 @@ pub fn main(args: Args) -> Outcome {
 }
 
 fn squeeze(places: &Places, args: &Squeezed, amount: Amount) -> Outcome {
-    let found = run::find_runs(places)?;
+    let look = run::Look::take(places)?;
+    let found = &look.runs;
     if !args.standing.dry_run && !args.persist {
-        standing::refuse_hot(places, &found)?;
-        refuse_second(&found)?;
+        standing::refuse_hot(places, &look)?;
+        refuse_second(found)?;
     }
     let options = Options {
         drop_caches: args.drop_caches,
@@ -332,11 +333,12 @@ fn status(places: &Places, output: Output) -> Outcome {
 }
 
 fn release(places: &Places, output: Output) -> Outcome {
-    let found = run::find_runs(places)?;
+    let look = run::Look::take(places)?;
+    let found = &look.runs;
     let hiding: Vec<_> =
-        hidden::hiding_ram(&found).into_iter().filter(|run| run.kind == Some(run::Kind::Standing)).collect();
+        hidden::hiding_ram(found).into_iter().filter(|run| run.kind == Some(run::Kind::Standing)).collect();
     if hiding.is_empty() {
-        standing::refuse_hot(places, &found)?;
+        standing::refuse_hot(places, &look)?;
         terminal::say("no RAM is hidden by a standing squeeze");
     }
     standing::release(places, &hiding, output)?;

@@ -98,9 +98,9 @@ fn says_the_same(log: &[String], why: &str) -> bool {
 }
 
 /// Refuses, before anything is started, while an earlier run was not undone.
-pub fn refuse_hot(places: &Places, found: &[FoundRun]) -> Outcome {
-    run::refuse_hot(found)?;
-    Ok(run::refuse_lost(places, found)?)
+pub fn refuse_hot(places: &Places, look: &run::Look) -> Outcome {
+    run::refuse_hot(&look.runs)?;
+    Ok(run::refuse_lost(places, look)?)
 }
 
 /// What a live run slows down for everybody.

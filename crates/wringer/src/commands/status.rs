@@ -37,8 +37,9 @@ const TOLD_FOR_S: u64 = 24 * 3600;
 
 pub fn main(args: Args) -> Outcome {
     let places = Places::from_environment();
-    let found = run::find_runs(&places)?;
-    let lost = run::find_lost(&places, &found);
+    let look = run::Look::take(&places)?;
+    let lost = run::find_lost(&places, &look);
+    let found = look.runs;
     let meminfo = Meminfo::now()?;
     let last_words = run::watchdog::last_words(&places, TOLD_FOR_S);
     if args.output == Output::Json {

@@ -62,12 +62,11 @@ pub fn main(args: Args) -> Outcome {
         terminal::data("nothing to undo");
     }
     standing::finish_undo(&report, args.output)?;
-    if args.run.is_none() { tell_of_others(&places) } else { Ok(()) }
+    if args.run.is_none() { tell_of_others(&report.left) } else { Ok(()) }
 }
 
 /// What is left on the host that is none of this home's. What another home's dead run has changed is not back.
-fn tell_of_others(places: &Places) -> Outcome {
-    let lost = run::find_settled(places, &run::find_runs(places)?, None);
+fn tell_of_others(lost: &[run::Lost]) -> Outcome {
     lost.iter().filter_map(run::Lost::note).for_each(|note| terminal::say(format_args!("note: {note}")));
     let cut_off: Vec<&run::Lost> = lost.iter().filter(|run| run.condition == run::Condition::HotElsewhere).collect();
     let homes: BTreeSet<String> = cut_off.iter().filter_map(|run| Some(run.home()?.display().to_string())).collect();
@@ -81,8 +80,9 @@ fn tell_of_others(places: &Places) -> Outcome {
 }
 
 fn dry_run(places: &Places, scope: &Scope, output: Output) -> Outcome {
-    let mut found = run::find_runs(places)?;
-    let mut lost = run::find_lost(places, &found);
+    let look = run::Look::take(places)?;
+    let mut lost = run::find_lost(places, &look);
+    let mut found = look.runs;
     if let Scope::One(id) = scope {
         found.retain(|run| run.id == *id);
         lost.retain(|run| run.id == *id);

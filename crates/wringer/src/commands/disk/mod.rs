@@ -110,12 +110,13 @@ fn delay(places: &Places, args: &Delayed) -> Outcome {
             .hint("--read 10ms, for example, or --profile gp3; --read 0 measures the layer without a delay"));
     }
     let model = args.disk.model()?;
-    let found = run::find_runs(places)?;
-    if let Some((run, slowed)) = standing::slowing(&found).into_iter().find(|(_, slowed)| slowed.is_named(&args.path)) {
+    let look = run::Look::take(places)?;
+    let found = &look.runs;
+    if let Some((run, slowed)) = standing::slowing(found).into_iter().find(|(_, slowed)| slowed.is_named(&args.path)) {
         return change_of(places, run, &slowed, &model, args);
     }
     if !args.standing.dry_run {
-        standing::refuse_hot(places, &found)?;
+        standing::refuse_hot(places, &look)?;
     }
     let takes = Duration::from_secs_f64((model.read.takes.mean() + model.sync.takes.mean()) / 1e6 * PROBES);
     match mechanism::choose(args.mechanism, &args.path, &model)? {
@@ -252,15 +253,16 @@ fn show_measured(measured: &Measured) {
 }
 
 fn release(places: &Places, args: &Release) -> Outcome {
-    let found = run::find_runs(places)?;
-    let slow = standing::slowing(&found);
+    let look = run::Look::take(places)?;
+    let found = &look.runs;
+    let slow = standing::slowing(found);
     let chosen: Vec<&FoundRun> = slow
         .iter()
         .filter(|(_, slowed)| args.path.as_ref().is_none_or(|wanted| slowed.is_named(wanted)))
         .map(|(run, _)| *run)
         .collect();
     if chosen.is_empty() {
-        standing::refuse_hot(places, &found)?;
+        standing::refuse_hot(places, &look)?;
         if let Some(path) = &args.path {
             let message = format!("{} is not slowed down", path.display());
             return Err(Failure::message(Exit::Missing, message).hint("`wringer disk status` lists what is"));

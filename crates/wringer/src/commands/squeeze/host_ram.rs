@@ -19,9 +19,10 @@ pub fn plan(args: &Args, places: &Places) -> Result<Option<Plan>, Failure> {
     let hide = args.hide_ram.map(Amount::Hide);
     let Some(amount) = hide.or(args.leave_ram.map(Amount::Leave)) else { return Ok(None) };
     if !args.dry_run {
-        let found = run::find_runs(places)?;
-        refuse_hot(places, &found)?;
-        refuse_second(&found)?;
+        let look = run::Look::take(places)?;
+        let found = &look.runs;
+        refuse_hot(places, &look)?;
+        refuse_second(found)?;
     }
     let options = Options { mechanism: args.ram_mechanism.choice(), with_swap: args.with_swap, ..Options::new(amount) };
     let plan = ram::plan(&options)?;

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One pass over `/proc`, for all questions about marks that one command asks.
+
+use super::RUN_VARIABLE;
+use super::identity::{Identity, Stat};
+use super::scan::{Mark, pids, same_file};
+use super::sight::{Look, Sight, Unlisted, Unseen};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Between two looks at who has refused the first.
+pub(super) const MOMENT: Duration = Duration::from_millis(10);
+
+/// The processes of a moment, and what each of them showed. Whoever has ended since then is in no answer; whoever was started since then, neither.
+#[derive(Debug)]
+pub struct Census {
+    residents: Vec<Resident>,
+    unlisted: Option<Unlisted>,
+}
+
+#[derive(Debug)]
+pub(super) struct Resident {
+    pub(super) identity: Identity,
+    /// Ourselves, or a child of ours between fork and exec: it still has our descriptors, and loses them with exec unless it is given them.
+    is_us: bool,
+    /// The entries below `/proc/PID/fd`, and what they link to.
+    pub(super) links: io::Result<Vec<(PathBuf, PathBuf)>>,
+    pub(super) environment: io::Result<Vec<u8>>,
+}
+
+impl Census {
+    /// Lists all processes, once.
+    pub fn take() -> Self {
+        Self::of(pids())
+    }
+
+    pub(super) fn of(pids: impl Iterator<Item = u32>) -> Self {
+        let own = std::process::id();
+        let mut residents: Vec<Resident> = pids.filter_map(|pid| Resident::look(pid, own)).collect();
+        // who ends, or begins another program, refuses for a moment
+        if residents.iter().any(Resident::refuses) {
+            std::thread::sleep(MOMENT);
+            let again = |it: Resident| if it.refuses() { Resident::look(it.identity.pid, own) } else { Some(it) };
+            residents = residents.into_iter().filter_map(again).collect();
+        }
+        Self { residents, unlisted: Unlisted::now() }
+    }
+
+    pub(crate) fn pids(&self) -> impl Iterator<Item = u32> {
+        self.residents.iter().map(|it| it.identity.pid)
+    }
+
+    /// All but the caller.
+    pub(super) fn others(&self) -> impl Iterator<Item = &Resident> {
+        let own = std::process::id();
+        self.residents.iter().filter(move |it| it.identity.pid != own)
+    }
+
+    /// For each mark every live process that carries it, except the caller and its forks. Sorted by start.
+    pub fn with_marks(&self, marks: &[Mark]) -> Vec<Sight> {
+        let with = |mark| self.with_mark(mark);
+        marks.iter().map(with).collect()
+    }
+
+    /// See [`Self::with_marks`].
+    pub fn with_mark(&self, mark: &Mark) -> Sight {
+        let is_token = same_file(&mark.token);
+        let mut sight = Sight { unseen: Unseen { unlisted: self.unlisted, ..Unseen::default() }, ..Sight::default() };
+        for resident in self.residents.iter().filter(|it| !it.is_us) {
+            match resident.carries(&is_token, &mark.run_id) {
+                Look::Wanted => sight.found.extend(Some(resident.identity).filter(Identity::is_alive)),
+                Look::Refused => sight.unseen.add(resident.identity.pid),
+                Look::Other => {}
+            }
+        }
+        sight.found.sort_by_key(|identity| (identity.start_time, identity.pid));
+        sight
+    }
+}
+
+impl Resident {
+    /// `None`: it has ended.
+    fn look(pid: u32, own: u32) -> Option<Self> {
+        let stat = Stat::read(pid)?;
+        let identity = stat.identity_of(pid)?;
+        // First the fork: what has executed its program since then holds the token because it was given it.
+        let arguments = |pid: u32| fs::read(format!("/proc/{pid}/cmdline")).ok();
+        let is_us = pid == own || (stat.parent == own && arguments(pid) == arguments(own));
+        let environment = fs::read(format!("/proc/{pid}/environ"));
+        Some(Self { identity, is_us, links: links(pid), environment })
+    }
+
+    fn refuses(&self) -> bool {
+        let refused = |error: Option<&io::Error>| error.is_some_and(|it| Look::refusal(it) == Look::Refused);
+        !self.is_us && (refused(self.links.as_ref().err()) || refused(self.environment.as_ref().err()))
+    }
+
+    /// Its environment may be shown where its files are not.
+    fn carries(&self, is_token: &dyn Fn(&Path, &Path) -> bool, run_id: &str) -> Look {
+        let by_token = match &self.links {
+            Ok(links) => Look::of(Ok(links.iter().any(|(path, link)| is_token(path, link)))),
+            Err(error) => Look::refusal(error),
+        };
+        let by_variable = match &self.environment {
+            Ok(environment) => Look::of(Ok(variable(environment, RUN_VARIABLE) == Some(run_id.as_bytes()))),
+            Err(error) => Look::refusal(error),
+        };
+        by_token.or(by_variable)
+    }
+}
+
+/// What `environ` says of a variable.
+pub(super) fn variable<'a>(environment: &'a [u8], name: &str) -> Option<&'a [u8]> {
+    let mut entries = environment.split(|byte| *byte == 0);
+    entries.find_map(|entry| entry.strip_prefix(name.as_bytes())?.strip_prefix(b"="))
+}
+
+/// The entries below `/proc/PID/fd`, and what they link to.
+pub(super) fn links(pid: u32) -> io::Result<Vec<(PathBuf, PathBuf)>> {
+    let descriptors = fs::read_dir(format!("/proc/{pid}/fd"))?;
+    let paths = descriptors.flatten().map(|entry| entry.path());
+    Ok(paths.filter_map(|path| fs::read_link(&path).ok().map(|link| (path, link))).collect())
+}
