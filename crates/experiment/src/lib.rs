@@ -14,6 +14,7 @@
 mod model;
 mod plan;
 mod read;
+mod squeezed;
 
 use keyfile::{problem, section, tree};
 
@@ -23,3 +24,4 @@ pub use model::{
     Observe, OomVictim, Preheat, RamAmount, RamMechanism, RamSqueeze, RowShape, Server, Squeeze, WorkloadOptions,
 };
 pub use plan::{HostFacts, LeftOut, Plan, RamHolder, Step, disk_mechanism, plan};
+pub use squeezed::Squeezed;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What an experiment file says, once read: plain data, every default filled in.
 
+use crate::squeezed::Squeezed;
 use assertion::Assertion;
 use diskmodel::Asked;
 use evidence::Arrivals;
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use units::{Bytes, CpuList, Cpus, Span, Swap};
 
@@ -22,6 +23,9 @@ pub struct Experiment {
     pub observe: Observe,
     /// In the order they run; never empty. A file without arms has one, named `baseline`.
     pub arms: Vec<Arm>,
+    /// Squeezes that must not be left out in any arm that asks for them, besides [`Squeeze::required`].
+    #[serde(skip)]
+    pub(crate) required: BTreeSet<Squeezed>,
     /// Line and column of each key that was written, for messages that are found later, on the host.
     #[serde(skip)]
     pub(crate) places: BTreeMap<String, (usize, usize)>,
@@ -183,6 +187,8 @@ pub struct Squeeze {
     pub disk: Option<Asked>,
     /// The same in all arms; `None`: what can be had, FUSE first.
     pub disk_mechanism: Option<DiskMechanism>,
+    /// None of these may be left out for want of rights: rather the run does not start.
+    pub required: bool,
 }
 
 /// How a server's disk is made slow.

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What on this host stands in the way of an experiment, with the line that asks for it.
 
-use super::{HostFacts, disk_mechanism, estimate};
+use super::{HostFacts, disk_mechanism, estimate, no_right_to_ram, no_right_to_server_ram};
 use crate::model::{Arm, DiskMechanism, Experiment, Flavour, RamAmount};
 use crate::problem::Problem;
+use crate::squeezed::Squeezed;
 use units::Bytes;
 
 /// Below it the kernel starts to kill.
@@ -13,7 +14,7 @@ pub(super) fn blockers(experiment: &Experiment, host: &HostFacts) -> Vec<Problem
     let mut found: Vec<Problem> = Vec::new();
     for (index, arm) in experiment.arms.iter().enumerate() {
         let add = |key: &str, message: String, suggestion: Option<String>| -> Problem {
-            let (line, column) = place(experiment, index, key);
+            let (line, column) = experiment.place(index, key);
             Problem { line, column, message, suggestion }
         };
         if let Some((message, hint)) = ram(experiment, arm, host) {
@@ -24,6 +25,11 @@ pub(super) fn blockers(experiment: &Experiment, host: &HostFacts) -> Vec<Problem
         }
         if let Some((key, message, hint)) = cpus(experiment, arm, host) {
             found.push(add(key, message, Some(hint)));
+        }
+        for (key, message) in required(experiment, arm, host) {
+            let hint =
+                "run as who has the right, or take `required` (or --require) away: then it is left out, and said";
+            found.push(add(&key, message, Some(hint.into())));
         }
         if experiment.pool(arm).0 >= host.mem_available_bytes {
             let message = format!("a pool of {} does not fit: {} is available", experiment.pool(arm), available(host));
@@ -48,6 +54,20 @@ fn percona(experiment: &Experiment, host: &HostFacts) -> Option<Problem> {
         message: "no such Percona Server is on this machine or in the cache, and it cannot be fetched".into(),
         suggestion: Some("`wringer sandbox unpack TARBALL` takes it from Percona's own tarball".into()),
     })
+}
+
+/// What would be left out here for want of rights, and must not be.
+fn required(experiment: &Experiment, arm: &Arm, host: &HostFacts) -> Vec<(String, String)> {
+    let lacking = [(Squeezed::Ram, no_right_to_ram(host)), (Squeezed::ServerRam, no_right_to_server_ram(host))];
+    let refused = lacking.into_iter().filter_map(|(squeeze, why)| Some((squeeze, why?)));
+    refused
+        .filter(|(squeeze, _)| experiment.demands(arm, *squeeze))
+        .map(|(squeeze, why)| {
+            let key = format!("squeeze.{squeeze}");
+            let message = format!("{key} is required, and would be left out: {why}");
+            (key, message)
+        })
+        .collect()
 }
 
 /// Hiding more than there is, or the server's own need, kills it. `leave 24 GiB` of 20 available hides nothing, and is no obstacle.
@@ -121,7 +141,7 @@ fn disk(experiment: &Experiment, host: &HostFacts) -> Option<Problem> {
 fn disk_layer(experiment: &Experiment, host: &HostFacts) -> Option<Problem> {
     let asks = |index: &usize| experiment.arms[*index].squeeze.disk.as_ref().is_some_and(|disk| !disk.is_none());
     let asking = (0..experiment.arms.len()).find(asks).unwrap_or_default();
-    let (line, column) = place(experiment, asking, "squeeze.disk");
+    let (line, column) = experiment.place(asking, "squeeze.disk");
     let message = match disk_mechanism(experiment, host)? {
         DiskMechanism::Fuse if !host.fuse => {
             "a disk squeeze needs /dev/fuse and a private mount namespace, and this user cannot have both here"
@@ -134,17 +154,6 @@ fn disk_layer(experiment: &Experiment, host: &HostFacts) -> Option<Problem> {
     let other = if host.preload { "; mechanism = \"preload\" needs neither" } else { "" };
     let suggestion = Some(format!("wringer doctor says what is missing{other}"));
     Some(Problem { line, column, message: message.into(), suggestion })
-}
-
-/// Where an arm's setting was written: in the arm, else in the section, else nowhere.
-fn place(experiment: &Experiment, arm: usize, key: &str) -> (usize, usize) {
-    let own = format!("arm.{arm}.{key}");
-    let below = |prefix: &str| {
-        let inner = format!("{prefix}.");
-        let found = experiment.places.iter().find(|(path, _)| *path == prefix || path.starts_with(&inner));
-        found.map(|(_, place)| *place)
-    };
-    below(&own).or_else(|| below(key)).unwrap_or((1, 1))
 }
 
 fn available(host: &HostFacts) -> Bytes {

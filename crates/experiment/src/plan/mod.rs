@@ -69,6 +69,10 @@ pub struct Plan {
     pub left_out: Vec<LeftOut>,
     /// Why the run would not start here. Empty: nothing known stands in the way.
     pub blockers: Vec<Problem>,
+    /// What it would start with, and will be told again in the result: a disk that this host cannot imitate.
+    pub doubts: Vec<Problem>,
+    /// What nobody could be asked yet, and why.
+    pub not_asked: Vec<String>,
     pub seconds: f64,
     pub disk_bytes: u64,
     /// What the server and the load need at most, apart from what is hidden.
@@ -109,6 +113,8 @@ pub fn plan(experiment: &Experiment, host: &HostFacts) -> Plan {
         seconds: steps.iter().map(|step| step.seconds).sum(),
         left_out: left_out(experiment, host),
         blockers: blockers::blockers(experiment, host),
+        doubts: Vec::new(),
+        not_asked: Vec::new(),
         disk_bytes: estimate::disk(experiment, host).0,
         ram_bytes: estimate::ram(experiment).0,
         steps,
@@ -117,10 +123,11 @@ pub fn plan(experiment: &Experiment, host: &HostFacts) -> Plan {
 
 fn left_out(experiment: &Experiment, host: &HostFacts) -> Vec<LeftOut> {
     let mut left_out = Vec::new();
-    if !host.as_root && experiment.arms.iter().any(|arm| arm.squeeze.ram.is_some()) {
+    let lacking = no_right_to_ram(host).filter(|_| experiment.arms.iter().any(|arm| arm.squeeze.ram.is_some()));
+    if let Some(why) = lacking {
         left_out.push(LeftOut {
             what: "squeeze.ram: hide RAM of the host".into(),
-            why: "only root's runs take RAM from everybody else on the host".into(),
+            why: why.into(),
             instead: format!(
                 "{}; or hide it for a while, before the run, with `wringer ram`",
                 instead_of_ram(experiment)
@@ -138,14 +145,23 @@ fn left_out(experiment: &Experiment, host: &HostFacts) -> Vec<LeftOut> {
             instead: "the host is as small as asked without it".into(),
         });
     }
-    if host.memory_cgroup == "none" && experiment.arms.iter().any(|arm| arm.squeeze.server_ram.is_some()) {
+    let asks = |arm: &Arm| arm.squeeze.server_ram.is_some();
+    if let Some(why) = no_right_to_server_ram(host).filter(|_| experiment.arms.iter().any(asks)) {
         left_out.push(LeftOut {
             what: "squeeze.server_ram: limit the server's memory".into(),
-            why: "this user can make no memory cgroup here".into(),
+            why: why.into(),
             instead: instead_of_ram(experiment).into(),
         });
     }
     left_out
+}
+
+fn no_right_to_ram(host: &HostFacts) -> Option<&'static str> {
+    (!host.as_root).then_some("only root's runs take RAM from everybody else on the host")
+}
+
+fn no_right_to_server_ram(host: &HostFacts) -> Option<&'static str> {
+    (host.memory_cgroup == "none").then_some("this user can make no memory cgroup here")
 }
 
 /// Less RAM is asked for so that reads reach the disk. What else keeps the page cache from answering them?

@@ -2,6 +2,7 @@
 use super::{HostFacts, Plan, RamHolder, disk_mechanism, plan};
 use crate::Experiment;
 use crate::model::DiskMechanism;
+use crate::squeezed::Squeezed;
 use units::Bytes;
 
 const TEXT: &str = r#"schema = 1
@@ -316,4 +317,37 @@ fn a_driver_is_a_process_that_ends_with_the_run() {
     let step = plan.steps.iter().find(|step| step.station == "load").unwrap();
     assert!(step.text.starts_with("warm up: run sysbench oltp_insert for 7 s on its own"), "{}", step.text);
     assert_eq!((step.seconds, step.undo.is_some()), (7.0, true));
+}
+
+/// What would only be left out and told is refused where it is required, with its line: in the file, and from outside.
+#[test]
+fn a_required_squeeze_is_never_left_out() {
+    let poor = HostFacts { as_root: false, memory_cgroup: "none".into(), ..root() };
+    let text = TEXT.replace("ram = { leave = \"8G\" }", "server_ram = \"512M\"");
+    assert!(plan_of(&text, &poor).blockers.is_empty(), "left out and said");
+    let required = text.replace("server_ram = ", "required = true\nserver_ram = ");
+    let [blocker] = &plan_of(&required, &poor).blockers[..] else { panic!("one for the line") };
+    assert!(blocker.line == 10 && blocker.message.contains("squeeze.server_ram is required"), "{blocker:?}");
+    assert!(plan_of(&required, &root()).blockers.is_empty(), "where it can be had, nothing is in the way");
+
+    let mut demanded = Experiment::parse(&text).unwrap();
+    assert_eq!(demanded.require(&[Squeezed::Cpus]), Err(Squeezed::Cpus), "no arm asks for it");
+    demanded.require(&[Squeezed::ServerRam]).unwrap();
+    assert_eq!(plan(&demanded, &poor).blockers.len(), 1);
+    let mut ram = Experiment::parse(TEXT).unwrap();
+    ram.require(&[Squeezed::Ram]).unwrap();
+    let said = plan(&ram, &poor);
+    assert!(said.blockers.iter().any(|it| it.message.contains("only root's runs")), "{:?}", said.blockers);
+    assert!(plan(&ram, &root()).blockers.is_empty());
+}
+
+/// One arm alone requires it: another that asks for it and does not is left out.
+#[test]
+fn an_arm_may_require_what_others_do_not() {
+    let poor = HostFacts { memory_cgroup: "none".into(), ..root() };
+    let text = TEXT.replace("ram = { leave = \"8G\" }", "server_ram = \"512M\"");
+    let text = text.replace("squeeze.disk.read = \"10ms\"", "squeeze.disk.read = \"10ms\"\nsqueeze.required = true");
+    assert_eq!(plan_of(&text, &poor).blockers.len(), 1);
+    let unsqueezed = text.replace("squeeze.required", "squeeze.server_ram = \"none\"\nsqueeze.required");
+    assert!(plan_of(&unsqueezed, &poor).blockers.is_empty(), "the arm that requires asks for nothing");
 }

@@ -13,7 +13,7 @@ use crate::model::{Experiment, Observe, Question};
 use crate::problem::{Problem, Problems};
 use crate::section::Section;
 use crate::tree::{self, Table};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use units::Span;
 
 /// The version of the file format that this program reads.
@@ -67,6 +67,7 @@ fn read(table: &Table, problems: &Problems) -> Option<Experiment> {
         fill: fill?,
         observe,
         arms: arms?,
+        required: BTreeSet::new(),
         places,
     })
 }

@@ -25,6 +25,7 @@ pub(super) fn read(top: &Section<'_>) -> Squeeze {
         cpuset: none(&section, "cpuset", |section| parsed::<CpuList>(section, "cpuset", "\"0-1\"")).flatten(),
         disk,
         disk_mechanism: disk_mechanism.flatten(),
+        required: section.boolean("required").is_some_and(|asked| asked.value),
     };
     more_time_than_cpus(&section, &squeeze);
     section.finish();

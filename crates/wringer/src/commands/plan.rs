@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The ordered steps of an experiment file, each host change with its undo beside it. Changes nothing.
 
+mod asks;
+
 use super::doctor::checks::{self, Check, State};
 use crate::commands::run::{
     check_assertions, prepare_drivers, read_workloads, refuse_limits, refuse_ram, server_request,
@@ -8,7 +10,7 @@ use crate::commands::run::{
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal::Output;
 use crate::{input, problems, terminal};
-use experiment::{Experiment, HostFacts, Plan, Problem, RamHolder, Step};
+use experiment::{Experiment, HostFacts, LeftOut, Plan, Problem, RamHolder, Squeezed, Step};
 use host::places::Places;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -24,25 +26,73 @@ use units::{Bytes, Span};
 pub struct Args {
     /// The experiment file; `-` reads standard input
     file: PathBuf,
+    #[command(flatten)]
+    require: Require,
     /// How to print
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     output: Output,
 }
 
+/// What a run must not leave out, as `run`, `plan` and `doctor` are told.
+#[derive(Debug, clap::Args)]
+pub struct Require {
+    /// Do not start where this squeeze would be left out for want of rights: ram, server_ram (may be given several times; in the file:
+    /// squeeze.required = true)
+    #[arg(long = "require", value_name = "SQUEEZE")]
+    squeezes: Vec<Squeezed>,
+}
+
+impl Require {
+    /// # Errors
+    /// Exit code 2: no arm asks for such a squeeze.
+    pub fn of(&self, experiment: &mut Experiment) -> Outcome {
+        experiment.require(&self.squeezes).map_err(|nowhere| {
+            Failure::message(
+                Exit::Usage,
+                format!("--require {nowhere}: no arm of the experiment asks for squeeze.{nowhere}"),
+            )
+            .hint("the file's keys are in docs/experiment.md")
+        })
+    }
+}
+
 pub fn main(args: Args) -> Outcome {
-    let (text, experiment) = read(&args.file)?;
-    let workloads = read_workloads(&args.file, &experiment)?;
-    check_assertions(&args.file, &text, &experiment, &workloads)?;
-    let plan = experiment::plan(&experiment, &host_facts(&experiment, &Places::from_environment()));
+    let (experiment, plan) = look(&args.file, &args.require, &Places::from_environment())?;
     match args.output {
         Output::Json => terminal::data(serde_json::to_string_pretty(&plan)?),
         Output::Text => terminal::data(as_text(&plan).trim_end()),
     }
-    refuse_blocked(&args.file, &plan)?;
-    refuse_ram(&experiment)?;
-    refuse_limits(&experiment)?;
-    prepare_drivers(&args.file, &experiment).map(drop)
+    refuse(&args.file, &experiment, &plan)
 }
+
+/// An experiment and its plan, and what the server's program and the disk answered to it. Changes nothing.
+///
+/// # Errors
+/// Exit code 2: the file is wrong.
+pub fn look(file: &Path, require: &Require, places: &Places) -> Result<(Experiment, Plan), Failure> {
+    let (text, mut experiment) = read(file)?;
+    require.of(&mut experiment)?;
+    let workloads = read_workloads(file, &experiment)?;
+    check_assertions(file, &text, &experiment, &workloads)?;
+    let facts = host_facts(&experiment, places);
+    let mut plan = experiment::plan(&experiment, &facts);
+    asks::options(&experiment, places, &mut plan);
+    asks::disks(&experiment, &facts, places, &mut plan);
+    Ok((experiment, plan))
+}
+
+/// Fails with exit code 3 when a run would not start here.
+///
+/// # Errors
+/// With everything that is known to stand in the way.
+pub fn refuse(file: &Path, experiment: &Experiment, plan: &Plan) -> Outcome {
+    refuse_blocked(file, plan)?;
+    refuse_ram(experiment)?;
+    refuse_limits(experiment)?;
+    prepare_drivers(file, experiment).map(drop)
+}
+
+pub use asks::options as ask_options;
 
 /// The text of an experiment file, and what it says. `-` is standard input.
 ///
@@ -134,8 +184,26 @@ pub fn as_text(plan: &Plan) -> String {
         }
         line(&mut out, step);
     }
-    for left in &plan.left_out {
-        let _ = write!(out, "\nleft out: {}\n     why: {}\n instead: {}\n", left.what, left.why, left.instead);
+    out + &remarks(plan)
+}
+
+/// What the plan says besides its steps.
+pub fn remarks(plan: &Plan) -> String {
+    let mut out = String::new();
+    for LeftOut { what, why, instead } in &plan.left_out {
+        let _ = write!(out, "\nleft out: {what}\n     why: {why}\n instead: {instead}\n");
+    }
+    for doubt in &plan.doubts {
+        let _ = write!(out, "\n  doubt: line {}: {}\n", doubt.line, doubt.message);
+        if let Some(hint) = &doubt.suggestion {
+            let _ = writeln!(out, "      -> {hint}");
+        }
+    }
+    if !plan.not_asked.is_empty() {
+        let _ = writeln!(out);
+    }
+    for what in &plan.not_asked {
+        let _ = writeln!(out, "not asked: {what}");
     }
     out
 }

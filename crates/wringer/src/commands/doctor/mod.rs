@@ -6,23 +6,31 @@ mod mappings;
 pub mod mounting;
 mod quiet;
 
+use crate::commands::plan;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal;
 use crate::terminal::Output;
 use checks::{Check, State};
+use experiment::Plan;
 use host::places::Places;
 use serde::Serialize;
+use std::path::PathBuf;
 
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Every missing piece is named with what would supply it. Nothing is changed or installed. For two seconds it looks whether the host\n\
     is quiet enough to measure on.\n\
+    With an experiment file it says what of that would not work here, for this user and this disk, in the words of `wringer plan`.\n\
     In scripts: `wringer doctor --need slow-disk --need sandbox-mariadb` exits with 3 when one of them would not work here."
 )]
 pub struct Args {
     /// Exit with 3 unless this feature works here (may be given several times)
     #[arg(long, value_name = "FEATURE")]
     need: Vec<String>,
+    /// An experiment file: say also what of it would not work here, as `wringer plan` does
+    file: Option<PathBuf>,
+    #[command(flatten)]
+    require: plan::Require,
     /// How to print
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     output: Output,
@@ -45,11 +53,16 @@ struct Diagnosis {
     schema: u32,
     features: Vec<Feature>,
     checks: Vec<Check>,
+    /// What `wringer plan` says of the file that was named.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    experiment: Option<Plan>,
 }
 
 pub fn main(args: Args) -> Outcome {
     let places = Places::from_environment();
     let mut diagnosis = diagnose(&places);
+    let planned = args.file.as_ref().map(|file| plan::look(file, &args.require, &places)).transpose()?;
+    diagnosis.experiment = planned.as_ref().map(|(_, plan)| plan.clone());
     diagnosis.checks.push(quiet::check(&places));
     if let Some(unknown) = args.need.iter().find(|id| !diagnosis.features.iter().any(|f| f.id == id.as_str())) {
         let known: Vec<_> = diagnosis.features.iter().map(|f| f.id).collect();
@@ -62,10 +75,13 @@ pub fn main(args: Args) -> Outcome {
     }
     let refused: Vec<_> =
         diagnosis.features.iter().filter(|f| !f.works && args.need.iter().any(|id| id == f.id)).map(|f| f.id).collect();
-    if refused.is_empty() {
-        return Ok(());
+    if !refused.is_empty() {
+        return Err(Failure::message(Exit::Missing, format!("does not work here: {}", refused.join(", "))));
     }
-    Err(Failure::message(Exit::Missing, format!("does not work here: {}", refused.join(", "))))
+    match (&args.file, &planned) {
+        (Some(file), Some((experiment, plan))) => plan::refuse(file, experiment, plan),
+        _ => Ok(()),
+    }
 }
 
 fn diagnose(places: &Places) -> Diagnosis {
@@ -119,7 +135,7 @@ fn diagnose(places: &Places) -> Diagnosis {
         ),
         feature("load", "Load, fill and observe any server you can connect to", &[], None),
     ];
-    Diagnosis { schema: 1, features, checks }
+    Diagnosis { schema: 1, features, checks, experiment: None }
 }
 
 fn print_text(diagnosis: &Diagnosis) {
@@ -143,6 +159,16 @@ fn print_text(diagnosis: &Diagnosis) {
         terminal::data(format_args!("  {mark} {:<14} {}", check.id, check.found));
         if let Some(remedy) = &check.remedy {
             terminal::data(format_args!("       {:<14} -> {remedy}", ""));
+        }
+    }
+    if let Some(plan) = &diagnosis.experiment {
+        terminal::data(format_args!("\nWhat {} meets here", plan.experiment));
+        let said = plan::remarks(plan);
+        match (plan.blockers.is_empty(), said.trim().is_empty()) {
+            (true, true) => terminal::data("  nothing is known to stand in its way"),
+            (true, false) => terminal::data(said.trim_matches('\n')),
+            // told as the error
+            (false, _) => terminal::data(format!("{}\nit would not start:", said.trim_matches('\n')).trim_start()),
         }
     }
 }

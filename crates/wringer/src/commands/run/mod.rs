@@ -34,6 +34,7 @@ pub use squeezes::{refuse_limits, refuse_outside, refuse_ram};
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
+pub use translate::server_options;
 pub use workloads::read as read_workloads;
 
 #[derive(Debug, clap::Args)]
@@ -61,6 +62,8 @@ pub struct Args {
     /// Squeeze the host's RAM even beside a running database that is not Wringer's
     #[arg(long)]
     yes: bool,
+    #[command(flatten)]
+    require: plan::Require,
     /// How to print the summary
     #[arg(short, long, value_enum, default_value_t = Format::Text)]
     output: Format,
@@ -87,12 +90,14 @@ impl From<terminal::Output> for Format {
 }
 
 pub fn main(args: Args) -> Outcome {
-    let (text, experiment) = plan::read(&args.file)?;
+    let (text, mut experiment) = plan::read(&args.file)?;
+    args.require.of(&mut experiment)?;
     let workloads = workloads::read(&args.file, &experiment)?;
     check_assertions(&args.file, &text, &experiment, &workloads)?;
     let places = Places::from_environment();
     let facts = plan::host_facts(&experiment, &places);
-    let plan = experiment::plan(&experiment, &facts);
+    let mut plan = experiment::plan(&experiment, &facts);
+    plan::ask_options(&experiment, &places, &mut plan);
     plan::refuse_blocked(&args.file, &plan)?;
     refuse_ram(&experiment)?;
     refuse_limits(&experiment)?;

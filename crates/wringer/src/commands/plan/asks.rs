@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the server's own program and the disk say to an experiment, before anything is started: nothing is changed, and the disk is
+//! only read. What nobody can be asked yet is named.
+
+use crate::commands::disk::words;
+use crate::commands::run::{server_options, server_request};
+use experiment::{Arm, DiskMechanism, Experiment, HostFacts, Plan, Problem, disk_mechanism};
+use host::places::Places;
+use sandbox::{Installation, Refused};
+use squeeze::directory::{check_reach, probe_file};
+use std::collections::BTreeSet;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+/// Adds to the plan what the server would not start with: [`Plan::blockers`].
+pub fn options(experiment: &Experiment, places: &Places, plan: &mut Plan) {
+    let names: BTreeSet<&str> =
+        experiment.arms.iter().flat_map(|arm| arm.server_options.keys().map(String::as_str)).collect();
+    if names.is_empty() {
+        return;
+    }
+    let names = names.into_iter().collect::<Vec<_>>().join(", ");
+    let flavour = experiment.server.flavour;
+    let present = server_request(&experiment.server).ok().and_then(|request| sandbox::present(&request, places));
+    let Some(installation) = present else {
+        let how = format!("`wringer sandbox fetch {flavour}` brings it");
+        plan.not_asked.push(format!("whether the server takes {names}: it is not on this machine yet; {how}"));
+        return;
+    };
+    if !installation.can_be_asked() {
+        let (program, version) = (installation.program.display(), &installation.version);
+        plan.not_asked.push(format!(
+            "whether the server takes {names}: {program} {version} is too old to be asked without a start"
+        ));
+        return;
+    }
+    for (index, arm) in experiment.arms.iter().enumerate() {
+        let asked_before = experiment.arms[..index].iter().any(|earlier| earlier.server_options == arm.server_options);
+        if !asked_before {
+            options_of(experiment, (index, arm), &installation, plan);
+        }
+    }
+    plan.blockers.sort();
+    plan.blockers.dedup();
+}
+
+fn options_of(experiment: &Experiment, (index, arm): (usize, &Arm), installation: &Installation, plan: &mut Plan) {
+    let Ok(options) = server_options(arm) else { return };
+    match installation.refuses(&options) {
+        Ok(refused) => plan.blockers.extend(refused.iter().map(|refused| {
+            let (line, column) = experiment.place(index, &format!("server.options.{}", key_of(arm, refused)));
+            Problem {
+                line,
+                column,
+                message: format!(
+                    "{} {} would not start with {}: {}",
+                    installation.flavour, installation.version, refused.option, refused.why
+                ),
+                suggestion: Some(format!(
+                    "{} was asked; correct the option, or take it away",
+                    installation.program.display()
+                )),
+            }
+        })),
+        Err(error) => plan.not_asked.push(format!(
+            "whether the server takes the options of arm \"{}\": {}",
+            arm.name,
+            host::chain(&error)
+        )),
+    }
+}
+
+/// As it is written in the file: the program is given `_` for `-`.
+fn key_of<'a>(arm: &'a Arm, refused: &'a Refused) -> &'a str {
+    let written = arm.server_options.keys().find(|key| key.replace('-', "_") == refused.option.key());
+    written.map_or(refused.option.key(), String::as_str)
+}
+
+/// Adds to the plan which disks this one cannot imitate: [`Plan::doubts`]. Reads for a second or two.
+pub fn disks(experiment: &Experiment, facts: &HostFacts, places: &Places, plan: &mut Plan) {
+    if disk_mechanism(experiment, facts) != Some(DiskMechanism::Fuse) {
+        return;
+    }
+    let mut asked: BTreeSet<String> = BTreeSet::new();
+    for (index, arm) in experiment.arms.iter().enumerate() {
+        let Some(model) = arm.squeeze.disk.as_ref().and_then(|disk| words::model(disk).ok()) else { continue };
+        let Some(profile) = model.profile.clone().filter(|profile| asked.insert(profile.clone())) else { continue };
+        let Some(folder) = readable(places) else {
+            let folder = places.sandboxes.display();
+            plan.not_asked.push(format!(
+                "whether this disk is as fast as {profile}: no file of 1 MiB is below {folder} yet; each arm measures it, and says it"
+            ));
+            continue;
+        };
+        match check_reach(&folder, &model) {
+            Ok(()) => {}
+            Err(squeeze::Error::Refused { what, hint }) => {
+                let (line, column) = experiment.place(index, "squeeze.disk");
+                plan.doubts.push(Problem { line, column, message: what, suggestion: Some(hint) });
+            }
+            Err(error) => {
+                plan.not_asked.push(format!("whether this disk is as fast as {profile}: {}", host::chain(&error)))
+            }
+        }
+    }
+}
+
+/// A folder of ours on the disk of the sandboxes with a file to read.
+fn readable(places: &Places) -> Option<PathBuf> {
+    let device = |path: &Path| Some(path.ancestors().find_map(|it| it.metadata().ok())?.dev());
+    let disk = device(&places.sandboxes)?;
+    let folders = [&places.sandboxes, &places.cache, &places.recordings];
+    let found = folders.into_iter().find(|folder| device(folder) == Some(disk) && probe_file(folder).is_some());
+    found.cloned()
+}
