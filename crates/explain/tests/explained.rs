@@ -304,7 +304,11 @@ fn what_is_out_of_tolerance_late_or_costly_is_said() {
         points: vec![Point { at_us: 0, value: 0.0 }, Point { at_us: 10_000_000, value: 200_000.0 }],
     });
     let explained = explain(&evidence);
-    assert!(one(&explained.findings, "squeeze.got").statement.contains("wanted 10.1 ms, got 13.0 ms"));
+    assert!(
+        one(&explained.findings, "squeeze.got")
+            .statement
+            .contains("The time of a read in \"rate\" came to 13.0 ms, where 10.1 ms was expected (allowed: 2 %).")
+    );
     assert!(one(&explained.findings, "load.overload").statement.contains("20.0 % of the transactions started late"));
     assert!(one(&explained.findings, "load.errors").statement.starts_with("7 statements failed"));
     let cost = one(&explained.findings, "observe.cost");

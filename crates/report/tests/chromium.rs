@@ -47,6 +47,14 @@ fn everywhere(name: &str, sample: &Sample, check: impl Fn(&Page, &mut Browser)) 
 const STICKING_OUT: &str = "[...document.querySelectorAll('main *')].filter(e => e.getBoundingClientRect().right > innerWidth + 1 \
                             && !e.closest('thead') && !e.closest('svg')).map(e => e.tagName + '.' + e.className).join(' ')";
 
+/// Words that are cut: in a box that hides what does not fit, or in a chart beyond its edge. What is there to be scrolled (`pre`) is not.
+const CUT: &str = "[...document.querySelectorAll('header *, main *')].filter(e => !e.closest('svg, pre') && e.textContent.trim() \
+                   && getComputedStyle(e).overflowX !== 'visible' && getComputedStyle(e).fontSize !== '0px' && e.clientWidth > 1 \
+                   && e.scrollWidth > e.clientWidth + 1).concat([...document.querySelectorAll('svg text')].filter(t => { \
+                   const box = t.getBoundingClientRect(), svg = t.closest('svg').getBoundingClientRect(); \
+                   return box.width > 0 && (box.left < svg.left - 1 || box.right > svg.right + 1); })) \
+                   .map(e => e.tagName + '.' + e.className + ': ' + e.textContent.slice(0, 40)).join(' | ')";
+
 #[test]
 fn a_run_of_three_arms() {
     let done = everywhere("run", &sample(), |page, browser| {
@@ -59,8 +67,9 @@ fn a_run_of_three_arms() {
             "histogram, percentiles, throughput, response, two of memory, reads, CPU, pressure"
         );
         let names = browser.evaluate("[...document.querySelectorAll('.mode-name')].map(t => t.textContent).join()");
-        assert_eq!(names, Value::from("51.6 µs,150 µs,0 reads,1 read,2 reads,0 reads,1 read,2 reads"));
+        assert_eq!(names, Value::from("51.7 µs,150 µs,0 reads,1 read,2 reads,0 reads,1 read,2 reads"));
         assert_eq!(browser.evaluate(STICKING_OUT), Value::from(""), "{page:?}");
+        assert_eq!(browser.evaluate(CUT), Value::from(""), "{page:?}");
         let ground = browser.evaluate("getComputedStyle(document.body).backgroundColor").to_string();
         assert_eq!(ground.contains("251"), page.scheme == "light", "{ground} in {}", page.scheme);
     });

@@ -41,11 +41,12 @@ fn finding(measured: &Measured) -> Finding {
     let wanted = measured.predicted.or(measured.asked);
     let got = measured.got.map_or_else(|| "nothing that could be measured".to_owned(), written);
     let asked = wanted.map_or_else(|| "something else".to_owned(), written);
-    let tolerance = measured.tolerance.as_ref().map_or_else(String::new, |text| format!(" (tolerance {text})"));
+    let tolerance = measured.tolerance.as_ref().map_or_else(String::new, |text| format!(" (allowed: {text})"));
+    let arm = measured.arm.as_ref().map_or_else(String::new, |arm| format!(" in \"{arm}\""));
     Finding {
         id: "squeeze.got".into(),
         arm: measured.arm.clone(),
-        statement: format!("{} by {}: wanted {asked}, got {got}{tolerance}.", measured.what, measured.mechanism),
+        statement: format!("{}{arm} came to {got}, where {asked} was expected{tolerance}.", subject(&measured.what)),
         evidence: json!({
             "what": measured.what, "mechanism": measured.mechanism, "asked": measured.asked, "predicted": measured.predicted,
             "got": measured.got, "witness": measured.witness, "tolerance": measured.tolerance,
@@ -56,6 +57,23 @@ fn finding(measured: &Measured) -> Finding {
             Some("a busy host disturbs the measurement: run again when it is idle"),
         )],
     }
+}
+
+/// What was measured, for people; what has no words of its own keeps its key.
+fn subject(what: &str) -> String {
+    let told = match what {
+        "disk.read.median" => "The time of a read",
+        "disk.write.median" => "The time of a write",
+        "disk.sync.median" => "The time of a sync",
+        "disk.layer_cost.median" => "What the slow layer adds to a read by itself",
+        "server.ram.peak" => "The most memory that the server had",
+        "server.cpus.used" => "The CPUs that the server used",
+        "server.swap" => "The server's memory in swap",
+        "ram.hidden" => "The RAM that was hidden",
+        "ram.available" => "The RAM that was left",
+        key => return format!("{key} (asked and got)"),
+    };
+    told.to_owned()
 }
 
 fn written(quantity: Quantity) -> String {

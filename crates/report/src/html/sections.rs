@@ -121,9 +121,16 @@ fn shares(context: &Context<'_>, out: &mut impl Write) -> io::Result<()> {
             )?;
         }
         write!(out, "</span>")?;
-        let small: Vec<_> = view.humps.iter().filter(|hump| hump.share < 0.12).collect();
-        let listed = small.iter().map(|hump| format!("{} {}", hump_name(hump), show::percent(hump.share)));
-        writeln!(out, "<span class=\"small\">{}</span></div>", listed.collect::<Vec<_>>().join(" · "))?;
+        let listed = |least: f64| {
+            let humps = view.humps.iter().filter(|hump| hump.share < least);
+            humps
+                .map(|hump| format!("{} {}", hump_name(hump), show::percent(hump.share)))
+                .collect::<Vec<_>>()
+                .join(" · ")
+        };
+        // on a small screen no name fits into its part of the bar: all of them stand below
+        let (small, all) = (listed(0.12), listed(f64::INFINITY));
+        writeln!(out, "<span class=\"small\">{small}</span><span class=\"all\">{all}</span></div>")?;
     }
     writeln!(out, "</div>")
 }
