@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Of the test programs, in the end: those that took longest.
@@ -23,30 +23,41 @@ const GUEST: [&str; 2] = ["--package", "guest"];
 
 /// True when nothing failed and nothing was skipped that may not be.
 pub(crate) fn everything(arguments: &[String]) -> Result<bool> {
+    let program = start_building_guest();
     let suite = Suite::begin(arguments)?;
     if arguments.is_empty() {
-        in_three_parts(&suite)?;
+        in_three_parts(&suite, program)?;
     } else {
         suite.cargo_test("", &[&WORKSPACE])?;
-        suite.cargo_test("", &[&GUEST])?;
+        suite.guest_test("")?;
     }
     suite.end()
+}
+
+/// The guest's program has a build folder of its own, and so need not wait for the tests to be built. `None`: there is no guest here.
+fn start_building_guest() -> Option<Child> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let has_emulator = std::env::split_paths(&path).any(|folder| folder.join("qemu-system-x86_64").is_file());
+    let build = has_emulator.then(|| Command::new("tests/guest/build-program.sh").stdout(Stdio::null()).spawn());
+    build.and_then(std::io::Result::ok)
 }
 
 /// The same for the test guest: it needs nothing of the host's but the servers in Wringer's cache.
 pub(crate) fn guest_alone(arguments: &[String]) -> Result<bool> {
     let suite = Suite::begin(arguments)?;
-    suite.cargo_test("", &[&GUEST])?;
+    suite.guest_test("")?;
     suite.end()
 }
 
 /// The guest waits for its own clock most of the time. Beside it run the programs that ask for states and not for times; when both have
 /// ended, those that measure run alone.
-fn in_three_parts(suite: &Suite<'_>) -> Result<()> {
+fn in_three_parts(suite: &Suite<'_>, program: Option<Child>) -> Result<()> {
     build_tests()?;
+    // where this has failed, the guest's tests build it again, and say so
+    let _ = program.map(|mut program| program.wait());
     let (beside, alone) = programs::split()?;
     std::thread::scope(|scope| {
-        let guest = scope.spawn(|| suite.cargo_test("guest: ", &[&GUEST]));
+        let guest = scope.spawn(|| suite.guest_test("guest: "));
         let host = suite.cargo_test("", &[&WORKSPACE, &targets(&beside)]);
         guest.join().map_err(|_| anyhow::anyhow!("the thread of the guest panicked"))?.and(host)
     })?;
@@ -94,9 +105,17 @@ impl<'a> Suite<'a> {
         Ok(tally.succeeded && tally.failed == 0 && refused == 0 && tally.passed > 0)
     }
 
-    /// Streams cargo's output through, each line behind `label`, and counts as it goes.
+    /// The tests of a boot wait for it together, and each of them needs a thread for that.
+    fn guest_test(&self, label: &str) -> Result<()> {
+        self.test(cargo().env("RUST_TEST_THREADS", "64"), label, &[&GUEST])
+    }
+
     fn cargo_test(&self, label: &str, words: &[&[&str]]) -> Result<()> {
-        let mut command = cargo();
+        self.test(&mut cargo(), label, words)
+    }
+
+    /// Streams cargo's output through, each line behind `label`, and counts as it goes.
+    fn test(&self, command: &mut Command, label: &str, words: &[&[&str]]) -> Result<()> {
         command.args(["test", "--no-fail-fast"]).args(words.concat()).args(self.arguments);
         command.env("WRINGER_SKIPS", &self.skips_file).env("WRINGER_CASES", cases_file());
         command.env("WRINGER_BROKEN_SYNC_PROGRAM", &self.liar);

@@ -31,16 +31,7 @@ fn make() -> Result<Parts, String> {
     let cache = testkit::shared_cache(testkit::own_uid()).join("guest");
     std::fs::create_dir_all(&cache).expect("make the cache");
     let kernel = last_line_of(Command::new(here("fetch-kernel.sh")).arg(cache));
-    let build = here("../build-static.sh");
-    let mut build = Command::new(build);
-    build.args(["guest", "--package", "squeeze", "--package", "sandbox", "--features", "wringer/failpoints"]);
-    // cargo tells a test about its package; a build that is told about another package does its work anew
-    for (name, _) in std::env::vars_os() {
-        if ["CARGO_PKG_", "CARGO_MANIFEST_"].iter().any(|start| name.to_string_lossy().starts_with(start)) {
-            build.env_remove(name);
-        }
-    }
-    let wringer = last_line_of(&mut build);
+    let wringer = last_line_of(&mut Command::new(here("build-program.sh")));
     Ok(Parts { qemu, kernel: kernel.into(), wringer: wringer.into(), mke2fs })
 }
 
