@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=busybox
-# The controller of a squeezed command dies at each of its crash points; the watchdog or `wringer undo` gives everything back, the
+# The controller of a squeezed command dies at its crash points; the watchdog or `wringer undo` gives everything back, the
 # controllers handed down too. Then watchdog and controller die together, at a few points.
 dies_at_every_point 25 wringer squeeze --ram 64M --swap off --cpus 0.5 --cpuset 0 -- true
 dies_with_its_watchdog "8 12 16 20 24" wringer squeeze --ram 64M --cpus 0.5 --cpuset 0 -- true

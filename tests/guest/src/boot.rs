@@ -6,10 +6,12 @@ use crate::image::initramfs;
 use crate::machine::Machine;
 use crate::parts::{Parts, parts};
 use crate::servers::servers;
+use crate::turns::{Turns, side_by_side};
 use std::collections::BTreeMap;
+use std::io::Write as _;
 use std::path::PathBuf;
-use std::sync::{Mutex, OnceLock, PoisonError};
-use std::time::Duration;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 
 /// A boot and its cases. The outcomes are kept for the life of the process.
 #[derive(Debug)]
@@ -27,8 +29,7 @@ pub struct Boot {
 /// Then `/dev/vdb` is the disk of sandboxes, and `/dev/vdc` the programs'.
 const SERVERS: &str = "servers=yes";
 
-/// Only one guest at a time: two would not fit into a small machine, nor into its two processors.
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+static TURNS: Turns = Turns::new();
 
 #[derive(Debug)]
 struct Outcomes {
@@ -69,7 +70,7 @@ impl Boot {
 
     fn outcomes(&self, parts: &Parts) -> &Outcomes {
         self.outcomes.get_or_init(|| {
-            let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+            let _turn = TURNS.take(self.limit, side_by_side());
             let first = self.run(parts);
             if !first.emulator_failed {
                 return first;
@@ -98,10 +99,11 @@ impl Boot {
             initramfs: &initramfs(parts, &wanted),
             disks: &disks.iter().collect::<Vec<_>>(),
             memory_mib: self.memory_mib,
-            words: self.words,
+            words: &format!("{} points={}", self.words, points()),
             folder: folder.path(),
             name: self.name,
         };
+        let began = Instant::now();
         let running = machine.boot();
         let (mut of, mut said) = (BTreeMap::new(), String::new());
         let mut emulator_failed = false;
@@ -122,9 +124,21 @@ impl Boot {
         }
         let good = ended && of.values().all(Outcome::is_good);
         drop(running);
+        self.tell_time(&of, began);
         let kept = if good { PathBuf::new() } else { folder.keep() };
         Outcomes { of, last_words, kept, emulator_failed }
     }
+
+    /// At once, and past the test harness, which keeps what a test prints to itself.
+    fn tell_time(&self, of: &BTreeMap<String, Outcome>, began: Instant) {
+        let cases: String = of.iter().map(|(name, outcome)| format!("; {name} {}", outcome.verdict)).collect();
+        let _ = writeln!(std::io::stderr(), "BOOT {} took {} s{cases}", self.name, began.elapsed().as_secs());
+    }
+}
+
+/// `WRINGER_GUEST_POINTS=all`: cases that kill at crash points take each of them, and not every other one.
+fn points() -> String {
+    std::env::var("WRINGER_GUEST_POINTS").unwrap_or_else(|_| "sample".into())
 }
 
 /// `WRINGER_GUEST_CASE=name,name` leaves the others out.

@@ -14,6 +14,7 @@ mod machine;
 mod parts;
 mod power;
 mod servers;
+mod turns;
 
 pub use boot::{Boot, EMULATOR_FAILED, case, skip_unwanted};
 pub use disk::Disk;

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+//! How many guests run side by side: two, where the machine has room for them, else one. A guest waits for its disks and its own clock for half of its
+//! life. Of those that wait for their turn the one that may last longest is next, so that none of the long ones stands alone at the end.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Of the machine's memory, for each guest: its RAM, the emulator, and its disks in the page cache.
+const MIB_OF_A_GUEST: u64 = 5 << 10;
+
+#[derive(Debug)]
+pub(crate) struct Turns {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    running: usize,
+    waiting: Vec<Duration>,
+}
+
+/// Ends when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Turn<'a>(&'a Turns);
+
+impl Turns {
+    pub(crate) const fn new() -> Self {
+        Self { state: Mutex::new(State { running: 0, waiting: Vec::new() }), changed: Condvar::new() }
+    }
+
+    /// Waits until fewer than `most` run, and nobody who may last longer than `limit` waits.
+    pub(crate) fn take(&self, limit: Duration, most: usize) -> Turn<'_> {
+        let mut state = self.state();
+        state.waiting.push(limit);
+        let is_next = |state: &State| state.running < most && state.waiting.iter().max() == Some(&limit);
+        while !is_next(&state) {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        state.running += 1;
+        let own = state.waiting.iter().position(|waiting| *waiting == limit);
+        own.map(|own| state.waiting.swap_remove(own));
+        // there may be room for one more
+        self.changed.notify_all();
+        Turn(self)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.0.state().running -= 1;
+        self.0.changed.notify_all();
+    }
+}
+
+/// How many guests fit into this machine, as it is now.
+pub(crate) fn side_by_side() -> usize {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let available = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:")?.trim().strip_suffix(" kB"));
+    let mib = available.and_then(|kib| kib.trim().parse::<u64>().ok()).unwrap_or(0) >> 10;
+    fitting(processors, mib)
+}
+
+fn fitting(processors: usize, available_mib: u64) -> usize {
+    if processors >= 2 && available_mib >= 2 * MIB_OF_A_GUEST { 2 } else { 1 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+    use std::thread;
+
+    #[test]
+    fn a_small_machine_runs_one() {
+        assert_eq!((fitting(2, 20 << 10), fitting(1, 20 << 10), fitting(8, 6 << 10)), (2, 1, 1));
+    }
+
+    #[test]
+    fn who_may_last_longest_is_next_and_no_more_run_than_may() {
+        let turns = Turns::new();
+        let (told, order) = channel();
+        thread::scope(|scope| {
+            let first = turns.take(Duration::from_secs(1), 1);
+            for seconds in [2, 9, 5] {
+                let (turns, told) = (&turns, told.clone());
+                scope.spawn(move || {
+                    let _turn = turns.take(Duration::from_secs(seconds), 1);
+                    assert_eq!(turns.state().running, 1);
+                    told.send(seconds).unwrap();
+                });
+            }
+            while turns.state().waiting.len() < 3 {
+                thread::yield_now();
+            }
+            drop(first);
+        });
+        assert_eq!(order.try_iter().collect::<Vec<_>>(), [9, 5, 2]);
+    }
+}
