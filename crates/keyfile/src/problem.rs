@@ -34,13 +34,27 @@ pub struct Problems {
     lines: Vec<usize>,
     text: String,
     found: RefCell<Vec<Problem>>,
+    hint: Hint,
 }
+
+/// What to write instead of a key in this section, when it is a word of another tool's.
+pub type Hint = fn(section: &str, key: &str) -> Option<&'static str>;
 
 impl Problems {
     pub fn of(text: &str) -> Self {
         let starts = text.match_indices('\n').map(|(at, _)| at + 1);
         let lines = std::iter::once(0).chain(starts).collect();
-        Self { lines, text: text.to_owned(), found: RefCell::default() }
+        Self { lines, text: text.to_owned(), found: RefCell::default(), hint: |_, _| None }
+    }
+
+    /// Asks `hint` first what to say of a key that nobody knows.
+    #[must_use]
+    pub fn with_hints(self, hint: Hint) -> Self {
+        Self { hint, ..self }
+    }
+
+    pub(crate) fn hint(&self, section: &str, key: &str) -> Option<String> {
+        (self.hint)(section, key).map(str::to_owned)
     }
 
     pub fn add(&self, at: &Range<usize>, message: impl Into<String>, suggestion: Option<String>) {

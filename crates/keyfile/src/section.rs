@@ -189,7 +189,8 @@ impl<'a> Section<'a> {
         for (key, entry) in self.entries().filter(|(key, _)| !known.contains(&key.as_str())) {
             let place =
                 if self.path.is_empty() { "at the top of the file".into() } else { format!("in [{}]", self.path) };
-            self.problems.add(&entry.key_at, format!("unknown key \"{key}\" {place}"), suggest(key, &known));
+            let instead = self.problems.hint(&self.path, key).or_else(|| suggest(key, &known));
+            self.problems.add(&entry.key_at, format!("unknown key \"{key}\" {place}"), instead);
         }
     }
 

@@ -5,6 +5,7 @@
 
 mod commands;
 mod exit;
+mod foreign;
 mod input;
 mod internal;
 mod problems;

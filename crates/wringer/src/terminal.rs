@@ -3,6 +3,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 use crate::exit::{Exit, Failure, Outcome};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 use std::fmt::Display;
@@ -53,16 +54,32 @@ fn note(written: io::Result<()>) {
 pub fn answer(error: &clap::Error) -> ExitCode {
     let written = error.print();
     if error.use_stderr() {
+        let hint = foreign(error);
+        if let Some(hint) = hint {
+            tell(format_args!("\nhint: {hint}"));
+        }
         let text = error.to_string();
         let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
         let first = lines.next().unwrap_or_default();
         let message = first.strip_prefix("error: ").unwrap_or(first);
-        let tips = lines.filter_map(|line| line.strip_prefix("tip: ").map(str::to_owned)).collect();
-        show_error(Exit::Usage, message, &[], tips);
+        let tips = lines.filter_map(|line| line.strip_prefix("tip: "));
+        let hints = hint.into_iter().chain(tips).map(str::to_owned).collect();
+        show_error(Exit::Usage, message, &[], hints);
         return Exit::Usage.into();
     }
     note(written);
     end(Ok(()))
+}
+
+/// A flag that is another tool's: what it is called here.
+fn foreign(error: &clap::Error) -> Option<&'static str> {
+    if error.kind() != ErrorKind::UnknownArgument {
+        return None;
+    }
+    match error.get(ContextKind::InvalidArg)? {
+        ContextValue::String(flag) => crate::foreign::hint(flag),
+        _ => None,
+    }
 }
 
 /// The exit code of the whole program. What was done stays done, but whoever reads the result must not take a part for the whole.

@@ -5,6 +5,7 @@ mod arms;
 mod assertions;
 mod driver;
 mod fill;
+mod foreign;
 mod load;
 mod server;
 mod squeeze;
@@ -25,7 +26,7 @@ impl Experiment {
     /// # Errors
     /// Everything that is wrong with it, in the order of the text; never empty.
     pub fn parse(text: &str) -> Result<Experiment, Vec<Problem>> {
-        let problems = Problems::of(text);
+        let problems = Problems::of(text).with_hints(foreign::hint);
         let table = tree::parse(text, &problems);
         if !problems.is_empty() {
             return Err(problems.into_sorted()); // what is not TOML would only bring follow-up problems

@@ -23,9 +23,7 @@ pub fn main(target: &Target, scale: u32, replace: bool, stop: &AtomicBool, outpu
     })?;
     match output {
         Output::Text => terminal::data(&report),
-        Output::Json => {
-            terminal::data(serde_json::to_string_pretty(&serde_json::json!({ "schema": 1, "fill": report }))?)
-        }
+        Output::Json => terminal::data(report::pretty(&serde_json::json!({ "schema": 1, "fill": report }))?),
     }
     Ok(())
 }
@@ -41,7 +39,7 @@ pub fn show_plan(target: &Target, scale: u32, output: Output) -> Result<(), Fail
     match output {
         Output::Json => {
             let plan = serde_json::json!({ "pgbench_scale": scale, "statements": statements });
-            terminal::data(serde_json::to_string_pretty(&serde_json::json!({ "schema": 1, "plan": plan }))?);
+            terminal::data(report::pretty(&serde_json::json!({ "schema": 1, "plan": plan }))?);
         }
         Output::Text => {
             statements.iter().for_each(|sql| terminal::data(format_args!("{sql};")));

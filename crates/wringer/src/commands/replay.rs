@@ -115,7 +115,7 @@ pub fn main(args: Args) -> Outcome {
     }
     let Some(target) = target else {
         if args.output == Output::Json {
-            terminal::data(format_args!("{:#}", show::json(&log, &plan, &args, None, &[])));
+            terminal::data(report::pretty(&show::json(&log, &plan, &args, None, &[]))?);
         }
         return Ok(());
     };

@@ -54,7 +54,7 @@ pub fn main(args: Args) -> Outcome {
     let context = report::Context::new(&evidence, &explained);
     let content = match args.output {
         Format::Html => html(&context)?,
-        Format::Json => serde_json::to_string_pretty(&report::json(&context))?,
+        Format::Json => report::pretty(&report::json(&context))?,
         Format::Text => report::text(&context),
         Format::Markdown => report::markdown(&context),
         Format::Junit => report::junit(&context),

@@ -8,6 +8,7 @@ mod pooler;
 mod servers;
 mod several;
 mod show;
+mod slow_disk;
 mod standing;
 mod talk;
 mod watch;
@@ -200,6 +201,10 @@ struct Start {
     /// How long to wait until it answers; recovery after a crash takes its time
     #[arg(long, value_name = "SPAN", default_value = "3m")]
     wait: Span,
+    /// Put its data directory on a slow disk, by name or in words: gp3, hdd, read=10ms,write=1ms (`wringer disk profiles`); needs no root.
+    /// It is stopped after an hour then, unless --for says another time
+    #[arg(long, value_name = "DISK", value_parser = super::squeeze::disk_words)]
+    disk: Option<diskmodel::Asked>,
     /// Stop it again after this time [default: it stays until `wringer sandbox stop`]
     #[arg(long = "for", value_name = "SPAN", value_parser = super::standing::lasting)]
     lasts: Option<Span>,

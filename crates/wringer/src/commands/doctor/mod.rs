@@ -70,7 +70,7 @@ pub fn main(args: Args) -> Outcome {
             .hint(format!("features: {}", known.join(", "))));
     }
     match args.output {
-        Output::Json => terminal::data(serde_json::to_string_pretty(&diagnosis)?),
+        Output::Json => terminal::data(report::pretty(&diagnosis)?),
         Output::Text => print_text(&diagnosis),
     }
     let refused: Vec<_> =

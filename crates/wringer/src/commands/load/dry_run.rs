@@ -28,7 +28,7 @@ pub fn show(spec: &LoadSpec, flavour: Flavour, transactions: u32, as_json: bool)
             "schema": 1, "workload": spec.name, "distribution": spec.distribution, "server": family, "seed": seed,
             "statements": statements, "transactions": drawn,
         });
-        terminal::data(serde_json::to_string_pretty(&document)?);
+        terminal::data(report::pretty(&document)?);
         return Ok(());
     }
     terminal::data(format_args!(

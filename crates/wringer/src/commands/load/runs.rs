@@ -86,7 +86,7 @@ impl<'a> Runs<'a> {
                     (false, _) => return Ok(()),
                     (true, _) => Figures::Series { runs },
                 };
-                terminal::data(serde_json::to_string_pretty(&Document::new(figures, self.file))?);
+                terminal::data(report::pretty(&Document::new(figures, self.file))?);
             }
             Output::Text | Output::Sysbench => {}
         }

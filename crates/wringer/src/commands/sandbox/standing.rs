@@ -2,6 +2,7 @@
 //! Servers that outlive the command: a launcher in a session of its own, found again by its run.
 
 use super::several::{Meant, Which};
+use super::slow_disk::{self, SlowDisk};
 use super::{Start, below_squeeze, limits, pooler, wrappers};
 use crate::commands::command_line;
 use crate::exit::{Exit, Failure, Outcome};
@@ -43,7 +44,8 @@ fn start_all(meant: Vec<Meant>, places: &Places, args: &Start) -> Outcome {
     for sandbox in &sandboxes {
         args.wrappers.asked(sandbox)?;
     }
-    start_in_turn(&sandboxes, places, |sandbox| start_as_asked(sandbox, places, args, limits.clone()))
+    let disk = args.disk.as_ref().map(|asked| slow_disk::checked(asked, &sandboxes, places)).transpose()?;
+    start_in_turn(&sandboxes, places, |sandbox| start_as_asked(sandbox, places, args, limits.clone(), disk.clone()))
 }
 
 /// As long as a start under Valgrind may take.
@@ -60,6 +62,7 @@ pub struct Timed {
     lasts: Duration,
     limits: Asked,
     wrapping: Wrapping,
+    disk: Option<SlowDisk>,
 }
 
 /// The supervisor's body: holds the server for the stated time.
@@ -72,12 +75,21 @@ pub fn supervise(timed: Timed) -> Outcome {
         let sandbox = Sandbox::open(&timed.sandbox, &places).map_err(told_to_the_command)?;
         let (start, limited) =
             limits::apply(run, &timed.limits, &sandbox, start).map_err(crate::internal::told_to_the_command)?;
-        let told = |server: RunningServer| {
+        let told = |server: RunningServer, disk: Option<String>| {
             let got = wrappers::lines(&server.got);
             let pooler = server.pooler.map(|(_, port)| port);
-            json!({ "server": server.pid, "version": server.version, "limits": limited, "got": got, "pooler": pooler })
+            json!({
+                "server": server.pid, "version": server.version, "limits": limited, "got": got, "pooler": pooler, "disk": disk
+            })
         };
-        sandbox.start(run, &start).map(told).map_err(told_to_the_command)
+        let Some(disk) = &timed.disk else {
+            return sandbox.start(run, &start).map(|server| told(server, None)).map_err(told_to_the_command);
+        };
+        let slowed = crate::internal::told_to_the_command;
+        let (layer, start) = disk.put(run, &sandbox, &places, start).map_err(slowed)?;
+        let server = sandbox.start(run, &start).map_err(told_to_the_command)?;
+        let words = disk.begin(run, layer, &sandbox).map_err(slowed)?;
+        Ok(told(server, Some(words)))
     })?;
     match released.conflicts.first() {
         None => Ok(()),
@@ -144,10 +156,26 @@ pub(super) fn restart(args: &Start) -> Outcome {
     start_all(meant, &places, args)
 }
 
-fn start_as_asked(sandbox: &Sandbox, places: &Places, args: &Start, limits: Asked) -> Outcome {
+/// A squeeze is held for so long when nobody says how long.
+const SQUEEZED_FOR: Duration = Duration::from_secs(3600);
+
+fn start_as_asked(sandbox: &Sandbox, places: &Places, args: &Start, limits: Asked, disk: Option<SlowDisk>) -> Outcome {
     let wrapping = args.wrappers.asked(sandbox)?;
-    match args.lasts {
-        Some(lasts) => start_for(sandbox, places, args, limits, wrapping, lasts.0),
+    let lasts = args.lasts.map(|lasts| lasts.0).or(disk.is_some().then_some(SQUEEZED_FOR));
+    match lasts {
+        Some(lasts) => {
+            let timed = Timed {
+                command: command_line(),
+                sandbox: sandbox.name().into(),
+                options: args.options.clone(),
+                wait: args.wait.0,
+                lasts,
+                limits,
+                wrapping,
+                disk,
+            };
+            start_for(sandbox, places, &timed)
+        }
         None => {
             let (extra_options, ready_timeout) = (args.options.clone(), args.wait.0);
             let start = StartOptions { extra_options, ready_timeout, wrapping, ..StartOptions::default() };
@@ -156,35 +184,26 @@ fn start_as_asked(sandbox: &Sandbox, places: &Places, args: &Start, limits: Aske
     }
 }
 
-fn start_for(
-    sandbox: &Sandbox,
-    places: &Places,
-    args: &Start,
-    limits: Asked,
-    wrapping: Wrapping,
-    lasts: Duration,
-) -> Outcome {
+fn start_for(sandbox: &Sandbox, places: &Places, timed: &Timed) -> Outcome {
     sandbox.check_before_start()?;
     sandbox.clear_runs(places)?;
-    let timed = Timed {
-        command: command_line(),
-        sandbox: sandbox.name().into(),
-        options: args.options.clone(),
-        wait: args.wait.0,
-        lasts,
-        limits,
-        wrapping,
-    };
     let wait = if timed.wrapping.valgrind.is_some() { timed.wait.max(UNDER_VALGRIND) } else { timed.wait };
-    let ready = handover::start(places, &timed, wait + Duration::from_secs(10))?;
+    let ready = handover::start(places, timed, wait + Duration::from_secs(20))?;
     let (version, pid) = (ready["version"].as_str().unwrap_or_default(), &ready["server"]);
-    terminal::say(format_args!("started {} for {}: {version}, process {pid}", sandbox.name(), units::Span(lasts)));
+    terminal::say(format_args!(
+        "started {} for {}: {version}, process {pid}",
+        sandbox.name(),
+        units::Span(timed.lasts)
+    ));
     if let Some(port) = ready["pooler"].as_u64() {
         terminal::say(format_args!("  pooler  pgBouncer, port 127.0.0.1:{port}"));
         say_pooler_trouble(sandbox);
     }
     if let Some(limited) = ready["limits"].as_str() {
         terminal::say(format_args!("  limits  {limited}"));
+    }
+    if let Some(disk) = ready["disk"].as_str() {
+        terminal::say(format_args!("  disk    {disk}"));
     }
     let got: Vec<String> = serde_json::from_value(ready["got"].clone()).unwrap_or_default();
     wrappers::say(&got);

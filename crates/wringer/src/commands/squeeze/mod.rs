@@ -13,10 +13,12 @@ use crate::exit::{Failure, Outcome};
 use crate::terminal::{self, Output};
 use host::places::Places;
 use prepare::{DiskMechanism, Prepared};
+use squeeze::disk::Mechanism;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use units::Bytes;
 use words::DiskOf;
+pub use words::disk as disk_words;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Does this report still finish on the small machine?\n  \
@@ -116,4 +118,12 @@ fn create(path: &std::path::Path) -> Result<std::fs::File, Failure> {
         let error = anyhow::Error::from(error).context(format!("make {}", path.display()));
         Failure::new(crate::exit::Exit::Missing, error)
     })
+}
+
+/// How a disk can be made slow here, and, where that is not by a layer, why.
+///
+/// # Errors
+/// Exit code 3: in no way.
+pub fn disk_mechanism(places: &Places) -> Result<(Mechanism, Option<String>), Failure> {
+    prepare::mechanism(None, places)
 }

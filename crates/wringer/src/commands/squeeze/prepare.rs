@@ -126,7 +126,7 @@ impl Prepared {
 }
 
 /// What is asked for, if it can be had; else what can, with a note why.
-fn mechanism(asked: Option<DiskMechanism>, places: &Places) -> Result<(Mechanism, Option<String>), Failure> {
+pub fn mechanism(asked: Option<DiskMechanism>, places: &Places) -> Result<(Mechanism, Option<String>), Failure> {
     let fuse = [checks::fuse(), checks::namespaces()].into_iter().find(|check| check.state == State::Missing);
     let preload = checks::preload(places);
     match (asked, fuse) {

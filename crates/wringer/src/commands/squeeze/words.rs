@@ -25,6 +25,14 @@ pub fn parse(text: &str) -> Result<DiskOf, String> {
     Ok(DiskOf { path: path.into(), asked })
 }
 
+/// The disk alone, for clap.
+///
+/// # Errors
+/// As [`parse`].
+pub fn disk(text: &str) -> Result<Asked, String> {
+    asked(text).map_err(|error| error.to_string())
+}
+
 /// At the first `=`, unless only more of the text names a directory: a path may hold one.
 fn split(text: &str, is_directory: impl Fn(&Path) -> bool) -> Option<(&str, &str)> {
     let at = |index: usize| (&text[..index], &text[index + 1..]);
