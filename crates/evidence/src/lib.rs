@@ -23,7 +23,7 @@ pub use driven::{Driven, Output};
 pub use finding::{Doubt, Finding};
 pub use histogram::{Bucket, LatencyHistogram};
 pub use load::{Arrivals, Fairness, Latencies, LoadResult, Phase, Statement, TimelinePoint};
-pub use measured::{Measured, Quantity, Unit};
+pub use measured::{Looks, Measured, Quantity, Unit};
 pub use run::{Arm, Delay, DelayMode, ENDED_EARLY, Event, Evidence, Witness};
 pub use samples::{Point, SampleSink, Series};
 pub use verdict::Verdict;

@@ -22,6 +22,36 @@ pub struct Measured {
     pub within_tolerance: Option<bool>,
     /// The tolerance in words: `2 % of asked`.
     pub tolerance: Option<String>,
+    /// `None`: it was looked at once, or is no matter of looks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub looks: Option<Looks>,
+    /// Of what was asked, so much came on, above what there was without it: 1 is all of it. `None`: nothing was asked, or nothing is known
+    /// of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub came_on: Option<f64>,
+}
+
+/// All looks of a witness, none left out: what was got is the median over all their readings.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Looks {
+    pub number: u32,
+    /// In all looks together.
+    pub readings: u64,
+    /// Of the looks' own medians, in the unit of what was got.
+    pub lowest: f64,
+    pub highest: f64,
+}
+
+impl Measured {
+    /// It came on, and not as asked: outside of its tolerance.
+    pub fn is_outside(&self) -> bool {
+        self.within_tolerance == Some(false)
+    }
+
+    /// Outside of its tolerance, and less than half or more than twice of what was asked: this is no squeeze of that size any more.
+    pub fn is_missed(&self) -> bool {
+        self.is_outside() && self.came_on.is_some_and(|share| !(0.5..=2.0).contains(&share))
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]

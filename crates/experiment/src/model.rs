@@ -189,6 +189,20 @@ pub struct Squeeze {
     pub disk_mechanism: Option<DiskMechanism>,
     /// None of these may be left out for want of rights: rather the run does not start.
     pub required: bool,
+    /// What a squeeze does that came on out of its tolerance.
+    pub on_miss: OnMiss,
+}
+
+/// What becomes of an arm whose squeeze came on, but not as asked. One of which less than half or more than twice came on ends its arm
+/// either way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnMiss {
+    /// It is measured; what was got stands beside what was asked, and is what is computed with.
+    #[default]
+    Note,
+    /// It is not measured.
+    End,
 }
 
 /// How a server's disk is made slow.

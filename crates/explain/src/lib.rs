@@ -40,7 +40,8 @@ pub struct Explained {
 
 /// Explains a recording, whole or broken off.
 pub fn explain(evidence: &Evidence) -> Explained {
-    let arms: Vec<ArmSummary> = evidence.arms.iter().map(|arm| summary::of(arm, &evidence.conditions)).collect();
+    let arms: Vec<ArmSummary> =
+        evidence.arms.iter().map(|arm| summary::of(arm, &evidence.conditions, &evidence.measured)).collect();
     let findings = findings::all(evidence, &arms);
     Explained { schema: 1, run: evidence.run_id.clone(), arms, findings }
 }

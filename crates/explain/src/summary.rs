@@ -2,7 +2,7 @@
 use crate::busy::Busy;
 use crate::modes::Modes;
 use crate::reads::{Reads, StatementModes, humps, reads};
-use evidence::{Arm, Conditions, Delay, LatencyHistogram, Phase};
+use evidence::{Arm, Conditions, Delay, DelayMode, LatencyHistogram, Measured, Phase};
 use serde::{Deserialize, Serialize};
 
 /// One arm in figures. Those of the load are `None` when the arm did not get as far.
@@ -61,11 +61,11 @@ impl Percentiles {
     }
 }
 
-pub(crate) fn of(arm: &Arm, conditions: &Conditions) -> ArmSummary {
+pub(crate) fn of(arm: &Arm, conditions: &Conditions, squeezed: &[Measured]) -> ArmSummary {
     let empty = Phase::default();
     let measured = arm.load.as_ref().map(|load| &load.measured);
     let phase = measured.unwrap_or(&empty);
-    let found = measured.map(|phase| humps(phase, arm.delay));
+    let found = measured.map(|phase| humps(phase, delay_got(arm, squeezed)));
     ArmSummary {
         name: arm.name.clone(),
         delay: arm.delay,
@@ -83,5 +83,69 @@ pub(crate) fn of(arm: &Arm, conditions: &Conditions) -> ArmSummary {
         late: phase.late,
         skipped: phase.skipped,
         busy: Busy::of(arm),
+    }
+}
+
+/// The delay that came on, where that is out of its tolerance: what is computed from times goes by what they were.
+pub(crate) fn delay_got(arm: &Arm, squeezed: &[Measured]) -> Option<Delay> {
+    let delay = arm.delay?;
+    let of_arm = |it: &&Measured| it.what == "disk.read.median" && it.arm.as_deref() == Some(arm.name.as_str());
+    let outside = squeezed.iter().rev().find(of_arm).filter(|it| it.is_outside() && !delay.varies);
+    let Some((got, share)) = outside.and_then(|it| Some((it.got?, it.came_on?))) else { return Some(delay) };
+    let read_us = match delay.mode {
+        DelayMode::Add => delay.read_us as f64 * share,
+        DelayMode::Total => got.value,
+    };
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a latency; what is below 0 becomes 0
+    let read_us = read_us.round() as u64;
+    Some(Delay { read_us, ..delay })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use evidence::Quantity;
+    use std::collections::BTreeMap;
+
+    fn arm(mode: DelayMode) -> Arm {
+        Arm {
+            name: "10 ms".into(),
+            settings: BTreeMap::new(),
+            delay: Some(Delay { read_us: 10_000, write_us: 0, sync_us: 0, mode, varies: false }),
+            load: None,
+            driven: None,
+            witnesses: Vec::new(),
+            verdicts: Vec::new(),
+            broke_off: None,
+            started_us: 0,
+            ended_us: 1,
+        }
+    }
+
+    fn measured(arm: &str, got_us: f64, came_on: f64, within: bool) -> Measured {
+        Measured {
+            at_us: 0,
+            arm: Some(arm.into()),
+            what: "disk.read.median".into(),
+            mechanism: "fuse layer".into(),
+            asked: Some(Quantity::micros(10_000.0)),
+            predicted: Some(Quantity::micros(10_060.0)),
+            got: Some(Quantity::micros(got_us)),
+            witness: "240 direct reads".into(),
+            within_tolerance: Some(within),
+            tolerance: None,
+            looks: None,
+            came_on: Some(came_on),
+        }
+    }
+
+    #[test]
+    fn what_is_computed_uses_what_was_got_where_that_is_not_what_was_asked() {
+        let read_us = |mode, rows: &[Measured]| delay_got(&arm(mode), rows).unwrap().read_us;
+        let off = [measured("10 ms", 13_060.0, 1.3, false)];
+        assert_eq!((read_us(DelayMode::Add, &off), read_us(DelayMode::Total, &off)), (13_000, 13_060));
+        let near = [measured("10 ms", 10_100.0, 1.004, true)];
+        let of_another = [measured("20 ms", 13_060.0, 1.3, false)];
+        assert_eq!([&near[..], &of_another, &[]].map(|rows| read_us(DelayMode::Add, rows)), [10_000; 3]);
     }
 }

@@ -294,6 +294,8 @@ fn what_is_out_of_tolerance_late_or_costly_is_said() {
         witness: "probe".into(),
         within_tolerance: Some(false),
         tolerance: Some("2 %".into()),
+        looks: None,
+        came_on: None,
     });
     evidence.samples.push(Series {
         source: "observer".into(),

@@ -97,6 +97,8 @@ fn evidence(case: &Case) -> Evidence {
         witness: String::new(),
         within_tolerance: None,
         tolerance: None,
+        looks: None,
+        came_on: None,
     };
     let conditions = json!({
         "tool": {"version": "0", "command": [], "as_root": true},

@@ -154,6 +154,11 @@ impl<'a> Reader<'a> {
     }
 
     /// An older recording may not have it.
+    fn has_column(&self, table: &str, column: &str) -> Result<bool, Error> {
+        let sql = format!("SELECT 1 FROM pragma_table_info('{table}') WHERE name = '{column}'");
+        Ok(!self.rows(&sql, |_| Ok(()))?.is_empty())
+    }
+
     fn has_table(&self, name: &str) -> Result<bool, Error> {
         let sql = format!("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = '{name}'");
         Ok(!self.rows(&sql, |_| Ok(()))?.is_empty())
@@ -209,7 +214,9 @@ impl<'a> Reader<'a> {
 
     fn measured(&self) -> Result<Vec<Measured>, Error> {
         let columns = "at_us, arm, what, mechanism, witness, within_tolerance, tolerance, asked, predicted, got";
-        self.rows(&format!("SELECT {columns} FROM measured ORDER BY rowid"), |row| {
+        // recordings of before have no such columns
+        let more = if self.has_column("measured", "looks")? { "looks, came_on" } else { "NULL, NULL" };
+        self.rows(&format!("SELECT {columns}, {more} FROM measured ORDER BY rowid"), |row| {
             let measured = Measured {
                 at_us: counter(row, 0)?,
                 arm: row.get(1)?,
@@ -221,15 +228,18 @@ impl<'a> Reader<'a> {
                 asked: None,
                 predicted: None,
                 got: None,
+                looks: None,
+                came_on: row.get(11)?,
             };
-            Ok((measured, [row.get(7)?, row.get(8)?, row.get(9)?]))
+            Ok((measured, [row.get(7)?, row.get(8)?, row.get(9)?], row.get(10)?))
         })?
         .into_iter()
-        .map(|(measured, [asked, predicted, got])| {
+        .map(|(measured, [asked, predicted, got], looks)| {
             Ok(Measured {
                 asked: self.optional_json(asked)?,
                 predicted: self.optional_json(predicted)?,
                 got: self.optional_json(got)?,
+                looks: self.optional_json(looks)?,
                 ..measured
             })
         })

@@ -24,7 +24,7 @@ CREATE TABLE assertion (
 CREATE TABLE broken (arm INTEGER PRIMARY KEY REFERENCES arm (position), reason TEXT NOT NULL);
 CREATE TABLE measured (
     at_us INTEGER NOT NULL, arm TEXT, what TEXT NOT NULL, mechanism TEXT NOT NULL, asked TEXT, predicted TEXT, got TEXT,
-    witness TEXT NOT NULL, within_tolerance INTEGER, tolerance TEXT);
+    witness TEXT NOT NULL, within_tolerance INTEGER, tolerance TEXT, looks TEXT, came_on REAL);
 CREATE TABLE event (at_us INTEGER NOT NULL, station TEXT NOT NULL, text TEXT NOT NULL);
 CREATE TABLE series (
     id INTEGER PRIMARY KEY, source TEXT NOT NULL, entity TEXT NOT NULL, name TEXT NOT NULL, unit TEXT NOT NULL,

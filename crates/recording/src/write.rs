@@ -106,10 +106,11 @@ impl Recording {
         let quantity = |quantity: &Option<Quantity>| quantity.as_ref().map(|quantity| self.json(quantity)).transpose();
         let (asked, predicted) = (quantity(&measured.asked)?, quantity(&measured.predicted)?);
         let got = quantity(&measured.got)?;
-        let Measured { at_us, arm, what, mechanism, witness, within_tolerance, tolerance, .. } = measured;
+        let looks = measured.looks.as_ref().map(|looks| self.json(looks)).transpose()?;
+        let Measured { at_us, arm, what, mechanism, witness, within_tolerance, tolerance, came_on, .. } = measured;
         self.write(|transaction| {
             transaction
-                .prepare_cached("INSERT INTO measured VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)")?
+                .prepare_cached("INSERT INTO measured VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)")?
                 .execute(params![
                     Counter(*at_us),
                     arm,
@@ -120,7 +121,9 @@ impl Recording {
                     got,
                     witness,
                     within_tolerance,
-                    tolerance
+                    tolerance,
+                    looks,
+                    came_on
                 ])
                 .map(drop)
         })

@@ -97,6 +97,8 @@ fn measured() -> Measured {
         witness: "MemAvailable".into(),
         within_tolerance: Some(true),
         tolerance: Some("64 MiB".into()),
+        looks: None,
+        came_on: None,
     }
 }
 

@@ -228,6 +228,8 @@ fn measured(measured: &Measured) -> Value {
         "witness": measured.witness,
         "within_tolerance": measured.within_tolerance,
         "tolerance": measured.tolerance,
+        "looks": measured.looks,
+        "came_on": measured.came_on,
     })
 }
 

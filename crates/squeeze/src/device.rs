@@ -84,7 +84,13 @@ impl SlowDevice {
     ///
     /// # Errors
     /// The run has ended meanwhile, the kernel does not take the table, or the device cannot be read.
-    pub fn set(&self, places: &Places, delays: Delays, timing: &Timing) -> Result<(DelayTable, Vec<Measured>), Error> {
+    pub fn set(
+        &self,
+        places: &Places,
+        delays: Delays,
+        timing: &Timing,
+        strict: bool,
+    ) -> Result<(DelayTable, Vec<Measured>), Error> {
         run::amend(places, &self.run, self.step, |permit| {
             let Some(now) = self.mapping.status()?.and_then(|status| status.table) else {
                 let what = format!("{} has no delay table any more", self.mapping.name);
@@ -92,7 +98,7 @@ impl SlowDevice {
             };
             let Delays { read_ms, write_ms, sync_ms } = delays;
             let table = DelayTable { read_ms, write_ms, flush_ms: sync_ms, ..now };
-            let measured = set_and_measure(permit, &self.mapping, &self.device, &table, timing)?;
+            let measured = set_and_measure(permit, &self.mapping, &self.device, &table, timing, strict)?;
             Ok((table, measured))
         })
     }

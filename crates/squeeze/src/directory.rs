@@ -5,12 +5,11 @@
 //! mount goes through the journal, and is taken away before the layer ends.
 
 use crate::Error;
-use crate::disk::{read_measure, reads_within, refuse_open_by_others, refuse_open_files};
+use crate::disk::{refuse_open_by_others, refuse_open_files};
 use crate::imitation::{Probed, Reach, hold};
-use crate::probe::tried;
-use crate::{databases::Database, probe};
+use crate::{accept, constant, databases::Database, probe};
 use diskmodel::Model;
-use evidence::{Delay, LatencyHistogram, Measured, Quantity, Unit};
+use evidence::Measured;
 use host::change::mounts;
 use run::{Child, ChildSpec, Role, Run, Step};
 use slowfs::control::Client;
@@ -18,7 +17,6 @@ use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 /// The layer's socket, in the run's folder.
 pub const SOCKET: &str = "slowfs.sock";
@@ -29,8 +27,6 @@ pub fn socket_name(number: u32) -> String {
 }
 
 pub use host::namespace::FUSE_TYPE as FILE_SYSTEM;
-pub(crate) const PROBE_TIME: Duration = Duration::from_millis(1500);
-pub(crate) const LOOKS: u32 = 3;
 
 /// A directory that is slow for everybody.
 #[derive(Debug)]
@@ -179,21 +175,23 @@ pub fn probe_file(directory: &Path) -> Option<PathBuf> {
 /// Looks whether this host can imitate such a disk at all, before anything is changed. Without a file of 1 MiB nobody can say.
 ///
 /// # Errors
-/// [`Error::Refused`], with the floor that was measured.
-pub fn check_reach(directory: &Path, model: &Model) -> Result<(), Error> {
+/// [`Error::Refused`], with the floor that was measured: it takes more than twice as long, or carries less than half; with `strict`, at
+/// all.
+pub fn check_reach(directory: &Path, model: &Model, strict: bool) -> Result<(), Error> {
     let Some(file) = probe_file(directory).filter(|_| model.profile.is_some()) else { return Ok(()) };
     let opened = probe::open(&file)?;
-    Reach::below_the_layer(|reads, depth| probe::read_at(&opened, &file, reads, depth))?.refuse_faster(model)
+    Reach::below_the_layer(|task| probe::read(&opened, &file, task))?.refuse(model, strict)
 }
 
 /// Sets the disk model of a layer that serves; reaches files that are open. Leaves it in force, with what a probe of the largest file
 /// below the directory got. Without a file of 1 MiB there is no measure.
 ///
 /// # Errors
-/// The layer is gone, or the file cannot be read. [`Error::OutOfTolerance`]: three probes got something else; the delay that was in
-/// force before is in force again.
-pub fn set_and_measure(socket: &Path, directory: &Path, model: &Model) -> Result<Vec<Measured>, Error> {
-    or_as_before(socket, |client| measure(client, directory, model))
+/// The layer is gone, or the file cannot be read. [`Error::OutOfTolerance`]: less than half or more than twice of it came on; with `strict`,
+/// anything out of tolerance. [`Error::Refused`]: this host cannot imitate such a disk. The delay that was in force before is in force again
+/// then.
+pub fn set_and_measure(socket: &Path, directory: &Path, model: &Model, strict: bool) -> Result<Vec<Measured>, Error> {
+    or_as_before(socket, |client| measure(client, directory, model, strict))
 }
 
 /// What a layer's delay was is in force again when `change` fails.
@@ -207,53 +205,19 @@ pub(crate) fn or_as_before<T>(socket: &Path, change: impl FnOnce(&mut Client) ->
     changed
 }
 
-fn measure(client: &mut Client, directory: &Path, model: &Model) -> Result<Vec<Measured>, Error> {
+fn measure(client: &mut Client, directory: &Path, model: &Model, strict: bool) -> Result<Vec<Measured>, Error> {
     let delay = model.delay();
-    let Some(file) = probe_file(directory).filter(|_| delay.read_us > 0 || delay.varies) else {
+    let Some(path) = probe_file(directory).filter(|_| delay.read_us > 0 || delay.varies) else {
         client.set_model(model)?;
         return Ok(Vec::new());
     };
-    let opened = probe::open(&file)?;
+    let file = &probe::open(&path)?;
+    let mut probed = Probed { client, file, path: &path };
     if delay.varies {
-        return hold(&mut Probed { client, file: &opened, path: &file }, model).and_then(within_tolerance);
+        return hold(&mut probed, model)?.accept(model, strict);
     }
     let of_what = "of a file that was open before the delay was set";
-    let (last, ()) = tried(LOOKS, || Ok((read_once(client, (&opened, &file), delay, &|_| Ok(()), of_what)?, ())))?;
-    within_tolerance(vec![last])
-}
-
-/// Direct reads of `opened` at depth 1, without the delay and then with it. `may` looks at what they take without it.
-pub(crate) fn read_once(
-    client: &mut Client,
-    (opened, path): (&fs::File, &Path),
-    delay: Delay,
-    may: &dyn Fn(&LatencyHistogram) -> Result<(), Error>,
-    of_what: &str,
-) -> Result<Measured, Error> {
-    client.set(Delay { read_us: 0, ..delay })?;
-    let undelayed = probe::read(opened, path, reads_within(PROBE_TIME, 0))?;
-    may(&undelayed)?;
-    client.set(delay)?;
-    let got = probe::read(opened, path, reads_within(PROBE_TIME, delay.read_us))?;
-    Ok(read_measure(&delay, &undelayed, &got, of_what))
-}
-
-/// All of it, when none of it is outside.
-pub(crate) fn within_tolerance(found: Vec<Measured>) -> Result<Vec<Measured>, Error> {
-    let outside = found.iter().find(|it| it.within_tolerance == Some(false)).map(out_of_tolerance);
-    outside.map_or(Ok(found), Err)
-}
-
-fn out_of_tolerance(measured: &Measured) -> Error {
-    let unit = |quantity: &Quantity| if quantity.unit == Unit::PerSecond { "/s" } else { " us" };
-    let us =
-        |quantity: &Option<Quantity>| quantity.map_or_else(String::new, |it| format!("{:.0}{}", it.value, unit(&it)));
-    Error::OutOfTolerance {
-        what: measured.what.clone(),
-        asked: us(&measured.predicted),
-        got: us(&measured.got),
-        tolerance: measured.tolerance.clone().unwrap_or_default(),
-    }
+    accept(vec![constant::hold(&mut probed, delay, of_what)?], strict)
 }
 
 /// The largest file below `folder` and its size, on the folder's own file system, without following links; nothing whose name

@@ -7,12 +7,13 @@
 //! got. The layer and the probe end with the run; while either has died, [`SlowLayer::check`] says so.
 
 use crate::Error;
+use crate::constant;
 use crate::directory::{SOCKET, socket_name};
 use crate::imitation::{Imitator, hold};
 use crate::preloaded::{self, Preloaded};
-use crate::probe::{self, Probe, Reads};
+use crate::probe::{self, Probe, Reads, Task};
 use diskmodel::Model;
-use evidence::{Delay, DelayMode, LatencyHistogram, Measured, Quantity};
+use evidence::{LatencyHistogram, Measured, Quantity};
 use host::in_use::{InUse, User};
 use run::{Child, ChildSpec, Role, Run, StepId};
 use serde::Serialize;
@@ -73,14 +74,7 @@ pub struct Floor {
 /// Reads that a probe makes to learn a floor: half a second on a fast disk.
 const FLOOR_READS: u32 = 2000;
 const FLOOR_TURNS: u32 = 10;
-/// How long a probe of a delay may take.
-const PROBE_TIME: Duration = Duration::from_millis(1500);
-/// What disturbs a timer on a busy host often passes: a run is worth waiting some twenty seconds for.
-const LOOKS: u32 = 8;
-const PAUSE_BETWEEN_LOOKS: Duration = Duration::from_secs(1);
-const TOLERANCE: f64 = 0.02;
-/// Below this the timer's own jitter is what is measured.
-const TOLERANCE_FLOOR_US: f64 = 15.0;
+const FLOOR_TIME: Duration = Duration::from_secs(1);
 /// What the layer may cost a read at the median, with delay 0.
 pub(crate) const LAYER_COST_US: f64 = 20.0;
 
@@ -224,10 +218,11 @@ impl SlowLayer {
         let past_the_layer = probe::open(file)?;
         let mut probe = Probe::start(run, self.pid(), Self::for_programs(&[self]), file)?;
         let (mut bare, mut layer) = (LatencyHistogram::new(), LatencyHistogram::new());
+        let task = Task::short(FLOOR_READS / FLOOR_TURNS, 1, FLOOR_TIME / FLOOR_TURNS);
         // in turn, so that whatever else the host does meanwhile is in both
         for _ in 0..FLOOR_TURNS {
-            bare.merge(&probe::read(&past_the_layer, file, FLOOR_READS / FLOOR_TURNS)?);
-            layer.merge(&probe.read(FLOOR_READS / FLOOR_TURNS)?);
+            bare.merge(&probe::read(&past_the_layer, file, task)?.histogram);
+            layer.merge(&probe.read(task)?.histogram);
         }
         self.probe = Some(probe);
         self.floor = Some(Floor { bare, layer });
@@ -260,56 +255,29 @@ impl SlowLayer {
                 layer.median_us(),
                 bare.median_us()
             ),
-            within_tolerance: Some(cost <= LAYER_COST_US),
-            tolerance: Some(format!("{LAYER_COST_US} us")),
+            // an arm that asks for no delay cannot miss: what the layer costs stands there to be seen
+            within_tolerance: None,
+            tolerance: None,
+            looks: None,
+            came_on: None,
         })
     }
 
-    /// Probes reads under the model in force, and leaves it in force with fresh credits. Empty without a probe.
+    /// Sets the model and looks at it; leaves it in force with fresh credits. Empty without a probe. What is out of tolerance, and what is
+    /// missed, is for the caller to judge.
     ///
     /// # Errors
-    /// The probe or the layer died. [`Error::Refused`]: the model is a disk that is faster than this host.
+    /// The probe or the layer died; a read does not come back.
     pub fn measure(&mut self, model: &Model, arm: &str, at_us: u64) -> Result<Vec<Measured>, Error> {
         if self.probe.is_none() {
-            return Ok(Vec::new());
+            return self.set(model).map(|()| Vec::new());
         }
-        if model.is_constant() {
-            return Ok(self.measure_read(&model.delay(), arm, at_us)?.into_iter().collect());
-        }
-        let measured = hold(self, model)?;
-        Ok(measured.into_iter().map(|it| Measured { at_us, arm: Some(arm.to_owned()), ..it }).collect())
-    }
-
-    /// When the delay is outside of its tolerance, the floor is measured anew and the delay looked at again: both move with what else
-    /// the host does. The last look is what counts, and the witness says which it was.
-    fn measure_read(&mut self, delay: &Delay, arm: &str, at_us: u64) -> Result<Option<Measured>, Error> {
-        let mut measured = self.look(delay, arm, at_us)?;
-        for look in 2..=LOOKS {
-            if measured.as_ref().is_none_or(|measured| measured.within_tolerance != Some(false)) {
-                break;
-            }
-            std::thread::sleep(PAUSE_BETWEEN_LOOKS);
-            self.set(&Delay { read_us: 0, ..*delay }.into())?;
-            if let (Some(probe), Some(floor)) = (self.probe.as_mut(), self.floor.as_mut()) {
-                floor.layer = probe.read(FLOOR_READS)?;
-            }
-            self.set(&Model::from(*delay))?;
-            measured = self.look(delay, arm, at_us)?.map(|measured| Measured {
-                witness: format!("{}; look {look} of at most {LOOKS}", measured.witness),
-                ..measured
-            });
-        }
-        Ok(measured)
-    }
-
-    fn look(&mut self, delay: &Delay, arm: &str, at_us: u64) -> Result<Option<Measured>, Error> {
-        self.check()?;
-        let (Some(probe), Some(floor)) = (self.probe.as_mut(), self.floor.as_ref()) else { return Ok(None) };
-        let got = probe.read(reads_within(PROBE_TIME, delay.read_us))?;
         let by_whom = "by a probe that opened the file before the delay was set";
-        let measured = read_measure(delay, &floor.layer, &got, by_whom);
-        let mechanism = self.mechanism().in_results().into();
-        Ok(Some(Measured { at_us, arm: Some(arm.to_owned()), mechanism, ..measured }))
+        let measured = match model.is_constant() {
+            true => vec![constant::hold(self, model.delay(), by_whom)?],
+            false => hold(self, model)?.measured,
+        };
+        Ok(measured.into_iter().map(|it| Measured { at_us, arm: Some(arm.to_owned()), ..it }).collect())
     }
 }
 
@@ -322,48 +290,13 @@ impl Imitator for SlowLayer {
         Self::mechanism(self).in_results()
     }
 
-    fn read(&mut self, reads: u32, depth: u32) -> Result<Reads, Error> {
+    fn read(&mut self, task: Task) -> Result<Reads, Error> {
         self.check()?;
         match self.probe.as_mut() {
-            Some(probe) => probe.read_at(reads, depth),
+            Some(probe) => probe.read(task),
             None => Err(Error::ProbeAnswer { answer: "no probe was started".into() }),
         }
     }
-}
-
-/// What direct reads at depth 1 of one file got, beside what the delay and the same reads without it predict.
-pub(crate) fn read_measure(
-    delay: &Delay,
-    undelayed: &LatencyHistogram,
-    got: &LatencyHistogram,
-    by_whom: &str,
-) -> Measured {
-    let asked = delay.read_us as f64;
-    let predicted = match delay.mode {
-        DelayMode::Add => asked + undelayed.median_us(),
-        DelayMode::Total => asked.max(undelayed.median_us()),
-    };
-    let tolerance = (predicted * TOLERANCE).max(TOLERANCE_FLOOR_US);
-    let median = got.median_us();
-    Measured {
-        at_us: 0,
-        arm: None,
-        what: "disk.read.median".into(),
-        mechanism: Mechanism::Fuse.in_results().into(),
-        asked: Some(Quantity::micros(asked)),
-        predicted: Some(Quantity::micros(predicted)),
-        got: Some(Quantity::micros(median)),
-        witness: format!("{} direct reads of 4 KiB at depth 1, {by_whom}", got.count()),
-        // with nothing asked the floor is measured against itself
-        within_tolerance: (delay.read_us > 0).then(|| (median - predicted).abs() <= tolerance),
-        tolerance: Some(format!("2 % of asked plus undelayed, at least {TOLERANCE_FLOOR_US} us")),
-    }
-}
-
-/// Between 50 and 2000 reads, so many as fit into `time`.
-pub(crate) fn reads_within(time: Duration, delay_us: u64) -> u32 {
-    let fit = u64::try_from(time.as_micros()).unwrap_or(u64::MAX) / (delay_us + 100);
-    u32::try_from(fit.clamp(50, u64::from(FLOOR_READS))).unwrap_or(FLOOR_READS)
 }
 
 /// A process that has files open below a directory would bypass a mount over it; by whatever path it has them open.
@@ -407,42 +340,4 @@ pub(crate) fn refuse_users(
         return Err(Error::Refused { what, hint: hint.to_owned() });
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn histogram(us: u64) -> LatencyHistogram {
-        let mut histogram = LatencyHistogram::new();
-        histogram.record_n(us * 1000, 100);
-        histogram
-    }
-
-    fn measured(mode: DelayMode, got_us: u64) -> Measured {
-        let delay = Delay { read_us: 10_000, write_us: 0, sync_us: 0, mode, varies: false };
-        read_measure(&delay, &histogram(60), &histogram(got_us), "by a test")
-    }
-
-    #[test]
-    fn add_is_held_to_asked_plus_undelayed() {
-        let within = |got| measured(DelayMode::Add, got).within_tolerance;
-        assert_eq!(within(10_060), Some(true));
-        assert_eq!(within(10_250), Some(true));
-        assert_eq!(within(10_300), Some(false));
-        assert_eq!(within(9_800), Some(false));
-    }
-
-    #[test]
-    fn total_is_held_to_asked() {
-        assert_eq!(measured(DelayMode::Total, 10_000).predicted, Some(Quantity::micros(10_000.0)));
-        assert_eq!(measured(DelayMode::Total, 10_060).within_tolerance, Some(true));
-    }
-
-    #[test]
-    fn a_probe_takes_about_the_same_time_for_every_delay() {
-        assert_eq!(reads_within(PROBE_TIME, 0), 2000);
-        assert_eq!(reads_within(PROBE_TIME, 10_000), 148);
-        assert_eq!(reads_within(PROBE_TIME, 1_000_000), 50);
-    }
 }

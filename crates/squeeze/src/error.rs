@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+use evidence::{Measured, Quantity, Unit};
 use std::io;
 use std::path::{Path, PathBuf};
 use units::Bytes;
@@ -17,6 +18,8 @@ pub enum Error {
     HolderDied,
     #[error("probe {}", path.display())]
     Probe { path: PathBuf, source: io::Error },
+    #[error("a read of {} has not come back after {seconds} s", path.display())]
+    Hangs { path: PathBuf, seconds: u64 },
     #[error("the probe answered '{answer}'")]
     ProbeAnswer { answer: String },
     #[error("{what}: {asked} was expected and {got} measured, which is outside of {tolerance}")]
@@ -43,5 +46,29 @@ pub enum Error {
 impl Error {
     pub(crate) fn file(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::File { operation, path: path.to_owned(), source }
+    }
+}
+
+impl Error {
+    /// Of what was measured outside of its tolerance.
+    pub fn out_of_tolerance(measured: &Measured) -> Self {
+        Self::OutOfTolerance {
+            what: measured.what.clone(),
+            asked: written(measured.predicted.or(measured.asked)),
+            got: written(measured.got),
+            tolerance: measured.tolerance.clone().unwrap_or_default(),
+        }
+    }
+}
+
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // sizes are whole and positive
+fn written(quantity: Option<Quantity>) -> String {
+    let Some(Quantity { value, unit }) = quantity else { return "nothing".into() };
+    match unit {
+        Unit::Microseconds => format!("{value:.0} us"),
+        Unit::PerSecond => format!("{value:.0}/s"),
+        Unit::Bytes => Bytes(value as u64).to_string(),
+        Unit::Count => format!("{value:.0}"),
+        Unit::Ratio => format!("{:.0} %", value * 100.0),
     }
 }

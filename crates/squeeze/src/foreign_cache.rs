@@ -62,6 +62,8 @@ impl ForeignCache {
             ),
             within_tolerance: Some(!self.matters(limit)),
             tolerance: Some(format!("{}: 1 % of the limit, and what the kernel's counts lag", Bytes(tolerance(limit)))),
+            looks: None,
+            came_on: None,
         }
     }
 }

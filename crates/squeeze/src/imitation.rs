@@ -6,17 +6,21 @@
 
 use crate::Error;
 use crate::disk::{LAYER_COST_US, Mechanism};
-use crate::probe::{self, Reads};
+use crate::looks::{LOOKS, Looked, Pace, spread};
+use crate::probe::{self, Reads, Task};
 use diskmodel::{Class, Counts, Model, Of, Seen, closed_loop};
 use evidence::{DelayMode, Measured, Quantity, Unit};
 use slowfs::control::Client;
 use std::fs::File;
 use std::path::Path;
+use std::time::Duration;
 
 /// Readers at once: what cloud disks are specified at.
 const DEEP: u32 = 32;
-const PROBE_SECONDS: f64 = 1.5;
-const LOOKS: u32 = 3;
+/// One deep look.
+const DEEP_SECONDS: f64 = 0.8;
+/// Where fewer than twice as many reads as there are readers come back in this time, nobody looks deeper than depth 1.
+const DEEP_AT_MOST_SECONDS: f64 = 2.0;
 const BLOCK: u64 = 4096;
 /// Of the median at depth 1. Wider than for a constant delay: no disk's own figures are known to a fiftieth, and after a long wait
 /// everybody wakes from a deeper sleep.
@@ -35,7 +39,7 @@ const LAYER_CARRIES: f64 = 0.5;
 pub(crate) trait Imitator {
     /// Credits and queues start anew.
     fn set(&mut self, model: &Model) -> Result<(), Error>;
-    fn read(&mut self, reads: u32, depth: u32) -> Result<Reads, Error>;
+    fn read(&mut self, task: Task) -> Result<Reads, Error>;
     /// As it is named in a result.
     fn mechanism(&self) -> &'static str {
         Mechanism::Fuse.in_results()
@@ -54,8 +58,8 @@ impl Imitator for Probed<'_> {
         Ok(self.client.set_model(model)?)
     }
 
-    fn read(&mut self, reads: u32, depth: u32) -> Result<Reads, Error> {
-        probe::read_at(self.file, self.path, reads, depth)
+    fn read(&mut self, task: Task) -> Result<Reads, Error> {
+        probe::read(self.file, self.path, task)
     }
 }
 
@@ -70,17 +74,52 @@ pub(crate) struct Reach {
 
 impl Reach {
     /// Of the bare file, taken for what the layer will make of it.
-    pub(crate) fn below_the_layer(mut read: impl FnMut(u32, u32) -> Result<Reads, Error>) -> Result<Self, Error> {
-        let shallow = read(1000, 1)?;
-        let deep = read(10_000, DEEP)?;
+    pub(crate) fn below_the_layer(mut read: impl FnMut(Task) -> Result<Reads, Error>) -> Result<Self, Error> {
+        let shallow = read(Task::short(1000, 1, Duration::from_secs(1)))?;
+        let deep = read(Task::short(10_000, DEEP, Duration::from_secs(1)))?;
         Ok(Self { read_us: shallow.quantile_us(0.5) + LAYER_COST_US, per_second: deep.per_second() * LAYER_CARRIES })
     }
 
-    /// A disk that is imitated must be slower than what imitates it.
-    pub(crate) fn refuse_faster(&self, model: &Model) -> Result<(), Error> {
-        let (Some(profile), DelayMode::Total) = (&model.profile, model.mode) else { return Ok(()) };
+    /// In what this host is faster than a disk with a name, which answers in so long in all: what imitates a disk must be faster than it.
+    /// A row for each thing in which it is not.
+    pub(crate) fn beyond(&self, model: &Model) -> Vec<Measured> {
+        if model.profile.is_none() || model.mode != DelayMode::Total {
+            return Vec::new();
+        }
         let asked_us = model.read.takes.quantile(0.5);
         let per_second = predicted(model, DEEP, 20_000, 0.0).per_second;
+        let row = |what: &str, asked: f64, got: f64, unit: Unit, witness: String, tolerance: &str| Measured {
+            at_us: 0,
+            arm: None,
+            what: what.into(),
+            mechanism: "this host".into(),
+            asked: Some(Quantity { value: asked, unit }),
+            predicted: None,
+            got: Some(Quantity { value: got, unit }),
+            witness,
+            within_tolerance: Some(false),
+            tolerance: Some(tolerance.into()),
+            looks: None,
+            came_on: Some(got / asked),
+        };
+        let slow = (asked_us < self.read_us).then(|| {
+            let witness = "direct reads of 4 KiB at depth 1 without any delay, the layer's own cost included".into();
+            row("disk.floor.median", asked_us, self.read_us, Unit::Microseconds, witness, "no more than asked")
+        });
+        let few = (per_second > self.per_second).then(|| {
+            let witness = format!("direct reads of 4 KiB at depth {DEEP} without any delay");
+            let what = format!("disk.floor.iops.depth{DEEP}");
+            row(&what, per_second, self.per_second, Unit::PerSecond, witness, "no less than asked")
+        });
+        slow.into_iter().chain(few).collect()
+    }
+
+    /// Where this is no imitation any more, or `strict`: not as fast as asked.
+    pub(crate) fn refuse(&self, model: &Model, strict: bool) -> Result<(), Error> {
+        let refused = |it: &Measured| it.is_missed() || strict;
+        let Some(beyond) = self.beyond(model).into_iter().find(refused) else { return Ok(()) };
+        let profile = model.profile.as_deref().unwrap_or("the disk");
+        let asked = beyond.asked.map_or(0.0, |asked| asked.value);
         let deep = match self.per_second {
             rate if rate.is_finite() => format!(" and {rate:.0} reads/s at depth {DEEP}"),
             _ => String::new(),
@@ -89,17 +128,17 @@ impl Reach {
             "the floor measured here is {:.0} us a read at depth 1{deep}, the layer's own cost included",
             self.read_us
         );
-        let refused =
-            |what: String, hint: &str| Err(Error::Refused { what: format!("{what}; {floor}"), hint: hint.into() });
-        if asked_us < self.read_us {
-            let what = format!("{profile} answers a read in {asked_us:.0} us, which this host cannot");
-            return refused(what, "choose a slower disk, or longer times: --read, --write");
-        }
-        if per_second > self.per_second {
-            let what = format!("{profile} carries {per_second:.0} reads/s, which this host cannot");
-            return refused(what, "choose a slower disk, or limit it: --iops");
-        }
-        Ok(())
+        let (what, hint) = match beyond.asked.map(|asked| asked.unit) {
+            Some(Unit::PerSecond) => (
+                format!("{profile} carries {asked:.0} reads/s, which this host cannot"),
+                "choose a slower disk, or limit it: --iops",
+            ),
+            _ => (
+                format!("{profile} answers a read in {asked:.0} us, which this host cannot"),
+                "choose a slower disk, or longer times: --read, --write",
+            ),
+        };
+        Err(Error::Refused { what: format!("{what}; {floor}"), hint: hint.into() })
     }
 }
 
@@ -107,54 +146,109 @@ fn predicted(model: &Model, depth: u32, reads: u32, undelayed_us: f64) -> Seen {
     closed_loop(model, Class::Read, depth, reads, BLOCK, undelayed_us)
 }
 
-/// Sets the model, and measures it until it is within its tolerance or has been looked at often enough. Leaves it in force with fresh
-/// credits.
-pub(crate) fn hold(layer: &mut dyn Imitator, model: &Model) -> Result<Vec<Measured>, Error> {
-    let mut measured = Vec::new();
-    for look in 1..=LOOKS {
-        layer.set(&Model::none(model.mode))?;
-        let undelayed_us = layer.read(1000, 1)?.quantile_us(0.5);
-        let carries = predicted(model, DEEP, 20_000, 0.0).per_second;
-        let per_second = match model.profile {
-            Some(_) if carries > SURELY_CARRIED => layer.read(DEEP * 300, DEEP)?.per_second(),
-            _ => f64::INFINITY,
-        };
-        Reach { read_us: undelayed_us, per_second }.refuse_faster(model)?;
-        measured = look_once(layer, model, undelayed_us, look)?;
-        if measured.iter().all(|it| it.within_tolerance != Some(false)) {
-            break;
+/// What was measured of a model, and what this host needs without it.
+#[derive(Debug)]
+pub(crate) struct Held {
+    /// What this host cannot comes first.
+    pub(crate) measured: Vec<Measured>,
+    pub(crate) reach: Reach,
+}
+
+impl Held {
+    /// # Errors
+    /// [`Error::Refused`]: this host cannot imitate such a disk. [`Error::OutOfTolerance`].
+    pub(crate) fn accept(self, model: &Model, strict: bool) -> Result<Vec<Measured>, Error> {
+        self.reach.refuse(model, strict)?;
+        crate::accept(self.measured, strict)
+    }
+}
+
+/// One depth in all looks.
+struct Depth {
+    depth: u32,
+    task: [Task; LOOKS as usize],
+    got: Looked,
+    rates: Vec<f64>,
+    elapsed_us: u64,
+}
+
+impl Depth {
+    fn new(depth: u32, task: impl Fn(u32) -> Task) -> Self {
+        Self { depth, task: [0, 1, 2].map(task), got: Looked::default(), rates: Vec::new(), elapsed_us: 0 }
+    }
+
+    fn look(&mut self, layer: &mut dyn Imitator, number: usize) -> Result<(), Error> {
+        let reads = layer.read(self.task[number])?;
+        self.got.add(&reads.histogram);
+        self.rates.push(reads.per_second());
+        self.elapsed_us += reads.elapsed_us;
+        Ok(())
+    }
+
+    fn per_second(&self) -> f64 {
+        self.got.all.count() as f64 * 1e6 / self.elapsed_us.max(1) as f64
+    }
+
+    /// Each look begins with fresh credits and the same draws: what is predicted is one look.
+    fn predicted(&self, model: &Model, undelayed_us: f64) -> Seen {
+        let reads = self.got.all.count() / u64::from(LOOKS);
+        predicted(model, self.depth, u32::try_from(reads).unwrap_or(u32::MAX).max(1), undelayed_us)
+    }
+}
+
+/// Sets the model and looks at it, and in turns at what there is without it. Leaves it in force with fresh credits.
+///
+/// # Errors
+/// The layer is gone, or the file cannot be read; a read does not come back.
+pub(crate) fn hold(layer: &mut dyn Imitator, model: &Model) -> Result<Held, Error> {
+    let none = Model::none(model.mode);
+    let carries = predicted(model, DEEP, 20_000, 0.0).per_second;
+    let pace = Pace::of(1e6 / predicted(model, 1, 100, 0.0).per_second);
+    let mut bare = Depth::new(1, |_| pace.bare());
+    let mut bare_deep = Depth::new(DEEP, |_| Task::short(DEEP * 300, DEEP, Duration::from_millis(150)));
+    let mut depths = vec![Depth::new(1, |look| pace.look(look))];
+    depths.extend(deep_task(model).map(|task| Depth::new(DEEP, |_| task)));
+    for number in 0..LOOKS as usize {
+        layer.set(&none)?;
+        bare.look(layer, number)?;
+        bare_deep.look(layer, number)?;
+        for depth in &mut depths {
+            layer.set(model)?;
+            depth.look(layer, number)?;
         }
     }
     layer.set(model)?;
-    Ok(measured)
+    let per_second = if carries > SURELY_CARRIED { bare_deep.per_second() } else { f64::INFINITY };
+    let reach = Reach { read_us: bare.got.median_us(), per_second };
+    let rows = depths.iter().flat_map(|depth| compare(model, depth, reach.read_us, bare_deep.per_second()));
+    let named = rows.map(|it| Measured { mechanism: layer.mechanism().into(), ..it });
+    let measured = reach.beyond(model).into_iter().chain(named.collect::<Vec<_>>()).collect();
+    Ok(Held { measured, reach })
 }
 
-fn look_once(layer: &mut dyn Imitator, model: &Model, undelayed_us: f64, look: u32) -> Result<Vec<Measured>, Error> {
-    let mut found = Vec::new();
-    for depth in [1, DEEP] {
-        let reads = reads_in_time(model, depth, undelayed_us);
-        let seen = predicted(model, depth, reads, undelayed_us);
-        layer.set(model)?;
-        let got = layer.read(reads, depth)?;
-        let mechanism = layer.mechanism();
-        let compared = compare(model, depth, &seen, &got, look);
-        found.extend(compared.into_iter().map(|it| Measured { mechanism: mechanism.into(), ..it }));
-    }
-    Ok(found)
+/// `None`: a disk that answers so few a second is not looked at deeper than depth 1.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // clamped
+fn deep_task(model: &Model) -> Option<Task> {
+    let rate = predicted(model, DEEP, 100 * DEEP, 0.0).per_second;
+    let least = 2 * DEEP;
+    let time = Duration::from_secs_f64(DEEP_AT_MOST_SECONDS * 1.2);
+    (f64::from(least) / rate <= DEEP_AT_MOST_SECONDS).then(|| Task {
+        reads: (rate * DEEP_SECONDS).clamp(least.into(), f64::from(1000 * DEEP)) as u32,
+        depth: DEEP,
+        least: DEEP,
+        time,
+        deadline: Duration::from_secs(80),
+    })
 }
 
-/// So many as take about a second and a half.
-#[allow(clippy::cast_possible_truncation)] // clamped
-fn reads_in_time(model: &Model, depth: u32, undelayed_us: f64) -> u32 {
-    let rate = predicted(model, depth, 100 * depth, undelayed_us).per_second;
-    (rate * PROBE_SECONDS).clamp(f64::from(50.max(4 * depth)), f64::from(2000 * depth)) as u32
-}
-
-fn compare(model: &Model, depth: u32, seen: &Seen, got: &Reads, look: u32) -> Vec<Measured> {
-    let named =
-        |what: &str| if depth == 1 { format!("disk.read.{what}") } else { format!("disk.read.{what}.depth{depth}") };
-    let again = if look == 1 { String::new() } else { format!("; look {look} of at most {LOOKS}") };
-    let witness = format!("{} direct reads of 4 KiB at depth {depth}{again}", got.histogram.count());
+/// `undelayed_us` at depth 1, and what comes back a second at depth 32 without the model: a disk that others make slow is no miss.
+fn compare(model: &Model, depth: &Depth, undelayed_us: f64, undelayed_rate: f64) -> Vec<Measured> {
+    let (seen, got, shallow) = (depth.predicted(model, undelayed_us), &depth.got, depth.depth == 1);
+    let named = |what: &str| match shallow {
+        true => format!("disk.read.{what}"),
+        false => format!("disk.read.{what}.depth{}", depth.depth),
+    };
+    let witness = format!("{} direct reads of 4 KiB at depth {} in {LOOKS} looks", got.all.count(), depth.depth);
     let row = |what: &str, asked: Option<f64>, predicted: f64, got: f64, unit: Unit| Measured {
         at_us: 0,
         arm: None,
@@ -166,22 +260,36 @@ fn compare(model: &Model, depth: u32, seen: &Seen, got: &Reads, look: u32) -> Ve
         witness: witness.clone(),
         within_tolerance: None,
         tolerance: None,
+        looks: None,
+        came_on: None,
     };
     let quantile = |what: &str, p: f64| {
-        let asked = (depth == 1).then(|| model.read.takes.quantile(p));
-        row(what, asked, seen.quantile_us(p), got.quantile_us(p), Unit::Microseconds)
+        let asked = shallow.then(|| model.read.takes.quantile(p));
+        let got_us = got.all.percentile_ns(p * 100.0) as f64 / 1000.0;
+        row(what, asked, seen.quantile_us(p), got_us, Unit::Microseconds)
     };
     let (mut median, p99) = (quantile("median", 0.5), quantile("p99", 0.99));
-    if depth == 1 {
-        let off = (got.quantile_us(0.5) - seen.quantile_us(0.5)).abs();
-        median.within_tolerance = Some(off <= (seen.quantile_us(0.5) * TOLERANCE).max(TOLERANCE_FLOOR_US));
-        median.tolerance = Some(format!("10 % of predicted, at least {TOLERANCE_FLOOR_US} us"));
+    median.looks = Some(got.looks());
+    if shallow {
+        let (predicted, got_us) = (seen.quantile_us(0.5), got.median_us());
+        let own = if model.mode == DelayMode::Add { undelayed_us } else { 0.0 };
+        // a disk that does not delay the median read promises nothing of it
+        if predicted - own > TOLERANCE_FLOOR_US {
+            let off = (got_us - predicted).abs();
+            median.within_tolerance = Some(off <= (predicted * TOLERANCE).max(TOLERANCE_FLOOR_US));
+            median.tolerance = Some(format!("10 % of predicted, at least {TOLERANCE_FLOOR_US} us"));
+            median.came_on = Some((got_us - own) / (predicted - own));
+        }
         return vec![median, p99];
     }
-    let mut rate = row("iops", cap(model), seen.per_second, got.per_second(), Unit::PerSecond);
-    if (cap(model).is_some() || model.depth.is_some()) && seen.per_second <= MOST_PROMISED_IOPS {
-        rate.within_tolerance = Some((got.per_second() / seen.per_second - 1.0).abs() <= TOLERANCE_IOPS);
+    let predicted = seen.per_second.min(undelayed_rate);
+    let mut rate = row("iops", cap(model), predicted, depth.per_second(), Unit::PerSecond);
+    rate.looks = Some(spread(&depth.rates, got.all.count()));
+    if (cap(model).is_some() || model.depth.is_some()) && predicted <= MOST_PROMISED_IOPS {
+        let share = depth.per_second() / predicted;
+        rate.within_tolerance = Some((share - 1.0).abs() <= TOLERANCE_IOPS);
         rate.tolerance = Some("5 % of predicted".into());
+        rate.came_on = Some(share);
     }
     vec![rate, median, p99]
 }
@@ -205,13 +313,23 @@ mod tests {
     #[test]
     fn a_disk_that_is_faster_than_the_host_is_refused_with_the_floor() {
         let reach = Reach { read_us: 70.0, per_second: 40_000.0 };
-        assert!(reach.refuse_faster(&model("gp3")).is_ok());
-        let said = reach.refuse_faster(&model("nvme")).expect_err("too many").to_string();
+        assert!(reach.refuse(&model("gp3"), true).is_ok());
+        let said = reach.refuse(&model("nvme"), false).expect_err("too many").to_string();
         assert!(said.contains("reads/s, which this host cannot") && said.contains("70 us a read"), "{said}");
-        let slow = Reach { read_us: 700.0, ..reach };
-        let said = slow.refuse_faster(&model("gp3")).expect_err("too fast").to_string();
+        let slow = Reach { read_us: 1700.0, ..reach };
+        let said = slow.refuse(&model("gp3"), false).expect_err("too fast").to_string();
         assert!(said.contains("gp3 answers a read in 550 us"), "{said}");
-        assert!(slow.refuse_faster(&Model { profile: None, ..model("gp3") }).is_ok(), "only what claims to be a disk");
+        assert!(slow.refuse(&Model { profile: None, ..model("gp3") }, true).is_ok(), "only what claims to be a disk");
+    }
+
+    #[test]
+    fn a_disk_that_is_somewhat_faster_than_the_host_is_a_result_with_the_floor() {
+        let slow = Reach { read_us: 700.0, per_second: 40_000.0 };
+        assert!(slow.refuse(&model("gp3"), false).is_ok());
+        assert!(slow.refuse(&model("gp3"), true).is_err());
+        let [row] = slow.beyond(&model("gp3")).try_into().expect("one");
+        assert_eq!((row.what.as_str(), row.asked.expect("asked").value), ("disk.floor.median", 550.0));
+        assert!(row.is_outside() && !row.is_missed() && row.got.expect("got").value == 700.0, "{row:?}");
     }
 
     /// Answers by the model, but so much slower.
@@ -228,40 +346,52 @@ mod tests {
             Ok(())
         }
 
-        fn read(&mut self, reads: u32, depth: u32) -> Result<Reads, Error> {
+        fn read(&mut self, task: Task) -> Result<Reads, Error> {
             let factor = if self.model.is_constant() { 1.0 } else { self.factor };
-            let seen = predicted(&self.model, depth, reads, 60.0);
+            let seen = predicted(&self.model, task.depth, task.reads, 60.0);
             let mut histogram = LatencyHistogram::new();
             #[allow(clippy::cast_possible_truncation)]
-            (0..reads).for_each(|at| {
-                let p = f64::from(at) / f64::from(reads.max(2) - 1);
+            (0..task.reads).for_each(|at| {
+                let p = f64::from(at) / f64::from(task.reads.max(2) - 1);
                 histogram.record((seen.quantile_us(p) * factor * 1000.0) as u64);
             });
             #[allow(clippy::cast_possible_truncation)]
-            let elapsed_us = (f64::from(reads) / seen.per_second * 1e6 * factor) as u64;
+            let elapsed_us = (f64::from(task.reads) / seen.per_second * 1e6 * factor) as u64;
             Ok(Reads { histogram, elapsed_us })
         }
     }
 
     #[test]
-    fn what_does_as_the_model_says_is_within_tolerance_and_what_does_not_is_looked_at_again() {
+    fn what_does_as_the_model_says_is_within_tolerance_and_all_looks_count() {
         let held = |factor| {
             let mut layer = Imitated { model: Model::none(DelayMode::Add), factor, sets: 0 };
-            let measured = hold(&mut layer, &model("gp2:100G,credits=0")).expect("measured");
+            let held = hold(&mut layer, &model("gp2:100G,credits=0")).expect("measured");
             assert_eq!(layer.model.profile.as_deref(), Some("gp2:100G,credits=0"), "left in force");
-            (measured, layer.sets)
+            assert_eq!(layer.sets, 10, "three looks, whatever they come to");
+            held.measured
         };
-        let (good, sets) = held(1.0);
+        let good = held(1.0);
         let of = |what: &str| good.iter().find(|it| it.what == what).cloned().expect(what);
-        assert_eq!(of("disk.read.median").within_tolerance, Some(true));
+        let median = of("disk.read.median");
+        assert_eq!((median.within_tolerance, median.looks.map(|looks| looks.number)), (Some(true), Some(3)));
         // with 300 IOPS and no credits even one reader at a time is held back
-        assert!((of("disk.read.median").got.expect("got").value - 3333.0).abs() < 40.0);
+        assert!((median.got.expect("got").value - 3333.0).abs() < 40.0);
         let iops = of("disk.read.iops.depth32");
         assert_eq!((iops.within_tolerance, iops.asked.expect("asked").value), (Some(true), 300.0));
         assert_eq!(of("disk.read.p99").within_tolerance, None);
-        assert_eq!(sets, 4);
-        let (bad, sets) = held(1.2);
-        assert_eq!(bad.iter().filter(|it| it.within_tolerance == Some(false)).count(), 2);
-        assert_eq!(sets, 10, "three looks");
+        let outside = |rows: &[Measured]| rows.iter().filter(|it| it.is_outside()).count();
+        let missed = |rows: &[Measured]| rows.iter().filter(|it| it.is_missed()).count();
+        let noted = held(1.2);
+        assert_eq!((outside(&noted), missed(&noted)), (2, 0));
+        assert_eq!(missed(&held(2.5)), 2);
+    }
+
+    #[test]
+    fn what_answers_a_few_times_a_second_is_not_looked_at_deep() {
+        let asked = |words: &str| {
+            let asked = diskmodel::Asked { read: words.parse().ok(), depth: Some(1), ..Default::default() };
+            asked.model(&mut |_| Err(String::new())).expect("a model")
+        };
+        assert!(deep_task(&asked("20ms")).is_some() && deep_task(&asked("100ms")).is_none());
     }
 }

@@ -32,9 +32,12 @@ pub mod preloaded;
 pub mod probe;
 pub mod ram;
 
+mod constant;
 mod error;
 mod imitation;
+mod looks;
 mod meminfo;
 
 pub use error::Error;
+pub use looks::accept;
 pub use meminfo::Meminfo;

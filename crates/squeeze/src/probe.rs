@@ -5,7 +5,7 @@
 //! are under way at once, and back one line with what they took. It shares nothing with the layer but the kernel.
 
 use crate::Error;
-use evidence::{LatencyHistogram, Measured};
+use evidence::LatencyHistogram;
 use host::interrupt;
 use run::{Child, ChildSpec, Role, Run};
 use rustix::fs::OFlags;
@@ -16,15 +16,41 @@ use std::io::{self, BufRead as _, BufReader, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 const BLOCK: usize = 4096;
 /// Fewer blocks would be read again and again out of the device's own cache.
 const LEAST_BLOCKS: u64 = 256;
-/// On a disk that is slow by itself this many reads must do, after [`ENOUGH`].
-const LEAST_READS: u32 = 50;
-const ENOUGH: Duration = Duration::from_secs(2);
+/// Between two looks whether a read hangs, or somebody wants to stop.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// What a probe's process needs beyond its reads.
+const SLACK: Duration = Duration::from_secs(10);
+
+/// So many reads, `depth` of them at once. After `time` no further one is begun, when there are `least`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Task {
+    pub reads: u32,
+    pub depth: u32,
+    pub least: u32,
+    pub time: Duration,
+    /// Of each read: one that is not back by then is given up, and with it the task.
+    pub deadline: Duration,
+}
+
+impl Task {
+    /// As many as come back in `time`.
+    pub(crate) fn short(reads: u32, depth: u32, time: Duration) -> Self {
+        Self { reads, depth, least: depth, time, deadline: Duration::from_secs(20) }
+    }
+
+    /// No task takes longer.
+    fn longest(&self) -> Duration {
+        self.time + self.deadline * self.least.div_ceil(self.depth.max(1)).max(1) + SLACK
+    }
+}
 
 /// What a number of reads took.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -41,21 +67,6 @@ impl Reads {
     pub(crate) fn quantile_us(&self, p: f64) -> f64 {
         self.histogram.percentile_ns(p * 100.0) as f64 / 1000.0
     }
-}
-
-/// The first look that is within its tolerance, or the last of `looks`.
-pub(crate) fn tried<T>(
-    looks: u32,
-    mut look: impl FnMut() -> Result<(Measured, T), Error>,
-) -> Result<(Measured, T), Error> {
-    let mut last = look()?;
-    for _ in 1..looks {
-        if last.0.within_tolerance == Some(true) {
-            break;
-        }
-        last = look()?;
-    }
-    Ok(last)
 }
 
 /// A probe process that has its file open.
@@ -83,13 +94,10 @@ impl Probe {
         Ok(run.undo_step(self.child.step)?)
     }
 
-    pub(crate) fn read(&mut self, reads: u32) -> Result<LatencyHistogram, Error> {
-        Ok(self.read_at(reads, 1)?.histogram)
-    }
-
-    pub(crate) fn read_at(&mut self, reads: u32, depth: u32) -> Result<Reads, Error> {
+    pub(crate) fn read(&mut self, task: Task) -> Result<Reads, Error> {
         let exchange = |stream: &mut BufReader<UnixStream>| -> io::Result<String> {
-            writeln!(stream.get_mut(), "{reads} {depth}")?;
+            stream.get_ref().set_read_timeout(Some(task.longest()))?;
+            writeln!(stream.get_mut(), "{}", serde_json::json!(task))?;
             let mut line = String::new();
             stream.read_line(&mut line)?;
             Ok(line)
@@ -122,11 +130,10 @@ pub fn serve(file: &Path, socket: &Path) -> Result<(), Error> {
     let mut requests = BufReader::new(stream);
     let mut line = String::new();
     while requests.read_line(&mut line).is_ok_and(|length| length > 0) {
-        let mut numbers = line.split_whitespace().map(|number| number.parse().unwrap_or(1));
-        let (reads, depth) = (numbers.next().unwrap_or(1), numbers.next().unwrap_or(1));
-        let answer = match read_at(&opened, file, reads, depth) {
+        let task = serde_json::from_str(&line).map_err(|_| Error::ProbeAnswer { answer: line.trim().to_owned() });
+        let answer = match task.and_then(|task| read(&opened, file, task)) {
             Ok(reads) => serde_json::json!(reads).to_string(),
-            Err(error) => format!("error: {error}"),
+            Err(error) => format!("error: {}", host::chain(&error)),
         };
         line.clear();
         if writeln!(requests.get_mut(), "{answer}").is_err() {
@@ -154,51 +161,88 @@ fn blocks(file: &File, path: &Path) -> Result<u64, Error> {
     Ok(end / BLOCK as u64)
 }
 
-/// Reads blocks of 4 KiB at random, one after the other.
-pub(crate) fn read(file: &File, path: &Path, reads: u32) -> Result<LatencyHistogram, Error> {
-    Ok(read_at(file, path, reads, 1)?.histogram)
+/// What the readers of one task share.
+struct Readers {
+    file: File,
+    blocks: u64,
+    task: Task,
+    started: Instant,
+    next: AtomicU32,
+    /// When each began the read that it waits for, in microseconds after the start; 0: it waits for none.
+    began_us: Vec<AtomicU64>,
 }
 
-/// The same with so many under way at once, each by a thread of its own.
-pub(crate) fn read_at(file: &File, path: &Path, reads: u32, depth: u32) -> Result<Reads, Error> {
-    let blocks = blocks(file, path)?;
-    let next = AtomicU32::new(0);
-    let start = Instant::now();
-    let alone = || vec![read_some(file, blocks, reads, &next)];
-    let side_by_side = || {
-        std::thread::scope(|scope| {
-            let reader = || scope.spawn(|| read_some(file, blocks, reads, &next));
-            let readers: Vec<_> = (0..depth.max(1)).map(|_| reader()).collect();
-            readers.into_iter().filter_map(|reader| reader.join().ok()).collect()
-        })
-    };
-    let histograms: Vec<io::Result<LatencyHistogram>> = if depth <= 1 { alone() } else { side_by_side() };
+/// Reads blocks of 4 KiB at random, each of those that are under way at once by a thread of its own. A thread whose read does not come
+/// back cannot be ended: it is left behind.
+///
+/// # Errors
+/// A read fails, or is not back by its deadline; somebody wants to stop.
+pub(crate) fn read(file: &File, path: &Path, task: Task) -> Result<Reads, Error> {
+    let io = |source| failed(path, source);
+    let depth = task.depth.max(1);
+    let readers = Arc::new(Readers {
+        file: file.try_clone().map_err(io)?,
+        blocks: blocks(file, path)?,
+        task,
+        started: Instant::now(),
+        next: AtomicU32::new(0),
+        began_us: (0..depth).map(|_| AtomicU64::new(0)).collect(),
+    });
+    let (sent, received) = mpsc::channel();
+    for number in 0..depth {
+        let (readers, sent) = (readers.clone(), sent.clone());
+        let body = move || drop(sent.send(readers.read_some(number as usize)));
+        std::thread::Builder::new().name("reader".into()).spawn(body).map_err(io)?;
+    }
+    drop(sent);
+    let mut histogram = LatencyHistogram::new();
+    loop {
+        match received.recv_timeout(LOOK_EVERY) {
+            Ok(one) => histogram.merge(&one.map_err(io)?),
+            Err(RecvTimeoutError::Disconnected) => break,
+            Err(RecvTimeoutError::Timeout) if interrupt::requested() => {
+                return Err(host::Error::Interrupted.into());
+            }
+            Err(RecvTimeoutError::Timeout) if readers.one_hangs() => {
+                return Err(Error::Hangs { path: path.to_owned(), seconds: task.deadline.as_secs() });
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+    }
     if interrupt::requested() {
         return Err(host::Error::Interrupted.into());
     }
-    let elapsed_us = u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX);
-    let mut histogram = LatencyHistogram::new();
-    for one in histograms {
-        histogram.merge(&one.map_err(|source| failed(path, source))?);
-    }
-    Ok(Reads { histogram, elapsed_us })
+    Ok(Reads { histogram, elapsed_us: readers.now_us() })
 }
 
-fn read_some(file: &File, blocks: u64, reads: u32, next: &AtomicU32) -> io::Result<LatencyHistogram> {
-    let mut memory = vec![0; 2 * BLOCK];
-    let aligned = memory.as_ptr().align_offset(BLOCK);
-    let mut histogram = LatencyHistogram::new();
-    let started = Instant::now();
-    loop {
-        let number = next.fetch_add(1, Ordering::Relaxed);
-        let enough = number >= reads || number >= LEAST_READS && started.elapsed() > ENOUGH;
-        if enough || interrupt::requested() {
-            return Ok(histogram);
+impl Readers {
+    fn now_us(&self) -> u64 {
+        u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX).max(1)
+    }
+
+    fn one_hangs(&self) -> bool {
+        let (now, deadline) = (self.now_us(), u64::try_from(self.task.deadline.as_micros()).unwrap_or(u64::MAX));
+        let began = self.began_us.iter().map(|began| began.load(Ordering::Relaxed));
+        began.into_iter().any(|began| began > 0 && now.saturating_sub(began) > deadline)
+    }
+
+    fn read_some(&self, number: usize) -> io::Result<LatencyHistogram> {
+        let mut memory = vec![0; 2 * BLOCK];
+        let aligned = memory.as_ptr().align_offset(BLOCK);
+        let mut histogram = LatencyHistogram::new();
+        loop {
+            let read = self.next.fetch_add(1, Ordering::Relaxed);
+            let enough = read >= self.task.reads || read >= self.task.least && self.started.elapsed() > self.task.time;
+            if enough || interrupt::requested() {
+                return Ok(histogram);
+            }
+            let offset = scramble(read.into()) % self.blocks * BLOCK as u64;
+            self.began_us[number].store(self.now_us(), Ordering::Relaxed);
+            let start = Instant::now();
+            self.file.read_exact_at(&mut memory[aligned..aligned + BLOCK], offset)?;
+            histogram.record(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX));
+            self.began_us[number].store(0, Ordering::Relaxed);
         }
-        let offset = scramble(number.into()) % blocks * BLOCK as u64;
-        let start = Instant::now();
-        file.read_exact_at(&mut memory[aligned..aligned + BLOCK], offset)?;
-        histogram.record(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX));
     }
 }
 

@@ -37,20 +37,22 @@ fn modes<'a>(result: &'a Value, arm: &str) -> &'a Value {
     arms.iter().find(|entry| entry["arm"] == arm).expect("the arm")
 }
 
-/// The witnesses count, each on its own side of the system calls: they agree on whatever machine. Humps are of times, and a machine
-/// that stops for a second in the middle moves more queries than the few in a hundred that a quiet one leaves in doubt.
+/// The witnesses count, each on its own side of the system calls: they agree on whatever machine. Humps are of times: the reads that
+/// they tell agree with the witness, or the result says that they do not.
 fn check(text: &str, witnesses: &[&str]) -> Value {
     let result = result_of(text);
     let undelayed = modes(&result, "no delay");
     assert!(undelayed["reads_per_query_by_modes"].is_null(), "{undelayed:#}");
     let delayed = modes(&result, "10 ms");
-    let by =
-        |whom: &str| delayed[format!("reads_per_query_by_{whom}")].as_f64().unwrap_or_else(|| panic!("{delayed:#}"));
+    let by = |whom: &str| delayed[format!("reads_per_query_by_{whom}")].as_f64();
     let apart = |one: f64, other: f64| (one - other).abs() / other.max(0.02);
-    for witness in witnesses {
-        assert!(apart(by("modes"), by(witness)) < 0.25, "{} by humps: {delayed:#}", by("modes"));
-        assert!(apart(by(witness), by(witnesses[0])) < 0.05, "{} by {witness}: {delayed:#}", by(witness));
-    }
+    let counted = witnesses.iter().map(|witness| by(witness).unwrap_or_else(|| panic!("no {witness}: {delayed:#}")));
+    let counted: Vec<f64> = counted.collect();
+    assert!(counted.iter().all(|count| apart(*count, counted[0]) < 0.05), "{delayed:#}");
+    let agree = by("modes").is_some_and(|by_modes| apart(by_modes, counted[0]) <= 0.05);
+    let doubts = result["findings"].to_string();
+    let doubted = ["witness.disagrees", "modes.unreadable"].iter().any(|doubt| doubts.contains(doubt));
+    assert!(agree || doubted, "{} by humps: {delayed:#}", delayed["reads_per_query_by_modes"]);
     result
 }
 

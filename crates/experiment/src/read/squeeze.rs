@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `[squeeze]`, as it is in force in one arm.
 
-use crate::model::{DiskMechanism, OomVictim, RamAmount, RamMechanism, RamSqueeze, Squeeze};
+use crate::model::{DiskMechanism, OnMiss, OomVictim, RamAmount, RamMechanism, RamSqueeze, Squeeze};
 use crate::section::Section;
 use crate::tree::Value;
 use diskmodel::{Asked, Counts, LimitWords, OperationWords, WordsError};
@@ -26,6 +26,10 @@ pub(super) fn read(top: &Section<'_>) -> Squeeze {
         disk,
         disk_mechanism: disk_mechanism.flatten(),
         required: section.boolean("required").is_some_and(|asked| asked.value),
+        on_miss: match section.choice("on_miss", &["note", "end"]).map(|word| word.value) {
+            Some("end") => OnMiss::End,
+            _ => OnMiss::Note,
+        },
     };
     more_time_than_cpus(&section, &squeeze);
     section.finish();

@@ -49,11 +49,12 @@ fn finding(measured: &Measured) -> Finding {
         statement: format!("{}{arm} came to {got}, where {asked} was expected{tolerance}.", subject(&measured.what)),
         evidence: json!({
             "what": measured.what, "mechanism": measured.mechanism, "asked": measured.asked, "predicted": measured.predicted,
-            "got": measured.got, "witness": measured.witness, "tolerance": measured.tolerance,
+            "got": measured.got, "witness": measured.witness, "tolerance": measured.tolerance, "looks": measured.looks,
+            "came_on": measured.came_on,
         }),
         doubts: vec![doubt(
             "squeeze.witness",
-            format!("measured once, by {}", measured.witness),
+            format!("measured by {}{}", measured.witness, looks(measured)),
             Some("a busy host disturbs the measurement: run again when it is idle"),
         )],
     }
@@ -66,6 +67,9 @@ fn subject(what: &str) -> String {
         "disk.write.median" => "The time of a write",
         "disk.sync.median" => "The time of a sync",
         "disk.layer_cost.median" => "What the slow layer adds to a read by itself",
+        "disk.floor.median" => "What a read takes on this host without any delay",
+        "disk.floor.iops.depth32" => "What this host reads a second without any delay",
+        "disk.read.iops.depth32" => "The reads a second of 32 readers",
         "server.ram.peak" => "The most memory that the server had",
         "server.cpus.used" => "The CPUs that the server used",
         "server.swap" => "The server's memory in swap",
@@ -74,6 +78,15 @@ fn subject(what: &str) -> String {
         key => return format!("{key} (asked and got)"),
     };
     told.to_owned()
+}
+
+/// How far its looks lay apart; empty where it looked once.
+fn looks(measured: &Measured) -> String {
+    let (Some(looks), Some(got)) = (measured.looks.filter(|looks| looks.number > 1), measured.got) else {
+        return String::new();
+    };
+    let at = |value: f64| written(Quantity { value, ..got });
+    format!("; its {} looks lay between {} and {}", looks.number, at(looks.lowest), at(looks.highest))
 }
 
 fn written(quantity: Quantity) -> String {

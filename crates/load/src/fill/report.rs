@@ -110,6 +110,8 @@ impl FillReport {
             witness: witness.to_owned(),
             within_tolerance: None,
             tolerance: None,
+            looks: None,
+            came_on: None,
         };
         let asked = &self.asked;
         let source = self.tables.first().map_or("", |table| table.row_pages_source.as_str());

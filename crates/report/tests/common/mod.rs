@@ -381,6 +381,8 @@ fn measured() -> Vec<Measured> {
             witness: "size of sbtest1.ibd".into(),
             within_tolerance: Some(true),
             tolerance: Some("10 % of asked".into()),
+            looks: None,
+            came_on: None,
         },
         Measured {
             at_us: 32 * SECOND,
@@ -393,6 +395,8 @@ fn measured() -> Vec<Measured> {
             witness: "rows and pages, as the server counts them".into(),
             within_tolerance: None,
             tolerance: None,
+            looks: None,
+            came_on: None,
         },
         Measured {
             at_us: 36 * SECOND,
@@ -405,6 +409,8 @@ fn measured() -> Vec<Measured> {
             witness: "MemAvailable, read again after a second".into(),
             within_tolerance: Some(true),
             tolerance: Some("2 % of asked".into()),
+            looks: None,
+            came_on: None,
         },
     ];
     for spec in &ARMS {
@@ -421,6 +427,8 @@ fn measured() -> Vec<Measured> {
             witness: "200 direct reads at depth 1 in the server's mount namespace".into(),
             within_tolerance: (asked > 0.0).then_some(true),
             tolerance: (asked > 0.0).then(|| "2 % of predicted".into()),
+            looks: None,
+            came_on: None,
         });
     }
     all

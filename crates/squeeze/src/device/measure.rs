@@ -3,20 +3,16 @@
 //! Nothing is written: the data is the user's, and so the write delay has no witness but the table that the kernel shows.
 
 use super::timing::Timing;
-use crate::Error;
-use crate::probe::{self, tried};
+use crate::looks::{LOOKS, Looked, Pace, timed};
+use crate::probe::{self, Task};
+use crate::{Error, accept};
 use evidence::{LatencyHistogram, Measured, Quantity, Unit};
 use host::change::mapping::set_table;
 use host::mapper::{DelayTable, Mapping};
 use host::permit::Permit;
 use std::fs;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
-const PROBE_TIME_US: u64 = 1_500_000;
-const LEAST: u64 = 5;
-const MOST: u64 = 1000;
-const LOOKS: u32 = 3;
 /// Of what is predicted; or a tick where that is more.
 const TOLERANCE: f64 = 0.1;
 /// As the kernel names the target's thread; a name has at most 15 characters.
@@ -27,26 +23,28 @@ const CPU_TICK_US: f64 = 10_000.0;
 /// Puts the table in force, and says what came of it.
 ///
 /// # Errors
-/// The kernel does not take the table; the device cannot be read.
+/// The kernel does not take the table; the device cannot be read. [`Error::OutOfTolerance`]: less than half or more than twice of it came on;
+/// with `strict`, anything out of tolerance.
 pub(super) fn set_and_measure(
     permit: &Permit,
     mapping: &Mapping,
     below: &Path,
     table: &DelayTable,
     timing: &Timing,
+    strict: bool,
 ) -> Result<Vec<Measured>, Error> {
     set_table(permit, mapping, table)?;
     in_force(mapping, table)?;
     let mut measured = Vec::new();
     if table.read_ms > 0 {
-        let (reads, thread) = tried(LOOKS, || read(mapping, below, table, timing))?;
+        let (reads, thread) = read(mapping, below, table, timing)?;
         measured.push(reads);
         measured.extend(thread);
     }
     if table.flush_ms > 0 && keeps_writes_back(mapping)? {
-        measured.push(tried(LOOKS, || Ok((sync(mapping, below, table, timing)?, ())))?.0);
+        measured.push(sync(mapping, below, table, timing)?);
     }
-    Ok(measured)
+    accept(measured, strict)
 }
 
 /// The kernel's own word for the table.
@@ -60,10 +58,6 @@ fn in_force(mapping: &Mapping, table: &DelayTable) -> Result<(), Error> {
     Err(Error::OutOfTolerance { what, asked: table.to_string(), got, tolerance: "the same".into() })
 }
 
-fn how_many(effective_us: u64) -> u64 {
-    (PROBE_TIME_US / effective_us.max(1)).clamp(LEAST, MOST)
-}
-
 fn read(
     mapping: &Mapping,
     below: &Path,
@@ -71,17 +65,24 @@ fn read(
     timing: &Timing,
 ) -> Result<(Measured, Option<Measured>), Error> {
     let effective_us = timing.effective_us(table, table.read_ms);
-    let count = u32::try_from(how_many(effective_us)).unwrap_or(u32::MAX);
-    let bare = probe::read(&probe::open(below)?, below, count)?;
-    let path = mapping.path();
+    let (pace, path, bare_file) = (Pace::of(effective_us as f64), mapping.path(), probe::open(below)?);
     let opened = probe::open(&path)?;
-    let (cpu_before, start) = (thread_cpu_us(), Instant::now());
-    let got = probe::read(&opened, &path, count)?;
-    let cpu = (thread_cpu_us() - cpu_before) / start.elapsed().as_micros().max(1) as f64;
+    let (mut bare, mut got) = (Looked::default(), Looked::default());
+    let (mut cpu_us, mut elapsed_us) = (0.0, 0);
+    for look in 0..LOOKS {
+        bare.add(&probe::read(&bare_file, below, pace.bare())?.histogram);
+        let cpu_before = thread_cpu_us();
+        let reads = probe::read(&opened, &path, pace.look(look))?;
+        cpu_us += thread_cpu_us() - cpu_before;
+        elapsed_us += reads.elapsed_us;
+        got.add(&reads.histogram);
+    }
+    let cpu = cpu_us / elapsed_us.max(1) as f64;
     let witness = format!(
-        "{} direct reads of 4 KiB at depth 1 of {}, and as many past it ({:.0} us)",
-        got.count(),
+        "{} direct reads of 4 KiB at depth 1 of {} in {LOOKS} looks, in turns with {} past it ({:.0} us)",
+        got.all.count(),
         path.display(),
+        bare.all.count(),
         bare.median_us()
     );
     let reads = compare("disk.read.median", table.read_ms, effective_us, &bare, &got, timing, witness);
@@ -96,6 +97,8 @@ fn read(
         witness: format!("processor time of the kernel's {THREAD}* threads during these reads, of one processor"),
         within_tolerance: None,
         tolerance: None,
+        looks: None,
+        came_on: None,
     });
     Ok((reads, thread))
 }
@@ -103,18 +106,17 @@ fn read(
 /// A sync of a device without unwritten pages is one flush.
 fn sync(mapping: &Mapping, below: &Path, table: &DelayTable, timing: &Timing) -> Result<Measured, Error> {
     let effective_us = timing.effective_us(table, table.flush_ms);
-    let times = |path: &Path| -> Result<LatencyHistogram, Error> {
+    let times = |path: &Path, task: Task| -> Result<LatencyHistogram, Error> {
         let file = fs::File::open(path).map_err(Error::file("open", path))?;
-        let mut histogram = LatencyHistogram::new();
-        for _ in 0..how_many(effective_us) {
-            let start = Instant::now();
-            file.sync_data().map_err(Error::file("sync", path))?;
-            histogram.record(nanoseconds(start.elapsed()));
-        }
-        Ok(histogram)
+        timed(task, || file.sync_data().map_err(Error::file("sync", path)))
     };
-    let (bare, got) = (times(below)?, times(&mapping.path())?);
-    let witness = format!("{} fdatasync of the device, one after the other", got.count());
+    let (pace, path) = (Pace::of(effective_us as f64), mapping.path());
+    let (mut bare, mut got) = (Looked::default(), Looked::default());
+    for look in 0..LOOKS {
+        bare.add(&times(below, pace.bare())?);
+        got.add(&times(&path, pace.look(look))?);
+    }
+    let witness = format!("{} fdatasync of the device in {LOOKS} looks, one after the other", got.all.count());
     Ok(compare("disk.sync.median", table.flush_ms, effective_us, &bare, &got, timing, witness))
 }
 
@@ -130,8 +132,8 @@ fn compare(
     what: &str,
     asked_ms: u32,
     effective_us: u64,
-    bare: &LatencyHistogram,
-    got: &LatencyHistogram,
+    bare: &Looked,
+    got: &Looked,
     timing: &Timing,
     witness: String,
 ) -> Measured {
@@ -148,11 +150,10 @@ fn compare(
         witness,
         within_tolerance: Some((got.median_us() - predicted).abs() <= tolerance),
         tolerance: Some(format!("10 % of predicted, at least a tick of {} us", timing.tick_us)),
+        looks: Some(got.looks()),
+        // the device's own time does not add to the ticks
+        came_on: (predicted > 0.0).then(|| got.median_us() / predicted),
     }
-}
-
-fn nanoseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Of all the target's threads together: their devices are not told apart, and others rarely have any.
@@ -183,20 +184,16 @@ mod tests {
 
     #[test]
     fn held_to_ticks_not_to_what_was_asked() {
-        let histogram = |us: u64| {
-            let mut histogram = LatencyHistogram::new();
-            histogram.record_n(us * 1000, 20);
-            histogram
+        let looked = |us: u64| {
+            let (mut look, mut looked) = (LatencyHistogram::new(), Looked::default());
+            look.record_n(us * 1000, 20);
+            looked.add(&look);
+            looked
         };
         let timing = Timing { version: [1, 4, 0], tick_us: 4000 };
         let within =
-            |got| compare("x", 10, 12_000, &histogram(100), &histogram(got), &timing, String::new()).within_tolerance;
+            |got| compare("x", 10, 12_000, &looked(100), &looked(got), &timing, String::new()).within_tolerance;
         assert_eq!([7_900, 12_100, 15_900].map(within), [Some(false), Some(true), Some(true)]);
         assert_eq!(within(17_000), Some(false));
-    }
-
-    #[test]
-    fn a_probe_is_short_for_every_delay() {
-        assert_eq!([4000, 200_000, 60_000_000].map(how_many), [375, 7, 5]);
     }
 }

@@ -161,6 +161,8 @@ impl Limits {
             witness: witness.into(),
             within_tolerance: None,
             tolerance: None,
+            looks: None,
+            came_on: None,
         }
     }
 }

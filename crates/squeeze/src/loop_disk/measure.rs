@@ -2,74 +2,82 @@
 //! The witness of a slow loop device: direct reads through it, syncs, and the same without the delay. Nothing is written: the data is the
 //! user's.
 
-use crate::Error;
-use crate::directory::{LOOKS, PROBE_TIME, or_as_before, read_once, within_tolerance};
-use crate::disk::reads_within;
+use crate::directory::or_as_before;
 use crate::imitation::{Probed, hold};
-use crate::probe::{self, tried};
+use crate::looks::{LOOKS, Looked, Pace, timed};
+use crate::probe::{self, Task};
+use crate::{Error, accept, constant};
 use diskmodel::Model;
 use evidence::{Delay, DelayMode, LatencyHistogram, Measured, Quantity};
 use slowfs::control::Client;
 use std::fs::File;
 use std::path::Path;
-use std::time::Instant;
+use std::time::Duration;
 
 const MECHANISM: &str = "loop device over FUSE";
 /// What a read through loop device and FUSE costs beyond the image's own time, on a quiet machine. Shorter delays drown in it.
 pub const FLOOR_US: u64 = 60;
+/// A sync may cost the disk below much: of them fewer do.
+const SYNCS: u32 = 40;
 
 /// Sets the disk model; reaches what is mounted. Leaves it in force, with what a probe of the device got.
 ///
 /// # Errors
-/// The server is gone, or the device cannot be read. [`Error::OutOfTolerance`]: three probes got something else;
-/// [`Error::Refused`]: the disk would have to be faster than this host. The delay that was in force before is in force again then.
-pub fn set_and_measure(socket: &Path, device: &Path, model: &Model) -> Result<Vec<Measured>, Error> {
-    let measured = or_as_before(socket, |client| measure(client, device, model))?;
+/// The server is gone, or the device cannot be read. [`Error::OutOfTolerance`]: less than half or more than twice of it came on; with `strict`,
+/// anything out of tolerance. [`Error::Refused`]: the disk would have to be faster than this host. The delay that was in force before is in
+/// force again then.
+pub fn set_and_measure(socket: &Path, device: &Path, model: &Model, strict: bool) -> Result<Vec<Measured>, Error> {
+    let measured = or_as_before(socket, |client| measure(client, device, model, strict))?;
     let named = |it: Measured| Measured { mechanism: MECHANISM.into(), ..it };
     Ok(measured.into_iter().map(named).collect())
 }
 
-fn measure(client: &mut Client, device: &Path, model: &Model) -> Result<Vec<Measured>, Error> {
+fn measure(client: &mut Client, device: &Path, model: &Model, strict: bool) -> Result<Vec<Measured>, Error> {
     let delay = model.delay();
     let mut found = Vec::new();
-    if delay.varies {
-        let opened = probe::open(device)?;
-        found = hold(&mut Probed { client, file: &opened, path: device }, model)?;
-    } else if delay.read_us > 0 {
-        let opened = probe::open(device)?;
-        let may = |undelayed: &LatencyHistogram| refuse_faster("read", delay.read_us, delay.mode, undelayed);
-        let of_what = format!("of {}", device.display());
-        found.push(tried(LOOKS, || Ok((read_once(client, (&opened, device), delay, &may, &of_what)?, ())))?.0);
+    if delay.varies || delay.read_us > 0 {
+        let file = &probe::open(device)?;
+        let mut probed = Probed { client, file, path: device };
+        if delay.varies {
+            found = hold(&mut probed, model)?.accept(model, strict)?;
+        } else {
+            refuse_faster("read", delay.read_us, delay.mode, || undelayed(&mut probed, delay))?;
+            found.push(constant::hold(&mut probed, delay, &format!("of {}", device.display()))?);
+        }
     }
     if !delay.varies && delay.sync_us > 0 {
-        found.push(sync_once(client, device, delay)?);
+        found.push(syncs(client, device, delay)?);
     }
     client.set_model(model)?;
-    within_tolerance(found)
+    accept(found, strict)
+}
+
+fn undelayed(probed: &mut Probed<'_>, delay: Delay) -> Result<LatencyHistogram, Error> {
+    probed.client.set(Delay { read_us: 0, ..delay })?;
+    let task = Task::short(300, 1, Duration::from_millis(250));
+    Ok(probe::read(probed.file, probed.path, task)?.histogram)
 }
 
 /// A sync of a device without unwritten pages is one flush.
-fn sync_once(client: &mut Client, device: &Path, delay: Delay) -> Result<Measured, Error> {
+fn syncs(client: &mut Client, device: &Path, delay: Delay) -> Result<Measured, Error> {
     let file = File::open(device).map_err(Error::file("open", device))?;
-    let times = |count: u32| -> Result<LatencyHistogram, Error> {
-        let mut histogram = LatencyHistogram::new();
-        for _ in 0..count {
-            let start = Instant::now();
-            file.sync_data().map_err(Error::file("sync", device))?;
-            histogram.record(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX));
-        }
-        Ok(histogram)
+    let times = |task: Task| {
+        let task = Task { reads: task.reads.min(SYNCS), ..task };
+        timed(task, || file.sync_data().map_err(Error::file("sync", device)))
     };
-    client.set(Delay { sync_us: 0, ..delay })?;
-    let undelayed = times(20)?;
-    refuse_faster("sync", delay.sync_us, delay.mode, &undelayed)?;
-    client.set(delay)?;
-    let count = reads_within(PROBE_TIME, delay.sync_us).min(100);
-    let got = times(count)?;
+    let pace = Pace::of(delay.sync_us as f64);
+    let (mut bare, mut got) = (Looked::default(), Looked::default());
+    for look in 0..LOOKS {
+        client.set(Delay { sync_us: 0, ..delay })?;
+        bare.add(&times(pace.bare())?);
+        client.set(delay)?;
+        got.add(&times(pace.look(look))?);
+    }
+    refuse_faster("sync", delay.sync_us, delay.mode, || Ok(bare.all.clone()))?;
     let asked = delay.sync_us as f64;
     let predicted = match delay.mode {
-        DelayMode::Add => asked + undelayed.median_us(),
-        DelayMode::Total => asked.max(undelayed.median_us()),
+        DelayMode::Add => asked + bare.median_us(),
+        DelayMode::Total => asked.max(bare.median_us()),
     };
     Ok(Measured {
         at_us: 0,
@@ -79,17 +87,27 @@ fn sync_once(client: &mut Client, device: &Path, delay: Delay) -> Result<Measure
         asked: Some(Quantity::micros(asked)),
         predicted: Some(Quantity::micros(predicted)),
         got: Some(Quantity::micros(got.median_us())),
-        witness: format!("{} fdatasync of {}, one after the other", got.count(), device.display()),
+        witness: format!("{} fdatasync of {} in {LOOKS} looks, one after the other", got.all.count(), device.display()),
         // what the disk itself takes for a flush differs from one moment to the next by as much as is asked
         within_tolerance: None,
         tolerance: None,
+        looks: Some(got.looks()),
+        came_on: None,
     })
 }
 
 /// In all cannot be less than what it takes without any delay.
-fn refuse_faster(what: &str, asked_us: u64, mode: DelayMode, undelayed: &LatencyHistogram) -> Result<(), Error> {
-    let floor_us = undelayed.median_us();
-    if mode == DelayMode::Add || asked_us as f64 >= floor_us {
+fn refuse_faster(
+    what: &str,
+    asked_us: u64,
+    mode: DelayMode,
+    undelayed: impl FnOnce() -> Result<LatencyHistogram, Error>,
+) -> Result<(), Error> {
+    if mode == DelayMode::Add {
+        return Ok(());
+    }
+    let floor_us = undelayed()?.median_us();
+    if asked_us as f64 >= floor_us {
         return Ok(());
     }
     Err(Error::Refused {
@@ -108,9 +126,9 @@ mod tests {
     fn nothing_is_faster_than_its_floor() {
         let mut floor = LatencyHistogram::new();
         floor.record_n(110_000, 10);
-        assert!(refuse_faster("read", 50, DelayMode::Add, &floor).is_ok(), "on top of it");
-        assert!(refuse_faster("read", 200, DelayMode::Total, &floor).is_ok());
-        let said = refuse_faster("read", 50, DelayMode::Total, &floor).expect_err("too fast").to_string();
+        assert!(refuse_faster("read", 50, DelayMode::Add, || Ok(floor.clone())).is_ok(), "on top of it");
+        assert!(refuse_faster("read", 200, DelayMode::Total, || Ok(floor.clone())).is_ok());
+        let said = refuse_faster("read", 50, DelayMode::Total, || Ok(floor.clone())).expect_err("too fast").to_string();
         assert!(said.contains("a read of 50 us cannot be had"), "{said}");
     }
 }

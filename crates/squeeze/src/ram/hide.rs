@@ -4,7 +4,7 @@ use crate::ram::mechanism::{Mechanism, Traits};
 use crate::ram::plan::Plan;
 use crate::ram::pool::{self, Node};
 use crate::ram::{OVERCOMMIT, measure, offline};
-use crate::{Error, Meminfo};
+use crate::{Error, Meminfo, accept};
 use evidence::Measured;
 use host::change::{drop_page_cache, set_value};
 use run::{Child, ChildSpec, Role, Run, Step, StepId};
@@ -79,7 +79,8 @@ impl Taken {
 /// Hides what was planned, and measures it.
 ///
 /// # Errors
-/// [`Error::Shortage`], [`Error::OutOfTolerance`]: what was taken is given back. [`Error::Run`]: a step failed; what there is of
+/// [`Error::Shortage`]: less than half of it could be had; with `strict`, less than all. [`Error::OutOfTolerance`]: as much was not seen to be
+/// gone. What was taken is given back then. [`Error::Run`]: a step failed; what there is of
 /// it is undone with the run.
 pub fn hide(run: &mut Run, plan: &Plan) -> Result<Hidden, Error> {
     let before = Meminfo::now()?;
@@ -122,7 +123,8 @@ fn take(run: &mut Run, plan: &Plan) -> Result<Taken, Error> {
 }
 
 fn finish(plan: &Plan, before: Meminfo, taken: Taken) -> Result<Hidden, Error> {
-    if taken.bytes < plan.hide_bytes {
+    let strict = plan.options.strict;
+    if taken.bytes.saturating_mul(2) < plan.hide_bytes || strict && taken.bytes < plan.hide_bytes {
         return Err(Error::Shortage {
             asked: Bytes(plan.hide_bytes),
             got: Bytes(taken.bytes),
@@ -130,11 +132,11 @@ fn finish(plan: &Plan, before: Meminfo, taken: Taken) -> Result<Hidden, Error> {
             why: taken.stopped.unwrap_or_else(|| "no reason given".into()),
         });
     }
-    let after = measure::settled(plan.hide_bytes, &before)?;
+    let (after, looks) = measure::looked(&before)?;
     let pid = taken.child.as_ref().map(|child| child.pid);
     let hidden = measure::hidden(plan, &before, &after, pid);
-    measure::refuse_outside(&hidden)?;
-    let measured = vec![hidden, measure::available(plan, &before, &after)];
+    let mut measured = accept(vec![hidden], strict)?;
+    measured.push(measure::available(plan, &before, &after, looks));
     Ok(Hidden {
         step: Some(taken.step),
         mechanism: plan.mechanism,

@@ -29,7 +29,7 @@ mod pool;
 mod room;
 
 pub use hide::{Hidden, hide};
-pub use measure::remainder;
+pub use measure::{remainder, shortage};
 pub use mechanism::{Choice, Mechanism, Traits};
 pub use plan::{Amount, Change, Options, Plan, automatic, plan};
 pub use pool::Node;

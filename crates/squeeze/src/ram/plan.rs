@@ -32,6 +32,9 @@ pub struct Options {
     pub with_swap: bool,
     pub mechanism: Choice,
     pub oom_victim: OomVictim,
+    /// Less than all of it is a failure; otherwise less than half.
+    #[serde(default)]
+    pub strict: bool,
 }
 
 impl Options {
@@ -43,6 +46,7 @@ impl Options {
             with_swap: false,
             mechanism: Choice::Auto,
             oom_victim: OomVictim::Holder,
+            strict: false,
         }
     }
 

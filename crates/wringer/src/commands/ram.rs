@@ -121,6 +121,7 @@ fn squeeze(places: &Places, args: &Squeezed, amount: Amount) -> Outcome {
         deadline: args.deadline.0,
         with_swap: args.with_swap,
         mechanism: args.mechanism.choice(),
+        strict: args.standing.strict,
         ..Options::new(amount)
     };
     let plan = plan(&options)?;
@@ -137,7 +138,7 @@ fn squeeze(places: &Places, args: &Squeezed, amount: Amount) -> Outcome {
     ask_consent(places, args.yes)?;
     let verify = args.verify.as_deref().map(Target::open).transpose().map_err(refuse)?;
     let spinner = terminal::spinner(&format!("hiding {}", Bytes(plan.hide_bytes)));
-    let result = standing::start(places, args.standing.lasts(), Squeeze::Ram(plan), args.deadline.0);
+    let result = standing::start(places, &args.standing, Squeeze::Ram(plan), args.deadline.0);
     spinner.finish_and_clear();
     let mut result = result?;
     if let Some(target) = verify {
@@ -257,6 +258,9 @@ fn show(value: &Value, output: Output) {
         bytes("available_before_bytes"),
         bytes("available_after_bytes")
     ));
+    if let Some(shortage) = value["shortage"].as_str() {
+        terminal::data(shortage);
+    }
     if let Some(remainder) = value["remainder"].as_str() {
         terminal::data(remainder);
     }

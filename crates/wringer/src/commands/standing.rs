@@ -29,6 +29,10 @@ pub struct Standing {
     /// Print every change with its undo, and change nothing
     #[arg(long)]
     pub dry_run: bool,
+    /// Fail, and give everything back, when what came on is out of its tolerance; else that is said beside what was asked, and only less than
+    /// half or more than twice of it is a failure
+    #[arg(long)]
+    pub strict: bool,
     /// How to print the result
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     pub output: Output,
@@ -68,10 +72,10 @@ pub struct Format {
 const START_SLACK: Duration = Duration::from_secs(30);
 
 /// Starts the supervisor and returns what it reported. Ctrl-C ends it, with everything that it has applied so far.
-pub fn start(places: &Places, lasts: Span, squeeze: Squeeze, takes: Duration) -> Result<Value, Failure> {
+pub fn start(places: &Places, words: &Standing, squeeze: Squeeze, takes: Duration) -> Result<Value, Failure> {
     run::require_free(places, &squeeze.resource())?;
     let command = std::iter::once("wringer".to_owned()).chain(command_line().into_iter().skip(1)).collect();
-    let order = Order { command, lasts: lasts.0, squeeze };
+    let order = Order { command, lasts: words.lasts().0, strict: words.strict, squeeze };
     signals::install()?;
     let mut ready = handover::start(places, &order, takes + START_SLACK).map_err(told)?;
     ready["schema"] = json!(1);

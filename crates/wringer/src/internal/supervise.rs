@@ -33,6 +33,9 @@ pub struct Order {
     /// As the user typed it.
     pub command: Vec<String>,
     pub lasts: Duration,
+    /// What is out of tolerance is a failure.
+    #[serde(default)]
+    pub strict: bool,
     pub squeeze: Squeeze,
 }
 
@@ -68,14 +71,13 @@ pub fn main(args: Args) -> Outcome {
     let order: Order = serde_json::from_str(&text).map_err(|error| Failure::new(Exit::Usage, error))?;
     let begin = Begin {
         kind: Kind::Standing,
-        command: order.command,
+        command: order.command.clone(),
         resources: vec![order.squeeze.resource()],
         places: Places::from_environment(),
     };
     let places = begin.places.clone();
-    let (_, released) = supervise::daemon(begin, order.lasts, |run| {
-        apply(&places, run, &order.squeeze, order.lasts).map_err(told_to_the_command)
-    })?;
+    let (_, released) =
+        supervise::daemon(begin, order.lasts, |run| apply(&places, run, &order).map_err(told_to_the_command))?;
     if let Some(reason) = &released.neutralised {
         terminal::say(format_args!("{}: ended by its watchdog: {reason}", released.run));
     }
@@ -97,7 +99,8 @@ pub fn told_to_the_command(error: squeeze::Error) -> Box<dyn std::error::Error +
 }
 
 /// Returns what the command prints.
-fn apply(places: &Places, run: &mut Run, squeeze: &Squeeze, lasts: Duration) -> Result<Value, squeeze::Error> {
+fn apply(places: &Places, run: &mut Run, order: &Order) -> Result<Value, squeeze::Error> {
+    let Order { squeeze, lasts, strict, .. } = order;
     let until = host::clock::rfc3339(host::clock::unix_seconds() + lasts.as_secs());
     match squeeze {
         Squeeze::Ram(plan) => {
@@ -113,26 +116,27 @@ fn apply(places: &Places, run: &mut Run, squeeze: &Squeeze, lasts: Duration) -> 
                 "holder": hidden.holder,
                 "measured": hidden.measured,
                 "remainder": ram::remainder(&hidden.measured),
+                "shortage": ram::shortage(&hidden.measured),
                 "until": until,
             }))
         }
         Squeeze::Disk { directory, model } => {
             let slow = SlowDirectory::start(run, directory)?;
-            let measured: Vec<Measured> = set_and_measure(&slow.socket, directory, model)?;
+            let measured: Vec<Measured> = set_and_measure(&slow.socket, directory, model, *strict)?;
             Ok(
                 json!({ "directory": directory, "delay": model.delay(), "model": model, "measured": measured, "until": until }),
             )
         }
         Squeeze::Device { device, delays } => {
             let slow = SlowDevice::start(run, device)?;
-            let mut value = disk::device::set(places, &slow, *delays)?;
+            let mut value = disk::device::set(places, &slow, *delays, *strict)?;
             value["until"] = json!(until);
             Ok(value)
         }
         Squeeze::Loop { image, model } => {
             let started = SlowDisk::start(run, image)?;
             let [worker, _] = loop_disk::sockets(&started.folder);
-            let measured = loop_disk::set_and_measure(&worker, &started.device.path, model)?;
+            let measured = loop_disk::set_and_measure(&worker, &started.device.path, model, *strict)?;
             let mut value =
                 disk::loop_disk::described(&image.path, &started.device.path, model, measured, started.resends);
             value["until"] = json!(until);

@@ -17,8 +17,8 @@ use squeeze::device::{Delays, SlowDevice, Timing, check, delays};
 use std::path::Path;
 use std::time::Duration;
 
-/// A probe takes three looks at most, of some seconds or of five requests, past the device and through it.
-const PROBES: u32 = 40;
+/// Reads and syncs are looked at for ten seconds each, or five times.
+const PROBES: u32 = 20;
 
 pub fn delay(places: &Places, path: &Path, model: &Model, words: &Standing) -> Outcome {
     let delays = delays(model, path)?;
@@ -28,9 +28,9 @@ pub fn delay(places: &Places, path: &Path, model: &Model, words: &Standing) -> O
         return dry_run(&device.path, &table, words.output);
     }
     let longest_ms = delays.read_ms.max(delays.sync_ms);
-    let takes = Duration::from_secs(20) + Duration::from_millis(longest_ms.into()) * PROBES;
+    let takes = Duration::from_secs(30) + Duration::from_millis(longest_ms.into()) * PROBES;
     let spinner = terminal::spinner("making the slow device, probing it");
-    let result = standing::start(places, words.lasts(), Squeeze::Device { device, delays }, takes);
+    let result = standing::start(places, words, Squeeze::Device { device, delays }, takes);
     spinner.finish_and_clear();
     show(&result?, words.output);
     Ok(())
@@ -43,7 +43,7 @@ pub fn change(places: &Places, slow: &SlowDevice, model: &Model, words: &Standin
         dry_change(&slow.run, &slow.device, model, words.output);
         return Ok(());
     }
-    let mut value = set(places, slow, delays)?;
+    let mut value = set(places, slow, delays, words.strict)?;
     value["schema"] = json!(1);
     value["run"] = json!(slow.run);
     show(&value, words.output);
@@ -51,12 +51,15 @@ pub fn change(places: &Places, slow: &SlowDevice, model: &Model, words: &Standin
 }
 
 /// Puts the delays in force; what is printed of it.
-pub fn set(places: &Places, slow: &SlowDevice, delays: Delays) -> Result<Value, Error> {
+///
+/// # Errors
+/// As [`SlowDevice::set`] says; with `strict`, what is out of tolerance, too.
+pub fn set(places: &Places, slow: &SlowDevice, delays: Delays, strict: bool) -> Result<Value, Error> {
     let Some(timing) = Timing::here()? else {
         let what = "device-mapper's delay target is not loaded".to_owned();
         return Err(Error::Refused { what, hint: "as root: modprobe dm-delay".into() });
     };
-    let (table, measured) = slow.set(places, delays, &timing)?;
+    let (table, measured) = slow.set(places, delays, &timing, strict)?;
     let mut notes = timing.notes(&table);
     if table.write_ms > 0 {
         notes.push("writes are not probed: nothing is written to your device".into());

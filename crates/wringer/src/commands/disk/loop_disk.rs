@@ -27,7 +27,7 @@ pub fn delay(places: &Places, path: &Path, model: &Model, words: &Standing, take
         return Ok(());
     }
     let spinner = terminal::spinner("attaching the slow loop device, probing it");
-    let result = standing::start(places, words.lasts(), Squeeze::Loop { image, model: Box::new(model.clone()) }, takes);
+    let result = standing::start(places, words, Squeeze::Loop { image, model: Box::new(model.clone()) }, takes);
     spinner.finish_and_clear();
     show(&result?, words.output);
     Ok(())
@@ -45,7 +45,7 @@ pub fn change(places: &Places, slow: &SlowDisk, model: &Model, words: &Standing)
     };
     let folder = folder(places, slow);
     let resends = kept(&folder).is_ok_and(|kept| kept.resends);
-    let measured = set_and_measure(&folder.join(WORKER_SOCKET), &device.path, model)?;
+    let measured = set_and_measure(&folder.join(WORKER_SOCKET), &device.path, model, words.strict)?;
     let mut value = described(&slow.image, &device.path, model, measured, resends);
     value["schema"] = json!(1);
     value["run"] = json!(slow.run);

@@ -91,8 +91,9 @@ struct Release {
     format: Format,
 }
 
-/// A probe of a long delay takes 50 reads at depth 1 and as long again deeper, and there are three at most.
-const PROBES: f64 = 320.0;
+/// A probe takes ten seconds, or five reads that are slower; so does one deeper than depth 1, and one of syncs.
+const PROBES: f64 = 20.0;
+const PROBING: Duration = Duration::from_secs(45);
 
 pub fn main(args: Args) -> Outcome {
     let places = Places::from_environment();
@@ -118,7 +119,7 @@ fn delay(places: &Places, args: &Delayed) -> Outcome {
     if !args.standing.dry_run {
         standing::refuse_hot(places, &look)?;
     }
-    let takes = Duration::from_secs_f64((model.read.takes.mean() + model.sync.takes.mean()) / 1e6 * PROBES);
+    let takes = PROBING + Duration::from_secs_f64((model.read.takes.mean() + model.sync.takes.mean()) / 1e6 * PROBES);
     match mechanism::choose(args.mechanism, &args.path, &model)? {
         Mechanism::DeviceMapper => return device::delay(places, &args.path, &model, &args.standing),
         Mechanism::Loop => return loop_disk::delay(places, &args.path, &model, &args.standing, takes),
@@ -138,10 +139,10 @@ fn delay(places: &Places, args: &Delayed) -> Outcome {
     if args.standing.dry_run {
         return dry_run(&directory, &model, args.standing.output);
     }
-    check_reach(&directory, &model)?;
+    check_reach(&directory, &model, args.standing.strict)?;
     let spinner = terminal::spinner("mounting the slow layer, probing it");
     let squeeze = Squeeze::Disk { directory, model: Box::new(model) };
-    let result = standing::start(places, args.standing.lasts(), squeeze, takes);
+    let result = standing::start(places, &args.standing, squeeze, takes);
     spinner.finish_and_clear();
     show(&result?, args.standing.output);
     Ok(())
@@ -166,7 +167,7 @@ fn change(places: &Places, run: &FoundRun, directory: &Path, model: &Model, word
         dry_change(&run.id, directory, model, words.output);
         return Ok(());
     }
-    let measured = set_and_measure(&socket(places, run), directory, model)?;
+    let measured = set_and_measure(&socket(places, run), directory, model, words.strict)?;
     let delay = model.delay();
     let value = json!({
         "schema": 1, "run": run.id, "directory": directory, "delay": delay, "model": model, "measured": measured,
@@ -242,8 +243,12 @@ fn show_measured(measured: &Measured) {
         Some(false) => "OUT of tolerance",
         None => "no promise",
     };
+    let looks = measured.looks.filter(|looks| looks.number > 1).map_or_else(String::new, |looks| {
+        let at = |value: f64| us(&measured.got.map(|got| Quantity { value, ..got }));
+        format!("; the looks lay between {} and {}", at(looks.lowest), at(looks.highest))
+    });
     terminal::data(format_args!(
-        "{}: asked {}, predicted {}, got {}: {verdict} ({})",
+        "{}: asked {}, predicted {}, got {}: {verdict} ({}{looks})",
         measured.what,
         us(&measured.asked),
         us(&measured.predicted),

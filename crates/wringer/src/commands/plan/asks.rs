@@ -92,7 +92,7 @@ pub fn disks(experiment: &Experiment, facts: &HostFacts, places: &Places, plan: 
             ));
             continue;
         };
-        match check_reach(&folder, &model) {
+        match check_reach(&folder, &model, true) {
             Ok(()) => {}
             Err(squeeze::Error::Refused { what, hint }) => {
                 let (line, column) = experiment.place(index, "squeeze.disk");

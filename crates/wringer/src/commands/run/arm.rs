@@ -41,10 +41,15 @@ pub fn run(lab: &mut Lab<'_>, arm: &Arm, position: u32, repetition: u32) -> Outc
     };
     let look = Look::on_behalf_of(std::process::id(), lab.sandbox.as_ref().map(Sandbox::data).as_deref());
     let before = look.counters();
-    let outcome = measure(lab, arm, &mut evidence).and_then(|()| assertions::judge(lab, arm, &mut evidence));
+    let measured = measure(lab, arm, &mut evidence);
+    let missed = measured.as_ref().ok().cloned().flatten();
+    let outcome = measured.and_then(|missed| match missed {
+        None => assertions::judge(lab, arm, &mut evidence),
+        Some(why) => lab.note_missed(&evidence.name, &why),
+    });
     evidence.witnesses.extend(witnesses(busy::HOST, &before, &look.counters()));
     evidence.ended_us = lab.notes.clock.now_us();
-    evidence.broke_off = outcome.as_ref().err().map(reason);
+    evidence.broke_off = outcome.as_ref().err().map(reason).or(missed);
     lab.notes.recording.arm(position, &evidence)?;
     lab.broken = outcome.is_err().then_some((position, evidence));
     outcome
@@ -60,10 +65,17 @@ pub fn reason(failure: &Failure) -> String {
     line.split("; the end of its log:").next().unwrap_or(line).trim_end_matches(':').to_owned()
 }
 
-fn measure(lab: &mut Lab<'_>, arm: &Arm, evidence: &mut ArmEvidence) -> Outcome {
-    lab.squeezes.ram(&mut lab.run, arm, &lab.notes)?;
+/// Why the arm could not be measured, where its squeeze did not come on: the other arms are.
+fn measure(lab: &mut Lab<'_>, arm: &Arm, evidence: &mut ArmEvidence) -> Result<Option<String>, Failure> {
+    if let Some(why) = lab.squeezes.ram(&mut lab.run, arm, &lab.notes)? {
+        return Ok(Some(why));
+    }
     lab.record_ram_traits()?;
-    evidence.delay = lab.squeezes.delay(arm, &lab.notes)?;
+    let delayed = lab.squeezes.delay(arm, &evidence.name, &lab.notes)?;
+    evidence.delay = delayed.delay;
+    if delayed.missed.is_some() {
+        return Ok(delayed.missed);
+    }
     lab.look_at_cache();
     let mut ends = Vec::new();
     let loaded = match &arm.load.driver {
@@ -79,7 +91,7 @@ fn measure(lab: &mut Lab<'_>, arm: &Arm, evidence: &mut ArmEvidence) -> Outcome 
     lab.look_at_cache();
     let server = lab.serving.as_ref().map_or(0, |serving| serving.running.pid);
     lab.squeezes.after_arm(&evidence.name, server, usage.as_ref(), &lab.notes)?;
-    lab.check_stop()
+    lab.check_stop().map(|()| None)
 }
 
 /// `ends`: the witnesses at both ends of what was measured, as far as it came.

@@ -65,6 +65,8 @@ pub struct Lab<'a> {
     arms_begun: u32,
     /// The arm that ended the walk, and its position, as they stand in the recording.
     pub broken: Option<(u32, evidence::Arm)>,
+    /// Arms that were not measured, and why.
+    pub missed: Vec<String>,
 }
 
 impl<'a> Lab<'a> {
@@ -111,7 +113,15 @@ impl<'a> Lab<'a> {
             sandbox_name,
             arms_begun: 0,
             broken: None,
+            missed: Vec::new(),
         })
+    }
+
+    /// An arm whose squeeze did not come on is not measured: the run goes on with the others, and says so at its end.
+    pub fn note_missed(&mut self, arm: &str, why: &str) -> Outcome {
+        self.missed.push(format!("arm '{arm}' was not measured, for its squeeze did not come on: {why}"));
+        let text = self.missed.last().cloned().unwrap_or_default();
+        self.notes.event("squeeze", text)
     }
 
     /// Sandbox, fill, then every arm of every repetition.

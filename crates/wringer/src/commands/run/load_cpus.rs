@@ -54,5 +54,7 @@ pub fn measured(of: &str, asked: &CpuList, arm: &str, notes: &Notes) -> Measured
         witness: "Cpus_allowed_list of the load in /proc".into(),
         within_tolerance: got.as_ref().map(|got| got == asked),
         tolerance: Some(format!("exactly CPU {asked}")),
+        looks: None,
+        came_on: None,
     }
 }

@@ -17,7 +17,7 @@ mod workloads;
 
 use super::load::DEFAULT_KEYS;
 use super::{plan, verdicts};
-use crate::exit::{Exit, Failure, Outcome};
+use crate::exit::{BUSY, Exit, Failure, Outcome};
 use crate::{signals, terminal};
 pub use assertions::check as check_assertions;
 pub use drivers::prepare as prepare_drivers;
@@ -30,7 +30,7 @@ pub use notes::Notes;
 pub use output::{Output, RECORDING};
 use output::{REPORT, RESULT};
 use recording::Recording;
-pub use squeezes::{refuse_limits, refuse_outside, refuse_ram};
+pub use squeezes::{refuse_limits, refuse_ram};
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
@@ -116,8 +116,9 @@ pub fn main(args: Args) -> Outcome {
     let settings = Settings { places, stop, keep: args.keep, consent: args.yes, disk, left_out, workloads, drivers };
     let walked = walk(&experiment, text, settings, &output);
     let shown = show(&output, args.output);
-    walked?;
+    let missed = walked?;
     let arms = shown?;
+    refuse_missed(&missed)?;
     let each = arms.iter().flat_map(|arm| {
         let place = format!(" in arm '{}'", arm.name);
         arm.verdicts.iter().map(move |verdict| (place.clone(), verdict))
@@ -132,10 +133,21 @@ fn draws_by_default(experiment: &Experiment) -> bool {
 }
 
 /// Everything up to the release; the recording is closed whatever happens.
-fn walk(experiment: &Experiment, text: String, settings: Settings, output: &Output) -> Outcome {
+///
+/// The arms that were not measured, because their squeeze did not come on.
+fn walk(experiment: &Experiment, text: String, settings: Settings, output: &Output) -> Result<Vec<String>, Failure> {
     let mut lab = Lab::begin(experiment, text, settings, output)?;
     let walked = lab.walk();
-    lab.end(walked)
+    let missed = std::mem::take(&mut lab.missed);
+    lab.end(walked).map(|()| missed)
+}
+
+/// What else the run was about has been measured, and is shown.
+fn refuse_missed(missed: &[String]) -> Outcome {
+    if missed.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::message(Exit::Failed, missed.join("; ")).hint(BUSY))
 }
 
 /// Explains the recording, also an unfinished one, and writes the report. The arms that are in it.

@@ -6,7 +6,7 @@ use crate::commands::disk::words;
 use crate::exit::{Exit, Failure, Outcome};
 use diskmodel::Model;
 use evidence::{Delay, DelayMode, Measured};
-use experiment::{Arm, DiskMechanism, Experiment, OomVictim, RamAmount, RamMechanism, RamSqueeze};
+use experiment::{Arm, DiskMechanism, Experiment, OnMiss, OomVictim, RamAmount, RamMechanism, RamSqueeze};
 use host::process::Identity;
 use run::Run;
 use squeeze::access_lists;
@@ -17,6 +17,15 @@ use squeeze::limits::{self, Asked, Limits, Usage, Words};
 use squeeze::ram::{self, Amount, Choice, Hidden, Mechanism, Traits};
 use std::path::Path;
 use units::Bytes;
+
+/// An arm's delay.
+#[derive(Default)]
+pub struct Delayed {
+    /// As it was asked for; `None` without a slow layer.
+    pub delay: Option<Delay>,
+    /// Why the arm cannot be measured.
+    pub missed: Option<String>,
+}
 
 #[derive(Default)]
 pub struct Squeezes {
@@ -109,21 +118,30 @@ impl Squeezes {
 
     /// Hides RAM from the whole host, when the arm asks for another amount than the one before it. Only as root: the plan has said
     /// what is left out otherwise.
-    pub fn ram(&mut self, run: &mut Run, arm: &Arm, notes: &Notes) -> Outcome {
+    ///
+    /// Returns why the arm cannot be measured, where it cannot.
+    pub fn ram(&mut self, run: &mut Run, arm: &Arm, notes: &Notes) -> Result<Option<String>, Failure> {
         let asked = arm.squeeze.ram.filter(|_| hides_ram());
         if self.ram.as_ref().map(|(asked, _)| *asked) == asked {
-            return Ok(());
+            return Ok(None);
         }
         if let Some((_, hidden)) = self.ram.take() {
             hidden.release(run)?;
         }
-        let Some(asked) = asked else { return Ok(()) };
-        let hidden = ram::hide(run, &ram::plan(&ram_options(asked))?)?;
+        let Some(asked) = asked else { return Ok(None) };
+        let strict = arm.squeeze.on_miss == OnMiss::End;
+        let plan = ram::plan(&ram::Options { strict, ..ram_options(asked) })?;
+        let hidden = match ram::hide(run, &plan) {
+            Err(error @ (squeeze::Error::Shortage { .. } | squeeze::Error::OutOfTolerance { .. })) => {
+                return Ok(Some(error.to_string()));
+            }
+            hidden => hidden?,
+        };
         for measured in &hidden.measured {
             notes.measured(&Measured { at_us: notes.clock.now_us(), ..measured.clone() })?;
         }
-        if let Some(remainder) = ram::remainder(&hidden.measured) {
-            notes.event("squeeze", remainder)?;
+        for told in ram::shortage(&hidden.measured).into_iter().chain(ram::remainder(&hidden.measured)) {
+            notes.event("squeeze", told)?;
         }
         let available = Bytes(hidden.after.available_bytes);
         notes.event(
@@ -131,7 +149,7 @@ impl Squeezes {
             format!("{} of RAM hidden, {available} available ({})", Bytes(hidden.bytes), hidden.mechanism),
         )?;
         self.ram = Some((asked, hidden));
-        Ok(())
+        Ok(None)
     }
 
     /// In what the RAM that is hidden now differs from RAM hidden otherwise.
@@ -152,18 +170,21 @@ impl Squeezes {
         Ok(self.layer.as_ref().map_or(Ok(()), SlowLayer::check)?)
     }
 
-    /// Sets the arm's delay on the running server's disk, and holds the layer to it.
-    pub fn delay(&mut self, arm: &Arm, notes: &Notes) -> Result<Option<Delay>, Failure> {
-        let Some(layer) = self.layer.as_mut() else { return Ok(None) };
+    /// Sets the arm's delay on the running server's disk, and looks what came of it. `name`: of the arm in the recording.
+    pub fn delay(&mut self, arm: &Arm, name: &str, notes: &Notes) -> Result<Delayed, Failure> {
+        let Some(layer) = self.layer.as_mut() else { return Ok(Delayed::default()) };
         let model = words::model(&arm.squeeze.disk.clone().unwrap_or_default())?;
-        layer.set(&model)?;
         notes.event("squeeze", format!("delay: {model}"))?;
-        for measured in layer.measure(&model, &arm.name, notes.clock.now_us())? {
-            notes.measured(&measured)?;
-            refuse_outside(&measured)?;
+        let delay = Some(model.delay());
+        let measured = match layer.measure(&model, name, notes.clock.now_us()) {
+            Err(error @ squeeze::Error::Hangs { .. }) => return Ok(Delayed { delay, missed: Some(error.to_string()) }),
+            measured => measured?,
+        };
+        for measured in &measured {
+            notes.measured(measured)?;
         }
-        let delay = model.delay();
-        Ok(Some(delay))
+        let missed = squeeze::accept(measured, arm.squeeze.on_miss == OnMiss::End).err().map(|error| error.to_string());
+        Ok(Delayed { delay, missed })
     }
 
     /// No delay while the server's page cache is filled.
@@ -273,25 +294,6 @@ pub fn refuse_limits(experiment: &Experiment) -> Outcome {
 /// Only as root: the plan says what is left out otherwise.
 fn hides_ram() -> bool {
     rustix::process::geteuid().is_root()
-}
-
-/// A squeeze that is not what was asked for ends the run: its numbers would be about something else.
-pub fn refuse_outside(measured: &Measured) -> Outcome {
-    if measured.within_tolerance != Some(false) {
-        return Ok(());
-    }
-    let value = |quantity: &Option<evidence::Quantity>| quantity.map_or(f64::NAN, |quantity| quantity.value);
-    let is_rate = measured.got.is_some_and(|it| it.unit == evidence::Unit::PerSecond);
-    let unit = if is_rate { "a second" } else { "us" };
-    let message = format!(
-        "{}: {:.0} was expected and {:.0} measured ({unit}), which is outside of {}",
-        measured.what,
-        value(&measured.predicted),
-        value(&measured.got),
-        measured.tolerance.as_deref().unwrap_or("its tolerance")
-    );
-    Err(Failure::message(Exit::Failed, message)
-        .hint("is something else using this machine's CPUs? the delay needs them free"))
 }
 
 /// Redo and write-ahead logs: written while they are read, and not what queries read.

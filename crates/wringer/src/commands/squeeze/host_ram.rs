@@ -24,7 +24,12 @@ pub fn plan(args: &Args, places: &Places) -> Result<Option<Plan>, Failure> {
         refuse_hot(places, &look)?;
         refuse_second(found)?;
     }
-    let options = Options { mechanism: args.ram_mechanism.choice(), with_swap: args.with_swap, ..Options::new(amount) };
+    let options = Options {
+        mechanism: args.ram_mechanism.choice(),
+        with_swap: args.with_swap,
+        strict: args.strict,
+        ..Options::new(amount)
+    };
     let plan = ram::plan(&options)?;
     if !args.dry_run && !plan.is_nothing() {
         ask_consent(places, args.yes)?;

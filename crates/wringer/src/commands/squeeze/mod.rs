@@ -72,6 +72,10 @@ pub struct Args {
     /// Start at once, without looking whether reads take as long as they should
     #[arg(long)]
     no_probe: bool,
+    /// Do not start when what came on is out of its tolerance; else that is said in the summary, and only less than half or more than twice of
+    /// what was asked is a failure
+    #[arg(long, conflicts_with = "no_probe")]
+    strict: bool,
     /// Print every change with its undo; change nothing, run nothing
     #[arg(long)]
     dry_run: bool,

@@ -176,7 +176,7 @@ fn disks(args: &Args, places: &Places, mechanism: Mechanism) -> Result<(Vec<Disk
             unknown.extend(access_lists::refuse(&path)?);
         }
         if !args.no_probe && !args.dry_run {
-            check_reach(&path, &model)?;
+            check_reach(&path, &model, args.strict)?;
         }
         disks.push(Disk { path, model });
     }

@@ -6,7 +6,6 @@ use super::host_ram::HostRam;
 use super::prepare::{Disk, Prepared};
 use super::summary::{DiskSeen, Summary};
 use crate::commands::command_line;
-use crate::commands::run::refuse_outside;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::signals::Relay;
 use crate::terminal;
@@ -120,29 +119,39 @@ fn slow_layers(run: &mut Run, prepared: &Prepared, args: &Args, library: &Path) 
             Mechanism::Fuse => SlowLayer::start_for_command(run, &disk.path, number, first)?,
             Mechanism::Preload => SlowLayer::preload(run, &disk.path, library, number)?,
         };
-        let measured =
-            if args.no_probe { layer.set(&disk.model).map(|()| Vec::new())? } else { hold(run, &mut layer, disk)? };
+        let measured = if args.no_probe {
+            layer.set(&disk.model).map(|()| Vec::new())?
+        } else {
+            hold(run, &mut layer, disk, args.strict)?
+        };
         layers.push(Layer { layer, measured });
     }
     Ok(layers)
 }
 
 /// Sets the delay and looks whether reads take as long as they should. Without a file of 1 MiB that can be read nobody can say.
-fn hold(run: &mut Run, layer: &mut SlowLayer, disk: &Disk) -> Result<Vec<Measured>, Failure> {
+fn hold(run: &mut Run, layer: &mut SlowLayer, disk: &Disk, strict: bool) -> Result<Vec<Measured>, Failure> {
     let Some(file) = probe_file(&disk.path) else {
         return Ok(layer.set(&disk.model).map(|()| Vec::new())?);
     };
     let spinner = terminal::spinner(&format!("probing {}", disk.path.display()));
-    let measured = probed(run, layer, disk, &file);
+    let measured = probed(run, layer, disk, &file, strict);
     spinner.finish_and_clear();
     measured
 }
 
-fn probed(run: &mut Run, layer: &mut SlowLayer, disk: &Disk, file: &Path) -> Result<Vec<Measured>, Failure> {
+fn probed(
+    run: &mut Run,
+    layer: &mut SlowLayer,
+    disk: &Disk,
+    file: &Path,
+    strict: bool,
+) -> Result<Vec<Measured>, Failure> {
     layer.open_probe(run, file)?;
     layer.set(&disk.model)?;
     let measured = layer.measure(&disk.model, "command", 0)?;
-    measured.iter().try_for_each(refuse_outside).map_err(|failure| failure.hint("--no-probe starts without a look"))?;
+    let measured = squeeze::accept(measured, strict)
+        .map_err(|error| Failure::from(error).hint("--no-probe starts without a look"))?;
     layer.close_probe(run)?;
     // with fresh credits
     layer.set(&disk.model)?;

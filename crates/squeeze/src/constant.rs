@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A delay that is the same for each read, held to what was asked: by direct reads at depth 1, with it and without it, in turns.
+
+use crate::Error;
+use crate::imitation::Imitator;
+use crate::looks::{LOOKS, Looked, Pace};
+use evidence::{Delay, DelayMode, Measured, Quantity};
+
+const TOLERANCE: f64 = 0.02;
+/// Below this the timer's own jitter is what is measured.
+const TOLERANCE_FLOOR_US: f64 = 15.0;
+
+/// Sets the delay and looks at it; leaves it in force. Each look reads without the delay, too, so that what else the host does
+/// meanwhile is in both.
+///
+/// # Errors
+/// The layer is gone, or the file cannot be read; a read does not come back.
+pub(crate) fn hold(layer: &mut dyn Imitator, delay: Delay, by_whom: &str) -> Result<Measured, Error> {
+    let pace = Pace::of(delay.read_us as f64);
+    let (mut bare, mut got) = (Looked::default(), Looked::default());
+    for look in 0..LOOKS {
+        layer.set(&Delay { read_us: 0, ..delay }.into())?;
+        bare.add(&layer.read(pace.bare())?.histogram);
+        if delay.read_us > 0 {
+            layer.set(&delay.into())?;
+            got.add(&layer.read(pace.look(look))?.histogram);
+        }
+    }
+    layer.set(&delay.into())?;
+    let measured = compare(delay, &bare, &got, by_whom);
+    Ok(Measured { mechanism: layer.mechanism().into(), ..measured })
+}
+
+/// With nothing asked there is nothing to miss: what there is anyway is what was got.
+fn compare(delay: Delay, bare: &Looked, got: &Looked, by_whom: &str) -> Measured {
+    let (asked, bare_us) = (delay.read_us as f64, bare.median_us());
+    let promised = delay.read_us > 0;
+    let looked = if promised { got } else { bare };
+    let median = looked.median_us();
+    let predicted = match delay.mode {
+        DelayMode::Add => asked + bare_us,
+        DelayMode::Total => asked.max(bare_us),
+    };
+    let came_on = match delay.mode {
+        DelayMode::Add => (median - bare_us) / asked,
+        DelayMode::Total => median / predicted,
+    };
+    let tolerance = (predicted * TOLERANCE).max(TOLERANCE_FLOOR_US);
+    let beside = if promised {
+        format!("; {} in turns with them without the delay ({bare_us:.0} us)", bare.all.count())
+    } else {
+        String::new()
+    };
+    Measured {
+        at_us: 0,
+        arm: None,
+        what: "disk.read.median".into(),
+        mechanism: String::new(),
+        asked: Some(Quantity::micros(asked)),
+        predicted: promised.then(|| Quantity::micros(predicted)),
+        got: Some(Quantity::micros(median)),
+        witness: format!("{} direct reads of 4 KiB at depth 1 in {LOOKS} looks, {by_whom}{beside}", looked.all.count()),
+        within_tolerance: promised.then(|| (median - predicted).abs() <= tolerance),
+        tolerance: promised.then(|| format!("2 % of asked plus undelayed, at least {TOLERANCE_FLOOR_US} us")),
+        looks: Some(looked.looks()),
+        came_on: promised.then_some(came_on),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::probe::{Reads, Task};
+    use diskmodel::Model;
+    use evidence::LatencyHistogram;
+
+    fn looked(us: &[u64]) -> Looked {
+        let mut looked = Looked::default();
+        for us in us {
+            let mut look = LatencyHistogram::new();
+            look.record_n(us * 1000, 100);
+            looked.add(&look);
+        }
+        looked
+    }
+
+    fn delay(read_us: u64, mode: DelayMode) -> Delay {
+        Delay { read_us, write_us: 0, sync_us: 0, mode, varies: false }
+    }
+
+    fn measured(mode: DelayMode, bare_us: u64, got_us: u64) -> Measured {
+        compare(delay(10_000, mode), &looked(&[bare_us]), &looked(&[got_us]), "by a test")
+    }
+
+    #[test]
+    fn add_is_held_to_asked_plus_undelayed() {
+        let within = |got| measured(DelayMode::Add, 60, got).within_tolerance;
+        assert_eq!([10_060, 10_250, 10_300, 9_800].map(within), [Some(true), Some(true), Some(false), Some(false)]);
+    }
+
+    #[test]
+    fn total_is_held_to_asked() {
+        assert_eq!(measured(DelayMode::Total, 60, 10_000).predicted, Some(Quantity::micros(10_000.0)));
+        assert_eq!(measured(DelayMode::Total, 60, 10_060).within_tolerance, Some(true));
+    }
+
+    /// Others read on the same disk, and it takes 30 ms by itself.
+    #[test]
+    fn a_disk_that_others_make_slow_is_no_miss() {
+        for (mode, got_us) in [(DelayMode::Add, 40_100), (DelayMode::Total, 30_200)] {
+            let measured = measured(mode, 30_000, got_us);
+            assert_eq!(measured.within_tolerance, Some(true), "{measured:?}");
+            assert!((measured.came_on.unwrap() - 1.0).abs() < 0.02, "{measured:?}");
+        }
+    }
+
+    #[test]
+    fn out_of_tolerance_is_noted_and_half_or_twice_is_missed() {
+        let got = |us| measured(DelayMode::Add, 60, us);
+        let both = |us| (got(us).is_outside(), got(us).is_missed());
+        assert_eq!(both(10_100), (false, false));
+        assert_eq!([7_000, 13_000, 20_000].map(both), [(true, false); 3]);
+        assert_eq!([60, 4_000, 25_000].map(both), [(true, true); 3]);
+    }
+
+    /// A layer that delays as it is told; without a delay a read takes 60 us.
+    #[derive(Default)]
+    struct Obeys {
+        delay_us: u64,
+        reads: Vec<(u64, u32)>,
+    }
+
+    impl Imitator for Obeys {
+        fn set(&mut self, model: &Model) -> Result<(), Error> {
+            self.delay_us = model.delay().read_us;
+            Ok(())
+        }
+
+        fn read(&mut self, task: Task) -> Result<Reads, Error> {
+            self.reads.push((self.delay_us, task.reads));
+            let mut histogram = LatencyHistogram::new();
+            histogram.record_n((60 + self.delay_us) * 1000, task.reads.into());
+            Ok(Reads { histogram, elapsed_us: 1 })
+        }
+    }
+
+    #[test]
+    fn it_looks_three_times_with_the_delay_and_without_in_turns() {
+        let mut layer = Obeys::default();
+        let measured = hold(&mut layer, delay(10_000, DelayMode::Add), "by a test").unwrap();
+        let delays: Vec<u64> = layer.reads.iter().map(|(delay, _)| *delay).collect();
+        assert_eq!((delays, layer.delay_us), (vec![0, 10_000, 0, 10_000, 0, 10_000], 10_000));
+        let looks = measured.looks.unwrap();
+        assert_eq!((looks.number, looks.readings, measured.within_tolerance), (3, 240, Some(true)));
+
+        let mut layer = Obeys::default();
+        hold(&mut layer, delay(10_000_000, DelayMode::Add), "by a test").unwrap();
+        let delayed: u32 = layer.reads.iter().filter(|(delay, _)| *delay > 0).map(|(_, reads)| reads).sum();
+        assert_eq!(delayed, 5, "{:?}", layer.reads);
+    }
+
+    #[test]
+    fn no_delay_cannot_miss() {
+        let mut layer = Obeys::default();
+        let measured = hold(&mut layer, delay(0, DelayMode::Add), "by a test").unwrap();
+        assert_eq!((measured.within_tolerance, measured.came_on, measured.is_missed()), (None, None, false));
+        assert!((measured.got.unwrap().value - 60.0).abs() < 1.0 && layer.reads.iter().all(|(delay, _)| *delay == 0));
+    }
+}

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+//! An arm whose squeeze cannot come on here: its result is why, and the other arms have theirs.
+#![allow(clippy::unwrap_used)]
+
+use serde_json::Value;
+use testkit::{Lab, Snapshot, alone};
+
+const WRINGER: &str = env!("CARGO_BIN_EXE_wringer");
+
+/// No host answers a read in 1 us through a layer.
+#[test]
+fn a_disk_that_this_host_cannot_imitate_ends_its_arm_and_no_other() {
+    if host::files::open_existing(std::path::Path::new("/dev/fuse")).is_err() {
+        testkit::skip!("needs /dev/fuse for ordinary users");
+    }
+    let (_alone, lab) = (alone(), Lab::new(WRINGER));
+    let before = Snapshot::take();
+    let disk = "disk = { profile = \"io2:iops=256000\", read = \"1us\" }";
+    let arms = format!(
+        "[[arm]]\nname = \"too fast\"\nsqueeze.{disk}\n[[arm]]\nname = \"slow\"\nsqueeze.disk = {{ read = \"20ms\" }}\n"
+    );
+    let text =
+        testkit::small_experiment("1s", "disk = { read = \"0\" }").replace("rows = 2000", "rows = 20000") + &arms;
+    let file = lab.write("missed.toml", &text);
+    let ran = lab.run(["run", file.to_str().unwrap(), "--to", "out"]).expect_code(4);
+    ran.expect_said(&["arm 'too fast' was not measured", "disk.floor"]);
+    before.expect_equal(&Snapshot::take());
+    let result: Value =
+        serde_json::from_str(&std::fs::read_to_string(lab.home().join("out/result.json")).unwrap()).unwrap();
+    let [too_fast, slow] = [0, 1].map(|at| &result["arms"][at]);
+    assert!(too_fast["broke_off"].as_str().is_some_and(|why| why.contains("disk.floor")), "{too_fast:#}");
+    assert_eq!(slow["broke_off"], Value::Null, "{slow:#}");
+    let measured = result["measured"].as_array().unwrap();
+    let of = |arm: &str, what: &str| {
+        let found = measured.iter().find(|it| it["arm"] == arm && it["what"] == what);
+        found.unwrap_or_else(|| panic!("no {what} of {arm}: {measured:#?}"))
+    };
+    let floor = of("too fast", "disk.floor.median");
+    assert_eq!((&floor["asked"]["value"], &floor["within_tolerance"]), (&1.0.into(), &false.into()), "{floor:#}");
+    assert!(floor["came_on"].as_f64().unwrap() > 2.0, "{floor:#}");
+    let slow = of("slow", "disk.read.median");
+    assert_eq!(slow["looks"]["number"], 3, "{slow:#}");
+    assert!(slow["got"]["value"].as_f64().unwrap() > 19_000.0, "{slow:#}");
+}
