@@ -121,12 +121,24 @@ fn a_holder_or_balloon_that_dies_ends_the_run() {
     let file = lab.write("balloon.toml", &text);
     let mut run = lab.start("run", ["run", file.to_str().unwrap(), "--to", "out", "--yes"]);
     assert!(wait_until(PATIENCE, || lab.said("run").contains(": measuring")), "{}", lab.said("run"));
+    // long enough for something to have been measured
+    std::thread::sleep(std::time::Duration::from_secs(2));
     signal(process_of(&lab, "holder"), rustix::process::Signal::KILL);
     assert_eq!(run.wait().unwrap().code(), Some(4), "{}", lab.said("run"));
     assert!(lab.said("run").contains("its RAM is back"), "{}", lab.said("run"));
     before.expect_equal(&Snapshot::take());
-    let events = result(&lab)["events"].to_string();
-    assert!(events.contains("ending early: the process that holds the hidden RAM ended by itself"), "{events}");
+    let result = result(&lab);
+    let events = result["events"].to_string();
+    assert!(events.contains("ending early: the process that kept RAM hidden has ended by itself"), "{events}");
+    // what was measured until then is kept, with the reason
+    let arm = &result["arms"][0];
+    assert!(
+        arm["broke_off"].as_str().unwrap().contains("the process that kept RAM hidden has ended"),
+        "{}",
+        arm["broke_off"]
+    );
+    assert!(arm["load"]["measured"]["transactions"].as_u64().unwrap() > 0);
+    assert!(arm["load"]["measured"]["transaction"]["service"]["p99_us"].is_number());
 }
 
 /// Undone by `sandbox stop`, and by `wringer undo`; and a server that was killed leaves nothing that the next start would trip over.
