@@ -95,6 +95,18 @@ impl Limits {
     pub fn share(&self, of: LimitedBy) -> Option<f64> {
         self.uses.iter().find(|one| one.of == of).map(|one| one.share)
     }
+
+    /// CPUs that were busy with something other than server and load.
+    pub fn others_cpus(&self) -> Option<f64> {
+        let busy = self.share(LimitedBy::HostCpu)? * self.host_cpus?;
+        Some((busy - self.server_cpus.unwrap_or_default() - self.client_cpus.unwrap_or_default()).max(0.0))
+    }
+
+    /// More than half of the busy CPUs.
+    pub fn cpus_are_others(&self) -> bool {
+        let busy = self.share(LimitedBy::HostCpu).zip(self.host_cpus).map(|(share, cpus)| share * cpus);
+        self.others_cpus().zip(busy).is_some_and(|(others, busy)| others > busy / 2.0)
+    }
 }
 
 /// `None`: the arm has no load that was measured.
@@ -102,7 +114,7 @@ pub(crate) fn of(evidence: &Evidence, arm: &Arm, summary: &ArmSummary) -> Option
     let load = arm.load.as_ref().filter(|load| load.measured.elapsed_us > 0 && load.measured.transactions > 0)?;
     let seen = Seen { evidence, arm, phase: &load.measured, summary };
     let mut limits = Limits { limited_by: None, uses: seen.uses(), ..seen.figures() };
-    limits.limited_by = binding(&limits.uses).or_else(|| {
+    limits.limited_by = binding(&limits).or_else(|| {
         let behind = (summary.late + summary.skipped) as f64 / (summary.transactions + summary.skipped).max(1) as f64;
         match load.arrivals {
             _ if limits.share(LimitedBy::HostCpu).is_none() => None,
@@ -113,12 +125,15 @@ pub(crate) fn of(evidence: &Evidence, arm: &Arm, summary: &ArmSummary) -> Option
     Some(limits)
 }
 
-/// What caps the throughput comes before what only takes long: a server whose disk is out of operations waits for reads, too.
-fn binding(uses: &[Use]) -> Option<LimitedBy> {
+/// What caps the throughput comes before what only takes long: a server whose disk is out of operations waits for reads, too. CPUs that others
+/// keep busy come last: they make slower what the arm waits for by itself.
+fn binding(limits: &Limits) -> Option<LimitedBy> {
     use LimitedBy::{Bandwidth, CpuList, CpuQuota, HostCpu, Iops, PoolMisses, Queue, Syncs};
-    let groups: [&[LimitedBy]; 3] = [&[Iops, Bandwidth, Queue, CpuQuota, CpuList], &[HostCpu], &[PoolMisses, Syncs]];
+    let (caps, host, waits) =
+        (&[Iops, Bandwidth, Queue, CpuQuota, CpuList][..], &[HostCpu][..], &[PoolMisses, Syncs][..]);
+    let groups = if limits.cpus_are_others() { [caps, waits, host] } else { [caps, host, waits] };
     groups.iter().find_map(|group| {
-        let binding = uses.iter().filter(|one| group.contains(&one.of) && one.binds());
+        let binding = limits.uses.iter().filter(|one| group.contains(&one.of) && one.binds());
         binding.max_by(|a, b| a.share.total_cmp(&b.share)).map(|one| one.of)
     })
 }

@@ -97,11 +97,11 @@ fn doubts(arm: &str, limits: &Limits, has_layer: bool) -> Vec<Doubt> {
         let text = format!("arm \"{arm}\": {} next ({})", name(other.of), percent(other.share));
         doubts.push(doubt("limit.next", text, Some("once the first limit is raised, this one holds")));
     }
-    let busy = limits.share(LimitedBy::HostCpu).zip(limits.host_cpus).map(|(share, cpus)| share * cpus);
-    let own = limits.server_cpus.unwrap_or_default() + limits.client_cpus.unwrap_or_default();
-    if let Some(busy) = busy.filter(|busy| limits.limited_by == Some(LimitedBy::HostCpu) && own < busy / 2.0) {
+    let others =
+        limits.others_cpus().filter(|_| limits.limited_by == Some(LimitedBy::HostCpu) && limits.cpus_are_others());
+    if let Some(others) = others {
         let text =
-            format!("arm \"{arm}\": {:.2} of the CPUs were busy with something other than server and load", busy - own);
+            format!("arm \"{arm}\": {others:.2} of the CPUs were busy with something other than server and load");
         doubts.push(doubt("limit.others", text, Some("run again when the host is idle")));
     }
     if limits.limited_by == Some(LimitedBy::PoolMisses) && !has_layer {
