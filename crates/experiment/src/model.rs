@@ -109,8 +109,14 @@ impl fmt::Display for Flavour {
 /// The tables all arms run on: `sbtest1..N`, as sysbench makes them.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Fill {
+    /// Data of the user's own that the server begins with, as `wringer sandbox deploy --from` takes them; read, never changed. A path that
+    /// is not absolute begins in the experiment file's folder.
+    pub from: Option<String>,
+    /// Where the loads go. `None`: into `sbtest`, or, where nothing is filled, into the only database that the data have.
+    pub database: Option<String>,
     pub tables: u32,
-    pub size: FillSize,
+    /// `None`: nothing is filled, the data of `from` are what there is.
+    pub size: Option<FillSize>,
     pub rows: RowShape,
     /// How often each value of `k` comes.
     pub k_distribution: Distribution,

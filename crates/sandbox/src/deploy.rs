@@ -28,6 +28,8 @@ pub struct Spec {
     pub origin: Option<Origin>,
     /// The run that deletes it when it ends.
     pub run: Option<String>,
+    /// A run of the caller's holds the sandbox already: what starts its server meanwhile does not ask for it again.
+    pub held: bool,
     /// So many sandboxes besides, `NAME-r1` and on, that replicate it.
     pub replicas: u32,
     /// pgBouncer in front of it, not of its replicas.
@@ -45,7 +47,17 @@ impl Spec {
     /// Named after flavour and version, on a free port, with the default options.
     pub fn new(installation: Installation) -> Self {
         let name = format!("{}-{}", installation.flavour, installation.version);
-        Self { name, installation, port: None, options: Vec::new(), origin: None, run: None, replicas: 0, pooler: None }
+        Self {
+            name,
+            installation,
+            port: None,
+            options: Vec::new(),
+            origin: None,
+            run: None,
+            held: false,
+            replicas: 0,
+            pooler: None,
+        }
     }
 }
 
@@ -103,7 +115,7 @@ impl Sandbox {
         let (sandbox, lock) = register(&spec, &user, places, spec.member())?;
         let filled = match &spec.origin {
             None => sandbox.fill(),
-            Some(origin) => sandbox.fill_from(origin, places, progress),
+            Some(origin) => sandbox.fill_from(origin, spec.held, places, progress),
         };
         match filled.and_then(|filled| filled.complete(&spec, &user, places, progress)) {
             Ok(ready) => Ok(ready),
@@ -163,7 +175,13 @@ impl Sandbox {
         Ok(ready)
     }
 
-    fn fill_from(&self, origin: &Origin, places: &Places, progress: &mut dyn Progress) -> Result<Self, Error> {
+    fn fill_from(
+        &self,
+        origin: &Origin,
+        held: bool,
+        places: &Places,
+        progress: &mut dyn Progress,
+    ) -> Result<Self, Error> {
         self.make_folders()?;
         self.manifest.user.check_reach(&self.data())?;
         // of every class of characters that a password policy in the data may ask for
@@ -176,7 +194,8 @@ impl Sandbox {
         sandbox.manifest.write(&self.folder)?;
         let configuration = init::configuration(&sandbox.with_member_options()?)?;
         files::write_atomic(&self.configuration(), configuration.as_bytes(), 0o644)?;
-        origin::finish(&sandbox, origin, &mut imported, &password, places, progress)?;
+        let servers = origin::Servers { places, held };
+        origin::finish(&sandbox, origin, &mut imported, &password, servers, progress)?;
         // a start may have moved the port
         let stored = Manifest::read(&self.folder.join("manifest.json"))?;
         Ok(Self { manifest: Manifest { origin: Some(imported), ..stored }, ..sandbox })

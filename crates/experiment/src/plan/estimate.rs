@@ -24,9 +24,10 @@ const CONNECTION_BYTES: u64 = Bytes::MIB;
 pub(super) fn fill_bytes(experiment: &Experiment) -> Bytes {
     let pool = experiment.arms.first().map_or(experiment.server.flavour.pool_default(), |arm| experiment.pool(arm));
     match experiment.fill.size {
-        FillSize::Size(size) => size,
-        FillSize::TimesPool(factor) => times(pool.0, factor),
-        FillSize::Rows(rows) => {
+        None => Bytes(0),
+        Some(FillSize::Size(size)) => size,
+        Some(FillSize::TimesPool(factor)) => times(pool.0, factor),
+        Some(FillSize::Rows(rows)) => {
             let each = row_bytes(experiment);
             Bytes(rows.saturating_mul(each).saturating_mul(u64::from(experiment.fill.tables)))
         }
@@ -52,7 +53,7 @@ fn row_bytes(experiment: &Experiment) -> u64 {
 
 pub(super) fn rows(experiment: &Experiment) -> u64 {
     match experiment.fill.size {
-        FillSize::Rows(rows) => rows * u64::from(experiment.fill.tables),
+        Some(FillSize::Rows(rows)) => rows * u64::from(experiment.fill.tables),
         _ => fill_bytes(experiment).0 / row_bytes(experiment).max(1),
     }
 }

@@ -72,6 +72,16 @@ impl List<'_> {
 
     fn fill(&mut self) {
         let (fill, bytes) = (self.experiment.fill.clone(), estimate::fill_bytes(self.experiment));
+        if let Some(from) = &fill.from {
+            self.add(
+                "fill",
+                0.0,
+                format!("begin with a copy of {from}, which is only read; how long that takes is not known"),
+            );
+        }
+        if fill.size.is_none() {
+            return;
+        }
         let shape = match fill.rows {
             RowShape::Sysbench => "sysbench's rows".to_owned(),
             RowShape::PerPage(rows) => format!("{rows} rows a page"),

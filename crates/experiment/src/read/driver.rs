@@ -318,7 +318,7 @@ fn seconds(span: Span) -> String {
 
 /// pgbench's own scripts work on pgbench's own tables, whether pgbench sends them or we do.
 pub(super) fn check_tables(top: &Section<'_>, fill: Option<&Fill>, arms: &[Arm]) {
-    if fill.is_none_or(|fill| fill.pgbench.is_some()) {
+    if fill.is_none_or(|fill| fill.pgbench.is_some() || fill.from.is_some()) {
         return;
     }
     let by_pgbench = |arm: &&Arm| {

@@ -14,14 +14,39 @@ const POSTGRESQL_ROWS_PER_PAGE: std::ops::RangeInclusive<u32> = 1..=30;
 
 pub(super) fn read(top: &Section<'_>, server: Option<&Server>) -> Option<Fill> {
     let section = top.section("fill");
+    let from = section.text("from").map(|path| path.value);
+    let database = section.text("database").map(|name| name.value);
     let tables = section.integer("tables", 1..=10_000u32).map_or(1, |number| number.value);
-    let size = size(&section);
+    let size = if from.is_some() && !SIZES.iter().any(|key| section.node(key).is_some()) {
+        needs_a_size(&section);
+        Some(None)
+    } else {
+        size(&section).map(Some)
+    };
     let rows = shape(&section, server.map_or(Flavour::Mariadb, |server| server.flavour));
     let secondary_indexes = indexes(&section);
     let k_distribution = distribution(&section, "k_distribution");
     let pgbench = section.integer("pgbench", 1..=20_000u32).map(|number| number.value);
     section.finish();
-    Some(Fill { tables, size: size?, rows, k_distribution, secondary_indexes, pgbench })
+    Some(Fill { from, database, tables, size: size?, rows, k_distribution, secondary_indexes, pgbench })
+}
+
+/// Whoever says how much is to be filled.
+const SIZES: [&str; 2] = ["size", "rows"];
+
+/// Nothing is filled: a word on what the rows shall be like would be left out in silence.
+fn needs_a_size(section: &Section<'_>) {
+    for key in ["rows_per_page", "row_bytes", "secondary", "secondary_indexes", "k_distribution"] {
+        if let Some(node) = section.node(key) {
+            let message =
+                format!("fill.{key} says what filled rows are like, and nothing is filled: fill.from brings the data");
+            section.wrong(
+                Some(node),
+                &message,
+                Some("leave it out, or write rows = 100000 to fill sbtest1 beside them".into()),
+            );
+        }
+    }
 }
 
 /// `secondary = true` is short for one.
@@ -41,7 +66,7 @@ fn size(section: &Section<'_>) -> Option<FillSize> {
     let Some(node) = section.node("size") else {
         if !written {
             section
-                .missing("size", "write how much under [fill]: rows = 100000, size = \"192M\" or size = \"1.5x pool\"");
+                .missing("size", "write how much under [fill]: rows = 100000, size = \"192M\" or size = \"1.5x pool\"; or from = \"dump.sql\", data of your own");
         }
         return rows.map(|number| FillSize::Rows(number.value));
     };

@@ -34,6 +34,7 @@ const KEYS: &[(&str, &str, &str)] = &[
     ("fill", "scale scale_factor", "write pgbench = 100"),
     ("fill", "create_secondary", "write secondary = true"),
     ("fill", "rand_type", "write k_distribution = \"zipfian\""),
+    ("fill", "dump import restore load_dump data datadir", "write from = \"dump.sql\""),
     (
         "squeeze",
         "memory memory_max memory_limit mem mem_limit",

@@ -32,7 +32,7 @@ load = { threads = 2, rate = 50, arrivals = "poisson" }
 #[test]
 fn arms_are_laid_over_the_sections() {
     let experiment = Experiment::parse(GOOD).unwrap();
-    assert_eq!(experiment.fill.size, FillSize::TimesPool(1.5));
+    assert_eq!(experiment.fill.size, Some(FillSize::TimesPool(1.5)));
     assert_eq!(experiment.fill.rows, RowShape::PerPage(4));
     let [first, second] = &experiment.arms[..] else { panic!("two arms") };
     let of = |amount| RamSqueeze { amount, oom_victim: OomVictim::Holder, mechanism: None };

@@ -42,7 +42,7 @@ pub(crate) fn finish(
     origin: &Origin,
     imported: &mut Imported,
     password: &str,
-    places: &Places,
+    servers: Servers<'_>,
     progress: &mut dyn Progress,
 ) -> Result<(), Error> {
     if !origin.is_folder() {
@@ -54,7 +54,7 @@ pub(crate) fn finish(
         };
         let installation = &sandbox.manifest.installation;
         let restore = installation.beside("pg_restore").map(|program| installation.command(&program));
-        let loaded = with_server(sandbox, places, options, |sandbox| {
+        let loaded = with_server(sandbox, servers, options, |sandbox| {
             load::load(origin, &sandbox.connection()?, restore, progress)
         })?;
         imported.changes.extend(loaded.describe());
@@ -72,28 +72,37 @@ pub(crate) fn finish(
             if origin.is_folder() {
                 single_user(sandbox, password)?;
             }
-            with_server(sandbox, places, Vec::new(), at_last)?
+            with_server(sandbox, servers, Vec::new(), at_last)?
         }
         Flavour::Mariadb | Flavour::Mysql | Flavour::Percona => {
             with_secret_file(sandbox, "init.sql", &account_anew(password), |file| {
                 let option = ServerOption::new("init_file", Some(&file.to_string_lossy()))?;
-                with_server(sandbox, places, vec![option], at_last)
+                with_server(sandbox, servers, vec![option], at_last)
             })?
         }
     };
     Ok(())
 }
 
+/// How the server is started meanwhile.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Servers<'a> {
+    pub(crate) places: &'a Places,
+    /// By the caller's run.
+    pub(crate) held: bool,
+}
+
 /// Runs `work` while the server runs, below a run of its own: nothing is left of it when we are killed.
 fn with_server<T>(
     sandbox: &Sandbox,
-    places: &Places,
+    servers: Servers<'_>,
     extra_options: Vec<ServerOption>,
     work: impl FnOnce(&Sandbox) -> Result<T, Error>,
 ) -> Result<T, Error> {
-    let resources = vec![Resource::Sandbox(sandbox.name().into())];
+    let resources = if servers.held { Vec::new() } else { vec![Resource::Sandbox(sandbox.name().into())] };
+    let places = servers.places.clone();
     let command = std::env::args().collect();
-    let mut run = Run::begin(Begin { kind: Kind::Run, command, resources, places: places.clone() })?;
+    let mut run = Run::begin(Begin { kind: Kind::Run, command, resources, places })?;
     let options = StartOptions { extra_options, ready_timeout: START_TIMEOUT, ..StartOptions::default() };
     let done = sandbox.start(&mut run, &options).and_then(|server| {
         // its port may have moved

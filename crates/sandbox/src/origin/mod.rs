@@ -14,7 +14,7 @@ mod script;
 mod settings;
 
 pub(crate) use copy::shares;
-pub(crate) use import::{finish, prepare};
+pub(crate) use import::{Servers, finish, prepare};
 pub use script::{Piece, Script};
 
 use crate::{Error, Flavour, Request, ServerOption, Version};

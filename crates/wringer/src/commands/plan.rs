@@ -5,7 +5,7 @@ mod asks;
 
 use super::doctor::checks::{self, Check, State};
 use crate::commands::run::{
-    check_assertions, prepare_drivers, read_workloads, refuse_limits, refuse_ram, server_request,
+    check_assertions, look_at_own_data, prepare_drivers, read_workloads, refuse_limits, refuse_ram, server_request,
 };
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal::Output;
@@ -89,6 +89,7 @@ pub fn refuse(file: &Path, experiment: &Experiment, plan: &Plan) -> Outcome {
     refuse_blocked(file, plan)?;
     refuse_ram(experiment)?;
     refuse_limits(experiment)?;
+    look_at_own_data(file, experiment)?;
     prepare_drivers(file, experiment).map(drop)
 }
 

@@ -6,6 +6,7 @@ use super::arm;
 use super::drivers::Prepared;
 use super::notes::Notes;
 use super::output::{Output, RECORDING};
+use super::own_data;
 use super::server::{Serving, Watch};
 use super::squeezes::{Squeezes, limits_of, ram_mechanism};
 use super::translate;
@@ -15,7 +16,7 @@ use crate::commands::ram::ask_consent;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal;
 use evidence::{Conditions, ENDED_EARLY, Server, Tool};
-use experiment::{Arm, DiskMechanism, Experiment, Flavour, LeftOut};
+use experiment::{Arm, DiskMechanism, Experiment, FillSize, Flavour, LeftOut};
 use host::clock::{RunClock, rfc3339, unix_seconds};
 use host::places::Places;
 use load::fill::{self, FillPlan, FillReport, ServerFacts, Stage};
@@ -23,7 +24,7 @@ use load::prepare::pgbench;
 use observe::{Observer, Options, conditions, host_readers};
 use recording::{Recording, Start};
 use run::{Begin, ChildSpec, Kind, Resource, Run};
-use sandbox::{Request, Sandbox, ServerOption, Spec, StartOptions};
+use sandbox::{Origin, Request, Sandbox, ServerOption, Spec, StartOptions};
 use squeeze::disk::SlowLayer;
 use squeeze::preloaded;
 use std::collections::BTreeMap;
@@ -47,6 +48,8 @@ pub struct Settings {
     pub workloads: Workloads,
     /// The programs that are the load of arms, by the arms' names.
     pub drivers: BTreeMap<String, Prepared>,
+    /// What the server begins with, when that is somebody's own data.
+    pub origin: Option<Origin>,
 }
 
 pub struct Lab<'a> {
@@ -58,6 +61,8 @@ pub struct Lab<'a> {
     pub serving: Option<Serving>,
     pub squeezes: Squeezes,
     pub rows_per_table: u64,
+    /// Where the loads go, when that is not the sandbox's own.
+    database: Option<String>,
     conditions: Option<Conditions>,
     host_observer: Option<Observer>,
     sandbox_name: String,
@@ -108,6 +113,7 @@ impl<'a> Lab<'a> {
             serving: None,
             squeezes: Squeezes::default(),
             rows_per_table: 0,
+            database: None,
             conditions: None,
             host_observer: None,
             sandbox_name,
@@ -223,8 +229,15 @@ impl<'a> Lab<'a> {
         let mut spec = Spec::new(installation);
         spec.name = self.sandbox_name.clone();
         spec.run = (!self.settings.keep).then(|| self.run.id().to_string());
+        spec.origin = self.settings.origin.take();
+        spec.held = true;
         let sandbox = Sandbox::deploy(spec, &self.settings.places, &mut progress)?;
         spinner.finish_and_clear();
+        self.database = own_data::database(self.experiment, &sandbox)?;
+        if let Some(imported) = &sandbox.manifest.origin {
+            let changes: String = imported.changes.iter().map(|change| format!("; {change}")).collect();
+            self.notes.event("fill", format!("a copy of {}: {}{changes}", imported.path.display(), imported.what))?;
+        }
         self.notes.event("sandbox", format!("deployed {} ({source}) as {}", server.flavour, sandbox.name()))?;
         self.sandbox = Some(sandbox);
         Ok(())
@@ -247,14 +260,9 @@ impl<'a> Lab<'a> {
         self.record_conditions()?;
         let Some(serving) = &self.serving else { return Ok(()) };
         let target = serving.target().clone();
-        let facts = ServerFacts::read(&target)?;
-        let spec = translate::fill_spec(&self.experiment.fill, first.load.seed)?;
-        let plan = fill::plan(&spec, &facts)?;
-        let report = fill_with_bar(&plan, &target, &self.settings.stop)?;
-        self.rows_per_table = report.rows_per_table;
-        self.notes.event("fill", report.to_string())?;
-        for measured in report.measured(self.notes.clock.now_us()) {
-            self.notes.measured(&measured)?;
+        match self.experiment.fill.size {
+            Some(size) => self.fill_tables(size, first.load.seed, &target)?,
+            None => self.rows_per_table = own_data::rows(&target),
         }
         if let Some(scale) = self.experiment.fill.pgbench {
             let report = pgbench::fill(&target, scale, false, &self.settings.stop, &mut |_, _| {})?;
@@ -262,6 +270,19 @@ impl<'a> Lab<'a> {
         }
         self.check_stop()?;
         self.stop_server()
+    }
+
+    fn fill_tables(&mut self, size: FillSize, seed: u64, target: &load::Target) -> Outcome {
+        let facts = ServerFacts::read(target)?;
+        let spec = translate::fill_spec(&self.experiment.fill, size, seed)?;
+        let plan = fill::plan(&spec, &facts)?;
+        let report = fill_with_bar(&plan, target, &self.settings.stop)?;
+        self.rows_per_table = report.rows_per_table;
+        self.notes.event("fill", report.to_string())?;
+        for measured in report.measured(self.notes.clock.now_us()) {
+            self.notes.measured(&measured)?;
+        }
+        Ok(())
     }
 
     /// Stop, switch, start: never storage or limits under a live server. The page cache of the server is filled before any
@@ -301,6 +322,9 @@ impl<'a> Lab<'a> {
             ..StartOptions::default()
         };
         let mut serving = Serving::start(sandbox, &mut self.run, &start.seeing(seeing), &self.notes)?;
+        if let Some(database) = &self.database {
+            serving.running.target.database = Some(database.clone());
+        }
         let observe = self.experiment.observe;
         let watch = Watch { interval: observe.interval.0, process: observe.process, server: observe.server };
         let layer = self.squeezes.layer.as_ref().map(squeeze::disk::SlowLayer::connect).transpose()?;

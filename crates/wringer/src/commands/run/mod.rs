@@ -9,6 +9,7 @@ mod layer_reader;
 mod load_cpus;
 mod notes;
 mod output;
+mod own_data;
 mod server;
 mod squeezes;
 mod translate;
@@ -29,6 +30,7 @@ pub use lab::{is_root, server_request};
 pub use notes::Notes;
 pub use output::{Output, RECORDING};
 use output::{REPORT, RESULT};
+pub use own_data::look as look_at_own_data;
 use recording::Recording;
 pub use squeezes::{refuse_limits, refuse_ram};
 use std::fs::File;
@@ -102,6 +104,7 @@ pub fn main(args: Args) -> Outcome {
     refuse_ram(&experiment)?;
     refuse_limits(&experiment)?;
     let drivers = drivers::prepare(&args.file, &experiment)?;
+    let origin = own_data::look(&args.file, &experiment)?;
     let name = format!("{}-{}", host::clock::unix_seconds(), experiment.name);
     let output = Output::check(args.to.as_deref(), args.force, &places, &name)?;
     for left_out in &plan.left_out {
@@ -113,7 +116,8 @@ pub fn main(args: Args) -> Outcome {
     let stop = signals::install()?;
     let disk = experiment::disk_mechanism(&experiment, &facts);
     let left_out = plan.left_out.clone();
-    let settings = Settings { places, stop, keep: args.keep, consent: args.yes, disk, left_out, workloads, drivers };
+    let (keep, consent) = (args.keep, args.yes);
+    let settings = Settings { places, stop, keep, consent, disk, left_out, workloads, drivers, origin };
     let walked = walk(&experiment, text, settings, &output);
     let shown = show(&output, args.output);
     let missed = walked?;

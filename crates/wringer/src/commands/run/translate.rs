@@ -21,11 +21,11 @@ const ACCOUNTS: f64 = 100_000.0;
 
 /// # Errors
 /// The numbers of the distribution make none; the experiment's own checks find that first.
-pub fn fill_spec(fill: &Fill, seed: u64) -> Result<FillSpec, Failure> {
+pub fn fill_spec(fill: &Fill, size: FillSize, seed: u64) -> Result<FillSpec, Failure> {
     let keys = distribution(&fill.k_distribution).map_err(|error| Failure::new(Exit::Usage, error))?;
     Ok(FillSpec {
         tables: fill.tables,
-        size: match fill.size {
+        size: match size {
             FillSize::Rows(rows) => Size::Rows(rows),
             FillSize::Size(bytes) => Size::Bytes(bytes.0),
             FillSize::TimesPool(times) => Size::TimesPool(times),
