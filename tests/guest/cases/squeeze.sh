@@ -19,13 +19,12 @@ says "asked 64 MiB, got 64 MiB"
 exec 7<&-
 echo 1 >/proc/sys/vm/drop_caches
 
-# the same command without a share runs at the same time: a machine below that is busy stops this one in the middle of what it counts
+# the same command without a share runs just before: a machine below that is busy stops this one in the middle of what it counts. Not
+# beside: the kernel patches its scheduler for a share, and the emulator does not survive that while both processors are at work
 burns='while :; do :; done'
-(time timeout 5 sh -c "$burns" || true) 2>/tmp/free &
-free=$!
+(time timeout 5 sh -c "$burns" || true) 2>/tmp/free
 expect 143 squeeze --cpus 0.2 --cpuset 1 --summary /tmp/summary -- timeout 5 sh -c "$burns"
 says "asked 0.2, got 0.2 (cpu cgroup v2)" "asked 1, got 1 (cpuset cgroup v2)" "throttled in"
-wait $free
 cp /tmp/summary /tmp/out
 [ "$(value throttled_periods)" -gt 5 ] || fail "it was not throttled: $(cat /tmp/summary)"
 per_cent=$(($(value cpu_us) * 100 / $(value elapsed_us)))
