@@ -15,6 +15,7 @@
 //! | [`change`] | kernel values, cgroups, mounts, huge pages, mapped devices, loop devices | yes |
 //! | [`namespace`] | a process's own mount namespace, its own mount and its own protection | no |
 //! | [`interrupt`] | the user's wish to stop, and the wish to stop at once | no |
+//! | [`looks`] | which looks of a watcher count after a standstill | no |
 //! | [`mapper`] | a look at device-mapper's devices and targets | no |
 //! | [`named`] | a look at cgroups by their name | no |
 //! | [`meminfo`] | lines of `/proc/meminfo` | no |
@@ -27,6 +28,7 @@ pub mod clock;
 pub mod files;
 pub mod in_use;
 pub mod interrupt;
+pub mod looks;
 pub mod mapper;
 pub mod meminfo;
 pub mod mounts;

@@ -13,7 +13,6 @@ mod kept;
 mod layer;
 mod lease;
 mod limits;
-mod looks;
 mod watch;
 
 pub(crate) use beat::Heartbeat;

@@ -27,6 +27,9 @@ use std::time::Duration;
 /// The layer answers at once; one that does not within this time hangs or is gone.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// Before a connection is tried again that could not be accepted.
+const PAUSE: Duration = Duration::from_millis(100);
+
 /// A layer, as it is controlled.
 pub trait Controlled: Send + Sync + 'static {
     /// The medians of the model.
@@ -167,7 +170,12 @@ pub fn serve<L: Controlled>(
     told: impl Fn(&Model) -> io::Result<()> + Send + Sync + 'static,
 ) {
     let told = Arc::new(told);
-    for stream in listener.incoming().flatten() {
+    for stream in listener.incoming() {
+        let Ok(stream) = stream else {
+            // without a free descriptor, who waits to be heard is there still, and the next try would fail at once, too
+            std::thread::sleep(PAUSE);
+            continue;
+        };
         let (layer, told) = (layer.clone(), told.clone());
         // Without a thread the connection closes, and the client sees that.
         let _ = std::thread::Builder::new().name("control".into()).spawn(move || converse(stream, &*layer, &*told));
@@ -256,6 +264,25 @@ mod tests {
         client.set_model(&model).unwrap();
         assert_eq!(client.model().unwrap(), model);
         assert!(client.get().unwrap().varies);
+    }
+
+    /// Without a free descriptor accept(2) fails at once, again and again; so does that of a listener which does not wait.
+    #[test]
+    fn a_listener_that_cannot_accept_costs_no_processor() {
+        let folder = tempfile::tempdir().unwrap();
+        let listener = UnixListener::bind(folder.path().join("slowfs.sock")).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let none = Delay { read_us: 0, write_us: 0, sync_us: 0, mode: DelayMode::Add, varies: false };
+        let engine = Arc::new(Engine::new(none, 1));
+        let (told, heard) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            told.send(rustix::thread::gettid()).unwrap();
+            serve(&listener, &engine, |_| Ok(()));
+        });
+        let thread = heard.recv().unwrap();
+        std::thread::sleep(Duration::from_secs(2));
+        let took = host::process::ThreadLook::at(thread).unwrap().cpu_ticks;
+        assert!(took < 10, "{took} ticks of processor time within 2 s");
     }
 
     #[test]

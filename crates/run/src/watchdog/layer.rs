@@ -5,8 +5,8 @@
 use super::LayerProbe;
 use super::inquiry::Inquiry;
 use super::limits::Limits;
-use super::looks::looks_in;
 use host::clock::boot_time;
+use host::looks::looks_in;
 use host::process::{Identity, Standstill, descendants, standstill};
 use journal::{Role, State, Step};
 use std::path::PathBuf;

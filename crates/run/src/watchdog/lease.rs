@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A controller's lease: it ends when no sign of life has come for too many looks. Pure.
 
-use super::looks::looks_in;
+use host::looks::looks_in;
 use std::time::Duration;
 
 #[derive(Debug, Clone)]
@@ -35,8 +35,8 @@ impl Lease {
 
 #[cfg(test)]
 mod tests {
-    use super::super::looks::Looks;
     use super::*;
+    use host::looks::Looks;
 
     const SECOND: Duration = Duration::from_secs(1);
 

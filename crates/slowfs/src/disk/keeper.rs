@@ -3,7 +3,7 @@
 //!
 //! | event | what happens |
 //! | --- | --- |
-//! | the worker dies, or answers nobody for [`PATIENCE`] | another one is forked, with the delay in force (FUSE 7.40); before: the keeper leaves, and I/O fails |
+//! | the worker dies, or answers nobody for [`PATIENCE`], counted in looks of a keeper that runs | another one is forked, with the delay in force (FUSE 7.40); before: the keeper leaves, and I/O fails |
 //! | SIGUSR1 | all delays 0, and a worker that was stopped goes on |
 //! | end of file on the lifeline | all delays 0; ends when the loop device has let go |
 //! | SIGTERM | the same |
@@ -22,6 +22,7 @@ use crate::control::{Request, keeper_answer};
 use crate::inode::Inode;
 use diskmodel::Model;
 use evidence::DelayMode;
+use host::looks::{Looks, looks_in};
 use host::namespace::{self, Protection};
 use host::process::{Forked, fork};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -38,9 +39,14 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-/// A worker that answers no ping for so long hangs.
+/// A worker that answers no ping for so long hangs. Counted in looks: who was frozen or stopped together with the keeper was not silent.
 const PATIENCE: Duration = Duration::from_secs(3);
+/// Between two pings, and between two looks.
 const PING_PAUSE: Duration = Duration::from_secs(1);
+/// Between two looks for the first answer.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+/// Before a client is tried again that could not be accepted: he waits still, and without a free descriptor the next try would fail at once, too.
+const CLIENT_PAUSE: Duration = Duration::from_millis(100);
 /// What a client of the keeper's socket may take to say what it wants.
 const CLIENT_PATIENCE: Duration = Duration::from_millis(200);
 /// So many workers within [`GIVE_UP_WITHIN`], and no further one is tried.
@@ -88,6 +94,7 @@ struct Keeper {
     model: Model,
     resends: bool,
     worker: Worker,
+    watch: Watch,
     /// When workers were replaced, newest last.
     replaced: Vec<Instant>,
     restarts: u32,
@@ -96,9 +103,33 @@ struct Keeper {
 struct Worker {
     process: Forked,
     line: OwnedFd,
-    /// `None`: the last ping was answered.
-    pinged: Option<Instant>,
+    /// The last ping was not answered yet.
+    pinged: bool,
     next_ping: Instant,
+}
+
+/// How often the keeper has looked at a worker that is silent.
+struct Watch {
+    began: Instant,
+    looks: Looks,
+    next: Instant,
+    silent: u32,
+}
+
+impl Watch {
+    fn new(now: Instant) -> Self {
+        Self { began: now, looks: Looks::new(PING_PAUSE, Duration::ZERO), next: now + PING_PAUSE, silent: 0 }
+    }
+
+    /// Whether a worker that owes an answer hangs by now.
+    fn hangs(&mut self, is_silent: bool, now: Instant) -> bool {
+        if now >= self.next {
+            self.next = now + PING_PAUSE;
+            let counts = self.looks.counts(now.duration_since(self.began));
+            self.silent = if is_silent { self.silent + u32::from(counts) } else { 0 };
+        }
+        is_silent && self.silent > looks_in(PATIENCE, PING_PAUSE)
+    }
 }
 
 /// Serves until the file system is gone. Must be called before the process starts a thread.
@@ -127,7 +158,8 @@ pub fn run(options: &Options) -> Result<(), Error> {
     let root_number = root.as_raw_fd();
     let root = Some(root);
     let (replaced, restarts) = (Vec::new(), 0);
-    let mut keeper = Keeper { devices, backing, listener, root, model, resends, worker, replaced, restarts };
+    let watch = Watch::new(Instant::now());
+    let mut keeper = Keeper { devices, backing, listener, root, model, resends, worker, watch, replaced, restarts };
     keeper.await_first_answer()?;
     let pid = std::process::id();
     let ready =
@@ -197,34 +229,32 @@ impl Worker {
         });
         let process = process.map_err(|source| Error::Worker { why: host::chain(&source) })?;
         let next_ping = Instant::now() + PING_PAUSE;
-        Ok(Self { process, line, pinged: None, next_ping })
+        Ok(Self { process, line, pinged: false, next_ping })
     }
 
     fn ping(&mut self, now: Instant) {
-        if self.pinged.is_none() && now >= self.next_ping && rustix::io::write(&self.line, PING).is_ok() {
-            self.pinged = Some(now);
+        if !self.pinged && now >= self.next_ping && rustix::io::write(&self.line, PING).is_ok() {
+            self.pinged = true;
             self.next_ping = now + PING_PAUSE;
         }
-    }
-
-    fn hangs(&self, now: Instant) -> bool {
-        self.pinged.is_some_and(|since| now.duration_since(since) > PATIENCE)
     }
 }
 
 impl Keeper {
     fn await_first_answer(&mut self) -> Result<(), Error> {
-        let deadline = Instant::now() + PATIENCE;
         self.worker.next_ping = Instant::now();
         self.worker.ping(Instant::now());
-        while self.worker.pinged.is_some() {
-            if Instant::now() > deadline || self.worker.process.has_ended() {
-                return Err(Error::Worker { why: "the first one does not serve".into() });
+        for _ in 0..looks_in(PATIENCE, FIRST_PAUSE) {
+            if !self.worker.pinged {
+                return Ok(());
             }
-            self.hears_within(Duration::from_millis(50));
+            if self.worker.process.has_ended() {
+                break;
+            }
+            self.hears_within(FIRST_PAUSE);
             self.listen();
         }
-        Ok(())
+        if self.worker.pinged { Err(Error::Worker { why: "the first one does not serve".into() }) } else { Ok(()) }
     }
 
     fn hears_within(&self, time: Duration) {
@@ -258,12 +288,18 @@ impl Keeper {
             if events.died && self.replace_dead()? {
                 return Ok(());
             }
-            if events.client
-                && let Ok((client, _)) = own.accept()
-            {
-                let _ = self.answer(client);
+            if events.client {
+                self.hear_client(own);
             }
             self.watch();
+        }
+    }
+
+    fn hear_client(&mut self, own: &UnixListener) {
+        match own.accept() {
+            Ok((client, _)) => drop(self.answer(client)),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(_) => std::thread::sleep(CLIENT_PAUSE),
         }
     }
 
@@ -280,7 +316,7 @@ impl Keeper {
             rustix::net::recv(&self.worker.line, message.as_mut_slice(), rustix::net::RecvFlags::DONTWAIT)
         {
             match message[..length].split_first() {
-                Some((&PONG, _)) => self.worker.pinged = None,
+                Some((&PONG, _)) => self.worker.pinged = false,
                 Some((&MODEL, text)) => {
                     if let Ok(model) = serde_json::from_slice(text) {
                         self.model = model;
@@ -295,9 +331,9 @@ impl Keeper {
     fn watch(&mut self) {
         let now = Instant::now();
         self.worker.ping(now);
-        if self.resends && self.worker.hangs(now) {
+        if self.watch.hangs(self.worker.pinged, now) && self.resends {
             note(format_args!("a worker answered nobody for {} s: it is replaced", PATIENCE.as_secs()));
-            self.worker.pinged = None;
+            self.worker.pinged = false;
             self.worker.process.signal(rustix::process::Signal::KILL);
         }
     }
@@ -394,4 +430,32 @@ fn drain(pipe: &OwnedFd) {
 /// Whether the lifeline is at its end.
 fn ended(lifeline: Option<&OwnedFd>) -> bool {
     lifeline.is_some_and(|lifeline| rustix::io::read(lifeline, &mut [0; 64]).is_ok_and(|length| length == 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Looks at these seconds at a worker that never answers: at which of them it hangs.
+    fn hangs_at(seconds: &[u64]) -> Option<u64> {
+        let began = Instant::now();
+        let mut watch = Watch::new(began);
+        seconds.iter().copied().find(|second| watch.hangs(true, began + Duration::from_secs(*second)))
+    }
+
+    #[test]
+    fn a_worker_is_silent_in_looks_and_not_by_the_clock() {
+        assert_eq!(hangs_at(&[1, 2, 3, 4, 5]), Some(4));
+        assert_eq!(hangs_at(&[1, 2, 38, 39, 40, 41]), None, "keeper and worker were frozen");
+        assert_eq!(hangs_at(&[1, 2, 38, 39, 40, 41, 42, 43, 44]), Some(43), "and the worker did not wake");
+    }
+
+    #[test]
+    fn who_answers_is_silent_no_more() {
+        let began = Instant::now();
+        let mut watch = Watch::new(began);
+        let mut look = |second, is_silent| watch.hangs(is_silent, began + Duration::from_secs(second));
+        assert!((1..=3).all(|second| !look(second, true)) && !look(4, false));
+        assert!((5..=7).all(|second| !look(second, true)) && look(8, true));
+    }
 }

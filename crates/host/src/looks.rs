@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which looks of the watchdog count. Pure: the time is passed in.
+//! Which looks count, of who watches others for a silence. Pure: the time is passed in.
 //!
 //! No clock of the kernel stops while a process is frozen (cgroup freezer, `docker pause`) or stopped (SIGSTOP), and some go on in a
-//! suspended machine. So how long somebody was silent says nothing when the watchdog stood still meanwhile. Silence is counted in
-//! looks of a watchdog that runs instead.
+//! suspended machine. So how long somebody was silent says nothing when the watcher stood still meanwhile. Silence is counted in
+//! looks of a watcher that runs instead.
 
 use std::time::Duration;
 
 /// A look that comes so many times later than it was asked for comes after a standstill.
 const JUMP: u32 = 5;
-/// So many looks after a jump do not count: whoever stood still together with the watchdog may wake a little later.
+/// So many looks after a jump do not count: whoever stood still together with the watcher may wake a little later.
 const LOOKS_AFTER_A_JUMP: u32 = 3;
 
+/// The looks of one watcher.
 #[derive(Debug, Clone)]
-pub(super) struct Looks {
+pub struct Looks {
     every: Duration,
     last: Duration,
     /// Of those after a jump, how many are still to come.
@@ -21,12 +22,13 @@ pub(super) struct Looks {
 }
 
 impl Looks {
-    pub(super) fn new(every: Duration, now: Duration) -> Self {
+    /// A look is due `every` so often; `now` is of any clock that only goes on.
+    pub fn new(every: Duration, now: Duration) -> Self {
         Self { every, last: now, uncounted: 0 }
     }
 
     /// To be called once a look: whether a silence found at this one counts.
-    pub(super) fn counts(&mut self, now: Duration) -> bool {
+    pub fn counts(&mut self, now: Duration) -> bool {
         let jumped = now.saturating_sub(self.last) > self.every * JUMP;
         self.last = now;
         if jumped {
@@ -40,7 +42,7 @@ impl Looks {
 }
 
 /// How many looks fit into a time.
-pub(super) fn looks_in(time: Duration, every: Duration) -> u32 {
+pub fn looks_in(time: Duration, every: Duration) -> u32 {
     u32::try_from(time.as_millis().div_ceil(every.as_millis().max(1))).unwrap_or(u32::MAX)
 }
 
