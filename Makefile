@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 # `make demo` and `make test` do their own set-up. Servers are fetched into Wringer's cache, never installed.
-.PHONY: demo test test-guest bench lint static dist setup
+.PHONY: demo check test test-guest bench lint static dist setup
 
 WRINGER := target/release/wringer
 
 demo: setup
 	cargo build --release -p wringer
 	$(WRINGER) run experiments/one-read-or-two.toml --to wringer-demo --force
+
+# After each change: format, clippy, and the tests that need no server, no mount and no guest.
+check:
+	cargo run -q -p xtask -- check
 
 test:
 	@tests/setup.sh test

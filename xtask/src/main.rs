@@ -3,9 +3,11 @@
 //!
 //! `cargo run -p xtask -- test [CARGO TEST ARGUMENTS]` runs the whole suite and closes with the programs that took longest and with `N passed,
 //! N failed, N skipped`: the test guest beside the programs that measure nothing, then the others (with arguments, one part after the
-//! other); `test-guest` runs the guest alone; `faults [--full]` runs the fault campaign alone, and prints the number of its cases.
+//! other); `test-guest` runs the guest alone; `faults [--full]` runs the fault campaign alone, and prints the number of its cases; `check`
+//! runs format, clippy and the quick tests.
 #![allow(clippy::print_stdout, clippy::print_stderr, clippy::disallowed_methods)]
 
+mod check;
 mod faults;
 mod programs;
 mod stopwatch;
@@ -19,9 +21,10 @@ fn main() -> ExitCode {
     let outcome = match arguments.next().as_deref() {
         Some("test") => test::everything(&arguments.collect::<Vec<_>>()),
         Some("test-guest") => test::guest_alone(&arguments.collect::<Vec<_>>()),
+        Some("check") => check::main(&arguments.collect::<Vec<_>>()),
         Some("faults") => faults::main(&arguments.collect::<Vec<_>>()),
         _ => Err(anyhow::anyhow!(
-            "usage: cargo run -p xtask -- test|test-guest [CARGO TEST ARGUMENTS] | faults [--full]"
+            "usage: cargo run -p xtask -- check | test|test-guest [CARGO TEST ARGUMENTS] | faults [--full]"
         )),
     };
     match outcome {

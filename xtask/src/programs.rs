@@ -25,14 +25,46 @@ const BESIDE_THE_GUEST: [&str; 14] = [
     "wrappers",
 ];
 
+/// These need no server, no mount and no guest, and take seconds: `check` runs them.
+const QUICK: [&str; 17] = [
+    "allocation",
+    "corpus",
+    "damage",
+    "explained",
+    "limits",
+    "model",
+    "modes_statistics",
+    "outputs",
+    "page",
+    "parsers",
+    "patience",
+    "published",
+    "published_histograms",
+    "ready_files",
+    "round_trip",
+    "stop",
+    "words",
+];
+
+pub(crate) fn quick() -> Result<Vec<String>> {
+    known(&QUICK, &programs_below(Path::new("crates"))?)?;
+    Ok(QUICK.map(str::to_owned).to_vec())
+}
+
+/// A program that was renamed would no longer be run.
+fn known(names: &[&str], programs: &BTreeSet<String>) -> Result<()> {
+    let unknown = names.iter().find(|name| !programs.contains(**name));
+    anyhow::ensure!(unknown.is_none(), "{unknown:?} is no program of a test: see xtask/src/programs.rs");
+    Ok(())
+}
+
 /// All programs of the workspace but the guest's: those that run beside it, and those that run alone.
 pub(crate) fn split() -> Result<(Vec<String>, Vec<String>)> {
     split_of(&programs_below(Path::new("crates"))?)
 }
 
 fn split_of(programs: &BTreeSet<String>) -> Result<(Vec<String>, Vec<String>)> {
-    let unknown = BESIDE_THE_GUEST.iter().find(|name| !programs.contains(**name));
-    anyhow::ensure!(unknown.is_none(), "{unknown:?} is no program of a test: see xtask/src/programs.rs");
+    known(&BESIDE_THE_GUEST, programs)?;
     Ok(programs.iter().cloned().partition(|name| BESIDE_THE_GUEST.contains(&name.as_str())))
 }
 
@@ -60,6 +92,7 @@ mod tests {
         let programs = programs_below(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates")).unwrap();
         assert!(programs.contains("faults") && programs.contains("layer"), "{programs:?}");
         assert!(!programs.contains("standing"), "a folder that programs share is none: {programs:?}");
+        known(&QUICK, &programs).unwrap();
         let (beside, alone) = split_of(&programs).unwrap();
         let both: BTreeSet<String> = beside.iter().chain(&alone).cloned().collect();
         assert_eq!((both.len(), both), (beside.len() + alone.len(), programs));

@@ -18,7 +18,7 @@ const SHOWN: usize = 10;
 const ALLOWED: &str = "tests/skips-allowed.txt";
 
 /// The cargo packages of one part of the suite.
-const WORKSPACE: [&str; 5] = ["--workspace", "--exclude", "guest", "--features", "wringer/failpoints"];
+pub(crate) const WORKSPACE: [&str; 5] = ["--workspace", "--exclude", "guest", "--features", "wringer/failpoints"];
 const GUEST: [&str; 2] = ["--package", "guest"];
 
 /// True when nothing failed and nothing was skipped that may not be.
@@ -65,7 +65,7 @@ fn in_three_parts(suite: &Suite<'_>, program: Option<Child>) -> Result<()> {
     suite.cargo_test("", &[&WORKSPACE, &["--doc"]])
 }
 
-fn targets(programs: &[String]) -> Vec<&str> {
+pub(crate) fn targets(programs: &[String]) -> Vec<&str> {
     programs.iter().flat_map(|program| ["--test", program]).collect()
 }
 
@@ -155,7 +155,7 @@ fn build_liar() -> Result<PathBuf> {
     Ok(liar)
 }
 
-fn cargo() -> Command {
+pub(crate) fn cargo() -> Command {
     Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
