@@ -130,7 +130,8 @@ fn report_failure(failure: &Failure) -> ExitCode {
 
 /// The same for a program that asked for JSON: on stdout, where it looks for the result, unless that is there already.
 fn show_error(exit: Exit, message: &str, causes: &[String], hints: Vec<String>) {
-    if SHOWN.load(Ordering::Relaxed) || !wants_json(std::env::args()) {
+    let arguments = std::env::args_os().map(|argument| argument.to_string_lossy().into_owned());
+    if SHOWN.load(Ordering::Relaxed) || !wants_json(arguments) {
         return;
     }
     let error = json!({"exit_code": exit as u8, "message": message, "because": causes, "hints": hints});
