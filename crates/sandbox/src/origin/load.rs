@@ -148,7 +148,7 @@ pub(super) fn load(
     let mut script = Script::new(&mut reader.input, origin.flavour);
     let mut read_bytes = 0;
     let outcome = loop {
-        match script.next() {
+        match script.next_piece() {
             Ok(None) => break Ok(()),
             Ok(Some((line, piece))) => {
                 if let Piece::Sql(sql) | Piece::Copy(sql) = &piece {

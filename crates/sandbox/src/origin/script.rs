@@ -97,7 +97,7 @@ impl<R: BufRead> Script<R> {
     ///
     /// # Errors
     /// The file cannot be read, or ends within a string or a comment.
-    pub fn next(&mut self) -> io::Result<Option<(u64, Piece)>> {
+    pub fn next_piece(&mut self) -> io::Result<Option<(u64, Piece)>> {
         let mut so_far =
             Progress { sql: Vec::new(), line: 0, inside: Inside::Code, parentheses: 0, bodies: 0, words: Vec::new() };
         loop {
@@ -325,7 +325,7 @@ mod tests {
     fn pieces(flavour: Flavour, text: &str) -> Vec<(u64, String)> {
         let mut script = Script::new(text.as_bytes(), flavour);
         let mut all = Vec::new();
-        while let Some((line, piece)) = script.next().expect("is whole") {
+        while let Some((line, piece)) = script.next_piece().expect("is whole") {
             let shown = match piece {
                 Piece::Sql(sql) => String::from_utf8_lossy(&sql).into_owned(),
                 Piece::Copy(sql) => {
@@ -389,10 +389,10 @@ mod tests {
             (Flavour::Postgresql, "CREATE FUNCTION f() AS $$ x"),
         ] {
             let mut script = Script::new(text.as_bytes(), flavour);
-            assert_eq!(script.next().expect_err("is cut").kind(), io::ErrorKind::UnexpectedEof, "{text}");
+            assert_eq!(script.next_piece().expect_err("is cut").kind(), io::ErrorKind::UnexpectedEof, "{text}");
         }
         let mut script = Script::new("COPY t FROM stdin;\n1\n".as_bytes(), Flavour::Postgresql);
-        assert!(matches!(script.next().expect("reads"), Some((1, Piece::Copy(_)))));
+        assert!(matches!(script.next_piece().expect("reads"), Some((1, Piece::Copy(_)))));
         assert!(script.copy_line().expect("reads").is_some() && script.copy_line().is_err());
     }
 }

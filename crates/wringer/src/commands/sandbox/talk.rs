@@ -64,7 +64,7 @@ pub(super) fn use_sandbox(args: &Use) -> Outcome {
     let mut session = Session::open(&args.name, sandbox.connection()?, args.format.output)?;
     let mut script = Script::new(sql.as_slice(), sandbox.flavour());
     let cut = |error| Failure::new(Exit::Usage, anyhow::Error::new(error).context("take the SQL apart"));
-    while let Some((line, piece)) = script.next().map_err(cut)? {
+    while let Some((line, piece)) = script.next_piece().map_err(cut)? {
         session.run(piece, &mut script).map_err(|failure| Failure {
             error: match sql.contains(&b'\n') {
                 true => failure.error.context(format!("line {line}")),
