@@ -6,7 +6,6 @@
 mod common;
 
 use common::{Mounted, delay};
-use rustix::fs::{Advice, fadvise};
 use rustix::io::{IoSliceMut, ReadWriteFlags, pread, preadv, preadv2};
 use slowfs::stats::Stats;
 use std::fs::File;
@@ -23,8 +22,9 @@ const STRIDES: u64 = 16;
 fn counted(mounted: &Mounted, body: impl FnOnce(&mut File) + Send) -> (u64, u64) {
     let before = mounted.client().stats().unwrap();
     mounted.inside(|folder: &Path| {
-        let mut file = File::options().read(true).write(true).open(folder.join("file")).unwrap();
-        fadvise(&file, 0, None, Advice::DontNeed).unwrap();
+        let path = folder.join("file");
+        let mut file = File::options().read(true).write(true).open(&path).unwrap();
+        assert_eq!(probe::evict::evict(&file, &path).unwrap().cached_pages, 0);
         body(&mut file);
     });
     let settled = |stats: &Stats| stats.read_latency.got.count() - before.read_latency.got.count();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What goes wrong for people, on the real program: a clear message, the right exit code, and a clean host, each time.
-#![allow(clippy::disallowed_methods)] // the tests kill, and make a small file system
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)] // the tests kill, and make a small file system
 
 use std::ffi::OsStr;
 use std::fs::File;

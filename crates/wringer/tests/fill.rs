@@ -407,7 +407,8 @@ fn the_command_fills_and_refuses() {
     assert_eq!(json["fill"]["tables"][1]["rows_on_a_page"], 8);
 
     wringer(&["--size=0", "--replace"]).expect_code(2).expect_said(&["size is 0"]);
-    wringer(&["--pgsql-host=elsewhere"]).expect_code(2).expect_said(&["WRINGER_DSN", "--pgsql-host"]);
+    let other = wringer(&["--pgsql-host=127.0.0.1", "--pgsql-port=1"]).expect_code(3);
+    other.expect_said(&["--pgsql-host names the server", "WRINGER_DSN", "is left out", "127.0.0.1:1"]);
     wringer(&["--table-size=10"]).expect_code(3).expect_said(&["sbtest1 is there already", "--replace"]);
     let text = wringer(&["--table-size=10", "--replace"]).expect_code(0).stdout;
     assert!(text.contains("rows a page"), "{text}");

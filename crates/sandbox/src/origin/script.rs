@@ -52,31 +52,72 @@ struct Progress {
     line: u64,
     inside: Inside,
     parentheses: i32,
-    /// Of BEGIN ATOMIC ... END in PostgreSQL, where semicolons stand between the statements of a function.
+    /// How many BEGIN ... END and CASE ... END are open in the body of a function, where semicolons stand between its statements.
     bodies: u32,
+    /// The first ones.
     words: Vec<Vec<u8>>,
+    last_word: Vec<u8>,
 }
+
+/// So many words lie before the one that says what CREATE makes, with `OR REPLACE DEFINER = name@host AGGREGATE`.
+const WORDS_TO_KIND: usize = 8;
 
 impl Progress {
     fn is_empty(&self) -> bool {
         self.sql.iter().all(u8::is_ascii_whitespace)
     }
 
-    /// psql counts so: only in a CREATE FUNCTION or PROCEDURE.
-    fn word(&mut self, word: &[u8]) {
+    /// psql counts so, only in a CREATE FUNCTION or PROCEDURE. The clients of MySQL and MariaDB do not count and want another DELIMITER; a script
+    /// that sets none is understood all the same.
+    fn word(&mut self, word: &[u8], is_postgresql: bool) {
+        // a dump has millions of words in its INSERTs
+        if self.words.first().is_some_and(|first| !matches!(first.as_slice(), b"create" | b"begin")) {
+            return;
+        }
         let word = word.to_ascii_lowercase();
-        if self.words.len() < 4 {
+        let before = std::mem::replace(&mut self.last_word, word.clone());
+        if self.words.len() < WORDS_TO_KIND {
             self.words.push(word.clone());
         }
-        let mut head = self.words.iter().filter(|word| !matches!(word.as_slice(), b"or" | b"replace"));
-        let makes = head.next().is_some_and(|word| word == b"create")
-            && head.next().is_some_and(|word| word == b"function" || word == b"procedure");
+        let after_end = before == b"end" && !is_postgresql;
         match word.as_slice() {
-            b"begin" if makes => self.bodies += 1,
-            b"case" if self.bodies > 0 => self.bodies += 1,
+            b"begin" if self.makes_routine(is_postgresql) => self.bodies += 1,
+            // MariaDB's BEGIN NOT ATOMIC ... END, outside of any function
+            b"not" if !is_postgresql && self.words.len() == 2 && before == b"begin" => self.bodies += 1,
+            b"case" if self.bodies > 0 && !after_end => self.bodies += 1,
             b"end" => self.bodies = self.bodies.saturating_sub(1),
+            // these begin without being counted
+            b"if" | b"loop" | b"while" | b"repeat" | b"for" if after_end => self.bodies += 1,
             _ => {}
         }
+    }
+
+    /// Whether this is a CREATE of something whose body has statements of its own.
+    fn makes_routine(&self, is_postgresql: bool) -> bool {
+        let is_kind = |word: &&Vec<u8>| {
+            let kinds: [&[u8]; 11] = [
+                b"function",
+                b"procedure",
+                b"trigger",
+                b"event",
+                b"package",
+                b"table",
+                b"view",
+                b"index",
+                b"database",
+                b"schema",
+                b"user",
+            ];
+            kinds.contains(&word.as_slice())
+        };
+        let Some((first, others)) = self.words.split_first() else { return false };
+        let kind = others.iter().find(is_kind).map_or(&[][..], Vec::as_slice);
+        first == b"create"
+            && match kind {
+                b"function" | b"procedure" => true,
+                b"trigger" | b"event" | b"package" => !is_postgresql,
+                _ => false,
+            }
     }
 
     fn is_copy(&self) -> bool {
@@ -98,8 +139,15 @@ impl<R: BufRead> Script<R> {
     /// # Errors
     /// The file cannot be read, or ends within a string or a comment.
     pub fn next_piece(&mut self) -> io::Result<Option<(u64, Piece)>> {
-        let mut so_far =
-            Progress { sql: Vec::new(), line: 0, inside: Inside::Code, parentheses: 0, bodies: 0, words: Vec::new() };
+        let mut so_far = Progress {
+            sql: Vec::new(),
+            line: 0,
+            inside: Inside::Code,
+            parentheses: 0,
+            bodies: 0,
+            words: Vec::new(),
+            last_word: Vec::new(),
+        };
         loop {
             let line = if self.rest.is_empty() { self.read_line()? } else { Some(std::mem::take(&mut self.rest)) };
             let Some(line) = line else { return self.at_end(so_far) };
@@ -209,7 +257,8 @@ impl<R: BufRead> Script<R> {
     }
 
     fn is_at_end(&self, rest: &[u8], so_far: &Progress) -> bool {
-        rest.starts_with(&self.delimiter) && (!self.is_postgresql || (so_far.parentheses <= 0 && so_far.bodies == 0))
+        let is_inside = so_far.bodies > 0 || (self.is_postgresql && so_far.parentheses > 0);
+        rest.starts_with(&self.delimiter) && !is_inside
     }
 
     /// How many bytes of code come next as one; 0: the rest of the line is a comment.
@@ -247,8 +296,8 @@ impl<R: BufRead> Script<R> {
                 let length = rest.iter().position(|byte| !is_word(*byte)).unwrap_or(rest.len());
                 // a delimiter may be a word, or begin within one
                 let length = if self.delimiter == b";" { length } else { 1 };
-                if self.is_postgresql {
-                    so_far.word(&rest[..length]);
+                if self.delimiter == b";" {
+                    so_far.word(&rest[..length], self.is_postgresql);
                 }
                 return length;
             }
@@ -364,6 +413,23 @@ mod tests {
         assert_eq!(texts(Flavour::Mysql, text), ["/*!50003 CREATE TRIGGER x BEGIN SELECT 1; END */", "SELECT 2"]);
         let text = "delimiter $$\ncreate procedure p() begin select 1; end$$\ndelimiter ;\n";
         assert_eq!(texts(Flavour::Mysql, text), ["create procedure p() begin select 1; end"]);
+    }
+
+    #[test]
+    fn a_body_without_another_delimiter_is_one_statement() {
+        for body in [
+            "CREATE PROCEDURE p() BEGIN SELECT 1; SELECT 2; END",
+            "CREATE OR REPLACE DEFINER = root@localhost TRIGGER t BEFORE INSERT ON x FOR EACH ROW BEGIN\n IF NEW.a THEN SET NEW.b = 1; END IF; SET NEW.c = IF(1, 2, 3); END",
+            "CREATE FUNCTION f() RETURNS INT BEGIN DECLARE i INT DEFAULT 0; l: LOOP SET i = i + 1; IF i > 3 THEN LEAVE l; END IF; END LOOP l; RETURN i; END",
+            "CREATE PROCEDURE p() BEGIN CASE 1 WHEN 1 THEN SELECT CASE 2 WHEN 2 THEN 'END' END; END CASE; END",
+            "CREATE EVENT e ON SCHEDULE EVERY 1 DAY DO BEGIN DELETE FROM x; END",
+            "BEGIN NOT ATOMIC SELECT 1; SELECT 2; END",
+            "CREATE TABLE begin_end (event INT, a INT AS (CASE WHEN event THEN 1 ELSE 2 END))",
+            "CREATE TRIGGER t BEFORE INSERT ON x FOR EACH ROW SET NEW.a = 1",
+        ] {
+            let text = format!("{body};\nBEGIN; SELECT 3; COMMIT;\n");
+            assert_eq!(texts(Flavour::Mariadb, &text), [body, "BEGIN", "SELECT 3", "COMMIT"]);
+        }
     }
 
     #[test]

@@ -121,14 +121,17 @@ impl Watch {
         Self { began: now, looks: Looks::new(PING_PAUSE, Duration::ZERO), next: now + PING_PAUSE, silent: 0 }
     }
 
-    /// Whether a worker that owes an answer hangs by now.
+    /// Whether a worker that owes an answer hangs by now. To be asked before the next ping is sent: an answer that came in between ends the
+    /// silence, also between two looks.
     fn hangs(&mut self, is_silent: bool, now: Instant) -> bool {
         if now >= self.next {
             self.next = now + PING_PAUSE;
-            let counts = self.looks.counts(now.duration_since(self.began));
-            self.silent = if is_silent { self.silent + u32::from(counts) } else { 0 };
+            self.silent += u32::from(self.looks.counts(now.duration_since(self.began)));
         }
-        is_silent && self.silent > looks_in(PATIENCE, PING_PAUSE)
+        if !is_silent {
+            self.silent = 0;
+        }
+        self.silent > looks_in(PATIENCE, PING_PAUSE)
     }
 }
 
@@ -330,12 +333,12 @@ impl Keeper {
     /// A worker that hangs is ended, and replaced when it is gone. Before FUSE 7.40 the watchdog decides.
     fn watch(&mut self) {
         let now = Instant::now();
-        self.worker.ping(now);
         if self.watch.hangs(self.worker.pinged, now) && self.resends {
             note(format_args!("a worker answered nobody for {} s: it is replaced", PATIENCE.as_secs()));
             self.worker.pinged = false;
             self.worker.process.signal(rustix::process::Signal::KILL);
         }
+        self.worker.ping(now);
     }
 
     /// Whether everything is over. What the dead worker had still said counts.
@@ -448,6 +451,17 @@ mod tests {
         assert_eq!(hangs_at(&[1, 2, 3, 4, 5]), Some(4));
         assert_eq!(hangs_at(&[1, 2, 38, 39, 40, 41]), None, "keeper and worker were frozen");
         assert_eq!(hangs_at(&[1, 2, 38, 39, 40, 41, 42, 43, 44]), Some(43), "and the worker did not wake");
+    }
+
+    /// Each answer comes between two looks, and the next ping is sent before the second one.
+    #[test]
+    fn who_answers_between_two_looks_does_not_hang() {
+        let began = Instant::now();
+        let mut watch = Watch::new(began);
+        let mut look = |ms, is_silent| watch.hangs(is_silent, began + Duration::from_millis(ms));
+        for second in 1..10 {
+            assert!(!look(second * 1000, true) && !look(second * 1000 + 5, false), "at {second} s");
+        }
     }
 
     #[test]
