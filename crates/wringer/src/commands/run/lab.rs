@@ -123,8 +123,12 @@ impl<'a> Lab<'a> {
         })
     }
 
-    /// An arm whose squeeze did not come on is not measured: the run goes on with the others, and says so at its end.
+    /// An arm whose squeeze did not come on is not measured: the run goes on with the others, and says so at its end. What the watchdog gave back
+    /// in the meantime had come on: then its reason is told, and the run ends.
     pub fn note_missed(&mut self, arm: &str, why: &str) -> Outcome {
+        if self.run.neutralised().is_some() {
+            return Err(self.stopped());
+        }
         self.missed.push(format!("arm '{arm}' was not measured, for its squeeze did not come on: {why}"));
         let text = self.missed.last().cloned().unwrap_or_default();
         self.notes.event("squeeze", text)
