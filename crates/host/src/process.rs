@@ -33,13 +33,14 @@ pub use identity::{Identity, Process, ThreadLook};
 pub use launch::{LaunchSettings, block_stop_signals, launch};
 pub use namespaces::Namespaces;
 pub use orphans::Orphans;
+pub use scan::pids;
 pub use scan::{Mark, carries_mark, descendants, holders_of, is_helper, mapped_by, open_below, open_device, with_mark};
-pub(crate) use scan::{look_at, look_into, pids};
+pub(crate) use scan::{look_at, look_into};
 pub use sight::{Sight, Unlisted, Unseen};
 pub use spawn::{Marks, Spawned, spawn, spawn_supervisor};
 pub use standstill::{Standstill, standstill};
 pub use stop::{StopRequest, Stopped, kill_alone, stop, stop_main_thread};
-pub use survey::{HeldFile, Marked};
+pub use survey::{HeldFile, Marked, run_of};
 
 use rustix::fd::OwnedFd;
 use std::ffi::OsString;

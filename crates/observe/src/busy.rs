@@ -3,21 +3,19 @@
 
 use crate::host_readers::tick_us;
 use crate::parse;
-use host::process::Census;
-use rustix::time::{ClockId, clock_gettime};
+use host::clock::RunClock;
+use host::process::{pids, run_of};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Of the kernel's own threads (linux/sched.h, PF_KTHREAD), in field 9 of /proc/PID/stat.
 const KERNEL_THREAD: u64 = 0x0020_0000;
-/// Bytes in a sector of a device's `stat`, whatever the device's own is (kernel, block/stat.rst).
-const SECTOR_BYTES: u64 = 512;
 
 /// Looks at the host, again and again, on behalf of one process and all below it.
 #[derive(Debug, Clone)]
 pub struct Look {
-    proc: PathBuf,
+    clock: RunClock,
     own: u32,
     /// `stat` of the device to look at.
     device: Option<PathBuf>,
@@ -26,25 +24,25 @@ pub struct Look {
 impl Look {
     /// `own`: what this process and all its descendants do is not others' work. `storage`: a path on the disk that is looked at.
     pub fn on_behalf_of(own: u32, storage: Option<&Path>) -> Self {
-        Self { proc: "/proc".into(), own, device: storage.and_then(device_of) }
+        Self { clock: RunClock::start(), own, device: storage.and_then(device_of) }
     }
 
     /// The counters now: microseconds, bytes and numbers, as their names say. What this kernel does not tell is left out.
     pub fn counters(&self) -> BTreeMap<String, u64> {
         let mut counters = BTreeMap::new();
         let mut put = |name: &str, value: u64| counters.insert(name.to_owned(), value);
-        put("elapsed us", now_us());
-        for (name, value) in cpu(&self.read("stat")) {
+        put("elapsed us", self.clock.now_us());
+        for (name, value) in cpu(&read("stat")) {
             put(name, value);
         }
         for (file, name) in [("cpu", "cpu"), ("io", "io"), ("memory", "memory")] {
-            for (who, value) in pressure(&self.read(&format!("pressure/{file}"))) {
+            for (who, value) in pressure(&read(&format!("pressure/{file}"))) {
                 put(&format!("waiting for {name}, {who} us"), value);
             }
         }
-        let processes = self.processes();
+        let processes = processes();
         let ours = self.ours(&processes);
-        let others = other_runs(&ours);
+        let others = other_runs(&processes, &ours);
         let cpu_of = |wanted: &dyn Fn(&Process) -> bool| {
             processes.iter().filter(|it| wanted(it)).map(|process| process.cpu_us).sum::<u64>()
         };
@@ -54,19 +52,9 @@ impl Look {
         put("other runs", others.runs.len() as u64);
         if let Some(bytes) = self.device.as_ref().and_then(|stat| moved(&fs::read_to_string(stat).ok()?)) {
             put("disk bytes", bytes);
-            put("own disk bytes", ours.iter().map(|pid| self.io(*pid)).sum());
+            put("own disk bytes", ours.iter().map(|pid| moved_by(*pid)).sum());
         }
         counters
-    }
-
-    fn read(&self, file: &str) -> String {
-        fs::read_to_string(self.proc.join(file)).unwrap_or_default()
-    }
-
-    fn processes(&self) -> Vec<Process> {
-        let entries = fs::read_dir(&self.proc).into_iter().flatten().flatten();
-        let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-        pids.filter_map(|pid| Process::parse(pid, &self.read(&format!("{pid}/stat")), tick_us())).collect()
     }
 
     fn ours(&self, processes: &[Process]) -> BTreeSet<u32> {
@@ -80,17 +68,26 @@ impl Look {
         }
         ours
     }
+}
 
-    /// Read and written by a process and by its children that have ended.
-    fn io(&self, pid: u32) -> u64 {
-        let mut bytes = 0.0;
-        parse::process_io(&self.read(&format!("{pid}/io")), |name, _, value| {
-            if ["read_bytes", "write_bytes"].contains(&name) {
-                bytes += value;
-            }
-        });
-        whole(bytes)
-    }
+/// A file below `/proc`; empty where this kernel has none, or does not show it to this user.
+fn read(file: &str) -> String {
+    fs::read_to_string(Path::new("/proc").join(file)).unwrap_or_default()
+}
+
+fn processes() -> Vec<Process> {
+    pids().filter_map(|pid| Process::parse(pid, &read(&format!("{pid}/stat")), tick_us())).collect()
+}
+
+/// Read and written by a process and by its children that have ended.
+fn moved_by(pid: u32) -> u64 {
+    let mut bytes = 0.0;
+    parse::process_io(&read(&format!("{pid}/io")), |name, _, value| {
+        if ["read_bytes", "write_bytes"].contains(&name) {
+            bytes += value;
+        }
+    });
+    whole(bytes)
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -120,23 +117,13 @@ struct OtherRuns {
 }
 
 /// Runs of Wringer's that are not below us, as far as this user may see them.
-fn other_runs(ours: &BTreeSet<u32>) -> OtherRuns {
-    let own_run = std::env::var(host::process::RUN_VARIABLE).ok();
-    let marked = Census::take().marked(&|_| false);
-    let own: BTreeSet<&String> = marked
-        .iter()
-        .filter(|it| ours.contains(&it.identity.pid))
-        .filter_map(|it| it.run.as_ref())
-        .chain(&own_run)
-        .collect();
+fn other_runs(processes: &[Process], ours: &BTreeSet<u32>) -> OtherRuns {
+    let marked = processes.iter().filter(|it| !it.is_kernel).filter_map(|it| Some((it.pid, run_of(it.pid)?)));
+    let (below_us, others): (Vec<_>, Vec<_>) = marked.partition(|(pid, _)| ours.contains(pid));
+    let own: BTreeSet<String> =
+        below_us.into_iter().map(|(_, run)| run).chain(std::env::var(host::process::RUN_VARIABLE).ok()).collect();
     // a watchdog of ours is nobody's child
-    let is_other = |run: &&String| !own.contains(run);
-    let others = marked.iter().filter(|it| it.run.as_ref().is_some_and(|run| is_other(&run)));
-    let (mut runs, mut pids) = (BTreeSet::new(), BTreeSet::new());
-    for process in others {
-        pids.insert(process.identity.pid);
-        runs.extend(process.run.clone());
-    }
+    let (pids, runs) = others.into_iter().filter(|(_, run)| !own.contains(run)).unzip();
     OtherRuns { runs, pids }
 }
 
@@ -180,12 +167,7 @@ fn device_of(path: &Path) -> Option<PathBuf> {
 /// Bytes read and written.
 fn moved(stat: &str) -> Option<u64> {
     let fields: Vec<u64> = stat.split_ascii_whitespace().map_while(|word| word.parse().ok()).collect();
-    Some((fields.get(2)? + fields.get(6)?) * SECTOR_BYTES)
-}
-
-fn now_us() -> u64 {
-    let time = clock_gettime(ClockId::Monotonic);
-    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0) / 1000
+    Some(whole((fields.get(2)? + fields.get(6)?) as f64 * parse::SECTOR_BYTES))
 }
 
 #[allow(clippy::cast_possible_truncation)] // counters are whole, and not negative

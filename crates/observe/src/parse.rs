@@ -4,8 +4,8 @@
 
 use crate::Kind;
 
-/// Bytes in a sector of diskstats, whatever the device's own is (kernel, admin-guide/iostats.rst).
-const SECTOR_BYTES: f64 = 512.0;
+/// Bytes in a sector of diskstats and of a device's `stat`, whatever the device's own is (kernel, admin-guide/iostats.rst).
+pub(crate) const SECTOR_BYTES: f64 = 512.0;
 
 /// `/proc/meminfo`, and `status` and `smaps_rollup` of a process: `Name:   123 kB`, or a bare count. Lines without a number are left
 /// out.

@@ -27,8 +27,9 @@ use std::time::Duration;
 /// The layer answers at once; one that does not within this time hangs or is gone.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Before a connection is tried again that could not be accepted.
-const PAUSE: Duration = Duration::from_millis(100);
+/// Before a connection is tried again that could not be accepted: without a free descriptor, who waits to be heard is there still, and the
+/// next try would fail at once, too.
+pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// A layer, as it is controlled.
 pub trait Controlled: Send + Sync + 'static {
@@ -172,8 +173,7 @@ pub fn serve<L: Controlled>(
     let told = Arc::new(told);
     for stream in listener.incoming() {
         let Ok(stream) = stream else {
-            // without a free descriptor, who waits to be heard is there still, and the next try would fail at once, too
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(ACCEPT_PAUSE);
             continue;
         };
         let (layer, told) = (layer.clone(), told.clone());

@@ -51,7 +51,7 @@ enum Command {
     /// Say what this machine can do, and what is missing for what
     Doctor(commands::doctor::Args),
     /// Throw-away servers: deploy, list, use, start, stop, delete
-    Sandbox(commands::sandbox::Args),
+    Sandbox(Box<commands::sandbox::Args>),
     /// Hide RAM from this host, by what it allows, or give it back
     Ram(commands::ram::Args),
     /// Slow a directory or a block device down, or give its speed back
@@ -146,7 +146,7 @@ fn run(command: Command) -> exit::Outcome {
         Command::Explain(args) => commands::explain::main(args),
         Command::Report(args) => commands::report::main(args),
         Command::Doctor(args) => commands::doctor::main(args),
-        Command::Sandbox(args) => commands::sandbox::main(args),
+        Command::Sandbox(args) => commands::sandbox::main(*args),
         Command::Ram(args) => commands::ram::main(args),
         Command::Disk(args) => commands::disk::main(args),
         Command::Squeeze(args) => commands::squeeze::main(&args),

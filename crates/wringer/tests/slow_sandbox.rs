@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `sandbox start --disk`: a standing server on a slow disk, also without root, and nothing of it is left afterwards.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 
 mod standing;
 

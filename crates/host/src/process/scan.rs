@@ -131,7 +131,8 @@ pub(super) fn children_by_parent() -> BTreeMap<u32, Vec<u32>> {
     children
 }
 
-pub(crate) fn pids() -> impl Iterator<Item = u32> {
+/// Every process that `/proc` lists, in no order.
+pub fn pids() -> impl Iterator<Item = u32> {
     fs::read_dir("/proc").into_iter().flatten().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
 }
 

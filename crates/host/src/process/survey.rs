@@ -53,12 +53,20 @@ impl Census {
     }
 }
 
+/// The run to which a process belongs, as its environment says. `None`: to none, or it does not show its environment to this user.
+pub fn run_of(pid: u32) -> Option<String> {
+    run_in(&fs::read(format!("/proc/{pid}/environ")).ok()?)
+}
+
+fn run_in(environment: &[u8]) -> Option<String> {
+    std::str::from_utf8(variable(environment, RUN_VARIABLE)?).ok().map(str::to_owned)
+}
+
 fn look(resident: &Resident, is_mark: &dyn Fn(&Path) -> bool) -> Option<Marked> {
     let pid = resident.identity.pid;
     let files = held(resident, is_mark);
     let environment = resident.environment.as_deref().unwrap_or_default();
-    let text = |value: &[u8]| std::str::from_utf8(value).ok().map(str::to_owned);
-    let run = variable(environment, RUN_VARIABLE).and_then(text);
+    let run = run_in(environment);
     if files.is_empty() && run.is_none() {
         return None;
     }

@@ -53,11 +53,10 @@ unsafe fn read_slowly(slow: Slow, descriptor: i32, vectors: &[Vector], at: At, r
     let offset = at.offset(descriptor);
     let mut cached = None;
     if sys::flags(descriptor) & sys::DIRECT == 0 {
-        const EAGAIN: isize = -11;
         // SAFETY: the caller's buffers, which the read is to fill.
-        cached = match unsafe { sys::read_cached(descriptor, vectors, offset) } {
+        cached = match unsafe { sys::read_cached(descriptor, vectors, wanted, offset) } {
             Ok(bytes) => Some(bytes),
-            Err(EAGAIN) => Some(0),
+            Err(sys::EAGAIN) => Some(0),
             Err(_) => {
                 shared.unseen_reads.fetch_add(1, Relaxed);
                 None

@@ -12,7 +12,7 @@ pub(super) const DIRECT: i32 = 0o40_000;
 pub(super) const DIRECT: i32 = 0o200_000;
 const AT_FDCWD: usize = -100isize as usize;
 const RWF_NOWAIT: usize = 8;
-const EAGAIN: isize = 11;
+pub(super) const EAGAIN: isize = -11;
 const ERANGE: isize = 34;
 /// cachestat(2), the same number on every architecture (Linux 6.5).
 const CACHESTAT: usize = 451;
@@ -116,10 +116,15 @@ pub(super) struct Vector {
 /// Reads what is in the page cache, and nothing else: preadv2(2), `RWF_NOWAIT`. `Err` when nothing of it is there, or the file system
 /// does not say. `RWF_NOWAIT` does not wait for the disk, but starts the read; a disk that answers at once would be taken for the page cache. So
 /// cachestat(2) is asked first, where the kernel has it.
-pub(super) unsafe fn read_cached(descriptor: i32, vectors: &[Vector], offset: u64) -> Result<usize, isize> {
-    let wanted: usize = vectors.iter().map(|vector| vector.bytes).sum();
+/// `wanted`: what the vectors hold together.
+pub(super) unsafe fn read_cached(
+    descriptor: i32,
+    vectors: &[Vector],
+    wanted: usize,
+    offset: u64,
+) -> Result<usize, isize> {
     if cached_pages(descriptor, offset, wanted) == Some(0) {
-        return Err(-EAGAIN);
+        return Err(EAGAIN);
     }
     let place = [usize::try_from(offset).unwrap_or(0), 0];
     let arguments = [descriptor as usize, vectors.as_ptr() as usize, vectors.len(), place[0], place[1], RWF_NOWAIT];

@@ -94,30 +94,14 @@ impl Progress {
 
     /// Whether this is a CREATE of something whose body has statements of its own.
     fn makes_routine(&self, is_postgresql: bool) -> bool {
-        let is_kind = |word: &&Vec<u8>| {
-            let kinds: [&[u8]; 11] = [
-                b"function",
-                b"procedure",
-                b"trigger",
-                b"event",
-                b"package",
-                b"table",
-                b"view",
-                b"index",
-                b"database",
-                b"schema",
-                b"user",
-            ];
-            kinds.contains(&word.as_slice())
-        };
         let Some((first, others)) = self.words.split_first() else { return false };
-        let kind = others.iter().find(is_kind).map_or(&[][..], Vec::as_slice);
-        first == b"create"
-            && match kind {
-                b"function" | b"procedure" => true,
-                b"trigger" | b"event" | b"package" => !is_postgresql,
-                _ => false,
-            }
+        let has_body = |word: &Vec<u8>| match word.as_slice() {
+            b"function" | b"procedure" => Some(true),
+            b"trigger" | b"event" | b"package" => Some(!is_postgresql),
+            b"table" | b"view" | b"index" | b"database" | b"schema" | b"user" => Some(false),
+            _ => None,
+        };
+        first == b"create" && others.iter().find_map(has_body).unwrap_or(false)
     }
 
     fn is_copy(&self) -> bool {

@@ -18,7 +18,7 @@ use super::image::Backing;
 use super::worker::{self, Heritage, MODEL, NEUTRALISE, PING, PONG};
 use crate::Error;
 use crate::backing::Open;
-use crate::control::{Request, keeper_answer};
+use crate::control::{ACCEPT_PAUSE, Request, keeper_answer};
 use crate::inode::Inode;
 use diskmodel::Model;
 use evidence::DelayMode;
@@ -45,8 +45,6 @@ const PATIENCE: Duration = Duration::from_secs(3);
 const PING_PAUSE: Duration = Duration::from_secs(1);
 /// Between two looks for the first answer.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
-/// Before a client is tried again that could not be accepted: he waits still, and without a free descriptor the next try would fail at once, too.
-const CLIENT_PAUSE: Duration = Duration::from_millis(100);
 /// What a client of the keeper's socket may take to say what it wants.
 const CLIENT_PATIENCE: Duration = Duration::from_millis(200);
 /// So many workers within [`GIVE_UP_WITHIN`], and no further one is tried.
@@ -302,7 +300,7 @@ impl Keeper {
         match own.accept() {
             Ok((client, _)) => drop(self.answer(client)),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(_) => std::thread::sleep(CLIENT_PAUSE),
+            Err(_) => std::thread::sleep(ACCEPT_PAUSE),
         }
     }
 
