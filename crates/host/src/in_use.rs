@@ -8,7 +8,7 @@ mod file;
 pub use file::{file, open_or_mapped};
 
 use crate::Error;
-use crate::mounts::{Everywhere, MountEntry, unescape};
+use crate::mounts::{Everywhere, MountEntry, mounts_of, unescape};
 use crate::process::{Identity, Sight, Unseen, look_at, look_into};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -136,7 +136,7 @@ impl Place {
         let (own, device) = (mount.id, mount.device.clone());
         let mut place = Self { inside: PathBuf::new(), device, ways: Vec::new(), others: Vec::new(), own };
         for namespace in &everywhere.namespaces {
-            let base = fs::read_link(format!("/proc/{}/root", namespace.pid)).unwrap_or_else(|_| "/".into());
+            let base = root_of(namespace.pid);
             namespace.mounts.iter().for_each(|mount| place.add(mount, &base, namespace.pid, namespace.is_own));
         }
         let way = place.ways.iter().find(|way| way.id == own);
@@ -166,6 +166,18 @@ impl Place {
         }
     }
 
+    /// The same for a mount that came after the look at the namespaces, or that a thread has in a namespace of its own.
+    fn is_through_a_threads(&self, pid: u32, mount: u64, link: &Path) -> Option<bool> {
+        let threads = fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten();
+        let ids = threads.filter_map(|thread| thread.file_name().to_str()?.parse().ok());
+        ids.filter_map(|thread| {
+            let found = mounts_of(thread).ok()?.into_iter().find(|entry| entry.id == mount)?;
+            let rest = link.strip_prefix(root_of(thread).join(found.target.strip_prefix("/").ok()?)).ok()?;
+            Some(found.device == self.device && self.holds(&found.root.join(rest)))
+        })
+        .next()
+    }
+
     /// The same for a path of which no mount is told: through the longest one of our namespace, or of any other.
     fn is_by_path(&self, path: &Path) -> bool {
         let best = |is_own: bool| {
@@ -193,9 +205,12 @@ impl Place {
             let is_it = match mount_of(pid, &number) {
                 None => self.is_by_path(&link),
                 // of a mount that was taken away lazily nobody can say where it led
-                Some(mount) => self.is_through(mount, &link).unwrap_or_else(|| {
-                    look_at(&entry.path()).is_some_and(|it| self.is_device(it.stx_dev_major, it.stx_dev_minor))
-                }),
+                Some(mount) => self
+                    .is_through(mount, &link)
+                    .or_else(|| self.is_through_a_threads(pid, mount, &link))
+                    .unwrap_or_else(|| {
+                        look_at(&entry.path()).is_some_and(|it| self.is_device(it.stx_dev_major, it.stx_dev_minor))
+                    }),
             };
             if is_it {
                 return Ok(Some((How::Open, link)));
@@ -250,6 +265,11 @@ pub fn swaps() -> Vec<PathBuf> {
     first.map(|path| PathBuf::from(OsString::from_vec(unescape(path)))).collect()
 }
 
+/// What a process, or a thread, has for its root directory.
+fn root_of(pid: u32) -> PathBuf {
+    fs::read_link(format!("/proc/{pid}/root")).unwrap_or_else(|_| "/".into())
+}
+
 fn depth(path: &Path) -> usize {
     path.components().count()
 }
@@ -286,4 +306,38 @@ fn users(used_by: &dyn Fn(u32) -> std::io::Result<Option<(How, PathBuf)>>) -> (V
         Some(User::Process { process, program: program(process.pid), path, how })
     });
     (processes.collect(), unseen)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::mount::{MountPropagationFlags, mount_change};
+    use rustix::thread::{UnshareFlags, unshare_unsafe};
+    use std::fs::File;
+
+    #[test]
+    #[allow(clippy::expect_used)]
+    fn a_file_that_a_thread_opened_in_a_mount_namespace_of_its_own_uses_its_own_folder_alone() {
+        let home = tempfile::tempdir().expect("a folder");
+        let (used, other) = (home.path().join("used"), home.path().join("other"));
+        for folder in [&used, &other] {
+            crate::files::private_dir(folder, 0o700).expect("makes");
+        }
+        crate::files::write_atomic(&used.join("file"), b"1", 0o600).expect("writes");
+        let in_thread = std::thread::spawn(move || {
+            // SAFETY: of what threads share only the mount namespace is left, and with it the working directory
+            if unsafe { unshare_unsafe(UnshareFlags::NEWNS) }.is_err() {
+                testkit::skip!("no right to mount");
+            }
+            mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC).expect("makes private");
+            let opened = File::open(used.join("file")).expect("opens");
+            let ours = |directory: &Path| {
+                let users = below(directory).expect("looks").by;
+                users.iter().filter_map(User::process).any(|process| process.pid == std::process::id())
+            };
+            assert!(ours(&used), "it has {opened:?} open");
+            assert!(!ours(&other), "{opened:?} lies in another folder of the same file system");
+        });
+        in_thread.join().expect("no panic");
+    }
 }
