@@ -41,6 +41,36 @@ impl Looks {
     }
 }
 
+/// How long somebody is silent: in looks that count, one after the other.
+#[derive(Debug, Clone)]
+pub struct Silence {
+    allowed: u32,
+    looks: u32,
+}
+
+impl Silence {
+    /// More looks than `allowed` are too many.
+    pub fn of(allowed: u32) -> Self {
+        Self { allowed, looks: 0 }
+    }
+
+    /// There was a sign of life.
+    pub fn end(&mut self) {
+        self.looks = 0;
+    }
+
+    /// To be called at a look that finds no sign of life; `counts` as [`Looks::counts`] says. `Some`: it lasts too long by now, so many looks.
+    pub fn look(&mut self, counts: bool) -> Option<u32> {
+        self.looks = self.looks.saturating_add(u32::from(counts));
+        (self.looks > self.allowed).then_some(self.looks)
+    }
+
+    /// Nobody is silent now.
+    pub fn is_over(&self) -> bool {
+        self.looks == 0
+    }
+}
+
 /// How many looks fit into a time.
 pub fn looks_in(time: Duration, every: Duration) -> u32 {
     u32::try_from(time.as_millis().div_ceil(every.as_millis().max(1))).unwrap_or(u32::MAX)
@@ -63,6 +93,15 @@ mod tests {
             counted(&[1036, 1037, 1073, 1074, 1075, 1076, 1077]),
             [false, false, false, false, false, false, true]
         );
+    }
+
+    #[test]
+    fn a_silence_is_too_long_after_what_is_allowed() {
+        let mut silence = Silence::of(2);
+        assert_eq!([true, false, true, true].map(|counts| silence.look(counts)), [None, None, None, Some(3)]);
+        assert_eq!((silence.look(false), silence.is_over()), (Some(3), false));
+        silence.end();
+        assert_eq!((silence.is_over(), silence.look(true)), (true, None));
     }
 
     #[test]

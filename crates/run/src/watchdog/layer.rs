@@ -6,7 +6,7 @@ use super::LayerProbe;
 use super::inquiry::Inquiry;
 use super::limits::Limits;
 use host::clock::boot_time;
-use host::looks::looks_in;
+use host::looks::{Silence, looks_in};
 use host::process::{Identity, Standstill, descendants, standstill};
 use journal::{Role, State, Step};
 use std::path::PathBuf;
@@ -31,8 +31,8 @@ pub(super) struct LayerWatch {
     /// Looks in a row that make a layer one that hangs.
     deadline: u32,
     question: Question,
-    silent: u32,
-    still: u32,
+    silence: Silence,
+    standstill: Silence,
     /// That it stands still.
     told: bool,
     /// When it answered last: for the watchdog that goes by the clock alone.
@@ -54,8 +54,8 @@ impl LayerWatch {
         Self {
             deadline,
             question: Question::NotYet(folder, answers),
-            silent: 0,
-            still: 0,
+            silence: Silence::of(deadline),
+            standstill: Silence::of(deadline),
             told: false,
             answered: boot_time(),
             patience: limits.layer_deadline(),
@@ -65,10 +65,11 @@ impl LayerWatch {
     /// To be called once a look; `counts`: the watchdog itself did not stand still before it.
     pub(super) fn look(&mut self, layers: &[Identity], counts: bool) -> Found {
         if layers.is_empty() {
-            (self.silent, self.still) = (0, 0);
+            self.silence.end();
+            self.standstill.end();
             return Found::Well;
         }
-        let answered = self.answered(self.still == 0);
+        let answered = self.answered(self.standstill.is_over());
         if answered {
             self.answered = boot_time();
         } else if journal::forgets_kind(FORGET_STANDSTILL) && boot_time() > self.answered + self.patience {
@@ -80,21 +81,19 @@ impl LayerWatch {
 
     fn judge(&mut self, answered: bool, still: Option<(Identity, Standstill)>, counts: bool) -> Found {
         if let Some((layer, why)) = still {
-            self.silent = 0;
-            self.still = self.still.saturating_add(u32::from(counts));
-            if self.still > self.deadline && !self.told {
+            self.silence.end();
+            if self.standstill.look(counts).is_some() && !self.told {
                 self.told = true;
                 return Found::StandsStill(layer, why);
             }
             return Found::Well;
         }
-        self.still = 0;
-        self.silent = if answered { 0 } else { self.silent.saturating_add(u32::from(counts)) };
-        if self.silent > self.deadline {
-            return Found::Hangs(self.silent);
+        self.standstill.end();
+        if !answered {
+            return self.silence.look(counts).map_or(Found::Well, Found::Hangs);
         }
-        let goes_on = answered && std::mem::take(&mut self.told);
-        if goes_on { Found::GoesOn } else { Found::Well }
+        self.silence.end();
+        if std::mem::take(&mut self.told) { Found::GoesOn } else { Found::Well }
     }
 
     /// Since the last look. One that stood still then is not asked: its questions would pile up.

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A controller's lease: it ends when no sign of life has come for too many looks. Pure.
 
-use host::looks::looks_in;
+use host::looks::{Silence, looks_in};
 use std::time::Duration;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Lease {
     every: Duration,
-    /// How many looks without a sign of life end it.
-    looks: u32,
-    silent: u32,
+    silence: Silence,
 }
 
 /// More looks that a late controller is given: on a machine whose processors are all busy it may write later than it should.
@@ -17,19 +15,18 @@ const PATIENCE_LOOKS: u32 = 3;
 
 impl Lease {
     pub(crate) fn new(lasts: Duration, every: Duration) -> Self {
-        Self { every, looks: looks_in(lasts, every).saturating_add(PATIENCE_LOOKS), silent: 0 }
+        Self { every, silence: Silence::of(looks_in(lasts, every).saturating_add(PATIENCE_LOOKS)) }
     }
 
     /// A sign of life was read.
     pub(crate) fn renew(&mut self) {
-        self.silent = 0;
+        self.silence.end();
     }
 
     /// To be called at each look that counts, when there is no sign of life to be read. `Some`: for how long there was none, while
     /// the watchdog ran.
     pub(crate) fn expired(&mut self) -> Option<Duration> {
-        self.silent = self.silent.saturating_add(1);
-        (self.silent > self.looks).then(|| self.every * self.silent)
+        self.silence.look(true).map(|looks| self.every * looks)
     }
 }
 

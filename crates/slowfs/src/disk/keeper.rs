@@ -22,7 +22,7 @@ use crate::control::{ACCEPT_PAUSE, Request, keeper_answer};
 use crate::inode::Inode;
 use diskmodel::Model;
 use evidence::DelayMode;
-use host::looks::{Looks, looks_in};
+use host::looks::{Looks, Silence, looks_in};
 use host::namespace::{self, Protection};
 use host::process::{Forked, fork};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -111,25 +111,27 @@ struct Watch {
     began: Instant,
     looks: Looks,
     next: Instant,
-    silent: u32,
+    silence: Silence,
 }
 
 impl Watch {
     fn new(now: Instant) -> Self {
-        Self { began: now, looks: Looks::new(PING_PAUSE, Duration::ZERO), next: now + PING_PAUSE, silent: 0 }
+        let silence = Silence::of(looks_in(PATIENCE, PING_PAUSE));
+        Self { began: now, looks: Looks::new(PING_PAUSE, Duration::ZERO), next: now + PING_PAUSE, silence }
     }
 
     /// Whether a worker that owes an answer hangs by now. To be asked before the next ping is sent: an answer that came in between ends the
     /// silence, also between two looks.
     fn hangs(&mut self, is_silent: bool, now: Instant) -> bool {
-        if now >= self.next {
+        let is_look = now >= self.next;
+        if is_look {
             self.next = now + PING_PAUSE;
-            self.silent += u32::from(self.looks.counts(now.duration_since(self.began)));
         }
+        let counts = is_look && self.looks.counts(now.duration_since(self.began));
         if !is_silent {
-            self.silent = 0;
+            self.silence.end();
         }
-        self.silent > looks_in(PATIENCE, PING_PAUSE)
+        is_silent && self.silence.look(counts).is_some()
     }
 }
 
