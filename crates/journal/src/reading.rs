@@ -296,7 +296,8 @@ pub fn read_bytes(bytes: &[u8]) -> Reading {
     if tail_is_used && !is_torn {
         troubles.push(format!("what stands at byte {end} is no record"));
     }
-    let behind_all = format::next_sector(used.max(HEADER_BYTES));
+    // zeros between a good record and the next one would be damage of our own making
+    let behind_all = if tail_is_used { format::next_sector(used.max(HEADER_BYTES)) } else { end.max(HEADER_BYTES) };
     let content = Content { boot_id, state, lost, end_bytes: end as u64, behind_bytes: behind_all as u64 };
     if let [first, ..] = unknown.as_slice() {
         return Reading::Unknown(content, format!("it has records that this release does not know: {first}"));

@@ -260,8 +260,11 @@ fn an_undo_of_a_damaged_journal_is_written_down_behind_it() {
         }
         assert!(journal.damage().is_none());
         let after = read(&path);
-        let Reading::Damaged(content, _) = &after else { panic!("{after:?}") };
+        let Reading::Damaged(content, told) = &after else { panic!("{after:?}") };
         assert_eq!(content.state.open_steps(), [], "{after:?}");
+        if damaged.len() == one().len() {
+            assert_eq!(Some(told.as_str()), before.trouble(), "the undo is told as further damage");
+        }
         let used = damaged.iter().rposition(|byte| *byte != 0).unwrap();
         assert_eq!(fs::read(&path).unwrap()[..used], damaged[..used]);
     }
