@@ -68,6 +68,8 @@ impl Places {
     }
 }
 
+/// What is relative is so to the folder in which we were started: a journal says where it is to whoever looks from another one.
 fn variable(name: &str) -> Option<PathBuf> {
-    env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
+    let value = env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)?;
+    Some(std::path::absolute(&value).unwrap_or(value))
 }

@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use standing::*;
 use std::fs;
 use std::process::Command;
-use testkit::{Lab, Snapshot, alone, is_root};
+use testkit::{Lab, Ran, Snapshot, alone, is_root};
 
 const WRINGER: &str = env!("CARGO_BIN_EXE_wringer");
 
@@ -127,4 +127,14 @@ fn two_squeezes_live_side_by_side_and_are_undone_together_or_apart() {
     lab.run(["undo"]).expect_code(0);
     expect_as_before(&before);
     assert_eq!(status(&lab)["runs"].as_array().unwrap().len(), 0);
+}
+
+/// A relative home is the same one from wherever it is looked at.
+#[test]
+fn a_relative_home_is_told_as_an_absolute_one() {
+    let lab = Lab::new(WRINGER);
+    let mut command = lab.command(["status"]);
+    let ran = Ran::of(command.env("WRINGER_HOME", "relative").current_dir(lab.home())).expect_code(0);
+    let journals = format!("journals in {}", lab.home().canonicalize().unwrap().join("relative/journal").display());
+    assert!(ran.stderr.contains(&journals), "{}{}", ran.stdout, ran.stderr);
 }
