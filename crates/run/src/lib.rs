@@ -24,6 +24,7 @@ mod locks;
 mod reading;
 mod release;
 pub mod supervise;
+mod take_over;
 mod taken;
 mod trace;
 mod undo;

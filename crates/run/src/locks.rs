@@ -179,13 +179,22 @@ pub(crate) fn try_lock(file: &File, path: &Path) -> Result<bool, Error> {
 
 /// The lock when it becomes free within `timeout`; a second Ctrl-C cuts the wait.
 pub(crate) fn lock_within(path: &Path, timeout: Duration) -> Result<Option<File>, Error> {
+    lock_unless(path, timeout, &mut || false)
+}
+
+/// As [`lock_within`]; `give_up` is asked again and again, and ends the wait.
+pub(crate) fn lock_unless(
+    path: &Path,
+    timeout: Duration,
+    give_up: &mut dyn FnMut() -> bool,
+) -> Result<Option<File>, Error> {
     let deadline = Instant::now() + timeout;
     let file = match files::open_lock(path) {
         Err(error) if error.errno() == Some(libc::ENOENT) => return Ok(None),
         other => other?,
     };
     while !try_lock(&file, path)? {
-        if Instant::now() >= deadline || host::interrupt::impatient() {
+        if Instant::now() >= deadline || host::interrupt::impatient() || give_up() {
             return Ok(None);
         }
         std::thread::sleep(Duration::from_millis(20));

@@ -6,28 +6,18 @@ use crate::dismantle::{Conflict, Executor as _, dismantle, neutralise};
 use crate::executor::RealHost;
 use crate::find::{FoundRun, Look};
 use crate::folder::{Folder, locks, require_own};
-use crate::locks::{begin_lock, lock_within};
-use crate::reading::{self, Unsure, aside, read_to_undo};
-use crate::release::{close, graces, note_reason, remove_folder};
+use crate::locks::begin_lock;
+use crate::reading::{Unsure, aside, read_to_undo};
+use crate::release::{close, note_reason, remove_folder};
+use crate::take_over::{Taken, take_over};
 use crate::trace::give_back::{take_unrecorded, undo_lost};
 use crate::trace::twice;
 use crate::trace::{Lost, find_lost};
-use host::change::BUSY_TIMEOUT;
 use host::places::Places;
-use host::process::{Process, holders_of, kill_alone};
 use host::{chain, files};
 use journal::{Journal, JournalFile, Outcome, Phase, Reading, Role, RunId, State, Step, StepState};
-use rustix::process::Signal;
-use std::fs::File;
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
-
-/// How long an asked controller, or a watchdog at work, may take beyond the graces of its children before it is replaced.
-const RELEASE_TIMEOUT: Duration = Duration::from_secs(60);
-/// The owner lock of a killed process is free within moments.
-const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
-/// What others have at least to let go of what is busy, also after a controller that has waited for them.
-const LEAST_PATIENCE: Duration = Duration::from_secs(1);
+use std::path::PathBuf;
+use std::time::Duration;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Scope {
@@ -168,80 +158,6 @@ fn outcomes(run: &RunId, state: &State) -> crate::Released {
     released
 }
 
-/// A run that is to be undone here.
-struct Taken {
-    /// Its lock.
-    _owner: File,
-    /// What others have to let go of what is busy.
-    patience: Duration,
-}
-
-/// `None` when the run has ended meanwhile, by the hand of its controller or its watchdog.
-fn take_over(places: &Places, run: &FoundRun) -> Result<Option<Taken>, Error> {
-    let path = Folder::of(places, &run.id).owner();
-    let taken = |owner, patience| Some(Taken { _owner: owner, patience }).filter(|_| path.exists());
-    if run.live {
-        let began = Instant::now();
-        let asked = ask_controller(run, &path);
-        if let Some(owner) = lock_within(&path, RELEASE_TIMEOUT + graces(&run.steps))? {
-            let waited = if asked { began.elapsed() } else { Duration::ZERO };
-            return Ok(taken(owner, patience_after(waited)));
-        }
-        replace_holders(&path)?;
-    }
-    if !path.exists() && clear_ended(places, &run.id)? {
-        return Ok(None);
-    }
-    match lock_within(&path, LOCK_TIMEOUT)? {
-        Some(owner) => Ok(taken(owner, BUSY_TIMEOUT)),
-        None if path.exists() => Err(Error::Busy { resource: format!("run {}", run.id), owner: None, journal: None }),
-        None => Ok(None),
-    }
-}
-
-/// A folder without its owner lock is one whose removal was begun, and perhaps cut: then the rest goes, too. `false`: its journal
-/// says that the run has not ended.
-fn clear_ended(places: &Places, id: &RunId) -> Result<bool, Error> {
-    let folder = Folder::of(places, id);
-    if !folder.path.exists() {
-        return Ok(true);
-    }
-    // who begins a run makes the folder first, and then the lock
-    let _beginning = locks(places).exists().then(|| begin_lock(places)).transpose()?;
-    let ended = match reading::read(&folder) {
-        Reading::Whole(content) | Reading::TornTail(content) => content.state.ended || content.state.begun.is_none(),
-        Reading::Damaged(..) | Reading::Unknown(..) | Reading::Unreadable(_) => false,
-    };
-    let removable = ended && !folder.owner().exists();
-    if removable {
-        remove_folder(&folder.path)?;
-    }
-    Ok(removable)
-}
-
-/// A controller that was asked has waited for whoever was in its way: the same wait goes on.
-fn patience_after(waited: Duration) -> Duration {
-    BUSY_TIMEOUT.saturating_sub(waited).max(LEAST_PATIENCE)
-}
-
-/// Whether it lives, and was asked; one that was stopped goes on, to hear it. Where the journal has lost its name, it is who holds the
-/// lock.
-fn ask_controller(run: &FoundRun, owner: &Path) -> bool {
-    let controllers = run.controller.map_or_else(|| holders_of(owner).found, |controller| vec![controller]);
-    let ask = |controller| {
-        Process::open(controller).is_some_and(|it| it.signal(Signal::TERM).is_ok() && it.signal(Signal::CONT).is_ok())
-    };
-    controllers.into_iter().filter(|controller| ask(*controller)).count() > 0
-}
-
-/// A controller or watchdog that does not come to an end is killed; the run is then undone from its journal. Its children live on
-/// until then: a server is to be stopped in order, and the caller may be one of them.
-#[allow(clippy::disallowed_methods)] // a process of ours that holds a lock of ours: nothing to journal
-pub(crate) fn replace_holders(owner: &Path) -> Result<(), Error> {
-    let permit = host::permit::Permit::issue(0);
-    Ok(kill_alone(&permit, &holders_of(owner).found)?)
-}
-
 /// Undoes a run whose owner lock the caller holds; others have `patience` to let go of each thing that is busy. `None` when there was
 /// nothing to undo.
 pub(crate) fn undo_owned(
@@ -363,16 +279,4 @@ pub fn settle(places: &Places, id: &RunId, progress: &mut dyn FnMut(&str)) -> Re
     report.ended.push(id.clone());
     report.aside.push(kept);
     Ok(report)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn those_who_hold_something_are_waited_for_once() {
-        let patience = |waited_ms| patience_after(Duration::from_millis(waited_ms)).as_millis();
-        assert_eq!((patience(0), patience(2000)), (5000, 3000));
-        assert_eq!((patience(5100), patience(60_000)), (1000, 1000));
-    }
 }

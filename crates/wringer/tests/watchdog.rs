@@ -7,6 +7,7 @@ mod standing;
 
 use rustix::process::Signal;
 use silent::Silent;
+use standing::freezer::{Means, Still};
 use standing::*;
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -155,6 +156,40 @@ fn an_undo_wakes_a_stopped_supervisor() {
     assert!(wait_until(PATIENCE, || undo.try_wait().unwrap().is_some()), "{}", lab.said("undo"));
     assert_eq!(undo.wait().unwrap().code(), Some(0), "{}", lab.said("undo"));
     expect_as_before(&before);
+}
+
+/// It cannot hear, and is not replaced: the RAM is back, it is told why the rest is not, and half of what a controller is given to release is
+/// enough for that. When it goes on, it releases the run itself.
+#[test]
+fn an_undo_tells_of_a_frozen_supervisor_and_takes_nothing_from_it() {
+    if !is_root() {
+        testkit::skip!("needs root");
+    }
+    let freezers: Vec<Means> = Means::all().into_iter().filter(|means| *means != Means::Stop).collect();
+    if freezers.is_empty() {
+        testkit::skip!("no cgroup freezer can be had");
+    }
+    let (_alone, lab, before) = (alone(), Lab::new(WRINGER), Snapshot::take());
+    for means in freezers {
+        let said = json(&lab.run(["ram", "hide", "64M", "--yes", "-o", "json"]).expect_code(0));
+        let (supervisor, holder) = (said["pid"].as_u64().unwrap(), process_of(&lab, "holder"));
+        let frozen = Still::make(supervisor, means);
+        let mut undo = lab.start("undo", ["undo"]);
+        assert!(wait_until(PATIENCE, || undo.try_wait().unwrap().is_some()), "{means:?}: {}", lab.said("undo"));
+        let (code, said) = (undo.wait().unwrap().code(), lab.said("undo"));
+        assert_eq!(code, Some(5), "{means:?}: {said}");
+        assert!(
+            said.contains("is frozen by the cgroup") && said.contains("when it goes on: `echo "),
+            "{means:?}: {said}"
+        );
+        assert!(!is_alive(holder), "{means:?}: the RAM is not back");
+        assert!(is_alive(supervisor), "{means:?}: it was replaced");
+        assert_eq!(status(&lab)["runs"][0]["condition"], "live", "{means:?}");
+        drop(frozen);
+        let is_released = || status(&lab)["runs"].as_array().unwrap().is_empty();
+        assert!(wait_until(PATIENCE, is_released), "{means:?}: {:#}", status(&lab));
+        expect_as_before_by_itself(&before);
+    }
 }
 
 /// The host is in danger in the middle of a load: the run ends with code 4, says why, and its recording says so, too.

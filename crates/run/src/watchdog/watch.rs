@@ -7,9 +7,8 @@ use super::layer::{FORGET_STANDSTILL, Found, LayerWatch, serving};
 use super::lease::Lease;
 use super::limits::Limits;
 use super::{LayerProbe, note};
-use crate::executor::RealHost;
 use crate::release::graces;
-use crate::{dismantle, undo};
+use crate::take_over::{neutralise_live, replace_holders};
 use host::clock::boot_time;
 use host::looks::{Looks, looks_in};
 use host::permit::Permit;
@@ -117,7 +116,7 @@ impl<'a> Watch<'a> {
     /// By the lock that it holds, which is gone with a folder that somebody removed.
     fn replace_controller(&self, state: &State) {
         let owner = self.journal.folder().owner();
-        let _ = undo::replace_holders(&owner);
+        let _ = replace_holders(&owner);
         let controller = state.begun.as_ref().map(|begun| begun.controller).filter(|_| !owner.exists());
         let _ = kill_alone(&permit(), controller.as_slice());
     }
@@ -198,13 +197,7 @@ impl<'a> Watch<'a> {
     }
 
     fn neutralise(&self, state: &State) {
-        let mut host = RealHost::of_state(self.id.clone(), self.journal.folder().clone(), state);
-        // It lives, and so do we: neither is a process that a step had started and not written down. What is one is found at a
-        // later look, when it has been written down.
-        if let Some(begun) = &state.begun {
-            host.know(begun.controller);
-        }
-        dismantle::neutralise_state(state, &permit(), &mut host);
+        neutralise_live(self.id, self.journal.folder(), state);
     }
 }
 

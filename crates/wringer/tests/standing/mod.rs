@@ -2,6 +2,8 @@
 //! What the tests of standing squeezes share.
 #![allow(dead_code, unreachable_pub)] // each test program uses a part
 
+pub mod freezer;
+
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::fs::{File, OpenOptions};

@@ -2,8 +2,9 @@
 //! One run of its own, with a stand-in for a server on its slow directory.
 
 use super::WRINGER;
-use super::freezer::{Means, Member, Still};
+use super::orders::Member;
 use super::server;
+use super::standing::freezer::{Means, Still};
 use super::standing::{PATIENCE, is_alive, json, process_of};
 use serde_json::Value;
 use std::fs;

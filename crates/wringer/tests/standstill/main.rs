@@ -9,11 +9,12 @@
 mod standing;
 
 mod case;
-mod freezer;
+mod orders;
 mod server;
 
 use case::{Case, Pace};
-use freezer::{Means, Member, orders};
+use orders::{Member, orders};
+use standing::freezer::Means;
 use std::time::Duration;
 use testkit::{Snapshot, alone, announce_cases, is_root};
 

@@ -1,39 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Ways to make a process stand still, each for one process alone.
 
-use super::standing::signal;
+use super::signal;
 use rustix::process::Signal;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Member {
-    Layer,
-    Watchdog,
-    Supervisor,
-    Server,
-}
-
-impl Member {
-    pub(crate) const ALL: [Self; 4] = [Self::Layer, Self::Watchdog, Self::Supervisor, Self::Server];
-}
-
-/// Every subset but the empty one, in every order.
-pub(crate) fn orders() -> Vec<Vec<Member>> {
-    let mut all: Vec<Vec<Member>> = vec![vec![]];
-    let mut done = 0;
-    while done < all.len() {
-        let order = all[done].clone();
-        let longer = Member::ALL.into_iter().filter(|member| !order.contains(member));
-        all.extend(longer.map(|member| order.iter().copied().chain([member]).collect()));
-        done += 1;
-    }
-    all.split_off(1)
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Means {
+pub enum Means {
     /// Cgroup version 1.
     Freezer,
     /// Version 2.
@@ -44,7 +19,7 @@ pub(crate) enum Means {
 
 impl Means {
     /// Those that this machine has.
-    pub(crate) fn all() -> Vec<Self> {
+    pub fn all() -> Vec<Self> {
         let has = |means: &Self| match means {
             Self::Stop => true,
             _ => means.group().is_some_and(|group| fs::remove_dir(group).is_ok()),
@@ -78,14 +53,14 @@ impl Means {
 
 /// One process that stands still, until it goes on or this is dropped.
 #[derive(Debug)]
-pub(crate) struct Still {
+pub struct Still {
     pid: u64,
     means: Means,
     group: Option<PathBuf>,
 }
 
 impl Still {
-    pub(crate) fn make(pid: u64, means: Means) -> Self {
+    pub fn make(pid: u64, means: Means) -> Self {
         let group = means.group();
         match &group {
             Some(group) => {
@@ -110,10 +85,6 @@ impl Drop for Still {
         let above = group.parent().unwrap().join("cgroup.procs");
         let there = fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
         there.lines().for_each(|pid| drop(fs::write(&above, pid)));
-        assert!(
-            testkit::wait_until(super::standing::PATIENCE, || fs::remove_dir(group).is_ok()),
-            "{}",
-            group.display()
-        );
+        assert!(testkit::wait_until(super::PATIENCE, || fs::remove_dir(group).is_ok()), "{}", group.display());
     }
 }

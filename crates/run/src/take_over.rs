@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+//! How a run comes into the hands of who undoes it: its controller is asked to release it first, and only one that could do so and does not is
+//! replaced. One that is frozen holds what it holds: it cannot be asked, and is not replaced.
+
+use crate::Error;
+use crate::executor::RealHost;
+use crate::find::FoundRun;
+use crate::folder::{Folder, locks};
+use crate::locks::{begin_lock, lock_unless, lock_within};
+use crate::reading;
+use crate::release::{graces, remove_folder};
+use crate::{RunId, dismantle};
+use host::change::BUSY_TIMEOUT;
+use host::clock::boot_time;
+use host::looks::{Looks, Silence};
+use host::permit::Permit;
+use host::places::Places;
+use host::process::{Identity, Process, Standstill, holders_of, kill_alone, standstill};
+use journal::{Reading, State};
+use rustix::process::Signal;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// How long an asked controller, or a watchdog at work, may take beyond the graces of its children before it is replaced.
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(60);
+/// The owner lock of a killed process is free within moments.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
+/// What others have at least to let go of what is busy, also after a controller that has waited for them.
+const LEAST_PATIENCE: Duration = Duration::from_secs(1);
+/// How often a wait looks whether the controller could run.
+const LOOK: Duration = Duration::from_secs(1);
+/// At so many looks one may stand still that was asked and woken.
+const STANDS_STILL_LOOKS: u32 = 2;
+
+/// A run that is to be undone here.
+pub(crate) struct Taken {
+    /// Its lock.
+    pub(crate) _owner: File,
+    /// What others have to let go of what is busy.
+    pub(crate) patience: Duration,
+}
+
+/// `None` when the run has ended meanwhile, by the hand of its controller or its watchdog.
+///
+/// # Errors
+/// [`Error::NotRestored`]: its controller is frozen. RAM and delays are given back, and the rest is its own until it goes on.
+pub(crate) fn take_over(places: &Places, run: &FoundRun) -> Result<Option<Taken>, Error> {
+    let path = Folder::of(places, &run.id).owner();
+    let taken = |owner, patience| Some(Taken { _owner: owner, patience }).filter(|_| path.exists());
+    if run.live {
+        let began = Instant::now();
+        let asked = ask_controller(run, &path);
+        let mut watch = ControllerWatch::new(run.controller);
+        let patience = RELEASE_TIMEOUT + graces(&run.steps);
+        if let Some(owner) = lock_unless(&path, patience, &mut || watch.stands_still())? {
+            let waited = if asked { began.elapsed() } else { Duration::ZERO };
+            return Ok(taken(owner, patience_after(waited)));
+        }
+        if let Some((controller, cgroup)) = watch.frozen() {
+            neutralise_frozen(places, &run.id);
+            return Err(Error::NotRestored { id: run.id.clone(), failures: vec![is_frozen(run, controller, &cgroup)] });
+        }
+        replace_holders(&path)?;
+    }
+    if !path.exists() && clear_ended(places, &run.id)? {
+        return Ok(None);
+    }
+    match lock_within(&path, LOCK_TIMEOUT)? {
+        Some(owner) => Ok(taken(owner, BUSY_TIMEOUT)),
+        None if path.exists() => Err(Error::Busy { resource: format!("run {}", run.id), owner: None, journal: None }),
+        None => Ok(None),
+    }
+}
+
+/// Whether the controller of a run that was asked to end could do so. Counted in looks of ours, for we may stand still as well.
+struct ControllerWatch {
+    controller: Option<Identity>,
+    next_look: Duration,
+    looks: Looks,
+    still: Silence,
+    found: Option<Standstill>,
+}
+
+impl ControllerWatch {
+    fn new(controller: Option<Identity>) -> Self {
+        let now = boot_time();
+        let still = Silence::of(STANDS_STILL_LOOKS);
+        Self { controller, next_look: now + LOOK, looks: Looks::new(LOOK, now), still, found: None }
+    }
+
+    /// To be called often: it looks once in a while.
+    fn stands_still(&mut self) -> bool {
+        let now = boot_time();
+        if now < self.next_look {
+            return false;
+        }
+        self.next_look = now + LOOK;
+        self.found = self.controller.filter(Identity::is_alive).and_then(|controller| standstill(controller.pid));
+        self.judge(now)
+    }
+
+    fn judge(&mut self, now: Duration) -> bool {
+        let counts = self.looks.counts(now);
+        if self.found.is_none() {
+            self.still.end();
+            return false;
+        }
+        self.still.look(counts).is_some()
+    }
+
+    /// With the cgroup that freezes it.
+    fn frozen(self) -> Option<(Identity, PathBuf)> {
+        match self.found {
+            Some(Standstill::Frozen { cgroup }) => Some((self.controller?, cgroup)),
+            Some(Standstill::Stopped) | None => None,
+        }
+    }
+}
+
+fn is_frozen(run: &FoundRun, controller: Identity, cgroup: &Path) -> String {
+    let (pid, id) = (controller.pid, &run.id);
+    let thaw = match cgroup.join("freezer.state") {
+        state if state.exists() => format!("echo THAWED > {}", state.display()),
+        _ => format!("echo 0 > {}", cgroup.join("cgroup.freeze").display()),
+    };
+    format!(
+        "run {id}: its controller (process {pid}) is frozen by the cgroup {}; RAM and delays are given back without it, and the rest when it goes \
+         on: `{thaw}`",
+        cgroup.display()
+    )
+}
+
+fn neutralise_frozen(places: &Places, id: &RunId) {
+    let folder = Folder::of(places, id);
+    match reading::read(&folder) {
+        Reading::Whole(content) | Reading::TornTail(content) | Reading::Damaged(content, _) => {
+            neutralise_live(id, &folder, &content.state);
+        }
+        Reading::Unknown(..) | Reading::Unreadable(_) => {}
+    }
+}
+
+/// What is always safe, while the controller lives: neither it nor we are a process that a step had started and not written down. What is
+/// one is found when it has been written down.
+#[allow(clippy::disallowed_methods)] // no change that would have to be undone
+pub(crate) fn neutralise_live(id: &RunId, folder: &Folder, state: &State) {
+    let mut host = RealHost::of_state(id.clone(), folder.clone(), state);
+    if let Some(begun) = &state.begun {
+        host.know(begun.controller);
+    }
+    dismantle::neutralise_state(state, &Permit::issue(0), &mut host);
+}
+
+/// A folder without its owner lock is one whose removal was begun, and perhaps cut: then the rest goes, too. `false`: its journal
+/// says that the run has not ended.
+fn clear_ended(places: &Places, id: &RunId) -> Result<bool, Error> {
+    let folder = Folder::of(places, id);
+    if !folder.path.exists() {
+        return Ok(true);
+    }
+    // who begins a run makes the folder first, and then the lock
+    let _beginning = locks(places).exists().then(|| begin_lock(places)).transpose()?;
+    let ended = match reading::read(&folder) {
+        Reading::Whole(content) | Reading::TornTail(content) => content.state.ended || content.state.begun.is_none(),
+        Reading::Damaged(..) | Reading::Unknown(..) | Reading::Unreadable(_) => false,
+    };
+    let removable = ended && !folder.owner().exists();
+    if removable {
+        remove_folder(&folder.path)?;
+    }
+    Ok(removable)
+}
+
+/// A controller that was asked has waited for whoever was in its way: the same wait goes on.
+fn patience_after(waited: Duration) -> Duration {
+    BUSY_TIMEOUT.saturating_sub(waited).max(LEAST_PATIENCE)
+}
+
+/// Whether it lives, and was asked; one that was stopped goes on, to hear it. Where the journal has lost its name, it is who holds the
+/// lock.
+fn ask_controller(run: &FoundRun, owner: &Path) -> bool {
+    let controllers = run.controller.map_or_else(|| holders_of(owner).found, |controller| vec![controller]);
+    let ask = |controller| {
+        Process::open(controller).is_some_and(|it| it.signal(Signal::TERM).is_ok() && it.signal(Signal::CONT).is_ok())
+    };
+    controllers.into_iter().filter(|controller| ask(*controller)).count() > 0
+}
+
+/// A controller or watchdog that does not come to an end is killed; the run is then undone from its journal. Its children live on
+/// until then: a server is to be stopped in order, and the caller may be one of them.
+#[allow(clippy::disallowed_methods)] // a process of ours that holds a lock of ours: nothing to journal
+pub(crate) fn replace_holders(owner: &Path) -> Result<(), Error> {
+    let permit = Permit::issue(0);
+    Ok(kill_alone(&permit, &holders_of(owner).found)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Looks at these seconds, at each of which it stands still or not: at which of them it is given up.
+    fn given_up_at(looks: &[(u64, bool)]) -> Option<u64> {
+        let mut watch = ControllerWatch::new(None);
+        watch.looks = Looks::new(LOOK, Duration::from_secs(1000));
+        let mut judge = |second, still: bool| {
+            watch.found = still.then_some(Standstill::Stopped);
+            watch.judge(Duration::from_secs(second))
+        };
+        looks.iter().find(|(second, still)| judge(*second, *still)).map(|(second, _)| *second)
+    }
+
+    #[test]
+    fn who_stands_still_at_three_looks_is_not_waited_for() {
+        assert_eq!(given_up_at(&[(1001, true), (1002, true), (1003, true)]), Some(1003));
+        assert_eq!(given_up_at(&[(1001, true), (1002, true), (1003, false), (1004, true), (1005, true)]), None);
+        let we_slept_too = [(1001, true), (1002, true), (1038, true), (1039, true), (1040, true), (1041, true)];
+        assert_eq!(given_up_at(&we_slept_too), None);
+    }
+
+    #[test]
+    fn those_who_hold_something_are_waited_for_once() {
+        let patience = |waited_ms| patience_after(Duration::from_millis(waited_ms)).as_millis();
+        assert_eq!((patience(0), patience(2000)), (5000, 3000));
+        assert_eq!((patience(5100), patience(60_000)), (1000, 1000));
+    }
+}
