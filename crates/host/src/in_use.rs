@@ -36,6 +36,8 @@ pub enum User {
     Swap { file: PathBuf },
     /// A second way in: it, or something below it, is mounted there, too, as process `pid` sees it.
     Mount { target: PathBuf, pid: u32 },
+    /// An overlay that is made of it, or of something below it, as process `pid` sees it: whoever uses that has no file open here.
+    Overlay { target: PathBuf, pid: u32 },
 }
 
 /// What a process does there.
@@ -82,6 +84,14 @@ impl fmt::Display for User {
                 "a second mount of it, or of a folder in it, at {} in the mount namespace of process {pid}",
                 target.display()
             ),
+            Self::Overlay { target, pid } => {
+                write!(formatter, "the overlay at {}, which is made of it", target.display())?;
+                if *pid == std::process::id() {
+                    Ok(())
+                } else {
+                    write!(formatter, ", in the mount namespace of process {pid}")
+                }
+            }
         }
     }
 }
@@ -114,7 +124,16 @@ struct Place {
     /// All mounts of that file system, and those of others by their number alone.
     ways: Vec<Way>,
     others: Vec<(u64, PathBuf, bool)>,
+    overlays: Vec<Overlay>,
     own: u64,
+}
+
+/// A mount of an overlay, anywhere.
+struct Overlay {
+    pid: u32,
+    seen_at: PathBuf,
+    /// From the root of its namespace.
+    folders: Vec<PathBuf>,
 }
 
 impl Place {
@@ -134,7 +153,8 @@ impl Place {
             })
             .ok_or_else(|| Error::path("find the mount of", &path, std::io::ErrorKind::NotFound))?;
         let (own, device) = (mount.id, mount.device.clone());
-        let mut place = Self { inside: PathBuf::new(), device, ways: Vec::new(), others: Vec::new(), own };
+        let mut place =
+            Self { inside: PathBuf::new(), device, ways: Vec::new(), others: Vec::new(), overlays: Vec::new(), own };
         for namespace in &everywhere.namespaces {
             let base = root_of(namespace.pid);
             namespace.mounts.iter().for_each(|mount| place.add(mount, &base, namespace.pid, namespace.is_own));
@@ -145,7 +165,12 @@ impl Place {
     }
 
     fn add(&mut self, mount: &MountEntry, base: &Path, pid: u32, is_own: bool) {
-        let target = base.join(mount.target.strip_prefix("/").unwrap_or(&mount.target));
+        let from_root = |path: &Path| base.join(path.strip_prefix("/").unwrap_or(path));
+        let target = from_root(&mount.target);
+        let folders: Vec<PathBuf> = mount.overlay_folders().iter().map(|folder| from_root(folder)).collect();
+        if !folders.is_empty() {
+            self.overlays.push(Overlay { pid, seen_at: mount.target.clone(), folders });
+        }
         if mount.device == self.device {
             let (id, root) = (mount.id, mount.root.clone());
             self.ways.push(Way { id, target, root, pid, seen_at: mount.target.clone(), is_own });
@@ -256,6 +281,13 @@ impl Place {
         let ways = self.ways.iter().filter(|way| way.id != self.own && self.holds(&way.root));
         ways.map(|way| User::Mount { target: way.seen_at.clone(), pid: way.pid })
     }
+
+    /// Overlays that are made of it, or of a folder in it.
+    fn overlays(&self) -> impl Iterator<Item = User> {
+        let made_of_it = |overlay: &&Overlay| overlay.folders.iter().any(|folder| self.is_by_path(folder));
+        let overlays = self.overlays.iter().filter(made_of_it);
+        overlays.map(|overlay| User::Overlay { target: overlay.seen_at.clone(), pid: overlay.pid })
+    }
 }
 
 /// What the kernel swaps to, files and devices, by the path that each was named by.
@@ -281,14 +313,20 @@ fn mount_of(pid: u32, number: &str) -> Option<u64> {
 }
 
 /// Everybody who uses a directory, or what is below it: by an open file, a mapping, a working directory or root, a loop device, a swap
-/// file, or as a second mount of it. Ourselves included.
+/// file, as a second mount of it, or as an overlay that is made of it. Ourselves included.
 ///
 /// # Errors
 /// It is not there, or `/proc` does not show what is mounted.
 pub fn below(directory: &Path) -> Result<InUse, Error> {
     let place = Place::of(directory)?;
     let (processes, unseen) = users(&|pid| place.used_by(pid));
-    let by = processes.into_iter().chain(place.loops()).chain(place.swaps()).chain(place.mounts()).collect();
+    let by = processes
+        .into_iter()
+        .chain(place.loops())
+        .chain(place.swaps())
+        .chain(place.mounts())
+        .chain(place.overlays())
+        .collect();
     Ok(InUse { by, unseen })
 }
 

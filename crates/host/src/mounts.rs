@@ -4,6 +4,7 @@
 
 mod everywhere;
 mod ours;
+mod overlay;
 mod unique;
 mod users;
 

@@ -11,8 +11,9 @@ use rustix::process::Signal;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// When nobody is seen: what was written may be on its way to the disk.
-const FLUSH_PATIENCE: Duration = Duration::from_secs(20);
+/// When nobody is seen, what was written may be on its way to the disk: so many times the patience with others. Who tries again after another
+/// has waited has less.
+const FLUSH_PATIENCES: u32 = 4;
 
 /// The run's file system, and which mount of it is the run's own.
 pub(crate) fn ours(folder: &Path, source: &str, fstype: &str) -> Ours {
@@ -44,7 +45,7 @@ pub(crate) fn end(permit: &Permit, layers: &[Identity], ours: &Ours, patience: D
         return if left.is_empty() { Ok(Stopped::Cleanly) } else { process::stop(permit, &left, StopRequest::KILL) };
     }
     let mut by = who_uses(ours)?;
-    let left = if by.is_empty() { those_left(left, Instant::now() + FLUSH_PATIENCE) } else { left };
+    let left = if by.is_empty() { those_left(left, Instant::now() + patience * FLUSH_PATIENCES) } else { left };
     let Some(layer) = left.iter().find(|layer| serves(layer)) else { return Ok(Stopped::Cleanly) };
     if by.is_empty() {
         by.push("a file of it is open, or it is mounted, where it cannot be seen from here".to_owned());

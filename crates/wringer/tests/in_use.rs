@@ -362,3 +362,30 @@ fn a_slow_disk_that_is_mounted_elsewhere_says_where() {
     let _ = released.expect_code(5).expect_said(&["is mounted at", "/hidden", &words, "umount"]);
     assert!(freed);
 }
+
+/// Whoever uses an overlay has no file open in the folders that it is made of.
+#[test]
+fn what_an_overlay_is_made_of_is_in_use() {
+    if !is_root() {
+        testkit::skip!("needs root");
+    }
+    let (_alone, lab) = (alone(), Lab::new(WRINGER));
+    let folder = |name: &str| {
+        let path = lab.home().join(name);
+        fs::create_dir_all(&path).unwrap();
+        path.display().to_string()
+    };
+    let (data, other, work, at) = (folder("data"), folder("other"), folder("work"), folder("at"));
+    let folders =
+        [(folder("data/in"), folder("upper"), work.as_str()), (other, folder("data/upper"), &folder("data/work"))];
+    for (lower, upper, work) in folders {
+        let options = format!("lowerdir={lower},upperdir={upper},workdir={work}");
+        let mount = Command::new("mount").args(["-t", "overlay", "overlay", "-o", &options, &at]).output().unwrap();
+        if !mount.status.success() {
+            testkit::skip!("no overlay can be mounted: {}", String::from_utf8_lossy(&mount.stderr));
+        }
+        let mounted = Mounted(at.clone().into());
+        expect_refused(&lab, Path::new(&data), &["is in use by the overlay at", &at]);
+        drop(mounted);
+    }
+}

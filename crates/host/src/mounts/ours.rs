@@ -123,6 +123,9 @@ impl Look {
         look.obstacles = found.map(|found| above(own, found)).unwrap_or_default();
         let groups = found.map(|found| peers(&everywhere, found)).unwrap_or_default();
         for namespace in &everywhere.namespaces {
+            if others_too {
+                look.obstacles.extend(overlays(ours, &namespace.mounts));
+            }
             for entry in namespace.mounts.iter().filter(|entry| ours.is_of(entry)) {
                 look.ids.push(entry.id);
                 look.device.get_or_insert_with(|| entry.device.clone());
@@ -142,6 +145,17 @@ impl Look {
         }
         Ok(look)
     }
+}
+
+/// The overlays that were made of it since: each keeps a mount of ours that stands in no table.
+fn overlays(ours: &Ours, mounts: &[MountEntry]) -> Vec<String> {
+    let Some(first) = mounts.iter().position(|entry| ours.is_of(entry)) else { return Vec::new() };
+    let targets: Vec<&Path> = mounts.iter().filter(|entry| ours.is_of(entry)).map(|it| it.target.as_path()).collect();
+    let is_made_of_it = |entry: &&MountEntry| {
+        entry.overlay_folders().iter().any(|folder| targets.iter().any(|target| folder.starts_with(target)))
+    };
+    let later = mounts[first..].iter().filter(is_made_of_it);
+    later.map(|entry| format!("the overlay at {} is made of it", entry.target.display())).collect()
 }
 
 /// As the kernel names a process.

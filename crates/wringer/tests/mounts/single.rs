@@ -115,3 +115,31 @@ fn a_listing_in_a_loop_keeps_no_mount() {
     assert!(!scene.is_mounted());
     announce_cases("single::a_listing_in_a_loop_keeps_no_mount", 1);
 }
+
+/// The kernel keeps a mount of its own of what an overlay is made of, which stands in no table.
+#[test]
+fn an_overlay_that_is_made_of_it_keeps_it() {
+    if !is_root() {
+        testkit::skip!("needs root");
+    }
+    let _alone = alone();
+    let mut scene = Scene::new(Place::PrivateNamespace, Doing::Idle, "1h");
+    scene.leave();
+    let (data, over) = (scene.data(), scene.home("over"));
+    let (at, upper, work) = (over.join("at"), over.join("upper"), over.join("work"));
+    [&at, &upper, &work].into_iter().for_each(|folder| fs::create_dir_all(folder).unwrap());
+    let [lower, upper, work, at] = [&data, &upper, &work, &at].map(|path| path.display().to_string());
+    let options = format!("lowerdir={lower},upperdir={upper},workdir={work}");
+    let mounted = Command::new("mount").args(["-t", "overlay", "overlay", "-o", &options, &at]).output().unwrap();
+    if !mounted.status.success() {
+        testkit::skip!("no overlay can be mounted: {}", String::from_utf8_lossy(&mounted.stderr));
+    }
+    let told = format!("the overlay at {at} is made of it");
+    scene.lab.run(["disk", "release"]).expect_code(5).expect_said(&["is busy: ", &told]);
+    assert!(scene.is_mounted(), "whoever uses the overlay would see other files than we do");
+    assert!(fs::read_dir(&at).unwrap().all(|entry| entry.is_ok()), "it serves on");
+    shell(&format!("umount {at}"));
+    assert!(wait_until(PATIENCE, || scene.runs() == 0), "nobody takes it away later");
+    scene.expect_everything_back();
+    announce_cases("single::an_overlay_that_is_made_of_it_keeps_it", 1);
+}
