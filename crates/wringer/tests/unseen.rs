@@ -240,3 +240,35 @@ fn an_undo_that_takes_unseen_for_dead_is_caught() {
     drop(squeezed);
     let _ = lab.run(["undo"]).expect_code(0);
 }
+
+/// Hidden RAM and a slow directory of root's, asked from where their processes cannot be seen.
+#[test]
+fn what_stands_is_not_released_from_where_it_cannot_be_seen() {
+    if !is_root() {
+        testkit::skip!("needs root");
+    }
+    let (_alone, lab) = (alone(), Lab::new(WRINGER));
+    let folder = lab.home().join("slow");
+    fs::create_dir(&folder).unwrap();
+    fs::write(folder.join("file"), vec![7; 2 << 20]).unwrap();
+    let path = folder.to_str().unwrap();
+    let before = testkit::Snapshot::take();
+    lab.run(["ram", "hide", "64M", "--yes"]).expect_code(0);
+    let holder = process_of(&lab, "holder");
+    lab.run(["disk", "delay", path, "--read", "20ms"]).expect_code(0);
+    let table = || fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let commands: [&[&str]; 4] = [&["ram", "release"], &["disk", "release", path], &["disk", "release"], &["undo"]];
+    for place in PLACES.into_iter().filter(|place| can_be_entered(&lab, *place)) {
+        for args in commands {
+            let what = format!("{}: {}", place.name, args.join(" "));
+            let ran = Ran::of(&mut there(&lab, place, args));
+            assert_eq!(ran.code, Some(3), "{what}\n{}\n{}", ran.stdout, ran.stderr);
+            assert!(ran.stderr.contains("hint: "), "{what}: what to do is not said:\n{}", ran.stderr);
+            assert!(is_alive(holder), "{what}: the RAM was given back");
+            assert!(table().contains(path), "{what}: the mount is gone");
+        }
+    }
+    let _ = lab.run(["ram", "release"]).expect_code(0);
+    let _ = lab.run(["disk", "release", path]).expect_code(0);
+    expect_as_before(&before);
+}
