@@ -109,7 +109,7 @@ def quantity(x): if x == null then null else x.value end;
 # The tolerance is written beside each row; what of it can be recomputed is, from what was predicted (else asked) and got.
 def outside:
   (quantity(.got)) as $got | (quantity(.predicted) // quantity(.asked)) as $wanted
-  | ((.tolerance // "") | capture("^(?<share>[0-9.]+) % of ")? // null) as $share
+  | ((.tolerance // "") | capture("^(?<share>[0-9.]+) % (more or less|of )")? // null) as $share
   | ((.tolerance // "") | capture("at least (?<least>[0-9.]+) us")? // null) as $least
   | if .within_tolerance == null then false
     elif $share == null or $got == null or $wanted == null or .what == "disk.floor.median" then .within_tolerance == false

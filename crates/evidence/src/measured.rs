@@ -20,7 +20,7 @@ pub struct Measured {
     pub witness: String,
     /// `None`: nothing was promised, so nothing can be outside of it.
     pub within_tolerance: Option<bool>,
-    /// The tolerance in words: `2 % of asked`.
+    /// The tolerance in words: `2 % more or less`.
     pub tolerance: Option<String>,
     /// `None`: it was looked at once, or is no matter of looks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -43,6 +43,26 @@ pub struct Looks {
 }
 
 impl Measured {
+    /// What was measured, for people; what has no words of its own keeps its key.
+    pub fn subject(&self) -> String {
+        let told = match self.what.as_str() {
+            "disk.read.median" => "The time of a read",
+            "disk.write.median" => "The time of a write",
+            "disk.sync.median" => "The time of a sync",
+            "disk.layer_cost.median" => "What the slow layer adds to a read by itself",
+            "disk.floor.median" => "What a read takes on this host without any delay",
+            "disk.floor.iops.depth32" => "What this host reads a second without any delay",
+            "disk.read.iops.depth32" => "The reads a second of 32 readers",
+            "server.ram.peak" => "The most memory that the server had",
+            "server.cpus.used" => "The CPUs that the server used",
+            "server.swap" => "The server's memory in swap",
+            "ram.hidden" => "The RAM that was hidden",
+            "ram.available" => "The RAM that was left",
+            key => return format!("{key} (asked and got)"),
+        };
+        told.to_owned()
+    }
+
     /// It came on, and not as asked: outside of its tolerance.
     pub fn is_outside(&self) -> bool {
         self.within_tolerance == Some(false)

@@ -69,6 +69,8 @@ pub struct Limits {
 const BINDS: f64 = 0.7;
 /// A server is stopped in so many of its periods, because it has used up its CPU time; on a busy host it cannot be in all of them.
 const STOPPED: f64 = 0.5;
+/// And where others keep the host's CPUs busy, it is stopped in fewer: it does not come to use its time up in the others.
+const STOPPED_BESIDE_OTHERS: f64 = 0.2;
 /// So much of the CPU is as good as all of it.
 const USED_UP: f64 = 0.9;
 /// So much of the time goes into it: what makes it shorter makes the load faster.
@@ -132,10 +134,15 @@ fn binding(limits: &Limits) -> Option<LimitedBy> {
     let (caps, host, waits) =
         (&[Iops, Bandwidth, Queue, CpuQuota, CpuList][..], &[HostCpu][..], &[PoolMisses, Syncs][..]);
     let groups = if limits.cpus_are_others() { [caps, waits, host] } else { [caps, host, waits] };
-    groups.iter().find_map(|group| {
+    let found = groups.iter().find_map(|group| {
         let binding = limits.uses.iter().filter(|one| group.contains(&one.of) && one.binds());
         binding.max_by(|a, b| a.share.total_cmp(&b.share)).map(|one| one.of)
-    })
+    });
+    let stopped = limits.stopped_share.is_some_and(|share| share >= STOPPED_BESIDE_OTHERS);
+    match found {
+        Some(HostCpu) if stopped && limits.cpus_are_others() => Some(CpuQuota),
+        found => found,
+    }
 }
 
 struct Seen<'a> {

@@ -178,6 +178,12 @@ fn cpu_is_named_by_what_used_it_up() {
     check(&quota, "cpu_quota", "it used 0.50 CPUs of 0.50, and was stopped for that in 20.0 %");
     quota.limits[2].1 = 2 * SECOND;
     check(&quota, "connections", "Nothing was used up");
+    // others keep the CPUs busy, so that it does not come to use up its own in each period
+    quota.limits[1].1 = 35;
+    quota.idle_us = 0.2e6;
+    check(&quota, "cpu_quota", "it used 0.20 CPUs of 0.50, and was stopped for that in 35.0 %");
+    quota.limits[1].1 = 5;
+    check(&quota, "host_cpu", "all 2 CPUs of this host");
     let mut list = case();
     list.limits = vec![("cpu_us", 9_700_000)];
     list.asked = vec![("server.cpuset", 1.0)];

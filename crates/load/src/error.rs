@@ -30,7 +30,7 @@ pub enum Error {
     #[error("TLS with {endpoint}: {reason}")]
     Tls { endpoint: Endpoint, reason: String },
     #[error(
-        "{endpoint} sent {bytes} bytes in clear, where TLS was to begin: they are not taken, for anybody on the way may have put them there"
+        "{endpoint} sent {bytes} unencrypted bytes before TLS began; the connection was closed, because anybody on the network may have sent them"
     )]
     BeforeTls { endpoint: Endpoint, bytes: usize },
     #[error("TLS is required, and {endpoint} does not offer it")]
@@ -43,7 +43,9 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
-    #[error("table {table} has the columns {columns}: {workload} would need it for itself, empty, and leaves it alone")]
+    #[error(
+        "{workload} needs an empty table {table} for itself, but the database has one already, with the columns {columns}; it was not changed"
+    )]
     OtherTable { table: String, workload: &'static str, columns: String },
     /// Known before the first connection is made.
     #[error(
@@ -51,7 +53,7 @@ pub enum Error {
     )]
     Descriptors { connections: u32, needed: u64, limit: u64 },
     /// Known before the load begins.
-    #[error("{wanted} connections are more than the server takes: {setting} is {limit}, in use: {in_use}")]
+    #[error("the load wants {wanted} connections, but the server allows {limit} ({setting}), and {in_use} are in use")]
     Full { wanted: u32, limit: u64, in_use: u64, setting: &'static str },
     /// Known before the load begins.
     #[error(

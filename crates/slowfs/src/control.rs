@@ -247,7 +247,7 @@ mod tests {
 
         let mut client = Client::connect(&socket).unwrap();
         assert_eq!(client.get().unwrap(), none);
-        let slow = Delay { read_us: 10_000, write_us: 5, sync_us: 7, mode: DelayMode::Total, varies: false };
+        let slow = Delay { read_us: 10_000, write_us: 0, sync_us: 7, mode: DelayMode::Total, varies: false };
         client.set(slow).unwrap();
         assert_eq!(Client::connect(&socket).unwrap().get().unwrap(), slow);
         assert_eq!(engine.delay(), slow);

@@ -20,7 +20,7 @@ pub enum Error {
     Serve { operation: &'static str, source: io::Error },
     #[error("{operation} the slow layer's socket {}", path.display())]
     Socket { operation: &'static str, path: PathBuf, source: io::Error },
-    #[error("the slow layer at {} answered: {answer}", path.display())]
+    #[error("the slow layer at {} refused the request: {answer}", path.display())]
     Refused { path: PathBuf, answer: String },
     #[error("read the slow layer's answer")]
     Answer { source: serde_json::Error },

@@ -39,5 +39,6 @@ mod moment;
 mod reply;
 mod rule;
 mod waiting;
+pub mod way;
 
 pub use error::Error;

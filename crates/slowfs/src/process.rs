@@ -16,6 +16,8 @@ use crate::Error;
 use crate::control;
 use crate::engine::Engine;
 use crate::layer::{Layer, Settings};
+use crate::way::Way;
+use crate::way::client::Looker;
 use evidence::Delay;
 use fuser::{Config, Session, SessionACL};
 use host::change::Served;
@@ -89,6 +91,7 @@ pub fn run(options: &Options) -> Result<(), Error> {
     let root = open(&directory, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
         .map_err(|errno| directory_error(options, errno.into()))?;
     let mut signals = Signals::new([SIGTERM, SIGUSR1, SIGINT, SIGHUP]).map_err(serve_error("catch signals"))?;
+    let nice = rustix::process::getpriority_process(None).unwrap_or(0);
     let protection = namespace::protect_self();
     let private = match (options.private, options.beside) {
         (true, Some(layer)) => Some(namespace::join_private(layer)),
@@ -97,13 +100,15 @@ pub fn run(options: &Options) -> Result<(), Error> {
     };
     let private = private.transpose().map_err(|source| Error::Namespace { source })?;
     let reach = private.as_ref().map_or(Reach::HostJournaledByCaller, Reach::Private);
+    let looker = Looker::start(&directory, nice, &[]);
     let listener = listen(&options.control)?;
     let source = format!("wringer-{}", options.run_id);
     let device = mount(reach, &directory, &source)?;
     let ours = Ours::just_mounted(&source, FUSE_TYPE, &directory);
     let engine = Arc::new(Engine::new(options.delay, options.threads));
 
-    let served = start(options, root, device, &engine, listener, signals.handle());
+    let way_looker = looker.as_ref().map_or(0, Looker::pid);
+    let served = start(options, root, device, &engine, (listener, way_looker), signals.handle());
     if let Err(error) = served {
         let _ = namespace::unmount_fuse(&ours, Served::No);
         return Err(error);
@@ -115,6 +120,10 @@ pub fn run(options: &Options) -> Result<(), Error> {
         }
     }
     engine.calibrate();
+    engine.know_way(looker.map_or_else(Way::not_measured, Looker::look));
+    if options.leave_when_alone {
+        spawn("company", leave_when_alone)?;
+    }
     report_ready(options, &directory, &source, protection)?;
     serve_signals(&mut signals, &engine, &ours)
 }
@@ -125,11 +134,11 @@ fn start(
     root: OwnedFd,
     device: OwnedFd,
     engine: &Arc<Engine>,
-    listener: UnixListener,
+    (listener, way_looker): (UnixListener, u32),
     ended: signal_hook::iterator::Handle,
 ) -> Result<(), Error> {
-    let settings = Settings { writeback_cache: options.writeback_cache, direct: options.direct };
-    let layer = Layer::new(root, engine.clone(), settings, options.threads)
+    let Options { writeback_cache, direct, threads, .. } = *options;
+    let layer = Layer::new(root, engine.clone(), Settings { writeback_cache, direct, threads }, way_looker)
         .map_err(|errno| directory_error(options, errno.into()))?;
     let mut config = Config::default();
     config.n_threads = Some(options.threads.max(1));
@@ -151,9 +160,6 @@ fn start(
             wait_for_end(lifeline);
             engine.neutralise();
         })?;
-    }
-    if options.leave_when_alone {
-        spawn("company", leave_when_alone)?;
     }
     Ok(())
 }

@@ -3,16 +3,10 @@
 
 use crate::moment::Moment;
 use crate::stats::Class;
+use crate::way::Way;
 use diskmodel::{Law, Model, Operation, Request, Waited};
 use evidence::{Delay, DelayMode};
 use std::sync::{Mutex, PoisonError};
-
-/// What the kernel's way to the layer and back costs a request that waits up to so long: it is taken off each delay, so that
-/// asked plus the bare latency is what the client sees. The longer everybody slept, the colder the processor. Measured, see
-/// `docs/slowfs.md`.
-const ROUND_TRIP_NS: [(u64, u64); 4] =
-    [(100_000, 11_000), (500_000, 14_000), (3_000_000, 17_000), (30_000_000, 30_000)];
-const LONGEST_ROUND_TRIP_NS: u64 = 60_000;
 
 /// Where a request wants to go; the disk model knows a head that moves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,8 +66,9 @@ impl Rule {
         }
     }
 
-    /// Asked once for each request: a model with limits remembers it.
-    pub(crate) fn due(&self, class: Class, place: Place, arrived: Moment, done: Moment) -> Due {
+    /// Asked once for each request: a model with limits remembers it. The reply leaves so much earlier that it is there in time: `way` says
+    /// what the kernel takes.
+    pub(crate) fn due(&self, class: Class, place: Place, arrived: Moment, done: Moment, way: &Way) -> Due {
         let start = match self.delay.mode {
             DelayMode::Add => done,
             DelayMode::Total => arrived,
@@ -86,12 +81,8 @@ impl Rule {
                 law.lock().unwrap_or_else(PoisonError::into_inner).takes_ns(&request, start)
             }
         };
-        Due { at: start + wait_ns.saturating_sub(round_trip_ns(wait_ns)), asked: (start + wait_ns).max(done) }
+        Due { at: start + wait_ns.saturating_sub(way.taken_off_ns(wait_ns)), asked: (start + wait_ns).max(done) }
     }
-}
-
-fn round_trip_ns(delay_ns: u64) -> u64 {
-    ROUND_TRIP_NS.iter().find(|(bound, _)| delay_ns <= *bound).map_or(LONGEST_ROUND_TRIP_NS, |(_, trip)| *trip)
 }
 
 #[cfg(test)]
@@ -106,7 +97,7 @@ mod tests {
 
     #[test]
     fn add_counts_from_the_completion_and_total_from_the_arrival() {
-        let due = |rule: Rule, done| rule.due(Class::Read, PLACE, 1_000_000, done);
+        let due = |rule: Rule, done| rule.due(Class::Read, PLACE, 1_000_000, done, &Way::default());
         assert_eq!(due(reads(100, DelayMode::Add), 1_500_000).asked, 1_600_000);
         assert_eq!(due(reads(100, DelayMode::Total), 1_050_000).asked, 1_100_000);
         assert_eq!(due(reads(100, DelayMode::Total), 1_500_000).asked, 1_500_000, "never before the work is done");
@@ -127,8 +118,8 @@ mod tests {
             unit_bytes: None,
             merge: false,
         });
-        let rule = Rule::new(model);
-        let asked: Vec<Moment> = (0..4).map(|_| rule.due(Class::Read, PLACE, 5_000, 5_000).asked).collect();
+        let (rule, way) = (Rule::new(model), Way::default());
+        let asked: Vec<Moment> = (0..4).map(|_| rule.due(Class::Read, PLACE, 5_000, 5_000, &way).asked).collect();
         assert_eq!(asked, [5_000, 1_005_000, 2_005_000, 3_005_000]);
         assert!(rule.delay().varies);
     }

@@ -2,6 +2,7 @@
 //! What passed through the layer, counted in the layer: the witness that shares nothing with the server's own counters.
 
 use crate::waiting::Seen;
+use crate::way::Way;
 use diskmodel::Waited;
 use evidence::{Delay, LatencyHistogram};
 use serde::{Deserialize, Serialize};
@@ -39,6 +40,9 @@ pub struct Stats {
     /// How much later than asked this host wakes the layer: the median for sleeps below 0.1, 0.5, 3, 30 ms, and longer ones.
     /// The layer asks to be woken this much earlier.
     pub overshoot_ns: Vec<u64>,
+    /// What the FUSE layer takes off each delay for the kernel's way to it and back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub way: Option<Way>,
     /// For how long requests waited for the limits of the model in force, since it came into force.
     #[serde(default)]
     pub waited: Waited,
@@ -77,6 +81,7 @@ impl Stats {
             sync_latency: sync.latency,
             cpu_us: cpu_us(),
             overshoot_ns: Vec::new(),
+            way: None,
             waited: Waited::default(),
             in_programs: None,
         }

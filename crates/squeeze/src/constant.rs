@@ -61,7 +61,7 @@ fn compare(delay: Delay, bare: &Looked, got: &Looked, by_whom: &str) -> Measured
         got: Some(Quantity::micros(median)),
         witness: format!("{} direct reads of 4 KiB at depth 1 in {LOOKS} looks, {by_whom}{beside}", looked.all.count()),
         within_tolerance: promised.then(|| (median - predicted).abs() <= tolerance),
-        tolerance: promised.then(|| format!("2 % of asked plus undelayed, at least {TOLERANCE_FLOOR_US} us")),
+        tolerance: promised.then(|| format!("2 % more or less, at least {TOLERANCE_FLOOR_US} us")),
         looks: Some(looked.looks()),
         came_on: promised.then_some(came_on),
     }

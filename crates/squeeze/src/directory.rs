@@ -5,9 +5,9 @@
 //! mount goes through the journal, and is taken away before the layer ends.
 
 use crate::Error;
-use crate::disk::{refuse_open_by_others, refuse_open_files};
+use crate::disk::{Mechanism, refuse_open_by_others, refuse_open_files};
 use crate::imitation::{Probed, Reach, hold};
-use crate::{accept, constant, databases::Database, probe};
+use crate::{accept, constant, databases::Database, probe, way};
 use diskmodel::Model;
 use evidence::Measured;
 use host::change::mounts;
@@ -191,7 +191,9 @@ pub fn check_reach(directory: &Path, model: &Model, strict: bool) -> Result<(), 
 /// anything out of tolerance. [`Error::Refused`]: this host cannot imitate such a disk. The delay that was in force before is in force again
 /// then.
 pub fn set_and_measure(socket: &Path, directory: &Path, model: &Model, strict: bool) -> Result<Vec<Measured>, Error> {
-    or_as_before(socket, |client| measure(client, directory, model, strict))
+    let mut measured = or_as_before(socket, |client| measure(client, directory, model, strict))?;
+    measured.extend(way::measured(&mut Client::connect(socket)?, Mechanism::Fuse.in_results())?);
+    Ok(measured)
 }
 
 /// What a layer's delay was is in force again when `change` fails.

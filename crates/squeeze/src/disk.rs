@@ -12,6 +12,7 @@ use crate::directory::{SOCKET, socket_name};
 use crate::imitation::{Imitator, hold};
 use crate::preloaded::{self, Preloaded};
 use crate::probe::{self, Probe, Reads, Task};
+use crate::way;
 use diskmodel::Model;
 use evidence::{LatencyHistogram, Measured, Quantity};
 use host::in_use::{InUse, User};
@@ -261,6 +262,16 @@ impl SlowLayer {
             looks: None,
             came_on: None,
         })
+    }
+
+    /// What the layer takes off each delay for the kernel's way to it and back, or why it takes off nothing. `None`: there is no such way.
+    ///
+    /// # Errors
+    /// The layer is gone.
+    pub fn measured_way(&mut self, at_us: u64) -> Result<Option<Measured>, Error> {
+        self.check()?;
+        let name = Self::mechanism(self).in_results();
+        Ok(way::measured(&mut self.client, name)?.map(|it| Measured { at_us, ..it }))
     }
 
     /// Sets the model and looks at it; leaves it in force with fresh credits. Empty without a probe. What is out of tolerance, and what is

@@ -16,20 +16,20 @@ pub enum Error {
         "the process that kept RAM hidden has ended by itself: its RAM is back, so what was measured after that had more RAM than was asked for"
     )]
     HolderDied,
-    #[error("probe {}", path.display())]
+    #[error("measure how fast {} is read", path.display())]
     Probe { path: PathBuf, source: io::Error },
     #[error("a read of {} has not come back after {seconds} s", path.display())]
     Hangs { path: PathBuf, seconds: u64 },
-    #[error("the probe answered '{answer}'")]
+    #[error("the process that measures the disk failed: '{answer}'")]
     ProbeAnswer { answer: String },
-    #[error("{what}: {asked} was expected and {got} measured, which is outside of {tolerance}")]
+    #[error("{what} came to {got}, where {asked} was expected (allowed: {tolerance})")]
     OutOfTolerance { what: String, asked: String, got: String, tolerance: String },
     /// What was reserved is given back.
     #[error("only {got} of {asked} could be hidden within {seconds} s: {why}")]
     Shortage { asked: Bytes, got: Bytes, seconds: u64, why: String },
-    #[error("the holder of hidden RAM said what cannot be understood: {answer}")]
+    #[error("the process that holds the hidden RAM gave an answer that Wringer does not understand: '{answer}'")]
     HolderAnswer { answer: String },
-    #[error("the keeper of a slow disk said what cannot be understood: {answer}")]
+    #[error("the process that keeps the slow disk gave an answer that Wringer does not understand: '{answer}'")]
     KeeperAnswer { answer: String },
     #[error("{operation} {}", path.display())]
     File { operation: &'static str, path: PathBuf, source: io::Error },
@@ -53,7 +53,7 @@ impl Error {
     /// Of what was measured outside of its tolerance.
     pub fn out_of_tolerance(measured: &Measured) -> Self {
         Self::OutOfTolerance {
-            what: measured.what.clone(),
+            what: measured.subject(),
             asked: written(measured.predicted.or(measured.asked)),
             got: written(measured.got),
             tolerance: measured.tolerance.clone().unwrap_or_default(),

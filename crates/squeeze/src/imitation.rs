@@ -121,20 +121,20 @@ impl Reach {
         let profile = model.profile.as_deref().unwrap_or("the disk");
         let asked = beyond.asked.map_or(0.0, |asked| asked.value);
         let deep = match self.per_second {
-            rate if rate.is_finite() => format!(" and {rate:.0} reads/s at depth {DEEP}"),
+            rate if rate.is_finite() => format!(" and makes {rate:.0} reads a second with {DEEP} readers"),
             _ => String::new(),
         };
         let floor = format!(
-            "the floor measured here is {:.0} us a read at depth 1{deep}, the layer's own cost included",
+            "without any delay, and with the layer's own cost, this host takes {:.0} us for one read{deep}",
             self.read_us
         );
         let (what, hint) = match beyond.asked.map(|asked| asked.unit) {
             Some(Unit::PerSecond) => (
-                format!("{profile} carries {asked:.0} reads/s, which this host cannot"),
+                format!("{profile} makes {asked:.0} reads a second, and this host is too slow to imitate that"),
                 "choose a slower disk, or limit it: --iops",
             ),
             _ => (
-                format!("{profile} answers a read in {asked:.0} us, which this host cannot"),
+                format!("{profile} answers a read in {asked:.0} us, and this host is too slow to imitate that"),
                 "choose a slower disk, or longer times: --read, --write",
             ),
         };
@@ -277,7 +277,7 @@ fn compare(model: &Model, depth: &Depth, undelayed_us: f64, undelayed_rate: f64)
         if predicted - own > TOLERANCE_FLOOR_US {
             let off = (got_us - predicted).abs();
             median.within_tolerance = Some(off <= (predicted * TOLERANCE).max(TOLERANCE_FLOOR_US));
-            median.tolerance = Some(format!("10 % of predicted, at least {TOLERANCE_FLOOR_US} us"));
+            median.tolerance = Some(format!("10 % more or less, at least {TOLERANCE_FLOOR_US} us"));
             median.came_on = Some((got_us - own) / (predicted - own));
         }
         return vec![median, p99];
@@ -288,7 +288,7 @@ fn compare(model: &Model, depth: &Depth, undelayed_us: f64, undelayed_rate: f64)
     if (cap(model).is_some() || model.depth.is_some()) && predicted <= MOST_PROMISED_IOPS {
         let share = depth.per_second() / predicted;
         rate.within_tolerance = Some((share - 1.0).abs() <= TOLERANCE_IOPS);
-        rate.tolerance = Some("5 % of predicted".into());
+        rate.tolerance = Some("5 % more or less".into());
         rate.came_on = Some(share);
     }
     vec![rate, median, p99]
@@ -315,7 +315,10 @@ mod tests {
         let reach = Reach { read_us: 70.0, per_second: 40_000.0 };
         assert!(reach.refuse(&model("gp3"), true).is_ok());
         let said = reach.refuse(&model("nvme"), false).expect_err("too many").to_string();
-        assert!(said.contains("reads/s, which this host cannot") && said.contains("70 us a read"), "{said}");
+        assert!(
+            said.contains("reads a second, and this host is too slow") && said.contains("takes 70 us for one read"),
+            "{said}"
+        );
         let slow = Reach { read_us: 1700.0, ..reach };
         let said = slow.refuse(&model("gp3"), false).expect_err("too fast").to_string();
         assert!(said.contains("gp3 answers a read in 550 us"), "{said}");

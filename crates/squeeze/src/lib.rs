@@ -37,7 +37,9 @@ mod error;
 mod imitation;
 mod looks;
 mod meminfo;
+mod way;
 
 pub use error::Error;
 pub use looks::accept;
 pub use meminfo::Meminfo;
+pub use way::WAY;

@@ -130,7 +130,7 @@ fn guarded(command: impl FnOnce() -> ExitCode) -> ExitCode {
         let find = || ::run::find_runs(&Places::from_environment()).is_ok_and(|found| found.iter().all(|run| !run.hot));
         let is_clean = catch_unwind(find).unwrap_or(false);
         let exit = if is_clean { Exit::Failed } else { Exit::NotRestored };
-        let failure = exit::Failure::message(exit, "a fault of Wringer's own, told above");
+        let failure = exit::Failure::message(exit, "this is a bug in Wringer; the lines above say where");
         terminal::end(Err(if is_clean {
             failure
         } else {

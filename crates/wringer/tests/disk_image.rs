@@ -390,7 +390,7 @@ fn refusals_say_what_to_do() {
     attached.expect_code(3).expect_said(&["is in use by", &device, "is attached"]);
 
     let total = ["disk", "delay", image.to_str().unwrap(), "--read", "10us", "--mode", "total"];
-    bench.lab.run(total).expect_code(3).expect_said(&["cannot be had here", "loop device"]);
+    bench.lab.run(total).expect_code(3).expect_said(&["is not possible here", "loop device"]);
     expect_as_before(&bench.before);
     let dry = bench.lab.run(["disk", "delay", image.to_str().unwrap(), "--sync", "1ms", "--dry-run"]).expect_code(0);
     assert!(dry.stdout.contains("loop device") && dry.stderr.contains("waits twice"), "{dry:?}");

@@ -151,7 +151,7 @@ fn a_disk_faster_than_this_host_is_refused_with_the_floor() {
     let folder = data(&lab);
     let path = folder.to_str().unwrap();
     let fast = ["disk", "delay", path, "--profile", "io2:iops=256000", "--read", "1us"];
-    let cannot = ["which this host cannot", "the floor measured here is", "us a read"];
+    let cannot = ["this host is too slow to imitate that", "without any delay", "us for one read"];
     lab.run(fast).expect_code(3).expect_said(&cannot);
     // and so is a change to one; what was in force stays
     lab.run(["disk", "delay", path, "--read", "20ms"]).expect_code(0);

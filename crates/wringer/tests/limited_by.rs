@@ -51,6 +51,14 @@ fn check(arms: &[(&str, &str, &str, &str)]) {
     before.expect_equal(&Snapshot::take());
     let result: Value =
         serde_json::from_str(&std::fs::read_to_string(lab.home().join("out/result.json")).unwrap()).unwrap();
+    let rows = result["measured"].as_array().unwrap().iter();
+    let way: Vec<&Value> = rows.filter(|row| row["what"] == "disk.way.median").collect();
+    if text.contains("preload") {
+        assert!(way.is_empty(), "no request goes to a layer: {way:#?}");
+    } else {
+        let got = way.first().and_then(|row| row["got"]["value"].as_f64());
+        assert!(way.len() == 1 && got.is_some_and(|us| us > 0.0), "what is taken off is recorded once: {way:#?}");
+    }
     let findings = result["findings"].as_array().unwrap();
     let told: Vec<&Value> = findings.iter().filter(|finding| finding["id"] == "limit.by").collect();
     for (_, arm, limited_by, says) in arms {

@@ -142,7 +142,7 @@ fn a_wrong_file_is_told_with_its_lines_before_anything_is_reached() {
     lab.run(["load", "missing.toml"]).expect_code(2).expect_said(&["read the workload missing.toml"]);
     lab.write("thinks.toml", "schema = 1\nthink = \"1ms\"\n[[transaction]]\nstatements = [\"SELECT 1\"]\n");
     let ran = lab.run([&["load", "thinks.toml", "--rate=10"], &nowhere[..]].concat()).expect_code(2);
-    ran.expect_said(&["think between transactions", "leave the rate out"]);
+    ran.expect_said(&["think between transactions", "remove --rate"]);
     let shown =
         lab.run([&["load", "oltp_point_select", "--dry-run=2", "-o", "json"], &nowhere[..]].concat()).expect_code(0);
     assert_eq!(json(&shown)["transactions"].as_array().unwrap().len(), 2);

@@ -46,7 +46,7 @@ fn finding(measured: &Measured) -> Finding {
     Finding {
         id: "squeeze.got".into(),
         arm: measured.arm.clone(),
-        statement: format!("{}{arm} came to {got}, where {asked} was expected{tolerance}.", subject(&measured.what)),
+        statement: format!("{}{arm} came to {got}, where {asked} was expected{tolerance}.", measured.subject()),
         evidence: json!({
             "what": measured.what, "mechanism": measured.mechanism, "asked": measured.asked, "predicted": measured.predicted,
             "got": measured.got, "witness": measured.witness, "tolerance": measured.tolerance, "looks": measured.looks,
@@ -58,26 +58,6 @@ fn finding(measured: &Measured) -> Finding {
             Some("a busy host disturbs the measurement: run again when it is idle"),
         )],
     }
-}
-
-/// What was measured, for people; what has no words of its own keeps its key.
-fn subject(what: &str) -> String {
-    let told = match what {
-        "disk.read.median" => "The time of a read",
-        "disk.write.median" => "The time of a write",
-        "disk.sync.median" => "The time of a sync",
-        "disk.layer_cost.median" => "What the slow layer adds to a read by itself",
-        "disk.floor.median" => "What a read takes on this host without any delay",
-        "disk.floor.iops.depth32" => "What this host reads a second without any delay",
-        "disk.read.iops.depth32" => "The reads a second of 32 readers",
-        "server.ram.peak" => "The most memory that the server had",
-        "server.cpus.used" => "The CPUs that the server used",
-        "server.swap" => "The server's memory in swap",
-        "ram.hidden" => "The RAM that was hidden",
-        "ram.available" => "The RAM that was left",
-        key => return format!("{key} (asked and got)"),
-    };
-    told.to_owned()
 }
 
 /// How far its looks lay apart; empty where it looked once.

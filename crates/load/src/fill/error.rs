@@ -6,7 +6,7 @@ use units::Bytes;
 pub enum Error {
     #[error("{option} is {value}: it must be {expected}")]
     Spec { option: &'static str, value: String, expected: &'static str },
-    #[error("no width puts exactly {asked} rows on a page of {}: the nearest that can be had is {near}", Bytes(*page_bytes))]
+    #[error("no row width gives exactly {asked} rows on a page of {}; the nearest possible number is {near}", Bytes(*page_bytes))]
     RowsPerPage { asked: u32, page_bytes: u64, near: String },
     #[error("rows of {row_bytes} bytes do not stay on one page: the widest that do have {widest} bytes")]
     RowTooWide { row_bytes: u64, widest: u64 },

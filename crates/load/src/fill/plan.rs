@@ -328,9 +328,9 @@ mod tests {
     fn refusals_say_what_would_do() {
         let refused = |spec: FillSpec, flavour| plan(&spec, &facts(flavour)).unwrap_err().to_string();
         let shaped = |shape| FillSpec { shape, ..FillSpec::default() };
-        insta::assert_snapshot!(refused(shaped(Shape::RowsPerPage(1)), Flavour::Mysql), @"no width puts exactly 1 rows on a page of 16 KiB: the nearest that can be had is 2");
-        insta::assert_snapshot!(refused(shaped(Shape::RowsPerPage(36)), Flavour::Postgresql), @"no width puts exactly 36 rows on a page of 8 KiB: the nearest that can be had is 35 or 37");
-        insta::assert_snapshot!(refused(shaped(Shape::RowsPerPage(500)), Flavour::Mysql), @"no width puts exactly 500 rows on a page of 16 KiB: the nearest that can be had is 73");
+        insta::assert_snapshot!(refused(shaped(Shape::RowsPerPage(1)), Flavour::Mysql), @"no row width gives exactly 1 rows on a page of 16 KiB; the nearest possible number is 2");
+        insta::assert_snapshot!(refused(shaped(Shape::RowsPerPage(36)), Flavour::Postgresql), @"no row width gives exactly 36 rows on a page of 8 KiB; the nearest possible number is 35 or 37");
+        insta::assert_snapshot!(refused(shaped(Shape::RowsPerPage(500)), Flavour::Mysql), @"no row width gives exactly 500 rows on a page of 16 KiB; the nearest possible number is 73");
         insta::assert_snapshot!(refused(shaped(Shape::RowBytes(100)), Flavour::Mysql), @"rows of 100 bytes are narrower than the columns id, k, c and pad, which take 188");
         insta::assert_snapshot!(refused(shaped(Shape::RowBytes(9000)), Flavour::Mysql), @"rows of 9000 bytes do not stay on one page: the widest that do have 8107 bytes");
         insta::assert_snapshot!(refused(FillSpec { text_indexes: 3, ..FillSpec::default() }, Flavour::Mysql), @"secondary-indexes is 4: it must be from 0 to 3");

@@ -66,7 +66,7 @@ fn bytes_before_the_handshake_are_refused() {
     // AuthenticationOk and ReadyForQuery: taken as encrypted, they would end the login
     let smuggled = [b"S".as_slice(), b"R\0\0\0\x08\0\0\0\0", b"Z\0\0\0\x05I"].concat();
     let refused = log_in_to("postgresql://me@127.0.0.1:PORT/x?tls=require", Vec::new(), smuggled);
-    assert!(refused.to_string().contains("15 bytes"), "{refused:?}");
+    assert!(refused.to_string().contains("15 unencrypted bytes"), "{refused:?}");
 
     // protocol 10, a version, thread 1, eight bytes of scramble, a filler, CLIENT_SSL and the capabilities that are required
     let mut greeting = b"\x0a8.0.30\0\x01\0\0\0abcdefgh\0\xff\xff\x2d\x02\0\xff\xdf\x15".to_vec();
@@ -77,5 +77,5 @@ fn bytes_before_the_handshake_are_refused() {
     packets.extend(greeting);
     packets.extend_from_slice(&[7, 0, 0, 2, 0, 0, 0, 2, 0, 0, 0]);
     let refused = log_in_to("mysql://me@127.0.0.1:PORT/x?tls=require", packets, Vec::new());
-    assert!(refused.to_string().contains("11 bytes"), "{refused:?}");
+    assert!(refused.to_string().contains("11 unencrypted bytes"), "{refused:?}");
 }

@@ -9,6 +9,7 @@ use crate::inode::Inode;
 use crate::reply::{self, errno};
 use crate::rule::Place;
 use crate::stats::Class;
+use crate::way;
 use fuser::{
     BsdFileFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, Generation, INodeNo, LockOwner, OpenFlags,
     ReplyAttr, ReplyData, ReplyEmpty, ReplyEntry, ReplyStatfs, ReplyWrite, Request, TimeOrNow, WriteFlags,
@@ -86,7 +87,9 @@ fn place(offset: u64, bytes: u64) -> Place {
 
 impl Filesystem for Image {
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        if parent.0 == ROOT && name == self.backing.name {
+        if parent.0 == ROOT && name == way::NAME {
+            reply.entry(&way::NAME_LASTS, &way::attributes(), Generation(0));
+        } else if parent.0 == ROOT && name == self.backing.name {
             reply.entry(&LONG, &self.attributes(FILE), Generation(0));
         } else {
             reply.error(Errno::ENOENT);
@@ -94,6 +97,9 @@ impl Filesystem for Image {
     }
 
     fn getattr(&self, _: &Request, number: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+        if number.0 == way::INODE {
+            return reply.attr(&way::ATTRIBUTES_LAST, &way::attributes());
+        }
         reply.attr(&LONG, &self.attributes(number.0));
     }
 
@@ -125,7 +131,7 @@ impl Filesystem for Image {
     fn read(
         &self,
         _: &Request,
-        _: INodeNo,
+        number: INodeNo,
         _: FileHandle,
         offset: u64,
         size: u32,
@@ -133,6 +139,9 @@ impl Filesystem for Image {
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
+        if number.0 == way::INODE {
+            return way::answer(&self.engine, offset, reply);
+        }
         let fill = |into: &mut [u8]| self.backing.open.read(&self.backing.inode, into, offset);
         reply::read(&self.engine, &self.buffers, (place(offset, u64::from(size)), size), fill, || {}, reply);
     }

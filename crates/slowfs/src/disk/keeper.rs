@@ -15,11 +15,13 @@
 use super::Kept;
 use super::device::{RESEND_SINCE, clone_device, open_device, shake_hands};
 use super::image::Backing;
-use super::worker::{self, Heritage, MODEL, NEUTRALISE, PING, PONG};
+use super::worker::{self, Heritage, MODEL, NEUTRALISE, PING, PONG, WAY};
 use crate::Error;
 use crate::backing::Open;
 use crate::control::{ACCEPT_PAUSE, Request, keeper_answer};
 use crate::inode::Inode;
+use crate::way::Way;
+use crate::way::client::Looker;
 use diskmodel::Model;
 use evidence::DelayMode;
 use host::looks::{Looks, Silence, looks_in};
@@ -90,6 +92,8 @@ struct Keeper {
     /// The file system's root. Closed as soon as a loop device, or nobody, shall keep it.
     root: Option<OwnedFd>,
     model: Model,
+    /// `None`: not looked at yet.
+    way: Option<Way>,
     resends: bool,
     worker: Worker,
     watch: Watch,
@@ -140,6 +144,7 @@ impl Watch {
 /// # Errors
 /// No `/dev/fuse`, no right to mount, an image that cannot be opened; [`Error::Worker`] when no worker can serve any more.
 pub fn run(options: &Options) -> Result<(), Error> {
+    let nice = rustix::process::getpriority_process(None).unwrap_or(0);
     let protection = namespace::protect_self();
     let [term, usr1] = signals()?;
     let backing = Arc::new(open_image(options)?);
@@ -147,6 +152,8 @@ pub fn run(options: &Options) -> Result<(), Error> {
     let source = &options.name;
     let root = namespace::mount_fuse_nowhere(device.as_fd(), source)
         .map_err(|source| Error::Mount { path: options.image.clone(), source })?;
+    let seen = PathBuf::from(format!("/proc/self/fd/{}", root.as_raw_fd()));
+    let looker = Looker::start(&seen, nice, &[device.as_raw_fd()]);
     let version = shake_hands(device.as_fd())?;
     let protocol = (version.0, version.1);
     let mut devices = vec![device];
@@ -156,14 +163,17 @@ pub fn run(options: &Options) -> Result<(), Error> {
     let listener = crate::process::listen(&options.folder.join(super::WORKER_SOCKET))?;
     let own = crate::process::listen(&options.folder.join(super::KEEPER_SOCKET))?;
     let model = Model::none(DelayMode::Add);
-    let worker = Worker::start(&devices, &backing, &listener, Some(&root), &model, false)?;
+    let worker = Worker::start(&devices, &backing, &listener, Some(&root), (&model, None), false)?;
     let resends = protocol >= RESEND_SINCE;
     let root_number = root.as_raw_fd();
     let root = Some(root);
     let (replaced, restarts) = (Vec::new(), 0);
     let watch = Watch::new(Instant::now());
-    let mut keeper = Keeper { devices, backing, listener, root, model, resends, worker, watch, replaced, restarts };
+    let way = None;
+    let mut keeper =
+        Keeper { devices, backing, listener, root, model, way, resends, worker, watch, replaced, restarts };
     keeper.await_first_answer()?;
+    keeper.know_way(looker.map_or_else(Way::not_measured, Looker::look));
     let pid = std::process::id();
     let ready =
         Ready { ready: true, pid, root: root_number, name: options.name.clone(), protocol, resends, protection };
@@ -206,7 +216,7 @@ impl Worker {
         backing: &Arc<Backing>,
         listener: &UnixListener,
         root: Option<&OwnedFd>,
-        model: &Model,
+        (model, way): (&Model, Option<&Way>),
         is_successor: bool,
     ) -> Result<Self, Error> {
         let failed = |source| Error::Serve { operation: "start a worker", source };
@@ -219,9 +229,9 @@ impl Worker {
                 // SAFETY: both are the keeper's, and this process, which is not the keeper, uses neither.
                 unsafe { libc::close(number) };
             }
-            let (backing, model) = (backing.clone(), model.clone());
-            let served =
-                worker::serve(Heritage { devices, backing, listener, line: theirs, model, is_successor, keeper });
+            let (backing, model, way) = (backing.clone(), model.clone(), way.cloned());
+            let heritage = Heritage { devices, backing, listener, line: theirs, model, way, is_successor, keeper };
+            let served = worker::serve(heritage);
             served.map_or_else(
                 |error| {
                     note(format_args!("a worker cannot serve: {error}"));
@@ -258,6 +268,14 @@ impl Keeper {
             self.listen();
         }
         if self.worker.pinged { Err(Error::Worker { why: "the first one does not serve".into() }) } else { Ok(()) }
+    }
+
+    /// For this worker, and for each that comes after it.
+    fn know_way(&mut self, way: Way) {
+        let mut message = vec![WAY];
+        message.extend(serde_json::to_vec(&way).unwrap_or_default());
+        let _ = rustix::io::write(&self.worker.line, &message);
+        self.way = Some(way);
     }
 
     fn hears_within(&self, time: Duration) {
@@ -364,8 +382,8 @@ impl Keeper {
         note(format_args!("the worker ended {how}: another one serves"));
         self.replaced.push(now);
         self.restarts += 1;
-        self.worker =
-            Worker::start(&self.devices, &self.backing, &self.listener, self.root.as_ref(), &self.model, true)?;
+        let in_force = (&self.model, self.way.as_ref());
+        self.worker = Worker::start(&self.devices, &self.backing, &self.listener, self.root.as_ref(), in_force, true)?;
         Ok(false)
     }
 

@@ -7,6 +7,7 @@ use super::image::{Backing, Image};
 use crate::buffer::Pool;
 use crate::control;
 use crate::engine::Engine;
+use crate::way::Way;
 use diskmodel::Model;
 use host::namespace;
 use rustix::fd::{AsFd as _, AsRawFd as _, OwnedFd};
@@ -18,6 +19,8 @@ use std::sync::{Arc, mpsc};
 pub(super) const PING: &[u8] = b"?";
 /// From the keeper: no delay any more.
 pub(super) const NEUTRALISE: &[u8] = b"0";
+/// From the keeper: the way to the layer and back, which follows.
+pub(super) const WAY: u8 = b'w';
 /// To the keeper: the answer to a ping.
 pub(super) const PONG: u8 = b'.';
 /// To the keeper: the model that follows is in force from now on.
@@ -33,6 +36,8 @@ pub(super) struct Heritage<'a> {
     /// To the keeper.
     pub line: OwnedFd,
     pub model: Model,
+    /// As far as it is known.
+    pub way: Option<Way>,
     /// An earlier worker died: what it had taken is to be sent again.
     pub is_successor: bool,
     pub keeper: u32,
@@ -41,6 +46,9 @@ pub(super) struct Heritage<'a> {
 /// Serves until the file system is gone.
 pub(super) fn serve(heritage: Heritage<'_>) -> io::Result<()> {
     let engine = Arc::new(Engine::new(heritage.model, heritage.devices.len()));
+    if let Some(way) = heritage.way {
+        engine.know_way(way);
+    }
     let line = Arc::new(heritage.line);
     come_to_life(heritage.keeper, &engine)?;
     namespace::protect_self();
@@ -96,13 +104,14 @@ fn tell(line: &OwnedFd, model: &Model) -> io::Result<()> {
 
 /// Until the keeper dies.
 fn listen(line: &OwnedFd, engine: &Engine) {
-    let mut message = [0; 16];
+    let mut message = [0; 4096];
     loop {
         match rustix::io::read(line, &mut message) {
             Err(rustix::io::Errno::INTR) => {}
             Ok(length) if length > 0 => match &message[..length] {
                 PING => drop(rustix::io::write(line, &[PONG])),
                 NEUTRALISE => engine.neutralise(),
+                [WAY, text @ ..] => serde_json::from_slice(text).map_or((), |way| engine.know_way(way)),
                 _ => {}
             },
             _ => return engine.neutralise(),

@@ -13,6 +13,7 @@ use crate::engine::Engine;
 use crate::inode::{Inode, Table};
 use crate::reply::errno;
 use crate::waiting::{Asked, Looker};
+use crate::way;
 use attributes::{Changes, attributes, file_type};
 use extended::Answer;
 use fuser::{
@@ -47,6 +48,8 @@ pub(crate) struct Layer {
     buffers: Arc<Pool>,
     looker: Looker,
     settings: Settings,
+    /// The process that looks at the way to this layer; 0: there is none.
+    way_looker: u32,
     #[cfg(feature = "broken-sync")]
     lost: crate::broken_sync::Lost,
 }
@@ -57,6 +60,7 @@ pub(crate) struct Settings {
     pub writeback_cache: bool,
     /// Aligned requests go past the page cache of the backing file system.
     pub direct: bool,
+    pub threads: usize,
 }
 
 #[derive(Debug)]
@@ -66,18 +70,24 @@ enum Opened {
 }
 
 impl Layer {
-    pub(crate) fn new(root: OwnedFd, engine: Arc<Engine>, settings: Settings, threads: usize) -> Result<Self> {
+    pub(crate) fn new(root: OwnedFd, engine: Arc<Engine>, settings: Settings, way_looker: u32) -> Result<Self> {
         Ok(Self {
             engine,
             inodes: Table::new(root)?,
             opened: RwLock::default(),
             next_handle: AtomicU64::new(1),
             buffers: Arc::default(),
-            looker: Looker::new(threads),
+            looker: Looker::new(settings.threads),
             settings,
+            way_looker,
             #[cfg(feature = "broken-sync")]
             lost: crate::broken_sync::Lost::default(),
         })
+    }
+
+    /// The file that is in no directory, for the one process that measures: to all others it is not there.
+    fn is_way(&self, caller: &Request, parent: INodeNo, name: &OsStr) -> bool {
+        parent.0 == crate::inode::ROOT && name == way::NAME && self.way_looker != 0 && caller.pid() == self.way_looker
     }
 
     fn lifetime(&self) -> Duration {
@@ -165,7 +175,10 @@ impl Filesystem for Layer {
         if accepted { Ok(()) } else { Err(io::ErrorKind::InvalidInput.into()) }
     }
 
-    fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+    fn lookup(&self, caller: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        if self.is_way(caller, parent, name) {
+            return reply.entry(&way::NAME_LASTS, &way::attributes(), Generation(0));
+        }
         self.reply_entry(self.inodes.get(parent.0).and_then(|parent| self.inodes.lookup(&parent, name)), reply);
     }
 
@@ -174,6 +187,9 @@ impl Filesystem for Layer {
     }
 
     fn getattr(&self, _: &Request, number: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+        if number.0 == way::INODE {
+            return reply.attr(&way::ATTRIBUTES_LAST, &way::attributes());
+        }
         match self.inodes.get(number.0).and_then(|inode| inode.stat()) {
             Ok(stat) => reply.attr(&self.lifetime(), &self.attributes(number.0, &stat)),
             Err(error) => reply.error(self.refusal(error)),
@@ -279,6 +295,9 @@ impl Filesystem for Layer {
     }
 
     fn open(&self, _: &Request, number: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+        if number.0 == way::INODE {
+            return reply.opened(FileHandle(way::HANDLE), FopenFlags::FOPEN_KEEP_CACHE);
+        }
         match self.open_file(number.0, flags.0) {
             Ok(handle) => reply.opened(handle, FopenFlags::FOPEN_KEEP_CACHE),
             Err(error) => reply.error(self.refusal(error)),
@@ -296,6 +315,9 @@ impl Filesystem for Layer {
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
+        if handle.0 == way::HANDLE {
+            return way::answer(&self.engine, offset, reply);
+        }
         let direct = OFlags::from_bits_retain(flags.0.cast_unsigned()).contains(OFlags::DIRECT);
         let asked = Asked { thread: caller.pid(), inode: number.0, offset, length: size, direct };
         self.read_file(handle, asked, reply);

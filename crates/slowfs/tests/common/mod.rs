@@ -87,12 +87,18 @@ pub fn inherit(command: &mut Command, descriptors: [i32; 2]) {
 }
 
 impl Mounted {
-    pub fn new(mut options: Options) -> Self {
+    pub fn new(options: Options) -> Self {
+        Self::over(options, |_| {})
+    }
+
+    /// Over a directory that is `prepared` before the mount.
+    pub fn over(mut options: Options, prepare: impl FnOnce(&Path)) -> Self {
         let folder =
             tempfile::tempdir_in(std::env::var_os("CARGO_TARGET_TMPDIR").unwrap_or("/var/tmp".into())).unwrap();
         options.directory = folder.path().join("data");
         options.control = folder.path().join("slowfs.sock");
         std::fs::create_dir_all(&options.directory).unwrap();
+        prepare(&options.directory);
         Self::start(folder, options)
     }
 

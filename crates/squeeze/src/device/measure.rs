@@ -149,7 +149,7 @@ fn compare(
         got: Some(Quantity::micros(got.median_us())),
         witness,
         within_tolerance: Some((got.median_us() - predicted).abs() <= tolerance),
-        tolerance: Some(format!("10 % of predicted, at least a tick of {} us", timing.tick_us)),
+        tolerance: Some(format!("10 % more or less, at least a tick of {} us", timing.tick_us)),
         looks: Some(got.looks()),
         // the device's own time does not add to the ticks
         came_on: (predicted > 0.0).then(|| got.median_us() / predicted),

@@ -6,7 +6,7 @@ use crate::directory::or_as_before;
 use crate::imitation::{Probed, hold};
 use crate::looks::{LOOKS, Looked, Pace, timed};
 use crate::probe::{self, Task};
-use crate::{Error, accept, constant};
+use crate::{Error, accept, constant, way};
 use diskmodel::Model;
 use evidence::{Delay, DelayMode, LatencyHistogram, Measured, Quantity};
 use slowfs::control::Client;
@@ -27,7 +27,8 @@ const SYNCS: u32 = 40;
 /// anything out of tolerance. [`Error::Refused`]: the disk would have to be faster than this host. The delay that was in force before is in
 /// force again then.
 pub fn set_and_measure(socket: &Path, device: &Path, model: &Model, strict: bool) -> Result<Vec<Measured>, Error> {
-    let measured = or_as_before(socket, |client| measure(client, device, model, strict))?;
+    let mut measured = or_as_before(socket, |client| measure(client, device, model, strict))?;
+    measured.extend(way::measured(&mut Client::connect(socket)?, MECHANISM)?);
     let named = |it: Measured| Measured { mechanism: MECHANISM.into(), ..it };
     Ok(measured.into_iter().map(named).collect())
 }
@@ -112,7 +113,7 @@ fn refuse_faster(
     }
     Err(Error::Refused {
         what: format!(
-            "--mode total: a {what} of {asked_us} us cannot be had here: through a loop device it takes {floor_us:.0} us without any delay"
+            "--mode total: a {what} of {asked_us} us is not possible here: through a loop device a {what} takes {floor_us:.0} us even without any delay"
         ),
         hint: "ask for more, or slow a directory down: the FUSE layer costs some 10 us".into(),
     })
@@ -129,6 +130,6 @@ mod tests {
         assert!(refuse_faster("read", 50, DelayMode::Add, || Ok(floor.clone())).is_ok(), "on top of it");
         assert!(refuse_faster("read", 200, DelayMode::Total, || Ok(floor.clone())).is_ok());
         let said = refuse_faster("read", 50, DelayMode::Total, || Ok(floor.clone())).expect_err("too fast").to_string();
-        assert!(said.contains("a read of 50 us cannot be had"), "{said}");
+        assert!(said.contains("a read of 50 us is not possible"), "{said}");
     }
 }

@@ -139,8 +139,11 @@ impl Connection {
         };
         if target.tls.verifies() && target.tls_ca.is_none() {
             let flag = if target.flavour == Flavour::Mysql { "--mysql-ssl-ca" } else { "--pgsql-sslrootcert" };
-            return Err(Failure::message(Exit::Usage, "no authority to check the server's certificate against")
-                .hint(format!("{flag}=FILE, or sslrootcert=FILE in the connection string")));
+            return Err(Failure::message(
+                Exit::Usage,
+                "the server's certificate cannot be checked: no file with CA certificates was named",
+            )
+            .hint(format!("{flag}=FILE, or sslrootcert=FILE in the connection string")));
         }
         target.database.get_or_insert_with(|| SBTEST.to_owned());
         if target.flavour == Flavour::Postgresql && target.password.is_empty() {

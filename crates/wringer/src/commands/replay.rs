@@ -103,9 +103,8 @@ pub fn main(args: Args) -> Outcome {
             log.format.name(),
             target.flavour.name()
         );
-        return Err(
-            Failure::message(Exit::Usage, message).hint("statements of the one are not understood by the other")
-        );
+        return Err(Failure::message(Exit::Usage, message)
+            .hint("a MySQL server does not understand the statements of PostgreSQL, nor the other way round"));
     }
     let database = target.as_ref().and_then(|target| target.database.as_deref());
     let plan = replay::plan(&log.recorded, flavour, args.writes, database);

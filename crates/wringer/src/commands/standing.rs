@@ -87,7 +87,7 @@ fn told(error: run::Error) -> Failure {
     match error {
         run::Error::Host(host::Error::Child { why, log, .. }) if says_the_same(&log, &why) => {
             let failure = Failure::message(Exit::Failed, format_args!("{why}; everything is undone"));
-            if why.contains("was expected and") { failure.hint(BUSY) } else { failure }
+            if why.contains("was expected (allowed:") { failure.hint(BUSY) } else { failure }
         }
         run::Error::Host(host::Error::Interrupted) => {
             Failure::message(Exit::Interrupted, "interrupted; everything is undone")

@@ -228,6 +228,12 @@ fn show(value: &Value, output: Output) {
 }
 
 fn show_measured(measured: &Measured) {
+    if measured.what == squeeze::WAY {
+        if measured.got.is_none() {
+            terminal::say(format_args!("note: {}", measured.witness));
+        }
+        return;
+    }
     let unit = |quantity: &Quantity| if quantity.unit == Unit::PerSecond { "/s" } else { " us" };
     let us = |quantity: &Option<Quantity>| {
         quantity.map_or_else(

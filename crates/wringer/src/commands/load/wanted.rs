@@ -77,7 +77,7 @@ impl Written {
         }
         let message =
             format!("{} has clients think between transactions, and a rate says when those start", self.path.display());
-        Err(Failure::message(Exit::Usage, message).hint("leave the rate out, or think out of the file"))
+        Err(Failure::message(Exit::Usage, message).hint("remove --rate, or remove `think` from the file"))
     }
 }
 

@@ -62,7 +62,11 @@ impl Squeezes {
         };
         let name = layer.mechanism().in_results();
         notes.event("squeeze", format!("slow layer over {}, delay 0 ({name})", data.display()))?;
-        self.layer = Some(layer);
+        let layer = self.layer.insert(layer);
+        if let Some(way) = layer.measured_way(notes.clock.now_us())? {
+            notes.event("squeeze", way.witness.clone())?;
+            notes.measured(&way)?;
+        }
         Ok(())
     }
 

@@ -187,7 +187,7 @@ fn refuse_overlap(path: &Path, disks: &[Disk]) -> Outcome {
     let overlaps = |disk: &&Disk| disk.path.starts_with(path) || path.starts_with(&disk.path);
     disks.iter().find(overlaps).map_or(Ok(()), |other| {
         let message = format!("--disk {} and {} overlap", other.path.display(), path.display());
-        Err(Failure::message(Exit::Usage, message).hint("name directories that are apart"))
+        Err(Failure::message(Exit::Usage, message).hint("name directories of which none lies inside another"))
     })
 }
 

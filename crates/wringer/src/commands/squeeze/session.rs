@@ -119,11 +119,12 @@ fn slow_layers(run: &mut Run, prepared: &Prepared, args: &Args, library: &Path) 
             Mechanism::Fuse => SlowLayer::start_for_command(run, &disk.path, number, first)?,
             Mechanism::Preload => SlowLayer::preload(run, &disk.path, library, number)?,
         };
-        let measured = if args.no_probe {
+        let mut measured = if args.no_probe {
             layer.set(&disk.model).map(|()| Vec::new())?
         } else {
             hold(run, &mut layer, disk, args.strict)?
         };
+        measured.extend(layer.measured_way(0)?);
         layers.push(Layer { layer, measured });
     }
     Ok(layers)
@@ -228,7 +229,10 @@ fn exit_code(run: &mut Run, child: &Child) -> Result<i32, Failure> {
         }
         std::thread::sleep(Duration::from_millis(2));
     }
-    Err(Failure::message(Exit::Failed, "the command has ended, and its launcher has not"))
+    Err(Failure::message(
+        Exit::Failed,
+        "the command has ended, but the process of Wringer that started it is still there",
+    ))
 }
 
 fn launcher_killed() -> Failure {

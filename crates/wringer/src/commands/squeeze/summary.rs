@@ -118,7 +118,9 @@ impl DiskSeen {
 
     fn show(&self) {
         line("disk", format!("{}: {} ({})", self.path.display(), self.model, self.mechanism.in_results()));
-        for measured in &self.measured {
+        let (way, probed): (Vec<&Measured>, Vec<_>) = self.measured.iter().partition(|it| it.what == squeeze::WAY);
+        way.iter().filter(|way| way.got.is_none()).for_each(|way| line("", format!("note: {}", way.witness)));
+        for measured in probed {
             let value = |quantity: &Option<Quantity>| match quantity {
                 Some(Quantity { value, unit: Unit::PerSecond }) => format!("{value:.0}/s"),
                 Some(quantity) => time(quantity.value),

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The kernel's way to the layer and back: what a request takes beyond the time that the layer itself has it. It is measured on this host
+//! when the layer is mounted, and taken off each delay, so that asked plus the bare latency is what a client sees.
+//!
+//! A process of its own ([`client`]) reads a file that exists in the layer alone, 4 KiB at a time and past the page cache, as a database
+//! would. No request of it goes to the directory's files. The layer holds each of these reads for as long as the look asks for, and writes
+//! into the answer for how long it had it: what the client waited beyond that is the way. The longer everybody slept, the colder the
+//! processor, and the longer the way: so it is measured for waits of several lengths.
+//!
+//! What differs for other requests: a write takes its data along and a sync has none, and for both the same is taken off as for a read.
+
+pub(crate) mod client;
+
+use crate::engine::Engine;
+use crate::moment::now;
+use fuser::{FileAttr, FileType, INodeNo, ReplyData};
+use serde::{Deserialize, Serialize};
+use std::time::{Duration, UNIX_EPOCH};
+
+/// In the root of the layer, for the process that measures alone.
+pub(crate) const NAME: &str = ".wringer-way";
+/// No file below has it: those of other devices are numbered from 2^63 on.
+pub(crate) const INODE: u64 = u64::MAX;
+pub(crate) const HANDLE: u64 = u64::MAX;
+pub(crate) const BLOCK_BYTES: usize = 4096;
+pub(crate) const BLOCK: u64 = BLOCK_BYTES as u64;
+/// So that the kernel asks for the file's attributes once, and not with each read.
+pub(crate) const ATTRIBUTES_LAST: Duration = Duration::from_secs(1);
+/// No name is kept: whoever looks for the same name in the directory is answered by the directory.
+pub(crate) const NAME_LASTS: Duration = Duration::ZERO;
+
+/// A host that needs longer is overloaded, and may not be a moment later. What is longer is not taken off.
+const MOST_NS: u64 = 200_000;
+
+/// One length of waits.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Length {
+    /// Waits up to this belong to it; `None`: all longer ones.
+    up_to_ns: Option<u64>,
+    /// For how long the layer holds a look.
+    held_ns: u64,
+    /// In each of the rounds.
+    looks: usize,
+}
+
+pub(crate) const ROUNDS: usize = 3;
+/// Shortest waits first: some 170 ms in three rounds, so that no moment's disturbance is in all looks at one length.
+pub(crate) const LENGTHS: [Length; 5] = [
+    Length { up_to_ns: Some(100_000), held_ns: 60_000, looks: 15 },
+    Length { up_to_ns: Some(500_000), held_ns: 250_000, looks: 15 },
+    Length { up_to_ns: Some(3_000_000), held_ns: 1_000_000, looks: 7 },
+    Length { up_to_ns: Some(30_000_000), held_ns: 5_000_000, looks: 2 },
+    Length { up_to_ns: None, held_ns: 31_000_000, looks: 1 },
+];
+
+/// What is taken off each delay for the way, and how it was measured.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Way {
+    /// Shortest waits first. Empty: it was not measured, and nothing is taken off.
+    pub lengths: Vec<Looked>,
+    /// Why it was not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why_not: Option<String>,
+}
+
+/// The looks at waits of one length.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Looked {
+    /// For waits up to this; `None`: for all longer ones.
+    pub up_to_ns: Option<u64>,
+    /// For how long the layer held the looks.
+    pub held_ns: u64,
+    pub looks: u32,
+    pub lowest_ns: u64,
+    pub median_ns: u64,
+    pub highest_ns: u64,
+}
+
+impl Looked {
+    /// The median, or as much of it as is taken off at all.
+    pub fn taken_off_ns(&self) -> u64 {
+        self.median_ns.min(MOST_NS)
+    }
+}
+
+impl Way {
+    pub(crate) fn not_measured(why: impl Into<String>) -> Self {
+        Self { lengths: Vec::new(), why_not: Some(why.into()) }
+    }
+
+    /// From the looks at each of [`LENGTHS`], each what a client waited and for how long the layer had the request.
+    pub(crate) fn of(looks: &[Vec<(u64, u64)>]) -> Self {
+        if looks.len() != LENGTHS.len() || looks.iter().any(Vec::is_empty) {
+            return Self::not_measured("there was no look at some length of waits");
+        }
+        let lengths = LENGTHS.iter().zip(looks).map(|(length, looks)| {
+            let mut ways: Vec<u64> = looks.iter().map(|(waited, inside)| waited.saturating_sub(*inside)).collect();
+            ways.sort_unstable();
+            Looked {
+                up_to_ns: length.up_to_ns,
+                held_ns: length.held_ns,
+                looks: u32::try_from(ways.len()).unwrap_or(u32::MAX),
+                lowest_ns: ways[0],
+                median_ns: ways[ways.len() / 2],
+                highest_ns: ways[ways.len() - 1],
+            }
+        });
+        Self { lengths: lengths.collect(), why_not: None }
+    }
+
+    /// Of a wait that is to be so long.
+    pub(crate) fn taken_off_ns(&self, wait_ns: u64) -> u64 {
+        let of = self.lengths.iter().find(|looked| looked.up_to_ns.is_none_or(|longest| wait_ns <= longest));
+        of.map_or(0, Looked::taken_off_ns)
+    }
+}
+
+/// The attributes of the file that is in no directory.
+pub(crate) fn attributes() -> FileAttr {
+    FileAttr {
+        ino: INodeNo(INODE),
+        size: BLOCK * LENGTHS.len() as u64,
+        blocks: 0,
+        atime: UNIX_EPOCH,
+        mtime: UNIX_EPOCH,
+        ctime: UNIX_EPOCH,
+        crtime: UNIX_EPOCH,
+        kind: FileType::RegularFile,
+        perm: 0o400,
+        nlink: 1,
+        uid: rustix::process::geteuid().as_raw(),
+        gid: rustix::process::getegid().as_raw(),
+        rdev: 0,
+        blksize: 4096,
+        flags: 0,
+    }
+}
+
+/// Answers one look: its block says for how long it is held.
+pub(crate) fn answer(engine: &Engine, offset: u64, reply: ReplyData) {
+    let arrived = now();
+    let mut block = [0; BLOCK_BYTES];
+    let length = usize::try_from(offset / BLOCK).ok().and_then(|number| LENGTHS.get(number));
+    engine.hold_look(arrived + length.map_or(0, |length| length.held_ns));
+    block[..8].copy_from_slice(&now().saturating_sub(arrived).to_ne_bytes());
+    reply.data(&block);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn way(ways_ns: [u64; 5]) -> Way {
+        let looks = LENGTHS.iter().zip(ways_ns);
+        // one look in five was disturbed
+        let of = |(length, way): (&Length, u64)| {
+            (0..5).map(|look| (length.held_ns + way + if look == 0 { 900_000 } else { look }, length.held_ns)).collect()
+        };
+        Way::of(&looks.map(of).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn what_the_client_waited_beyond_the_time_inside_is_the_way_at_the_median() {
+        let way = way([11_000, 14_000, 17_000, 30_000, 60_000]);
+        let first = way.lengths[0];
+        assert_eq!((first.lowest_ns, first.median_ns, first.highest_ns, first.looks), (11_001, 11_003, 911_000, 5));
+        let off =
+            [50_000, 100_000, 100_001, 3_000_000, 10_000_000, 3_600_000_000_000].map(|wait| way.taken_off_ns(wait));
+        assert_eq!(off, [11_003, 11_003, 14_003, 17_003, 30_003, 60_003]);
+    }
+
+    #[test]
+    fn what_an_overloaded_host_needs_is_not_taken_off_in_full() {
+        let way = way([11_000, 2_000_000, 17_000, 30_000, 60_000]);
+        assert_eq!((way.lengths[1].median_ns, way.taken_off_ns(200_000)), (2_000_003, MOST_NS));
+    }
+
+    #[test]
+    fn without_looks_nothing_is_taken_off_and_the_reason_is_kept() {
+        for way in [Way::default(), Way::not_measured("no process"), Way::of(&[]), Way::of(&vec![Vec::new(); 5])] {
+            assert_eq!([0, 60_000, 1_000_000].map(|wait| way.taken_off_ns(wait)), [0, 0, 0], "{way:?}");
+        }
+        assert!(Way::of(&vec![Vec::new(); 5]).why_not.is_some());
+        let text = serde_json::to_string(&way([1, 2, 3, 4, 5])).unwrap();
+        assert_eq!(serde_json::from_str::<Way>(&text).unwrap(), way([1, 2, 3, 4, 5]));
+    }
+}
