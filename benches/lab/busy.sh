@@ -7,8 +7,10 @@
 #
 # 20 runs of each file in each scene, some seven hours; --short: 5 runs each with shorter arms, under 40 minutes; --runs N: so many each, with
 # the shorter arms. As root for the whole of one-read-or-two; an ordinary user's runs leave the squeeze of the host's RAM out. FOLDER on the disk to
-# try (/var/tmp; 2 GiB are needed there, and removed). Needs jq and dd. A table on the standard output, with --json one object for each scene and file;
-# what goes on is told on standard error. WRINGER names the program, without it the release build's.
+# try (/var/tmp; 2 GiB are needed there, and removed). Needs jq and dd. A table on the standard output when all is done, or when it is interrupted: of
+# what there is until then; with --json one object for each scene and file. What goes on is told on standard error, with a row for each scene and file as it ends. What each
+# run came to is kept as lines of JSON in KEPT (busy-DATE.jsonl in the present folder). A run that takes longer than 15 minutes is interrupted. WRINGER names
+# the program, without it the release build's.
 #
 # What the columns mean:
 #   exit        how many runs ended with which exit code
@@ -29,7 +31,7 @@ while [ $# -gt 0 ]; do
         --runs) short=true runs=${2:?--runs wants a number}; shift ;;
         --json) json=true ;;
         --folder) folder=${2:?--folder wants a folder}; shift ;;
-        *) sed -n '3,12s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+        *) sed -n '3,14s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
     esac
     shift
 done
@@ -39,6 +41,8 @@ if [ -z "$program" ]; then
     cargo build --quiet --release --manifest-path "$here/Cargo.toml" -p wringer
     program=${CARGO_TARGET_DIR:-$here/target}/release/wringer
 fi
+kept=${KEPT:-$PWD/busy-$(date +%Y%m%d-%H%M%S).jsonl}
+: >"$kept"
 work=$(mktemp -d "$folder/busy-bench.XXXXXX")
 chmod 711 "$work"
 export WRINGER_HOME=$work/home
@@ -49,6 +53,8 @@ disturber=
 clean() {
     quiet_again
     "$program" undo >/dev/null 2>&1 || true
+    table || true
+    say "each run's figures: $kept"
     rm -rf "$work"
 }
 quiet_again() {
@@ -130,7 +136,7 @@ def outside:
 
 run_once() { # FILE OUT
     local exit=0 report=false
-    "$program" run "$1" --to "$2" --yes >"$2.out" 2>"$2.err" || exit=$?
+    timeout --foreground --signal=INT --kill-after=120 900 "$program" run "$1" --to "$2" --yes >"$2.out" 2>"$2.err" || exit=$?
     [ -s "$2/report.html" ] && report=true
     [ "$exit" -eq 0 ] || say "exit code $exit: $(grep -m1 '^error' "$2.err" || tail -n1 "$2.err")"
     if [ -s "$2/result.json" ]; then
@@ -163,21 +169,40 @@ row() {
         awk -F'\t' '{ printf "%-6s %-6s %5s  %-10s %7s %6s %8s %8s %5s %5s %8s %8s %8s\n", $1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13 }'
 }
 
+heading() {
+    printf '%-6s %-6s %5s  %-10s %7s %6s %8s %8s %5s %5s %8s %8s %8s\n' \
+        scene file runs exit reports agree off outside told same others stolen doubted
+}
+
+# What one scene and file came to; nothing, where no run of it has ended.
+scene_of() { # SCENE FILE
+    jq -cs --arg scene "$1" --arg file "$2" "map(select(.scene == \$scene and .file == \$file)) | if length == 0 then empty else $summary end" "$kept"
+}
+
+# shellcheck disable=SC2317 # called by the trap
+table() {
+    local scene file
+    $json || heading
+    for scene in idle cpu disk; do
+        for file in reads disks; do
+            if $json; then scene_of "$scene" "$file"; else scene_of "$scene" "$file" | row; fi
+        done
+    done
+}
+
 "$program" sandbox fetch mariadb >/dev/null 2>&1 || true
 half=$(($(bandwidth) / 2))
 say "half of what the disk takes: $((half / 1048576)) MiB/s; $runs runs of each file in each scene"
-$json || printf '%-6s %-6s %5s  %-10s %7s %6s %8s %8s %5s %5s %8s %8s %8s\n' \
-    scene file runs exit reports agree off outside told same others stolen doubted
+heading >&2
 for scene in idle cpu disk; do
     for file in reads disks; do
-        lines=$work/$scene-$file.jsonl
         disturb "$scene"
         for number in $(seq "$runs"); do
             say "$scene, $file: $number of $runs"
-            run_once "${!file}" "$work/out-$scene-$file-$number" >>"$lines"
+            run_once "${!file}" "$work/out-$scene-$file-$number" |
+                jq -c --arg scene "$scene" --arg file "$file" '{ $scene, $file } + .' >>"$kept"
         done
         quiet_again
-        object=$(jq -cs --arg scene "$scene" --arg file "$file" "$summary" "$lines")
-        if $json; then echo "$object"; else echo "$object" | row; fi
+        scene_of "$scene" "$file" | row >&2
     done
 done
