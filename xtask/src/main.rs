@@ -9,6 +9,7 @@
 
 mod check;
 mod faults;
+mod outcome;
 mod programs;
 mod stopwatch;
 mod tally;

@@ -62,7 +62,7 @@ fn lasted(started: &[(String, Instant)], end: Instant) -> Vec<Ran> {
 }
 
 /// `Running tests/faults/main.rs (target/debug/deps/faults-e39ba1c5)` is `faults (tests/faults/main.rs)`; `Doc-tests units`, too.
-fn program_of(line: &str) -> Option<String> {
+pub(crate) fn program_of(line: &str) -> Option<String> {
     let line = line.trim_start();
     if let Some(library) = line.strip_prefix("Doc-tests ") {
         return Some(format!("{library} (examples in its documentation)"));
