@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # `make demo` and `make test` do their own set-up. Servers are fetched into Wringer's cache, never installed.
-.PHONY: demo check test test-guest bench lint static dist setup
+.PHONY: demo check test test-guest test-recipes bench lint static dist setup
 
 WRINGER := target/release/wringer
 
@@ -20,6 +20,10 @@ test:
 test-guest:
 	@tests/setup.sh test
 	cargo run -q -p xtask -- test-guest
+
+# Each page of docs/recipes, followed to the letter: docs/testing.md. In a minimal Debian: tests/fresh-machine.sh test-recipes root
+test-recipes: setup
+	tests/recipes/run.sh
 
 bench: setup
 	cargo build --release -p wringer

@@ -1,16 +1,22 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Proves the README's two commands on a fresh Debian: makes a minimal root with nothing but make, a C compiler and this
-# machine's Rust, clones the project into it, and runs `make demo` or `make test` there.
-# usage: sudo tests/fresh-machine.sh demo|test root|user [FOLDER]     (needs mmdebstrap; FOLDER is kept for the next time)
+# machine's Rust, clones the project into it, and runs `make demo`, `make test` or `make test-recipes` there.
+# usage: sudo tests/fresh-machine.sh demo|test|test-recipes root|user [FOLDER]     (needs mmdebstrap; FOLDER is kept for the next time)
+# With WRINGER_PROGRAM=PROGRAM, `test-recipes` takes this static program instead of building one.
 # Mounts live in a mount namespace of this script's own, and go with it.
 set -euo pipefail
 
-goal=${1:?demo or test} who=${2:?root or user} folder=${3:-/var/tmp/wringer-fresh}
+goal=${1:?demo, test or test-recipes} who=${2:?root or user} folder=${3:-/var/tmp/wringer-fresh}
 here=$(cd "$(dirname "$0")/.." && pwd)
 [ "$(id -u)" -eq 0 ] || { echo "error: making a Debian root needs root" >&2; exit 3; }
 if [ "${WRINGER_FRESH_INSIDE:-}" != 1 ]; then
-    WRINGER_FRESH_INSIDE=1 exec unshare --mount --pid --fork --kill-child "$0" "$goal" "$who" "$folder"
+    # A file of ours that is open inside leads there through a mount that is gone: nobody can say that it is not in a server's folder, and
+    # Wringer takes it for a user of it. So nothing of this script's is open inside but two pipes.
+    WRINGER_FRESH_INSIDE=1 unshare --mount --pid --fork --kill-child bash -c '
+        for file in /proc/$$/fd/*; do file=${file##*/}; [ "$file" -le 2 ] || eval "exec $file>&-"; done
+        exec "$@"' - "$0" "$goal" "$who" "$folder" </dev/null 2>&1 | cat
+    exit
 fi
 mount --make-rprivate /
 
@@ -47,6 +53,10 @@ home=/root; [ "$who" = user ] && home=/home/tester
 rm -rf --one-file-system "${folder:?}$home/wringer"
 git clone -q "$here" "$folder$home/wringer"
 [ "$who" = user ] && chown -R --no-dereference "$(stat -c %u:%g "$folder/home/tester")" "$folder$home/wringer"
+if [ -n "${WRINGER_PROGRAM:-}" ]; then
+    install -m 755 "$WRINGER_PROGRAM" "$folder/opt/wringer"
+    WRINGER_PROGRAM=/opt/wringer
+fi
 
 # A root of its own, not a chroot: the kernel lets nobody make user namespaces inside a chroot.
 mkdir -p "$folder/.outside"
@@ -57,7 +67,7 @@ cd /
 
 run="cd $home/wringer && time make $goal"
 echo "== make $goal as $who in a Debian root of $(dpkg -l | grep -c ^ii) packages"
-environment=(HOME="$home" PATH=/opt/rust/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin CI=true CARGO_TERM_COLOR=never)
+environment=(HOME="$home" PATH=/opt/rust/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin CI=true CARGO_TERM_COLOR=never ${WRINGER_PROGRAM:+WRINGER_PROGRAM="$WRINGER_PROGRAM"})
 if [ "$who" = user ]; then
     exec /usr/bin/env -i "${environment[@]}" setpriv --reuid=tester --regid=tester --init-groups bash -c "$run"
 fi

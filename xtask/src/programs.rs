@@ -26,7 +26,7 @@ const BESIDE_THE_GUEST: [&str; 14] = [
 ];
 
 /// These need no server, no mount and no guest, and take seconds: `check` runs them.
-const QUICK: [&str; 17] = [
+const QUICK: [&str; 18] = [
     "allocation",
     "corpus",
     "damage",
@@ -41,6 +41,7 @@ const QUICK: [&str; 17] = [
     "published",
     "published_histograms",
     "ready_files",
+    "recipes",
     "round_trip",
     "stop",
     "words",
