@@ -23,7 +23,6 @@ mod error;
 pub mod fill;
 pub mod prepare;
 pub mod protocol;
-mod quoting;
 pub mod replay;
 pub mod server_clock;
 pub mod summary;

@@ -25,6 +25,14 @@ impl Flavour {
         }
     }
 
+    /// Whose rules of quoting its statements follow.
+    pub fn dialect(self) -> sql::Dialect {
+        match self {
+            Self::Mysql => sql::Dialect::Mysql,
+            Self::Postgresql => sql::Dialect::Postgresql,
+        }
+    }
+
     /// The port that the server's makers chose.
     pub fn default_port(self) -> u16 {
         match self {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! SQL text with its placeholders filled in by us, for servers or runs that do without prepared statements.
 
-use crate::quoting::opaque;
 use crate::target::Flavour;
 use crate::workload::Param;
+use sql::{Piece, piece};
 use std::io::Write as _;
 
 /// A statement cut at its placeholders once, so that filling it in is a few copies.
@@ -20,23 +20,21 @@ impl Template {
     pub fn new(sql: &str, flavour: Flavour) -> Self {
         let (mut pieces, mut text) = (Vec::new(), Vec::new());
         let mut rest = sql.as_bytes();
-        while let Some(&byte) = rest.first() {
-            let placeholder = match (byte, flavour) {
-                (b'?', Flavour::Mysql) => Some((pieces.len(), 1)),
-                (b'$', Flavour::Postgresql) => numbered(rest),
+        while !rest.is_empty() {
+            let (piece, mut length) = piece(rest, flavour.dialect());
+            let index = match (piece, flavour) {
+                (Piece::Parameter, Flavour::Mysql) => Some(pieces.len()),
+                (Piece::Parameter, Flavour::Postgresql) => index_of(&rest[1..length]),
                 _ => None,
             };
-            let length = match placeholder {
-                Some((index, length)) => {
-                    pieces.push((std::mem::take(&mut text), index));
-                    length
-                }
-                None => {
-                    let length = opaque(rest, flavour).max(1);
-                    text.extend_from_slice(&rest[..length]);
-                    length
-                }
-            };
+            if piece == Piece::Executable {
+                // the server runs what stands in it
+                length = 3;
+            }
+            match index {
+                Some(index) => pieces.push((std::mem::take(&mut text), index)),
+                None => text.extend_from_slice(&rest[..length]),
+            }
             rest = &rest[length..];
         }
         Self { pieces, tail: text, flavour }
@@ -71,11 +69,9 @@ impl Template {
     }
 }
 
-/// `$2`: its index, and its length.
-fn numbered(rest: &[u8]) -> Option<(usize, usize)> {
-    let digits = rest[1..].iter().take_while(|byte| byte.is_ascii_digit()).count();
-    let number: usize = std::str::from_utf8(&rest[1..=digits]).ok()?.parse().ok()?;
-    Some((number.checked_sub(1)?, digits + 1))
+/// Of the digits of `$2`: 1.
+fn index_of(digits: &[u8]) -> Option<usize> {
+    std::str::from_utf8(digits).ok()?.parse::<usize>().ok()?.checked_sub(1)
 }
 
 #[cfg(test)]

@@ -13,7 +13,6 @@ mod mysql;
 mod plan;
 mod postgresql;
 mod run;
-mod token;
 
 pub use event::{Recorded, Session, Statement};
 pub use plan::{Plan, plan};

@@ -3,8 +3,7 @@
 
 use super::clock::Moment;
 use super::event::Gathered;
-use crate::Flavour;
-use crate::quoting::block_comment;
+use sql::{Dialect, Piece, piece};
 use std::collections::BTreeMap;
 use std::io::{self, BufRead};
 
@@ -116,12 +115,20 @@ fn header(entry: &mut Entry, line: &str, databases: &mut BTreeMap<String, String
 
 /// The database of `USE name`, behind comments or not.
 fn used(sql: &str) -> Option<String> {
-    let mut rest = sql.trim_start();
-    while rest.starts_with("/*") && !rest.starts_with("/*!") {
-        rest = rest.get(block_comment(rest.as_bytes(), Flavour::Mysql)..)?.trim_start();
+    let mut rest = sql;
+    loop {
+        let (piece, length) = piece(rest.as_bytes(), Dialect::Mysql);
+        match piece {
+            Piece::Word if rest[..length].eq_ignore_ascii_case("use") => rest = &rest[length..],
+            Piece::Space | Piece::Comment | Piece::LineComment if length > 0 => {
+                rest = &rest[length..];
+                continue;
+            }
+            _ => return None,
+        }
+        break;
     }
-    let name = rest.get(3..).filter(|_| rest[..3].eq_ignore_ascii_case("use"))?;
-    let name = name.strip_prefix(|letter: char| letter.is_ascii_whitespace() || letter == '`').map(|_| name.trim())?;
+    let name = rest.strip_prefix(|letter: char| letter.is_ascii_whitespace() || letter == '`').map(|_| rest.trim())?;
     let name = name.trim_end_matches(';').trim_end();
     let quoted = name.strip_prefix('`').and_then(|rest| rest.strip_suffix('`'));
     Some(quoted.map_or_else(|| name.to_owned(), |name| name.replace("``", "`")))

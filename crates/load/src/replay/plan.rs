@@ -3,8 +3,8 @@
 
 use super::classify::{Class, classify};
 use super::event::Recorded;
-use super::token::{fingerprint, tokens};
 use crate::Flavour;
+use sql::{fingerprint, tokens};
 use std::collections::BTreeMap;
 
 /// A statement to be sent.
@@ -71,7 +71,7 @@ pub fn plan(recorded: &Recorded, flavour: Flavour, writes: bool, database: Optio
     for session in &recorded.sessions {
         let mut works = Vec::new();
         for statement in &session.statements {
-            let tokens = tokens(&statement.sql, flavour);
+            let tokens = tokens(&statement.sql, flavour.dialect());
             let class = classify(&tokens);
             let elsewhere = flavour == Flavour::Postgresql
                 && statement.database.as_deref().is_some_and(|name| database.is_some_and(|database| database != name));

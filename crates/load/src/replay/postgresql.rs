@@ -5,6 +5,7 @@
 use super::clock::Moment;
 use super::event::Gathered;
 use super::mysql::for_lines;
+use sql::{Dialect, Inside, Piece, Scanner, piece};
 use std::collections::BTreeMap;
 use std::io::{self, BufRead};
 
@@ -83,28 +84,19 @@ fn with_values(sql: &str, detail: &str) -> Result<String, String> {
     let Some(list) = list else { return Ok(sql.to_owned()) };
     let values = values_of(list).ok_or("parameters that are not understood")?;
     let mut out = String::with_capacity(sql.len() + list.len());
-    let bytes = sql.as_bytes();
-    let (mut at, mut copied) = (0, 0);
-    while at < bytes.len() {
-        match bytes[at] {
-            quote @ (b'\'' | b'"') => {
-                let end = bytes[at + 1..].iter().position(|byte| *byte == quote);
-                at = end.map_or(bytes.len(), |end| at + 2 + end);
-            }
-            b'$' if bytes.get(at + 1).is_some_and(u8::is_ascii_digit) => {
-                let digits = bytes[at + 1..].iter().take_while(|byte| byte.is_ascii_digit()).count();
-                let number: usize = sql[at + 1..=at + digits].parse().map_err(|_| "a parameter without a number")?;
-                let value = number.checked_sub(1).and_then(|index| values.get(index));
-                let value = value.ok_or_else(|| format!("no value for ${number}"))?;
-                out.push_str(&sql[copied..at]);
-                out.push_str(value);
-                at += digits + 1;
-                copied = at;
-            }
-            _ => at += 1,
+    let mut rest = sql;
+    while !rest.is_empty() {
+        let (piece, length) = piece(rest.as_bytes(), Dialect::Postgresql);
+        let text = &rest[..length];
+        if piece == Piece::Parameter {
+            let number: usize = text[1..].parse().map_err(|_| "a parameter without a number")?;
+            let value = number.checked_sub(1).and_then(|index| values.get(index));
+            out.push_str(value.ok_or_else(|| format!("no value for {text}"))?);
+        } else {
+            out.push_str(text);
         }
+        rest = &rest[length..];
     }
-    out.push_str(&sql[copied..]);
     Ok(out)
 }
 
@@ -126,15 +118,9 @@ fn values_of(list: &str) -> Option<Vec<String>> {
 }
 
 fn quoted_length(text: &str) -> Option<usize> {
-    let bytes = text.as_bytes();
-    let mut at = bytes.starts_with(b"'").then_some(1)?;
-    loop {
-        at += bytes.get(at..)?.iter().position(|byte| *byte == b'\'')? + 1;
-        if bytes.get(at) != Some(&b'\'') {
-            return Some(at);
-        }
-        at += 1;
-    }
+    let mut scanner = Scanner::new(Dialect::Postgresql);
+    let length = text.starts_with('\'').then(|| scanner.next(text.as_bytes()).1)?;
+    (*scanner.inside() == Inside::Code).then_some(length)
 }
 
 const SEVERITIES: [&str; 14] = [

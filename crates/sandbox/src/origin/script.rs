@@ -4,6 +4,7 @@
 //! \restrict.
 
 use crate::Flavour;
+use sql::{Dialect, Inside, Scanner};
 use std::io::{self, BufRead};
 
 /// A part of a dump that is to be sent by itself.
@@ -33,24 +34,12 @@ pub struct Script<R> {
 const LAST_WORDS: [&[u8]; 3] =
     [b"-- Dump completed", b"-- PostgreSQL database dump complete", b"-- PostgreSQL database cluster dump complete"];
 
-/// Where in a statement we are.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Inside {
-    Code,
-    /// Up to this quote; `true`: a backslash escapes.
-    Quote(u8, bool),
-    /// `$tag$`.
-    Dollar(Vec<u8>),
-    /// So deep, for PostgreSQL's nest.
-    Comment(u32),
-}
-
 /// What has been understood of one statement so far.
 struct Progress {
     sql: Vec<u8>,
     /// The line on which it began.
     line: u64,
-    inside: Inside,
+    scanner: Scanner,
     parentheses: i32,
     /// How many BEGIN ... END and CASE ... END are open in the body of a function, where semicolons stand between its statements.
     bodies: u32,
@@ -63,6 +52,10 @@ struct Progress {
 const WORDS_TO_KIND: usize = 8;
 
 impl Progress {
+    fn is_code(&self) -> bool {
+        *self.scanner.inside() == Inside::Code
+    }
+
     fn is_empty(&self) -> bool {
         self.sql.iter().all(u8::is_ascii_whitespace)
     }
@@ -126,7 +119,7 @@ impl<R: BufRead> Script<R> {
         let mut so_far = Progress {
             sql: Vec::new(),
             line: 0,
-            inside: Inside::Code,
+            scanner: Scanner::new(self.dialect()),
             parentheses: 0,
             bodies: 0,
             words: Vec::new(),
@@ -135,7 +128,7 @@ impl<R: BufRead> Script<R> {
         loop {
             let line = if self.rest.is_empty() { self.read_line()? } else { Some(std::mem::take(&mut self.rest)) };
             let Some(line) = line else { return self.at_end(so_far) };
-            if so_far.is_empty() && so_far.inside == Inside::Code {
+            if so_far.is_empty() && so_far.is_code() {
                 so_far.line = self.line;
                 if let Some(piece) = self.client_command(&line) {
                     match piece {
@@ -177,10 +170,10 @@ impl<R: BufRead> Script<R> {
     }
 
     fn at_end(&self, so_far: Progress) -> io::Result<Option<(u64, Piece)>> {
-        match so_far.inside {
+        match so_far.scanner.inside() {
             Inside::Code if so_far.is_empty() => Ok(None),
             Inside::Code => Ok(Some((so_far.line, Piece::Sql(so_far.sql.trim_ascii().to_vec())))),
-            Inside::Comment(_) => Err(cut_short(&format!("a comment of the statement of line {}", so_far.line))),
+            Inside::Comment { .. } => Err(cut_short(&format!("a comment of the statement of line {}", so_far.line))),
             _ => Err(cut_short(&format!("a string of the statement of line {}", so_far.line))),
         }
     }
@@ -213,29 +206,25 @@ impl<R: BufRead> Script<R> {
         let mut at = 0;
         while at < line.len() {
             let rest = &line[at..];
-            let length = match so_far.inside.clone() {
-                Inside::Code => {
-                    if self.is_at_end(rest, so_far) {
-                        return Some(at + self.delimiter.len());
-                    }
-                    match self.code(rest, so_far) {
-                        0 => return None,
-                        length => length,
-                    }
+            if so_far.is_code() && self.is_at_end(rest, so_far) {
+                return Some(at + self.delimiter.len());
+            }
+            let (kind, length) = so_far.scanner.next(rest);
+            let mut run = &rest[..length];
+            match kind {
+                sql::Piece::LineComment => run = b"\n",
+                sql::Piece::Symbol if run == b"(" => so_far.parentheses += 1,
+                sql::Piece::Symbol if run == b")" => so_far.parentheses -= 1,
+                sql::Piece::Word | sql::Piece::Number if self.delimiter == b";" => so_far.word(run, self.is_postgresql),
+                // a delimiter may be a word, or begin within one
+                sql::Piece::Word | sql::Piece::Number => {
+                    let begins = |at: &usize| rest[*at..].starts_with(&self.delimiter);
+                    run = &run[..(1..length).find(begins).unwrap_or(length)];
                 }
-                Inside::Quote(quote, escapes) => in_quote(rest, quote, escapes, so_far),
-                Inside::Dollar(tag) => {
-                    let closes = rest.starts_with(&tag);
-                    if closes {
-                        so_far.inside = Inside::Code;
-                    }
-                    let next = || rest[1..].iter().position(|byte| *byte == b'$').map_or(rest.len(), |at| at + 1);
-                    if closes { tag.len() } else { next() }
-                }
-                Inside::Comment(depth) => self.in_comment(rest, depth, so_far),
-            };
-            so_far.sql.extend_from_slice(&rest[..length]);
-            at += length;
+                _ => {}
+            }
+            so_far.sql.extend_from_slice(run);
+            at += if kind == sql::Piece::LineComment { length } else { run.len() };
         }
         None
     }
@@ -245,91 +234,9 @@ impl<R: BufRead> Script<R> {
         rest.starts_with(&self.delimiter) && !is_inside
     }
 
-    /// How many bytes of code come next as one; 0: the rest of the line is a comment.
-    fn code(&self, rest: &[u8], so_far: &mut Progress) -> usize {
-        let is_line_comment = if self.is_postgresql {
-            rest.starts_with(b"--")
-        } else {
-            rest[0] == b'#' || (rest.starts_with(b"--") && rest.get(2).is_none_or(u8::is_ascii_whitespace))
-        };
-        match rest[0] {
-            _ if is_line_comment => {
-                so_far.sql.push(b'\n');
-                return 0;
-            }
-            b'/' if rest.starts_with(b"/*") => {
-                so_far.inside = Inside::Comment(1);
-                return 2;
-            }
-            b'\'' => {
-                let is_escape_string = matches!(so_far.sql.last(), Some(b'e' | b'E'))
-                    && !so_far.sql.iter().rev().nth(1).is_some_and(|byte| is_word(*byte));
-                so_far.inside = Inside::Quote(b'\'', !self.is_postgresql || is_escape_string);
-            }
-            b'"' => so_far.inside = Inside::Quote(b'"', !self.is_postgresql),
-            b'`' if !self.is_postgresql => so_far.inside = Inside::Quote(b'`', false),
-            b'$' if self.is_postgresql && !so_far.sql.last().is_some_and(|byte| is_word(*byte)) => {
-                if let Some(tag) = dollar_tag(rest) {
-                    so_far.inside = Inside::Dollar(tag.to_vec());
-                    return tag.len();
-                }
-            }
-            b'(' => so_far.parentheses += 1,
-            b')' => so_far.parentheses -= 1,
-            byte if is_word(byte) => {
-                let length = rest.iter().position(|byte| !is_word(*byte)).unwrap_or(rest.len());
-                // a delimiter may be a word, or begin within one
-                let length = if self.delimiter == b";" { length } else { 1 };
-                if self.delimiter == b";" {
-                    so_far.word(&rest[..length], self.is_postgresql);
-                }
-                return length;
-            }
-            _ => {}
-        }
-        1
+    fn dialect(&self) -> Dialect {
+        if self.is_postgresql { Dialect::Postgresql } else { Dialect::Mysql }
     }
-
-    fn in_comment(&self, rest: &[u8], depth: u32, so_far: &mut Progress) -> usize {
-        if rest.starts_with(b"*/") {
-            so_far.inside = if depth > 1 { Inside::Comment(depth - 1) } else { Inside::Code };
-            return 2;
-        }
-        if self.is_postgresql && rest.starts_with(b"/*") {
-            so_far.inside = Inside::Comment(depth + 1);
-            return 2;
-        }
-        1
-    }
-}
-
-fn in_quote(rest: &[u8], quote: u8, escapes: bool, so_far: &mut Progress) -> usize {
-    if escapes && rest[0] == b'\\' {
-        return rest.len().min(2);
-    }
-    if rest[0] == quote {
-        // two of them stand for one: the second opens the string again
-        so_far.inside = Inside::Code;
-        if rest.get(1) == Some(&quote) {
-            so_far.inside = Inside::Quote(quote, escapes);
-            return 2;
-        }
-        return 1;
-    }
-    // as far as nothing is special
-    rest.iter().position(|&byte| byte == quote || (escapes && byte == b'\\')).unwrap_or(rest.len())
-}
-
-fn is_word(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80
-}
-
-/// `$$` or `$name$` at the beginning.
-fn dollar_tag(rest: &[u8]) -> Option<&[u8]> {
-    let end = rest[1..].iter().position(|byte| *byte == b'$')? + 1;
-    let name = &rest[1..end];
-    let is_name = name.iter().all(|byte| is_word(*byte)) && !name.first().is_some_and(u8::is_ascii_digit);
-    is_name.then(|| &rest[..=end])
 }
 
 /// `\connect name`, `\connect "a name"`, `\connect -reuse-previous=on "dbname='a name'"`.

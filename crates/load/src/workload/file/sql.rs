@@ -2,6 +2,7 @@
 //! A statement's text, cut at its `:name` placeholders.
 
 use crate::Flavour;
+use sql::{Dialect, Piece, piece};
 use std::fmt::Write as _;
 
 /// Text between placeholders, and the parameters by their index in the file.
@@ -22,30 +23,21 @@ impl Sql {
     pub(super) fn parse(text: &str, index_of: impl Fn(&str) -> Option<usize>) -> Result<Self, Vec<String>> {
         let (mut sql, mut unknown) = (Self::default(), Vec::new());
         let mut rest = text.trim().trim_end_matches(';').trim_end();
-        while let Some(first) = rest.chars().next() {
-            let length = match first {
-                '\'' | '"' | '`' => quoted(rest, first),
-                '-' if rest.starts_with("--") => rest.find('\n').unwrap_or(rest.len()),
-                '/' if rest.starts_with("/*") => rest.find("*/").map_or(rest.len(), |at| at + 2),
-                ':' if rest.starts_with("::") => 2,
-                ':' => {
-                    let name = name_of(&rest[1..]);
-                    if !name.is_empty() {
-                        match index_of(name) {
-                            Some(index) => sql.pieces.push((std::mem::take(&mut sql.tail), index)),
-                            None => unknown.push(name.to_owned()),
-                        }
-                        rest = &rest[1 + name.len()..];
-                        continue;
-                    }
-                    1
+        while !rest.is_empty() {
+            let (piece, mut length) = piece(rest.as_bytes(), Dialect::Either);
+            if rest.starts_with("::") {
+                length = 2;
+            } else if let Some(name) = rest.strip_prefix(':').map(name_of).filter(|name| !name.is_empty()) {
+                match index_of(name) {
+                    Some(index) => sql.pieces.push((std::mem::take(&mut sql.tail), index)),
+                    None => unknown.push(name.to_owned()),
                 }
-                _ => {
-                    sql.question_mark |= first == '?';
-                    sql.dollar |= first == '$' && rest[1..].starts_with(|next: char| next.is_ascii_digit());
-                    first.len_utf8()
-                }
-            };
+                rest = &rest[1 + name.len()..];
+                continue;
+            } else if piece == Piece::Parameter {
+                sql.question_mark |= rest.starts_with('?');
+                sql.dollar |= rest.starts_with('$');
+            }
             sql.tail.push_str(&rest[..length]);
             rest = &rest[length..];
         }
@@ -81,11 +73,6 @@ impl Sql {
         let words = text.trim_start_matches(|letter: char| !letter.is_ascii_alphabetic());
         words.chars().take_while(char::is_ascii_alphabetic).collect::<String>().to_ascii_lowercase()
     }
-}
-
-/// Bytes up to the end of what is quoted; a quote within is doubled, which begins the next quoted text at once.
-fn quoted(text: &str, quote: char) -> usize {
-    text[1..].find(quote).map_or(text.len(), |at| at + 2)
 }
 
 fn name_of(text: &str) -> &str {

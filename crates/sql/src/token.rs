@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A statement's tokens, enough to name its class and to tell reads from the rest. Comments are left out.
 
-use crate::Flavour;
-use crate::quoting::{begins_line_comment, block_comment, dollar_quoted, is_word, line_comment, quoted, runs, word};
+use crate::{Dialect, Piece, piece};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Token {
+pub enum Token {
     /// A keyword or a plain name, in lower case.
     Word(String),
     /// A name in quotes, as written.
@@ -19,78 +18,30 @@ pub(super) enum Token {
     Executable,
 }
 
-pub(super) fn tokens(sql: &str, flavour: Flavour) -> Vec<Token> {
+pub fn tokens(sql: &str, dialect: Dialect) -> Vec<Token> {
     let bytes = sql.as_bytes();
-    let is_postgresql = flavour == Flavour::Postgresql;
     let mut found = Vec::new();
     let mut at = 0;
     while at < bytes.len() {
-        let rest = &bytes[at..];
-        let (token, length) = match rest[0] {
-            byte if byte.is_ascii_whitespace() => (None, 1),
-            _ if begins_line_comment(rest, flavour) => (None, line_comment(rest)),
-            b'/' if rest.starts_with(b"/*") => {
-                (runs(rest, flavour).then_some(Token::Executable), block_comment(rest, flavour))
-            }
-            b'\'' => (Some(Token::Text), quoted(rest, !is_postgresql || after_e(&found, bytes, at))),
-            b'"' if is_postgresql => named(sql, at, quoted(rest, false)),
-            b'"' => (Some(Token::Text), quoted(rest, true)),
-            b'`' => named(sql, at, quoted(rest, false)),
-            b'$' if is_postgresql => dollar(rest),
-            b'?' if !is_postgresql => (Some(Token::Parameter), 1),
-            byte if byte.is_ascii_digit() => (Some(Token::Number), number(rest)),
-            byte if is_word(byte) => {
-                let length = word(rest);
-                (Some(Token::Word(String::from_utf8_lossy(&rest[..length]).to_lowercase())), length)
-            }
-            byte => (Some(Token::Symbol(char::from(byte))), 1),
-        };
-        // E'...', X'...', N'...': one literal
-        if token == Some(Token::Text) && is_prefix(found.last()) && at > 0 && is_word(bytes[at - 1]) {
-            found.pop();
-        }
-        found.extend(token);
-        at += length.max(1);
+        let (piece, length) = piece(&bytes[at..], dialect);
+        let text = || sql.get(at..at + length).unwrap_or_default();
+        found.extend(match piece {
+            Piece::Space | Piece::LineComment | Piece::Comment => None,
+            Piece::Word => Some(Token::Word(text().to_lowercase())),
+            Piece::Name => Some(Token::Name(text().to_owned())),
+            Piece::Text => Some(Token::Text),
+            Piece::Number => Some(Token::Number),
+            Piece::Parameter => Some(Token::Parameter),
+            Piece::Symbol => Some(Token::Symbol(char::from(bytes[at]))),
+            Piece::Executable => Some(Token::Executable),
+        });
+        at += length;
     }
     found
 }
 
-fn is_prefix(last: Option<&Token>) -> bool {
-    matches!(last, Some(Token::Word(word)) if matches!(word.as_str(), "e" | "x" | "b" | "n"))
-}
-
-fn after_e(found: &[Token], bytes: &[u8], at: usize) -> bool {
-    at > 0 && matches!(bytes[at - 1], b'e' | b'E') && is_prefix(found.last())
-}
-
-fn named(sql: &str, at: usize, length: usize) -> (Option<Token>, usize) {
-    (Some(Token::Name(sql.get(at..at + length).unwrap_or_default().to_owned())), length)
-}
-
-/// `$1`, or `$tag$text$tag$`.
-fn dollar(rest: &[u8]) -> (Option<Token>, usize) {
-    let digits = rest[1..].iter().take_while(|byte| byte.is_ascii_digit()).count();
-    if digits > 0 {
-        return (Some(Token::Parameter), digits + 1);
-    }
-    dollar_quoted(rest).map_or((Some(Token::Symbol('$')), 1), |length| (Some(Token::Text), length))
-}
-
-/// Digits, a point, an exponent, and what hexadecimal has.
-fn number(rest: &[u8]) -> usize {
-    let mut at = 0;
-    while at < rest.len() {
-        let sign = matches!(rest[at], b'+' | b'-') && at > 0 && matches!(rest[at - 1], b'e' | b'E');
-        if !(rest[at].is_ascii_alphanumeric() || rest[at] == b'.' || sign) {
-            break;
-        }
-        at += 1;
-    }
-    at
-}
-
 /// The class of a statement: its words in lower case, `?` for each value, one `?` for a list of them.
-pub(super) fn fingerprint(tokens: &[Token]) -> String {
+pub fn fingerprint(tokens: &[Token]) -> String {
     let mut words: Vec<String> = Vec::new();
     for token in tokens {
         let word = match token {
@@ -140,7 +91,7 @@ mod tests {
     use super::*;
 
     fn class(sql: &str) -> String {
-        fingerprint(&tokens(sql, Flavour::Mysql))
+        fingerprint(&tokens(sql, Dialect::Mysql))
     }
 
     #[test]
@@ -161,7 +112,7 @@ mod tests {
 
     #[test]
     fn postgresql_has_quotes_of_its_own() {
-        let class = |sql| fingerprint(&tokens(sql, Flavour::Postgresql));
+        let class = |sql| fingerprint(&tokens(sql, Dialect::Postgresql));
         assert_eq!(class("SELECT \"A b\", $x$it's$x$, E'\\'', $1 FROM t"), "select A b, ? from t");
         assert_eq!(class("SELECT '\\' , 1"), "select ?");
     }
@@ -170,6 +121,6 @@ mod tests {
     fn comments_are_left_out_unless_they_run() {
         assert_eq!(class("/* who */ SELECT 1 # x"), "select ?");
         assert_eq!(class("SELECT 5--f(1)"), "select ? - - f (?)", "for the MySQL family two signs");
-        assert!(tokens("SELECT /*!40001 SQL_NO_CACHE */ 1", Flavour::Mysql).contains(&Token::Executable));
+        assert!(tokens("SELECT /*!40001 SQL_NO_CACHE */ 1", Dialect::Mysql).contains(&Token::Executable));
     }
 }
