@@ -5,6 +5,8 @@ use evidence::{Arm, Evidence, LoadResult, Phase};
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
 
 /// What an arm sets whose load ran elsewhere; says how exact its times are.
 pub(crate) const ELSEWHERE: &str = "load.host";
@@ -117,19 +119,11 @@ fn signed(us: u64) -> i64 {
     i64::try_from(us).unwrap_or(i64::MAX)
 }
 
-/// Of `2026-11-20T20:15:30.000001Z` (days by Howard Hinnant, "chrono-compatible low-level date algorithms", days_from_civil). `None` without
-/// microseconds: a recording whose start is not told that exactly.
+/// Of `2026-11-20T20:15:30.000001Z`. `None` without microseconds: a recording whose start is not told that exactly.
 fn started_unix_us(rfc3339: &str) -> Option<u64> {
-    let number = |from: usize, to: usize| rfc3339.get(from..to)?.parse::<u64>().ok();
-    let (year, month, day) = (number(0, 4)?, number(5, 7)?, number(8, 10)?);
-    let year = if month <= 2 { year.checked_sub(1)? } else { year };
-    let (era, year_of_era) = (year / 400, year % 400);
-    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day.checked_sub(1)?;
-    let days =
-        (era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year).checked_sub(719_468)?;
-    let seconds = days * 86_400 + number(11, 13)? * 3600 + number(14, 16)? * 60 + number(17, 19)?;
     (rfc3339.get(19..20)? == ".").then_some(())?;
-    Some(seconds * 1_000_000 + number(20, 26)?)
+    let started = OffsetDateTime::parse(rfc3339, &Rfc3339).ok()?;
+    u64::try_from(started.unix_timestamp_nanos() / 1000).ok()
 }
 
 #[cfg(test)]

@@ -2,6 +2,8 @@
 //! The run's clock: monotonic, started once, read everywhere.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
 
 /// Microseconds since the start of the run. Copies share the start.
 #[derive(Debug, Clone, Copy)]
@@ -45,25 +47,10 @@ pub fn rfc3339_us(unix_us: u64) -> String {
     format!("{}.{:06}Z", whole.trim_end_matches('Z'), unix_us % 1_000_000)
 }
 
-/// `2026-11-20T20:15:30Z` for seconds since 1970.
+/// `2026-11-20T20:15:30Z` for seconds since 1970; `@` and the number for one behind the year 9999.
 pub fn rfc3339(unix_seconds: u64) -> String {
-    let (year, month, day) = civil_from_days(unix_seconds / 86_400);
-    let second = unix_seconds % 86_400;
-    format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z", second / 3600, second / 60 % 60, second % 60)
-}
-
-/// The proleptic Gregorian date of a day count since 1970-01-01 (Howard Hinnant, "chrono-compatible low-level date
-/// algorithms", civil_from_days, for days after the epoch).
-fn civil_from_days(days: u64) -> (u64, u64, u64) {
-    let shifted = days + 719_468;
-    let era = shifted / 146_097;
-    let day_of_era = shifted % 146_097;
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
-    (year_of_era + era * 400 + u64::from(month <= 2), month, day)
+    let moment = i64::try_from(unix_seconds).ok().and_then(|it| OffsetDateTime::from_unix_timestamp(it).ok());
+    moment.and_then(|it| it.format(&Rfc3339).ok()).unwrap_or_else(|| format!("@{unix_seconds}"))
 }
 
 #[cfg(test)]
@@ -75,6 +62,10 @@ mod tests {
         assert_eq!(rfc3339(0), "1970-01-01T00:00:00Z");
         assert_eq!(rfc3339(951_782_400), "2000-02-29T00:00:00Z");
         assert_eq!(rfc3339(1_795_205_730), "2026-11-20T20:15:30Z");
+        assert_eq!(
+            (rfc3339(253_402_300_799), rfc3339(u64::MAX)),
+            ("9999-12-31T23:59:59Z".into(), format!("@{}", u64::MAX))
+        );
         assert_eq!(rfc3339_us(1_795_205_730_000_001), "2026-11-20T20:15:30.000001Z");
     }
 }

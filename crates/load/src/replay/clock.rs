@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The times that logs are written with. Only differences count, so time zones are left aside.
 
+use time::{Date, Month};
+
 /// Some twelve thousand years. No log is older, and sums of two such times fit.
 const US_MOST: i64 = 400_000_000_000_000_000;
 
@@ -31,9 +33,8 @@ impl Moment {
         let (date, time) = (text.get(..10)?, text.get(11..)?);
         let mut parts = date.split('-').map(str::parse::<i64>);
         let (year, month, day) = (parts.next()?.ok()?, parts.next()?.ok()?, parts.next()?.ok()?);
-        (date.as_bytes()[4] == b'-' && (1..=12).contains(&month)).then_some(())?;
-        (date.len() == 10 && (0..=9999).contains(&year) && (0..=31).contains(&day)).then_some(())?;
-        Self::within(days(year, month, day) * 86_400_000_000 + of_day(time)?)
+        (date.as_bytes()[4] == b'-' && (0..=9999).contains(&year)).then_some(())?;
+        Self::within(days(year, month, day)? * 86_400_000_000 + of_day(time)?)
     }
 
     /// MariaDB's: `261121 22:43:55`, `261121  2:43:55`.
@@ -43,7 +44,7 @@ impl Moment {
             return None;
         }
         let number = |at: usize| date.get(at..at + 2)?.parse::<i64>().ok();
-        let day = days(2000 + number(0)?, number(2)?, number(4)?);
+        let day = days(2000 + number(0)?, number(2)?, number(4)?)?;
         Self::within(day * 86_400_000_000 + of_day(time.trim())?)
     }
 }
@@ -63,10 +64,11 @@ fn micros(fraction: &str) -> Option<i64> {
     digits.parse().ok()
 }
 
-/// Days since 1 March of year 0: years that begin in March have their leap day last.
-fn days(year: i64, month: i64, day: i64) -> i64 {
-    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
-    year * 365 + year / 4 - year / 100 + year / 400 + (month * 153 + 2) / 5 + day
+/// Days since some day. `None`: no such day.
+fn days(year: i64, month: i64, day: i64) -> Option<i64> {
+    let month = Month::try_from(u8::try_from(month).ok()?).ok()?;
+    let date = Date::from_calendar_date(i32::try_from(year).ok()?, month, u8::try_from(day).ok()?).ok()?;
+    Some(i64::from(date.to_julian_day()))
 }
 
 #[cfg(test)]
@@ -88,7 +90,7 @@ mod tests {
             expected.map(|it| it.us)
         );
         assert_eq!(Moment::of_seconds("5.25").map(|it| it.us), Some(5_250_000));
-        for bad in ["", "2026-11-21", "soon 22:43:55", "2026-1x-21 22:43:55"] {
+        for bad in ["", "2026-11-21", "soon 22:43:55", "2026-1x-21 22:43:55", "2026-02-29 22:43:55"] {
             assert!(Moment::of_iso(bad).is_none() && Moment::of_mariadb(bad).is_none(), "{bad}");
         }
     }
