@@ -5,6 +5,7 @@ mod dsn;
 pub mod options;
 
 use serde::{Deserialize, Serialize};
+use sql::Dialect;
 use std::fmt;
 use std::path::PathBuf;
 
@@ -26,11 +27,16 @@ impl Flavour {
     }
 
     /// Whose rules of quoting its statements follow.
-    pub fn dialect(self) -> sql::Dialect {
+    pub fn dialect(self) -> Dialect {
         match self {
-            Self::Mysql => sql::Dialect::Mysql,
-            Self::Postgresql => sql::Dialect::Postgresql,
+            Self::Mysql => Dialect::Mysql,
+            Self::Postgresql => Dialect::Postgresql,
         }
+    }
+
+    /// Of a server that wrote statements by these rules.
+    pub fn of(dialect: Dialect) -> Self {
+        if dialect == Dialect::Postgresql { Self::Postgresql } else { Self::Mysql }
     }
 
     /// The port that the server's makers chose.

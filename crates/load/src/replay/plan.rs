@@ -2,8 +2,8 @@
 //! Which statements of a log are sent, and of which class each is.
 
 use super::classify::{Class, classify};
-use super::event::Recorded;
 use crate::Flavour;
+use logs::Recorded;
 use sql::{fingerprint, tokens};
 use std::collections::BTreeMap;
 
@@ -116,8 +116,8 @@ pub fn plan(recorded: &Recorded, flavour: Flavour, writes: bool, database: Optio
 
 #[cfg(test)]
 mod tests {
-    use super::super::read;
     use super::*;
+    use logs::read;
 
     const LOG: &str = "261121 22:49:33\t     3 Query\tSELECT 1\n\t\t     4 Query\tSELECT 2\n\t\t     4 Query\tDELETE FROM t\n\
                        \t\t     3 Query\tSELECT f(1)\n261121 22:49:35\t     5 Query\tSELECT 3\n";

@@ -12,7 +12,9 @@ use crate::terminal;
 use crate::terminal::Output;
 use assertion::Assertion;
 use evidence::Verdict;
-use load::replay::{self, Format, Options, Pace, Plan, Recorded};
+use load::Flavour;
+use load::replay::{self, Options, Pace, Plan};
+use logs::{Format, Recorded};
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -94,7 +96,7 @@ struct Log<'a> {
 
 pub fn main(args: Args) -> Outcome {
     let log = read(&args.file)?;
-    let flavour = log.format.flavour();
+    let flavour = Flavour::of(log.format.dialect());
     let target = if args.dry_run { None } else { Some(args.connection.clone().target_for(flavour)?) };
     if let Some(target) = target.as_ref().filter(|target| target.flavour != flavour) {
         let message = format!(
@@ -180,9 +182,9 @@ fn read(path: &Path) -> Result<Log<'_>, Failure> {
         Failure::new(Exit::Missing, anyhow::Error::new(source).context(format!("read {}", path.display())))
     };
     let read = if path == Path::new("-") {
-        replay::read(std::io::stdin().lock())
+        logs::read(std::io::stdin().lock())
     } else {
-        replay::read(BufReader::with_capacity(1 << 20, input::open_input(path).map_err(failed)?))
+        logs::read(BufReader::with_capacity(1 << 20, input::open_input(path).map_err(failed)?))
     };
     match read.map_err(failed)? {
         Some((format, recorded)) => Ok(Log { path, format, recorded }),

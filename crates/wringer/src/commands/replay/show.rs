@@ -5,7 +5,9 @@ use super::{Args, Log};
 use crate::commands::load::without_passwords;
 use evidence::{Latencies, LatencyHistogram, Verdict};
 use load::replay::{Pace, Plan, Replayed};
+use logs::Skip;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use units::counted;
 
@@ -29,9 +31,10 @@ pub(super) fn plan(log: &Log<'_>, plan: &Plan, classes: bool) -> String {
     if recorded.resolution_us > 1 && recorded.statements() > 0 {
         let _ = writeln!(out, "             its clock knows seconds: what happened in one is spread evenly over it");
     }
-    if recorded.troubles_count > 0 {
-        let _ = writeln!(out, "not read     {}", counted(recorded.troubles_count, "line or entry"));
-        for (line, what) in recorded.troubles.iter().take(TROUBLES_SHOWN) {
+    let not_read = recorded.skipped.not_understood_count();
+    if not_read > 0 {
+        let _ = writeln!(out, "not read     {}", counted(not_read, "line or entry"));
+        for (line, what) in recorded.skipped.lines.iter().take(TROUBLES_SHOWN) {
             let _ = writeln!(out, "             line {line}: {what}");
         }
     }
@@ -115,6 +118,11 @@ pub(super) fn result(plan: &Plan, replayed: &Replayed, args: &Args) -> String {
     out.trim_end().to_owned()
 }
 
+fn reasons(skips: &BTreeMap<&'static str, Skip>) -> Vec<Value> {
+    let reason = |(reason, skip): (&&str, &Skip)| json!({ "reason": reason, "count": skip.count, "first_line": skip.first_line });
+    skips.iter().map(reason).collect()
+}
+
 pub(super) fn json(
     log: &Log<'_>,
     plan: &Plan,
@@ -124,7 +132,7 @@ pub(super) fn json(
 ) -> Value {
     let recorded = &log.recorded;
     let troubles: Vec<Value> =
-        recorded.troubles.iter().map(|(line, what)| json!({ "line": line, "what": what })).collect();
+        recorded.skipped.lines.iter().map(|(line, what)| json!({ "line": line, "what": what })).collect();
     let not_sent: Vec<Value> = plan
         .skipped
         .iter()
@@ -151,7 +159,8 @@ pub(super) fn json(
             "statements": recorded.statements(),
             "length_us": recorded.length_us(),
             "resolution_us": recorded.resolution_us,
-            "not_read": { "count": recorded.troubles_count, "lines": troubles },
+            "not_read": { "count": recorded.skipped.not_understood_count(), "lines": troubles, "reasons": reasons(&recorded.skipped.not_understood) },
+            "no_statement": reasons(&recorded.skipped.no_statement),
         },
         "writes": args.writes,
         "speed_times": times,

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The slow log and the general log of MySQL and MariaDB. Both write a prepared statement with its values at each execution.
 
-use super::clock::Moment;
-use super::event::Gathered;
+use crate::clock::Moment;
+use crate::databases::Databases;
+use crate::entry::{Gathered, Reader};
+use crate::lines::append;
 use sql::{Dialect, Piece, piece};
-use std::collections::BTreeMap;
-use std::io::{self, BufRead};
 
 /// A line of the header that a server writes when it opens a log.
-pub(super) fn is_header(line: &str) -> bool {
+pub(crate) fn is_header(line: &str) -> bool {
     line.contains(", Version: ") && line.contains("started with:")
         || line.starts_with("Tcp port:")
         || (line.starts_with("Time ") || line.starts_with("Time\t"))
@@ -27,38 +27,30 @@ struct Entry {
 }
 
 #[derive(Default)]
-struct Slow {
-    gathered: Gathered,
+pub(crate) struct Slow {
     /// The end of the entry, as `# Time:` said last. MySQL's has microseconds.
     time: Option<Moment>,
     time_is_fine: bool,
     entry: Option<Entry>,
-    databases: BTreeMap<String, String>,
+    databases: Databases,
 }
 
-pub(super) fn read_slow(input: impl BufRead, gathered: Gathered) -> io::Result<Gathered> {
-    let mut slow = Slow { gathered, ..Slow::default() };
-    for_lines(input, |number, line| slow.line(number, line))?;
-    slow.end();
-    Ok(slow.gathered)
-}
-
-impl Slow {
-    fn line(&mut self, number: u64, line: &str) {
+impl Reader for Slow {
+    fn line(&mut self, number: u64, line: &str, gathered: &mut Gathered) {
         if let Some(time) = line.strip_prefix("# Time: ") {
-            self.end();
+            self.end(gathered);
             let time = time.trim();
             let moment = Moment::of_iso(time).or_else(|| Moment::of_mariadb(time));
             if moment.is_none() {
-                self.gathered.trouble(number, format!("'{time}' is no time"));
+                gathered.trouble_with(number, "no time", || format!("'{time}' is no time"));
             }
             self.time_is_fine = time.contains('.');
             self.time = moment;
         } else if line.starts_with("# User@Host: ") {
-            self.end();
+            self.end(gathered);
             self.entry = Some(Entry { line: number, session: field(line, "Id:"), ..Entry::default() });
         } else if is_header(line) {
-            self.end();
+            self.end(gathered);
         } else if let Some(entry) = &mut self.entry {
             if entry.sql.is_empty() && line.starts_with('#') {
                 header(entry, line, &mut self.databases);
@@ -66,47 +58,47 @@ impl Slow {
                 entry.timestamp = Moment::of_seconds(line["SET timestamp=".len()..].trim_end_matches(';'));
             } else if let Some(name) = used(line).filter(|_| entry.sql.is_empty()) {
                 let session = entry.session.clone().unwrap_or_default();
-                self.databases.insert(session, name);
+                self.databases.insert(&session, name);
             } else {
                 if entry.sql.is_empty() {
                     entry.line = number;
+                    line.clone_into(&mut entry.sql);
                 } else {
-                    entry.sql.push('\n');
+                    append(&mut entry.sql, line);
                 }
-                entry.sql.push_str(line);
             }
         } else if !line.trim().is_empty() && !line.starts_with('#') {
-            self.gathered.trouble(number, "a line outside of any entry");
+            gathered.trouble(number, "a line outside of any entry");
         }
     }
 
-    fn end(&mut self) {
+    fn end(&mut self, gathered: &mut Gathered) {
         let Some(entry) = self.entry.take() else { return };
         let sql = entry.sql.trim_end().trim_end_matches(';');
         if sql.is_empty() {
-            return;
+            return gathered.no_statement(entry.line, "an entry without a statement");
         }
         let Some(session) = entry.session else {
-            return self.gathered.trouble(entry.line, "an entry without the connection's number (Id or Thread_id)");
+            return gathered.trouble(entry.line, "an entry without the connection's number (Id or Thread_id)");
         };
         let ended = self.time.filter(|_| self.time_is_fine);
         let began = ended.map(|ended| ended.minus_us(entry.took_us.unwrap_or(0)));
         // MariaDB: the second in which it began
         let Some(at) = began.or(entry.timestamp).or(self.time) else {
-            return self.gathered.trouble(entry.line, "an entry without a time");
+            return gathered.trouble(entry.line, "an entry without a time");
         };
-        let database = self.databases.get(&session).cloned();
-        self.gathered.statement(&session, at, entry.line, sql.to_owned(), database);
+        let database = self.databases.of(&session);
+        gathered.statement(&session, at, entry.line, sql.to_owned(), database);
     }
 }
 
 /// `# Thread_id: 12  Schema: sbtest  QC_hit: No`, `# Query_time: 0.000155  Lock_time: ...`.
-fn header(entry: &mut Entry, line: &str, databases: &mut BTreeMap<String, String>) {
+fn header(entry: &mut Entry, line: &str, databases: &mut Databases) {
     if let Some(id) = field(line, "Thread_id:") {
         entry.session = Some(id);
     }
     if let (Some(schema), Some(session)) = (field(line, "Schema:"), &entry.session) {
-        databases.insert(session.clone(), schema);
+        databases.insert(session, schema);
     }
     if let Some(seconds) = field(line, "Query_time:") {
         entry.took_us = Moment::of_seconds(&seconds).map(|took| took.us);
@@ -142,7 +134,7 @@ fn field(line: &str, name: &str) -> Option<String> {
 }
 
 /// A line of the general log that begins an entry: its time, if it has one; connection, command, argument.
-fn general_entry(line: &str) -> Option<(Option<&str>, &str, &str, &str)> {
+fn general_entry(line: &str) -> Option<(Option<&str>, &str, &'static str, &str)> {
     let (head, argument) = match line.rsplit_once('\t') {
         // the argument itself may have tabs: cut at the first one behind the command
         Some(_) => split_general(line)?,
@@ -158,7 +150,7 @@ fn general_entry(line: &str) -> Option<(Option<&str>, &str, &str, &str)> {
 }
 
 /// ((time and id, command), argument).
-fn split_general(line: &str) -> Option<((&str, &str), &str)> {
+fn split_general(line: &str) -> Option<((&str, &'static str), &str)> {
     let bytes = line.as_bytes();
     let mut tabs = (0..bytes.len()).filter(|&at| bytes[at] == b'\t');
     tabs.find_map(|tab| {
@@ -190,109 +182,87 @@ const COMMANDS: [&str; 17] = [
 ];
 
 #[derive(Default)]
-struct General {
-    gathered: Gathered,
+pub(crate) struct General {
     time: Option<Moment>,
-    databases: BTreeMap<String, String>,
+    databases: Databases,
     /// Line, session, and the statement so far.
     open: Option<(u64, String, String)>,
 }
 
-pub(super) fn read_general(input: impl BufRead, gathered: Gathered) -> io::Result<Gathered> {
-    let mut general = General { gathered, ..General::default() };
-    for_lines(input, |number, line| general.line(number, line))?;
-    general.end();
-    Ok(general.gathered)
-}
-
-pub(super) fn is_general(line: &str) -> bool {
+pub(crate) fn is_general(line: &str) -> bool {
     general_entry(line).is_some()
 }
 
-impl General {
-    fn line(&mut self, number: u64, line: &str) {
+impl Reader for General {
+    fn line(&mut self, number: u64, line: &str, gathered: &mut Gathered) {
         if is_header(line) {
-            return self.end();
+            return self.end(gathered);
         }
         let Some((time, session, command, argument)) = general_entry(line) else {
             match &mut self.open {
-                Some((_, _, sql)) => {
-                    sql.push('\n');
-                    sql.push_str(line);
-                }
+                Some((_, _, sql)) => append(sql, line),
                 None if line.trim().is_empty() => {}
-                None => self.gathered.trouble(number, "a line outside of any entry"),
+                None => gathered.trouble(number, "a line outside of any entry"),
             }
             return;
         };
-        self.end();
+        self.end(gathered);
         if let Some(time) = time {
             match Moment::of_iso(time).or_else(|| Moment::of_mariadb(time)) {
                 Some(moment) => self.time = Some(moment),
-                None => self.gathered.trouble(number, format!("'{time}' is no time")),
+                None => gathered.trouble_with(number, "no time", || format!("'{time}' is no time")),
             }
         }
         match command {
             "Query" | "Execute" => self.open = Some((number, session.to_owned(), argument.to_owned())),
             "Init DB" => {
-                self.databases.insert(session.into(), argument.trim().into());
+                self.databases.insert(session, argument.trim().into());
             }
             // `me@localhost on shop using Socket`
             "Connect" | "Change user" => {
                 let name =
                     argument.split_once(" on ").map(|(_, rest)| rest.split(" using ").next().unwrap_or(rest).trim());
                 match name.filter(|name| !name.is_empty()) {
-                    Some(name) => self.databases.insert(session.into(), name.into()),
+                    Some(name) => self.databases.insert(session, name.into()),
                     None => self.databases.remove(session),
                 };
             }
+            "Quit" => self.databases.remove(session),
             _ => {}
         }
+        if self.open.is_none() {
+            gathered.no_statement(number, command);
+        }
     }
 
-    fn end(&mut self) {
+    fn end(&mut self, gathered: &mut Gathered) {
         let Some((line, session, sql)) = self.open.take() else { return };
         let Some(at) = self.time else {
-            return self.gathered.trouble(line, "a statement before the log's first time");
+            return gathered.trouble(line, "a statement before the log's first time");
         };
-        let database = self.databases.get(&session).cloned();
+        let database = self.databases.of(&session);
         let text = sql.trim_end();
         if let Some(name) = used(text) {
-            self.databases.insert(session.clone(), name);
+            self.databases.insert(&session, name);
         }
-        self.gathered.statement(&session, at, line, text.trim_end_matches(';').to_owned(), database);
-    }
-}
-
-/// Lines without their ends; bytes that are no UTF-8 are replaced.
-pub(super) fn for_lines(mut input: impl BufRead, mut each: impl FnMut(u64, &str)) -> io::Result<()> {
-    let (mut bytes, mut number) = (Vec::new(), 0);
-    loop {
-        bytes.clear();
-        if input.read_until(b'\n', &mut bytes)? == 0 {
-            return Ok(());
-        }
-        number += 1;
-        let line = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
-        each(number, &String::from_utf8_lossy(line.strip_suffix(b"\r").unwrap_or(line)));
+        gathered.statement(&session, at, line, text.trim_end_matches(';').to_owned(), database);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::event::Recorded;
-    use super::*;
+    use crate::{Format, Log, Recorded};
 
     fn slow(text: &str) -> Recorded {
-        read_slow(text.as_bytes(), Gathered::default()).expect("reads").finish()
+        Recorded::of(Log::of(Format::MysqlSlow, text.as_bytes())).expect("reads")
     }
 
     fn general(text: &str) -> Recorded {
-        read_general(text.as_bytes(), Gathered::default()).expect("reads").finish()
+        Recorded::of(Log::of(Format::MysqlGeneral, text.as_bytes())).expect("reads")
     }
 
     fn shown(recorded: &Recorded) -> Vec<Vec<(u64, u64, String)>> {
-        let each = |it: &super::super::event::Statement| (it.line, it.at_us, it.sql.clone());
+        let each = |it: &crate::Statement| (it.line, it.at_us, it.sql.clone());
         recorded.sessions.iter().map(|session| session.statements.iter().map(each).collect()).collect()
     }
 
@@ -312,7 +282,7 @@ mod tests {
             shown(&found),
             [vec![(10, 0, "SELECT 1".to_owned())], vec![(15, 500_000, "SELECT 2\n  FROM t".to_owned())]]
         );
-        assert_eq!((found.troubles_count, found.resolution_us), (0, 1_000_000));
+        assert_eq!((found.skipped.not_understood_count(), found.resolution_us), (0, 1_000_000));
         assert_eq!(found.sessions[0].statements[0].database.as_deref(), Some("shop"));
     }
 
@@ -353,7 +323,7 @@ mod tests {
     #[test]
     fn what_is_not_understood_has_its_line() {
         let found = slow("what\n# Time: never\n# User@Host: a[a] @ b []\nSELECT 1;\n");
-        let lines: Vec<u64> = found.troubles.iter().map(|(line, _)| *line).collect();
+        let lines: Vec<u64> = found.skipped.lines.iter().map(|(line, _)| *line).collect();
         assert_eq!((lines, found.statements()), (vec![1, 2, 4], 0));
     }
 }

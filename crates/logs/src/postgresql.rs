@@ -2,12 +2,12 @@
 //! PostgreSQL's log: stderr with a prefix that has time and process, csvlog, jsonlog. What `log_statement` and
 //! `log_min_duration_statement` write; values of prepared statements stand in the detail.
 
-use super::clock::Moment;
-use super::event::Gathered;
-use super::mysql::for_lines;
+use crate::clock::Moment;
+use crate::databases::Databases;
+use crate::entry::{Gathered, Reader};
+use crate::lines::{MOST_BYTES, append};
 use sql::{Dialect, Inside, Piece, Scanner, piece};
-use std::collections::BTreeMap;
-use std::io::{self, BufRead};
+use std::borrow::Cow;
 
 /// One message of the log.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -21,35 +21,48 @@ struct Message {
     detail: String,
 }
 
+/// What is known of the connections.
 #[derive(Default)]
-struct Log {
-    gathered: Gathered,
-    databases: BTreeMap<String, String>,
+struct Connections {
+    databases: Databases,
 }
 
-impl Log {
-    fn message(&mut self, message: Message) {
+impl Connections {
+    fn message(&mut self, message: Message, gathered: &mut Gathered) {
+        let line = message.line;
         if message.severity != "LOG" {
-            return;
+            let known = SEVERITIES.iter().find(|severity| message.severity.starts_with(*severity));
+            return gathered.no_statement(line, known.unwrap_or(&"a message of another severity"));
+        }
+        if message.text.len() > MOST_BYTES || message.detail.len() > MOST_BYTES {
+            return gathered.trouble(line, TOO_LONG);
         }
         if let Some(name) = connected_to(&message.text) {
-            self.databases.insert(message.session, name);
-            return;
+            self.databases.insert(&message.session, name);
+            return gathered.no_statement(line, "a connection");
         }
-        let Some((took_us, sql)) = statement(&message.text) else { return };
-        let Some(at) = message.at else { return self.gathered.trouble(message.line, "a statement without a time") };
+        if message.text.starts_with("disconnection: ") {
+            self.databases.remove(&message.session);
+        }
+        let (took_us, sql) = match statement(&message.text) {
+            Ok(found) => found,
+            Err(reason) => return gathered.no_statement(line, reason),
+        };
+        let Some(at) = message.at else { return gathered.trouble(line, "a statement without a time") };
         if message.session.is_empty() {
-            return self.gathered.trouble(message.line, "a statement without its process: log_line_prefix lacks %p");
+            return gathered.trouble(line, "a statement without its process: log_line_prefix lacks %p");
         }
         match with_values(sql, &message.detail) {
             Ok(sql) => {
-                let database = message.database.or_else(|| self.databases.get(&message.session).cloned());
-                self.gathered.statement(&message.session, at.minus_us(took_us), message.line, sql, database);
+                let database = message.database.or_else(|| self.databases.of(&message.session));
+                gathered.statement(&message.session, at.minus_us(took_us), line, sql, database);
             }
-            Err(why) => self.gathered.trouble(message.line, why),
+            Err(why) => gathered.trouble_with(line, "parameters that do not fit the statement", || why),
         }
     }
 }
+
+const TOO_LONG: &str = "a message longer than 64 MiB";
 
 fn connected_to(text: &str) -> Option<String> {
     let rest = text.strip_prefix("connection authorized: ")?.split_once("database=")?.1;
@@ -57,24 +70,31 @@ fn connected_to(text: &str) -> Option<String> {
 }
 
 /// `statement: SELECT 1`, `execute s1: SELECT $1`, both perhaps behind `duration: 0.123 ms  `. Parse and bind run nothing.
-fn statement(text: &str) -> Option<(i64, &str)> {
+///
+/// # Errors
+/// What it is instead.
+fn statement(text: &str) -> Result<(i64, &str), &'static str> {
+    const OTHER: &str = "a message without a statement";
     let (took_us, rest) = match text.strip_prefix("duration: ") {
         None => (0, text),
         Some(timed) => {
-            let (ms, rest) = timed.split_once(" ms")?;
-            let took = Moment::of_seconds(ms)?.us / 1000;
+            let (ms, rest) = timed.split_once(" ms").ok_or(OTHER)?;
+            let took = Moment::of_seconds(ms).ok_or(OTHER)?.us / 1000;
             (took, rest.trim_start())
         }
     };
     if let Some(sql) = rest.strip_prefix("statement: ") {
-        return Some((took_us, sql));
+        return Ok((took_us, sql));
     }
-    let named = rest.strip_prefix("execute ")?;
+    let Some(named) = rest.strip_prefix("execute ") else {
+        let step = ["parse ", "bind "].iter().find(|step| rest.starts_with(*step));
+        return Err(step.map_or(OTHER, |_| "parse or bind of a prepared statement"));
+    };
     // `execute fetch from s1: ` goes on with a cursor, whose statement has been executed before
     if named.starts_with("fetch from ") {
-        return None;
+        return Err("more rows of a statement that ran");
     }
-    Some((took_us, named.split_once(": ")?.1))
+    Ok((took_us, named.split_once(": ").ok_or(OTHER)?.1))
 }
 
 /// The statement with the values of `parameters: $1 = '5', $2 = NULL` in their places.
@@ -155,7 +175,7 @@ fn stderr_line(line: &str) -> Option<(&str, &str, &str)> {
     None
 }
 
-pub(super) fn is_stderr(line: &str) -> bool {
+pub(crate) fn is_stderr(line: &str) -> bool {
     stderr_line(line).is_some_and(|(prefix, _, _)| time_in(prefix).is_some())
 }
 
@@ -178,59 +198,69 @@ fn session_in(prefix: &str) -> Option<String> {
     in_brackets.into_iter().next().or_else(|| words.find(is_session).map(str::to_owned))
 }
 
-pub(super) fn read_stderr(input: impl BufRead, gathered: Gathered) -> io::Result<Gathered> {
-    let mut log = Log { gathered, ..Log::default() };
-    let mut open: Option<Message> = None;
-    let mut in_detail = false;
-    for_lines(input, |number, line| {
+/// The log as `log_destination = stderr` writes it.
+#[derive(Default)]
+pub(crate) struct Stderr {
+    connections: Connections,
+    open: Option<Message>,
+    in_detail: bool,
+}
+
+impl Reader for Stderr {
+    fn line(&mut self, number: u64, line: &str, gathered: &mut Gathered) {
         // the lines of one message after its first begin with a tab
         if let Some(more) = line.strip_prefix('\t') {
-            if let Some(message) = &mut open {
-                let text = if in_detail { &mut message.detail } else { &mut message.text };
-                text.push('\n');
-                text.push_str(more);
+            if let Some(message) = &mut self.open {
+                append(if self.in_detail { &mut message.detail } else { &mut message.text }, more);
             }
             return;
         }
         let Some((prefix, severity, text)) = stderr_line(line) else {
             if !line.trim().is_empty() {
-                log.gathered.trouble(number, "a line without a severity (LOG, ERROR, ...)");
+                gathered.trouble(number, "a line without a severity (LOG, ERROR, ...)");
             }
             return;
         };
         let session = session_in(prefix).unwrap_or_default();
-        if severity == "DETAIL" && open.as_ref().is_some_and(|message| message.session == session) {
-            if let Some(message) = &mut open {
-                message.detail = text.to_owned();
-                in_detail = true;
-            }
+        if severity == "DETAIL"
+            && let Some(message) = self.open.as_mut().filter(|message| message.session == session)
+        {
+            text.clone_into(&mut message.detail);
+            self.in_detail = true;
             return;
         }
-        if let Some(message) = open.take() {
-            log.message(message);
-        }
-        in_detail = false;
+        self.end(gathered);
+        self.in_detail = false;
         let (severity, text) = (severity.to_owned(), text.to_owned());
         let at = time_in(prefix);
-        open = Some(Message { line: number, at, session, database: None, severity, text, detail: String::new() });
-    })?;
-    if let Some(message) = open {
-        log.message(message);
+        self.open = Some(Message { line: number, at, session, database: None, severity, text, detail: String::new() });
     }
-    Ok(log.gathered)
+
+    fn end(&mut self, gathered: &mut Gathered) {
+        if let Some(message) = self.open.take() {
+            self.connections.message(message, gathered);
+        }
+    }
 }
 
-pub(super) fn read_json(input: impl BufRead, gathered: Gathered) -> io::Result<Gathered> {
-    let mut log = Log { gathered, ..Log::default() };
-    for_lines(input, |number, line| {
+#[derive(Default)]
+pub(crate) struct Json {
+    connections: Connections,
+}
+
+impl Reader for Json {
+    fn line(&mut self, number: u64, line: &str, gathered: &mut Gathered) {
         if line.trim().is_empty() {
             return;
         }
+        if line.len() > MOST_BYTES {
+            return gathered.trouble(number, TOO_LONG);
+        }
         let Ok(value) = serde_json::from_str::<serde_json::Value>(line) else {
-            return log.gathered.trouble(number, "not a JSON object");
+            return gathered.trouble(number, "not a JSON object");
         };
         let text = |key: &str| value[key].as_str().unwrap_or_default().to_owned();
-        log.message(Message {
+        let message = Message {
             line: number,
             at: Moment::of_iso(&text("timestamp")),
             session: value["pid"].as_u64().map(|pid| pid.to_string()).unwrap_or_default(),
@@ -238,90 +268,126 @@ pub(super) fn read_json(input: impl BufRead, gathered: Gathered) -> io::Result<G
             severity: text("error_severity"),
             text: text("message"),
             detail: text("detail"),
-        });
-    })?;
-    Ok(log.gathered)
+        };
+        self.connections.message(message, gathered);
+    }
+
+    fn end(&mut self, _: &mut Gathered) {}
 }
 
 /// Columns of csvlog ("Using CSV-Format Log Output"): the same in all versions, later ones append.
 mod column {
-    pub(super) const TIME: usize = 0;
-    pub(super) const DATABASE: usize = 2;
-    pub(super) const PROCESS: usize = 3;
-    pub(super) const SEVERITY: usize = 11;
-    pub(super) const MESSAGE: usize = 13;
-    pub(super) const DETAIL: usize = 14;
-    pub(super) const LEAST: usize = 23;
+    pub(crate) const TIME: usize = 0;
+    pub(crate) const DATABASE: usize = 2;
+    pub(crate) const PROCESS: usize = 3;
+    pub(crate) const SEVERITY: usize = 11;
+    pub(crate) const MESSAGE: usize = 13;
+    pub(crate) const DETAIL: usize = 14;
+    pub(crate) const LEAST: usize = 23;
 }
 
-pub(super) fn is_csv(line: &str) -> bool {
-    let fields = csv_fields(line);
-    fields.len() > column::SEVERITY
-        && Moment::of_iso(&fields[column::TIME]).is_some()
-        && SEVERITIES.contains(&fields[column::SEVERITY].as_str())
+pub(crate) fn is_csv(line: &str) -> bool {
+    let mut fields = Fields::default();
+    fields.split(line);
+    Moment::of_iso(&fields.text(column::TIME)).is_some() && SEVERITIES.contains(&fields.text(column::SEVERITY).as_ref())
 }
 
-pub(super) fn read_csv(input: impl BufRead, gathered: Gathered) -> io::Result<Gathered> {
-    let mut log = Log { gathered, ..Log::default() };
-    let mut record = String::new();
-    let mut first = 0;
-    for_lines(input, |number, line| {
-        if record.is_empty() {
-            first = number;
-        } else {
-            record.push('\n');
+/// Takes records apart. The parser is made once: that takes longer than a record.
+struct Fields {
+    parser: csv_core::Reader,
+    bytes: Vec<u8>,
+    /// More than a csvlog has.
+    ends: [usize; 64],
+    count: usize,
+}
+
+impl Default for Fields {
+    fn default() -> Self {
+        // the parser's own default is none that is built
+        Self { parser: csv_core::Reader::new(), bytes: Vec::new(), ends: [0; 64], count: 0 }
+    }
+}
+
+impl Fields {
+    fn split(&mut self, record: &str) {
+        self.parser.reset();
+        self.bytes.clear();
+        self.bytes.resize(record.len() + 1, 0);
+        let (_, read, written, ends) = self.parser.read_record(record.as_bytes(), &mut self.bytes, &mut self.ends);
+        // no more input: the last field ends here
+        let (.., last) =
+            self.parser.read_record(&record.as_bytes()[read..], &mut self.bytes[written..], &mut self.ends[ends..]);
+        self.count = ends + last;
+    }
+
+    fn text(&self, column: usize) -> Cow<'_, str> {
+        let end = |column: usize| self.ends[..self.count].get(column).copied();
+        let start = column.checked_sub(1).map_or(Some(0), end);
+        let bytes = start.zip(end(column)).and_then(|(start, end)| self.bytes.get(start..end));
+        String::from_utf8_lossy(bytes.unwrap_or_default())
+    }
+}
+
+/// A record may have ends of lines within quotes.
+#[derive(Default)]
+pub(crate) struct Csv {
+    connections: Connections,
+    /// The line on which the record begins, and the record so far.
+    open: Option<(u64, String)>,
+    is_quoted: bool,
+    fields: Fields,
+}
+
+impl Reader for Csv {
+    fn line(&mut self, number: u64, line: &str, gathered: &mut Gathered) {
+        match &mut self.open {
+            Some((_, record)) => append(record, line),
+            None => self.open = Some((number, line.to_owned())),
         }
-        record.push_str(line);
-        // a line end within quotes
-        if record.bytes().filter(|byte| *byte == b'"').count() % 2 == 1 {
+        self.is_quoted ^= line.bytes().filter(|byte| *byte == b'"').count() % 2 == 1;
+        let is_too_long = self.open.as_ref().is_some_and(|(_, record)| record.len() > MOST_BYTES);
+        if self.is_quoted && !is_too_long {
             return;
         }
-        let fields = csv_fields(&std::mem::take(&mut record));
-        if fields.len() < column::LEAST {
-            let count = fields.len();
-            return log
-                .gathered
-                .trouble(first, format!("{count} columns where a csvlog has {} or more", column::LEAST));
+        self.is_quoted = false;
+        let Some((first, record)) = self.open.take() else { return };
+        if is_too_long {
+            return gathered.trouble(first, "a record that does not end within 64 MiB");
         }
-        let text = |column: usize| fields[column].clone();
-        log.message(Message {
+        self.fields.split(&record);
+        let count = self.fields.count;
+        if count < column::LEAST {
+            let what = || format!("{count} columns where a csvlog has {} or more", column::LEAST);
+            return gathered.trouble_with(first, "fewer columns than a csvlog has", what);
+        }
+        let text = |column: usize| self.fields.text(column).into_owned();
+        let message = Message {
             line: first,
-            at: Moment::of_iso(&fields[column::TIME]),
+            at: Moment::of_iso(&text(column::TIME)),
             session: text(column::PROCESS),
             database: Some(text(column::DATABASE)).filter(|name| !name.is_empty()),
             severity: text(column::SEVERITY),
             text: text(column::MESSAGE),
             detail: text(column::DETAIL),
-        });
-    })?;
-    if !record.is_empty() {
-        log.gathered.trouble(first, "a record that does not end");
+        };
+        self.connections.message(message, gathered);
     }
-    Ok(log.gathered)
-}
 
-fn csv_fields(record: &str) -> Vec<String> {
-    let mut fields = vec![String::new()];
-    let mut is_quoted = false;
-    let mut characters = record.chars().peekable();
-    while let Some(c) = characters.next() {
-        match c {
-            '"' if is_quoted && characters.peek() == Some(&'"') => {
-                characters.next();
-                fields.last_mut().into_iter().for_each(|field| field.push('"'));
-            }
-            '"' => is_quoted = !is_quoted,
-            ',' if !is_quoted => fields.push(String::new()),
-            c => fields.last_mut().into_iter().for_each(|field| field.push(c)),
+    fn end(&mut self, gathered: &mut Gathered) {
+        if let Some((first, _)) = self.open.take() {
+            gathered.trouble(first, "a record that does not end");
         }
     }
-    fields
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::event::Recorded;
     use super::*;
+    use crate::{Format, Log, Recorded};
+
+    fn read(format: Format, text: &str) -> Recorded {
+        Recorded::of(Log::of(format, text.as_bytes())).expect("reads")
+    }
 
     fn shown(recorded: &Recorded) -> Vec<(usize, u64, u64, &str, Option<&str>)> {
         let sessions = recorded.sessions.iter().enumerate();
@@ -345,11 +411,11 @@ mod tests {
             2026-11-21 22:51:57.120 UTC [28491] DETAIL:  parameters: $1 = 'it''s, $2', $2 = NULL\n\
             2026-11-21 22:51:57.130 UTC [28491] ERROR:  no\n2026-11-21 22:51:57.130 UTC [28491] STATEMENT:  SELECT no\n\
             what is this\n";
-        let found = read_stderr(text.as_bytes(), Gathered::default()).expect("reads").finish();
+        let found = read(Format::PostgresqlStderr, text);
         let expected =
             [(0, 2, 0, "SELECT c\n FROM t", Some("shop")), (1, 7, 100_000, "SELECT 'it''s, $2', '$1', NULL", None)];
         assert_eq!(shown(&found), expected);
-        assert_eq!(found.troubles, [(11, "a line without a severity (LOG, ERROR, ...)".to_owned())]);
+        assert_eq!(found.skipped.lines, [(11, "a line without a severity (LOG, ERROR, ...)".to_owned())]);
     }
 
     #[test]
@@ -359,14 +425,21 @@ mod tests {
             "2026-11-21 22:51:56.000 UTC,\"me\",\"shop\",7,\"[local]\",6a.7,1,\"idle\",2026-11-21 22:51:55 UTC,3/1,0,LOG,00000,\
              \"duration: 1000.000 ms  statement: SELECT \"\"a\"\",\n 1\",{rest}\nshort,line\n"
         );
-        let found = read_csv(text.as_bytes(), Gathered::default()).expect("reads").finish();
+        let found = read(Format::PostgresqlCsv, &text);
         assert_eq!(shown(&found), [(0, 1, 0, "SELECT \"a\",\n 1", Some("shop"))]);
-        assert_eq!(found.troubles[0].0, 3);
+        assert_eq!(found.skipped.lines[0].0, 3);
         assert!(is_csv(text.lines().next().expect("a line")));
         let text = "{\"timestamp\":\"2026-11-21 22:51:56.000 UTC\",\"dbname\":\"shop\",\"pid\":7,\"error_severity\":\"LOG\",\
                     \"message\":\"statement: SELECT 1\"}\n{bad\n";
-        let found = read_json(text.as_bytes(), Gathered::default()).expect("reads").finish();
-        assert_eq!((shown(&found), found.troubles[0].0), (vec![(0, 1, 0, "SELECT 1", Some("shop"))], 2));
+        let found = read(Format::PostgresqlJson, text);
+        assert_eq!((shown(&found), found.skipped.lines[0].0), (vec![(0, 1, 0, "SELECT 1", Some("shop"))], 2));
+    }
+
+    #[test]
+    fn parameters_are_found_behind_comments_and_quotes_of_all_kinds() {
+        let sql = "SELECT $1 -- it's\n , $x$ $2 ' $x$, /* ' */ $2";
+        let with = with_values(sql, "parameters: $1 = '1', $2 = NULL");
+        assert_eq!(with.as_deref(), Ok("SELECT '1' -- it's\n , $x$ $2 ' $x$, /* ' */ NULL"));
     }
 
     #[test]

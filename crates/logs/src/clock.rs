@@ -6,18 +6,18 @@ use time::{Date, Month};
 /// Some twelve thousand years. No log is older, and sums of two such times fit.
 const US_MOST: i64 = 400_000_000_000_000_000;
 
-/// Microseconds since some day.
+/// Microseconds since some day: differences count.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Moment {
+pub struct Moment {
     pub us: i64,
 }
 
 impl Moment {
-    pub(super) fn minus_us(self, us: i64) -> Self {
+    pub(crate) fn minus_us(self, us: i64) -> Self {
         Self { us: self.us - us }
     }
 
-    pub(super) fn of_seconds(seconds: &str) -> Option<Self> {
+    pub(crate) fn of_seconds(seconds: &str) -> Option<Self> {
         let (whole, fraction) = seconds.split_once('.').unwrap_or((seconds, ""));
         let us = whole.parse::<i64>().ok()?.checked_mul(1_000_000)?.checked_add(micros(fraction)?)?;
         Self::within(us)
@@ -29,7 +29,7 @@ impl Moment {
     }
 
     /// `2026-11-21T22:43:55.123456Z`, `2026-11-21 22:43:55.123 UTC`.
-    pub(super) fn of_iso(text: &str) -> Option<Self> {
+    pub(crate) fn of_iso(text: &str) -> Option<Self> {
         let (date, time) = (text.get(..10)?, text.get(11..)?);
         let mut parts = date.split('-').map(str::parse::<i64>);
         let (year, month, day) = (parts.next()?.ok()?, parts.next()?.ok()?, parts.next()?.ok()?);
@@ -38,7 +38,7 @@ impl Moment {
     }
 
     /// MariaDB's: `261121 22:43:55`, `261121  2:43:55`.
-    pub(super) fn of_mariadb(text: &str) -> Option<Self> {
+    pub(crate) fn of_mariadb(text: &str) -> Option<Self> {
         let (date, time) = text.trim().split_once(' ')?;
         if date.len() != 6 {
             return None;

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The logs in which servers write the statements that they ran: the slow and the general log of MySQL and MariaDB, PostgreSQL's log.
+//!
+//! - [`open`]: which log it is is found by looking. [`Log`] gives one entry after the other, in constant memory, and counts what it
+//!   leaves out ([`Skipped`]).
+//! - [`read`]: a whole log, by connections ([`Recorded`]); its memory grows with the log.
+//!
+//! Not here: opening files; what a statement does.
+
+mod clock;
+mod databases;
+mod entry;
+mod lines;
+mod mysql;
+mod postgresql;
+mod recorded;
+
+pub use clock::Moment;
+pub use entry::{Entry, Skip, Skipped};
+pub use lines::MOST_BYTES;
+pub use recorded::{Recorded, Session, Statement};
+
+use entry::{Gathered, Reader};
+use lines::Lines;
+use serde::Serialize;
+use sql::Dialect;
+use std::io::{self, BufRead, Chain, Cursor, Read as _};
+
+/// Whose log it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Format {
+    MysqlSlow,
+    MysqlGeneral,
+    PostgresqlStderr,
+    PostgresqlCsv,
+    PostgresqlJson,
+}
+
+impl Format {
+    pub fn dialect(self) -> Dialect {
+        match self {
+            Self::MysqlSlow | Self::MysqlGeneral => Dialect::Mysql,
+            Self::PostgresqlStderr | Self::PostgresqlCsv | Self::PostgresqlJson => Dialect::Postgresql,
+        }
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::MysqlSlow => "slow log of MySQL or MariaDB",
+            Self::MysqlGeneral => "general log of MySQL or MariaDB",
+            Self::PostgresqlStderr => "log of PostgreSQL",
+            Self::PostgresqlCsv => "csvlog of PostgreSQL",
+            Self::PostgresqlJson => "jsonlog of PostgreSQL",
+        }
+    }
+
+    fn reader(self) -> Box<dyn Reader> {
+        match self {
+            Self::MysqlSlow => Box::<mysql::Slow>::default(),
+            Self::MysqlGeneral => Box::<mysql::General>::default(),
+            Self::PostgresqlStderr => Box::<postgresql::Stderr>::default(),
+            Self::PostgresqlCsv => Box::<postgresql::Csv>::default(),
+            Self::PostgresqlJson => Box::<postgresql::Json>::default(),
+        }
+    }
+}
+
+/// So much of a log's beginning is looked at.
+const HEAD_BYTES: u64 = 256 << 10;
+
+/// What was looked at, and the rest.
+pub type FromBeginning<R> = Chain<Cursor<Vec<u8>>, R>;
+
+/// A log that is read entry by entry.
+pub struct Log<R> {
+    format: Format,
+    lines: Lines<R>,
+    reader: Box<dyn Reader>,
+    gathered: Gathered,
+    is_at_end: bool,
+}
+
+/// A log that is known by its beginning. `None`: it is none that is known.
+///
+/// # Errors
+/// It cannot be read.
+pub fn open<R: BufRead>(mut input: R) -> io::Result<Option<Log<FromBeginning<R>>>> {
+    let mut head = Vec::new();
+    input.by_ref().take(HEAD_BYTES).read_to_end(&mut head)?;
+    let format = detect(&String::from_utf8_lossy(&head));
+    Ok(format.map(|format| Log::of(format, Cursor::new(head).chain(input))))
+}
+
+/// A whole log, by connections. `None`: it is none that is known.
+///
+/// # Errors
+/// It cannot be read.
+pub fn read(input: impl BufRead) -> io::Result<Option<(Format, Recorded)>> {
+    let Some(log) = open(input)? else { return Ok(None) };
+    Ok(Some((log.format(), Recorded::of(log)?)))
+}
+
+impl<R: BufRead> Log<R> {
+    fn of(format: Format, input: R) -> Self {
+        let (reader, gathered) = (format.reader(), Gathered::default());
+        Self { format, lines: Lines::new(input), reader, gathered, is_at_end: false }
+    }
+
+    pub fn format(&self) -> Format {
+        self.format
+    }
+
+    /// What was left out until now.
+    pub fn skipped(&self) -> &Skipped {
+        &self.gathered.skipped
+    }
+}
+
+impl<R: BufRead> Iterator for Log<R> {
+    type Item = io::Result<Entry>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(entry) = self.gathered.entries.pop_front() {
+                return Some(Ok(entry));
+            }
+            if self.is_at_end {
+                return None;
+            }
+            match self.lines.next() {
+                Ok(Some((number, line))) => self.reader.line(number, &line, &mut self.gathered),
+                Ok(None) => {
+                    self.is_at_end = true;
+                    self.reader.end(&mut self.gathered);
+                }
+                Err(error) => {
+                    self.is_at_end = true;
+                    return Some(Err(error));
+                }
+            }
+        }
+    }
+}
+
+/// By the first line that one of the formats has and no other.
+fn detect(head: &str) -> Option<Format> {
+    head.lines().filter(|line| !mysql::is_header(line)).find_map(|line| {
+        if line.starts_with("# User@Host: ") || line.starts_with("# Time: ") {
+            Some(Format::MysqlSlow)
+        } else if mysql::is_general(line) {
+            Some(Format::MysqlGeneral)
+        } else if line.starts_with('{') && line.contains("\"error_severity\"") {
+            Some(Format::PostgresqlJson)
+        } else if postgresql::is_csv(line) {
+            Some(Format::PostgresqlCsv)
+        } else if postgresql::is_stderr(line) {
+            Some(Format::PostgresqlStderr)
+        } else {
+            None
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_is_known_by_its_lines() {
+        let of = |text: &str| read(text.as_bytes()).expect("reads").map(|(format, _)| format);
+        assert_eq!(of("# Time: 261121 22:49:33\n"), Some(Format::MysqlSlow));
+        assert_eq!(of("junk\n261121 22:49:33\t     3 Query\tSELECT 1\n"), Some(Format::MysqlGeneral));
+        assert_eq!(of("2026-11-21 22:51:56 UTC [1] LOG:  x\n"), Some(Format::PostgresqlStderr));
+        assert_eq!(of("SELECT 1;\n"), None);
+        assert_eq!(of(""), None);
+    }
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A whole log in memory: its statements by connection, each with the moment at which it began.
+
+use crate::Log;
+use crate::entry::{Entry, Skipped};
+use std::collections::BTreeMap;
+use std::io;
+
+/// One statement of the log, ready to be sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Statement {
+    /// The line of the log on which it begins.
+    pub line: u64,
+    pub sql: String,
+    pub database: Option<String>,
+    /// Microseconds since the log's first statement.
+    pub at_us: u64,
+}
+
+/// The statements of one connection, in their order.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Session {
+    pub statements: Vec<Statement>,
+}
+
+/// A whole log.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Recorded {
+    pub sessions: Vec<Session>,
+    /// What was left out.
+    pub skipped: Skipped,
+    /// The finest step of the log's clock.
+    pub resolution_us: u64,
+}
+
+impl Recorded {
+    /// # Errors
+    /// The log cannot be read.
+    pub fn of<R: io::BufRead>(mut log: Log<R>) -> io::Result<Self> {
+        let mut found = log.by_ref().collect::<io::Result<Vec<Entry>>>()?;
+        let is_coarse = found.iter().all(|found| found.at.us % SECOND_US == 0);
+        if is_coarse {
+            spread(&mut found);
+        }
+        let first = found.iter().map(|found| found.at.us).min().unwrap_or(0);
+        let mut sessions: BTreeMap<String, (usize, Session)> = BTreeMap::new();
+        for (order, found) in found.into_iter().enumerate() {
+            let at_us = u64::try_from(found.at.us - first).unwrap_or(0);
+            let Entry { line, sql, database, .. } = found;
+            let session = sessions.entry(found.session).or_insert_with(|| (order, Session::default()));
+            session.1.statements.push(Statement { line, sql, database, at_us });
+        }
+        let mut sessions: Vec<(usize, Session)> = sessions.into_values().collect();
+        sessions.sort_by_key(|(order, _)| *order);
+        let mut sessions: Vec<Session> = sessions.into_iter().map(|(_, session)| session).collect();
+        for session in &mut sessions {
+            // a log is written at the ends of statements; within a session none begins before the one ahead of it
+            let mut latest = 0;
+            for statement in &mut session.statements {
+                latest = latest.max(statement.at_us);
+                statement.at_us = latest;
+            }
+        }
+        let resolution_us = if is_coarse { 1_000_000 } else { 1 };
+        Ok(Self { sessions, skipped: log.skipped().clone(), resolution_us })
+    }
+
+    pub fn statements(&self) -> u64 {
+        self.sessions.iter().map(|session| session.statements.len() as u64).sum()
+    }
+
+    /// From the first statement's start to the last one's.
+    pub fn length_us(&self) -> u64 {
+        self.sessions.iter().flat_map(|session| &session.statements).map(|it| it.at_us).max().unwrap_or(0)
+    }
+}
+
+const SECOND_US: i64 = 1_000_000;
+
+/// A log that knows seconds alone: what happened in one second is spread evenly over it, in the log's order.
+fn spread(entries: &mut [Entry]) {
+    let mut counts: BTreeMap<i64, i64> = BTreeMap::new();
+    for found in entries.iter() {
+        *counts.entry(found.at.us).or_default() += 1;
+    }
+    let mut seen: BTreeMap<i64, i64> = BTreeMap::new();
+    for found in entries {
+        let (second, count) = (found.at.us, counts[&found.at.us]);
+        let index = seen.entry(second).or_default();
+        found.at.us += *index * SECOND_US / count;
+        *index += 1;
+    }
+}
