@@ -8,6 +8,8 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, clippy::disallowed_methods)]
 
 mod check;
+#[cfg(test)]
+mod circles;
 mod faults;
 mod outcome;
 mod programs;

@@ -59,6 +59,7 @@ const QUICK: [&str; 18] = [
     "damage",
     "explained",
     "limits",
+    "memory",
     "model",
     "modes_statistics",
     "outputs",

@@ -11,9 +11,11 @@
 //! Invariants: an `Experiment` has at least one arm; arm names differ; every arm runs on the same server version and the same
 //! data; when one arm has a disk squeeze, every arm has one (with delay 0), so that all arms use one mechanism.
 
+mod driver;
 mod model;
 mod plan;
 mod read;
+mod required;
 mod squeezed;
 
 use keyfile::{problem, section, tree};

@@ -17,6 +17,7 @@
 
 pub mod admin;
 pub mod capacity;
+mod code;
 pub mod distribution;
 pub mod engine;
 mod error;

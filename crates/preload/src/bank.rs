@@ -100,12 +100,19 @@ impl Real {
     }
 }
 
+/// As `diskmodel::Class`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Class {
+    Read,
+    Write,
+    Sync,
+}
+
 #[cfg(any(wringer_library, clippy, test))]
 pub(crate) use law::Request;
 
 mod law {
     use super::*;
-    use crate::shared::Class;
 
     #[derive(Debug, Clone, Copy)]
     pub(crate) struct Request {

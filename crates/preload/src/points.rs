@@ -114,8 +114,9 @@ fn whole_us(us: f64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bank::Class;
     use crate::bank::Request;
-    use crate::shared::{Class, Shared};
+    use crate::shared::Shared;
     use diskmodel::{Asked, Law};
 
     fn zeroed() -> Box<Shared> {

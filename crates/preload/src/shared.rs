@@ -65,14 +65,6 @@ pub(crate) struct Counted {
     pub(crate) got: Histogram,
 }
 
-/// As `diskmodel::Class`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Class {
-    Read,
-    Write,
-    Sync,
-}
-
 impl Shared {
     /// The model that a word in force names.
     pub(crate) fn bank(&self, word: u32) -> Option<&Bank> {

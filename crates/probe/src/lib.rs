@@ -22,6 +22,7 @@ pub mod tree;
 
 mod cpu;
 mod error;
+mod scramble;
 mod verdict;
 
 pub use error::Error;

@@ -6,6 +6,7 @@
 
 use crate::Error;
 use crate::cpu::Cpu;
+use crate::scramble::{fill, scramble};
 use crate::target::Target;
 use evidence::LatencyHistogram;
 use serde::{Deserialize, Serialize};
@@ -171,21 +172,5 @@ impl Worker {
         // the high half of a product spreads evenly over the blocks (Lemire, 2019)
         let block = (u128::from(scramble(self.random)) * u128::from(self.blocks)) >> 64;
         u64::try_from(block).unwrap_or(0) * self.options.block_bytes as u64
-    }
-}
-
-/// SplitMix64 (Steele, Lea, Flood 2014).
-pub(crate) fn scramble(number: u64) -> u64 {
-    let z = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
-}
-
-/// What no layer below can compress.
-pub(crate) fn fill(memory: &mut [u8], seed: u64) {
-    let mut state = seed;
-    for chunk in memory.chunks_mut(8) {
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        chunk.copy_from_slice(&scramble(state).to_le_bytes()[..chunk.len()]);
     }
 }

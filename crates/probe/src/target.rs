@@ -3,7 +3,7 @@
 
 use crate::Error;
 use crate::evict::evict;
-use crate::random::fill;
+use crate::scramble::fill;
 use crate::tree;
 use rustix::fs::OFlags;
 use serde::Serialize;

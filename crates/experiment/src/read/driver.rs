@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `[load]` of an arm whose load is a program of somebody else's: sysbench, pgbench, any command.
 
-use super::load::{cpuset, too_long};
+use super::load_keys::{cpuset, too_long};
 use crate::model::{Arm, Distribution, Driver, DriverProgram, Fill, Flavour, Load, WorkloadOptions};
 use crate::section::Section;
 use crate::tree::Value;

@@ -2,12 +2,12 @@
 //! `[load]`, as it is in force in one arm.
 
 use super::driver;
-use super::squeeze::parsed;
+use super::load_keys::{cpuset, too_long};
 use crate::model::{Distribution, Flavour, Load, Preheat, WorkloadOptions};
 use crate::section::Section;
 use crate::tree::Value;
 use evidence::Arrivals;
-use units::{CpuList, Span, draws};
+use units::{Span, draws};
 
 /// sysbench's names, and pgbench's scripts. sysbench's `bulk_insert` is not here: it brings tables of its own, and an experiment's arms share theirs.
 const WORKLOADS: [&str; 13] = [
@@ -28,8 +28,6 @@ const WORKLOADS: [&str; 13] = [
 const RANGES: [&str; 2] = ["oltp_read_only", "oltp_read_write"];
 const WRITES: [&str; 2] = ["oltp_read_write", "oltp_write_only"];
 const TRANSACTIONS: [&str; 3] = ["oltp_read_only", "oltp_read_write", "oltp_write_only"];
-/// Beyond it nobody waits for the report.
-const LONGEST: Span = Span::secs(24 * 3600);
 
 pub(super) fn read(top: &Section<'_>, flavour: Option<Flavour>) -> Option<Load> {
     let section = top.section("load");
@@ -95,21 +93,6 @@ fn warmup(section: &Section<'_>) -> Span {
     let Some(asked) = section.unit::<Span>("warmup", "5s") else { return Span::ZERO };
     too_long(section, "warmup", asked.value);
     asked.value
-}
-
-pub(super) fn too_long(section: &Section<'_>, key: &'static str, asked: Span) {
-    if asked > LONGEST {
-        let hint = Some(format!("{LONGEST} is the most"));
-        section.wrong(section.node(key), &format!("load.{key} cannot be {asked}"), hint);
-    }
-}
-
-/// `"none"`, as an arm takes it away again.
-pub(super) fn cpuset(section: &Section<'_>) -> Option<CpuList> {
-    match &section.node("cpuset")?.value {
-        Value::Text(word) if word == "none" => None,
-        _ => parsed(section, "cpuset", "\"1\""),
-    }
 }
 
 fn arrivals(section: &Section<'_>) -> Arrivals {

@@ -7,6 +7,7 @@ mod driver;
 mod fill;
 mod foreign;
 mod load;
+mod load_keys;
 mod server;
 mod squeeze;
 

@@ -12,45 +12,11 @@ pub mod mysql;
 pub mod postgresql;
 mod template;
 
+pub use crate::code::Code;
 pub use template::Template;
 
 use crate::target::{Flavour, Target, Tls};
 use crate::workload::Param;
-use std::fmt;
-
-/// An error code as the server gives it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Code {
-    /// MySQL's error number: 1213.
-    Number(u16),
-    /// SQLSTATE: `40P01`.
-    State([u8; 5]),
-}
-
-impl fmt::Display for Code {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Number(number) => write!(f, "{number}"),
-            Self::State(state) => f.write_str(&String::from_utf8_lossy(state)),
-        }
-    }
-}
-
-impl Code {
-    /// The transaction lost against another one, and may be tried again. sysbench ignores the same: MySQL's
-    /// `ER_LOCK_DEADLOCK`, `ER_LOCK_WAIT_TIMEOUT`, `ER_CHECKREAD`; PostgreSQL's `serialization_failure`, `deadlock_detected`, and
-    /// `unique_violation`, which is what two transactions get that delete and insert the same key at the same time. As a key may also
-    /// just be there, it is tried again with other values: see [`Self::is_duplicate_key`].
-    pub fn is_retryable(&self) -> bool {
-        matches!(self, Self::Number(1213 | 1205 | 1020))
-            || matches!(self, Self::State(state) if matches!(state, b"40001" | b"40P01" | b"23505"))
-    }
-
-    /// There is such a row already: with the same values it may be so for ever. `unique_violation`; MySQL's `ER_DUP_ENTRY`.
-    pub fn is_duplicate_key(&self) -> bool {
-        matches!(self, Self::Number(1062)) || matches!(self, Self::State(state) if state == b"23505")
-    }
-}
 
 /// The end of one statement.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

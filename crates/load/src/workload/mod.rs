@@ -14,7 +14,7 @@ pub(crate) mod text;
 pub use options::{Name, Options};
 pub use sysbench::{build, setup, setup_tables};
 
-use crate::protocol::Code;
+use crate::code::Code;
 
 /// Small, fast and seedable; one a connection, so that a seed means the same load whatever the number of threads.
 pub type Rng = rand_xoshiro::Xoshiro256PlusPlus;

@@ -3,8 +3,9 @@
 
 use super::files::Slow;
 use super::sys::{self, File, Slept};
+use crate::bank::Class;
 use crate::bank::Request;
-use crate::shared::{Class, Shared};
+use crate::shared::Shared;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
 /// A sleep shorter than this ends later than it should, whatever is asked.

@@ -4,8 +4,8 @@
 use super::source::{Pause, Source};
 use super::{Problem, WorkloadFile};
 use crate::Flavour;
+use crate::code::Code;
 use crate::distribution::{Draw as _, Sampler};
-use crate::protocol::Code;
 use crate::workload::{Kind, Param, Rng, StatementSpec, Transaction, Workload};
 use keyfile::Problems;
 use std::sync::atomic::{AtomicI64, Ordering};
