@@ -53,7 +53,7 @@ const BESIDE_THE_GUEST: [&str; 40] = [
 ];
 
 /// These need no server, no mount and no guest, and take seconds: `check` runs them.
-const QUICK: [&str; 18] = [
+const QUICK: [&str; 19] = [
     "allocation",
     "corpus",
     "damage",
