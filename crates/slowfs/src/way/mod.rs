@@ -9,11 +9,12 @@
 //!
 //! What differs for other requests: a write takes its data along and a sync has none, and for both the same is taken off as for a read.
 
+mod answer;
 pub(crate) mod client;
 
-use crate::engine::Engine;
-use crate::moment::now;
-use fuser::{FileAttr, FileType, INodeNo, ReplyData};
+pub(crate) use answer::answer;
+
+use fuser::{FileAttr, FileType, INodeNo};
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -134,16 +135,6 @@ pub(crate) fn attributes() -> FileAttr {
         blksize: 4096,
         flags: 0,
     }
-}
-
-/// Answers one look: its block says for how long it is held.
-pub(crate) fn answer(engine: &Engine, offset: u64, reply: ReplyData) {
-    let arrived = now();
-    let mut block = [0; BLOCK_BYTES];
-    let length = usize::try_from(offset / BLOCK).ok().and_then(|number| LENGTHS.get(number));
-    engine.hold_look(arrived + length.map_or(0, |length| length.held_ns));
-    block[..8].copy_from_slice(&now().saturating_sub(arrived).to_ne_bytes());
-    reply.data(&block);
 }
 
 #[cfg(test)]

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+use super::{BLOCK, BLOCK_BYTES, LENGTHS};
+use crate::engine::Engine;
+use crate::moment::now;
+use fuser::ReplyData;
+
+/// Answers one look: its block says for how long it is held.
+pub(crate) fn answer(engine: &Engine, offset: u64, reply: ReplyData) {
+    let arrived = now();
+    let mut block = [0; BLOCK_BYTES];
+    let length = usize::try_from(offset / BLOCK).ok().and_then(|number| LENGTHS.get(number));
+    engine.hold_look(arrived + length.map_or(0, |length| length.held_ns));
+    block[..8].copy_from_slice(&now().saturating_sub(arrived).to_ne_bytes());
+    reply.data(&block);
+}
