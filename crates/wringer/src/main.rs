@@ -8,7 +8,6 @@ mod exit;
 mod foreign;
 mod input;
 mod internal;
-mod problems;
 mod signals;
 mod terminal;
 

@@ -5,6 +5,7 @@
 use crate::exit::{Exit, Failure, Outcome};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use indicatif::{ProgressBar, ProgressStyle};
+use lab::{Bar, Progress};
 use serde_json::json;
 use std::fmt::Display;
 use std::io::{self, Write};
@@ -144,6 +145,51 @@ fn wants_json(arguments: impl Iterator<Item = String>) -> bool {
     let joined = |argument: &String| ["-ojson", "-o=json", "--output=json"].contains(&argument.as_str());
     let apart = |pair: &[String]| matches!(pair[0].as_str(), "-o" | "--output") && pair[1] == "json";
     own.iter().any(joined) || own.windows(2).any(apart)
+}
+
+/// A run's progress, here.
+#[derive(Debug, Clone, Copy)]
+pub struct Shown;
+
+impl Progress for Shown {
+    fn step(&self, station: &str, text: &str) {
+        say(format_args!("{station:>8}  {text}"));
+    }
+
+    fn bar(&self, what: &str, length: Option<u64>) -> Box<dyn Bar> {
+        Box::new(ShownBar(length.map_or_else(|| spinner(what), |length| bar(length, what))))
+    }
+}
+
+/// Gone when it is dropped.
+struct ShownBar(ProgressBar);
+
+impl Bar for ShownBar {
+    fn set_message(&self, what: &str) {
+        self.0.set_message(what.to_owned());
+    }
+
+    fn set_length(&self, length: u64) {
+        self.0.set_length(length);
+    }
+
+    fn set_position(&self, position: u64) {
+        self.0.set_position(position);
+    }
+
+    fn advance(&self, by: u64) {
+        self.0.inc(by);
+    }
+
+    fn restart(&self) {
+        self.0.reset();
+    }
+}
+
+impl Drop for ShownBar {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
 }
 
 /// A bar with a known end. Hidden by itself when stderr is not a terminal.

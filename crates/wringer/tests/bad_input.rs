@@ -33,6 +33,14 @@ fn a_malformed_file_is_refused_with_the_line_and_a_suggestion() {
 }
 
 #[test]
+fn a_disk_whose_histogram_cannot_be_read_is_refused_before_anything_is_made() {
+    let lab = Lab::new(WRINGER);
+    let file = lab.write("no-histogram.toml", &small_experiment("1s", "disk = { read = \"histogram:/nowhere.json\" }"));
+    let ran = lab.run([OsStr::new("run"), file.as_os_str()]).expect_code(2).expect_said(&["No such file"]);
+    assert!(!ran.stderr.contains("deployed"), "{}", ran.stderr);
+}
+
+#[test]
 fn a_negative_value_is_told_as_what_it_is() {
     let lab = Lab::new(WRINGER);
     lab.run(["fill", "--times-pool", "-1"]).expect_code(2).expect_said(&["a number above 0"]);

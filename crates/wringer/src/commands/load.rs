@@ -11,6 +11,7 @@ use crate::terminal;
 use assertion::Assertion;
 use evidence::Arrivals;
 use host::clock::RunClock;
+use lab::Written;
 use load::distribution;
 use load::engine::{Hooks, LoadSpec};
 use load::workload::{self, Name, Workload};
@@ -20,7 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use units::Span;
-use wanted::{Wanted, Written};
+use wanted::Wanted;
 
 /// Drive a server with an OLTP load
 ///
@@ -205,7 +206,7 @@ pub fn main(mut args: Args) -> Outcome {
         return verbs::do_it(verb, &args, &target);
     }
     let file = match &args.workload {
-        Wanted::File(path) => Some(Written::read(path)?),
+        Wanted::File(path) => Some(wanted::read(path)?),
         Wanted::Named(_) => None,
     };
     if args.dry_run.is_some() {

@@ -4,14 +4,13 @@
 mod asks;
 
 use super::doctor::checks::{self, Check, State};
-use crate::commands::run::{
-    check_assertions, look_at_own_data, prepare_drivers, read_workloads, refuse_limits, refuse_ram, server_request,
-};
+use crate::commands::run::{check_assertions, look_at_own_data, prepare_drivers, read_workloads};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal::Output;
-use crate::{input, problems, terminal};
+use crate::{input, terminal};
 use experiment::{Experiment, HostFacts, LeftOut, Plan, Problem, RamHolder, Squeezed, Step};
 use host::places::Places;
+use lab::{problems, refuse_limits, refuse_ram, server_request};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use units::{Bytes, Span};
@@ -126,7 +125,7 @@ pub fn refuse_blocked(file: &Path, plan: &Plan) -> Outcome {
 
 /// Everything that is wrong with an experiment file.
 pub fn refused(file: &Path, text: &str, problems: &[Problem]) -> Failure {
-    problems::refused(file, text, problems, "an experiment that can be run", "docs/experiment.md")
+    problems::refused(file, text, problems, "an experiment that can be run", "docs/experiment.md").into()
 }
 
 /// What a plan needs to know about this host.

@@ -2,13 +2,14 @@
 //! What `ram`, `disk`, `status` and `undo` share: standing squeezes, found by what their journals say, and how they are shown.
 
 use super::command_line;
-use crate::exit::{BUSY, Exit, Failure, Outcome};
+use crate::exit::{Exit, Failure, Outcome};
 use crate::internal::{Order, Squeeze, handover};
 pub use crate::terminal::Output;
 use crate::{signals, terminal};
 use host::clock::{rfc3339, unix_seconds};
 use host::mapper::Mapping;
 use host::places::Places;
+use lab::BUSY;
 use run::{FoundRun, Phase, RunId, Scope, Step, StepState, UndoReport};
 use serde_json::{Value, json};
 use squeeze::device::SlowDevice;

@@ -2,9 +2,9 @@
 //! Whom to look at: a server over a connection, its process, or neither.
 
 use super::process;
+use crate::commands::command_line;
 use crate::commands::connection::{Connection as Flags, server_failure};
 use crate::commands::load::without_passwords;
-use crate::commands::{command_line, run};
 use crate::exit::{Exit, Failure};
 use ::observe::server::{self, ServerKind, witness_counters};
 use ::observe::{Reopening, conditions};
@@ -99,7 +99,7 @@ impl Subject {
             tool: Tool {
                 version: env!("CARGO_PKG_VERSION").into(),
                 command: without_passwords(command_line().into_iter()),
-                as_root: run::is_root(),
+                as_root: rustix::process::geteuid().is_root(),
             },
             host,
             server: ServerFacts {

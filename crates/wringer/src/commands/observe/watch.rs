@@ -2,7 +2,7 @@
 //! The recording of what is seen, from the first reading to the last.
 
 use super::subject::Subject;
-use crate::commands::run::{Notes, Output, RECORDING};
+use crate::commands::run::{Output, RECORDING};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal;
 use ::observe::process::readable;
@@ -10,6 +10,7 @@ use ::observe::server::{self, witnesses};
 use ::observe::{Observer, Options, Reader, Reopening, host_readers};
 use evidence::{Arm, ENDED_EARLY};
 use host::clock::{RunClock, rfc3339_us, unix_us};
+use lab::Notes;
 use recording::{Recording, Start};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,7 +33,8 @@ pub(super) fn record(subject: Subject, id: String, pace: Pace, output: &Output, 
     output.prepare()?;
     let clock = RunClock::start();
     let start = Start { run_id: id, started: rfc3339_us(unix_us()), ..Start::default() };
-    let notes = Notes { recording: Recording::create(&output.path(RECORDING), &start)?, clock };
+    let recording = Recording::create(&output.path(RECORDING), &start)?;
+    let notes = Notes { recording, clock, progress: &terminal::Shown };
     let watched = watch(subject, pace, &notes, stop);
     if let Err(failure) = &watched {
         let _ = notes.event("observe", format!("{ENDED_EARLY}{}", failure.error));
@@ -41,7 +43,7 @@ pub(super) fn record(subject: Subject, id: String, pace: Pace, output: &Output, 
     watched.and(finished)
 }
 
-fn watch(mut subject: Subject, pace: Pace, notes: &Notes, stop: &AtomicBool) -> Outcome {
+fn watch(mut subject: Subject, pace: Pace, notes: &Notes<'_>, stop: &AtomicBool) -> Outcome {
     let mut refused = Vec::new();
     let conditions = subject.conditions(&mut refused);
     notes.recording.conditions(&conditions)?;
@@ -79,7 +81,7 @@ fn watch(mut subject: Subject, pace: Pace, notes: &Notes, stop: &AtomicBool) -> 
         }
         _ => {
             let why = if end == End::Asked { "asked to stop" } else { "the time is over" };
-            notes.event("observe", format!("{why}: the end"))
+            Ok(notes.event("observe", format!("{why}: the end"))?)
         }
     }
 }

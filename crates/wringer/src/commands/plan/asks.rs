@@ -3,9 +3,9 @@
 //! only read. What nobody can be asked yet is named.
 
 use crate::commands::disk::words;
-use crate::commands::run::{server_options, server_request};
 use experiment::{Arm, DiskMechanism, Experiment, HostFacts, Plan, Problem, disk_mechanism};
 use host::places::Places;
+use lab::{server_options, server_request};
 use sandbox::{Installation, Refused};
 use squeeze::directory::{check_reach, probe_file};
 use std::collections::BTreeSet;

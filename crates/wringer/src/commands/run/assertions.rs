@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What arms assert: looked at before anything is made, judged when the arm has ended.
+//! What arms assert: looked at before anything is made.
 
-use super::lab::Lab;
-use super::translate;
-use super::workloads::{MANY_ROWS, Workloads, family};
+use super::workloads::{MANY_ROWS, family};
 use crate::commands::plan;
-use crate::exit::{Failure, Outcome};
-use evidence::Arm as ArmEvidence;
+use crate::exit::Outcome;
 use experiment::{Arm, Experiment, Load, Problem};
+use lab::{Workloads, load_spec};
 use std::path::Path;
 
 /// So many rows do to name the classes of a workload's statements.
@@ -21,7 +19,8 @@ pub fn check(file: &Path, text: &str, experiment: &Experiment, workloads: &Workl
         |arm: &&Arm| arm.load.driver.is_none() && arm.assertions.iter().any(|it| it.assertion.class().is_some());
     for arm in experiment.arms.iter().filter(of_classes) {
         let rows = if Load::is_file(&arm.load.workload) { MANY_ROWS } else { SOME_ROWS };
-        let spec = translate::load_spec(experiment, &arm.load, family(experiment.server.flavour), rows, workloads)?;
+        let (written, flavour) = (workloads.get(&arm.load.workload), family(experiment.server.flavour));
+        let spec = load_spec(&experiment.fill, &arm.load, written, flavour, rows)?;
         let classes: Vec<&str> = spec.workload.statements().iter().map(|it| it.class.as_str()).collect();
         problems.extend(arm.assertions.iter().filter_map(|asserted| {
             let message = asserted.assertion.check_class(classes.iter().copied()).err()?;
@@ -32,20 +31,4 @@ pub fn check(file: &Path, text: &str, experiment: &Experiment, workloads: &Workl
     problems.sort();
     problems.dedup();
     if problems.is_empty() { Ok(()) } else { Err(plan::refused(file, text, &problems)) }
-}
-
-/// Of an arm that got to its end. One that fails ends nothing: the run's exit code says it in the end.
-///
-/// # Errors
-/// The recording cannot be written.
-pub fn judge(lab: &Lab<'_>, arm: &Arm, evidence: &mut ArmEvidence) -> Outcome {
-    for asserted in &arm.assertions {
-        let assertion = &asserted.assertion;
-        let verdict = evidence.load.as_ref().map_or_else(|| assertion.judge_nothing(), |load| assertion.judge(load));
-        let word = if verdict.passed { "met" } else { "FAILED" };
-        let said = format!("{}: {}: {word}, measured {}", evidence.name, verdict.assertion, verdict.measured_text());
-        lab.notes.event("load", said)?;
-        evidence.verdicts.push(verdict);
-    }
-    Ok::<(), Failure>(())
 }

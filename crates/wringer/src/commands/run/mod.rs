@@ -1,42 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The whole flow of an experiment file: sandbox, fill, squeeze, load and observe, recording, explain, report, release.
 
-mod arm;
 mod assertions;
-mod drivers;
-mod lab;
-mod layer_reader;
-mod load_cpus;
-mod notes;
 mod output;
 mod own_data;
-mod server;
-mod squeezes;
-mod translate;
-mod witnesses;
+mod prepare;
 mod workloads;
 
 use super::load::DEFAULT_KEYS;
-use super::{plan, verdicts};
-use crate::exit::{BUSY, Exit, Failure, Outcome};
+use super::ram::ask_consent;
+use super::{command_line, disk, plan, verdicts};
+use crate::exit::{Exit, Failure, Outcome};
 use crate::{signals, terminal};
 pub use assertions::check as check_assertions;
-pub use drivers::prepare as prepare_drivers;
 use evidence::Arm;
 use experiment::{Experiment, Load};
 use host::places::Places;
-use lab::{Lab, Settings};
-pub use lab::{is_root, server_request};
-pub use notes::Notes;
+use lab::{BUSY, Cell, Ended, Found, Hooks, Missed, refuse_limits, refuse_ram};
 pub use output::{Output, RECORDING};
 use output::{REPORT, RESULT};
 pub use own_data::look as look_at_own_data;
+pub use prepare::prepare as prepare_drivers;
 use recording::Recording;
-pub use squeezes::{refuse_limits, refuse_ram};
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
-pub use translate::server_options;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 pub use workloads::read as read_workloads;
 
 #[derive(Debug, clap::Args)]
@@ -103,7 +93,7 @@ pub fn main(args: Args) -> Outcome {
     plan::refuse_blocked(&args.file, &plan)?;
     refuse_ram(&experiment)?;
     refuse_limits(&experiment)?;
-    let drivers = drivers::prepare(&args.file, &experiment)?;
+    let programs = prepare_drivers(&args.file, &experiment)?;
     let origin = own_data::look(&args.file, &experiment)?;
     let name = format!("{}-{}", host::clock::unix_seconds(), experiment.name);
     let output = Output::check(args.to.as_deref(), args.force, &places, &name)?;
@@ -115,10 +105,18 @@ pub fn main(args: Args) -> Outcome {
     }
     let stop = signals::install()?;
     let disk = experiment::disk_mechanism(&experiment, &facts);
-    let left_out = plan.left_out.clone();
-    let (keep, consent) = (args.keep, args.yes);
-    let settings = Settings { places, stop, keep, consent, disk, left_out, workloads, drivers, origin };
-    let walked = walk(&experiment, text, settings, &output);
+    let found = Found { workloads, programs, origin, disk };
+    let cell = Cell {
+        left_out: plan.left_out,
+        keep: args.keep,
+        command: command_line(),
+        text,
+        ..Cell::of(&experiment, found, &mut disk::words::read_bins)?
+    };
+    if cell.hides_ram() {
+        ask_consent(&places, args.yes)?;
+    }
+    let walked = walk(&cell, &places, stop, &output);
     let shown = show(&output, args.output);
     let missed = walked?;
     let arms = shown?;
@@ -139,19 +137,27 @@ fn draws_by_default(experiment: &Experiment) -> bool {
 /// Everything up to the release; the recording is closed whatever happens.
 ///
 /// The arms that were not measured, because their squeeze did not come on.
-fn walk(experiment: &Experiment, text: String, settings: Settings, output: &Output) -> Result<Vec<String>, Failure> {
-    let mut lab = Lab::begin(experiment, text, settings, output)?;
-    let walked = lab.walk();
-    let missed = std::mem::take(&mut lab.missed);
-    lab.end(walked).map(|()| missed)
+fn walk(cell: &Cell, places: &Places, stop: Arc<AtomicBool>, output: &Output) -> Result<Vec<Missed>, Failure> {
+    let hooks = Hooks { progress: &terminal::Shown, samples: None, stop };
+    let begun = lab::begin(cell, places, hooks)?;
+    output.prepare()?;
+    let Ended { outcome, kept, left_alone } = begun.walk(&output.path(RECORDING));
+    if let Some(name) = kept {
+        terminal::say(format_args!("kept: `wringer sandbox start {name}`"));
+    }
+    for path in left_alone {
+        terminal::say(format_args!("note: not ours, left alone: {}", path.display()));
+    }
+    Ok(outcome.into_result()?)
 }
 
 /// What else the run was about has been measured, and is shown.
-fn refuse_missed(missed: &[String]) -> Outcome {
+fn refuse_missed(missed: &[Missed]) -> Outcome {
     if missed.is_empty() {
         return Ok(());
     }
-    Err(Failure::message(Exit::Failed, missed.join("; ")).hint(BUSY))
+    let each: Vec<String> = missed.iter().map(Missed::to_string).collect();
+    Err(Failure::message(Exit::Failed, each.join("; ")).hint(BUSY))
 }
 
 /// Explains the recording, also an unfinished one, and writes the report. The arms that are in it.

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `fill.from`: a server that begins with a copy of the user's own data.
+//! `fill.from`: data of the user's own that the server begins with, looked at before anything is made.
 
-use super::lab::server_request;
 use crate::exit::{Exit, Failure};
 use experiment::Experiment;
-use load::Target;
-use load::admin::Connection;
-use sandbox::{Origin, Sandbox};
+use lab::server_request;
+use sandbox::Origin;
 use std::path::Path;
 
 /// What `fill.from` names, from the folder of the experiment's file.
@@ -27,36 +25,4 @@ pub fn look(file: &Path, experiment: &Experiment) -> Result<Option<Origin>, Fail
         origin.check_server(server.flavour, version)?;
     }
     Ok(Some(origin))
-}
-
-/// Where the loads go: what the file says, or the only database that came with the data. `None`: into the sandbox's own.
-///
-/// # Errors
-/// Exit code 2: several came, and nothing says which.
-pub fn database(experiment: &Experiment, sandbox: &Sandbox) -> Result<Option<String>, Failure> {
-    let fill = &experiment.fill;
-    let Some(imported) = &sandbox.manifest.origin else { return Ok(fill.database.clone()) };
-    if fill.database.is_some() || fill.size.is_some() {
-        return Ok(fill.database.clone());
-    }
-    let users: Vec<&str> = imported.databases.iter().map(String::as_str).filter(|name| !OURS.contains(name)).collect();
-    match users.as_slice() {
-        [] => Ok(None),
-        [only] => Ok(Some((*only).to_owned())),
-        several => {
-            let message =
-                format!("the data have several databases, and nothing says which is loaded: {}", several.join(", "));
-            let hint = format!("below [fill]: database = \"{}\"", several[0]);
-            Err(Failure::message(Exit::Usage, message).hint(hint))
-        }
-    }
-}
-
-/// Databases that no user made: the sandbox's, and that of every cluster of PostgreSQL.
-const OURS: [&str; 2] = ["sbtest", "postgres"];
-
-/// Of sysbench's first table, where the data have one: what a load's `table_size` is. 0: they have none.
-pub fn rows(target: &Target) -> u64 {
-    let count = |mut connection: Connection| connection.query("SELECT max(id) FROM sbtest1");
-    Connection::open(target).and_then(count).ok().and_then(|rows| rows.parse(0, 0)).unwrap_or_default()
 }

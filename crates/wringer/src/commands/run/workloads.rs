@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The files that an experiment's arms name as their workloads.
 
-use crate::commands::load::wanted::Written;
+use crate::commands::load::wanted;
 use crate::exit::Failure;
 use experiment::{Arm, Experiment, Flavour, Load};
-use std::collections::BTreeMap;
+use lab::Workloads;
 use std::path::Path;
 
 /// More rows than any table has: a range that ends with the table is not empty here, whatever size the fill will give it.
 pub const MANY_ROWS: u64 = 1 << 40;
-
-/// By what the experiment calls them.
-pub type Workloads = BTreeMap<String, Written>;
 
 /// Reads each once, from the folder of the experiment's file, and looks whether the arms can send it to their server.
 ///
@@ -24,7 +21,7 @@ pub fn read(file: &Path, experiment: &Experiment) -> Result<Workloads, Failure> 
     for arm in experiment.arms.iter().filter(is_file) {
         let name = &arm.load.workload;
         if !found.contains_key(name) {
-            found.insert(name.clone(), Written::read(&folder.join(name))?);
+            found.insert(name.clone(), wanted::read(&folder.join(name))?);
         }
         let written = &found[name];
         written.check_arrivals(arm.load.arrivals)?;

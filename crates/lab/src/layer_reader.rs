@@ -4,7 +4,7 @@
 use observe::{Collector, Error, Kind, Reader};
 use slowfs::control::Client;
 
-pub struct LayerReader(pub Client);
+pub(crate) struct LayerReader(pub Client);
 
 impl Reader for LayerReader {
     fn name(&self) -> String {

@@ -1,25 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The CPUs that the load runs on: its threads inherit them from the thread that starts them.
 
-use super::notes::Notes;
-use crate::exit::Failure;
+use crate::error::Error;
+use crate::notes::Notes;
 use evidence::{Measured, Quantity};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use units::CpuList;
 
 /// Until it is dropped, this thread and those that it starts run on the asked CPUs alone.
-pub struct LoadCpus {
+pub(crate) struct LoadCpus {
     before: Option<CpuSet>,
 }
 
 impl LoadCpus {
     /// # Errors
     /// The kernel refuses: there are no such CPUs for us.
-    pub fn only(asked: Option<&CpuList>) -> Result<Self, Failure> {
+    pub(crate) fn only(asked: Option<&CpuList>) -> Result<Self, Error> {
         let Some(asked) = asked else { return Ok(Self { before: None }) };
-        let fail = |errno: rustix::io::Errno| {
-            anyhow::Error::new(std::io::Error::from(errno)).context(format!("run the load on CPU {asked}"))
-        };
+        let fail = |errno: rustix::io::Errno| Error::LoadCpus { asked: asked.clone(), source: errno.into() };
         let before = sched_getaffinity(None).map_err(fail)?;
         let mut set = CpuSet::new();
         asked.numbers().iter().filter_map(|cpu| usize::try_from(*cpu).ok()).for_each(|cpu| set.set(cpu));
@@ -38,7 +36,7 @@ impl Drop for LoadCpus {
 }
 
 /// What the kernel says of this thread, `"thread-self"`, or of a process by its pid.
-pub fn measured(of: &str, asked: &CpuList, arm: &str, notes: &Notes) -> Measured {
+pub(crate) fn measured(of: &str, asked: &CpuList, arm: &str, notes: &Notes<'_>) -> Measured {
     let status = std::fs::read_to_string(format!("/proc/{of}/status")).unwrap_or_default();
     let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
     let got: Option<CpuList> = list.and_then(|list| list.trim().parse().ok());

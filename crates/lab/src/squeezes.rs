@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The squeezes that are in force, and changing them from arm to arm.
 
-use super::notes::Notes;
-use crate::commands::disk::words;
-use crate::exit::{Exit, Failure, Outcome};
+use crate::cell::Phase;
+use crate::error::Error;
+use crate::notes::Notes;
 use diskmodel::Model;
 use evidence::{Delay, DelayMode, Measured};
 use experiment::{Arm, DiskMechanism, Experiment, OnMiss, OomVictim, RamAmount, RamMechanism, RamSqueeze};
@@ -18,17 +18,17 @@ use squeeze::ram::{self, Amount, Choice, Hidden, Mechanism, Traits};
 use std::path::Path;
 use units::Bytes;
 
-/// An arm's delay.
+/// A phase's delay.
 #[derive(Default)]
-pub struct Delayed {
+pub(crate) struct Delayed {
     /// As it was asked for; `None` without a slow layer.
     pub delay: Option<Delay>,
-    /// Why the arm cannot be measured.
+    /// Why the phase cannot be measured.
     pub missed: Option<String>,
 }
 
 #[derive(Default)]
-pub struct Squeezes {
+pub(crate) struct Squeezes {
     pub layer: Option<SlowLayer>,
     /// What the server was started in.
     pub limits: Option<Limits>,
@@ -42,14 +42,14 @@ pub struct Squeezes {
 
 impl Squeezes {
     /// Puts the layer over the data directory of a server that is stopped; once a run. `library` is where that of a preload layer goes.
-    pub fn layer(
+    pub(crate) fn layer(
         &mut self,
         run: &mut Run,
         data: &Path,
         mechanism: DiskMechanism,
         library: &Path,
-        notes: &Notes,
-    ) -> Outcome {
+        notes: &Notes<'_>,
+    ) -> Result<(), Error> {
         if self.layer.is_some() {
             return Ok(());
         }
@@ -71,18 +71,16 @@ impl Squeezes {
     }
 
     /// A server that was started without the library would run at full speed.
-    pub fn refuse_not_loaded(&mut self) -> Outcome {
+    pub(crate) fn refuse_not_loaded(&mut self) -> Result<(), Error> {
         let Some(layer) = &mut self.layer else { return Ok(()) };
         if layer.processes()? == Some(0) {
-            let message = "the preloaded library is not in the server: its reads and writes would not be slowed";
-            return Err(Failure::message(Exit::Failed, message)
-                .hint("its user must be able to read Wringer's cache: `wringer doctor` says where the library goes"));
+            return Err(Error::NotLoaded);
         }
         Ok(())
     }
 
     /// Opens the largest data file of the data directory through the layer, before any delay is set; once a run.
-    pub fn probe(&mut self, run: &mut Run, data: &Path, notes: &Notes) -> Outcome {
+    pub(crate) fn probe(&mut self, run: &mut Run, data: &Path, notes: &Notes<'_>) -> Result<(), Error> {
         let Some(layer) = self.layer.as_mut().filter(|_| !self.probing) else { return Ok(()) };
         let is_data = |name: &str| !LOGS.iter().any(|log| name.starts_with(log));
         self.probing = true;
@@ -99,7 +97,7 @@ impl Squeezes {
     }
 
     /// New cgroups when the limits differ; the server is stopped.
-    pub fn limits(&mut self, run: &mut Run, asked: &Asked, notes: &Notes) -> Outcome {
+    pub(crate) fn limits(&mut self, run: &mut Run, asked: &Asked, notes: &Notes<'_>) -> Result<(), Error> {
         if self.limits.as_ref().map_or(&Asked::default(), Limits::asked) == asked {
             return Ok(());
         }
@@ -120,12 +118,12 @@ impl Squeezes {
         Ok(())
     }
 
-    /// Hides RAM from the whole host, when the arm asks for another amount than the one before it. Only as root: the plan has said
+    /// Hides RAM from the whole host, when the phase asks for another amount than the one before it. Only as root: the plan has said
     /// what is left out otherwise.
     ///
-    /// Returns why the arm cannot be measured, where it cannot.
-    pub fn ram(&mut self, run: &mut Run, arm: &Arm, notes: &Notes) -> Result<Option<String>, Failure> {
-        let asked = arm.squeeze.ram.filter(|_| hides_ram());
+    /// Returns why the phase cannot be measured, where it cannot.
+    pub(crate) fn ram(&mut self, run: &mut Run, phase: &Phase, notes: &Notes<'_>) -> Result<Option<String>, Error> {
+        let asked = phase.ram.filter(|_| hides_ram());
         if self.ram.as_ref().map(|(asked, _)| *asked) == asked {
             return Ok(None);
         }
@@ -133,7 +131,7 @@ impl Squeezes {
             hidden.release(run)?;
         }
         let Some(asked) = asked else { return Ok(None) };
-        let strict = arm.squeeze.on_miss == OnMiss::End;
+        let strict = phase.on_miss == OnMiss::End;
         let plan = ram::plan(&ram::Options { strict, ..ram_options(asked) })?;
         let hidden = match ram::hide(run, &plan) {
             Err(error @ (squeeze::Error::Shortage { .. } | squeeze::Error::OutOfTolerance { .. })) => {
@@ -157,49 +155,49 @@ impl Squeezes {
     }
 
     /// In what the RAM that is hidden now differs from RAM hidden otherwise.
-    pub fn ram_traits(&self) -> Option<Traits> {
+    pub(crate) fn ram_traits(&self) -> Option<Traits> {
         self.ram.as_ref().filter(|(_, hidden)| hidden.bytes > 0).map(|(_, hidden)| hidden.traits())
     }
 
     /// The processes without which this is no squeeze.
-    pub fn holders(&self) -> Vec<Identity> {
+    pub(crate) fn holders(&self) -> Vec<Identity> {
         let pids =
             self.ram.iter().filter_map(|(_, hidden)| hidden.pid()).chain(self.layer.as_ref().map(SlowLayer::pid));
         pids.filter_map(Identity::of).collect()
     }
 
     /// Whether those that hold a squeeze still live.
-    pub fn check(&self) -> Outcome {
+    pub(crate) fn check(&self) -> Result<(), Error> {
         self.ram.as_ref().map_or(Ok(()), |(_, hidden)| hidden.check())?;
         Ok(self.layer.as_ref().map_or(Ok(()), SlowLayer::check)?)
     }
 
-    /// Sets the arm's delay on the running server's disk, and looks what came of it. `name`: of the arm in the recording.
-    pub fn delay(&mut self, arm: &Arm, name: &str, notes: &Notes) -> Result<Delayed, Failure> {
+    /// Sets the phase's delay on the running server's disk, and looks what came of it.
+    pub(crate) fn delay(&mut self, phase: &Phase, notes: &Notes<'_>) -> Result<Delayed, Error> {
         let Some(layer) = self.layer.as_mut() else { return Ok(Delayed::default()) };
-        let model = words::model(&arm.squeeze.disk.clone().unwrap_or_default())?;
+        let model = &phase.disk;
         notes.event("squeeze", format!("delay: {model}"))?;
         let delay = Some(model.delay());
-        let measured = match layer.measure(&model, name, notes.clock.now_us()) {
+        let measured = match layer.measure(model, &phase.name, notes.clock.now_us()) {
             Err(error @ squeeze::Error::Hangs { .. }) => return Ok(Delayed { delay, missed: Some(error.to_string()) }),
             measured => measured?,
         };
         for measured in &measured {
             notes.measured(measured)?;
         }
-        let missed = squeeze::accept(measured, arm.squeeze.on_miss == OnMiss::End).err().map(|error| error.to_string());
+        let missed = squeeze::accept(measured, phase.on_miss == OnMiss::End).err().map(|error| error.to_string());
         Ok(Delayed { delay, missed })
     }
 
     /// No delay while the server's page cache is filled.
-    pub fn full_speed(&mut self) -> Outcome {
+    pub(crate) fn full_speed(&mut self) -> Result<(), Error> {
         let none = Model::none(DelayMode::Add);
         Ok(self.layer.as_mut().map_or(Ok(()), |layer| layer.set(&none))?)
     }
 
     /// Looks what of the server's files others pay for, before an arm's load and after it. With a slow layer there is nothing to find:
     /// it reads past the host's page cache, and the one above it is the server's own.
-    pub fn look_at_cache(&mut self, data: &Path) {
+    pub(crate) fn look_at_cache(&mut self, data: &Path) {
         if let (Some(cgroup), None) = (self.limits.as_ref().and_then(Limits::memory_folder), &self.layer)
             && let Some(look) = foreign_cache::of_folder(cgroup, data)
         {
@@ -207,7 +205,7 @@ impl Squeezes {
         }
     }
 
-    fn tell_cache(&mut self, arm: &str, notes: &Notes) -> Outcome {
+    fn tell_cache(&mut self, arm: &str, notes: &Notes<'_>) -> Result<(), Error> {
         let (Some(cache), Some(limits)) = (self.cached_by_others.take(), &self.limits) else { return Ok(()) };
         let (Some(limit), Some(mechanism)) = (limits.asked().ram, limits.mechanism("memory")) else { return Ok(()) };
         if cache.matters(limit) {
@@ -217,7 +215,13 @@ impl Squeezes {
     }
 
     /// What the limits came to, when the arm has ended; whether those that hold them still live.
-    pub fn after_arm(&mut self, arm: &str, server: u32, usage: Option<&Usage>, notes: &Notes) -> Outcome {
+    pub(crate) fn after_arm(
+        &mut self,
+        arm: &str,
+        server: u32,
+        usage: Option<&Usage>,
+        notes: &Notes<'_>,
+    ) -> Result<(), Error> {
         self.tell_cache(arm, notes)?;
         for measured in self.limits.iter().flat_map(|limits| limits.measure(server, usage)) {
             let (at_us, arm) = (notes.clock.now_us(), Some(arm.to_owned()));
@@ -251,9 +255,9 @@ fn mechanism_of(asked: RamSqueeze) -> Choice {
     })
 }
 
-/// The one by which the arms hide RAM. `None`: they hide none, or nothing is known of this machine.
-pub fn ram_mechanism(experiment: &Experiment) -> Option<Mechanism> {
-    let asked = experiment.arms.iter().find_map(|arm| arm.squeeze.ram)?;
+/// The one by which the phases hide RAM. `None`: they hide none, or nothing is known of this machine.
+pub(crate) fn ram_mechanism(phases: &[Phase]) -> Option<Mechanism> {
+    let asked = phases.iter().find_map(|phase| phase.ram)?;
     match mechanism_of(asked) {
         Choice::This(mechanism) => Some(mechanism),
         Choice::Auto => ram::automatic().ok(),
@@ -263,8 +267,8 @@ pub fn ram_mechanism(experiment: &Experiment) -> Option<Mechanism> {
 /// Looks whether the host's RAM can be hidden as the arms ask, before anything is fetched or made.
 ///
 /// # Errors
-/// Exit code 3, with every reason, and what would help.
-pub fn refuse_ram(experiment: &Experiment) -> Outcome {
+/// With every reason, and what would help.
+pub fn refuse_ram(experiment: &Experiment) -> Result<(), Error> {
     for asked in experiment.arms.iter().filter_map(|arm| arm.squeeze.ram).filter(|_| hides_ram()) {
         ram::plan(&ram_options(asked))?;
     }
@@ -272,7 +276,7 @@ pub fn refuse_ram(experiment: &Experiment) -> Outcome {
 }
 
 /// What the server of an arm is started in. RAM that this user cannot limit is left out, and the plan has said so.
-pub fn limits_of(experiment: &Experiment, arm: &Arm) -> Asked {
+pub(crate) fn limits_of(experiment: &Experiment, arm: &Arm) -> Asked {
     let squeeze = &arm.squeeze;
     Asked {
         ram: squeeze.server_ram.filter(|_| squeeze::cgroup::writable("memory").is_ok()),
@@ -286,8 +290,8 @@ pub fn limits_of(experiment: &Experiment, arm: &Arm) -> Asked {
 /// Looks whether the server and the load can be limited as the arms ask, before anything is fetched or made.
 ///
 /// # Errors
-/// Exit code 3, with what would work.
-pub fn refuse_limits(experiment: &Experiment) -> Outcome {
+/// With what would work.
+pub fn refuse_limits(experiment: &Experiment) -> Result<(), Error> {
     for arm in &experiment.arms {
         limits::plan(&limits_of(experiment, arm), Words::EXPERIMENT)?;
         limits::plan(&Asked { cpuset: arm.load.cpuset.clone(), ..Asked::default() }, Words::LOAD)?;
@@ -295,8 +299,8 @@ pub fn refuse_limits(experiment: &Experiment) -> Outcome {
     Ok(())
 }
 
-/// Only as root: the plan says what is left out otherwise.
-fn hides_ram() -> bool {
+/// Whether this user may hide the host's RAM: root alone. The plan says what is left out otherwise.
+pub fn hides_ram() -> bool {
     rustix::process::geteuid().is_root()
 }
 

@@ -2,9 +2,9 @@
 //! Two counts of physical reads that owe nothing to the latency histogram: the server's own, and the slow layer's. Beside them what a
 //! limited server has used.
 
-use super::server::Serving;
-use super::squeezes::Squeezes;
-use crate::exit::Failure;
+use crate::error::Error;
+use crate::server::Serving;
+use crate::squeezes::Squeezes;
 use evidence::Witness;
 use host::clock::RunClock;
 use load::engine::PhaseEdge;
@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 
 /// Both counts at one moment with nothing in flight.
 #[derive(Debug, Default, Clone)]
-pub struct Counts {
+pub(crate) struct Counts {
     server: BTreeMap<String, u64>,
     layer: BTreeMap<String, u64>,
     limits: BTreeMap<String, u64>,
@@ -27,7 +27,12 @@ pub struct Counts {
 impl Counts {
     /// Asking the server opens a connection, which may itself read from the disk: the layer is asked after it when the phase
     /// starts, and before it when the phase ends, so that no such read is in between. The same holds for what the server has used.
-    pub fn read(edge: PhaseEdge, serving: &Serving, squeezes: &mut Squeezes, clock: RunClock) -> Result<Self, Failure> {
+    pub(crate) fn read(
+        edge: PhaseEdge,
+        serving: &Serving,
+        squeezes: &mut Squeezes,
+        clock: RunClock,
+    ) -> Result<Self, Error> {
         let Squeezes { layer, limits, .. } = squeezes;
         let of_layer = |layer: Option<&mut SlowLayer>| layer.map_or(Ok(BTreeMap::new()), layer_counters);
         let of_limits = || limits.as_ref().map_or_else(BTreeMap::new, |limits| limits.counters(serving.running.pid));
@@ -46,14 +51,14 @@ impl Counts {
     }
 
     /// The end of a phase that broke off: what can be read without the server, and at best.
-    pub fn without_the_server(serving: &Serving, squeezes: &mut Squeezes, clock: RunClock) -> Self {
+    pub(crate) fn without_the_server(serving: &Serving, squeezes: &mut Squeezes, clock: RunClock) -> Self {
         let Squeezes { layer, limits, .. } = squeezes;
         let layer = layer.as_mut().and_then(|layer| layer_counters(layer).ok()).unwrap_or_default();
         let limits = limits.as_ref().map_or_else(BTreeMap::new, |limits| limits.counters(serving.running.pid));
         Self { server: BTreeMap::new(), layer, limits, at_us: clock.now_us() }
     }
 
-    pub fn since(&self, before: &Self) -> Vec<Witness> {
+    pub(crate) fn since(&self, before: &Self) -> Vec<Witness> {
         let mut both = witnesses("server", &before.server, &self.server);
         both.extend(witnesses("layer", &before.layer, &self.layer));
         both.extend(witnesses("limits", &before.limits, &self.limits));
@@ -61,14 +66,14 @@ impl Counts {
     }
 
     /// What the limited server has used since.
-    pub fn usage_since(&self, before: &Self) -> Usage {
+    pub(crate) fn usage_since(&self, before: &Self) -> Usage {
         let grown = witnesses("limits", &before.limits, &self.limits);
         let grown = grown.into_iter().map(|witness| (witness.counter.clone(), witness.delta())).collect();
         Usage { elapsed_us: self.at_us.saturating_sub(before.at_us), grown }
     }
 }
 
-fn layer_counters(layer: &mut SlowLayer) -> Result<BTreeMap<String, u64>, Failure> {
+fn layer_counters(layer: &mut SlowLayer) -> Result<BTreeMap<String, u64>, Error> {
     let stats = layer.stats()?;
     let counters = [
         ("slow layer reads", stats.reads),

@@ -5,20 +5,19 @@
 mod access;
 mod attend;
 mod outputs;
-mod prepare;
 
-use super::lab::Lab;
-use super::load_cpus;
-use super::witnesses::Counts;
-use crate::exit::{Exit, Failure, Outcome};
+use crate::cell::{Phase, Program};
+use crate::error::Error;
+use crate::load_cpus;
+use crate::walk::Lab;
+use crate::witnesses::Counts;
 use access::Access;
 use attend::Ended;
-use evidence::{Arm as ArmEvidence, Arrivals, Driven, LatencyHistogram, LoadResult, Output, Phase};
-use experiment::{Arm, Driver, DriverProgram};
+use evidence::{Arm as ArmEvidence, Arrivals, Driven, LatencyHistogram, LoadResult, Output};
+use experiment::{Driver, DriverProgram};
 use explain::driven::{self, Understood};
 use load::engine::PhaseEdge;
 use outputs::Streams;
-pub use prepare::{Prepared, prepare};
 use run::{Child, ChildSpec, Role};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -33,26 +32,26 @@ const GRACE: Duration = Duration::from_secs(10);
 ///
 /// # Errors
 /// It cannot be started, ended with another exit code than 0, or was cut short.
-pub fn run(
+pub(crate) fn run(
     lab: &mut Lab<'_>,
-    arm: &Arm,
+    phase: &Phase,
     driver: &Driver,
     evidence: &mut ArmEvidence,
     ends: &mut Vec<Counts>,
-) -> Outcome {
-    let program = Program::of(lab, arm, evidence.name.clone())?;
-    let warmed = match arm.load.warmup.is_zero() {
+) -> Result<(), Error> {
+    let program = OfPhase::of(lab, phase)?;
+    let warmed = match phase.load.warmup.is_zero() {
         true => None,
-        false => Some(program.warm_up(lab, &driver.for_warmup(arm.load.warmup), evidence)?),
+        false => Some(program.warm_up(lab, &driver.for_warmup(phase.load.warmup), evidence)?),
     };
     ends.push(counts(lab, PhaseEdge::MeasuredStart)?);
-    lab.notes.event("load", format!("{}: {} starts", program.name, arm.load.workload))?;
+    lab.notes.event("load", format!("{}: {} starts", phase.name, phase.load.workload))?;
     let running = program.start(lab, driver, driver.program.name())?;
-    if let Some(asked) = &arm.load.cpuset {
-        let measured = load_cpus::measured(&running.child.pid.to_string(), asked, &program.name, &lab.notes);
+    if let Some(asked) = &phase.load.cpuset {
+        let measured = load_cpus::measured(&running.child.pid.to_string(), asked, &phase.name, &lab.notes);
         lab.notes.measured(&measured)?;
     }
-    let ended = attend::until_it_ends(lab, driver, arm.load.time.map(|span| span.0), &running.child, &program.name);
+    let ended = attend::until_it_ends(lab, driver, phase.load.time.map(|span| span.0), &running.child, &phase.name);
     let elapsed_us = lab.notes.clock.now_us() - running.started_us;
     std::thread::sleep(SETTLE);
     let after = counts(lab, PhaseEdge::MeasuredEnd).map(|counts| ends.push(counts));
@@ -62,7 +61,7 @@ pub fn run(
     let understood = understood(driver, &seen, &program.folder).filter(|_| seen.exit_code == 0 || cut);
     seen.understood = understood.as_ref().map(|it| it.program.clone());
     seen.figures = understood.as_ref().map(|it| it.figures.clone()).unwrap_or_default();
-    evidence.load = understood.map(|it| load_result(it, &seen, arm, driver, started_us));
+    evidence.load = understood.map(|it| load_result(it, &seen, phase, driver, started_us));
     let (failed, said) = (program.failed(&seen, "the load"), outputs::said(&seen, evidence.load.as_ref()));
     if let Some(warmed) = warmed {
         seen.outputs.extend(warmed.outputs);
@@ -74,16 +73,14 @@ pub fn run(
     if exit_code != 0 && !cut {
         return Err(failed);
     }
-    lab.notes.event("load", format!("{}: {said}", program.name))?;
+    lab.notes.event("load", format!("{}: {said}", phase.name))?;
     after
 }
 
-/// The arm's program, ready to be started.
-struct Program<'a> {
-    arm: &'a Arm,
-    /// Of the arm, with its turn.
-    name: String,
-    prepared: Prepared,
+/// The phase's program, ready to be started.
+struct OfPhase<'a> {
+    phase: &'a Phase,
+    prepared: &'a Program,
     access: Access,
     folder: PathBuf,
 }
@@ -99,23 +96,22 @@ struct Running {
 
 /// What the run before the measured one left.
 struct Warmed {
-    phase: Option<Phase>,
+    phase: Option<evidence::Phase>,
     outputs: Vec<Output>,
 }
 
-impl<'a> Program<'a> {
-    fn of(lab: &Lab<'_>, arm: &'a Arm, name: String) -> Result<Self, Failure> {
-        let missing = || Failure::message(Exit::Failed, "no server runs, or its load was not prepared");
-        let prepared = lab.settings.drivers.get(&arm.name).ok_or_else(missing)?.clone();
-        let serving = lab.serving.as_ref().ok_or_else(missing)?;
-        let access = Access::of(serving, lab.experiment.fill.tables, lab.rows_per_table);
+impl<'a> OfPhase<'a> {
+    fn of(lab: &Lab<'_>, phase: &'a Phase) -> Result<Self, Error> {
+        let prepared = phase.program.as_ref().ok_or(Error::NotPrepared)?;
+        let serving = lab.serving.as_ref().ok_or(Error::NotPrepared)?;
+        let access = Access::of(serving, lab.cell.fill.tables, lab.rows_per_table);
         let folder = lab.run.folder().join(format!("driver-{}", lab.notes.clock.now_us()));
         host::files::private_dir(&folder, 0o700)?;
-        Ok(Self { arm, name, prepared, access, folder })
+        Ok(Self { phase, prepared, access, folder })
     }
 
     /// `tag` names what it writes.
-    fn start(&self, lab: &mut Lab<'_>, driver: &Driver, tag: &str) -> Result<Running, Failure> {
+    fn start(&self, lab: &mut Lab<'_>, driver: &Driver, tag: &str) -> Result<Running, Error> {
         let args = self.access.words(driver, &self.folder)?;
         let streams = Streams::below(&self.folder, tag);
         let spec = ChildSpec {
@@ -123,7 +119,7 @@ impl<'a> Program<'a> {
             args: args.iter().map(Into::into).collect(),
             env: self.access.environment(),
             cwd: Some(self.prepared.folder.clone()),
-            affinity: self.arm.load.cpuset.as_ref().map(units::CpuList::numbers),
+            affinity: self.phase.load.cpuset.as_ref().map(units::CpuList::numbers),
             stdout: Some(streams.stdout.clone()),
             stderr: Some(streams.stderr.clone()),
             grace: GRACE,
@@ -136,7 +132,7 @@ impl<'a> Program<'a> {
     }
 
     /// Ends what is left of it; what it did and wrote.
-    fn end(&self, lab: &mut Lab<'_>, running: Running, driver: &Driver, elapsed_us: u64) -> Result<Driven, Failure> {
+    fn end(&self, lab: &mut Lab<'_>, running: Running, driver: &Driver, elapsed_us: u64) -> Result<Driven, Error> {
         let exit_code = attend::end(lab, &running.child)?;
         let cpu = attend::children_cpu().since(running.cpu);
         let program = std::iter::once(self.prepared.program.display().to_string());
@@ -154,12 +150,12 @@ impl<'a> Program<'a> {
 
     /// A run of its own, under the same squeeze and before any counter is read: sysbench 1.0.20 and pgbench have no warm-up that they keep
     /// apart.
-    fn warm_up(&self, lab: &mut Lab<'_>, driver: &Driver, evidence: &mut ArmEvidence) -> Result<Warmed, Failure> {
-        let length = self.arm.load.warmup;
-        lab.notes.event("load", format!("{}: {} warms up for {length}", self.name, self.arm.load.workload))?;
+    fn warm_up(&self, lab: &mut Lab<'_>, driver: &Driver, evidence: &mut ArmEvidence) -> Result<Warmed, Error> {
+        let length = self.phase.load.warmup;
+        lab.notes.event("load", format!("{}: {} warms up for {length}", self.phase.name, self.phase.load.workload))?;
         let running = self.start(lab, driver, &format!("{}.warmup", driver.program.name()))?;
         let started_us = running.started_us;
-        let ended = attend::until_it_ends(lab, driver, Some(length.0), &running.child, &self.name);
+        let ended = attend::until_it_ends(lab, driver, Some(length.0), &running.child, &self.phase.name);
         let elapsed_us = lab.notes.clock.now_us() - started_us;
         let seen = self.end(lab, running, driver, elapsed_us)?;
         if ended.is_err() || seen.exit_code != 0 {
@@ -172,19 +168,15 @@ impl<'a> Program<'a> {
     }
 
     /// Should its exit code mean that.
-    fn failed(&self, seen: &Driven, what: &str) -> Failure {
-        let (program, arm, tail) = (&seen.driver, &self.arm.name, outputs::tail(&seen.outputs));
-        let exit_code = seen.exit_code;
-        let message =
-            format!("{program} ended {what} of arm '{arm}' with exit code {exit_code}; the end of its log:\n{tail}");
-        Failure::message(Exit::Failed, message)
-            .hint("its whole output is in the recording: wringer report FOLDER -o json | jq '.arms[].driven'")
+    fn failed(&self, seen: &Driven, what: &'static str) -> Error {
+        let (program, arm) = (seen.driver.clone(), self.phase.arm.clone());
+        Error::Driver { program, what, arm, exit_code: seen.exit_code, log: outputs::tail(&seen.outputs) }
     }
 }
 
-fn counts(lab: &mut Lab<'_>, edge: PhaseEdge) -> Result<Counts, Failure> {
+fn counts(lab: &mut Lab<'_>, edge: PhaseEdge) -> Result<Counts, Error> {
     let Lab { serving, squeezes, notes, .. } = lab;
-    let serving = serving.as_ref().ok_or_else(|| Failure::message(Exit::Failed, "no server runs"))?;
+    let serving = serving.as_ref().ok_or(Error::NoServer)?;
     Counts::read(edge, serving, squeezes, notes.clock)
 }
 
@@ -204,7 +196,7 @@ fn understood(driver: &Driver, seen: &Driven, folder: &Path) -> Option<Understoo
 }
 
 /// Its own times begin at 0. sysbench and pgbench end a moment after what they measure: from there it is counted back.
-fn on_our_clock(mut phase: Phase, seen: &Driven, driver: &Driver, started_us: u64) -> Phase {
+fn on_our_clock(mut phase: evidence::Phase, seen: &Driven, driver: &Driver, started_us: u64) -> evidence::Phase {
     phase.started_us = match driver.program {
         DriverProgram::Command => started_us,
         _ => started_us + seen.elapsed_us.saturating_sub(phase.elapsed_us),
@@ -216,9 +208,9 @@ fn on_our_clock(mut phase: Phase, seen: &Driven, driver: &Driver, started_us: u6
 }
 
 /// Marked as the program's own by [`LoadResult::driver`]; what it does not say is left empty, and `arms[].driven` says so.
-fn load_result(found: Understood, seen: &Driven, arm: &Arm, driver: &Driver, started_us: u64) -> LoadResult {
+fn load_result(found: Understood, seen: &Driven, phase: &Phase, driver: &Driver, started_us: u64) -> LoadResult {
     LoadResult {
-        workload: arm.load.workload.clone(),
+        workload: phase.load.workload.clone(),
         driver: seen.driver.clone(),
         connections: found.connections.unwrap_or_default(),
         workers: found.workers.unwrap_or_default(),

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One arm: its squeeze, its load, and the witnesses at both ends of what is measured.
+//! One phase: its squeeze, its load, and the witnesses at both ends of what is measured.
 
-use super::assertions;
-use super::drivers;
-use super::lab::Lab;
-use super::load_cpus::{self, LoadCpus};
-use super::translate;
-use super::witnesses::Counts;
-use crate::exit::{Exit, Failure, Outcome};
-use crate::terminal;
+use crate::cell::Phase;
+use crate::drivers;
+use crate::error::Error;
+use crate::hooks::{Bar, Progress};
+use crate::load_cpus::{self, LoadCpus};
+use crate::meaning::Kind;
+use crate::translate;
+use crate::walk::Lab;
+use crate::witnesses::Counts;
 use evidence::{Arm as ArmEvidence, LoadResult};
-use experiment::Arm;
 use explain::busy;
-use indicatif::ProgressBar;
-use load::engine::{self, Hooks, LoadSpec, PhaseEdge, Progress};
+use load::engine::{self, LoadSpec, PhaseEdge};
 use observe::busy::Look;
 use observe::server::witnesses;
 use sandbox::Sandbox;
@@ -21,15 +20,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Sets the squeeze, runs the load, keeps what came of it: also of an arm that was cut short.
-pub fn run(lab: &mut Lab<'_>, arm: &Arm, position: u32, repetition: u32) -> Outcome {
-    let name = match lab.experiment.repeat {
-        1 => arm.name.clone(),
-        _ => format!("{} #{}", arm.name, repetition + 1),
-    };
+/// Sets the squeeze, runs the load, keeps what came of it: also of a phase that was cut short.
+pub(crate) fn run(lab: &mut Lab<'_>, phase: &Phase, position: u32) -> Result<(), Error> {
     let mut evidence = ArmEvidence {
-        name,
-        settings: arm.overrides.clone(),
+        name: phase.name.clone(),
+        settings: phase.settings.clone(),
         delay: None,
         load: None,
         driven: None,
@@ -41,11 +36,11 @@ pub fn run(lab: &mut Lab<'_>, arm: &Arm, position: u32, repetition: u32) -> Outc
     };
     let look = Look::on_behalf_of(std::process::id(), lab.sandbox.as_ref().map(Sandbox::data).as_deref());
     let before = look.counters();
-    let measured = measure(lab, arm, &mut evidence);
+    let measured = measure(lab, phase, &mut evidence);
     let missed = measured.as_ref().ok().cloned().flatten();
     let outcome = measured.and_then(|missed| match missed {
-        None => assertions::judge(lab, arm, &mut evidence),
-        Some(why) => lab.note_missed(&evidence.name, &why),
+        None => judge(lab, phase, &mut evidence),
+        Some(why) => lab.note_missed(phase, &why),
     });
     evidence.witnesses.extend(witnesses(busy::HOST, &before, &look.counters()));
     evidence.ended_us = lab.notes.clock.now_us();
@@ -55,32 +50,32 @@ pub fn run(lab: &mut Lab<'_>, arm: &Arm, position: u32, repetition: u32) -> Outc
     outcome
 }
 
-/// Why an arm broke off, in one line: the end of a log that may follow stands in the events.
-pub fn reason(failure: &Failure) -> String {
-    if failure.exit == Exit::Interrupted {
+/// Why a phase broke off, in one line: the end of a log that may follow stands in the events.
+pub(crate) fn reason(error: &Error) -> String {
+    if error.kind() == Kind::Interrupted {
         return "somebody interrupted the run".to_owned();
     }
-    let text = failure.error.to_string();
+    let text = error.to_string();
     let line = text.lines().next().unwrap_or_default();
     line.split("; the end of its log:").next().unwrap_or(line).trim_end_matches(':').to_owned()
 }
 
-/// Why the arm could not be measured, where its squeeze did not come on: the other arms are.
-fn measure(lab: &mut Lab<'_>, arm: &Arm, evidence: &mut ArmEvidence) -> Result<Option<String>, Failure> {
-    if let Some(why) = lab.squeezes.ram(&mut lab.run, arm, &lab.notes)? {
+/// Why the phase could not be measured, where its squeeze did not come on: the others are.
+fn measure(lab: &mut Lab<'_>, phase: &Phase, evidence: &mut ArmEvidence) -> Result<Option<String>, Error> {
+    if let Some(why) = lab.squeezes.ram(&mut lab.run, phase, &lab.notes)? {
         return Ok(Some(why));
     }
     lab.record_ram_traits()?;
-    let delayed = lab.squeezes.delay(arm, &evidence.name, &lab.notes)?;
+    let delayed = lab.squeezes.delay(phase, &lab.notes)?;
     evidence.delay = delayed.delay;
     if delayed.missed.is_some() {
         return Ok(delayed.missed);
     }
     lab.look_at_cache();
     let mut ends = Vec::new();
-    let loaded = match &arm.load.driver {
-        Some(driver) => drivers::run(lab, arm, driver, evidence, &mut ends),
-        None => own_load(lab, arm, evidence, &mut ends),
+    let loaded = match &phase.load.driver {
+        Some(driver) => drivers::run(lab, phase, driver, evidence, &mut ends),
+        None => own_load(lab, phase, evidence, &mut ends),
     };
     let mut usage = None;
     if let [before, after] = ends.as_slice() {
@@ -95,10 +90,11 @@ fn measure(lab: &mut Lab<'_>, arm: &Arm, evidence: &mut ArmEvidence) -> Result<O
 }
 
 /// `ends`: the witnesses at both ends of what was measured, as far as it came.
-fn own_load(lab: &mut Lab<'_>, arm: &Arm, evidence: &mut ArmEvidence, ends: &mut Vec<Counts>) -> Outcome {
+fn own_load(lab: &mut Lab<'_>, phase: &Phase, evidence: &mut ArmEvidence, ends: &mut Vec<Counts>) -> Result<(), Error> {
     let Some(flavour) = lab.serving.as_ref().map(|serving| serving.target().flavour) else { return Ok(()) };
-    let spec = translate::load_spec(lab.experiment, &arm.load, flavour, lab.rows_per_table, &lab.settings.workloads)?;
-    let driven = drive(lab, &spec, arm, evidence, ends);
+    let (fill, written) = (&lab.cell.fill, phase.written.as_ref());
+    let spec = translate::load_spec(fill, &phase.load, written, flavour, lab.rows_per_table)?;
+    let driven = drive(lab, &spec, phase, evidence, ends);
     if let Some(result) = &evidence.load {
         lab.notes.event("load", summary(&evidence.name, result))?;
     }
@@ -106,28 +102,28 @@ fn own_load(lab: &mut Lab<'_>, arm: &Arm, evidence: &mut ArmEvidence, ends: &mut
 }
 
 /// Fills the server's own page cache at full speed; what it measures is thrown away.
-pub fn preheat(lab: &mut Lab<'_>, arm: &Arm) -> Outcome {
+pub(crate) fn preheat(lab: &mut Lab<'_>, phase: &Phase) -> Result<(), Error> {
     let Some(serving) = &lab.serving else { return Ok(()) };
     let target = serving.target().clone();
-    let (rows, workloads) = (lab.rows_per_table, &lab.settings.workloads);
-    let spec = translate::preheat_spec(lab.experiment, &arm.load, target.flavour, rows, workloads)?;
+    let (fill, written) = (&lab.cell.fill, phase.written.as_ref());
+    let spec = translate::preheat_spec(fill, &phase.load, written, target.flavour, lab.rows_per_table)?;
     let Some(spec) = spec else { return Ok(()) };
     lab.squeezes.full_speed()?;
     load::capacity::check(&target, spec.connections, spec.statements_prepared())?;
-    let bar = load_bar(&spec, "preheating");
-    let _on_cpus = LoadCpus::only(arm.load.cpuset.as_ref())?;
+    let bar = load_bar(lab.notes.progress, &spec, "preheating");
+    let _on_cpus = LoadCpus::only(phase.load.cpuset.as_ref())?;
     let result = engine::run(
         &spec,
         &target,
         &lab.notes.clock,
-        &mut Hooks {
+        &mut engine::Hooks {
             on_phase: &mut |_| {},
-            on_progress: &mut |progress| show(&bar, &spec, progress),
+            on_progress: &mut |progress| show(bar.as_ref(), &spec, progress),
             progress_interval: Some(SHOW_EVERY),
-            stop: lab.settings.stop.clone(),
+            stop: lab.stop.clone(),
         },
     );
-    bar.finish_and_clear();
+    drop(bar);
     let done = result?.measured;
     lab.check_stop()?;
     lab.notes.event(
@@ -140,25 +136,31 @@ const SHOW_EVERY: Duration = Duration::from_millis(250);
 
 /// The load, with the witnesses read at the edges of its measured phase. What there is of it is in `evidence` and `ends`, also when this
 /// fails.
-fn drive(lab: &mut Lab<'_>, spec: &LoadSpec, arm: &Arm, evidence: &mut ArmEvidence, ends: &mut Vec<Counts>) -> Outcome {
+fn drive(
+    lab: &mut Lab<'_>,
+    spec: &LoadSpec,
+    phase: &Phase,
+    evidence: &mut ArmEvidence,
+    ends: &mut Vec<Counts>,
+) -> Result<(), Error> {
     let name = evidence.name.as_str();
     let holders = lab.squeezes.holders();
-    let Lab { serving, squeezes, notes, settings, .. } = lab;
-    let Some(serving) = serving else { return Err(Failure::message(Exit::Failed, "no server runs")) };
+    let Lab { serving, squeezes, notes, stop: asked_to_stop, .. } = lab;
+    let Some(serving) = serving else { return Err(Error::NoServer) };
     load::capacity::check(serving.target(), spec.connections, spec.statements_prepared())?;
-    let mut trouble: Option<Failure> = None;
-    let bar = load_bar(spec, name);
+    let mut trouble: Option<Error> = None;
+    let bar = load_bar(notes.progress, spec, name);
     let mut on_phase = |edge: PhaseEdge| {
         if edge == PhaseEdge::MeasuredStart {
-            terminal::say(format_args!("    load  {name}: measuring"));
+            notes.progress.step("load", &format!("{name}: measuring"));
         }
         match Counts::read(edge, serving, squeezes, notes.clock) {
             Ok(counts) => ends.push(counts),
-            Err(failure) => trouble = Some(failure),
+            Err(error) => trouble = Some(error),
         }
     };
-    let _on_cpus = LoadCpus::only(arm.load.cpuset.as_ref())?;
-    if let Some(asked) = &arm.load.cpuset {
+    let _on_cpus = LoadCpus::only(phase.load.cpuset.as_ref())?;
+    if let Some(asked) = &phase.load.cpuset {
         notes.measured(&load_cpus::measured("thread-self", asked, name, notes))?;
     }
     // the user's wish is passed on; what holds a squeeze and dies ends the load, too
@@ -167,18 +169,18 @@ fn drive(lab: &mut Lab<'_>, spec: &LoadSpec, arm: &Arm, evidence: &mut ArmEviden
         spec,
         serving.target(),
         &notes.clock,
-        &mut Hooks {
+        &mut engine::Hooks {
             on_phase: &mut on_phase,
             on_progress: &mut |progress| {
-                show(&bar, spec, progress);
-                let is_over = settings.stop.load(Ordering::SeqCst) || holders.iter().any(|it| !it.is_alive());
+                show(bar.as_ref(), spec, progress);
+                let is_over = asked_to_stop.load(Ordering::SeqCst) || holders.iter().any(|it| !it.is_alive());
                 stop.fetch_or(is_over, Ordering::SeqCst);
             },
             progress_interval: Some(SHOW_EVERY),
             stop: stop.clone(),
         },
     );
-    bar.finish_and_clear();
+    drop(bar);
     if ends.len() == 1 {
         ends.push(Counts::without_the_server(serving, squeezes, notes.clock));
     }
@@ -194,27 +196,27 @@ fn drive(lab: &mut Lab<'_>, spec: &LoadSpec, arm: &Arm, evidence: &mut ArmEviden
 }
 
 /// What was measured until then. The lab looks whether the server is gone, and says how it ended.
-fn broke_off(error: load::Error, name: &str) -> (Option<LoadResult>, Outcome) {
+fn broke_off(error: load::Error, name: &str) -> (Option<LoadResult>, Result<(), Error>) {
     let load::Error::ServerLost { partial, phase, .. } = &error else { return (None, Err(error.into())) };
     let kept = partial.as_ref().clone();
-    let how_far = format!("the {phase} of arm '{name}' broke off after {} transactions", kept.measured.transactions);
-    (Some(kept), Err(anyhow::Error::new(error).context(how_far).into()))
+    let (phase, arm, transactions) = (*phase, name.into(), kept.measured.transactions);
+    (Some(kept), Err(Error::BrokeOff { phase, arm, transactions, source: error }))
 }
 
-fn load_bar(spec: &LoadSpec, what: &str) -> ProgressBar {
+fn load_bar(progress: &dyn Progress, spec: &LoadSpec, what: &str) -> Box<dyn Bar> {
     let length = match spec.events {
         Some(events) => events,
         None => milliseconds(spec.warmup + spec.time.unwrap_or_default()),
     };
-    terminal::bar(length, what)
+    progress.bar(what, Some(length))
 }
 
-fn show(bar: &ProgressBar, spec: &LoadSpec, progress: &Progress) {
+fn show(bar: &dyn Bar, spec: &LoadSpec, progress: &engine::Progress) {
     if progress.connecting.is_some() {
         return;
     }
     if spec.events.is_some() {
-        bar.inc(progress.transactions);
+        bar.advance(progress.transactions);
         return;
     }
     let before = if progress.warmup { Duration::ZERO } else { spec.warmup };
@@ -236,4 +238,16 @@ fn summary(name: &str, result: &LoadResult) -> String {
         service.percentile_ns(99.0) as f64 / 1e6,
         measured.errors.values().sum::<u64>()
     )
+}
+
+/// Of a phase that got to its end. An assertion that fails ends nothing: the verdicts are for the caller.
+fn judge(lab: &Lab<'_>, phase: &Phase, evidence: &mut ArmEvidence) -> Result<(), Error> {
+    for assertion in &phase.assertions {
+        let verdict = evidence.load.as_ref().map_or_else(|| assertion.judge_nothing(), |load| assertion.judge(load));
+        let word = if verdict.passed { "met" } else { "FAILED" };
+        let said = format!("{}: {}: {word}, measured {}", evidence.name, verdict.assertion, verdict.measured_text());
+        lab.notes.event("load", said)?;
+        evidence.verdicts.push(verdict);
+    }
+    Ok(())
 }

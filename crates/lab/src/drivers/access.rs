@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! How a driver gets to the arm's server: its words, and its environment. The password goes where `ps` does not show it.
 
-use crate::commands::run::server::Serving;
-use crate::exit::Failure;
+use crate::error::Error;
+use crate::server::Serving;
 use experiment::{Driver, DriverProgram};
 use load::Flavour;
 use std::ffi::OsString;
@@ -30,7 +30,7 @@ fn password_file(folder: &Path) -> PathBuf {
 }
 
 /// The account and the database of the arm's server, and the tables in it.
-pub struct Access {
+pub(super) struct Access {
     flavour: Flavour,
     user: String,
     password: String,
@@ -43,7 +43,7 @@ pub struct Access {
 }
 
 impl Access {
-    pub fn of(serving: &Serving, tables: u32, table_size: u64) -> Self {
+    pub(super) fn of(serving: &Serving, tables: u32, table_size: u64) -> Self {
         let (running, target) = (&serving.running, serving.target());
         Self {
             flavour: target.flavour,
@@ -58,7 +58,7 @@ impl Access {
         }
     }
 
-    pub fn password(&self) -> &str {
+    pub(super) fn password(&self) -> &str {
         &self.password
     }
 
@@ -66,7 +66,7 @@ impl Access {
     ///
     /// # Errors
     /// That file cannot be written.
-    pub fn words(&self, driver: &Driver, folder: &Path) -> Result<Vec<String>, Failure> {
+    pub(super) fn words(&self, driver: &Driver, folder: &Path) -> Result<Vec<String>, Error> {
         if driver.arguments.iter().any(|word| word.contains(PASSWORD_FILE)) {
             host::files::write_atomic(&password_file(folder), format!("{}\n", self.password).as_bytes(), 0o600)?;
         }
@@ -100,7 +100,7 @@ impl Access {
     }
 
     /// sysbench takes no password from the environment on the MySQL family, and any option from a file.
-    fn sysbench_connection(&self, folder: &Path) -> Result<Vec<String>, Failure> {
+    fn sysbench_connection(&self, folder: &Path) -> Result<Vec<String>, Error> {
         let file = folder.join("connection.conf");
         let Self { user, password, database, socket, socket_folder, port, .. } = self;
         let (options, secret) = match self.flavour {
@@ -166,7 +166,7 @@ impl Access {
     }
 
     /// What the server's own clients look at, and the whole connection string.
-    pub fn environment(&self) -> Vec<(OsString, OsString)> {
+    pub(super) fn environment(&self) -> Vec<(OsString, OsString)> {
         let Self { user, password, database, socket, socket_folder, port, .. } = self;
         let port = port.to_string();
         let pairs: Vec<(&str, &str)> = match self.flavour {
@@ -190,7 +190,7 @@ impl Access {
     }
 
     /// For the recording: a command may have printed the password into its words.
-    pub fn without_password(&self, words: impl Iterator<Item = String>) -> Vec<String> {
+    pub(super) fn without_password(&self, words: impl Iterator<Item = String>) -> Vec<String> {
         words.map(|word| super::outputs::masked(&word, &self.password)).collect()
     }
 }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What is wrong with a hand-written file, each problem with its line, the line itself, and what to write instead.
 
-use crate::exit::{Exit, Failure};
+use crate::error::Error;
 use experiment::Problem;
 use std::fmt::Write as _;
 use std::path::Path;
 
 /// `what` ends the sentence "FILE is not ..."; `keys` names the document that lists the keys.
-pub fn refused(file: &Path, text: &str, problems: &[Problem], what: &str, keys: &str) -> Failure {
+pub fn refused(file: &Path, text: &str, problems: &[Problem], what: &str, keys: &str) -> Error {
     let mut message = match problems.len() {
         1 => format!("{} is not {what}", file.display()),
         count => format!("{} is not {what}: {count} problems", file.display()),
@@ -21,5 +21,5 @@ pub fn refused(file: &Path, text: &str, problems: &[Problem], what: &str, keys: 
             let _ = write!(message, " {suggestion}");
         }
     }
-    Failure::message(Exit::Usage, message).hint(format!("{keys} lists the keys; nothing was changed"))
+    Error::File { message, hint: format!("{keys} lists the keys; nothing was changed") }
 }

@@ -4,27 +4,18 @@
 use crate::exit::{Exit, Failure, Outcome};
 use crate::input;
 use experiment::{Driver, DriverProgram, Experiment};
+use lab::Program;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Tests that are compiled into sysbench.
 const SYSBENCH_TESTS: [&str; 5] = ["cpu", "fileio", "memory", "mutex", "threads"];
 
-/// A program that is there.
-#[derive(Debug, Clone)]
-pub struct Prepared {
-    pub program: PathBuf,
-    /// Of the experiment's file: where the program is started.
-    pub folder: PathBuf,
-    /// Name and text of the scripts it is given.
-    pub scripts: Vec<(String, String)>,
-}
-
 /// By the arms' names.
 ///
 /// # Errors
 /// Exit code 3: a program or a script is missing.
-pub fn prepare(file: &Path, experiment: &Experiment) -> Result<BTreeMap<String, Prepared>, Failure> {
+pub fn prepare(file: &Path, experiment: &Experiment) -> Result<BTreeMap<String, Program>, Failure> {
     let folder = file.parent().unwrap_or(Path::new(""));
     let folder = std::path::absolute(if folder.as_os_str().is_empty() { Path::new(".") } else { folder })?;
     let mut found = BTreeMap::new();
@@ -42,7 +33,7 @@ fn of_arm(failure: Failure, arm: &str) -> Failure {
     Failure { exit, error: anyhow::anyhow!("arm '{arm}': {error:#}; nothing was changed"), hints }
 }
 
-fn one(driver: &Driver, folder: &Path) -> Result<Prepared, Failure> {
+fn one(driver: &Driver, folder: &Path) -> Result<Program, Failure> {
     let (program, named) = match driver.program {
         DriverProgram::Sysbench => {
             let program = installed("sysbench", "sysbench", None)?;
@@ -66,7 +57,7 @@ fn one(driver: &Driver, folder: &Path) -> Result<Prepared, Failure> {
         Ok::<_, Failure>(((*name).to_owned(), String::from_utf8_lossy(&text).into_owned()))
     };
     let scripts = named.iter().map(read).collect::<Result<_, _>>()?;
-    Ok(Prepared { program, folder: folder.to_owned(), scripts })
+    Ok(Program { program, folder: folder.to_owned(), scripts })
 }
 
 fn installed(name: &str, package: &str, beside: Option<PathBuf>) -> Result<PathBuf, Failure> {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The run's one server: where it stands now, and stopping and starting it between stations.
 
-use super::layer_reader::LayerReader;
-use super::notes::Notes;
-use crate::exit::{Exit, Failure};
+use crate::error::Error;
+use crate::hooks::Sinks;
+use crate::layer_reader::LayerReader;
+use crate::notes::Notes;
 use capability::Flavour;
 use host::clock::RunClock;
 use load::Target;
@@ -11,7 +12,6 @@ use load::admin::Connection;
 use observe::process;
 use observe::server::{self, ServerKind, witness_counters};
 use observe::{Observer, Options, Reader, Reopening};
-use recording::Recording;
 use run::Run;
 use sandbox::{RunningServer, Sandbox, StartOptions};
 use slowfs::control::Client;
@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 /// A server that runs, and those who watch it.
-pub struct Serving {
+pub(crate) struct Serving {
     pub running: RunningServer,
     pub kind: ServerKind,
     observers: Vec<Observer>,
@@ -27,14 +27,19 @@ pub struct Serving {
 
 /// What is to be watched.
 #[derive(Debug, Clone, Copy)]
-pub struct Watch {
+pub(crate) struct Watch {
     pub interval: Duration,
     pub process: bool,
     pub server: bool,
 }
 
 impl Serving {
-    pub fn start(sandbox: &Sandbox, run: &mut Run, start: &StartOptions, notes: &Notes) -> Result<Self, Failure> {
+    pub(crate) fn start(
+        sandbox: &Sandbox,
+        run: &mut Run,
+        start: &StartOptions,
+        notes: &Notes<'_>,
+    ) -> Result<Self, Error> {
         let began = Instant::now();
         let running = sandbox.start(run, start)?;
         let kind = ServerKind::of(running.target.flavour, &running.version);
@@ -43,18 +48,18 @@ impl Serving {
         Ok(Self { running, kind, observers: Vec::new() })
     }
 
-    pub fn target(&self) -> &Target {
+    pub(crate) fn target(&self) -> &Target {
         &self.running.target
     }
 
     /// Starts the observers of this server: its process, and its counters over a connection of their own.
-    pub fn watch(
+    pub(crate) fn watch(
         &mut self,
         watch: Watch,
         layer: Option<Client>,
         clock: RunClock,
-        recording: &Recording,
-    ) -> Result<(), Failure> {
+        sinks: &dyn Fn() -> Sinks,
+    ) -> Result<(), Error> {
         let mut groups: Vec<(&'static str, Vec<Box<dyn Reader>>)> = Vec::new();
         if watch.process {
             let descendants = self.kind.flavour == Flavour::Postgresql;
@@ -68,52 +73,51 @@ impl Serving {
         }
         for (name, readers) in groups {
             let options = Options { name, interval: watch.interval, ..Options::default() };
-            self.observers.push(Observer::start(clock, readers, recording.clone(), options)?);
+            self.observers.push(Observer::start(clock, readers, sinks(), options)?);
         }
         Ok(())
     }
 
     /// The counters that tell physical reads, over a new connection.
-    pub fn counters(&self) -> Result<BTreeMap<String, u64>, Failure> {
+    pub(crate) fn counters(&self) -> Result<BTreeMap<String, u64>, Error> {
         let mut connection = Connection::open(self.target())?;
         Ok(witness_counters(&mut connection, self.kind.flavour)?)
     }
 
-    pub fn variables(&self) -> Result<BTreeMap<String, String>, Failure> {
+    pub(crate) fn variables(&self) -> Result<BTreeMap<String, String>, Error> {
         let mut connection = Connection::open(self.target())?;
         Ok(server::variables(&mut connection, self.kind.flavour)?)
     }
 
-    /// Whether `failure` comes of the server having ended by itself. Only a broken conversation makes it worth waiting until
+    /// Whether `error` comes of the server having ended by itself. Only a broken conversation makes it worth waiting until
     /// the process is gone, too.
-    pub fn ended_before(&self, failure: &Failure) -> bool {
+    pub(crate) fn ended_before(&self, error: &Error) -> bool {
         let broken = |cause: &(dyn std::error::Error + 'static)| {
             use load::Error::{Connect, Lost, ServerLost};
             matches!(cause.downcast_ref(), Some(Connect { .. } | Lost { .. } | ServerLost { .. }))
         };
-        let patience = if failure.error.chain().any(broken) { Duration::from_secs(5) } else { Duration::ZERO };
+        let patience = if error.chain().any(broken) { Duration::from_secs(5) } else { Duration::ZERO };
         self.running.wait(patience)
     }
 
-    /// The failure as the end of the server explains it, with the end of the server's log.
+    /// The error as the end of the server explains it, with the end of the server's log.
     ///
     /// # Errors
     /// What is left of the server could not be ended, or the recording not be written.
-    pub fn ended(mut self, failure: &Failure, run: &mut Run, notes: &Notes) -> Result<Failure, Failure> {
+    pub(crate) fn ended(mut self, error: &Error, run: &mut Run, notes: &Notes<'_>) -> Result<Error, Error> {
         self.stop_observers(notes)?;
-        let end = self.running.ended(run)?;
-        let hints = end.hint().into_iter().collect();
-        Ok(Failure { exit: Exit::Failed, error: anyhow::anyhow!("{}: {end}", failure.error), hints })
+        let end = Box::new(self.running.ended(run)?);
+        Ok(Error::ServerEnded { why: error.to_string(), end })
     }
 
-    pub fn stop(mut self, run: &mut Run, notes: &Notes) -> Result<(), Failure> {
+    pub(crate) fn stop(mut self, run: &mut Run, notes: &Notes<'_>) -> Result<(), Error> {
         self.stop_observers(notes)?;
         let began = Instant::now();
         self.running.stop(run)?;
         notes.event("sandbox", format!("the server stopped cleanly in {:.1} s", began.elapsed().as_secs_f64()))
     }
 
-    fn stop_observers(&mut self, notes: &Notes) -> Result<(), Failure> {
+    fn stop_observers(&mut self, notes: &Notes<'_>) -> Result<(), Error> {
         for observer in self.observers.drain(..) {
             for note in observer.stop().notes {
                 notes.recording.event(&note)?;

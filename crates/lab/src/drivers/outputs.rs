@@ -13,18 +13,18 @@ const MOST_BYTES: u64 = 16 << 20;
 const TAIL_LINES: usize = 10;
 
 /// Where it writes to.
-pub struct Streams {
+pub(super) struct Streams {
     pub stdout: PathBuf,
     pub stderr: PathBuf,
 }
 
 impl Streams {
-    pub fn below(folder: &Path, driver: &str) -> Self {
+    pub(super) fn below(folder: &Path, driver: &str) -> Self {
         Self { stdout: folder.join(format!("{driver}.stdout")), stderr: folder.join(format!("{driver}.stderr")) }
     }
 
     /// Standard output first.
-    pub fn read(&self, password: &str) -> Vec<Output> {
+    pub(super) fn read(&self, password: &str) -> Vec<Output> {
         [&self.stdout, &self.stderr].map(|path| output(path, password)).into()
     }
 }
@@ -53,19 +53,19 @@ fn kept(path: &Path) -> std::io::Result<(String, u64)> {
 }
 
 /// Without the password, should the program have printed it.
-pub fn masked(text: &str, password: &str) -> String {
+pub(super) fn masked(text: &str, password: &str) -> String {
     if password.is_empty() { text.to_owned() } else { text.replace(password, "***") }
 }
 
 /// pgbench's logs, one a thread.
-pub fn logs(folder: &Path) -> Vec<String> {
+pub(super) fn logs(folder: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let logs = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("pgbench_log"));
     logs.filter_map(|entry| std::fs::read_to_string(entry.path()).ok()).collect()
 }
 
 /// The last lines of both streams, standard error last: what went wrong is there.
-pub fn tail(outputs: &[Output]) -> String {
+pub(super) fn tail(outputs: &[Output]) -> String {
     let lines = outputs.iter().flat_map(|output| {
         let lines: Vec<&str> = output.text.lines().filter(|line| !line.trim().is_empty()).collect();
         lines[lines.len().saturating_sub(TAIL_LINES / 2)..].to_vec()
@@ -74,7 +74,7 @@ pub fn tail(outputs: &[Output]) -> String {
 }
 
 /// How it went, in a line.
-pub fn said(seen: &Driven, load: Option<&LoadResult>) -> String {
+pub(super) fn said(seen: &Driven, load: Option<&LoadResult>) -> String {
     let seconds = seen.elapsed_us as f64 / 1e6;
     let program = seen.understood.as_deref().unwrap_or(&seen.driver);
     let figures = match load {

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! From the words of the experiment file to those of the stations.
 
-use super::workloads::Workloads;
-use crate::exit::{Exit, Failure};
+use crate::error::Error;
+use crate::written::Written;
 use evidence::Arrivals;
-use experiment::{Arm, Experiment, Fill, FillSize, Load, Preheat, RowShape};
+use experiment::{Fill, FillSize, Load, Preheat, RowShape};
 use load::distribution::{self, Distribution};
 use load::engine::LoadSpec;
 use load::fill::{FillSpec, Shape, Size};
 use load::workload::{self, Name, Options};
-use sandbox::ServerOption;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,8 +20,8 @@ const ACCOUNTS: f64 = 100_000.0;
 
 /// # Errors
 /// The numbers of the distribution make none; the experiment's own checks find that first.
-pub fn fill_spec(fill: &Fill, size: FillSize, seed: u64) -> Result<FillSpec, Failure> {
-    let keys = distribution(&fill.k_distribution).map_err(|error| Failure::new(Exit::Usage, error))?;
+pub(crate) fn fill_spec(fill: &Fill, size: FillSize, seed: u64) -> Result<FillSpec, Error> {
+    let keys = distribution(&fill.k_distribution)?;
     Ok(FillSpec {
         tables: fill.tables,
         size: match size {
@@ -44,32 +43,24 @@ pub fn fill_spec(fill: &Fill, size: FillSize, seed: u64) -> Result<FillSpec, Fai
     })
 }
 
-/// # Errors
-/// A word that this server cannot be told.
-pub fn server_options(arm: &Arm) -> Result<Vec<ServerOption>, Failure> {
-    let options = arm.server_options.iter().map(|(key, value)| ServerOption::new(key, Some(value)));
-    options.collect::<Result<_, _>>().map_err(|error| Failure::new(Exit::Usage, error))
-}
-
-/// The measured load of an arm.
+/// The measured load of an arm; `written` is its file, where its workload is one.
 ///
 /// # Errors
 /// The options make no load; the experiment's own checks find that first.
 pub fn load_spec(
-    experiment: &Experiment,
+    fill: &Fill,
     load: &Load,
+    written: Option<&Written>,
     flavour: load::Flavour,
     rows_per_table: u64,
-    workloads: &Workloads,
-) -> Result<LoadSpec, Failure> {
-    let usage = |error: anyhow::Error| Failure::new(Exit::Usage, error);
-    let (built, distribution) = match workloads.get(&load.workload) {
+) -> Result<LoadSpec, Error> {
+    let (built, distribution) = match written {
         Some(written) => (written.build(flavour, rows_per_table)?, written.file.describe()),
         None => {
-            let distribution = distribution(&load.distribution).map_err(|error| usage(error.into()))?;
-            let name: Name = load.workload.parse().map_err(|error: workload::WorkloadError| usage(error.into()))?;
-            let options = options(experiment, load, rows_per_table);
-            let built = workload::build(name, flavour, &options, &distribution).map_err(|error| usage(error.into()))?;
+            let distribution = distribution(&load.distribution)?;
+            let name: Name = load.workload.parse()?;
+            let options = options(fill, load, rows_per_table);
+            let built = workload::build(name, flavour, &options, &distribution)?;
             (built, distribution.to_string())
         }
     };
@@ -91,17 +82,17 @@ pub fn load_spec(
 ///
 /// # Errors
 /// As [`load_spec`].
-pub fn preheat_spec(
-    experiment: &Experiment,
+pub(crate) fn preheat_spec(
+    fill: &Fill,
     load: &Load,
+    written: Option<&Written>,
     flavour: load::Flavour,
     rows_per_table: u64,
-    workloads: &Workloads,
-) -> Result<Option<LoadSpec>, Failure> {
+) -> Result<Option<LoadSpec>, Error> {
     let Some(preheat) = load.preheat else { return Ok(None) };
-    let rows = match experiment.fill.pgbench {
+    let rows = match fill.pgbench {
         Some(scale) if load.is_pgbench() => f64::from(scale) * ACCOUNTS,
-        _ => rows_per_table as f64 * f64::from(experiment.fill.tables),
+        _ => rows_per_table as f64 * f64::from(fill.tables),
     };
     #[allow(clippy::cast_possible_truncation)] // rows fit, and are not negative
     let (time, events) = match preheat {
@@ -109,17 +100,17 @@ pub fn preheat_spec(
         Preheat::Transactions(count) => (None, Some(count)),
         Preheat::TimesRows(times) => (None, Some((rows * times).ceil().max(1.0) as u64)),
     };
-    let spec = load_spec(experiment, load, flavour, rows_per_table, workloads)?;
+    let spec = load_spec(fill, load, written, flavour, rows_per_table)?;
     // other draws than the measured phase makes, or the pages that it will touch would be the ones that are in
     let seed = load.seed ^ 0x5eed_0000_0000_0000;
     Ok(Some(LoadSpec { arrivals: Arrivals::Closed, warmup: Duration::ZERO, seed, time, events, ..spec }))
 }
 
-fn options(experiment: &Experiment, load: &Load, rows_per_table: u64) -> Options {
+fn options(fill: &Fill, load: &Load, rows_per_table: u64) -> Options {
     let defaults = Options::default();
     let asked = &load.options;
     Options {
-        tables: experiment.fill.tables,
+        tables: fill.tables,
         table_size: rows_per_table,
         point_selects: asked.point_selects.unwrap_or(defaults.point_selects),
         range_size: asked.range_size.map_or(defaults.range_size, u64::from),
@@ -133,7 +124,7 @@ fn options(experiment: &Experiment, load: &Load, rows_per_table: u64) -> Options
         delete_inserts: asked.delete_inserts.unwrap_or(defaults.delete_inserts),
         skip_trx: asked.skip_trx.unwrap_or(defaults.skip_trx),
         connections: load.threads,
-        scale: experiment.fill.pgbench.unwrap_or(defaults.scale),
+        scale: fill.pgbench.unwrap_or(defaults.scale),
         ..defaults
     }
 }

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A driver from its start to its end, watched: when a squeeze breaks or somebody asks, it is ended.
 
-use crate::commands::run::lab::Lab;
-use crate::exit::{Exit, Failure};
-use crate::terminal;
+use crate::error::Error;
+use crate::walk::Lab;
 use experiment::{Driver, DriverProgram};
 use host::process::Process;
 use run::Child;
@@ -17,7 +16,7 @@ const STRAY_GRACE: Duration = Duration::from_secs(5);
 
 /// How it came to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ended {
+pub(super) enum Ended {
     ByItself,
     /// `load.time` of a command was over.
     TimeOver,
@@ -27,38 +26,36 @@ pub enum Ended {
 ///
 /// # Errors
 /// The user or the watchdog asks for the end; a process that holds a squeeze has died.
-pub fn until_it_ends(
+pub(super) fn until_it_ends(
     lab: &mut Lab<'_>,
     driver: &Driver,
     time: Option<Duration>,
     child: &Child,
     name: &str,
-) -> Result<Ended, Failure> {
+) -> Result<Ended, Error> {
     let began = Instant::now();
     let limit = time.filter(|_| driver.program == DriverProgram::Command);
     let length = time.map_or(0, |time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
-    let bar = if length > 0 { terminal::bar(length, name) } else { terminal::spinner(name) };
-    let ended = loop {
+    let bar = lab.notes.progress.bar(name, Some(length).filter(|length| *length > 0));
+    loop {
         if child.wait(LOOK_EVERY) {
             break Ok(Ended::ByItself);
         }
-        if let Err(failure) = lab.check_stop().and_then(|()| lab.squeezes.check()) {
-            break Err(failure);
+        if let Err(error) = lab.check_stop().and_then(|()| lab.squeezes.check()) {
+            break Err(error);
         }
         if limit.is_some_and(|limit| began.elapsed() >= limit) {
             break Ok(Ended::TimeOver);
         }
         bar.set_position(u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX));
-    };
-    bar.finish_and_clear();
-    ended
+    }
 }
 
 /// Ends what is left of it, and of what it has started; its exit code.
 ///
 /// # Errors
 /// Something could not be ended.
-pub fn end(lab: &mut Lab<'_>, child: &Child) -> Result<i32, Failure> {
+pub(super) fn end(lab: &mut Lab<'_>, child: &Child) -> Result<i32, Error> {
     if child.is_alive()
         && let Some(process) = Process::open(child.identity())
     {
@@ -72,12 +69,11 @@ pub fn end(lab: &mut Lab<'_>, child: &Child) -> Result<i32, Failure> {
 }
 
 /// Its launcher returns it a moment after its end.
-fn exit_code(lab: &mut Lab<'_>, child: &Child) -> Result<i32, Failure> {
+fn exit_code(lab: &mut Lab<'_>, child: &Child) -> Result<i32, Error> {
     let deadline = Instant::now() + Duration::from_secs(10);
     while !child.is_alive() && Instant::now() < deadline {
         if let Some(status) = lab.run.exit_status(child) {
-            let killed = || Failure::message(Exit::Failed, "the launcher of the load's program was killed");
-            return status.code().ok_or_else(killed);
+            return status.code().ok_or(Error::LauncherKilled);
         }
         std::thread::sleep(Duration::from_millis(2));
     }
@@ -87,13 +83,13 @@ fn exit_code(lab: &mut Lab<'_>, child: &Child) -> Result<i32, Failure> {
 
 /// CPU time of the children that were waited for, and of theirs.
 #[derive(Debug, Clone, Copy)]
-pub struct Cpu {
+pub(super) struct Cpu {
     pub user_us: u64,
     pub system_us: u64,
 }
 
 impl Cpu {
-    pub fn since(self, before: Self) -> Self {
+    pub(super) fn since(self, before: Self) -> Self {
         Self {
             user_us: self.user_us.saturating_sub(before.user_us),
             system_us: self.system_us.saturating_sub(before.system_us),
@@ -101,7 +97,7 @@ impl Cpu {
     }
 }
 
-pub fn children_cpu() -> Cpu {
+pub(super) fn children_cpu() -> Cpu {
     // SAFETY: the kernel fills the structure, which is plain numbers.
     let usage = unsafe {
         let mut usage = std::mem::zeroed::<libc::rusage>();

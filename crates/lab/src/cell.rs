@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What one walk is to do: plain data, complete before anything is made.
+
+use crate::error::Error;
+use crate::squeezes::limits_of;
+use crate::written::{Workloads, Written};
+use assertion::Assertion;
+use diskmodel::{Bin, Model};
+use experiment::{Arm, DiskMechanism, Experiment, Fill, Flavour, LeftOut, Load, Observe, OnMiss, RamSqueeze};
+use sandbox::{Origin, Request, ServerOption};
+use squeeze::limits::Asked;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// A server, its data, what is looked at, and what happens to it one after the other.
+#[derive(Debug)]
+pub struct Cell {
+    /// Part of the sandbox's name.
+    pub name: String,
+    pub server: Request,
+    /// What the server begins with, when that is somebody's own data.
+    pub origin: Option<Origin>,
+    pub fill: Fill,
+    pub observe: Observe,
+    /// In the order they run; never empty.
+    pub phases: Vec<Phase>,
+    /// How the disk is made slow in all phases, if it is.
+    pub disk: Option<DiskMechanism>,
+    pub left_out: Vec<LeftOut>,
+    /// Leave the sandbox behind.
+    pub keep: bool,
+    /// As it was typed, for the journal and the recording.
+    pub command: Vec<String>,
+    /// The experiment file as it was written, and the files that it names: for the recording.
+    pub text: String,
+    pub files: Vec<(String, String)>,
+}
+
+/// One squeeze and one load: an arm of an experiment, in one of its turns.
+#[derive(Debug, Clone)]
+pub struct Phase {
+    /// As it stands in the recording: of an arm that is repeated, with its turn behind it.
+    pub name: String,
+    /// The arm without its turn.
+    pub arm: String,
+    /// From 0.
+    pub repetition: u32,
+    /// What makes it differ from others, as it was written: for the recording.
+    pub settings: BTreeMap<String, String>,
+    pub server_options: Vec<ServerOption>,
+    /// Of the whole host.
+    pub ram: Option<RamSqueeze>,
+    /// What the server is started in.
+    pub limits: Asked,
+    /// Without a slow layer it means nothing.
+    pub disk: Model,
+    pub on_miss: OnMiss,
+    pub load: Load,
+    /// The load's file, where its workload is one.
+    pub written: Option<Written>,
+    /// The program that is the load, where [`Load::driver`] names one.
+    pub program: Option<Program>,
+    pub assertions: Vec<Assertion>,
+    /// The server must be started anew before it. The first phase starts it anyway.
+    pub restart: bool,
+}
+
+/// A load program of somebody else's that is there.
+#[derive(Debug, Clone)]
+pub struct Program {
+    pub program: PathBuf,
+    /// Of the experiment's file: where the program is started.
+    pub folder: PathBuf,
+    /// Name and text of the scripts it is given.
+    pub scripts: Vec<(String, String)>,
+}
+
+/// What an experiment names, and was found for it on this host.
+#[derive(Debug, Default)]
+pub struct Found {
+    pub workloads: Workloads,
+    /// By the arms' names.
+    pub programs: BTreeMap<String, Program>,
+    pub origin: Option<Origin>,
+    /// How the disk is made slow here.
+    pub disk: Option<DiskMechanism>,
+}
+
+impl Cell {
+    /// The cell that an experiment stands for: its arms as often as it repeats them. `bins` reads a histogram that names a disk's times.
+    ///
+    /// # Errors
+    /// A version, a server option or a disk's words that cannot be meant.
+    pub fn of(
+        experiment: &Experiment,
+        found: Found,
+        bins: &mut dyn FnMut(&str) -> Result<Vec<Bin>, String>,
+    ) -> Result<Self, Error> {
+        let Found { workloads, programs, origin, disk } = found;
+        let files = workloads.iter().map(|(name, written)| (name.clone(), written.file.text.clone()));
+        let scripts = programs.values().flat_map(|program| program.scripts.clone());
+        let files = files.chain(scripts).collect();
+        let mut phases = Vec::new();
+        for repetition in 0..experiment.repeat {
+            for arm in &experiment.arms {
+                let asked = arm.squeeze.disk.clone().filter(|_| disk.is_some()).unwrap_or_default();
+                let words = |error: diskmodel::WordsError| Error::Words { message: error.message, hint: error.hint };
+                phases.push(Phase {
+                    name: named(experiment, arm, repetition),
+                    arm: arm.name.clone(),
+                    repetition,
+                    settings: arm.overrides.clone(),
+                    server_options: server_options(arm)?,
+                    ram: arm.squeeze.ram,
+                    limits: limits_of(experiment, arm),
+                    disk: asked.model(&mut *bins).map_err(words)?,
+                    on_miss: arm.squeeze.on_miss,
+                    load: arm.load.clone(),
+                    written: workloads.get(&arm.load.workload).cloned(),
+                    program: programs.get(&arm.name).cloned(),
+                    assertions: arm.assertions.iter().map(|asserted| asserted.assertion.clone()).collect(),
+                    restart: arm.restart,
+                });
+            }
+        }
+        Ok(Self {
+            name: experiment.name.clone(),
+            server: server_request(&experiment.server)?,
+            origin,
+            fill: experiment.fill.clone(),
+            observe: experiment.observe,
+            phases,
+            disk,
+            left_out: Vec::new(),
+            keep: false,
+            command: Vec::new(),
+            text: String::new(),
+            files,
+        })
+    }
+
+    /// Whether RAM is hidden from the whole host: then others on it must be asked first.
+    pub fn hides_ram(&self) -> bool {
+        self.phases.iter().any(|phase| phase.ram.is_some()) && crate::squeezes::hides_ram()
+    }
+}
+
+fn named(experiment: &Experiment, arm: &Arm, repetition: u32) -> String {
+    match experiment.repeat {
+        1 => arm.name.clone(),
+        _ => format!("{} #{}", arm.name, repetition + 1),
+    }
+}
+
+/// # Errors
+/// A word that this server cannot be told.
+pub fn server_options(arm: &Arm) -> Result<Vec<ServerOption>, Error> {
+    let options = arm.server_options.iter().map(|(key, value)| ServerOption::new(key, Some(value)));
+    Ok(options.collect::<Result<_, _>>()?)
+}
+
+/// What the experiment file asks for.
+///
+/// # Errors
+/// The version is none.
+pub fn server_request(server: &experiment::Server) -> Result<Request, Error> {
+    let version = server.version.as_deref().map(str::parse).transpose().map_err(sandbox::Error::from)?;
+    Ok(Request { flavour: flavour(server.flavour), version })
+}
+
+fn flavour(flavour: Flavour) -> sandbox::Flavour {
+    match flavour {
+        Flavour::Mariadb => sandbox::Flavour::Mariadb,
+        Flavour::Mysql => sandbox::Flavour::Mysql,
+        Flavour::Percona => sandbox::Flavour::Percona,
+        Flavour::Postgresql => sandbox::Flavour::Postgresql,
+    }
+}

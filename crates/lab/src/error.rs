@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+use crate::meaning::{Kind, Meaning, meaning};
+use std::io;
+use std::iter::successors;
+use units::CpuList;
+
+/// Why a walk, or what was looked at before it, could not go on.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(transparent)]
+    Run(#[from] run::Error),
+    #[error(transparent)]
+    Sandbox(Box<sandbox::Error>),
+    #[error(transparent)]
+    Squeeze(#[from] squeeze::Error),
+    #[error(transparent)]
+    Layer(#[from] slowfs::Error),
+    #[error(transparent)]
+    Load(#[from] load::Error),
+    #[error(transparent)]
+    Fill(#[from] load::fill::Error),
+    #[error(transparent)]
+    Workload(#[from] load::workload::WorkloadError),
+    #[error(transparent)]
+    Distribution(#[from] load::distribution::Error),
+    #[error(transparent)]
+    Observe(#[from] observe::Error),
+    #[error(transparent)]
+    Recording(#[from] recording::Error),
+    #[error(transparent)]
+    Host(#[from] host::Error),
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+    #[error("interrupted; everything is undone")]
+    Interrupted,
+    #[error("the watchdog ended the run: {reason}")]
+    Watchdog { reason: String },
+    #[error("somebody else changed what we had set: {}", changes.join("; "))]
+    Conflicts { changes: Vec<String>, repairs: Vec<String> },
+    /// `why`: what was seen of it first.
+    #[error("{why}: {end}")]
+    ServerEnded { why: String, end: Box<sandbox::Error> },
+    #[error("the {phase} of arm '{arm}' broke off after {transactions} transactions")]
+    BrokeOff {
+        phase: &'static str,
+        arm: Box<str>,
+        transactions: u64,
+        #[source]
+        source: load::Error,
+    },
+    #[error("no server runs")]
+    NoServer,
+    #[error("no server runs, or its load was not prepared")]
+    NotPrepared,
+    #[error("the preloaded library is not in the server: its reads and writes would not be slowed")]
+    NotLoaded,
+    #[error("run the load on CPU {asked}")]
+    LoadCpus {
+        asked: CpuList,
+        #[source]
+        source: io::Error,
+    },
+    /// `what` of the arm: its load, or the warm-up before it.
+    #[error("{program} ended {what} of arm '{arm}' with exit code {exit_code}; the end of its log:\n{log}")]
+    Driver { program: String, what: &'static str, arm: String, exit_code: i32, log: String },
+    #[error("the launcher of the load's program was killed")]
+    LauncherKilled,
+    #[error("the data have several databases, and nothing says which is loaded: {}", names.join(", "))]
+    Databases { names: Vec<String> },
+    /// The words of a disk.
+    #[error("{message}")]
+    Words { message: String, hint: String },
+    /// A file that somebody wrote by hand; `message` has each problem with its place.
+    #[error("{message}")]
+    File { message: String, hint: String },
+}
+
+impl From<sandbox::Error> for Error {
+    fn from(error: sandbox::Error) -> Self {
+        Self::Sandbox(Box::new(error))
+    }
+}
+
+/// 128 + SIGKILL.
+const KILLED: i32 = 137;
+
+impl Error {
+    /// What it means for the host; what is not classified has failed, with everything undone.
+    pub fn kind(&self) -> Kind {
+        self.chain().find_map(meaning).map_or(Kind::Failed, |meaning| meaning.kind)
+    }
+
+    /// This error, and what caused it. A station's own error stands for itself.
+    pub(crate) fn chain(&self) -> impl Iterator<Item = &(dyn std::error::Error + 'static)> {
+        successors(Some(self.station().unwrap_or(self)), |error| error.source())
+    }
+
+    /// The error of another crate that this one passes on.
+    fn station(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(match self {
+            Self::Run(error) => error,
+            Self::Sandbox(error) => error.as_ref(),
+            Self::Squeeze(error) => error,
+            Self::Layer(error) => error,
+            Self::Load(error) => error,
+            Self::Fill(error) => error,
+            Self::Observe(error) => error,
+            Self::Recording(error) => error,
+            Self::Host(error) => error,
+            Self::Json(error) => error,
+            _ => return None,
+        })
+    }
+
+    /// Whether the server, or who held RAM, was killed.
+    pub(crate) fn is_a_death(&self) -> bool {
+        match self {
+            Self::ServerEnded { end, .. } => matches!(**end, sandbox::Error::Ended { status: Some(KILLED), .. }),
+            Self::Squeeze(error) => matches!(error, squeeze::Error::HolderDied),
+            _ => false,
+        }
+    }
+
+    pub(crate) fn meaning(&self) -> Option<Meaning> {
+        let hint = |text: &str| vec![text.to_owned()];
+        let (kind, hints) = match self {
+            Self::Interrupted => (Kind::Interrupted, Vec::new()),
+            Self::Watchdog { .. } => {
+                (Kind::Failed, hint("what was measured until then is in the recording, which says so"))
+            }
+            Self::Conflicts { repairs, .. } => (Kind::NotRestored, repairs.clone()),
+            Self::ServerEnded { end, .. } => (Kind::Failed, end.hint().into_iter().collect()),
+            Self::NotLoaded => (
+                Kind::Failed,
+                hint("its user must be able to read Wringer's cache: `wringer doctor` says where the library goes"),
+            ),
+            Self::Driver { .. } => (
+                Kind::Failed,
+                hint("its whole output is in the recording: wringer report FOLDER -o json | jq '.arms[].driven'"),
+            ),
+            Self::NoServer | Self::NotPrepared | Self::LauncherKilled => (Kind::Failed, Vec::new()),
+            Self::Databases { names } => {
+                let first = names.first().map_or("", String::as_str);
+                (Kind::Usage, vec![format!("below [fill]: database = \"{first}\"")])
+            }
+            Self::Words { hint, .. } | Self::File { hint, .. } => (Kind::Usage, vec![hint.clone()]),
+            Self::Workload(_) | Self::Distribution(_) => (Kind::Usage, Vec::new()),
+            other => return meaning(other.station()?),
+        };
+        Some(Meaning { kind, hints })
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use std::error::Error as _;
+
+    fn lost() -> load::Error {
+        let source = io::Error::from(io::ErrorKind::BrokenPipe);
+        load::Error::Lost { during: "reading", source }
+    }
+
+    #[test]
+    fn a_stations_error_is_told_and_found_as_itself() {
+        let full = || load::Error::Full { wanted: 9, limit: 8, in_use: 0, setting: "max_connections" };
+        let broke = Error::BrokeOff { phase: "warm-up", arm: "a".into(), transactions: 3, source: full() };
+        assert_eq!(broke.to_string(), "the warm-up of arm 'a' broke off after 3 transactions");
+        for error in [Error::from(full()), broke] {
+            assert!(error.chain().any(|it| matches!(it.downcast_ref(), Some(load::Error::Full { .. }))), "{error:?}");
+            let meant = error.chain().find_map(meaning).unwrap();
+            assert!(meant.hints[0].contains("max_connections = N"), "{meant:?}");
+        }
+        let passed_on = Error::from(lost());
+        assert_eq!(passed_on.to_string(), lost().to_string());
+        assert_eq!(passed_on.source().unwrap().to_string(), lost().source().unwrap().to_string());
+    }
+
+    #[test]
+    fn what_it_means_for_the_host() {
+        let conflicts = Error::Conflicts { changes: vec!["a".into(), "b".into()], repairs: vec!["c".into()] };
+        assert_eq!((conflicts.kind(), conflicts.meaning().unwrap().hints), (Kind::NotRestored, vec!["c".to_owned()]));
+        assert_eq!(conflicts.to_string(), "somebody else changed what we had set: a; b");
+        assert_eq!(Error::Interrupted.kind(), Kind::Interrupted);
+        assert_eq!(Error::from(sandbox::Error::Interrupted).kind(), Kind::Interrupted);
+        assert_eq!(Error::from(sandbox::Error::NoUser { why: "x" }).kind(), Kind::Missing);
+        assert_eq!(Error::from(lost()).kind(), Kind::Failed);
+        let end = |status| Error::ServerEnded {
+            why: "x".into(),
+            end: Box::new(sandbox::Error::Ended { status, log: Vec::new() }),
+        };
+        assert_eq!((end(Some(137)).is_a_death(), end(Some(1)).is_a_death()), (true, false));
+    }
+}

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a walk tells its caller while it goes on, and what the caller may wish.
+
+use evidence::{Point, SampleSink, Series};
+use recording::Recording;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Told as it happens.
+pub trait Progress {
+    /// Something is done, or begins: `station` is one of the flow, such as `fill`.
+    fn step(&self, station: &str, text: &str);
+
+    /// Something begins that takes its time, and goes on until what is returned is dropped. `length`: where it ends, when that is known.
+    fn bar(&self, what: &str, length: Option<u64>) -> Box<dyn Bar>;
+}
+
+/// How far something has come.
+pub trait Bar {
+    fn set_message(&self, what: &str);
+    fn set_length(&self, length: u64);
+    fn set_position(&self, position: u64);
+    /// By so much further.
+    fn advance(&self, by: u64);
+    /// Begins anew, with its time.
+    fn restart(&self);
+}
+
+/// Tells nobody.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Silent;
+
+impl Progress for Silent {
+    fn step(&self, _station: &str, _text: &str) {}
+
+    fn bar(&self, _what: &str, _length: Option<u64>) -> Box<dyn Bar> {
+        Box::new(Self)
+    }
+}
+
+impl Bar for Silent {
+    fn set_message(&self, _what: &str) {}
+    fn set_length(&self, _length: u64) {}
+    fn set_position(&self, _position: u64) {}
+    fn advance(&self, _by: u64) {}
+    fn restart(&self) {}
+}
+
+/// Takes the samples of all observers of a walk, each of which declares its own series.
+pub type SecondSink = Arc<Mutex<dyn SampleSink>>;
+
+/// The caller's part in a walk.
+#[derive(Clone)]
+pub struct Hooks<'a> {
+    pub progress: &'a dyn Progress,
+    /// Where samples go besides the recording.
+    pub samples: Option<SecondSink>,
+    /// Set by whoever wants the walk to end; everything is given back then, too.
+    pub stop: Arc<AtomicBool>,
+}
+
+impl fmt::Debug for Hooks<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let samples = self.samples.is_some();
+        f.debug_struct("Hooks").field("samples", &samples).field("stop", &self.stop).finish_non_exhaustive()
+    }
+}
+
+/// The recording, and whoever else takes samples. The recording comes first: what fails behind it is in it.
+pub(crate) struct Sinks {
+    pub(crate) recording: Recording,
+    pub(crate) second: Option<SecondSink>,
+    /// The second one's numbers, by the recording's.
+    numbers: HashMap<u32, u32>,
+}
+
+impl Sinks {
+    pub(crate) fn new(recording: Recording, second: Option<SecondSink>) -> Self {
+        Self { recording, second, numbers: HashMap::new() }
+    }
+}
+
+type Refused = Box<dyn std::error::Error + Send + Sync>;
+
+impl SampleSink for Sinks {
+    fn declare(&mut self, series: &Series) -> Result<u32, Refused> {
+        let number = self.recording.declare(series)?;
+        if let Some(second) = &self.second {
+            let its = second.lock().unwrap_or_else(PoisonError::into_inner).declare(series)?;
+            self.numbers.insert(number, its);
+        }
+        Ok(number)
+    }
+
+    fn points(&mut self, points: &[(u32, Point)]) -> Result<(), Refused> {
+        self.recording.points(points)?;
+        let Some(second) = &self.second else { return Ok(()) };
+        let its = points.iter().filter_map(|(number, point)| Some((*self.numbers.get(number)?, *point)));
+        let its: Vec<(u32, Point)> = its.collect();
+        second.lock().unwrap_or_else(PoisonError::into_inner).points(&its)
+    }
+}

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The walk of a run: one cell in, one recording out.
+//!
+//! In: a [`Cell`], which is a server, its data, what is observed, and a list of [`Phase`]s, each with its squeeze and its load. Out: a
+//! recording, and an [`Ended`], whose [`Outcome`] is a value: whoever asked decides what it means for an exit code or for the next cell.
+//!
+//! | module | what it does |
+//! | --- | --- |
+//! | [`Cell`], [`Phase`] | what is to be done; an experiment file is translated into one cell |
+//! | `walk` | sandbox, fill, then phase after phase; gives the host back, whatever happened |
+//! | `phase` | one squeeze and one load, with the witnesses at both ends of what is measured |
+//! | `drivers` | other programs as the load: sysbench, pgbench, any command |
+//! | `squeezes` | the squeezes that are in force, and changing them from phase to phase |
+//! | [`Hooks`] | the caller's: progress, a second place for samples, the wish to stop |
+//! | [`Error`], [`meaning`] | what went wrong, and what it means for the host |
+//!
+//! What it is not: it knows neither terminal nor command line, prints nothing, and asks nobody. Whoever calls it has asked for consent
+//! and has looked for programs and files before.
+//!
+//! Invariants: storage and limits are never changed under a live server. Whatever ends a walk, the host is given back and the recording
+//! is closed. A phase whose squeeze did not come on is not measured, and the others are.
+
+mod cell;
+mod conditions;
+mod drivers;
+mod error;
+mod hooks;
+mod layer_reader;
+mod load_cpus;
+mod meaning;
+mod notes;
+mod outcome;
+mod own_data;
+mod phase;
+mod server;
+mod squeezes;
+mod translate;
+mod walk;
+mod witnesses;
+mod written;
+
+pub mod problems;
+
+pub use cell::{Cell, Found, Phase, Program, server_options, server_request};
+pub use error::Error;
+pub use hooks::{Bar, Hooks, Progress, SecondSink, Silent};
+pub use meaning::{BUSY, Kind, Meaning, meaning};
+pub use notes::Notes;
+pub use outcome::{Ended, Missed, Outcome};
+pub use squeezes::{hides_ram, refuse_limits, refuse_ram};
+pub use translate::load_spec;
+pub use walk::{Begun, begin};
+pub use written::{Workloads, Written};

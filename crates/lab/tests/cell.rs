@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A cell on a real server, walked without the program: what the caller gets of it.
+#![allow(clippy::disallowed_methods, clippy::unwrap_used)]
+
+use evidence::{Point, SampleSink, Series};
+use experiment::Experiment;
+use host::places::Places;
+use lab::{Bar, Cell, Ended, Found, Hooks, Outcome, Progress, Silent};
+use recording::Recording;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, Once};
+use testkit::{own_uid, shared_cache, small_experiment};
+
+/// A home of its own, and the cache of servers that all tests share.
+struct Home {
+    folder: tempfile::TempDir,
+    places: Places,
+}
+
+impl Home {
+    fn new() -> Self {
+        static ONCE: Once = Once::new();
+        // SAFETY: done once, before any test of this program has started a child; nothing here calls C's getenv.
+        ONCE.call_once(|| unsafe { std::env::set_var("WRINGER_PROGRAM", env!("CARGO_BIN_EXE_lab-test-helper")) });
+        let folder = tempfile::Builder::new().prefix("wringer-lab").tempdir().unwrap();
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let places = Places { cache: shared_cache(own_uid()), ..Places::below(folder.path()) };
+        Self { folder, places }
+    }
+
+    fn recording(&self) -> std::path::PathBuf {
+        self.folder.path().join("recording.sqlite")
+    }
+
+    /// Runs that did not end, and sandboxes that are there.
+    fn left(&self) -> Vec<String> {
+        let runs = run::find_runs(&self.places).unwrap().into_iter().filter(|run| !run.ended);
+        let sandboxes = fs::read_dir(&self.places.sandboxes).into_iter().flatten().flatten();
+        let sandboxes = sandboxes.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        runs.map(|run| run.id.to_string()).chain(sandboxes.filter(|name| name.starts_with("small-"))).collect()
+    }
+}
+
+fn cell(file: &str) -> Cell {
+    let experiment = Experiment::parse(file).unwrap();
+    Cell::of(&experiment, Found::default(), &mut |file| Err(format!("no {file}"))).unwrap()
+}
+
+/// Ends the test where no MariaDB is to be had.
+macro_rules! refuse_without_server {
+    ($home:expr) => {
+        let request = sandbox::Request::any(sandbox::Flavour::Mariadb);
+        if let Err(error @ (sandbox::Error::NoPackageClient { .. } | sandbox::Error::SuiteUnreachable { .. })) =
+            sandbox::locate(&request, &$home.places, &mut ())
+        {
+            testkit::skip!("no MariaDB to be had: {error}");
+        }
+    };
+}
+
+/// Keeps all points by the names of their series.
+#[derive(Default)]
+struct Kept {
+    names: Vec<(String, String, String)>,
+    points: BTreeMap<(String, String, String), Vec<Point>>,
+}
+
+impl SampleSink for Kept {
+    fn declare(&mut self, series: &Series) -> Result<u32, Box<dyn std::error::Error + Send + Sync>> {
+        self.names.push((series.source.clone(), series.entity.clone(), series.name.clone()));
+        Ok(u32::try_from(self.names.len() - 1)?)
+    }
+
+    fn points(&mut self, points: &[(u32, Point)]) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        for (number, point) in points {
+            let name = self.names[usize::try_from(*number)?].clone();
+            self.points.entry(name).or_default().push(*point);
+        }
+        Ok(())
+    }
+}
+
+/// Keeps what it is told, and asks for the end when it is told `stop_at`.
+struct Told {
+    steps: RefCell<Vec<String>>,
+    stop_at: &'static str,
+    stop: Arc<AtomicBool>,
+}
+
+impl Progress for Told {
+    fn step(&self, station: &str, text: &str) {
+        if !self.stop_at.is_empty() && text.contains(self.stop_at) {
+            self.stop.store(true, std::sync::atomic::Ordering::SeqCst);
+        }
+        self.steps.borrow_mut().push(format!("{station}: {text}"));
+    }
+
+    fn bar(&self, what: &str, length: Option<u64>) -> Box<dyn Bar> {
+        Silent.bar(what, length)
+    }
+}
+
+#[test]
+fn a_cell_gives_one_recording_and_the_same_samples_to_a_second_sink() {
+    let home = Home::new();
+    refuse_without_server!(home);
+    let mut cell = cell(&small_experiment("2s", ""));
+    cell.text = "what was asked".into();
+    let kept = Arc::new(Mutex::new(Kept::default()));
+    let stop = Arc::new(AtomicBool::new(false));
+    let told = Told { steps: RefCell::default(), stop_at: "", stop: Arc::clone(&stop) };
+    let hooks = Hooks { progress: &told, samples: Some(kept.clone()), stop };
+    let Ended { outcome, kept: sandbox, left_alone } =
+        lab::begin(&cell, &home.places, hooks).unwrap().walk(&home.recording());
+    assert!(matches!(outcome, Outcome::Done), "{outcome:?}");
+    assert_eq!((sandbox, left_alone), (None, Vec::new()));
+    assert_eq!(home.left(), Vec::<String>::new(), "the run or its sandbox is still there");
+
+    let evidence = Recording::read(&home.recording()).unwrap();
+    assert_eq!(evidence.experiment, "what was asked");
+    let [arm] = evidence.arms.as_slice() else { panic!("{} arms", evidence.arms.len()) };
+    let measured = &arm.load.as_ref().expect("a load").measured;
+    assert!(
+        measured.transactions > 0 && measured.elapsed_us > 1_900_000,
+        "{} in {}",
+        measured.transactions,
+        measured.elapsed_us
+    );
+
+    let kept = kept.lock().unwrap();
+    let recorded: BTreeMap<_, _> = evidence
+        .samples
+        .iter()
+        .filter(|series| !series.points.is_empty())
+        .map(|series| ((series.source.clone(), series.entity.clone(), series.name.clone()), series.points.clone()))
+        .collect();
+    assert!(recorded.keys().any(|(source, ..)| source == "meminfo"), "nothing of the host");
+    assert!(recorded.keys().any(|(source, ..)| source == "server.status"), "nothing of the server");
+    let (theirs, ours): (Vec<_>, Vec<_>) = (kept.points.keys().collect(), recorded.keys().collect());
+    assert_eq!(theirs, ours, "other series than the recording has");
+    for (name, points) in &recorded {
+        assert_eq!(&kept.points[name], points, "{name:?}");
+    }
+    let steps = told.steps.borrow();
+    for step in ["sandbox: deployed mariadb", "fill: ", "load: baseline: measuring", "load: baseline: "] {
+        assert!(steps.iter().any(|it| it.starts_with(step)), "no '{step}' in {steps:#?}");
+    }
+}
+
+#[test]
+fn a_wish_to_stop_is_an_outcome_and_leaves_nothing() {
+    let home = Home::new();
+    refuse_without_server!(home);
+    let cell = cell(&small_experiment("60s", ""));
+    let stop = Arc::new(AtomicBool::new(false));
+    let told = Told { steps: RefCell::default(), stop_at: "measuring", stop: Arc::clone(&stop) };
+    let hooks = Hooks { progress: &told, samples: None, stop };
+    let ended = lab::begin(&cell, &home.places, hooks).unwrap().walk(&home.recording());
+    assert!(matches!(ended.outcome, Outcome::Interrupted(_)), "{:?}", ended.outcome);
+    assert_eq!(home.left(), Vec::<String>::new());
+    let evidence = Recording::read(&home.recording()).unwrap();
+    assert_eq!(evidence.arms[0].broke_off.as_deref(), Some("somebody interrupted the run"));
+}
+
+#[test]
+fn a_server_that_does_not_start_is_an_outcome() {
+    let home = Home::new();
+    refuse_without_server!(home);
+    let file = small_experiment("2s", "").replace("innodb_buffer_pool_size = \"16M\"", "no_such_variable = \"1\"");
+    let cell = cell(&file);
+    let hooks = Hooks { progress: &Silent, samples: None, stop: Arc::default() };
+    let ended = lab::begin(&cell, &home.places, hooks).unwrap().walk(&home.recording());
+    let Outcome::CannotStart(error) = ended.outcome else { panic!("{:?}", ended.outcome) };
+    assert!(error.to_string().contains("ended before it was ready"), "{error}");
+    assert_eq!(home.left(), Vec::<String>::new());
+}
