@@ -13,6 +13,8 @@ mod circles;
 mod faults;
 mod outcome;
 mod programs;
+#[cfg(test)]
+mod stations;
 mod stopwatch;
 mod tally;
 mod test;

@@ -9,9 +9,10 @@ use std::path::Path;
 /// These ask for states, orders and contents, and have limits of half a minute and more where they wait: a machine at work does not
 /// change what they find. All others measure, or take RAM away that the guest may lie in, or are over in a moment. They run one after the
 /// other: some compare the whole host before and after.
-const BESIDE_THE_GUEST: [&str; 40] = [
+const BESIDE_THE_GUEST: [&str; 41] = [
     "bad_input",
     "catalogue",
+    "cell",
     "corpus",
     "damage",
     "dead_server",
