@@ -16,6 +16,9 @@ const KNOWN: &[&str] = &[
     "host: process/census <-> process/sight",
     "host: process/launch <-> process/spawn",
     "host: process/scan <-> process/sight",
+    "lab: cell <-> squeezes",
+    "lab: error <-> meaning",
+    "lab: phase <-> walk",
     "load: fill/resume <-> fill/run",
     "run: executor <-> taken",
     "run: executor <-> trace/twice",
@@ -35,9 +38,6 @@ const KNOWN: &[&str] = &[
     "wringer: commands/doctor/checks <-> commands/doctor/mounting",
     "wringer: commands/fill <-> commands/fill_pgbench",
     "wringer: commands/plan <-> commands/run",
-    "wringer: commands/run/arm <-> commands/run/lab",
-    "wringer: commands/run/drivers <-> commands/run/lab",
-    "wringer: commands/run/lab <-> commands/run/own_data",
     "wringer: commands/squeeze/host_ram <-> commands/squeeze/summary",
 ];
 
