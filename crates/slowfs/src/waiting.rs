@@ -63,10 +63,11 @@ impl Looker {
     }
 }
 
+const LOOKS_AGAIN: u32 = 3;
+
 fn see(asked: Asked) -> Option<Seen> {
     let thread = asked.thread;
-    let call = fs::read_to_string(format!("/proc/{thread}/syscall")).ok()?;
-    let waits = match Call::parse(&call)?.waits() {
+    let waits = match call_of(thread)?.waits() {
         Waits::No => false,
         Waits::Somehow => true,
         Waits::In(fd, range) => {
@@ -78,6 +79,18 @@ fn see(asked: Asked) -> Option<Seen> {
         }
     };
     Some(if waits { Seen::Waits } else { Seen::Ahead })
+}
+
+/// Who has just sent the request may still be on the way to its sleep: a thread that runs is looked at again, after others had their turn.
+fn call_of(thread: u32) -> Option<Call> {
+    let look = || Call::parse(&fs::read_to_string(format!("/proc/{thread}/syscall")).ok()?);
+    for _ in 0..LOOKS_AGAIN {
+        match look()? {
+            Call::Running => std::thread::yield_now(),
+            asleep => return Some(asleep),
+        }
+    }
+    look()
 }
 
 fn overlaps(range: Range, position: u64, thread: u32, asked: Asked) -> bool {
