@@ -76,6 +76,18 @@ milliseconds() { # milliseconds FILE [READS]: of 20 reads past the page cache, o
     echo $((($(tr -d . </proc/uptime | cut -d' ' -f1) - start) * 10))
 }
 
+# Waits, and what is not delayed, are timed at the same moment: an emulated processor beside others is late in all of them.
+expect_delayed() { # expect_delayed FILE READS MILLISECONDS BARE: reads of FILE take so long each, and reads of BARE nothing
+    bare=$(milliseconds "$4" "$2")
+    got=$(milliseconds "$1" "$2")
+    naps=$(tr -d . </proc/uptime | cut -d' ' -f1)
+    for _ in $(seq "$2"); do usleep $(($3 * 1000)); done
+    naps=$((($(tr -d . </proc/uptime | cut -d' ' -f1) - naps) * 10))
+    told="$2 reads with $3 ms each took $got ms; as many naps $naps ms, and reads without a delay $bare ms"
+    echo "$told"
+    [ "$got" -ge $(($2 * $3 * 98 / 100)) ] && [ "$got" -le $((naps + bare + $2 * $3 / 4)) ] || fail "$told"
+}
+
 make_loop() { # make_loop MEBIBYTES: prints a loop device on a file in RAM
     dd if=/dev/urandom of=/tmp/image bs=1M count="$1" 2>/dev/null
     loop=$(losetup -f)

@@ -16,8 +16,7 @@ grep -q "\"mapped\": \"$slow\"" /tmp/out || fail "the path was not told: $(cat /
 grep -q '"what": "disk.read.median"' /tmp/out || fail "reads were not measured: $(cat /tmp/out)"
 grep -q '"what": "disk.sync.median"' /tmp/out || fail "syncs were not measured: $(cat /tmp/out)"
 grep -q '"within_tolerance": false' /tmp/out && fail "predicted and got differ: $(cat /tmp/out)"
-# 400 ms are 100 ticks of 4 ms, and the timer adds one or two
-expect_near "5 reads with 400 ms each, ms" "$(milliseconds "$slow" 5)" 2030 200
+expect_delayed "$slow" 5 400 "$loop"
 expect 0 disk status
 says "read 400 ms, write 60 ms, sync 100 ms added" "$slow, not in use"
 
@@ -40,7 +39,7 @@ says "$slow, in use"
 expect 0 disk delay "$loop" --read 200ms -o json
 grep -q "\"table\": \"0 65536 delay $numbers 0 200 $numbers 0 0 $numbers 0 0\"" /tmp/out || fail "another table: $(cat /tmp/out)"
 grep -q '"within_tolerance": false' /tmp/out && fail "predicted and got differ: $(cat /tmp/out)"
-expect_near "10 reads with 200 ms each, ms" "$(milliseconds "$slow" 10)" 2060 210
+expect_delayed "$slow" 10 200 "$loop"
 expect 3 disk delay "$slow" --read 0.5ms
 says "whole milliseconds" "FUSE layer"
 
