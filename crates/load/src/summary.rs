@@ -7,7 +7,7 @@ mod series;
 
 pub use series::series;
 
-use crate::engine::Progress;
+use crate::engine::{LoadSpec, Progress};
 use evidence::{Arrivals, Fairness, Latencies, LatencyHistogram, LoadResult, Phase};
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -53,6 +53,24 @@ pub fn text(result: &LoadResult, percentiles: &[f64], histogram: bool) -> String
     }
     out.trim_end().to_owned()
 }
+
+/// What sysbench 1.0.20 prints before a run; but the first line names the program that runs.
+pub fn sysbench_head(spec: &LoadSpec, report_interval: Duration) -> String {
+    let mut out = format!("wringer {}, in sysbench 1.0.20's words\n\n", env!("CARGO_PKG_VERSION"));
+    line(&mut out, format!("Running the test with following options:\nNumber of threads: {}", spec.connections));
+    if let Arrivals::Poisson { per_second } | Arrivals::Constant { per_second } = spec.arrivals {
+        line(&mut out, format!("Target transaction rate: {per_second}/sec"));
+    }
+    if !report_interval.is_zero() {
+        line(&mut out, format!("Report intermediate results every {} second(s)", report_interval.as_secs_f64()));
+    }
+    line(&mut out, format!("Initializing random number generator from seed ({}).\n\n", spec.seed));
+    out.push_str("Initializing worker threads...\n");
+    out
+}
+
+/// What sysbench 1.0.20 prints when its connections stand.
+pub const SYSBENCH_STARTED: &str = "Threads started!\n";
 
 /// What sysbench 1.0.20 prints at the end of a run, line by line; several percentiles make several lines.
 ///

@@ -6,6 +6,7 @@ use crate::exit::{Exit, Failure, Outcome};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use indicatif::{ProgressBar, ProgressStyle};
 use lab::{Bar, Progress};
+use serde::Serialize;
 use serde_json::json;
 use std::fmt::Display;
 use std::io::{self, Write};
@@ -41,6 +42,14 @@ fn is_quiet() -> bool {
 pub fn data(text: impl Display) {
     SHOWN.store(true, Ordering::Relaxed);
     note(writeln!(io::stdout().lock(), "{text}"));
+}
+
+/// Data as JSON, its numbers rounded to what they mean.
+pub fn json(value: &impl Serialize) {
+    match report::pretty(value) {
+        Ok(text) => data(text),
+        Err(error) => note(Err(error.into())),
+    }
 }
 
 fn note(written: io::Result<()>) {

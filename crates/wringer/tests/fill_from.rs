@@ -17,9 +17,9 @@ id = { type = "uniform", min = 1, max = 3 }
 statements = ["SELECT * FROM goods WHERE id = :id"]
 "#;
 
-fn experiment(fill: &str) -> String {
+fn experiment(flavour: &str, fill: &str) -> String {
     format!(
-        "schema = 1\nname = \"own\"\n[server]\nflavour = \"mariadb\"\n[fill]\n{fill}\n[load]\nworkload = \"goods.toml\"\n\
+        "schema = 1\nname = \"own\"\n[server]\nflavour = \"{flavour}\"\n[fill]\n{fill}\n[load]\nworkload = \"goods.toml\"\n\
          time = \"1s\"\n[[arm]]\nname = \"one\"\n[[arm]]\nname = \"two\"\nload.threads = 2\n"
     )
 }
@@ -36,23 +36,41 @@ fn lab() -> Lab {
 #[test]
 fn an_experiment_runs_on_a_copy_of_a_dump() {
     let lab = lab();
-    let file = lab.write("files/own.toml", &experiment("from = \"shop.sql\""));
+    let file = lab.write("files/own.toml", &experiment("mariadb", "from = \"shop.sql\""));
     let plan = lab.run(["plan", file.to_str().unwrap()]).expect_code(0).stdout;
     assert!(plan.contains("begin with a copy of shop.sql"), "{plan}");
+    runs_on_a_copy(&lab, &file, "SQL dump of mariadb");
+}
+
+#[test]
+fn an_experiment_runs_on_a_copy_of_a_data_directory() {
+    let lab = lab();
+    lab.run(["sandbox", "deploy", "postgresql", "--name", "a", "--start"]).expect_code(0);
+    let statements = "CREATE TABLE goods (id int PRIMARY KEY); INSERT INTO goods VALUES (1), (2), (3)";
+    lab.run(["sandbox", "use", "a", statements]).expect_code(0);
+    lab.run(["sandbox", "stop", "a"]).expect_code(0);
+    let from = format!("from = \"{}\"", lab.home().join("sandboxes/a/data").display());
+    let file = lab.write("files/own.toml", &experiment("postgresql", &from));
+    runs_on_a_copy(&lab, &file, "data directory of postgresql");
+    lab.run(["sandbox", "use", "a", "SELECT 1"]).expect_code(3);
+    lab.run(["sandbox", "delete", "a"]).expect_code(0);
+}
+
+fn runs_on_a_copy(lab: &Lab, file: &Path, what: &str) {
     lab.run(["run", file.to_str().unwrap(), "--to", "out"]).expect_code(0);
     let evidence = recording::Recording::read(&lab.home().join("out/recording.sqlite")).unwrap();
     for arm in &evidence.arms {
         let measured = &arm.load.as_ref().unwrap().measured;
         assert!(measured.transactions > 0 && measured.errors.is_empty(), "{}: {:?}", arm.name, measured.errors);
     }
-    assert!(evidence.events.iter().any(|event| event.text.contains("SQL dump of mariadb")), "{:?}", evidence.events);
+    assert!(evidence.events.iter().any(|event| event.text.contains(what)), "{:?}", evidence.events);
 }
 
 #[test]
 fn what_cannot_be_is_told_before_anything_starts() {
     let lab = lab();
     let told = |fill: &str, code: i32, words: &[&str]| {
-        let file = lab.write("files/own.toml", &experiment(fill));
+        let file = lab.write("files/own.toml", &experiment("mariadb", fill));
         for command in ["plan", "run"] {
             lab.run([command, file.to_str().unwrap()]).expect_code(code).expect_said(words);
         }

@@ -68,6 +68,9 @@ fn sysbenchs_verbs_and_its_output() {
         let interval = said.stdout.lines().find(|line| line.starts_with("[ 1s ] thds: 2 tps: ")).unwrap_or("");
         assert!(interval.contains(" lat (ms,95%): ") && interval.contains("(r/w/o: "), "{}", said.stdout);
         assert!(!said.stderr.contains("[ 1s ] thds"), "{}", said.stderr);
+        let at = |words: &str| said.stdout.find(words).unwrap_or_else(|| panic!("{words}: {}", said.stdout));
+        assert!(at("Running the test with following options:") < at("Threads started!"), "{}", said.stdout);
+        assert!(at("Threads started!") < at("[ 1s ] thds"), "{}", said.stdout);
         assert_eq!(said.stdout.matches("th percentile:").count(), 1, "{}", said.stdout);
         let deviations: Vec<f64> = said
             .stdout

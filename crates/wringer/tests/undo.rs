@@ -7,7 +7,7 @@ mod standing;
 use rustix::process::Signal;
 use standing::*;
 use std::fs;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use testkit::{Lab, Ran, Snapshot, alone, is_root};
 
 const WRINGER: &str = env!("CARGO_BIN_EXE_wringer");
@@ -127,6 +127,39 @@ fn two_squeezes_live_side_by_side_and_are_undone_together_or_apart() {
     lab.run(["undo"]).expect_code(0);
     expect_as_before(&before);
     assert_eq!(status(&lab)["runs"].as_array().unwrap().len(), 0);
+}
+
+/// Of the same user below another home, and of another user: each sees that the other lives, and leaves it alone.
+#[test]
+fn what_lives_below_another_home_is_told_and_left_alone() {
+    if !is_root() {
+        testkit::skip!("needs root");
+    }
+    let (_alone, theirs, own, before) = (alone(), Lab::new(WRINGER), Lab::new(WRINGER), Snapshot::take());
+    let stranger = Lab::as_ordinary_user(WRINGER);
+    theirs.run(["ram", "hide", "64M", "--yes"]).expect_code(0);
+    let holder = process_of(&theirs, "holder");
+    let mut squeezed = stranger.command(["squeeze", "--no-probe", "--cpuset", "0", "--", "sleep", "600"]);
+    let mut squeezed = Killed(squeezed.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap());
+    let begun = || status(&stranger)["runs"].as_array().is_some_and(|runs| runs.len() == 1);
+    assert!(testkit::wait_until(PATIENCE, begun), "the squeeze does not begin");
+    for lab in [&own, &stranger] {
+        let ran = lab.run(["status"]).expect_code(0);
+        let shown = ran.stdout + &ran.stderr;
+        assert!(!shown.contains("lost") && !shown.contains("hot"), "{shown}");
+    }
+    let ran = own.run(["status"]).expect_code(0);
+    let shown = ran.stdout + &ran.stderr;
+    let where_it_is = format!("WRINGER_HOME={} wringer status", theirs.home().display());
+    assert!(shown.contains("is live, below another WRINGER_HOME") && shown.contains(&where_it_is), "{shown}");
+    let _ = own.run(["undo"]).expect_code(0);
+    let _ = own.run(["ram", "release"]).expect_code(0);
+    assert!(is_alive(holder) && squeezed.0.try_wait().unwrap().is_none(), "an undo of another home ended it");
+    let _ = stranger.run(["undo"]).expect_code(0);
+    assert!(is_alive(holder), "an undo of another user ended it");
+    assert!(testkit::wait_until(PATIENCE, || squeezed.0.try_wait().unwrap().is_some()), "his own is ended");
+    let _ = theirs.run(["undo"]).expect_code(0);
+    expect_as_before(&before);
 }
 
 /// A relative home is the same one from wherever it is looked at.

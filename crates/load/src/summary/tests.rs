@@ -2,6 +2,9 @@
 //! The shape of what is printed, against lines that sysbench 1.0.20 printed.
 
 use super::*;
+use crate::Flavour;
+use crate::distribution::Distribution;
+use crate::workload::{self, Name};
 
 fn result() -> LoadResult {
     let mut measured = Phase {
@@ -62,6 +65,31 @@ Threads fairness:
     events (avg/stddev):           485.5000/2.50
     execution time (avg/stddev):   0.0416/0.01
 ";
+
+/// What sysbench 1.0.20 printed with `--threads=2 --rate=5 --report-interval=3 --rand-seed=7`, but for its first line.
+const HEAD: &str = "
+Running the test with following options:
+Number of threads: 2
+Target transaction rate: 5/sec
+Report intermediate results every 3 second(s)
+Initializing random number generator from seed (7).
+
+
+Initializing worker threads...
+";
+
+#[test]
+fn sysbenchs_head() {
+    let options = workload::Options::default();
+    let selects = workload::build(Name::OltpPointSelect, Flavour::Mysql, &options, &Distribution::Uniform).unwrap();
+    let mut spec = LoadSpec::new("oltp_point_select", selects.into());
+    (spec.connections, spec.seed, spec.arrivals) = (2, 7, Arrivals::Poisson { per_second: 5.0 });
+    let head = sysbench_head(&spec, Duration::from_secs(3));
+    assert_eq!(head.split_once('\n').unwrap().1, HEAD);
+    (spec.seed, spec.arrivals) = (1, Arrivals::Closed);
+    let head = sysbench_head(&spec, Duration::ZERO);
+    assert!(!head.contains("rate") && !head.contains("Report") && head.contains("seed (1)"), "{head}");
+}
 
 #[test]
 fn sysbenchs_shape() {

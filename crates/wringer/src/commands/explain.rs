@@ -33,7 +33,7 @@ pub fn main(args: Args) -> Outcome {
             let whole = report::json(&context);
             let findings =
                 json!({ "schema": whole["schema"], "run": whole["run"]["id"], "findings": whole["findings"] });
-            terminal::data(report::pretty(&findings)?);
+            terminal::json(&findings);
         }
     }
     Ok(())

@@ -177,7 +177,7 @@ fn show(bar: &ProgressBar, progress: Progress) {
 
 fn print_plan(plan: &FillPlan, output: Output) -> Outcome {
     if output == Output::Json {
-        terminal::data(report::pretty(&serde_json::json!({ "schema": 1, "plan": plan }))?);
+        terminal::json(&serde_json::json!({ "schema": 1, "plan": plan }));
         return Ok(());
     }
     for table in 1..=plan.spec.tables {
@@ -200,7 +200,7 @@ fn print_report(report: &FillReport, output: Output) -> Outcome {
     match output {
         Output::Text => terminal::data(report),
         Output::Json => {
-            terminal::data(report::pretty(&serde_json::json!({ "schema": 1, "fill": report }))?);
+            terminal::json(&serde_json::json!({ "schema": 1, "fill": report }));
         }
     }
     Ok(())

@@ -23,7 +23,7 @@ pub fn main(target: &Target, scale: u32, replace: bool, stop: &AtomicBool, outpu
     })?;
     match output {
         Output::Text => terminal::data(&report),
-        Output::Json => terminal::data(report::pretty(&serde_json::json!({ "schema": 1, "fill": report }))?),
+        Output::Json => terminal::json(&serde_json::json!({ "schema": 1, "fill": report })),
     }
     Ok(())
 }
@@ -39,7 +39,7 @@ pub fn show_plan(target: &Target, scale: u32, output: Output) -> Result<(), Fail
     match output {
         Output::Json => {
             let plan = serde_json::json!({ "pgbench_scale": scale, "statements": statements });
-            terminal::data(report::pretty(&serde_json::json!({ "schema": 1, "plan": plan }))?);
+            terminal::json(&serde_json::json!({ "schema": 1, "plan": plan }));
         }
         Output::Text => {
             statements.iter().for_each(|sql| terminal::data(format_args!("{sql};")));

@@ -13,7 +13,7 @@ use evidence::Arrivals;
 use host::clock::RunClock;
 use lab::Written;
 use load::distribution;
-use load::engine::{Hooks, LoadSpec};
+use load::engine::{Hooks, LoadSpec, PhaseEdge};
 use load::workload::{self, Name, Workload};
 pub(super) use runs::without_passwords;
 use runs::{Runs, When};
@@ -257,7 +257,11 @@ impl Args {
             return Err(server_failure(error));
         }
         let mut hooks = Hooks {
-            on_phase: &mut |_| {},
+            on_phase: &mut |edge| {
+                if self.output == Output::Sysbench && edge == PhaseEdge::MeasuredStart {
+                    terminal::data(load::summary::SYSBENCH_STARTED);
+                }
+            },
             on_progress: &mut |progress| {
                 let line = load::summary::progress(progress, &self.percentile);
                 // a line for people alone, which no sysbench prints
@@ -270,6 +274,9 @@ impl Args {
             stop: stop.clone(),
         };
         terminal::say(header(spec));
+        if self.output == Output::Sysbench {
+            terminal::data(load::summary::sysbench_head(spec, self.report_interval));
+        }
         if self.keys.rand_type.is_none() && self.workload.name().is_some_and(|name| !name.is_pgbench()) {
             terminal::say(DEFAULT_KEYS);
         }

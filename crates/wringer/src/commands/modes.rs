@@ -85,7 +85,7 @@ pub fn main(args: Args) -> Outcome {
     let found: Vec<(Named, Option<ReadDelay>, Modes)> =
         histograms.into_iter().map(|named| explained(named, &args)).collect();
     match args.output {
-        Output::Json => terminal::data(report::pretty(&as_json(&found))?),
+        Output::Json => terminal::json(&as_json(&found)),
         Output::Csv => terminal::data(as_csv(&found).trim_end()),
         Output::Text => {
             let texts: Vec<_> = found.iter().map(|(named, delay, modes)| text_of(named, *delay, modes)).collect();

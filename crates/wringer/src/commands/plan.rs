@@ -58,7 +58,7 @@ impl Require {
 pub fn main(args: Args) -> Outcome {
     let (experiment, plan) = look(&args.file, &args.require, &Places::from_environment())?;
     match args.output {
-        Output::Json => terminal::data(report::pretty(&plan)?),
+        Output::Json => terminal::json(&plan),
         Output::Text => terminal::data(as_text(&plan).trim_end()),
     }
     refuse(&args.file, &experiment, &plan)

@@ -172,7 +172,7 @@ fn reread(target: &Target) -> Result<Value, Failure> {
 fn persist(plan: &Plan, output: Output) -> Outcome {
     let lines = persist::lines(plan, Meminfo::now()?.huge_total_pages);
     if output == Output::Json {
-        terminal::data(format_args!("{:#}", json!({ "schema": 1, "persist": lines })));
+        terminal::json(&json!({ "schema": 1, "persist": lines }));
         return Ok(());
     }
     terminal::data(format_args!(
@@ -210,10 +210,7 @@ pub fn ask_consent(places: &Places, yes: bool) -> Outcome {
 
 fn dry_run(plan: &Plan, output: Output) -> Outcome {
     if output == Output::Json {
-        terminal::data(format_args!(
-            "{:#}",
-            json!({ "schema": 1, "dry_run": true, "plan": plan, "changes": plan.changes() })
-        ));
+        terminal::json(&json!({ "schema": 1, "dry_run": true, "plan": plan, "changes": plan.changes() }));
         return Ok(());
     }
     if plan.is_nothing() {
@@ -304,10 +301,9 @@ fn status(places: &Places, output: Output) -> Outcome {
     let hidden = hidden::bytes(&hiding, &meminfo);
     if output == Output::Json {
         let runs: Vec<Value> = hiding.iter().map(|run| standing::run_json(run)).collect();
-        terminal::data(format_args!(
-            "{:#}",
-            json!({ "schema": 1, "runs": runs, "hidden_bytes": hidden, "reserved_bytes": reserved, "memory": meminfo })
-        ));
+        terminal::json(
+            &json!({ "schema": 1, "runs": runs, "hidden_bytes": hidden, "reserved_bytes": reserved, "memory": meminfo }),
+        );
         return Ok(());
     }
     hiding.iter().for_each(|run| terminal::data(standing::headline(run)));

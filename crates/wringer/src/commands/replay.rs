@@ -116,7 +116,7 @@ pub fn main(args: Args) -> Outcome {
     }
     let Some(target) = target else {
         if args.output == Output::Json {
-            terminal::data(report::pretty(&show::json(&log, &plan, &args, None, &[]))?);
+            terminal::json(&show::json(&log, &plan, &args, None, &[]));
         }
         return Ok(());
     };
@@ -144,7 +144,7 @@ fn send(args: &Args, log: &Log<'_>, plan: &Plan, target: &load::Target) -> Outco
                 terminal::data(assertion::text(&verdicts));
             }
         }
-        Output::Json => terminal::data(format_args!("{:#}", show::json(log, plan, args, Some(&replayed), &verdicts))),
+        Output::Json => terminal::json(&show::json(log, plan, args, Some(&replayed), &verdicts)),
     }
     if stop.load(Ordering::Relaxed) {
         return Err(Failure::message(Exit::Interrupted, "interrupted; what was measured until then is above"));

@@ -196,7 +196,7 @@ pub fn release(places: &Places, runs: &[&FoundRun], output: Output) -> Outcome {
 /// Prints a report; exit code 5 unless everything is back, 3 when something was left alone because nobody can say whether it lives.
 pub fn finish_undo(report: &UndoReport, output: Output) -> Outcome {
     if output == Output::Json {
-        terminal::data(format_args!("{:#}", undo_json(report)));
+        terminal::json(&undo_json(report));
     } else {
         for id in &report.ended {
             let kept = report.conflicts.iter().filter(|conflict| conflict.run == *id).count();

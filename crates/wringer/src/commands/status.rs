@@ -46,10 +46,9 @@ pub fn main(args: Args) -> Outcome {
         let runs: Vec<Value> = found.iter().map(standing::run_json).collect();
         let hot: Vec<_> = found.iter().filter(|run| run.hot).map(|run| &run.id).collect();
         let hidden = hidden::bytes(&hidden::hiding_ram(&found), &meminfo);
-        terminal::data(format_args!(
-            "{:#}",
-            json!({ "schema": 1, "journal": places.journal, "runs": runs, "hot": hot, "hidden_bytes": hidden, "memory": meminfo, "lost": lost.iter().map(lost::json).collect::<Vec<_>>(), "watchdog": last_words })
-        ));
+        terminal::json(
+            &json!({ "schema": 1, "journal": places.journal, "runs": runs, "hot": hot, "hidden_bytes": hidden, "memory": meminfo, "lost": lost.iter().map(lost::json).collect::<Vec<_>>(), "watchdog": last_words }),
+        );
         return Ok(());
     }
     if found.is_empty() && lost.iter().all(lost::is_of_others) {

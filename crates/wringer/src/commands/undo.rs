@@ -97,10 +97,9 @@ fn dry_run(places: &Places, scope: &Scope, output: Output) -> Outcome {
         let shown = |runs: Vec<&FoundRun>| runs.into_iter().map(standing::run_json).collect::<Vec<_>>();
         let lost: Vec<Value> = due.iter().map(lost::json).collect();
         let left: Vec<Value> = shown(kept).into_iter().chain(others.iter().map(lost::json)).collect();
-        terminal::data(format_args!(
-            "{:#}",
-            json!({ "schema": 1, "dry_run": true, "runs": shown(undone), "lost": lost, "left_alone": left })
-        ));
+        terminal::json(
+            &json!({ "schema": 1, "dry_run": true, "runs": shown(undone), "lost": lost, "left_alone": left }),
+        );
         return Ok(());
     }
     if due.is_empty() && found.iter().all(|run| run::reason_to_leave(run, scope).is_some()) {

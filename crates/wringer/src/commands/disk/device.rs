@@ -91,10 +91,9 @@ fn dry_run(device: &Path, table: &DelayTable, output: Output) -> Outcome {
     let notes = Timing::here()?.map(|timing| timing.notes(table)).unwrap_or_default();
     if output == Output::Json {
         let changes = json!([{ "change": change, "undo": undo }]);
-        terminal::data(format_args!(
-            "{:#}",
-            json!({ "schema": 1, "dry_run": true, "changes": changes, "delay": micros(table), "notes": notes })
-        ));
+        terminal::json(
+            &json!({ "schema": 1, "dry_run": true, "changes": changes, "delay": micros(table), "notes": notes }),
+        );
     } else {
         terminal::data(format_args!("{change}\n    undo: {undo}"));
         notes.iter().for_each(|note| terminal::say(format_args!("note: {note}")));

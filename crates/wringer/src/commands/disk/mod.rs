@@ -193,10 +193,7 @@ fn dry_run(directory: &Path, model: &Model, output: Output) -> Outcome {
     let undo = "the delay goes to 0 at once; it is unmounted when nobody uses it, and the layer ends";
     if output == Output::Json {
         let changes = json!([{ "change": change, "undo": undo }]);
-        terminal::data(format_args!(
-            "{:#}",
-            json!({ "schema": 1, "dry_run": true, "changes": changes, "model": model })
-        ));
+        terminal::json(&json!({ "schema": 1, "dry_run": true, "changes": changes, "model": model }));
     } else {
         terminal::data(format_args!("{change}\n    undo: {undo}"));
     }

@@ -25,7 +25,7 @@ pub fn main(args: &Args) -> Outcome {
     };
     if args.output == Output::Json {
         let rows: Vec<Value> = chosen.iter().map(as_json).collect();
-        terminal::data(format_args!("{:#}", json!({ "schema": 1, "profiles": rows })));
+        terminal::json(&json!({ "schema": 1, "profiles": rows }));
         return Ok(());
     }
     match chosen.as_slice() {

@@ -70,7 +70,7 @@ pub fn main(args: Args) -> Outcome {
             .hint(format!("features: {}", known.join(", "))));
     }
     match args.output {
-        Output::Json => terminal::data(report::pretty(&diagnosis)?),
+        Output::Json => terminal::json(&diagnosis),
         Output::Text => print_text(&diagnosis),
     }
     let refused: Vec<_> =

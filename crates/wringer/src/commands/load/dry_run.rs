@@ -28,7 +28,7 @@ pub fn show(spec: &LoadSpec, flavour: Flavour, transactions: u32, as_json: bool)
             "schema": 1, "workload": spec.name, "distribution": spec.distribution, "server": family, "seed": seed,
             "statements": statements, "transactions": drawn,
         });
-        terminal::data(report::pretty(&document)?);
+        terminal::json(&document);
         return Ok(());
     }
     terminal::data(format_args!(

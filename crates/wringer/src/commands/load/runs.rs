@@ -86,7 +86,7 @@ impl<'a> Runs<'a> {
                     (false, _) => return Ok(()),
                     (true, _) => Figures::Series { runs },
                 };
-                terminal::data(report::pretty(&Document::new(figures, self.file))?);
+                terminal::json(&Document::new(figures, self.file));
             }
             Output::Text | Output::Sysbench => {}
         }

@@ -43,7 +43,7 @@ pub fn main(args: &Args) -> Outcome {
     spinner.finish_and_clear();
     let result = result.map_err(refuse)?;
     match args.output {
-        Output::Json => terminal::data(report::pretty(&as_json(&result))?),
+        Output::Json => terminal::json(&as_json(&result)),
         Output::Text => show(&result),
     }
     if result.interrupted {

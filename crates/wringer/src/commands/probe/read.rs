@@ -101,7 +101,7 @@ pub fn main(args: &Args) -> Outcome {
     let measured = measured.map_err(|error| explain_refusal(error, args))?;
     let result = Result { args, target, options, measured, cached_before };
     match args.output {
-        Output::Json => terminal::data(report::pretty(&result.as_json())?),
+        Output::Json => terminal::json(&result.as_json()),
         Output::Text => terminal::data(result.as_text()),
     }
     if host::interrupt::requested() { Err(interrupted()) } else { Ok(()) }

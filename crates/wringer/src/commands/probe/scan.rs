@@ -52,7 +52,7 @@ pub fn main(args: &Args) -> Outcome {
     bar.finish_and_clear();
     let result = result.map_err(refuse)?;
     match args.output {
-        Output::Json => terminal::data(report::pretty(&as_json(&target, &result))?),
+        Output::Json => terminal::json(&as_json(&target, &result)),
         Output::Text => show(&target, &result),
     }
     if result.interrupted { Err(interrupted()) } else { Ok(()) }

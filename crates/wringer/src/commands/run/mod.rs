@@ -173,7 +173,7 @@ pub fn show(output: &Output, format: Format) -> Result<Vec<Arm>, Failure> {
     write(&output.path(RESULT), |file| report::write_pretty(file, &json).map_err(Into::into))?;
     write(&output.path(REPORT), |file| report::write_html(&context, file).map_err(Into::into))?;
     match format {
-        Format::Json => terminal::data(report::pretty(&json)?),
+        Format::Json => terminal::json(&json),
         Format::Text => terminal::data(report::text(&context).trim_end()),
         Format::Markdown => terminal::data(report::markdown(&context).trim_end()),
         Format::Junit => terminal::data(report::junit(&context).trim_end()),

@@ -20,7 +20,7 @@ pub(super) fn table(output: Output) {
             })
         };
         let rows: Vec<_> = entries().map(row).collect();
-        return terminal::data(format_args!("{:#}", json!({"schema": 1, "capabilities": rows})));
+        return terminal::json(&json!({"schema": 1, "capabilities": rows}));
     }
     let row = |capability: &str, flavour: &str, since: &str, until: &str, words: &str| {
         terminal::data(format_args!("{capability:<27} {flavour:<11} {since:<8} {until:<8} {words}"));
@@ -45,13 +45,10 @@ pub(super) fn of_server(args: &Capabilities) -> Outcome {
     let server = format!("{} {}", sandbox.flavour(), sandbox.manifest.installation.version);
     if args.format.output == Output::Json {
         let installation = &sandbox.manifest.installation;
-        terminal::data(format_args!(
-            "{:#}",
-            json!({
-                "schema": 1, "name": sandbox.name(), "flavour": installation.flavour, "version": installation.version,
-                "agree": agree, "differ": differ, "open": open, "capabilities": asked.iter().map(in_json).collect::<Vec<_>>(),
-            })
-        ));
+        terminal::json(&json!({
+            "schema": 1, "name": sandbox.name(), "flavour": installation.flavour, "version": installation.version,
+            "agree": agree, "differ": differ, "open": open, "capabilities": asked.iter().map(in_json).collect::<Vec<_>>(),
+        }));
     } else {
         terminal::data(format_args!("{:<27} {:<8} {:<62} server", "capability", "verdict", "table"));
         for asked in &asked {

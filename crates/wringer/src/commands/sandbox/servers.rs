@@ -193,7 +193,7 @@ fn print(rows: &[Row], output: Output) {
             .iter()
             .map(|row| json!({"flavour": row.flavour, "version": row.version, "from": row.from, "place": row.place}))
             .collect();
-        return terminal::data(format_args!("{:#}", json!({"schema": 1, "servers": rows})));
+        return terminal::json(&json!({"schema": 1, "servers": rows}));
     }
     for row in rows {
         terminal::data(format_args!("{:<11} {:<10} {:<10} {}", row.flavour.name(), row.version, row.from, row.place));

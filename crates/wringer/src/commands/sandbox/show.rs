@@ -58,7 +58,7 @@ impl<'a> Runs<'a> {
 fn print(found: Found, runs: &Runs<'_>, output: Output) {
     if output == Output::Json {
         let rows: Vec<Value> = found.iter().map(|(name, sandbox)| row(name, sandbox.as_ref(), runs)).collect();
-        return terminal::data(format_args!("{:#}", json!({"schema": 1, "sandboxes": rows})));
+        return terminal::json(&json!({"schema": 1, "sandboxes": rows}));
     }
     if found.is_empty() {
         return terminal::say("no sandboxes; `wringer sandbox deploy mariadb` makes one");

@@ -196,12 +196,12 @@ impl Summary {
     }
 
     pub fn write(&self, mut file: File) -> anyhow::Result<()> {
-        Ok(writeln!(file, "{:#}", self.json())?)
+        Ok(writeln!(file, "{}", report::pretty(&self.json())?)?)
     }
 
     pub fn show(&self, output: Output) {
         if output == Output::Json {
-            return terminal::say(format_args!("{:#}", self.json()));
+            return terminal::say(report::pretty(&self.json()).unwrap_or_default());
         }
         let program = self.program.file_name().unwrap_or_default().to_string_lossy();
         let (elapsed, cpu) = (self.elapsed.as_secs_f64(), self.cpu.as_secs_f64());
