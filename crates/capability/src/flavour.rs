@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Which server, as people write it.
 
-use crate::Error;
+use crate::{Error, Protocol};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -30,6 +30,13 @@ impl Flavour {
             Self::Mysql => "mysql",
             Self::Percona => "percona",
             Self::Postgresql => "postgresql",
+        }
+    }
+
+    pub fn protocol(self) -> Protocol {
+        match self {
+            Self::Mariadb | Self::Mysql | Self::Percona => Protocol::Mysql,
+            Self::Postgresql => Protocol::Postgresql,
         }
     }
 }

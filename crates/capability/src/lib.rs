@@ -2,6 +2,7 @@
 //! Which server, and what it can do: flavours, versions, and the one table of what differs between them (invariant 11).
 //!
 //! - [`Flavour`], [`Version`]: as people, programs and packages write them.
+//! - [`Protocol`]: how a flavour is spoken to.
 //! - [`words`]: what holds for a capability in one version; nothing, when the server lacks it. Code asks this and never compares a
 //!   version itself.
 //! - [`questions`]: how a server is asked itself whether it has a capability, so that the table can be held against real servers.
@@ -13,6 +14,7 @@ mod error;
 mod flavour;
 mod kept;
 mod name;
+mod protocol;
 mod question;
 mod table;
 mod version;
@@ -21,6 +23,7 @@ pub use error::Error;
 pub use flavour::Flavour;
 pub use kept::is_kept;
 pub use name::Capability;
+pub use protocol::Protocol;
 pub use question::{Answer, Question, Verdict, questions};
 pub use table::{Entry, any_words, entries, first_since, has, stop_signal, words};
 pub use version::Version;

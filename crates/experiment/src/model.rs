@@ -3,6 +3,7 @@
 
 use crate::squeezed::Squeezed;
 use assertion::Assertion;
+use capability::Protocol;
 use diskmodel::Asked;
 use evidence::Arrivals;
 use serde::Serialize;
@@ -83,6 +84,13 @@ impl Flavour {
             Flavour::Mysql => "mysql",
             Flavour::Percona => "percona",
             Flavour::Postgresql => "postgresql",
+        }
+    }
+
+    pub fn protocol(self) -> Protocol {
+        match self {
+            Flavour::Mariadb | Flavour::Mysql | Flavour::Percona => Protocol::Mysql,
+            Flavour::Postgresql => Protocol::Postgresql,
         }
     }
 

@@ -91,9 +91,9 @@ fn measure(lab: &mut Lab<'_>, phase: &Phase, evidence: &mut ArmEvidence) -> Resu
 
 /// `ends`: the witnesses at both ends of what was measured, as far as it came.
 fn own_load(lab: &mut Lab<'_>, phase: &Phase, evidence: &mut ArmEvidence, ends: &mut Vec<Counts>) -> Result<(), Error> {
-    let Some(flavour) = lab.serving.as_ref().map(|serving| serving.target().flavour) else { return Ok(()) };
+    let Some(protocol) = lab.serving.as_ref().map(|serving| serving.target().protocol) else { return Ok(()) };
     let (fill, written) = (&lab.cell.fill, phase.written.as_ref());
-    let spec = translate::load_spec(fill, &phase.load, written, flavour, lab.rows_per_table)?;
+    let spec = translate::load_spec(fill, &phase.load, written, protocol, lab.rows_per_table)?;
     let driven = drive(lab, &spec, phase, evidence, ends);
     if let Some(result) = &evidence.load {
         lab.notes.event("load", summary(&evidence.name, result))?;
@@ -106,7 +106,7 @@ pub(crate) fn preheat(lab: &mut Lab<'_>, phase: &Phase) -> Result<(), Error> {
     let Some(serving) = &lab.serving else { return Ok(()) };
     let target = serving.target().clone();
     let (fill, written) = (&lab.cell.fill, phase.written.as_ref());
-    let spec = translate::preheat_spec(fill, &phase.load, written, target.flavour, lab.rows_per_table)?;
+    let spec = translate::preheat_spec(fill, &phase.load, written, target.protocol, lab.rows_per_table)?;
     let Some(spec) = spec else { return Ok(()) };
     lab.squeezes.full_speed()?;
     load::capacity::check(&target, spec.connections, spec.statements_prepared())?;

@@ -42,7 +42,7 @@ impl Serving {
     ) -> Result<Self, Error> {
         let began = Instant::now();
         let running = sandbox.start(run, start)?;
-        let kind = ServerKind::of(running.target.flavour, &running.version);
+        let kind = ServerKind::of(running.target.protocol, &running.version);
         let seconds = began.elapsed().as_secs_f64();
         notes.event("sandbox", format!("{} {} is ready after {seconds:.1} s", sandbox.flavour(), running.version))?;
         Ok(Self { running, kind, observers: Vec::new() })

@@ -51,16 +51,16 @@ pub fn load_spec(
     fill: &Fill,
     load: &Load,
     written: Option<&Written>,
-    flavour: load::Flavour,
+    protocol: load::Protocol,
     rows_per_table: u64,
 ) -> Result<LoadSpec, Error> {
     let (built, distribution) = match written {
-        Some(written) => (written.build(flavour, rows_per_table)?, written.file.describe()),
+        Some(written) => (written.build(protocol, rows_per_table)?, written.file.describe()),
         None => {
             let distribution = distribution(&load.distribution)?;
             let name: Name = load.workload.parse()?;
             let options = options(fill, load, rows_per_table);
-            let built = workload::build(name, flavour, &options, &distribution)?;
+            let built = workload::build(name, protocol, &options, &distribution)?;
             (built, distribution.to_string())
         }
     };
@@ -86,7 +86,7 @@ pub(crate) fn preheat_spec(
     fill: &Fill,
     load: &Load,
     written: Option<&Written>,
-    flavour: load::Flavour,
+    protocol: load::Protocol,
     rows_per_table: u64,
 ) -> Result<Option<LoadSpec>, Error> {
     let Some(preheat) = load.preheat else { return Ok(None) };
@@ -100,7 +100,7 @@ pub(crate) fn preheat_spec(
         Preheat::Transactions(count) => (None, Some(count)),
         Preheat::TimesRows(times) => (None, Some((rows * times).ceil().max(1.0) as u64)),
     };
-    let spec = load_spec(fill, load, written, flavour, rows_per_table)?;
+    let spec = load_spec(fill, load, written, protocol, rows_per_table)?;
     // other draws than the measured phase makes, or the pages that it will touch would be the ones that are in
     let seed = load.seed ^ 0x5eed_0000_0000_0000;
     Ok(Some(LoadSpec { arrivals: Arrivals::Closed, warmup: Duration::ZERO, seed, time, events, ..spec }))

@@ -34,8 +34,8 @@ impl Written {
 
     /// # Errors
     /// It cannot go to this server.
-    pub fn build(&self, flavour: load::Flavour, table_size: u64) -> Result<Box<dyn Workload>, Error> {
-        self.file.build(flavour, table_size).map_err(|problems| refused(&self.path, &self.file.text, &problems))
+    pub fn build(&self, protocol: load::Protocol, table_size: u64) -> Result<Box<dyn Workload>, Error> {
+        self.file.build(protocol, table_size).map_err(|problems| refused(&self.path, &self.file.text, &problems))
     }
 
     /// # Errors

@@ -8,7 +8,7 @@
 
 use load::protocol::{Discard, Event, Login, Session};
 use load::workload::Param;
-use load::{Endpoint, Flavour, Target};
+use load::{Endpoint, Protocol, Target};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use std::error::Error;
@@ -53,11 +53,11 @@ impl Line {
         };
         let mut stream = UnixStream::connect(socket)?;
         let mut out = Vec::new();
-        let mut session = Session::new(target.flavour, Login::new(target), &mut out);
+        let mut session = Session::new(target.protocol, Login::new(target), &mut out);
         converse(&mut stream, &mut session, &mut out)?;
-        let select = match target.flavour {
-            Flavour::Mysql => "SELECT c FROM sbtest1 WHERE id=?",
-            Flavour::Postgresql => "SELECT abalance FROM pgbench_accounts WHERE aid = $1",
+        let select = match target.protocol {
+            Protocol::Mysql => "SELECT c FROM sbtest1 WHERE id=?",
+            Protocol::Postgresql => "SELECT abalance FROM pgbench_accounts WHERE aid = $1",
         };
         session.prepare(select, &mut out);
         converse(&mut stream, &mut session, &mut out)?;

@@ -8,7 +8,7 @@
 mod script;
 
 use load::protocol::{Discard, Event, Login, Session};
-use load::{Endpoint, Flavour, Target};
+use load::{Endpoint, Protocol, Target};
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 
@@ -16,13 +16,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let target: Target = std::env::args().nth(1).ok_or("a connection string, please")?.parse()?;
     let Endpoint::Socket(path) = &target.endpoint else { return Err("a Unix socket, please".into()) };
     let mut stream = UnixStream::connect(path)?;
-    let script = match target.flavour {
+    let script = match target.protocol {
         _ if std::env::args().nth(2).as_deref() == Some("login") => &[],
-        Flavour::Mysql => script::MYSQL,
-        Flavour::Postgresql => script::POSTGRESQL,
+        Protocol::Mysql => script::MYSQL,
+        Protocol::Postgresql => script::POSTGRESQL,
     };
     let (mut out, mut heard, mut used) = (Vec::new(), Vec::new(), 0);
-    let mut session = Session::new(target.flavour, Login::new(&target), &mut out);
+    let mut session = Session::new(target.protocol, Login::new(&target), &mut out);
     let mut script = script.iter();
     loop {
         stream.write_all(&out)?;
@@ -47,7 +47,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
     }
     let mut stdout = std::io::stdout().lock();
-    writeln!(stdout, "# {} {}", target.flavour.name(), session.server_version())?;
+    writeln!(stdout, "# {} {}", target.protocol.name(), session.server_version())?;
     for line in heard.chunks(40) {
         let hex: String = line.iter().map(|byte| format!("{byte:02x}")).collect();
         writeln!(stdout, "{hex}")?;

@@ -5,7 +5,7 @@
 
 use crate::Error;
 use crate::protocol::{self, Discard, Event, Reply};
-use crate::target::{Flavour, Target};
+use crate::target::{Protocol, Target};
 use crate::transport::Link;
 use std::io;
 use std::time::Duration;
@@ -44,7 +44,7 @@ impl Rows {
 
 pub struct Connection {
     link: Link,
-    flavour: Flavour,
+    protocol: Protocol,
 }
 
 impl Connection {
@@ -54,11 +54,11 @@ impl Connection {
     /// [`Error::Connect`] when nobody listens there; [`Error::Server`] when the server refuses (a wrong password is 1045 or
     /// `28P01`); [`Error::Authentication`] for a method that this client lacks.
     pub fn open(target: &Target) -> Result<Self, Error> {
-        Ok(Self { link: Link::open(target)?, flavour: target.flavour })
+        Ok(Self { link: Link::open(target)?, protocol: target.protocol })
     }
 
-    pub fn flavour(&self) -> Flavour {
-        self.flavour
+    pub fn protocol(&self) -> Protocol {
+        self.protocol
     }
 
     /// As the server named it at login: `10.11.19-MariaDB-0+deb12u1`, `15.18 (Debian 15.18-0+deb12u1)`.
@@ -98,7 +98,7 @@ impl Connection {
     /// # Errors
     /// As [`Self::query`].
     pub fn query_each(&mut self, sql: &str) -> Result<Vec<Rows>, Error> {
-        let mut collector = Collector { results: Vec::new(), flavour: self.flavour };
+        let mut collector = Collector { results: Vec::new(), protocol: self.protocol };
         self.run(sql, &mut collector)?;
         Ok(collector.results)
     }
@@ -193,7 +193,7 @@ fn unexpected(event: Event) -> Error {
 
 struct Collector {
     results: Vec<Rows>,
-    flavour: Flavour,
+    protocol: Protocol,
 }
 
 impl protocol::Rows for Collector {
@@ -208,9 +208,9 @@ impl protocol::Rows for Collector {
     }
 
     fn row(&mut self, raw: &[u8]) {
-        let values = match self.flavour {
-            Flavour::Mysql => protocol::mysql::text_values(raw),
-            Flavour::Postgresql => protocol::postgresql::values(raw),
+        let values = match self.protocol {
+            Protocol::Mysql => protocol::mysql::text_values(raw),
+            Protocol::Postgresql => protocol::postgresql::values(raw),
         };
         if let Some(rows) = self.results.last_mut() {
             rows.rows.push(values.into_iter().map(|value| value.map(<[u8]>::to_vec)).collect());

@@ -4,7 +4,7 @@
 
 use crate::Error;
 use crate::admin::Connection;
-use crate::target::{Endpoint, Flavour, Target};
+use crate::target::{Endpoint, Protocol, Target};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -49,9 +49,9 @@ pub fn check(target: &Target, connections: u32, prepared: u64) -> Result<(), Err
     let mut connection = Connection::open(target)?;
     let mut patience = Patience::new();
     loop {
-        let room = match target.flavour {
-            Flavour::Mysql => mysql(&mut connection),
-            Flavour::Postgresql => postgresql(&mut connection),
+        let room = match target.protocol {
+            Protocol::Mysql => mysql(&mut connection),
+            Protocol::Postgresql => postgresql(&mut connection),
         };
         let Some(room) = room.filter(|room| room.is_of(&target.endpoint)) else { return Ok(()) };
         if room.takes(connections) {
@@ -64,8 +64,8 @@ pub fn check(target: &Target, connections: u32, prepared: u64) -> Result<(), Err
         sleep(LOOK);
     }
     let statements = prepared.saturating_mul(connections.into());
-    match target.flavour {
-        Flavour::Mysql if statements > 0 => check_statements(&mut connection, connections, statements),
+    match target.protocol {
+        Protocol::Mysql if statements > 0 => check_statements(&mut connection, connections, statements),
         _ => Ok(()),
     }
 }

@@ -33,4 +33,4 @@ pub mod workload;
 
 pub use error::Error;
 pub use prepare::prepare;
-pub use target::{Endpoint, Flavour, Password, Target, Tls};
+pub use target::{Endpoint, Password, Protocol, Target, Tls};

@@ -3,7 +3,7 @@
 
 use crate::Error;
 use crate::admin::Connection;
-use crate::target::{Flavour, Target};
+use crate::target::{Protocol, Target};
 use serde::{Deserialize, Serialize};
 
 /// The quickest of so many is taken.
@@ -24,9 +24,9 @@ pub struct ServerClock {
 /// Those of connecting and asking; [`Error::Invalid`] when the answer is no number.
 pub fn measure(target: &Target) -> Result<ServerClock, Error> {
     let mut connection = Connection::open(target)?;
-    let sql = match target.flavour {
-        Flavour::Mysql => "SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))",
-        Flavour::Postgresql => "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint",
+    let sql = match target.protocol {
+        Protocol::Mysql => "SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))",
+        Protocol::Postgresql => "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint",
     };
     let mut best: Option<ServerClock> = None;
     for _ in 0..TRIES {

@@ -4,49 +4,11 @@
 mod dsn;
 pub mod options;
 
+pub use capability::Protocol;
+
 use serde::{Deserialize, Serialize};
-use sql::Dialect;
 use std::fmt;
 use std::path::PathBuf;
-
-/// The protocol a server speaks. MariaDB, MySQL and Percona Server speak the same one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Flavour {
-    Mysql,
-    Postgresql,
-}
-
-impl Flavour {
-    /// `mysql` or `postgresql`, as [`evidence::LoadResult::driver`] has it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Mysql => "mysql",
-            Self::Postgresql => "postgresql",
-        }
-    }
-
-    /// Whose rules of quoting its statements follow.
-    pub fn dialect(self) -> Dialect {
-        match self {
-            Self::Mysql => Dialect::Mysql,
-            Self::Postgresql => Dialect::Postgresql,
-        }
-    }
-
-    /// Of a server that wrote statements by these rules.
-    pub fn of(dialect: Dialect) -> Self {
-        if dialect == Dialect::Postgresql { Self::Postgresql } else { Self::Mysql }
-    }
-
-    /// The port that the server's makers chose.
-    pub fn default_port(self) -> u16 {
-        match self {
-            Self::Mysql => 3306,
-            Self::Postgresql => 5432,
-        }
-    }
-}
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -123,7 +85,7 @@ impl fmt::Debug for Password {
 /// One server, one account, one database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
-    pub flavour: Flavour,
+    pub protocol: Protocol,
     pub endpoint: Endpoint,
     pub user: String,
     pub password: Password,

@@ -127,7 +127,7 @@ impl Link {
         let lost = |source| Error::Lost { during: "logging in", source };
         transport.set_read_limit(Some(CONNECT_LIMIT)).map_err(lost)?;
         let mut outbox = Vec::with_capacity(512);
-        let session = Session::new(target.flavour, Login::new(target), &mut outbox);
+        let session = Session::new(target.protocol, Login::new(target), &mut outbox);
         let endpoint = target.endpoint.clone();
         let mut link = Self { transport, session, outbox, inbox: Vec::new(), endpoint };
         link.log_in(target)?;

@@ -2,7 +2,7 @@
 //! A workload that is warm does not allocate: whatever an allocator does would be part of the latency that is measured.
 #![allow(clippy::unwrap_used)]
 
-use load::Flavour;
+use load::Protocol;
 use load::distribution::{Kind, Options as Keys};
 use load::workload::rand_core::SeedableRng as _;
 use load::workload::{Name, Options, Rng, Transaction, build};
@@ -45,7 +45,7 @@ fn a_warm_workload_does_not_allocate() {
         let distribution = Keys { kind, ..Keys::default() }.check().unwrap();
         for name in Name::ALL {
             let options = Options { tables: 3, ..Options::default() };
-            let workload = build(name, Flavour::Mysql, &options, &distribution).unwrap();
+            let workload = build(name, Protocol::Mysql, &options, &distribution).unwrap();
             let (mut rng, mut transaction) = (Rng::seed_from_u64(1), Transaction::default());
             workload.next(&mut rng, &mut transaction);
             let before = ALLOCATIONS.get();

@@ -8,7 +8,7 @@
 mod script;
 
 use load::protocol::{Broken, Event, Login, Reply, Rows, Session};
-use load::{Endpoint, Flavour, Password, Target, Tls};
+use load::{Endpoint, Password, Protocol, Target, Tls};
 use proptest::prelude::*;
 use script::Say;
 
@@ -20,9 +20,9 @@ fn bytes(capture: &str) -> Vec<u8> {
     (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect()
 }
 
-fn target(flavour: Flavour) -> Target {
+fn target(protocol: Protocol) -> Target {
     Target {
-        flavour,
+        protocol,
         endpoint: Endpoint::Socket("/nowhere".into()),
         user: "t".into(),
         password: Password::new("pw"),
@@ -52,10 +52,10 @@ impl Rows for Seen {
 }
 
 /// Plays `capture` back in pieces of the given sizes, in turn, and says what the script wants said.
-fn play(flavour: Flavour, capture: &[u8], script: &[Say], sizes: &[usize]) -> Result<Seen, Broken> {
+fn play(protocol: Protocol, capture: &[u8], script: &[Say], sizes: &[usize]) -> Result<Seen, Broken> {
     let mut seen = Seen::default();
     let (mut out, mut inbox, mut at) = (Vec::new(), Vec::new(), 0);
-    let mut session = Session::new(flavour, Login::new(&target(flavour)), &mut out);
+    let mut session = Session::new(protocol, Login::new(&target(protocol)), &mut out);
     let (mut script, mut sizes) = (script.iter(), sizes.iter().cycle());
     while at < capture.len() {
         let end = capture.len().min(at + sizes.next().unwrap());
@@ -82,11 +82,11 @@ fn play(flavour: Flavour, capture: &[u8], script: &[Say], sizes: &[usize]) -> Re
 }
 
 fn mariadb(sizes: &[usize]) -> Seen {
-    play(Flavour::Mysql, &bytes(MARIADB), script::MYSQL, sizes).unwrap()
+    play(Protocol::Mysql, &bytes(MARIADB), script::MYSQL, sizes).unwrap()
 }
 
 fn postgresql(sizes: &[usize]) -> Seen {
-    play(Flavour::Postgresql, &bytes(POSTGRESQL), script::POSTGRESQL, sizes).unwrap()
+    play(Protocol::Postgresql, &bytes(POSTGRESQL), script::POSTGRESQL, sizes).unwrap()
 }
 
 /// One line an event.
@@ -180,22 +180,22 @@ proptest! {
     /// A server that talks nonsense gets an error, never a panic, and never an endless loop.
     #[test]
     fn damage_is_not_fatal(at in any::<prop::sample::Index>(), value in any::<u8>()) {
-        for (flavour, capture, script) in
-            [(Flavour::Mysql, MARIADB, script::MYSQL), (Flavour::Postgresql, POSTGRESQL, script::POSTGRESQL)]
+        for (protocol, capture, script) in
+            [(Protocol::Mysql, MARIADB, script::MYSQL), (Protocol::Postgresql, POSTGRESQL, script::POSTGRESQL)]
         {
             let mut capture = bytes(capture);
             capture.truncate(4000);
             let at = at.index(capture.len());
             capture[at] = value;
-            replay_damaged(flavour, &capture, script);
+            replay_damaged(protocol, &capture, script);
         }
     }
 }
 
 /// As [`play`], without its closing assertions.
-fn replay_damaged(flavour: Flavour, capture: &[u8], script: &[Say]) {
+fn replay_damaged(protocol: Protocol, capture: &[u8], script: &[Say]) {
     let (mut seen, mut out, mut rest) = (Seen::default(), Vec::new(), capture);
-    let mut session = Session::new(flavour, Login::new(&target(flavour)), &mut out);
+    let mut session = Session::new(protocol, Login::new(&target(protocol)), &mut out);
     let (mut script, mut prepared) = (script.iter(), 0);
     while let Ok(fed) = session.feed(rest, &mut seen, &mut out) {
         rest = &rest[fed.consumed..];
@@ -221,7 +221,7 @@ mod last_words {
     /// What a running statement is told by `said`.
     fn told(said: &[u8]) -> (Option<Event>, String) {
         let mut out = Vec::new();
-        let mut session = Session::new(Flavour::Postgresql, Login::new(&target(Flavour::Postgresql)), &mut out);
+        let mut session = Session::new(Protocol::Postgresql, Login::new(&target(Protocol::Postgresql)), &mut out);
         let welcome = [message(b'R', &[0; 4]), message(b'Z', b"I")].concat();
         session.feed(&welcome, &mut load::protocol::Discard, &mut out).unwrap();
         session.query(&mut out, |out| out.extend_from_slice(b"SELECT 1"));
@@ -259,10 +259,10 @@ mod last_words {
 /// MariaDB let this in: the answer to its nonce is the signature it wanted.
 #[test]
 fn an_ed25519_signature_is_what_mariadb_took() {
-    let mut login = target(Flavour::Mysql);
+    let mut login = target(Protocol::Mysql);
     login.user = "e".into();
     let (mut out, mut said) = (Vec::new(), Vec::new());
-    let mut session = Session::new(Flavour::Mysql, Login::new(&login), &mut out);
+    let mut session = Session::new(Protocol::Mysql, Login::new(&login), &mut out);
     let capture = bytes(include_str!("captures/mariadb-ed25519.hex"));
     let mut rest = &capture[..];
     let event = loop {
@@ -307,10 +307,10 @@ mod caching_sha2_password {
     }
 
     fn session(channel: load::protocol::Channel) -> (Session, Vec<u8>) {
-        let mut login = Login::new(&target(Flavour::Mysql));
+        let mut login = Login::new(&target(Protocol::Mysql));
         login.channel = channel;
         let mut out = Vec::new();
-        let mut session = Session::new(Flavour::Mysql, login, &mut out);
+        let mut session = Session::new(Protocol::Mysql, login, &mut out);
         assert_eq!(feed(&mut session, &greeting(), &mut out), None);
         (session, out)
     }

@@ -360,7 +360,7 @@ fn check_load(server: &Server, target: &Target, name: Name, connections: u32) {
     }
     let options = Options { table_size: ROWS, connections, ..Options::default() };
     for prepared in [true, false] {
-        let workload = build(name, target.flavour, &options, &Distribution::Uniform).unwrap();
+        let workload = build(name, target.protocol, &options, &Distribution::Uniform).unwrap();
         let spec = LoadSpec {
             connections,
             prepared,
@@ -387,7 +387,7 @@ fn check_load(server: &Server, target: &Target, name: Name, connections: u32) {
             measured.errors
         );
         assert_eq!(result.arrivals, Arrivals::Closed);
-        if measured.errors.is_empty() && target.flavour == load::Flavour::Mysql {
+        if measured.errors.is_empty() && target.protocol == load::Protocol::Mysql {
             // The later of the two readings counts itself.
             assert_eq!(counted[1].1 - counted[0].1 - 1, measured.queries(), "{name}, prepared {prepared}");
         }
@@ -396,9 +396,9 @@ fn check_load(server: &Server, target: &Target, name: Name, connections: u32) {
 
 /// The server's own count of statements; 0 where it keeps none.
 fn statements(admin: &mut Connection) -> u64 {
-    match admin.flavour() {
-        load::Flavour::Mysql => admin.query("SHOW GLOBAL STATUS LIKE 'Questions'").unwrap().parse(0, 1).unwrap(),
-        load::Flavour::Postgresql => 0,
+    match admin.protocol() {
+        load::Protocol::Mysql => admin.query("SHOW GLOBAL STATUS LIKE 'Questions'").unwrap().parse(0, 1).unwrap(),
+        load::Protocol::Postgresql => 0,
     }
 }
 
@@ -449,7 +449,7 @@ fn postgresqls_counters_hold_all_of_a_phase_and_nothing_else() {
     fill(&server);
     let mut admin = server.admin();
     let options = Options { table_size: ROWS, connections: 3, ..Options::default() };
-    let workload = build(Name::OltpPointSelect, load::Flavour::Postgresql, &options, &Distribution::Uniform).unwrap();
+    let workload = build(Name::OltpPointSelect, load::Protocol::Postgresql, &options, &Distribution::Uniform).unwrap();
     let spec = LoadSpec {
         connections: 3,
         counted: true,

@@ -47,15 +47,15 @@ pub struct ServerKind {
 impl ServerKind {
     /// From the text of the login: `10.11.19-MariaDB-0+deb12u1`, `8.4.3`, `15.18 (Debian 15.18-0+deb12u1)`. MariaDB may prefix
     /// `5.5.5-` for old replicas.
-    pub fn of(flavour: load::Flavour, version: &str) -> Self {
+    pub fn of(protocol: load::Protocol, version: &str) -> Self {
         let mariadb = version.contains("MariaDB");
         let plain = if mariadb { version.strip_prefix("5.5.5-").unwrap_or(version) } else { version };
         let version =
             Version::find_in(plain).or_else(|| Version::of_package(plain)).unwrap_or_else(|| Version::of(&[0]));
-        let flavour = match flavour {
-            load::Flavour::Postgresql => Flavour::Postgresql,
-            load::Flavour::Mysql if mariadb => Flavour::Mariadb,
-            load::Flavour::Mysql => Flavour::Mysql,
+        let flavour = match protocol {
+            load::Protocol::Postgresql => Flavour::Postgresql,
+            load::Protocol::Mysql if mariadb => Flavour::Mariadb,
+            load::Protocol::Mysql => Flavour::Mysql,
         };
         Self { flavour, version }
     }

@@ -188,7 +188,7 @@ fn answers(sql: &str) -> Answer {
 #[test]
 fn a_server_is_asked_what_it_knows() {
     let (kept, seen) = Kept::new();
-    let kind = ServerKind::of(load::Flavour::Mysql, "10.11.19-MariaDB-0+deb12u1");
+    let kind = ServerKind::of(load::Protocol::Mysql, "10.11.19-MariaDB-0+deb12u1");
     assert_eq!(kind, ServerKind { flavour: Flavour::Mariadb, version: Version::of(&[10, 11, 19]) });
     let observer =
         Observer::start(RunClock::start(), server::readers(answers, &kind), kept.clone(), often()).expect("starts");
@@ -204,7 +204,7 @@ fn a_server_is_asked_what_it_knows() {
 #[test]
 fn a_statement_that_fails_is_noted_once_with_its_cause() {
     let (kept, seen) = Kept::new();
-    let kind = ServerKind::of(load::Flavour::Postgresql, "15.18 (Debian 15.18-0+deb12u1)");
+    let kind = ServerKind::of(load::Protocol::Postgresql, "15.18 (Debian 15.18-0+deb12u1)");
     assert_eq!(kind, ServerKind { flavour: Flavour::Postgresql, version: Version::of(&[15, 18]) });
     let observer =
         Observer::start(RunClock::start(), server::readers(answers, &kind), kept.clone(), often()).expect("starts");
@@ -231,11 +231,11 @@ fn statements_are_those_that_the_version_has() {
         observer.stop();
         asked.lock().expect("no panic").join("; ")
     };
-    let mysql = |version| asked(load::Flavour::Mysql, version);
+    let mysql = |version| asked(load::Protocol::Mysql, version);
     assert!(mysql("10.11.19-MariaDB").contains("WHERE ENABLED = 1"));
     assert!(mysql("10.1.23-MariaDB").contains("WHERE STATUS = 'enabled'"));
     assert!(mysql("9.7.4").contains("WHERE STATUS = 'enabled'"));
-    let postgresql = |version| asked(load::Flavour::Postgresql, version);
+    let postgresql = |version| asked(load::Protocol::Postgresql, version);
     assert!(!postgresql("15.20").contains("pg_stat_io") && !postgresql("15.20").contains("pg_stat_checkpointer"));
     assert!(
         postgresql("18.6").contains("FROM pg_stat_io d") && postgresql("18.6").contains("FROM pg_stat_checkpointer d")
@@ -244,7 +244,7 @@ fn statements_are_those_that_the_version_has() {
 
 #[test]
 fn versions() {
-    let of = |version| ServerKind::of(load::Flavour::Mysql, version);
+    let of = |version| ServerKind::of(load::Protocol::Mysql, version);
     assert_eq!(of("8.4.3"), ServerKind { flavour: Flavour::Mysql, version: Version::of(&[8, 4, 3]) });
     assert_eq!(of("5.5.5-10.6.2-MariaDB"), ServerKind { flavour: Flavour::Mariadb, version: Version::of(&[10, 6, 2]) });
 }

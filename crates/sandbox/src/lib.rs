@@ -61,7 +61,7 @@ pub use progress::Progress;
 pub use refuses::Refused;
 pub use remove::Deleted;
 pub use replication::{Behind, Lag, MOST_REPLICAS, Member};
-pub use request::{FETCHED, Request, protocol};
+pub use request::{FETCHED, Request};
 pub use server::Server;
 pub use start::{Preload, RunningServer, StartOptions};
 pub use user::ServerUser;

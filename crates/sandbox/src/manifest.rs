@@ -226,7 +226,7 @@ impl Sandbox {
     /// The secret cannot be read.
     pub fn connection(&self) -> Result<Target, Error> {
         Ok(Target {
-            flavour: crate::request::protocol(self.flavour()),
+            protocol: self.flavour().protocol(),
             endpoint: Endpoint::Socket(self.socket()),
             user: USER.into(),
             password: Password::new(self.password()?),

@@ -10,14 +10,6 @@ const XTRADB: (&str, [u32; 2], Flavour, [u32; 2]) = ("xtradb", [5, 6], Flavour::
 /// The flavours that [`crate::fetch`] can bring; the others come from the machine or from an archive.
 pub const FETCHED: [Flavour; 3] = [Flavour::Mariadb, Flavour::Mysql, Flavour::Postgresql];
 
-/// The protocol that a flavour speaks.
-pub fn protocol(flavour: Flavour) -> load::Flavour {
-    match flavour {
-        Flavour::Mariadb | Flavour::Mysql | Flavour::Percona => load::Flavour::Mysql,
-        Flavour::Postgresql => load::Flavour::Postgresql,
-    }
-}
-
 /// A flavour, and perhaps a version or the beginning of one: `mariadb`, `mariadb 10.11`, `postgresql-15`, `mysql@9`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {

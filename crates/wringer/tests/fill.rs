@@ -78,7 +78,7 @@ impl Server {
 
     fn dsn(&self, database: &str) -> String {
         let load::Endpoint::Socket(socket) = &self.target.endpoint else { panic!("a sandbox has a socket") };
-        let scheme = if self.target.flavour == load::Flavour::Mysql { "mysql" } else { "postgresql" };
+        let scheme = if self.target.protocol == load::Protocol::Mysql { "mysql" } else { "postgresql" };
         let (user, password) = (&self.target.user, self.target.password.reveal());
         format!("{scheme}://{user}:{password}@localhost/{database}?socket={}", socket.display())
     }
@@ -92,12 +92,12 @@ impl Server {
 
     /// A checksum of each table, over all columns of all rows.
     fn content(&self, tables: u32) -> Vec<String> {
-        let of = |table| match self.target.flavour {
-            load::Flavour::Mysql => {
+        let of = |table| match self.target.protocol {
+            load::Protocol::Mysql => {
                 let rows = self.connection().query(&format!("CHECKSUM TABLE sbtest{table}")).unwrap();
                 rows.text(0, 1).unwrap()
             }
-            load::Flavour::Postgresql => {
+            load::Protocol::Postgresql => {
                 self.text(&format!("SELECT SUM(hashtextextended(sbtest{table}::text, 0)) FROM sbtest{table}"))
             }
         };
@@ -242,7 +242,7 @@ fn text_is_indexed(server: &Server) {
     let report = server.fill(&FillSpec { text_indexes: 2, ..spec(1, Size::Bytes(12 << 20), Shape::Sysbench) });
     near(report.got.used_bytes, 12 << 20, 0.05);
     let pad = server.text("SELECT pad FROM sbtest1 WHERE id = 77");
-    let hint = if server.target.flavour == load::Flavour::Mysql { "FORCE INDEX (pad_1)" } else { "" };
+    let hint = if server.target.protocol == load::Protocol::Mysql { "FORCE INDEX (pad_1)" } else { "" };
     assert_eq!(server.number(&format!("SELECT id FROM sbtest1 {hint} WHERE pad = '{pad}'")), 77);
 }
 
@@ -284,7 +284,7 @@ fn every_workload_runs(server: &Server) {
         for sql in workload::setup(name, &options) {
             connection.execute(&sql).unwrap();
         }
-        let built = workload::build(name, server.target.flavour, &options, &Distribution::Uniform).unwrap();
+        let built = workload::build(name, server.target.protocol, &options, &Distribution::Uniform).unwrap();
         let load = LoadSpec {
             connections: 1,
             arrivals: Arrivals::Closed,

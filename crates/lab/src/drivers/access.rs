@@ -4,7 +4,7 @@
 use crate::error::Error;
 use crate::server::Serving;
 use experiment::{Driver, DriverProgram};
-use load::Flavour;
+use load::Protocol;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -31,7 +31,7 @@ fn password_file(folder: &Path) -> PathBuf {
 
 /// The account and the database of the arm's server, and the tables in it.
 pub(super) struct Access {
-    flavour: Flavour,
+    protocol: Protocol,
     user: String,
     password: String,
     database: String,
@@ -46,7 +46,7 @@ impl Access {
     pub(super) fn of(serving: &Serving, tables: u32, table_size: u64) -> Self {
         let (running, target) = (&serving.running, serving.target());
         Self {
-            flavour: target.flavour,
+            protocol: target.protocol,
             user: target.user.clone(),
             password: target.password.reveal().to_owned(),
             database: target.database.clone().unwrap_or_default(),
@@ -103,8 +103,8 @@ impl Access {
     fn sysbench_connection(&self, folder: &Path) -> Result<Vec<String>, Error> {
         let file = folder.join("connection.conf");
         let Self { user, password, database, socket, socket_folder, port, .. } = self;
-        let (options, secret) = match self.flavour {
-            Flavour::Mysql => (
+        let (options, secret) = match self.protocol {
+            Protocol::Mysql => (
                 vec![
                     "--db-driver=mysql".to_owned(),
                     format!("--mysql-socket={socket}"),
@@ -113,7 +113,7 @@ impl Access {
                 ],
                 format!("mysql-password=\"{password}\"\n"),
             ),
-            Flavour::Postgresql => (
+            Protocol::Postgresql => (
                 vec![
                     "--db-driver=pgsql".to_owned(),
                     format!("--pgsql-host={socket_folder}"),
@@ -162,22 +162,22 @@ impl Access {
     fn dsn(&self, with_password: bool) -> String {
         let Self { user, password, database, port, .. } = self;
         let password = if with_password { format!(":{password}") } else { String::new() };
-        format!("{}://{user}{password}@127.0.0.1:{port}/{database}", self.flavour.name())
+        format!("{}://{user}{password}@127.0.0.1:{port}/{database}", self.protocol.name())
     }
 
     /// What the server's own clients look at, and the whole connection string.
     pub(super) fn environment(&self) -> Vec<(OsString, OsString)> {
         let Self { user, password, database, socket, socket_folder, port, .. } = self;
         let port = port.to_string();
-        let pairs: Vec<(&str, &str)> = match self.flavour {
-            Flavour::Mysql => vec![
+        let pairs: Vec<(&str, &str)> = match self.protocol {
+            Protocol::Mysql => vec![
                 ("MYSQL_UNIX_PORT", socket),
                 ("MYSQL_TCP_PORT", &port),
                 ("MYSQL_USER", user),
                 ("MYSQL_PWD", password),
                 ("MYSQL_DATABASE", database),
             ],
-            Flavour::Postgresql => vec![
+            Protocol::Postgresql => vec![
                 ("PGHOST", socket_folder),
                 ("PGPORT", &port),
                 ("PGUSER", user),

@@ -229,7 +229,7 @@ impl<'env> Band<'env> {
         let spec = self.shared.spec;
         LoadResult {
             workload: spec.name.clone(),
-            driver: self.shared.target.flavour.name().to_owned(),
+            driver: self.shared.target.protocol.name().to_owned(),
             connections: spec.connections,
             workers: u32::try_from(self.orders.len()).unwrap_or(u32::MAX),
             arrivals: spec.arrivals,

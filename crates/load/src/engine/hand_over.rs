@@ -6,7 +6,7 @@ use super::client::Client;
 use super::shared::Shared;
 use crate::protocol::Discard;
 use crate::transport::Link;
-use crate::{Error, Flavour};
+use crate::{Error, Protocol};
 use std::io;
 
 /// Before 15 there is no such function: the server refuses, and its counters are late by half a second of work at most.
@@ -14,7 +14,7 @@ const HAND_OVER: &[u8] = b"SELECT pg_stat_force_next_flush()";
 
 /// Between two phases, with nothing in flight. A connection that does not answer is shut, and its next transaction finds it so.
 pub(super) fn hand_over(clients: &mut [Client], shared: &Shared<'_>) {
-    if !shared.spec.counted || shared.target.flavour != Flavour::Postgresql {
+    if !shared.spec.counted || shared.target.protocol != Protocol::Postgresql {
         return;
     }
     for link in clients.iter_mut().filter_map(Client::link) {

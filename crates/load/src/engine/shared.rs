@@ -52,7 +52,7 @@ impl<'a> Shared<'a> {
                 classes.push(statement.class.clone());
                 classes.len() - 1
             });
-            Plan { class, kind: statement.kind, template: Template::new(&statement.sql, target.flavour) }
+            Plan { class, kind: statement.kind, template: Template::new(&statement.sql, target.protocol) }
         });
         let statements = statements.collect();
         let wakers = (0..workers).map(|_| Waker::new()).collect::<io::Result<_>>()?;

@@ -3,7 +3,7 @@
 
 use super::{Error, ServerFacts};
 use crate::admin::{Connection, Rows};
-use crate::{Flavour, Target};
+use crate::{Protocol, Target};
 use std::str::FromStr;
 
 impl ServerFacts {
@@ -13,9 +13,9 @@ impl ServerFacts {
     /// No connection, or a server that does not know these variables.
     pub fn read(target: &Target) -> Result<Self, Error> {
         let mut connection = Connection::open(target).map_err(Error::server("connect to read the server's facts"))?;
-        match target.flavour {
-            Flavour::Mysql => mysql(&mut connection),
-            Flavour::Postgresql => postgresql(&mut connection),
+        match target.protocol {
+            Protocol::Mysql => mysql(&mut connection),
+            Protocol::Postgresql => postgresql(&mut connection),
         }
     }
 }
@@ -33,7 +33,7 @@ const POSTGRESQL_TABLES: &str =
 fn mysql(connection: &mut Connection) -> Result<ServerFacts, Error> {
     let rows = ask(connection, MYSQL)?;
     Ok(ServerFacts {
-        flavour: Flavour::Mysql,
+        protocol: Protocol::Mysql,
         version: value(&rows, 0, "the version", MYSQL)?,
         page_bytes: value(&rows, 1, "innodb_page_size", MYSQL)?,
         pool_bytes: value(&rows, 2, "innodb_buffer_pool_size", MYSQL)?,
@@ -47,7 +47,7 @@ fn mysql(connection: &mut Connection) -> Result<ServerFacts, Error> {
 fn postgresql(connection: &mut Connection) -> Result<ServerFacts, Error> {
     let rows = ask(connection, POSTGRESQL)?;
     Ok(ServerFacts {
-        flavour: Flavour::Postgresql,
+        protocol: Protocol::Postgresql,
         version: value(&rows, 0, "the version", POSTGRESQL)?,
         page_bytes: value(&rows, 1, "block_size", POSTGRESQL)?,
         pool_bytes: value(&rows, 2, "shared_buffers", POSTGRESQL)?,

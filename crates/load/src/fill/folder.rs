@@ -2,7 +2,7 @@
 //! Where the server keeps its files: for a look at the disk before rows are written.
 
 use crate::admin::Connection;
-use crate::{Flavour, Target};
+use crate::{Protocol, Target};
 use std::path::PathBuf;
 
 /// The server's folder, in its own words: of a server elsewhere, it is not this machine's.
@@ -17,14 +17,14 @@ impl DataFolder {
     /// `None`: the account may not know, or the server does not answer.
     pub fn read(target: &Target) -> Option<Self> {
         let mut connection = Connection::open(target).ok()?;
-        match target.flavour {
-            Flavour::Mysql => {
+        match target.protocol {
+            Protocol::Mysql => {
                 let rows = connection.query("SELECT @@datadir, @@pid_file").ok()?;
                 let path = PathBuf::from(rows.text(0, 0)?);
                 let pid_file = path.join(rows.text(0, 1)?); // relative to it, or absolute
                 Some(Self { path, pid_file })
             }
-            Flavour::Postgresql => {
+            Protocol::Postgresql => {
                 // an account without the right to see it gets no row
                 let rows = connection.query("SELECT setting FROM pg_settings WHERE name = 'data_directory'").ok()?;
                 let path = PathBuf::from(rows.text(0, 0)?);

@@ -3,7 +3,7 @@
 
 use super::Error;
 use crate::admin::Connection;
-use crate::{Flavour, Target};
+use crate::{Protocol, Target};
 use std::time::{Duration, Instant};
 
 /// A fill that was killed lets go when the server sees that its connection is gone.
@@ -21,9 +21,9 @@ impl Guard {
     /// [`Error::Busy`]: another fill has it.
     pub(crate) fn take(target: &Target) -> Result<Self, Error> {
         let Ok(mut connection) = Connection::open(target) else { return Ok(Self { _held_by: None }) };
-        let sql = match target.flavour {
-            Flavour::Mysql => "SELECT GET_LOCK(CONCAT('wringer fill ', CRC32(DATABASE())), 0)",
-            Flavour::Postgresql => {
+        let sql = match target.protocol {
+            Protocol::Mysql => "SELECT GET_LOCK(CONCAT('wringer fill ', CRC32(DATABASE())), 0)",
+            Protocol::Postgresql => {
                 // of a transaction, not of a session: behind pgBouncer a session may be several clients'. It has no snapshot that would keep
                 // VACUUM from its work.
                 for sql in ["BEGIN", "SET LOCAL idle_in_transaction_session_timeout = 0"] {

@@ -14,7 +14,7 @@
 //! out of a row that fits the page.
 
 use super::ServerFacts;
-use crate::Flavour;
+use crate::Protocol;
 
 /// sbtest's text columns, as stored.
 const C_BYTES: u64 = 120;
@@ -27,7 +27,7 @@ const K_BYTES: u64 = 4;
 /// What decides where a row ends up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Layout {
-    pub flavour: Flavour,
+    pub protocol: Protocol,
     pub page_bytes: u64,
     /// 4, or 8 when a table has more than 2^31 - 1 rows.
     pub id_bytes: u64,
@@ -38,7 +38,7 @@ pub(super) struct Layout {
 impl Layout {
     pub(super) fn new(facts: &ServerFacts, wide_ids: bool) -> Self {
         Self {
-            flavour: facts.flavour,
+            protocol: facts.protocol,
             page_bytes: facts.page_bytes,
             id_bytes: if wide_ids { 8 } else { 4 },
             multi_byte: facts.character_bytes_max > 1,
@@ -52,12 +52,12 @@ impl Layout {
 
     /// One row as it lies on its page, without its share of the page's directory.
     pub(super) fn record_bytes(&self, filler: u64) -> u64 {
-        match self.flavour {
-            Flavour::Mysql => {
+        match self.protocol {
+            Protocol::Mysql => {
                 let lengths = if self.multi_byte { 2 } else { 0 };
                 INNODB_RECORD_HEADER + INNODB_TRANSACTION_COLUMNS + lengths + self.row_bytes(filler)
             }
-            Flavour::Postgresql => {
+            Protocol::Postgresql => {
                 let fixed = self.id_bytes + K_BYTES;
                 let texts = fixed + short_text(C_BYTES) + short_text(PAD_BYTES);
                 align_8(POSTGRESQL_TUPLE_HEADER + with_text(texts, filler))
@@ -68,9 +68,9 @@ impl Layout {
     /// Rows that fit a page when they are inserted in key order; `None` when a row does not stay on its page as a whole.
     pub(super) fn rows_per_page(&self, filler: u64) -> Option<u64> {
         let record = self.record_bytes(filler);
-        match self.flavour {
-            Flavour::Mysql => innodb_rows_per_page(self.page_bytes, record),
-            Flavour::Postgresql => postgresql_rows_per_page(self.page_bytes, record),
+        match self.protocol {
+            Protocol::Mysql => innodb_rows_per_page(self.page_bytes, record),
+            Protocol::Postgresql => postgresql_rows_per_page(self.page_bytes, record),
         }
     }
 
@@ -99,9 +99,9 @@ impl Layout {
         let on_k = secondary.then_some(None);
         let on_text = TEXT_INDEX_BYTES.into_iter().take(text_indexes as usize).map(Some);
         let indexes = on_k.into_iter().chain(on_text);
-        match self.flavour {
-            Flavour::Mysql => indexes.map(|text| self.innodb_index_bytes(text)).sum(),
-            Flavour::Postgresql => {
+        match self.protocol {
+            Protocol::Mysql => indexes.map(|text| self.innodb_index_bytes(text)).sum(),
+            Protocol::Postgresql => {
                 // the primary key's entry is as wide as that of k
                 std::iter::once(None).chain(indexes).map(|text| self.postgresql_index_bytes(text)).sum()
             }
@@ -125,9 +125,9 @@ impl Layout {
 
     /// Bytes of the levels above the rows, a page of rows.
     pub(super) fn parent_bytes_per_page(&self) -> f64 {
-        match self.flavour {
-            Flavour::Mysql => (INNODB_RECORD_HEADER + self.id_bytes + 4) as f64 * 16.0 / 15.0,
-            Flavour::Postgresql => 0.0,
+        match self.protocol {
+            Protocol::Mysql => (INNODB_RECORD_HEADER + self.id_bytes + 4) as f64 * 16.0 / 15.0,
+            Protocol::Postgresql => 0.0,
         }
     }
 }
@@ -203,11 +203,11 @@ mod tests {
     use proptest::prelude::*;
 
     fn innodb() -> Layout {
-        Layout { flavour: Flavour::Mysql, page_bytes: 16_384, id_bytes: 4, multi_byte: false }
+        Layout { protocol: Protocol::Mysql, page_bytes: 16_384, id_bytes: 4, multi_byte: false }
     }
 
     fn postgresql() -> Layout {
-        Layout { flavour: Flavour::Postgresql, page_bytes: 8192, id_bytes: 4, multi_byte: true }
+        Layout { protocol: Protocol::Postgresql, page_bytes: 8192, id_bytes: 4, multi_byte: true }
     }
 
     /// As read back from MariaDB 10.11 (`n_leaf_pages`) and PostgreSQL 15 (`pg_relation_size`).
@@ -238,11 +238,11 @@ mod tests {
     proptest! {
         #[test]
         fn the_width_found_gives_the_rows_asked(
-            rows in 1u64..80, flavour in 0usize..2, shift in 12u32..17, wide: bool, multi_byte: bool,
+            rows in 1u64..80, protocol in 0usize..2, shift in 12u32..17, wide: bool, multi_byte: bool,
         ) {
             let page_bytes = 1 << shift;
-            let flavour = [Flavour::Mysql, Flavour::Postgresql][flavour];
-            let layout = Layout { flavour, page_bytes, id_bytes: if wide { 8 } else { 4 }, multi_byte };
+            let protocol = [Protocol::Mysql, Protocol::Postgresql][protocol];
+            let layout = Layout { protocol, page_bytes, id_bytes: if wide { 8 } else { 4 }, multi_byte };
             if let Some(filler) = layout.filler_for(rows) {
                 prop_assert_eq!(layout.rows_per_page(filler), Some(rows));
             } else {

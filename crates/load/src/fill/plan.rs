@@ -3,7 +3,7 @@
 
 use super::layout::Layout;
 use super::{Error, FillSpec, ServerFacts, Shape, Size, TEXT_INDEXES};
-use crate::Flavour;
+use crate::Protocol;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 use std::ops::RangeInclusive;
@@ -74,9 +74,9 @@ pub fn plan(spec: &FillSpec, facts: &ServerFacts) -> Result<FillPlan, Error> {
         facts: facts.clone(),
         rows_per_table: shaped.rows,
         wide_ids: wide,
-        filler_bytes: columns(facts.flavour, shaped.filler),
+        filler_bytes: columns(facts.protocol, shaped.filler),
         predicted: shaped.predict(spec),
-        lanes: lanes(spec, facts.flavour, shaped.rows),
+        lanes: lanes(spec, facts.protocol, shaped.rows),
     })
 }
 
@@ -93,10 +93,10 @@ impl FillPlan {
     /// The statement that makes table `table`, from 1.
     pub fn create_table(&self, table: u32) -> String {
         let integer = if self.wide_ids { "BIGINT" } else { "INTEGER" };
-        let id = match (self.facts.flavour, self.spec.auto_inc) {
-            (Flavour::Mysql, true) => format!("{integer} NOT NULL AUTO_INCREMENT"),
-            (Flavour::Postgresql, true) if self.wide_ids => "BIGSERIAL".to_owned(),
-            (Flavour::Postgresql, true) => "SERIAL".to_owned(),
+        let id = match (self.facts.protocol, self.spec.auto_inc) {
+            (Protocol::Mysql, true) => format!("{integer} NOT NULL AUTO_INCREMENT"),
+            (Protocol::Postgresql, true) if self.wide_ids => "BIGSERIAL".to_owned(),
+            (Protocol::Postgresql, true) => "SERIAL".to_owned(),
             (_, false) => format!("{integer} NOT NULL"),
         };
         let mut sql = format!(
@@ -104,22 +104,22 @@ impl FillPlan {
              pad CHAR(60) DEFAULT '' NOT NULL",
             Self::table_name(table)
         );
-        let kind = if self.facts.flavour == Flavour::Mysql { "BINARY" } else { "CHAR" };
+        let kind = if self.facts.protocol == Protocol::Mysql { "BINARY" } else { "CHAR" };
         for (index, width) in self.filler_bytes.iter().enumerate() {
             let _ = write!(sql, ", filler{} {kind}({width}) DEFAULT '' NOT NULL", index + 1); // a String takes every write
         }
         // a table of InnoDB is its primary key; PostgreSQL's gets it with the other indexes
-        sql.push_str(if self.facts.flavour == Flavour::Mysql { ", PRIMARY KEY (id))" } else { ")" });
+        sql.push_str(if self.facts.protocol == Protocol::Mysql { ", PRIMARY KEY (id))" } else { ")" });
         sql.push_str(self.table_options());
         sql
     }
 
     fn table_options(&self) -> &'static str {
-        match (self.facts.flavour, self.filler_bytes.is_empty()) {
-            (Flavour::Mysql, _) => " ENGINE=InnoDB",
-            (Flavour::Postgresql, true) => "",
+        match (self.facts.protocol, self.filler_bytes.is_empty()) {
+            (Protocol::Mysql, _) => " ENGINE=InnoDB",
+            (Protocol::Postgresql, true) => "",
             // the largest there is: nothing is compressed or moved out of a row that fits its page
-            (Flavour::Postgresql, false) => " WITH (toast_tuple_target=8160)",
+            (Protocol::Postgresql, false) => " WITH (toast_tuple_target=8160)",
         }
     }
 
@@ -132,7 +132,7 @@ impl FillPlan {
     /// The same with the indexes' names.
     pub(super) fn indexes(&self, table: u32) -> Vec<(String, String)> {
         let primary = (format!("sbtest{table}_pkey"), format!("ALTER TABLE sbtest{table} ADD PRIMARY KEY (id)"));
-        let primary = (self.facts.flavour == Flavour::Postgresql).then_some(primary);
+        let primary = (self.facts.protocol == Protocol::Postgresql).then_some(primary);
         let texts = TEXT_INDEXES.into_iter().take(self.spec.text_indexes as usize);
         let secondary = self.spec.secondary.then_some("k").into_iter().chain(texts);
         let create = |column| format!("CREATE INDEX {column}_{table} ON sbtest{table} ({column})");
@@ -243,11 +243,11 @@ impl Shaped {
 }
 
 /// Columns of fixed width: PostgreSQL takes any width, MySQL up to 255 bytes each.
-fn columns(flavour: Flavour, filler: u64) -> Vec<u64> {
-    match (flavour, filler) {
+fn columns(protocol: Protocol, filler: u64) -> Vec<u64> {
+    match (protocol, filler) {
         (_, 0) => Vec::new(),
-        (Flavour::Postgresql, width) => vec![width],
-        (Flavour::Mysql, width) => {
+        (Protocol::Postgresql, width) => vec![width],
+        (Protocol::Mysql, width) => {
             let count = width.div_ceil(COLUMN_BYTES_MAX);
             (0..count).map(|column| (width - column * COLUMN_BYTES_MAX).min(COLUMN_BYTES_MAX)).collect()
         }
@@ -258,10 +258,10 @@ fn columns(flavour: Flavour, filler: u64) -> Vec<u64> {
 ///
 /// Each InnoDB table in one run: of two runs side by side, the first would carry the second's first row along at every page
 /// split (`btr_page_get_split_rec_to_right`), and its pages would hold one row less than they could.
-fn lanes(spec: &FillSpec, flavour: Flavour, rows: u64) -> Vec<Lane> {
-    let parts = match flavour {
-        Flavour::Mysql => 1,
-        Flavour::Postgresql => u64::from(spec.threads.div_ceil(spec.tables)),
+fn lanes(spec: &FillSpec, protocol: Protocol, rows: u64) -> Vec<Lane> {
+    let parts = match protocol {
+        Protocol::Mysql => 1,
+        Protocol::Postgresql => u64::from(spec.threads.div_ceil(spec.tables)),
     };
     (1..=spec.tables).flat_map(|table| split(table, 1..=rows, parts)).collect()
 }
@@ -280,11 +280,11 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn facts(flavour: Flavour) -> ServerFacts {
+    fn facts(protocol: Protocol) -> ServerFacts {
         ServerFacts {
-            flavour,
+            protocol,
             version: "test".into(),
-            page_bytes: if flavour == Flavour::Mysql { 16_384 } else { 8192 },
+            page_bytes: if protocol == Protocol::Mysql { 16_384 } else { 8192 },
             pool_bytes: 128 << 20,
             character_bytes_max: 1,
             packet_bytes_max: 16 << 20,
@@ -301,7 +301,7 @@ mod tests {
             secondary: false,
             ..FillSpec::default()
         };
-        let plan = plan(&spec, &facts(Flavour::Mysql)).unwrap();
+        let plan = plan(&spec, &facts(Protocol::Mysql)).unwrap();
         assert_eq!(plan.predicted.rows_per_page, 4);
         assert!(plan.predicted.used_bytes.abs_diff(192 << 20) < 1 << 16, "{}", plan.predicted.used_bytes);
         assert_eq!(plan.rows_per_table, 49_112, "12,288 pages of 16 KiB, less one in a thousand above them");
@@ -312,34 +312,34 @@ mod tests {
     #[test]
     fn statements() {
         let spec = FillSpec { shape: Shape::RowsPerPage(30), ..FillSpec::default() };
-        let mysql = plan(&spec, &facts(Flavour::Mysql)).unwrap();
+        let mysql = plan(&spec, &facts(Protocol::Mysql)).unwrap();
         insta::assert_snapshot!(mysql.create_table(1), @"CREATE TABLE sbtest1 (id INTEGER NOT NULL AUTO_INCREMENT, k INTEGER DEFAULT '0' NOT NULL, c CHAR(120) DEFAULT '' NOT NULL, pad CHAR(60) DEFAULT '' NOT NULL, filler1 BINARY(255) DEFAULT '' NOT NULL, filler2 BINARY(38) DEFAULT '' NOT NULL, PRIMARY KEY (id)) ENGINE=InnoDB");
-        let postgresql = plan(&FillSpec { auto_inc: false, ..spec.clone() }, &facts(Flavour::Postgresql)).unwrap();
+        let postgresql = plan(&FillSpec { auto_inc: false, ..spec.clone() }, &facts(Protocol::Postgresql)).unwrap();
         insta::assert_snapshot!(postgresql.create_table(2), @"CREATE TABLE sbtest2 (id INTEGER NOT NULL, k INTEGER DEFAULT '0' NOT NULL, c CHAR(120) DEFAULT '' NOT NULL, pad CHAR(60) DEFAULT '' NOT NULL, filler1 CHAR(45) DEFAULT '' NOT NULL) WITH (toast_tuple_target=8160)");
-        let plain = plan(&FillSpec::default(), &facts(Flavour::Postgresql)).unwrap();
+        let plain = plan(&FillSpec::default(), &facts(Protocol::Postgresql)).unwrap();
         insta::assert_snapshot!(plain.create_table(1), @"CREATE TABLE sbtest1 (id SERIAL, k INTEGER DEFAULT '0' NOT NULL, c CHAR(120) DEFAULT '' NOT NULL, pad CHAR(60) DEFAULT '' NOT NULL)");
-        let three = plan(&FillSpec { text_indexes: 2, ..FillSpec::default() }, &facts(Flavour::Mysql)).unwrap();
+        let three = plan(&FillSpec { text_indexes: 2, ..FillSpec::default() }, &facts(Protocol::Mysql)).unwrap();
         insta::assert_snapshot!(three.create_indexes(4).join("; "), @"CREATE INDEX k_4 ON sbtest4 (k); CREATE INDEX pad_4 ON sbtest4 (pad); CREATE INDEX c_4 ON sbtest4 (c)");
-        let huge = plan(&FillSpec { size: Size::Rows(3_000_000_000), ..spec }, &facts(Flavour::Mysql)).unwrap();
+        let huge = plan(&FillSpec { size: Size::Rows(3_000_000_000), ..spec }, &facts(Protocol::Mysql)).unwrap();
         assert!(huge.wide_ids && huge.create_table(1).contains("id BIGINT NOT NULL AUTO_INCREMENT"));
     }
 
     #[test]
     fn refusals_say_what_would_do() {
-        let refused = |spec: FillSpec, flavour| plan(&spec, &facts(flavour)).unwrap_err().to_string();
+        let refused = |spec: FillSpec, protocol| plan(&spec, &facts(protocol)).unwrap_err().to_string();
         let shaped = |shape| FillSpec { shape, ..FillSpec::default() };
-        insta::assert_snapshot!(refused(shaped(Shape::RowsPerPage(1)), Flavour::Mysql), @"no row width gives exactly 1 rows on a page of 16 KiB; the nearest possible number is 2");
-        insta::assert_snapshot!(refused(shaped(Shape::RowsPerPage(36)), Flavour::Postgresql), @"no row width gives exactly 36 rows on a page of 8 KiB; the nearest possible number is 35 or 37");
-        insta::assert_snapshot!(refused(shaped(Shape::RowsPerPage(500)), Flavour::Mysql), @"no row width gives exactly 500 rows on a page of 16 KiB; the nearest possible number is 73");
-        insta::assert_snapshot!(refused(shaped(Shape::RowBytes(100)), Flavour::Mysql), @"rows of 100 bytes are narrower than the columns id, k, c and pad, which take 188");
-        insta::assert_snapshot!(refused(shaped(Shape::RowBytes(9000)), Flavour::Mysql), @"rows of 9000 bytes do not stay on one page: the widest that do have 8107 bytes");
-        insta::assert_snapshot!(refused(FillSpec { text_indexes: 3, ..FillSpec::default() }, Flavour::Mysql), @"secondary-indexes is 4: it must be from 0 to 3");
-        insta::assert_snapshot!(refused(FillSpec { tables: 0, ..FillSpec::default() }, Flavour::Mysql), @"tables is 0: it must be from 1 to 100000");
+        insta::assert_snapshot!(refused(shaped(Shape::RowsPerPage(1)), Protocol::Mysql), @"no row width gives exactly 1 rows on a page of 16 KiB; the nearest possible number is 2");
+        insta::assert_snapshot!(refused(shaped(Shape::RowsPerPage(36)), Protocol::Postgresql), @"no row width gives exactly 36 rows on a page of 8 KiB; the nearest possible number is 35 or 37");
+        insta::assert_snapshot!(refused(shaped(Shape::RowsPerPage(500)), Protocol::Mysql), @"no row width gives exactly 500 rows on a page of 16 KiB; the nearest possible number is 73");
+        insta::assert_snapshot!(refused(shaped(Shape::RowBytes(100)), Protocol::Mysql), @"rows of 100 bytes are narrower than the columns id, k, c and pad, which take 188");
+        insta::assert_snapshot!(refused(shaped(Shape::RowBytes(9000)), Protocol::Mysql), @"rows of 9000 bytes do not stay on one page: the widest that do have 8107 bytes");
+        insta::assert_snapshot!(refused(FillSpec { text_indexes: 3, ..FillSpec::default() }, Protocol::Mysql), @"secondary-indexes is 4: it must be from 0 to 3");
+        insta::assert_snapshot!(refused(FillSpec { tables: 0, ..FillSpec::default() }, Protocol::Mysql), @"tables is 0: it must be from 1 to 100000");
     }
 
     #[test]
     fn tables_in_the_way() {
-        let facts = ServerFacts { existing: vec!["sbtest_old".into(), "sbtest3".into()], ..facts(Flavour::Mysql) };
+        let facts = ServerFacts { existing: vec!["sbtest_old".into(), "sbtest3".into()], ..facts(Protocol::Mysql) };
         assert!(plan(&FillSpec { tables: 2, ..FillSpec::default() }, &facts).is_ok());
         let three = FillSpec { tables: 3, ..FillSpec::default() };
         assert!(matches!(plan(&three, &facts), Err(Error::Exists { table }) if table == "sbtest3"));
@@ -351,7 +351,7 @@ mod tests {
         #[test]
         fn lanes_cover_all_keys(tables in 1u32..6, threads in 1u32..20, rows in 1u64..20_000) {
             let spec = FillSpec { tables, threads, size: Size::Rows(rows), ..FillSpec::default() };
-            let plan = plan(&spec, &facts(Flavour::Postgresql)).unwrap();
+            let plan = plan(&spec, &facts(Protocol::Postgresql)).unwrap();
             for table in 1..=tables {
                 let mut next = 1;
                 for lane in plan.lanes.iter().filter(|lane| lane.table == table) {
@@ -365,10 +365,10 @@ mod tests {
 
         #[test]
         fn sizes_are_met(mib in 8u64..1 << 20, tables in 1u32..9, secondary: bool, per_page in 2u32..30, postgresql: bool) {
-            let flavour = if postgresql { Flavour::Postgresql } else { Flavour::Mysql };
+            let protocol = if postgresql { Protocol::Postgresql } else { Protocol::Mysql };
             let size = Size::Bytes(mib << 20);
             let spec = FillSpec { tables, size, secondary, shape: Shape::RowsPerPage(per_page), ..FillSpec::default() };
-            let plan = plan(&spec, &facts(flavour)).unwrap();
+            let plan = plan(&spec, &facts(protocol)).unwrap();
             let wanted = (mib << 20) as f64;
             let off = (plan.predicted.used_bytes as f64 - wanted).abs();
             prop_assert!(off < wanted * 0.001 + f64::from(tables) * 20_000.0, "{} for {wanted}", plan.predicted.used_bytes);

@@ -4,7 +4,7 @@
 use super::facts::{ask, value};
 use super::rows::Checksum;
 use super::{Error, FillPlan};
-use crate::Flavour;
+use crate::Protocol;
 use crate::admin::Connection;
 use crate::workload::text::{C_GROUPS, GROUP_DIGITS};
 use serde::{Deserialize, Serialize};
@@ -36,7 +36,7 @@ pub(super) fn verify(
 ) -> Result<(), Error> {
     let name = FillPlan::table_name(table);
     // the secondary index holds id and k too, but it is the rows that are looked at
-    let hint = if plan.facts.flavour == Flavour::Mysql { " FORCE INDEX (PRIMARY)" } else { "" };
+    let hint = if plan.facts.protocol == Protocol::Mysql { " FORCE INDEX (PRIMARY)" } else { "" };
     let sql = format!("SELECT COUNT(*), MIN(id), MAX(id), SUM(id), SUM(k), MIN(CHAR_LENGTH(c)) FROM {name}{hint}");
     let rows = ask(connection, &sql)?;
     let read = Checksum {
@@ -62,14 +62,14 @@ pub(super) fn verify(
 pub(super) fn settle(plan: &FillPlan, connection: &mut Connection) -> Result<Vec<String>, Error> {
     let tables: Vec<String> = (1..=plan.spec.tables).map(FillPlan::table_name).collect();
     let mut statements = Vec::new();
-    match plan.facts.flavour {
-        Flavour::Mysql => {
+    match plan.facts.protocol {
+        Protocol::Mysql => {
             statements.extend(tables.iter().map(|table| format!("ANALYZE NO_WRITE_TO_BINLOG TABLE {table}")));
             // writes the tables' dirty pages and waits for them; nothing is exported
             statements.push(format!("FLUSH TABLES {} FOR EXPORT", tables.join(", ")));
             statements.push("UNLOCK TABLES".to_owned());
         }
-        Flavour::Postgresql => {
+        Protocol::Postgresql => {
             // sets hint bits and the visibility map, which the first reads would otherwise write
             statements.extend(tables.iter().map(|table| format!("VACUUM (FREEZE, ANALYZE) {table}")));
             statements.push("CHECKPOINT".to_owned());
@@ -88,9 +88,9 @@ pub(super) fn settle(plan: &FillPlan, connection: &mut Connection) -> Result<Vec
 
 /// How table `table` lies on disk, after [`settle`].
 pub(super) fn look(plan: &FillPlan, table: u32, connection: &mut Connection) -> Result<TableGot, Error> {
-    match plan.facts.flavour {
-        Flavour::Mysql => innodb(plan, table, connection),
-        Flavour::Postgresql => postgresql(plan, table, connection),
+    match plan.facts.protocol {
+        Protocol::Mysql => innodb(plan, table, connection),
+        Protocol::Postgresql => postgresql(plan, table, connection),
     }
 }
 

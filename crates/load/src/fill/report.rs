@@ -2,7 +2,7 @@
 //! What a fill was asked for, what the arithmetic expected, and what the server has now.
 
 use super::{FillPlan, FillSpec, Predicted, ServerFacts, Shape, Size, TableGot};
-use crate::Flavour;
+use crate::Protocol;
 use evidence::{Measured, Quantity};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -209,8 +209,8 @@ impl fmt::Display for FillReport {
 
 fn loose_pages(facts: &ServerFacts) -> u64 {
     let major = facts.version.split(|c: char| !c.is_ascii_digit()).next().and_then(|major| major.parse::<u32>().ok());
-    match (facts.flavour, major) {
-        (Flavour::Postgresql, Some(16..)) => LOOSE_PAGES_PER_LANE + PAGES_MADE_AHEAD,
+    match (facts.protocol, major) {
+        (Protocol::Postgresql, Some(16..)) => LOOSE_PAGES_PER_LANE + PAGES_MADE_AHEAD,
         _ => LOOSE_PAGES_PER_LANE,
     }
 }

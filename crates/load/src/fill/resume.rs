@@ -10,7 +10,7 @@ use super::plan::{BLOCK_ROWS, split};
 use super::rows::{Checksum, Form, Rows};
 use super::run::go_on;
 use super::{Error, FillPlan, Lane};
-use crate::Flavour;
+use crate::Protocol;
 use crate::admin::Connection;
 use std::ops::RangeInclusive;
 use std::sync::atomic::AtomicBool;
@@ -60,12 +60,12 @@ pub(super) fn survey(plan: &FillPlan, stop: &AtomicBool, connection: &mut Connec
         }
         gaps.extend(missing(&runs, plan.rows_per_table).into_iter().map(|keys| (table, keys)));
     }
-    let parts = match plan.facts.flavour {
-        Flavour::Mysql => 1,
-        Flavour::Postgresql => u64::from(plan.spec.threads).div_ceil(gaps.len().max(1) as u64),
+    let parts = match plan.facts.protocol {
+        Protocol::Mysql => 1,
+        Protocol::Postgresql => u64::from(plan.spec.threads).div_ceil(gaps.len().max(1) as u64),
     };
     kept.lanes = gaps.into_iter().flat_map(|(table, keys)| split(table, keys, parts)).collect();
-    if plan.facts.flavour == Flavour::Postgresql {
+    if plan.facts.protocol == Protocol::Postgresql {
         free_aborted_rows(plan, connection)?;
     }
     Ok(kept)
@@ -73,13 +73,13 @@ pub(super) fn survey(plan: &FillPlan, stop: &AtomicBool, connection: &mut Connec
 
 /// The connections of a fill that was killed may still be there: loading in bulk, rolling back, making an index.
 fn wait_for_others(plan: &FillPlan, name: &str, connection: &mut Connection) -> Result<(), Error> {
-    match plan.facts.flavour {
-        Flavour::Mysql => {
+    match plan.facts.protocol {
+        Protocol::Mysql => {
             // the account may not be allowed to: then the first statement that meets a lock waits for it
             let _ = connection.execute(&format!("LOCK TABLES {name} WRITE"));
             let _ = connection.execute("UNLOCK TABLES");
         }
-        Flavour::Postgresql => {
+        Protocol::Postgresql => {
             let lock = format!("LOCK TABLE {name} IN ACCESS EXCLUSIVE MODE");
             for sql in ["BEGIN", &lock, "COMMIT"] {
                 connection.execute(sql).map_err(Error::server(format!("wait for other work on {name}")))?;
@@ -90,9 +90,9 @@ fn wait_for_others(plan: &FillPlan, name: &str, connection: &mut Connection) -> 
 }
 
 fn same_columns(plan: &FillPlan, name: &str, connection: &mut Connection) -> Result<(), Error> {
-    let (schema, auto) = match plan.facts.flavour {
-        Flavour::Mysql => ("DATABASE()", "extra LIKE '%auto_increment%'"),
-        Flavour::Postgresql => ("current_schema()", "(COALESCE(column_default, '') LIKE 'nextval(%')::int"),
+    let (schema, auto) = match plan.facts.protocol {
+        Protocol::Mysql => ("DATABASE()", "extra LIKE '%auto_increment%'"),
+        Protocol::Postgresql => ("current_schema()", "(COALESCE(column_default, '') LIKE 'nextval(%')::int"),
     };
     let sql = format!(
         "SELECT column_name, data_type, COALESCE(character_maximum_length, 0), {auto} FROM information_schema.columns \
@@ -121,9 +121,9 @@ fn column(name: &str, kind: &str, length: &str, auto: bool) -> String {
 }
 
 fn planned_columns(plan: &FillPlan) -> Vec<String> {
-    let (int, text, filler) = match plan.facts.flavour {
-        Flavour::Mysql => ("int", "char", "binary"),
-        Flavour::Postgresql => ("integer", "character", "character"),
+    let (int, text, filler) = match plan.facts.protocol {
+        Protocol::Mysql => ("int", "char", "binary"),
+        Protocol::Postgresql => ("integer", "character", "character"),
     };
     let id = if plan.wide_ids { "bigint" } else { int };
     let own = [
@@ -144,7 +144,7 @@ fn planned_indexes(plan: &FillPlan, table: u32, connection: &mut Connection) -> 
     let read = indexes(plan, &name, connection)?;
     let mut planned: Vec<String> = plan.indexes(table).into_iter().map(|(index, _)| index).collect();
     let refuse = |what: String| Err(Error::Resume { table: name.clone(), what });
-    if plan.facts.flavour == Flavour::Mysql {
+    if plan.facts.protocol == Protocol::Mysql {
         if !read.iter().any(|index| index == "PRIMARY") {
             return refuse("it has no primary key".to_owned());
         }
@@ -157,12 +157,12 @@ fn planned_indexes(plan: &FillPlan, table: u32, connection: &mut Connection) -> 
 }
 
 fn indexes(plan: &FillPlan, name: &str, connection: &mut Connection) -> Result<Vec<String>, Error> {
-    let sql = match plan.facts.flavour {
-        Flavour::Mysql => format!(
+    let sql = match plan.facts.protocol {
+        Protocol::Mysql => format!(
             "SELECT DISTINCT index_name FROM information_schema.statistics \
              WHERE table_schema = DATABASE() AND table_name = '{name}'"
         ),
-        Flavour::Postgresql => {
+        Protocol::Postgresql => {
             format!("SELECT indexname FROM pg_indexes WHERE schemaname = current_schema() AND tablename = '{name}'")
         }
     };
@@ -173,9 +173,11 @@ fn indexes(plan: &FillPlan, name: &str, connection: &mut Connection) -> Result<V
 /// Runs of keys as the server adds them up: InnoDB's rows are written in one run from the first key, PostgreSQL's in several, of whole
 /// blocks each.
 fn found(plan: &FillPlan, name: &str, connection: &mut Connection) -> Result<Vec<Checksum>, Error> {
-    let sql = match plan.facts.flavour {
-        Flavour::Mysql => format!("SELECT MIN(id), MAX(id), COUNT(*), SUM(id), SUM(k) FROM {name} HAVING COUNT(*) > 0"),
-        Flavour::Postgresql => format!(
+    let sql = match plan.facts.protocol {
+        Protocol::Mysql => {
+            format!("SELECT MIN(id), MAX(id), COUNT(*), SUM(id), SUM(k) FROM {name} HAVING COUNT(*) > 0")
+        }
+        Protocol::Postgresql => format!(
             "SELECT MIN(first), MAX(last), SUM(held), SUM(ids), SUM(ks) FROM (\
              SELECT MIN(id) AS first, MAX(id) AS last, COUNT(*) AS held, SUM(id) AS ids, SUM(k) AS ks, \
              block - ROW_NUMBER() OVER (ORDER BY block) AS run \
@@ -210,9 +212,9 @@ fn compare(plan: &FillPlan, table: u32, found: &Checksum, stop: &AtomicBool) -> 
 
 /// The keys that a run with these ends consists of when the plan wrote it.
 fn whole(plan: &FillPlan, found: &Checksum) -> RangeInclusive<u64> {
-    match plan.facts.flavour {
-        Flavour::Mysql => 1..=found.id_max.min(plan.rows_per_table),
-        Flavour::Postgresql => {
+    match plan.facts.protocol {
+        Protocol::Mysql => 1..=found.id_max.min(plan.rows_per_table),
+        Protocol::Postgresql => {
             let first = found.id_min.saturating_sub(1) / BLOCK_ROWS * BLOCK_ROWS + 1;
             let last = found.id_max.checked_next_multiple_of(BLOCK_ROWS).unwrap_or(u64::MAX);
             first..=last.min(plan.rows_per_table)

@@ -7,7 +7,7 @@ use super::resume::{Kept, survey};
 use super::write::write;
 use super::{Error, FillPlan, FillReport};
 use crate::admin::Connection;
-use crate::{Flavour, Target};
+use crate::{Protocol, Target};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -94,9 +94,9 @@ pub fn ensure_database(target: &Target) -> Result<bool, Error> {
         Err(error) if error.code().is_some_and(|code| UNKNOWN_DATABASE.contains(&code)) => {}
         Err(source) => return Err(Error::Server { operation: format!("connect to the database {database}"), source }),
     }
-    let (elsewhere, quote) = match target.flavour {
-        Flavour::Mysql => (None, '`'),
-        Flavour::Postgresql => (Some("postgres".to_owned()), '"'),
+    let (elsewhere, quote) = match target.protocol {
+        Protocol::Mysql => (None, '`'),
+        Protocol::Postgresql => (Some("postgres".to_owned()), '"'),
     };
     let target = Target { database: elsewhere, ..target.clone() };
     let mut connection = Connection::open(&target).map_err(Error::server("connect to make the database"))?;
@@ -162,7 +162,7 @@ fn finish_table(plan: &FillPlan, table: u32, has: &[String], connection: &mut Co
     for (_, sql) in plan.indexes(table).into_iter().filter(|(index, _)| !has.contains(index)) {
         connection.execute(&sql).map_err(Error::server(format!("index the table {name}")))?;
     }
-    if plan.spec.auto_inc && plan.facts.flavour == Flavour::Postgresql {
+    if plan.spec.auto_inc && plan.facts.protocol == Protocol::Postgresql {
         // keys were written, not drawn from the sequence: it goes on behind them
         let sql = format!("SELECT setval(pg_get_serial_sequence('{name}', 'id'), {})", plan.rows_per_table);
         connection.query(&sql).map_err(Error::server(format!("set the sequence of {name}")))?;

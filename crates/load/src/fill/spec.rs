@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What is asked for, and what the server says of itself.
 
-use crate::Flavour;
+use crate::Protocol;
 use crate::distribution::Distribution;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -64,7 +64,9 @@ pub enum Shape {
 /// What the arithmetic of a fill depends on, as the server says.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ServerFacts {
-    pub flavour: Flavour,
+    /// In the output of `wringer fill --dry-run` this is `flavour`, as it always was.
+    #[serde(rename = "flavour")]
+    pub protocol: Protocol,
     pub version: String,
     /// `innodb_page_size`, `block_size`.
     pub page_bytes: u64,

@@ -10,7 +10,7 @@ use super::resume::Kept;
 use super::rows::{Checksum, Form, Rows};
 use super::{Error, FillPlan, Lane};
 use crate::admin::Connection;
-use crate::{Flavour, Target};
+use crate::{Protocol, Target};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
@@ -151,10 +151,10 @@ impl Shared<'_> {
     /// end of the data: without a COMMIT that has to come, a row that was cut in two would stay.
     fn copy(&self, table: u32, count: u64, rows: &mut Rows, connection: &mut Connection) -> Result<(), Error> {
         let name = FillPlan::table_name(table);
-        let sql = match self.plan.facts.flavour {
+        let sql = match self.plan.facts.protocol {
             // LOCAL passes duplicate keys over; the comparison afterwards would see it
-            Flavour::Mysql => format!("LOAD DATA LOCAL INFILE 'rows' INTO TABLE {name} (id, k, c, pad)"),
-            Flavour::Postgresql => format!("COPY {name} (id, k, c, pad) FROM STDIN"),
+            Protocol::Mysql => format!("LOAD DATA LOCAL INFILE 'rows' INTO TABLE {name} (id, k, c, pad)"),
+            Protocol::Postgresql => format!("COPY {name} (id, k, c, pad) FROM STDIN"),
         };
         let mut left = count;
         let mut more = |out: &mut Vec<u8>| {
@@ -165,7 +165,7 @@ impl Shared<'_> {
             left > 0
         };
         let failed = || Error::server(format!("load rows into {name}"));
-        if self.plan.facts.flavour == Flavour::Postgresql {
+        if self.plan.facts.protocol == Protocol::Postgresql {
             return connection.copy_in(&sql, &mut more).map(drop).map_err(failed());
         }
         connection.execute("BEGIN").map_err(failed())?;

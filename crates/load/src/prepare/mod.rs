@@ -4,7 +4,7 @@
 pub mod pgbench;
 
 use crate::admin::Connection;
-use crate::target::{Flavour, Target};
+use crate::target::{Protocol, Target};
 use crate::workload::{Name, Options, setup};
 use crate::{Error, workload};
 
@@ -30,9 +30,9 @@ pub fn prepare(target: &Target, name: Name, options: &Options) -> Result<(), Err
 
 /// In order; empty when there is no such table.
 fn columns_of(connection: &mut Connection, table: &str) -> Result<Vec<String>, Error> {
-    let schema = match connection.flavour() {
-        Flavour::Mysql => "DATABASE()",
-        Flavour::Postgresql => "current_schema()",
+    let schema = match connection.protocol() {
+        Protocol::Mysql => "DATABASE()",
+        Protocol::Postgresql => "current_schema()",
     };
     let rows = connection.query(&format!(
         "SELECT column_name FROM information_schema.columns WHERE table_name = '{table}' AND table_schema = {schema} \

@@ -6,7 +6,7 @@
 use crate::admin::Connection;
 use crate::fill::{Error, Guard, ServerFacts, without};
 use crate::workload::pgbench::{ACCOUNTS, TELLERS};
-use crate::{Flavour, Target};
+use crate::{Protocol, Target};
 use serde::Serialize;
 use std::fmt;
 use std::io::Write as _;
@@ -63,8 +63,8 @@ pub fn scale(target: &Target) -> Result<u32, crate::Error> {
 }
 
 /// The statements that make the tables, for a look before anything is done.
-pub fn statements(flavour: Flavour, scale: u32) -> Vec<String> {
-    create(flavour, scale).into_iter().map(|(_, sql)| sql).chain(keys(flavour)).collect()
+pub fn statements(protocol: Protocol, scale: u32) -> Vec<String> {
+    create(protocol, scale).into_iter().map(|(_, sql)| sql).chain(keys(protocol)).collect()
 }
 
 /// Makes and fills the tables; drops them again when it fails. `progress` gets the accounts written so far, and how many there will be.
@@ -128,11 +128,11 @@ impl Filler<'_> {
     /// By the server's catalogue: a table that cannot be read, for a lock or a right that is missing, is there all the same.
     fn existing(&mut self) -> Result<Option<String>, Error> {
         let names = TABLES.map(|table| format!("'{table}'")).join(", ");
-        let sql = match self.facts.flavour {
-            Flavour::Mysql => format!(
+        let sql = match self.facts.protocol {
+            Protocol::Mysql => format!(
                 "SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name IN ({names})"
             ),
-            Flavour::Postgresql => format!(
+            Protocol::Postgresql => format!(
                 "SELECT relname FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relname IN ({names})"
             ),
         };
@@ -147,12 +147,12 @@ impl Filler<'_> {
 
     /// `made` gets the names of the tables that are there because of this fill.
     fn make(&mut self, made: &mut Vec<String>) -> Result<(), Error> {
-        for (table, sql) in create(self.facts.flavour, self.scale) {
+        for (table, sql) in create(self.facts.protocol, self.scale) {
             self.run(&sql)?;
             made.push(table.to_owned());
         }
-        match self.facts.flavour {
-            Flavour::Postgresql => {
+        match self.facts.protocol {
+            Protocol::Postgresql => {
                 self.run("BEGIN")?;
                 // a table that its own transaction has emptied takes rows that are frozen from the start
                 self.run(&format!("TRUNCATE TABLE {}", TABLES.join(", ")))?;
@@ -164,7 +164,7 @@ impl Filler<'_> {
                     self.run(&format!("VACUUM ANALYZE {table}"))?;
                 }
             }
-            Flavour::Mysql => {
+            Protocol::Mysql => {
                 self.small_tables()?;
                 let mut first = 1;
                 while first <= self.accounts() {
@@ -178,7 +178,7 @@ impl Filler<'_> {
                 }
             }
         }
-        for sql in keys(self.facts.flavour) {
+        for sql in keys(self.facts.protocol) {
             self.run(&sql)?;
         }
         Ok(())
@@ -261,14 +261,14 @@ impl Filler<'_> {
 
     fn bytes(&mut self) -> Option<u64> {
         let names = TABLES.map(|table| format!("'{table}'")).join(", ");
-        let sql = match self.facts.flavour {
-            Flavour::Postgresql => {
+        let sql = match self.facts.protocol {
+            Protocol::Postgresql => {
                 format!(
                     "SELECT sum(pg_total_relation_size(oid::regclass))::bigint FROM pg_class WHERE relname IN ({names}) \
                          AND relnamespace = current_schema()::regnamespace"
                 )
             }
-            Flavour::Mysql => format!(
+            Protocol::Mysql => format!(
                 "SELECT CAST(SUM(data_length + index_length) AS UNSIGNED) FROM information_schema.tables \
                  WHERE table_schema = DATABASE() AND table_name IN ({names})"
             ),
@@ -282,14 +282,14 @@ fn branch_of(account: u64) -> u64 {
 }
 
 /// The tables with the statements that make them.
-fn create(flavour: Flavour, scale: u32) -> [(&'static str, String); 4] {
+fn create(protocol: Protocol, scale: u32) -> [(&'static str, String); 4] {
     let number = if scale >= WIDE_FROM { "bigint" } else { "int" };
-    let (packed, time) = match flavour {
-        Flavour::Postgresql => (" WITH (fillfactor=100)", "timestamp"),
-        Flavour::Mysql => ("", "datetime"),
+    let (packed, time) = match protocol {
+        Protocol::Postgresql => (" WITH (fillfactor=100)", "timestamp"),
+        Protocol::Mysql => ("", "datetime"),
     };
     let key =
-        |column: &str| if flavour == Flavour::Mysql { format!(", PRIMARY KEY ({column})") } else { String::new() };
+        |column: &str| if protocol == Protocol::Mysql { format!(", PRIMARY KEY ({column})") } else { String::new() };
     let history = format!("tid int, bid int, aid {number}, delta int, mtime {time}, filler char(22))");
     let tellers = format!("tid int NOT NULL, bid int, tbalance int, filler char(84){}){packed}", key("tid"));
     let accounts = format!("aid {number} NOT NULL, bid int, abalance int, filler char(84){}){packed}", key("aid"));
@@ -304,11 +304,11 @@ fn create(flavour: Flavour, scale: u32) -> [(&'static str, String); 4] {
 }
 
 /// After the rows.
-fn keys(flavour: Flavour) -> Vec<String> {
-    match flavour {
-        Flavour::Postgresql => [("branches", "bid"), ("tellers", "tid"), ("accounts", "aid")]
+fn keys(protocol: Protocol) -> Vec<String> {
+    match protocol {
+        Protocol::Postgresql => [("branches", "bid"), ("tellers", "tid"), ("accounts", "aid")]
             .map(|(table, key)| format!("ALTER TABLE pgbench_{table} ADD PRIMARY KEY ({key})"))
             .to_vec(),
-        Flavour::Mysql => vec![format!("ANALYZE TABLE {}", TABLES.join(", "))],
+        Protocol::Mysql => vec![format!("ANALYZE TABLE {}", TABLES.join(", "))],
     }
 }

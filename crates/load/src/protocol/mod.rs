@@ -15,7 +15,7 @@ mod template;
 pub use crate::code::Code;
 pub use template::Template;
 
-use crate::target::{Flavour, Target, Tls};
+use crate::target::{Protocol, Target, Tls};
 use crate::workload::Param;
 
 /// The end of one statement.
@@ -136,10 +136,10 @@ macro_rules! either {
 
 impl Session {
     /// Appends to `out` what the client says first, if it is the client that speaks first.
-    pub fn new(flavour: Flavour, login: Login, out: &mut Vec<u8>) -> Self {
-        match flavour {
-            Flavour::Mysql => Self::Mysql(mysql::Session::new(login)),
-            Flavour::Postgresql => Self::Postgresql(postgresql::Session::new(login, out)),
+    pub fn new(protocol: Protocol, login: Login, out: &mut Vec<u8>) -> Self {
+        match protocol {
+            Protocol::Mysql => Self::Mysql(mysql::Session::new(login)),
+            Protocol::Postgresql => Self::Postgresql(postgresql::Session::new(login, out)),
         }
     }
 

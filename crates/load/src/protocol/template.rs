@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! SQL text with its placeholders filled in by us, for servers or runs that do without prepared statements.
 
-use crate::target::Flavour;
+use crate::target::Protocol;
 use crate::workload::Param;
 use sql::{Piece, piece};
 use std::io::Write as _;
@@ -12,19 +12,19 @@ pub struct Template {
     /// SQL before each placeholder, with the index of the parameter that follows.
     pieces: Vec<(Vec<u8>, usize)>,
     tail: Vec<u8>,
-    flavour: Flavour,
+    protocol: Protocol,
 }
 
 impl Template {
     /// Placeholders are `?` for MySQL, `$1` for PostgreSQL; those in literals, names and comments are left alone.
-    pub fn new(sql: &str, flavour: Flavour) -> Self {
+    pub fn new(sql: &str, protocol: Protocol) -> Self {
         let (mut pieces, mut text) = (Vec::new(), Vec::new());
         let mut rest = sql.as_bytes();
         while !rest.is_empty() {
-            let (piece, mut length) = piece(rest, flavour.dialect());
-            let index = match (piece, flavour) {
-                (Piece::Parameter, Flavour::Mysql) => Some(pieces.len()),
-                (Piece::Parameter, Flavour::Postgresql) => index_of(&rest[1..length]),
+            let (piece, mut length) = piece(rest, protocol.dialect());
+            let index = match (piece, protocol) {
+                (Piece::Parameter, Protocol::Mysql) => Some(pieces.len()),
+                (Piece::Parameter, Protocol::Postgresql) => index_of(&rest[1..length]),
                 _ => None,
             };
             if piece == Piece::Executable {
@@ -37,7 +37,7 @@ impl Template {
             }
             rest = &rest[length..];
         }
-        Self { pieces, tail: text, flavour }
+        Self { pieces, tail: text, protocol }
     }
 
     /// Appends the statement with `params` in place; a parameter that is not there becomes NULL.
@@ -58,10 +58,10 @@ impl Template {
     fn quote(&self, text: &[u8], out: &mut Vec<u8>) {
         out.push(b'\'');
         for &byte in text {
-            match (byte, self.flavour) {
+            match (byte, self.protocol) {
                 (b'\'', _) => out.extend_from_slice(b"''"),
-                (b'\\', Flavour::Mysql) => out.extend_from_slice(b"\\\\"),
-                (0, Flavour::Mysql) => out.extend_from_slice(b"\\0"),
+                (b'\\', Protocol::Mysql) => out.extend_from_slice(b"\\\\"),
+                (0, Protocol::Mysql) => out.extend_from_slice(b"\\0"),
                 _ => out.push(byte),
             }
         }
@@ -78,42 +78,42 @@ fn index_of(digits: &[u8]) -> Option<usize> {
 mod tests {
     use super::*;
 
-    fn check(flavour: Flavour, sql: &str, expected: &str) {
+    fn check(protocol: Protocol, sql: &str, expected: &str) {
         let texts = b"it's \\ 100%";
         let params = [Param::Int(-7), Param::Text { start: 0, end: 11 }];
         let mut out = Vec::new();
-        Template::new(sql, flavour).render(&params, texts, &mut out);
+        Template::new(sql, protocol).render(&params, texts, &mut out);
         assert_eq!(String::from_utf8(out).unwrap(), expected);
     }
 
     #[test]
     fn fills_placeholders_in() {
-        check(Flavour::Mysql, "SELECT ?, ? -- end", "SELECT -7, 'it''s \\\\ 100%' -- end");
-        check(Flavour::Postgresql, "SELECT $2, $1,$1", "SELECT 'it''s \\ 100%', -7,-7");
+        check(Protocol::Mysql, "SELECT ?, ? -- end", "SELECT -7, 'it''s \\\\ 100%' -- end");
+        check(Protocol::Postgresql, "SELECT $2, $1,$1", "SELECT 'it''s \\ 100%', -7,-7");
     }
 
     #[test]
     fn leaves_quoted_text_alone() {
-        check(Flavour::Mysql, "SELECT '?', `a?`, ?", "SELECT '?', `a?`, -7");
-        check(Flavour::Postgresql, "SELECT '$1', $1, $x", "SELECT '$1', -7, $x");
+        check(Protocol::Mysql, "SELECT '?', `a?`, ?", "SELECT '?', `a?`, -7");
+        check(Protocol::Postgresql, "SELECT '$1', $1, $x", "SELECT '$1', -7, $x");
     }
 
     #[test]
     fn leaves_comments_alone() {
         check(
-            Flavour::Mysql,
+            Protocol::Mysql,
             "/* hot? */ SELECT ? -- why?\n, ? # who?",
             "/* hot? */ SELECT -7 -- why?\n, 'it''s \\\\ 100%' # who?",
         );
-        check(Flavour::Mysql, "SELECT 'it\\'s?', ?, 1--?", "SELECT 'it\\'s?', -7, 1--'it''s \\\\ 100%'");
+        check(Protocol::Mysql, "SELECT 'it\\'s?', ?, 1--?", "SELECT 'it\\'s?', -7, 1--'it''s \\\\ 100%'");
         check(
-            Flavour::Mysql,
+            Protocol::Mysql,
             "SELECT /*+ MAX_EXECUTION_TIME(1) ? */ /*!40001 ? */ 1",
             "SELECT /*+ MAX_EXECUTION_TIME(1) ? */ /*!40001 -7 */ 1",
         );
-        check(Flavour::Postgresql, "/* a /* $1 */ $1 */ SELECT $1 --$1", "/* a /* $1 */ $1 */ SELECT -7 --$1");
+        check(Protocol::Postgresql, "/* a /* $1 */ $1 */ SELECT $1 --$1", "/* a /* $1 */ $1 */ SELECT -7 --$1");
         check(
-            Flavour::Postgresql,
+            Protocol::Postgresql,
             "SELECT $x$ $1 $x$, E'\\'$1', '\\', $1, a$1",
             "SELECT $x$ $1 $x$, E'\\'$1', '\\', -7, a$1",
         );
@@ -121,6 +121,6 @@ mod tests {
 
     #[test]
     fn a_missing_parameter_is_null() {
-        check(Flavour::Mysql, "?,?,?", "-7,'it''s \\\\ 100%',NULL");
+        check(Protocol::Mysql, "?,?,?", "-7,'it''s \\\\ 100%',NULL");
     }
 }

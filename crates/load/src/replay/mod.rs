@@ -16,7 +16,7 @@ pub use run::{Options, Pace, Replayed, run};
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Flavour;
+    use crate::Protocol;
     use logs::read;
 
     /// Logs hold what clients sent, in any character set, and may be cut anywhere.
@@ -56,7 +56,7 @@ mod tests {
                 log.splice(from..to, pieces[at_most(pieces.len() - 1)].iter().copied());
             }
             let Some((format, recorded)) = read(log.as_slice()).expect("reads") else { continue };
-            plan(&recorded, Flavour::of(format.dialect()), true, None);
+            plan(&recorded, Protocol::of(format.dialect()), true, None);
             read_whole += recorded.statements();
         }
         assert!(read_whole > 1000, "only {read_whole} statements were understood");

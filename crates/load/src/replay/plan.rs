@@ -2,7 +2,7 @@
 //! Which statements of a log are sent, and of which class each is.
 
 use super::classify::{Class, classify};
-use crate::Flavour;
+use crate::Protocol;
 use logs::Recorded;
 use sql::{fingerprint, tokens};
 use std::collections::BTreeMap;
@@ -37,7 +37,7 @@ pub struct Plan {
     pub first_skipped: BTreeMap<String, u64>,
     /// By class: how many are sent.
     pub counts: BTreeMap<String, u64>,
-    pub flavour: Option<Flavour>,
+    pub protocol: Option<Protocol>,
 }
 
 impl Plan {
@@ -65,15 +65,15 @@ impl Plan {
 
 /// `writes`: everything is sent, else only what is provably a read or changes the session alone. `database`: where PostgreSQL's
 /// connections go; statements of others are left out.
-pub fn plan(recorded: &Recorded, flavour: Flavour, writes: bool, database: Option<&str>) -> Plan {
-    let mut plan = Plan { flavour: Some(flavour), ..Plan::default() };
+pub fn plan(recorded: &Recorded, protocol: Protocol, writes: bool, database: Option<&str>) -> Plan {
+    let mut plan = Plan { protocol: Some(protocol), ..Plan::default() };
     let mut known: BTreeMap<String, usize> = BTreeMap::new();
     for session in &recorded.sessions {
         let mut works = Vec::new();
         for statement in &session.statements {
-            let tokens = tokens(&statement.sql, flavour.dialect());
+            let tokens = tokens(&statement.sql, protocol.dialect());
             let class = classify(&tokens);
-            let elsewhere = flavour == Flavour::Postgresql
+            let elsewhere = protocol == Protocol::Postgresql
                 && statement.database.as_deref().is_some_and(|name| database.is_some_and(|database| database != name));
             let reason = match class {
                 _ if elsewhere => Some(format!("of database {}", statement.database.as_deref().unwrap_or_default())),
@@ -125,13 +125,13 @@ mod tests {
     #[test]
     fn only_what_is_provably_a_read_is_sent() {
         let (_, recorded) = read(LOG.as_bytes()).expect("reads").expect("is known");
-        let reads = plan(&recorded, Flavour::Mysql, false, None);
+        let reads = plan(&recorded, Protocol::Mysql, false, None);
         assert_eq!((reads.statements(), reads.sessions(), reads.most_at_once()), (3, 3, 1));
         let skipped: Vec<(&str, u64)> = reads.skipped.iter().map(|(why, count)| (why.as_str(), *count)).collect();
         assert_eq!(skipped, [("calls a function that is not known to only read", 1), ("writes rows", 1)]);
         assert_eq!(reads.first_skipped["writes rows"], 3);
         assert_eq!(reads.counts["select ?"], 3);
-        let all = plan(&recorded, Flavour::Mysql, true, None);
+        let all = plan(&recorded, Protocol::Mysql, true, None);
         assert_eq!((all.statements(), all.most_at_once(), all.skipped.len()), (5, 2, 0));
     }
 }

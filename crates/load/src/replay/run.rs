@@ -7,7 +7,7 @@ use super::plan::{Plan, Work};
 use crate::Error;
 use crate::admin::Connection;
 use crate::engine::Usage;
-use crate::target::{Flavour, Target};
+use crate::target::{Protocol, Target};
 use evidence::{LatencyHistogram, Phase};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -139,9 +139,9 @@ fn spawn<'scope, 'env>(
 fn open(target: &Target, options: Options) -> Result<Connection, Error> {
     let mut connection = Connection::open(target)?;
     if !options.writes {
-        connection.execute(match target.flavour {
-            Flavour::Mysql => "SET SESSION TRANSACTION READ ONLY",
-            Flavour::Postgresql => "SET default_transaction_read_only = on",
+        connection.execute(match target.protocol {
+            Protocol::Mysql => "SET SESSION TRANSACTION READ ONLY",
+            Protocol::Postgresql => "SET default_transaction_read_only = on",
         })?;
     }
     Ok(connection)
@@ -236,7 +236,7 @@ impl Shared<'_> {
 
     /// Makes the statement's database the connection's; `current` is the one that it is in.
     fn enter(&self, connection: &mut Connection, work: &Work, current: &mut Option<String>) -> Entered {
-        let Some(wanted) = work.database.as_deref().filter(|_| self.target.flavour == Flavour::Mysql) else {
+        let Some(wanted) = work.database.as_deref().filter(|_| self.target.protocol == Protocol::Mysql) else {
             return Entered::Yes;
         };
         if current.as_deref() == Some(wanted) {

@@ -2,7 +2,7 @@
 //! The shape of what is printed, against lines that sysbench 1.0.20 printed.
 
 use super::*;
-use crate::Flavour;
+use crate::Protocol;
 use crate::distribution::Distribution;
 use crate::workload::{self, Name};
 
@@ -81,7 +81,7 @@ Initializing worker threads...
 #[test]
 fn sysbenchs_head() {
     let options = workload::Options::default();
-    let selects = workload::build(Name::OltpPointSelect, Flavour::Mysql, &options, &Distribution::Uniform).unwrap();
+    let selects = workload::build(Name::OltpPointSelect, Protocol::Mysql, &options, &Distribution::Uniform).unwrap();
     let mut spec = LoadSpec::new("oltp_point_select", selects.into());
     (spec.connections, spec.seed, spec.arrivals) = (2, 7, Arrivals::Poisson { per_second: 5.0 });
     let head = sysbench_head(&spec, Duration::from_secs(3));

@@ -2,7 +2,7 @@
 //! Connection strings: `mysql://user:password@host:port/database?socket=/run/mysqld/mysqld.sock&tls=require`, and the same with
 //! `mariadb`, `postgresql` or `postgres`. `%40` and the like stand for bytes that mean something else there.
 
-use super::{Endpoint, Flavour, Password, Target, Tls};
+use super::{Endpoint, Password, Protocol, Target, Tls};
 use crate::Error;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -51,9 +51,9 @@ fn is_port(text: &str) -> bool {
 
 fn parse(dsn: &str) -> Result<Target, String> {
     let (scheme, rest) = dsn.split_once("://").ok_or("it begins with mysql:// or postgresql://")?;
-    let flavour = match scheme {
-        "mysql" | "mariadb" => Flavour::Mysql,
-        "postgresql" | "postgres" | "pgsql" => Flavour::Postgresql,
+    let protocol = match scheme {
+        "mysql" | "mariadb" => Protocol::Mysql,
+        "postgresql" | "postgres" | "pgsql" => Protocol::Postgresql,
         other if is_plain_word(other) => {
             return Err(format!("'{other}' is no driver; there are mysql, mariadb and postgresql"));
         }
@@ -68,8 +68,8 @@ fn parse(dsn: &str) -> Result<Target, String> {
     let (account, place) = authority.rsplit_once('@').unwrap_or(("", authority));
     let (user, password) = account.split_once(':').unwrap_or((account, ""));
     let mut target = Target {
-        flavour,
-        endpoint: tcp(place, flavour)?,
+        protocol,
+        endpoint: tcp(place, protocol)?,
         user: decode(user).map_err(|why| format!("the name of the account {why}"))?,
         password: Password::new(decode(password).map_err(|why| format!("the password {why}"))?),
         database: Some(decode(database).map_err(|why| format!("the database {why}"))?).filter(|name| !name.is_empty()),
@@ -78,21 +78,21 @@ fn parse(dsn: &str) -> Result<Target, String> {
     };
     let mut tls = None;
     if target.user.is_empty() {
-        target.user = default_user(flavour);
+        target.user = default_user(protocol);
     }
     options.split('&').filter(|option| !option.is_empty()).try_for_each(|option| set(&mut target, &mut tls, option))?;
     target.tls = Tls::chosen(tls, target.tls_ca.is_some());
     Ok(target)
 }
 
-fn default_user(flavour: Flavour) -> String {
-    match flavour {
-        Flavour::Mysql => "root".to_owned(),
-        Flavour::Postgresql => "postgres".to_owned(),
+fn default_user(protocol: Protocol) -> String {
+    match protocol {
+        Protocol::Mysql => "root".to_owned(),
+        Protocol::Postgresql => "postgres".to_owned(),
     }
 }
 
-fn tcp(place: &str, flavour: Flavour) -> Result<Endpoint, String> {
+fn tcp(place: &str, protocol: Protocol) -> Result<Endpoint, String> {
     let port_of = |text: &str| {
         let why = "what stands behind the host's ':' is no port; an account goes before the host, as in me:word@host";
         text.parse::<u16>().map_err(|_| why.to_owned())
@@ -101,16 +101,16 @@ fn tcp(place: &str, flavour: Flavour) -> Result<Endpoint, String> {
         Some((address, after)) => (address, after.strip_prefix(':')),
         None => place.split_once(':').map_or((place, None), |(host, port)| (host, Some(port))),
     };
-    let port = port.map_or(Ok(flavour.default_port()), port_of)?;
+    let port = port.map_or(Ok(protocol.default_port()), port_of)?;
     let host =
         if host.is_empty() { "localhost".to_owned() } else { decode(host).map_err(|why| format!("the host {why}"))? };
-    Ok(at(host, port, flavour))
+    Ok(at(host, port, protocol))
 }
 
 /// As libpq has it, a host that begins with `/` is the folder of PostgreSQL's socket.
-fn at(host: String, port: u16, flavour: Flavour) -> Endpoint {
-    match flavour {
-        Flavour::Postgresql if host.starts_with('/') => Endpoint::Socket(format!("{host}/.s.PGSQL.{port}").into()),
+fn at(host: String, port: u16, protocol: Protocol) -> Endpoint {
+    match protocol {
+        Protocol::Postgresql if host.starts_with('/') => Endpoint::Socket(format!("{host}/.s.PGSQL.{port}").into()),
         _ => Endpoint::Tcp(host, port),
     }
 }
@@ -122,9 +122,9 @@ fn set(target: &mut Target, tls: &mut Option<Tls>, option: &str) -> Result<(), S
         "host" => {
             let port = match &target.endpoint {
                 Endpoint::Tcp(_, port) => *port,
-                Endpoint::Socket(_) => target.flavour.default_port(),
+                Endpoint::Socket(_) => target.protocol.default_port(),
             };
-            target.endpoint = at(decoded(value)?, port, target.flavour);
+            target.endpoint = at(decoded(value)?, port, target.protocol);
         }
         "socket" => target.endpoint = Endpoint::Socket(PathBuf::from(decoded(value)?)),
         "tls" | "sslmode" | "ssl-mode" => *tls = Some(value.parse()?),

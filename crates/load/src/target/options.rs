@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a user has already written down for the servers' own clients: environment variables, `.my.cnf`, `.pgpass`. Pure: text in.
 
-use super::{Endpoint, Flavour, Password, Target, Tls};
+use super::{Endpoint, Password, Protocol, Target, Tls};
 use std::path::{Path, PathBuf};
 
 /// Parts of a connection; what is `None` is left to the next source.
@@ -19,17 +19,17 @@ pub struct Parts {
 
 impl Parts {
     /// The variables that the servers' own clients read (`MYSQL_PWD`, `PGHOST`, ...). `variable` looks one up.
-    pub fn from_environment(flavour: Flavour, variable: impl Fn(&str) -> Option<String>) -> Self {
+    pub fn from_environment(protocol: Protocol, variable: impl Fn(&str) -> Option<String>) -> Self {
         let variable = |name: &str| variable(name).filter(|value| !value.is_empty());
-        match flavour {
-            Flavour::Mysql => Self {
+        match protocol {
+            Protocol::Mysql => Self {
                 host: variable("MYSQL_HOST"),
                 port: variable("MYSQL_TCP_PORT").and_then(|port| port.parse().ok()),
                 socket: variable("MYSQL_UNIX_PORT").map(PathBuf::from),
                 password: variable("MYSQL_PWD").map(Password::new),
                 ..Self::default()
             },
-            Flavour::Postgresql => Self {
+            Protocol::Postgresql => Self {
                 host: variable("PGHOST"),
                 port: variable("PGPORT").and_then(|port| port.parse().ok()),
                 socket: None,
@@ -113,19 +113,19 @@ impl Parts {
 
     /// Fills the rest in as the servers' own clients do; `exists` tells whether a file is there. With no host, or with
     /// `localhost` and no port for MySQL, a socket in its usual place is taken.
-    pub fn into_target(self, flavour: Flavour, login: &str, exists: impl Fn(&Path) -> bool) -> Target {
-        let port = self.port.unwrap_or(flavour.default_port());
-        let endpoint = self.socket.clone().map(Endpoint::Socket).unwrap_or_else(|| match (&self.host, flavour) {
-            (Some(folder), Flavour::Postgresql) if folder.starts_with('/') => postgresql_socket(folder, port),
-            (Some(host), Flavour::Mysql) if host == "localhost" && self.port.is_none() => {
-                usual_socket(flavour, port, &exists)
+    pub fn into_target(self, protocol: Protocol, login: &str, exists: impl Fn(&Path) -> bool) -> Target {
+        let port = self.port.unwrap_or(protocol.default_port());
+        let endpoint = self.socket.clone().map(Endpoint::Socket).unwrap_or_else(|| match (&self.host, protocol) {
+            (Some(folder), Protocol::Postgresql) if folder.starts_with('/') => postgresql_socket(folder, port),
+            (Some(host), Protocol::Mysql) if host == "localhost" && self.port.is_none() => {
+                usual_socket(protocol, port, &exists)
             }
-            (None, Flavour::Mysql) if self.port.is_some() => Endpoint::Tcp("localhost".into(), port),
-            (None, _) => usual_socket(flavour, port, &exists),
+            (None, Protocol::Mysql) if self.port.is_some() => Endpoint::Tcp("localhost".into(), port),
+            (None, _) => usual_socket(protocol, port, &exists),
             (Some(host), _) => Endpoint::Tcp(host.clone(), port),
         });
         Target {
-            flavour,
+            protocol,
             endpoint,
             user: self.user.unwrap_or_else(|| login.to_owned()),
             password: self.password.unwrap_or_default(),
@@ -143,12 +143,12 @@ fn postgresql_socket(folder: &str, port: u16) -> Endpoint {
     Endpoint::Socket(Path::new(folder).join(format!(".s.PGSQL.{port}")))
 }
 
-fn usual_socket(flavour: Flavour, port: u16, exists: &impl Fn(&Path) -> bool) -> Endpoint {
-    let places = match flavour {
-        Flavour::Mysql => {
+fn usual_socket(protocol: Protocol, port: u16, exists: &impl Fn(&Path) -> bool) -> Endpoint {
+    let places = match protocol {
+        Protocol::Mysql => {
             ["/run/mysqld/mysqld.sock", "/var/lib/mysql/mysql.sock", "/tmp/mysql.sock"].map(PathBuf::from)
         }
-        Flavour::Postgresql => POSTGRESQL_FOLDERS.map(|folder| Path::new(folder).join(format!(".s.PGSQL.{port}"))),
+        Protocol::Postgresql => POSTGRESQL_FOLDERS.map(|folder| Path::new(folder).join(format!(".s.PGSQL.{port}"))),
     };
     let found = places.into_iter().find(|place| exists(place));
     found.map_or_else(|| Endpoint::Tcp("localhost".into(), port), Endpoint::Socket)
@@ -296,28 +296,28 @@ mod tests {
     fn what_is_nearer_wins_and_places_are_not_mixed() {
         let flags = Parts { host: Some("db".into()), ..Parts::default() };
         let file = Parts { socket: Some("/s".into()), user: Some("me".into()), ..Parts::default() };
-        let target = flags.or(file).into_target(Flavour::Mysql, "login", |_| true);
+        let target = flags.or(file).into_target(Protocol::Mysql, "login", |_| true);
         assert_eq!((target.endpoint, target.user.as_str()), (Endpoint::Tcp("db".into(), 3306), "me"));
     }
 
     #[test]
     fn the_usual_places_are_tried() {
-        let target = |parts: Parts, flavour, there| parts.into_target(flavour, "me", move |_| there).endpoint;
+        let target = |parts: Parts, protocol, there| parts.into_target(protocol, "me", move |_| there).endpoint;
         let socket = |path: &str| Endpoint::Socket(path.into());
-        assert_eq!(target(Parts::default(), Flavour::Mysql, true), socket("/run/mysqld/mysqld.sock"));
-        assert_eq!(target(Parts::default(), Flavour::Mysql, false), Endpoint::Tcp("localhost".into(), 3306));
+        assert_eq!(target(Parts::default(), Protocol::Mysql, true), socket("/run/mysqld/mysqld.sock"));
+        assert_eq!(target(Parts::default(), Protocol::Mysql, false), Endpoint::Tcp("localhost".into(), 3306));
         let folder = Parts { host: Some("/tmp/pg".into()), port: Some(5433), ..Parts::default() };
-        assert_eq!(target(folder, Flavour::Postgresql, false), socket("/tmp/pg/.s.PGSQL.5433"));
+        assert_eq!(target(folder, Protocol::Postgresql, false), socket("/tmp/pg/.s.PGSQL.5433"));
         let port = Parts { port: Some(3307), ..Parts::default() };
-        assert_eq!(target(port, Flavour::Mysql, true), Endpoint::Tcp("localhost".into(), 3307));
+        assert_eq!(target(port, Protocol::Mysql, true), Endpoint::Tcp("localhost".into(), 3307));
     }
 
     #[test]
-    fn the_environment_is_read_by_flavour() {
+    fn the_environment_is_read_by_protocol() {
         let variable = |name: &str| Some(format!("of {name}"));
-        let parts = Parts::from_environment(Flavour::Postgresql, variable);
+        let parts = Parts::from_environment(Protocol::Postgresql, variable);
         assert_eq!(parts.user.as_deref(), Some("of PGUSER"));
-        let parts = Parts::from_environment(Flavour::Mysql, variable);
+        let parts = Parts::from_environment(Protocol::Mysql, variable);
         assert_eq!(parts.password.unwrap().reveal(), "of MYSQL_PWD");
     }
 

@@ -4,7 +4,7 @@
 //! The same SQL goes to the MySQL family, but for its END, which is COMMIT there.
 
 use super::{Kind, Name, Options, Rng, StatementSpec, Transaction, Workload};
-use crate::Flavour;
+use crate::Protocol;
 use crate::distribution::{Distribution, Draw as _, Sampler};
 
 /// Rows for each unit of the scale.
@@ -15,7 +15,7 @@ const DELTA_MOST: i64 = 5000;
 
 pub(super) fn build(
     name: Name,
-    flavour: Flavour,
+    protocol: Protocol,
     options: &Options,
     distribution: &Distribution,
 ) -> Option<Box<dyn Workload>> {
@@ -28,7 +28,7 @@ pub(super) fn build(
     let scale = u64::from(options.scale);
     Some(Box::new(Pgbench {
         script,
-        statements: script.iter().map(|step| step.spec(flavour)).collect(),
+        statements: script.iter().map(|step| step.spec(protocol)).collect(),
         branches: scale,
         tellers: scale * TELLERS,
         accounts: distribution.sampler(1, scale * ACCOUNTS),
@@ -59,7 +59,7 @@ const SIMPLE_UPDATE: [Step; 5] =
     [Step::Begin, Step::UpdateAccount, Step::SelectAccount, Step::InsertHistory, Step::End];
 
 impl Step {
-    fn spec(self, flavour: Flavour) -> StatementSpec {
+    fn spec(self, protocol: Protocol) -> StatementSpec {
         let (class, kind, postgresql) = match self {
             Self::Begin => ("begin", Kind::Other, "BEGIN"),
             Self::UpdateAccount => {
@@ -81,11 +81,11 @@ impl Step {
             ),
             Self::End => ("end", Kind::Other, "END"),
         };
-        let sql = match (flavour, self) {
-            (Flavour::Postgresql, _) => postgresql.to_owned(),
-            (Flavour::Mysql, Self::End) => "COMMIT".to_owned(),
+        let sql = match (protocol, self) {
+            (Protocol::Postgresql, _) => postgresql.to_owned(),
+            (Protocol::Mysql, Self::End) => "COMMIT".to_owned(),
             // each is there once, in order
-            (Flavour::Mysql, _) => {
+            (Protocol::Mysql, _) => {
                 ["$1", "$2", "$3", "$4"].iter().fold(postgresql.to_owned(), |sql, number| sql.replace(number, "?"))
             }
         };

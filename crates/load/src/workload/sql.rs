@@ -2,7 +2,7 @@
 //! The SQL text of each class of statements, in both dialects.
 
 use super::{Kind, StatementSpec};
-use crate::Flavour;
+use crate::Protocol;
 use std::fmt::Write as _;
 
 /// A class of statements: the same text but for the table's number.
@@ -33,8 +33,8 @@ pub(super) enum Class {
 }
 
 impl Class {
-    pub(super) fn spec(self, flavour: Flavour, table: u32) -> StatementSpec {
-        let mut text = Text { flavour, sql: String::new(), params: 0 };
+    pub(super) fn spec(self, protocol: Protocol, table: u32) -> StatementSpec {
+        let mut text = Text { protocol, sql: String::new(), params: 0 };
         self.write(&mut text, &format!("sbtest{table}"));
         StatementSpec {
             class: self.name().to_owned(),
@@ -117,7 +117,7 @@ impl Class {
 
 /// SQL text as it grows, with its placeholders counted and written the server's way.
 struct Text {
-    flavour: Flavour,
+    protocol: Protocol,
     sql: String,
     params: usize,
 }
@@ -149,9 +149,9 @@ impl Text {
 
     fn placeholder(&mut self) {
         self.params += 1;
-        match self.flavour {
-            Flavour::Mysql => self.sql.push('?'),
-            Flavour::Postgresql => {
+        match self.protocol {
+            Protocol::Mysql => self.sql.push('?'),
+            Protocol::Postgresql => {
                 let _ = write!(self.sql, "${}", self.params); // a String takes every write
             }
         }

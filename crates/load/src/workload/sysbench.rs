@@ -12,7 +12,7 @@
 use super::sql::Class;
 use super::text::{C_GROUPS, PAD_GROUPS, push_groups};
 use super::{Name, Options, Rng, StatementSpec, Transaction, Workload, WorkloadError};
-use crate::Flavour;
+use crate::Protocol;
 use crate::distribution::{Distribution, Draw as _, Sampler};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -22,15 +22,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// An option with which there is nothing to send, or more than a statement can hold.
 pub fn build(
     name: Name,
-    flavour: Flavour,
+    protocol: Protocol,
     options: &Options,
     distribution: &Distribution,
 ) -> Result<Box<dyn Workload>, WorkloadError> {
     options.check()?;
-    if let Some(workload) = super::pgbench::build(name, flavour, options, distribution) {
+    if let Some(workload) = super::pgbench::build(name, protocol, options, distribution) {
         return Ok(workload);
     }
-    let mut builder = Builder { flavour, options, statements: Vec::new(), parts: Vec::new(), frame: None };
+    let mut builder = Builder { protocol, options, statements: Vec::new(), parts: Vec::new(), frame: None };
     builder.workload(name);
     if builder.parts.is_empty() {
         return Err(WorkloadError::Empty { name });
@@ -225,7 +225,7 @@ fn signed(key: u64) -> i64 {
 }
 
 struct Builder<'a> {
-    flavour: Flavour,
+    protocol: Protocol,
     options: &'a Options,
     statements: Vec<StatementSpec>,
     parts: Vec<Part>,
@@ -246,7 +246,7 @@ impl Builder<'_> {
             Name::OltpUpdateIndex => self.part(Class::IndexUpdate, options.index_updates, Values::Id),
             Name::OltpUpdateNonIndex => self.part(Class::NonIndexUpdate, options.non_index_updates, Values::TextAndId),
             // to the MySQL family a key of 0 is one to hand out, and that is what sysbench sends
-            Name::OltpInsert if options.auto_inc && self.flavour == Flavour::Mysql => {
+            Name::OltpInsert if options.auto_inc && self.protocol == Protocol::Mysql => {
                 self.part(Class::Insert, 1, Values::RowWithKeyZero);
             }
             Name::OltpInsert if options.auto_inc => self.part(Class::InsertKeyless, 1, Values::RowWithoutKey),
@@ -311,7 +311,7 @@ impl Builder<'_> {
     /// Adds the statement of `class` for each table; returns the first one's index.
     fn statement(&mut self, class: Class, tables: u32) -> usize {
         let first = self.statements.len();
-        self.statements.extend((1..=tables).map(|table| class.spec(self.flavour, table)));
+        self.statements.extend((1..=tables).map(|table| class.spec(self.protocol, table)));
         first
     }
 }

@@ -3,18 +3,18 @@
 
 use super::rand_core::SeedableRng as _;
 use super::{Kind, Name, Options, Param, Rng, Transaction, Workload, WorkloadError, build};
-use crate::Flavour;
+use crate::Protocol;
 use crate::distribution::Distribution;
 use proptest::prelude::*;
 
-fn workload(name: Name, flavour: Flavour, options: &Options) -> Box<dyn Workload> {
-    build(name, flavour, options, &Distribution::Uniform).unwrap()
+fn workload(name: Name, protocol: Protocol, options: &Options) -> Box<dyn Workload> {
+    build(name, protocol, options, &Distribution::Uniform).unwrap()
 }
 
 /// One transaction, a line a step: the statement and its values.
-fn script(name: Name, flavour: Flavour, options: &Options) -> String {
+fn script(name: Name, protocol: Protocol, options: &Options) -> String {
     let (workload, mut rng, mut transaction) =
-        (workload(name, flavour, options), Rng::seed_from_u64(42), Transaction::default());
+        (workload(name, protocol, options), Rng::seed_from_u64(42), Transaction::default());
     workload.next(&mut rng, &mut transaction);
     (0..transaction.len()).map(|step| line(&*workload, &transaction, step)).collect::<Vec<_>>().join("\n")
 }
@@ -33,7 +33,7 @@ fn line(workload: &dyn Workload, transaction: &Transaction, step: usize) -> Stri
 }
 
 fn classes(name: Name, options: &Options) -> Vec<String> {
-    let (workload, mut transaction) = (workload(name, Flavour::Mysql, options), Transaction::default());
+    let (workload, mut transaction) = (workload(name, Protocol::Mysql, options), Transaction::default());
     workload.next(&mut Rng::seed_from_u64(1), &mut transaction);
     (0..transaction.len()).map(|step| workload.statements()[transaction.get(step).0].class.clone()).collect()
 }
@@ -59,7 +59,8 @@ fn options_cut_the_transaction() {
 #[test]
 fn nothing_to_send_is_refused() {
     let nothing = Options { index_updates: 0, non_index_updates: 0, delete_inserts: 0, ..Options::default() };
-    let refused = |name, options: &Options| build(name, Flavour::Mysql, options, &Distribution::Uniform).err().unwrap();
+    let refused =
+        |name, options: &Options| build(name, Protocol::Mysql, options, &Distribution::Uniform).err().unwrap();
     assert_eq!(refused(Name::OltpWriteOnly, &nothing), WorkloadError::Empty { name: Name::OltpWriteOnly });
     let no_rows = refused(Name::OltpPointSelect, &Options { table_size: 0, ..Options::default() });
     assert!(no_rows.to_string().contains("table-size is 0"), "{no_rows}");
@@ -70,7 +71,7 @@ fn nothing_to_send_is_refused() {
 
 #[test]
 fn mysql_text() {
-    insta::assert_snapshot!(script(Name::OltpWriteOnly, Flavour::Mysql, &Options::default()), @r"
+    insta::assert_snapshot!(script(Name::OltpWriteOnly, Protocol::Mysql, &Options::default()), @r"
     BEGIN <- []
     UPDATE sbtest1 SET k=k+1 WHERE id=? <- [8144]
     UPDATE sbtest1 SET c=? WHERE id=? <- [text of 119, 8501]
@@ -78,8 +79,8 @@ fn mysql_text() {
     INSERT INTO sbtest1 (id, k, c, pad) VALUES (?, ?, ?, ?) <- [6801, 696, text of 119, text of 59]
     COMMIT <- []
     ");
-    insta::assert_snapshot!(script(Name::OltpInsert, Flavour::Mysql, &Options { auto_inc: false, ..Options::default() }), @"INSERT INTO sbtest1 (id, k, c, pad) VALUES (?, ?, ?, ?) <- [10001, 8144, text of 119, text of 59]");
-    insta::assert_snapshot!(script(Name::OltpReadOnly, Flavour::Mysql, &Options { point_selects: 1, ..Options::default() }), @r"
+    insta::assert_snapshot!(script(Name::OltpInsert, Protocol::Mysql, &Options { auto_inc: false, ..Options::default() }), @"INSERT INTO sbtest1 (id, k, c, pad) VALUES (?, ?, ?, ?) <- [10001, 8144, text of 119, text of 59]");
+    insta::assert_snapshot!(script(Name::OltpReadOnly, Protocol::Mysql, &Options { point_selects: 1, ..Options::default() }), @r"
     BEGIN <- []
     SELECT c FROM sbtest1 WHERE id=? <- [8144]
     SELECT c FROM sbtest1 WHERE id BETWEEN ? AND ? <- [3189, 3288]
@@ -92,18 +93,18 @@ fn mysql_text() {
 
 #[test]
 fn postgresql_text() {
-    insta::assert_snapshot!(script(Name::OltpUpdateNonIndex, Flavour::Postgresql, &Options::default()), @"UPDATE sbtest1 SET c=$1 WHERE id=$2 <- [text of 119, 5596]");
-    insta::assert_snapshot!(script(Name::OltpInsert, Flavour::Postgresql, &Options::default()), @"INSERT INTO sbtest1 (k, c, pad) VALUES ($1, $2, $3) <- [8144, text of 119, text of 59]");
+    insta::assert_snapshot!(script(Name::OltpUpdateNonIndex, Protocol::Postgresql, &Options::default()), @"UPDATE sbtest1 SET c=$1 WHERE id=$2 <- [text of 119, 5596]");
+    insta::assert_snapshot!(script(Name::OltpInsert, Protocol::Postgresql, &Options::default()), @"INSERT INTO sbtest1 (k, c, pad) VALUES ($1, $2, $3) <- [8144, text of 119, text of 59]");
     let three = Options { random_points: 3, number_of_ranges: 2, bulk_rows: 2, ..Options::default() };
-    insta::assert_snapshot!(script(Name::SelectRandomPoints, Flavour::Postgresql, &three), @"SELECT id, k, c, pad FROM sbtest1 WHERE k IN ($1, $2, $3) <- [8143, 3188, 9839]");
-    insta::assert_snapshot!(script(Name::SelectRandomRanges, Flavour::Postgresql, &three), @"SELECT count(k) FROM sbtest1 WHERE k BETWEEN $1 AND $2 OR k BETWEEN $3 AND $4 <- [8143, 8148, 3188, 3193]");
-    insta::assert_snapshot!(script(Name::BulkInsert, Flavour::Postgresql, &three), @"INSERT INTO sbtest1 (id, k) VALUES ($1, $2), ($3, $4) <- [1, 1, 2, 2]");
+    insta::assert_snapshot!(script(Name::SelectRandomPoints, Protocol::Postgresql, &three), @"SELECT id, k, c, pad FROM sbtest1 WHERE k IN ($1, $2, $3) <- [8143, 3188, 9839]");
+    insta::assert_snapshot!(script(Name::SelectRandomRanges, Protocol::Postgresql, &three), @"SELECT count(k) FROM sbtest1 WHERE k BETWEEN $1 AND $2 OR k BETWEEN $3 AND $4 <- [8143, 8148, 3188, 3193]");
+    insta::assert_snapshot!(script(Name::BulkInsert, Protocol::Postgresql, &three), @"INSERT INTO sbtest1 (id, k) VALUES ($1, $2), ($3, $4) <- [1, 1, 2, 2]");
 }
 
 #[test]
 fn every_table_gets_its_share() {
     let options = Options { tables: 4, ..Options::default() };
-    let workload = workload(Name::OltpPointSelect, Flavour::Mysql, &options);
+    let workload = workload(Name::OltpPointSelect, Protocol::Mysql, &options);
     let (mut rng, mut transaction, mut seen) = (Rng::seed_from_u64(9), Transaction::default(), [0; 4]);
     for _ in 0..4000 {
         transaction.clear();
@@ -117,7 +118,7 @@ fn every_table_gets_its_share() {
 #[test]
 fn new_keys_are_never_handed_out_twice() {
     let options = Options { bulk_rows: 10, connections: 3, ..Options::default() };
-    let workload = workload(Name::BulkInsert, Flavour::Mysql, &options);
+    let workload = workload(Name::BulkInsert, Protocol::Mysql, &options);
     let (mut rng, mut transaction, mut keys) = (Rng::seed_from_u64(9), Transaction::default(), Vec::new());
     for _ in 0..50 {
         transaction.clear();
@@ -130,7 +131,7 @@ fn new_keys_are_never_handed_out_twice() {
 
 #[test]
 fn pgbenchs_scripts() {
-    insta::assert_snapshot!(script(Name::PgbenchTpcbLike, Flavour::Postgresql, &Options::default()), @r"
+    insta::assert_snapshot!(script(Name::PgbenchTpcbLike, Protocol::Postgresql, &Options::default()), @r"
     BEGIN <- []
     UPDATE pgbench_accounts SET abalance = abalance + $1 WHERE aid = $2 <- [2012, 81431]
     SELECT abalance FROM pgbench_accounts WHERE aid = $1 <- [81431]
@@ -139,21 +140,21 @@ fn pgbenchs_scripts() {
     INSERT INTO pgbench_history (tid, bid, aid, delta, mtime) VALUES ($1, $2, $3, $4, CURRENT_TIMESTAMP) <- [10, 1, 81431, 2012]
     END <- []
     ");
-    insta::assert_snapshot!(script(Name::PgbenchSimpleUpdate, Flavour::Mysql, &Options::default()), @r"
+    insta::assert_snapshot!(script(Name::PgbenchSimpleUpdate, Protocol::Mysql, &Options::default()), @r"
     BEGIN <- []
     UPDATE pgbench_accounts SET abalance = abalance + ? WHERE aid = ? <- [2012, 81431]
     SELECT abalance FROM pgbench_accounts WHERE aid = ? <- [81431]
     INSERT INTO pgbench_history (tid, bid, aid, delta, mtime) VALUES (?, ?, ?, ?, CURRENT_TIMESTAMP) <- [10, 1, 81431, 2012]
     COMMIT <- []
     ");
-    insta::assert_snapshot!(script(Name::PgbenchSelectOnly, Flavour::Postgresql, &Options::default()), @"SELECT abalance FROM pgbench_accounts WHERE aid = $1 <- [81431]");
+    insta::assert_snapshot!(script(Name::PgbenchSelectOnly, Protocol::Postgresql, &Options::default()), @"SELECT abalance FROM pgbench_accounts WHERE aid = $1 <- [81431]");
 }
 
 /// pgbench: `random(1, 100000 * :scale)`, `random(1, 1 * :scale)`, `random(1, 10 * :scale)`, `random(-5000, 5000)`.
 #[test]
 fn pgbenchs_values_reach_both_ends_of_their_ranges() {
     let options = Options { scale: 3, ..Options::default() };
-    let workload = workload(Name::PgbenchTpcbLike, Flavour::Postgresql, &options);
+    let workload = workload(Name::PgbenchTpcbLike, Protocol::Postgresql, &options);
     let (mut rng, mut transaction) = (Rng::seed_from_u64(7), Transaction::default());
     let mut seen = [(i64::MAX, i64::MIN); 4];
     for _ in 0..100_000 {
@@ -180,12 +181,12 @@ proptest! {
         name in prop::sample::select(Name::ALL.to_vec()), postgresql: bool, seed: u64, tables in 1u32..5, table_size in 1u64..1 << 40,
         connections in 1u32..9, skip_trx: bool, auto_inc: bool, range_size in 1u64..1000, points in 1u32..30,
     ) {
-        let flavour = if postgresql { Flavour::Postgresql } else { Flavour::Mysql };
+        let protocol = if postgresql { Protocol::Postgresql } else { Protocol::Mysql };
         let options = Options {
             tables, table_size, connections, skip_trx, auto_inc, range_size, random_points: points, number_of_ranges: points,
             bulk_rows: points, ..Options::default()
         };
-        let workload = workload(name, flavour, &options);
+        let workload = workload(name, protocol, &options);
         let (mut rng, mut transaction) = (Rng::seed_from_u64(seed), Transaction::default());
         workload.next(&mut rng, &mut transaction);
         prop_assert!(!transaction.is_empty());

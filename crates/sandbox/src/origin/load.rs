@@ -190,7 +190,7 @@ pub(super) fn load(
 fn connect(target: &Target) -> Result<Connection, Error> {
     let talk = |source| Error::Talk { name: "of the dump".into(), source };
     let mut connection = Connection::open(target).map_err(talk)?;
-    if target.flavour == load::Flavour::Postgresql {
+    if target.protocol == load::Protocol::Postgresql {
         // of ours, not of the dump's: what it says itself comes after
         connection.execute("SET synchronous_commit = off").map_err(talk)?;
     }

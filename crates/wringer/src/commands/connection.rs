@@ -12,7 +12,7 @@ use clap::ValueEnum;
 pub use failure::{hint_for, server_failure};
 use host::places::Places;
 use load::target::options::{Parts, from_service_file, password_from_pgpass};
-use load::{Flavour, Password, Target, Tls};
+use load::{Password, Protocol, Target, Tls};
 use sandbox::Sandbox;
 use std::path::{Path, PathBuf};
 
@@ -94,10 +94,10 @@ enum Driver {
 }
 
 impl Driver {
-    fn flavour(self) -> Flavour {
+    fn protocol(self) -> Protocol {
         match self {
-            Self::Mysql => Flavour::Mysql,
-            Self::Pgsql => Flavour::Postgresql,
+            Self::Mysql => Protocol::Mysql,
+            Self::Pgsql => Protocol::Postgresql,
         }
     }
 }
@@ -138,7 +138,7 @@ impl Connection {
             (None, None, None) => self.target_of_flags(variable)?,
         };
         if target.tls.verifies() && target.tls_ca.is_none() {
-            let flag = if target.flavour == Flavour::Mysql { "--mysql-ssl-ca" } else { "--pgsql-sslrootcert" };
+            let flag = if target.protocol == Protocol::Mysql { "--mysql-ssl-ca" } else { "--pgsql-sslrootcert" };
             return Err(Failure::message(
                 Exit::Usage,
                 "the server's certificate cannot be checked: no file with CA certificates was named",
@@ -146,7 +146,7 @@ impl Connection {
             .hint(format!("{flag}=FILE, or sslrootcert=FILE in the connection string")));
         }
         target.database.get_or_insert_with(|| SBTEST.to_owned());
-        if target.flavour == Flavour::Postgresql && target.password.is_empty() {
+        if target.protocol == Protocol::Postgresql && target.password.is_empty() {
             target.password = pgpass(&target).unwrap_or_default();
         }
         Ok(target)
@@ -160,11 +160,11 @@ impl Connection {
         let flags = [self.mysql_flags(), self.postgresql_flags()].concat();
         let place = flags.iter().find(|flag| PLACES.contains(flag)).copied();
         let target = from_dsn(&dsn, variable)?;
-        let other = match target.flavour {
-            Flavour::Mysql => self.postgresql_flags().first().copied(),
-            Flavour::Postgresql => self.mysql_flags().first().copied(),
+        let other = match target.protocol {
+            Protocol::Mysql => self.postgresql_flags().first().copied(),
+            Protocol::Postgresql => self.mysql_flags().first().copied(),
         };
-        let driver = self.db_driver.filter(|driver| driver.flavour() != target.flavour).map(|_| "--db-driver");
+        let driver = self.db_driver.filter(|driver| driver.protocol() != target.protocol).map(|_| "--db-driver");
         let Some(flag) = place.or(other).or(driver) else { return Ok(Some(target)) };
         terminal::say(format_args!("note: {flag} names the server, and WRINGER_DSN in the environment is left out"));
         Ok(None)
@@ -172,13 +172,13 @@ impl Connection {
 
     /// The server of `target`, with what flags say of account, database and encryption.
     fn overlaid(&self, mut target: Target) -> Result<Target, Failure> {
-        let flags = match target.flavour {
-            Flavour::Mysql => self.mysql()?,
-            Flavour::Postgresql => self.postgresql()?,
+        let flags = match target.protocol {
+            Protocol::Mysql => self.mysql()?,
+            Protocol::Postgresql => self.postgresql()?,
         };
         if let Some(user) = flags.user {
             // the password there is another account's
-            target.password = environment(target.flavour, &variable).password.unwrap_or_default();
+            target.password = environment(target.protocol, &variable).password.unwrap_or_default();
             target.user = user;
         }
         target.password = flags.password.unwrap_or(target.password);
@@ -191,14 +191,14 @@ impl Connection {
     }
 
     fn of_driver(&self, target: Target) -> Result<Target, Failure> {
-        let flags = match target.flavour {
-            Flavour::Mysql => self.postgresql_flags(),
-            Flavour::Postgresql => self.mysql_flags(),
+        let flags = match target.protocol {
+            Protocol::Mysql => self.postgresql_flags(),
+            Protocol::Postgresql => self.mysql_flags(),
         };
-        let driver = self.db_driver.filter(|driver| driver.flavour() != target.flavour).map(|_| "--db-driver");
+        let driver = self.db_driver.filter(|driver| driver.protocol() != target.protocol).map(|_| "--db-driver");
         let Some(flag) = driver.or(flags.first().copied()) else { return Ok(target) };
         let named = if self.sandbox.is_some() { "--sandbox" } else { "--dsn" };
-        let message = format!("{named} and {flag} speak of different servers: one is {}", target.flavour.name());
+        let message = format!("{named} and {flag} speak of different servers: one is {}", target.protocol.name());
         Err(Failure::message(Exit::Usage, message).hint(format!("leave {flag} out")))
     }
 
@@ -262,9 +262,9 @@ impl Connection {
     ///
     /// # Errors
     /// As [`Self::target`].
-    pub fn target_for(mut self, flavour: Flavour) -> Result<Target, Failure> {
+    pub fn target_for(mut self, protocol: Protocol) -> Result<Target, Failure> {
         if !self.names_a_server() {
-            self.db_driver = Some(if flavour == Flavour::Mysql { Driver::Mysql } else { Driver::Pgsql });
+            self.db_driver = Some(if protocol == Protocol::Mysql { Driver::Mysql } else { Driver::Pgsql });
         }
         self.target()
     }
@@ -280,38 +280,38 @@ impl Connection {
     }
 
     fn target_of_flags(&self, variable: &Lookup<'_>) -> Result<Target, Failure> {
-        let flavour = self.flavour(variable);
-        let parts = match flavour {
-            Flavour::Mysql => {
+        let protocol = self.protocol(variable);
+        let parts = match protocol {
+            Protocol::Mysql => {
                 let suffix = self.defaults_group_suffix.clone().or_else(|| variable("MYSQL_GROUP_SUFFIX"));
                 let suffix = suffix.unwrap_or_default();
                 let file = self.my_cnf(&suffix, variable)?;
                 // a file that was named comes before what happens to be in the environment
                 match &self.defaults_file {
-                    Some(_) => self.mysql()?.or(file).or(environment(flavour, variable)),
-                    None => self.mysql()?.or(environment(flavour, variable)).or(file),
+                    Some(_) => self.mysql()?.or(file).or(environment(protocol, variable)),
+                    None => self.mysql()?.or(environment(protocol, variable)).or(file),
                 }
             }
-            Flavour::Postgresql => {
+            Protocol::Postgresql => {
                 // libpq refuses a word that it does not know: taken for none, it would mean less encryption than was asked for
                 variable("PGSSLMODE").map_or(Ok(None), |mode| tls(Some(&mode)))?;
-                self.postgresql()?.or(self.service(variable)?).or(environment(flavour, variable))
+                self.postgresql()?.or(self.service(variable)?).or(environment(protocol, variable))
             }
         };
-        Ok(parts.into_target(flavour, SBTEST, Path::exists))
+        Ok(parts.into_target(protocol, SBTEST, Path::exists))
     }
 
     /// What no flag says, the environment may: PGHOST alone means PostgreSQL, as it does for psql.
-    fn flavour(&self, variable: &Lookup<'_>) -> Flavour {
+    fn protocol(&self, variable: &Lookup<'_>) -> Protocol {
         let is_set = |names: &[&str]| names.iter().any(|name| variable(name).is_some());
         match self.db_driver {
-            Some(driver) => driver.flavour(),
-            None if !self.postgresql_flags().is_empty() => Flavour::Postgresql,
+            Some(driver) => driver.protocol(),
+            None if !self.postgresql_flags().is_empty() => Protocol::Postgresql,
             None if !self.mysql_flags().is_empty() || is_set(&["MYSQL_HOST", "MYSQL_TCP_PORT", "MYSQL_UNIX_PORT"]) => {
-                Flavour::Mysql
+                Protocol::Mysql
             }
-            None if is_set(&["PGHOST", "PGPORT", "PGSERVICE"]) => Flavour::Postgresql,
-            None => Flavour::Mysql,
+            None if is_set(&["PGHOST", "PGPORT", "PGSERVICE"]) => Protocol::Postgresql,
+            None => Protocol::Mysql,
         }
     }
 
@@ -391,7 +391,7 @@ fn variable(name: &str) -> Option<String> {
 fn from_dsn(dsn: &str, variable: &Lookup<'_>) -> Result<Target, Failure> {
     let mut target: Target = dsn.parse().map_err(|error| Failure::new(Exit::Usage, error))?;
     if target.password.is_empty() {
-        target.password = environment(target.flavour, variable).password.unwrap_or_default();
+        target.password = environment(target.protocol, variable).password.unwrap_or_default();
     }
     Ok(target)
 }
@@ -407,8 +407,8 @@ fn of_sandbox(name: &str) -> Result<Target, Failure> {
     Ok(sandbox.connection()?)
 }
 
-fn environment(flavour: Flavour, variable: &Lookup<'_>) -> Parts {
-    Parts::from_environment(flavour, variable)
+fn environment(protocol: Protocol, variable: &Lookup<'_>) -> Parts {
+    Parts::from_environment(protocol, variable)
 }
 
 fn pgpass(target: &Target) -> Option<Password> {

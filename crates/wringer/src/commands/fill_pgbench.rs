@@ -35,7 +35,7 @@ pub fn bytes(scale: u32) -> u64 {
 
 /// What would be sent.
 pub fn show_plan(target: &Target, scale: u32, output: Output) -> Result<(), Failure> {
-    let statements = pgbench::statements(target.flavour, scale);
+    let statements = pgbench::statements(target.protocol, scale);
     match output {
         Output::Json => {
             let plan = serde_json::json!({ "pgbench_scale": scale, "statements": statements });

@@ -214,11 +214,11 @@ pub fn main(mut args: Args) -> Outcome {
     } else {
         args.take_scale(&target)?;
     }
-    let spec = |connections: &u32| args.spec(target.flavour, *connections, file.as_ref());
+    let spec = |connections: &u32| args.spec(target.protocol, *connections, file.as_ref());
     let specs = args.threads.iter().map(spec);
     let specs = specs.collect::<Result<Vec<_>, _>>()?;
     if let (Some(transactions), Some(spec)) = (args.dry_run, specs.first()) {
-        return dry_run::show(spec, target.flavour, transactions, args.output == Output::Json);
+        return dry_run::show(spec, target.protocol, transactions, args.output == Output::Json);
     }
     args.check_assertions(&specs)?;
     specs.iter().try_for_each(load::engine::check).map_err(server_failure)?;
@@ -305,7 +305,7 @@ impl Args {
     /// Name, statements, and where their values come from.
     fn workload(
         &self,
-        flavour: load::Flavour,
+        protocol: load::Protocol,
         connections: u32,
         file: Option<&Written>,
     ) -> Result<(String, Box<dyn Workload>, String), Failure> {
@@ -313,20 +313,20 @@ impl Args {
         let distribution = self.keys.distribution().map_err(|error| usage(error.into()))?;
         match (&self.workload, file) {
             (Wanted::Named(name), _) => {
-                let built = workload::build(*name, flavour, &self.options(connections), &distribution);
+                let built = workload::build(*name, protocol, &self.options(connections), &distribution);
                 Ok((name.to_string(), built.map_err(|error| usage(error.into()))?, distribution.to_string()))
             }
             (Wanted::File(path), None) => {
                 Err(Failure::message(Exit::Usage, format!("{} was not read", path.display())))
             }
             (Wanted::File(_), Some(file)) => {
-                Ok((file.name(), file.build(flavour, self.keys.table_size)?, file.file.describe()))
+                Ok((file.name(), file.build(protocol, self.keys.table_size)?, file.file.describe()))
             }
         }
     }
 
-    fn spec(&self, flavour: load::Flavour, connections: u32, file: Option<&Written>) -> Result<LoadSpec, Failure> {
-        let (name, workload, distribution) = self.workload(flavour, connections, file)?;
+    fn spec(&self, protocol: load::Protocol, connections: u32, file: Option<&Written>) -> Result<LoadSpec, Failure> {
+        let (name, workload, distribution) = self.workload(protocol, connections, file)?;
         let per_second = self.rate;
         let arrivals = match self.arrivals {
             None if per_second == 0.0 => Arrivals::Closed,

@@ -12,7 +12,7 @@ use crate::terminal;
 use crate::terminal::Output;
 use assertion::Assertion;
 use evidence::Verdict;
-use load::Flavour;
+use load::Protocol;
 use load::replay::{self, Options, Pace, Plan};
 use logs::{Format, Recorded};
 use std::io::BufReader;
@@ -96,20 +96,20 @@ struct Log<'a> {
 
 pub fn main(args: Args) -> Outcome {
     let log = read(&args.file)?;
-    let flavour = Flavour::of(log.format.dialect());
-    let target = if args.dry_run { None } else { Some(args.connection.clone().target_for(flavour)?) };
-    if let Some(target) = target.as_ref().filter(|target| target.flavour != flavour) {
+    let protocol = Protocol::of(log.format.dialect());
+    let target = if args.dry_run { None } else { Some(args.connection.clone().target_for(protocol)?) };
+    if let Some(target) = target.as_ref().filter(|target| target.protocol != protocol) {
         let message = format!(
             "{} is a {}, and the connection is to {}",
             log.path.display(),
             log.format.name(),
-            target.flavour.name()
+            target.protocol.name()
         );
         return Err(Failure::message(Exit::Usage, message)
             .hint("a MySQL server does not understand the statements of PostgreSQL, nor the other way round"));
     }
     let database = target.as_ref().and_then(|target| target.database.as_deref());
-    let plan = replay::plan(&log.recorded, flavour, args.writes, database);
+    let plan = replay::plan(&log.recorded, protocol, args.writes, database);
     check_assertions(&args, &plan)?;
     if args.output == Output::Text {
         terminal::data(show::plan(&log, &plan, args.dry_run));

@@ -15,9 +15,9 @@ pub(crate) struct Present {
 
 pub(super) fn look(target: &Target) -> Result<Present, String> {
     let mut connection = Connection::open(target).map_err(|error| error.to_string())?;
-    match target.flavour {
-        load::Flavour::Mysql => check_tables(&mut connection)?,
-        load::Flavour::Postgresql => amcheck(&mut connection)?,
+    match target.protocol {
+        load::Protocol::Mysql => check_tables(&mut connection)?,
+        load::Protocol::Postgresql => amcheck(&mut connection)?,
     }
     let rows = connection.query("SELECT id FROM durable").map_err(|error| error.to_string())?;
     let ids = (0..rows.len()).filter_map(|row| rows.parse(row, 0)).collect();

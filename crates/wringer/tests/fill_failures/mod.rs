@@ -15,7 +15,7 @@ pub(crate) fn on_any_server(server: &Server) {
 }
 
 fn mysql(server: &Server) -> bool {
-    server.target.flavour == load::Flavour::Mysql
+    server.target.protocol == load::Protocol::Mysql
 }
 
 fn sql(server: &Server, statements: &[&str]) {

@@ -2,7 +2,7 @@
 //! A PostgreSQL server of a few lines that answers by a script: how long each statement takes, and how it ends.
 #![allow(clippy::disallowed_methods)] // test code cleans up after itself
 
-use crate::target::{Endpoint, Flavour, Target, Tls};
+use crate::target::{Endpoint, Protocol, Target, Tls};
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
@@ -104,7 +104,7 @@ impl Fake {
 
     pub(super) fn target(&self) -> Target {
         Target {
-            flavour: Flavour::Postgresql,
+            protocol: Protocol::Postgresql,
             endpoint: Endpoint::Socket(self.path()),
             user: "me".into(),
             password: crate::Password::default(),

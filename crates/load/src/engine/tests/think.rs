@@ -2,7 +2,7 @@
 //! Clients that think: between two transactions, and within one.
 
 use super::*;
-use crate::Flavour;
+use crate::Protocol;
 use crate::workload::file::WorkloadFile;
 
 const THOUGHT: Duration = Duration::from_millis(20);
@@ -10,7 +10,7 @@ const THOUGHT: Duration = Duration::from_millis(20);
 fn spec(file: &str, connections: u32) -> LoadSpec {
     let head = "schema = 1\n[parameters]\nid = { type = \"uniform\", min = 1, max = 9 }\n[[transaction]]\n";
     let file = WorkloadFile::parse(&format!("{head}{file}")).unwrap();
-    let workload = file.build(Flavour::Postgresql, 10).unwrap();
+    let workload = file.build(Protocol::Postgresql, 10).unwrap();
     LoadSpec { connections, time: Some(Duration::from_millis(600)), ..LoadSpec::new("file", workload.into()) }
 }
 

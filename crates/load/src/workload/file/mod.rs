@@ -18,7 +18,7 @@ mod tests;
 pub use keyfile::Problem;
 
 use super::{Kind, Workload};
-use crate::Flavour;
+use crate::Protocol;
 use keyfile::At;
 use source::{Parameter, Pause};
 use sql::Sql;
@@ -58,10 +58,10 @@ struct StatementOf {
 }
 
 impl StatementOf {
-    fn sql(&self, flavour: Flavour) -> Option<&Sql> {
-        match flavour {
-            Flavour::Mysql => self.mysql.as_ref(),
-            Flavour::Postgresql => self.postgresql.as_ref(),
+    fn sql(&self, protocol: Protocol) -> Option<&Sql> {
+        match protocol {
+            Protocol::Mysql => self.mysql.as_ref(),
+            Protocol::Postgresql => self.postgresql.as_ref(),
         }
     }
 }
@@ -79,8 +79,8 @@ impl WorkloadFile {
     ///
     /// # Errors
     /// A statement has no text for this family, or one that it cannot be sent; a range that is empty with this `table_size`.
-    pub fn build(&self, flavour: Flavour, table_size: u64) -> Result<Box<dyn Workload>, Vec<Problem>> {
-        play::build(self, flavour, table_size).map(|played| Box::new(played) as Box<dyn Workload>)
+    pub fn build(&self, protocol: Protocol, table_size: u64) -> Result<Box<dyn Workload>, Vec<Problem>> {
+        play::build(self, protocol, table_size).map(|played| Box::new(played) as Box<dyn Workload>)
     }
 
     /// Whether clients wait between transactions, which has no meaning when a rate says when they start.

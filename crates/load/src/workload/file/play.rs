@@ -3,7 +3,7 @@
 
 use super::source::{Pause, Source};
 use super::{Problem, WorkloadFile};
-use crate::Flavour;
+use crate::Protocol;
 use crate::code::Code;
 use crate::distribution::{Draw as _, Sampler};
 use crate::workload::{Kind, Param, Rng, StatementSpec, Transaction, Workload};
@@ -52,7 +52,7 @@ struct Call {
     pause: Pause,
 }
 
-pub(super) fn build(file: &WorkloadFile, flavour: Flavour, table_size: u64) -> Result<Played, Vec<Problem>> {
+pub(super) fn build(file: &WorkloadFile, protocol: Protocol, table_size: u64) -> Result<Played, Vec<Problem>> {
     let problems = Problems::of(&file.text);
     let values = file.parameters.iter().map(|parameter| {
         let draw = drawn(&parameter.source, table_size).unwrap_or_else(|| {
@@ -73,7 +73,7 @@ pub(super) fn build(file: &WorkloadFile, flavour: Flavour, table_size: u64) -> R
         Values { draw, each_statement: parameter.each_statement }
     });
     let values = values.collect();
-    let mut builder = Builder { flavour, problems: &problems, statements: Vec::new() };
+    let mut builder = Builder { protocol, problems: &problems, statements: Vec::new() };
     let scripts: Vec<Script> = file.transactions.iter().map(|transaction| builder.script(transaction)).collect();
     let statements = builder.statements;
     if !problems.is_empty() {
@@ -102,7 +102,7 @@ fn drawn(source: &Source, table_size: u64) -> Option<Drawn> {
 }
 
 struct Builder<'a> {
-    flavour: Flavour,
+    protocol: Protocol,
     problems: &'a Problems,
     statements: Vec<StatementSpec>,
 }
@@ -134,11 +134,11 @@ impl Builder<'_> {
     }
 
     fn call(&mut self, statement: &super::StatementOf) -> Option<Call> {
-        let (family, key) = match self.flavour {
-            Flavour::Mysql => ("the MySQL family", "mysql"),
-            Flavour::Postgresql => ("PostgreSQL", "postgresql"),
+        let (family, key) = match self.protocol {
+            Protocol::Mysql => ("the MySQL family", "mysql"),
+            Protocol::Postgresql => ("PostgreSQL", "postgresql"),
         };
-        let Some(sql) = statement.sql(self.flavour) else {
+        let Some(sql) = statement.sql(self.protocol) else {
             let message = format!("statement {} has no text for {family}", statement.class);
             self.problems.add(
                 &statement.at,
@@ -147,9 +147,9 @@ impl Builder<'_> {
             );
             return None;
         };
-        let own = match self.flavour {
-            Flavour::Mysql => sql.question_mark.then_some("?"),
-            Flavour::Postgresql => sql.dollar.then_some("$1"),
+        let own = match self.protocol {
+            Protocol::Mysql => sql.question_mark.then_some("?"),
+            Protocol::Postgresql => sql.dollar.then_some("$1"),
         };
         if let Some(own) = own {
             let message = format!("statement {} has a placeholder of {family}'s own, {own}", statement.class);
@@ -159,7 +159,7 @@ impl Builder<'_> {
         let index = self.add(StatementSpec {
             class: statement.class.clone(),
             kind: statement.kind,
-            sql: sql.for_server(self.flavour),
+            sql: sql.for_server(self.protocol),
             params: parameters.len(),
             returns_rows: statement.kind == Kind::Read,
         });

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A statement's text, cut at its `:name` placeholders.
 
-use crate::Flavour;
+use crate::Protocol;
 use sql::{Dialect, Piece, piece};
 use std::fmt::Write as _;
 
@@ -49,14 +49,14 @@ impl Sql {
     }
 
     /// As the server prepares it.
-    pub(super) fn for_server(&self, flavour: Flavour) -> String {
+    pub(super) fn for_server(&self, protocol: Protocol) -> String {
         let mut text = String::new();
         for (number, (before, _)) in self.pieces.iter().enumerate() {
             text.push_str(before);
-            match flavour {
-                Flavour::Mysql => text.push('?'),
+            match protocol {
+                Protocol::Mysql => text.push('?'),
                 // a String takes every write
-                Flavour::Postgresql => drop(write!(text, "${}", number + 1)),
+                Protocol::Postgresql => drop(write!(text, "${}", number + 1)),
             }
         }
         text + &self.tail

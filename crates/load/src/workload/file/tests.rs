@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 use super::WorkloadFile;
-use crate::Flavour;
+use crate::Protocol;
 use crate::protocol::Code;
 use crate::workload::rand_core::SeedableRng as _;
 use crate::workload::{Kind, Param, Rng, Transaction, Workload};
@@ -38,8 +38,8 @@ fn parse(text: &str) -> WorkloadFile {
     WorkloadFile::parse(text).unwrap_or_else(|problems| panic!("{problems:#?}"))
 }
 
-fn built(text: &str, flavour: Flavour) -> Box<dyn Workload> {
-    parse(text).build(flavour, 1000).unwrap()
+fn built(text: &str, protocol: Protocol) -> Box<dyn Workload> {
+    parse(text).build(protocol, 1000).unwrap()
 }
 
 /// Classes and values of one transaction.
@@ -59,21 +59,21 @@ fn drawn(workload: &dyn Workload, rng: &mut Rng) -> (Vec<String>, Vec<Vec<String
 
 #[test]
 fn one_placeholder_syntax_for_both_families() {
-    let sql = |flavour| built(SHOP, flavour).statements().iter().map(|it| it.sql.clone()).collect::<Vec<_>>();
-    let mysql = sql(Flavour::Mysql);
+    let sql = |protocol| built(SHOP, protocol).statements().iter().map(|it| it.sql.clone()).collect::<Vec<_>>();
+    let mysql = sql(Protocol::Mysql);
     assert_eq!(mysql[0], "SELECT ':low', a::int FROM t WHERE id = ? AND k BETWEEN ? AND ? -- :low");
     assert_eq!(mysql[1..3], ["BEGIN", "COMMIT"]);
     assert_eq!(mysql[4], "INSERT IGNORE INTO o VALUES (?, ?, ?)");
-    let postgresql = sql(Flavour::Postgresql);
+    let postgresql = sql(Protocol::Postgresql);
     assert_eq!(postgresql[0], "SELECT ':low', a::int FROM t WHERE id = $1 AND k BETWEEN $2 AND $3 -- :low");
     assert_eq!(postgresql[4], "INSERT INTO o VALUES ($1, $2, $3) ON CONFLICT DO NOTHING");
-    let kinds: Vec<Kind> = built(SHOP, Flavour::Mysql).statements().iter().map(|it| it.kind).collect();
+    let kinds: Vec<Kind> = built(SHOP, Protocol::Mysql).statements().iter().map(|it| it.kind).collect();
     assert_eq!(kinds, [Kind::Read, Kind::Other, Kind::Other, Kind::Read, Kind::Write]);
 }
 
 #[test]
 fn values_come_as_the_file_says() {
-    let (workload, mut rng) = (built(SHOP, Flavour::Postgresql), Rng::seed_from_u64(3));
+    let (workload, mut rng) = (built(SHOP, Protocol::Postgresql), Rng::seed_from_u64(3));
     let (mut seen, mut orders, mut items) = (BTreeMap::new(), Vec::new(), (i64::MAX, i64::MIN));
     for _ in 0..4000 {
         let (classes, values, transaction) = drawn(&*workload, &mut rng);
@@ -109,7 +109,7 @@ fn values_come_as_the_file_says() {
 
 #[test]
 fn a_value_for_each_statement_differs_within_a_transaction() {
-    let (workload, mut rng) = (built(SHOP, Flavour::Mysql), Rng::seed_from_u64(3));
+    let (workload, mut rng) = (built(SHOP, Protocol::Mysql), Rng::seed_from_u64(3));
     let bought =
         std::iter::repeat_with(|| drawn(&*workload, &mut rng)).filter(|(classes, ..)| classes.len() > 1).take(200);
     let differ = bought.filter(|(_, values, _)| values[1][0] != values[2][0]).count();
@@ -120,7 +120,7 @@ fn a_value_for_each_statement_differs_within_a_transaction() {
 fn exponential_thoughts_have_their_mean() {
     let text =
         "schema = 1\nthink = { type = \"exponential\", mean = \"10ms\" }\n[[transaction]]\nstatements = [\"SELECT 1\"]";
-    let (workload, mut rng) = (built(text, Flavour::Mysql), Rng::seed_from_u64(1));
+    let (workload, mut rng) = (built(text, Protocol::Mysql), Rng::seed_from_u64(1));
     let draws: Vec<f64> = (0..20_000).map(|_| drawn(&*workload, &mut rng).2.think_ns() as f64 / 1e6).collect();
     let mean = draws.iter().sum::<f64>() / draws.len() as f64;
     assert!((9.7..10.3).contains(&mean), "{mean}");
@@ -131,8 +131,8 @@ fn exponential_thoughts_have_their_mean() {
 #[test]
 fn errors_to_retry_are_the_files() {
     let (chosen, usual) = (
-        built(SHOP, Flavour::Mysql),
-        built("schema = 1\n[[transaction]]\nstatements = [\"SELECT 1\"]", Flavour::Mysql),
+        built(SHOP, Protocol::Mysql),
+        built("schema = 1\n[[transaction]]\nstatements = [\"SELECT 1\"]", Protocol::Mysql),
     );
     for (code, by_file, by_default) in
         [(Code::Number(1213), true, true), (Code::Number(1205), false, true), (Code::State(*b"40001"), true, true)]
@@ -166,7 +166,7 @@ fn odd_names_bytes_and_ranges_are_problems_and_no_panic() {
 fn problems(text: &str) -> String {
     let problems = match WorkloadFile::parse(text) {
         Err(problems) => problems,
-        Ok(file) => file.build(Flavour::Mysql, 10).err().unwrap_or_default(),
+        Ok(file) => file.build(Protocol::Mysql, 10).err().unwrap_or_default(),
     };
     problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }

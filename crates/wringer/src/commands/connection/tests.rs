@@ -26,7 +26,7 @@ fn one_server_is_named_once() {
 #[test]
 fn sysbenchs_flags_with_either_dash() {
     let mysql = target(&["--mysql_socket=/s.sock", "--mysql-user=msandbox", "--mysql-db=sbtest"]);
-    assert_eq!((mysql.flavour, mysql.endpoint), (Flavour::Mysql, Endpoint::Socket("/s.sock".into())));
+    assert_eq!((mysql.protocol, mysql.endpoint), (Protocol::Mysql, Endpoint::Socket("/s.sock".into())));
     assert_eq!(mysql.user, "msandbox");
     let tcp = target(&["--mysql-host=localhost", "--mysql-port=3307", "--mysql-ssl"]);
     assert_eq!((tcp.endpoint, tcp.tls), (Endpoint::Tcp("localhost".into(), 3307), Tls::Require));
@@ -36,8 +36,8 @@ fn sysbenchs_flags_with_either_dash() {
 fn a_postgresql_flag_means_postgresql() {
     let socket = target(&["--pgsql-host=/var/run/pg", "--pgsql-port=5433"]);
     assert_eq!(
-        (socket.flavour, socket.endpoint),
-        (Flavour::Postgresql, Endpoint::Socket("/var/run/pg/.s.PGSQL.5433".into()))
+        (socket.protocol, socket.endpoint),
+        (Protocol::Postgresql, Endpoint::Socket("/var/run/pg/.s.PGSQL.5433".into()))
     );
     assert_eq!(target(&["--db-driver=pgsql", "--pgsql-sslmode=disable"]).tls, Tls::Disable);
 }
@@ -55,7 +55,7 @@ fn certificates_by_the_names_that_the_servers_clients_know() {
     let mysql = target(&["--mysql-host=db", "--ssl-mode=VERIFY_IDENTITY", "--ssl-ca=/ca.pem"]);
     assert_eq!((mysql.tls, mysql.tls_ca), (Tls::VerifyFull, Some("/ca.pem".into())));
     let pgsql = target(&["--pgsql-host=db", "--pgsql-sslrootcert=/ca.pem"]);
-    assert_eq!((pgsql.flavour, pgsql.tls), (Flavour::Postgresql, Tls::VerifyCa));
+    assert_eq!((pgsql.protocol, pgsql.tls), (Protocol::Postgresql, Tls::VerifyCa));
     let line = Line::parse_from(["test", "--pgsql-sslmode=verify-full"]);
     let refused = line.connection.target().unwrap_err();
     assert!(refused.exit == Exit::Usage && refused.hints[0].contains("--pgsql-sslrootcert"), "{refused:?}");
@@ -119,12 +119,12 @@ fn pghost_alone_means_postgresql() {
         line.connection.target_with(variable).unwrap()
     };
     let (host, port) = (found(&[], &["PGHOST"]), found(&[], &["PGPORT"]));
-    assert_eq!((host.flavour, host.endpoint), (Flavour::Postgresql, Endpoint::Tcp("5433".into(), 5432)));
-    assert_eq!(port.flavour, Flavour::Postgresql);
-    assert_eq!(found(&[], &["PGHOST", "MYSQL_HOST"]).flavour, Flavour::Mysql);
-    assert_eq!(found(&["--mysql-db=x"], &["PGHOST"]).flavour, Flavour::Mysql);
-    assert_eq!(found(&["--db-driver=mysql"], &["PGHOST"]).flavour, Flavour::Mysql);
-    assert_eq!(found(&[], &["PGUSER"]).flavour, Flavour::Mysql, "an account names no server");
+    assert_eq!((host.protocol, host.endpoint), (Protocol::Postgresql, Endpoint::Tcp("5433".into(), 5432)));
+    assert_eq!(port.protocol, Protocol::Postgresql);
+    assert_eq!(found(&[], &["PGHOST", "MYSQL_HOST"]).protocol, Protocol::Mysql);
+    assert_eq!(found(&["--mysql-db=x"], &["PGHOST"]).protocol, Protocol::Mysql);
+    assert_eq!(found(&["--db-driver=mysql"], &["PGHOST"]).protocol, Protocol::Mysql);
+    assert_eq!(found(&[], &["PGUSER"]).protocol, Protocol::Mysql, "an account names no server");
 }
 
 #[test]
@@ -143,6 +143,6 @@ fn a_flag_wins_over_the_environments_connection_string() {
     let elsewhere = found(&["--mysql-host=else"]);
     assert_eq!((elsewhere.endpoint, elsewhere.password.is_empty()), (Endpoint::Tcp("else".into(), 3306), true));
     assert_eq!(found(&["--pgsql-host=else"]).endpoint, Endpoint::Tcp("else".into(), 5432));
-    assert_eq!(found(&["--db-driver=pgsql"]).flavour, Flavour::Postgresql);
+    assert_eq!(found(&["--db-driver=pgsql"]).protocol, Protocol::Postgresql);
     assert_eq!(found(&["--dsn=mysql://you@here/x"]).endpoint, Endpoint::Tcp("here".into(), 3306));
 }

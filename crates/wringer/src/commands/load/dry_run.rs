@@ -3,19 +3,19 @@
 
 use crate::exit::Outcome;
 use crate::terminal;
-use load::Flavour;
+use load::Protocol;
 use load::engine::{LoadSpec, preview};
 use load::protocol::Template;
 use load::workload::{Kind, Transaction, Workload};
 use serde_json::{Value, json};
 
 /// Prints the first transactions of connection 1, values filled in.
-pub fn show(spec: &LoadSpec, flavour: Flavour, transactions: u32, as_json: bool) -> Outcome {
+pub fn show(spec: &LoadSpec, protocol: Protocol, transactions: u32, as_json: bool) -> Outcome {
     let (workload, seed) = (&*spec.workload, spec.seed);
     let drawn = preview(workload, seed, transactions);
-    let family = match flavour {
-        Flavour::Mysql => "the MySQL family",
-        Flavour::Postgresql => "PostgreSQL",
+    let family = match protocol {
+        Protocol::Mysql => "the MySQL family",
+        Protocol::Postgresql => "PostgreSQL",
     };
     if as_json {
         let statements: Vec<Value> = workload
@@ -23,7 +23,7 @@ pub fn show(spec: &LoadSpec, flavour: Flavour, transactions: u32, as_json: bool)
             .iter()
             .map(|it| json!({ "class": it.class, "kind": kind(it.kind), "sql": it.sql }))
             .collect();
-        let drawn: Vec<Value> = drawn.map(|transaction| in_json(workload, &transaction, flavour)).collect();
+        let drawn: Vec<Value> = drawn.map(|transaction| in_json(workload, &transaction, protocol)).collect();
         let document = json!({
             "schema": 1, "workload": spec.name, "distribution": spec.distribution, "server": family, "seed": seed,
             "statements": statements, "transactions": drawn,
@@ -40,7 +40,7 @@ pub fn show(spec: &LoadSpec, flavour: Flavour, transactions: u32, as_json: bool)
         terminal::data(format_args!("-- transaction {number}"));
         for step in 0..transaction.len() {
             wait("waits", transaction.pause_ns(step));
-            terminal::data(format_args!("{};", text(workload, &transaction, step, flavour)));
+            terminal::data(format_args!("{};", text(workload, &transaction, step, protocol)));
         }
         wait("thinks", transaction.think_ns());
     }
@@ -53,17 +53,17 @@ fn wait(verb: &str, ns: u64) {
     }
 }
 
-fn text(workload: &dyn Workload, transaction: &Transaction, step: usize, flavour: Flavour) -> String {
+fn text(workload: &dyn Workload, transaction: &Transaction, step: usize, protocol: Protocol) -> String {
     let (statement, params) = transaction.get(step);
     let mut out = Vec::new();
-    Template::new(&workload.statements()[statement].sql, flavour).render(params, transaction.texts(), &mut out);
+    Template::new(&workload.statements()[statement].sql, protocol).render(params, transaction.texts(), &mut out);
     String::from_utf8_lossy(&out).into_owned()
 }
 
-fn in_json(workload: &dyn Workload, transaction: &Transaction, flavour: Flavour) -> Value {
+fn in_json(workload: &dyn Workload, transaction: &Transaction, protocol: Protocol) -> Value {
     let steps = (0..transaction.len()).map(|step| {
         let class = &workload.statements()[transaction.get(step).0].class;
-        json!({ "class": class, "sql": text(workload, transaction, step, flavour), "wait_before_us": transaction.pause_ns(step) as f64 / 1e3 })
+        json!({ "class": class, "sql": text(workload, transaction, step, protocol), "wait_before_us": transaction.pause_ns(step) as f64 / 1e3 })
     });
     json!({ "statements": steps.collect::<Vec<_>>(), "think_after_us": transaction.think_ns() as f64 / 1e3 })
 }

@@ -19,7 +19,7 @@ fn a_sysbench_command_line_is_understood() {
          --mysql-socket=/s --mysql_user=me --mysql-db=test --db-ps-mode=disable --skip-trx --range_selects=off --histogram=on \
          --create_secondary=off --mysql-storage-engine=innodb run",
     );
-    let spec = args.spec(load::Flavour::Mysql, args.threads[0], None).unwrap();
+    let spec = args.spec(load::Protocol::Mysql, args.threads[0], None).unwrap();
     assert_eq!((spec.connections, spec.time, spec.prepared), (4, Some(Duration::from_secs(60)), false));
     assert!(args.oltp.skip_trx && !args.oltp.range_selects && args.histogram);
     let target = args.connection.target().unwrap();
@@ -29,7 +29,7 @@ fn a_sysbench_command_line_is_understood() {
 #[test]
 fn times_take_units_and_zero_means_no_limit() {
     let spec = parse("oltp_point_select --time=0 --events=5 --warmup-time=500ms --rate=10")
-        .spec(load::Flavour::Mysql, 1, None)
+        .spec(load::Protocol::Mysql, 1, None)
         .unwrap();
     assert_eq!((spec.time, spec.events, spec.warmup), (None, Some(5), Duration::from_millis(500)));
     assert_eq!(spec.arrivals, Arrivals::Poisson { per_second: 10.0 });
@@ -47,7 +47,7 @@ fn a_percentile_is_from_0_to_100() {
 
 #[test]
 fn a_spacing_without_a_rate_is_refused() {
-    let spaced = |line: &str| parse(line).spec(load::Flavour::Mysql, 1, None);
+    let spaced = |line: &str| parse(line).spec(load::Protocol::Mysql, 1, None);
     let even = spaced("oltp_point_select --rate=10 --arrivals=constant").unwrap();
     assert_eq!(even.arrivals, Arrivals::Constant { per_second: 10.0 });
     let refused = spaced("oltp_point_select --arrivals=constant").err().unwrap();

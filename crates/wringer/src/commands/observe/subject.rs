@@ -136,7 +136,7 @@ impl Subject {
 impl Server {
     fn reach(flags: &Flags) -> Result<Self, Failure> {
         let mut target = flags.target()?;
-        if target.flavour == load::Flavour::Mysql {
+        if target.protocol == load::Protocol::Mysql {
             // its counters are those of the whole server: no database need be there
             target.database = None;
         }
@@ -146,7 +146,7 @@ impl Server {
             _ => server_failure(error),
         })?;
         let version = connection.server_version().to_owned();
-        let kind = ServerKind::of(target.flavour, &version);
+        let kind = ServerKind::of(target.protocol, &version);
         let peer = connection.peer_process();
         Ok(Self { kind, version, peer, connection: Reopening::new(target.clone()), target })
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What arms assert: looked at before anything is made.
 
-use super::workloads::{MANY_ROWS, family};
+use super::workloads::MANY_ROWS;
 use crate::commands::plan;
 use crate::exit::Outcome;
 use experiment::{Arm, Experiment, Load, Problem};
@@ -19,8 +19,8 @@ pub fn check(file: &Path, text: &str, experiment: &Experiment, workloads: &Workl
         |arm: &&Arm| arm.load.driver.is_none() && arm.assertions.iter().any(|it| it.assertion.class().is_some());
     for arm in experiment.arms.iter().filter(of_classes) {
         let rows = if Load::is_file(&arm.load.workload) { MANY_ROWS } else { SOME_ROWS };
-        let (written, flavour) = (workloads.get(&arm.load.workload), family(experiment.server.flavour));
-        let spec = load_spec(&experiment.fill, &arm.load, written, flavour, rows)?;
+        let (written, protocol) = (workloads.get(&arm.load.workload), experiment.server.flavour.protocol());
+        let spec = load_spec(&experiment.fill, &arm.load, written, protocol, rows)?;
         let classes: Vec<&str> = spec.workload.statements().iter().map(|it| it.class.as_str()).collect();
         problems.extend(arm.assertions.iter().filter_map(|asserted| {
             let message = asserted.assertion.check_class(classes.iter().copied()).err()?;

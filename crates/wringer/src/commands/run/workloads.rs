@@ -3,7 +3,7 @@
 
 use crate::commands::load::wanted;
 use crate::exit::Failure;
-use experiment::{Arm, Experiment, Flavour, Load};
+use experiment::{Arm, Experiment, Load};
 use lab::Workloads;
 use std::path::Path;
 
@@ -25,14 +25,7 @@ pub fn read(file: &Path, experiment: &Experiment) -> Result<Workloads, Failure> 
         }
         let written = &found[name];
         written.check_arrivals(arm.load.arrivals)?;
-        written.build(family(experiment.server.flavour), MANY_ROWS)?;
+        written.build(experiment.server.flavour.protocol(), MANY_ROWS)?;
     }
     Ok(found)
-}
-
-pub fn family(flavour: Flavour) -> load::Flavour {
-    match flavour {
-        Flavour::Mariadb | Flavour::Mysql | Flavour::Percona => load::Flavour::Mysql,
-        Flavour::Postgresql => load::Flavour::Postgresql,
-    }
 }

@@ -253,5 +253,5 @@ fn password_file(sandbox: &Sandbox, access: &Access) -> String {
 
 fn dsn(flavour: Flavour, access: &Access) -> String {
     let Access { user, password, database, port, .. } = access;
-    format!("{}://{user}:{password}@127.0.0.1:{port}/{database}", sandbox::protocol(flavour).name())
+    format!("{}://{user}:{password}@127.0.0.1:{port}/{database}", flavour.protocol().name())
 }
