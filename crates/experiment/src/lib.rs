@@ -24,7 +24,6 @@ pub use keyfile::Problem;
 pub use model::{
     Arm, Asserted, DiskMechanism, Distribution, Driver, DriverProgram, Experiment, Fill, FillSize, Flavour, Load,
     Observe, OnMiss, OomVictim, Preheat, RamAmount, RamMechanism, RamSqueeze, RowShape, Server, Squeeze,
-    WorkloadOptions,
 };
 pub use plan::{HostFacts, LeftOut, Plan, RamHolder, Step, disk_mechanism, plan};
 pub use squeezed::Squeezed;

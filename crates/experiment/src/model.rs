@@ -306,7 +306,7 @@ pub struct Load {
     pub prepared: bool,
     /// The CPUs that the load itself may run on.
     pub cpuset: Option<CpuList>,
-    pub options: WorkloadOptions,
+    pub options: workload::Options,
     /// The program that is the load in place of Wringer's own. Then only `workload` (which names it), `threads`, `time`, `warmup` and
     /// `cpuset` mean anything; of a command, `time` is when it is ended.
     pub driver: Option<Driver>,
@@ -374,22 +374,6 @@ pub struct Distribution {
     pub spec_res: Option<f64>,
     pub pareto_h: Option<f64>,
     pub zipfian_exp: Option<f64>,
-}
-
-/// Options of the `oltp_*` workloads under sysbench's names; `None` is sysbench's default.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
-pub struct WorkloadOptions {
-    pub point_selects: Option<u32>,
-    pub range_size: Option<u32>,
-    pub range_selects: Option<bool>,
-    pub simple_ranges: Option<u32>,
-    pub sum_ranges: Option<u32>,
-    pub order_ranges: Option<u32>,
-    pub distinct_ranges: Option<u32>,
-    pub index_updates: Option<u32>,
-    pub non_index_updates: Option<u32>,
-    pub delete_inserts: Option<u32>,
-    pub skip_trx: Option<bool>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

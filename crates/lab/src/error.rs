@@ -20,9 +20,9 @@ pub enum Error {
     #[error(transparent)]
     Fill(#[from] load::fill::Error),
     #[error(transparent)]
-    Workload(#[from] load::workload::WorkloadError),
+    Workload(#[from] workload::Error),
     #[error(transparent)]
-    Distribution(#[from] load::distribution::Error),
+    Distribution(#[from] workload::distribution::Error),
     #[error(transparent)]
     Observe(#[from] observe::Error),
     #[error(transparent)]

@@ -5,18 +5,15 @@ use crate::error::Error;
 use crate::written::Written;
 use evidence::Arrivals;
 use experiment::{Fill, FillSize, Load, Preheat, RowShape};
-use load::distribution::{self, Distribution};
 use load::engine::LoadSpec;
 use load::fill::{FillSpec, Shape, Size};
-use load::workload::{self, Name, Options};
 use std::sync::Arc;
 use std::time::Duration;
+use workload::distribution::{self, Distribution};
+use workload::{Name, Tables};
 
 /// Connections that fill at the same time: on two CPUs more than four only wait for the server.
 const FILL_THREADS: u32 = 4;
-
-/// Of pgbench's tables, for each unit of their scale.
-const ACCOUNTS: f64 = 100_000.0;
 
 /// # Errors
 /// The numbers of the distribution make none; the experiment's own checks find that first.
@@ -59,8 +56,13 @@ pub fn load_spec(
         None => {
             let distribution = distribution(&load.distribution)?;
             let name: Name = load.workload.parse()?;
-            let options = options(fill, load, rows_per_table);
-            let built = workload::build(name, protocol, &options, &distribution)?;
+            let tables = Tables {
+                tables: fill.tables,
+                table_size: rows_per_table,
+                scale: fill.pgbench.unwrap_or(1),
+                connections: load.threads,
+            };
+            let built = workload::build(name, protocol, &tables, &load.options, &distribution)?;
             (built, distribution.to_string())
         }
     };
@@ -91,7 +93,7 @@ pub(crate) fn preheat_spec(
 ) -> Result<Option<LoadSpec>, Error> {
     let Some(preheat) = load.preheat else { return Ok(None) };
     let rows = match fill.pgbench {
-        Some(scale) if load.is_pgbench() => f64::from(scale) * ACCOUNTS,
+        Some(scale) if load.is_pgbench() => f64::from(scale) * workload::ACCOUNTS as f64,
         _ => rows_per_table as f64 * f64::from(fill.tables),
     };
     #[allow(clippy::cast_possible_truncation)] // rows fit, and are not negative
@@ -104,29 +106,6 @@ pub(crate) fn preheat_spec(
     // other draws than the measured phase makes, or the pages that it will touch would be the ones that are in
     let seed = load.seed ^ 0x5eed_0000_0000_0000;
     Ok(Some(LoadSpec { arrivals: Arrivals::Closed, warmup: Duration::ZERO, seed, time, events, ..spec }))
-}
-
-fn options(fill: &Fill, load: &Load, rows_per_table: u64) -> Options {
-    let defaults = Options::default();
-    let asked = &load.options;
-    Options {
-        tables: fill.tables,
-        table_size: rows_per_table,
-        point_selects: asked.point_selects.unwrap_or(defaults.point_selects),
-        range_size: asked.range_size.map_or(defaults.range_size, u64::from),
-        range_selects: asked.range_selects.unwrap_or(defaults.range_selects),
-        simple_ranges: asked.simple_ranges.unwrap_or(defaults.simple_ranges),
-        sum_ranges: asked.sum_ranges.unwrap_or(defaults.sum_ranges),
-        order_ranges: asked.order_ranges.unwrap_or(defaults.order_ranges),
-        distinct_ranges: asked.distinct_ranges.unwrap_or(defaults.distinct_ranges),
-        index_updates: asked.index_updates.unwrap_or(defaults.index_updates),
-        non_index_updates: asked.non_index_updates.unwrap_or(defaults.non_index_updates),
-        delete_inserts: asked.delete_inserts.unwrap_or(defaults.delete_inserts),
-        skip_trx: asked.skip_trx.unwrap_or(defaults.skip_trx),
-        connections: load.threads,
-        scale: fill.pgbench.unwrap_or(defaults.scale),
-        ..defaults
-    }
 }
 
 fn distribution(asked: &experiment::Distribution) -> Result<Distribution, distribution::Error> {

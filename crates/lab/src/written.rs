@@ -3,10 +3,10 @@
 
 use crate::error::Error;
 use crate::problems;
-use load::workload::Workload;
-use load::workload::file::{Problem, WorkloadFile};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use workload::Workload;
+use workload::file::{Problem, WorkloadFile};
 
 /// By what the experiment calls them.
 pub type Workloads = BTreeMap<String, Written>;

@@ -7,7 +7,6 @@
 //! Threads and waiting are those of `wringer load`: as many threads, each in epoll over its share of the connections.
 
 use load::protocol::{Discard, Event, Login, Session};
-use load::workload::Param;
 use load::{Endpoint, Protocol, Target};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::net::{RecvFlags, SendFlags, recv, send};
@@ -16,6 +15,7 @@ use std::io::{Read as _, Write as _, stdout};
 use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::{Duration, Instant};
+use workload::Param;
 
 type Failure = Box<dyn Error + Send + Sync>;
 

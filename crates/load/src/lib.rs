@@ -5,7 +5,6 @@
 //! - [`protocol`]: the MySQL and PostgreSQL client protocols as state machines, bytes in and bytes out, without I/O.
 //! - [`admin`]: one blocking connection over the same state machines, for set-up work and counters.
 //! - [`capacity`]: whether the server takes so many connections.
-//! - [`workload`] and [`distribution`]: which statements with which values; pure but for the generator passed in.
 //! - [`engine`]: many connections on a few threads, the intended-time scheduler, histograms.
 //! - [`prepare()`]: the tables of a workload that wants its own; [`prepare::pgbench`]: those of pgbench.
 //! - [`fill`]: tables of a given size and shape.
@@ -13,12 +12,10 @@
 //! - [`server_clock`]: how far the server's clock is from ours.
 //! - [`summary`]: a load's result as text, and in sysbench's shape.
 //!
-//! Not here: starting a server (`sandbox`), reading its counters (`observe`), printing (`wringer`).
+//! Not here: which statements with which values (`workload`), starting a server (`sandbox`), reading its counters (`observe`), printing (`wringer`).
 
 pub mod admin;
 pub mod capacity;
-mod code;
-pub mod distribution;
 pub mod engine;
 mod error;
 pub mod fill;
@@ -29,7 +26,6 @@ pub mod server_clock;
 pub mod summary;
 pub mod target;
 mod transport;
-pub mod workload;
 
 pub use error::Error;
 pub use prepare::prepare;

@@ -3,11 +3,11 @@
 #![allow(clippy::unwrap_used)]
 
 use load::Protocol;
-use load::distribution::{Kind, Options as Keys};
-use load::workload::rand_core::SeedableRng as _;
-use load::workload::{Name, Options, Rng, Transaction, build};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
+use workload::distribution::{Kind, Options as Keys};
+use workload::rand_core::SeedableRng as _;
+use workload::{Name, Options, Rng, Tables, Transaction, build};
 
 struct Counting;
 
@@ -44,8 +44,8 @@ fn a_warm_workload_does_not_allocate() {
     for kind in [Kind::Uniform, Kind::Gaussian, Kind::Special, Kind::Pareto, Kind::Zipfian] {
         let distribution = Keys { kind, ..Keys::default() }.check().unwrap();
         for name in Name::ALL {
-            let options = Options { tables: 3, ..Options::default() };
-            let workload = build(name, Protocol::Mysql, &options, &distribution).unwrap();
+            let tables = Tables { tables: 3, ..Tables::default() };
+            let workload = build(name, Protocol::Mysql, &tables, &Options::default(), &distribution).unwrap();
             let (mut rng, mut transaction) = (Rng::seed_from_u64(1), Transaction::default());
             workload.next(&mut rng, &mut transaction);
             let before = ALLOCATIONS.get();

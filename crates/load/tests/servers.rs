@@ -6,9 +6,7 @@ use evidence::Arrivals;
 use host::clock::RunClock;
 use host::places::Places;
 use load::admin::Connection;
-use load::distribution::Distribution;
 use load::engine::{Hooks, LoadSpec, PhaseEdge};
-use load::workload::{Name, Options, build};
 use load::{Endpoint, Error, Password, Target, Tls};
 use sandbox::{Flavour, Installation, Request, Sandbox, Spec};
 use std::fs;
@@ -16,6 +14,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+use workload::distribution::Distribution;
+use workload::{Name, Options, Tables, build};
 
 /// A server of its own, killed at the end.
 struct Server {
@@ -358,9 +358,9 @@ fn check_load(server: &Server, target: &Target, name: Name, connections: u32) {
     if admin.query("SELECT 1 FROM sbtest1 LIMIT 1").is_err() {
         fill(server);
     }
-    let options = Options { table_size: ROWS, connections, ..Options::default() };
+    let tables = Tables { table_size: ROWS, connections, ..Tables::default() };
     for prepared in [true, false] {
-        let workload = build(name, target.protocol, &options, &Distribution::Uniform).unwrap();
+        let workload = build(name, target.protocol, &tables, &Options::default(), &Distribution::Uniform).unwrap();
         let spec = LoadSpec {
             connections,
             prepared,
@@ -448,8 +448,10 @@ fn postgresqls_counters_hold_all_of_a_phase_and_nothing_else() {
     let server = server!(Flavour::Postgresql, |_| Vec::new());
     fill(&server);
     let mut admin = server.admin();
-    let options = Options { table_size: ROWS, connections: 3, ..Options::default() };
-    let workload = build(Name::OltpPointSelect, load::Protocol::Postgresql, &options, &Distribution::Uniform).unwrap();
+    let tables = Tables { table_size: ROWS, connections: 3, ..Tables::default() };
+    let workload =
+        build(Name::OltpPointSelect, load::Protocol::Postgresql, &tables, &Options::default(), &Distribution::Uniform)
+            .unwrap();
     let spec = LoadSpec {
         connections: 3,
         counted: true,

@@ -7,11 +7,10 @@ mod fill_failures;
 use evidence::Arrivals;
 use host::clock::RunClock;
 use host::places::Places;
+use load::Target;
 use load::admin::Connection;
-use load::distribution::{self, Distribution, Options};
 use load::engine::{self, Hooks, LoadSpec};
 use load::fill::{self, Error, FillPlan, FillReport, FillSpec, ServerFacts, Shape, Size};
-use load::{Target, workload};
 use run::{Begin, Kind, Resource, Run};
 use sandbox::{Flavour, Request, Sandbox, Spec, StartOptions};
 use std::fs;
@@ -23,6 +22,7 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use testkit::Lab;
+use workload::distribution::{self, Distribution, Options};
 
 /// One server with its folder; gone at the end.
 struct Server {
@@ -279,12 +279,19 @@ fn every_workload_runs(server: &Server) {
         if !server.has_column_c() {
             server.fill(&spec(2, Size::Rows(1000), Shape::Sysbench));
         }
-        let options = workload::Options { tables: 2, table_size: 1000, connections: 2, ..workload::Options::default() };
+        let tables = workload::Tables { tables: 2, table_size: 1000, connections: 2, ..workload::Tables::default() };
         let mut connection = server.connection();
-        for sql in workload::setup(name, &options) {
+        for sql in workload::setup(name, &tables) {
             connection.execute(&sql).unwrap();
         }
-        let built = workload::build(name, server.target.protocol, &options, &Distribution::Uniform).unwrap();
+        let built = workload::build(
+            name,
+            server.target.protocol,
+            &tables,
+            &workload::Options::default(),
+            &Distribution::Uniform,
+        )
+        .unwrap();
         let load = LoadSpec {
             connections: 1,
             arrivals: Arrivals::Closed,

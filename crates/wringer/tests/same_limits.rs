@@ -3,8 +3,8 @@
 //! is taken when nothing is said, is said.
 #![allow(clippy::unwrap_used)]
 
-use load::workload::file::WorkloadFile;
 use testkit::Lab;
+use workload::file::WorkloadFile;
 
 const WRINGER: &str = env!("CARGO_BIN_EXE_wringer");
 

@@ -2,7 +2,7 @@
 //! `[load]` of an arm whose load is a program of somebody else's: sysbench, pgbench, any command.
 
 use super::load_keys::{cpuset, too_long};
-use crate::model::{Arm, Distribution, Driver, DriverProgram, Fill, Flavour, Load, WorkloadOptions};
+use crate::model::{Arm, Distribution, Driver, DriverProgram, Fill, Flavour, Load};
 use crate::section::Section;
 use crate::tree::Value;
 use evidence::Arrivals;
@@ -10,8 +10,8 @@ use units::Span;
 
 const DRIVERS: [DriverProgram; 3] = [DriverProgram::Sysbench, DriverProgram::Pgbench, DriverProgram::Command];
 const WORDS: [&str; 3] = ["sysbench", "pgbench", "command"];
-/// What Wringer's own load understands, and no other.
-const OURS: [&str; 26] = [
+/// What Wringer's own load understands, and no other; the options of its workloads come on top.
+const OURS: [&str; 15] = [
     "workload",
     "rate",
     "arrivals",
@@ -25,17 +25,6 @@ const OURS: [&str; 26] = [
     "rand_zipfian_exp",
     "seed",
     "prepared",
-    "point_selects",
-    "range_selects",
-    "range_size",
-    "simple_ranges",
-    "sum_ranges",
-    "order_ranges",
-    "distinct_ranges",
-    "index_updates",
-    "non_index_updates",
-    "delete_inserts",
-    "skip_trx",
     "events",
     "threads",
 ];
@@ -112,7 +101,7 @@ pub(super) fn read(section: Section<'_>, flavour: Option<Flavour>) -> Option<Loa
         seed: 1,
         prepared: true,
         cpuset,
-        options: WorkloadOptions::default(),
+        options: workload::Options::default(),
         driver: Some(driver),
     })
 }
@@ -162,7 +151,8 @@ fn whole_seconds(section: &Section<'_>, key: &'static str) -> Option<Span> {
 
 /// A key that would be passed over in silence.
 fn refuse_ours(section: &Section<'_>, program: Option<DriverProgram>) {
-    for key in OURS {
+    let options = workload::SETTINGS.iter().filter(|setting| setting.in_experiments);
+    for key in OURS.into_iter().chain(options.map(|setting| setting.name)) {
         let taken = match (key, program) {
             ("threads" | "warmup", program) => program != Some(DriverProgram::Command),
             ("events", program) => program == Some(DriverProgram::Sysbench),

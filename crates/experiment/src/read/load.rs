@@ -3,31 +3,12 @@
 
 use super::driver;
 use super::load_keys::{cpuset, too_long};
-use crate::model::{Distribution, Flavour, Load, Preheat, WorkloadOptions};
+use crate::model::{Distribution, Flavour, Load, Preheat};
 use crate::section::Section;
 use crate::tree::Value;
 use evidence::Arrivals;
 use units::{Span, draws};
-
-/// sysbench's names, and pgbench's scripts. sysbench's `bulk_insert` is not here: it brings tables of its own, and an experiment's arms share theirs.
-const WORKLOADS: [&str; 13] = [
-    "oltp_point_select",
-    "oltp_read_only",
-    "oltp_read_write",
-    "oltp_write_only",
-    "oltp_update_index",
-    "oltp_update_non_index",
-    "oltp_insert",
-    "oltp_delete",
-    "select_random_points",
-    "select_random_ranges",
-    "pgbench_tpcb_like",
-    "pgbench_simple_update",
-    "pgbench_select_only",
-];
-const RANGES: [&str; 2] = ["oltp_read_only", "oltp_read_write"];
-const WRITES: [&str; 2] = ["oltp_read_write", "oltp_write_only"];
-const TRANSACTIONS: [&str; 3] = ["oltp_read_only", "oltp_read_write", "oltp_write_only"];
+use workload::{Name, Options, SETTINGS, Setting, Slot};
 
 pub(super) fn read(top: &Section<'_>, flavour: Option<Flavour>) -> Option<Load> {
     let section = top.section("load");
@@ -63,7 +44,10 @@ pub(super) fn read(top: &Section<'_>, flavour: Option<Flavour>) -> Option<Load> 
 fn workload(section: &Section<'_>) -> Option<String> {
     match section.node("workload").map(|node| &node.value) {
         Some(Value::Text(text)) if Load::is_file(text) => Some(text.clone()),
-        _ => section.choice("workload", &WORKLOADS).map(|word| word.value.to_owned()),
+        _ => {
+            let named = Name::ALL.into_iter().filter(|name| name.in_experiments()).map(Name::as_str);
+            section.choice("workload", &named.collect::<Vec<_>>()).map(|word| word.value.to_owned())
+        }
     }
 }
 
@@ -177,35 +161,26 @@ pub(super) fn distribution(section: &Section<'_>, key: &'static str) -> Distribu
     distribution
 }
 
-fn options(section: &Section<'_>, workload: Option<&str>) -> WorkloadOptions {
-    let count = |key, only: &[&str]| {
-        fits(section, key, workload, only);
-        section.integer(key, 0..=1_000_000u32).map(|number| number.value)
-    };
-    let flag = |key, only: &[&str]| {
-        fits(section, key, workload, only);
-        section.boolean(key).map(|asked| asked.value)
-    };
-    WorkloadOptions {
-        point_selects: count("point_selects", &RANGES),
-        range_size: count("range_size", &RANGES),
-        range_selects: flag("range_selects", &RANGES),
-        simple_ranges: count("simple_ranges", &RANGES),
-        sum_ranges: count("sum_ranges", &RANGES),
-        order_ranges: count("order_ranges", &RANGES),
-        distinct_ranges: count("distinct_ranges", &RANGES),
-        index_updates: count("index_updates", &WRITES),
-        non_index_updates: count("non_index_updates", &WRITES),
-        delete_inserts: count("delete_inserts", &WRITES),
-        skip_trx: flag("skip_trx", &TRANSACTIONS),
+fn options(section: &Section<'_>, workload: Option<&str>) -> Options {
+    let mut options = Options::default();
+    for setting in SETTINGS.iter().filter(|setting| setting.in_experiments) {
+        fits(section, setting, workload);
+        match setting.slot(&mut options) {
+            Slot::Flag(flag) => *flag = section.boolean(setting.name).map_or(*flag, |asked| asked.value),
+            Slot::Count { value, limits } => {
+                *value = section.integer(setting.name, limits).map_or(*value, |asked| asked.value);
+            }
+        }
     }
+    options
 }
 
 /// An option that the workload does not have would be passed over in silence.
-fn fits(section: &Section<'_>, key: &'static str, workload: Option<&str>, only: &[&str]) {
-    let (Some(node), Some(workload)) = (section.node(key), workload) else { return };
-    if !only.contains(&workload) {
-        let hint = Some(format!("it belongs to {}", only.join(", ")));
-        section.wrong(Some(node), &format!("{workload} has no option {key}"), hint);
+fn fits(section: &Section<'_>, setting: &Setting, workload: Option<&str>) {
+    let (Some(node), Some(workload)) = (section.node(setting.name), workload) else { return };
+    let of: Vec<&str> = setting.of.iter().map(|name| name.as_str()).collect();
+    if !of.contains(&workload) {
+        let hint = Some(format!("it belongs to {}", of.join(", ")));
+        section.wrong(Some(node), &format!("{workload} has no option {}", setting.name), hint);
     }
 }

@@ -462,3 +462,31 @@ proptest::proptest! {
         }
     }
 }
+
+/// What [`workload::SETTINGS`] says an experiment takes, it takes from the workloads that have it, within the same limits as the load.
+#[test]
+fn every_setting_of_a_workload_is_a_key_with_its_limits() {
+    for setting in workload::SETTINGS {
+        let mut asked = workload::Options::default();
+        let (good, bad) = match setting.slot(&mut asked) {
+            workload::Slot::Flag(flag) => {
+                *flag = !*flag;
+                (flag.to_string(), "1".to_owned())
+            }
+            workload::Slot::Count { value, limits } => {
+                *value = *limits.end();
+                (value.to_string(), (limits.end() + 1).to_string())
+            }
+        };
+        let with = |workload: workload::Name, value: &str| {
+            let named = GOOD.replace("oltp_point_select", workload.as_str());
+            Experiment::parse(&named.replace("threads = 2", &format!("threads = 2, {} = {value}", setting.name)))
+        };
+        for name in workload::Name::ALL.into_iter().filter(|name| name.in_experiments() && !name.is_pgbench()) {
+            let taken = with(name, &good).map(|experiment| experiment.arms[1].load.options.clone());
+            let takes = setting.in_experiments && setting.of.contains(&name);
+            assert_eq!(taken.as_ref().ok(), takes.then_some(&asked), "{name}, {}: {taken:?}", setting.name);
+            assert!(with(name, &bad).is_err(), "{name}, {} = {bad}", setting.name);
+        }
+    }
+}

@@ -5,8 +5,8 @@ use super::shared::Shared;
 use crate::Error;
 use crate::protocol::{Code, Discard, Event, Reply};
 use crate::transport::{Link, explain};
-use crate::workload::{Rng, Transaction};
 use std::io;
+use workload::{Rng, Transaction};
 
 /// MySQL cannot prepare this kind of statement (`ER_UNSUPPORTED_PS`); it goes as text then, as with sysbench.
 const UNSUPPORTED_PS: &str = "1295";

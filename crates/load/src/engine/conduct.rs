@@ -8,8 +8,6 @@ use super::timeline::{self, Coarse};
 use super::waker::Waker;
 use super::worker::Worker;
 use super::{Hooks, LoadSpec, PhaseEdge, Progress};
-use crate::workload::Rng;
-use crate::workload::rand_core::SeedableRng as _;
 use crate::{Error, Target};
 use evidence::{Fairness, LatencyHistogram, LoadResult, Phase};
 use host::clock::RunClock;
@@ -18,6 +16,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, PoisonError};
 use std::thread::{self, Scope};
 use std::time::{Duration, Instant};
+use workload::Rng;
+use workload::rand_core::SeedableRng as _;
 
 /// Between the order to begin and the beginning: long enough for every worker to lay its histograms out.
 pub(super) const LEAD_NS: u64 = 3_000_000;

@@ -6,10 +6,10 @@ use super::shared::Shared;
 use super::timeline::{Filling, Slot};
 use super::usage::Usage;
 use crate::protocol::Code;
-use crate::workload::Kind;
 use evidence::{Latencies, Phase};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
+use workload::Kind;
 
 /// An intended start that was missed by more than this counts as late.
 pub(super) const LATE_NS: u64 = 1_000_000;

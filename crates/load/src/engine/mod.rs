@@ -27,14 +27,14 @@ pub use timeline::Coarse;
 pub(crate) use timeline::{Filling, Slot, points};
 pub(crate) use usage::Usage;
 
-use crate::workload::rand_core::SeedableRng as _;
-use crate::workload::{Kind, Rng, Transaction, Workload};
 use crate::{Error, Target};
 use evidence::{Arrivals, LoadResult};
 use host::clock::RunClock;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
+use workload::rand_core::SeedableRng as _;
+use workload::{Kind, Rng, Transaction, Workload};
 
 /// What to send, and for how long.
 pub struct LoadSpec {

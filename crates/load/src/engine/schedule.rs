@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The intended starts of an open loop, one sequence for all connections and workers. Pure but for its generator.
 
-use crate::workload::Rng;
-use crate::workload::rand_core::{Rng as _, SeedableRng as _};
 use evidence::Arrivals;
 use std::sync::{Mutex, PoisonError};
+use workload::Rng;
+use workload::rand_core::{Rng as _, SeedableRng as _};
 
 /// Apart from the connections' own generators.
 const STREAM: u64 = 0x5c4e_d01e;

@@ -7,11 +7,11 @@ use super::timeline::Slot;
 use super::waker::Waker;
 use crate::Target;
 use crate::protocol::Template;
-use crate::workload::Kind;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
+use workload::Kind;
 
 pub(super) struct Shared<'a> {
     pub(super) spec: &'a LoadSpec,

@@ -8,14 +8,14 @@ mod truth;
 
 use super::{Hooks, LoadSpec, PhaseEdge, Progress, run};
 use crate::Error;
-use crate::workload::rand_core::Rng as _;
-use crate::workload::{Kind, Rng, StatementSpec, Transaction, Workload};
 use evidence::{Arrivals, LatencyHistogram, LoadResult};
 use fake::{Answer, Fake};
 use host::clock::RunClock;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use workload::rand_core::Rng as _;
+use workload::{Kind, Rng, StatementSpec, Transaction, Workload};
 
 const MS: u64 = 1_000_000;
 const MANY: u32 = 400;

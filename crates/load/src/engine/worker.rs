@@ -11,7 +11,6 @@ use super::waker::Waker;
 use crate::Error;
 use crate::protocol::{Event, Reply};
 use crate::transport::READ_BYTES;
-use crate::workload::{Kind, Rng};
 use evidence::LatencyHistogram;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -19,6 +18,7 @@ use std::io;
 use std::sync::atomic::Ordering;
 use std::thread::Scope;
 use std::time::Duration;
+use workload::{Kind, Rng};
 
 /// How often a worker with nothing to do looks whether it shall stop.
 const LOOK_UP: Duration = Duration::from_millis(50);

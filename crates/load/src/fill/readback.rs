@@ -6,8 +6,8 @@ use super::rows::Checksum;
 use super::{Error, FillPlan};
 use crate::Protocol;
 use crate::admin::Connection;
-use crate::workload::text::{C_GROUPS, GROUP_DIGITS};
 use serde::{Deserialize, Serialize};
+use workload::text::{C_GROUPS, GROUP_DIGITS};
 
 /// One table as the server describes it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -2,11 +2,11 @@
 //! The rows themselves: random, and the same for the same seed whatever the number of connections.
 
 use super::plan::BLOCK_ROWS;
-use crate::distribution::{Distribution, Sampler};
-use crate::workload::Rng;
-use crate::workload::rand_core::SeedableRng as _;
-use crate::workload::text::{C_GROUPS, PAD_GROUPS, push_groups};
 use std::io::Write as _;
+use workload::Rng;
+use workload::distribution::{Distribution, Sampler};
+use workload::rand_core::SeedableRng as _;
+use workload::text::{C_GROUPS, PAD_GROUPS, push_groups};
 
 /// What a number of rows adds up to; made while writing, and compared with what the server adds up.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -2,10 +2,10 @@
 //! What is asked for, and what the server says of itself.
 
 use crate::Protocol;
-use crate::distribution::Distribution;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use units::Bytes;
+use workload::distribution::Distribution;
 
 /// The tables that are wanted: `sbtest1` to `sbtest<tables>`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -3,23 +3,23 @@
 
 pub mod pgbench;
 
+use crate::Error;
 use crate::admin::Connection;
 use crate::target::{Protocol, Target};
-use crate::workload::{Name, Options, setup};
-use crate::{Error, workload};
+use workload::{Name, Tables, setup};
 
 /// Makes the tables that `name` needs for itself, empty; nothing for a workload that runs on filled ones. Those of an earlier
 /// run of the same workload are made anew.
 ///
 /// # Errors
 /// [`Error::OtherTable`] when a table of that name has other columns: it may hold somebody's rows, and nothing was changed.
-pub fn prepare(target: &Target, name: Name, options: &Options) -> Result<(), Error> {
-    let statements = setup(name, options);
+pub fn prepare(target: &Target, name: Name, tables: &Tables) -> Result<(), Error> {
+    let statements = setup(name, tables);
     if statements.is_empty() {
         return Ok(());
     }
     let mut connection = Connection::open(target)?;
-    for table in workload::setup_tables(name, options) {
+    for table in workload::setup_tables(name, tables) {
         let columns = columns_of(&mut connection, &table)?;
         if !columns.is_empty() && columns != ["id", "k"] {
             return Err(Error::OtherTable { table, workload: name.as_str(), columns: columns.join(", ") });

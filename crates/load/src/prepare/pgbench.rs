@@ -5,13 +5,13 @@
 
 use crate::admin::Connection;
 use crate::fill::{Error, Guard, ServerFacts, without};
-use crate::workload::pgbench::{ACCOUNTS, TELLERS};
 use crate::{Protocol, Target};
 use serde::Serialize;
 use std::fmt;
 use std::io::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use workload::{ACCOUNTS, TELLERS};
 
 /// In the order in which pgbench drops and makes them.
 /// What `pgbench -i` makes.

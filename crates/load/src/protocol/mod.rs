@@ -12,11 +12,11 @@ pub mod mysql;
 pub mod postgresql;
 mod template;
 
-pub use crate::code::Code;
 pub use template::Template;
+pub use workload::Code;
 
 use crate::target::{Protocol, Target, Tls};
-use crate::workload::Param;
+use workload::Param;
 
 /// The end of one statement.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -2,9 +2,9 @@
 //! SQL text with its placeholders filled in by us, for servers or runs that do without prepared statements.
 
 use crate::target::Protocol;
-use crate::workload::Param;
 use sql::{Piece, piece};
 use std::io::Write as _;
+use workload::Param;
 
 /// A statement cut at its placeholders once, so that filling it in is a few copies.
 #[derive(Debug, Clone, PartialEq, Eq)]

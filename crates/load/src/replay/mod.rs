@@ -22,8 +22,8 @@ mod tests {
     /// Logs hold what clients sent, in any character set, and may be cut anywhere.
     #[test]
     fn no_bytes_make_a_reader_panic() {
-        use crate::distribution::Draw as _;
-        use crate::workload::rand_core::SeedableRng as _;
+        use workload::distribution::Draw as _;
+        use workload::rand_core::SeedableRng as _;
         let logs: [&[u8]; 5] = [
             b"# Time: 2026-11-21T22:43:55.500000Z\n# User@Host: me[me] @ localhost []  Id:    10\n# Query_time: 0.250000\nuse shop;\nSET timestamp=1763765035;\nSELECT 'a\\'b', `c` FROM t;\n",
             b"261121 22:49:33\t     3 Connect\tme@localhost on shop using Socket\n\t\t     3 Query\tSELECT 1\n261121 22:49:35\t    12 Query\tSELECT 8\n",
@@ -45,7 +45,7 @@ mod tests {
             b"9223372036854775807",
             b"-",
         ];
-        let mut rng = crate::workload::Rng::seed_from_u64(11);
+        let mut rng = workload::Rng::seed_from_u64(11);
         let mut at_most = |most: usize| usize::try_from(rng.below(most as u64 + 1)).expect("small");
         let mut read_whole = 0;
         for round in 0..20_000 {

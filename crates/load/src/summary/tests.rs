@@ -3,8 +3,8 @@
 
 use super::*;
 use crate::Protocol;
-use crate::distribution::Distribution;
-use crate::workload::{self, Name};
+use workload::Name;
+use workload::distribution::Distribution;
 
 fn result() -> LoadResult {
     let mut measured = Phase {
@@ -80,8 +80,9 @@ Initializing worker threads...
 
 #[test]
 fn sysbenchs_head() {
-    let options = workload::Options::default();
-    let selects = workload::build(Name::OltpPointSelect, Protocol::Mysql, &options, &Distribution::Uniform).unwrap();
+    let (tables, options) = Default::default();
+    let selects =
+        workload::build(Name::OltpPointSelect, Protocol::Mysql, &tables, &options, &Distribution::Uniform).unwrap();
     let mut spec = LoadSpec::new("oltp_point_select", selects.into());
     (spec.connections, spec.seed, spec.arrivals) = (2, 7, Arrivals::Poisson { per_second: 5.0 });
     let head = sysbench_head(&spec, Duration::from_secs(3));

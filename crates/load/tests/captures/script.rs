@@ -2,7 +2,7 @@
 //! What is said while a capture is taken, and again when it is played back.
 
 use load::protocol::Session;
-use load::workload::Param;
+use workload::Param;
 
 /// One thing for the client to say, after the last one has been answered.
 #[derive(Debug, Clone, Copy)]

@@ -9,11 +9,11 @@ use crate::terminal;
 use crate::terminal::Output;
 use indicatif::ProgressBar;
 use load::Target;
-use load::distribution;
 use load::fill::{self, Error, FillPlan, FillReport, FillSpec, Progress, ServerFacts, Shape, Size, Stage};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use units::Bytes;
+use workload::distribution;
 
 /// Makes sbtest1..N as sysbench does, at any size, and reads back what came of it.
 #[derive(Debug, clap::Args)]

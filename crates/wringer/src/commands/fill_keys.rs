@@ -2,7 +2,7 @@
 //! Which values the column `k` gets: the flags of `wringer fill`.
 
 use super::rand_numbers::RandNumbers;
-use load::distribution::{Distribution, Error, Kind};
+use workload::distribution::{Distribution, Error, Kind};
 
 /// How often each value of k comes, with the words of `wringer load`.
 #[derive(Debug, clap::Args)]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 mod dry_run;
 mod runs;
+mod settings;
 mod verbs;
 pub mod wanted;
 
@@ -12,16 +13,17 @@ use assertion::Assertion;
 use evidence::Arrivals;
 use host::clock::RunClock;
 use lab::Written;
-use load::distribution;
 use load::engine::{Hooks, LoadSpec, PhaseEdge};
-use load::workload::{self, Name, Workload};
 pub(super) use runs::without_passwords;
 use runs::{Runs, When};
+use settings::SettingFlags;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use units::Span;
 use wanted::Wanted;
+use workload::distribution;
+use workload::{Name, Tables, Workload};
 
 /// Drive a server with an OLTP load
 ///
@@ -126,43 +128,8 @@ struct KeyArgs {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Statements in a transaction")]
 struct OltpArgs {
-    /// No BEGIN and COMMIT: each statement commits by itself
-    #[arg(long, alias = "skip_trx", num_args = 0..=1, require_equals = true, default_missing_value = "on", default_value = "off", value_parser = on_off)]
-    skip_trx: bool,
-    #[arg(long, alias = "point_selects", default_value_t = 10, value_name = "N")]
-    point_selects: u32,
-    /// off: none of the four kinds of range statements
-    #[arg(long, alias = "range_selects", num_args = 0..=1, require_equals = true, default_missing_value = "on", default_value = "on", value_parser = on_off, action = clap::ArgAction::Set)]
-    range_selects: bool,
-    /// Rows in a range
-    #[arg(long, alias = "range_size", default_value_t = 100, value_name = "N")]
-    range_size: u64,
-    #[arg(long, alias = "simple_ranges", default_value_t = 1, value_name = "N")]
-    simple_ranges: u32,
-    #[arg(long, alias = "sum_ranges", default_value_t = 1, value_name = "N")]
-    sum_ranges: u32,
-    #[arg(long, alias = "order_ranges", default_value_t = 1, value_name = "N")]
-    order_ranges: u32,
-    #[arg(long, alias = "distinct_ranges", default_value_t = 1, value_name = "N")]
-    distinct_ranges: u32,
-    #[arg(long, alias = "index_updates", default_value_t = 1, value_name = "N")]
-    index_updates: u32,
-    #[arg(long, alias = "non_index_updates", default_value_t = 1, value_name = "N")]
-    non_index_updates: u32,
-    #[arg(long, alias = "delete_inserts", default_value_t = 1, value_name = "N")]
-    delete_inserts: u32,
-    /// off: oltp_insert gives its keys itself
-    #[arg(long, alias = "auto_inc", num_args = 0..=1, require_equals = true, default_missing_value = "on", default_value = "on", value_parser = on_off, action = clap::ArgAction::Set)]
-    auto_inc: bool,
-    /// Values in the IN list of select_random_points
-    #[arg(long, alias = "random_points", default_value_t = 10, value_name = "N")]
-    random_points: u32,
-    /// Ranges in a statement of select_random_ranges
-    #[arg(long, alias = "number_of_ranges", default_value_t = 10, value_name = "N")]
-    number_of_ranges: u32,
-    /// Width of each of those ranges
-    #[arg(long, default_value_t = 5, value_name = "N")]
-    delta: u64,
+    #[command(flatten)]
+    settings: SettingFlags,
     /// Of the tables that `prepare` makes; `run` leaves them alone, as sysbench's does
     #[arg(long = "create-secondary", hide = true, alias = "create_secondary", num_args = 0..=1, require_equals = true, default_missing_value = "on", value_parser = on_off)]
     create_secondary: Option<bool>,
@@ -250,7 +217,7 @@ impl Args {
         runs: &mut Runs<'_>,
     ) -> Result<Option<load::Error>, Failure> {
         if let Wanted::Named(name) = self.workload {
-            load::prepare(target, name, &self.options(spec.connections)).map_err(server_failure)?;
+            load::prepare(target, name, &self.tables(spec.connections)).map_err(server_failure)?;
         }
         if let Err(error) = load::capacity::check(target, spec.connections, spec.statements_prepared()) {
             runs.end()?;
@@ -313,7 +280,8 @@ impl Args {
         let distribution = self.keys.distribution().map_err(|error| usage(error.into()))?;
         match (&self.workload, file) {
             (Wanted::Named(name), _) => {
-                let built = workload::build(*name, protocol, &self.options(connections), &distribution);
+                let built =
+                    workload::build(*name, protocol, &self.tables(connections), &self.oltp.settings.0, &distribution);
                 Ok((name.to_string(), built.map_err(|error| usage(error.into()))?, distribution.to_string()))
             }
             (Wanted::File(path), None) => {
@@ -377,30 +345,9 @@ impl Args {
         }
     }
 
-    fn options(&self, connections: u32) -> workload::Options {
-        let oltp = &self.oltp;
-        workload::Options {
-            tables: self.keys.tables,
-            table_size: self.keys.table_size,
-            point_selects: oltp.point_selects,
-            range_selects: oltp.range_selects,
-            simple_ranges: oltp.simple_ranges,
-            sum_ranges: oltp.sum_ranges,
-            order_ranges: oltp.order_ranges,
-            distinct_ranges: oltp.distinct_ranges,
-            range_size: oltp.range_size,
-            index_updates: oltp.index_updates,
-            non_index_updates: oltp.non_index_updates,
-            delete_inserts: oltp.delete_inserts,
-            skip_trx: oltp.skip_trx,
-            auto_inc: oltp.auto_inc,
-            random_points: oltp.random_points,
-            number_of_ranges: oltp.number_of_ranges,
-            delta: oltp.delta,
-            scale: self.keys.scale.unwrap_or(1),
-            connections,
-            ..workload::Options::default()
-        }
+    fn tables(&self, connections: u32) -> Tables {
+        let keys = &self.keys;
+        Tables { tables: keys.tables, table_size: keys.table_size, scale: keys.scale.unwrap_or(1), connections }
     }
 }
 

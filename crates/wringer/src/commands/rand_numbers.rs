@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The numbers of the distributions, with sysbench's names: one set of flags for `wringer load` and `wringer fill`.
 
-use load::distribution::{Kind, Options};
+use workload::distribution::{Kind, Options};
 
 #[derive(Debug, clap::Args)]
 pub struct RandNumbers {

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::Protocol;
-use crate::workload::file::WorkloadFile;
+use workload::file::WorkloadFile;
 
 const THOUGHT: Duration = Duration::from_millis(20);
 

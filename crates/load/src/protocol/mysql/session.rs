@@ -5,7 +5,7 @@ use super::{
     write_packet,
 };
 use crate::protocol::{Broken, Code, Event, Fed, Login, Reply, Rows};
-use crate::workload::Param;
+use workload::Param;
 
 const COM_QUIT: u8 = 0x01;
 const COM_QUERY: u8 = 0x03;

@@ -2,8 +2,8 @@
 use super::login::{Handshake, Step};
 use super::{HEADER_BYTES, Said, affected, message, said, write_message};
 use crate::protocol::{Broken, Event, Fed, Login, Reply, Rows};
-use crate::workload::Param;
 use std::io::Write as _;
+use workload::Param;
 
 /// Object identifiers of the types that go in binary form (`pg_type.dat`).
 const OID_INT8: u32 = 20;

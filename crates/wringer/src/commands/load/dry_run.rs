@@ -6,8 +6,8 @@ use crate::terminal;
 use load::Protocol;
 use load::engine::{LoadSpec, preview};
 use load::protocol::Template;
-use load::workload::{Kind, Transaction, Workload};
 use serde_json::{Value, json};
+use workload::{Kind, Transaction, Workload};
 
 /// Prints the first transactions of connection 1, values filled in.
 pub fn show(spec: &LoadSpec, protocol: Protocol, transactions: u32, as_json: bool) -> Outcome {

@@ -21,7 +21,7 @@ fn a_sysbench_command_line_is_understood() {
     );
     let spec = args.spec(load::Protocol::Mysql, args.threads[0], None).unwrap();
     assert_eq!((spec.connections, spec.time, spec.prepared), (4, Some(Duration::from_secs(60)), false));
-    assert!(args.oltp.skip_trx && !args.oltp.range_selects && args.histogram);
+    assert!(args.oltp.settings.0.skip_trx && !args.oltp.settings.0.range_selects && args.histogram);
     let target = args.connection.target().unwrap();
     assert_eq!((target.user.as_str(), target.database.as_deref()), ("me", Some("test")));
 }

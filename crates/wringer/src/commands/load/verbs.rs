@@ -11,7 +11,7 @@ use load::Target;
 use load::admin::Connection;
 use load::fill::{FillSpec, Size};
 use load::prepare::pgbench;
-use load::workload::Name;
+use workload::Name;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verb {
@@ -67,7 +67,7 @@ fn prepare(name: Name, args: &Args, target: &Target) -> Outcome {
         tables: args.keys.tables,
         size: Size::Rows(args.keys.table_size),
         secondary: args.oltp.create_secondary.unwrap_or(true),
-        auto_inc: args.oltp.auto_inc,
+        auto_inc: args.oltp.settings.0.auto_inc,
         threads: args.threads.first().copied().unwrap_or(1),
         seed: args.keys.rand_seed,
         ..FillSpec::default()

@@ -4,9 +4,9 @@
 use crate::exit::{Exit, Failure};
 use crate::input;
 use lab::Written;
-use load::workload::{Name, WorkloadError};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use workload::Name;
 
 /// As it is written on the command line and in experiments: what ends in `.toml` is a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,9 +25,9 @@ impl Wanted {
 }
 
 impl FromStr for Wanted {
-    type Err = WorkloadError;
+    type Err = workload::Error;
 
-    fn from_str(text: &str) -> Result<Self, WorkloadError> {
+    fn from_str(text: &str) -> Result<Self, workload::Error> {
         if experiment::Load::is_file(text) { Ok(Self::File(text.into())) } else { text.parse().map(Self::Named) }
     }
 }

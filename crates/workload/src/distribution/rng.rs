@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Plain draws from a load's random source: a share, an index.
 //!
-//! The source itself is [`crate::workload::Rng`]: fast, seeded, not secret, the same numbers on every machine.
+//! The source itself is [`crate::Rng`]: fast, seeded, not secret, the same numbers on every machine.
 
-use crate::workload::Rng;
-use crate::workload::rand_core::Rng as _;
+use crate::Rng;
+use crate::rand_core::Rng as _;
 
 /// What distributions and workloads draw. Never allocates.
-pub(crate) trait Draw {
+pub trait Draw {
     /// In `0.0..1.0`, a multiple of 2^-53.
     fn unit(&mut self) -> f64;
 
@@ -33,7 +33,7 @@ impl Draw for Rng {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::rand_core::SeedableRng as _;
+    use crate::rand_core::SeedableRng as _;
 
     #[test]
     fn unit_and_below_stay_in_range_and_fill_it() {

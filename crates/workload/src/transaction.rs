@@ -1,36 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which statements make up a transaction, and with which values. What the engine needs to know of a workload is here;
-//! the workloads themselves are beside it.
+//! Which statements make up a transaction, and with which values: all that an engine needs to know of a workload.
 
-pub mod file;
-mod options;
-pub(crate) mod pgbench;
-mod sql;
-mod sysbench;
-#[cfg(test)]
-mod tests;
-pub(crate) mod text;
-
-pub use options::{Name, Options};
-pub use sysbench::{build, setup, setup_tables};
-
-use crate::code::Code;
-
-/// Small, fast and seedable; one a connection, so that a seed means the same load whatever the number of threads.
-pub type Rng = rand_xoshiro::Xoshiro256PlusPlus;
-/// The traits to draw from [`Rng`].
-pub use rand_xoshiro::rand_core;
-
-/// Why a workload was refused.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum WorkloadError {
-    #[error("'{name}' is not a workload: use one of {known}")]
-    Unknown { name: String, known: String },
-    #[error("{option} is {value}: it must be from 1 to {most}")]
-    OutOfRange { option: &'static str, value: u64, most: u64 },
-    #[error("{name} would send no statement: all its counts are 0")]
-    Empty { name: Name },
-}
+use crate::{Code, Rng};
+use capability::Protocol;
 
 /// How sysbench counts a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,6 +22,25 @@ pub struct StatementSpec {
     pub sql: String,
     pub params: usize,
     pub returns_rows: bool,
+}
+
+impl StatementSpec {
+    /// `sql` has `?` for each placeholder, and no other `?`.
+    pub(crate) fn new(class: &str, kind: Kind, sql: &str, protocol: Protocol) -> Self {
+        let params = sql.matches('?').count();
+        let sql = match protocol {
+            Protocol::Mysql => sql.to_owned(),
+            Protocol::Postgresql => numbered(sql),
+        };
+        Self { class: class.to_owned(), kind, sql, params, returns_rows: kind == Kind::Read }
+    }
+}
+
+/// `id=$1` for `id=?`.
+fn numbered(sql: &str) -> String {
+    let mut pieces = sql.split('?');
+    let first = pieces.next().unwrap_or_default().to_owned();
+    (1..).zip(pieces).fold(first, |sql, (number, piece)| sql + &format!("${number}") + piece)
 }
 
 /// A value for a placeholder. Text is a range of [`Transaction::text`].
@@ -122,8 +113,12 @@ impl Transaction {
         self.params.push(text);
     }
 
+    pub(crate) fn param(&mut self, value: Param) {
+        self.params.push(value);
+    }
+
     /// A text that becomes no parameter of the last step by itself.
-    fn append(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> Param {
+    pub(crate) fn append(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> Param {
         let start = narrow(self.text.len());
         write(&mut self.text);
         Param::Text { start, end: narrow(self.text.len()) }

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The text columns of the `sbtest` tables: groups of eleven random digits joined by `-`.
 
-use super::Rng;
+use crate::Rng;
 use crate::distribution::Draw as _;
 
 /// `c CHAR(120)`: ten groups, 119 characters.
-pub(crate) const C_GROUPS: usize = 10;
+pub const C_GROUPS: usize = 10;
 /// `pad CHAR(60)`: five groups, 59 characters.
-pub(crate) const PAD_GROUPS: usize = 5;
+pub const PAD_GROUPS: usize = 5;
 /// Digits in one group.
-pub(crate) const GROUP_DIGITS: usize = 11;
+pub const GROUP_DIGITS: usize = 11;
 const GROUP_VALUES: u64 = 100_000_000_000;
 
 /// Appends `groups` groups; 12 x `groups` - 1 bytes, one draw a group.
-pub(crate) fn push_groups(rng: &mut Rng, groups: usize, out: &mut Vec<u8>) {
+pub fn push_groups(rng: &mut Rng, groups: usize, out: &mut Vec<u8>) {
     for group in 0..groups {
         if group > 0 {
             out.push(b'-');
@@ -37,7 +37,7 @@ fn push_digits(mut value: u64, out: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::rand_core::SeedableRng as _;
+    use crate::rand_core::SeedableRng as _;
 
     #[test]
     fn has_the_shape_that_sysbench_writes() {

@@ -3,10 +3,10 @@
 
 use super::source::{Pause, Source};
 use super::{Problem, WorkloadFile};
-use crate::Protocol;
-use crate::code::Code;
+use crate::Code;
 use crate::distribution::{Draw as _, Sampler};
-use crate::workload::{Kind, Param, Rng, StatementSpec, Transaction, Workload};
+use crate::{Kind, Param, Rng, StatementSpec, Transaction, Workload};
+use capability::Protocol;
 use keyfile::Problems;
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -188,7 +188,7 @@ impl Workload for Played {
                 self.forget(&mut slots);
                 for parameter in &call.parameters {
                     let value = self.value(*parameter, &mut slots, rng, transaction);
-                    transaction.params.push(value);
+                    transaction.param(value);
                 }
             }
         }

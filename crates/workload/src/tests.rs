@@ -2,19 +2,19 @@
 //! What each workload sends: kinds and order of statements, values in range, in both dialects.
 
 use super::rand_core::SeedableRng as _;
-use super::{Kind, Name, Options, Param, Rng, Transaction, Workload, WorkloadError, build};
-use crate::Protocol;
+use super::{Error, Kind, Name, Options, Param, Rng, SETTINGS, Slot, Tables, Transaction, Workload, build};
 use crate::distribution::Distribution;
+use capability::Protocol;
 use proptest::prelude::*;
 
-fn workload(name: Name, protocol: Protocol, options: &Options) -> Box<dyn Workload> {
-    build(name, protocol, options, &Distribution::Uniform).unwrap()
+fn workload(name: Name, protocol: Protocol, tables: &Tables, options: &Options) -> Box<dyn Workload> {
+    build(name, protocol, tables, options, &Distribution::Uniform).unwrap()
 }
 
 /// One transaction, a line a step: the statement and its values.
 fn script(name: Name, protocol: Protocol, options: &Options) -> String {
     let (workload, mut rng, mut transaction) =
-        (workload(name, protocol, options), Rng::seed_from_u64(42), Transaction::default());
+        (workload(name, protocol, &Tables::default(), options), Rng::seed_from_u64(42), Transaction::default());
     workload.next(&mut rng, &mut transaction);
     (0..transaction.len()).map(|step| line(&*workload, &transaction, step)).collect::<Vec<_>>().join("\n")
 }
@@ -33,7 +33,8 @@ fn line(workload: &dyn Workload, transaction: &Transaction, step: usize) -> Stri
 }
 
 fn classes(name: Name, options: &Options) -> Vec<String> {
-    let (workload, mut transaction) = (workload(name, Protocol::Mysql, options), Transaction::default());
+    let workload = workload(name, Protocol::Mysql, &Tables::default(), options);
+    let mut transaction = Transaction::default();
     workload.next(&mut Rng::seed_from_u64(1), &mut transaction);
     (0..transaction.len()).map(|step| workload.statements()[transaction.get(step).0].class.clone()).collect()
 }
@@ -59,12 +60,15 @@ fn options_cut_the_transaction() {
 #[test]
 fn nothing_to_send_is_refused() {
     let nothing = Options { index_updates: 0, non_index_updates: 0, delete_inserts: 0, ..Options::default() };
-    let refused =
-        |name, options: &Options| build(name, Protocol::Mysql, options, &Distribution::Uniform).err().unwrap();
-    assert_eq!(refused(Name::OltpWriteOnly, &nothing), WorkloadError::Empty { name: Name::OltpWriteOnly });
-    let no_rows = refused(Name::OltpPointSelect, &Options { table_size: 0, ..Options::default() });
+    let refused = |name, tables: &Tables, options: &Options| {
+        build(name, Protocol::Mysql, tables, options, &Distribution::Uniform).err().unwrap()
+    };
+    let (tables, options) = (Tables::default(), Options::default());
+    assert_eq!(refused(Name::OltpWriteOnly, &tables, &nothing), Error::Empty { name: Name::OltpWriteOnly });
+    let no_rows = refused(Name::OltpPointSelect, &Tables { table_size: 0, ..Tables::default() }, &options);
     assert!(no_rows.to_string().contains("table-size is 0"), "{no_rows}");
-    assert!(refused(Name::OltpDelete, &Options { tables: 0, ..Options::default() }).to_string().contains("tables"));
+    let no_tables = refused(Name::OltpDelete, &Tables { tables: 0, ..Tables::default() }, &options);
+    assert!(no_tables.to_string().contains("tables"), "{no_tables}");
     assert!("oltp_nothing".parse::<Name>().unwrap_err().to_string().contains("oltp_point_select"));
     assert_eq!("oltp-read-only".parse::<Name>(), Ok(Name::OltpReadOnly));
 }
@@ -103,8 +107,8 @@ fn postgresql_text() {
 
 #[test]
 fn every_table_gets_its_share() {
-    let options = Options { tables: 4, ..Options::default() };
-    let workload = workload(Name::OltpPointSelect, Protocol::Mysql, &options);
+    let tables = Tables { tables: 4, ..Tables::default() };
+    let workload = workload(Name::OltpPointSelect, Protocol::Mysql, &tables, &Options::default());
     let (mut rng, mut transaction, mut seen) = (Rng::seed_from_u64(9), Transaction::default(), [0; 4]);
     for _ in 0..4000 {
         transaction.clear();
@@ -117,8 +121,9 @@ fn every_table_gets_its_share() {
 
 #[test]
 fn new_keys_are_never_handed_out_twice() {
-    let options = Options { bulk_rows: 10, connections: 3, ..Options::default() };
-    let workload = workload(Name::BulkInsert, Protocol::Mysql, &options);
+    let (tables, options) =
+        (Tables { connections: 3, ..Tables::default() }, Options { bulk_rows: 10, ..Options::default() });
+    let workload = workload(Name::BulkInsert, Protocol::Mysql, &tables, &options);
     let (mut rng, mut transaction, mut keys) = (Rng::seed_from_u64(9), Transaction::default(), Vec::new());
     for _ in 0..50 {
         transaction.clear();
@@ -153,8 +158,8 @@ fn pgbenchs_scripts() {
 /// pgbench: `random(1, 100000 * :scale)`, `random(1, 1 * :scale)`, `random(1, 10 * :scale)`, `random(-5000, 5000)`.
 #[test]
 fn pgbenchs_values_reach_both_ends_of_their_ranges() {
-    let options = Options { scale: 3, ..Options::default() };
-    let workload = workload(Name::PgbenchTpcbLike, Protocol::Postgresql, &options);
+    let tables = Tables { scale: 3, ..Tables::default() };
+    let workload = workload(Name::PgbenchTpcbLike, Protocol::Postgresql, &tables, &Options::default());
     let (mut rng, mut transaction) = (Rng::seed_from_u64(7), Transaction::default());
     let mut seen = [(i64::MAX, i64::MIN); 4];
     for _ in 0..100_000 {
@@ -179,14 +184,14 @@ proptest! {
     #[test]
     fn values_fit_their_statements(
         name in prop::sample::select(Name::ALL.to_vec()), postgresql: bool, seed: u64, tables in 1u32..5, table_size in 1u64..1 << 40,
-        connections in 1u32..9, skip_trx: bool, auto_inc: bool, range_size in 1u64..1000, points in 1u32..30,
+        connections in 1u32..9, skip_trx: bool, auto_inc: bool, range_size in 1u64..1000, points in 1u64..30,
     ) {
         let protocol = if postgresql { Protocol::Postgresql } else { Protocol::Mysql };
+        let tables = Tables { tables, table_size, connections, ..Tables::default() };
         let options = Options {
-            tables, table_size, connections, skip_trx, auto_inc, range_size, random_points: points, number_of_ranges: points,
-            bulk_rows: points, ..Options::default()
+            skip_trx, auto_inc, range_size, random_points: points, number_of_ranges: points, bulk_rows: points, ..Options::default()
         };
-        let workload = workload(name, protocol, &options);
+        let workload = workload(name, protocol, &tables, &options);
         let (mut rng, mut transaction) = (Rng::seed_from_u64(seed), Transaction::default());
         workload.next(&mut rng, &mut transaction);
         prop_assert!(!transaction.is_empty());
@@ -200,5 +205,44 @@ proptest! {
                 prop_assert!(u64::try_from(*key).is_ok_and(|key| key <= limit), "{}", line(&*workload, &transaction, step));
             }
         }
+    }
+}
+
+/// Whatever a setting is set to, it stands in the options, and nowhere else; its default is within its limits; each has an own name.
+#[test]
+fn settings_are_the_fields_of_the_options() {
+    let defaults = Options::default();
+    let mut names = std::collections::BTreeSet::new();
+    for setting in SETTINGS {
+        assert!(names.insert(setting.name) && !setting.of.is_empty(), "{setting:?}");
+        assert!(!setting.in_experiments || setting.of.iter().all(|name| name.in_experiments()), "{setting:?}");
+        let mut options = defaults.clone();
+        match setting.slot(&mut options) {
+            Slot::Flag(flag) => *flag = !*flag,
+            Slot::Count { value, limits } => {
+                assert!(limits.contains(value), "{setting:?}");
+                *value += 1;
+            }
+        }
+        let changed =
+            format!("{options:?}").split(", ").zip(format!("{defaults:?}").split(", ")).filter(|(a, b)| a != b).count();
+        assert_eq!(changed, 1, "{setting:?}");
+        match setting.slot(&mut options) {
+            Slot::Flag(flag) => *flag = !*flag,
+            Slot::Count { value, .. } => *value -= 1,
+        }
+        assert_eq!(options, defaults);
+    }
+}
+
+#[test]
+fn a_count_beyond_its_limits_is_refused_by_its_flag() {
+    for (options, said) in [
+        (Options { range_size: 0, ..Options::default() }, "range-size is 0: it must be from 1 to 4611686018427387904"),
+        (Options { sum_ranges: 100_001, ..Options::default() }, "sum-ranges is 100001: it must be from 0 to 100000"),
+        (Options { random_points: 65_536, ..Options::default() }, "random-points is 65536: it must be from 1 to 65535"),
+    ] {
+        let built = build(Name::OltpReadOnly, Protocol::Mysql, &Tables::default(), &options, &Distribution::Uniform);
+        assert_eq!(built.err().unwrap().to_string(), said);
     }
 }

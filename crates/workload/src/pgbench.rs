@@ -3,20 +3,20 @@
 //!
 //! The same SQL goes to the MySQL family, but for its END, which is COMMIT there.
 
-use super::{Kind, Name, Options, Rng, StatementSpec, Transaction, Workload};
-use crate::Protocol;
 use crate::distribution::{Distribution, Draw as _, Sampler};
+use crate::{Kind, Name, Rng, StatementSpec, Tables, Transaction, Workload};
+use capability::Protocol;
 
 /// Rows for each unit of the scale.
-pub(crate) const TELLERS: u64 = 10;
-pub(crate) const ACCOUNTS: u64 = 100_000;
+pub const TELLERS: u64 = 10;
+pub const ACCOUNTS: u64 = 100_000;
 /// A transfer is from minus this to this.
 const DELTA_MOST: i64 = 5000;
 
-pub(super) fn build(
+pub(crate) fn build(
     name: Name,
     protocol: Protocol,
-    options: &Options,
+    tables: &Tables,
     distribution: &Distribution,
 ) -> Option<Box<dyn Workload>> {
     let script: &[Step] = match name {
@@ -25,7 +25,7 @@ pub(super) fn build(
         Name::PgbenchSelectOnly => &[Step::SelectAccount],
         _ => return None,
     };
-    let scale = u64::from(options.scale);
+    let scale = u64::from(tables.scale);
     Some(Box::new(Pgbench {
         script,
         statements: script.iter().map(|step| step.spec(protocol)).collect(),
@@ -60,37 +60,29 @@ const SIMPLE_UPDATE: [Step; 5] =
 
 impl Step {
     fn spec(self, protocol: Protocol) -> StatementSpec {
-        let (class, kind, postgresql) = match self {
+        let (class, kind, sql) = match self {
             Self::Begin => ("begin", Kind::Other, "BEGIN"),
             Self::UpdateAccount => {
-                ("update_account", Kind::Write, "UPDATE pgbench_accounts SET abalance = abalance + $1 WHERE aid = $2")
+                ("update_account", Kind::Write, "UPDATE pgbench_accounts SET abalance = abalance + ? WHERE aid = ?")
             }
             Self::SelectAccount => {
-                ("select_account", Kind::Read, "SELECT abalance FROM pgbench_accounts WHERE aid = $1")
+                ("select_account", Kind::Read, "SELECT abalance FROM pgbench_accounts WHERE aid = ?")
             }
             Self::UpdateTeller => {
-                ("update_teller", Kind::Write, "UPDATE pgbench_tellers SET tbalance = tbalance + $1 WHERE tid = $2")
+                ("update_teller", Kind::Write, "UPDATE pgbench_tellers SET tbalance = tbalance + ? WHERE tid = ?")
             }
             Self::UpdateBranch => {
-                ("update_branch", Kind::Write, "UPDATE pgbench_branches SET bbalance = bbalance + $1 WHERE bid = $2")
+                ("update_branch", Kind::Write, "UPDATE pgbench_branches SET bbalance = bbalance + ? WHERE bid = ?")
             }
             Self::InsertHistory => (
                 "insert_history",
                 Kind::Write,
-                "INSERT INTO pgbench_history (tid, bid, aid, delta, mtime) VALUES ($1, $2, $3, $4, CURRENT_TIMESTAMP)",
+                "INSERT INTO pgbench_history (tid, bid, aid, delta, mtime) VALUES (?, ?, ?, ?, CURRENT_TIMESTAMP)",
             ),
+            Self::End if protocol == Protocol::Mysql => ("end", Kind::Other, "COMMIT"),
             Self::End => ("end", Kind::Other, "END"),
         };
-        let sql = match (protocol, self) {
-            (Protocol::Postgresql, _) => postgresql.to_owned(),
-            (Protocol::Mysql, Self::End) => "COMMIT".to_owned(),
-            // each is there once, in order
-            (Protocol::Mysql, _) => {
-                ["$1", "$2", "$3", "$4"].iter().fold(postgresql.to_owned(), |sql, number| sql.replace(number, "?"))
-            }
-        };
-        let params = postgresql.matches('$').count();
-        StatementSpec { class: class.to_owned(), kind, sql, params, returns_rows: kind == Kind::Read }
+        StatementSpec::new(class, kind, sql, protocol)
     }
 }
 

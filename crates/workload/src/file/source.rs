@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Where values and waits come from.
 
+use crate::Rng;
 use crate::distribution::{Distribution, Draw as _};
-use crate::workload::Rng;
 use std::fmt;
 use units::Span;
 

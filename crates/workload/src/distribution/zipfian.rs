@@ -6,7 +6,7 @@
 //! rounded to the next rank, and kept when it lies under that rank's bar. Fewer than one draw in five is thrown away.
 
 use super::Draw as _;
-use crate::workload::Rng;
+use crate::Rng;
 
 /// Ranks `1..=ranks`, rank k with a probability proportional to k^-exponent.
 #[derive(Debug, Clone)]
@@ -71,7 +71,7 @@ const NEAR_ZERO: f64 = 1e-8;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::rand_core::SeedableRng as _;
+    use crate::rand_core::SeedableRng as _;
 
     #[test]
     fn integral_and_inverse_are_inverse() {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 use super::WorkloadFile;
-use crate::Protocol;
-use crate::protocol::Code;
-use crate::workload::rand_core::SeedableRng as _;
-use crate::workload::{Kind, Param, Rng, Transaction, Workload};
+use crate::Code;
+use crate::rand_core::SeedableRng as _;
+use crate::{Kind, Param, Rng, Transaction, Workload};
+use capability::Protocol;
 use std::collections::BTreeMap;
 
 const SHOP: &str = r#"

@@ -2,8 +2,8 @@
 //! Each distribution against its closed form: chi-square over keys or over ranges of keys, with fixed seeds.
 
 use super::{Distribution, Kind, Options};
-use crate::workload::Rng;
-use crate::workload::rand_core::SeedableRng as _;
+use crate::Rng;
+use crate::rand_core::SeedableRng as _;
 use proptest::prelude::*;
 
 const DRAWS: u32 = 200_000;

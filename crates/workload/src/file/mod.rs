@@ -2,7 +2,7 @@
 //! A workload that a user has written down: statements, where their values come from, how often each transaction comes, how long
 //! clients think.
 //!
-//! In: the text of a TOML file. Out: a [`WorkloadFile`], which [`WorkloadFile::build`] makes a [`Workload`](super::Workload) for one
+//! In: the text of a TOML file. Out: a [`WorkloadFile`], which [`WorkloadFile::build`] makes a [`Workload`](crate::Workload) for one
 //! family of servers; or every [`Problem`] at once, with its place. docs/workloads.md has the keys.
 //!
 //! A placeholder is `:name`, the same for all servers. Each parameter is drawn once a transaction, or once a statement when the file
@@ -17,8 +17,8 @@ mod tests;
 
 pub use keyfile::Problem;
 
-use super::{Kind, Workload};
-use crate::Protocol;
+use crate::{Kind, Workload};
+use capability::Protocol;
 use keyfile::At;
 use source::{Parameter, Pause};
 use sql::Sql;

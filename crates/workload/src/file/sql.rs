@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A statement's text, cut at its `:name` placeholders.
 
-use crate::Protocol;
+use capability::Protocol;
 use sql::{Dialect, Piece, piece};
 use std::fmt::Write as _;
 

@@ -10,9 +10,9 @@
 mod rng;
 mod zipfian;
 
-pub(crate) use rng::Draw;
+pub use rng::Draw;
 
-use crate::workload::Rng;
+use crate::Rng;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+//! From a name and what goes with it to a [`Workload`].
+
+use crate::distribution::Distribution;
+use crate::{Name, Options, SETTINGS, Slot, Workload, pgbench, sysbench};
+use capability::Protocol;
+
+/// The tables that a load runs on, and over how many connections.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tables {
+    /// They are `sbtest1` to `sbtest<tables>`; each group of like statements in a transaction goes to one of them.
+    pub tables: u32,
+    /// Rows in each table: keys are drawn from 1 to this.
+    pub table_size: u64,
+    /// Branches in pgbench's tables; each has 10 tellers and 100,000 accounts.
+    pub scale: u32,
+    /// `select_random_*` cut the keys into so many segments; `bulk_insert` has so many tables.
+    pub connections: u32,
+}
+
+impl Default for Tables {
+    /// sysbench's defaults, and pgbench's.
+    fn default() -> Self {
+        Self { tables: 1, table_size: 10_000, scale: 1, connections: 1 }
+    }
+}
+
+/// Why a workload was refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    #[error("'{name}' is not a workload: use one of {known}")]
+    Unknown { name: String, known: String },
+    #[error("{option} is {value}: it must be from {least} to {most}")]
+    OutOfRange { option: String, value: u64, least: u64, most: u64 },
+    #[error("{name} would send no statement: all its counts are 0")]
+    Empty { name: Name },
+}
+
+/// Builds a workload; what it is told is fixed from here on.
+///
+/// # Errors
+/// A number with which there is nothing to send, or more than one statement can hold.
+pub fn build(
+    name: Name,
+    protocol: Protocol,
+    tables: &Tables,
+    options: &Options,
+    distribution: &Distribution,
+) -> Result<Box<dyn Workload>, Error> {
+    check(tables, options)?;
+    match pgbench::build(name, protocol, tables, distribution) {
+        Some(workload) => Ok(workload),
+        None => sysbench::build(name, protocol, tables, options, distribution).ok_or(Error::Empty { name }),
+    }
+}
+
+fn check(tables: &Tables, options: &Options) -> Result<(), Error> {
+    let fits = |option: &str, value: u64, least: u64, most: u64| {
+        let wrong = || Error::OutOfRange { option: option.to_owned(), value, least, most };
+        if (least..=most).contains(&value) { Ok(()) } else { Err(wrong()) }
+    };
+    fits("tables", tables.tables.into(), 1, 100_000)?;
+    fits("table-size", tables.table_size, 1, sysbench::MOST_ROWS)?;
+    fits("threads", tables.connections.into(), 1, 1_000_000)?;
+    fits("scale", tables.scale.into(), 1, u32::MAX.into())?;
+    let mut options = options.clone();
+    SETTINGS.iter().try_for_each(|setting| match setting.slot(&mut options) {
+        Slot::Count { value, limits } => fits(&setting.flag(), *value, *limits.start(), *limits.end()),
+        Slot::Flag(_) => Ok(()),
+    })
+}
+
+/// The statements that make the tables of a workload that does not run on filled ones: those of `bulk_insert`, one table a connection,
+/// dropped first so that keys begin at 1. Empty for all others.
+pub fn setup(name: Name, tables: &Tables) -> Vec<String> {
+    let statements = |table: String| {
+        let columns = "id INTEGER NOT NULL, k INTEGER DEFAULT '0' NOT NULL, PRIMARY KEY (id)";
+        [format!("DROP TABLE IF EXISTS {table}"), format!("CREATE TABLE {table} ({columns})")]
+    };
+    setup_tables(name, tables).into_iter().flat_map(statements).collect()
+}
+
+/// The tables that [`setup`] makes.
+pub fn setup_tables(name: Name, tables: &Tables) -> Vec<String> {
+    let count = if name == Name::BulkInsert { tables.connections } else { 0 };
+    (1..=count).map(|table| format!("sbtest{table}")).collect()
+}
