@@ -23,7 +23,8 @@
 #   busy        the median over all arms of what other programs, and the hypervisor, took of the CPUs' time
 #   doubted     runs whose result doubts that the host was quiet
 set -euo pipefail
-here=$(cd "$(dirname "$0")/../.." && pwd)
+# shellcheck source=benches/common.sh
+. "$(dirname "$0")/../common.sh"
 runs=20 short=false json=false folder=/var/tmp
 while [ $# -gt 0 ]; do
     case "$1" in
@@ -31,16 +32,12 @@ while [ $# -gt 0 ]; do
         --runs) short=true runs=${2:?--runs wants a number}; shift ;;
         --json) json=true ;;
         --folder) folder=${2:?--folder wants a folder}; shift ;;
-        *) sed -n '3,14s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+        *) usage ;;
     esac
     shift
 done
-command -v jq >/dev/null || { echo "needs jq (package jq)" >&2; exit 3; }
-program=${WRINGER:-}
-if [ -z "$program" ]; then
-    cargo build --quiet --release --manifest-path "$here/Cargo.toml" -p wringer
-    program=${CARGO_TARGET_DIR:-$here/target}/release/wringer
-fi
+need_program jq
+build_wringer
 kept=${KEPT:-$PWD/busy-$(date +%Y%m%d-%H%M%S).jsonl}
 : >"$kept"
 work=$(mktemp -d "$folder/busy-bench.XXXXXX")
@@ -52,7 +49,7 @@ disturber=
 # shellcheck disable=SC2317 # called by the trap
 clean() {
     quiet_again
-    "$program" undo >/dev/null 2>&1 || true
+    "$wringer" undo >/dev/null 2>&1 || true
     table || true
     say "each run's figures: $kept"
     rm -rf "$work"
@@ -136,7 +133,7 @@ def outside:
 
 run_once() { # FILE OUT
     local exit=0 report=false
-    timeout --foreground --signal=INT --kill-after=120 900 "$program" run "$1" --to "$2" --yes >"$2.out" 2>"$2.err" || exit=$?
+    timeout --foreground --signal=INT --kill-after=120 900 "$wringer" run "$1" --to "$2" --yes >"$2.out" 2>"$2.err" || exit=$?
     [ -s "$2/report.html" ] && report=true
     [ "$exit" -eq 0 ] || say "exit code $exit: $(grep -m1 '^error' "$2.err" || tail -n1 "$2.err")"
     if [ -s "$2/result.json" ]; then
@@ -190,7 +187,7 @@ table() {
     done
 }
 
-"$program" sandbox fetch mariadb >/dev/null 2>&1 || true
+"$wringer" sandbox fetch mariadb >/dev/null 2>&1 || true
 half=$(($(bandwidth) / 2))
 say "half of what the disk takes: $((half / 1048576)) MiB/s; $runs runs of each file in each scene"
 heading >&2

@@ -9,30 +9,27 @@
 # removed). Needs jq. A table on the standard output, with --json one object for each limit; what goes on is told on standard error. WRINGER names the
 # program, without it the release build's. Exit code 1: a verdict named another limit, or none, or a run failed.
 set -euo pipefail
-here=$(cd "$(dirname "$0")/../.." && pwd)
+# shellcheck source=benches/common.sh
+. "$(dirname "$0")/../common.sh"
 runs=5 json=false folder=/var/tmp
 while [ $# -gt 0 ]; do
     case "$1" in
         --runs) runs=${2:?--runs wants a number}; shift ;;
         --json) json=true ;;
         --folder) folder=${2:?--folder wants a folder}; shift ;;
-        *) sed -n '3,11s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+        *) usage ;;
     esac
     shift
 done
-command -v jq >/dev/null || { echo "needs jq (package jq)" >&2; exit 3; }
-program=${WRINGER:-}
-if [ -z "$program" ]; then
-    cargo build --quiet --release --manifest-path "$here/Cargo.toml" -p wringer
-    program=${CARGO_TARGET_DIR:-$here/target}/release/wringer
-fi
+need_program jq
+build_wringer
 work=$(mktemp -d "$folder/limits-bench.XXXXXX")
 chmod 711 "$work"
 export WRINGER_HOME=$work/home
 mkdir -m 711 "$WRINGER_HOME"
 # shellcheck disable=SC2317 # called by the trap
 clean() {
-    "$program" undo >/dev/null 2>&1 || true
+    "$wringer" undo >/dev/null 2>&1 || true
     rm -rf "$work"
 }
 trap clean EXIT
@@ -60,13 +57,13 @@ named='
     why: [.findings[] | select(.id == "limit.by" and .arm == $arm) | .evidence],
     told: ([.verdict.sentences[] | select(startswith("\"" + $arm + "\" is limited by"))] | length > 0) }'
 
-"$program" sandbox fetch mariadb >/dev/null 2>&1 || true
+"$wringer" sandbox fetch mariadb >/dev/null 2>&1 || true
 lines=$work/lines.jsonl
 : >"$lines"
 for number in $(seq "$runs"); do
     say "run $number of $runs"
     out=$work/out-$number exit=0
-    "$program" run "$file" --to "$out" --yes >"$out.out" 2>"$out.err" || exit=$?
+    "$wringer" run "$file" --to "$out" --yes >"$out.out" 2>"$out.err" || exit=$?
     if [ -s "$out/result.json" ]; then
         jq -c "$named" "$out/result.json" >>"$lines"
     fi

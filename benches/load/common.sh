@@ -1,19 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# Read by the scripts beside it: where things are, their usage, and a home with a sandbox `bench` that goes when they end.
-here=$(cd "$(dirname "$0")/../.." && pwd)
-target=${CARGO_TARGET_DIR:-$here/target}
-wringer=${WRINGER:-$target/release/wringer}
-
-# the head of the script, without its first two lines
-usage() {
-    sed -n '3,/^set/p' "$0" | sed '/^set/d; s/^# \{0,1\}//' >&2
-    exit 2
-}
-
-need_wringer() {
-    [ -x "$wringer" ] || { echo "needs $wringer: cargo build --release -p wringer" >&2; exit 3; }
-}
+# Read by the scripts beside it: a home with a sandbox `bench` that goes when they end.
+# shellcheck source=benches/common.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 
 clean() {
     "$wringer" sandbox delete --force bench >&2 || true

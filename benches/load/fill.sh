@@ -23,8 +23,8 @@ while [ $# -gt 0 ]; do
     esac
     shift
 done
-command -v sysbench >/dev/null || { echo "needs sysbench 1.0 (package sysbench)" >&2; exit 3; }
-command -v python3 >/dev/null || { echo "needs python3, for the interval" >&2; exit 3; }
+need_program sysbench
+need_program python3
 need_wringer
 
 own_home

@@ -40,7 +40,7 @@ for count in $connections; do
 done
 
 need_wringer
-[ "$placement" = free ] || command -v taskset >/dev/null || { echo "needs taskset (package util-linux) for --placement one" >&2; exit 3; }
+[ "$placement" = free ] || need_program taskset util-linux
 there=""
 for peer in $peers; do
     case $peer in sysbench | pgbench) ;; *) usage ;; esac

@@ -9,7 +9,8 @@
 # A SERVER is what `wringer sandbox deploy` takes: 'mariadb 11.4', 'xtradb 5.6', postgresql@18, or a tarball. Needs no root. What is
 # fetched goes to the cache that WRINGER_CACHE names, else to a temporary one: 2 GB for everything.
 set -euo pipefail
-here=$(cd "$(dirname "$0")/../.." && pwd)
+# shellcheck source=benches/common.sh
+. "$(dirname "$0")/../common.sh"
 seconds=10
 rows=20000
 servers=()
@@ -17,13 +18,11 @@ while [ $# -gt 0 ]; do
     case "$1" in
         --seconds) seconds=$2; shift 2 ;;
         --rows) rows=$2; shift 2 ;;
-        -h | --help) sed -n '3,10s/^# \{0,1\}//p' "$0"; exit 0 ;;
-        -*) echo "error: no such option: $1" >&2; exit 2 ;;
+        -*) usage ;;
         *) servers+=("$1"); shift ;;
     esac
 done
-wringer=${WRINGER:-${CARGO_TARGET_DIR:-$here/target}/release/wringer}
-[ -x "$wringer" ] || { echo "error: no program at $wringer: \`cargo build --release -p wringer\`, or set WRINGER" >&2; exit 3; }
+need_wringer
 
 folder=$(mktemp -d "${TMPDIR:-/tmp}/wringer-servers.XXXXXX")
 chmod 711 "$folder"

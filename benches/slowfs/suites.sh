@@ -14,16 +14,11 @@
 #              scratch device, and without the tests that mount the file system anew, which would take the layer away. --short: 001 to 100
 # --only: a suite (fsx), or parts of them, several in quotes ("chmod chown/00 generic/013").
 set -euo pipefail
-here=$(cd "$(dirname "$0")/../.." && pwd)
-target=${CARGO_TARGET_DIR:-$here/target}
-wringer=${WRINGER:-$target/release/wringer}
+# shellcheck source=benches/common.sh
+. "$(dirname "$0")/../common.sh"
 fsx_version=0.3.2
 short="" delay=0 folder=/var/tmp pjdfstest="" xfstests="" only="" json=$target/bench-slowfs-suites.json
 
-usage() {
-    sed -n '3,/^set/p' "$0" | sed '/^set/d; s/^# \{0,1\}//' >&2
-    exit 2
-}
 while [ $# -gt 0 ]; do
     case $1 in
         --short) short=yes ;;
@@ -36,11 +31,7 @@ while [ $# -gt 0 ]; do
     esac
     shift
 done
-missing() {
-    echo "needs $*" >&2
-    exit 3
-}
-[ "$(id -u)" -eq 0 ] || missing "root: a layer is mounted, and pjdfstest changes owners"
+need_root "a layer is mounted, and pjdfstest changes owners"
 if [ -n "$pjdfstest" ]; then
     pjdfstest=$(cd "$pjdfstest" && pwd)
     [ -x "$pjdfstest/pjdfstest" ] || missing "$pjdfstest/pjdfstest: autoreconf -ifs && ./configure && make pjdfstest"
@@ -51,7 +42,7 @@ if [ -n "$xfstests" ]; then
     [ -x "$xfstests/check" ] && [ -x "$xfstests/src/feature" ] || missing "xfstests, built: make in $xfstests"
     command -v mkfs.ext4 >/dev/null || missing "mkfs.ext4, for xfstests"
 fi
-[ -n "${WRINGER:-}" ] || cargo build --quiet --release --manifest-path "$here/Cargo.toml" -p wringer
+build_wringer
 fsx=$target/suites/fsx-$fsx_version/bin/fsx
 [ -x "$fsx" ] || cargo install --quiet --locked fsx --version "$fsx_version" --root "$target/suites/fsx-$fsx_version" --target-dir "$target/suites/build"
 

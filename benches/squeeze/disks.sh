@@ -6,20 +6,20 @@
 #
 #   benches/squeeze/disks.sh [FOLDER] [SECONDS]     as root; FOLDER on a local disk (/var/tmp), SECONDS a cell (3)
 set -euo pipefail
-here=$(cd "$(dirname "$0")/../.." && pwd)
+# shellcheck source=benches/common.sh
+. "$(dirname "$0")/../common.sh"
 seconds=${2:-3}
 folder=$(mktemp -d "${1:-/var/tmp}/disks-bench.XXXXXX")
 export WRINGER_HOME="$folder/home"
-wringer=${WRINGER:-${CARGO_TARGET_DIR:-$here/target}/release/wringer}
 clean() {
     "$wringer" disk release >/dev/null 2>&1 || "$wringer" undo >&2 || true
     rm -rf "$folder"
 }
 trap clean EXIT
 
-[ "$(id -u)" -eq 0 ] || { echo "needs root: a layer is mounted, a loop device attached" >&2; exit 3; }
-command -v fio >/dev/null || { echo "needs fio" >&2; exit 3; }
-[ -n "${WRINGER:-}" ] || cargo build --quiet --release --manifest-path "$here/Cargo.toml" -p wringer
+need_root "a layer is mounted, a loop device attached"
+need_program fio
+build_wringer
 mkdir "$folder/data"
 dd if=/dev/urandom of="$folder/data/file" bs=1M count=256 status=none conv=fsync
 

@@ -9,21 +9,21 @@
 # The stated figures are the model's, driven in virtual time: `wringer disk profiles NAME`. A profile faster than this host is refused,
 # and its row says so.
 set -euo pipefail
-here=$(cd "$(dirname "$0")/../.." && pwd)
+# shellcheck source=benches/common.sh
+. "$(dirname "$0")/../common.sh"
 seconds=${2:-2}
 json=${3:-}
 folder=$(mktemp -d "${1:-/var/tmp}/profiles-bench.XXXXXX")
 export WRINGER_HOME="$folder/home"
-wringer=${WRINGER:-${CARGO_TARGET_DIR:-$here/target}/release/wringer}
 clean() {
     "$wringer" disk release "$folder/data" >/dev/null 2>&1 || "$wringer" undo >&2 || true
     rm -rf "$folder"
 }
 trap clean EXIT
 
-[ "$(id -u)" -eq 0 ] || { echo "needs root: the layer is mounted for everybody" >&2; exit 3; }
-command -v fio >/dev/null || { echo "needs fio" >&2; exit 3; }
-[ -n "${WRINGER:-}" ] || cargo build --quiet --release --manifest-path "$here/Cargo.toml" -p wringer
+need_root "the layer is mounted for everybody"
+need_program fio
+build_wringer
 mkdir "$folder/data"
 dd if=/dev/urandom of="$folder/data/file" bs=1M count=256 status=none conv=fsync
 

@@ -9,17 +9,17 @@
 # FOLDER needs as much free space as the machine has RAM, and loses it again. At least 8 GiB must be left: what asks for more is for a
 # virtual machine. Takes some 3 minutes a pair; programs that others run on the machine lose their page cache, too.
 set -euo pipefail
-here=$(cd "$(dirname "$0")/../.." && pwd)
+# shellcheck source=benches/common.sh
+. "$(dirname "$0")/../common.sh"
 size_gib=${1:-12}
 pairs=${2:-3}
-folder=$(mktemp -d "${3:-/var/tmp}/ram-bench.XXXXXX")
 json=${4:-}
+need_root "it hides RAM and drops the page cache"
+need_program fio
+folder=$(mktemp -d "${3:-/var/tmp}/ram-bench.XXXXXX")
 export WRINGER_HOME="$folder/home"
-wringer=${WRINGER:-${CARGO_TARGET_DIR:-$here/target}/release/wringer}
 knob=/proc/sys/vm/nr_hugepages
 
-[ "$(id -u)" -eq 0 ] || { rmdir "$folder"; echo "needs root: it hides RAM and drops the page cache" >&2; exit 3; }
-command -v fio >/dev/null || { rmdir "$folder"; echo "needs fio" >&2; exit 3; }
 before=$(cat $knob)
 clean() {
     echo "$before" >$knob
@@ -42,7 +42,7 @@ free_gib=$(($(df --output=avail -k "$folder" | tail -1) / 1048576))
 [ "$free_gib" -gt $((available_gib + 2)) ] || { echo "$folder has $free_gib GiB free, and needs $((available_gib + 2))" >&2; exit 3; }
 page_kib=$(field Hugepagesize)
 pages=$((size_gib * 1048576 / page_kib))
-[ -n "${WRINGER:-}" ] || cargo build --quiet --release --manifest-path "$here/Cargo.toml" -p wringer
+build_wringer
 
 echo "writing $available_gib GiB" >&2
 dd if=/dev/zero of="$folder/file" bs=1M count=$((available_gib * 1024)) conv=fsync status=none

@@ -13,13 +13,13 @@
 # Random direct reads of 4 KiB by fio with libaio, with exact percentiles from its log of every read. Wants a quiet machine: `bare p99` is what a read past
 # the layer met at the same pace, so a tail there is the machine's own.
 set -euo pipefail
-here=$(cd "$(dirname "$0")/../.." && pwd)
+# shellcheck source=benches/common.sh
+. "$(dirname "$0")/../common.sh"
+need_program fio
+need_root "fio enters the mount namespace of the layer"
 folder=$(mktemp -d "${1:-/var/tmp}/squeeze-bench.XXXXXX")
 trap 'rm -rf "$folder"' EXIT
-command -v fio >/dev/null || { echo "needs fio (package fio)" >&2; exit 3; }
-[ "$(id -u)" -eq 0 ] || { echo "needs root: fio enters the mount namespace of the layer" >&2; exit 3; }
 cargo build --quiet --release --manifest-path "$here/Cargo.toml" -p slowfs --bin slow-layer --example accuracy
 mkdir "$folder/data"
 dd if=/dev/urandom of="$folder/data/file" bs=1M count=512 status=none conv=fsync
-target=${CARGO_TARGET_DIR:-$here/target}
 "$target/release/examples/accuracy" "$folder/data/file" "${2:-2}" "${JSON:-$target/squeeze.json}" "${@:3}"

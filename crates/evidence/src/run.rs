@@ -52,9 +52,15 @@ const NO_LOAD: (&str, &str) = ("load.workload", "none");
 impl Arm {
     /// Looks on at what others do: no load of ours, nothing squeezed.
     pub fn observed(started_us: u64) -> Self {
+        let settings = BTreeMap::from([(NO_LOAD.0.to_owned(), NO_LOAD.1.to_owned())]);
+        Self::begun("observed".to_owned(), settings, started_us)
+    }
+
+    /// Of which nothing is measured yet.
+    pub fn begun(name: String, settings: BTreeMap<String, String>, started_us: u64) -> Self {
         Self {
-            name: "observed".to_owned(),
-            settings: BTreeMap::from([(NO_LOAD.0.to_owned(), NO_LOAD.1.to_owned())]),
+            name,
+            settings,
             delay: None,
             load: None,
             driven: None,

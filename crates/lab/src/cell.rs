@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What one walk is to do: plain data, complete before anything is made.
 
+use crate::asked::{self, limits_of};
 use crate::error::Error;
-use crate::squeezes::limits_of;
 use crate::written::{Workloads, Written};
 use assertion::Assertion;
 use diskmodel::{Bin, Model};
@@ -141,7 +141,7 @@ impl Cell {
 
     /// Whether RAM is hidden from the whole host: then others on it must be asked first.
     pub fn hides_ram(&self) -> bool {
-        self.phases.iter().any(|phase| phase.ram.is_some()) && crate::squeezes::hides_ram()
+        self.phases.iter().any(|phase| phase.ram.is_some()) && asked::is_root()
     }
 }
 

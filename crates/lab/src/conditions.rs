@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a run was measured under: the host, the server, and by what means it was squeezed.
 
+use crate::asked::{is_root, ram_mechanism};
 use crate::cell::{Cell, Phase};
 use crate::error::Error;
-use crate::squeezes::ram_mechanism;
-use crate::walk::Lab;
+use crate::lab::Lab;
 use evidence::{Conditions, Server, Tool};
 use experiment::DiskMechanism;
 use observe::conditions;
@@ -68,8 +68,8 @@ fn mechanisms(cell: &Cell, under_a_library: &[ServerOption]) -> BTreeMap<String,
         }
     });
     mechanisms.extend(disk.map(|disk| ("disk".to_owned(), disk)));
-    if cell.phases.iter().any(|phase| phase.ram.is_some()) {
-        let chosen = ram_mechanism(&cell.phases).map_or("none", squeeze::ram::Mechanism::name);
+    if let Some(asked) = cell.phases.iter().find_map(|phase| phase.ram) {
+        let chosen = ram_mechanism(asked).map_or("none", squeeze::ram::Mechanism::name);
         let how = if is_root() { chosen } else { "none: hiding RAM from the host needs root" };
         mechanisms.insert("ram".to_owned(), how.to_owned());
     }
@@ -81,8 +81,4 @@ fn mechanisms(cell: &Cell, under_a_library: &[ServerOption]) -> BTreeMap<String,
         mechanisms.extend(mechanism.map(|mechanism| (name.to_owned(), mechanism)));
     }
     mechanisms
-}
-
-fn is_root() -> bool {
-    rustix::process::geteuid().is_root()
 }

@@ -8,8 +8,8 @@ mod outputs;
 
 use crate::cell::{Phase, Program};
 use crate::error::Error;
+use crate::lab::Lab;
 use crate::load_cpus;
-use crate::walk::Lab;
 use crate::witnesses::Counts;
 use access::Access;
 use attend::Ended;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-use crate::meaning::{Kind, Meaning, meaning};
+use crate::meaning::{Kind, Meaning, of_station};
 use std::io;
 use std::iter::successors;
 use units::CpuList;
@@ -81,6 +81,12 @@ impl From<sandbox::Error> for Error {
     }
 }
 
+/// What an error means that stands for something by itself, whatever caused it: one of ours, or of another station. `None`: what is not
+/// classified has failed, unless one of its causes means more.
+pub fn meaning(error: &(dyn std::error::Error + 'static)) -> Option<Meaning> {
+    error.downcast_ref::<Error>().map_or_else(|| of_station(error), Error::meaning)
+}
+
 /// 128 + SIGKILL.
 const KILLED: i32 = 137;
 
@@ -145,7 +151,7 @@ impl Error {
             }
             Self::Words { hint, .. } | Self::File { hint, .. } => (Kind::Usage, vec![hint.clone()]),
             Self::Workload(_) | Self::Distribution(_) => (Kind::Usage, Vec::new()),
-            other => return meaning(other.station()?),
+            other => return of_station(other.station()?),
         };
         Some(Meaning { kind, hints })
     }

@@ -20,11 +20,13 @@
 //! Invariants: storage and limits are never changed under a live server. Whatever ends a walk, the host is given back and the recording
 //! is closed. A phase whose squeeze did not come on is not measured, and the others are.
 
+mod asked;
 mod cell;
 mod conditions;
 mod drivers;
 mod error;
 mod hooks;
+mod lab;
 mod layer_reader;
 mod load_cpus;
 mod meaning;
@@ -41,13 +43,13 @@ mod written;
 
 pub mod problems;
 
+pub use asked::{refuse_limits, refuse_ram};
 pub use cell::{Cell, Found, Phase, Program, server_options, server_request};
-pub use error::Error;
+pub use error::{Error, meaning};
 pub use hooks::{Bar, Hooks, Progress, SecondSink, Silent};
-pub use meaning::{BUSY, Kind, Meaning, meaning};
+pub use meaning::{BUSY, Kind, Meaning};
 pub use notes::Notes;
 pub use outcome::{Ended, Missed, Outcome};
-pub use squeezes::{hides_ram, refuse_limits, refuse_ram};
 pub use translate::load_spec;
 pub use walk::{Begun, begin};
 pub use written::{Workloads, Written};

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What an error means for the host, and what would help: of this crate's errors and of all stations'.
+//! What an error of a station means for the host, and what would help. This crate's own errors say it themselves: [`crate::Error`].
 
-use crate::error::Error;
 use host::files::{Distrust, user_name};
 use host::places::Places;
 use std::env;
@@ -31,12 +30,8 @@ pub struct Meaning {
     pub hints: Vec<String>,
 }
 
-/// Of an error that stands for something by itself, whatever caused it. `None`: what is not classified has failed, unless one of its causes
-/// means more.
-pub fn meaning(error: &(dyn std::error::Error + 'static)) -> Option<Meaning> {
-    if let Some(error) = error.downcast_ref::<Error>() {
-        return error.meaning();
-    }
+/// Of an error of another station's that stands for something by itself, whatever caused it.
+pub(crate) fn of_station(error: &(dyn std::error::Error + 'static)) -> Option<Meaning> {
     classify(error).map(|(kind, hint)| Meaning { kind, hints: hint.into_iter().collect() })
 }
 

@@ -5,10 +5,10 @@ use crate::cell::Phase;
 use crate::drivers;
 use crate::error::Error;
 use crate::hooks::{Bar, Progress};
+use crate::lab::Lab;
 use crate::load_cpus::{self, LoadCpus};
 use crate::meaning::Kind;
 use crate::translate;
-use crate::walk::Lab;
 use crate::witnesses::Counts;
 use evidence::{Arm as ArmEvidence, LoadResult};
 use explain::busy;
@@ -22,18 +22,7 @@ use std::time::Duration;
 
 /// Sets the squeeze, runs the load, keeps what came of it: also of a phase that was cut short.
 pub(crate) fn run(lab: &mut Lab<'_>, phase: &Phase, position: u32) -> Result<(), Error> {
-    let mut evidence = ArmEvidence {
-        name: phase.name.clone(),
-        settings: phase.settings.clone(),
-        delay: None,
-        load: None,
-        driven: None,
-        witnesses: Vec::new(),
-        verdicts: Vec::new(),
-        broke_off: None,
-        started_us: lab.notes.clock.now_us(),
-        ended_us: 0,
-    };
+    let mut evidence = ArmEvidence::begun(phase.name.clone(), phase.settings.clone(), lab.notes.clock.now_us());
     let look = Look::on_behalf_of(std::process::id(), lab.sandbox.as_ref().map(Sandbox::data).as_deref());
     let before = look.counters();
     let measured = measure(lab, phase, &mut evidence);

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The squeezes that are in force, and changing them from arm to arm.
 
+use crate::asked::{is_root, ram_options};
 use crate::cell::Phase;
 use crate::error::Error;
 use crate::notes::Notes;
 use diskmodel::Model;
 use evidence::{Delay, DelayMode, Measured};
-use experiment::{Arm, DiskMechanism, Experiment, OnMiss, OomVictim, RamAmount, RamMechanism, RamSqueeze};
+use experiment::{DiskMechanism, OnMiss, RamSqueeze};
 use host::process::Identity;
 use run::Run;
 use squeeze::access_lists;
@@ -14,7 +15,7 @@ use squeeze::directory::{PROBE_FILE_BYTES, largest_file};
 use squeeze::disk::SlowLayer;
 use squeeze::foreign_cache::{self, ForeignCache};
 use squeeze::limits::{self, Asked, Limits, Usage, Words};
-use squeeze::ram::{self, Amount, Choice, Hidden, Mechanism, Traits};
+use squeeze::ram::{self, Hidden, Traits};
 use std::path::Path;
 use units::Bytes;
 
@@ -123,7 +124,7 @@ impl Squeezes {
     ///
     /// Returns why the phase cannot be measured, where it cannot.
     pub(crate) fn ram(&mut self, run: &mut Run, phase: &Phase, notes: &Notes<'_>) -> Result<Option<String>, Error> {
-        let asked = phase.ram.filter(|_| hides_ram());
+        let asked = phase.ram.filter(|_| is_root());
         if self.ram.as_ref().map(|(asked, _)| *asked) == asked {
             return Ok(None);
         }
@@ -229,79 +230,6 @@ impl Squeezes {
         }
         self.check()
     }
-}
-
-/// Swap is no obstacle here: the recording's caveats name it.
-fn ram_options(asked: RamSqueeze) -> ram::Options {
-    let amount = match asked.amount {
-        RamAmount::Hide(bytes) => Amount::Hide(bytes),
-        RamAmount::Leave(bytes) => Amount::Leave(bytes),
-    };
-    let oom_victim = match asked.oom_victim {
-        OomVictim::Holder => run::OomVictim::Holder,
-        OomVictim::Server => run::OomVictim::Server,
-    };
-    ram::Options { oom_victim, with_swap: true, mechanism: mechanism_of(asked), ..ram::Options::new(amount) }
-}
-
-fn mechanism_of(asked: RamSqueeze) -> Choice {
-    asked.mechanism.map_or(Choice::Auto, |mechanism| {
-        Choice::This(match mechanism {
-            RamMechanism::Holder => Mechanism::Holder,
-            RamMechanism::Pool => Mechanism::Pool,
-            RamMechanism::Offline => Mechanism::Offline,
-            RamMechanism::Balloon => Mechanism::Balloon,
-        })
-    })
-}
-
-/// The one by which the phases hide RAM. `None`: they hide none, or nothing is known of this machine.
-pub(crate) fn ram_mechanism(phases: &[Phase]) -> Option<Mechanism> {
-    let asked = phases.iter().find_map(|phase| phase.ram)?;
-    match mechanism_of(asked) {
-        Choice::This(mechanism) => Some(mechanism),
-        Choice::Auto => ram::automatic().ok(),
-    }
-}
-
-/// Looks whether the host's RAM can be hidden as the arms ask, before anything is fetched or made.
-///
-/// # Errors
-/// With every reason, and what would help.
-pub fn refuse_ram(experiment: &Experiment) -> Result<(), Error> {
-    for asked in experiment.arms.iter().filter_map(|arm| arm.squeeze.ram).filter(|_| hides_ram()) {
-        ram::plan(&ram_options(asked))?;
-    }
-    Ok(())
-}
-
-/// What the server of an arm is started in. RAM that this user cannot limit is left out, and the plan has said so.
-pub(crate) fn limits_of(experiment: &Experiment, arm: &Arm) -> Asked {
-    let squeeze = &arm.squeeze;
-    Asked {
-        ram: squeeze.server_ram.filter(|_| squeeze::cgroup::writable("memory").is_ok()),
-        swap: squeeze.swap,
-        cpus: squeeze.cpus,
-        cpuset: squeeze.cpuset.clone(),
-        cpu_group: experiment.cpu_group(),
-    }
-}
-
-/// Looks whether the server and the load can be limited as the arms ask, before anything is fetched or made.
-///
-/// # Errors
-/// With what would work.
-pub fn refuse_limits(experiment: &Experiment) -> Result<(), Error> {
-    for arm in &experiment.arms {
-        limits::plan(&limits_of(experiment, arm), Words::EXPERIMENT)?;
-        limits::plan(&Asked { cpuset: arm.load.cpuset.clone(), ..Asked::default() }, Words::LOAD)?;
-    }
-    Ok(())
-}
-
-/// Whether this user may hide the host's RAM: root alone. The plan says what is left out otherwise.
-pub fn hides_ram() -> bool {
-    rustix::process::geteuid().is_root()
 }
 
 /// Redo and write-ahead logs: written while they are read, and not what queries read.

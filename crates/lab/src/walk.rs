@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One walk of the flow. The lab owns the run, the sandbox and the recording; whatever ends the walk, [`Lab::end`] gives the host
-//! back and closes the recording.
+//! One walk of the flow. Whatever ends it, [`Walk::end`] gives the host back and closes the recording.
 
 use crate::cell::{Cell, Phase};
 use crate::error::Error;
 use crate::hooks::{Hooks, SecondSink, Sinks};
+use crate::lab::Lab;
 use crate::meaning::Kind;
 use crate::notes::Notes;
-use crate::outcome::{Ended, Missed, Outcome};
+use crate::outcome::{Ended, Outcome};
 use crate::own_data;
 use crate::phase;
 use crate::server::{Serving, Watch};
-use crate::squeezes::Squeezes;
 use crate::translate;
-use evidence::{Conditions, ENDED_EARLY};
+use evidence::ENDED_EARLY;
 use experiment::{DiskMechanism, FillSize};
 use host::clock::{RunClock, rfc3339, unix_seconds};
 use host::places::Places;
@@ -27,8 +26,7 @@ use squeeze::disk::SlowLayer;
 use squeeze::preloaded;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 /// A walk that has its locks and its watchdog, and has changed nothing yet.
 pub struct Begun<'a> {
@@ -60,33 +58,22 @@ impl Begun<'_> {
     /// Sandbox, fill, every phase, and everything given back; what was seen is in the recording, also when it broke off.
     pub fn walk(self, recording: &Path) -> Ended {
         let killed_before = oom_kills();
-        let mut lab = match Lab::new(self, recording) {
-            Ok(lab) => lab,
+        let mut walk = match Walk::new(self, recording) {
+            Ok(walk) => walk,
             Err(error) => return Ended { outcome: Outcome::CannotStart(error), kept: None, left_alone: Vec::new() },
         };
-        let walked = lab.walk();
-        let (missed, began) = (std::mem::take(&mut lab.missed), lab.phases_begun > 0);
-        let (kept, mut left_alone) = (lab.sandbox_to_keep(), Vec::new());
-        let ended = lab.end(walked, &mut left_alone);
+        let walked = walk.every_phase();
+        let (missed, began) = (std::mem::take(&mut walk.lab.missed), walk.phases_begun > 0);
+        let (kept, mut left_alone) = (walk.sandbox_to_keep(), Vec::new());
+        let ended = walk.end(walked, &mut left_alone);
         let outcome = Outcome::of(ended, missed, began, oom_kills() > killed_before);
         Ended { outcome, kept, left_alone }
     }
 }
 
-/// What a walk has in its hands.
-pub(crate) struct Lab<'a> {
-    pub(crate) cell: &'a Cell,
-    pub(crate) notes: Notes<'a>,
-    pub(crate) run: Run,
-    pub(crate) serving: Option<Serving>,
-    pub(crate) sandbox: Option<Sandbox>,
-    pub(crate) squeezes: Squeezes,
-    pub(crate) rows_per_table: u64,
-    /// Set by whoever wants the end.
-    pub(crate) stop: Arc<AtomicBool>,
-    /// The phase that ended the walk, and its position, as they stand in the recording.
-    pub(crate) broken: Option<(u32, evidence::Arm)>,
-    pub(crate) conditions: Option<Conditions>,
+/// What a walk has in its hands besides what a phase needs of it.
+struct Walk<'a> {
+    lab: Lab<'a>,
     places: Places,
     samples: Option<SecondSink>,
     /// Where the loads go, when that is not the sandbox's own.
@@ -94,11 +81,9 @@ pub(crate) struct Lab<'a> {
     host_observer: Option<Observer>,
     sandbox_name: String,
     phases_begun: u32,
-    /// Phases that were not measured, and why.
-    missed: Vec<Missed>,
 }
 
-impl<'a> Lab<'a> {
+impl<'a> Walk<'a> {
     fn new(begun: Begun<'a>, recording: &Path) -> Result<Self, Error> {
         let Begun { cell, places, hooks, clock, sandbox_name, run } = begun;
         let start = Start {
@@ -108,79 +93,52 @@ impl<'a> Lab<'a> {
             files: cell.files.clone(),
         };
         let recording = Recording::create(recording, &start)?;
-        Ok(Self {
-            cell,
-            notes: Notes { recording, clock, progress: hooks.progress },
-            run,
-            serving: None,
-            sandbox: None,
-            squeezes: Squeezes::default(),
-            rows_per_table: 0,
-            stop: hooks.stop,
-            broken: None,
-            conditions: None,
-            places,
-            samples: hooks.samples,
-            database: None,
-            host_observer: None,
-            sandbox_name,
-            phases_begun: 0,
-            missed: Vec::new(),
-        })
-    }
-
-    /// A phase whose squeeze did not come on is not measured: the walk goes on with the others, and says so at its end. What the watchdog
-    /// gave back in the meantime had come on: then its reason is told, and the walk ends.
-    pub(crate) fn note_missed(&mut self, phase: &Phase, why: &str) -> Result<(), Error> {
-        if self.run.neutralised().is_some() {
-            return Err(self.stopped());
-        }
-        let missed = Missed { phase: phase.name.clone(), why: why.to_owned() };
-        let text = missed.to_string();
-        self.missed.push(missed);
-        self.notes.event("squeeze", text)
+        let notes = Notes { recording, clock, progress: hooks.progress };
+        let lab = Lab::new(cell, notes, run, hooks.stop);
+        let samples = hooks.samples;
+        Ok(Self { lab, places, samples, database: None, host_observer: None, sandbox_name, phases_begun: 0 })
     }
 
     /// Sandbox, fill, then every phase.
-    fn walk(&mut self) -> Result<(), Error> {
+    fn every_phase(&mut self) -> Result<(), Error> {
         self.deploy()?;
         self.observe_host()?;
         self.fill()?;
-        for phase in &self.cell.phases {
-            self.check_stop()?;
+        for phase in &self.lab.cell.phases {
+            self.lab.check_stop()?;
             if self.phases_begun == 0 || phase.restart {
                 self.restart_server(phase)?;
             }
             let position = self.phases_begun;
             self.phases_begun += 1;
-            phase::run(self, phase, position)?;
+            phase::run(&mut self.lab, phase, position)?;
         }
         Ok(())
     }
 
     fn sandbox_to_keep(&self) -> Option<String> {
-        let sandbox = self.sandbox.as_ref().filter(|_| self.cell.keep);
+        let sandbox = self.lab.sandbox.as_ref().filter(|_| self.lab.cell.keep);
         sandbox.map(|sandbox| sandbox.name().to_owned())
     }
 
     /// Gives the host back and closes the recording, whatever the walk came to. The first error is the one that is told.
     fn end(mut self, walked: Result<(), Error>, left_alone: &mut Vec<PathBuf>) -> Result<(), Error> {
         let walked = walked.map_err(|error| self.interrupted(error));
-        if let Some(reason) = self.run.neutralised() {
-            let _ = self.notes.event("watchdog", format!("ended the run: {reason}"));
+        if let Some(reason) = self.lab.run.neutralised() {
+            let _ = self.lab.notes.event("watchdog", format!("ended the run: {reason}"));
         }
         let walked = walked.map_err(|error| self.explained_by_server(error));
         if let Err(error) = &walked {
             self.mark_broken(error);
-            let _ = self.notes.event("release", format!("{ENDED_EARLY}{error}"));
+            let _ = self.lab.notes.event("release", format!("{ENDED_EARLY}{error}"));
         }
         let stopped = self.stop_server();
         drop(self.host_observer.take());
-        let recording = self.notes.recording.clone();
-        let clock = self.notes.clock;
-        let released = release(self.run);
-        let deleted = match &self.sandbox {
-            Some(sandbox) if !self.cell.keep => Sandbox::delete(sandbox.name(), &self.places, false)
+        let recording = self.lab.notes.recording.clone();
+        let clock = self.lab.notes.clock;
+        let released = release(self.lab.run);
+        let deleted = match &self.lab.sandbox {
+            Some(sandbox) if !self.lab.cell.keep => Sandbox::delete(sandbox.name(), &self.places, false)
                 .map(|deleted| left_alone.extend(deleted.kept))
                 .map_err(Error::from),
             _ => Ok(()),
@@ -190,42 +148,33 @@ impl<'a> Lab<'a> {
         released.and(walked).and(stopped).and(deleted).and(finished)
     }
 
-    /// Fails once somebody asked us to stop, or the watchdog did.
-    pub(crate) fn check_stop(&self) -> Result<(), Error> {
-        if self.stop.load(Ordering::SeqCst) { Err(self.stopped()) } else { Ok(()) }
-    }
-
     fn interrupted(&self, error: Error) -> Error {
-        let asked = self.stop.load(Ordering::SeqCst) || self.run.neutralised().is_some();
-        if asked && error.kind() != Kind::NotRestored { self.stopped() } else { error }
-    }
-
-    fn stopped(&self) -> Error {
-        self.run.neutralised().map_or(Error::Interrupted, |reason| Error::Watchdog { reason: reason.to_string() })
+        let asked = self.lab.stop.load(Ordering::SeqCst) || self.lab.run.neutralised().is_some();
+        if asked && error.kind() != Kind::NotRestored { self.lab.stopped() } else { error }
     }
 
     /// An error that is not somebody's wish may be the server's end: then that is told, with the end of its log.
     fn explained_by_server(&mut self, error: Error) -> Error {
         let explains = |serving: &mut Serving| error.kind() == Kind::Failed && serving.ended_before(&error);
-        match self.serving.take_if(explains) {
-            Some(serving) => serving.ended(&error, &mut self.run, &self.notes).unwrap_or_else(|worse| worse),
+        match self.lab.serving.take_if(explains) {
+            Some(serving) => serving.ended(&error, &mut self.lab.run, &self.lab.notes).unwrap_or_else(|worse| worse),
             None => error,
         }
     }
 
     /// The phase knew only that its load had ended; why is known now.
     fn mark_broken(&mut self, error: &Error) {
-        let Some((position, mut arm)) = self.broken.take() else { return };
+        let Some((position, mut arm)) = self.lab.broken.take() else { return };
         arm.broke_off = Some(phase::reason(error));
-        let _ = self.notes.recording.arm(position, &arm);
+        let _ = self.lab.notes.recording.arm(position, &arm);
     }
 
     fn deploy(&mut self) -> Result<(), Error> {
-        let request = &self.cell.server;
-        let spinner = self.notes.progress.bar("looking for the server", None);
+        let request = &self.lab.cell.server;
+        let spinner = self.lab.notes.progress.bar("looking for the server", None);
         let mut progress = |what: &str| spinner.set_message(what);
         let installation = sandbox::locate(request, &self.places, &mut progress)?;
-        if self.cell.disk == Some(DiskMechanism::Preload) {
+        if self.lab.cell.disk == Some(DiskMechanism::Preload) {
             preloaded::check_program(&installation.program)?;
             let sandboxes = &self.places.sandboxes;
             preloaded::check_directory(sandboxes.ancestors().find(|it| it.exists()).unwrap_or(sandboxes))?;
@@ -233,59 +182,61 @@ impl<'a> Lab<'a> {
         let source = installation.describe();
         let mut spec = Spec::new(installation);
         spec.name = self.sandbox_name.clone();
-        spec.run = (!self.cell.keep).then(|| self.run.id().to_string());
-        spec.origin = self.cell.origin.clone();
+        spec.run = (!self.lab.cell.keep).then(|| self.lab.run.id().to_string());
+        spec.origin = self.lab.cell.origin.clone();
         spec.held = true;
         let sandbox = Sandbox::deploy(spec, &self.places, &mut progress)?;
         drop(spinner);
-        self.database = own_data::database(&self.cell.fill, &sandbox)?;
+        self.database = own_data::database(&self.lab.cell.fill, &sandbox)?;
         if let Some(imported) = &sandbox.manifest.origin {
             let changes: String = imported.changes.iter().map(|change| format!("; {change}")).collect();
-            self.notes.event("fill", format!("a copy of {}: {}{changes}", imported.path.display(), imported.what))?;
+            self.lab
+                .notes
+                .event("fill", format!("a copy of {}: {}{changes}", imported.path.display(), imported.what))?;
         }
-        self.notes.event("sandbox", format!("deployed {} ({source}) as {}", request.flavour, sandbox.name()))?;
-        self.sandbox = Some(sandbox);
+        self.lab.notes.event("sandbox", format!("deployed {} ({source}) as {}", request.flavour, sandbox.name()))?;
+        self.lab.sandbox = Some(sandbox);
         Ok(())
     }
 
     fn observe_host(&mut self) -> Result<(), Error> {
         let (readers, missing) = host_readers::all(Path::new("/proc"));
         for what in missing {
-            self.notes.event("observe", format!("not on this kernel: {what}"))?;
+            self.lab.notes.event("observe", format!("not on this kernel: {what}"))?;
         }
-        let options = Options { name: "host", interval: self.cell.observe.interval.0, ..Options::default() };
-        self.host_observer = Some(Observer::start(self.notes.clock, readers, self.sinks(), options)?);
+        let options = Options { name: "host", interval: self.lab.cell.observe.interval.0, ..Options::default() };
+        self.host_observer = Some(Observer::start(self.lab.notes.clock, readers, self.sinks(), options)?);
         Ok(())
     }
 
     /// On the disk as it is, without any squeeze; then the server is stopped, so that the layer can go under it.
     fn fill(&mut self) -> Result<(), Error> {
-        let first = &self.cell.phases[0];
+        let first = &self.lab.cell.phases[0];
         self.start_server(first, ChildSpec::default())?;
-        self.record_conditions()?;
-        let Some(serving) = &self.serving else { return Ok(()) };
+        self.lab.record_conditions()?;
+        let Some(serving) = &self.lab.serving else { return Ok(()) };
         let target = serving.target().clone();
-        match self.cell.fill.size {
+        match self.lab.cell.fill.size {
             Some(size) => self.fill_tables(size, first.load.seed, &target)?,
-            None => self.rows_per_table = own_data::rows(&target),
+            None => self.lab.rows_per_table = own_data::rows(&target),
         }
-        if let Some(scale) = self.cell.fill.pgbench {
-            let report = pgbench::fill(&target, scale, false, &self.stop, &mut |_, _| {})?;
-            self.notes.event("fill", report.to_string())?;
+        if let Some(scale) = self.lab.cell.fill.pgbench {
+            let report = pgbench::fill(&target, scale, false, &self.lab.stop, &mut |_, _| {})?;
+            self.lab.notes.event("fill", report.to_string())?;
         }
-        self.check_stop()?;
+        self.lab.check_stop()?;
         self.stop_server()
     }
 
     fn fill_tables(&mut self, size: FillSize, seed: u64, target: &load::Target) -> Result<(), Error> {
         let facts = ServerFacts::read(target)?;
-        let spec = translate::fill_spec(&self.cell.fill, size, seed)?;
+        let spec = translate::fill_spec(&self.lab.cell.fill, size, seed)?;
         let plan = fill::plan(&spec, &facts)?;
         let report = self.fill_with_bar(&plan, target)?;
-        self.rows_per_table = report.rows_per_table;
-        self.notes.event("fill", report.to_string())?;
-        for measured in report.measured(self.notes.clock.now_us()) {
-            self.notes.measured(&measured)?;
+        self.lab.rows_per_table = report.rows_per_table;
+        self.lab.notes.event("fill", report.to_string())?;
+        for measured in report.measured(self.lab.notes.clock.now_us()) {
+            self.lab.notes.measured(&measured)?;
         }
         Ok(())
     }
@@ -294,64 +245,58 @@ impl<'a> Lab<'a> {
     /// delay is on.
     fn restart_server(&mut self, phase: &Phase) -> Result<(), Error> {
         self.stop_server()?;
-        let Some(sandbox) = &self.sandbox else { return Ok(()) };
+        let Some(sandbox) = &self.lab.sandbox else { return Ok(()) };
         let data = sandbox.data();
         squeeze::limits::evict(&data);
-        if let Some(mechanism) = self.cell.disk {
+        if let Some(mechanism) = self.lab.cell.disk {
             let library = preloaded::library_folder(&self.places);
-            self.squeezes.layer(&mut self.run, &data, mechanism, &library, &self.notes)?;
+            self.lab.squeezes.layer(&mut self.lab.run, &data, mechanism, &library, &self.lab.notes)?;
         }
-        self.squeezes.limits(&mut self.run, &phase.limits, &self.notes)?;
-        let layer: Vec<&SlowLayer> = self.squeezes.layer.iter().collect();
+        self.lab.squeezes.limits(&mut self.lab.run, &phase.limits, &self.lab.notes)?;
+        let layer: Vec<&SlowLayer> = self.lab.squeezes.layer.iter().collect();
         self.start_server(phase, SlowLayer::for_programs(&layer))?;
-        self.squeezes.refuse_not_loaded()?;
-        self.squeezes.probe(&mut self.run, &data, &self.notes)?;
-        phase::preheat(self, phase)
-    }
-
-    pub(crate) fn look_at_cache(&mut self) {
-        if let Some(sandbox) = &self.sandbox {
-            self.squeezes.look_at_cache(&sandbox.data());
-        }
+        self.lab.squeezes.refuse_not_loaded()?;
+        self.lab.squeezes.probe(&mut self.lab.run, &data, &self.lab.notes)?;
+        phase::preheat(&mut self.lab, phase)
     }
 
     /// `seeing`: what lets it see the slow disk.
     fn start_server(&mut self, phase: &Phase, seeing: ChildSpec) -> Result<(), Error> {
-        let Some(sandbox) = &self.sandbox else { return Ok(()) };
-        let limits = self.squeezes.limits.as_ref();
+        let Some(sandbox) = &self.lab.sandbox else { return Ok(()) };
+        let limits = self.lab.squeezes.limits.as_ref();
         let start = StartOptions {
             cgroups: limits.map(|limits| limits.folders().to_vec()).unwrap_or_default(),
             affinity: limits.and_then(squeeze::limits::Limits::affinity),
             extra_options: phase.server_options.clone(),
             ..StartOptions::default()
         };
-        let mut serving = Serving::start(sandbox, &mut self.run, &start.seeing(seeing), &self.notes)?;
+        let mut serving = Serving::start(sandbox, &mut self.lab.run, &start.seeing(seeing), &self.lab.notes)?;
         if let Some(database) = &self.database {
             serving.running.target.database = Some(database.clone());
         }
-        let observe = self.cell.observe;
+        let observe = self.lab.cell.observe;
         let watch = Watch { interval: observe.interval.0, process: observe.process, server: observe.server };
-        let layer = self.squeezes.layer.as_ref().map(squeeze::disk::SlowLayer::connect).transpose()?;
-        serving.watch(watch, layer, self.notes.clock, &|| self.sinks())?;
-        self.serving = Some(serving);
+        let layer = self.lab.squeezes.layer.as_ref().map(squeeze::disk::SlowLayer::connect).transpose()?;
+        serving.watch(watch, layer, self.lab.notes.clock, &|| self.sinks())?;
+        self.lab.serving = Some(serving);
         Ok(())
     }
 
     fn stop_server(&mut self) -> Result<(), Error> {
-        match self.serving.take() {
-            Some(serving) => serving.stop(&mut self.run, &self.notes),
+        match self.lab.serving.take() {
+            Some(serving) => serving.stop(&mut self.lab.run, &self.lab.notes),
             None => Ok(()),
         }
     }
 
     fn sinks(&self) -> Sinks {
-        Sinks::new(self.notes.recording.clone(), self.samples.clone())
+        Sinks::new(self.lab.notes.recording.clone(), self.samples.clone())
     }
 
     fn fill_with_bar(&self, plan: &FillPlan, target: &load::Target) -> Result<FillReport, Error> {
-        let bar = self.notes.progress.bar("filling", Some(0));
+        let bar = self.lab.notes.progress.bar("filling", Some(0));
         let mut last: Option<Stage> = None;
-        let report = fill::run(plan, target, &self.stop, &mut |progress| {
+        let report = fill::run(plan, target, &self.lab.stop, &mut |progress| {
             if last.replace(progress.stage) != Some(progress.stage) {
                 bar.restart();
                 bar.set_message(progress.stage.describe());

@@ -2,7 +2,7 @@
 //! A driver from its start to its end, watched: when a squeeze breaks or somebody asks, it is ended.
 
 use crate::error::Error;
-use crate::walk::Lab;
+use crate::lab::Lab;
 use experiment::{Driver, DriverProgram};
 use host::process::Process;
 use run::Child;

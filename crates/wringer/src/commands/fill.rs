@@ -94,20 +94,20 @@ pub fn main(args: Args) -> Outcome {
         terminal::say(format_args!("made the database {}", target.database.as_deref().unwrap_or_default()));
     }
     if let Some(scale) = args.pgbench {
-        return match args.dry_run {
-            true => fill_pgbench::show_plan(&target, scale, args.output),
-            false => {
-                if !args.replace && !args.no_space_check {
-                    fill_space::require(fill_pgbench::bytes(scale), &target)?;
-                }
-                fill_pgbench::main(&target, scale, args.replace, &stop, args.output)
-            }
-        };
+        if args.dry_run {
+            fill_pgbench::show_plan(&target, scale, args.output);
+            return Ok(());
+        }
+        if !args.replace && !args.no_space_check {
+            fill_space::require(fill_pgbench::bytes(scale), &target)?;
+        }
+        return fill_pgbench::main(&target, scale, args.replace, &stop, args.output);
     }
     let facts = ServerFacts::read(&target).map_err(refused)?;
     let plan = fill::plan(&spec, &facts).map_err(refused)?;
     if args.dry_run {
-        return print_plan(&plan, args.output);
+        print_plan(&plan, args.output);
+        return Ok(());
     }
     // what is there already, and is replaced or gone on with, is not known to the byte
     if facts.existing.is_empty() && !args.no_space_check {
@@ -117,7 +117,8 @@ pub fn main(args: Args) -> Outcome {
     if !report.as_predicted() {
         terminal::say("warning: rows take more or fewer pages than predicted; the figures below are the server's");
     }
-    print_report(&report, args.output)
+    print_report(&report, args.output);
+    Ok(())
 }
 
 impl Args {
@@ -150,7 +151,8 @@ pub fn make(spec: &FillSpec, target: &Target, stop: &AtomicBool, output: Output)
     if facts.existing.is_empty() {
         fill_space::require(plan.predicted.used_bytes, target)?;
     }
-    print_report(&with_bar(&plan, target, stop)?, output)
+    print_report(&with_bar(&plan, target, stop)?, output);
+    Ok(())
 }
 
 /// Set by Ctrl-C and by a polite request to end.
@@ -175,10 +177,9 @@ fn show(bar: &ProgressBar, progress: Progress) {
     bar.set_position(progress.done);
 }
 
-fn print_plan(plan: &FillPlan, output: Output) -> Outcome {
+fn print_plan(plan: &FillPlan, output: Output) {
     if output == Output::Json {
-        terminal::json(&serde_json::json!({ "schema": 1, "plan": plan }));
-        return Ok(());
+        return terminal::json(&serde_json::json!({ "schema": 1, "plan": plan }));
     }
     for table in 1..=plan.spec.tables {
         terminal::data(format_args!("{};", plan.create_table(table)));
@@ -193,17 +194,13 @@ fn print_plan(plan: &FillPlan, output: Output) -> Outcome {
     for sql in (1..=plan.spec.tables).flat_map(|table| plan.create_indexes(table)) {
         terminal::data(format_args!("{sql};"));
     }
-    Ok(())
 }
 
-fn print_report(report: &FillReport, output: Output) -> Outcome {
+fn print_report(report: &FillReport, output: Output) {
     match output {
         Output::Text => terminal::data(report),
-        Output::Json => {
-            terminal::json(&serde_json::json!({ "schema": 1, "fill": report }));
-        }
+        Output::Json => terminal::json(&serde_json::json!({ "schema": 1, "fill": report })),
     }
-    Ok(())
 }
 
 /// Before anything was made.

@@ -185,7 +185,8 @@ pub fn main(mut args: Args) -> Outcome {
     let specs = args.threads.iter().map(spec);
     let specs = specs.collect::<Result<Vec<_>, _>>()?;
     if let (Some(transactions), Some(spec)) = (args.dry_run, specs.first()) {
-        return dry_run::show(spec, target.protocol, transactions, args.output == Output::Json);
+        dry_run::show(spec, target.protocol, transactions, args.output == Output::Json);
+        return Ok(());
     }
     args.check_assertions(&specs)?;
     specs.iter().try_for_each(load::engine::check).map_err(server_failure)?;
@@ -197,13 +198,13 @@ pub fn main(mut args: Args) -> Outcome {
     for spec in &specs {
         let lost = args.one(spec, &target, &stop, &mut runs)?;
         if stop.load(Ordering::Relaxed) || lost.is_some() {
-            runs.end()?;
+            runs.end();
             let interrupted =
                 || Failure::message(Exit::Interrupted, "interrupted; what was measured until then is above");
             return Err(lost.map_or_else(interrupted, server_failure));
         }
     }
-    runs.end()?;
+    runs.end();
     runs.verdict()
 }
 
@@ -220,7 +221,7 @@ impl Args {
             load::prepare(target, name, &self.tables(spec.connections)).map_err(server_failure)?;
         }
         if let Err(error) = load::capacity::check(target, spec.connections, spec.statements_prepared()) {
-            runs.end()?;
+            runs.end();
             return Err(server_failure(error));
         }
         let mut hooks = Hooks {
@@ -249,14 +250,17 @@ impl Args {
         }
         let when = When::now(target, self.output == Output::Json);
         match load::engine::run(spec, target, &RunClock::start(), &mut hooks) {
-            Ok(result) => runs.add(result, when).map(|()| None),
+            Ok(result) => {
+                runs.add(result, when);
+                Ok(None)
+            }
             Err(load::Error::ServerLost { phase, after_ms, waited_ms, partial, last }) => {
-                runs.add((*partial).clone(), when)?;
+                runs.add((*partial).clone(), when);
                 Ok(Some(load::Error::ServerLost { phase, after_ms, waited_ms, partial, last }))
             }
             Err(error) => {
                 // What earlier loads measured is not lost with this one.
-                runs.end()?;
+                runs.end();
                 Err(server_failure(error))
             }
         }

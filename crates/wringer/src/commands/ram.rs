@@ -127,13 +127,15 @@ fn squeeze(places: &Places, args: &Squeezed, amount: Amount) -> Outcome {
     let plan = plan(&options)?;
     plan.warnings.iter().for_each(|warning| terminal::say(format_args!("warning: {warning}")));
     if args.standing.dry_run {
-        return dry_run(&plan, args.standing.output);
+        dry_run(&plan, args.standing.output);
+        return Ok(());
     }
     if args.persist {
         return persist(&plan, args.standing.output);
     }
     if plan.is_nothing() {
-        return nothing(&plan, args.standing.output);
+        nothing(&plan, args.standing.output);
+        return Ok(());
     }
     ask_consent(places, args.yes)?;
     let verify = args.verify.as_deref().map(Target::open).transpose().map_err(refuse)?;
@@ -208,10 +210,9 @@ pub fn ask_consent(places: &Places, yes: bool) -> Outcome {
     .hint("--yes, if they may; or limit one server alone: squeeze.server_ram in an experiment"))
 }
 
-fn dry_run(plan: &Plan, output: Output) -> Outcome {
+fn dry_run(plan: &Plan, output: Output) {
     if output == Output::Json {
-        terminal::json(&json!({ "schema": 1, "dry_run": true, "plan": plan, "changes": plan.changes() }));
-        return Ok(());
+        return terminal::json(&json!({ "schema": 1, "dry_run": true, "plan": plan, "changes": plan.changes() }));
     }
     if plan.is_nothing() {
         terminal::data(format_args!("nothing to hide: {} are available", Bytes(plan.before.available_bytes)));
@@ -219,10 +220,9 @@ fn dry_run(plan: &Plan, output: Output) -> Outcome {
     for change in plan.changes() {
         terminal::data(format_args!("{}\n    undo: {}", change.change, change.undo));
     }
-    Ok(())
 }
 
-fn nothing(plan: &Plan, output: Output) -> Outcome {
+fn nothing(plan: &Plan, output: Output) {
     if output == Output::Json {
         let available = plan.before.available_bytes;
         let value = json!({ "schema": 1, "run": null, "hidden_bytes": 0, "available_before_bytes": available,
@@ -234,7 +234,6 @@ fn nothing(plan: &Plan, output: Output) -> Outcome {
             Bytes(plan.before.available_bytes)
         ));
     }
-    Ok(())
 }
 
 fn show(value: &Value, output: Output) {

@@ -137,7 +137,8 @@ fn delay(places: &Places, args: &Delayed) -> Outcome {
         return Err(failure.hint("`wringer squeeze --disk` slows one command down without a mount: docs/preload.md"));
     }
     if args.standing.dry_run {
-        return dry_run(&directory, &model, args.standing.output);
+        dry_run(&directory, &model, args.standing.output);
+        return Ok(());
     }
     check_reach(&directory, &model, args.standing.strict)?;
     let spinner = terminal::spinner("mounting the slow layer, probing it");
@@ -188,7 +189,7 @@ fn dry_change(run: &RunId, path: &Path, model: &Model, output: Output) {
     terminal::data(format_args!("{change}\n    undo: {undo}"));
 }
 
-fn dry_run(directory: &Path, model: &Model, output: Output) -> Outcome {
+fn dry_run(directory: &Path, model: &Model, output: Output) {
     let change = format!("a slow layer ({FILE_SYSTEM}) is mounted over {}: {model}", directory.display());
     let undo = "the delay goes to 0 at once; it is unmounted when nobody uses it, and the layer ends";
     if output == Output::Json {
@@ -197,7 +198,6 @@ fn dry_run(directory: &Path, model: &Model, output: Output) -> Outcome {
     } else {
         terminal::data(format_args!("{change}\n    undo: {undo}"));
     }
-    Ok(())
 }
 
 fn socket(places: &Places, run: &FoundRun) -> PathBuf {

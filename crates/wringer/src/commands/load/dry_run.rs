@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `--dry-run`: what a connection would send, without one.
 
-use crate::exit::Outcome;
 use crate::terminal;
 use load::Protocol;
 use load::engine::{LoadSpec, preview};
@@ -10,7 +9,7 @@ use serde_json::{Value, json};
 use workload::{Kind, Transaction, Workload};
 
 /// Prints the first transactions of connection 1, values filled in.
-pub fn show(spec: &LoadSpec, protocol: Protocol, transactions: u32, as_json: bool) -> Outcome {
+pub fn show(spec: &LoadSpec, protocol: Protocol, transactions: u32, as_json: bool) {
     let (workload, seed) = (&*spec.workload, spec.seed);
     let drawn = preview(workload, seed, transactions);
     let family = match protocol {
@@ -28,8 +27,7 @@ pub fn show(spec: &LoadSpec, protocol: Protocol, transactions: u32, as_json: boo
             "schema": 1, "workload": spec.name, "distribution": spec.distribution, "server": family, "seed": seed,
             "statements": statements, "transactions": drawn,
         });
-        terminal::json(&document);
-        return Ok(());
+        return terminal::json(&document);
     }
     terminal::data(format_args!(
         "-- {} as connection 1 begins it, for {family}, seed {seed}; nothing was sent",
@@ -44,7 +42,6 @@ pub fn show(spec: &LoadSpec, protocol: Protocol, transactions: u32, as_json: boo
         }
         wait("thinks", transaction.think_ns());
     }
-    Ok(())
 }
 
 fn wait(verb: &str, ns: u64) {

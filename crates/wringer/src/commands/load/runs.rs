@@ -42,7 +42,7 @@ impl<'a> Runs<'a> {
         Self { args, file, done: Vec::new() }
     }
 
-    pub(super) fn add(&mut self, result: LoadResult, when: When) -> Outcome {
+    pub(super) fn add(&mut self, result: LoadResult, when: When) {
         let args = self.args;
         let verdicts: Vec<Verdict> = args.assertions.iter().map(|assertion| assertion.judge(&result)).collect();
         match args.output {
@@ -64,11 +64,10 @@ impl<'a> Runs<'a> {
             Output::Json => {}
         }
         self.done.push((result, verdicts, when));
-        Ok(())
     }
 
     /// What can only be printed when all is known: the table of a series, or the JSON.
-    pub(super) fn end(&self) -> Outcome {
+    pub(super) fn end(&self) {
         let percentiles = &self.args.percentile;
         match self.args.output {
             Output::Text if self.is_a_series() && !self.done.is_empty() => {
@@ -83,14 +82,13 @@ impl<'a> Runs<'a> {
                     .collect();
                 let figures = match (self.is_a_series(), runs.len()) {
                     (false, 1) => Figures::One(Box::new(runs.remove(0))),
-                    (false, _) => return Ok(()),
+                    (false, _) => return,
                     (true, _) => Figures::Series { runs },
                 };
                 terminal::json(&Document::new(figures, self.file));
             }
             Output::Text | Output::Sysbench => {}
         }
-        Ok(())
     }
 
     /// # Errors

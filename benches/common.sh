@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+# Read by all scripts here: where things are, the program under test, their usage, and what they need.
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+target=${CARGO_TARGET_DIR:-$here/target}
+wringer=${WRINGER:-$target/release/wringer}
+
+# the head of the script, without its first two lines
+usage() {
+    sed -n '3,/^set/p' "$0" | sed '/^set/d; s/^# \{0,1\}//' >&2
+    exit 2
+}
+
+missing() { # missing WHAT...: the script cannot run here
+    echo "needs $*" >&2
+    exit 3
+}
+
+need_root() { # need_root WHY
+    [ "$(id -u)" -eq 0 ] || missing "root: $*"
+}
+
+need_program() { # need_program NAME [PACKAGE]
+    command -v "$1" >/dev/null || missing "$1 (package ${2:-$1})"
+}
+
+need_wringer() {
+    [ -x "$wringer" ] || missing "$wringer: cargo build --release -p wringer, or set WRINGER"
+}
+
+# builds the release, unless WRINGER names another program
+build_wringer() {
+    [ -n "${WRINGER:-}" ] || cargo build --quiet --release --manifest-path "$here/Cargo.toml" -p wringer
+}

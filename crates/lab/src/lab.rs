@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What all phases of a walk share: the run, the sandbox with its server, the squeezes in force, and the recording.
+
+use crate::cell::{Cell, Phase};
+use crate::error::Error;
+use crate::notes::Notes;
+use crate::outcome::Missed;
+use crate::server::Serving;
+use crate::squeezes::Squeezes;
+use evidence::Conditions;
+use run::Run;
+use sandbox::Sandbox;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// See the module.
+pub(crate) struct Lab<'a> {
+    pub(crate) cell: &'a Cell,
+    pub(crate) notes: Notes<'a>,
+    pub(crate) run: Run,
+    pub(crate) serving: Option<Serving>,
+    pub(crate) sandbox: Option<Sandbox>,
+    pub(crate) squeezes: Squeezes,
+    pub(crate) rows_per_table: u64,
+    /// Set by whoever wants the end.
+    pub(crate) stop: Arc<AtomicBool>,
+    /// The phase that ended the walk, and its position, as they stand in the recording.
+    pub(crate) broken: Option<(u32, evidence::Arm)>,
+    pub(crate) conditions: Option<Conditions>,
+    /// Phases that were not measured, and why.
+    pub(crate) missed: Vec<Missed>,
+}
+
+impl<'a> Lab<'a> {
+    pub(crate) fn new(cell: &'a Cell, notes: Notes<'a>, run: Run, stop: Arc<AtomicBool>) -> Self {
+        Self {
+            cell,
+            notes,
+            run,
+            serving: None,
+            sandbox: None,
+            squeezes: Squeezes::default(),
+            rows_per_table: 0,
+            stop,
+            broken: None,
+            conditions: None,
+            missed: Vec::new(),
+        }
+    }
+
+    /// A phase whose squeeze did not come on is not measured: the walk goes on with the others, and says so at its end. What the watchdog
+    /// gave back in the meantime had come on: then its reason is told, and the walk ends.
+    pub(crate) fn note_missed(&mut self, phase: &Phase, why: &str) -> Result<(), Error> {
+        if self.run.neutralised().is_some() {
+            return Err(self.stopped());
+        }
+        let missed = Missed { phase: phase.name.clone(), why: why.to_owned() };
+        let text = missed.to_string();
+        self.missed.push(missed);
+        self.notes.event("squeeze", text)
+    }
+
+    /// Fails once somebody asked us to stop, or the watchdog did.
+    pub(crate) fn check_stop(&self) -> Result<(), Error> {
+        if self.stop.load(Ordering::SeqCst) { Err(self.stopped()) } else { Ok(()) }
+    }
+
+    /// Why a walk ends that somebody, or the watchdog, wanted to end.
+    pub(crate) fn stopped(&self) -> Error {
+        self.run.neutralised().map_or(Error::Interrupted, |reason| Error::Watchdog { reason: reason.to_string() })
+    }
+
+    pub(crate) fn look_at_cache(&mut self) {
+        if let Some(sandbox) = &self.sandbox {
+            self.squeezes.look_at_cache(&sandbox.data());
+        }
+    }
+}
