@@ -10,6 +10,7 @@ use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use units::{Bytes, CpuList, Cpus, Span, Swap};
+use workload::distribution;
 
 /// One experiment: a server, its data, and the arms that run on them in turn.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -127,7 +128,7 @@ pub struct Fill {
     pub size: Option<FillSize>,
     pub rows: RowShape,
     /// How often each value of `k` comes.
-    pub k_distribution: Distribution,
+    pub k_distribution: distribution::Options,
     /// Secondary indexes: the first is sysbench's on `k`, the others on `pad` and `c`.
     pub secondary_indexes: u32,
     /// pgbench's four tables beside them, at this scale.
@@ -301,7 +302,10 @@ pub struct Load {
     /// After each start of the server and before any squeeze is on: the same workload, closed loop, at full speed, to fill
     /// the server's page cache.
     pub preheat: Option<Preheat>,
-    pub distribution: Distribution,
+    pub distribution: distribution::Options,
+    /// The file says so; else it is what is taken when nothing is said.
+    #[serde(skip)]
+    pub distribution_written: bool,
     pub seed: u64,
     pub prepared: bool,
     /// The CPUs that the load itself may run on.
@@ -359,21 +363,6 @@ pub enum Preheat {
     Transactions(u64),
     /// So many transactions as there are rows in all tables, times this.
     TimesRows(f64),
-}
-
-/// sysbench's `--rand-type` and what goes with it; `None` is the load's default, which is sysbench's.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Distribution {
-    /// `uniform`, `gaussian`, `special`, `pareto`, `zipfian`.
-    pub kind: String,
-    /// The file says so; else it is what is taken when nothing is said.
-    #[serde(skip)]
-    pub written: bool,
-    pub spec_iter: Option<u32>,
-    pub spec_pct: Option<f64>,
-    pub spec_res: Option<f64>,
-    pub pareto_h: Option<f64>,
-    pub zipfian_exp: Option<f64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

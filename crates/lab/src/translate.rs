@@ -9,7 +9,6 @@ use load::engine::LoadSpec;
 use load::fill::{FillSpec, Shape, Size};
 use std::sync::Arc;
 use std::time::Duration;
-use workload::distribution::{self, Distribution};
 use workload::{Name, Tables};
 
 /// Connections that fill at the same time: on two CPUs more than four only wait for the server.
@@ -18,7 +17,7 @@ const FILL_THREADS: u32 = 4;
 /// # Errors
 /// The numbers of the distribution make none; the experiment's own checks find that first.
 pub(crate) fn fill_spec(fill: &Fill, size: FillSize, seed: u64) -> Result<FillSpec, Error> {
-    let keys = distribution(&fill.k_distribution)?;
+    let keys = fill.k_distribution.check()?;
     Ok(FillSpec {
         tables: fill.tables,
         size: match size {
@@ -54,7 +53,7 @@ pub fn load_spec(
     let (built, distribution) = match written {
         Some(written) => (written.build(protocol, rows_per_table)?, written.file.describe()),
         None => {
-            let distribution = distribution(&load.distribution)?;
+            let distribution = load.distribution.check()?;
             let name: Name = load.workload.parse()?;
             let tables = Tables {
                 tables: fill.tables,
@@ -106,17 +105,4 @@ pub(crate) fn preheat_spec(
     // other draws than the measured phase makes, or the pages that it will touch would be the ones that are in
     let seed = load.seed ^ 0x5eed_0000_0000_0000;
     Ok(Some(LoadSpec { arrivals: Arrivals::Closed, warmup: Duration::ZERO, seed, time, events, ..spec }))
-}
-
-fn distribution(asked: &experiment::Distribution) -> Result<Distribution, distribution::Error> {
-    let defaults = distribution::Options::default();
-    let options = distribution::Options {
-        kind: asked.kind.parse()?,
-        spec_iterations: asked.spec_iter.unwrap_or(defaults.spec_iterations),
-        spec_range_percent: asked.spec_pct.unwrap_or(defaults.spec_range_percent),
-        spec_special_percent: asked.spec_res.unwrap_or(defaults.spec_special_percent),
-        pareto_h: asked.pareto_h.unwrap_or(defaults.pareto_h),
-        zipfian_exponent: asked.zipfian_exp.unwrap_or(defaults.zipfian_exponent),
-    };
-    options.check()
 }

@@ -7,7 +7,6 @@
 
 mod bytes;
 mod counted;
-pub mod draws;
 mod limits;
 mod span;
 

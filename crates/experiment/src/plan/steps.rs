@@ -9,6 +9,7 @@ use crate::model::{
 use diskmodel::Asked;
 use evidence::Arrivals;
 use units::{Bytes, counted};
+use workload::distribution::Kind;
 
 /// A start, from exec to the first answer, after a clean stop.
 const START_SECONDS: f64 = 2.0;
@@ -91,8 +92,8 @@ impl List<'_> {
         let rows = counted(estimate::rows(self.experiment), "row");
         let indexes = ["", ", an index on k", ", indexes on k and pad", ", indexes on k, pad and c"];
         let indexes = indexes.get(fill.secondary_indexes as usize).unwrap_or(&"");
-        let keys = match fill.k_distribution.kind.as_str() {
-            "uniform" => String::new(),
+        let keys = match fill.k_distribution.kind {
+            Kind::Uniform => String::new(),
             kind => format!(", values of k {kind}"),
         };
         let text = format!(

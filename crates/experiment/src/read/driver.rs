@@ -2,32 +2,19 @@
 //! `[load]` of an arm whose load is a program of somebody else's: sysbench, pgbench, any command.
 
 use super::load_keys::{cpuset, too_long};
-use crate::model::{Arm, Distribution, Driver, DriverProgram, Fill, Flavour, Load};
+use crate::model::{Arm, Driver, DriverProgram, Fill, Flavour, Load};
 use crate::section::Section;
 use crate::tree::Value;
 use evidence::Arrivals;
 use units::Span;
+use workload::distribution;
 
 const DRIVERS: [DriverProgram; 3] = [DriverProgram::Sysbench, DriverProgram::Pgbench, DriverProgram::Command];
 const WORDS: [&str; 3] = ["sysbench", "pgbench", "command"];
-/// What Wringer's own load understands, and no other; the options of its workloads come on top.
-const OURS: [&str; 15] = [
-    "workload",
-    "rate",
-    "arrivals",
-    "warmup",
-    "preheat",
-    "distribution",
-    "rand_spec_iter",
-    "rand_spec_pct",
-    "rand_spec_res",
-    "rand_pareto_h",
-    "rand_zipfian_exp",
-    "seed",
-    "prepared",
-    "events",
-    "threads",
-];
+/// What Wringer's own load understands, and no other; the options of its workloads and the numbers of its
+/// distributions come on top.
+const OURS: [&str; 10] =
+    ["workload", "rate", "arrivals", "warmup", "preheat", "distribution", "seed", "prepared", "events", "threads"];
 /// Options that say where the server is, and as whom: an experiment has but its own.
 const SYSBENCH_CONNECTION: [&str; 13] = [
     "--db-driver",
@@ -89,15 +76,8 @@ pub(super) fn read(section: Section<'_>, flavour: Option<Flavour>) -> Option<Loa
         events: None,
         warmup: warmup.unwrap_or(Span::ZERO),
         preheat: None,
-        distribution: Distribution {
-            kind: "uniform".into(),
-            written: false,
-            spec_iter: None,
-            spec_pct: None,
-            spec_res: None,
-            pareto_h: None,
-            zipfian_exp: None,
-        },
+        distribution: distribution::Options::default(),
+        distribution_written: false,
         seed: 1,
         prepared: true,
         cpuset,
@@ -152,7 +132,8 @@ fn whole_seconds(section: &Section<'_>, key: &'static str) -> Option<Span> {
 /// A key that would be passed over in silence.
 fn refuse_ours(section: &Section<'_>, program: Option<DriverProgram>) {
     let options = workload::SETTINGS.iter().filter(|setting| setting.in_experiments);
-    for key in OURS.into_iter().chain(options.map(|setting| setting.name)) {
+    let numbers = distribution::NUMBERS.iter().map(|number| number.name);
+    for key in OURS.into_iter().chain(options.map(|setting| setting.name)).chain(numbers) {
         let taken = match (key, program) {
             ("threads" | "warmup", program) => program != Some(DriverProgram::Command),
             ("events", program) => program == Some(DriverProgram::Sysbench),

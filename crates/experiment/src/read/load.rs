@@ -3,11 +3,12 @@
 
 use super::driver;
 use super::load_keys::{cpuset, too_long};
-use crate::model::{Distribution, Flavour, Load, Preheat};
+use crate::model::{Flavour, Load, Preheat};
 use crate::section::Section;
 use crate::tree::Value;
 use evidence::Arrivals;
-use units::{Span, draws};
+use units::Span;
+use workload::distribution::{self, Kind, NUMBERS};
 use workload::{Name, Options, SETTINGS, Setting, Slot};
 
 pub(super) fn read(top: &Section<'_>, flavour: Option<Flavour>) -> Option<Load> {
@@ -28,6 +29,7 @@ pub(super) fn read(top: &Section<'_>, flavour: Option<Flavour>) -> Option<Load> 
         warmup: warmup(&section),
         preheat: preheat(&section),
         distribution: distribution(&section, "distribution"),
+        distribution_written: section.node("distribution").is_some(),
         seed: section.integer("seed", 0..=u64::MAX >> 1).map_or(1, |number| number.value),
         prepared: section.boolean("prepared").is_none_or(|asked| asked.value),
         cpuset: cpuset(&section),
@@ -130,35 +132,19 @@ fn preheat(section: &Section<'_>) -> Option<Preheat> {
 }
 
 /// `key` names the kind; its numbers stand beside it.
-pub(super) fn distribution(section: &Section<'_>, key: &'static str) -> Distribution {
-    let kinds = ["uniform", "gaussian", "special", "pareto", "zipfian"];
-    let kind = section.choice(key, &kinds).map_or("uniform", |word| word.value);
-    let distribution = Distribution {
-        kind: kind.to_owned(),
-        written: section.node(key).is_some(),
-        spec_iter: section.integer("rand_spec_iter", draws::ITERATIONS).map(|number| number.value),
-        spec_pct: section.number("rand_spec_pct", draws::PERCENT).map(|number| number.value),
-        spec_res: section.number("rand_spec_res", draws::PERCENT).map(|number| number.value),
-        pareto_h: section.number("rand_pareto_h", draws::PARETO_H).map(|number| number.value),
-        zipfian_exp: section.number("rand_zipfian_exp", draws::ZIPFIAN_EXPONENT).map(|number| number.value),
-    };
-    let needs = [
-        ("rand_spec_iter", "special"),
-        ("rand_spec_pct", "special"),
-        ("rand_spec_res", "special"),
-        ("rand_pareto_h", "pareto"),
-        ("rand_zipfian_exp", "zipfian"),
-    ];
-    // sysbench's gaussian sums rand-spec-iter numbers as well
-    let fits = |number: &str, owner: &str| kind == owner || (number == "rand_spec_iter" && kind == "gaussian");
-    for (number, owner) in needs.into_iter().filter(|(number, owner)| !fits(number, owner)) {
-        if let Some(node) = section.node(number) {
-            let hint = Some(format!("leave it out, or write {key} = \"{owner}\""));
-            let message = format!("{} has no meaning with {key} \"{kind}\"", section.named(number));
+pub(super) fn distribution(section: &Section<'_>, key: &'static str) -> distribution::Options {
+    let kind = section.choice(key, &Kind::ALL.map(Kind::name)).and_then(|word| word.value.parse().ok());
+    let kind: Kind = kind.unwrap_or_default();
+    let mut options = distribution::Options { kind, ..distribution::Options::default() };
+    for number in &NUMBERS {
+        number.read(section, number.name, &mut options);
+        if let Some(node) = section.node(number.name).filter(|_| !number.of.contains(&kind)) {
+            let hint = number.of.first().map(|owner| format!("leave it out, or write {key} = \"{owner}\""));
+            let message = format!("{} has no meaning with {key} \"{kind}\"", section.named(number.name));
             section.wrong(Some(node), &message, hint);
         }
     }
-    distribution
+    options
 }
 
 fn options(section: &Section<'_>, workload: Option<&str>) -> Options {

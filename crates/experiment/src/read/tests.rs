@@ -2,6 +2,7 @@
 use crate::{Experiment, FillSize, OomVictim, Preheat, Problem, RamAmount, RamMechanism, RamSqueeze, RowShape};
 use evidence::Arrivals;
 use units::{Bytes, Span, Swap};
+use workload::distribution::Kind;
 
 const GOOD: &str = r#"schema = 1
 name = "sample"
@@ -360,9 +361,9 @@ fn what_a_driver_cannot_be_told_is_refused() {
 fn the_values_and_indexes_of_a_fill_are_those_of_the_command() {
     let fill = |text: &str| Experiment::parse(&GOOD.replace("rows_per_page = 4", text)).unwrap().fill;
     let skewed = fill("k_distribution = \"pareto\"\nrand_pareto_h = 0.1\nsecondary_indexes = 3");
-    assert_eq!((skewed.k_distribution.kind.as_str(), skewed.k_distribution.pareto_h), ("pareto", Some(0.1)));
+    assert_eq!((skewed.k_distribution.kind, skewed.k_distribution.pareto_h), (Kind::Pareto, 0.1));
     assert_eq!((skewed.secondary_indexes, fill("secondary = true").secondary_indexes), (3, 1));
-    assert_eq!((fill("pgbench = 2").secondary_indexes, fill("pgbench = 2").k_distribution.kind), (0, "uniform".into()));
+    assert_eq!((fill("pgbench = 2").secondary_indexes, fill("pgbench = 2").k_distribution.kind), (0, Kind::Uniform));
     let bad = |text: &str, line, message: &str, hint: &str| check("rows_per_page = 4", text, line, message, hint);
     bad("k-distribution = \"pareto\"", 10, "unknown key \"k-distribution\" in [fill]", "\"k_distribution\"");
     bad("k_distribution = \"normal\"", 10, "fill.k_distribution cannot be \"normal\"", "valid here: uniform");

@@ -7,16 +7,16 @@
 //! The distributions follow sysbench's documented options. sysbench 1.0.20 uses `special` when nothing is said, later
 //! sources `uniform`. We use `uniform`, and every result names the distribution in force.
 
+mod asked;
 mod rng;
 mod zipfian;
 
+pub use asked::{Error, Kind, NUMBERS, Number, Options, Slot};
 pub use rng::Draw;
 
 use crate::Rng;
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use std::str::FromStr;
-use units::draws;
 use zipfian::Zipfian;
 
 /// A distribution over a range of keys; the numbers are those of sysbench's options of the same name.
@@ -36,41 +36,6 @@ pub enum Distribution {
     Zipfian { exponent: f64 },
 }
 
-/// The options as they are written, not yet checked.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Options {
-    pub kind: Kind,
-    /// `--rand-spec-iter`: draws a gaussian value is the mean of.
-    pub spec_iterations: u32,
-    /// `--rand-spec-pct`: the width of the hot range, in percent of all keys.
-    pub spec_range_percent: f64,
-    /// `--rand-spec-res`: the share of the draws that fall on the hot range, in percent.
-    pub spec_special_percent: f64,
-    /// `--rand-pareto-h`.
-    pub pareto_h: f64,
-    /// `--rand-zipfian-exp`.
-    pub zipfian_exponent: f64,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Kind {
-    #[default]
-    Uniform,
-    Gaussian,
-    Special,
-    Pareto,
-    Zipfian,
-}
-
-/// Why a distribution was refused.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum Error {
-    #[error("'{0}' is not a distribution: use one of uniform, gaussian, special, pareto, zipfian")]
-    UnknownKind(String),
-    #[error("{option} is {value}: it must be {expected}")]
-    OutOfRange { option: &'static str, value: f64, expected: &'static str },
-}
-
 /// Draws keys from `low..=high`. Made once, used by one connection; cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Sampler {
@@ -87,45 +52,6 @@ enum Shape {
     Special { iterations: u32, special_share: f64, hot_first: u64, hot_count: u64 },
     Pareto { power: f64 },
     Zipfian(Zipfian),
-}
-
-impl Default for Options {
-    /// sysbench's defaults, but for the kind.
-    fn default() -> Self {
-        Self {
-            kind: Kind::default(),
-            spec_iterations: 12,
-            spec_range_percent: 1.0,
-            spec_special_percent: 75.0,
-            pareto_h: 0.2,
-            zipfian_exponent: 0.8,
-        }
-    }
-}
-
-impl Options {
-    /// # Errors
-    /// A number outside the range in which the distribution exists; only the numbers that the kind uses are looked at.
-    pub fn check(&self) -> Result<Distribution, Error> {
-        let iterations = self.spec_iterations;
-        match self.kind {
-            Kind::Uniform => Ok(Distribution::Uniform),
-            Kind::Gaussian => check_iterations(iterations).map(|()| Distribution::Gaussian { iterations }),
-            Kind::Special => {
-                check_iterations(iterations)?;
-                percent("rand-spec-pct", self.spec_range_percent)?;
-                percent("rand-spec-res", self.spec_special_percent)?;
-                let (range_percent, special_percent) = (self.spec_range_percent, self.spec_special_percent);
-                Ok(Distribution::Special { iterations, range_percent, special_percent })
-            }
-            Kind::Pareto if draws::PARETO_H.contains(&self.pareto_h) => Ok(Distribution::Pareto { h: self.pareto_h }),
-            Kind::Pareto => Err(out_of_range("rand-pareto-h", self.pareto_h, "from 0.001 to 0.999")),
-            Kind::Zipfian if draws::ZIPFIAN_EXPONENT.contains(&self.zipfian_exponent) => {
-                Ok(Distribution::Zipfian { exponent: self.zipfian_exponent })
-            }
-            Kind::Zipfian => Err(out_of_range("rand-zipfian-exp", self.zipfian_exponent, "from 0 to 100")),
-        }
-    }
 }
 
 impl Distribution {
@@ -162,21 +88,6 @@ impl Sampler {
             Shape::Zipfian(zipfian) => zipfian.sample(rng) - 1,
         };
         self.low + offset
-    }
-}
-
-impl FromStr for Kind {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self, Error> {
-        match text {
-            "uniform" => Ok(Kind::Uniform),
-            "gaussian" => Ok(Kind::Gaussian),
-            "special" => Ok(Kind::Special),
-            "pareto" => Ok(Kind::Pareto),
-            "zipfian" => Ok(Kind::Zipfian),
-            _ => Err(Error::UnknownKind(text.to_owned())),
-        }
     }
 }
 
@@ -218,19 +129,6 @@ fn scale_to(count: u64, share: f64) -> u64 {
     #[allow(clippy::cast_possible_truncation)]
     let scaled = (count as f64 * share) as u64;
     scaled
-}
-
-fn check_iterations(iterations: u32) -> Result<(), Error> {
-    let allowed = draws::ITERATIONS.contains(&iterations);
-    if allowed { Ok(()) } else { Err(out_of_range("rand-spec-iter", f64::from(iterations), "from 1 to 1000")) }
-}
-
-fn percent(option: &'static str, value: f64) -> Result<(), Error> {
-    if draws::PERCENT.contains(&value) { Ok(()) } else { Err(out_of_range(option, value, "a percentage, 0 to 100")) }
-}
-
-fn out_of_range(option: &'static str, value: f64, expected: &'static str) -> Error {
-    Error::OutOfRange { option, value, expected }
 }
 
 #[cfg(test)]

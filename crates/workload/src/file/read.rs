@@ -6,16 +6,15 @@ use super::source::{Bound, Parameter, Pause, Source};
 use super::sql::Sql;
 use super::{Problem, StatementOf, TransactionOf, WorkloadFile};
 use crate::Kind;
-use crate::distribution::{self, Distribution};
+use crate::distribution::{self, Distribution, NUMBERS};
 use keyfile::{Node, Problems, Section, Table, Value, suggest, tree};
-use std::ops::RangeInclusive;
-use units::{Span, draws};
+use units::Span;
 
 /// The version of the file format that this program reads.
 const SCHEMA: u32 = 1;
 const LONGEST_PAUSE: Span = Span::secs(3600);
-const TYPES: [&str; 9] =
-    ["uniform", "zipfian", "gaussian", "pareto", "special", "sequence", "constant", "string", "copy"];
+/// Beside the kinds of distributions.
+const TYPES: [&str; 4] = ["sequence", "constant", "string", "copy"];
 const LETTERS: &str = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
 
 pub(super) fn file(text: &str) -> Result<WorkloadFile, Vec<Problem>> {
@@ -174,9 +173,10 @@ fn parameter(name: &str, node: &Node, names: &[&String], problems: &Problems) ->
         _ => {}
     }
     let Some(own) = Section::at(format!("parameters.{name}"), node, problems) else { return (Source::Int(0), false) };
-    let kind = own.choice("type", &TYPES).map(|word| word.value);
+    let types: Vec<&str> = distribution::Kind::ALL.map(distribution::Kind::name).into_iter().chain(TYPES).collect();
+    let kind = own.choice("type", &types).map(|word| word.value);
     if own.node("type").is_none() {
-        own.missing("type", &format!("write type = \"uniform\" with min and max, or one of {}", TYPES.join(", ")));
+        own.missing("type", &format!("write type = \"uniform\" with min and max, or one of {}", types.join(", ")));
     }
     let each_statement = own.choice("per", &["transaction", "statement"]).is_some_and(|word| word.value == "statement");
     let source = match kind {
@@ -218,29 +218,11 @@ fn number(own: &Section<'_>, kind: &str) -> Source {
     if !min.table_size && !max.table_size && min.plus > max.plus {
         own.wrong(own.node("min"), &format!("min = {min} is above max = {max}"), Some("swap them".into()));
     }
-    let defaults = distribution::Options::default();
-    let options = distribution::Options { kind: kind.parse().unwrap_or_default(), ..defaults };
-    let iterations = |wanted: bool| {
-        let asked = if wanted { own.integer("iterations", draws::ITERATIONS) } else { None };
-        asked.map_or(defaults.spec_iterations, |asked| asked.value)
-    };
-    let share = |key: &'static str, wanted: bool, limits: RangeInclusive<f64>, default: f64| {
-        let asked = if wanted { own.number(key, limits) } else { None };
-        asked.map_or(default, |asked| asked.value)
-    };
-    let options = distribution::Options {
-        spec_iterations: iterations(matches!(kind, "gaussian" | "special")),
-        spec_range_percent: share("range_percent", kind == "special", draws::PERCENT, defaults.spec_range_percent),
-        spec_special_percent: share(
-            "special_percent",
-            kind == "special",
-            draws::PERCENT,
-            defaults.spec_special_percent,
-        ),
-        pareto_h: share("h", kind == "pareto", draws::PARETO_H, defaults.pareto_h),
-        zipfian_exponent: share("exponent", kind == "zipfian", draws::ZIPFIAN_EXPONENT, defaults.zipfian_exponent),
-        ..options
-    };
+    let kind = kind.parse().unwrap_or_default();
+    let mut options = distribution::Options { kind, ..distribution::Options::default() };
+    for number in NUMBERS.iter().filter(|number| number.of.contains(&kind)) {
+        number.read(own, number.in_workload_files, &mut options);
+    }
     let distribution = options.check().unwrap_or(Distribution::Uniform);
     Source::Number { distribution, min, max }
 }

@@ -131,7 +131,7 @@ pub fn main(args: Args) -> Outcome {
 /// Whether an arm has a load of sysbench's, and nothing says which keys it draws.
 fn draws_by_default(experiment: &Experiment) -> bool {
     let is_sysbenchs = |load: &Load| load.driver.is_none() && !Load::is_file(&load.workload) && !load.is_pgbench();
-    experiment.arms.iter().any(|arm| is_sysbenchs(&arm.load) && !arm.load.distribution.written)
+    experiment.arms.iter().any(|arm| is_sysbenchs(&arm.load) && !arm.load.distribution_written)
 }
 
 /// Everything up to the release; the recording is closed whatever happens.
