@@ -24,6 +24,11 @@ impl Flavour {
         (self == Self::Percona).then_some(Self::Mysql)
     }
 
+    /// Whether each connection has a process of its own, below the server's first one.
+    pub fn has_process_per_connection(self) -> bool {
+        self == Self::Postgresql
+    }
+
     pub fn name(self) -> &'static str {
         match self {
             Self::Mariadb => "mariadb",

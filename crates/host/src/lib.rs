@@ -14,6 +14,7 @@
 //! | [`process`] | long-lived children with the run's token: servers, holder, slow layer | yes |
 //! | [`change`] | kernel values, cgroups, mounts, huge pages, mapped devices, loop devices | yes |
 //! | [`namespace`] | a process's own mount namespace, its own mount and its own protection | no |
+//! | [`input`] | files that the user names, read whole | no |
 //! | [`interrupt`] | the user's wish to stop, and the wish to stop at once | no |
 //! | [`looks`] | which looks of a watcher count after a standstill | no |
 //! | [`mapper`] | a look at device-mapper's devices and targets | no |
@@ -27,6 +28,7 @@ pub mod change;
 pub mod clock;
 pub mod files;
 pub mod in_use;
+pub mod input;
 pub mod interrupt;
 pub mod looks;
 pub mod mapper;

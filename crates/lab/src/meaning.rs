@@ -53,6 +53,14 @@ fn classify(error: &(dyn std::error::Error + 'static)) -> Option<(Kind, Option<S
             error => Some((Kind::Failed, error.hint())),
         };
     }
+    if let Some(error) = error.downcast_ref::<attach::Error>() {
+        return match error {
+            attach::Error::Sandbox(error) => classify(error),
+            attach::Error::Connect(error) => classify(error),
+            error if error.is_usage() => Some((Kind::Usage, error.hint())),
+            error => Some((Kind::Missing, error.hint())),
+        };
+    }
     if let Some(probe::Error::Unfit { hint, .. }) = error.downcast_ref::<probe::Error>() {
         return Some((Kind::Missing, Some(hint.clone())));
     }

@@ -5,13 +5,11 @@ use crate::error::Error;
 use crate::hooks::Sinks;
 use crate::layer_reader::LayerReader;
 use crate::notes::Notes;
-use capability::Flavour;
-use host::clock::RunClock;
+use attach::Group;
 use load::Target;
 use load::admin::Connection;
-use observe::process;
 use observe::server::{self, ServerKind, witness_counters};
-use observe::{Observer, Options, Reader, Reopening};
+use observe::{Observer, Options};
 use run::Run;
 use sandbox::{RunningServer, Sandbox, StartOptions};
 use slowfs::control::Client;
@@ -57,23 +55,19 @@ impl Serving {
         &mut self,
         watch: Watch,
         layer: Option<Client>,
-        clock: RunClock,
+        notes: &Notes<'_>,
         sinks: &dyn Fn() -> Sinks,
     ) -> Result<(), Error> {
-        let mut groups: Vec<(&'static str, Vec<Box<dyn Reader>>)> = Vec::new();
-        if watch.process {
-            let descendants = self.kind.flavour == Flavour::Postgresql;
-            groups.push(("process", process::readers("server", self.running.pid, descendants)));
-        }
-        if watch.server {
-            groups.push(("server", server::readers(Reopening::new(self.target().clone()), &self.kind)));
-        }
-        if let Some(client) = layer {
-            groups.push(("layer", vec![Box::new(LayerReader(client))]));
-        }
-        for (name, readers) in groups {
-            let options = Options { name, interval: watch.interval, ..Options::default() };
-            self.observers.push(Observer::start(clock, readers, sinks(), options)?);
+        let process = watch.process.then(|| Group::process(self.running.pid, Some(self.kind.flavour)));
+        let server = watch.server.then(|| Group::server(self.target().clone(), &self.kind));
+        let of_layer =
+            |client| Group { name: "layer", readers: vec![Box::new(LayerReader(client))], refused: Vec::new() };
+        for group in process.into_iter().chain(server).chain(layer.map(of_layer)) {
+            for what in group.refused {
+                notes.event("observe", what)?;
+            }
+            let options = Options { name: group.name, interval: watch.interval, ..Options::default() };
+            self.observers.push(Observer::start(notes.clock, group.readers, sinks(), options)?);
         }
         Ok(())
     }

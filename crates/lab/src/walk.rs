@@ -12,13 +12,14 @@ use crate::own_data;
 use crate::phase;
 use crate::server::{Serving, Watch};
 use crate::translate;
+use attach::Group;
 use evidence::ENDED_EARLY;
 use experiment::{DiskMechanism, FillSize};
 use host::clock::{RunClock, rfc3339, unix_seconds};
 use host::places::Places;
 use load::fill::{self, FillPlan, FillReport, ServerFacts, Stage};
 use load::prepare::pgbench;
-use observe::{Observer, Options, host_readers};
+use observe::{Observer, Options};
 use recording::{Recording, Start};
 use run::{Begin, ChildSpec, Kind as RunKind, Resource, Run};
 use sandbox::{Sandbox, Spec, StartOptions};
@@ -200,12 +201,12 @@ impl<'a> Walk<'a> {
     }
 
     fn observe_host(&mut self) -> Result<(), Error> {
-        let (readers, missing) = host_readers::all(Path::new("/proc"));
-        for what in missing {
-            self.lab.notes.event("observe", format!("not on this kernel: {what}"))?;
+        let group = Group::host();
+        for what in group.refused {
+            self.lab.notes.event("observe", what)?;
         }
-        let options = Options { name: "host", interval: self.lab.cell.observe.interval.0, ..Options::default() };
-        self.host_observer = Some(Observer::start(self.lab.notes.clock, readers, self.sinks(), options)?);
+        let options = Options { name: group.name, interval: self.lab.cell.observe.interval.0, ..Options::default() };
+        self.host_observer = Some(Observer::start(self.lab.notes.clock, group.readers, self.sinks(), options)?);
         Ok(())
     }
 
@@ -277,7 +278,7 @@ impl<'a> Walk<'a> {
         let observe = self.lab.cell.observe;
         let watch = Watch { interval: observe.interval.0, process: observe.process, server: observe.server };
         let layer = self.lab.squeezes.layer.as_ref().map(squeeze::disk::SlowLayer::connect).transpose()?;
-        serving.watch(watch, layer, self.lab.notes.clock, &|| self.sinks())?;
+        serving.watch(watch, layer, &self.lab.notes, &|| self.sinks())?;
         self.lab.serving = Some(serving);
         Ok(())
     }

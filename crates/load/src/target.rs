@@ -2,7 +2,6 @@
 //! Which server to talk to, where, and as whom.
 
 mod dsn;
-pub mod options;
 
 pub use capability::Protocol;
 

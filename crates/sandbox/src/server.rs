@@ -74,6 +74,18 @@ impl Sandbox {
         }
     }
 
+    /// As [`Sandbox::open`], to talk to its server.
+    ///
+    /// # Errors
+    /// Those, and [`Error::NotRunning`]. One that cannot be seen may answer, and is none.
+    pub fn open_running(name: &str, places: &Places) -> Result<Self, Error> {
+        let sandbox = Self::open(name, places)?;
+        match sandbox.server_now(places)? {
+            Server::Stopped => Err(Error::NotRunning { name: name.into() }),
+            Server::Runs(_) | Server::Unknown(_) => Ok(sandbox),
+        }
+    }
+
     /// A process that has its files open, the server above all; not the caller.
     pub fn occupant(&self) -> Option<u32> {
         let own = std::process::id();

@@ -97,7 +97,7 @@ struct Log<'a> {
 pub fn main(args: Args) -> Outcome {
     let log = read(&args.file)?;
     let protocol = Protocol::of(log.format.dialect());
-    let target = if args.dry_run { None } else { Some(args.connection.clone().target_for(protocol)?) };
+    let target = if args.dry_run { None } else { Some(args.connection.target_for(protocol)?) };
     if let Some(target) = target.as_ref().filter(|target| target.protocol != protocol) {
         let message = format!(
             "{} is a {}, and the connection is to {}",

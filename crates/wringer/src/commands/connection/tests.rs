@@ -13,6 +13,13 @@ fn target(flags: &[&str]) -> Target {
     Line::parse_from([&["test"], flags].concat()).connection.target().unwrap()
 }
 
+/// In this environment, and no other.
+fn target_with(flags: &Connection, variable: &dyn Fn(&str) -> Option<String>) -> Result<Target, Failure> {
+    let places = Places::from_environment();
+    let around = Surroundings { places: &places, variable, say: &|_| {} };
+    Ok(flags.wanted()?.target(around)?)
+}
+
 #[test]
 fn one_server_is_named_once() {
     for flag in ["--mysql-host=h", "--mysql-db=d", "--pgsql-port=1", "--pgsql-sslmode=require", "--defaults-file=f"] {
@@ -82,7 +89,7 @@ fn an_option_file_that_was_named() {
 fn what_contradicts_itself_is_refused_with_both_names() {
     let refusal = |flags: &[&str], dsn: Option<&str>| {
         let line = Line::parse_from([&["test"], flags].concat());
-        let refused = line.connection.target_with(|_| dsn.map(str::to_owned)).unwrap_err();
+        let refused = target_with(&line.connection, &|_| dsn.map(str::to_owned)).unwrap_err();
         assert_eq!(refused.exit, Exit::Usage);
         refused.error.to_string()
     };
@@ -98,7 +105,7 @@ fn what_contradicts_itself_is_refused_with_both_names() {
     assert!(refusal(&["--mysql-host=a", "--db-driver=pgsql"], None).contains("--db-driver=pgsql"));
     assert!(refusal(&["--pgsql-db=a", "--db-driver=mysql"], None).contains("--pgsql-db"));
     let from_environment = Line::parse_from(["test"]).connection;
-    let target = from_environment.target_with(|_| Some("mysql://me@db:3333/sbtest".into())).unwrap();
+    let target = target_with(&from_environment, &|_| Some("mysql://me@db:3333/sbtest".into())).unwrap();
     assert_eq!(target.endpoint, Endpoint::Tcp("db".into(), 3333));
 }
 
@@ -116,7 +123,7 @@ fn pghost_alone_means_postgresql() {
     let found = |flags: &[&str], set: &[&str]| {
         let line = Line::parse_from([&["test"], flags].concat());
         let variable = |name: &str| set.contains(&name).then(|| "5433".to_owned());
-        line.connection.target_with(variable).unwrap()
+        target_with(&line.connection, &variable).unwrap()
     };
     let (host, port) = (found(&[], &["PGHOST"]), found(&[], &["PGPORT"]));
     assert_eq!((host.protocol, host.endpoint), (Protocol::Postgresql, Endpoint::Tcp("5433".into(), 5432)));
@@ -132,7 +139,7 @@ fn a_flag_wins_over_the_environments_connection_string() {
     let found = |flags: &[&str]| {
         let line = Line::parse_from([&["test"], flags].concat());
         let dsn = |name: &str| (name == "WRINGER_DSN").then(|| "mysql://me:word@db:3333/shop".to_owned());
-        line.connection.target_with(dsn).unwrap()
+        target_with(&line.connection, &dsn).unwrap()
     };
     let there = Endpoint::Tcp("db".into(), 3333);
     let other = found(&["--mysql-db=other", "--mysql-ssl=require"]);

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `wringer observe`: look on at a server that runs, from its own host, while others load it. Nothing is changed.
 
-mod process;
-mod subject;
 mod watch;
 
 use super::connection::Connection;
@@ -14,7 +12,6 @@ use host::clock::unix_seconds;
 use host::places::Places;
 use std::path::PathBuf;
 use std::time::Duration;
-use subject::Subject;
 use units::Span;
 
 /// Look on at a server that runs, from its own host, while others load it
@@ -68,10 +65,10 @@ pub fn main(args: &Args) -> Outcome {
     let places = Places::from_environment();
     let id = format!("observe-{}-{:x}", unix_seconds(), std::process::id());
     let output = Output::check(args.to.as_deref(), args.force, &places, &id)?;
-    let subject = Subject::find(&args.connection, args.pid, &places)?;
+    let attached = args.connection.attach(args.pid, &places)?;
     let stop = signals::install()?;
     let time = args.time.filter(|time| !time.is_zero());
-    let watched = watch::record(subject, id, watch::Pace { interval: args.interval, time }, &output, &stop);
+    let watched = watch::record(attached, id, watch::Pace { interval: args.interval, time }, &output, &stop);
     let shown = run::show(&output, args.output.into());
     watched?;
     shown.map(drop)

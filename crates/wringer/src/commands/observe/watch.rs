@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The recording of what is seen, from the first reading to the last.
 
-use super::subject::Subject;
+use crate::commands::command_line;
+use crate::commands::load::without_passwords;
 use crate::commands::run::{Output, RECORDING};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal;
-use ::observe::process::readable;
-use ::observe::server::{self, witnesses};
-use ::observe::{Observer, Options, Reader, Reopening, host_readers};
-use evidence::{Arm, ENDED_EARLY};
+use ::observe::server::witnesses;
+use ::observe::{Observer, Options, conditions};
+use attach::{Attached, process};
+use evidence::{Arm, Conditions, ENDED_EARLY, Server as ServerFacts, Tool};
 use host::clock::{RunClock, rfc3339_us, unix_us};
 use lab::Notes;
 use recording::{Recording, Start};
-use std::path::Path;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -29,13 +30,13 @@ pub(super) struct Pace {
 const TICK: Duration = Duration::from_millis(50);
 
 /// Everything up to the end of the recording, which is closed whatever happens.
-pub(super) fn record(subject: Subject, id: String, pace: Pace, output: &Output, stop: &AtomicBool) -> Outcome {
+pub(super) fn record(attached: Attached, id: String, pace: Pace, output: &Output, stop: &AtomicBool) -> Outcome {
     output.prepare()?;
     let clock = RunClock::start();
     let start = Start { run_id: id, started: rfc3339_us(unix_us()), ..Start::default() };
     let recording = Recording::create(&output.path(RECORDING), &start)?;
     let notes = Notes { recording, clock, progress: &terminal::Shown };
-    let watched = watch(subject, pace, &notes, stop);
+    let watched = watch(attached, pace, &notes, stop);
     if let Err(failure) = &watched {
         let _ = notes.event("observe", format!("{ENDED_EARLY}{}", failure.error));
     }
@@ -43,36 +44,37 @@ pub(super) fn record(subject: Subject, id: String, pace: Pace, output: &Output, 
     watched.and(finished)
 }
 
-fn watch(mut subject: Subject, pace: Pace, notes: &Notes<'_>, stop: &AtomicBool) -> Outcome {
+fn watch(mut attached: Attached, pace: Pace, notes: &Notes<'_>, stop: &AtomicBool) -> Outcome {
     let mut refused = Vec::new();
-    let conditions = subject.conditions(&mut refused);
-    notes.recording.conditions(&conditions)?;
+    let variables = told(attached.variables(), &mut refused);
+    notes.recording.conditions(&conditions(&attached, variables))?;
     let until = pace.time.map_or("Ctrl-C".to_owned(), |time| format!("{} are over", Span(time)));
-    notes.event("observe", format!("{}; every {} until {until}", subject.describe(), Span(pace.interval)))?;
-    let groups = groups(&subject, &mut refused);
-    let before = subject.counters(&mut refused);
-    for what in refused.drain(..).chain(subject.oddities()) {
+    notes.event("observe", format!("{}; every {} until {until}", attached.describe(), Span(pace.interval)))?;
+    let groups = attached.groups();
+    refused.extend(groups.iter().flat_map(|group| group.refused.iter().cloned()));
+    let before = told(attached.counters(), &mut refused);
+    for what in refused.drain(..).chain(attached.oddities()) {
         notes.event("observe", what)?;
     }
     let mut arm = Arm::observed(notes.clock.now_us());
     notes.recording.arm(0, &arm)?;
     let mut observers = Vec::new();
-    for (name, readers) in groups {
-        let options = Options { name, interval: pace.interval, ..Options::default() };
-        observers.push(Observer::start(notes.clock, readers, notes.recording.clone(), options)?);
+    for group in groups {
+        let options = Options { name: group.name, interval: pace.interval, ..Options::default() };
+        observers.push(Observer::start(notes.clock, group.readers, notes.recording.clone(), options)?);
     }
-    let end = wait(&subject, pace.time, stop);
+    let end = wait(&attached, pace.time, stop);
     arm.ended_us = notes.clock.now_us();
     for note in observers.into_iter().flat_map(|observer| observer.stop().notes) {
         terminal::say(format_args!(" observe  {}", note.text));
         notes.recording.event(&note)?;
     }
     if end != End::Gone {
-        arm.witnesses = witnesses("server", &before, &subject.counters(&mut refused));
+        arm.witnesses = witnesses("server", &before, &told(attached.counters(), &mut refused));
         refused.drain(..).try_for_each(|what| notes.event("observe", what))?;
     }
     notes.recording.arm(0, &arm)?;
-    match (end, subject.pid()) {
+    match (end, attached.pid()) {
         (End::Gone, Some(pid)) => {
             let seconds = (arm.ended_us - arm.started_us) as f64 / 1e6;
             let message = format!("process {pid} ended while it was observed, after {seconds:.1} s");
@@ -86,22 +88,39 @@ fn watch(mut subject: Subject, pace: Pace, notes: &Notes<'_>, stop: &AtomicBool)
     }
 }
 
-type Group = (&'static str, Vec<Box<dyn Reader>>);
+/// What the result is only true under.
+fn conditions(attached: &Attached, variables: BTreeMap<String, String>) -> Conditions {
+    // elsewhere, or not told: nothing is said of a disk
+    let host = conditions::host(&attached.data(&variables).unwrap_or_default());
+    let caveats = conditions::caveats(&host);
+    let (pid, server) = (attached.pid(), attached.server.as_ref());
+    let program = pid.and_then(process::program).map(|program| program.display().to_string());
+    Conditions {
+        tool: Tool {
+            version: env!("CARGO_PKG_VERSION").into(),
+            command: without_passwords(command_line().into_iter()),
+            as_root: rustix::process::geteuid().is_root(),
+        },
+        host,
+        server: ServerFacts {
+            flavour: server.map(|it| it.kind.flavour.to_string()).unwrap_or_default(),
+            version: server.map(|it| it.version.clone()).unwrap_or_default(),
+            binary: program.unwrap_or_default(),
+            source: pid.map(|pid| format!("process {pid}, which ran before")).unwrap_or_default(),
+            variables,
+        },
+        mechanisms: BTreeMap::new(),
+        traits: BTreeMap::new(),
+        caveats,
+    }
+}
 
-/// As a run has them: what may block, a server's answers, does not hold up the others.
-fn groups(subject: &Subject, refused: &mut Vec<String>) -> Vec<Group> {
-    let (readers, missing) = host_readers::all(Path::new("/proc"));
-    refused.extend(missing.into_iter().map(|what| format!("not on this kernel: {what}")));
-    let mut groups: Vec<Group> = vec![("host", readers)];
-    if let Some(pid) = subject.pid() {
-        let (readers, unread) = readable("server", pid, subject.has_many_processes());
-        refused.extend(unread.into_iter().map(|what| format!("not for this user: {what}")));
-        groups.push(("process", readers));
-    }
-    if let Some(it) = &subject.server {
-        groups.push(("server", server::readers(Reopening::new(it.target.clone()), &it.kind)));
-    }
-    groups
+/// What a server has told; where it would not, that is added to `refused`.
+fn told<T: Default>(answer: Result<T, ::observe::Error>, refused: &mut Vec<String>) -> T {
+    answer.unwrap_or_else(|error| {
+        refused.push(host::chain(&error));
+        T::default()
+    })
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,14 +131,14 @@ enum End {
     Gone,
 }
 
-fn wait(subject: &Subject, time: Option<Duration>, stop: &AtomicBool) -> End {
+fn wait(attached: &Attached, time: Option<Duration>, stop: &AtomicBool) -> End {
     let started = Instant::now();
     loop {
         if stop.load(Ordering::SeqCst) {
             return End::Asked;
         }
         let left = time.map_or(TICK, |time| time.saturating_sub(started.elapsed()).min(TICK));
-        match &subject.process {
+        match attached.process() {
             Some(process) if process.wait(left) => return End::Gone,
             Some(_) => {}
             None => thread::sleep(left),

@@ -35,10 +35,7 @@ pub(super) fn table(output: Output) {
 /// Each capability that can be asked for: the table's words, the server's answer, and whether they agree.
 pub(super) fn of_server(args: &Capabilities) -> Outcome {
     let places = Places::from_environment();
-    let sandbox = Sandbox::open(&args.name, &places)?;
-    if sandbox.server_now(&places)?.is_stopped() {
-        return Err(sandbox::Error::NotRunning { name: args.name.clone() }.into());
-    }
+    let sandbox = Sandbox::open_running(&args.name, &places)?;
     let asked = sandbox.ask_capabilities()?;
     let count = |verdict| asked.iter().filter(|asked| asked.verdict == verdict).count();
     let (agree, differ, open) = (count(Verdict::Agrees), count(Verdict::Differs), count(Verdict::Open));

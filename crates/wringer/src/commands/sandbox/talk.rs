@@ -45,11 +45,7 @@ impl Access {
 
 pub(super) fn use_sandbox(args: &Use) -> Outcome {
     let places = Places::from_environment();
-    let sandbox = Sandbox::open(&args.name, &places)?;
-    // one that cannot be seen may answer
-    if sandbox.server_now(&places)?.is_stopped() {
-        return Err(sandbox::Error::NotRunning { name: args.name.clone() }.into());
-    }
+    let sandbox = Sandbox::open_running(&args.name, &places)?;
     if args.sql.is_none() && std::io::stdin().is_terminal() {
         return open_client(&sandbox);
     }

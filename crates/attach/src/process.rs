@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A server's process, as the kernel shows it to everybody.
 
-use crate::exit::{Exit, Failure};
+use crate::Error;
 use host::process::{Identity, Process};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,44 +9,36 @@ use std::path::{Path, PathBuf};
 /// What the programs' names begin with.
 const SERVERS: [&str; 4] = ["mariadbd", "mysqld", "postgres", "postmaster"];
 
-/// What tells a user how to name it.
-pub(super) const HOW_TO_NAME: &str = "--pid \"$(pidof mariadbd)\" (or mysqld) names it; of PostgreSQL, which has many, --pid \"$(head -1 \
-                                      DATA/postmaster.pid)\"; this runs on the server's own host";
-
 /// The process, held so that a later one with its number is not taken for it.
 ///
 /// # Errors
-/// Exit code 3: there is none, or it is a thread.
-pub(super) fn open(pid: u32) -> Result<Process, Failure> {
-    let found = Identity::of(pid).and_then(Process::open);
-    found.ok_or_else(|| {
-        Failure::message(Exit::Missing, format!("there is no process {pid}, or none that this user sees"))
-            .hint(HOW_TO_NAME)
-    })
+/// [`Error::NoProcess`].
+pub(crate) fn open(pid: u32) -> Result<Process, Error> {
+    Identity::of(pid).and_then(Process::open).ok_or(Error::NoProcess { pid })
 }
 
-/// Whether it is a server by its command line: also one that a loader or Valgrind runs.
-pub(super) fn is_server(pid: u32) -> bool {
+/// Whether it is a database server by its command line: also one that a loader or Valgrind runs.
+pub fn is_server(pid: u32) -> bool {
     names(pid).iter().any(|name| SERVERS.iter().any(|server| name.starts_with(server)))
 }
 
 /// A server with a process for each connection.
-pub(super) fn is_postgresql(pid: u32) -> bool {
+pub fn is_postgresql(pid: u32) -> bool {
     names(pid).iter().any(|name| name.starts_with("postgres") || name.starts_with("postmaster"))
 }
 
 /// `mariadbd`; empty where it is not told.
-pub(super) fn name(pid: u32) -> String {
+pub fn name(pid: u32) -> String {
     fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim().to_owned()
 }
 
 /// The program's file; `None` where this user may not see it.
-pub(super) fn program(pid: u32) -> Option<PathBuf> {
+pub fn program(pid: u32) -> Option<PathBuf> {
     fs::read_link(format!("/proc/{pid}/exe")).ok()
 }
 
 /// A path of the server's own, where that is the same here: in a container's mount namespace it is another file.
-pub(super) fn seen_from_here(pid: u32, path: &Path) -> Option<PathBuf> {
+pub fn seen_from_here(pid: u32, path: &Path) -> Option<PathBuf> {
     let namespace = |who: &str| fs::read_link(format!("/proc/{who}/ns/mnt"));
     let elsewhere = match (namespace("self"), namespace(&pid.to_string())) {
         (Ok(ours), Ok(theirs)) => ours != theirs,

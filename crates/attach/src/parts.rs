@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a user has already written down for the servers' own clients: environment variables, `.my.cnf`, `.pgpass`. Pure: text in.
 
-use super::{Endpoint, Password, Protocol, Target, Tls};
+use load::{Endpoint, Password, Protocol, Target, Tls};
 use std::path::{Path, PathBuf};
 
 /// Parts of a connection; what is `None` is left to the next source.
@@ -170,7 +170,7 @@ fn my_cnf_value(value: &str) -> &str {
 ///
 /// # Errors
 /// The key that libpq would refuse, or a value that is none.
-pub fn from_service_file(text: &str, service: &str) -> Result<Option<Parts>, String> {
+pub(crate) fn from_service_file(text: &str, service: &str) -> Result<Option<Parts>, String> {
     let mut found: Option<Parts> = None;
     let mut ours = false;
     for (index, line) in text.lines().enumerate() {
@@ -196,7 +196,7 @@ pub fn from_service_file(text: &str, service: &str) -> Result<Option<Parts>, Str
 
 /// The password in a `.pgpass` file for this target: the first line whose five fields fit (`*` fits all, `\` escapes). As libpq has it,
 /// a socket is looked up by its folder and the number in its name; the usual folder is `localhost`, too.
-pub fn password_from_pgpass(text: &str, target: &Target) -> Option<Password> {
+pub(crate) fn password_from_pgpass(text: &str, target: &Target) -> Option<Password> {
     let (hosts, port) = match &target.endpoint {
         Endpoint::Socket(path) => places_of_socket(path),
         Endpoint::Tcp(host, port) => (vec![host.clone()], port.to_string()),

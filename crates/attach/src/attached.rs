@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Where it has led: a server over a connection, its process, both, or neither.
+
+use crate::{Error, Group, Surroundings, Wanted, process};
+use capability::Flavour;
+use host::places::Places;
+use host::process::Process;
+use load::admin::Connection;
+use load::{Endpoint, Target};
+use observe::Reopening;
+use observe::server::{self, ServerKind, witness_counters};
+use sandbox::Sandbox;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// What was attached to, besides the host.
+pub struct Attached {
+    /// `None`: nothing said that there is one to be connected to.
+    pub server: Option<Server>,
+    process: Option<Process>,
+    /// Why there is a server and no process.
+    unseen: Option<Error>,
+}
+
+/// A server that answers.
+pub struct Server {
+    pub target: Target,
+    pub kind: ServerKind,
+    /// As it named itself at login.
+    pub version: String,
+    /// The process at the other end of a Unix socket.
+    peer: Option<u32>,
+    connection: Reopening,
+}
+
+impl Attached {
+    /// Connects once, where there is a server to connect to, and finds its process on this host.
+    ///
+    /// # Errors
+    /// [`Wanted::target`]'s; [`Error::Connect`]; [`Error::NoProcess`].
+    pub fn find(wanted: &Wanted, around: Surroundings<'_>) -> Result<Self, Error> {
+        let server = wanted.names_a_server(around).then(|| Server::reach(wanted.target(around)?)).transpose()?;
+        let (pid, unseen) = match (wanted.pid, &server) {
+            (Some(pid), _) => (Some(pid), None),
+            (None, Some(server)) => match server.find_process(around.places) {
+                Ok(pid) => (Some(pid), None),
+                Err(why) => (None, Some(why)),
+            },
+            (None, None) => (None, None),
+        };
+        Ok(Self { server, process: pid.map(process::open).transpose()?, unseen })
+    }
+
+    /// Of a server that is connected to, the process is to be known.
+    ///
+    /// # Errors
+    /// [`Error::Unseen`]: it is on another host, or cannot be told over TCP; [`Error::NoServer`].
+    pub fn require_process(mut self) -> Result<Self, Error> {
+        self.unseen.take().map_or(Ok(self), Err)
+    }
+
+    /// The server's first process, which all others were started by. `None`: not on this host, or it cannot be told which one it is.
+    pub fn process(&self) -> Option<&Process> {
+        self.process.as_ref()
+    }
+
+    pub fn pid(&self) -> Option<u32> {
+        self.process().map(|process| process.identity().pid)
+    }
+
+    /// `None`: neither the server nor its process says so.
+    pub fn flavour(&self) -> Option<Flavour> {
+        let of_process = || self.pid().filter(|pid| process::is_postgresql(*pid)).map(|_| Flavour::Postgresql);
+        self.server.as_ref().map(|server| server.kind.flavour).or_else(of_process)
+    }
+
+    /// `mariadb 10.11.19 at /run/mysqld/mysqld.sock, process 4711 (mariadbd)`.
+    pub fn describe(&self) -> String {
+        let server = self.server.as_ref();
+        let server = server.map(|it| format!("{} {} at {}", it.kind.flavour, it.version, it.target.endpoint));
+        let process = self.pid().map(|pid| format!("process {pid} ({})", process::name(pid)));
+        let parts: Vec<String> = server.into_iter().chain(process).collect();
+        if parts.is_empty() { "the host alone".to_owned() } else { parts.join(", ") }
+    }
+
+    /// What is odd about it, in words.
+    pub fn oddities(&self) -> Vec<String> {
+        let mut odd = Vec::new();
+        if let (Some(pid), Some(peer)) = (self.pid(), self.server.as_ref().and_then(|server| server.peer))
+            && pid != peer
+        {
+            odd.push(format!("process {peer} ({}) listens at the socket, and --pid names {pid}", process::name(peer)));
+        }
+        odd
+    }
+
+    /// The server's settings by name; none without a server.
+    ///
+    /// # Errors
+    /// [`observe::Error::Server`].
+    pub fn variables(&mut self) -> Result<BTreeMap<String, String>, observe::Error> {
+        let Some(it) = &mut self.server else { return Ok(BTreeMap::new()) };
+        server::variables(&mut it.connection, it.kind.flavour)
+    }
+
+    /// The counters that tell physical reads and statements; none without a server.
+    ///
+    /// # Errors
+    /// [`observe::Error::Server`].
+    pub fn counters(&mut self) -> Result<BTreeMap<String, u64>, observe::Error> {
+        let Some(it) = &mut self.server else { return Ok(BTreeMap::new()) };
+        witness_counters(&mut it.connection, it.kind.flavour)
+    }
+
+    /// The data directory, by the server's `variables` or by its working directory. `None`: elsewhere, or not told.
+    pub fn data(&self, variables: &BTreeMap<String, String>) -> Option<PathBuf> {
+        let told = variables.get("datadir").or_else(|| variables.get("data_directory")).map(PathBuf::from);
+        let pid = self.pid()?;
+        // servers work in their data directory
+        let data = told.or_else(|| std::fs::read_link(format!("/proc/{pid}/cwd")).ok())?;
+        process::seen_from_here(pid, &data)
+    }
+
+    /// What can be read: of the host, and of what was attached to.
+    pub fn groups(&self) -> Vec<Group> {
+        let process = self.pid().map(|pid| Group::process(pid, self.flavour()));
+        let server = self.server.as_ref().map(|it| Group::server(it.target.clone(), &it.kind));
+        [Group::host()].into_iter().chain(process).chain(server).collect()
+    }
+}
+
+impl Server {
+    fn reach(mut target: Target) -> Result<Self, Error> {
+        if target.protocol == load::Protocol::Mysql {
+            // its counters are those of the whole server: no database need be there
+            target.database = None;
+        }
+        let connection = Connection::open(&target).map_err(Error::Connect)?;
+        let version = connection.server_version().to_owned();
+        let kind = ServerKind::of(target.protocol, &version);
+        let peer = connection.peer_process();
+        Ok(Self { kind, version, peer, connection: Reopening::new(target.clone()), target })
+    }
+
+    /// By its socket; of a sandbox also by its port.
+    fn find_process(&self, places: &Places) -> Result<u32, Error> {
+        let endpoint = || self.target.endpoint.clone();
+        match self.peer.or_else(|| process_of_sandbox(places, &self.target.endpoint)) {
+            Some(pid) if process::is_server(pid) => Ok(pid),
+            Some(pid) => Err(Error::NoServer { pid, name: process::name(pid), endpoint: endpoint() }),
+            None => Err(Error::Unseen { endpoint: endpoint() }),
+        }
+    }
+}
+
+/// A sandbox of ours is known by its port.
+fn process_of_sandbox(places: &Places, endpoint: &Endpoint) -> Option<u32> {
+    let Endpoint::Tcp(host, port) = endpoint else { return None };
+    if !["localhost", "127.0.0.1", "::1"].contains(&host.as_str()) {
+        return None;
+    }
+    let sandboxes = Sandbox::list(places).into_iter().filter_map(|(_, sandbox)| sandbox.ok());
+    sandboxes.filter(|sandbox| sandbox.manifest.port == *port).find_map(|sandbox| sandbox.server_process())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use load::Protocol;
+
+    fn find(wanted: &Wanted) -> Result<Attached, Error> {
+        let places = Places::below(std::path::Path::new("/nowhere"));
+        Attached::find(wanted, Surroundings { places: &places, variable: &|_| None, say: &|_| {} })
+    }
+
+    fn groups(attached: &Attached) -> Vec<&'static str> {
+        attached.groups().iter().map(|group| group.name).collect()
+    }
+
+    #[test]
+    fn nothing_asked_leads_to_the_host() {
+        let mut host = find(&Wanted::default()).unwrap().require_process().unwrap();
+        assert_eq!((host.describe().as_str(), host.pid(), host.flavour()), ("the host alone", None, None));
+        assert_eq!(groups(&host), ["host"]);
+        assert!(host.variables().unwrap().is_empty() && host.counters().unwrap().is_empty());
+        assert_eq!(host.data(&BTreeMap::new()), None);
+    }
+
+    #[test]
+    fn a_process_is_enough() {
+        let own = std::process::id();
+        let attached = find(&Wanted { pid: Some(own), ..Wanted::default() }).unwrap();
+        assert_eq!((attached.pid(), groups(&attached)), (Some(own), vec!["host", "process"]));
+        assert!(attached.process().is_some_and(|process| process.is_alive()));
+        assert_eq!(attached.data(&BTreeMap::new()), std::env::current_dir().ok(), "where it works");
+        let elsewhere = BTreeMap::from([("datadir".to_owned(), "/proc".to_owned())]);
+        assert_eq!(attached.data(&elsewhere), Some(PathBuf::from("/proc")), "the server knows better");
+        let gone = find(&Wanted { pid: Some(4_000_000_000), ..Wanted::default() });
+        assert!(
+            matches!(gone.map(drop), Err(error @ Error::NoProcess { .. }) if !error.is_usage() && error.hint().is_some())
+        );
+    }
+
+    #[test]
+    fn whose_process_it_is_must_be_told_where_one_is_required() {
+        let places = Places::below(std::path::Path::new("/nowhere"));
+        let found = |dsn: &str, peer| {
+            let target: Target = dsn.parse().unwrap();
+            let (kind, connection) = (ServerKind::of(target.protocol, "8.4.3"), Reopening::new(target.clone()));
+            let server = Server { target, kind, version: "8.4.3".into(), peer, connection };
+            let unseen = server.find_process(&places).err();
+            Attached { server: Some(server), process: None, unseen }
+        };
+        let remote = || found("mysql://me@db.example/x", None);
+        assert_eq!((groups(&remote()), remote().data(&BTreeMap::new())), (vec!["host", "server"], None));
+        let told = |attached: Attached| attached.require_process().map(drop).unwrap_err().to_string();
+        assert!(told(remote()).contains("db.example:3306 is not to be seen over this connection"));
+        // who listens there is this test
+        let here = told(found("mysql://me@/x?socket=/s.sock", Some(std::process::id())));
+        assert!(here.contains("listens at /s.sock, and is not known to be a server"), "{here}");
+    }
+
+    #[test]
+    fn nobody_listens() {
+        let mut wanted = Wanted { driver: Some(Protocol::Mysql), ..Wanted::default() };
+        wanted.mysql.socket = Some("/nowhere.sock".into());
+        assert!(matches!(find(&wanted), Err(Error::Connect(load::Error::Connect { .. }))));
+    }
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+use load::{Endpoint, Protocol};
+use std::io;
+use std::path::PathBuf;
+
+/// Why nothing was attached to. Flags stand for what they say, also where another program than a command line has said it.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// `named`: `--dsn` or `--sandbox`.
+    #[error("{named} names the server already, and {flag} is given beside it")]
+    NamedAlready { named: &'static str, flag: &'static str },
+    #[error("{mysql} and {postgresql} name two servers")]
+    TwoServers { mysql: &'static str, postgresql: &'static str },
+    #[error("{flag} is {}", but(*driver))]
+    OtherDriver { flag: &'static str, driver: Protocol },
+    #[error("{named} and {flag} speak of different servers: one is {}", is.name())]
+    OtherProtocol { named: &'static str, flag: &'static str, is: Protocol },
+    /// `flag` would name them.
+    #[error("the server's certificate cannot be checked: no file with CA certificates was named")]
+    NoAuthority { flag: &'static str },
+    #[error(transparent)]
+    ConnectionString(load::Error),
+    /// A word of the environment that is no way of encrypting.
+    #[error("{why}")]
+    Encryption { why: String },
+    /// An option file that was named.
+    #[error("read {}", path.display())]
+    Read { path: PathBuf, source: io::Error },
+    #[error("{}: {why}", path.display())]
+    OptionFile { path: PathBuf, why: String },
+    #[error("{why}")]
+    ServiceFile { why: String },
+    #[error("there is no service '{service}' in {}", paths(looked_into))]
+    NoService { service: String, looked_into: Vec<PathBuf> },
+    #[error(transparent)]
+    Sandbox(#[from] sandbox::Error),
+    /// The server cannot be reached, or refuses.
+    #[error(transparent)]
+    Connect(load::Error),
+    /// Nor is there one if it is a thread.
+    #[error("there is no process {pid}, or none that this user sees")]
+    NoProcess { pid: u32 },
+    #[error("process {pid} ({name}) listens at {endpoint}, and is not known to be a server")]
+    NoServer { pid: u32, name: String, endpoint: Endpoint },
+    #[error("which process serves {endpoint} is not to be seen over this connection")]
+    Unseen { endpoint: Endpoint },
+}
+
+/// A flag is the other's than that of the driver that was said.
+fn but(driver: Protocol) -> &'static str {
+    match driver {
+        Protocol::Mysql => "PostgreSQL's, and --db-driver=mysql is MySQL",
+        Protocol::Postgresql => "MySQL's, and --db-driver=pgsql is PostgreSQL",
+    }
+}
+
+fn paths(paths: &[PathBuf]) -> String {
+    let paths: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+    paths.join(" nor in ")
+}
+
+/// What tells a user how to name it.
+const HOW_TO_NAME: &str = "--pid \"$(pidof mariadbd)\" (or mysqld) names it; of PostgreSQL, which has many, --pid \"$(head -1 \
+                           DATA/postmaster.pid)\"; this runs on the server's own host";
+
+impl Error {
+    /// Whether what was asked for is wrong. Otherwise something that it needs is missing.
+    pub fn is_usage(&self) -> bool {
+        match self {
+            Self::Sandbox(error) => error.is_usage(),
+            Self::Read { .. } | Self::NoService { .. } | Self::Connect(_) => false,
+            Self::NoProcess { .. } | Self::NoServer { .. } | Self::Unseen { .. } => false,
+            _ => true,
+        }
+    }
+
+    /// What would help. Of a server that cannot be reached the caller knows more: `None`.
+    pub fn hint(&self) -> Option<String> {
+        Some(match self {
+            Self::NamedAlready { named: "--dsn", flag } => {
+                format!("leave {flag} out, or write it into the connection string")
+            }
+            Self::NamedAlready { flag, .. } => format!("leave {flag} out: a sandbox's place is known"),
+            Self::TwoServers { .. } => "one load has one server".into(),
+            Self::OtherDriver { .. } => "leave one of them out".into(),
+            Self::OtherProtocol { flag, .. } => format!("leave {flag} out"),
+            Self::NoAuthority { flag } => format!("{flag}=FILE, or sslrootcert=FILE in the connection string"),
+            Self::NoService { .. } => "PGSERVICEFILE names another file".into(),
+            Self::NoProcess { .. } | Self::NoServer { .. } | Self::Unseen { .. } => HOW_TO_NAME.into(),
+            Self::Sandbox(error) => return error.hint(),
+            _ => return None,
+        })
+    }
+}

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+use capability::Flavour;
+use load::Target;
+use observe::process::readable;
+use observe::server::{self, ServerKind};
+use observe::{Reader, Reopening, host_readers};
+use std::path::Path;
+
+/// Readers for an observer of their own: what may block, a server's answers, does not hold up the others.
+pub struct Group {
+    /// As in [`observe::Options::name`].
+    pub name: &'static str,
+    pub readers: Vec<Box<dyn Reader>>,
+    /// What cannot be read here, in words.
+    pub refused: Vec<String>,
+}
+
+impl Group {
+    /// Of the whole host, as far as this kernel tells.
+    pub fn host() -> Self {
+        let (readers, missing) = host_readers::all(Path::new("/proc"));
+        let refused = missing.into_iter().map(|what| format!("not on this kernel: {what}")).collect();
+        Self { name: "host", readers, refused }
+    }
+
+    /// Of a server's process, as far as this user may read it. `flavour`: where it has a process for each connection, all of them are read.
+    pub fn process(pid: u32, flavour: Option<Flavour>) -> Self {
+        let descendants = flavour.is_some_and(Flavour::has_process_per_connection);
+        let (readers, unread) = readable("server", pid, descendants);
+        let refused = unread.into_iter().map(|what| format!("not for this user: {what}")).collect();
+        Self { name: "process", readers, refused }
+    }
+
+    /// Of a server's counters. Its connection is made with the first reading, and made again when it is lost.
+    pub fn server(target: Target, kind: &ServerKind) -> Self {
+        let readers = server::readers(Reopening::new(target), kind);
+        Self { name: "server", readers, refused: Vec::new() }
+    }
+}
