@@ -12,6 +12,9 @@
 //! | [`busy`] | whose work the CPUs and the disk do: own, others', another run's, the hypervisor's |
 //! | [`conditions`] | what the host is, and what could weaken a result on it |
 //!
+//! Each reader says how often it may be read ([`Reader::interval`]), from 10 ms to minutes: an observer that looks fast leaves out what is
+//! dear, or changes seldom, in the rounds between.
+//!
 //! Invariants: observing has a budget. Each reading is timed; a reader above its share goes to a cheaper tier, or is read less
 //! often, and the report says so. What the observer itself costs is in the samples (source `observer`). Parsers take text, never a path.
 

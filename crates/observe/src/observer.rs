@@ -21,6 +21,12 @@ pub trait Reader: Send {
         None
     }
 
+    /// From one of its readings to the next, at least: of a source that is dear, or that changes seldom. The observer's own interval holds
+    /// where that is longer, or where there is none here.
+    fn interval(&self) -> Option<Duration> {
+        None
+    }
+
     /// Where the cost arises: `false`, on this thread's CPU, so that waiting for a CPU is no cost; `true`, at whoever answers, so that
     /// the whole time counts.
     fn costs_elsewhere(&self) -> bool {
@@ -32,9 +38,10 @@ pub trait Reader: Send {
 pub struct Options {
     /// Tells this observer's own cost from that of others in the same recording: `host`, `server`.
     pub name: &'static str,
-    /// From one reading to the next; at least [`Options::LEAST_INTERVAL`].
+    /// From one round of readings to the next; at least [`Options::LEAST_INTERVAL`]. A reader with an interval of its own
+    /// ([`Reader::interval`]) is left out of the rounds between.
     pub interval: Duration,
-    /// The share of the interval that one reader may cost, 0 to 1. Above it twice in a row, or once by ten times, the reader goes to a
+    /// The share of its interval that one reader may cost, 0 to 1. Above it twice in a row, or once by ten times, the reader goes to a
     /// cheaper tier, or, where there is none, is read half as often.
     pub budget: f64,
 }
@@ -124,8 +131,12 @@ struct Rounds {
 struct Paced {
     reader: Box<dyn Reader>,
     name: String,
-    /// Every so many rounds.
+    /// Every so many intervals of the observer.
     every: u64,
+    /// How often that was doubled because it was too dear.
+    doubled: u32,
+    /// The interval of the observer that it is read in next.
+    next: u64,
     /// The reading before was above the budget.
     dear: bool,
     failing: bool,
@@ -134,15 +145,7 @@ struct Paced {
 
 impl Rounds {
     fn new(clock: RunClock, readers: Vec<Box<dyn Reader>>, sink: Box<dyn SampleSink>, options: Options) -> Self {
-        let paced = |reader: Box<dyn Reader>| Paced {
-            name: reader.name(),
-            reader,
-            every: 1,
-            dear: false,
-            failing: false,
-            gone: false,
-        };
-        let readers = readers.into_iter().map(paced).collect();
+        let readers = readers.into_iter().map(|reader| Paced::new(reader, options.interval)).collect();
         Self { clock, readers, collector: Collector::new(sink), options, report: Report::default() }
     }
 
@@ -167,11 +170,13 @@ impl Rounds {
 
     /// The last one reads all, however seldom: it is the other end of what was seen.
     fn round(&mut self, is_last: bool) {
-        let round = self.report.rounds;
+        let now = self.report.rounds + self.report.missed;
         for index in 0..self.readers.len() {
-            let due = is_last || round.is_multiple_of(self.readers[index].every);
-            if due && !self.readers[index].gone {
+            let paced = &self.readers[index];
+            if (is_last || now >= paced.next) && !paced.gone {
                 self.read(index);
+                let paced = &mut self.readers[index];
+                paced.next = now + paced.every;
             }
         }
         self.report.rounds += 1;
@@ -216,7 +221,15 @@ impl Rounds {
     }
 }
 
+/// A reader that is too dear is read less often by up to this factor (2^6).
+const DOUBLED_MOST: u32 = 6;
+
 impl Paced {
+    fn new(reader: Box<dyn Reader>, interval: Duration) -> Self {
+        let (name, every) = (reader.name(), every(&*reader, interval));
+        Self { reader, name, every, doubled: 0, next: 0, dear: false, failing: false, gone: false }
+    }
+
     fn keep_to_budget(&mut self, cost: Duration, options: &Options) -> Option<String> {
         let granted = options.interval.mul_f64(options.budget * self.every as f64);
         let was_dear = std::mem::replace(&mut self.dear, cost > granted);
@@ -232,18 +245,94 @@ impl Paced {
             granted.as_secs_f64() * 1e3
         );
         if let Some(tier) = self.reader.cheapen() {
-            self.name = self.reader.name();
+            (self.name, self.every) = (self.reader.name(), every(&*self.reader, options.interval));
             return Some(format!("{why}; from here on {tier} is read instead"));
         }
-        if self.every >= 64 {
+        if self.doubled == DOUBLED_MOST {
             return None;
         }
+        self.doubled += 1;
         self.every *= 2;
         Some(format!("{why}; from here on it is read every {} intervals", self.every))
     }
 }
 
+/// Every how many of the observer's intervals this reader is to be read.
+fn every(reader: &dyn Reader, interval: Duration) -> u64 {
+    let own = reader.interval().unwrap_or_default().as_nanos();
+    u64::try_from(own.div_ceil(interval.as_nanos())).unwrap_or(u64::MAX).max(1)
+}
+
 fn thread_cpu_us() -> u64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0) / 1000
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use evidence::{Point, Series};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    struct Nowhere;
+
+    impl SampleSink for Nowhere {
+        fn declare(&mut self, _: &Series) -> Result<u32, Box<dyn std::error::Error + Send + Sync>> {
+            Ok(0)
+        }
+
+        fn points(&mut self, _: &[(u32, Point)]) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+            Ok(())
+        }
+    }
+
+    struct Counted(Arc<AtomicU64>, Option<Duration>);
+
+    impl Reader for Counted {
+        fn name(&self) -> String {
+            "counted".into()
+        }
+
+        fn read(&mut self, _: &mut Collector) -> Result<(), Error> {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            Ok(())
+        }
+
+        fn interval(&self) -> Option<Duration> {
+            self.1
+        }
+    }
+
+    /// The readings of readers with these intervals, in so many rounds of 10 ms and in the last one.
+    fn readings<const N: usize>(intervals: [Option<Duration>; N], rounds: usize, missed: u64) -> [u64; N] {
+        let counts: [Arc<AtomicU64>; N] = std::array::from_fn(|_| Arc::default());
+        let reader = |(count, own): (&Arc<AtomicU64>, Option<Duration>)| -> Box<dyn Reader> {
+            Box::new(Counted(count.clone(), own))
+        };
+        let readers = counts.iter().zip(intervals).map(reader).collect();
+        // nothing is too dear here, however busy this machine is
+        let options = Options { interval: Options::LEAST_INTERVAL, budget: 1e6, ..Options::default() };
+        let mut observer = Rounds::new(RunClock::start(), readers, Box::new(Nowhere), options);
+        (0..rounds).for_each(|_| {
+            observer.round(false);
+            observer.report.missed += missed;
+        });
+        observer.round(true);
+        counts.map(|count| count.load(Ordering::Relaxed))
+    }
+
+    #[test]
+    fn each_reader_is_read_in_its_own_interval() {
+        let ms = |ms| Some(Duration::from_millis(ms));
+        let minutes = Some(Duration::from_secs(120));
+        // in rounds 0 to 11 and in the last one
+        assert_eq!(readings([None, ms(1), ms(10), ms(50), ms(45), minutes], 12, 0), [13, 13, 13, 4, 4, 2]);
+    }
+
+    #[test]
+    fn what_is_missed_is_time_too() {
+        // rounds 0, 5, 10, ... 55 of the clock: each is due
+        assert_eq!(readings([None, Some(Duration::from_millis(50))], 12, 4), [13, 13]);
+    }
 }

@@ -11,6 +11,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
+
+/// While `smaps_rollup` is read, the process cannot map memory: not in every interval of a fast observer.
+const SMAPS_EVERY: Duration = Duration::from_secs(1);
 
 /// How memory is read, dearest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -159,6 +163,10 @@ impl Reader for Group {
         let source = self.part.source();
         self.sums.iter().for_each(|(name, (kind, value))| into.value(source, &self.role, name, *kind, *value));
         Ok(())
+    }
+
+    fn interval(&self) -> Option<Duration> {
+        (self.part == Part::Memory(Tier::SmapsRollup)).then_some(SMAPS_EVERY)
     }
 
     fn cheapen(&mut self) -> Option<String> {

@@ -10,6 +10,7 @@ use capability::{Capability, Flavour, Version, words};
 use evidence::Witness;
 use kinds::kind;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// Asks a server. For tests, any closure over SQL will do.
 pub trait Query: Send {
@@ -66,29 +67,37 @@ struct Source {
     source: &'static str,
     needs: Capability,
     sql: &'static str,
+    /// From one reading to the next at least: of what has hundreds of rows that the server must put together. Zero: none of its own.
+    every: Duration,
 }
+
+const DEAR: Duration = Duration::from_secs(1);
+const CHEAP: Duration = Duration::ZERO;
 
 /// `jsonb_each_text(to_jsonb(row))` turns a row into names and values without naming its columns, which differ between versions.
 const SOURCES: &[Source] = &[
-    Source { source: "server.status", needs: Capability::ServerStatus, sql: "{0}" },
+    Source { source: "server.status", needs: Capability::ServerStatus, sql: "{0}", every: CHEAP },
     Source {
         source: "server.innodb_metrics",
         needs: Capability::InnodbMetrics,
         sql: "SELECT NAME, COUNT, TYPE FROM information_schema.INNODB_METRICS WHERE {0} = {1}",
+        every: DEAR,
     },
     Source {
         source: "server.pg_stat_database",
         needs: Capability::DatabaseStatistics,
         sql: "SELECT key, value FROM {0} d, jsonb_each_text(to_jsonb(d)) WHERE d.datname = current_database()",
+        every: CHEAP,
     },
-    Source { source: "server.pg_stat_bgwriter", needs: Capability::BgwriterStatistics, sql: ROW },
-    Source { source: "server.pg_stat_checkpointer", needs: Capability::CheckpointerStatistics, sql: ROW },
-    Source { source: "server.pg_stat_wal", needs: Capability::WalStatistics, sql: ROW },
+    Source { source: "server.pg_stat_bgwriter", needs: Capability::BgwriterStatistics, sql: ROW, every: CHEAP },
+    Source { source: "server.pg_stat_checkpointer", needs: Capability::CheckpointerStatistics, sql: ROW, every: CHEAP },
+    Source { source: "server.pg_stat_wal", needs: Capability::WalStatistics, sql: ROW, every: CHEAP },
     Source {
         source: "server.pg_stat_io",
         needs: Capability::IoStatistics,
         sql: "SELECT concat_ws('.', backend_type, object, context, key), value \
               FROM {0} d, jsonb_each_text(to_jsonb(d)) WHERE value ~ '^[0-9.]+$'",
+        every: DEAR,
     },
 ];
 
@@ -110,7 +119,8 @@ pub fn readers(connection: impl Query + 'static, server: &ServerKind) -> Vec<Box
     let shared = std::sync::Arc::new(std::sync::Mutex::new(connection));
     let reader = |source: &Source| -> Option<Box<dyn Reader>> {
         let sql = source.sql(server)?;
-        Some(Box::new(ServerReader { source: source.source, sql, flavour: server.flavour, connection: shared.clone() }))
+        let Source { source, every, .. } = *source;
+        Some(Box::new(ServerReader { source, sql, every, flavour: server.flavour, connection: shared.clone() }))
     };
     SOURCES.iter().filter_map(reader).collect()
 }
@@ -118,6 +128,7 @@ pub fn readers(connection: impl Query + 'static, server: &ServerKind) -> Vec<Box
 struct ServerReader<Q> {
     source: &'static str,
     sql: String,
+    every: Duration,
     flavour: Flavour,
     connection: std::sync::Arc<std::sync::Mutex<Q>>,
 }
@@ -125,6 +136,10 @@ struct ServerReader<Q> {
 impl<Q: Query> Reader for ServerReader<Q> {
     fn name(&self) -> String {
         self.source.to_owned()
+    }
+
+    fn interval(&self) -> Option<Duration> {
+        Some(self.every)
     }
 
     fn costs_elsewhere(&self) -> bool {
