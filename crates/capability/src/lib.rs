@@ -5,6 +5,7 @@
 //! - [`Protocol`]: how a flavour is spoken to.
 //! - [`words`]: what holds for a capability in one version; nothing, when the server lacks it. Code asks this and never compares a
 //!   version itself.
+//! - [`gauges`]: which of the numbers that a capability yields are no counters.
 //! - [`questions`]: how a server is asked itself whether it has a capability, so that the table can be held against real servers.
 //! - [`is_kept`]: the variables that a sandbox sets itself, and nobody else.
 //!
@@ -12,6 +13,7 @@
 
 mod error;
 mod flavour;
+mod gauges;
 mod kept;
 mod name;
 mod protocol;
@@ -21,9 +23,10 @@ mod version;
 
 pub use error::Error;
 pub use flavour::Flavour;
+pub use gauges::Gauges;
 pub use kept::is_kept;
 pub use name::Capability;
 pub use protocol::Protocol;
 pub use question::{Answer, Question, Verdict, questions};
-pub use table::{Entry, any_words, entries, first_since, has, stop_signal, words};
+pub use table::{Entry, any_words, entries, first_since, gauges, has, stop_signal, words};
 pub use version::Version;

@@ -56,8 +56,20 @@ impl Collector {
     }
 
     pub fn value(&mut self, source: &'static str, entity: &str, name: &str, kind: Kind, value: f64) {
+        self.value_of(source, entity, name, || kind, value);
+    }
+
+    /// As [`Self::value`], of a kind that is looked up once.
+    pub(crate) fn value_of(
+        &mut self,
+        source: &'static str,
+        entity: &str,
+        name: &str,
+        kind: impl FnOnce() -> Kind,
+        value: f64,
+    ) {
         let known = self.known.get(source).and_then(|entities| entities.get(entity)).and_then(|names| names.get(name));
-        let number = known.copied().or_else(|| self.declare(source, entity, name, kind));
+        let number = known.copied().or_else(|| self.declare(source, entity, name, kind()));
         if let Some(number) = number {
             self.points.push((number, Point { at_us: self.at_us, value }));
         }

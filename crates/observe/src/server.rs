@@ -3,12 +3,9 @@
 //!
 //! Which statement a server has, and in which words, is in the table of capabilities. Every statement yields rows of name and value.
 
-mod kinds;
-
-use crate::{Collector, Error, Reader};
-use capability::{Capability, Flavour, Version, words};
+use crate::{Collector, Error, Kind, Reader};
+use capability::{Capability, Flavour, Gauges, Version, gauges, words};
 use evidence::Witness;
-use kinds::kind;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -119,8 +116,9 @@ pub fn readers(connection: impl Query + 'static, server: &ServerKind) -> Vec<Box
     let shared = std::sync::Arc::new(std::sync::Mutex::new(connection));
     let reader = |source: &Source| -> Option<Box<dyn Reader>> {
         let sql = source.sql(server)?;
+        let gauges = gauges(source.needs, server.flavour, &server.version);
         let Source { source, every, .. } = *source;
-        Some(Box::new(ServerReader { source, sql, every, flavour: server.flavour, connection: shared.clone() }))
+        Some(Box::new(ServerReader { source, sql, every, gauges, connection: shared.clone() }))
     };
     SOURCES.iter().filter_map(reader).collect()
 }
@@ -129,7 +127,7 @@ struct ServerReader<Q> {
     source: &'static str,
     sql: String,
     every: Duration,
-    flavour: Flavour,
+    gauges: Gauges,
     connection: std::sync::Arc<std::sync::Mutex<Q>>,
 }
 
@@ -153,11 +151,26 @@ impl<Q: Query> Reader for ServerReader<Q> {
         for row in rows {
             let Some(Some(name)) = row.first() else { continue };
             let Some(value) = number(&row) else { continue };
-            let kind = kind(self.flavour, name, row.get(2).and_then(Option::as_deref));
-            into.value(self.source, "", name, kind, value);
+            let declared = row.get(2).and_then(Option::as_deref);
+            into.value_of(self.source, "", name, || kind(self.gauges, name, declared), value);
         }
         Ok(())
     }
+}
+
+/// `declared` is INNODB_METRICS' TYPE: `counter`, `status_counter`, `value`, `set_owner`, `set_member`; `None` elsewhere.
+fn kind(gauges: Gauges, name: &str, declared: Option<&str>) -> Kind {
+    let is_gauge = declared.map_or_else(|| gauges.has(name), |declared| gauges.has(&format!("{declared} {name}")));
+    match (is_bytes(name), is_gauge) {
+        (true, true) => Kind::BytesNow,
+        (true, false) => Kind::BytesTotal,
+        (false, true) => Kind::CountNow,
+        (false, false) => Kind::CountTotal,
+    }
+}
+
+fn is_bytes(name: &str) -> bool {
+    name.contains("_bytes") || name.contains("Bytes_") || name.ends_with("_written") && name.starts_with("Innodb_data")
 }
 
 fn ask(connection: &mut (impl Query + ?Sized), sql: &str) -> Result<Vec<Vec<Option<String>>>, Error> {
@@ -218,4 +231,27 @@ pub fn variables(connection: &mut dyn Query, flavour: Flavour) -> Result<BTreeMa
             Some((row.next()??, row.next()?.unwrap_or_default()))
         })
         .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_number_is_stands_in_the_table() {
+        let kind_of = |flavour, capability, name, declared| {
+            let version = if flavour == Flavour::Postgresql { Version::of(&[16]) } else { Version::of(&[10, 11, 19]) };
+            kind(gauges(capability, flavour, &version), name, declared)
+        };
+        let status = |name| kind_of(Flavour::Mariadb, Capability::ServerStatus, name, None);
+        assert_eq!(status("Innodb_data_written"), Kind::BytesTotal);
+        assert_eq!(status("Bytes_received"), Kind::BytesTotal);
+        assert_eq!(status("Innodb_buffer_pool_bytes_dirty"), Kind::BytesNow);
+        assert_eq!((status("Questions"), status("Threads_running")), (Kind::CountTotal, Kind::CountNow));
+        let metric = |name, declared| kind_of(Flavour::Mariadb, Capability::InnodbMetrics, name, Some(declared));
+        assert_eq!(metric("os_log_bytes_written", "status_counter"), Kind::BytesTotal);
+        assert_eq!(metric("trx_rseg_history_len", "value"), Kind::CountNow);
+        let io = |name| kind_of(Flavour::Postgresql, Capability::IoStatistics, name, None);
+        assert_eq!(io("client backend.relation.normal.op_bytes"), Kind::BytesNow);
+    }
 }

@@ -1,7 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //! MariaDB, with XtraDB 5.6 in it up to 10.1.
 
+use super::family::{METRICS, STATUS};
 use super::{Entry, table};
+
+const OWN_STATUS: &[&str] = &[
+    "Aria_pagecache_blocks_*",
+    "Innodb_encryption_rotation_estimated_iops",
+    "Innodb_onlineddl_*",
+    "Max_memory_used",
+    "Memory_used*",
+    "Slaves_connected",
+    "Slaves_running",
+];
 
 pub(super) const TABLE: &[Entry] = table! { Mariadb:
     // mysqld stayed as a link
@@ -53,9 +64,9 @@ pub(super) const TABLE: &[Entry] = table! { Mariadb:
     MemoryInstruments [10, 5, 2] .. [] => ["performance_schema: memory/%"],
         "MariaDB's manual, Performance Schema memory_summary_global_by_event_name Table";
 
-    ServerStatus [] .. [] => ["SHOW GLOBAL STATUS"];
-    InnodbMetrics [10, 5] .. [] => ["ENABLED", "1"], "MariaDB's manual, Information Schema INNODB_METRICS Table";
-    InnodbMetrics [10, 0] .. [10, 5] => ["STATUS", "'enabled'"], "MariaDB's manual, Information Schema INNODB_METRICS Table";
+    ServerStatus [] .. [] => ["SHOW GLOBAL STATUS"], gauges [STATUS, OWN_STATUS];
+    InnodbMetrics [10, 5] .. [] => ["ENABLED", "1"], "MariaDB's manual, Information Schema INNODB_METRICS Table", gauges [METRICS];
+    InnodbMetrics [10, 0] .. [10, 5] => ["STATUS", "'enabled'"], "MariaDB's manual, Information Schema INNODB_METRICS Table", gauges [METRICS];
     SlowLogDetail [] .. [] => ["log_slow_verbosity"];
 
     DefaultAuthentication [] .. [] => ["mysql_native_password"];

@@ -4,12 +4,13 @@
 //! Several words mean: try them in this order, unless the capability says otherwise. Every row that begins or ends with a version
 //! names its source; "seen in" is a real server of that version, asked.
 
+mod family;
 mod mariadb;
 mod mysql;
 mod percona;
 mod postgresql;
 
-use crate::{Capability, Flavour, Version};
+use crate::{Capability, Flavour, Gauges, Version};
 
 /// Holds from `since` (included) up to `until` (excluded); an empty `since` or `until` is open.
 #[derive(Debug, Clone, Copy)]
@@ -21,11 +22,14 @@ pub struct Entry {
     pub words: &'static [&'static str],
     /// Where the versions are known from; empty where every version has it alike.
     pub source: &'static str,
+    /// Of a capability that yields numbers.
+    pub gauges: Gauges,
 }
 
-/// Rows of one flavour: `Capability [since] .. [until] => [words]`, and where it is known from.
+/// Rows of one flavour: `Capability [since] .. [until] => [words]`, where it is known from, and the lists of its gauges.
 macro_rules! table {
-    ($flavour:ident: $($capability:ident [$($since:literal),*] .. [$($until:literal),*] => $words:expr $(, $source:literal)?;)*) => {
+    ($flavour:ident: $($capability:ident [$($since:literal),*] .. [$($until:literal),*] => $words:expr
+        $(, $source:literal)? $(, gauges $gauges:expr)?;)*) => {
         &[$(crate::table::Entry {
             capability: crate::Capability::$capability,
             flavour: crate::Flavour::$flavour,
@@ -33,10 +37,21 @@ macro_rules! table {
             until: &[$($until),*],
             words: &$words,
             source: concat!($($source)?),
+            gauges: crate::table::gauges_of!($($gauges)?),
         }),*]
     };
 }
 use table;
+
+macro_rules! gauges_of {
+    () => {
+        crate::Gauges(&[])
+    };
+    ($lists:expr) => {
+        crate::Gauges(&$lists)
+    };
+}
+use gauges_of;
 
 const TABLES: [&[Entry]; 4] = [mariadb::TABLE, mysql::TABLE, percona::TABLE, postgresql::TABLE];
 
@@ -48,12 +63,17 @@ pub fn entries() -> impl Iterator<Item = &'static Entry> {
 /// The words for `capability` in this version; none when the server lacks it. What a flavour does not say of itself, the one says
 /// that it is made from.
 pub fn words(capability: Capability, flavour: Flavour, version: &Version) -> &'static [&'static str] {
-    let own = rows(capability, flavour).find(|entry| entry.covers(version)).map(|entry| entry.words);
-    match (own, flavour.base()) {
-        (Some(words), _) => words,
-        (None, Some(base)) => words(capability, base, version),
-        (None, None) => &[],
-    }
+    entry(capability, flavour, version).map_or(&[], |entry| entry.words)
+}
+
+/// Which of the numbers that `capability` yields in this version are no counters.
+pub fn gauges(capability: Capability, flavour: Flavour, version: &Version) -> Gauges {
+    entry(capability, flavour, version).map(|entry| entry.gauges).unwrap_or_default()
+}
+
+fn entry(capability: Capability, flavour: Flavour, version: &Version) -> Option<&'static Entry> {
+    let own = rows(capability, flavour).find(|entry| entry.covers(version));
+    own.or_else(|| entry(capability, flavour.base()?, version))
 }
 
 /// Whether this version has it.

@@ -2,7 +2,11 @@
 //! MySQL. It initialises itself. Debian has it in one suite alone. What differs from MariaDB's defaults: LOAD DATA LOCAL, by which
 //! `fill` writes, is off, and a second port (33060, the X protocol) is on.
 
+use super::family::{METRICS, STATUS};
 use super::{Entry, table};
+
+/// Of the redo log's figures those in `lsn` are places in it, which only grow.
+const OWN_STATUS: &[&str] = &["!Innodb_redo_log_*_lsn", "Innodb_redo_log_*", "Innodb_undo_tablespaces_*"];
 
 pub(super) const TABLE: &[Entry] = table! { Mysql:
     ServerProgram [] .. [] => ["mysqld"];
@@ -38,8 +42,8 @@ pub(super) const TABLE: &[Entry] = table! { Mysql:
     DedicatedServer [8, 0, 3] .. [] => ["innodb_dedicated_server"], "MySQL 8.0.3 release notes";
     MemoryInstruments [5, 7, 2] .. [] => ["performance_schema: memory/%"], "MySQL 5.7.2 release notes, WL#3249; absent in 5.6.24";
 
-    ServerStatus [] .. [] => ["SHOW GLOBAL STATUS"];
-    InnodbMetrics [5, 6] .. [] => ["STATUS", "'enabled'"], "MySQL 5.6 manual, The INFORMATION_SCHEMA INNODB_METRICS Table; seen in 5.6.24";
+    ServerStatus [] .. [] => ["SHOW GLOBAL STATUS"], gauges [STATUS, OWN_STATUS];
+    InnodbMetrics [5, 6] .. [] => ["STATUS", "'enabled'"], "MySQL 5.6 manual, The INFORMATION_SCHEMA INNODB_METRICS Table; seen in 5.6.24", gauges [METRICS];
     SlowLogDetail [8, 0, 14] .. [] => ["log_slow_extra"], "MySQL 8.0.14 release notes";
 
     DefaultAuthentication [8, 0, 4] .. [] => ["caching_sha2_password"], "MySQL 8.0.4 release notes";

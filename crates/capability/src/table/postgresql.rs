@@ -3,6 +3,8 @@
 
 use super::{Entry, table};
 
+const DATABASE: &[&str] = &["numbackends", "datid", "checksum_last_failure"];
+
 pub(super) const TABLE: &[Entry] = table! { Postgresql:
     ServerProgram [] .. [] => ["postgres"];
     InitProgram [] .. [] => ["initdb"];
@@ -48,11 +50,12 @@ pub(super) const TABLE: &[Entry] = table! { Postgresql:
     LogBackendMemoryContexts [14] .. [] => ["pg_log_backend_memory_contexts"], "PostgreSQL 14 release notes";
     SharedMemoryAllocations [13] .. [] => ["pg_shmem_allocations"], "PostgreSQL 13 release notes";
 
-    DatabaseStatistics [9, 5] .. [] => ["pg_stat_database"], "PostgreSQL 9.5 release notes: to_jsonb";
+    DatabaseStatistics [9, 5] .. [] => ["pg_stat_database"], "PostgreSQL 9.5 release notes: to_jsonb",
+        gauges [DATABASE];
     BgwriterStatistics [9, 5] .. [] => ["pg_stat_bgwriter"], "PostgreSQL 9.5 release notes: to_jsonb";
     CheckpointerStatistics [17] .. [] => ["pg_stat_checkpointer"], "PostgreSQL 17 release notes";
     WalStatistics [14] .. [] => ["pg_stat_wal"], "PostgreSQL 14 release notes";
-    IoStatistics [16] .. [] => ["pg_stat_io"], "PostgreSQL 16 release notes";
+    IoStatistics [16] .. [] => ["pg_stat_io"], "PostgreSQL 16 release notes", gauges [&["*.op_bytes"]];
     StatementStatistics [8, 4] .. [] => ["pg_stat_statements"], "PostgreSQL 8.4 release notes";
     JsonLog [15] .. [] => ["jsonlog"], "PostgreSQL 15 release notes: log_destination";
 

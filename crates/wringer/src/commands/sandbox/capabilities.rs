@@ -17,6 +17,7 @@ pub(super) fn table(output: Output) {
             json!({
                 "capability": entry.capability.name(), "flavour": entry.flavour, "since": number(entry.since),
                 "until": number(entry.until), "words": entry.words, "source": entry.source,
+                "gauges": entry.gauges.patterns().collect::<Vec<_>>(),
             })
         };
         let rows: Vec<_> = entries().map(row).collect();
