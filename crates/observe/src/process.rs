@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One process, or a process and all its descendants as one.
+//! One process, or a process and all its descendants: as one, and each beside that.
 //!
 //! CPU, faults and I/O are cheap. Memory has tiers, because `smaps_rollup` walks the page tables and keeps the process from mapping
 //! memory while it does so: the more resident memory, the longer.
 
+mod rows;
+
 use crate::host_readers::tick_us;
 use crate::procfile::ProcFile;
 use crate::{Collector, Error, Kind, Reader, parse};
+use rows::Rows;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
@@ -55,7 +58,8 @@ impl Tier {
 
 /// The readers of a process: activity (stat, io), and memory at the dearest tier. `role` becomes the entity of the series.
 /// `descendants`: values are sums over the process and all below it, for a server with a process for each connection; resident
-/// sizes then count shared memory once for each process, `Pss` counts it once.
+/// sizes then count shared memory once for each process, `Pss` counts it once. Beside the sums, sources `process.each.*` have a few values
+/// of each process, as many as 64; the entity is `PID ROLE`, where PostgreSQL tells the role: `4711 checkpointer`.
 pub fn readers(role: &str, pid: u32, descendants: bool) -> Vec<Box<dyn Reader>> {
     PARTS.map(|part| group(role, pid, descendants, part)).into()
 }
@@ -97,6 +101,7 @@ fn group(role: &str, pid: u32, descendants: bool, part: Part) -> Box<dyn Reader>
         part,
         files: BTreeMap::new(),
         sums: BTreeMap::new(),
+        rows: descendants.then(Rows::default),
     })
 }
 
@@ -125,6 +130,17 @@ impl Part {
         }
     }
 
+    /// Of the rows of each process.
+    fn source_of_rows(self) -> &'static str {
+        match self {
+            Self::Stat => "process.each.stat",
+            Self::Io => "process.each.io",
+            Self::Memory(Tier::SmapsRollup) => "process.each.smaps_rollup",
+            Self::Memory(Tier::Status) => "process.each.status",
+            Self::Memory(Tier::Statm) => "process.each.statm",
+        }
+    }
+
     fn file(self) -> &'static str {
         match self {
             Self::Stat => "stat",
@@ -142,6 +158,8 @@ struct Group {
     files: BTreeMap<u32, ProcFile>,
     /// Kept between readings for its keys.
     sums: BTreeMap<String, (Kind, f64)>,
+    /// With descendants: each process beside the sum.
+    rows: Option<Rows>,
 }
 
 impl Reader for Group {
@@ -153,8 +171,11 @@ impl Reader for Group {
         self.sums.values_mut().for_each(|(_, value)| *value = 0.0);
         let pids = if self.descendants { family(self.root) } else { vec![self.root] };
         self.files.retain(|pid, _| pids.contains(pid));
+        if let Some(rows) = &mut self.rows {
+            rows.keep(self.root, &pids);
+        }
         for pid in pids {
-            match self.add(pid) {
+            match self.add(pid, into) {
                 Err(error) if error.says_gone() && pid == self.root => return Err(Error::Gone { pid }),
                 Err(error) if error.says_gone() => drop(self.files.remove(&pid)),
                 other => other?,
@@ -180,7 +201,7 @@ impl Reader for Group {
 }
 
 impl Group {
-    fn add(&mut self, pid: u32) -> Result<(), Error> {
+    fn add(&mut self, pid: u32, into: &mut Collector) -> Result<(), Error> {
         let file = match self.files.entry(pid) {
             std::collections::btree_map::Entry::Occupied(entry) => entry.into_mut(),
             std::collections::btree_map::Entry::Vacant(entry) => {
@@ -188,9 +209,15 @@ impl Group {
             }
         };
         let (sums, page_bytes) = (&mut self.sums, rustix::param::page_size() as f64);
-        let each = |name: &str, kind, value| match sums.get_mut(name) {
-            Some((_, sum)) => *sum += value,
-            None => drop(sums.insert(name.to_owned(), (kind, value))),
+        let (rows, source) = (&self.rows, self.part.source_of_rows());
+        let each = |name: &str, kind, value| {
+            if let Some(rows) = rows {
+                rows.value(into, source, pid, (name, kind, value));
+            }
+            match sums.get_mut(name) {
+                Some((_, sum)) => *sum += value,
+                None => drop(sums.insert(name.to_owned(), (kind, value))),
+            }
         };
         let text = file.text()?;
         match self.part {

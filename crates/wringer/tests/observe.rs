@@ -125,6 +125,16 @@ fn a_loaded_postgresql_is_seen_with_all_its_processes() {
     // its process for each connection is in it: one alone has one thread
     let threads = series(&seen, "process.stat", "num_threads").unwrap();
     assert!(threads.points.iter().any(|point| point.value >= 4.0), "{threads:?}");
+    // and each has a row of its own, which the sum is made of
+    let rows =
+        |name: &'static str| seen.samples.iter().filter(move |it| it.source == "process.each.stat" && it.name == name);
+    let of = |role: &str| rows("utime").filter(|it| it.entity.ends_with(role)).collect::<Vec<_>>();
+    assert_eq!((of(" main").len(), of(" checkpointer").len()), (1, 1), "{:?}", rows("utime").map(|it| &it.entity));
+    assert!(of(" connection").len() >= 2 && of(" connection").iter().all(|it| it.cumulative), "the load's two");
+    let first = |series: &Series| series.points.first().map(|point| (point.at_us, point.value)).unwrap();
+    let (at_us, sum) = first(series(&seen, "process.stat", "rss").unwrap());
+    let parts: f64 = rows("rss").map(first).filter(|(at, _)| *at == at_us).map(|(_, value)| value).sum();
+    assert!(parts > 0.0 && parts <= sum, "{parts} of {sum} bytes in the first reading");
     let backends = series(&seen, "server.pg_stat_database", "numbackends").unwrap();
     assert!(backends.points.iter().any(|point| point.value >= 3.0), "the load's two are among them: {backends:?}");
     assert_eq!(finding(&result, "observe.server")["doubts"][0]["id"], "observe.late_counts");

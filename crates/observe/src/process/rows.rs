@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Of a server with many processes, what each of them did: a row of its own beside the sum, bounded in number.
+
+use crate::{Collector, Kind};
+use std::collections::BTreeMap;
+use std::fs;
+
+/// How many processes get a row in one recording, oldest first: those that serve all, and the first connections. Where each transaction
+/// has a connection of its own, rows without an end would fill the recording; processes beyond are in the sum alone.
+const MOST: usize = 64;
+
+/// What is kept of each; the sum has all.
+const NAMES: [&str; 11] = [
+    "utime",
+    "stime",
+    "majflt",
+    "rss",
+    "delayacct_blkio",
+    "read_bytes",
+    "write_bytes",
+    "Pss",
+    "Pss_Anon",
+    "VmRSS",
+    "RssAnon",
+];
+
+/// The processes that have rows.
+#[derive(Default)]
+pub(super) struct Rows {
+    entities: BTreeMap<u32, String>,
+    given: usize,
+}
+
+impl Rows {
+    /// Of the processes that are there now; `root` is the server's first one.
+    pub(super) fn keep(&mut self, root: u32, pids: &[u32]) {
+        self.entities.retain(|pid, _| pids.contains(pid));
+        for pid in pids {
+            if self.given == MOST {
+                return;
+            }
+            if !self.entities.contains_key(pid)
+                && let Some(role) = role(*pid, root)
+            {
+                self.entities.insert(*pid, format!("{pid} {role}"));
+                self.given += 1;
+            }
+        }
+    }
+
+    /// The values of one process; `source` is that of the rows.
+    pub(super) fn value(&self, into: &mut Collector, source: &'static str, pid: u32, it: (&str, Kind, f64)) {
+        let (name, kind, value) = it;
+        if let Some(entity) = self.entities.get(&pid).filter(|_| NAMES.contains(&name)) {
+            into.value(source, entity, name, kind, value);
+        }
+    }
+}
+
+/// `None`: not told yet. A process that was just forked still has its parent's command line.
+fn role(pid: u32, root: u32) -> Option<&'static str> {
+    if pid == root {
+        return Some("main");
+    }
+    role_of(&String::from_utf8_lossy(&fs::read(format!("/proc/{pid}/cmdline")).ok()?))
+}
+
+/// As PostgreSQL names its kinds of process (miscinit.c, GetBackendTypeDesc), in the titles that it sets.
+const ROLES: [&str; 18] = [
+    "archiver",
+    "autovacuum launcher",
+    "autovacuum worker",
+    "background writer",
+    "checkpointer",
+    "io worker",
+    "logger",
+    "logical replication launcher",
+    "logical replication",
+    "parallel worker",
+    "slotsync worker",
+    "startup",
+    "stats collector",
+    "walreceiver",
+    "walsender",
+    "walsummarizer",
+    "walwriter",
+    "bgworker",
+];
+
+/// By the title `postgres: [CLUSTER: ]WHAT`, where a connection's WHAT is its account, its database and what it does.
+fn role_of(title: &str) -> Option<&'static str> {
+    let what = title.trim_end_matches('\0').strip_prefix("postgres: ")?;
+    let begins = |what: &str| ROLES.into_iter().find(|role| what.starts_with(role));
+    let behind_cluster = || what.split_once(": ").and_then(|(_, what)| begins(what));
+    Some(begins(what).or_else(behind_cluster).unwrap_or("connection"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn roles_are_read_from_titles() {
+        for (title, role) in [
+            ("postgres: checkpointer \0\0", Some("checkpointer")),
+            ("postgres: 15/main: logical replication launcher ", Some("logical replication launcher")),
+            ("postgres: io worker 2", Some("io worker")),
+            ("postgres: wringer sbtest [local] idle", Some("connection")),
+            ("postgres: 15/main: me shop 127.0.0.1(4711) SELECT", Some("connection")),
+            ("/usr/lib/postgresql/15/bin/postgres\0-D\0/data", None),
+            ("sleep\09", None),
+            ("", None),
+        ] {
+            assert_eq!(role_of(title), role, "{title}");
+        }
+    }
+
+    #[test]
+    fn rows_are_bounded_and_not_given_again() {
+        let mut rows = Rows::default();
+        let own = std::process::id();
+        (0..1000).for_each(|_| {
+            rows.keep(own, &[own]);
+            rows.keep(own, &[]);
+        });
+        assert_eq!((rows.given, rows.entities.len()), (MOST, 0));
+        let mut rows = Rows::default();
+        rows.keep(own, &[own, 1]);
+        assert_eq!(rows.entities, BTreeMap::from([(own, format!("{own} main"))]), "process 1 says no role");
+    }
+}
