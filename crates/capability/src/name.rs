@@ -73,6 +73,8 @@ pub enum Capability {
     // ---- counters
     /// The statement that yields the status counters.
     ServerStatus,
+    /// The statement whose third column is InnoDB's account of itself, in words.
+    InnodbStatus,
     /// The column of `INNODB_METRICS` that says that a counter counts, and its value then.
     InnodbMetrics,
     /// The view of what a database has read and done; its rows can be turned into JSON.

@@ -125,6 +125,7 @@ const MYSQL_FAMILY: &[Question] = &[
          AND table_name = 'memory_summary_global_by_event_name'",
     ),
     ask(C::ServerStatus, Row, "SHOW GLOBAL STATUS LIKE 'Uptime'"),
+    ask(C::InnodbStatus, Row, "SHOW ENGINE INNODB STATUS"),
     ask(
         C::InnodbMetrics,
         Word,

@@ -16,6 +16,7 @@ mod load;
 mod measured;
 mod run;
 mod samples;
+mod seen;
 mod verdict;
 
 pub use conditions::{Conditions, Host, Server, Tool};
@@ -25,5 +26,6 @@ pub use histogram::{Bucket, LatencyHistogram};
 pub use load::{Arrivals, Fairness, Latencies, LoadResult, Phase, Statement, TimelinePoint};
 pub use measured::{Looks, Measured, Quantity, Unit};
 pub use run::{Arm, Delay, DelayMode, ENDED_EARLY, Event, Evidence, Witness};
-pub use samples::{Point, SampleSink, Series};
+pub use samples::{Point, SampleSink, Series, SinkError};
+pub use seen::{Format, Snapshot, Span};
 pub use verdict::Verdict;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-use crate::{Conditions, Driven, LoadResult, Measured, Series, Verdict};
+use crate::{Conditions, Driven, LoadResult, Measured, Series, Snapshot, Span, Verdict};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -18,13 +18,26 @@ pub struct Evidence {
     pub arms: Vec<Arm>,
     pub measured: Vec<Measured>,
     pub samples: Vec<Series>,
+    /// In the order they were taken.
+    #[serde(default)]
+    pub snapshots: Vec<Snapshot>,
+    /// In the order they ended.
+    #[serde(default)]
+    pub spans: Vec<Span>,
     pub events: Vec<Event>,
 }
 
 /// One named variation of the experiment, run on the same data as the others.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Arm {
+    /// No two of a recording have the same. Of an arm that is repeated its turn stands in it, too, for people: `10 ms #2`.
     pub name: String,
+    /// What it is one turn of: arms of the same cell are repeats of each other. `10 ms`.
+    #[serde(default)]
+    pub cell: String,
+    /// Which of the cell's turns, from 1.
+    #[serde(default = "first")]
+    pub repeat: u32,
     /// What this arm sets, flat: `squeeze.disk.read` -> `10 ms`.
     pub settings: BTreeMap<String, String>,
     /// The delay in force; `None` when no slow layer was under the server.
@@ -46,6 +59,10 @@ pub struct Arm {
     pub ended_us: u64,
 }
 
+fn first() -> u32 {
+    1
+}
+
 /// What an arm sets that nothing of ours was the load of; no experiment can say it.
 const NO_LOAD: (&str, &str) = ("load.workload", "none");
 
@@ -53,14 +70,16 @@ impl Arm {
     /// Looks on at what others do: no load of ours, nothing squeezed.
     pub fn observed(started_us: u64) -> Self {
         let settings = BTreeMap::from([(NO_LOAD.0.to_owned(), NO_LOAD.1.to_owned())]);
-        Self::begun("observed".to_owned(), settings, started_us)
+        Self { settings, ..Self::begun("observed", started_us) }
     }
 
-    /// Of which nothing is measured yet.
-    pub fn begun(name: String, settings: BTreeMap<String, String>, started_us: u64) -> Self {
+    /// Of its own cell; nothing is set, and nothing measured yet.
+    pub fn begun(name: &str, started_us: u64) -> Self {
         Self {
-            name,
-            settings,
+            name: name.to_owned(),
+            cell: name.to_owned(),
+            repeat: first(),
+            settings: BTreeMap::new(),
             delay: None,
             load: None,
             driven: None,

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+use crate::{Snapshot, Span};
 use serde::{Deserialize, Serialize};
 
 /// One counter or gauge over time, raw: nothing is turned into a rate before it is stored.
@@ -25,17 +26,29 @@ pub struct Point {
     pub value: f64,
 }
 
-/// Takes samples while they are read: declared once, then referred to by number, so that a reading costs no strings.
+/// A sink's own, such as a full disk.
+pub type SinkError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Takes what readers see while they read: samples, snapshots and spans. A series is declared once, then referred to by number, so that a
+/// reading costs no strings.
 pub trait SampleSink: Send {
     /// The number of the series with this source, entity and name, made when it is new. `series.points` is ignored.
     ///
     /// # Errors
     /// The sink's own, such as a full disk.
-    fn declare(&mut self, series: &Series) -> Result<u32, Box<dyn std::error::Error + Send + Sync>>;
+    fn declare(&mut self, series: &Series) -> Result<u32, SinkError>;
 
     /// One batch; the numbers are those of [`SampleSink::declare`].
     ///
     /// # Errors
     /// The sink's own, such as a full disk.
-    fn points(&mut self, points: &[(u32, Point)]) -> Result<(), Box<dyn std::error::Error + Send + Sync>>;
+    fn points(&mut self, points: &[(u32, Point)]) -> Result<(), SinkError>;
+
+    /// # Errors
+    /// The sink's own, such as a full disk.
+    fn snapshot(&mut self, snapshot: &Snapshot) -> Result<(), SinkError>;
+
+    /// # Errors
+    /// The sink's own, such as a full disk.
+    fn span(&mut self, span: &Span) -> Result<(), SinkError>;
 }

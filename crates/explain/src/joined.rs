@@ -88,7 +88,7 @@ fn arm(load: LoadResult, clock: ServerClock, is_one_of_several: bool) -> Arm {
         clock.uncertainty_us as f64 / 1e3
     );
     let settings = BTreeMap::from([(ELSEWHERE.to_owned(), exact)]);
-    Arm { name, settings, load: Some(load), ..Arm::observed(0) }
+    Arm { settings, load: Some(load), ..Arm::begun(&name, 0) }
 }
 
 fn shift_load(arm: &mut Arm, by_us: u64) {
@@ -111,6 +111,8 @@ fn shift_all(evidence: &mut Evidence, by_us: u64) {
     }
     evidence.events.iter_mut().for_each(|event| event.at_us += by_us);
     evidence.measured.iter_mut().for_each(|measured| measured.at_us += by_us);
+    evidence.snapshots.iter_mut().for_each(|snapshot| snapshot.at_us += by_us);
+    evidence.spans.iter_mut().for_each(|span| (span.from_us, span.to_us) = (span.from_us + by_us, span.to_us + by_us));
     let points = evidence.samples.iter_mut().flat_map(|series| &mut series.points);
     points.for_each(|point| point.at_us += by_us);
 }

@@ -105,20 +105,12 @@ pub(crate) fn delay_got(arm: &Arm, squeezed: &[Measured]) -> Option<Delay> {
 mod tests {
     use super::*;
     use evidence::Quantity;
-    use std::collections::BTreeMap;
 
     fn arm(mode: DelayMode) -> Arm {
         Arm {
-            name: "10 ms".into(),
-            settings: BTreeMap::new(),
             delay: Some(Delay { read_us: 10_000, write_us: 0, sync_us: 0, mode, varies: false }),
-            load: None,
-            driven: None,
-            witnesses: Vec::new(),
-            verdicts: Vec::new(),
-            broke_off: None,
-            started_us: 0,
             ended_us: 1,
+            ..Arm::begun("10 ms", 0)
         }
     }
 

@@ -52,8 +52,6 @@ fn arm(name: &str, read_us: u64, counted: f64) -> Arm {
         after: 1000 + counted,
     };
     Arm {
-        name: name.into(),
-        settings: Default::default(),
         delay: Some(Delay { read_us, write_us: 0, sync_us: 0, mode: DelayMode::Add, varies: false }),
         load: Some(LoadResult {
             workload: "oltp_point_select".into(),
@@ -68,12 +66,9 @@ fn arm(name: &str, read_us: u64, counted: f64) -> Arm {
             warmup: None,
             measured,
         }),
-        driven: None,
         witnesses: vec![witness("server", "Innodb_buffer_pool_reads"), witness("layer", "slow layer reads")],
-        verdicts: Vec::new(),
-        broke_off: None,
-        started_us: 0,
         ended_us: 10_000_000,
+        ..Arm::begun(name, 0)
     }
 }
 
@@ -96,6 +91,8 @@ fn run(flavour: &str, arms: Vec<Arm>) -> Evidence {
         arms,
         measured: Vec::new(),
         samples: Vec::new(),
+        snapshots: Vec::new(),
+        spans: Vec::new(),
         events: Vec::new(),
     }
 }

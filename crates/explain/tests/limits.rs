@@ -81,10 +81,8 @@ fn evidence(case: &Case) -> Evidence {
         load: Some(load),
         delay: case.with_layer.then_some(delay),
         witnesses,
-        name: "small".into(),
-        settings: Default::default(),
         ended_us: 12 * SECOND,
-        ..Arm::observed(0)
+        ..Arm::begun("small", 0)
     };
     let measured = |(what, got): &(&str, f64)| Measured {
         at_us: 0,
@@ -130,6 +128,8 @@ fn evidence(case: &Case) -> Evidence {
             counter("process.stat", "utime", 4e6),
             counter("psi.io", "some.total", case.pressure_us),
         ],
+        snapshots: Vec::new(),
+        spans: Vec::new(),
         events: Vec::new(),
     }
 }

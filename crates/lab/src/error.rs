@@ -31,6 +31,12 @@ pub enum Error {
     Host(#[from] host::Error),
     #[error(transparent)]
     Json(#[from] serde_json::Error),
+    /// Whoever takes samples besides the recording, or the recording.
+    #[error("keep what was seen")]
+    Sink {
+        #[source]
+        source: evidence::SinkError,
+    },
     #[error("interrupted; everything is undone")]
     Interrupted,
     #[error("the watchdog ended the run: {reason}")]

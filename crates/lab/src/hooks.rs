@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a walk tells its caller while it goes on, and what the caller may wish.
 
-use evidence::{Point, SampleSink, Series};
+use evidence::{Point, SampleSink, Series, SinkError, Snapshot, Span};
 use recording::Recording;
 use std::collections::HashMap;
 use std::fmt;
@@ -68,24 +68,32 @@ impl fmt::Debug for Hooks<'_> {
     }
 }
 
+/// The arm that goes on; `None` between arms.
+pub(crate) type CurrentArm = Arc<Mutex<Option<String>>>;
+
 /// The recording, and whoever else takes samples. The recording comes first: what fails behind it is in it.
 pub(crate) struct Sinks {
     pub(crate) recording: Recording,
     pub(crate) second: Option<SecondSink>,
+    /// What a snapshot belongs to whose reader does not know.
+    pub(crate) arm: CurrentArm,
     /// The second one's numbers, by the recording's.
     numbers: HashMap<u32, u32>,
 }
 
 impl Sinks {
-    pub(crate) fn new(recording: Recording, second: Option<SecondSink>) -> Self {
-        Self { recording, second, numbers: HashMap::new() }
+    pub(crate) fn new(recording: Recording, second: Option<SecondSink>, arm: CurrentArm) -> Self {
+        Self { recording, second, arm, numbers: HashMap::new() }
+    }
+
+    fn second(&self, hand_over: impl FnOnce(&mut dyn SampleSink) -> Result<(), SinkError>) -> Result<(), SinkError> {
+        let Some(second) = &self.second else { return Ok(()) };
+        hand_over(&mut *second.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-type Refused = Box<dyn std::error::Error + Send + Sync>;
-
 impl SampleSink for Sinks {
-    fn declare(&mut self, series: &Series) -> Result<u32, Refused> {
+    fn declare(&mut self, series: &Series) -> Result<u32, SinkError> {
         let number = self.recording.declare(series)?;
         if let Some(second) = &self.second {
             let its = second.lock().unwrap_or_else(PoisonError::into_inner).declare(series)?;
@@ -94,11 +102,22 @@ impl SampleSink for Sinks {
         Ok(number)
     }
 
-    fn points(&mut self, points: &[(u32, Point)]) -> Result<(), Refused> {
+    fn points(&mut self, points: &[(u32, Point)]) -> Result<(), SinkError> {
         self.recording.points(points)?;
-        let Some(second) = &self.second else { return Ok(()) };
         let its = points.iter().filter_map(|(number, point)| Some((*self.numbers.get(number)?, *point)));
         let its: Vec<(u32, Point)> = its.collect();
-        second.lock().unwrap_or_else(PoisonError::into_inner).points(&its)
+        self.second(|second| second.points(&its))
+    }
+
+    fn snapshot(&mut self, snapshot: &Snapshot) -> Result<(), SinkError> {
+        let current = || self.arm.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let snapshot = Snapshot { arm: snapshot.arm.clone().or_else(current), ..snapshot.clone() };
+        self.recording.snapshot(&snapshot)?;
+        self.second(|second| second.snapshot(&snapshot))
+    }
+
+    fn span(&mut self, span: &Span) -> Result<(), SinkError> {
+        self.recording.span(span)?;
+        self.second(|second| second.span(span))
     }
 }

@@ -3,6 +3,7 @@
 
 use crate::cell::{Cell, Phase};
 use crate::error::Error;
+use crate::hooks::{CurrentArm, SecondSink};
 use crate::notes::Notes;
 use crate::outcome::Missed;
 use crate::server::Serving;
@@ -29,10 +30,20 @@ pub(crate) struct Lab<'a> {
     pub(crate) conditions: Option<Conditions>,
     /// Phases that were not measured, and why.
     pub(crate) missed: Vec<Missed>,
+    /// What snapshots belong to.
+    pub(crate) arm: CurrentArm,
+    /// Where samples go besides the recording.
+    pub(crate) samples: Option<SecondSink>,
 }
 
 impl<'a> Lab<'a> {
-    pub(crate) fn new(cell: &'a Cell, notes: Notes<'a>, run: Run, stop: Arc<AtomicBool>) -> Self {
+    pub(crate) fn new(
+        cell: &'a Cell,
+        notes: Notes<'a>,
+        run: Run,
+        stop: Arc<AtomicBool>,
+        samples: Option<SecondSink>,
+    ) -> Self {
         Self {
             cell,
             notes,
@@ -45,6 +56,8 @@ impl<'a> Lab<'a> {
             broken: None,
             conditions: None,
             missed: Vec::new(),
+            arm: CurrentArm::default(),
+            samples,
         }
     }
 

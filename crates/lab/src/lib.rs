@@ -11,6 +11,7 @@
 //! | `phase` | one squeeze and one load, with the witnesses at both ends of what is measured |
 //! | `drivers` | other programs as the load: sysbench, pgbench, any command |
 //! | `squeezes` | the squeezes that are in force, and changing them from phase to phase |
+//! | `seen` | spans and snapshots of the walk itself: how long its parts took, what the server said at the end of an arm |
 //! | [`Hooks`] | the caller's: progress, a second place for samples, the wish to stop |
 //! | [`Error`], [`meaning`] | what went wrong, and what it means for the host |
 //!
@@ -34,6 +35,7 @@ mod notes;
 mod outcome;
 mod own_data;
 mod phase;
+mod seen;
 mod server;
 mod squeezes;
 mod translate;

@@ -22,7 +22,13 @@ use std::time::Duration;
 
 /// Sets the squeeze, runs the load, keeps what came of it: also of a phase that was cut short.
 pub(crate) fn run(lab: &mut Lab<'_>, phase: &Phase, position: u32) -> Result<(), Error> {
-    let mut evidence = ArmEvidence::begun(phase.name.clone(), phase.settings.clone(), lab.notes.clock.now_us());
+    let mut evidence = ArmEvidence {
+        cell: phase.arm.clone(),
+        repeat: phase.repetition + 1,
+        settings: phase.settings.clone(),
+        ..ArmEvidence::begun(&phase.name, lab.notes.clock.now_us())
+    };
+    lab.goes_on(Some(&phase.name));
     let look = Look::on_behalf_of(std::process::id(), lab.sandbox.as_ref().map(Sandbox::data).as_deref());
     let before = look.counters();
     let measured = measure(lab, phase, &mut evidence);
@@ -34,9 +40,11 @@ pub(crate) fn run(lab: &mut Lab<'_>, phase: &Phase, position: u32) -> Result<(),
     evidence.witnesses.extend(witnesses(busy::HOST, &before, &look.counters()));
     evidence.ended_us = lab.notes.clock.now_us();
     evidence.broke_off = outcome.as_ref().err().map(reason).or(missed);
+    lab.goes_on(None);
     lab.notes.recording.arm(position, &evidence)?;
+    let told = lab.load_spans(&evidence);
     lab.broken = outcome.is_err().then_some((position, evidence));
-    outcome
+    outcome.and(told)
 }
 
 /// Why a phase broke off, in one line: the end of a log that may follow stands in the events.
@@ -75,6 +83,7 @@ fn measure(lab: &mut Lab<'_>, phase: &Phase, evidence: &mut ArmEvidence) -> Resu
     lab.look_at_cache();
     let server = lab.serving.as_ref().map_or(0, |serving| serving.running.pid);
     lab.squeezes.after_arm(&evidence.name, server, usage.as_ref(), &lab.notes)?;
+    lab.innodb_status()?;
     lab.check_stop().map(|()| None)
 }
 
@@ -99,7 +108,7 @@ pub(crate) fn preheat(lab: &mut Lab<'_>, phase: &Phase) -> Result<(), Error> {
     let Some(spec) = spec else { return Ok(()) };
     lab.squeezes.full_speed()?;
     load::capacity::check(&target, spec.connections, spec.statements_prepared())?;
-    let bar = load_bar(lab.notes.progress, &spec, "preheating");
+    let (bar, began) = (load_bar(lab.notes.progress, &spec, "preheating"), lab.notes.clock.now_us());
     let _on_cpus = LoadCpus::only(phase.load.cpuset.as_ref())?;
     let result = engine::run(
         &spec,
@@ -115,6 +124,7 @@ pub(crate) fn preheat(lab: &mut Lab<'_>, phase: &Phase) -> Result<(), Error> {
     drop(bar);
     let done = result?.measured;
     lab.check_stop()?;
+    lab.span("preheat", &phase.name, began, &[("transactions", done.transactions.to_string())])?;
     lab.notes.event(
         "load",
         format!("preheated with {} transactions in {:.1} s", done.transactions, done.elapsed_us as f64 / 1e6),

@@ -83,6 +83,12 @@ impl Serving {
         Ok(server::variables(&mut connection, self.kind.flavour)?)
     }
 
+    /// What InnoDB says of itself now, over a new connection; `None`: this server has no InnoDB.
+    pub(crate) fn innodb_status(&self) -> Result<Option<String>, Error> {
+        let mut connection = Connection::open(self.target())?;
+        Ok(server::innodb_status(&mut connection, &self.kind)?)
+    }
+
     /// Whether `error` comes of the server having ended by itself. Only a broken conversation makes it worth waiting until
     /// the process is gone, too.
     pub(crate) fn ended_before(&self, error: &Error) -> bool {

@@ -3,7 +3,7 @@
 
 use crate::cell::{Cell, Phase};
 use crate::error::Error;
-use crate::hooks::{Hooks, SecondSink, Sinks};
+use crate::hooks::Hooks;
 use crate::lab::Lab;
 use crate::meaning::Kind;
 use crate::notes::Notes;
@@ -76,7 +76,6 @@ impl Begun<'_> {
 struct Walk<'a> {
     lab: Lab<'a>,
     places: Places,
-    samples: Option<SecondSink>,
     /// Where the loads go, when that is not the sandbox's own.
     database: Option<String>,
     host_observer: Option<Observer>,
@@ -95,9 +94,8 @@ impl<'a> Walk<'a> {
         };
         let recording = Recording::create(recording, &start)?;
         let notes = Notes { recording, clock, progress: hooks.progress };
-        let lab = Lab::new(cell, notes, run, hooks.stop);
-        let samples = hooks.samples;
-        Ok(Self { lab, places, samples, database: None, host_observer: None, sandbox_name, phases_begun: 0 })
+        let lab = Lab::new(cell, notes, run, hooks.stop, hooks.samples);
+        Ok(Self { lab, places, database: None, host_observer: None, sandbox_name, phases_begun: 0 })
     }
 
     /// Sandbox, fill, then every phase.
@@ -206,7 +204,7 @@ impl<'a> Walk<'a> {
             self.lab.notes.event("observe", what)?;
         }
         let options = Options { name: group.name, interval: self.lab.cell.observe.interval.0, ..Options::default() };
-        self.host_observer = Some(Observer::start(self.lab.notes.clock, group.readers, self.sinks(), options)?);
+        self.host_observer = Some(Observer::start(self.lab.notes.clock, group.readers, self.lab.sinks(), options)?);
         Ok(())
     }
 
@@ -233,7 +231,9 @@ impl<'a> Walk<'a> {
         let facts = ServerFacts::read(target)?;
         let spec = translate::fill_spec(&self.lab.cell.fill, size, seed)?;
         let plan = fill::plan(&spec, &facts)?;
+        let began = self.lab.notes.clock.now_us();
         let report = self.fill_with_bar(&plan, target)?;
+        self.lab.span("fill", "", began, &[("rows a table", report.rows_per_table.to_string())])?;
         self.lab.rows_per_table = report.rows_per_table;
         self.lab.notes.event("fill", report.to_string())?;
         for measured in report.measured(self.lab.notes.clock.now_us()) {
@@ -271,16 +271,18 @@ impl<'a> Walk<'a> {
             extra_options: phase.server_options.clone(),
             ..StartOptions::default()
         };
+        let began = self.lab.notes.clock.now_us();
         let mut serving = Serving::start(sandbox, &mut self.lab.run, &start.seeing(seeing), &self.lab.notes)?;
+        let ready = [("version", serving.running.version.clone())];
         if let Some(database) = &self.database {
             serving.running.target.database = Some(database.clone());
         }
         let observe = self.lab.cell.observe;
         let watch = Watch { interval: observe.interval.0, process: observe.process, server: observe.server };
         let layer = self.lab.squeezes.layer.as_ref().map(squeeze::disk::SlowLayer::connect).transpose()?;
-        serving.watch(watch, layer, &self.lab.notes, &|| self.sinks())?;
+        serving.watch(watch, layer, &self.lab.notes, &|| self.lab.sinks())?;
         self.lab.serving = Some(serving);
-        Ok(())
+        self.lab.span("server.start", "", began, &ready)
     }
 
     fn stop_server(&mut self) -> Result<(), Error> {
@@ -288,10 +290,6 @@ impl<'a> Walk<'a> {
             Some(serving) => serving.stop(&mut self.lab.run, &self.lab.notes),
             None => Ok(()),
         }
-    }
-
-    fn sinks(&self) -> Sinks {
-        Sinks::new(self.lab.notes.recording.clone(), self.samples.clone())
     }
 
     fn fill_with_bar(&self, plan: &FillPlan, target: &load::Target) -> Result<FillReport, Error> {

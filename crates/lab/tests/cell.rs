@@ -2,7 +2,7 @@
 //! A cell on a real server, walked without the program: what the caller gets of it.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 
-use evidence::{Point, SampleSink, Series};
+use evidence::{Point, SampleSink, Series, Snapshot, Span};
 use experiment::Experiment;
 use host::places::Places;
 use lab::{Bar, Cell, Ended, Found, Hooks, Outcome, Progress, Silent};
@@ -67,6 +67,8 @@ macro_rules! refuse_without_server {
 struct Kept {
     names: Vec<(String, String, String)>,
     points: BTreeMap<(String, String, String), Vec<Point>>,
+    snapshots: Vec<Snapshot>,
+    spans: Vec<Span>,
 }
 
 impl SampleSink for Kept {
@@ -80,6 +82,16 @@ impl SampleSink for Kept {
             let name = self.names[usize::try_from(*number)?].clone();
             self.points.entry(name).or_default().push(*point);
         }
+        Ok(())
+    }
+
+    fn snapshot(&mut self, snapshot: &Snapshot) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        self.snapshots.push(snapshot.clone());
+        Ok(())
+    }
+
+    fn span(&mut self, span: &Span) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        self.spans.push(span.clone());
         Ok(())
     }
 }
@@ -145,6 +157,15 @@ fn a_cell_gives_one_recording_and_the_same_samples_to_a_second_sink() {
     for (name, points) in &recorded {
         assert_eq!(&kept.points[name], points, "{name:?}");
     }
+    assert_eq!((&kept.snapshots, &kept.spans), (&evidence.snapshots, &evidence.spans));
+    let [status] = evidence.snapshots.as_slice() else { panic!("{:?}", evidence.snapshots) };
+    assert_eq!((status.source.as_str(), status.arm.as_deref()), ("server.innodb_status", Some("baseline")));
+    assert!(status.content.contains("BUFFER POOL AND MEMORY"), "{}", status.content);
+    let kinds: Vec<&str> = evidence.spans.iter().map(|span| span.kind.as_str()).collect();
+    assert!(kinds.starts_with(&["server.start", "fill", "server.start"]), "{kinds:?}");
+    let span = evidence.spans.iter().find(|span| span.kind == "load.measured").expect("a span of the load");
+    assert_eq!((span.from_us, span.length_us()), (measured.started_us, measured.elapsed_us));
+    assert_eq!((arm.cell.as_str(), arm.repeat), ("baseline", 1));
     let steps = told.steps.borrow();
     for step in ["sandbox: deployed mariadb", "fill: ", "load: baseline: measuring", "load: baseline: "] {
         assert!(steps.iter().any(|it| it.starts_with(step)), "no '{step}' in {steps:#?}");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-use evidence::{Point, SampleSink, Series};
+use evidence::{Format, Point, SampleSink, Series, SinkError, Snapshot, Span};
 use std::collections::HashMap;
 
 /// What a value is, so that whoever reads the recording can compute with it.
@@ -75,13 +75,36 @@ impl Collector {
         }
     }
 
+    /// A text that was taken whole at the moment of this reading. It is handed over at once: texts are large and seldom.
+    pub fn snapshot(&mut self, source: &str, entity: &str, format: Format, content: String) {
+        let (source, entity) = (source.to_owned(), entity.to_owned());
+        let taken = self.sink.snapshot(&Snapshot { at_us: self.at_us, arm: None, source, entity, format, content });
+        self.note(taken);
+    }
+
+    /// Something that went on for a while and is over.
+    pub fn span(&mut self, span: &Span) {
+        let taken = self.sink.span(span);
+        self.note(taken);
+    }
+
+    /// The moment of this reading, on the run's clock.
+    pub fn now_us(&self) -> u64 {
+        self.at_us
+    }
+
     /// Hands the round over. Returns what the sink had to complain about since the last time.
     pub(crate) fn flush(&mut self) -> Option<String> {
-        if let Err(error) = self.sink.points(&self.points) {
-            self.trouble.get_or_insert(error.to_string());
-        }
+        let taken = self.sink.points(&self.points);
+        self.note(taken);
         self.points.clear();
         self.trouble.take()
+    }
+
+    fn note(&mut self, taken: Result<(), SinkError>) {
+        if let Err(error) = taken {
+            self.trouble.get_or_insert(error.to_string());
+        }
     }
 
     fn declare(&mut self, source: &'static str, entity: &str, name: &str, kind: Kind) -> Option<u32> {

@@ -271,18 +271,26 @@ fn thread_cpu_us() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use evidence::{Point, Series};
+    use evidence::{Point, Series, SinkError, Snapshot, Span};
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, Ordering};
 
     struct Nowhere;
 
     impl SampleSink for Nowhere {
-        fn declare(&mut self, _: &Series) -> Result<u32, Box<dyn std::error::Error + Send + Sync>> {
+        fn declare(&mut self, _: &Series) -> Result<u32, SinkError> {
             Ok(0)
         }
 
-        fn points(&mut self, _: &[(u32, Point)]) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        fn points(&mut self, _: &[(u32, Point)]) -> Result<(), SinkError> {
+            Ok(())
+        }
+
+        fn snapshot(&mut self, _: &Snapshot) -> Result<(), SinkError> {
+            Ok(())
+        }
+
+        fn span(&mut self, _: &Span) -> Result<(), SinkError> {
             Ok(())
         }
     }

@@ -214,6 +214,16 @@ pub fn witnesses(of: &str, before: &BTreeMap<String, u64>, after: &BTreeMap<Stri
     before.iter().filter_map(pair).collect()
 }
 
+/// InnoDB's account of itself, in words: semaphores, transactions, I/O, buffer pool. `None` where the server has none.
+///
+/// # Errors
+/// [`Error::Server`]: also that of an account without the privilege PROCESS.
+pub fn innodb_status(connection: &mut dyn Query, server: &ServerKind) -> Result<Option<String>, Error> {
+    let Some(sql) = words(Capability::InnodbStatus, server.flavour, &server.version).first() else { return Ok(None) };
+    let row = ask(connection, sql)?.into_iter().next();
+    Ok(row.and_then(|row| row.into_iter().nth(2)).flatten())
+}
+
 /// The server's settings by name: `SHOW GLOBAL VARIABLES`, or `pg_settings`. Paths are kept, secrets are not among them.
 ///
 /// # Errors

@@ -2,7 +2,7 @@
 //! The observer on this host: what it reads, that it keeps to its budget, that it knows its own cost.
 
 use capability::{Flavour, Version};
-use evidence::{Point, SampleSink, Series};
+use evidence::{Format, Point, SampleSink, Series, Snapshot, Span};
 use host::clock::RunClock;
 use observe::server::{self, ServerKind};
 use observe::{Collector, Error, Kind, Observer, Options, Reader, Report, host_readers, process};
@@ -17,13 +17,15 @@ type Boxed = Box<dyn std::error::Error + Send + Sync>;
 #[derive(Clone)]
 struct Kept {
     series: Arc<Mutex<Vec<Series>>>,
+    snapshots: Arc<Mutex<Vec<Snapshot>>>,
+    spans: Arc<Mutex<Vec<Span>>>,
     rounds: Sender<()>,
 }
 
 impl Kept {
     fn new() -> (Self, Receiver<()>) {
         let (rounds, seen) = channel();
-        (Self { series: Arc::default(), rounds }, seen)
+        (Self { series: Arc::default(), snapshots: Arc::default(), spans: Arc::default(), rounds }, seen)
     }
 
     fn find(&self, source: &str, name: &str) -> Option<Series> {
@@ -45,6 +47,16 @@ impl SampleSink for Kept {
             all[usize::try_from(*number)?].points.push(*point);
         }
         let _ = self.rounds.send(());
+        Ok(())
+    }
+
+    fn snapshot(&mut self, snapshot: &Snapshot) -> Result<(), Boxed> {
+        self.snapshots.lock().expect("no panic").push(snapshot.clone());
+        Ok(())
+    }
+
+    fn span(&mut self, span: &Span) -> Result<(), Boxed> {
+        self.spans.lock().expect("no panic").push(span.clone());
         Ok(())
     }
 }
@@ -87,6 +99,45 @@ fn host_and_process_over_time() {
     let seconds = (pss[pss.len() - 1].at_us - pss[0].at_us) / 1_000_000;
     assert!(pss.len() as u64 <= seconds + 3, "dear: not in every interval of 10 ms: {pss:?}");
     assert_eq!(kept.find("process.stat", "utime").map(|it| (it.entity, it.cumulative)), Some(("test".into(), true)));
+}
+
+/// Takes one snapshot, and tells of the time since the reading before.
+struct Teller {
+    last_us: Option<u64>,
+}
+
+impl Reader for Teller {
+    fn name(&self) -> String {
+        "teller".into()
+    }
+
+    fn read(&mut self, into: &mut Collector) -> Result<(), Error> {
+        match self.last_us.replace(into.now_us()) {
+            None => into.snapshot("teller", "a", Format::Json, "{}".into()),
+            Some(from_us) => into.span(&Span {
+                from_us,
+                to_us: into.now_us(),
+                kind: "nap".into(),
+                entity: "a".into(),
+                attributes: Default::default(),
+            }),
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn a_reader_tells_more_than_numbers() {
+    let (kept, seen) = Kept::new();
+    let readers: Vec<Box<dyn Reader>> = vec![Box::new(Teller { last_us: None })];
+    let observer = Observer::start(RunClock::start(), readers, kept.clone(), often()).expect("starts");
+    rounds(&seen, 3);
+    assert_eq!(observer.stop().notes, []);
+    let (snapshots, spans) = (kept.snapshots.lock().expect("no panic"), kept.spans.lock().expect("no panic"));
+    let [snapshot] = snapshots.as_slice() else { panic!("{snapshots:?}") };
+    assert_eq!((snapshot.format, snapshot.content.as_str(), &snapshot.arm), (Format::Json, "{}", &None));
+    assert!(spans[0].from_us == snapshot.at_us && spans[0].length_us() > 0, "{spans:?}");
+    assert!(spans.windows(2).all(|two| two[0].to_us == two[1].from_us), "{spans:?}");
 }
 
 struct Dear {
@@ -203,6 +254,18 @@ fn a_server_is_asked_what_it_knows() {
     assert!(!kept.find("server.status", "Threads_running").expect("was read").cumulative);
     assert!(kept.find("server.innodb_metrics", "log_lsn_current").expect("was read").cumulative);
     assert!(kept.find("server.status", "Rpl_semi_sync").is_none());
+}
+
+#[test]
+fn innodb_says_how_it_is_and_others_have_none() {
+    let mut answer = |sql: &str| -> Answer {
+        let row = ["InnoDB", "", "=====\nall is well"].map(|cell| Some(cell.to_owned()));
+        if sql == "SHOW ENGINE INNODB STATUS" { Ok(vec![row.into()]) } else { Err(sql.to_owned()) }
+    };
+    let mut of =
+        |flavour, version| server::innodb_status(&mut answer, &ServerKind::of(flavour, version)).expect("asks");
+    assert_eq!(of(load::Protocol::Mysql, "10.11.19-MariaDB").as_deref(), Some("=====\nall is well"));
+    assert_eq!(of(load::Protocol::Postgresql, "15.20"), None);
 }
 
 #[test]

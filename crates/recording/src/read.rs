@@ -5,7 +5,8 @@ use crate::Error;
 use crate::cell::{Counter, value_or_nan};
 use crate::schema::{APPLICATION_ID, SCHEMA};
 use evidence::{
-    Arm, Conditions, Driven, Event, Evidence, Host, Measured, Output, Point, Series, Server, Tool, Verdict, Witness,
+    Arm, Conditions, Driven, Event, Evidence, Format, Host, Measured, Output, Point, Series, Server, Snapshot, Span,
+    Tool, Verdict, Witness,
 };
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Row};
 use serde::de::DeserializeOwned;
@@ -20,9 +21,10 @@ pub(crate) fn evidence(path: &Path) -> Result<Evidence, Error> {
     let events = reader.rows("SELECT at_us, station, text FROM event ORDER BY rowid", |row| {
         Ok(Event { at_us: counter(row, 0)?, station: row.get(1)?, text: row.get(2)? })
     })?;
+    let (snapshots, spans) = (reader.snapshots()?, reader.spans()?);
     let elapsed_us = match reader.meta("elapsed_us")? {
         Some(text) => text.parse().unwrap_or_default(),
-        None => last_time(&arms, &measured, &samples, &events),
+        None => last_time(&arms, &measured, &samples, &events).max(last_seen(&snapshots, &spans)),
     };
     Ok(Evidence {
         run_id: reader.meta("run_id")?.unwrap_or_default(),
@@ -33,6 +35,8 @@ pub(crate) fn evidence(path: &Path) -> Result<Evidence, Error> {
         arms,
         measured,
         samples,
+        snapshots,
+        spans,
         events,
     })
 }
@@ -121,23 +125,27 @@ impl<'a> Reader<'a> {
         let mut drivers = self.drivers()?;
         let mut verdicts = self.verdicts()?;
         let mut broken = self.broken()?;
-        self.rows(
-            "SELECT position, name, settings, delay, load, started_us, ended_us FROM arm ORDER BY position",
-            |row| {
-                Ok(RawArm {
-                    position: row.get(0)?,
-                    name: row.get(1)?,
-                    settings: row.get(2)?,
-                    delay: row.get(3)?,
-                    load: row.get(4)?,
-                    started_us: counter(row, 5)?,
-                    ended_us: counter(row, 6)?,
-                })
-            },
-        )?
+        // recordings of before have the turn in the name alone
+        let more = if self.has_column("arm", "cell")? { "cell, repeat" } else { "NULL AS cell, NULL AS repeat" };
+        let columns = "position, name, settings, delay, load, started_us, ended_us";
+        self.rows(&format!("SELECT {columns}, {more} FROM arm ORDER BY position"), |row| {
+            Ok(RawArm {
+                position: row.get("position")?,
+                name: row.get("name")?,
+                turn: row.get::<_, Option<String>>("cell")?.zip(row.get("repeat")?),
+                settings: row.get("settings")?,
+                delay: row.get("delay")?,
+                load: row.get("load")?,
+                started_us: row.get::<_, Counter>("started_us")?.0,
+                ended_us: row.get::<_, Counter>("ended_us")?.0,
+            })
+        })?
         .into_iter()
         .map(|raw| {
+            let (cell, repeat) = raw.turn.unwrap_or_else(|| turn_in(&raw.name));
             Ok(Arm {
+                cell,
+                repeat,
                 settings: self.json(&raw.settings)?,
                 delay: self.optional_json(raw.delay)?,
                 load: self.optional_json(raw.load)?,
@@ -246,6 +254,43 @@ impl<'a> Reader<'a> {
         .collect()
     }
 
+    fn snapshots(&self) -> Result<Vec<Snapshot>, Error> {
+        if !self.has_table("snapshot")? {
+            return Ok(Vec::new());
+        }
+        self.rows("SELECT at_us, arm, source, entity, format, content FROM snapshot ORDER BY rowid", |row| {
+            let format: String = row.get("format")?;
+            Ok(Snapshot {
+                at_us: row.get::<_, Counter>("at_us")?.0,
+                arm: row.get("arm")?,
+                source: row.get("source")?,
+                entity: row.get("entity")?,
+                // what a newer build names otherwise is text, too
+                format: Format::ALL.into_iter().find(|known| known.name() == format).unwrap_or(Format::Text),
+                content: row.get("content")?,
+            })
+        })
+    }
+
+    fn spans(&self) -> Result<Vec<Span>, Error> {
+        if !self.has_table("span")? {
+            return Ok(Vec::new());
+        }
+        self.rows("SELECT from_us, to_us, kind, entity, attributes FROM span ORDER BY rowid", |row| {
+            let span = Span {
+                from_us: row.get::<_, Counter>("from_us")?.0,
+                to_us: row.get::<_, Counter>("to_us")?.0,
+                kind: row.get("kind")?,
+                entity: row.get("entity")?,
+                attributes: BTreeMap::new(),
+            };
+            Ok((span, row.get::<_, String>("attributes")?))
+        })?
+        .into_iter()
+        .map(|(span, attributes)| Ok(Span { attributes: self.json(&attributes)?, ..span }))
+        .collect()
+    }
+
     /// In the order of declaration; the points in the order of arrival.
     fn samples(&self) -> Result<Vec<Series>, Error> {
         let sql = "SELECT id, source, entity, name, unit, cumulative FROM series ORDER BY id";
@@ -277,11 +322,19 @@ impl<'a> Reader<'a> {
 struct RawArm {
     position: i64,
     name: String,
+    /// Its cell, and which of the cell's turns it is; `None`: the recording has it in the name.
+    turn: Option<(String, u32)>,
     settings: String,
     delay: Option<String>,
     load: Option<String>,
     started_us: u64,
     ended_us: u64,
+}
+
+/// The cell and its turn: `10 ms #2` is the second turn of `10 ms`.
+fn turn_in(name: &str) -> (String, u32) {
+    let turn = name.rsplit_once(" #").and_then(|(cell, turn)| Some((cell.to_owned(), turn.parse().ok()?)));
+    turn.unwrap_or_else(|| (name.to_owned(), 1))
 }
 
 /// A finished recording is opened read-only. One whose writer was killed has its write-ahead log beside it, and SQLite must write
@@ -306,4 +359,9 @@ fn last_time(arms: &[Arm], measured: &[Measured], samples: &[Series], events: &[
     let samples = samples.iter().filter_map(|series| series.points.last()).map(|point| point.at_us);
     let others = measured.iter().map(|one| one.at_us).chain(events.iter().map(|event| event.at_us));
     arms.chain(samples).chain(others).max().unwrap_or_default()
+}
+
+fn last_seen(snapshots: &[Snapshot], spans: &[Span]) -> u64 {
+    let taken = snapshots.iter().map(|snapshot| snapshot.at_us);
+    taken.chain(spans.iter().map(|span| span.to_us)).max().unwrap_or_default()
 }

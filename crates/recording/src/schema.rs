@@ -13,7 +13,7 @@ CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE conditions (document TEXT NOT NULL);
 CREATE TABLE arm (
     position INTEGER PRIMARY KEY, name TEXT NOT NULL, settings TEXT NOT NULL, delay TEXT, load TEXT,
-    started_us INTEGER NOT NULL, ended_us INTEGER NOT NULL);
+    started_us INTEGER NOT NULL, ended_us INTEGER NOT NULL, cell TEXT NOT NULL, repeat INTEGER NOT NULL);
 CREATE TABLE driver (arm INTEGER PRIMARY KEY REFERENCES arm (position), document TEXT NOT NULL);
 CREATE TABLE output (
     arm INTEGER NOT NULL REFERENCES arm (position), name TEXT NOT NULL, content TEXT NOT NULL, left_out_bytes INTEGER NOT NULL);
@@ -25,6 +25,9 @@ CREATE TABLE broken (arm INTEGER PRIMARY KEY REFERENCES arm (position), reason T
 CREATE TABLE measured (
     at_us INTEGER NOT NULL, arm TEXT, what TEXT NOT NULL, mechanism TEXT NOT NULL, asked TEXT, predicted TEXT, got TEXT,
     witness TEXT NOT NULL, within_tolerance INTEGER, tolerance TEXT, looks TEXT, came_on REAL);
+CREATE TABLE snapshot (
+    at_us INTEGER NOT NULL, arm TEXT, source TEXT NOT NULL, entity TEXT NOT NULL, format TEXT NOT NULL, content TEXT NOT NULL);
+CREATE TABLE span (from_us INTEGER NOT NULL, to_us INTEGER NOT NULL, kind TEXT NOT NULL, entity TEXT NOT NULL, attributes TEXT NOT NULL);
 CREATE TABLE event (at_us INTEGER NOT NULL, station TEXT NOT NULL, text TEXT NOT NULL);
 CREATE TABLE series (
     id INTEGER PRIMARY KEY, source TEXT NOT NULL, entity TEXT NOT NULL, name TEXT NOT NULL, unit TEXT NOT NULL,

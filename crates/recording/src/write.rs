@@ -3,7 +3,8 @@ use crate::cell::Counter;
 use crate::schema::{APPLICATION_ID, SCHEMA, TABLES};
 use crate::{Error, read};
 use evidence::{
-    Arm, Conditions, Driven, Event, Evidence, Measured, Point, Quantity, SampleSink, Series, Verdict, Witness,
+    Arm, Conditions, Driven, Event, Evidence, Measured, Point, Quantity, SampleSink, Series, SinkError, Snapshot, Span,
+    Verdict, Witness,
 };
 use rusqlite::{Connection, OpenFlags, Transaction, params};
 use serde::Serialize;
@@ -87,9 +88,7 @@ impl Recording {
         let asked = arm.verdicts.iter().map(|verdict| self.json(&verdict.asked)).collect::<Result<Vec<_>, _>>()?;
         let driver = arm.driven.as_ref().map(|driven| self.json(&without_outputs(driven))).transpose()?;
         self.write(|transaction| {
-            transaction.prepare_cached("INSERT OR REPLACE INTO arm VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")?.execute(
-                params![position, arm.name, settings, delay, load, Counter(arm.started_us), Counter(arm.ended_us)],
-            )?;
+            insert_arm(transaction, position, arm, [Some(settings), delay, load])?;
             if let (Some(driven), Some(document)) = (&arm.driven, driver) {
                 insert_driver(transaction, position, driven, &document)?;
             }
@@ -134,6 +133,30 @@ impl Recording {
             transaction
                 .prepare_cached("INSERT INTO event VALUES (?1, ?2, ?3)")?
                 .execute(params![Counter(event.at_us), event.station, event.text])
+                .map(drop)
+        })
+    }
+
+    pub fn snapshot(&self, snapshot: &Snapshot) -> Result<(), Error> {
+        let Snapshot { at_us, arm, source, entity, format, content } = snapshot;
+        self.write(|transaction| {
+            transaction
+                .prepare_cached(
+                    "INSERT INTO snapshot (at_us, arm, source, entity, format, content) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+                )?
+                .execute(params![Counter(*at_us), arm, source, entity, format.name(), content])
+                .map(drop)
+        })
+    }
+
+    pub fn span(&self, span: &Span) -> Result<(), Error> {
+        let attributes = self.json(&span.attributes)?;
+        self.write(|transaction| {
+            transaction
+                .prepare_cached(
+                    "INSERT INTO span (from_us, to_us, kind, entity, attributes) VALUES (?1, ?2, ?3, ?4, ?5)",
+                )?
+                .execute(params![Counter(span.from_us), Counter(span.to_us), span.kind, span.entity, attributes])
                 .map(drop)
         })
     }
@@ -218,12 +241,20 @@ impl Recording {
 }
 
 impl SampleSink for Recording {
-    fn declare(&mut self, series: &Series) -> Result<u32, Box<dyn std::error::Error + Send + Sync>> {
+    fn declare(&mut self, series: &Series) -> Result<u32, SinkError> {
         Ok(self.series(series)?)
     }
 
-    fn points(&mut self, points: &[(u32, Point)]) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    fn points(&mut self, points: &[(u32, Point)]) -> Result<(), SinkError> {
         Ok(self.insert_points(points)?)
+    }
+
+    fn snapshot(&mut self, snapshot: &Snapshot) -> Result<(), SinkError> {
+        Ok(Self::snapshot(self, snapshot)?)
+    }
+
+    fn span(&mut self, span: &Span) -> Result<(), SinkError> {
+        Ok(Self::span(self, span)?)
     }
 }
 
@@ -255,6 +286,23 @@ fn set_meta(transaction: &Transaction<'_>, key: &str, value: &str) -> rusqlite::
 /// They have a table of their own, where any client can read them as they came.
 fn without_outputs(driven: &Driven) -> Driven {
     Driven { outputs: Vec::new(), ..driven.clone() }
+}
+
+/// `documents`: settings, delay and load, as JSON.
+fn insert_arm(
+    transaction: &Transaction<'_>,
+    position: u32,
+    arm: &Arm,
+    [settings, delay, load]: [Option<String>; 3],
+) -> rusqlite::Result<()> {
+    let (started_us, ended_us) = (Counter(arm.started_us), Counter(arm.ended_us));
+    transaction
+        .prepare_cached(
+            "INSERT OR REPLACE INTO arm (position, name, cell, repeat, settings, delay, load, started_us, ended_us) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+        )?
+        .execute(params![position, arm.name, arm.cell, arm.repeat, settings, delay, load, started_us, ended_us])
+        .map(drop)
 }
 
 fn insert_driver(transaction: &Transaction<'_>, arm: u32, driven: &Driven, document: &str) -> rusqlite::Result<()> {

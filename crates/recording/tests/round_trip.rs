@@ -64,7 +64,9 @@ fn driven() -> Driven {
 
 fn arm() -> Arm {
     Arm {
-        name: "10 ms".into(),
+        name: "10 ms #2".into(),
+        cell: "10 ms".into(),
+        repeat: 2,
         settings: BTreeMap::from([("squeeze.disk.read".into(), "10 ms".into())]),
         delay: Some(Delay { read_us: 10_000, write_us: 0, sync_us: 0, mode: DelayMode::Add, varies: false }),
         load: Some(load()),
@@ -113,6 +115,22 @@ fn series(name: &str, points: &[(u64, f64)]) -> Series {
     }
 }
 
+fn snapshot() -> Snapshot {
+    Snapshot {
+        at_us: 8,
+        arm: Some("10 ms #2".into()),
+        source: "server.innodb_status".into(),
+        entity: String::new(),
+        format: Format::Text,
+        content: "=====\nä \0 'quoted'\n".into(),
+    }
+}
+
+fn span() -> Span {
+    let attributes = BTreeMap::from([("transactions".into(), "3".into())]);
+    Span { from_us: 5, to_us: 1_000_005, kind: "load.measured".into(), entity: "10 ms #2".into(), attributes }
+}
+
 fn conditions() -> Conditions {
     Conditions {
         tool: Tool { version: "0.1.0".into(), command: vec!["wringer".into()], as_root: true },
@@ -134,6 +152,8 @@ fn write(path: &Path) -> Recording {
     let mut clone = recording.clone();
     let number = clone.declare(&series("MemFree", &[])).expect("is known");
     clone.points(&[(number, Point { at_us: 2, value: 1e300 })]).expect("points");
+    SampleSink::snapshot(&mut clone, &snapshot()).expect("a snapshot");
+    SampleSink::span(&mut clone, &span()).expect("a span");
     recording.event(&Event { at_us: 9, station: "load".into(), text: "ended".into() }).expect("event");
     recording.arm(0, &arm()).expect("arm ends");
     recording
@@ -149,6 +169,8 @@ fn expected(elapsed_us: u64) -> Evidence {
         arms: vec![arm()],
         measured: vec![measured()],
         samples: vec![series("MemFree", &[(1, 0.1), (2, 1e300)]), series("MemAvailable", &[(1, 2.5)])],
+        snapshots: vec![snapshot()],
+        spans: vec![span()],
         events: vec![Event { at_us: 9, station: "load".into(), text: "ended".into() }],
     }
 }
@@ -205,6 +227,24 @@ fn an_older_recording_without_drivers_and_assertions_is_readable() {
     drop(connection);
     let evidence = Recording::read(&path).expect("reads");
     assert_eq!(evidence.arms, [Arm { driven: None, verdicts: Vec::new(), broke_off: None, ..arm() }]);
+}
+
+/// A recording from before snapshots and spans has no tables of them, and an arm's turn stands in its name alone.
+#[test]
+fn an_older_recording_without_snapshots_spans_and_turns_is_readable() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("r.sqlite");
+    let recording = write(&path);
+    recording.arm(1, &Arm { name: "issue #".into(), cell: "issue #".into(), repeat: 1, ..arm() }).expect("an arm");
+    recording.finish(7_000_000).expect("finishes");
+    let connection = rusqlite::Connection::open(&path).expect("opens");
+    let columns = "ALTER TABLE arm DROP COLUMN cell; ALTER TABLE arm DROP COLUMN repeat";
+    connection.execute_batch(&format!("DROP TABLE snapshot; DROP TABLE span; {columns}")).expect("drops");
+    drop(connection);
+    let evidence = Recording::read(&path).expect("reads");
+    assert_eq!((evidence.snapshots.len(), evidence.spans.len()), (0, 0));
+    let turns: Vec<_> = evidence.arms.iter().map(|arm| (arm.cell.as_str(), arm.repeat)).collect();
+    assert_eq!(turns, [("10 ms", 2), ("issue #", 1)]);
 }
 
 #[test]

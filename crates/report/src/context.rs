@@ -2,7 +2,7 @@
 //! The one context that every output is written from.
 
 use crate::redact;
-use evidence::{Arm, Conditions, Event, Evidence, Finding, LatencyHistogram, Phase};
+use evidence::{Arm, Conditions, Event, Evidence, Finding, LatencyHistogram, Phase, Snapshot, Span};
 use explain::busy::Busy;
 
 /// A run as a report shows it. Nothing in it is a secret.
@@ -19,6 +19,8 @@ pub struct Context<'a> {
     pub experiment: String,
     pub conditions: Conditions,
     pub events: Vec<Event>,
+    pub snapshots: Vec<Snapshot>,
+    pub spans: Vec<Span>,
     /// In the order they ran.
     pub arms: Vec<ArmView<'a>>,
     pub findings: Vec<Finding>,
@@ -90,6 +92,10 @@ impl<'a> Context<'a> {
     pub fn assemble(evidence: &'a Evidence, arms: Vec<ArmView<'a>>, findings: Vec<Finding>) -> Self {
         let said = |key: &str| experiment_text(&evidence.experiment, key);
         let events = evidence.events.iter().map(|event| Event { text: redact::text(&event.text), ..event.clone() });
+        let snapshots = evidence.snapshots.iter();
+        let snapshots = snapshots.map(|taken| Snapshot { content: redact::lines(&taken.content), ..taken.clone() });
+        let spans = evidence.spans.iter();
+        let spans = spans.map(|span| Span { attributes: redact::values(&span.attributes), ..span.clone() });
         Self {
             evidence,
             name: said("name").unwrap_or_else(|| evidence.run_id.clone()),
@@ -98,6 +104,8 @@ impl<'a> Context<'a> {
             experiment: redact::lines(&evidence.experiment),
             conditions: redact::conditions(&evidence.conditions),
             events: events.collect(),
+            snapshots: snapshots.collect(),
+            spans: spans.collect(),
             arms,
             findings,
         }

@@ -41,6 +41,8 @@ pub fn json(context: &Context<'_>) -> Value {
         },
         "arms": context.arms.iter().map(arm).collect::<Vec<_>>(),
         "measured": evidence.measured.iter().map(measured).collect::<Vec<_>>(),
+        "spans": context.spans,
+        "snapshots": context.snapshots,
         "findings": context.findings.iter().map(finding).collect::<Vec<_>>(),
         "events": context.events,
     })
@@ -59,6 +61,8 @@ fn arm(view: &ArmView<'_>) -> Value {
     });
     json!({
         "name": arm.name,
+        "cell": arm.cell,
+        "repeat": arm.repeat,
         "settings": arm.settings,
         "delay": arm.delay.map(delay),
         "started_us": arm.started_us,

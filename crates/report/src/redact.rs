@@ -11,7 +11,7 @@ const HARMLESS: [&str; 8] = ["", "on", "off", "0", "1", "yes", "no", "default"];
 
 pub(crate) fn conditions(conditions: &Conditions) -> Conditions {
     let tool = Tool { command: command(&conditions.tool.command), ..conditions.tool.clone() };
-    let server = Server { variables: variables(&conditions.server.variables), ..conditions.server.clone() };
+    let server = Server { variables: values(&conditions.server.variables), ..conditions.server.clone() };
     let caveats = conditions.caveats.iter().map(|caveat| text(caveat)).collect();
     Conditions { tool, server, caveats, ..conditions.clone() }
 }
@@ -33,12 +33,13 @@ pub(crate) fn command(words: &[String]) -> Vec<String> {
     masked
 }
 
-fn variables(variables: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+/// By name: server variables, what is told of a span.
+pub(crate) fn values(values: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     let masked = |(name, value): (&String, &String)| {
         let value = if is_secret_name(name) && !is_harmless(value) { MASK.to_owned() } else { text(value) };
         (name.clone(), value)
     };
-    variables.iter().map(masked).collect()
+    values.iter().map(masked).collect()
 }
 
 /// A path, a word such as `ON`, or a bare number tells nothing.
@@ -95,7 +96,7 @@ mod tests {
     #[test]
     fn harmless_variables_stay() {
         let given = [("strict_password_validation", "ON"), ("secret", "abc"), ("password_reuse", "5"), ("port", "1")];
-        let masked = variables(&given.map(|(k, v)| (k.to_owned(), v.to_owned())).into());
+        let masked = values(&given.map(|(k, v)| (k.to_owned(), v.to_owned())).into());
         let shown: Vec<_> = masked.values().map(String::as_str).collect();
         assert_eq!(shown, ["5", "1", "***", "ON"]);
     }

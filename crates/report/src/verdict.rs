@@ -29,7 +29,7 @@ pub(crate) fn told<'c>(context: &'c Context<'_>) -> Vec<&'c Finding> {
         "observe.cost" => !finding.doubts.is_empty(),
         // of repeated arms, a turn that says something new
         "limit.by" => {
-            let limit = (without_turn(finding.arm.as_deref().unwrap_or_default()), &finding.evidence["limited_by"]);
+            let limit = (cell(context, finding), &finding.evidence["limited_by"]);
             let is_new = !limits.contains(&limit);
             limits.push(limit);
             is_new
@@ -39,12 +39,10 @@ pub(crate) fn told<'c>(context: &'c Context<'_>) -> Vec<&'c Finding> {
     told
 }
 
-/// A repeated arm is named `10 ms #2` in its second turn.
-fn without_turn(name: &str) -> &str {
-    match name.rsplit_once(" #") {
-        Some((name, turn)) if turn.bytes().all(|b| b.is_ascii_digit()) => name,
-        _ => name,
-    }
+/// The cell of the arm that it speaks of; of none, nothing.
+fn cell<'c>(context: &'c Context<'_>, finding: &'c Finding) -> &'c str {
+    let name = finding.arm.as_deref().unwrap_or_default();
+    context.arms.iter().find(|view| view.arm.name == name).map_or(name, |view| &view.arm.cell)
 }
 
 /// A comparison has one sentence for each arm.

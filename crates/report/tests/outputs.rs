@@ -37,7 +37,8 @@ fn findings_as_text() {
 /// Every key of the result, flat; what has names of the user's own is one `*`.
 fn keys(prefix: &str, value: &serde_json::Value, into: &mut std::collections::BTreeSet<String>) {
     use serde_json::Value;
-    const FREE: [&str; 7] = ["settings", "variables", "mechanisms", "traits", "errors", "statements", "evidence"];
+    const FREE: [&str; 8] =
+        ["attributes", "settings", "variables", "mechanisms", "traits", "errors", "statements", "evidence"];
     match value {
         Value::Object(map) => {
             let free = FREE.iter().any(|name| prefix.ends_with(&format!(".{name}")));

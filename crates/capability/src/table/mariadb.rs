@@ -65,6 +65,7 @@ pub(super) const TABLE: &[Entry] = table! { Mariadb:
         "MariaDB's manual, Performance Schema memory_summary_global_by_event_name Table";
 
     ServerStatus [] .. [] => ["SHOW GLOBAL STATUS"], gauges [STATUS, OWN_STATUS];
+    InnodbStatus [] .. [] => ["SHOW ENGINE INNODB STATUS"];
     InnodbMetrics [10, 5] .. [] => ["ENABLED", "1"], "MariaDB's manual, Information Schema INNODB_METRICS Table", gauges [METRICS];
     InnodbMetrics [10, 0] .. [10, 5] => ["STATUS", "'enabled'"], "MariaDB's manual, Information Schema INNODB_METRICS Table", gauges [METRICS];
     SlowLogDetail [] .. [] => ["log_slow_verbosity"];

@@ -43,6 +43,7 @@ pub(super) const TABLE: &[Entry] = table! { Mysql:
     MemoryInstruments [5, 7, 2] .. [] => ["performance_schema: memory/%"], "MySQL 5.7.2 release notes, WL#3249; absent in 5.6.24";
 
     ServerStatus [] .. [] => ["SHOW GLOBAL STATUS"], gauges [STATUS, OWN_STATUS];
+    InnodbStatus [] .. [] => ["SHOW ENGINE INNODB STATUS"];
     InnodbMetrics [5, 6] .. [] => ["STATUS", "'enabled'"], "MySQL 5.6 manual, The INFORMATION_SCHEMA INNODB_METRICS Table; seen in 5.6.24", gauges [METRICS];
     SlowLogDetail [8, 0, 14] .. [] => ["log_slow_extra"], "MySQL 8.0.14 release notes";
 

@@ -163,18 +163,10 @@ fn factor(ratio: f64) -> String {
     if ratio < 9.95 { format!("{ratio:.1}") } else { format!("{ratio:.0}") }
 }
 
-/// A repeated arm is named `10 ms #2` in its second turn.
-fn without_turn(name: &str) -> &str {
-    match name.rsplit_once(" #") {
-        Some((name, turn)) if turn.bytes().all(|b| b.is_ascii_digit()) => name,
-        _ => name,
-    }
-}
-
 fn doubts(evidence: &Evidence, compared: &[Comparison]) -> Vec<Doubt> {
     let mut doubts = Vec::new();
-    let names: Vec<&str> = evidence.arms.iter().map(|arm| without_turn(&arm.name)).collect();
-    let once = names.iter().all(|name| names.iter().filter(|other| other == &name).count() == 1);
+    let cells: Vec<&str> = evidence.arms.iter().map(|arm| arm.cell.as_str()).collect();
+    let once = cells.iter().all(|cell| cells.iter().filter(|other| other == &cell).count() == 1);
     if once {
         let text = "each arm ran only once: a part of the difference may be what else happened on this host meanwhile";
         doubts.push(doubt("compare.once", text, Some("repeat = 3 runs all arms in turn, three times")));

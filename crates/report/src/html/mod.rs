@@ -10,6 +10,8 @@ mod drivers;
 mod escape;
 mod findings;
 mod sections;
+mod snapshots;
+mod spans;
 
 use crate::{Context, verdict};
 use escape::{Json, Text};
@@ -50,8 +52,10 @@ pub fn write_html(context: &Context<'_>, out: &mut impl Write) -> io::Result<()>
     sections::latency(context, out)?;
     sections::over_time(context, out)?;
     sections::host(context, out)?;
+    spans::section(context, out)?;
     sections::measured(context, out)?;
     findings::section(context, out)?;
+    snapshots::section(context, out)?;
     conditions::section(context, out)?;
     conditions::log(context, out)?;
     writeln!(out, "</main>")?;

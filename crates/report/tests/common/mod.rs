@@ -74,6 +74,8 @@ pub fn sample() -> Sample {
         arms: ARMS.iter().map(arm).collect(),
         measured: measured(),
         samples: samples(),
+        snapshots: snapshots(),
+        spans: spans(),
         events: events(),
     };
     Sample { evidence, findings: findings() }
@@ -87,6 +89,10 @@ pub fn hostile() -> Sample {
     sample.evidence.arms[2].settings.insert(nasty.into(), nasty.into());
     sample.evidence.experiment = format!("name = \"{}\"\n# {nasty}", "<b>bold</b>");
     sample.evidence.events[0].text = nasty.into();
+    let (snapshot, span) = (&mut sample.evidence.snapshots[0], &mut sample.evidence.spans[0]);
+    (snapshot.source, snapshot.content) = (nasty.into(), format!("{nasty}\nmysql://root:hunter2@h/db"));
+    (span.kind, span.entity) = (nasty.into(), nasty.into());
+    span.attributes = BTreeMap::from([(nasty.into(), "mysql://root:hunter2@h/db".into())]);
     sample.evidence.conditions.server.variables.insert("nasty".into(), nasty.into());
     sample.evidence.conditions.tool.command.push("--password=hunter2".into());
     sample.evidence.measured[0].witness = nasty.into();
@@ -121,6 +127,8 @@ pub fn empty() -> Sample {
     evidence.arms.clear();
     evidence.measured.clear();
     evidence.samples.clear();
+    evidence.snapshots.clear();
+    evidence.spans.clear();
     evidence.events.clear();
     evidence.experiment.clear();
     evidence.elapsed_us = 0;
@@ -196,6 +204,8 @@ fn arm(spec: &Spec) -> Arm {
     };
     Arm {
         name: spec.name.into(),
+        cell: spec.name.into(),
+        repeat: 1,
         settings: if spec.read_us == 0 {
             BTreeMap::new()
         } else {
@@ -541,6 +551,46 @@ fn events() -> Vec<Event> {
     all.push(event(168, "release", "RAM given back, server stopped, slow layer ended"));
     all
 }
+
+fn spans() -> Vec<Span> {
+    let span = |kind: &str, entity: &str, (from_s, to_s): (u64, u64), (name, value): (&str, String)| Span {
+        from_us: from_s * SECOND,
+        to_us: to_s * SECOND + 310_000,
+        kind: kind.into(),
+        entity: entity.into(),
+        attributes: BTreeMap::from([(name.into(), value)]),
+    };
+    let version = || ("version", "10.11.14-MariaDB-0+deb12u2".to_owned());
+    let mut all = vec![
+        span("server.start", "", (1, 3), version()),
+        span("fill", "", (4, 31), ("rows a table", "12288".into())),
+        span("server.start", "", (32, 33), version()),
+    ];
+    for spec in &ARMS {
+        let began = spec.started_s + 5;
+        let transactions = |count: u64| ("transactions", count.to_string());
+        all.push(span("load.warmup", spec.name, (began - 3, began), transactions(spec.queries * 3 / spec.measured_s)));
+        all.push(span("load.measured", spec.name, (began, began + spec.measured_s), transactions(spec.queries)));
+    }
+    all
+}
+
+fn snapshots() -> Vec<Snapshot> {
+    let taken = |spec: &Spec| Snapshot {
+        at_us: (spec.started_s + spec.measured_s + 6) * SECOND,
+        arm: Some(spec.name.into()),
+        source: "server.innodb_status".into(),
+        entity: String::new(),
+        format: Format::Text,
+        content: format!("{STATUS}Pages read {}, created 0, written 12\n", spec.queries / 3),
+    };
+    ARMS.iter().map(taken).collect()
+}
+
+const STATUS: &str = "\n=====================================\n2026-11-20 20:18:19 0x7f1c INNODB MONITOR OUTPUT\n\
+    =====================================\nPer second averages calculated from the last 29 seconds\n----------\nSEMAPHORES\n----------\n\
+    OS WAIT ARRAY INFO: reservation count 215\n----------------------\nBUFFER POOL AND MEMORY\n----------------------\n\
+    Total large memory allocated 136970240\nBuffer pool size   8064\nFree buffers       1024\n";
 
 fn findings() -> Vec<Finding> {
     let of = |arm: &str, statement: &str, evidence: serde_json::Value, doubts: Vec<Doubt>| Finding {

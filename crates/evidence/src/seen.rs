@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What is seen besides numbers: a text at one moment, and what went on for a while.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// A text, taken whole at one moment, and kept as it was.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Snapshot {
+    /// On the run's clock.
+    pub at_us: u64,
+    /// The name of the arm that went on; `None`: between arms.
+    pub arm: Option<String>,
+    /// Where it was read, as in [`crate::Series::source`]: `server.innodb_status`.
+    pub source: String,
+    /// Which one of several; empty when there is but one.
+    pub entity: String,
+    pub format: Format,
+    pub content: String,
+}
+
+/// What the content of a [`Snapshot`] is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Format {
+    /// Words for people, as the source prints them.
+    Text,
+    /// One JSON value.
+    Json,
+}
+
+impl Format {
+    pub const ALL: [Self; 2] = [Self::Text, Self::Json];
+
+    /// `text`, `json`: as it is stored.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Json => "json",
+        }
+    }
+}
+
+/// Something that went on for a while.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Span {
+    /// On the run's clock.
+    pub from_us: u64,
+    /// Not before [`Self::from_us`].
+    pub to_us: u64,
+    /// `fill`, `server.start`, `preheat`, `load.warmup`, `load.measured`, ...
+    pub kind: String,
+    /// Of what: the arm's name where it is a part of an arm; empty when there is but one.
+    pub entity: String,
+    /// What is known of it, by name; values as people read them.
+    pub attributes: BTreeMap<String, String>,
+}
+
+impl Span {
+    pub fn length_us(&self) -> u64 {
+        self.to_us.saturating_sub(self.from_us)
+    }
+}

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What is seen once, beside the series: how long the parts of a walk took, and what a server says of itself.
+
+use crate::error::Error;
+use crate::hooks::Sinks;
+use crate::lab::Lab;
+use evidence::{Arm, Format, SampleSink as _, Snapshot, Span};
+use std::collections::BTreeMap;
+use std::sync::PoisonError;
+
+impl Lab<'_> {
+    pub(crate) fn sinks(&self) -> Sinks {
+        Sinks::new(self.notes.recording.clone(), self.samples.clone(), self.arm.clone())
+    }
+
+    /// Snapshots belong to this arm from now on; `None`: to none.
+    pub(crate) fn goes_on(&self, arm: Option<&str>) {
+        *self.arm.lock().unwrap_or_else(PoisonError::into_inner) = arm.map(str::to_owned);
+    }
+
+    /// Something that ends now.
+    pub(crate) fn span(&self, kind: &str, entity: &str, from_us: u64, told: &[(&str, String)]) -> Result<(), Error> {
+        self.keep_span(kind, entity, (from_us, self.notes.clock.now_us()), told)
+    }
+
+    /// The warm-up and the measured part of an arm's load, as far as they came.
+    pub(crate) fn load_spans(&self, arm: &Arm) -> Result<(), Error> {
+        let Some(load) = &arm.load else { return Ok(()) };
+        let warmup = load.warmup.as_ref().map(|phase| ("load.warmup", phase));
+        for (kind, phase) in warmup.into_iter().chain([("load.measured", &load.measured)]) {
+            let times = (phase.started_us, phase.started_us.saturating_add(phase.elapsed_us));
+            self.keep_span(kind, &arm.name, times, &[("transactions", phase.transactions.to_string())])?;
+        }
+        Ok(())
+    }
+
+    /// What InnoDB says of itself, where the server has it and its counters are read, too. That it cannot be had ends nothing.
+    pub(crate) fn innodb_status(&self) -> Result<(), Error> {
+        let Some(serving) = self.serving.as_ref().filter(|_| self.cell.observe.server) else { return Ok(()) };
+        let content = match serving.innodb_status() {
+            Ok(Some(content)) => content,
+            Ok(None) => return Ok(()),
+            Err(error) => return self.notes.event("observe", format!("InnoDB's status could not be read: {error}")),
+        };
+        let (source, entity) = ("server.innodb_status".to_owned(), String::new());
+        let at_us = self.notes.clock.now_us();
+        let snapshot = Snapshot { at_us, arm: None, source, entity, format: Format::Text, content };
+        self.sinks().snapshot(&snapshot).map_err(|source| Error::Sink { source })
+    }
+
+    fn keep_span(
+        &self,
+        kind: &str,
+        entity: &str,
+        (from_us, to_us): (u64, u64),
+        told: &[(&str, String)],
+    ) -> Result<(), Error> {
+        let attributes: BTreeMap<String, String> =
+            told.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+        let span = Span { from_us, to_us, kind: kind.to_owned(), entity: entity.to_owned(), attributes };
+        self.sinks().span(&span).map_err(|source| Error::Sink { source })
+    }
+}
