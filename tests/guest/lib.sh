@@ -132,11 +132,11 @@ nothing_is_handed_down() { # nothing_is_handed_down WHERE: no controller of a cg
     [ -z "$(cat /sys/fs/cgroup/cgroup.subtree_control)" ] || fail "$1: a controller is still handed down"
 }
 
-dies_at_every_point() { # dies_at_every_point LEAST COMMAND...: at every other of its crash points, of which there are more than LEAST; with the
+dies_at_every_point() { # dies_at_every_point LEAST COMMAND...: at every third of its crash points, of which there are more than LEAST; with the
     # word points=all on the kernel's command line at each of them
     least=$1
     shift
-    point=1 step=2
+    point=1 step=3
     [ "${points:-}" = all ] && step=1
     while [ $point -lt 200 ]; do
         code=0
@@ -175,9 +175,12 @@ frame() { # frame CASE
         sed 's/^/| /' /tmp/said
         outcome="FAILED $(sed -n 's/^reason: //p' /tmp/said | tail -1)"
         # the next case starts as this one did, as far as that goes
-        umount /tmp/mnt 2>/dev/null
+        umount /tmp/mnt 2>/dev/null && rmdir /tmp/mnt
         wringer undo >/dev/null 2>&1
-        rm -rf /data/slow
+        for image in /sys/block/loop*/loop/backing_file; do
+            [ ! -e "$image" ] || losetup -d "/dev/$(echo "$image" | cut -d/ -f4)"
+        done
+        rm -rf /data/slow /tmp/image
     fi
     echo "CASE $1 $outcome ($(($(cut -d. -f1 /proc/uptime) - start)) s)"
 }

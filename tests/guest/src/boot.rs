@@ -136,7 +136,7 @@ impl Boot {
     }
 }
 
-/// `WRINGER_GUEST_POINTS=all`: cases that kill at crash points take each of them, and not every other one.
+/// `WRINGER_GUEST_POINTS=all`: cases that kill at crash points take each of them, and not every third one.
 fn points() -> String {
     std::env::var("WRINGER_GUEST_POINTS").unwrap_or_else(|_| "sample".into())
 }

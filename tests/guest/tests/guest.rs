@@ -35,6 +35,6 @@ boot!(command, 1024, 300: squeeze, squeeze_delegated);
 // CPU quotas come and go a hundred times: each time the kernel patches its scheduler, which the emulator survives with one processor
 boot!(command_killed, 1024, 800, "maxcpus=1": squeeze_killed);
 boot!(image, 1024, 300: disk_image);
-boot!(disk, 1536, 900: disk_delay, disk_killed, dm_delay, dm_refused, dm_killed, disk_fails);
+boot!(disk, 1536, 1500: disk_delay, disk_killed, dm_delay, dm_refused, dm_killed, disk_fails);
 boot!(clock, 1536, 300: clock_jumps);
-boot!(servers, 2048, 900, "servers=yes": server_oom, server_disk_killed);
+boot!(servers, 2048, 1500, "servers=yes": server_oom, server_disk_killed);
