@@ -55,6 +55,21 @@ impl User {
         matches!(self, Self::Process { how: How::Stands, .. })
     }
 
+    /// What ends the use, where that is one command. `None`: a process, of which nobody but its owner knows whether it may end; or
+    /// something in another mount namespace.
+    pub fn end(&self) -> Option<String> {
+        let own = std::process::id();
+        Some(match self {
+            Self::Process { .. } => return None,
+            Self::Loop { device, .. } => format!("`losetup -d {}`", device.display()),
+            Self::Swap { file } => format!("`swapoff {}`", file.display()),
+            Self::Mount { target, pid } | Self::Overlay { target, pid } if *pid == own => {
+                format!("`umount {}`", target.display())
+            }
+            Self::Mount { .. } | Self::Overlay { .. } => return None,
+        })
+    }
+
     pub fn process(&self) -> Option<Identity> {
         if let Self::Process { process, .. } = self { Some(*process) } else { None }
     }

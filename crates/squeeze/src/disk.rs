@@ -331,7 +331,7 @@ pub fn refuse_open_by_others(directory: &Path) -> Result<(), Error> {
     refuse_users(directory, &host::in_use::below(directory)?, &is_meant, hint)
 }
 
-/// `path`: a directory or a file.
+/// `path`: a directory or a file. `hint`: what to do about a process; what else uses it has a command that ends that.
 pub(crate) fn refuse_users(
     path: &Path,
     in_use: &InUse,
@@ -339,11 +339,14 @@ pub(crate) fn refuse_users(
     hint: &str,
 ) -> Result<(), Error> {
     let (shown, unseen) = (path.display(), &in_use.unseen);
-    let users: Vec<String> = in_use.by.iter().filter(|user| is_meant(user)).map(ToString::to_string).collect();
-    if !users.is_empty() {
+    let meant: Vec<&User> = in_use.by.iter().filter(|user| is_meant(user)).collect();
+    if !meant.is_empty() {
+        let users: Vec<String> = meant.iter().map(ToString::to_string).collect();
+        let ends: Option<Vec<String>> = meant.iter().map(|user| user.end()).collect();
+        let hint = ends.map_or_else(|| hint.to_owned(), |ends| format!("{}, then the same again", ends.join(", ")));
         let besides = if unseen.is_nothing() { String::new() } else { format!(" ({unseen})") };
         let what = format!("{shown} is in use by {}{besides}", users.join("; "));
-        return Err(Error::Refused { what, hint: hint.to_owned() });
+        return Err(Error::Refused { what, hint });
     }
     if unseen.may_hide_ours() {
         let what = format!("whether {shown} is in use cannot be told from here: {unseen}");

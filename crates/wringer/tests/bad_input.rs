@@ -226,6 +226,28 @@ fn a_disk_too_small_for_the_data_is_refused_and_leaves_the_host_clean() {
 }
 
 #[test]
+fn a_home_on_a_full_disk_is_told_with_what_helps() {
+    if !is_root() {
+        testkit::skip!("needs root to make a small file system");
+    }
+    let _alone = alone();
+    let lab = Lab::new(WRINGER);
+    let before = Snapshot::take();
+    // in a mount namespace of this command's own: it goes with the command
+    let script = format!(
+        "mkdir small slow && mount -t tmpfs -o size=256k,mode=0711 small small && \
+         dd if=/dev/zero of=small/full bs=1k 2>dd; WRINGER_HOME=$PWD/small exec {WRINGER} disk delay slow --read 1ms"
+    );
+    let mut inside = Command::new("unshare");
+    inside.args(["--mount", "sh", "-c", &script]);
+    let ran = Ran::of(inside.current_dir(lab.home()));
+    let said =
+        ["error: reserve space in ", "No space left on device", "everything is undone", "hint: set WRINGER_HOME to"];
+    ran.expect_code(4).expect_said(&said);
+    before.expect_equal(&Snapshot::take());
+}
+
+#[test]
 fn a_server_that_dies_in_the_middle_ends_the_run() {
     let _alone = alone();
     let before = Snapshot::take();

@@ -96,7 +96,7 @@ fn a_server_is_not_swapped_its_storage_by_a_second_path() {
     drop((server, mounted));
     // a mount of the folder itself is a second way in
     let second = bind(&data, &lab.home().join("second"));
-    expect_refused(&lab, &data, &["a second mount of it", "/second"]);
+    expect_refused(&lab, &data, &["a second mount of it", "/second", "hint: `umount "]);
     drop(second);
 }
 
@@ -304,7 +304,7 @@ fn an_active_swap_file_is_in_use_by_any_name_and_so_is_its_directory() {
     image.expect_refused(&["is in use by", "the kernel, which swaps to"]);
     drop(on);
     let on = swap_on(&image.file).unwrap();
-    image.expect_refused(&["is in use by", "the kernel, which swaps to", "database.img"]);
+    image.expect_refused(&["is in use by", "the kernel, which swaps to", "database.img", "hint: `swapoff "]);
     expect_refused(&image.lab, &image.lab.home().join("images"), &["the kernel, which swaps to", "database.img"]);
     drop(on);
     image.expect_free();

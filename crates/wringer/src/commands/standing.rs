@@ -11,6 +11,7 @@ use host::mapper::Mapping;
 use host::places::Places;
 use lab::BUSY;
 use run::{FoundRun, Phase, RunId, Scope, Step, StepState, UndoReport};
+use rustix::io::Errno;
 use serde_json::{Value, json};
 use squeeze::device::SlowDevice;
 use squeeze::directory::FILE_SYSTEM;
@@ -83,12 +84,17 @@ pub fn start(places: &Places, words: &Standing, squeeze: Squeeze, takes: Duratio
     Ok(ready)
 }
 
-/// What a supervisor says of itself needs neither its name nor its log, which says the same.
+/// What a supervisor says of itself needs neither its name nor its log, which says the same; on a full disk it has none.
 fn told(error: run::Error) -> Failure {
     match error {
-        run::Error::Host(host::Error::Child { why, log, .. }) if says_the_same(&log, &why) => {
+        run::Error::Host(host::Error::Child { why, log, .. }) if log.is_empty() || says_the_same(&log, &why) => {
             let failure = Failure::message(Exit::Failed, format_args!("{why}; everything is undone"));
-            if why.contains("was expected (allowed:") { failure.hint(BUSY) } else { failure }
+            let (out_of_tolerance, full) = (why.contains("was expected (allowed:"), Errno::NOSPC.to_string());
+            match () {
+                () if out_of_tolerance => failure.hint(BUSY),
+                () if why.contains(&full) => failure.hint(NO_ROOM),
+                () => failure,
+            }
         }
         run::Error::Host(host::Error::Interrupted) => {
             Failure::message(Exit::Interrupted, "interrupted; everything is undone")
@@ -96,6 +102,8 @@ fn told(error: run::Error) -> Failure {
         error => error.into(),
     }
 }
+
+const NO_ROOM: &str = "set WRINGER_HOME to a folder on a disk that has room: journals are kept there";
 
 fn says_the_same(log: &[String], why: &str) -> bool {
     let first = why.lines().next().unwrap_or_default();
