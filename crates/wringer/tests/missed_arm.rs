@@ -23,7 +23,11 @@ fn a_disk_that_this_host_cannot_imitate_ends_its_arm_and_no_other() {
         testkit::small_experiment("1s", "disk = { read = \"0\" }").replace("rows = 2000", "rows = 20000") + &arms;
     let file = lab.write("missed.toml", &text);
     let ran = lab.run(["run", file.to_str().unwrap(), "--to", "out"]).expect_code(4);
-    ran.expect_said(&["arm 'too fast' was not measured", "What a read takes on this host without any delay came to "]);
+    ran.expect_said(&[
+        "arm 'too fast' was not measured",
+        "What a read takes on this host without any delay came to ",
+        "ask for a slower disk",
+    ]);
     before.expect_equal(&Snapshot::take());
     let result: Value =
         serde_json::from_str(&std::fs::read_to_string(lab.home().join("out/result.json")).unwrap()).unwrap();

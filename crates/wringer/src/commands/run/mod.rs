@@ -16,7 +16,7 @@ pub use assertions::check as check_assertions;
 use evidence::Arm;
 use experiment::{Experiment, Load};
 use host::places::Places;
-use lab::{BUSY, Cell, Ended, Found, Hooks, Missed, refuse_limits, refuse_ram};
+use lab::{Cell, Ended, Found, Hooks, Missed, refuse_limits, refuse_ram};
 pub use output::{Output, RECORDING};
 use output::{REPORT, RESULT};
 pub use own_data::look as look_at_own_data;
@@ -151,13 +151,17 @@ fn walk(cell: &Cell, places: &Places, stop: Arc<AtomicBool>, output: &Output) ->
     Ok(outcome.into_result()?)
 }
 
+/// Why a squeeze does not come on.
+const CANNOT_OR_BUSY: &str = "`wringer doctor` tells whether this host is busy: then try again when it is not. A quiet host cannot do \
+    what was asked: ask for a slower disk, or for less RAM to be hidden";
+
 /// What else the run was about has been measured, and is shown.
 fn refuse_missed(missed: &[Missed]) -> Outcome {
     if missed.is_empty() {
         return Ok(());
     }
     let each: Vec<String> = missed.iter().map(Missed::to_string).collect();
-    Err(Failure::message(Exit::Failed, each.join("; ")).hint(BUSY))
+    Err(Failure::message(Exit::Failed, each.join("; ")).hint(CANNOT_OR_BUSY))
 }
 
 /// Explains the recording, also an unfinished one, and writes the report. The arms that are in it.
