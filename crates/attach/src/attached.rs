@@ -121,6 +121,19 @@ impl Attached {
         process::seen_from_here(pid, &data)
     }
 
+    /// Its error log, by the server's `variables` or by where its process writes errors to. `None`: elsewhere, not told, or no file.
+    pub fn error_log(&self, variables: &BTreeMap<String, String>) -> Option<PathBuf> {
+        let pid = self.pid()?;
+        // MySQL's is relative to the data directory; `stderr` there is no file
+        let told = variables.get("log_error").filter(|log| !log.is_empty());
+        let told = told.and_then(|log| Some(self.data(variables)?.join(log)));
+        let stderr = std::fs::read_link(format!("/proc/{pid}/fd/2")).ok();
+        let is_seen = |log: &PathBuf| {
+            log.is_file() && log.parent().is_some_and(|folder| process::seen_from_here(pid, folder).is_some())
+        };
+        told.into_iter().chain(stderr).find(is_seen)
+    }
+
     /// What can be read: of the host, and of what was attached to.
     pub fn groups(&self) -> Vec<Group> {
         let process = self.pid().map(|pid| Group::process(pid, self.flavour()));
@@ -195,6 +208,8 @@ mod tests {
         assert_eq!(attached.data(&BTreeMap::new()), std::env::current_dir().ok(), "where it works");
         let elsewhere = BTreeMap::from([("datadir".to_owned(), "/proc".to_owned())]);
         assert_eq!(attached.data(&elsewhere), Some(PathBuf::from("/proc")), "the server knows better");
+        let log = BTreeMap::from([("datadir".into(), "/proc".into()), ("log_error".into(), "./version".into())]);
+        assert_eq!(attached.error_log(&log), Some(PathBuf::from("/proc/./version")), "relative to the data directory");
         let gone = find(&Wanted { pid: Some(4_000_000_000), ..Wanted::default() });
         assert!(
             matches!(gone.map(drop), Err(error @ Error::NoProcess { .. }) if !error.is_usage() && error.hint().is_some())

@@ -201,7 +201,8 @@ fn signals_end_it_in_order() {
 fn a_process_that_ends_is_told_and_what_was_seen_is_kept() {
     let _alone = alone();
     let lab = Lab::new(WRINGER);
-    let child = Killed(Command::new("sleep").arg("600").spawn().unwrap());
+    let log = std::fs::File::create(lab.home().join("its.err")).unwrap();
+    let child = Killed(Command::new("sleep").arg("600").stderr(log).spawn().unwrap());
     let args = ["observe".to_owned(), format!("--pid={}", child.0.id()), "--to=out".to_owned()];
     let mut observer = lab.start("observer", args);
     let recording = lab.home().join("out/recording.sqlite");
@@ -213,6 +214,7 @@ fn a_process_that_ends_is_told_and_what_was_seen_is_kept() {
     assert_eq!(observer.wait().unwrap().code(), Some(4));
     let said = lab.said("observer");
     assert!(said.contains(&format!("process {pid} ended while it was observed")), "{said}");
+    assert!(said.contains("its error log: ") && said.contains("its.err"), "{said}");
     let shown = lab.run(["report", "out", "-o", "text"]).expect_code(0).stdout;
     assert!(shown.contains("The run ended early: process"), "{shown}");
     assert!(has_memory(recorded(&lab.home().join("out"))), "what was seen is kept");

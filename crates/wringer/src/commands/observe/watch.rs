@@ -47,6 +47,7 @@ pub(super) fn record(attached: Attached, id: String, pace: Pace, output: &Output
 fn watch(mut attached: Attached, pace: Pace, notes: &Notes<'_>, stop: &AtomicBool) -> Outcome {
     let mut refused = Vec::new();
     let variables = told(attached.variables(), &mut refused);
+    let log = attached.error_log(&variables);
     notes.recording.conditions(&conditions(&attached, variables))?;
     let until = pace.time.map_or("Ctrl-C".to_owned(), |time| format!("{} are over", Span(time)));
     notes.event("observe", format!("{}; every {} until {until}", attached.describe(), Span(pace.interval)))?;
@@ -78,8 +79,9 @@ fn watch(mut attached: Attached, pace: Pace, notes: &Notes<'_>, stop: &AtomicBoo
         (End::Gone, Some(pid)) => {
             let seconds = (arm.ended_us - arm.started_us) as f64 / 1e6;
             let message = format!("process {pid} ended while it was observed, after {seconds:.1} s");
-            Err(Failure::message(Exit::Failed, message)
-                .hint("what was seen until then is in the recording and its report"))
+            let failure = Failure::message(Exit::Failed, message)
+                .hint("what was seen until then is in the recording and its report");
+            Err(log.into_iter().fold(failure, |failure, log| failure.hint(format!("its error log: {}", log.display()))))
         }
         _ => {
             let why = if end == End::Asked { "asked to stop" } else { "the time is over" };
