@@ -45,3 +45,19 @@ pub fn explain(evidence: &Evidence) -> Explained {
     let findings = findings::all(evidence, &arms);
     Explained { schema: 1, run: evidence.run_id.clone(), arms, findings }
 }
+
+/// Several recordings, explained together.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Together {
+    pub schema: u32,
+    /// Each by itself, in the order they were given; findings count them from 1.
+    pub runs: Vec<Explained>,
+    /// What can be said of them together: how the later ones compare with the first, cell by cell, and in what else they differ.
+    pub findings: Vec<Finding>,
+}
+
+/// Explains several recordings, the first of which the others are compared with.
+pub fn explain_together(recordings: &[&Evidence]) -> Together {
+    let runs = recordings.iter().map(|evidence| explain(evidence)).collect();
+    Together { schema: 1, runs, findings: findings::of_runs(recordings) }
+}

@@ -251,7 +251,8 @@ fn unit(unit: Unit) -> &'static str {
     }
 }
 
-fn finding(finding: &Finding) -> Value {
+/// One of `findings`.
+pub fn finding(finding: &Finding) -> Value {
     let doubts = finding.doubts.iter().map(|doubt| json!({ "id": doubt.id, "text": doubt.text, "hint": doubt.hint }));
     json!({
         "id": finding.id,

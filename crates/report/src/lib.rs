@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a run came to, for people and for machines: one context of plain data, written as HTML, JSON, text, Markdown or JUnit XML.
 //!
-//! In: an [`evidence::Evidence`] and what `explain` made of it. Out: [`write_html`], [`json`], [`text`], [`findings_text`], [`markdown`], [`junit`].
+//! In: an [`evidence::Evidence`] and what `explain` made of it. Out: [`write_html`], [`json`], [`text`], [`findings_text`], [`together_text`], [`markdown`], [`junit`].
 //!
 //! Not here: measuring, explaining, choosing where a file goes. Nothing is computed here that is a finding; what is computed is
 //! presentation: percentiles of a histogram, rates of a counter, bars.
@@ -30,8 +30,8 @@ mod verdict;
 
 pub use context::{ArmView, Context, Hump, ReadsPerQuery};
 pub use html::write_html;
-pub use json::{SCHEMA, json};
+pub use json::{SCHEMA, finding as finding_json, json};
 pub use junit::junit;
 pub use markdown::markdown;
 pub use pretty::{pretty, write_pretty};
-pub use text::{findings_text, text};
+pub use text::{findings_text, text, together_text};

@@ -82,6 +82,26 @@ fn findings_are_explained_anew() {
     assert!(!lab.run(["explain", path.to_str().unwrap()]).expect_code(0).stdout.is_empty());
 }
 
+/// Two runs of earlier builds: what differs stands beside how they compare.
+#[test]
+fn two_recordings_are_explained_together() {
+    let lab = Lab::new(WRINGER);
+    let path = recorded(&lab);
+    let before = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/recordings/v1-repeated");
+    let words = ["explain", before, path.to_str().unwrap()];
+    let ran = lab.run([&words[..], &["-o", "json"]].concat()).expect_code(0);
+    let result: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(result["runs"].as_array().unwrap().len(), 2);
+    let ids: Vec<&str> = result["findings"].as_array().unwrap().iter().map(|it| it["id"].as_str().unwrap()).collect();
+    assert_eq!(ids, ["runs.compare", "runs.conditions"]);
+    let cells = result["findings"][0]["evidence"]["cells"].as_array().unwrap();
+    let cells: Vec<_> = cells.iter().map(|of| (of["cell"].as_str().unwrap(), of["run"].as_u64().unwrap())).collect();
+    assert_eq!(cells, [("no delay", 2), ("10 ms", 2)], "the cells that both have");
+    let shown = lab.run(words).expect_code(0).stdout;
+    assert!(shown.starts_with("run 1: ") && shown.contains("\nruns.compare\n"), "{shown}");
+    lab.run(["explain"]).expect_code(2);
+}
+
 #[test]
 fn what_is_no_recording_is_refused() {
     let lab = Lab::new(WRINGER);

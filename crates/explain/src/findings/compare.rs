@@ -2,9 +2,10 @@
 //! `arms.compare`: each arm against the first, with an interval, and "no difference shown" where that is so.
 
 use super::{doubt, percent, time};
+use crate::Percentiles;
 use crate::summary::ArmSummary;
 use evidence::{Arm, Doubt, Evidence, Finding};
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// Slots of the timeline are joined to batches, at least this many: their means are nearly independent.
 const BATCHES: u64 = 10;
@@ -15,7 +16,32 @@ const FEWEST_BATCHES: usize = 5;
 /// Two-sided 95 % of Student's t with 4 to 9 degrees of freedom is 2.3 to 2.8; the arms also differ by what the host did meanwhile.
 const DEVIATIONS: f64 = 2.8;
 
-struct Comparison {
+/// What is compared: an arm, or all turns of a cell together.
+pub(super) struct Side {
+    pub(super) name: String,
+    /// Transactions a second.
+    pub(super) rate: f64,
+    /// Standard error of the rate over the rate; `None`: too short a run.
+    pub(super) error: Option<f64>,
+    pub(super) response: Option<Percentiles>,
+    /// Another program's load.
+    pub(super) driven: bool,
+}
+
+impl Side {
+    /// `None` without a throughput.
+    fn of(arm: &Arm, summary: &ArmSummary) -> Option<Self> {
+        Some(Self {
+            name: summary.name.clone(),
+            rate: summary.transactions_per_second?,
+            error: relative_error(arm),
+            response: summary.response,
+            driven: arm.driven.is_some(),
+        })
+    }
+}
+
+pub(super) struct Comparison {
     arm: String,
     /// Transactions a second.
     rate: f64,
@@ -32,6 +58,14 @@ struct Comparison {
 }
 
 impl Comparison {
+    /// As the evidence of a finding.
+    pub(super) fn figures(&self, base: &Side) -> Value {
+        json!({
+            "arm": self.arm, "throughput_ratio": self.ratio, "margin": self.margin, "difference_shown": self.shown(),
+            "p50_ratio": self.p50_ratio, "p99_ratio": self.p99_ratio, "statement": sentence(base, self),
+        })
+    }
+
     /// Whether the interval leaves 1 out.
     fn shown(&self) -> bool {
         self.margin.is_some_and(|margin| (self.ratio - 1.0).abs() > margin)
@@ -40,49 +74,47 @@ impl Comparison {
 
 pub(super) fn finding(evidence: &Evidence, arms: &[ArmSummary]) -> Option<Finding> {
     let mut loaded = evidence.arms.iter().zip(arms).filter(|(_, summary)| summary.transactions > 0);
-    let (first, base) = loaded.next()?;
-    let compared: Vec<Comparison> = loaded.filter_map(|(arm, summary)| compare(first, base, arm, summary)).collect();
+    let (arm, summary) = loaded.next()?;
+    let base = Side::of(arm, summary)?;
+    let others = loaded.filter_map(|(arm, summary)| Side::of(arm, summary));
+    let compared: Vec<Comparison> = others.filter_map(|side| compare(&base, &side)).collect();
     if compared.is_empty() {
         return None;
     }
     Some(Finding {
         id: "arms.compare".into(),
         arm: None,
-        statement: compared.iter().map(|one| sentence(base, one)).collect::<Vec<_>>().join(" "),
+        statement: compared.iter().map(|one| sentence(&base, one)).collect::<Vec<_>>().join(" "),
         evidence: json!({
-            "baseline": base.name,
-            "arms": compared.iter().map(|one| json!({
-                "arm": one.arm, "throughput_ratio": one.ratio, "margin": one.margin, "difference_shown": one.shown(),
-                "p50_ratio": one.p50_ratio, "p99_ratio": one.p99_ratio, "statement": sentence(base, one),
-            })).collect::<Vec<_>>(),
+            "baseline": base.name, "arms": compared.iter().map(|one| one.figures(&base)).collect::<Vec<_>>(),
         }),
         doubts: doubts(evidence, &compared),
     })
 }
 
-fn compare(first: &Arm, base: &ArmSummary, arm: &Arm, summary: &ArmSummary) -> Option<Comparison> {
-    let ratio = summary.transactions_per_second? / base.transactions_per_second.filter(|rate| *rate > 0.0)?;
-    let relative = relative_error(first).zip(relative_error(arm)).map(|(a, b)| a.hypot(b));
-    let of = |percentile: fn(&crate::Percentiles) -> f64| {
-        let (base, own) = (base.response.as_ref()?, summary.response.as_ref()?);
+pub(super) fn compare(base: &Side, side: &Side) -> Option<Comparison> {
+    let ratio = side.rate / Some(base.rate).filter(|rate| *rate > 0.0)?;
+    let relative = base.error.zip(side.error).map(|(a, b)| a.hypot(b));
+    let of = |percentile: fn(&Percentiles) -> f64| {
+        let (base, own) = (base.response.as_ref()?, side.response.as_ref()?);
         (percentile(base) > 0.0).then(|| percentile(own) / percentile(base))
     };
-    let own = |percentile: fn(&crate::Percentiles) -> f64| summary.response.as_ref().map(percentile);
+    let own = |percentile: fn(&Percentiles) -> f64| side.response.as_ref().map(percentile);
     Some(Comparison {
-        arm: summary.name.clone(),
-        rate: summary.transactions_per_second?,
+        arm: side.name.clone(),
+        rate: side.rate,
         ratio,
         margin: relative.map(|relative| DEVIATIONS * relative * ratio),
         p50_ratio: of(|percentiles| percentiles.p50_us),
         p99_ratio: of(|percentiles| percentiles.p99_us),
         p50_us: own(|percentiles| percentiles.p50_us),
         p99_us: own(|percentiles| percentiles.p99_us),
-        driven: first.driven.is_some() || arm.driven.is_some(),
+        driven: base.driven || side.driven,
     })
 }
 
 /// Standard error of the throughput over its mean, from batch means.
-fn relative_error(arm: &Arm) -> Option<f64> {
+pub(super) fn relative_error(arm: &Arm) -> Option<f64> {
     let points = &arm.load.as_ref()?.measured.timeline;
     let slot_us = points.first()?.length_us.max(1);
     let batch_us = (slot_us * points.len() as u64 / BATCHES).min(LONGEST_BATCH_US);
@@ -100,12 +132,11 @@ fn relative_error(arm: &Arm) -> Option<f64> {
 }
 
 /// One arm against the first, for people.
-fn sentence(base: &ArmSummary, one: &Comparison) -> String {
+pub(super) fn sentence(base: &Side, one: &Comparison) -> String {
     let (arm, first) = (&one.arm, &base.name);
     if !one.shown() {
         return format!("Between \"{arm}\" and \"{first}\" no difference is shown: {}.", unshown(one));
     }
-    let rate = base.transactions_per_second.unwrap_or_default();
     let took = |how_many: &str, own: Option<f64>, ratio: Option<f64>| match own.filter(|us| *us > 0.0).zip(ratio) {
         Some((us, ratio)) => format!("; {how_many} take up to {}, {}", time(us), as_long(ratio, us)),
         None => String::new(),
@@ -114,7 +145,7 @@ fn sentence(base: &ArmSummary, one: &Comparison) -> String {
         "\"{arm}\" does {} transactions a second, {} \"{first}\" ({}){}{}.",
         so_many(one.rate),
         as_many(one.ratio),
-        so_many(rate),
+        so_many(base.rate),
         took("half of them", one.p50_us, one.p50_ratio),
         took("99 of 100", one.p99_us, one.p99_ratio)
     )

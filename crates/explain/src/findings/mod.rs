@@ -9,10 +9,13 @@ mod limits;
 mod load;
 mod observe;
 mod observed;
+mod runs;
 mod squeeze;
 
 use crate::summary::ArmSummary;
 use evidence::{Doubt, Evidence, Finding};
+
+pub(crate) use runs::findings as of_runs;
 
 pub(crate) fn all(evidence: &Evidence, arms: &[ArmSummary]) -> Vec<Finding> {
     let mut findings: Vec<Finding> = Vec::new();

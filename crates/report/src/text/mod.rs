@@ -30,6 +30,21 @@ pub fn findings_text(context: &Context<'_>) -> String {
     joined(verdict::ranked(context).into_iter().map(finding).collect())
 }
 
+/// Findings of several runs together, then those of each: `contexts` in the order in which the findings count them.
+pub fn together_text(contexts: &[Context<'_>], together: &[Finding]) -> String {
+    let titled = |(number, context): (usize, &Context<'_>)| {
+        format!("run {number}: {} · {}", context.evidence.run_id, title(context))
+    };
+    let titles: Vec<String> = (1..).zip(contexts).map(titled).collect();
+    let mut parts = vec![titles.join("\n")];
+    parts.extend(together.iter().map(finding));
+    for (title, context) in titles.into_iter().zip(contexts) {
+        parts.push(format!("{title}\n{}", "=".repeat(title.chars().count().min(WIDTH))));
+        parts.push(findings_text(context));
+    }
+    joined(parts)
+}
+
 fn joined(parts: Vec<String>) -> String {
     let parts: Vec<_> = parts.iter().map(|part| part.trim_end()).filter(|part| !part.is_empty()).collect();
     parts.join("\n\n") + "\n"

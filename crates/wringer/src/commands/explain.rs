@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The findings of a recording, computed anew.
+//! The findings of a recording, or of several together, computed anew.
 
 use super::report::{read, recording_in};
 use crate::exit::Outcome;
 use crate::terminal;
 use crate::terminal::Output;
-use serde_json::json;
+use evidence::{Evidence, Finding};
+use report::Context;
+use serde_json::{Value, json};
 use std::path::PathBuf;
 
 #[derive(Debug, clap::Args)]
@@ -13,28 +15,55 @@ use std::path::PathBuf;
     after_help = "Nothing that a recording holds was computed, so an old recording is explained as this build explains it.\n\n\
     Examples:\n  \
       wringer explain wringer-demo\n  \
-      wringer explain wringer-demo -o json | jq '.findings[] | select(.id == \"latency.modes\").evidence'"
+      wringer explain wringer-demo -o json | jq '.findings[] | select(.id == \"latency.modes\").evidence'\n  \
+      wringer explain before after                         compare the runs, arm by arm, and say in what else they differ"
 )]
 pub struct Args {
-    /// The recording, or the folder that holds it
-    recording: PathBuf,
+    /// The recording, or the folder that holds it. Of several, the later ones are compared with the first
+    #[arg(required = true, value_name = "RECORDING")]
+    recordings: Vec<PathBuf>,
     /// How to print the findings
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     output: Output,
 }
 
 pub fn main(args: Args) -> Outcome {
-    let evidence = read(&recording_in(&args.recording))?;
-    let explained = explain::explain(&evidence);
-    let context = report::Context::new(&evidence, &explained);
-    match args.output {
-        Output::Text => terminal::data(report::findings_text(&context).trim_end()),
-        Output::Json => {
-            let whole = report::json(&context);
-            let findings =
-                json!({ "schema": whole["schema"], "run": whole["run"]["id"], "findings": whole["findings"] });
-            terminal::json(&findings);
-        }
+    let recordings = args.recordings.iter().map(|path| read(&recording_in(path)));
+    let recordings = recordings.collect::<Result<Vec<Evidence>, _>>()?;
+    match (recordings.as_slice(), args.output) {
+        ([evidence], output) => one(evidence, output),
+        (several, output) => together(several, output),
     }
     Ok(())
+}
+
+fn one(evidence: &Evidence, output: Output) {
+    let explained = explain::explain(evidence);
+    let context = Context::new(evidence, &explained);
+    match output {
+        Output::Text => terminal::data(report::findings_text(&context).trim_end()),
+        Output::Json => {
+            let (run, findings) = (&evidence.run_id, findings(&context.findings));
+            terminal::json(&json!({ "schema": report::SCHEMA, "run": run, "findings": findings }));
+        }
+    }
+}
+
+fn together(recordings: &[Evidence], output: Output) {
+    let explained = explain::explain_together(&recordings.iter().collect::<Vec<_>>());
+    let contexts = recordings.iter().zip(&explained.runs);
+    let contexts: Vec<Context<'_>> = contexts.map(|(evidence, explained)| Context::new(evidence, explained)).collect();
+    match output {
+        Output::Text => terminal::data(report::together_text(&contexts, &explained.findings).trim_end()),
+        Output::Json => {
+            let of_run = |context: &Context<'_>| json!({ "run": context.evidence.run_id, "findings": findings(&context.findings) });
+            let runs: Vec<Value> = contexts.iter().map(of_run).collect();
+            let findings = findings(&explained.findings);
+            terminal::json(&json!({ "schema": report::SCHEMA, "runs": runs, "findings": findings }));
+        }
+    }
+}
+
+fn findings(findings: &[Finding]) -> Vec<Value> {
+    findings.iter().map(report::finding_json).collect()
 }

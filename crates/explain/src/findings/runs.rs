@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `runs.compare`: each cell of the later runs against the same cell of the first. `runs.conditions`: in what else the runs differ.
+
+use super::compare::{Side, compare, relative_error, sentence};
+use super::doubt;
+use crate::Percentiles;
+use evidence::{Arm, Conditions, Doubt, Evidence, Finding, LatencyHistogram};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use units::counted;
+
+/// More are counted, not named, in a sentence.
+const NAMED: usize = 4;
+
+/// Variables that are another's in every sandbox.
+const OWN: [&str; 8] =
+    ["gtid_executed", "hostname", "port", "report_port", "mysqlx_port", "server_id", "server_uuid", "timestamp"];
+
+pub(crate) fn findings(runs: &[&Evidence]) -> Vec<Finding> {
+    let different = different(runs);
+    let compared = compared(runs, &different);
+    compared.into_iter().chain((runs.len() > 1).then(|| conditions(&different))).collect()
+}
+
+/// `10 ms, run 2`: runs are counted from 1.
+fn named(cell: &str, run: usize) -> String {
+    format!("{cell}, run {}", run + 1)
+}
+
+/// `None` where no cell is in the first run and in a later one.
+fn compared(runs: &[&Evidence], different: &BTreeMap<String, Vec<Value>>) -> Option<Finding> {
+    let (first, later) = runs.split_first()?;
+    let mut told = Vec::new();
+    let (mut figures, mut once) = (Vec::new(), false);
+    for cell in cells(first) {
+        let Some(base) = side(first, cell, 0) else { continue };
+        for (run, evidence) in (1..).zip(later) {
+            let Some(one) = side(evidence, cell, run).and_then(|side| compare(&base, &side)) else { continue };
+            told.push(sentence(&base, &one));
+            let mut of = one.figures(&base);
+            (of["cell"], of["run"]) = (json!(cell), json!(run + 1));
+            figures.push(of);
+            once |= turns(first, cell).count() < 2 || turns(evidence, cell).count() < 2;
+        }
+    }
+    (!told.is_empty()).then(|| Finding {
+        id: "runs.compare".into(),
+        arm: None,
+        statement: told.join(" "),
+        evidence: json!({ "baseline": 1, "runs": runs.iter().map(|run| &run.run_id).collect::<Vec<_>>(), "cells": figures }),
+        doubts: doubts(once, different),
+    })
+}
+
+fn doubts(once: bool, different: &BTreeMap<String, Vec<Value>>) -> Vec<Doubt> {
+    let text = || format!("the runs differ in more than what was measured: {}", names(different));
+    let others = (!different.is_empty()).then(|| {
+        doubt(
+            "runs.conditions",
+            text(),
+            Some("run both again on one host, one after the other, with what is to be compared as the only change"),
+        )
+    });
+    let once = once.then(|| {
+        let text =
+            "a cell ran only once in a run: a part of the difference may be what else happened on the host meanwhile";
+        doubt("compare.once", text, Some("repeat = 3 runs all arms in turn, three times"))
+    });
+    others.into_iter().chain(once).collect()
+}
+
+fn conditions(different: &BTreeMap<String, Vec<Value>>) -> Finding {
+    let statement = match different.len() {
+        0 => "The runs were made under the same conditions, as far as those are recorded.".to_owned(),
+        count => format!("The runs differ in {}: {}.", counted(count as u64, "condition"), names(different)),
+    };
+    let rows = different.iter().map(|(what, values)| json!({ "what": what, "values": values }));
+    Finding {
+        id: "runs.conditions".into(),
+        arm: None,
+        statement,
+        evidence: json!({ "different": rows.collect::<Vec<_>>() }),
+        doubts: Vec::new(),
+    }
+}
+
+fn names(different: &BTreeMap<String, Vec<Value>>) -> String {
+    let named: Vec<&str> = different.keys().take(NAMED).map(String::as_str).collect();
+    match different.len().saturating_sub(NAMED) {
+        0 => named.join(", "),
+        more => format!("{} and {more} more", named.join(", ")),
+    }
+}
+
+/// In the order in which they first ran.
+fn cells(run: &Evidence) -> Vec<&str> {
+    let mut seen = BTreeSet::new();
+    run.arms.iter().map(|arm| arm.cell.as_str()).filter(|cell| seen.insert(*cell)).collect()
+}
+
+/// Those whose load came to something.
+fn turns<'e>(run: &'e Evidence, cell: &'e str) -> impl Iterator<Item = &'e Arm> {
+    let loaded = |arm: &&Arm| arm.load.as_ref().is_some_and(|load| load.measured.transactions > 0);
+    run.arms.iter().filter(move |arm| arm.cell == cell).filter(loaded)
+}
+
+/// All turns of a cell together.
+fn side(run: &Evidence, cell: &str, number: usize) -> Option<Side> {
+    let turns: Vec<&Arm> = turns(run, cell).collect();
+    let phases = || turns.iter().filter_map(|arm| arm.load.as_ref()).map(|load| &load.measured);
+    let rates: Vec<f64> = phases().filter_map(|phase| phase.transactions_per_second()).collect();
+    let count = rates.len() as f64;
+    let rate = rates.iter().sum::<f64>() / count;
+    let mut response = LatencyHistogram::new();
+    phases().for_each(|phase| response.merge(&phase.transaction.response));
+    (rate > 0.0).then(|| Side {
+        name: named(cell, number),
+        rate,
+        error: error(&turns, &rates, rate),
+        response: Percentiles::of(&response),
+        driven: turns.iter().any(|arm| arm.driven.is_some()),
+    })
+}
+
+/// Of the mean of the turns: from within them, or from how far they lie apart, whichever is more.
+fn error(turns: &[&Arm], rates: &[f64], mean: f64) -> Option<f64> {
+    let count = rates.len() as f64;
+    let within: Option<Vec<f64>> = turns.iter().map(|arm| relative_error(arm)).collect();
+    let within = within.map(|errors| errors.iter().map(|error| error * error).sum::<f64>().sqrt() / count);
+    let apart = (rates.len() > 1).then(|| {
+        let variance = rates.iter().map(|rate| (rate - mean).powi(2)).sum::<f64>() / (count - 1.0);
+        (variance / count).sqrt() / mean
+    });
+    within.into_iter().chain(apart).reduce(f64::max)
+}
+
+/// What is not the same in all runs, with its value in each; `null` where a run has none.
+fn different(runs: &[&Evidence]) -> BTreeMap<String, Vec<Value>> {
+    let told: Vec<BTreeMap<String, Value>> = runs.iter().map(|run| all_conditions(run)).collect();
+    let names: BTreeSet<&String> = told.iter().flat_map(BTreeMap::keys).collect();
+    let values =
+        |name: &String| -> Vec<Value> { told.iter().map(|of| of.get(name).cloned().unwrap_or(Value::Null)).collect() };
+    let rows = names.into_iter().map(|name| (name.clone(), values(name)));
+    rows.filter(|(_, values)| values.windows(2).any(|two| two[0] != two[1])).collect()
+}
+
+fn all_conditions(run: &Evidence) -> BTreeMap<String, Value> {
+    let Conditions { tool, host, server, mechanisms, traits, .. } = &run.conditions;
+    let is_own = |name: &String, value: &String| OWN.contains(&name.as_str()) || value.contains('/');
+    let variables: BTreeMap<_, _> = server.variables.iter().filter(|(name, value)| !is_own(name, value)).collect();
+    let server = json!({ "flavour": server.flavour, "version": server.version, "source": server.source, "variables": variables });
+    let tool = json!({ "version": tool.version, "as_root": tool.as_root });
+    let mut flat = BTreeMap::new();
+    flatten(
+        "",
+        json!({ "tool": tool, "host": host, "server": server, "mechanisms": mechanisms, "traits": traits }),
+        &mut flat,
+    );
+    for cell in cells(run) {
+        let Some(arm) = turns(run, cell).next() else { continue };
+        let load = arm.load.as_ref().map(|load| {
+            json!({
+                "workload": load.workload, "driver": load.driver, "connections": load.connections,
+                "arrivals": load.arrivals, "distribution": load.distribution,
+            })
+        });
+        let prefix = format!("arm \"{cell}\"");
+        flatten(&prefix, json!({ "load": load, "delay": arm.delay, "settings": arm.settings }), &mut flat);
+    }
+    flat
+}
+
+/// `host.kernel`: objects only; a list is one value.
+fn flatten(prefix: &str, value: Value, into: &mut BTreeMap<String, Value>) {
+    match value {
+        Value::Object(map) => map.into_iter().for_each(|(key, value)| {
+            let name = if prefix.is_empty() { key } else { format!("{prefix}.{key}") };
+            flatten(&name, value, into);
+        }),
+        Value::Null => {}
+        value => drop(into.insert(prefix.to_owned(), value)),
+    }
+}
