@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# All measurements against the peers, one after the other: `make bench`. Each prints ratios against a peer of the same run, so that
-# the machine's own speed cancels out. Wants a quiet machine: wide intervals mean that it was not.
+# All comparisons with other tools, one after the other: `make bench`. Each prints ratios to another tool that was measured in the same run, so that
+# the machine's own speed cancels out. Needs a quiet machine: wide intervals mean that it was not quiet.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; then

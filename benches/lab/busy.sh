@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Do runs give answers on a busy host, and right ones? one-read-or-two and a file with gp3 and a hard disk, each on an idle host, beside a
-# process that burns a CPU, and beside writes that take half of the same disk's bandwidth.
+# Do runs give answers on a busy host, and are these answers right? Runs two experiments, one-read-or-two and a file with gp3 and a hard disk, in
+# three scenes: on an idle host, beside a process that uses a whole CPU, and beside writes that take half of the same disk's bandwidth.
 #
 #   benches/lab/busy.sh [--short] [--runs N] [--json] [--folder FOLDER]
 #
 # 20 runs of each file in each scene, some seven hours; --short: 5 runs each with shorter arms, under 40 minutes; --runs N: so many each, with
 # the shorter arms. As root for the whole of one-read-or-two; an ordinary user's runs leave the squeeze of the host's RAM out. FOLDER on the disk to
-# try (/var/tmp; 2 GiB are needed there, and removed). Needs jq and dd. A table on the standard output when all is done, or when it is interrupted: of
-# what there is until then; with --json one object for each scene and file. What goes on is told on standard error, with a row for each scene and file as it ends. What each
-# run came to is kept as lines of JSON in KEPT (busy-DATE.jsonl in the present folder). A run that takes longer than 15 minutes is interrupted. WRINGER names
+# try (/var/tmp; 2 GiB are needed there, and removed). Needs jq and dd. Prints a table on the standard output at the end, or when it is interrupted (then with
+# the runs until then); with --json one object for each scene and file. Progress goes to standard error, with a row for each scene and file as it ends. The result of each
+# run is kept as a line of JSON in KEPT (busy-DATE.jsonl in the present folder). A run that takes longer than 15 minutes is interrupted. WRINGER names
 # the program, without it the release build's.
 #
 # What the columns mean:
@@ -19,8 +19,8 @@
 #               the server's counter and the slow layer's
 #   off         how far they were apart at worst
 #   outside     squeezes outside of their tolerance, recomputed here from the recorded looks and the tolerance that stands beside them
-#   told        squeezes that the result says are outside of it; `same` counts the runs in which it names just those
-#   busy        the median over all arms of what other programs, and the hypervisor, took of the CPUs' time
+#   told        squeezes that the result itself reports as outside of their tolerance; `same` counts the runs in which it reports exactly those of the column before
+#   busy        the median over all arms of the share of the CPUs' time that other programs, and the hypervisor, took
 #   doubted     runs whose result doubts that the host was quiet
 set -euo pipefail
 # shellcheck source=benches/common.sh

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Does the verdict name what held the server back? One limit at a time is planted under a real MariaDB: the disk's IOPS, the disk's bandwidth, a
-# small buffer pool, little CPU time. Each run has all four arms; a verdict is right when it names the limit that was planted, and no other.
+# Does the verdict name what limited the server? Each arm gives a real MariaDB one limit: the disk's IOPS, the disk's bandwidth, a
+# small buffer pool, or little CPU time. Each run has all four arms; a verdict is right when it names that arm's limit, and no other.
 #
 #   benches/lab/limits.sh [--runs N] [--json] [--folder FOLDER]
 #
-# 5 runs, in some 7 minutes. As root, for the CPU time; without it that arm is left out and told. FOLDER on the disk to try (/var/tmp; 1 GiB is needed there, and
-# removed). Needs jq. A table on the standard output, with --json one object for each limit; what goes on is told on standard error. WRINGER names the
+# 5 runs, in some 7 minutes. As root, for the CPU time; without root that arm is left out, with a message. FOLDER on the disk to try (/var/tmp; 1 GiB is needed there, and
+# removed). Needs jq. A table on the standard output, with --json one object for each limit; progress goes to standard error. WRINGER names the
 # program, without it the release build's. Exit code 1: a verdict named another limit, or none, or a run failed.
 set -euo pipefail
 # shellcheck source=benches/common.sh

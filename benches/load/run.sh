@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # `wringer load` beside sysbench 1.0 on a MariaDB server, and beside pgbench on a PostgreSQL server: queries a second, and CPU of
-# the client per query. Beside both a bare client, which sends the same bytes over and over to the same server and looks at nothing:
-# what the kernel takes anyway.
+# the client per query. Beside both a bare client, which sends the same bytes over and over to the same server and does not look at the
+# answers: its CPU is what the kernel takes for any client.
 #
 #   benches/load/run.sh [--short] [--seconds N] [--pairs N] [--connections "1 16 64 256 1024"] [--peers "sysbench pgbench"]
 #                       [--placement one|free|both] [--json FILE]
@@ -10,7 +10,7 @@
 # sysbench and ours send oltp_point_select, pgbench and ours `pgbench -S -M prepared`: one prepared statement in flight on each
 # connection, uniform keys, a Unix socket; in turn, the order changing from pair to pair. The server is a sandbox of its own, deleted
 # afterwards. A ratio's confidence interval is Student's, over the pairs.
-# As it is: 5 pairs of 3 s, some fifteen minutes. --short: 3 pairs of 2 s, seven minutes, wide intervals.
+# Without options: 5 pairs of 3 s, some fifteen minutes. --short: 3 pairs of 2 s, seven minutes, wide intervals.
 #
 # The scheduler may put client and server on one CPU or on two, and keeps either for seconds; on a virtual machine a wake-up across
 # CPUs costs three times as much as one on the same. So there are two placements: `one` holds both to one CPU, where a query's CPU

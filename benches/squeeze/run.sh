@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # The slow layer beside the bare file: what it costs with delay 0, how many reads a second it carries, how exact its delays are, and
-# that it does nothing while nothing is asked.
+# that it uses no CPU while it gets no requests.
 #
 #   benches/squeeze/run.sh [FOLDER] [SECONDS] [PART...]
 #
