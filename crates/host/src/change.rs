@@ -25,7 +25,7 @@ use crate::{Error, Holder};
 use std::path::Path;
 use std::time::Duration;
 
-/// How long others have, as a rule, to let go of a mount or a device that is to be taken away; a second Ctrl-C cuts it.
+/// How long others usually have to let go of a mount or a device that is to be removed; a second Ctrl-C ends the wait.
 pub const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Which cgroup hierarchy a folder belongs to.
@@ -36,7 +36,7 @@ pub enum CgroupVersion {
     V2,
 }
 
-/// `path` is in use by these, our own helpers left out.
+/// The error that `path` is in use by these processes, Wringer's helpers left out.
 fn busy_by(path: &Path, holders: Vec<Identity>) -> Error {
     let others = holders.into_iter().map(|identity| identity.pid).filter(|pid| !is_helper(*pid));
     Error::Busy { path: path.to_owned(), holders: others.map(Holder::of).collect() }

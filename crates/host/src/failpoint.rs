@@ -28,8 +28,8 @@ type Intruder = std::sync::Arc<dyn Fn(&str) + Send + Sync>;
 #[cfg(feature = "failpoints")]
 static INTRUDER: std::sync::Mutex<Option<Intruder>> = std::sync::Mutex::new(None);
 
-/// A moment in which somebody else may change what was just looked at. A test that calls the function in its own process has it happen then:
-/// what two threads would meet by luck is certain.
+/// A moment in which somebody else may change what was just looked at. A test can make the change at this moment, in its own process: so the
+/// race happens in every run.
 #[cfg(feature = "failpoints")]
 pub(crate) fn moment(name: &str) {
     let intruder = INTRUDER.lock().ok().and_then(|intruder| intruder.clone());

@@ -185,8 +185,7 @@ pub fn nameless(folder: &Path) -> Result<File, Error> {
     remove_file(&path).map(|()| file)
 }
 
-/// Reserves `size_bytes` from `offset_bytes`, which then read as zeros. Where the file system has no fallocate, they are
-/// written.
+/// Reserves `size_bytes` from `offset_bytes`, which then read as zeros. Where the file system has no fallocate, they are written.
 pub fn reserve(file: &File, offset_bytes: u64, size_bytes: u64) -> std::io::Result<()> {
     match rustix::fs::fallocate(file, FallocateFlags::empty(), offset_bytes, size_bytes) {
         Err(rustix::io::Errno::OPNOTSUPP) => write_zeros(file, offset_bytes, size_bytes),

@@ -18,7 +18,7 @@ use std::fs;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
-/// Whoever uses it, and whom we could not look into.
+/// The users of a directory or a file, and the processes that could not be looked into.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct InUse {
     pub by: Vec<User>,
@@ -34,7 +34,7 @@ pub enum User {
     Loop { device: PathBuf, file: PathBuf },
     /// A swap file.
     Swap { file: PathBuf },
-    /// A second way in: it, or something below it, is mounted there, too, as process `pid` sees it.
+    /// It, or something below it, is also mounted at this path, as process `pid` sees it.
     Mount { target: PathBuf, pid: u32 },
     /// An overlay that is made of it, or of something below it, as process `pid` sees it: whoever uses that has no file open here.
     Overlay { target: PathBuf, pid: u32 },
@@ -50,13 +50,12 @@ pub enum How {
 }
 
 impl User {
-    /// A process that only stands there opens no file by that.
+    /// Whether it is a process that has only its working directory or its root there.
     pub fn only_stands(&self) -> bool {
         matches!(self, Self::Process { how: How::Stands, .. })
     }
 
-    /// What ends the use, where that is one command. `None`: a process, of which nobody but its owner knows whether it may end; or
-    /// something in another mount namespace.
+    /// The command that ends the use. `None`: it is a process, and only its owner knows whether it may end; or it is in another mount namespace.
     pub fn end(&self) -> Option<String> {
         let own = std::process::id();
         Some(match self {
@@ -244,7 +243,7 @@ impl Place {
             let number = entry.file_name().to_string_lossy().into_owned();
             let is_it = match mount_of(pid, &number) {
                 None => self.is_by_path(&link),
-                // of a mount that was taken away lazily nobody can say where it led
+                // where a lazily unmounted mount was is not known
                 Some(mount) => self
                     .is_through(mount, &link)
                     .or_else(|| self.is_through_a_threads(pid, mount, &link))
@@ -345,7 +344,7 @@ pub fn below(directory: &Path) -> Result<InUse, Error> {
     Ok(InUse { by, unseen })
 }
 
-/// Every live process of which `used_by` says so, and whom we could not look into.
+/// Every live process for which `used_by` returns a use, and those that could not be looked into.
 fn users(used_by: &dyn Fn(u32) -> std::io::Result<Option<(How, PathBuf)>>) -> (Vec<User>, Unseen) {
     let uses: RefCell<BTreeMap<u32, (How, PathBuf)>> = RefCell::default();
     let Sight { found, unseen } = look_into(&|pid| {

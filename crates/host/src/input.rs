@@ -40,7 +40,7 @@ pub fn limited(input: impl Read) -> io::Result<Vec<u8>> {
 /// # Errors
 /// It cannot be opened, or is neither a file nor a pipe.
 pub fn open_input(path: &Path) -> io::Result<File> {
-    // looked at before it is opened, for to open a device may do something to it
+    // the kind is checked before the open: opening a device may have an effect on it
     check(&std::fs::metadata(path)?)?;
     let file = File::from(open(path, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY, Mode::empty())?);
     check(&file.metadata()?)?;

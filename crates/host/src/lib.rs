@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The one door to the machine (invariant 1).
 //!
-//! Reading is free: any crate may read `/proc`, `/sys` and its own files. Changing is not: files are written, processes
-//! started, mounts made and values set only by functions of this crate. Those that reach outside Wringer's own folders ask for
-//! a [`permit::Permit`], which only the journal issues, after the intent has reached the disk. `clippy.toml` fences the rest
-//! of the workspace off from the standard library's ways around this.
+//! Reading is free: any crate may read `/proc`, `/sys` and its own files. Changing is not: files are written, processes started, mounts made and
+//! values set only by functions of this crate. Those that reach outside Wringer's own folders ask for a [`permit::Permit`], which only the journal
+//! issues, after the intent has reached the disk. `clippy.toml` fences the rest of the workspace off from the standard library's ways around this.
 //!
 //! | module | what goes through it | permit |
 //! | --- | --- | --- |
@@ -18,7 +17,7 @@
 //! | [`interrupt`] | the user's wish to stop, and the wish to stop at once | no |
 //! | [`looks`] | which looks of a watcher count after a standstill | no |
 //! | [`mapper`] | a look at device-mapper's devices and targets | no |
-//! | [`named`] | a look at cgroups by their name | no |
+//! | [`named_cgroups`] | a look at cgroups by their name | no |
 //! | [`meminfo`] | lines of `/proc/meminfo` | no |
 //! | [`mounts`] | a look at what is mounted, in every mount namespace | no |
 //! | [`shared_memory`] | a look at segments that have a name; removal of those that nobody uses and that the caller has proven to be a dead sandbox's | no |
@@ -34,7 +33,7 @@ pub mod looks;
 pub mod mapper;
 pub mod meminfo;
 pub mod mounts;
-pub mod named;
+pub mod named_cgroups;
 pub mod namespace;
 pub mod permit;
 pub mod places;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which looks count, of who watches others for a silence. Pure: the time is passed in.
+//! Which looks of a watcher count, when it watches others for a silence. Pure: the time is passed in.
 //!
 //! No clock of the kernel stops while a process is frozen (cgroup freezer, `docker pause`) or stopped (SIGSTOP), and some go on in a
 //! suspended machine. So how long somebody was silent says nothing when the watcher stood still meanwhile. Silence is counted in
@@ -17,7 +17,7 @@ const LOOKS_AFTER_A_JUMP: u32 = 3;
 pub struct Looks {
     every: Duration,
     last: Duration,
-    /// Of those after a jump, how many are still to come.
+    /// How many of the looks after a jump, which do not count, are still to come.
     uncounted: u32,
 }
 

@@ -3,14 +3,14 @@
 //! touches the file systems themselves, which may hang.
 
 mod everywhere;
-mod ours;
 mod overlay;
-mod unique;
+mod own_mount;
+mod statmount;
 mod users;
 
 pub use everywhere::{Everywhere, MountedAt, NamespaceMounts, mounted_anywhere, mounts_everywhere};
-pub(crate) use ours::{Look, is_on_top};
-pub use ours::{MARK_FILE, Mark, Ours};
+pub(crate) use own_mount::{Look, is_on_top};
+pub use own_mount::{MARK_FILE, Mark, OwnMount};
 pub use users::serves_files;
 pub(crate) use users::users;
 

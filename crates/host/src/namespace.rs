@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a process does to itself: its own mount namespace, a FUSE mount in it, and its own protection from the kernel's
-//! memory pressure.
+//! What a process does to itself: its own mount namespace, a FUSE mount in it, and its own protection from the kernel's memory pressure.
 //!
 //! Nothing here asks for a permit, because nothing here outlives the process or is seen by another one: a mount in a private
 //! namespace is gone with the last process inside. The one exception is [`Reach::HostJournaledByCaller`], where the process that
@@ -8,7 +7,7 @@
 
 use crate::Error;
 use crate::change::{Served, try_unmount};
-use crate::mounts::{Mark, Ours};
+use crate::mounts::{Mark, OwnMount};
 use rustix::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::ffi::CString;
@@ -161,7 +160,7 @@ pub fn mount_fuse_nowhere(device: BorrowedFd<'_>, source: &str) -> Result<OwnedF
 ///
 /// # Errors
 /// `/proc` cannot be read.
-pub fn unmount_fuse(ours: &Ours, served: Served) -> Result<bool, Error> {
+pub fn unmount_fuse(ours: &OwnMount, served: Served) -> Result<bool, Error> {
     try_unmount(ours, served)
 }
 
@@ -200,16 +199,15 @@ pub fn tune_own_mount(mount: &Mark, read_ahead_kib: Option<u32>) -> bool {
 /// linux/prctl.h, since Linux 5.6; the libc crate does not have it.
 const PR_SET_IO_FLUSHER: libc::c_int = 57;
 
-/// What is mounted here is seen nowhere else. What the host unmounts goes here, too, where the host shares its mounts: a copy of another run's slow
-/// directory would keep that one's layer for as long as this namespace lasts.
+/// Mounts made here are seen nowhere else. A mount that the host unmounts goes here, too, if the host shares its mounts: otherwise a copy of another
+/// run's slow directory would keep that run's layer as long as this namespace lasts.
 fn follow_the_host() -> Result<(), Error> {
     use rustix::mount::MountPropagationFlags as Flags;
     rustix::mount::mount_change("/", Flags::REC | Flags::DOWNSTREAM)
         .map_err(|errno| Error::path("make mounts private", "/", errno))
 }
 
-/// All pages that are ever touched stay in memory. Only where RLIMIT_MEMLOCK does not count: under a limit, MCL_FUTURE would make
-/// later allocations fail.
+/// Keeps all touched pages in memory. Only where RLIMIT_MEMLOCK does not count: under a limit, MCL_FUTURE would make later allocations fail.
 fn lock_memory() -> bool {
     use rustix::process::{Resource, Rlimit, setrlimit};
     if setrlimit(Resource::Memlock, Rlimit { current: None, maximum: None }).is_err() && !passes_the_lock_limit() {

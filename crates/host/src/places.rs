@@ -68,7 +68,7 @@ impl Places {
     }
 }
 
-/// What is relative is so to the folder in which we were started: a journal says where it is to whoever looks from another one.
+/// A relative path is made absolute from the present folder: journals record it for readers that start in another folder.
 fn variable(name: &str) -> Option<PathBuf> {
     let value = env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)?;
     Some(std::path::absolute(&value).unwrap_or(value))

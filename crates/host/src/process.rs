@@ -5,12 +5,11 @@
 //! every process of a run, also one whose starter died before it could write the pid down, and also the children of a server.
 //! The variable `WRINGER_RUN` is a second mark (a server may overwrite its environment, PostgreSQL does).
 //!
-//! A child is one of two shapes: *direct*, our own program in another role, or *launched*, a server below
-//! `wringer internal launch`, which stays its parent. A pid alone never proves an identity: [`Identity`] carries the start
-//! time, and signals go through a pidfd.
+//! A child is one of two shapes: *direct*, our own program in another role, or *launched*, a server below `wringer internal launch`, which stays its
+//! parent. A pid alone never proves an identity: [`Identity`] carries the start time, and signals go through a pidfd.
 
 mod census;
-mod cut_off;
+mod dead_layer;
 mod descriptors;
 mod family;
 mod fork;
@@ -18,6 +17,8 @@ mod identity;
 mod launch;
 mod namespaces;
 mod orphans;
+mod preparation;
+mod proc_files;
 mod scan;
 mod sight;
 mod spawn;
@@ -25,7 +26,7 @@ mod standstill;
 mod stop;
 mod survey;
 
-pub use census::Census;
+pub use census::{Census, Mark};
 pub use descriptors::without_descriptors;
 pub use family::{family, is_of_another_run};
 pub use fork::{Forked, fork};
@@ -33,9 +34,10 @@ pub use identity::{Identity, Process, ThreadLook};
 pub use launch::{LaunchSettings, block_stop_signals, launch};
 pub use namespaces::Namespaces;
 pub use orphans::Orphans;
-pub use scan::pids;
-pub use scan::{Mark, carries_mark, descendants, holders_of, is_helper, mapped_by, open_below, open_device, with_mark};
-pub(crate) use scan::{look_at, look_into};
+pub(crate) use proc_files::look_at;
+pub use proc_files::pids;
+pub(crate) use scan::look_into;
+pub use scan::{carries_mark, descendants, holders_of, is_helper, mapped_by, open_below, open_device, with_mark};
 pub use sight::{Sight, Unlisted, Unseen};
 pub use spawn::{Marks, Spawned, spawn, spawn_supervisor};
 pub use standstill::{Standstill, standstill};
@@ -71,8 +73,7 @@ pub struct ChildSpec {
     /// Standard input, output and error, session and process group stay the caller's: for a command that the user works with. Its
     /// launcher leaves signals alone: those of a terminal reach the command by themselves, others the controller passes on.
     ///
-    /// What it leaves running when it ends is the launcher's, whatever that has closed, cleared or become, and is ended:
-    /// [`Spawned::await_orphans`].
+    /// What it leaves running when it ends is the launcher's, whatever that has closed, cleared or become, and is ended: [`Spawned::await_orphans`].
     pub foreground: bool,
     /// With `foreground`: what it leaves running lives on. The command is given no mark of the run, and the CPUs of `affinity` only for
     /// as long as it runs itself.

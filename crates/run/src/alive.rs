@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whether processes of a run live. The lock on the run's token says so, not `/proc`: every process of a run has inherited the token's open
-//! file description, and with it the lock, which the kernel frees with the last of them. A lock is seen from every namespace, and by every
-//! user who may open the file; processes are not.
+//! Whether processes of a run live: the lock on the run's token says so, not `/proc`. Every process of a run has inherited the open file
+//! description of the token, and with it the lock; the kernel frees the lock when the last of them ends. Unlike processes, a lock is seen from
+//! every namespace, by every user who may open the file.
 
 use crate::folder::Folder;
 use crate::locks::look;
@@ -10,20 +10,20 @@ use journal::{RunId, State};
 use std::path::Path;
 use std::time::Duration;
 
-/// A process that ends is out of sight a moment before its files are closed.
+/// A process that ends disappears from `/proc` a moment before its files are closed.
 const LOOKS: u32 = 10;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 
 /// What can be said of a run's processes.
 #[derive(Debug, Default)]
 pub(crate) struct Alive {
-    /// That are seen, by their start.
+    /// The processes that are seen, in the order of their start.
     pub(crate) seen: Vec<Identity>,
-    /// Why there are others, or may be, that cannot be seen from here.
+    /// Why the run has, or may have, processes that cannot be seen from here.
     pub(crate) unknown: Option<String>,
 }
 
-/// `sight`: of its mark, a moment ago. `state`: what the run's journal says, when it can be read.
+/// `sight`: the processes that had the run's mark a moment ago. `state`: that of the run's journal, when it can be read.
 pub(crate) fn alive(folder: &Folder, id: &RunId, mut sight: Sight, state: Option<&State>) -> Alive {
     let token = folder.token();
     let mut looks = 1;
@@ -43,18 +43,18 @@ pub(crate) fn alive(folder: &Folder, id: &RunId, mut sight: Sight, state: Option
     }
 }
 
-/// For tests: what a look does not reach counts as gone, as it once did.
+/// For tests: processes that cannot be seen count as dead, as in an earlier version.
 pub fn takes_unseen_for_dead() -> bool {
     journal::forgets_kind("unseen")
 }
 
-/// The token is locked: somebody lives. `None`: all of them are seen.
+/// To be called when the token is locked: a process lives. `None`: all processes of the run are seen.
 fn hidden(token: &Path, sight: &Sight, state: Option<&State>) -> Option<String> {
     let unseen = &sight.unseen;
     if unseen.unlisted == Some(Unlisted::OtherProc) {
         return Some(unseen.to_string());
     }
-    // in another pid namespace the journal's numbers are other processes; a user namespace only hides, and from outside hides nothing
+    // in another pid namespace the pids of the journal are other processes; a user namespace only hides processes from those inside it
     let began_in = state.and_then(|state| state.begun.as_ref()?.namespaces);
     if let (Some(began_in), Some(own)) = (began_in, Namespaces::own())
         && began_in.pid != own.pid
@@ -69,7 +69,7 @@ fn hidden(token: &Path, sight: &Sight, state: Option<&State>) -> Option<String> 
     if !missed.is_empty() {
         return Some(format!("its process {} lives, and cannot be looked into from here", missed.join(", ")));
     }
-    // we may be one of its processes: a squeezed command
+    // the caller may be a process of the run: a squeezed command
     if !sight.is_empty() || (is_ours(token) && !unseen.may_hide_ours()) {
         return None;
     }

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 use crate::dismantle::{Report, undo_one};
 use crate::executor::RealHost;
-use crate::find::refuse_when_hot;
+use crate::find::{Look, refuse_hot};
 use crate::folder::{self, Folder};
 use crate::locks::{Resource, begin_lock, take_resources, try_lock};
-use crate::trace::twice;
+use crate::release::remove_folder;
+use crate::trace::{refuse_lost, second_record};
 use crate::watchdog::{Heartbeat, Limits};
 use crate::{Error, watchdog};
+use host::change::loop_device::LoopDevice;
+use host::change::memory::{Blocks, is_online};
+use host::change::{pool_pages, read_value};
 use host::files;
 use host::permit::Permit;
 use host::places::Places;
@@ -50,7 +54,7 @@ pub struct Run {
     ties: Ties,
 }
 
-/// Descriptors whose being open means something.
+/// Descriptors that tell others, by being open, that the run or a part of it lives.
 #[derive(Debug)]
 struct Ties {
     /// Locked: the run is live. Closed on exec.
@@ -61,7 +65,7 @@ struct Ties {
     /// End of file on this one: controller and watchdog are dead.
     lifeline: OwnedFd,
     lifeline_writer: OwnedFd,
-    /// Held by the controller alone: its end is the controller's.
+    /// Only the controller holds it: it ends when the controller ends.
     _heartbeat: Heartbeat,
     watchdog_lifeline: OwnedFd,
 }
@@ -72,7 +76,7 @@ pub struct Child {
     pub step: StepId,
     /// Of the server itself when it was launched.
     pub pid: u32,
-    /// What it said when it was ready.
+    /// The line that it wrote when it was ready.
     pub ready: Option<serde_json::Value>,
     identity: Identity,
     /// `None`: it had ended before we could look.
@@ -98,8 +102,7 @@ impl Run {
     /// Takes the locks, makes the folder and the journal, starts the watchdog.
     ///
     /// # Errors
-    /// [`Error::Hot`] when an earlier run was not undone, [`Error::Busy`] when another run holds a resource; nothing was
-    /// changed then.
+    /// [`Error::Hot`] when an earlier run was not undone, [`Error::Busy`] when another run holds a resource; nothing was changed then.
     pub fn begin(begin: Begin) -> Result<Self, Error> {
         folder::make(&begin.places)?;
         let beginning = begin_lock(&begin.places)?;
@@ -108,7 +111,7 @@ impl Run {
         let resources = take_resources(&begin.places, &begin.resources, &id)?;
         let folder = Folder::of(&begin.places, &id);
         files::new_private_dir(&folder.path)?;
-        twice::write_home(&begin.places, &id)?;
+        second_record::write_home(&begin.places, &id)?;
         let limits = Limits::from_environment();
         let ties = Ties::make(&folder, resources, &limits)?;
         let journal = Journal::create(&folder.journal(), begun(&id, &begin)?)?;
@@ -139,7 +142,7 @@ impl Run {
         &self.folder.path
     }
 
-    /// The steps that `make` makes say whom a want of memory is to hit: the watchdog reads it from the journal.
+    /// The steps that `make` makes record which process the kernel is to kill when memory runs out; the watchdog reads it.
     pub fn with_oom_victim<T>(&mut self, victim: OomVictim, make: impl FnOnce(&mut Self) -> T) -> T {
         let usual = std::mem::replace(&mut self.oom_victim, victim);
         let made = make(self);
@@ -159,16 +162,16 @@ impl Run {
     ) -> Result<(StepId, T), Error> {
         self.check_watchdog()?;
         let (id, permit) = self.journal.intent_with(step.clone(), self.oom_victim)?;
-        twice::write(&self.places, &self.id, id, &step, None)?;
+        second_record::write(&self.places, &self.id, id, &step, None)?;
         let result = apply(&permit)?;
-        let observed = crate::taken::observe(&step);
-        // without it the second record says less, and is as true
-        let _ = twice::write(&self.places, &self.id, id, &step, observed.as_deref());
+        let observed = observe(&step);
+        // a failure does no harm: the second record stays true without `observed`
+        let _ = second_record::write(&self.places, &self.id, id, &step, observed.as_deref());
         self.journal.done(id, observed)?;
         Ok((id, result))
     }
 
-    /// Keeps a descriptor open until the step is undone: what it made ends with its last user, and that is to be us.
+    /// Keeps a descriptor open until the step is undone: the thing that the step made ends when nobody has it open.
     pub fn hold(&mut self, step: StepId, descriptor: OwnedFd) {
         self.held.push((step, descriptor));
     }
@@ -176,8 +179,7 @@ impl Run {
     /// Starts a child as a step, and waits until it is ready when `child` says so.
     ///
     /// # Errors
-    /// It cannot be started, or did not become ready; what there is of it is ended with the run, or by [`Run::undo_step`]
-    /// of [`Run::last_step`].
+    /// It cannot be started, or did not become ready; what there is of it is ended with the run, or by [`Run::undo_step`] of [`Run::last_step`].
     pub fn spawn(&mut self, role: Role, child: ChildSpec) -> Result<Child, Error> {
         if role != Role::Watchdog {
             self.check_watchdog()?;
@@ -231,14 +233,13 @@ impl Run {
         open.clone().find(|step| step.processes.iter().any(|process| !process.is_alive())).map(|step| step.id)
     }
 
-    /// The exit status of a child that has ended; of a launched server 128 + n when signal n ended it. `None` while it runs, and
-    /// after its undo.
+    /// The exit status of a child that has ended; of a launched server 128 + n when signal n ended it. `None` while it runs, and after its undo.
     pub fn exit_status(&mut self, child: &Child) -> Option<std::process::ExitStatus> {
         self.children.iter_mut().find(|(step, _)| *step == child.step)?.1.reap()
     }
 
-    /// Of a command in the foreground that has ended: what became of what it had left running. `None`: its launcher was killed, and nobody
-    /// knows.
+    /// For a command in the foreground that has ended: what became of the processes that it left running. `None`: not known, because its
+    /// launcher was killed.
     ///
     /// # Errors
     /// The launcher does not come to an end.
@@ -249,7 +250,7 @@ impl Run {
         Ok(spawned.await_orphans()?)
     }
 
-    /// Ends what carries the run's mark and is no child: SIGTERM, `grace`, SIGKILL. Returns how many processes that were.
+    /// Ends the processes that carry the run's mark and are no children: SIGTERM, `grace`, SIGKILL. Returns their number.
     ///
     /// # Errors
     /// Some are still there.
@@ -324,6 +325,28 @@ impl Ties {
             lifeline: Some(lifeline.as_fd()),
             keep,
         }
+    }
+}
+
+/// To be called under the begin lock. Removes the folders of runs of which nothing else is left.
+fn refuse_when_hot(places: &Places) -> Result<(), Error> {
+    let look = Look::take(places)?;
+    refuse_hot(&look.runs)?;
+    refuse_lost(places, &look)?;
+    look.runs.iter().filter(|run| run.is_debris()).try_for_each(|run| remove_folder(&Folder::of(places, &run.id).path))
+}
+
+/// What the host shows of a step after it was applied, for the `done` record.
+fn observe(step: &Step) -> Option<String> {
+    match step {
+        Step::Value { path, .. } => read_value(path).ok(),
+        Step::HugePool { .. } => pool_pages().ok().map(|pages| pages.to_string()),
+        Step::MemoryBlocks { kernel, movable, .. } => {
+            let listed = [kernel, movable].map(|list| Blocks::parse(list).unwrap_or_default().0);
+            Some(Blocks(listed.into_iter().flatten().filter(|block| !is_online(*block)).collect()).to_string())
+        }
+        Step::LoopDevice { name, .. } => LoopDevice::find(name).map(|device| device.path.display().to_string()),
+        _ => None,
     }
 }
 

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The order of giving back, apart from how: first neutralise everything, then dismantle, newest step first. The how is an
-//! [`Executor`]: the real host, or a model of one in tests.
+//! The order of the undo: first neutralise everything, then dismantle, newest step first. An [`Executor`] undoes the single steps: on the
+//! real host, or on a model in tests.
 
 use host::chain;
 use host::permit::Permit;
 use host::process::Identity;
 use journal::{Journal, Outcome, Role, RunId, State, Step, StepState};
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Gives single steps back. Every call may be repeated.
 pub trait Executor {
-    /// At once, always safe: delays to zero, RAM given back. What does not work is left to `undo`.
+    /// At once, always safe: delays to zero, RAM given back. A failure is left to `undo`.
     fn neutralise(&mut self, permit: &Permit, step: &StepState);
 
-    /// Puts back what the step changed, as far as it is still what the step made of it.
+    /// Puts back what the step changed, unless somebody else has changed it since.
     ///
     /// # Errors
     /// It is not back; a later call may succeed.
@@ -38,6 +38,12 @@ pub struct Conflict {
     pub repair: String,
 }
 
+/// Writes `before` to `path`: for a POSIX shell, with any characters in both.
+pub(crate) fn repair_command(path: &Path, before: &str) -> String {
+    let quote = |text: &str| format!("'{}'", text.replace('\'', r"'\''"));
+    format!("echo {} > {}", quote(before), quote(&path.to_string_lossy()))
+}
+
 /// What a dismantling did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Report {
@@ -53,13 +59,13 @@ pub fn neutralise(journal: &Journal, executor: &mut dyn Executor) {
     neutralise_state(journal.state(), &journal.sweep_permit(), executor);
 }
 
-/// As [`neutralise`], for who does not own the journal.
+/// As [`neutralise`], for a caller that does not own the journal.
 pub(crate) fn neutralise_state(state: &State, permit: &Permit, executor: &mut dyn Executor) {
     state.open_steps().iter().for_each(|step| executor.neutralise(permit, step));
 }
 
-/// Undoes every open step, then sweeps, and ends the watchdog last: until then it would go on if we died. A step that fails does
-/// not stop the others, except those that would do harm without it: see [`Failed::is_in_the_way_of`].
+/// Undoes every open step, then sweeps, and ends the watchdog last: it would go on with the undo if we died. A failed step stops only
+/// the steps whose undo would do harm before its own: see [`Failed::is_in_the_way_of`].
 pub fn dismantle(journal: &mut Journal, executor: &mut dyn Executor, progress: &mut dyn FnMut(&str)) -> Report {
     let mut report = Report::default();
     let (watchdog, steps): (Vec<_>, Vec<_>) =
@@ -73,7 +79,7 @@ pub fn dismantle(journal: &mut Journal, executor: &mut dyn Executor, progress: &
     {
         report.failures.push(chain(&error));
     }
-    // A layer that nobody wrote down, because its record failed, may have mounted after we looked, and is gone only now.
+    // A layer whose record failed may have mounted after the look; it has ended only now.
     for mount in &mounts {
         if report.failures.is_empty()
             && let Err(error) = executor.undo(&journal.sweep_permit(), mount)
@@ -126,8 +132,8 @@ impl Failed {
         }
     }
 
-    /// A slow layer is not ended while a mount or a loop device stays: its files would fail where they now are only undelayed. An older change
-    /// of a value waits for the newer one: it would take our own value for somebody else's.
+    /// A slow layer is not ended while a mount or a loop device stays: every access to its files would fail. An older change of a value waits
+    /// for the undo of the newer one: it would take our own value for somebody else's.
     fn is_in_the_way_of(&self, change: &Step) -> Option<&'static str> {
         match change {
             Step::Process { role: Role::SlowLayer, .. } if self.mount => {
@@ -142,8 +148,8 @@ impl Failed {
     }
 }
 
-/// Newest first, but mounts before the slow layer that serves them, whichever was recorded first. A layer that had not come to its
-/// end of starting goes before them: it might mount after we looked.
+/// Newest first, but mounts before the slow layer that serves them, whichever was recorded first. A layer that was still starting goes
+/// before the mounts: it might mount after the look.
 fn undo_order(mut newest_first: Vec<StepState>) -> Vec<StepState> {
     let mounts: Vec<StepState> =
         newest_first.extract_if(.., |step| matches!(step.change, Step::Mount { .. })).collect();
@@ -235,5 +241,11 @@ mod tests {
     #[test]
     fn a_layer_that_was_starting_goes_first() {
         check(vec![layer(3, false), mount(2), note(1)], &[3, 2, 1]);
+    }
+
+    #[test]
+    fn the_repair_command_is_quoted() {
+        let command = repair_command(Path::new("/tmp/it's"), "4096 87380");
+        assert_eq!(command, r"echo '4096 87380' > '/tmp/it'\''s'");
     }
 }

@@ -66,7 +66,7 @@ impl Error {
         ) || self.untrusted().is_some()
     }
 
-    /// What somebody else can have written, and why it is not acted upon.
+    /// The file that somebody else can have written, and why it is not acted upon.
     pub fn untrusted(&self) -> Option<(&Path, host::files::Distrust)> {
         match self {
             Self::Host(host::Error::Untrusted { path, why })

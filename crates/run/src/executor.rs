@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Undo on the real host.
+//! Undoes steps on the real host.
 
-use crate::dismantle::Executor;
+use crate::boot::{is_of_another_boot, survives_boot};
+use crate::dismantle::{Executor, repair_command};
 use crate::folder::Folder;
-use crate::trace::twice;
-use crate::{layers, taken};
+use crate::trace::second_record;
+use crate::{layers, ram_steps};
 use host::change::loop_device;
 use host::change::mapping::{pass_through, remove_mapping};
 use host::change::{self, BUSY_TIMEOUT, Restored};
@@ -29,11 +30,11 @@ pub(crate) struct RealHost {
     folder: Folder,
     /// Recorded in the journal, for any step.
     known: Vec<Identity>,
-    /// Another boot than the one in which the journal was written: what does not survive a boot is void.
+    /// The journal was written in an earlier boot: only changes that survive a boot are undone.
     stale: bool,
-    /// What others have to let go of each mount and device.
+    /// How long others have to let go of each mount and device.
     patience: Duration,
-    /// What is above the slow layers and stays there, in words.
+    /// The mounts and devices that still stand on the slow layers, in words.
     served: Vec<String>,
 }
 
@@ -61,13 +62,13 @@ impl RealHost {
         self.known.push(process);
     }
 
-    /// Everything that carries the run's mark, except ourselves.
+    /// Every process that carries the run's mark, except the caller.
     pub(crate) fn marked(&self) -> Vec<Identity> {
         process::with_mark(&self.folder.token(), self.run.as_str()).found
     }
 
-    /// Marked processes that no record names, and that are not below one that a record names: started, but not written down.
-    /// Only the topmost of them: a launcher ends its server, a server its own children.
+    /// Marked processes that were started and not recorded: neither they nor a process above them stands in the journal. Only the topmost of
+    /// them: a launcher ends its server, a server its own children.
     pub(crate) fn strays(&self) -> Vec<Identity> {
         let known = process::descendants(&self.known);
         let strays: Vec<Identity> = self.marked().into_iter().filter(|it| !known.contains(it)).collect();
@@ -78,15 +79,14 @@ impl RealHost {
         strays.into_iter().filter(|stray| !below.contains(stray)).collect()
     }
 
-    /// The processes of a step: as recorded, or, when it was cut before its record, whoever is not accounted for. A watchdog that
-    /// undoes its run is one of them, and ends by itself when it is done.
+    /// The recorded processes of a step, else all marked processes without a record. Never the caller: a watchdog that undoes its run is one.
     fn processes_of(&self, step: &StepState) -> Vec<Identity> {
         let own = std::process::id();
         let all = if step.processes.is_empty() { self.strays() } else { step.processes.clone() };
         all.into_iter().filter(|process| process.pid != own).collect()
     }
 
-    /// Its name says whose it is.
+    /// Whether the file lies in a cgroup of this run, as the cgroup's name says.
     fn is_in_a_cgroup_of_ours(&self, path: &Path) -> bool {
         let ours = format!("wringer-{}", self.run);
         let folder = path.parent().filter(|folder| folder.join("cgroup.procs").exists() || !folder.exists());
@@ -94,7 +94,7 @@ impl RealHost {
     }
 
     fn is_ours_in_a_cgroup(&self, process: &Identity, members: Members) -> bool {
-        // the watchdog is the first of all
+        // the watchdog is the run's first process
         let began = self.known.iter().map(|known| known.start_time).min();
         match members {
             Members::Leave => false,
@@ -108,7 +108,7 @@ impl RealHost {
 
     fn end_process(&self, permit: &Permit, step: &StepState, request: StopRequest) -> Result<Outcome, host::Error> {
         let processes = self.processes_of(step);
-        // it may have a thread that waits for a file system which answers nobody
+        // a thread of it may wait for a file system that hangs
         if matches!(step.change, Step::Process { role: Role::Watchdog, .. }) {
             return Ok(found(process::stop_main_thread(permit, &processes, request)? != Stopped::AlreadyGone));
         }
@@ -121,7 +121,7 @@ impl RealHost {
         Ok(if nothing { Outcome::Nothing } else { Outcome::Restored })
     }
 
-    /// What stays above them, in words; nothing: they may end.
+    /// `served`: the mounts and devices that stay on the slow layers, in words. When it is empty, the layers may end.
     pub(crate) fn layers_serve_on(&mut self, served: &[String]) {
         served.clone_into(&mut self.served);
     }
@@ -134,7 +134,7 @@ impl RealHost {
         layers::end(permit, processes, &ours, self.patience)
     }
 
-    /// As the journal has it, whatever else was written down of it.
+    /// Undoes the step as the journal records it; the second record is not looked at.
     fn undo_once(&self, permit: &Permit, step: &StepState) -> Result<Outcome, host::Error> {
         if self.stale && !survives_boot(&step.change) {
             return Ok(Outcome::Nothing);
@@ -148,7 +148,7 @@ impl RealHost {
                 self.end_process(permit, step, request)
             }
             Step::Value { path, before, .. } if self.is_in_a_cgroup_of_ours(path) => {
-                // it goes with the cgroup; while somebody is in it, the kernel may keep it (ENOSPC: CPUs of a cpuset of v1)
+                // the value goes with its cgroup; while a process is in it, the kernel may refuse (ENOSPC: CPUs of a cpuset of v1)
                 let restored = change::restore_value(permit, path, before, &observed_or_set(step));
                 Ok(if matches!(restored, Ok(Restored::Restored)) { Outcome::Restored } else { Outcome::Nothing })
             }
@@ -162,7 +162,7 @@ impl RealHost {
                 Ok(found(change::unmount(permit, &ours, layers::served(&self.marked()), self.patience)?))
             }
             Step::HugePool { .. } | Step::MemoryBlocks { .. } => {
-                Ok(taken::give_back(permit, step)?.unwrap_or(Outcome::Nothing))
+                Ok(ram_steps::give_back(permit, step)?.unwrap_or(Outcome::Nothing))
             }
             Step::Mapping { name, uuid, .. } => Ok(found(remove_mapping(permit, &mapping(name, uuid), self.patience)?)),
             Step::LoopDevice { name, read_ahead, .. } => {
@@ -202,15 +202,15 @@ impl Executor for RealHost {
             return;
         }
         let Step::Process { role, .. } = step.change else {
-            // what fails here is tried again by `undo`, which reports it
-            let _ = taken::give_back(permit, step);
+            // `undo` tries again, and reports a failure
+            let _ = ram_steps::give_back(permit, step);
             return;
         };
         match role {
             Role::Holder => drop(process::stop(permit, &self.processes_of(step), StopRequest::KILL)),
             Role::SlowLayer => self.processes_of(step).into_iter().filter_map(Process::open).for_each(|layer| {
                 let _ = layer.signal(Signal::USR1);
-                // one that somebody stopped would hold up everybody below it
+                // a stopped layer would block every process that uses its files
                 let _ = layer.signal(Signal::CONT);
             }),
             _ => {}
@@ -222,7 +222,7 @@ impl Executor for RealHost {
             return Ok(Outcome::Nothing);
         }
         let outcome = self.undo_once(permit, step)?;
-        twice::forget_step(&self.folder.path, &self.run, step.id);
+        second_record::forget_step(&self.folder.path, &self.run, step.id);
         Ok(outcome)
     }
 
@@ -240,13 +240,7 @@ impl Executor for RealHost {
     }
 }
 
-/// A journal that does not say counts as one of this boot.
-pub(crate) fn is_of_another_boot(content: &Content) -> bool {
-    let now = journal::boot_id().ok();
-    content.boot_id.as_ref().zip(now).is_some_and(|(then, now)| *then != now)
-}
-
-/// What a changed value may be, while nobody else has changed it.
+/// The values that the run itself may have left there.
 fn observed_or_set(step: &StepState) -> Vec<&str> {
     let set = if let Step::Value { after, .. } = &step.change { Some(after.as_str()) } else { None };
     set.into_iter().chain(step.observed.as_deref()).collect()
@@ -262,26 +256,4 @@ fn last_alive(processes: &[Identity]) -> Vec<Identity> {
 
 fn found(was_there: bool) -> Outcome {
     if was_there { Outcome::Restored } else { Outcome::Nothing }
-}
-
-/// Kernel values, cgroups, mounts and processes end with the boot; a value in an ordinary file does not.
-pub(crate) fn survives_boot(change: &Step) -> bool {
-    matches!(change, Step::Value { path, .. } if !path.starts_with("/proc") && !path.starts_with("/sys"))
-}
-
-/// For a POSIX shell, whatever the value and path hold.
-pub(crate) fn repair_command(path: &Path, before: &str) -> String {
-    let quote = |text: &str| format!("'{}'", text.replace('\'', r"'\''"));
-    format!("echo {} > {}", quote(before), quote(&path.to_string_lossy()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_repair_command_is_quoted() {
-        let command = repair_command(Path::new("/tmp/it's"), "4096 87380");
-        assert_eq!(command, r"echo '4096 87380' > '/tmp/it'\''s'");
-    }
 }

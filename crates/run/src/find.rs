@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 use crate::Error;
 use crate::alive::{Alive, alive};
-use crate::executor::{is_of_another_boot, survives_boot};
+use crate::boot::{is_of_another_boot, survives_boot};
 use crate::folder::{Folder, all_runs};
 use crate::locks::is_held;
 use crate::reading::{self, Unsure};
-use crate::release::remove_folder;
 use host::places::Places;
 use host::process::{Census, Identity, Mark, Sight};
 use journal::{Kind, Namespaces, Reading, RunId, Step, StepState};
@@ -27,7 +26,7 @@ pub struct FoundRun {
     pub controller: Option<Identity>,
     /// Somebody holds the owner lock: its controller, or who undoes it.
     pub live: bool,
-    /// Something may be left of it, and nobody cares: not live, not left, this boot. It wants `wringer undo`, and blocks new runs.
+    /// Something may be left of it, and no process is in charge: not live, not left, of this boot. It blocks new runs until `wringer undo`.
     pub hot: bool,
     /// Of another boot: what it changed is gone with that boot.
     pub stale: bool,
@@ -36,19 +35,19 @@ pub struct FoundRun {
     pub ended: bool,
     /// Why the watchdog ended it, when it did.
     pub neutralised: Option<String>,
-    /// With how far each has come, oldest first.
+    /// Each with its phase, oldest first.
     pub steps: Vec<StepState>,
     /// The live processes with the run's token that can be seen, watchdog and controller included.
     pub processes: Vec<Identity>,
-    /// Why there are others, or may be, that cannot be seen from here. Nothing of the run is removed, released, or called stopped then.
+    /// Why the run has, or may have, processes that cannot be seen from here. Then nothing of the run is removed, released, or called stopped.
     pub unknown: Option<String>,
     /// Where its controller lived, as its journal says since version 2.
     pub namespaces: Option<Namespaces>,
-    /// What of its journal could be read. What is not whole is hot, and never removed.
+    /// How far its journal could be read. A run whose journal was not read whole is hot, and never removed.
     pub reading: Reading,
 }
 
-/// One look at the runs of these places and at the host. The processes are listed once, for all that is asked of it.
+/// One look at the runs of these places and at the host. The processes are listed once, for all questions.
 #[derive(Debug)]
 pub struct Look {
     /// Oldest first.
@@ -59,7 +58,7 @@ pub struct Look {
 impl Look {
     /// Changes nothing.
     pub fn take(places: &Places) -> Result<Self, Error> {
-        // The processes first: a run that begins meanwhile is among the folders, and what ends meanwhile is seen to be dead.
+        // The processes first: a run that begins meanwhile is among the folders, and a process that ends meanwhile is found dead.
         let census = Census::take();
         let ids = all_runs(places)?;
         let runs = ids.into_iter().map(|id| find_run(places, id, &census)).collect();
@@ -72,7 +71,6 @@ pub fn find_runs(places: &Places) -> Result<Vec<FoundRun>, Error> {
     Ok(Look::take(places)?.runs)
 }
 
-/// One run of these places.
 pub(crate) fn find_run(places: &Places, id: RunId, census: &Census) -> FoundRun {
     let mark = Mark { token: Folder::of(places, &id).token(), run_id: id.as_str().to_owned() };
     look_at(places, id, census.with_mark(&mark))
@@ -105,7 +103,7 @@ fn describe(
         }
         Reading::Damaged(..) | Reading::Unknown(..) | Reading::Unreadable(_) => true,
     };
-    // of what was not read whole, "ended" may have been followed by anything
+    // when a journal was not read whole, anything may stand behind its record "ended"
     let is_over = match &reading {
         Reading::Whole(_) | Reading::TornTail(_) => state.ended || state.left,
         Reading::Damaged(..) => state.left && (!processes.is_empty() || unknown.is_some()),
@@ -135,7 +133,7 @@ fn describe(
 
 impl FoundRun {
     /// Nothing of it is left but its folder: it ended, or changed nothing, or its server has gone by itself.
-    fn is_debris(&self) -> bool {
+    pub(crate) fn is_debris(&self) -> bool {
         match &self.reading {
             Reading::Whole(_) | Reading::TornTail(_) => {}
             Reading::Damaged(..) | Reading::Unknown(..) | Reading::Unreadable(_) => {
@@ -154,7 +152,7 @@ impl FoundRun {
     }
 }
 
-/// The token shows what is left of processes; what else a step changes is known from the journal alone.
+/// Processes that are left are found by the run's token; any other change is known from the journal alone.
 fn outlives_processes(change: &Step) -> bool {
     !matches!(change, Step::Process { .. } | Step::Note { .. })
 }
@@ -178,12 +176,4 @@ pub fn refuse_hot(found: &[FoundRun]) -> Result<(), Error> {
 /// For tests: a Wringer that takes what it cannot read for what is over.
 fn is_forgotten(run: &FoundRun) -> bool {
     run.reading.whole().is_none() && journal::forgets_kind("unread")
-}
-
-/// To be called under the begin lock. Clears away what is settled.
-pub(crate) fn refuse_when_hot(places: &Places) -> Result<(), Error> {
-    let look = Look::take(places)?;
-    refuse_hot(&look.runs)?;
-    crate::trace::refuse_lost(places, &look)?;
-    look.runs.iter().filter(|run| run.is_debris()).try_for_each(|run| remove_folder(&Folder::of(places, &run.id).path))
 }

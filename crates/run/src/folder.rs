@@ -17,7 +17,7 @@ impl Folder {
         Self { path: journal.join(id.as_str()) }
     }
 
-    /// That it is the caller's own.
+    /// Checks that the folder is the caller's own.
     ///
     /// # Errors
     /// [`host::Error::Untrusted`].
@@ -47,7 +47,7 @@ impl Folder {
         self.path.join("neutralised")
     }
 
-    /// What stands there.
+    /// The reason in that file.
     pub(crate) fn read_reason(&self) -> Option<String> {
         std::fs::read_to_string(self.reason()).ok().filter(|reason| !reason.is_empty())
     }
@@ -76,7 +76,7 @@ pub(crate) fn all_runs(places: &Places) -> Result<Vec<RunId>, host::Error> {
     Ok(ids)
 }
 
-/// Makes what runs are kept in, of the caller's own.
+/// Makes the folder of all runs, owned by the caller.
 ///
 /// # Errors
 /// Somebody else could write there; it cannot be made.
@@ -85,8 +85,7 @@ pub(crate) fn make(places: &Places) -> Result<(), host::Error> {
     files::own_folder(&locks(places), 0o700).map(drop)
 }
 
-/// That these are the caller's own journals. Those of root can be looked at by others, if root lets them; whoever is not their owner
-/// does not act on them.
+/// Checks that the journals are the caller's own. Other users may read root's journals, if root lets them, but never act on them.
 ///
 /// # Errors
 /// [`host::Error::Untrusted`].
@@ -101,16 +100,16 @@ fn foreign(safe: &SafeFolder) -> host::Error {
     host::Error::Untrusted { path: safe.path.clone(), why: Distrust::Owner(safe.owner) }
 }
 
-/// Where the locks are of what belongs to these places alone.
+/// The folder of locks for resources of these places alone.
 pub(crate) fn locks(places: &Places) -> PathBuf {
     places.journal.join("locks")
 }
 
-/// Root's locks of what the host has once, whatever `WRINGER_HOME` says. Other users cannot write there; a boot clears it.
+/// Root's folder of locks for resources of the whole host, whatever `WRINGER_HOME` is. Other users cannot write there; a boot clears it.
 pub(crate) const HOST_LOCKS: &str = "/run/wringer/locks";
 
-/// Where the locks are of what the host has once, such as its RAM. An ordinary user, and a root who may not write to `/run`
-/// (inside a user namespace), squeezes nothing that root's runs use: their own folder does.
+/// The folder of locks for resources of the whole host, such as its RAM. An ordinary user, and root in a user namespace, who may not write
+/// to `/run`, squeezes nothing that root's runs use: for them it is a folder of their own.
 pub(crate) fn host_locks(places: &Places) -> Result<PathBuf, host::Error> {
     if !rustix::process::geteuid().is_root() {
         return Ok(locks(places));

@@ -1,23 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How a slow layer ends: never by force while somebody may have a file of it. It is asked to leave, takes its own mount away as soon as nobody is
-//! in the way, and ends when the kernel closes its connection: when no mount of it is left in any mount namespace.
+//! How a slow layer ends: never by force while a process may have one of its files open. It is asked to end. It unmounts itself as soon as nobody
+//! uses it, and ends when no mount of it is left in any mount namespace: then the kernel closes its connection.
 
 use host::Error;
 use host::change::{Served, who_uses};
-use host::mounts::{Mark, Ours, serves_files};
+use host::mounts::{Mark, OwnMount, serves_files};
 use host::permit::Permit;
 use host::process::{self, Identity, Process, StopRequest, Stopped};
 use rustix::process::Signal;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// When nobody is seen, what was written may be on its way to the disk: so many times the patience with others. Who tries again after another
-/// has waited has less.
+/// When no user of the layer is seen, written data may still be on its way to the disk: then the wait is this many times as long as the patience.
 const FLUSH_PATIENCES: u32 = 4;
 
 /// The run's file system, and which mount of it is the run's own.
-pub(crate) fn ours(folder: &Path, source: &str, fstype: &str) -> Ours {
-    Ours { source: source.to_owned(), fstype: fstype.to_owned(), mark: Mark::read(folder) }
+pub(crate) fn ours(folder: &Path, source: &str, fstype: &str) -> OwnMount {
+    OwnMount { source: source.to_owned(), fstype: fstype.to_owned(), mark: Mark::read(folder) }
 }
 
 /// Whether one of these serves a file system.
@@ -25,18 +24,18 @@ pub(crate) fn served(processes: &[Identity]) -> Served {
     if processes.iter().any(|it| serves_files(it.pid)) { Served::Yes } else { Served::No }
 }
 
-/// Asks them to end; who serves no file system is killed after `patience`.
+/// Asks the layers to end; one that serves no file system is killed after `patience`.
 ///
 /// # Errors
-/// [`Error::InUse`]: one serves on, and ends when those who are named have let go.
-pub(crate) fn end(permit: &Permit, layers: &[Identity], ours: &Ours, patience: Duration) -> Result<Stopped, Error> {
+/// [`Error::InUse`]: a layer still serves; it ends when the named users have let go.
+pub(crate) fn end(permit: &Permit, layers: &[Identity], ours: &OwnMount, patience: Duration) -> Result<Stopped, Error> {
     let open: Vec<Process> = layers.iter().copied().filter_map(Process::open).collect();
     if open.is_empty() {
         return Ok(Stopped::AlreadyGone);
     }
     for layer in &open {
         let _ = layer.signal(Signal::TERM);
-        // one that somebody stopped would never hear it
+        // a stopped process does not act on a signal
         let _ = layer.signal(Signal::CONT);
     }
     let left = those_left(open, Instant::now() + patience);

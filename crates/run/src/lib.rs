@@ -12,26 +12,27 @@
 //! nobody holds that lock; a hot run blocks new ones. Undo may be repeated any number of times, by anybody.
 
 mod alive;
-mod amend;
 mod begin;
+mod boot;
 mod dismantle;
 mod error;
 mod executor;
 mod find;
 mod folder;
 mod layers;
+mod live_step;
 mod locks;
+mod ram_steps;
 mod reading;
 mod release;
 pub mod supervise;
 mod take_over;
-mod taken;
 mod trace;
 mod undo;
+mod undo_report;
 pub mod watchdog;
 
 pub use alive::takes_unseen_for_dead;
-pub use amend::amend;
 pub use begin::{Begin, Child, Run};
 pub use dismantle::{Conflict, Executor, Report, dismantle, neutralise};
 pub use error::Error;
@@ -42,8 +43,10 @@ pub use host::process::ChildSpec;
 pub use journal::{
     CgroupVersion, Computed, Kind, Members, OomVictim, Outcome, Phase, Reading, Role, RunId, Step, StepId, StepState,
 };
+pub use live_step::change_live_step;
 pub use locks::{Resource, holder, require_free};
 pub use reading::Unsure;
 pub use release::Released;
 pub use trace::{Condition, Lost, Thing, Trace, find_lost, find_settled, refuse_lost};
-pub use undo::{Scope, UndoReport, reason_to_leave, settle, undo};
+pub use undo::{Scope, reason_to_leave, settle, undo};
+pub use undo_report::UndoReport;

@@ -34,7 +34,7 @@ pub enum Resource {
 }
 
 impl Resource {
-    /// Where its lock is. A sandbox belongs to its home; RAM and directories are the host's.
+    /// The folder of its lock. A sandbox belongs to its home; RAM and directories belong to the host.
     fn lock_path(&self, places: &Places) -> Result<PathBuf, Error> {
         let folder = match self {
             Self::HostRam | Self::Directory(_) | Self::Device(_) | Self::Image(_) => host_locks(places)?,
@@ -107,7 +107,7 @@ pub fn require_free(places: &Places, resource: &Resource) -> Result<(), Error> {
     free(places, resource).map(drop)
 }
 
-/// The lock, ours. Others may hold it for a moment, because they only look.
+/// Takes the lock. Tried several times: others may hold it for a moment while they look.
 fn free(places: &Places, resource: &Resource) -> Result<File, Error> {
     let path = resource.lock_path(places)?;
     let mut file = files::open_lock(&path)?;
@@ -158,7 +158,6 @@ pub(crate) fn begin_lock(places: &Places) -> Result<File, Error> {
     Ok(file)
 }
 
-/// Waits for the lock.
 pub(crate) fn lock(file: &File, path: &Path) -> Result<(), Error> {
     loop {
         match flock(file, FlockOperation::LockExclusive) {

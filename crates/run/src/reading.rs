@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A run's journal, held against what else lies in its folder; and what is told of one that was not read whole.
+//! Reads a run's journal and compares it with the other files of the run's folder; words for a journal that was not read whole.
 
 use crate::folder::Folder;
 use journal::{JournalFile, Reading, RunId};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// What the journal of a run no longer says, or never said to this release: what it changed is not known.
+/// A run whose changes are not all known: its journal is damaged, or written by a later release.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unsure {
     pub run: RunId,
@@ -18,7 +18,7 @@ pub struct Unsure {
     pub cure: String,
 }
 
-/// To look at.
+/// Reads the journal to show it.
 pub(crate) fn read(folder: &Folder) -> Reading {
     match JournalFile::open(&folder.journal()) {
         Ok(file) => beside_the_rest(folder, file.read()),
@@ -26,7 +26,7 @@ pub(crate) fn read(folder: &Folder) -> Reading {
     }
 }
 
-/// To undo: with the file, unless there is none that can be opened.
+/// Reads the journal to undo it; returns the file, too, if it can be opened.
 pub(crate) fn read_to_undo(folder: &Folder) -> (Option<JournalFile>, Reading) {
     match JournalFile::open_to_write(&folder.journal()) {
         Ok(file) => {
@@ -37,7 +37,7 @@ pub(crate) fn read_to_undo(folder: &Folder) -> (Option<JournalFile>, Reading) {
     }
 }
 
-/// A journal may have lost its end, or be gone, and look like that of a run which has just begun: the logs of its children tell.
+/// A journal that is gone, or has lost its end, looks like that of a new run. The logs of the run's children tell them apart.
 pub(crate) fn beside_the_rest(folder: &Folder, reading: Reading) -> Reading {
     let entries = std::fs::read_dir(&folder.path).into_iter().flatten().flatten();
     let names: Vec<OsString> = entries.map(|entry| entry.file_name()).collect();
@@ -49,7 +49,7 @@ pub(crate) fn beside_the_rest(folder: &Folder, reading: Reading) -> Reading {
             Reading::Damaged(content, format!("there is the log of step {logged}, and no record of that step"))
         }
         Reading::Damaged(content, _) if content.state.begun.is_none() && is_unbegun(&folder.path, &names) => {
-            // who begins a run makes the journal after the locks, and its children after the journal
+            // a run that begins makes its locks first, then the journal, then its children
             Reading::Whole(content)
         }
         whole @ (Reading::Whole(_) | Reading::TornTail(_)) => whole,
@@ -57,7 +57,7 @@ pub(crate) fn beside_the_rest(folder: &Folder, reading: Reading) -> Reading {
     }
 }
 
-/// Without a journal, and with nothing that is made after it.
+/// Whether the folder has no journal, and nothing that is made after a journal.
 fn is_unbegun(folder: &Path, names: &[OsString]) -> bool {
     folder.exists() && names.iter().all(|name| name == "owner.lock" || name == "token")
 }
@@ -97,7 +97,7 @@ impl Unsure {
     }
 }
 
-/// What shows each kind of change. Those with the run's name show nothing when nothing is left; the others are to be compared.
+/// Where a user sees each kind of change. A list by the run's name is empty when nothing is left; other values the user has to compare.
 fn looks(run: &RunId) -> Vec<String> {
     vec![
         format!("its processes, if any: `grep -slaz WRINGER_RUN={run} /proc/[0-9]*/environ`"),

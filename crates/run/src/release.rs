@@ -2,13 +2,12 @@
 use crate::dismantle::{Conflict, Report, dismantle, neutralise};
 use crate::folder::Folder;
 use crate::reading::Unsure;
-use crate::trace::twice::forget_home;
+use crate::trace::second_record::forget_home;
 use crate::{Error, Run};
 use host::files;
 use journal::{Journal, Role, RunId, Step, StepState};
 use std::time::Duration;
 
-/// A run that has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use]
 pub struct Released {
@@ -19,7 +18,7 @@ pub struct Released {
     pub conflicts: Vec<Conflict>,
     /// Why the watchdog ended the run, when it did.
     pub neutralised: Option<String>,
-    /// What its journal does not say: exit code 5, and the run stays.
+    /// Set when the journal does not say everything: exit code 5, and the run stays.
     pub unsure: Option<Unsure>,
 }
 

@@ -29,7 +29,7 @@ pub enum Cause {
     TimeOver,
     /// SIGTERM or SIGINT.
     Asked,
-    /// A holder, a slow layer, a server or the watchdog died by itself: nothing stands unguarded.
+    /// A holder, a slow layer, a server or the watchdog died by itself.
     ChildDied(Role),
 }
 
@@ -37,7 +37,7 @@ pub enum Cause {
 /// Descriptors in `inherit` keep their numbers there.
 ///
 /// # Errors
-/// What it reports as the reason that nothing stands; its run is released then. [`Error::Refused`]: something was in the way.
+/// The daemon's reason for not applying; its run is released then. [`Error::Refused`]: something was in the way.
 pub fn start(
     places: &Places,
     args: &[OsString],
@@ -60,7 +60,7 @@ pub fn start(
     Ok(ready)
 }
 
-/// Nobody waits for it any more: it shall release what it has applied so far.
+/// Ends a daemon that nobody waits for any more: it releases what it has applied so far.
 fn end(supervisor: &Spawned) {
     if let Some(process) = Process::open(supervisor.identity()) {
         let _ = process.signal(Signal::TERM);
@@ -70,7 +70,7 @@ fn end(supervisor: &Spawned) {
 
 /// The key under which a supervisor says that something is in the way; any other trouble is a failure.
 const REFUSED: &str = "refused";
-/// The key under which it says which run has failed and could not be released either, with `failure`.
+/// The key of the run that has failed and could not be released; `failure` says why.
 const NOT_RESTORED: &str = "not_restored";
 
 fn report_refused(error: &Error) {
@@ -148,7 +148,7 @@ fn wait(run: &Run, asked: &OwnedFd, lasts: Duration) -> Cause {
     }
 }
 
-/// What is applied may take its time: a probe of a slow disk ends when it sees the note.
+/// Applying may take long: the probe of a slow disk ends when it sees this note.
 fn note_when_asked(asked: &OwnedFd) -> Result<(), Error> {
     let asked = asked.try_clone().map_err(|error| host::Error::call("duplicate a descriptor", error))?;
     let wait = move || {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How a run comes into the hands of who undoes it: its controller is asked to release it first, and only one that could do so and does not is
-//! replaced. One that is frozen holds what it holds: it cannot be asked, and is not replaced.
+//! Takes a run over from its controller, to undo it. The controller is asked to release the run first. It is replaced when it could release and does
+//! not. A frozen controller cannot act, and is not replaced.
 
 use crate::Error;
 use crate::executor::RealHost;
@@ -26,25 +26,25 @@ use std::time::{Duration, Instant};
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(60);
 /// The owner lock of a killed process is free within moments.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
-/// What others have at least to let go of what is busy, also after a controller that has waited for them.
+/// The least time that others have to let go of busy things, even when the controller has already waited for them.
 const LEAST_PATIENCE: Duration = Duration::from_secs(1);
 /// How often a wait looks whether the controller could run.
 const LOOK: Duration = Duration::from_secs(1);
-/// At so many looks one may stand still that was asked and woken.
+/// At this many looks a controller may stand still after it was asked and woken.
 const STANDS_STILL_LOOKS: u32 = 2;
 
 /// A run that is to be undone here.
 pub(crate) struct Taken {
     /// Its lock.
     pub(crate) _owner: File,
-    /// What others have to let go of what is busy.
+    /// How long others have to let go of busy things.
     pub(crate) patience: Duration,
 }
 
-/// `None` when the run has ended meanwhile, by the hand of its controller or its watchdog.
+/// `None`: its controller or its watchdog has ended the run meanwhile.
 ///
 /// # Errors
-/// [`Error::NotRestored`]: its controller is frozen. RAM and delays are given back, and the rest is its own until it goes on.
+/// [`Error::NotRestored`]: its controller is frozen. RAM and delays are given back; the rest stays until the controller goes on.
 pub(crate) fn take_over(places: &Places, run: &FoundRun) -> Result<Option<Taken>, Error> {
     let path = Folder::of(places, &run.id).owner();
     let taken = |owner, patience| Some(Taken { _owner: owner, patience }).filter(|_| path.exists());
@@ -73,7 +73,7 @@ pub(crate) fn take_over(places: &Places, run: &FoundRun) -> Result<Option<Taken>
     }
 }
 
-/// Whether the controller of a run that was asked to end could do so. Counted in looks of ours, for we may stand still as well.
+/// Whether a controller that was asked to end could run since. Counted in looks, not in time: the caller may stand still as well.
 struct ControllerWatch {
     controller: Option<Identity>,
     next_look: Duration,
@@ -141,8 +141,8 @@ fn neutralise_frozen(places: &Places, id: &RunId) {
     }
 }
 
-/// What is always safe, while the controller lives: neither it nor we are a process that a step had started and not written down. What is
-/// one is found when it has been written down.
+/// Neutralises while the controller lives, which is always safe. The controller counts as recorded: otherwise it would be taken for a process
+/// that a step has started and not recorded yet.
 #[allow(clippy::disallowed_methods)] // no change that would have to be undone
 pub(crate) fn neutralise_live(id: &RunId, folder: &Folder, state: &State) {
     let mut host = RealHost::of_state(id.clone(), folder.clone(), state);
@@ -152,14 +152,13 @@ pub(crate) fn neutralise_live(id: &RunId, folder: &Folder, state: &State) {
     dismantle::neutralise_state(state, &Permit::issue(0), &mut host);
 }
 
-/// A folder without its owner lock is one whose removal was begun, and perhaps cut: then the rest goes, too. `false`: its journal
-/// says that the run has not ended.
+/// A folder without its owner lock was being removed: the rest of it is removed, too. `false`: its journal says that the run has not ended.
 fn clear_ended(places: &Places, id: &RunId) -> Result<bool, Error> {
     let folder = Folder::of(places, id);
     if !folder.path.exists() {
         return Ok(true);
     }
-    // who begins a run makes the folder first, and then the lock
+    // a run that begins makes its folder first, then its lock
     let _beginning = locks(places).exists().then(|| begin_lock(places)).transpose()?;
     let ended = match reading::read(&folder) {
         Reading::Whole(content) | Reading::TornTail(content) => content.state.ended || content.state.begun.is_none(),
@@ -172,13 +171,12 @@ fn clear_ended(places: &Places, id: &RunId) -> Result<bool, Error> {
     Ok(removable)
 }
 
-/// A controller that was asked has waited for whoever was in its way: the same wait goes on.
+/// A controller that was asked has already waited for others; that time counts.
 fn patience_after(waited: Duration) -> Duration {
     BUSY_TIMEOUT.saturating_sub(waited).max(LEAST_PATIENCE)
 }
 
-/// Whether it lives, and was asked; one that was stopped goes on, to hear it. Where the journal has lost its name, it is who holds the
-/// lock.
+/// Asks the controller, else the holders of the owner lock, to release, and wakes those that are stopped. `false`: there is none.
 fn ask_controller(run: &FoundRun, owner: &Path) -> bool {
     let controllers = run.controller.map_or_else(|| holders_of(owner).found, |controller| vec![controller]);
     let ask = |controller| {
@@ -199,7 +197,7 @@ pub(crate) fn replace_holders(owner: &Path) -> Result<(), Error> {
 mod tests {
     use super::*;
 
-    /// Looks at these seconds, at each of which it stands still or not: at which of them it is given up.
+    /// `looks`: the second of each look, and whether the controller stands still then. Returns the second at which it is given up.
     fn given_up_at(looks: &[(u64, bool)]) -> Option<u64> {
         let mut watch = ControllerWatch::new(None);
         watch.looks = Looks::new(LOOK, Duration::from_secs(1000));
@@ -219,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn those_who_hold_something_are_waited_for_once() {
+    fn the_time_that_the_controller_has_waited_for_others_counts() {
         let patience = |waited_ms| patience_after(Duration::from_millis(waited_ms)).as_millis();
         assert_eq!((patience(0), patience(2000)), (5000, 3000));
         assert_eq!((patience(5100), patience(60_000)), (1000, 1000));

@@ -1,31 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What carries a run's mark on this host, found without its journal: a journal may have been deleted or damaged.
 //!
-//! In: the host, the runs that journals know. Out: [`Lost`], one for each run that no readable journal of these places answers for, with
-//! what there is of it, whose it is, and whether somebody holds it. [`sort`] is pure; [`Seen`] reads; [`give_back`] undoes.
+//! In: the host, the runs that journals know. Out: a [`Lost`] for each run that no readable journal of these places answers for: what is
+//! left of the run, who owns it, and whether a process holds the run. [`lost_runs`] is pure; [`HostMarks`] reads; [`give_back`] undoes.
 //!
-//! What bears no mark (the pool of huge pages, memory blocks, values) is written down twice: [`twice`].
+//! A change that bears no mark (the pool of huge pages, memory blocks, values) has a second record outside of the journal: [`second_record`].
 
 pub(crate) mod give_back;
-mod seen;
-mod sort;
-pub(crate) mod twice;
+mod host_marks;
+mod lost_runs;
+pub(crate) mod second_record;
 
 use crate::Error;
 use crate::find::{FoundRun, Look, find_run};
 use crate::folder::Folder;
 use host::places::Places;
 use host::process::{Census, Identity};
+use host_marks::HostMarks;
 use journal::{CgroupVersion, Reading, RunId};
-use seen::Seen;
-use sort::{Below, Known};
+use lost_runs::{Below, Known};
+use second_record::SecondRecord;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use twice::Written;
 
-/// A run's last processes and its folder go one after the other: what is gone within this time was no trace.
+/// A run that ends loses its processes and its folder one after the other: a trace that is gone within this time is not reported.
 const SETTLING: Duration = Duration::from_secs(2);
 
 /// A run without a readable journal below these places, of which something was found.
@@ -92,20 +92,20 @@ pub enum Thing {
         uuid: String,
     },
     /// A change without a mark, which was written down beside its resource's lock.
-    Change(Box<Written>),
+    Change(Box<SecondRecord>),
 }
 
-/// What no readable journal of these places answers for. Changes nothing.
+/// The runs that no readable journal of these places answers for. Changes nothing.
 pub fn find_lost(places: &Places, look: &Look) -> Vec<Lost> {
     lost_among(places, &look.runs, &look.census)
 }
 
 fn lost_among(places: &Places, found: &[FoundRun], census: &Census) -> Vec<Lost> {
-    let seen = Seen::take(&places.journal, census);
+    let seen = HostMarks::take(&places.journal, census);
     let answered: BTreeSet<RunId> = found.iter().filter(|run| is_answered_for(run)).map(|run| run.id.clone()).collect();
     let below = |journal: &Path, id: &RunId| look_below(places, journal, id, census);
     let known = Known { answered: &answered, journal: &canonical(&places.journal), below: &below };
-    let mut lost = sort::sort(&seen, &known, rustix::process::geteuid().as_raw());
+    let mut lost = lost_runs::lost_runs(&seen, &known, rustix::process::geteuid().as_raw());
     lost.retain(|run| !began_meanwhile(places, found, &run.id));
     lost
 }
@@ -117,18 +117,18 @@ fn began_meanwhile(places: &Places, found: &[FoundRun], id: &RunId) -> bool {
 
 /// All that bears the mark of one run, whatever a journal says of it.
 fn traces_of(places: &Places, id: &RunId) -> Vec<Trace> {
-    let seen = Seen::take(&places.journal, &Census::take());
+    let seen = HostMarks::take(&places.journal, &Census::take());
     let (journal, answered) = (canonical(&places.journal), BTreeSet::new());
     let known = Known { answered: &answered, journal: &journal, below: &|_, _| Below::Lost };
-    let lost = sort::sort(&seen, &known, rustix::process::geteuid().as_raw());
+    let lost = lost_runs::lost_runs(&seen, &known, rustix::process::geteuid().as_raw());
     lost.into_iter().find(|run| run.id == *id).map(|run| run.traces).unwrap_or_default()
 }
 
-/// Its own journal tells what is left of it, and the undo works from there.
+/// The run's own journal tells what is left of the run, and the undo uses that journal.
 fn is_answered_for(run: &FoundRun) -> bool {
     match &run.reading {
         Reading::Whole(_) | Reading::TornTail(_) => run.live || run.hot || run.left || run.unknown.is_some(),
-        // nothing is guessed of a later format, and what cannot be read today may be read tomorrow
+        // nothing is guessed about a later format; a journal that cannot be read now may be readable later
         Reading::Unknown(..) | Reading::Unreadable(_) => true,
         Reading::Damaged(..) => run.live || run.unknown.is_some(),
     }
@@ -137,7 +137,7 @@ fn is_answered_for(run: &FoundRun) -> bool {
 /// How a run stands whose journal may lie in this folder.
 fn look_below(places: &Places, journal: &Path, id: &RunId, census: &Census) -> Below {
     if !journal.join(id.as_str()).exists() {
-        // whoever deletes the journals alone can still call `undo` there
+        // the home is still there, only its journals were deleted: `undo` can be called there
         return if journal.parent().is_some_and(Path::exists) { Below::Lost } else { Below::Nothing };
     }
     let run = find_run(&Places { journal: journal.to_owned(), ..places.clone() }, id.clone(), census);
@@ -154,7 +154,7 @@ fn canonical(journal: &Path) -> PathBuf {
     journal.canonicalize().ok().or_else(above).unwrap_or_else(|| journal.to_owned())
 }
 
-/// As [`find_lost`], of one run or of all, without what goes by itself within moments, because its run is ending.
+/// As [`find_lost`], for one run or for all, without runs that are just ending: their traces go by themselves within moments.
 pub fn find_settled(places: &Places, look: &Look, of: Option<&RunId>) -> Vec<Lost> {
     let deadline = Instant::now() + SETTLING;
     let mut lost = find_lost(places, look);
@@ -168,7 +168,7 @@ pub fn find_settled(places: &Places, look: &Look, of: Option<&RunId>) -> Vec<Los
     }
 }
 
-/// Before anything is started: what an earlier run has left, without a journal, would be taken for the host's own state.
+/// To be called before anything is started: a change that an earlier run has left would be taken for the host's own state.
 ///
 /// # Errors
 /// [`Error::Refused`], which names what there is.
@@ -176,7 +176,7 @@ pub fn refuse_lost(places: &Places, look: &Look) -> Result<(), Error> {
     let lost = find_settled(places, look, None);
     let due: Vec<String> = lost.iter().filter(|run| run.is_due()).map(|run| format!("{run}")).collect();
     if due.is_empty() {
-        twice::tidy(&places.journal, &lost);
+        second_record::tidy(&places.journal, &lost);
         return Ok(());
     }
     let what = format!("an earlier run was not undone, and its journal is gone: {}", due.join("; "));
@@ -184,14 +184,12 @@ pub fn refuse_lost(places: &Places, look: &Look) -> Result<(), Error> {
 }
 
 impl Lost {
-    /// It wants `wringer undo`, here.
+    /// `wringer undo` is to be called for it, with these places.
     pub fn is_due(&self) -> bool {
         matches!(self.condition, Condition::CutOff | Condition::Held(_))
     }
-}
 
-impl Lost {
-    /// A process that gives back, or is ended by one that does, is still there. A slow layer waits for others.
+    /// A process is left that ends by itself when the run ends. Slow layers do not count: they wait for others.
     fn may_be_ending(&self) -> bool {
         let is_layer = |role: &str| ["slowfs", "slowdisk", "preload"].contains(&role);
         self.traces.iter().any(|trace| match &trace.thing {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Putting back what others left: dead runs from their journals, live ones by asking their controller first.
+//! Ends runs of other processes: dead runs by their journals, live runs by asking their controller first.
 
 use crate::Error;
 use crate::dismantle::{Conflict, Executor as _, dismantle, neutralise};
@@ -11,12 +11,11 @@ use crate::reading::{Unsure, aside, read_to_undo};
 use crate::release::{close, note_reason, remove_folder};
 use crate::take_over::{Taken, take_over};
 use crate::trace::give_back::{take_unrecorded, undo_lost};
-use crate::trace::twice;
-use crate::trace::{Lost, find_lost};
+use crate::trace::{find_lost, second_record};
+use crate::undo_report::UndoReport;
 use host::places::Places;
 use host::{chain, files};
 use journal::{Journal, JournalFile, Outcome, Phase, Reading, Role, RunId, State, Step, StepState};
-use std::path::PathBuf;
 use std::time::Duration;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,35 +23,6 @@ pub enum Scope {
     /// Every run, live or not, but a standing server only when it or its disk was squeezed.
     All,
     One(RunId),
-}
-
-/// What [`undo`] found and did.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct UndoReport {
-    /// Runs that have ended now.
-    pub ended: Vec<RunId>,
-    pub restored: Vec<String>,
-    /// Not empty: exit code 5.
-    pub conflicts: Vec<Conflict>,
-    /// Not empty: exit code 5; the journals stay, and another `wringer undo` tries again.
-    pub failures: Vec<String>,
-    /// Not empty: exit code 5; of these runs it is not known whether everything is back, until the user says so: see [`settle`].
-    pub unsure: Vec<Unsure>,
-    /// Left as they are, with the reason: standing servers.
-    pub untouched: Vec<(RunId, String)>,
-    /// Left as they are, because processes of theirs may live that cannot be seen from here. Not empty: exit code 3.
-    pub unknown: Vec<(RunId, String)>,
-    /// Where the folders of settled runs are kept.
-    pub aside: Vec<PathBuf>,
-    /// What no journal of these places answers for in the end, of all runs; of one run, nothing else is looked for.
-    pub left: Vec<Lost>,
-}
-
-impl UndoReport {
-    /// Everything that was to be put back is back.
-    pub fn is_whole(&self) -> bool {
-        self.conflicts.is_empty() && self.failures.is_empty() && self.unsure.is_empty()
-    }
 }
 
 /// Ends runs and gives the host back. May be repeated; deletes nothing but run folders.
@@ -105,7 +75,7 @@ fn is_squeeze(change: &Step) -> bool {
 fn undo_run(places: &Places, run: &FoundRun, report: &mut UndoReport, progress: &mut dyn FnMut(&str)) {
     progress(&format!("run {}", run.id));
     let folder = Folder::of(places, &run.id);
-    // what another user has written is no order
+    // a journal that another user can have written is not acted upon
     let own = folder.require_own().and_then(|()| match files::open_safe(&folder.journal(), false) {
         Err(error @ host::Error::Untrusted { .. }) => Err(error),
         _ => Ok(()),
@@ -135,16 +105,9 @@ fn undo_run(places: &Places, run: &FoundRun, report: &mut UndoReport, progress: 
     }
 }
 
-/// What the steps of an ended run came to, from its journal.
+/// The outcomes of the steps of an ended run, from its journal.
 fn outcomes(run: &RunId, state: &State) -> crate::Released {
-    let run = run.clone();
-    let mut released = crate::Released {
-        run: run.clone(),
-        restored: Vec::new(),
-        conflicts: Vec::new(),
-        neutralised: state.neutralised.clone(),
-        unsure: None,
-    };
+    let mut released = crate::Released { neutralised: state.neutralised.clone(), ..nothing_undone(run) };
     for step in state.steps.iter().rev() {
         let name = step.change.to_string();
         match step.phase.clone() {
@@ -158,8 +121,7 @@ fn outcomes(run: &RunId, state: &State) -> crate::Released {
     released
 }
 
-/// Undoes a run whose owner lock the caller holds; others have `patience` to let go of each thing that is busy. `None` when there was
-/// nothing to undo.
+/// Undoes a run whose owner lock the caller holds; others have `patience` to let go of each busy thing. `None`: there was nothing to undo.
 pub(crate) fn undo_owned(
     places: &Places,
     id: &RunId,
@@ -194,7 +156,7 @@ pub(crate) fn undo_read(
     }
 }
 
-/// Of a damaged journal what can be read; it is never ended, and stays.
+/// Of a damaged journal, the steps that can be read are undone; the journal is never ended, and stays.
 fn undo_journal(
     mut journal: Journal,
     host: &mut RealHost,
@@ -222,7 +184,7 @@ fn undo_journal(
     Ok(Some(crate::Released { run: id.clone(), restored, conflicts, neutralised, unsure: Some(unsure) }))
 }
 
-/// A journal whose last record is zeros from its first byte on is whole, as far as it can be told: a slow layer that serves nothing.
+/// A journal whose last record was never written looks whole. It lacks a record if it has an open slow layer, and nothing that is served by it.
 fn may_lack_records(reading: &Reading) -> bool {
     let Some(content) = reading.whole() else { return true };
     let steps = &content.state.steps;
@@ -233,12 +195,15 @@ fn may_lack_records(reading: &Reading) -> bool {
 }
 
 fn not_known(id: &RunId, reading: &Reading) -> Option<crate::Released> {
-    let unsure = Unsure::of(id, reading);
-    let (restored, conflicts) = (Vec::new(), Vec::new());
-    Some(crate::Released { run: id.clone(), restored, conflicts, neutralised: None, unsure })
+    Some(crate::Released { unsure: Unsure::of(id, reading), ..nothing_undone(id) })
 }
 
-/// Without any journal the token and the run's name still find its processes.
+fn nothing_undone(id: &RunId) -> crate::Released {
+    let (restored, conflicts) = (Vec::new(), Vec::new());
+    crate::Released { run: id.clone(), restored, conflicts, neutralised: None, unsure: None }
+}
+
+/// Ends the run's processes without a journal: they are found by the token and by the run's id.
 fn sweep(host: &mut RealHost, id: &RunId) -> Result<(), Error> {
     #[allow(clippy::disallowed_methods)] // there is no journal to record it in
     let permit = host::permit::Permit::issue(0);
@@ -246,7 +211,7 @@ fn sweep(host: &mut RealHost, id: &RunId) -> Result<(), Error> {
     host.sweep(&permit, &[]).map_err(failed)
 }
 
-/// A run that never came to an intent.
+/// Removes a run that had not begun: nothing was changed.
 fn clear_unbegun(places: &Places, folder: &Folder, id: &RunId) -> Result<(), Error> {
     let _beginning = locks(places).exists().then(|| begin_lock(places)).transpose()?;
     sweep(&mut RealHost::new(id.clone(), folder.clone()), id)?;
@@ -274,7 +239,7 @@ pub fn settle(places: &Places, id: &RunId, progress: &mut dyn FnMut(&str)) -> Re
     let _beginning = locks(places).exists().then(|| begin_lock(places)).transpose()?;
     let kept = aside(&places.journal, id);
     files::rename(&folder.path, &kept)?;
-    twice::forget_run(places, id);
+    second_record::forget_run(places, id);
     report.unsure.clear();
     report.ended.push(id.clone());
     report.aside.push(kept);

@@ -2,20 +2,20 @@
 //! The body of `wringer internal watchdog`: waits for the end of its controller, and then undoes the run, unless the controller
 //! has released it or left it standing.
 //!
-//! While the controller lives, it guards the host against the run: a controller that hangs (a lease), memory or disk that runs
-//! out, a slow layer that hangs. Who is silent is judged by the looks of a watchdog that runs, never by a clock: see [`looks`]. Whatever it sees, it neutralises the run at once, says why, asks the controller to release, and
-//! replaces a controller that does not.
+//! While the controller lives, the watchdog looks for dangers: a controller that hangs (a lease), memory or disk that runs out, a slow layer
+//! that hangs. Silence is counted in looks of a running watchdog, never by a clock: see [`looks`]. At any danger it neutralises the run at
+//! once, records why, asks the controller to release, and replaces a controller that does not.
 
-mod beat;
 mod guards;
+mod heartbeat;
 mod inquiry;
-mod kept;
+mod kept_journal;
 mod layer;
 mod lease;
 mod limits;
 mod watch;
 
-pub(crate) use beat::Heartbeat;
+pub(crate) use heartbeat::Heartbeat;
 pub use limits::{LIMITS_VARIABLE, Limits};
 
 use crate::Error;
@@ -26,19 +26,19 @@ use host::files;
 use host::places::Places;
 use host::process::{ChildSpec, lifeline, report_ready};
 use journal::{CRASH_VARIABLE, Reading, RunId};
-use kept::KeptJournal;
+use kept_journal::KeptJournal;
 use std::ffi::OsString;
 use std::io::Write as _;
 use std::path::Path;
 use std::time::Duration;
 use watch::Watch;
 
-/// Between two tries. A mount may be busy for as long as somebody has a file open below it: it is tried for as long as it takes, at the end
-/// with the longest of these.
+/// Pauses between two tries of the undo. A mount may stay busy for as long as a process has a file of it open: the undo is tried without an
+/// end, with the last of these pauses.
 const RETRY_PAUSES_S: [u64; 5] = [1, 2, 5, 15, 30];
-/// So often it is tried when it is not a step that fails, but the undo itself.
+/// The number of tries when the undo itself fails, and not a step.
 const OTHER_TROUBLES: u32 = 40;
-/// What others have in each try. Not more: the controller may have waited already, and who undoes the run by hand waits for us.
+/// How long others have in each try to let go of busy things. Short: the controller may have waited already, and `wringer undo` waits for us.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// For tests: [`CRASH_VARIABLE`] of the watchdog. The controller's is not inherited.
@@ -75,9 +75,9 @@ pub(crate) fn spec(id: &RunId, places: &Places, limits: &Limits) -> ChildSpec {
 /// The run is not undone; the reason is also in `<journal>/watchdog.log`.
 pub fn main(places: &Places, id: &RunId, limits: Limits, layer_answers: LayerProbe) -> Result<(), Error> {
     let lifeline = lifeline();
-    // open from now on: it can be read and undone when its folder is gone
+    // kept open, so that the run can be undone when its folder is gone
     let kept = KeptJournal::open(Folder::of(places, id));
-    // As far as this user may: so that a host without memory can still be given back.
+    // As far as this user may, so that the undo works on a host without memory.
     let protection = host::namespace::protect_self();
     report_ready(&serde_json::json!({ "watching": id, "protection": protection }));
     let ended_by_us = lifeline
@@ -90,7 +90,7 @@ pub fn main(places: &Places, id: &RunId, limits: Limits, layer_answers: LayerPro
         let outcome = undo_once(places, id, &kept, cause, &mut told);
         match outcome {
             Err(Error::NotRestored { .. }) => {}
-            // a journal or a lock that cannot be had will hardly be better later
+            // a journal or a lock that cannot be opened will hardly open later
             Err(_) if other_troubles < OTHER_TROUBLES => other_troubles += 1,
             settled => return settled,
         }
@@ -113,7 +113,7 @@ fn undo_once(places: &Places, id: &RunId, kept: &KeptJournal, cause: &str, told:
             let never_began = content.state.begun.is_none() && !folder.path.exists();
             content.state.ended || content.state.left || never_began
         }
-        // whoever called it settled has set the folder aside
+        // the user has called the run settled, and its folder was set aside
         Reading::Damaged(content, _) => content.state.left || !folder.path.exists() && kept.is_aside(),
         Reading::Unknown(..) | Reading::Unreadable(_) => false,
     };
@@ -147,7 +147,7 @@ fn describe(cause: &str, outcome: &Result<Option<crate::Released>, Error>) -> St
     }
 }
 
-/// What watchdogs had to say within the last `seconds`: runs that they ended, and those whose controller died. Oldest first.
+/// What watchdogs logged within the last `seconds`: runs that they ended, and runs whose controller died. Oldest first.
 pub fn last_words(places: &Places, seconds: u64) -> Vec<String> {
     let since = host::clock::rfc3339(host::clock::unix_seconds().saturating_sub(seconds));
     let lines = files::tail(&watchdog_log(&places.journal), 20);
@@ -155,7 +155,7 @@ pub fn last_words(places: &Places, seconds: u64) -> Vec<String> {
     lines.into_iter().filter(|line| line.as_str() >= since.as_str()).collect()
 }
 
-/// The run's folder goes with the run: what came of it goes beside it.
+/// Writes the outcome beside the run's folder, because the folder goes with the run.
 fn note(places: &Places, id: &RunId, text: &str) {
     if let Ok(mut log) = files::open_log(&watchdog_log(&places.journal)) {
         let now = host::clock::rfc3339(host::clock::unix_seconds());

@@ -21,7 +21,7 @@ use crate::way::client::Looker;
 use evidence::Delay;
 use fuser::{Config, Session, SessionACL};
 use host::change::Served;
-use host::mounts::{MARK_FILE, Mark, Ours};
+use host::mounts::{MARK_FILE, Mark, OwnMount};
 use host::namespace::{self, FUSE_TYPE, Protection, Reach};
 use rustix::fd::{AsFd as _, FromRawFd as _, OwnedFd};
 use rustix::fs::{Mode, OFlags, open};
@@ -104,7 +104,7 @@ pub fn run(options: &Options) -> Result<(), Error> {
     let listener = listen(&options.control)?;
     let source = format!("wringer-{}", options.run_id);
     let device = mount(reach, &directory, &source)?;
-    let ours = Ours::just_mounted(&source, FUSE_TYPE, &directory);
+    let ours = OwnMount::just_mounted(&source, FUSE_TYPE, &directory);
     let engine = Arc::new(Engine::new(options.delay, options.threads));
 
     let way_looker = looker.as_ref().map_or(0, Looker::pid);
@@ -169,7 +169,7 @@ fn spawn(name: &'static str, body: impl FnOnce() + Send + 'static) -> Result<(),
 }
 
 /// Returns when the session has ended.
-fn serve_signals(signals: &mut Signals, engine: &Engine, ours: &Ours) -> Result<(), Error> {
+fn serve_signals(signals: &mut Signals, engine: &Engine, ours: &OwnMount) -> Result<(), Error> {
     let mut leaves = false;
     for signal in signals.forever() {
         match signal {
@@ -190,7 +190,7 @@ fn serve_signals(signals: &mut Signals, engine: &Engine, ours: &Ours) -> Result<
 
 /// Takes the mount away when nobody is in the way any more. The kernel writes dirty pages through the layer while it unmounts, and the layer's
 /// other threads serve that. The session ends with the last mount, which may be another one.
-fn leave(ours: &Ours) {
+fn leave(ours: &OwnMount) {
     let [mut pause, longest] = PAUSES;
     while !namespace::unmount_fuse(ours, Served::Yes).unwrap_or(false) {
         std::thread::sleep(pause);

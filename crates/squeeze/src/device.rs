@@ -91,7 +91,7 @@ impl SlowDevice {
         timing: &Timing,
         strict: bool,
     ) -> Result<(DelayTable, Vec<Measured>), Error> {
-        run::amend(places, &self.run, self.step, |permit| {
+        run::change_live_step(places, &self.run, self.step, |permit| {
             let Some(now) = self.mapping.status()?.and_then(|status| status.table) else {
                 let what = format!("{} has no delay table any more", self.mapping.name);
                 return Err(Error::Refused { what, hint: "`wringer undo` ends this run".into() });

@@ -56,7 +56,7 @@ pub fn remove_cgroup(
     remove_when_idle(path)
 }
 
-/// Until nobody is in it: who was there may have started others meanwhile.
+/// Repeated until no process is in it: a process may have started others meanwhile.
 fn empty(permit: &Permit, path: &Path, homes: &[PathBuf], is_ours: &dyn Fn(&Identity) -> bool) -> Result<(), Error> {
     let deadline = Instant::now() + BUSY_TIMEOUT;
     loop {
@@ -85,8 +85,8 @@ fn goes_home(permit: &Permit, process: Identity, homes: &[PathBuf]) -> bool {
     homes.iter().any(|home| attach(permit, home, process.pid).is_ok()) || !process.is_alive()
 }
 
-/// Where a process may go: its home; where that is gone or takes nobody, the next one above it, then the caller's own. Where its home is
-/// not known, the caller's own.
+/// The cgroups that a process may go to, in this order: its home; those above it, if the home is gone or takes no process; the caller's. Only
+/// the caller's when the home is not known.
 fn homes(home: Option<&Path>, own: Option<&Path>) -> Vec<PathBuf> {
     let is_first = |folder: &Path| folder.parent().is_none_or(|parent| !parent.join("cgroup.procs").exists());
     let above = |home: &Path| home.ancestors().skip(1).take_while(|it| !is_first(it)).map(Path::to_owned).collect();
@@ -113,7 +113,7 @@ fn own_of(mountinfo: &str, cgroups: &str, folder: &Path) -> Option<PathBuf> {
         Some((root, target, of_kind[0].to_owned(), options))
     };
     let below = mountinfo.lines().filter_map(parse).filter(|(_, target, ..)| folder.starts_with(target));
-    // the last of those with one target covers the others
+    // of several mounts on one target the last one covers the others
     let (root, target, kind, options) = below.max_by_key(|(_, target, ..)| target.components().count())?;
     let names = |controllers: &str| match kind.as_str() {
         "cgroup" => controllers.split(',').any(|name| options.iter().any(|option| option == name)),

@@ -17,7 +17,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// A file system that does not say in this time what inode a file is hangs.
+/// A file system that does not tell a file's inode within this time hangs.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
 
 const LOOP_CTL_GET_FREE: libc::Ioctl = 0x4C82;
@@ -156,7 +156,7 @@ pub fn attach(
         Err(error) if error.raw_os_error() == Some(libc::EBUSY) => return Ok(None),
         Err(error) => return Err(Error::path("attach", path, error)),
     }
-    // to hold it without the right to write: whose last writer leaves is looked at by udev
+    // held without the right to write: udev looks at a device when its last writer closes it
     let hold = open_node(&path, OFlags::RDONLY)?;
     match LoopDevice::at(&free.sys()) {
         Some((device, found)) if found == name && device.direct => Ok(Some((device, hold))),
@@ -167,7 +167,7 @@ pub fn attach(
     }
 }
 
-/// Puts the read-ahead of a device back, unless a file is attached to it: then it is that file's. Returns whether it was another one.
+/// Puts the read-ahead of a device back, unless a file is attached: then the value is for that file. Returns whether it was changed.
 ///
 /// # Errors
 /// It cannot be read or written. A device that is gone has none.
@@ -211,7 +211,7 @@ pub fn detach(_permit: &Permit, name: &str, patience: Duration) -> Result<bool, 
         }
         let may_wait = Instant::now() < deadline && !interrupt::impatient();
         match mount {
-            // what another namespace has mounted goes with its last process
+            // a mount in another namespace goes with the last process there
             Some(mount) if mount.elsewhere.is_none() || !may_wait => {
                 return Err(Error::Mounted { path: device.path, mount });
             }
@@ -222,7 +222,7 @@ pub fn detach(_permit: &Permit, name: &str, patience: Duration) -> Result<bool, 
     Ok(was_there)
 }
 
-/// Between our look and our open the number may have become another one's: what is open is asked for its name again.
+/// Between the look and the open the number may have passed to another device: the open device is asked for its file's name again.
 fn clear(path: &Path, name: &str) -> Result<(), Error> {
     let node = match open_node(path, OFlags::RDONLY) {
         Err(error) if error.errno() == Some(libc::ENXIO) => return Ok(()),

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A device that delays another one: made, changed while it is in use, removed. Only what carries our UUID is touched. A device that
-//! somebody uses is never removed, nor marked to be removed later; what is on its way when the table is changed is not lost: the kernel
-//! hands it down first.
+//! A device that delays another one: made, changed while it is in use, removed. Only what carries our UUID is touched. A device that somebody uses is
+//! never removed, nor marked to be removed later; what is on its way when the table is changed is not lost: the kernel hands it down first.
 
 use crate::mapper::ioctl::{Command, Request, SKIP_LOCKFS, UDEV_PRIMARY_SOURCE};
 use crate::mapper::{DELAY, DelayTable, Mapping, MappingStatus, numbers};
@@ -16,7 +15,7 @@ use std::time::{Duration, Instant};
 /// How long udev may take to make or remove a name.
 const UDEV_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Makes the mapping and its name below `/dev/mapper`. What it leaves when it fails is for [`remove_mapping`].
+/// Makes the mapping and its name below `/dev/mapper`. When it fails, [`remove_mapping`] removes the rest.
 ///
 /// # Errors
 /// The device is in use (the kernel's own look, `EBUSY`); there is no such target.
@@ -39,8 +38,8 @@ pub fn make_mapping(permit: &Permit, mapping: &Mapping, table: &DelayTable) -> R
     }
 }
 
-/// Puts another table in force, in one step: never suspended without a resume to follow, so that a crash cannot block it. What was
-/// delayed is handed down at once.
+/// Puts another table in force, in one step: the mapping is never left suspended, so that a crash cannot block it. Delayed requests are handed
+/// down at once.
 ///
 /// # Errors
 /// There is no such mapping; the kernel does not take the table.
@@ -55,13 +54,12 @@ pub fn set_table(_permit: &Permit, mapping: &Mapping, table: &DelayTable) -> Res
     Ok(())
 }
 
-/// Whatever delay is in force, none is; nor does a table with one wait for somebody's resume. `false`: there is no such mapping, or it
-/// has no table yet.
+/// Ends any delay, also that of a table that is loaded and waits for a resume. `false`: there is no such mapping, or it has no table yet.
 pub fn pass_through(permit: &Permit, mapping: &Mapping) -> Result<bool, Error> {
     let Some(status) = look(mapping)? else { return Ok(false) };
     match status.table {
         Some(table) if table.longest_ms() > 0 || status.suspended => {
-            // takes the place of one that was loaded
+            // replaces a table that was loaded
             set_table(permit, mapping, &table.without_delay()).map(|()| true)
         }
         table => {
@@ -90,12 +88,12 @@ pub fn remove_mapping(permit: &Permit, mapping: &Mapping, patience: Duration) ->
             Err(error) if error.raw_os_error() != Some(libc::EBUSY) => {
                 return Err(Error::call(format!("remove {}", mapping.name), error));
             }
-            // a mount does not go away by itself, as who only looks at a new device does
+            // a mount does not go by itself, unlike a process that only looks at a new device
             Err(_) if Instant::now() < deadline && !is_mounted(status.device) && !interrupt::impatient() => {
                 std::thread::sleep(Duration::from_millis(100));
             }
             Err(_) => {
-                // whoever has it keeps it, at full speed
+                // its users keep it, at full speed
                 let _ = pass_through(permit, mapping);
                 return Err(busy(&mapping.path(), status.device));
             }
@@ -109,7 +107,7 @@ fn look(mapping: &Mapping) -> Result<Option<MappingStatus>, Error> {
     if !crate::mapper::is_loaded() { Ok(None) } else { mapping.status() }
 }
 
-/// The name carries the run's id: nobody else's is meant by it.
+/// The name carries the run's id: no other mapping has it.
 fn remove_name(path: &Path) -> Result<bool, Error> {
     let is_there = || path.symlink_metadata().is_ok();
     let was_there = is_there();

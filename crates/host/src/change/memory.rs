@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Memory blocks: `/sys/devices/system/memory/memoryN` (kernel, admin-guide/mm/memory-hotplug.rst). A block whose pages cannot all be
-//! moved refuses to go (EBUSY). It comes back into the zone that it was in: `online_kernel` or `online_movable`, because a plain
-//! `online` may choose another one.
+//! Memory blocks: `/sys/devices/system/memory/memoryN` (kernel, admin-guide/mm/memory-hotplug.rst). A block whose pages cannot all be moved refuses
+//! to go (EBUSY). It comes back into the zone that it was in: `online_kernel` or `online_movable`, because a plain `online` may choose another one.
 
 use super::value::{read_value, write};
 use crate::Error;
@@ -57,20 +56,20 @@ impl std::fmt::Display for Blocks {
     }
 }
 
-/// Of one block, in bytes. `None`: this kernel has none, or they cannot be taken offline.
+/// The size of one block, in bytes. `None`: this kernel has no memory blocks, or they cannot be taken offline.
 pub fn block_bytes() -> Option<u64> {
     let text = read_value(&Path::new(MEMORY).join("block_size_bytes")).ok()?;
     u64::from_str_radix(&text, 16).ok().filter(|bytes| *bytes > 0)
 }
 
-/// Whether this process could: /sys is often read-only in a container.
+/// Whether this process could take blocks offline: /sys is often read-only in a container.
 pub fn may_change() -> bool {
     let first = online_blocks().first().map(|(block, _)| file(*block, "state"));
     first.is_some_and(|path| rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok())
 }
 
-/// What the kernel computes anew when a block comes or goes, and what it is now: a reserve below its usual size even where somebody has set it
-/// (mm/mmap.c, `reserve_mem_notifier`), and the free memory to keep where it was set lower (mm/page_alloc.c, `init_per_zone_wmark_min`).
+/// The values that the kernel computes anew when a block comes or goes, as they are now: reserves below their usual size, even if somebody has set
+/// them (mm/mmap.c, `reserve_mem_notifier`), and the free memory to keep, if it was set lower (mm/page_alloc.c, `init_per_zone_wmark_min`).
 pub fn computed_values() -> Vec<(PathBuf, String)> {
     let paths = ["user_reserve_kbytes", "admin_reserve_kbytes", "min_free_kbytes"]
         .map(|name| Path::new("/proc/sys/vm").join(name));
@@ -104,7 +103,7 @@ fn zone_of(block: u32) -> Option<Zone> {
     }
 }
 
-/// Returns whether it went within `patience`. Without a limit one page that somebody pins, for direct I/O for example, keeps the kernel
+/// Returns whether the block went offline within `patience`. Without a limit one page that somebody pins, for direct I/O for example, keeps the kernel
 /// trying for as long as it is pinned (mm/memory_hotplug.c, `offline_pages`), unless a signal comes; then the block stays online.
 ///
 /// # Errors
@@ -146,10 +145,10 @@ fn interrupted_after<T>(patience: Duration, work: impl FnOnce() -> T) -> io::Res
     result
 }
 
-/// Brings those of `blocks` back that are offline; returns whether there was one. Those that are online, or gone, are left.
+/// Brings the offline ones of `blocks` online; returns whether there was one. Blocks that are online, or gone, are left.
 ///
 /// # Errors
-/// The first that does not come; the others are tried all the same.
+/// The first block that does not come online; the others are tried all the same.
 pub fn bring_online(_permit: &Permit, blocks: &Blocks, zone: Zone) -> Result<bool, Error> {
     let word = if zone == Zone::Movable { "online_movable" } else { "online_kernel" };
     let (mut any, mut failed) = (false, None);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Takes a mount of ours away, and never another one. umount2(2) takes whatever lies on top at a path, and between a look and the call that
-//! may have become somebody else's. So a mount is marked first (`MNT_EXPIRE`), then looked at, and taken by a second call, which takes a
-//! marked mount alone: one that came on top meanwhile bears no mark, and stays.
+//! Unmounts a mount of the run, and never another one. umount2(2) takes the mount on top at a path, and between a look and the call somebody may
+//! have mounted another one there. So a mount is first marked (`MNT_EXPIRE`), then looked at, and then unmounted by a second call that takes only
+//! a marked mount: a mount that came on top meanwhile has no mark, and stays.
 
-use crate::mounts::{Look, Ours, is_on_top, users};
+use crate::mounts::{Look, OwnMount, is_on_top, users};
 use crate::permit::Permit;
 use crate::{Error, Holder, holder_list, interrupt, moment, tool};
 use rustix::fs::{Mode, OFlags, open};
@@ -12,27 +12,28 @@ use rustix::mount::{UnmountFlags, unmount as umount2};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// What others have to take away a mount of their own: unlike a file that somebody closes in a moment, it seldom goes by itself.
+/// How long others have to unmount a mount of their own: it seldom goes by itself, unlike an open file.
 const PATIENCE_FOR_MOUNTS: Duration = Duration::from_secs(1);
-/// The mark is gone when somebody walks through the mount. So often it is tried before the next rest.
+/// The mark is lost when somebody walks through the mount. This many tries are made before the next pause.
 const TRIES: u32 = 50;
 const REST: Duration = Duration::from_millis(50);
 
-/// Who else has a part in the file system.
+/// Whether the file system is still served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Served {
-    /// By a live process: its other mounts (bind mounts, copies in other namespaces) must go first. Until then all who use it see the same
-    /// files, with the same locks.
+    /// By a live process: its other mounts (bind mounts, copies in other namespaces) must go first. Until then all its users see the same files,
+    /// with the same locks.
     Yes,
     /// Its process is dead, or the kernel serves it: its other mounts are none of our business.
     No,
 }
 
-/// Unmounts ours, wherever it is by now, and no other; never lazily. Others have `patience` to close their files. Returns whether it was there.
+/// Unmounts the run's mount, wherever it is by now, and no other; never lazily. Others have `patience` to close their files. Returns whether it was
+/// there.
 ///
 /// # Errors
-/// [`Error::InUse`] with everything that is in the way: it serves on.
-pub fn unmount(_permit: &Permit, ours: &Ours, served: Served, patience: Duration) -> Result<bool, Error> {
+/// [`Error::InUse`] with everything that is in the way: the mount stays.
+pub fn unmount(_permit: &Permit, ours: &OwnMount, served: Served, patience: Duration) -> Result<bool, Error> {
     let began = Instant::now();
     let mut was_there = false;
     loop {
@@ -50,13 +51,13 @@ pub fn unmount(_permit: &Permit, ours: &Ours, served: Served, patience: Duration
     }
 }
 
-/// For who takes away what it has mounted itself: one try. `false`: somebody is in the way.
-pub(crate) fn try_unmount(ours: &Ours, served: Served) -> Result<bool, Error> {
+/// For the process that has made the mount: one try. `false`: somebody uses it.
+pub(crate) fn try_unmount(ours: &OwnMount, served: Served) -> Result<bool, Error> {
     let (look, taken) = try_once(ours, served)?;
     Ok(taken == Taken::Yes || look.is_empty())
 }
 
-fn try_once(ours: &Ours, served: Served) -> Result<(Look, Taken), Error> {
+fn try_once(ours: &OwnMount, served: Served) -> Result<(Look, Taken), Error> {
     #[cfg_attr(not(feature = "failpoints"), allow(unused_mut))]
     let mut look = Look::take(ours, served == Served::Yes)?;
     #[cfg(feature = "failpoints")]
@@ -80,7 +81,7 @@ enum Taken {
     Failed(Errno),
 }
 
-fn try_to_take(ours: &Ours, id: u64, target: &Path) -> Taken {
+fn try_to_take(ours: &OwnMount, id: u64, target: &Path) -> Taken {
     for _ in 0..TRIES {
         match expire(ours, id, target) {
             Ok(true) => return Taken::Yes,
@@ -94,15 +95,15 @@ fn try_to_take(ours: &Ours, id: u64, target: &Path) -> Taken {
     Taken::Busy
 }
 
-/// Whether it is taken. `false`: somebody has walked through it, or has mounted something upon it.
-fn expire(ours: &Ours, id: u64, target: &Path) -> Result<bool, Errno> {
+/// Whether it was unmounted. `false`: somebody has walked through it, or has mounted something upon it.
+fn expire(ours: &OwnMount, id: u64, target: &Path) -> Result<bool, Errno> {
     #[cfg(feature = "failpoints")]
     if forgets("whose_mount") || forgets("the_mark") && is_on_top(ours, id, target) {
         moment("after the first look");
         return umount2(target, UnmountFlags::NOFOLLOW).map(|()| true);
     }
     let flags = UnmountFlags::EXPIRE | UnmountFlags::NOFOLLOW;
-    // whatever lies there bears no mark of an earlier try
+    // removes the mark of an earlier try
     unmark(target);
     if !is_on_top(ours, id, target) {
         return Ok(false);
@@ -113,7 +114,7 @@ fn expire(ours: &Ours, id: u64, target: &Path) -> Result<bool, Errno> {
         other => return other.map(|()| true),
     }
     moment("after the mark");
-    // Only ours can be marked now: had something come on top before the mark was set, it would still be there, or have lost its mark by going.
+    // Only the run's mount can bear the mark now: a mount that came on top before would still be there, or would be gone with its mark.
     let second = if is_on_top(ours, id, target) {
         moment("after the second look");
         umount2(target, flags)
@@ -129,7 +130,7 @@ fn expire(ours: &Ours, id: u64, target: &Path) -> Result<bool, Errno> {
     }
 }
 
-/// Whoever lets go of a mount takes its mark away. Nothing is asked of the file system: a path alone is opened.
+/// Removes the mark of a mount: a path walk through it does that. The file system is not asked, because only the path is opened.
 fn unmark(target: &Path) {
     drop(open(target, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty()));
 }
@@ -142,7 +143,7 @@ fn forgets(what: &str) -> bool {
 
 /// An ordinary user's FUSE mount goes through the set-uid helper that made it, which knows no marks: what is mounted between this look and its call
 /// would be taken. It takes FUSE mounts of the same user alone.
-fn by_helper(ours: &Ours, id: u64, target: &Path) -> Taken {
+fn by_helper(ours: &OwnMount, id: u64, target: &Path) -> Taken {
     let Some(helper) = ["fusermount3", "fusermount"].iter().find_map(|name| tool::find(name)) else {
         return Taken::Failed(Errno::PERM);
     };
@@ -178,7 +179,7 @@ fn words(mut obstacles: Vec<String>, holders: &[Holder]) -> Vec<String> {
 ///
 /// # Errors
 /// `/proc` cannot be read.
-pub fn who_uses(ours: &Ours) -> Result<Vec<String>, Error> {
+pub fn who_uses(ours: &OwnMount) -> Result<Vec<String>, Error> {
     let look = Look::take(ours, true)?;
     let here = look.ours.as_ref().map(|ours| format!("it is mounted at {}", ours.target.display()));
     let holders = users(&look);
@@ -192,7 +193,7 @@ mod tests {
     #[test]
     #[allow(clippy::disallowed_methods)] // a permit without a journal
     fn what_is_not_ours_is_not_unmounted() {
-        let ours = Ours { source: "w-other".into(), fstype: "fuse.wringer".into(), mark: None };
+        let ours = OwnMount { source: "w-other".into(), fstype: "fuse.wringer".into(), mark: None };
         let was_there = unmount(&Permit::issue(1), &ours, Served::No, Duration::ZERO).expect("looks");
         assert!(!was_there);
         assert!(Path::new("/proc/self").exists());

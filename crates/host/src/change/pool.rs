@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The pool of huge pages: `/proc/sys/vm/nr_hugepages` (kernel, admin-guide/mm/hugetlbpage.rst). The kernel grants what it finds in one
-//! piece, so less than was asked for is normal. Pages that somebody uses when the pool is made smaller become surplus: theirs until
-//! they let go, then free.
+//! The pool of huge pages: `/proc/sys/vm/nr_hugepages` (kernel, admin-guide/mm/hugetlbpage.rst). The kernel grants what it finds in one piece, so
+//! less than was asked for is normal. Pages that somebody uses when the pool is made smaller become surplus: theirs until they let go, then free.
 
 use super::value::{read_value, write};
 use crate::Error;
@@ -20,7 +19,7 @@ fn read_pool(path: &Path) -> Result<u64, Error> {
     text.parse().map_err(|_| Error::path("read", path, std::io::Error::other(format!("'{text}' is no number"))))
 }
 
-/// Asks for a pool of `after` pages, again and again while `again` says so when it hears how large it is now. Returns its size.
+/// Asks for a pool of `after` pages, and repeats that while `again`, given the present size, returns true. Returns the size.
 ///
 /// # Errors
 /// [`Error::Conflict`] when it is not `before` any more; nothing was written then.
@@ -85,7 +84,7 @@ mod tests {
         check("10\n", Some(100), Shrunk::Already, "10");
         check("100\n", Some(100), Shrunk::Restored, "10");
         check("40\n", Some(40), Shrunk::Restored, "10");
-        // cut while it grew: a part was granted, and nobody wrote down which
+        // cut while it grew: a part was granted, and its size was not recorded
         check("40\n", None, Shrunk::Restored, "10");
         check("100\n", None, Shrunk::Restored, "10");
         // somebody else's

@@ -8,9 +8,9 @@ use std::path::Path;
 /// How a value came back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Restored {
-    /// It was what we had set, and is again what it was.
+    /// It was the value that we had set, and is back.
     Restored,
-    /// It was what it had been: the change never happened, or was undone already.
+    /// It already was the value from before: the change never happened, or was undone already.
     Already,
     /// There is no such file any more.
     Missing,
@@ -24,7 +24,7 @@ pub fn read_value(path: &Path) -> Result<String, Error> {
     Ok(normal(&text))
 }
 
-/// Sets a value that must still be `before`, and returns what the kernel made of it.
+/// Sets a value that must still be `before`, and returns it as the kernel shows it afterwards.
 ///
 /// # Errors
 /// [`Error::Conflict`] when it is not `before` any more; nothing was written then.
@@ -71,7 +71,7 @@ fn switch<'a>(path: &Path, value: &'a str) -> Option<(&'a str, bool)> {
     value.strip_prefix('+').map(|name| (name, true)).or_else(|| value.strip_prefix('-').map(|name| (name, false)))
 }
 
-/// A cgroup beside the file that has a limit of this controller's: with the controller, the limit would go.
+/// A cgroup beside the file that has a limit of this controller: the limit would be lost with the controller.
 fn limited_below(control: &Path, controller: &str) -> Option<String> {
     // each with what it holds when nobody has set it
     let unset: &[(&str, &str)] = match controller {

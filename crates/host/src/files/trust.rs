@@ -81,7 +81,7 @@ pub fn own_folder(path: &Path, mode: u32) -> Result<SafeFolder, Error> {
         let new = walked.path().join(&name);
         let mode = if walked.missing.is_empty() { mode } else { 0o755 };
         match mkdirat(walked.folder(), &name, Mode::from_raw_mode(mode)) {
-            // somebody was faster: whose it is, is looked at
+            // somebody was faster: the owner is checked below
             Ok(()) | Err(Errno::EXIST) => {}
             Err(errno) => return Err(Error::path("make folder", &new, errno)),
         }
@@ -255,8 +255,8 @@ fn own_uid() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// In a user namespace that does not map root, what is root's shows as the overflow uid, as does every other unmapped user's: of a
-/// folder in the way that is taken for root's, which `/` is. Outside of such a namespace that uid is a user as any other.
+/// In a user namespace that does not map root, files of root and of every other unmapped user show the overflow uid. A folder above the wanted
+/// one that shows it counts as root's, as `/` is. Outside of such a namespace the overflow uid is a user like any other.
 fn owner_trouble(uid: u32, in_the_way: bool) -> Option<Distrust> {
     if uid == 0 || uid == own_uid() {
         return None;

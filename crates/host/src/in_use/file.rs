@@ -78,8 +78,8 @@ impl Numbers {
         Some(Self::Inode(number(major)?, number(minor)?, inode.parse().ok()?))
     }
 
-    /// By the path that was attached, and by what the kernel says of the file: that path may lead nowhere, or to another file now. A file
-    /// system that does not answer is not the one of this file, which has answered us.
+    /// Compares the path that was attached, and the file's numbers: the path may lead nowhere, or to another file now. A file system that does not
+    /// answer is not that of this file, which has answered.
     fn loops(self) -> impl Iterator<Item = User> {
         let is_it = move |device: &Path, file: &Path| {
             let inode = || {
@@ -132,8 +132,8 @@ fn used(numbers: Numbers) -> InUse {
     InUse { by, unseen }
 }
 
-/// The kernel's own word, whatever name the file was swapped on by: it gives no room to a swap file (ETXTBSY); what is asked for here, no
-/// file can have (EFBIG), so nothing is changed.
+/// Whether the kernel swaps to the file, by whatever name: it refuses to grow a swap file (ETXTBSY). It is asked for a size that no file can have
+/// (EFBIG), so that nothing is changed.
 fn is_swap_file(path: &Path) -> bool {
     let last = u64::try_from(i64::MAX).unwrap_or_default();
     let answer = |file: fs::File| fallocate(&file, FallocateFlags::KEEP_SIZE, last, 1);

@@ -15,7 +15,7 @@ pub struct NamespaceMounts {
     pub namespace: u64,
     /// A process in it: `nsenter -t PID -m` enters it.
     pub pid: u32,
-    /// Ours.
+    /// It is the caller's own namespace.
     pub is_own: bool,
     /// Oldest first; a target is as that process sees it.
     pub mounts: Vec<MountEntry>,
@@ -24,7 +24,7 @@ pub struct NamespaceMounts {
 /// The mounts of every mount namespace in which a process lives that we may look at.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Everywhere {
-    /// Ours first. A namespace stands there once more for each process with a root of its own (chroot(2)) that sees mounts which the processes
+    /// The caller's own namespace first. A namespace stands there once more for each process with a root of its own (chroot(2)) that sees mounts which the processes
     /// before it do not; each mount stands there once.
     pub namespaces: Vec<NamespaceMounts>,
     /// How many processes we were not allowed to look at.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-use super::ours::{command, mount_id};
+use super::own_mount::{command, mount_id};
 use super::{Everywhere, Look};
 use crate::Holder;
 use crate::process::{is_helper, pids};
@@ -9,8 +9,8 @@ use std::fs;
 use std::os::fd::AsRawFd as _;
 use std::path::Path;
 
-/// Who has a file of this file system open, stands in it or has mapped one, in whatever namespace; our own helpers left out. The file system is not
-/// asked: it may hang.
+/// Processes that have a file of this file system open or mapped, or their working directory or root in it, in any namespace; without Wringer's
+/// helpers. The file system is not asked: it may hang.
 pub(crate) fn users(look: &Look) -> Vec<Holder> {
     let visible: BTreeSet<u64> = Everywhere::look()
         .map(|it| it.namespaces.iter().flat_map(|it| it.mounts.iter().map(|entry| entry.id)).collect())

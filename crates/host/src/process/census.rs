@@ -1,19 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One pass over `/proc`, for all questions about marks that one command asks.
+//! One list of all processes, with their marks: for all questions that one command asks.
 
 use super::RUN_VARIABLE;
 use super::identity::{Identity, Stat};
-use super::scan::{Mark, pids, same_file};
-use super::sight::{Look, Sight, Unlisted, Unseen};
+use super::proc_files::{links, pids, same_file, variable};
+use super::sight::{Look, MOMENT, Sight, Unlisted, Unseen};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-/// Between two looks at who has refused the first.
-pub(super) const MOMENT: Duration = Duration::from_millis(10);
+/// What every process of a run carries.
+#[derive(Debug, Clone)]
+pub struct Mark {
+    /// Its path; held open.
+    pub token: PathBuf,
+    /// In the environment, as `WRINGER_RUN`.
+    pub run_id: String,
+}
 
-/// The processes of a moment, and what each of them showed. Whoever has ended since then is in no answer; whoever was started since then, neither.
+/// The processes of one moment, with the files and the environment that each showed. Answers name only processes that lived then and still live.
 #[derive(Debug)]
 pub struct Census {
     residents: Vec<Resident>,
@@ -23,7 +28,7 @@ pub struct Census {
 #[derive(Debug)]
 pub(super) struct Resident {
     pub(super) identity: Identity,
-    /// Ourselves, or a child of ours between fork and exec: it still has our descriptors, and loses them with exec unless it is given them.
+    /// The caller, or a child of it between fork and exec: such a child still has all descriptors of the caller, and loses them with exec.
     is_us: bool,
     /// The entries below `/proc/PID/fd`, and what they link to.
     pub(super) links: io::Result<Vec<(PathBuf, PathBuf)>>,
@@ -39,7 +44,7 @@ impl Census {
     pub(super) fn of(pids: impl Iterator<Item = u32>) -> Self {
         let own = std::process::id();
         let mut residents: Vec<Resident> = pids.filter_map(|pid| Resident::look(pid, own)).collect();
-        // who ends, or begins another program, refuses for a moment
+        // a process that ends, or executes another program, refuses for a moment
         if residents.iter().any(Resident::refuses) {
             std::thread::sleep(MOMENT);
             let again = |it: Resident| if it.refuses() { Resident::look(it.identity.pid, own) } else { Some(it) };
@@ -85,7 +90,7 @@ impl Resident {
     fn look(pid: u32, own: u32) -> Option<Self> {
         let stat = Stat::read(pid)?;
         let identity = stat.identity_of(pid)?;
-        // First the fork: what has executed its program since then holds the token because it was given it.
+        // Whether it is a fork is asked first: a child that executes its program after that holds the token because it was given it.
         let arguments = |pid: u32| fs::read(format!("/proc/{pid}/cmdline")).ok();
         let is_us = pid == own || (stat.parent == own && arguments(pid) == arguments(own));
         let environment = fs::read(format!("/proc/{pid}/environ"));
@@ -109,17 +114,4 @@ impl Resident {
         };
         by_token.or(by_variable)
     }
-}
-
-/// What `environ` says of a variable.
-pub(super) fn variable<'a>(environment: &'a [u8], name: &str) -> Option<&'a [u8]> {
-    let mut entries = environment.split(|byte| *byte == 0);
-    entries.find_map(|entry| entry.strip_prefix(name.as_bytes())?.strip_prefix(b"="))
-}
-
-/// The entries below `/proc/PID/fd`, and what they link to.
-pub(super) fn links(pid: u32) -> io::Result<Vec<(PathBuf, PathBuf)>> {
-    let descriptors = fs::read_dir(format!("/proc/{pid}/fd"))?;
-    let paths = descriptors.flatten().map(|entry| entry.path());
-    Ok(paths.filter_map(|path| fs::read_link(&path).ok().map(|link| (path, link))).collect())
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which processes belong to a run by their place in the tree of processes, and which of them have a run of their own: a server
-//! of `wringer sandbox start` that was started below somebody else's command is not that command's.
+//! Which processes belong to a run by their place in the tree of processes, and which of them belong to another run: a server that
+//! `wringer sandbox start` has started below another run's command does not belong to that command.
 
 use super::identity::{Identity, Stat};
 use super::scan::children_by_parent;
@@ -9,7 +9,7 @@ use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-/// How a journal begins, which lies beside its run's token.
+/// The first bytes of the journal that lies beside a run's token.
 const JOURNAL_MAGIC: &[u8] = b"WRINGERJ";
 
 /// `leaders` and every live process below them, but for those that belong to another run, and what is below these.
@@ -39,7 +39,7 @@ pub fn is_of_another_run(pid: u32, token: &Path) -> bool {
     false
 }
 
-/// It holds tokens, and none of them is one of these.
+/// Whether it holds tokens of runs, and none of `own`.
 fn is_elsewhere(pid: u32, own: &BTreeSet<PathBuf>) -> bool {
     let tokens = tokens_of(pid);
     !tokens.is_empty() && tokens.is_disjoint(own)

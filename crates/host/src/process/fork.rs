@@ -8,7 +8,7 @@ use rustix::process::{
 };
 use std::io;
 
-/// Ours to wait for. It carries the marks of this process: the run's token, its id.
+/// The caller waits for it. It carries the marks of this process: the run's token, its id.
 #[derive(Debug)]
 pub struct Forked {
     pid: Pid,

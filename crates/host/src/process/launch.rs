@@ -6,7 +6,7 @@
 
 use super::family::own_tokens;
 use super::orphans::{Adopted, adopt, signals};
-use super::spawn::{Preparation, cpu_set};
+use super::preparation::{Preparation, cpu_set};
 use super::stop::{StopRequest, stop_unpermitted};
 use super::{
     ChildSpec, Identity, LIFELINE_VARIABLE, Process, READY_VARIABLE, RUN_VARIABLE, SERVER_ENVIRONMENT_VARIABLE,
@@ -78,8 +78,8 @@ impl LaunchSettings {
     }
 }
 
-/// Runs until the server has ended; returns its exit status, 128 + n when signal n ended it. Of a command in the foreground, what it
-/// has left running is ended then, or let go.
+/// Runs until the server has ended; returns its exit status, 128 + n when signal n ended it. The processes that a command in the foreground
+/// left running are ended then, or let go.
 ///
 /// # Errors
 /// The namespace cannot be entered or the server not started. They are also reported on the ready pipe.
@@ -89,7 +89,7 @@ pub fn launch(settings: &LaunchSettings, program: &OsString, args: &[OsString]) 
     let adopted = if settings.foreground { Some(adopt()?) } else { None };
     let mut server = start(settings, program, args)
         .inspect_err(|error| write_report(ready.as_ref(), &serde_json::json!({ "error": chain(error) })))?;
-    // it outlives the command that started it, and must not keep that command's folder from being deleted or unmounted
+    // the launcher may outlive its command, and must not keep that command's folder busy
     let _ = std::env::set_current_dir("/");
     let identity = Identity::of(server.id());
     let started = serde_json::json!({ "pid": server.id(), "start_time": identity.map(|identity| identity.start_time) });
@@ -118,7 +118,7 @@ pub fn launch(settings: &LaunchSettings, program: &OsString, args: &[OsString]) 
     Ok(status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)))
 }
 
-/// What [`ChildSpec::env`] holds is the server's alone: its library path would lead this program to other libraries.
+/// [`ChildSpec::env`] is for the server only: its library path would make the launcher load other libraries.
 pub(super) fn server_environment(spec: &ChildSpec) -> (&'static str, String) {
     (SERVER_ENVIRONMENT_VARIABLE, serde_json::json!(spec.env).to_string())
 }
@@ -150,7 +150,7 @@ fn start(settings: &LaunchSettings, program: &OsString, args: &[OsString]) -> Re
     command.spawn().map_err(|source| Error::path("start", program, source))
 }
 
-/// What a command is not to inherit.
+/// Descriptors that a command is not to inherit.
 fn keep_to_ourselves(descriptors: &[i32]) {
     for number in descriptors {
         // SAFETY: it is open: it was inherited for as long as this process lives.
@@ -161,9 +161,9 @@ fn keep_to_ourselves(descriptors: &[i32]) {
 
 /// What a launcher waits for, besides the end of its server.
 struct Ends<'a> {
-    /// Somebody asks for the end.
+    /// A signal asks for the end.
     stop: Option<&'a OwnedFd>,
-    /// Whoever could is dead.
+    /// Controller and watchdog are dead.
     lifeline: Option<&'a OwnedFd>,
     adopted: Option<&'a Adopted>,
 }
@@ -187,7 +187,7 @@ fn await_server(server: &Process, ends: &Ends<'_>) -> bool {
     }
 }
 
-/// Readable once SIGTERM, SIGINT or SIGHUP has come; they do nothing else any more. To be called before threads start.
+/// Blocks SIGTERM, SIGINT and SIGHUP; the descriptor is readable once one has come. To be called before threads start.
 pub fn block_stop_signals() -> Result<OwnedFd, Error> {
     signals(&[libc::SIGTERM, libc::SIGINT, libc::SIGHUP])
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a command leaves running when it ends. Its launcher is a subreaper (prctl(2), PR_SET_CHILD_SUBREAPER): the kernel makes it the
-//! parent of every process below it that loses its own, whatever that one has closed, cleared or become. So a daemon that forks twice
-//! stays below the launcher, and is found there.
+//! Processes that a command leaves running when it ends. Its launcher is a subreaper (prctl(2), PR_SET_CHILD_SUBREAPER): when a process below
+//! it loses its parent, the kernel makes the launcher its parent, whatever files or environment the process has by then. So a daemon that
+//! forks twice stays below the launcher, and is found there.
 
 use super::family::family;
 use super::identity::{Identity, Process};
@@ -19,10 +19,10 @@ use std::time::{Duration, Instant};
 const GRACE: Duration = Duration::from_secs(10);
 /// Between two looks at what is left.
 const TICK: Duration = Duration::from_millis(50);
-/// A thread that another one starts meanwhile inherits its CPUs: how often they are looked through.
+/// How often the threads are gone through: a thread that is started meanwhile inherits the CPUs of its starter.
 const AFFINITY_PASSES: u32 = 10;
 
-/// What became of what a command had left running.
+/// What became of the processes that a command left running.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Orphans {
     pub ended: usize,
@@ -33,17 +33,17 @@ pub struct Orphans {
 }
 
 impl Orphans {
-    /// How long it may take until they are known, at the longest.
+    /// The longest time until they are known.
     pub const TIMEOUT: Duration = Duration::from_secs(GRACE.as_secs() + KILL_TIMEOUT.as_secs() + 10);
 }
 
-/// From here on the orphans of everything below us are ours, and somebody must wait for them.
+/// Makes this process the parent of all orphans below it; it must wait for them.
 pub(super) fn adopt() -> Result<Adopted, Error> {
     rustix::process::set_child_subreaper(Pid::from_raw(1)).map_err(|errno| Error::call("become a subreaper", errno))?;
     Ok(Adopted { ended: signals(&[libc::SIGCHLD])? })
 }
 
-/// Readable once one of these has come; they do nothing else any more.
+/// Blocks these signals; the descriptor is readable once one has come.
 pub(super) fn signals(wanted: &[i32]) -> Result<OwnedFd, Error> {
     // SAFETY: the set is initialised by sigemptyset before use; signalfd's result is checked.
     unsafe {
@@ -61,7 +61,7 @@ pub(super) fn signals(wanted: &[i32]) -> Result<OwnedFd, Error> {
     }
 }
 
-/// Forgets the signals that have come so far; whether there was one.
+/// Reads away the signals that have come so far; returns whether there was one.
 fn drain(signals: &OwnedFd) -> bool {
     let mut came = false;
     while rustix::io::read(signals, &mut [0; 128]).is_ok_and(|length| length > 0) {
@@ -96,7 +96,7 @@ impl Adopted {
 
     /// Ends everything below us: SIGTERM, the grace, SIGKILL. One of `hurry` cuts the grace.
     pub(super) fn end(&self, hurry: &OwnedFd) -> Orphans {
-        // whoever ended the command may have told us, too
+        // the signal that ended the command may have come here, too
         drain(hurry);
         let (mut asked, mut refused) = (BTreeSet::new(), BTreeSet::new());
         let (mut grace_until, kill_within) = (Instant::now() + GRACE, GRACE + KILL_TIMEOUT);
@@ -117,7 +117,7 @@ impl Adopted {
                 asked.insert(identity);
                 match process.signal(if kills { Signal::KILL } else { Signal::TERM }) {
                     Err(rustix::io::Errno::PERM) => drop(refused.insert(identity)),
-                    // one that somebody has stopped would not hear of it
+                    // a stopped process does not act on a signal
                     _ => drop(process.signal(Signal::CONT)),
                 }
             }

@@ -1,38 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Finding processes by what they hold. Only `readlink`, small reads below `/proc`, and looks that never ask a file system: nothing here
-//! waits for one that hangs.
+//! Finds processes by the files that they hold. Only `readlink`, small reads below `/proc`, and looks that never ask a file system, which may hang.
 
 use super::RUN_VARIABLE;
-use super::census::{Census, links, variable};
+use super::census::{Census, Mark};
 use super::identity::{Identity, Stat};
+use super::proc_files::{links, look_at, pids, same_file, variable};
 use super::sight::{Look, Sight};
-use rustix::fs::{AtFlags, CWD, FileType, Statx, StatxFlags, statx};
+use rustix::fs::FileType;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
-
-/// What every process of a run carries.
-#[derive(Debug, Clone)]
-pub struct Mark {
-    /// Its path; held open.
-    pub token: PathBuf,
-    /// In the environment, as `WRINGER_RUN`.
-    pub run_id: String,
-}
+use std::path::Path;
 
 /// Every live process that carries this mark, except the caller and its forks. Sorted by start.
 pub fn with_mark(token: &Path, run_id: &str) -> Sight {
     Census::take().with_mark(&Mark { token: token.to_owned(), run_id: run_id.to_owned() })
 }
 
-/// Whether this one does: no other is looked at.
+/// Whether this process carries the mark. Looks at no other process.
 pub fn carries_mark(process: &Identity, token: &Path, run_id: &str) -> bool {
     let mark = Mark { token: token.to_owned(), run_id: run_id.to_owned() };
     Census::of([process.pid].into_iter()).with_mark(&mark).found.contains(process)
 }
 
-/// Every live process of which `look` says so.
+/// Every live process for which `look` returns true.
 pub(crate) fn look_into(look: &dyn Fn(u32) -> io::Result<bool>) -> Sight {
     Sight::of(|pid| Look::of(look(pid)))
 }
@@ -82,24 +73,8 @@ pub fn mapped_by(device: u64, inode: u64) -> Sight {
     })
 }
 
-/// Whether a link below `/proc/PID/fd` is this file: by its path, or, where another mount shows it under another one, by device and inode.
-pub(super) fn same_file(file: &Path) -> impl Fn(&Path, &Path) -> bool {
-    let numbers = |it: Statx| (it.stx_dev_major, it.stx_dev_minor, it.stx_ino);
-    let wanted = look_at(file).map(numbers);
-    move |path: &Path, link: &Path| {
-        link == file
-            || (link.file_name() == file.file_name() && wanted.is_some() && look_at(path).map(numbers) == wanted)
-    }
-}
-
-/// What the kernel knows of a file by itself: no file system is asked, which may hang.
-pub(crate) fn look_at(path: &Path) -> Option<Statx> {
-    statx(CWD, path, AtFlags::STATX_DONT_SYNC | AtFlags::NO_AUTOMOUNT, StatxFlags::BASIC_STATS | StatxFlags::MNT_ID)
-        .ok()
-}
-
-/// Whether this is ourselves, or Wringer in one of its internal roles. Such a process never keeps a mount busy by itself: a slow
-/// layer has the directory below its own mount open, under the same path.
+/// Whether this is the caller, or Wringer in an internal role. Such a process does not count as a user of a mount: a slow layer has the
+/// directory below its own mount open, under the same path.
 pub fn is_helper(pid: u32) -> bool {
     let arguments = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let is_internal = arguments.split(|byte| *byte == 0).nth(1) == Some(b"internal");
@@ -122,7 +97,7 @@ pub fn descendants(roots: &[Identity]) -> BTreeSet<Identity> {
     family.into_iter().filter_map(Identity::of).collect()
 }
 
-/// The tree of processes.
+/// The pids of the children of each process that has some.
 pub(super) fn children_by_parent() -> BTreeMap<u32, Vec<u32>> {
     let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     for (pid, parent) in pids().filter_map(|pid| Some((pid, Stat::read(pid)?.parent))) {
@@ -131,17 +106,12 @@ pub(super) fn children_by_parent() -> BTreeMap<u32, Vec<u32>> {
     children
 }
 
-/// Every process that `/proc` lists, in no order.
-pub fn pids() -> impl Iterator<Item = u32> {
-    fs::read_dir("/proc").into_iter().flatten().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
-}
-
-/// `wanted` is given such an entry, and what it links to.
+/// `wanted` gets an entry below `/proc/PID/fd`, and the path that it links to.
 fn holds(pid: u32, wanted: &dyn Fn(&Path, &Path) -> bool) -> io::Result<bool> {
     Ok(links(pid)?.iter().any(|(path, link)| wanted(path, link)))
 }
 
-/// With an open file, its working directory or its root.
+/// Whether the process has an open file, its working directory or its root below `folder`.
 pub(super) fn uses_below(pid: u32, folder: &Path) -> bool {
     let below = |link: &Path| link.starts_with(folder);
     holds(pid, &|_, link| below(link)).unwrap_or(false) || stands_in(pid, &below).unwrap_or(false)

@@ -1,30 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a look at the processes has found, and whom it did not reach. What is unseen is unknown, and never absent.
+//! The result of a look at the processes: those found, and those that could not be looked into. An unseen process is never taken for absent.
 
-use super::census::MOMENT;
 use super::identity::{Identity, Stat};
-use super::scan::pids;
+use super::proc_files::pids;
 use std::fmt;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
+use std::time::Duration;
 use units::counted;
 
-/// The processes that a look has found, and whom it did not reach.
+/// The pause before the second look at processes that refused the first.
+pub(super) const MOMENT: Duration = Duration::from_millis(10);
+
+/// The processes that a look has found, and those that it could not look into.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sight {
     pub found: Vec<Identity>,
     pub unseen: Unseen,
 }
 
-/// Whom a look at the processes did not reach.
+/// The processes that a look could not look into.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Unseen {
     /// Processes of our own user outside of the user namespace that we are in: the kernel does not let us look into them.
     pub own: usize,
-    /// Processes of other users; also those of ours that keep themselves to themselves (set-user-id programs, PR_SET_DUMPABLE), or have
-    /// more rights than we have (the first process of a machine).
+    /// Processes of other users; also own processes that the kernel protects (set-user-id programs, PR_SET_DUMPABLE), or that have more rights
+    /// than we have (the first process of a machine).
     pub others: usize,
     /// Why there may be processes that are not even listed.
     pub unlisted: Option<Unlisted>,
@@ -36,15 +39,15 @@ pub struct Unseen {
 pub enum Unlisted {
     /// `/proc` is not mounted, or cannot be read.
     NoProc,
-    /// `/proc` shows another pid namespace than ours: its numbers are not those that signals take.
+    /// `/proc` shows another pid namespace than ours: its pids are not valid for signals.
     OtherProc,
     /// Mounted with `hidepid`: processes of other users are left out.
     Hidden,
-    /// We are in a pid namespace of our own, as in a container: whoever is outside is left out.
+    /// We are in a pid namespace of our own, as in a container: processes outside are left out.
     Outside,
 }
 
-/// What one process is to a look.
+/// The answer of one process to a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Look {
     Wanted,
@@ -54,7 +57,7 @@ pub(super) enum Look {
 }
 
 impl Look {
-    /// A process that has ended meanwhile is none.
+    /// A process that has ended meanwhile counts as `Other`.
     pub(super) fn of(answer: io::Result<bool>) -> Self {
         match answer {
             Ok(true) => Self::Wanted,
@@ -68,7 +71,7 @@ impl Look {
         if is_gone { Self::Other } else { Self::Refused }
     }
 
-    /// What is wanted by one question is wanted; what one question could not be asked of is not known.
+    /// The process is wanted if one of two questions says so, and unknown if one of them could not be asked.
     pub(super) fn or(self, other: Self) -> Self {
         match (self, other) {
             (Self::Wanted, _) | (_, Self::Wanted) => Self::Wanted,
@@ -90,7 +93,7 @@ impl Sight {
                 Look::Refused => refused.push(pid),
             }
         }
-        // who ends, or begins another program, refuses for a moment
+        // a process that ends, or executes another program, refuses for a moment
         if !refused.is_empty() {
             std::thread::sleep(MOMENT);
         }
@@ -112,11 +115,11 @@ impl Sight {
 impl Unseen {
     /// A process that the kernel does not let us look into.
     pub(super) fn add(&mut self, pid: u32) {
-        // a kernel thread has no files, and one that has ended meanwhile neither
+        // a kernel thread has no files, nor has a process that has ended meanwhile
         if Identity::of(pid).is_none() || Stat::read(pid).is_none_or(|stat| stat.is_kernel_thread()) {
             return;
         }
-        // Of a process that may be looked into, `/proc/PID` belongs to its user; of one that keeps itself to itself, to root.
+        // `/proc/PID` of an ordinary process belongs to its user, that of a protected one to root.
         let own = rustix::process::geteuid().as_raw();
         match fs::metadata(format!("/proc/{pid}")) {
             Ok(entry) if entry.uid() == own && is_in_user_namespace() => self.own += 1,
@@ -190,7 +193,7 @@ impl Unlisted {
     }
 }
 
-/// Whether processes of others are left out: pid 1 is always there, and always root's. Who may look into it sees all.
+/// Whether `/proc` leaves out processes of other users: pid 1 always exists, and always belongs to root. A user who sees it sees all.
 fn hides_others() -> bool {
     !Path::new("/proc/1/stat").exists()
 }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whether a process could run at all. No clock of the kernel stops for a stopped or frozen process: only this tells one that
-//! stands still from one that hangs.
+//! Whether a process is stopped or frozen. No clock of the kernel stops meanwhile, so a silent process may stand still or hang: this tells which.
 
 use super::identity::Stat;
 use std::fmt;

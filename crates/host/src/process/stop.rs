@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-use super::cut_off::is_cut_off;
+use super::dead_layer::is_cut_off;
 use super::family::family;
 use super::identity::{Identity, Process};
 use super::standstill::{Standstill, standstill};
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 /// How long a process may take to go after SIGKILL: it may be in an uninterruptible wait for a disk, which we may have slowed.
 pub(super) const KILL_TIMEOUT: Duration = Duration::from_secs(20);
-/// What is left of the grace of a process whose slow layer is dead: it may still say so in its log.
+/// The grace of a process whose slow layer is dead: time to write to its log.
 const CUT_OFF_GRACE: Duration = Duration::from_secs(2);
 /// How often a wait looks whether that layer lives.
 const HOPE_PAUSE: Duration = Duration::from_secs(1);
@@ -42,11 +42,10 @@ pub enum Stopped {
 
 /// Ends `leaders`, and waits until they are gone. Need not be their parent: a zombie counts as gone.
 ///
-/// One that was stopped goes on, to hear it. One whose slow layer is dead cannot end cleanly, and has no long grace.
+/// A stopped process is woken, to act on the signal. A process whose slow layer is dead cannot end cleanly, and has a short grace.
 ///
 /// # Errors
-/// [`Error::Unstoppable`] when one is still there after SIGKILL; [`Error::NotPermitted`] when one is not ours to signal: all others are
-/// ended then.
+/// [`Error::Unstoppable`] when one is still there after SIGKILL; [`Error::NotPermitted`] when one is not ours to signal: all others are ended then.
 pub fn stop(_permit: &Permit, leaders: &[Identity], request: StopRequest) -> Result<Stopped, Error> {
     stop_unpermitted(leaders, request)
 }
@@ -128,7 +127,7 @@ fn kill(family: &BTreeSet<Identity>, is_gone: IsGone<'_>) -> Result<(), Error> {
     if processes.is_empty() { Ok(()) } else { Err(Error::NotPermitted { processes }) }
 }
 
-/// Tells all of them. Apart: those that we may not signal. One of them keeps nobody else from being told.
+/// Signals all of them; returns those that we may not signal. Such a process does not keep the others from being signalled.
 fn signal_all(processes: Vec<Process>, signal: i32) -> Result<(Vec<Process>, Vec<Process>), Error> {
     let signal = Signal::from_named_raw(signal).unwrap_or(Signal::TERM);
     let (mut asked, mut refused, mut failed) = (Vec::new(), Vec::new(), None);

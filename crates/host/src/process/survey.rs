@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Who has which run's files open, in which role, under whose name. Only small reads below `/proc`, and a look at open files that asks no
-//! server of a file system.
+//! Finds processes that have a run's files open, with their role and user. Only small reads below `/proc`, and looks at open files that ask no
+//! file system.
 
-use super::census::{Census, Resident, variable};
+use super::census::{Census, Resident};
 use super::identity::Identity;
+use super::proc_files::variable;
 use super::{LIFELINE_VARIABLE, RUN_VARIABLE};
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 use std::fs;
@@ -81,7 +82,7 @@ fn look(resident: &Resident, is_mark: &dyn Fn(&Path) -> bool) -> Option<Marked> 
         has_lifeline: variable(environment, LIFELINE_VARIABLE).is_some(),
         files,
     };
-    // what was read here is its own only while it lives
+    // the pid may belong to another process when this one has ended
     resident.identity.is_alive().then_some(marked)
 }
 
@@ -110,7 +111,7 @@ fn has_lock(text: &str) -> bool {
     text.lines().any(|line| line.starts_with("lock:") && line.contains("FLOCK") && line.contains("WRITE"))
 }
 
-/// What the kernel knows already: no server is asked.
+/// What the kernel knows of the file without asking its file system.
 fn owner_of(link: &Path) -> Option<u32> {
     let known = statx(CWD, link, AtFlags::STATX_DONT_SYNC | AtFlags::NO_AUTOMOUNT, StatxFlags::UID).ok()?;
     Some(known.stx_uid)

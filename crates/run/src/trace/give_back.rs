@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Undoing what has no journal any more: RAM first, delays to zero, servers stopped in order, mounts before the layers that serve them,
-//! cgroups when they are empty. What cannot be undone, or is not the caller's, is told with the command that would do it.
+//! Undoes runs whose journal is gone: RAM first, delays to zero, servers stopped in order, mounts before the layers that serve them,
+//! cgroups when they are empty. A thing that cannot be undone, or belongs to another user, is reported with the command that undoes it.
 
-use super::{Condition, Lost, SETTLING, Thing, Trace, find_lost, find_settled, traces_of, twice};
-use crate::dismantle::{Conflict, Executor as _};
-use crate::executor::{RealHost, repair_command};
+use super::{Condition, Lost, SETTLING, Thing, Trace, find_lost, find_settled, second_record, traces_of};
+use crate::dismantle::{Conflict, Executor as _, repair_command};
+use crate::executor::RealHost;
 use crate::find::Look;
 use crate::folder::Folder;
-use crate::undo::UndoReport;
+use crate::undo_report::UndoReport;
 use crate::{Error, RunId};
 use host::change::POOL;
 use host::change::memory::{Blocks, MEMORY, is_online};
@@ -22,11 +22,11 @@ use std::time::{Duration, Instant};
 
 /// How long a controller that was asked may take: it stops servers.
 const CONTROLLER_TIMEOUT: Duration = Duration::from_secs(180);
-/// A launcher gives its server a grace of its own, and this is beyond it.
+/// Longer than the grace that a launcher itself gives its server.
 const SERVER_GRACE_MS: u64 = 180_000;
 const GRACE_MS: u64 = 10_000;
 
-/// Undoes what was found of runs that no journal of these places answers for; of one run, or of all. `first`: how things are.
+/// Undoes the runs that no journal of these places answers for: one run, or all. `first`: a look that was taken just now.
 pub(crate) fn undo_lost(
     places: &Places,
     of: Option<&RunId>,
@@ -49,21 +49,21 @@ pub(crate) fn undo_lost(
     let left = if due.is_empty() { lost } else { look()? };
     left.iter().filter(|run| run.is_due()).for_each(|run| tell(run, report));
     let is_left = |id: &RunId| left.iter().any(|run| run.id == *id && run.is_due());
-    // of a damaged journal the rest is not known: such a run is not over
+    // a damaged journal does not say what else the run changed: such a run is not over
     let is_told = |id: &RunId| report.ended.contains(id) || report.unsure.iter().any(|unsure| unsure.run == *id);
     let ended = due.iter().map(|run| run.id.clone()).filter(|id| !is_left(id) && !is_told(id));
     let ended: Vec<RunId> = ended.collect();
     report.ended.extend(ended);
     report.ended.retain(|id| !is_left(id));
     report.left = left;
-    // what is written down of others stays
+    // the second records of other runs stay
     let all = if of.is_none() { None } else { Some(find_lost(places, &Look::take(places)?)) };
-    twice::tidy(&places.journal, all.as_ref().unwrap_or(&report.left));
+    second_record::tidy(&places.journal, all.as_ref().unwrap_or(&report.left));
     Ok(())
 }
 
-/// Before a journal is undone that may have lost a record: what bears the run's mark, and no step tells of, is taken away first. A slow layer
-/// is not ended below what it serves. Returns what failed.
+/// To be called before the undo of a journal that may have lost records. Takes away mounts and devices that bear the run's mark and that no step
+/// records: the slow layer below them is ended later. Returns the failures.
 pub(crate) fn take_unrecorded(places: &Places, id: &RunId, state: &State, host: &mut RealHost) -> Vec<String> {
     let open = state.open_steps();
     let is_recorded = |change: &Step| open.iter().any(|step| is_same(&step.change, change));
@@ -101,7 +101,7 @@ fn controller(run: &Lost) -> Option<Identity> {
     if let Condition::Held(controller) = run.condition { Some(controller) } else { None }
 }
 
-/// Its journal is an open file, if a nameless one: it can still release in order. One that does not is ended.
+/// Asks a controller to release its run: it still has its deleted journal open. A controller that does not end in time is killed.
 fn ask(controller: Identity) {
     let Some(process) = Process::open(controller) else { return };
     let asked = process.signal(Signal::TERM).and_then(|()| process.signal(Signal::CONT)).is_ok();
@@ -115,7 +115,7 @@ fn ask(controller: Identity) {
     }
 }
 
-/// There is no journal in which it could be recorded: each undo looks at the present state, and may be repeated.
+/// There is no journal to record these changes in. Each undo looks at the present state, and may be repeated.
 #[allow(clippy::disallowed_methods)]
 fn permit() -> Permit {
     Permit::issue(0)
@@ -129,7 +129,7 @@ fn give_back(places: &Places, run: &Lost, report: &mut UndoReport) {
     let mut is_served = false;
     for step in &steps {
         if is_served && is_layer(&step.change) {
-            // told when we look again: it serves on, undelayed, below what is busy
+            // the layer serves on without delay below a busy mount; the look afterwards reports it
             continue;
         }
         match host.undo(&permit(), step) {
@@ -153,7 +153,7 @@ fn is_layer(change: &Step) -> bool {
     matches!(change, Step::Process { role: Role::SlowLayer, .. })
 }
 
-/// In the order of their undo.
+/// The run's own traces as steps, in the order of their undo.
 fn steps_of(run: &Lost) -> Vec<StepState> {
     let mut steps: Vec<(u8, StepState)> =
         run.traces.iter().filter(|trace| trace.is_ours).filter_map(|trace| step_of(&trace.thing)).collect();
@@ -209,7 +209,7 @@ fn step(change: Step, processes: Vec<Identity>) -> StepState {
     }
 }
 
-/// What is there when everything was tried.
+/// Reports what is left after everything was tried.
 fn tell(run: &Lost, report: &mut UndoReport) {
     let id = &run.id;
     let told = |trace: &Trace| match trace.is_ours {
@@ -223,7 +223,7 @@ fn of(owner: Option<u32>) -> String {
     owner.map(|uid| format!(", but of uid {uid}")).unwrap_or_default()
 }
 
-/// What a person would type.
+/// The shell command by which a person would undo it.
 pub(super) fn command(thing: &Thing) -> String {
     let quoted = |path: &Path| format!("'{}'", path.display().to_string().replace('\'', r"'\''"));
     match thing {

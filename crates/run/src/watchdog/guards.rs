@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What endangers the host while a run lives: readings, and what they mean. Reading costs some file reads below `/proc`; a file system
-//! that may be slow or hang is asked by [`DiskWatch`], which waits for nobody.
+//! Dangers for the host while a run lives: what is read, and when it is a danger. A reading is some small files below `/proc`. [`DiskWatch`]
+//! asks the file system, which may hang, without waiting for it.
 
 use super::inquiry::Inquiry;
 use super::limits::Limits;
@@ -18,7 +18,7 @@ pub(crate) struct Reading {
     pub(crate) available_bytes: u64,
     /// `None`: a kernel without pressure information.
     pub(crate) full_avg10_percent: Option<f64>,
-    /// Since boot, those in the run's own cgroups left out: they are between a server and its limit.
+    /// OOM kills since boot, without those in the run's own cgroups: there a server has reached its own limit.
     pub(crate) oom_kills: u64,
     /// The holder is the kernel's first victim.
     pub(crate) holders_live: bool,
@@ -53,11 +53,11 @@ impl Reading {
     fn memory(&self, before: &Self, limits: &Limits, server_is_victim: bool) -> Option<String> {
         let available = Bytes(self.available_bytes);
         let floor = limits.floor_bytes(self.total_bytes);
-        // the want of memory is the experiment then, and it ends with the kernel's kill
+        // the experiment is to run out of memory: it ends with the kernel's kill
         if self.available_bytes < floor && !server_is_victim {
             return Some(format!("only {available} of RAM were available, and the floor is {}", Bytes(floor)));
         }
-        // somebody else's cgroup may kill within its own limit: that alone is no danger to the host
+        // a kill within the limit of somebody else's cgroup alone is no danger to the host
         let short = !self.holders_live || self.available_bytes < limits.pressure_floor_bytes(self.total_bytes);
         let killed = self.oom_kills.saturating_sub(before.oom_kills);
         if killed > 0 && if server_is_victim { !self.holders_live } else { short } {
@@ -89,7 +89,7 @@ fn holders(state: &State) -> impl Iterator<Item = &Identity> {
     state.steps.iter().filter(|step| step.is_open()).filter(holds).flat_map(|step| &step.processes)
 }
 
-/// Steps that do, by a process, or by what no process holds.
+/// Steps that hide RAM: by a process, or by pages or blocks that no process holds.
 fn hiding(state: &State) -> impl Iterator<Item = &StepState> {
     let hides = |step: &&StepState| {
         use Step::{HugePool, MemoryBlocks, Process};
@@ -102,12 +102,12 @@ fn hides_ram(state: &State) -> bool {
     hiding(state).next().is_some()
 }
 
-/// A run that is to show the server killed: it lives with the want of memory until then.
+/// A run whose server is to be killed by the kernel: it goes on without memory until then.
 fn server_is_victim(state: &State) -> bool {
     hiding(state).any(|step| step.oom_victim == OomVictim::Server)
 }
 
-/// Of a sandbox: what a command of `wringer squeeze` writes, and where, is its own.
+/// Only a sandbox's server is guarded: where the command of `wringer squeeze` writes is the user's affair.
 fn has_server(state: &State) -> bool {
     let sandbox = |begun: &Begun| begun.resources.iter().any(|resource| resource.starts_with("sandbox-"));
     state.begun.as_ref().is_none_or(sandbox) && has_open(state, |role| role == Role::Server)
@@ -141,8 +141,7 @@ fn own_oom_kills(state: &State) -> Vec<(PathBuf, u64)> {
 /// Folder, free bytes, size.
 pub(crate) type Space = (PathBuf, u64, u64);
 
-/// How much is free where sandboxes live. What is not known, because that file system answers nobody, is no danger: what was known
-/// last stands.
+/// The free space where sandboxes live. When that file system does not answer, the last known number stays.
 pub(crate) struct DiskWatch {
     inquiry: Option<Inquiry<Option<Space>>>,
     known: Option<Space>,

@@ -26,8 +26,7 @@ impl<T: Send + 'static> Inquiry<T> {
         Some(Self { ask, answers, asked: false })
     }
 
-    /// The answer, when one has come since the last call; then the question is asked anew, unless `ask` is false. It is never asked
-    /// twice at a time.
+    /// The answer, when one has come since the last call; then the question is asked anew, unless `ask` is false. It is never asked twice at a time.
     pub(super) fn answer(&mut self, ask: bool) -> Option<T> {
         let answer = self.answers.try_recv().ok();
         self.asked &= answer.is_none();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whether the slow layers of a run serve. A layer whose processes stand still, stopped or frozen, does not hang: it serves on when it
-//! is woken. Only one that could run and answers nobody hangs.
+//! Whether the slow layers of a run answer. A layer whose processes are stopped or frozen does not hang: it goes on when it is woken. A layer
+//! hangs when it could run and answers nobody.
 
 use super::LayerProbe;
 use super::inquiry::Inquiry;
@@ -15,15 +15,15 @@ use std::time::Duration;
 /// For tests, of a build with `failpoints`: a watchdog that goes by the clock, and kills (`WRINGER_FORGET=standstill`).
 pub(super) const FORGET_STANDSTILL: &str = "standstill";
 
-/// What there is to be said of the layers, at a look.
+/// What a look at the layers finds.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Found {
     Well,
-    /// It has stood still for as long as one that hangs is given: its users wait. To be told once.
+    /// It stands still for longer than a layer may be silent: its users wait. Reported once.
     StandsStill(Identity, Standstill),
-    /// It goes on after that was told.
+    /// It goes on, after its standstill was reported.
     GoesOn,
-    /// It could run, and has answered nobody for so many looks.
+    /// It could run, and has not answered for this many looks.
     Hangs(u32),
 }
 
@@ -33,7 +33,7 @@ pub(super) struct LayerWatch {
     question: Question,
     silence: Silence,
     standstill: Silence,
-    /// That it stands still.
+    /// The standstill was reported.
     told: bool,
     /// When it answered last: for the watchdog that goes by the clock alone.
     answered: Duration,
@@ -44,7 +44,7 @@ enum Question {
     /// No layer has served yet.
     NotYet(PathBuf, LayerProbe),
     Asked(Inquiry<bool>),
-    /// There is no thread to be had: there is no such guard.
+    /// No thread could be started: the layers are not watched.
     None,
 }
 
@@ -96,7 +96,7 @@ impl LayerWatch {
         if std::mem::take(&mut self.told) { Found::GoesOn } else { Found::Well }
     }
 
-    /// Since the last look. One that stood still then is not asked: its questions would pile up.
+    /// The answer since the last look. A layer that stood still is not asked: the questions would pile up.
     fn answered(&mut self, ask: bool) -> bool {
         if let Question::NotYet(folder, answers) = &self.question {
             let (folder, answers) = (folder.clone(), *answers);
@@ -110,7 +110,7 @@ impl LayerWatch {
     }
 }
 
-/// Of the layers and what they have started: a slow disk's worker serves for its keeper.
+/// Looks at the layers and the processes that they started: a slow disk's worker serves for its keeper.
 fn standing_still(layers: &[Identity]) -> Option<(Identity, Standstill)> {
     descendants(layers).into_iter().find_map(|process| Some((process, standstill(process.pid)?)))
 }

@@ -10,7 +10,7 @@ pub(crate) struct Lease {
     silence: Silence,
 }
 
-/// More looks that a late controller is given: on a machine whose processors are all busy it may write later than it should.
+/// Looks that a late controller has besides: on a machine whose processors are all busy it may write late.
 const PATIENCE_LOOKS: u32 = 3;
 
 impl Lease {
@@ -23,8 +23,7 @@ impl Lease {
         self.silence.end();
     }
 
-    /// To be called at each look that counts, when there is no sign of life to be read. `Some`: for how long there was none, while
-    /// the watchdog ran.
+    /// To be called at each look that counts, when there is no sign of life to be read. `Some`: for how long there was none, while the watchdog ran.
     pub(crate) fn expired(&mut self) -> Option<Duration> {
         self.silence.look(true).map(|looks| self.every * looks)
     }

@@ -11,7 +11,7 @@ pub const LIMITS_VARIABLE: &str = "WRINGER_WATCHDOG";
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// A controller that gives no sign of life for so long is stopped or hangs.
+    /// A controller without a sign of life for this time is stopped or hangs.
     pub lease_ms: u64,
     /// `MemAvailable` below which a run that hides RAM ends. `None`: 1 % of RAM, at least 256 MiB.
     pub available_floor_bytes: Option<u64>,
@@ -22,7 +22,7 @@ pub struct Limits {
     pub pressure_available_bytes: Option<u64>,
     /// Free space below which a run with a server ends. `None`: 512 MiB, or 2 % of a small file system.
     pub disk_free_bytes: Option<u64>,
-    /// A slow layer that answers nobody for so long hangs.
+    /// A slow layer that does not answer for this time hangs.
     pub layer_deadline_ms: u64,
     /// How often everything is looked at.
     pub look_ms: u64,

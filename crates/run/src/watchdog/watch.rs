@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The watchdog while its controller lives: it looks, and when it sees a danger, it neutralises and sees to it that the run ends.
+//! The watchdog while its controller lives: it looks for dangers; at a danger it neutralises the run and makes it end.
 
 use super::guards::{DiskWatch, Reading as HostReading};
-use super::kept::KeptJournal;
+use super::kept_journal::KeptJournal;
 use super::layer::{FORGET_STANDSTILL, Found, LayerWatch, serving};
 use super::lease::Lease;
 use super::limits::Limits;
@@ -26,7 +26,7 @@ pub(super) struct Watch<'a> {
     places: &'a Places,
     id: &'a RunId,
     journal: &'a KeptJournal,
-    /// As far as the journal could be read the last time that it was whole: damage takes nothing away from it.
+    /// The state at the last time that the journal could be read whole: damage since then takes nothing away.
     known: State,
     limits: Limits,
     looks: Looks,
@@ -36,7 +36,7 @@ pub(super) struct Watch<'a> {
     own_kills: BTreeMap<PathBuf, u64>,
     disk: DiskWatch,
     layer: LayerWatch,
-    /// The run was neutralised: for how many looks more its controller may take its time.
+    /// After the run was neutralised: the looks that its controller still has to release.
     tripped: Option<u32>,
 }
 
@@ -84,7 +84,7 @@ impl<'a> Watch<'a> {
         let counts = self.looks.counts(boot_time());
         match self.journal.look() {
             Reading::Whole(content) | Reading::TornTail(content) => self.known = content.state,
-            // what was read before still holds: the run is guarded on
+            // the state that was read before still holds
             Reading::Damaged(content, _) if content.state.steps.len() > self.known.steps.len() => {
                 self.known = content.state;
             }
@@ -101,7 +101,7 @@ impl<'a> Watch<'a> {
                 }
             }
             Some(patience) => {
-                // what the controller had begun before it heard of it
+                // steps that the controller had begun before it noticed
                 self.neutralise(&state);
                 if counts && controller_could_run(&state) {
                     self.tripped = Some(patience.saturating_sub(1));
@@ -113,7 +113,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// By the lock that it holds, which is gone with a folder that somebody removed.
+    /// Found by the owner lock that it holds; the lock is gone when somebody removed the folder.
     fn replace_controller(&self, state: &State) {
         let owner = self.journal.folder().owner();
         let _ = replace_holders(&owner);
@@ -121,7 +121,7 @@ impl<'a> Watch<'a> {
         let _ = kill_alone(&permit(), controller.as_slice());
     }
 
-    /// `counts`: this look does, for those who are silent.
+    /// `counts`: this look counts for a silence.
     fn danger(&mut self, state: &State, counts: bool) -> Option<String> {
         if let Some(silent) = counts.then(|| self.lease.expired()).flatten() {
             return Some(format!(
@@ -142,8 +142,8 @@ impl<'a> Watch<'a> {
         danger
     }
 
-    /// A layer that stands still is left alone: it serves on when it is woken. One that hangs ends the run, and is not killed: whoever
-    /// waits for one of its files would get an I/O error. The keeper of a slow disk is: its worker wakes by that, and answers.
+    /// A layer that stands still is left alone: it goes on when it is woken. A layer that hangs ends the run. It is not killed, because
+    /// processes that wait for its files would get an I/O error. Only the keeper of a slow disk is killed: that wakes its worker, which answers.
     fn stuck_layer(&mut self, state: &State, counts: bool) -> Option<String> {
         let layers = serving(state);
         match self.layer.look(&layers, counts) {
@@ -188,7 +188,7 @@ impl<'a> Watch<'a> {
         self.neutralise(state);
         self.tell(&format!("neutralised: {reason}"));
         if let Some(controller) = controller(state).and_then(Process::open) {
-            // pending when it wakes
+            // delivered when it wakes
             let _ = controller.signal(Signal::TERM);
             let _ = controller.signal(Signal::CONT);
         }
@@ -201,7 +201,7 @@ impl<'a> Watch<'a> {
     }
 }
 
-/// To end processes of a run that its journal names: no change that would have to be undone.
+/// For ending processes that the run's journal names: that is no change to undo.
 #[allow(clippy::disallowed_methods)]
 fn permit() -> Permit {
     Permit::issue(0)
@@ -211,7 +211,7 @@ fn controller(state: &State) -> Option<Identity> {
     state.begun.as_ref().map(|begun| begun.controller)
 }
 
-/// One that is frozen is not replaced: it has been told, and releases when it goes on.
+/// A frozen controller is not replaced: it has the signal, and releases when it goes on.
 fn controller_could_run(state: &State) -> bool {
     controller(state).is_none_or(|controller| standstill(controller.pid).is_none())
 }
@@ -237,7 +237,7 @@ mod tests {
     use journal::{Begun, Kind, OomVictim, Phase, Role, StepId, StepState};
     use std::process::{Child, Command};
 
-    /// A step whose process was started, perhaps, and not written down yet: that moment is a few milliseconds long.
+    /// A step whose process may have been started and is not recorded yet: that takes a few milliseconds.
     fn starting(id: u32, role: Role) -> StepState {
         let change = Step::Process { role, program: "child".into(), stop_signal: 15, grace_ms: 0 };
         StepState {

@@ -3,7 +3,7 @@
 //! of these moments for certain; beside it two threads run free.
 
 use host::change::{Served, unmount};
-use host::mounts::{MountEntry, Ours, mounts_at};
+use host::mounts::{MountEntry, OwnMount, mounts_at};
 use host::permit::Permit;
 use rustix::mount::{MountFlags, UnmountFlags};
 use std::path::Path;
@@ -28,7 +28,7 @@ fn is_there(source: &str, at: &Path) -> bool {
 /// Returns rounds, mounts of the other's, and how many of them were gone.
 fn race(at: &Path) -> (usize, usize, usize) {
     let (over, mounted, lost) = (AtomicBool::new(false), AtomicUsize::new(0), AtomicUsize::new(0));
-    let ours = Ours { source: "wringer-race".into(), fstype: "tmpfs".into(), mark: None };
+    let ours = OwnMount { source: "wringer-race".into(), fstype: "tmpfs".into(), mark: None };
     let permit = Permit::issue(1);
     // ours is put there when theirs is not: it shall lie below
     let turn = Mutex::new(());
@@ -167,7 +167,7 @@ mod certain {
     }
 
     fn try_plan(at: &Path, plan: Plan) -> Tried {
-        let ours = Ours { source: "wringer-race".into(), fstype: "tmpfs".into(), mark: None };
+        let ours = OwnMount { source: "wringer-race".into(), fstype: "tmpfs".into(), mark: None };
         mount(&ours.source, at);
         let other = Intruder { left: plan.map(Some), theirs: Vec::new(), at: at.to_owned() };
         let other = Arc::new(Mutex::new(other));

@@ -111,7 +111,7 @@ impl Scene {
         self.home(if self.place == Place::RenamedParent { "renamed/data" } else { "parent/data" })
     }
 
-    /// Ours, in our namespace.
+    /// The run's own mount, in our namespace.
     pub(crate) fn is_mounted(&self) -> bool {
         let table = fs::read_to_string("/proc/self/mountinfo").unwrap();
         table.lines().any(|line| line.contains(&format!(" {} ", self.data().display())) && line.contains(&self.run))

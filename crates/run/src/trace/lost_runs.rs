@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which run each thing belongs to, whose it is, and how that run stands. Pure.
+//! Sorts the marks on the host by run, and finds the runs that no journal answers for. Pure.
 
-use super::seen::{PREFIX, Seen, run_of_folder};
+use super::host_marks::{HostMarks, PREFIX, run_of_folder};
 use super::{Condition, Lost, Thing, Trace};
 use host::process::{Identity, Marked};
 use journal::RunId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// What is known beside what was seen.
+/// What is known of runs besides their marks on the host.
 pub(super) struct Known<'a> {
     /// Runs for which a journal of these places answers.
     pub(super) answered: &'a BTreeSet<RunId>,
     /// The folder of journals of these places, without links.
     pub(super) journal: &'a Path,
-    /// How a run stands whose folder may be below that of other places.
+    /// The state of a run whose folder may be below another folder of journals.
     pub(super) below: &'a dyn Fn(&Path, &RunId) -> Below,
 }
 
-/// How a run stands by its own folder.
+/// The state of a run, as its own folder shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Below {
-    /// There is no such place any more.
+    /// The folder of journals is gone, with the folder above it.
     Nothing,
-    /// The place is there, the run's folder is not.
+    /// The folder above the journals is there, the run's folder is not.
     Lost,
     Live,
     /// Its server stands.
@@ -35,22 +35,22 @@ pub(super) enum Below {
 #[derive(Debug, Default)]
 struct Found {
     traces: Vec<Trace>,
-    /// Who holds the owner lock, and the folder of journals in which that was.
+    /// The process that holds the owner lock, and the folder of journals in which the lock is, or was.
     holder: Option<(Identity, PathBuf)>,
     /// Folders of journals in which the run's folder is, or was.
     journals: BTreeSet<PathBuf>,
-    /// Processes that carry its id alone: no proof, for a program takes its environment wherever it goes.
+    /// Processes that only have the run's id in their environment. That is no proof: a program passes its environment on.
     named: Vec<Trace>,
 }
 
 /// The runs that no journal of these places answers for, oldest first; `uid` is the caller's.
-pub(super) fn sort(seen: &Seen, known: &Known<'_>, uid: u32) -> Vec<Lost> {
+pub(super) fn lost_runs(seen: &HostMarks, known: &Known<'_>, uid: u32) -> Vec<Lost> {
     let mut runs = group(seen, uid);
     runs.retain(|id, found| !known.answered.contains(id) && !found.traces.is_empty());
     runs.into_iter().filter_map(|(id, found)| judge(id, found, known, uid)).collect()
 }
 
-fn group(seen: &Seen, uid: u32) -> BTreeMap<RunId, Found> {
+fn group(seen: &HostMarks, uid: u32) -> BTreeMap<RunId, Found> {
     let mut runs: BTreeMap<RunId, Found> = BTreeMap::new();
     let is_own = |owner: Option<u32>| owner == Some(uid);
     for mount in &seen.mounts {
@@ -82,13 +82,8 @@ fn group(seen: &Seen, uid: u32) -> BTreeMap<RunId, Found> {
         add(&mut runs, id, thing, Some(0), is_own(Some(0)));
     }
     for written in &seen.written {
-        add(
-            &mut runs,
-            written.run.clone(),
-            Thing::Change(Box::new(written.clone())),
-            Some(written.uid),
-            is_own(Some(written.uid)),
-        );
+        let (thing, owner) = (Thing::Change(Box::new(written.clone())), Some(written.uid));
+        add(&mut runs, written.run.clone(), thing, owner, is_own(owner));
         runs_journal(&mut runs, &written.run, &written.journal);
     }
     for process in &seen.processes {
@@ -133,7 +128,7 @@ fn add_process(runs: &mut BTreeMap<RunId, Found>, process: &Marked, uid: u32) {
             found.holder = Some((process.identity, journal.to_owned()));
         }
         if proven.insert(id) {
-            // a server runs under another uid than who started it: the token is his who did
+            // a server may run under another uid than the user who started it; that user owns the token
             let owner = file.owner.filter(|owner| *owner == uid).or(process.uid).or(file.owner);
             found.traces.push(trace(owner));
         }
@@ -155,7 +150,7 @@ fn leading_run(text: &str) -> Option<RunId> {
     (rest.is_empty() || rest.starts_with('-')).then(|| run.parse().ok()).flatten()
 }
 
-/// `None`: there is nothing to be told.
+/// `None`: there is nothing to report.
 fn judge(id: RunId, found: Found, known: &Known<'_>, uid: u32) -> Option<Lost> {
     let elsewhere = found.journals.iter().filter(|journal| *journal != known.journal);
     let mut journal = found.journals.iter().next().cloned();
@@ -184,8 +179,8 @@ fn judge(id: RunId, found: Found, known: &Known<'_>, uid: u32) -> Option<Lost> {
     Some(Lost { id, condition, traces: found.traces, journal })
 }
 
-/// A launcher without a lifeline has a server that was to outlive its command; what its cgroup limits is that server alone. A program
-/// that is not Wringer's changes nothing of the host's.
+/// A launcher without a lifeline belongs to a server that outlives its command: the run's cgroups limit that server alone. A program that is
+/// not Wringer's changes nothing on the host.
 fn changes_the_host(traces: &[Trace]) -> bool {
     let is_standing = |trace: &Trace| matches!(&trace.thing, Thing::Process { role: Some(role), has_lifeline: false, .. } if role == "launch");
     let stands = traces.iter().any(is_standing);
@@ -198,14 +193,14 @@ fn changes_the_host(traces: &[Trace]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::seen::SeenMount;
+    use super::super::host_marks::SeenMount;
     use super::*;
     use host::process::HeldFile;
 
     const RUN: &str = "w-20261120-201530-4f2a";
     const ROOT: u32 = 0;
 
-    fn mount(owner: u32) -> Seen {
+    fn mount(owner: u32) -> HostMarks {
         let mount = SeenMount {
             target: "/data".into(),
             source: format!("wringer-{RUN}"),
@@ -213,7 +208,7 @@ mod tests {
             namespace_of: None,
             owner: Some(owner),
         };
-        Seen { mounts: vec![mount], ..Seen::default() }
+        HostMarks { mounts: vec![mount], ..HostMarks::default() }
     }
 
     fn process(role: Option<&str>, has_lifeline: bool, file: &str, is_locked: bool) -> Marked {
@@ -229,9 +224,9 @@ mod tests {
         }
     }
 
-    fn judged(seen: &Seen, journal: &str, below: Below) -> Option<Condition> {
+    fn judged(seen: &HostMarks, journal: &str, below: Below) -> Option<Condition> {
         let known = Known { answered: &BTreeSet::new(), journal: Path::new(journal), below: &|_, _| below };
-        sort(seen, &known, ROOT).pop().map(|run| run.condition)
+        lost_runs(seen, &known, ROOT).pop().map(|run| run.condition)
     }
 
     #[test]
@@ -244,12 +239,12 @@ mod tests {
     fn what_a_journal_answers_for_is_not_lost() {
         let answered = BTreeSet::from([RUN.parse().expect("an id")]);
         let known = Known { answered: &answered, journal: Path::new("/"), below: &|_, _| Below::Nothing };
-        assert_eq!(sort(&mount(ROOT), &known, ROOT), []);
+        assert_eq!(lost_runs(&mount(ROOT), &known, ROOT), []);
     }
 
     #[test]
     fn a_held_owner_lock_is_a_life() {
-        let seen = Seen { processes: vec![process(Some("supervise"), false, "owner.lock", true)], ..mount(ROOT) };
+        let seen = HostMarks { processes: vec![process(Some("supervise"), false, "owner.lock", true)], ..mount(ROOT) };
         let controller = Identity { pid: 4711, start_time: 1 };
         assert_eq!(judged(&seen, "/home/journal", Below::Nothing), Some(Condition::Held(controller)));
         for below in [Below::Nothing, Below::Lost, Below::Hot, Below::Live] {
@@ -259,22 +254,22 @@ mod tests {
 
     #[test]
     fn another_home_answers_for_its_own() {
-        let seen = Seen { processes: vec![process(Some("slowfs"), true, "token", false)], ..mount(ROOT) };
+        let seen = HostMarks { processes: vec![process(Some("slowfs"), true, "token", false)], ..mount(ROOT) };
         assert_eq!(judged(&seen, "/other/journal", Below::Hot), Some(Condition::HotElsewhere));
         assert_eq!(judged(&seen, "/other/journal", Below::Lost), Some(Condition::HotElsewhere));
         assert_eq!(judged(&seen, "/other/journal", Below::Left), None);
         assert_eq!(judged(&seen, "/other/journal", Below::Nothing), Some(Condition::CutOff), "the home is gone");
-        let seen = Seen { processes: vec![process(None, false, "token", false)], ..Seen::default() };
+        let seen = HostMarks { processes: vec![process(None, false, "token", false)], ..HostMarks::default() };
         assert_eq!(judged(&seen, "/other/journal", Below::Hot), None, "a program changes nothing of the host's");
     }
 
     #[test]
     fn a_server_that_was_to_stand_is_not_lost() {
-        let with = |role, has_lifeline| Seen {
+        let with = |role, has_lifeline| HostMarks {
             processes: vec![process(role, has_lifeline, "token", false)],
-            ..Seen::default()
+            ..HostMarks::default()
         };
-        let judged = |seen: &Seen| judged(seen, "/home/journal", Below::Nothing);
+        let judged = |seen: &HostMarks| judged(seen, "/home/journal", Below::Nothing);
         assert_eq!(judged(&with(Some("launch"), false)), Some(Condition::Stands));
         assert_eq!(judged(&with(Some("launch"), true)), Some(Condition::CutOff));
         assert_eq!(judged(&with(None, false)), Some(Condition::Stands), "a program of the user's");
@@ -285,11 +280,11 @@ mod tests {
     #[test]
     fn a_name_in_the_environment_is_no_proof() {
         let process = Marked { files: Vec::new(), ..process(None, false, "token", false) };
-        let seen = Seen { processes: vec![process.clone()], ..Seen::default() };
+        let seen = HostMarks { processes: vec![process.clone()], ..HostMarks::default() };
         assert_eq!(judged(&seen, "/home/journal", Below::Nothing), None);
-        let seen = Seen { processes: vec![process], ..mount(ROOT) };
+        let seen = HostMarks { processes: vec![process], ..mount(ROOT) };
         let known = Known { answered: &BTreeSet::new(), journal: Path::new("/"), below: &|_, _| Below::Nothing };
-        assert_eq!(sort(&seen, &known, ROOT)[0].traces.len(), 2, "ended together with the rest");
+        assert_eq!(lost_runs(&seen, &known, ROOT)[0].traces.len(), 2, "ended together with the rest");
     }
 
     #[test]
@@ -300,8 +295,8 @@ mod tests {
         for name in ["wringer-tries", "wringer-test-4711", RUN, "wringer-w-20261120-201530-4f2ab", "wringer-ü"] {
             assert_eq!(run_of_name(name), None, "{name}");
         }
-        let with = |file: &str| Seen { loops: vec![("/dev/loop0".into(), file.into())], ..Seen::default() };
-        let judged = |seen: &Seen| judged(seen, "/home/journal", Below::Nothing);
+        let with = |file: &str| HostMarks { loops: vec![("/dev/loop0".into(), file.into())], ..HostMarks::default() };
+        let judged = |seen: &HostMarks| judged(seen, "/home/journal", Below::Nothing);
         assert_eq!(judged(&with(&format!("/wringer-{RUN}"))), Some(Condition::CutOff));
         assert_eq!(judged(&with(&format!("/home/x/wringer-{RUN}"))), None, "somebody's own file");
     }

@@ -3,10 +3,10 @@ use crate::folder::Folder;
 use crate::reading;
 use journal::{JournalFile, Reading};
 
-/// The journal of the run that is watched, open from the start: whoever removes the folder does not take it away from us.
+/// The journal of the watched run. It stays open from the start, so that it can be read after the folder was removed.
 pub(super) struct KeptJournal {
     folder: Folder,
-    /// `None` when it could not be opened then: it is looked for again each time.
+    /// `None`: it could not be opened at the start; each look tries again.
     file: Option<JournalFile>,
 }
 
@@ -20,12 +20,12 @@ impl KeptJournal {
         &self.folder
     }
 
-    /// For a look each second.
+    /// Reads at once, without waiting: it is called each second.
     pub(super) fn look(&self) -> Reading {
         self.file.as_ref().map_or_else(|| reading::read(&self.folder), JournalFile::read_at_once)
     }
 
-    /// With what else lies in the folder, as long as it is there.
+    /// Reads the journal, and compares it with the other files of the folder while the folder is there.
     pub(super) fn read_to_undo(&self) -> (Option<JournalFile>, Reading) {
         let again = self.file.as_ref().and_then(|file| file.try_clone().ok());
         match again {

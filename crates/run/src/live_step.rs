@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Changing what a live run holds, by somebody else than its controller.
+//! A change to a step of a live run, made by another process than the run's controller.
 
 use crate::dismantle::Executor as _;
 use crate::executor::RealHost;
@@ -11,12 +11,12 @@ use host::permit::Permit;
 use host::places::Places;
 use journal::State;
 
-/// Makes a change that the undo of an applied step covers whatever comes of it: the step's intent is on the disk. When the run has ended
-/// or was neutralised meanwhile, the step is neutralised again.
+/// Makes a change that the undo of the applied step `step` covers: the intent of that step is on the disk. When the run has ended or was
+/// neutralised meanwhile, the step is neutralised again.
 ///
 /// # Errors
 /// `change`'s; [`Error::NoSuchStep`] when the run is not live, or the step not applied or undone.
-pub fn amend<T, E: From<Error>>(
+pub fn change_live_step<T, E: From<Error>>(
     places: &Places,
     id: &RunId,
     step: StepId,

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The second record of a change that bears no mark: the pool of huge pages, memory blocks, a value. It lies beside the locks, as
-//! `<run>.step-<number>`: written and synced before the change, removed when that is undone. A lost journal, or a lost record of one, hides no
-//! change then. Beside it, as `<run>.home`, lies where the run's journal is.
+//! The second record of a change that bears no mark: the pool of huge pages, memory blocks, a value. The file `<run>.step-<number>` beside the
+//! locks is written and synced before the change, and removed after its undo. So a change is known even when the journal, or a record in it, is
+//! lost. The file `<run>.home` beside it names the folder of the run's journal.
 
 use super::Lost;
 use crate::Error;
-use crate::executor::survives_boot;
+use crate::boot::survives_boot;
 use crate::folder::{HOST_LOCKS, host_locks};
 use host::files;
 use host::places::Places;
@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 
 /// What the file says, as JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Written {
+pub struct SecondRecord {
     pub run: RunId,
     /// Of the boot in which it was written.
     pub boot_id: String,
@@ -33,7 +33,7 @@ pub struct Written {
     pub uid: u32,
 }
 
-impl Written {
+impl SecondRecord {
     /// As the journal would have it.
     pub(super) fn as_step(&self) -> StepState {
         StepState {
@@ -47,12 +47,12 @@ impl Written {
         }
     }
 
-    /// What it changed went with the boot in which it did.
+    /// The change was made in an earlier boot and did not survive it.
     fn is_void(&self) -> bool {
         journal::boot_id().is_ok_and(|now| now != self.boot_id) && !survives_boot(&self.change)
     }
 
-    /// The file whose content it changed is there no more: nothing can be put back.
+    /// The changed file does not exist any more: nothing can be put back.
     fn is_gone(&self) -> bool {
         let Step::Value { path, .. } = &self.change else { return false };
         fs::symlink_metadata(path).is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
@@ -64,7 +64,7 @@ fn bears_no_mark(change: &Step) -> bool {
     matches!(change, Step::Value { .. } | Step::HugePool { .. } | Step::MemoryBlocks { .. })
 }
 
-/// Before the change, with `observed` again after it.
+/// To be called before the change without `observed`, and after it with `observed`.
 ///
 /// # Errors
 /// It is not written: then the change must not be made.
@@ -78,7 +78,7 @@ pub(crate) fn write(
     if !bears_no_mark(change) {
         return Ok(());
     }
-    let written = Written {
+    let written = SecondRecord {
         run: run.clone(),
         boot_id: journal::boot_id()?,
         journal: super::canonical(&places.journal),
@@ -93,27 +93,27 @@ pub(crate) fn write(
     Ok(())
 }
 
-/// Where the run's journal is, for whoever finds its marks.
+/// Writes where the run's journal is, for a user of another home who finds the run's marks.
 pub(crate) fn write_home(places: &Places, run: &RunId) -> Result<(), Error> {
     let home = super::canonical(&places.journal);
-    // it helps others to name the place; nothing is lost without it
+    // only a help: nothing is lost when the path cannot be written
     let text = home.to_str().unwrap_or_default();
     Ok(files::write_atomic(&host_locks(places)?.join(name_of_home(run)), text.as_bytes(), 0o600)?)
 }
 
-/// The step is undone: of a run whose folder is, or was, `folder`.
+/// To be called when the step is undone. `folder`: the run's folder, which may be gone.
 pub(crate) fn forget_step(folder: &Path, run: &RunId, step: StepId) {
     forget(folder, &name_of_step(run, step));
 }
 
-/// The run has ended.
+/// To be called when the run has ended.
 pub(crate) fn forget_home(folder: &Path) {
     if let Some(run) = folder.file_name().and_then(|name| name.to_str()?.parse().ok()) {
         forget(folder, &name_of_home(&run));
     }
 }
 
-/// The user has called the run settled.
+/// To be called when the user has said that the run is settled.
 pub(crate) fn forget_run(places: &Places, run: &RunId) {
     let prefix = format!("{run}.");
     let is_of_it = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&prefix));
@@ -122,7 +122,7 @@ pub(crate) fn forget_run(places: &Places, run: &RunId) {
     names_in(&folders).filter(is_of_it).filter(is_note).for_each(|path| drop(files::remove_file(&path)));
 }
 
-/// A file that cannot be removed is found again, and its change then found undone.
+/// A file that cannot be removed does no harm: the next undo finds that its change is undone.
 fn forget(folder: &Path, name: &str) {
     for locks in folder.parent().map(folders).unwrap_or_default() {
         let _ = files::remove_file(&locks.join(name));
@@ -137,20 +137,20 @@ fn name_of_home(run: &RunId) -> String {
     format!("{run}.home")
 }
 
-/// Where such files may be, for the runs of this folder of journals and, of root, for those of all.
+/// The folders in which such files may lie: that of these places, and for root also that of the host.
 pub(super) fn folders(journal: &Path) -> Vec<PathBuf> {
     let hosts = rustix::process::geteuid().is_root().then(|| PathBuf::from(HOST_LOCKS));
     hosts.into_iter().chain([super::canonical(journal).join("locks")]).collect()
 }
 
-/// Those of this boot, oldest step first.
-pub(super) fn read_all(folders: &[PathBuf]) -> Vec<Written> {
-    let mut found: Vec<Written> = names_in(folders).filter_map(|path| read(&path)).collect();
+/// The second records that are not void, oldest step first.
+pub(super) fn read_all(folders: &[PathBuf]) -> Vec<SecondRecord> {
+    let mut found: Vec<SecondRecord> = names_in(folders).filter_map(|path| read(&path)).collect();
     found.sort_by(|a, b| (&a.run, a.step).cmp(&(&b.run, b.step)));
     found
 }
 
-fn read(path: &Path) -> Option<Written> {
+fn read(path: &Path) -> Option<SecondRecord> {
     let written = parse(path)?;
     if written.is_void() {
         let _ = files::remove_file(path);
@@ -159,12 +159,12 @@ fn read(path: &Path) -> Option<Written> {
     (!written.is_gone()).then_some(written)
 }
 
-fn parse(path: &Path) -> Option<Written> {
+fn parse(path: &Path) -> Option<SecondRecord> {
     let (run, _) = path.file_name()?.to_str()?.split_once(".step-")?;
     let run: RunId = run.parse().ok()?;
     let uid = fs::symlink_metadata(path).ok().filter(|it| it.is_file())?.uid();
-    let written: Written = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
-    (written.run == run).then_some(Written { uid, ..written })
+    let written: SecondRecord = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
+    (written.run == run).then_some(SecondRecord { uid, ..written })
 }
 
 pub(super) fn journals(folders: &[PathBuf]) -> BTreeMap<RunId, PathBuf> {
@@ -176,7 +176,7 @@ fn home_of(path: &Path) -> Option<(RunId, PathBuf)> {
     Some((run, PathBuf::from(fs::read_to_string(path).ok()?)))
 }
 
-/// Removes the notes of runs whose folder is gone and of which nothing is `left`, and the records of values that are gone, too.
+/// Removes `.home` files of runs whose folder is gone and that are not among `left`, and records of values whose file is gone.
 pub(super) fn tidy(journal: &Path, left: &[Lost]) {
     let folders = folders(journal);
     for (run, home) in journals(&folders) {
@@ -184,7 +184,7 @@ pub(super) fn tidy(journal: &Path, left: &[Lost]) {
             folders.iter().for_each(|locks| drop(files::remove_file(&locks.join(name_of_home(&run)))));
         }
     }
-    let is_over = |written: &Written| written.is_gone() && !written.journal.join(written.run.as_str()).exists();
+    let is_over = |written: &SecondRecord| written.is_gone() && !written.journal.join(written.run.as_str()).exists();
     let over = names_in(&folders).filter(|path| parse(path).is_some_and(|written| is_over(&written)));
     over.for_each(|path| drop(files::remove_file(&path)));
 }

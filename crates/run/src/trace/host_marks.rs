@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-use super::twice::{self, Written};
+use super::second_record::{self, SecondRecord};
 use host::change::loop_device::backing_files;
 use host::mapper::{self, Present};
 use host::mounts::{Everywhere, NamespaceMounts};
-use host::named::{NamedCgroup, cgroups};
+use host::named_cgroups::{NamedCgroup, cgroups};
 use host::process::{Census, Marked};
 use journal::RunId;
 use std::collections::BTreeMap;
@@ -14,9 +14,9 @@ use std::path::{Path, PathBuf};
 /// The beginning of every name that a run gives on the host.
 pub(super) const PREFIX: &str = "wringer-";
 
-/// What the host shows, before it is said whose it is.
+/// All marks of runs on the host, not yet sorted by run.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Seen {
+pub(super) struct HostMarks {
     pub(super) processes: Vec<Marked>,
     pub(super) mounts: Vec<SeenMount>,
     pub(super) cgroups: Vec<NamedCgroup>,
@@ -24,7 +24,7 @@ pub(super) struct Seen {
     pub(super) loops: Vec<(PathBuf, PathBuf)>,
     pub(super) mappings: Vec<Present>,
     /// Beside the locks.
-    pub(super) written: Vec<Written>,
+    pub(super) written: Vec<SecondRecord>,
     /// The folder of journals of each run that has noted it beside the locks.
     pub(super) journals: BTreeMap<RunId, PathBuf>,
 }
@@ -39,20 +39,20 @@ pub(super) struct SeenMount {
     pub(super) owner: Option<u32>,
 }
 
-impl Seen {
-    /// What cannot be read is not there for this user.
+impl HostMarks {
+    /// Things that this user cannot read are left out.
     pub(super) fn take(journal: &Path, census: &Census) -> Self {
         let everywhere = Everywhere::of(census).unwrap_or_default().namespaces;
         let own = everywhere.first().map(|it| it.mounts.as_slice()).unwrap_or_default();
-        let folders = twice::folders(journal);
+        let folders = second_record::folders(journal);
         Self {
             processes: census.marked(&is_mark),
             cgroups: cgroups(own, PREFIX),
             mounts: everywhere.iter().flat_map(ours).collect(),
             loops: backing_files(),
             mappings: mapper::present(),
-            written: twice::read_all(&folders),
-            journals: twice::journals(&folders),
+            written: second_record::read_all(&folders),
+            journals: second_record::journals(&folders),
         }
     }
 }
@@ -71,7 +71,7 @@ pub(super) fn run_of_folder(file: &Path) -> Option<RunId> {
 fn ours(namespace: &NamespaceMounts) -> Vec<SeenMount> {
     let named = namespace.mounts.iter().filter(|it| it.source.starts_with(PREFIX) && it.fstype.starts_with("fuse"));
     let made_by = |user_id: Option<u32>| {
-        // who has made a user namespace may call himself what he likes in it
+        // within a user namespace its maker can choose any uid
         if namespace.is_own || same_users(namespace.pid) { user_id } else { uid_of(namespace.pid) }
     };
     let seen = named.map(|mount| SeenMount {

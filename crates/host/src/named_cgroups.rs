@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What bears a name of Wringer's without being asked for by a journal: cgroups. Mounts, loop devices and mapped devices are listed by
+//! Finds cgroups by their name. Mounts, loop devices and mapped devices are listed by
 //! [`crate::mounts::mounts_everywhere`], [`crate::change::loop_device::backing_files`] and [`crate::mapper::present`].
 
 use crate::change::CgroupVersion;
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 pub struct NamedCgroup {
     pub path: PathBuf,
     pub version: CgroupVersion,
-    /// Of the folder: who made it.
+    /// The owner of the folder, who made it.
     pub uid: u32,
 }
 

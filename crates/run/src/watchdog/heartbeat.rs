@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The controller's signs of life: a byte into the watchdog's lifeline, again and again, from a thread of its own.
+//! The controller's signs of life: a thread writes a byte into the watchdog's lifeline at intervals.
 //!
-//! A stopped process beats no more. Nor does one whose working thread is in an uninterruptible wait and has not moved since the
-//! last beat: a disk or a file system that does not answer.
+//! A stopped process writes none. Nor is one written while the thread that started the heartbeat hangs: it waits uninterruptibly, for a
+//! disk or a file system, and has used no CPU since the last look.
 
 use crate::Error;
 use host::process::ThreadLook;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-use super::unique::old_id;
+use super::statmount::old_id;
 use super::{Everywhere, MountEntry, mounts};
 use crate::Error;
 use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags, open, statx};
@@ -9,18 +9,18 @@ use std::fs;
 use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::path::Path;
 
-/// The file system of a run, and which of its mounts is the run's own: others may have bound it elsewhere, and a namespace that was
-/// made meanwhile has copies.
+/// The mount that a run has made, told apart from other mounts of the same file system: others may have bound it elsewhere, and a namespace
+/// that was made since has copies.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ours {
+pub struct OwnMount {
     /// `wringer-<run id>`.
     pub source: String,
     pub fstype: String,
-    /// `None`: it was not written down. Then it is the oldest.
+    /// `None`: no mark was recorded. Then the oldest mount is the run's.
     pub mark: Option<Mark>,
 }
 
-/// What tells a mount from every other one, whatever its path is by now.
+/// Identifies a mount, even after its path has changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mark {
     /// Of the file system, as mountinfo writes it: `0:55`. The kernel gives it to another one when this one has ended.
@@ -68,8 +68,8 @@ pub(super) fn mount_id(fdinfo: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix("mnt_id:")?.trim().parse().ok())
 }
 
-impl Ours {
-    /// To be called by who has just mounted it. Marked when nobody has mounted anything upon it since.
+impl OwnMount {
+    /// To be called right after the mount was made. There is no mark when something was mounted upon it since.
     pub fn just_mounted(source: &str, fstype: &str, target: &Path) -> Self {
         let ours = Self { source: source.to_owned(), fstype: fstype.to_owned(), mark: None };
         let mounts = mounts().unwrap_or_default();
@@ -83,7 +83,7 @@ impl Ours {
         named && self.mark.as_ref().is_none_or(|mark| mark.device == entry.device)
     }
 
-    /// Ours, among the mounts of our namespace.
+    /// The run's mount, among the mounts of our namespace.
     pub(crate) fn among<'a>(&self, mounts: &'a [MountEntry]) -> Option<&'a MountEntry> {
         let id = match &self.mark {
             // the kernel may be older, or the mount gone
@@ -94,7 +94,7 @@ impl Ours {
     }
 }
 
-/// Where ours is, and what is in the way of taking it away.
+/// Where the run's mount is, and what keeps it from being unmounted.
 #[derive(Debug, Default)]
 pub(crate) struct Look {
     pub(crate) ours: Option<MountEntry>,
@@ -107,14 +107,14 @@ pub(crate) struct Look {
 }
 
 impl Look {
-    /// Nothing of it is left, as far as can be seen, that concerns us.
+    /// Neither the mount nor anything in its way is left, as far as can be seen.
     pub(crate) fn is_empty(&self) -> bool {
         self.ours.is_none() && self.obstacles.is_empty()
     }
 
-    /// `others_too`: its other mounts are in the way, because somebody serves them, and whoever uses them would see another file system at the same
-    /// path than we do: their locks and their caches would not be shared any more.
-    pub(crate) fn take(ours: &Ours, others_too: bool) -> Result<Self, Error> {
+    /// `others_too`: other mounts of the file system are in the way, too. It is still served, and their users would see another file system than
+    /// we at the same path: locks and caches would not be shared any more.
+    pub(crate) fn take(ours: &OwnMount, others_too: bool) -> Result<Self, Error> {
         let everywhere = Everywhere::look()?;
         let own = &everywhere.namespaces[0].mounts;
         let found = ours.among(own);
@@ -147,8 +147,8 @@ impl Look {
     }
 }
 
-/// The overlays that were made of it since: each keeps a mount of ours that stands in no table.
-fn overlays(ours: &Ours, mounts: &[MountEntry]) -> Vec<String> {
+/// The overlays that were made of it since: each keeps a mount of it that no table shows.
+fn overlays(ours: &OwnMount, mounts: &[MountEntry]) -> Vec<String> {
     let Some(first) = mounts.iter().position(|entry| ours.is_of(entry)) else { return Vec::new() };
     let targets: Vec<&Path> = mounts.iter().filter(|entry| ours.is_of(entry)).map(|it| it.target.as_path()).collect();
     let is_made_of_it = |entry: &&MountEntry| {
@@ -163,14 +163,14 @@ pub(crate) fn command(pid: u32) -> String {
     fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim().to_owned()
 }
 
-/// Whether a path walk to where ours is ends at ours, with nothing upon it.
-pub(crate) fn is_on_top(ours: &Ours, id: u64, target: &Path) -> bool {
+/// Whether a path walk to the run's mount ends at that mount, with nothing upon it.
+pub(crate) fn is_on_top(ours: &OwnMount, id: u64, target: &Path) -> bool {
     let Ok(mounts) = mounts() else { return false };
     let found = ours.among(&mounts).filter(|found| found.id == id && found.target == target);
     found.is_some_and(|found| above(&mounts, found).is_empty())
 }
 
-/// What lies on ours, or hides it.
+/// The mounts that lie on the run's mount, or hide it.
 fn above(mounts: &[MountEntry], ours: &MountEntry) -> Vec<String> {
     let is_upon = |entry: &&MountEntry| entry.parent == ours.id && entry.id != ours.id;
     let named = |entry: &MountEntry| format!("{} ({})", entry.source, entry.fstype);
@@ -203,7 +203,7 @@ fn arrival<'a>(mounts: &'a [MountEntry], target: &Path) -> Option<&'a MountEntry
         let next = mounts
             .iter()
             .filter(|entry| entry.parent == at.id && entry.id != at.id)
-            // nobody crosses what lies on the root that he starts from
+            // a path walk does not cross a mount on the root that it starts from
             .filter(|entry| target.starts_with(&entry.target) && entry.target.as_os_str() != OsStr::new("/"))
             .min_by_key(|entry| entry.target.as_os_str().len());
         match next {
@@ -241,7 +241,7 @@ fn follows(theirs: &[MountEntry], copy: &MountEntry, own: &[MountEntry], ours: &
     };
     let told = there.shared.is_some_and(|group| groups.contains(&group))
         || there.follows.is_some_and(|group| groups.contains(&group));
-    // what is upon the copy, and not over all of it, keeps it
+    // a mount on a part of the copy keeps it
     let is_kept =
         theirs.iter().any(|entry| entry.parent == copy.id && entry.id != copy.id && entry.target != copy.target);
     told && !is_kept && here.device == there.device && place(&here, ours) == place(&there, copy)

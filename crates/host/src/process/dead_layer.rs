@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A process whose slow layer has died: every call to its files fails (ENOTCONN), and it cannot come to a clean end.
+//! Recognises a process whose slow layer has died: every call to its files fails (ENOTCONN), and it cannot end cleanly.
 
 use super::descriptors::without_descriptors;
 use super::scan::{uses_below, with_mark};
@@ -10,17 +10,17 @@ use std::path::Path;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-/// What the kernel may take to say that a file system is dead.
+/// How long the kernel may take to say that a file system is dead.
 const DEADLINE: Duration = Duration::from_millis(500);
 
-/// Whether it works below the mount of a slow layer that is dead: with an open file, its working directory or its root.
+/// Whether the process uses the mount of a dead slow layer: with an open file, its working directory or its root.
 pub(super) fn is_cut_off(pid: u32) -> bool {
     let mounts = mounts_of(pid).unwrap_or_default();
     let mut layers = mounts.iter().filter(|mount| mount.fstype == "fuse.wringer" && uses_below(pid, &mount.target));
     layers.any(|mount| !has_layer(mount) && is_dead(pid, &mount.target))
 }
 
-/// One that lives may hang, and with it who asks for a file.
+/// A live layer may hang, and then a process that asks for one of its files hangs, too.
 fn has_layer(mount: &MountEntry) -> bool {
     let run = mount.source.strip_prefix("wringer-").unwrap_or(&mount.source);
     with_mark(Path::new(""), run).found.iter().any(|process| is_layer(process.pid))

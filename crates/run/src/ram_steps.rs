@@ -1,26 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! RAM that no process holds: pages of the huge-page pool, memory blocks. What of it is ours, and giving it back.
+//! Giving back RAM that no process holds: pages of the huge-page pool, and memory blocks. Only the part that the step took is given back.
 
-use host::change::loop_device::LoopDevice;
-use host::change::memory::{Blocks, Zone, bring_online, is_online};
-use host::change::{POOL, Restored, Shrunk, pool_pages, restore_value, shrink_pool};
+use crate::dismantle::repair_command;
+use host::change::memory::{Blocks, Zone, bring_online};
+use host::change::{POOL, Restored, Shrunk, restore_value, shrink_pool};
 use host::permit::Permit;
 use journal::{Computed, Outcome, Step, StepState};
 use std::path::Path;
-
-/// What a step has come to, read back after it: goes into its `done` record.
-pub(crate) fn observe(step: &Step) -> Option<String> {
-    match step {
-        Step::Value { path, .. } => host::change::read_value(path).ok(),
-        Step::HugePool { .. } => pool_pages().ok().map(|pages| pages.to_string()),
-        Step::MemoryBlocks { kernel, movable, .. } => {
-            let listed = [kernel, movable].map(|list| Blocks::parse(list).unwrap_or_default().0);
-            Some(Blocks(listed.into_iter().flatten().filter(|block| !is_online(*block)).collect()).to_string())
-        }
-        Step::LoopDevice { name, .. } => LoopDevice::find(name).map(|device| device.path.display().to_string()),
-        _ => None,
-    }
-}
 
 /// `None`: a step that takes no RAM. May be repeated.
 pub(crate) fn give_back(permit: &Permit, step: &StepState) -> Result<Option<Outcome>, host::Error> {
@@ -33,10 +19,10 @@ pub(crate) fn give_back(permit: &Permit, step: &StepState) -> Result<Option<Outc
         Step::MemoryBlocks { kernel, movable, values } => {
             let went = step.observed.as_deref().and_then(Blocks::parse);
             let online = |list: &str, zone| bring_online(permit, &ours(list, went.as_ref()), zone);
-            // both, also when the first fails
+            // both lists, also when the first fails
             let (kernel, movable) = (online(kernel, Zone::Kernel), online(movable, Zone::Movable));
             let came = kernel? | movable?;
-            // with none gone the kernel has computed nothing: what differs is somebody's
+            // when no block went offline, the kernel has computed nothing: a value that differs was set by somebody else
             let values = if went.is_some_and(|went| went.0.is_empty()) { &[] } else { values.as_slice() };
             let put_back = put_values_back(permit, values)?;
             Ok(Some(if came | put_back { Outcome::Restored } else { Outcome::Nothing }))
@@ -45,7 +31,7 @@ pub(crate) fn give_back(permit: &Permit, step: &StepState) -> Result<Option<Outc
     }
 }
 
-/// What the kernel has computed anew is put back whatever it is: it cannot be told from what somebody has set meanwhile.
+/// Whatever the value is now, it is put back: a value that the kernel has computed looks like one that somebody has set meanwhile.
 fn put_values_back(permit: &Permit, values: &[Computed]) -> Result<bool, host::Error> {
     let mut any = false;
     for Computed { path, before } in values {
@@ -55,7 +41,7 @@ fn put_values_back(permit: &Permit, values: &[Computed]) -> Result<bool, host::E
     Ok(any)
 }
 
-/// Of the listed blocks those that went; all of them when the step was cut before that was written down.
+/// The listed blocks that went offline; all listed blocks when the step was cut before it recorded which went.
 fn ours(list: &str, went: Option<&Blocks>) -> Blocks {
     let listed = Blocks::parse(list).unwrap_or_default();
     match went {
@@ -71,7 +57,7 @@ fn pool_outcome(shrunk: Shrunk, before: u64, expected: u64) -> Outcome {
         Shrunk::Foreign(found) => Outcome::Conflict {
             expected: expected.to_string(),
             found: found.to_string(),
-            repair: crate::executor::repair_command(Path::new(POOL), &before.to_string()),
+            repair: repair_command(Path::new(POOL), &before.to_string()),
         },
     }
 }

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Small reads below `/proc`, and looks at files that never ask a file system, because it may hang.
+
+use rustix::fs::{AtFlags, CWD, Statx, StatxFlags, statx};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Every process that `/proc` lists, in no order.
+pub fn pids() -> impl Iterator<Item = u32> {
+    fs::read_dir("/proc").into_iter().flatten().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+}
+
+/// The value of a variable in the content of `/proc/PID/environ`.
+pub(super) fn variable<'a>(environment: &'a [u8], name: &str) -> Option<&'a [u8]> {
+    let mut entries = environment.split(|byte| *byte == 0);
+    entries.find_map(|entry| entry.strip_prefix(name.as_bytes())?.strip_prefix(b"="))
+}
+
+/// The entries below `/proc/PID/fd`, and what they link to.
+pub(super) fn links(pid: u32) -> io::Result<Vec<(PathBuf, PathBuf)>> {
+    let descriptors = fs::read_dir(format!("/proc/{pid}/fd"))?;
+    let paths = descriptors.flatten().map(|entry| entry.path());
+    Ok(paths.filter_map(|path| fs::read_link(&path).ok().map(|link| (path, link))).collect())
+}
+
+/// Answers whether a link below `/proc/PID/fd` is this file: by its path, or by device and inode, for another mount may show the file under
+/// another path.
+pub(super) fn same_file(file: &Path) -> impl Fn(&Path, &Path) -> bool {
+    let numbers = |it: Statx| (it.stx_dev_major, it.stx_dev_minor, it.stx_ino);
+    let wanted = look_at(file).map(numbers);
+    move |path: &Path, link: &Path| {
+        link == file
+            || (link.file_name() == file.file_name() && wanted.is_some() && look_at(path).map(numbers) == wanted)
+    }
+}
+
+/// What the kernel knows of a file without asking the file system, which may hang.
+pub(crate) fn look_at(path: &Path) -> Option<Statx> {
+    statx(CWD, path, AtFlags::STATX_DONT_SYNC | AtFlags::NO_AUTOMOUNT, StatxFlags::BASIC_STATS | StatxFlags::MNT_ID)
+        .ok()
+}
