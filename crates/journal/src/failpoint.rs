@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Undos that leave something out, for tests. Without the feature `failpoints` there are none.
+//! Lets tests leave out a part of an undo. Does nothing without the feature `failpoints`.
 
-/// `WRINGER_FORGET=<kind>`: an undo leaves out steps of this kind (`value`, `cgroup`, `mount`, `loop_device`, `process`, ...) and says that it did not;
-/// `whose_mount`, `the_mark`: an undo unmounts what lies on top, without a look, or as it was at its look;
-/// `sync`: records are written, and not waited for until they are on the disk; `standstill`: a watchdog goes by the clock, and kills a layer
-/// that was frozen; `bad_record`: a record that is none is taken for the end of the journal; `unread`: a journal that was not read whole is
-/// taken for one that is over.
+/// `WRINGER_FORGET=<kind>`: an undo leaves out steps of this kind (`value`, `cgroup`, `mount`, `loop_device`, `process`, ...) and says that it did
+/// not; `whose_mount`, `the_mark`: an undo unmounts what lies on top, without a look, or as it was at its look; `sync`: records are written, and not
+/// waited for until they are on the disk; `standstill`: a watchdog goes by the clock, and kills a layer that was frozen; `bad_record`: a record that
+/// is none is taken for the end of the journal; `unread`: a journal that was not read whole is taken for one that is over.
 pub const FORGET_VARIABLE: &str = "WRINGER_FORGET";
 
 /// Whether a test wants this step's undo to be missing, to see that something notices.

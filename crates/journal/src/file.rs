@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A journal that is written.
+//! Writes a journal.
 
 use crate::format::{CHUNK_BYTES, HEADER_BYTES, encode, header};
 use crate::{Begun, Error, JournalFile, OomVictim, Outcome, Reading, Record, State, Step, StepId, failpoint};
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 /// Space that an open step may still need: `Pid` twice, `Done`, `Undo`, `Undone` with a conflict.
 const RESERVE_PER_STEP_BYTES: u64 = 2048;
 
-/// A journal being written, by its run's controller or by whoever undoes it; the owner lock sees to it that it is one of them.
+/// A journal that is being written by one process, which holds the owner lock: the run's controller, or the process that undoes the run.
 #[derive(Debug)]
 pub struct Journal {
     file: File,
@@ -20,7 +20,7 @@ pub struct Journal {
     state: State,
     end_bytes: u64,
     reserved_bytes: u64,
-    /// How far a write that failed may have come: the next one covers it.
+    /// The end of the bytes that a failed write may have left: the next write covers them.
     spoilt_to_bytes: u64,
     /// The first write that failed; later records may be missing.
     damage: Option<std::io::Error>,
@@ -46,8 +46,8 @@ impl Journal {
         Ok(journal)
     }
 
-    /// Goes on with a journal that was read, to write its undo. A torn record is erased: it must not come to life again behind
-    /// the next one. Of what is damaged nothing is written over. `None` when the journal is not to be undone by this release.
+    /// Goes on with a journal that was read, to write its undo. A torn record is erased, so that no part of it stands behind the next record.
+    /// Damaged bytes are not overwritten. `None`: this release may not undo the journal.
     pub fn resume(opened: JournalFile, reading: &Reading) -> Option<Self> {
         let (content, end_bytes, is_torn) = match reading {
             Reading::Whole(content) => (content, content.end_bytes, false),
@@ -56,7 +56,7 @@ impl Journal {
             Reading::Unknown(..) | Reading::Unreadable(_) => return None,
         };
         let JournalFile { file, path, read_only } = opened;
-        // a disk that has become read-only stops no undo: its records are not written then
+        // on a disk that has become read-only the undo goes on, without records
         let reserved = file.metadata().map(|metadata| metadata.len());
         let mut damage = read_only;
         let reserved_bytes = reserved.unwrap_or_else(|error| {
@@ -82,10 +82,10 @@ impl Journal {
         self.intent_with(change, OomVictim::default())
     }
 
-    /// As [`Journal::intent`], of a change that says whom a want of memory is to hit.
+    /// As [`Journal::intent`], with the process that the kernel is to kill when memory runs out.
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Journal::intent`].
     pub fn intent_with(&mut self, change: Step, oom_victim: OomVictim) -> Result<(StepId, Permit), Error> {
         failpoint("before intent");
         let step = self.state.next_step();
@@ -173,7 +173,7 @@ impl Journal {
             self.file.sync_all()?;
             self.reserved_bytes += CHUNK_BYTES;
         }
-        // what an earlier write has left behind the end of this record would be taken for damage
+        // bytes that an earlier write left behind the end of this record would be taken for damage
         let spoilt = usize::try_from(self.spoilt_to_bytes.saturating_sub(self.end_bytes)).unwrap_or_default();
         bytes.resize(bytes.len().max(spoilt), 0);
         self.spoilt_to_bytes = self.end_bytes + bytes.len() as u64;

@@ -5,7 +5,7 @@ use crate::{Error, Record};
 use serde_json::Value;
 use std::path::Path;
 
-/// Decides who may undo a journal: this release, and every later one. Raised when an older release would undo it wrongly.
+/// This release and every later one may undo a journal of this version. Raised when an older release would undo it wrongly.
 pub const FORMAT_VERSION: u32 = 2;
 
 const MAGIC: &[u8; 8] = b"WRINGERJ";
@@ -42,7 +42,7 @@ pub(crate) fn parse_header(bytes: &[u8]) -> Option<(u32, String)> {
 /// Length of the JSON (4), crc32c of length and JSON (4), JSON.
 ///
 /// # Errors
-/// What [`decode`] would not read back as it is. `path` is for the message.
+/// The record is too long, or [`decode`] would not read it back unchanged. `path` is for the message.
 pub(crate) fn encode(record: &Record, path: &Path) -> Result<Vec<u8>, Error> {
     let unfit = |why: String| Error::Unwritable { path: path.to_owned(), why };
     let json = serde_json::to_string(record).map_err(|error| unfit(error.to_string()))?;
@@ -60,7 +60,7 @@ pub(crate) fn encode(record: &Record, path: &Path) -> Result<Vec<u8>, Error> {
     }
 }
 
-/// What stands at a place.
+/// The bytes at one place of a journal.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Decoded {
     /// With its length.
@@ -106,23 +106,23 @@ pub(crate) fn next_record(bytes: &[u8], at: usize) -> Option<usize> {
     (at..bytes.len().saturating_sub(FRAME_BYTES)).find(|&at| checked(&bytes[at..]).is_some())
 }
 
-/// What a write leaves that was cut: the machine writes whole sectors of a disk, and a killed process whole pages of memory.
+/// The unit of a write that was cut: the machine writes whole sectors of a disk, and a killed process whole pages of memory.
 const SECTOR_BYTES: usize = 512;
 
-/// Whether what begins at `at` is one record of which at least one sector was not written: what a crash can leave of the last write.
-/// A record that is there in all its sectors and has a wrong checksum is damaged.
+/// Whether the bytes from `at` on are one record of which at least one sector was not written: a crash can leave that of the last write.
+/// A record with a wrong checksum and all its sectors is damaged.
 pub(crate) fn is_torn(bytes: &[u8], at: usize) -> bool {
     let tail = &bytes[at..];
     let used = used(tail);
     let first_end = (SECTOR_BYTES - at % SECTOR_BYTES).min(tail.len());
     let begins = tail[..first_end].iter().any(|byte| *byte != 0);
-    // of a length that lies in two sectors the first part alone may be there
+    // a length may lie in two sectors, and only its first part be written
     let says_length = begins && first_end >= 4;
     let length = if says_length { usize::try_from(number(tail)).unwrap_or(usize::MAX) } else { RECORD_BYTES_MAX };
     if !(1..=RECORD_BYTES_MAX).contains(&length) || used > FRAME_BYTES + length {
         return false;
     }
-    // whole JSON with a wrong length is no part of a longer one
+    // JSON that is whole is no part of a longer record
     if begins && serde_json::from_slice::<Value>(tail.get(FRAME_BYTES..used).unwrap_or_default()).is_ok() {
         return false;
     }
@@ -148,7 +148,7 @@ pub(crate) fn used(bytes: &[u8]) -> usize {
     rest.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1)
 }
 
-/// The next place that shares no sector with what is before `at`.
+/// `at`, rounded up to the begin of a sector.
 pub(crate) fn next_sector(at: usize) -> usize {
     at.next_multiple_of(SECTOR_BYTES)
 }

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The undo journal: what a run is about to change, on disk before it changes it.
 //!
-//! In: steps and what came of them. Out: permits for `host`, and, for whoever reads the file later, which steps *may* have
-//! happened. It changes nothing itself but its own file. The format and the recovery rules are on the page `docs/undo.md`, which a
-//! test holds against this code.
+//! In: steps and their outcomes. Out: permits for `host`; and, for a later reader of the file, the steps that *may* have happened. It
+//! changes only its own file. The page `docs/undo.md` has the format and the recovery rules; a test compares it with this code.
 //!
 //! Invariants: a permit exists only after `fdatasync` of its record. A step that has an intent and no end may have happened.
-//! A reading is whole, or ends with the one record that a crash has cut, or is damaged, unknown or not to be had: see [`Reading`].
-//! Only what was read whole may be removed. An undo never needs disk space, and goes on when the journal cannot be written.
+//! A reading is whole, or ends with a record that a crash has cut, or is damaged, unknown or unreadable: see [`Reading`]. Only a
+//! journal that was read whole may be removed. An undo never needs disk space, and goes on when the journal cannot be written.
 
 mod error;
 mod failpoint;

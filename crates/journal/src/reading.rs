@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What of a journal could be read. One state machine: whoever reads a journal says what it does in each state.
+//! Reads a journal: whole, torn, damaged, unknown or unreadable. Each caller handles every one of these states.
 
 use crate::format::{self, CHUNK_BYTES, Decoded, FORMAT_VERSION, HEADER_BYTES};
 use crate::{Record, State, StepId};
@@ -12,13 +12,13 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// What keeps a file from being read for a moment is waited for.
+/// How long a reader waits for a reason that keeps a file from being read for a moment.
 const PATIENCE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(100);
-/// A reader may see a record while it is written: damage is what stays.
+/// A reader may see a record while it is being written: only damage that stays is damage.
 const SECOND_LOOK: Duration = Duration::from_millis(20);
 const LOOKS_MAX: u32 = 50;
-/// No journal of ours is so long.
+/// No journal of Wringer's is this long.
 const FILE_BYTES_MAX: u64 = 256 << 20;
 
 /// How a journal was read.
@@ -26,28 +26,27 @@ const FILE_BYTES_MAX: u64 = 256 << 20;
 pub enum Reading {
     /// Every byte is understood.
     Whole(Content),
-    /// The last record was cut while it was written, as a crash leaves it, and nothing stands behind it: what it would have announced
-    /// did not happen.
+    /// A crash has cut the last record while it was being written, and nothing stands behind it: the change that it announces did not happen.
     TornTail(Content),
     /// Something is lost: the content is what is left. The words say where.
     Damaged(Content, String),
-    /// A later release's, in whole or in part: only that one, or a later one, may undo it. The words say what is not known.
+    /// A later release wrote it, in whole or in part: only that release, or a later one, may undo it. The words say what is not known.
     Unknown(Content, String),
     /// It could not be read; the words say why.
     Unreadable(String),
 }
 
-/// The records, and what they come to.
+/// The records, and the state that they add up to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Content {
     /// `None` when neither the header nor the first record says it.
     pub boot_id: Option<String>,
     pub state: State,
-    /// Steps that are numbered or spoken of, and whose intent is not there.
+    /// Steps whose intent record is missing, though their number is skipped or other records name them.
     pub lost: Vec<StepId>,
     /// Where the valid records end.
     pub(crate) end_bytes: u64,
-    /// A sector behind everything that is not zero: there a record writes over nothing.
+    /// The first sector behind all bytes that are not zero: a record written there overwrites nothing.
     pub(crate) behind_bytes: u64,
 }
 
@@ -62,7 +61,7 @@ impl Reading {
         }
     }
 
-    /// What was read to its end: nothing but such a journal may be removed.
+    /// The content of a journal that was read to its end: no other journal may be removed.
     pub fn whole(&self) -> Option<&Content> {
         match self {
             Self::Whole(content) | Self::TornTail(content) => Some(content),
@@ -70,7 +69,7 @@ impl Reading {
         }
     }
 
-    /// Why it was not read to its end.
+    /// Why the journal was not read to its end.
     pub fn trouble(&self) -> Option<&str> {
         match self {
             Self::Whole(_) | Self::TornTail(_) => None,
@@ -121,7 +120,7 @@ impl JournalFile {
         Ok(Self { file, path: path.to_owned(), read_only: None })
     }
 
-    /// To undo what stands in it. A file that may only be read is no obstacle.
+    /// To undo its steps. A file that may only be read is opened all the same.
     ///
     /// # Errors
     /// As [`JournalFile::open`].
@@ -147,12 +146,12 @@ impl JournalFile {
         self.file.metadata().is_ok_and(|metadata| metadata.nlink() == 0)
     }
 
-    /// Waits, for some seconds, for what keeps it from being read.
+    /// Waits some seconds when something keeps it from being read.
     pub fn read(&self) -> Reading {
         self.read_within(PATIENCE)
     }
 
-    /// For who looks again anyway.
+    /// Does not wait: for a caller that looks again anyway.
     pub fn read_at_once(&self) -> Reading {
         self.read_within(Duration::ZERO)
     }
@@ -188,7 +187,7 @@ pub fn read(path: &Path) -> Reading {
     JournalFile::open(path).map_or_else(Reading::from, |file| file.read())
 }
 
-/// Only a journal that nobody else can have written is read.
+/// Refuses a journal that another user can have written.
 fn open(path: &Path, write: bool) -> io::Result<File> {
     let folder = path.parent().unwrap_or(Path::new("/"));
     files::safe_folder(folder).and_then(|_| files::open_safe(path, write)).map_err(|error| match error {
@@ -207,7 +206,7 @@ fn contents(mut file: &File) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// For tests: a reader that looks for nothing behind the first bad record.
+/// For tests: a reader that stops at the first bad record.
 fn as_read(mut bytes: Vec<u8>) -> Vec<u8> {
     if crate::failpoint::forgets_kind("bad_record") {
         let mut end = if format::parse_header(&bytes).is_some() { HEADER_BYTES } else { 0 };
@@ -233,7 +232,7 @@ fn patiently_within<T>(patience: Duration, mut attempt: impl FnMut() -> io::Resu
     }
 }
 
-/// What a busy host, or a disk that stutters, says for a moment: it says nothing about the file.
+/// Errors of a busy host or a stuttering disk, which say nothing about the file.
 fn may_pass(error: &io::Error) -> bool {
     let moments = [Errno::IO, Errno::MFILE, Errno::NFILE, Errno::NOMEM];
     error.kind() == io::ErrorKind::OutOfMemory
@@ -296,7 +295,7 @@ pub fn read_bytes(bytes: &[u8]) -> Reading {
     if tail_is_used && !is_torn {
         troubles.push(format!("what stands at byte {end} is no record"));
     }
-    // zeros between a good record and the next one would be damage of our own making
+    // records are written without a gap: a later reader would take zeros between them for damage
     let behind_all = if tail_is_used { format::next_sector(used.max(HEADER_BYTES)) } else { end.max(HEADER_BYTES) };
     let content = Content { boot_id, state, lost, end_bytes: end as u64, behind_bytes: behind_all as u64 };
     if let [first, ..] = unknown.as_slice() {
@@ -322,7 +321,7 @@ struct Walk {
     end: usize,
 }
 
-/// Every record from `start` on, also behind what is none.
+/// Every record from `start` on, also behind bytes that are no record.
 fn walk(bytes: &[u8], start: usize) -> Walk {
     let mut walk = Walk { records: Vec::new(), unknown: Vec::new(), troubles: Vec::new(), end: start };
     loop {
@@ -337,7 +336,7 @@ fn walk(bytes: &[u8], start: usize) -> Walk {
             }
             Decoded::Bad => match format::next_record(bytes, walk.end + 1) {
                 Some(next) => {
-                    // a header is told of by itself
+                    // a damaged header is reported by itself
                     if walk.end > 0 || next > HEADER_BYTES {
                         walk.troubles.push(format!("what stands from byte {} to {next} is no record", walk.end));
                     }

@@ -18,7 +18,7 @@ impl fmt::Display for StepId {
     }
 }
 
-/// What a run is held by.
+/// The kind of a run's controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -36,12 +36,11 @@ pub enum Step {
     Process { role: Role, program: String, stop_signal: i32, grace_ms: u64 },
     /// A kernel value or cgroup file that existed before. Undo: `before`, if it is still what we set.
     Value { path: PathBuf, before: String, after: String },
-    /// A cgroup that we make. Undo: kill who of its `members` is ours, move others to `home`, remove it.
+    /// A cgroup that we make. Undo: kill the processes in it that are the run's by `members`, move others to `home`, remove it.
     Cgroup {
         path: PathBuf,
         version: CgroupVersion,
-        /// The cgroup of the same hierarchy that the controller was in. `None`: it cannot be seen from here; or not known, in a journal
-        /// of before.
+        /// The cgroup of the same hierarchy that the controller was in. `None`: it cannot be seen from here, or the journal is of an earlier release.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         home: Option<PathBuf>,
         #[serde(default, skip_serializing_if = "Members::is_marked")]
@@ -51,22 +50,22 @@ pub enum Step {
     Mount { target: PathBuf, source: String, fstype: String },
     /// The pool of huge pages. Undo: `before`, if its size is ours; pages in use are then surplus until they are let go.
     HugePool { before: u64, after: u64 },
-    /// Memory blocks that may be taken offline, as lists of numbers by the zone that each is to come back to. `observed` of `done` is the
-    /// list of those that went. Undo: online again, in that zone; then the values that the kernel has computed anew are what they were.
+    /// Memory blocks that may be taken offline: a list of block numbers for each zone. `observed` of `done` lists the blocks that went offline.
+    /// Undo: bring them online in their zone; then put back the values that the kernel has computed anew.
     MemoryBlocks {
         kernel: String,
         movable: String,
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         values: Vec<Computed>,
     },
-    /// A device-mapper device over the block device `device`, named below `/dev/mapper`. Undo: remove what has this `uuid`, once nobody
+    /// A device-mapper device over the block device `device`, named below `/dev/mapper`. Undo: remove the device with this `uuid` once nobody
     /// uses it.
     Mapping { name: String, uuid: String, device: PathBuf },
-    /// A loop device over the file `name` of a slow disk, which serves `image`. Undo: detach the one whose file has that name, once nobody
-    /// uses it. `observed` of `done` is its device.
+    /// A loop device over the file `name` of a slow disk, which serves `image`. Undo: detach the loop device whose file has that name, once
+    /// nobody uses it. `observed` of `done` is its device.
     ///
-    /// `read_ahead`: that of the device which was free then. The kernel computes it anew when a file is attached, and leaves it so. Undo: it
-    /// is what it was, once nothing is attached to that device.
+    /// `read_ahead`: that of the loop device that was free. The kernel computes it anew when a file is attached, and leaves it so. Undo: put it
+    /// back once nothing is attached to that device.
     LoopDevice {
         name: String,
         image: PathBuf,
@@ -96,17 +95,17 @@ impl fmt::Display for Step {
     }
 }
 
-/// Who in a cgroup of a run is the run's.
+/// Which processes in a cgroup of a run belong to the run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Members {
-    /// Who carries its mark.
+    /// Those that carry its mark.
     #[default]
     Marked,
-    /// Everybody, but for those that are older than the run or belong to another one: a command and what it started, whatever that has
-    /// closed or become.
+    /// All, except processes that are older than the run or belong to another run: for a command and the processes that it started, which may
+    /// have closed the mark.
     Command,
-    /// Nobody: what is left in it is to live on.
+    /// None: the processes in it are to live on.
     Leave,
 }
 
@@ -116,7 +115,7 @@ impl Members {
     }
 }
 
-/// A value that is not changed by a step, but by the kernel because of it.
+/// A value that the kernel changes because of a step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Computed {
     pub path: PathBuf,
@@ -152,14 +151,14 @@ impl fmt::Display for Role {
     }
 }
 
-/// Whom the kernel is to kill when memory runs out while a step hides RAM: for the watchdog; the undo is the same.
+/// Which process the kernel is to kill when memory runs out while a step hides RAM. For the watchdog; the undo does not depend on it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OomVictim {
-    /// What hides the RAM, so that it is back before anybody else is hit.
+    /// The process that hides the RAM: the RAM is back before the kernel kills another process.
     #[default]
     Holder,
-    /// The database server: to study that.
+    /// The database server: the experiment studies its kill.
     Server,
 }
 
@@ -177,10 +176,10 @@ pub struct Begun {
     pub build: String,
     pub uid: u32,
     pub controller: Identity,
-    /// Those of the controller, since version 2: what stands in the journal of processes and mounts holds there.
+    /// Those of the controller, since version 2: the journal's pids and mounts are valid in them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespaces: Option<Namespaces>,
-    /// What the header says, too, since version 2: that one may be damaged.
+    /// Also in the header, since version 2: the header may be damaged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boot_id: Option<String>,
     pub kind: Kind,
@@ -191,7 +190,7 @@ pub struct Begun {
     pub started: u64,
 }
 
-/// One line of the journal's story, in the order in which it is told.
+/// One record of a journal, in the order in which they are written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "record", rename_all = "snake_case")]
 pub enum Record {

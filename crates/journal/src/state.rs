@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a list of records means. Pure: no file, no clock, no host.
+//! The state of a run that a list of records adds up to. Pure: no file, no clock, no host.
 
 use crate::{Begun, OomVictim, Outcome, Record, Step, StepId};
 use host::process::Identity;
@@ -37,7 +37,7 @@ impl StepState {
     }
 }
 
-/// The fold of a journal's records.
+/// All records of a journal, added up.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct State {
     pub begun: Option<Begun>,
@@ -57,7 +57,7 @@ impl State {
         state
     }
 
-    /// Records about a step that was never intended say nothing, and are ignored.
+    /// Records about a step without an intent are ignored.
     pub fn apply(&mut self, record: &Record) {
         match record {
             Record::Begin(begun) => self.begun = self.begun.take().or_else(|| Some(begun.clone())),
