@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What one walk is to do: plain data, complete before anything is made.
 
-use crate::asked::{self, limits_of};
 use crate::error::Error;
-use crate::written::{Workloads, Written};
+use crate::squeeze_requests::{is_root, limits_of};
+use crate::workload_from_file::{WorkloadFromFile, Workloads};
 use assertion::Assertion;
 use diskmodel::{Bin, Model};
 use experiment::{Arm, DiskMechanism, Experiment, Fill, Flavour, LeftOut, Load, Observe, OnMiss, RamSqueeze};
@@ -57,7 +57,7 @@ pub struct Phase {
     pub on_miss: OnMiss,
     pub load: Load,
     /// The load's file, where its workload is one.
-    pub written: Option<Written>,
+    pub written: Option<WorkloadFromFile>,
     /// The program that is the load, where [`Load::driver`] names one.
     pub program: Option<Program>,
     pub assertions: Vec<Assertion>,
@@ -141,7 +141,7 @@ impl Cell {
 
     /// Whether RAM is hidden from the whole host: then others on it must be asked first.
     pub fn hides_ram(&self) -> bool {
-        self.phases.iter().any(|phase| phase.ram.is_some()) && asked::is_root()
+        self.phases.iter().any(|phase| phase.ram.is_some()) && is_root()
     }
 }
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a run was measured under: the host, the server, and by what means it was squeezed.
 
-use crate::asked::{is_root, ram_mechanism};
 use crate::cell::{Cell, Phase};
 use crate::error::Error;
 use crate::lab::Lab;
+use crate::squeeze_requests::{is_root, ram_mechanism};
 use evidence::{Conditions, Server, Tool};
 use experiment::DiskMechanism;
 use observe::conditions;

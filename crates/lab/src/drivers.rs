@@ -131,7 +131,7 @@ impl<'a> OfPhase<'a> {
         Ok(Running { child, args, streams, started_us, cpu })
     }
 
-    /// Ends what is left of it; what it did and wrote.
+    /// Ends its processes that are left; returns what it did and wrote.
     fn end(&self, lab: &mut Lab<'_>, running: Running, driver: &Driver, elapsed_us: u64) -> Result<Driven, Error> {
         let exit_code = attend::end(lab, &running.child)?;
         let cpu = attend::children_cpu().since(running.cpu);
@@ -148,8 +148,7 @@ impl<'a> OfPhase<'a> {
         })
     }
 
-    /// A run of its own, under the same squeeze and before any counter is read: sysbench 1.0.20 and pgbench have no warm-up that they keep
-    /// apart.
+    /// A run of its own, under the same squeeze and before any counter is read: sysbench 1.0.20 and pgbench have no warm-up that they keep apart.
     fn warm_up(&self, lab: &mut Lab<'_>, driver: &Driver, evidence: &mut ArmEvidence) -> Result<Warmed, Error> {
         let length = self.phase.load.warmup;
         lab.notes.event("load", format!("{}: {} warms up for {length}", self.phase.name, self.phase.load.workload))?;
@@ -167,7 +166,7 @@ impl<'a> OfPhase<'a> {
         Ok(Warmed { phase, outputs: seen.outputs })
     }
 
-    /// Should its exit code mean that.
+    /// The error for an exit code that means a failure.
     fn failed(&self, seen: &Driven, what: &'static str) -> Error {
         let (program, arm) = (seen.driver.clone(), self.phase.arm.clone());
         Error::Driver { program, what, arm, exit_code: seen.exit_code, log: outputs::tail(&seen.outputs) }
@@ -195,7 +194,7 @@ fn understood(driver: &Driver, seen: &Driven, folder: &Path) -> Option<Understoo
     Some(understood)
 }
 
-/// Its own times begin at 0. sysbench and pgbench end a moment after what they measure: from there it is counted back.
+/// The program's own times begin at 0. They are placed on the run's clock by its end: sysbench and pgbench end a moment after what they measure.
 fn on_our_clock(mut phase: evidence::Phase, seen: &Driven, driver: &Driver, started_us: u64) -> evidence::Phase {
     phase.started_us = match driver.program {
         DriverProgram::Command => started_us,

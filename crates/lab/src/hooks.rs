@@ -28,7 +28,6 @@ pub trait Bar {
     fn restart(&self);
 }
 
-/// Tells nobody.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Silent;
 
@@ -71,13 +70,13 @@ impl fmt::Debug for Hooks<'_> {
 /// The arm that goes on; `None` between arms.
 pub(crate) type CurrentArm = Arc<Mutex<Option<String>>>;
 
-/// The recording, and whoever else takes samples. The recording comes first: what fails behind it is in it.
+/// Gives samples to the recording, then to the caller's sink: a sample that the sink refuses is in the recording.
 pub(crate) struct Sinks {
     pub(crate) recording: Recording,
     pub(crate) second: Option<SecondSink>,
-    /// What a snapshot belongs to whose reader does not know.
+    /// The arm of a snapshot whose reader does not know it.
     pub(crate) arm: CurrentArm,
-    /// The second one's numbers, by the recording's.
+    /// The numbers of series in the second sink, by their numbers in the recording.
     numbers: HashMap<u32, u32>,
 }
 

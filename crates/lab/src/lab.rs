@@ -14,7 +14,6 @@ use sandbox::Sandbox;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// See the module.
 pub(crate) struct Lab<'a> {
     pub(crate) cell: &'a Cell,
     pub(crate) notes: Notes<'a>,
@@ -23,14 +22,14 @@ pub(crate) struct Lab<'a> {
     pub(crate) sandbox: Option<Sandbox>,
     pub(crate) squeezes: Squeezes,
     pub(crate) rows_per_table: u64,
-    /// Set by whoever wants the end.
+    /// Set when the caller wants the walk to end.
     pub(crate) stop: Arc<AtomicBool>,
     /// The phase that ended the walk, and its position, as they stand in the recording.
     pub(crate) broken: Option<(u32, evidence::Arm)>,
     pub(crate) conditions: Option<Conditions>,
     /// Phases that were not measured, and why.
     pub(crate) missed: Vec<Missed>,
-    /// What snapshots belong to.
+    /// The arm that snapshots belong to.
     pub(crate) arm: CurrentArm,
     /// Where samples go besides the recording.
     pub(crate) samples: Option<SecondSink>,
@@ -61,8 +60,8 @@ impl<'a> Lab<'a> {
         }
     }
 
-    /// A phase whose squeeze did not come on is not measured: the walk goes on with the others, and says so at its end. What the watchdog
-    /// gave back in the meantime had come on: then its reason is told, and the walk ends.
+    /// A phase whose squeeze did not come on is not measured: the walk goes on with the others, and says so at its end. When the watchdog has ended
+    /// the squeeze meanwhile, the walk ends with the watchdog's reason.
     pub(crate) fn note_missed(&mut self, phase: &Phase, why: &str) -> Result<(), Error> {
         if self.run.neutralised().is_some() {
             return Err(self.stopped());

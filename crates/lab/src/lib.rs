@@ -11,7 +11,7 @@
 //! | `phase` | one squeeze and one load, with the witnesses at both ends of what is measured |
 //! | `drivers` | other programs as the load: sysbench, pgbench, any command |
 //! | `squeezes` | the squeezes that are in force, and changing them from phase to phase |
-//! | `seen` | spans and snapshots of the walk itself: how long its parts took, what the server said at the end of an arm |
+//! | `spans_and_snapshots` | spans and snapshots of the walk itself: how long its parts took, what the server said at the end of an arm |
 //! | [`Hooks`] | the caller's: progress, a second place for samples, the wish to stop |
 //! | [`Error`], [`meaning`] | what went wrong, and what it means for the host |
 //!
@@ -21,7 +21,6 @@
 //! Invariants: storage and limits are never changed under a live server. Whatever ends a walk, the host is given back and the recording
 //! is closed. A phase whose squeeze did not come on is not measured, and the others are.
 
-mod asked;
 mod cell;
 mod conditions;
 mod drivers;
@@ -35,23 +34,24 @@ mod notes;
 mod outcome;
 mod own_data;
 mod phase;
-mod seen;
 mod server;
+mod spans_and_snapshots;
+mod squeeze_requests;
 mod squeezes;
 mod translate;
 mod walk;
 mod witnesses;
-mod written;
+mod workload_from_file;
 
 pub mod problems;
 
-pub use asked::{refuse_limits, refuse_ram};
 pub use cell::{Cell, Found, Phase, Program, server_options, server_request};
 pub use error::{Error, meaning};
 pub use hooks::{Bar, Hooks, Progress, SecondSink, Silent};
 pub use meaning::{BUSY, Kind, Meaning};
 pub use notes::Notes;
 pub use outcome::{Ended, Missed, Outcome};
+pub use squeeze_requests::{refuse_limits, refuse_ram};
 pub use translate::load_spec;
 pub use walk::{Begun, begin};
-pub use written::{Workloads, Written};
+pub use workload_from_file::{WorkloadFromFile, Workloads};

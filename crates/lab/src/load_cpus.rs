@@ -29,7 +29,7 @@ impl LoadCpus {
 impl Drop for LoadCpus {
     fn drop(&mut self) {
         if let Some(before) = &self.before {
-            // what it may run on again is what it was given; a CPU that went offline meanwhile is the kernel's to answer
+            // the CPUs that it had before; the kernel decides about one that went offline meanwhile
             let _ = sched_setaffinity(None, before);
         }
     }

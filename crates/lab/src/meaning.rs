@@ -111,7 +111,7 @@ fn of_own_folder(error: &sandbox::Error) -> Option<String> {
     Some(format!("set {variable} to a folder that can be made and has room: {what} are kept there"))
 }
 
-/// What is not the caller's is not acted upon: who may, and how; or how it becomes the caller's alone.
+/// For a file or folder that is not the caller's alone: who may act on it, or how it becomes the caller's.
 fn of_untrusted(path: &Path, why: Distrust) -> (Kind, Option<String>) {
     let home = env::var("WRINGER_HOME").ok().filter(|home| !home.is_empty());
     let home = home.map(|home| format!("WRINGER_HOME={} ", quoted(&home))).unwrap_or_default();
@@ -162,7 +162,7 @@ fn of_run(error: &run::Error) -> Option<(Kind, Option<String>)> {
             if takes_no_files(source) && is_own(path) =>
         {
             let hint = "set WRINGER_HOME to a folder that can be made and has room: journals are kept there";
-            // a disk that fills up may do so in the middle; what cannot be written at all, was not, and nothing was begun
+            // a disk may fill up in the middle of the work; an unwritable folder is noticed before anything was begun
             let exit = if source.kind() == io::ErrorKind::StorageFull { Kind::Failed } else { Kind::Missing };
             Some((exit, Some(hint.to_owned())))
         }

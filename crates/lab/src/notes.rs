@@ -15,7 +15,7 @@ pub struct Notes<'a> {
 }
 
 impl Notes<'_> {
-    /// Told to the caller, and kept. Of the log of a server in it, the caller is told with the error.
+    /// Tells the caller, and records it. A server's log in it is only recorded: the caller gets it with the error.
     ///
     /// # Errors
     /// The recording cannot be written.
@@ -27,7 +27,7 @@ impl Notes<'_> {
         Ok(self.recording.event(&event)?)
     }
 
-    /// Kept.
+    /// Records it.
     ///
     /// # Errors
     /// The recording cannot be written.

@@ -7,7 +7,7 @@ use load::Target;
 use load::admin::Connection;
 use sandbox::Sandbox;
 
-/// Where the loads go: what the file says, or the only database that came with the data. `None`: into the sandbox's own.
+/// The database of the loads: the one that the file names, or the only one in the data. `None`: the sandbox's own.
 ///
 /// # Errors
 /// Several came, and nothing says which.

@@ -133,8 +133,7 @@ pub(crate) fn preheat(lab: &mut Lab<'_>, phase: &Phase) -> Result<(), Error> {
 
 const SHOW_EVERY: Duration = Duration::from_millis(250);
 
-/// The load, with the witnesses read at the edges of its measured phase. What there is of it is in `evidence` and `ends`, also when this
-/// fails.
+/// The load, with the witnesses read at the edges of its measured phase. What there is of it is in `evidence` and `ends`, also when this fails.
 fn drive(
     lab: &mut Lab<'_>,
     spec: &LoadSpec,

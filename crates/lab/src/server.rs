@@ -89,8 +89,7 @@ impl Serving {
         Ok(server::innodb_status(&mut connection, &self.kind)?)
     }
 
-    /// Whether `error` comes of the server having ended by itself. Only a broken conversation makes it worth waiting until
-    /// the process is gone, too.
+    /// Whether `error` comes of the server having ended by itself. Only a broken conversation makes it worth waiting until the process is gone, too.
     pub(crate) fn ended_before(&self, error: &Error) -> bool {
         let broken = |cause: &(dyn std::error::Error + 'static)| {
             use load::Error::{Connect, Lost, ServerLost};

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The squeezes that are in force, and changing them from arm to arm.
 
-use crate::asked::{is_root, ram_options};
 use crate::cell::Phase;
 use crate::error::Error;
 use crate::notes::Notes;
+use crate::squeeze_requests::{is_root, ram_options};
 use diskmodel::Model;
 use evidence::{Delay, DelayMode, Measured};
 use experiment::{DiskMechanism, OnMiss, RamSqueeze};
@@ -33,7 +33,7 @@ pub(crate) struct Squeezes {
     pub layer: Option<SlowLayer>,
     /// What the server was started in.
     pub limits: Option<Limits>,
-    /// The worse look of this arm so far.
+    /// The worst result of this arm's looks so far.
     cached_by_others: Option<ForeignCache>,
     ram: Option<(RamSqueeze, Hidden)>,
     /// How often this run has made cgroups for its server.
@@ -155,12 +155,12 @@ impl Squeezes {
         Ok(None)
     }
 
-    /// In what the RAM that is hidden now differs from RAM hidden otherwise.
+    /// The traits of the way in which RAM is hidden now.
     pub(crate) fn ram_traits(&self) -> Option<Traits> {
         self.ram.as_ref().filter(|(_, hidden)| hidden.bytes > 0).map(|(_, hidden)| hidden.traits())
     }
 
-    /// The processes without which this is no squeeze.
+    /// The processes that hold the squeeze.
     pub(crate) fn holders(&self) -> Vec<Identity> {
         let pids =
             self.ram.iter().filter_map(|(_, hidden)| hidden.pid()).chain(self.layer.as_ref().map(SlowLayer::pid));
@@ -196,8 +196,8 @@ impl Squeezes {
         Ok(self.layer.as_mut().map_or(Ok(()), |layer| layer.set(&none))?)
     }
 
-    /// Looks what of the server's files others pay for, before an arm's load and after it. With a slow layer there is nothing to find:
-    /// it reads past the host's page cache, and the one above it is the server's own.
+    /// Looks which pages of the server's files are charged to other cgroups, before an arm's load and after it. With a slow layer there are none: it
+    /// reads past the host's page cache, and the cache above the layer is the server's own.
     pub(crate) fn look_at_cache(&mut self, data: &Path) {
         if let (Some(cgroup), None) = (self.limits.as_ref().and_then(Limits::memory_folder), &self.layer)
             && let Some(look) = foreign_cache::of_folder(cgroup, data)

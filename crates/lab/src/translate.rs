@@ -2,7 +2,7 @@
 //! From the words of the experiment file to those of the stations.
 
 use crate::error::Error;
-use crate::written::Written;
+use crate::workload_from_file::WorkloadFromFile;
 use evidence::Arrivals;
 use experiment::{Fill, FillSize, Load, Preheat, RowShape};
 use load::engine::LoadSpec;
@@ -46,7 +46,7 @@ pub(crate) fn fill_spec(fill: &Fill, size: FillSize, seed: u64) -> Result<FillSp
 pub fn load_spec(
     fill: &Fill,
     load: &Load,
-    written: Option<&Written>,
+    written: Option<&WorkloadFromFile>,
     protocol: load::Protocol,
     rows_per_table: u64,
 ) -> Result<LoadSpec, Error> {
@@ -86,7 +86,7 @@ pub fn load_spec(
 pub(crate) fn preheat_spec(
     fill: &Fill,
     load: &Load,
-    written: Option<&Written>,
+    written: Option<&WorkloadFromFile>,
     protocol: load::Protocol,
     rows_per_table: u64,
 ) -> Result<Option<LoadSpec>, Error> {
@@ -102,7 +102,7 @@ pub(crate) fn preheat_spec(
         Preheat::TimesRows(times) => (None, Some((rows * times).ceil().max(1.0) as u64)),
     };
     let spec = load_spec(fill, load, written, protocol, rows_per_table)?;
-    // other draws than the measured phase makes, or the pages that it will touch would be the ones that are in
+    // another seed than the measured phase has: otherwise exactly its pages would be in the cache
     let seed = load.seed ^ 0x5eed_0000_0000_0000;
     Ok(Some(LoadSpec { arrivals: Arrivals::Closed, warmup: Duration::ZERO, seed, time, events, ..spec }))
 }

@@ -152,7 +152,7 @@ impl<'a> Walk<'a> {
         if asked && error.kind() != Kind::NotRestored { self.lab.stopped() } else { error }
     }
 
-    /// An error that is not somebody's wish may be the server's end: then that is told, with the end of its log.
+    /// The error as the end of the server explains it, with the end of its log; unchanged when the server lives, or the user asked for the end.
     fn explained_by_server(&mut self, error: Error) -> Error {
         let explains = |serving: &mut Serving| error.kind() == Kind::Failed && serving.ended_before(&error);
         match self.lab.serving.take_if(explains) {
@@ -161,7 +161,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The phase knew only that its load had ended; why is known now.
+    /// Replaces the reason of the phase, which knew only that its load had ended.
     fn mark_broken(&mut self, error: &Error) {
         let Some((position, mut arm)) = self.lab.broken.take() else { return };
         arm.broke_off = Some(phase::reason(error));
@@ -242,8 +242,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Stop, switch, start: never storage or limits under a live server. The page cache of the server is filled before any
-    /// delay is on.
+    /// Stop, switch, start: never storage or limits under a live server. The page cache of the server is filled before any delay is on.
     fn restart_server(&mut self, phase: &Phase) -> Result<(), Error> {
         self.stop_server()?;
         let Some(sandbox) = &self.lab.sandbox else { return Ok(()) };
@@ -261,7 +260,7 @@ impl<'a> Walk<'a> {
         phase::preheat(&mut self.lab, phase)
     }
 
-    /// `seeing`: what lets it see the slow disk.
+    /// `seeing`: the namespace or library by which it sees the slow disk.
     fn start_server(&mut self, phase: &Phase, seeing: ChildSpec) -> Result<(), Error> {
         let Some(sandbox) = &self.lab.sandbox else { return Ok(()) };
         let limits = self.lab.squeezes.limits.as_ref();

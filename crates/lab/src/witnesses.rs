@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Two counts of physical reads that owe nothing to the latency histogram: the server's own, and the slow layer's. Beside them what a
+//! Two counts of physical reads that do not depend on the latency histogram: the server's own, and the slow layer's. Also the resources that a
 //! limited server has used.
 
 use crate::error::Error;

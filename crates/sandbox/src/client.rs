@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Runs the clients that fetch and unpack: with a log of their own, an eye on what they have done so far, and an end on Ctrl-C.
+//! Runs the programs that fetch and unpack: each with a log, with its progress, and with an end on Ctrl-C.
 
 use crate::Error;
 use host::files;
@@ -26,7 +26,7 @@ pub(crate) fn run(
     let log = files::open_log(log_path)?;
     let copy = log.try_clone().map_err(|source| Error::path("open log", log_path, source))?;
     command.stdin(Stdio::null()).stdout(log).stderr(copy);
-    // a download does not outlive the one who waits for it: it would write into what the next fetch clears away
+    // the download ends with this process: otherwise it would write into a folder that the next fetch clears away
     // SAFETY: between fork and exec, one system call (prctl(2)), and nothing that allocates or locks.
     unsafe { command.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::TERM))?)) };
     let mut child = command.spawn().map_err(|source| Error::path("start", &program, source))?;
@@ -51,14 +51,14 @@ pub(crate) fn run(
 
 /// As apt, dpkg and Java say it.
 const NO_ROOM: [&str; 2] = ["No space left on device", "enough free space"];
-/// With less free a client's words, which go to the same disk, may be lost.
+/// With less free space a client's log, on the same disk, may be cut.
 const ROOM_FOR_WORDS: u64 = 1 << 20;
 
 pub(crate) fn says_no_room(log: &[String]) -> bool {
     log.iter().any(|line| NO_ROOM.iter().any(|words| line.contains(words)))
 }
 
-/// A client's failure as that of the disk, when it was the disk's. To be asked before what the client left is cleared away.
+/// [`Error::NoRoom`] in place of a client's failure that a full disk caused. To be called before the client's files are cleared away.
 pub(crate) fn or_no_room(error: Error, folder: &Path) -> Error {
     let free_bytes =
         || rustix::fs::statvfs(folder).map_or(u64::MAX, |disk| disk.f_bavail.saturating_mul(disk.f_frsize));

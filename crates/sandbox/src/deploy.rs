@@ -2,10 +2,10 @@
 //! Makes a sandbox: registered first, then filled; cleared away when that fails.
 
 use crate::client::folder_bytes;
-use crate::manifest::{Manifest, Sandbox, State, check_name};
+use crate::manifest::{Manifest, Member, Sandbox, State, check_name};
 use crate::pooler::{self, PoolerSpec};
 use crate::port::{self, Reserved};
-use crate::replication::{self, Member, replica_name};
+use crate::replication::{self, replica_name};
 use crate::{Error, Installation, Origin, Progress, ServerOption, ServerUser, init, origin};
 use host::files;
 use host::places::Places;
@@ -28,9 +28,9 @@ pub struct Spec {
     pub origin: Option<Origin>,
     /// The run that deletes it when it ends.
     pub run: Option<String>,
-    /// A run of the caller's holds the sandbox already: what starts its server meanwhile does not ask for it again.
+    /// A run of the caller holds the sandbox already: a start of its server meanwhile does not lock it again.
     pub held: bool,
-    /// So many sandboxes besides, `NAME-r1` and on, that replicate it.
+    /// The number of replicas: sandboxes `NAME-r1`, `NAME-r2` and so on.
     pub replicas: u32,
     /// pgBouncer in front of it, not of its replicas.
     pub pooler: Option<PoolerSpec>,
@@ -128,7 +128,7 @@ impl Sandbox {
         }
     }
 
-    /// Once its own data are there: the replicas, which count as deployed only when their primary does.
+    /// Makes the replicas once the primary's data are there; they count as deployed only when the primary does.
     fn complete(
         &self,
         spec: &Spec,
@@ -230,7 +230,7 @@ impl Sandbox {
 
     /// Data of somebody's may be of any size. Copies that share their blocks take none.
     fn require_space_for_copies(&self, count: u64) -> Result<(), Error> {
-        // of a name that goes with the sandbox when we are killed
+        // under a name that is deleted with the sandbox, if this process is killed
         let probe = format!(".{}.{}.new", replication::SECRET, std::process::id());
         if origin::shares(&self.folder.join(replication::SECRET), &self.folder.join(probe))? {
             return Ok(());

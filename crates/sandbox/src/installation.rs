@@ -2,9 +2,8 @@
 //! A server program with the files that belong to it: the machine's own, or one that was fetched and unpacked.
 
 use crate::libraries::Libraries;
-use crate::{Error, Flavour, Progress, Request, Version, fetch};
+use crate::{Flavour, Version};
 use capability::{Capability, any_words, words};
-use host::places::Places;
 use host::tool;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -61,29 +60,6 @@ impl Source {
     }
 }
 
-/// A server that meets `request`: one on this machine, else one fetched earlier, else one fetched now.
-///
-/// # Errors
-/// Nobody offers such a version; the package client is missing or fails; the disk is full.
-pub fn locate(request: &Request, places: &Places, progress: &mut dyn Progress) -> Result<Installation, Error> {
-    match present(request, places) {
-        Some(found) => Ok(found),
-        None => fetch::fetch(request, places, progress),
-    }
-}
-
-/// The one that [`locate`] takes without fetching: one on this machine, else one fetched earlier.
-pub fn present(request: &Request, places: &Places) -> Option<Installation> {
-    let here = installed(request.flavour).into_iter().chain(fetched(request.flavour, places));
-    here.filter(|found| request.is_met_by(&found.version)).max_by_key(Installation::preference)
-}
-
-/// The newest fetched one that meets `request` and that [`locate`] passed over for `taken`, an older one that is installed.
-pub fn newer_fetched(request: &Request, taken: &Installation, places: &Places) -> Option<Installation> {
-    let others = if taken.source == Source::Installed { fetched(request.flavour, places) } else { Vec::new() };
-    others.into_iter().find(|other| request.is_met_by(&other.version) && other.version > taken.version)
-}
-
 /// The servers of this flavour that this machine has, newest first.
 pub fn installed(flavour: Flavour) -> Vec<Installation> {
     let mut prefixes: Vec<PathBuf> = ["/usr", "/usr/local"].map(PathBuf::from).to_vec();
@@ -96,17 +72,6 @@ pub fn installed(flavour: Flavour) -> Vec<Installation> {
         prefixes.iter().flat_map(|prefix| below(flavour, prefix, &Libraries::default(), &Source::Installed)).collect();
     found.sort_by(|one, other| other.version.cmp(&one.version));
     found.dedup_by(|one, other| one.program == other.program);
-    found
-}
-
-/// The servers of this flavour in Wringer's cache that run, newest first.
-pub fn fetched(flavour: Flavour, places: &Places) -> Vec<Installation> {
-    let mut found: Vec<Installation> = fetch::entries(places)
-        .into_iter()
-        .filter(|entry| entry.flavour == flavour)
-        .filter_map(|entry| unpacked(flavour, &entry.tree, &entry.source))
-        .collect();
-    found.sort_by(|one, other| other.version.cmp(&one.version));
     found
 }
 
@@ -160,7 +125,7 @@ impl Installation {
         };
         let is_loader = loader.canonicalize().is_ok_and(|loader| program.is_ok_and(|program| program == loader));
         let maps = || std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
-        is_loader && maps().lines().any(|line| mapped_file(line) == Some(&self.program))
+        is_loader && maps().lines().any(|line| crate::wrap::mapped(line) == Some(&self.program))
     }
 
     /// What a server process needs in its environment.
@@ -191,7 +156,7 @@ impl Installation {
     }
 
     /// The machine's own before a fetched one, then the newer one, then one that the user has named himself.
-    fn preference(&self) -> (bool, Version, bool) {
+    pub(crate) fn preference(&self) -> (bool, Version, bool) {
         let is_named = matches!(self.source, Source::Archive { .. });
         (self.source == Source::Installed, self.version.clone(), is_named)
     }
@@ -277,11 +242,6 @@ fn share_folder(flavour: Flavour, version: &Version, prefix: &Path) -> Option<Pa
 fn marker(flavour: Flavour, version: &Version) -> Vec<&'static str> {
     let first = words(Capability::ShareMarker, flavour, version).first();
     first.map_or_else(Vec::new, |names| names.split('|').collect())
-}
-
-/// The path in a line of `/proc/PID/maps`; proc(5).
-fn mapped_file(line: &str) -> Option<&Path> {
-    line.find('/').map(|start| Path::new(&line[start..]))
 }
 
 #[cfg(test)]

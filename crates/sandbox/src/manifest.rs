@@ -17,8 +17,8 @@
 //!
 //! Root writes nothing below a folder that the server's user owns: that user could have put a link there.
 
+use crate::account::{DATABASE, USER};
 use crate::pooler::Pooler;
-use crate::replication::Member;
 use crate::{Error, Flavour, Imported, Installation, ServerOption, ServerUser};
 use host::files;
 use host::places::Places;
@@ -28,10 +28,6 @@ use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-/// The account that every sandbox has, with all rights, and the database in it.
-pub(crate) const USER: &str = "wringer";
-pub(crate) const DATABASE: &str = "sbtest";
-/// Of the manifest's layout.
 const SCHEMA: u32 = 1;
 
 /// Everything that [`Sandbox::delete`] removes, and nothing else.
@@ -98,6 +94,14 @@ pub enum State {
     /// Begun. Nobody holds the lock: it was cut short.
     Deploying,
     Ready,
+}
+
+/// A sandbox's part in a primary with replicas.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "role")]
+pub enum Member {
+    Primary { replicas: Vec<String> },
+    Replica { of: String, number: u32 },
 }
 
 /// A sandbox that is registered.

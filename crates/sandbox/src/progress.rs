@@ -8,7 +8,6 @@ pub trait Progress {
     fn bytes(&mut self, _done_bytes: u64, _total_bytes: u64) {}
 }
 
-/// Nobody watches.
 impl Progress for () {
     fn doing(&mut self, _what: &str) {}
 }

@@ -10,12 +10,11 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// A sandbox that is gone.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Deleted {
-    /// Of all that went, replicas first.
+    /// The names of all removed sandboxes, replicas first.
     pub names: Vec<String>,
-    /// In its folder, and not the sandbox's own: left where they are.
+    /// Files in its folder that are not in the manifest: left where they are.
     pub kept: Vec<PathBuf>,
     /// Shared memory of its server that was left where it is, and why.
     pub memory: Vec<String>,
@@ -79,8 +78,8 @@ impl Sandbox {
         seen.or_else(|| self.unseen_server().map(|why| Error::Unknown { name: name(), why }))
     }
 
-    /// Of a primary, its replicas first. The primary's manifest names them, and says from now on that they are not whole: what is cut
-    /// short goes on with the next deletion. To be called under the locks of all.
+    /// Removes the replicas of a primary first. The primary's manifest counts as half deployed from now on: a deletion that was cut short goes on
+    /// with the next one. To be called under the locks of all.
     pub(crate) fn clear_members(&self) -> Result<(Vec<PathBuf>, Vec<String>), Error> {
         let replicas = self.replicas();
         if !replicas.is_empty() && self.manifest.state == State::Ready {
@@ -88,7 +87,7 @@ impl Sandbox {
         }
         let (mut kept, mut memory) = (Vec::new(), Vec::new());
         for member in replicas.iter().chain([self]) {
-            // first: the data directory leads to it
+            // before the data directory, which names the segments
             memory.extend(member.clear_shared_memory()?);
             kept.extend(member.clear()?);
         }
@@ -181,8 +180,7 @@ impl Sandbox {
     }
 }
 
-/// The names of sockets and their lock files that a server of ours has made here; PostgreSQL's hold the port, which may have
-/// moved since.
+/// The names of sockets and their lock files that a server of ours has made here; PostgreSQL's hold the port, which may have moved since.
 fn sockets_in(folder: &Path) -> Vec<PathBuf> {
     let names = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.file_name());
     let is_socket = |name: &OsString| {
@@ -203,7 +201,7 @@ fn is_over(run: &run::FoundRun) -> bool {
     run.left && !run.live && run.processes.is_empty() && run.unknown.is_none()
 }
 
-/// Somebody holds it who has not started its server yet, or whose server lives. A run that is no standing server may start another one.
+/// Whether a run holds it that has not started its server yet, or whose server lives. A run other than a standing server may start it again.
 fn is_at_work(run: &run::FoundRun) -> bool {
     let is_server = |step: &&run::StepState| matches!(step.change, run::Step::Process { role: run::Role::Server, .. });
     let lives = |step: &run::StepState| step.processes.iter().any(|process| run.processes.contains(process));

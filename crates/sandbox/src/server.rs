@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whether a sandbox's server runs. Processes that can be seen answer first; then what every namespace can see: the locks of its runs, those
-//! that a server has on its own files, and its socket. What cannot be seen is unknown, and never stopped.
+//! Whether a sandbox's server runs: by the processes that can be seen, then by signs that every namespace sees: the locks of its runs, the server's
+//! locks on its own files, and its socket. A server that cannot be seen counts as unknown, and is never stopped.
 
 use crate::wrap::is_under_valgrind;
 use crate::{Error, Flavour, Sandbox};
@@ -21,7 +21,7 @@ pub enum Server {
     /// As this process.
     Runs(u32),
     Stopped,
-    /// It runs, or may, where we cannot see it: why.
+    /// It runs, or may run, where it cannot be seen; the words say why.
     Unknown(String),
 }
 
@@ -106,7 +106,7 @@ impl Sandbox {
             .map(|it| it.pid)
     }
 
-    /// How one knows of a server that has the data without being seen: one that no run of ours has started, too.
+    /// Why a server that cannot be seen seems to use the data, also a server that no run has started.
     pub(crate) fn unseen_server(&self) -> Option<String> {
         if run::takes_unseen_for_dead() {
             return None;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Shared memory that a PostgreSQL server leaves when all of its processes are killed: one System V segment, and the segments of
 //! dynamic shared memory in `/dev/shm`. PostgreSQL removes them itself when it starts again with the same data directory; after a deletion
-//! there is none. So they go with the data directory: those that are proven to be this server's, while nobody uses them.
+//! no server starts. So a segment is removed with the data directory when it is proven to be this server's, and nobody uses it.
 //!
 //! The way to them: `postmaster.pid` names the System V segment; its first bytes (PGShmemHeader) say whose it is, and name the control
 //! segment of dynamic shared memory, which lists the others.
@@ -130,7 +130,7 @@ impl Proven {
         }
         let header = Header::parse(&segment.head(HEADER_BYTES)?);
         let is_proven = |header: &Header| {
-            // While its disk was slow, the server saw another device in the folder's place. Then its process and the time are the proof.
+            // On a slow disk the server saw another device number for the folder. Then its pid and the time are the proof.
             let by_time = segment.created.abs_diff(lock.started) <= START_SECONDS;
             let by_folder = (header.device, header.inode) == (folder.dev(), folder.ino());
             header.creator == lock.pid && (by_folder || by_time)
@@ -138,7 +138,7 @@ impl Proven {
         Ok(header.filter(is_proven).map(|header| Self { segment, header }))
     }
 
-    /// What is left of it, and why. The System V segment goes last, for it leads to the others.
+    /// Removes the segments; returns those that are left, and why. The System V segment goes last, because it leads to the others.
     fn remove(self) -> Result<Vec<String>, Error> {
         let owner = self.segment.owner;
         let mut left = Vec::new();

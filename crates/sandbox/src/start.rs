@@ -134,7 +134,7 @@ impl Sandbox {
         loop {
             let (sandbox, reserved) = self.with_port()?;
             match sandbox.start_once(run, options) {
-                // Somebody who does not know of reservations was faster.
+                // A program that does not know of reservations has taken the port.
                 Err(Error::Died { .. }) if tries < PORT_TRIES && sandbox.may_move() && !is_free(reserved.port) => {
                     tries += 1;
                 }
@@ -166,7 +166,7 @@ impl Sandbox {
         Ok((sandbox, reserved))
     }
 
-    /// The port into `server.cnf`, where another stands there; what the user has changed in it stays.
+    /// Writes the port into `server.cnf` if it has another one; changes of the user stay.
     fn configure_port(&self) -> Result<(), Error> {
         let path = self.configuration();
         let text = std::fs::read_to_string(&path).map_err(|source| Error::path("read", &path, source))?;
@@ -221,7 +221,7 @@ impl Sandbox {
         }
     }
 
-    /// A manifest from before there was such a folder is told of it first, so that it goes with the sandbox.
+    /// An older manifest gets the folder's name first, so that the folder is deleted with the sandbox.
     fn make_valgrind_folder(&self, wrapping: &Wrapping) -> Result<(), Error> {
         let folder = self.folder.join(VALGRIND_FOLDER);
         if wrapping.valgrind.is_none() || folder.is_dir() {
@@ -253,10 +253,10 @@ impl Sandbox {
         Ok((program, arguments))
     }
 
-    /// What a server has besides when a library in it is to see its reads and writes.
+    /// Further options of a server in which a library is to see all reads and writes.
     ///
     /// # Errors
-    /// An option of ours that is none.
+    /// The table of capabilities has a word that is no option.
     pub fn options_under_a_library(&self) -> Result<Vec<ServerOption>, Error> {
         let installation = &self.manifest.installation;
         let words = words(Capability::SynchronousIo, installation.flavour, &installation.version);
@@ -291,7 +291,7 @@ impl Sandbox {
         let installation = &self.manifest.installation;
         let mut extra_options = options.wrapping.options(self, &options.extra_options)?;
         extra_options.extend(options.extra_options.clone());
-        // Valgrind does not follow what goes to the kernel past the C library: a server that submits its I/O so hangs in it
+        // Valgrind does not know I/O that is submitted past the C library: a server that does so hangs in it
         if options.preload.is_some() || options.wrapping.valgrind.is_some() {
             extra_options.extend(self.options_under_a_library()?);
         }
@@ -352,8 +352,8 @@ impl Sandbox {
 }
 
 impl Log {
-    /// The end of what was logged since the start: the last lines, and those before them back to where the trouble began, as far as
-    /// they fit an error message. A crash report is longer than its last lines, which say least.
+    /// The end of the log since the start: the last lines, and those before them from the first error on, as far as they fit an error message. The
+    /// last lines of a crash report say least.
     fn end(&self) -> Vec<String> {
         let read = || {
             let mut log = File::open(&self.path)?;
@@ -386,10 +386,10 @@ impl RunningServer {
         self.child.wait(timeout)
     }
 
-    /// How a server came to its end that nobody asked for, with the end of its log; its step is closed.
+    /// The error for a server that ended by itself, with the end of its log; its step is closed.
     ///
     /// # Errors
-    /// What is left of it, its launcher, could not be ended.
+    /// Its launcher could not be ended.
     pub fn ended(self, run: &mut Run) -> Result<Error, Error> {
         let deadline = Instant::now() + LAUNCHER_TELLS;
         let mut status = run.exit_status(&self.child);

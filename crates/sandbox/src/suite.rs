@@ -58,7 +58,7 @@ fn of(machine: &Apt, archive: &Archive, suite: &str) -> Result<Apt, Error> {
     let (sources, status) = (apt.folder.join("suite.sources"), apt.folder.join("state/empty-status"));
     files::write_atomic(&sources, source.as_bytes(), 0o644)?;
     files::write_atomic(&status, b"", 0o644)?;
-    // preferences of the machine would forbid what is not of its release
+    // the machine's preferences would forbid packages of another release
     let more = format!(
         "Dir::Etc::sourcelist \"{}\";\nDir::Etc::sourceparts \"/dev/null\";\nDir::Etc::preferences \"/dev/null\";\n\
          Dir::Etc::preferencesparts \"/dev/null\";\nAPT::Default-Release \"\";\nDir::State::status \"{}\";\n\

@@ -40,7 +40,7 @@ pub(crate) fn unpack(name: &Path, archive: &mut File, tree: &Path, progress: &mu
         progress.bytes(position.stream_position().unwrap_or(0), total_bytes);
     };
     let unpacked = unpack_entries(reader, name, tree, look, progress);
-    // its word comes first: an archive that is cut short looks like many things from behind it
+    // an error of the decompressing program comes first: it says that the archive is cut short
     match child.map(|child| finish(child, unpacked.is_ok())).transpose() {
         _ if host::interrupt::requested() => Err(Error::Interrupted),
         Ok(Some(Some(why))) => Err(bad(format!("it is damaged: {why}"))),
@@ -83,7 +83,7 @@ fn reader(packing: Packing, archive: &File, name: &Path) -> Result<(Box<dyn Read
     Ok((stdout, Some(child)))
 }
 
-/// Why it failed, in its own words. One whose output nobody wanted to the end has no say.
+/// Why the decompressing program failed, in its own words. Not when its output was not read to the end.
 fn finish(mut child: Child, was_read: bool) -> io::Result<Option<String>> {
     let mut words = String::new();
     if let Some(mut stderr) = child.stderr.take() {
@@ -126,7 +126,7 @@ fn unpack_entries(
         match (kind, &link) {
             (EntryType::XGlobalHeader, _) => continue,
             (EntryType::Directory, _) => {
-                // with a mode of ours: one that nobody may write to could not be filled, nor removed
+                // not with the archive's mode: a read-only folder could not be filled, nor removed
                 host::files::private_dir(&tree.join(&inside), 0o755)?;
                 continue;
             }
@@ -156,11 +156,11 @@ fn unpack_entries(
     if count == 0 {
         return Err(bad("it holds no files".into()));
     }
-    // the end of the archive proper: behind it is what makes the blocks whole, and the checksum of the packed file
+    // behind the end of the archive: the padding, and the checksum of the packed file
     io::copy(&mut archive.into_inner(), &mut io::sink()).map(drop).map_err(damaged)
 }
 
-/// What the kernel said; the archive's own faults have no number.
+/// The kernel's error behind this one; faults of the archive have none.
 fn disk_error(error: &io::Error) -> Option<rustix::io::Errno> {
     let mut next: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = next {
@@ -189,7 +189,7 @@ fn is_plain(target: &Path, links: &HashSet<PathBuf>) -> bool {
     inside(target).is_some_and(|target| !target.ancestors().any(|part| links.contains(part)))
 }
 
-/// Whether a symbolic link at `link` with these words stays below the folder, as far as the words tell.
+/// Whether the target of a symbolic link at `link` stays below the folder, judged by its text alone.
 fn link_stays_in(link: &Path, target: &Path) -> bool {
     let mut depth = link.components().count().saturating_sub(1);
     target.components().all(|component| match component {
@@ -206,7 +206,7 @@ fn link_stays_in(link: &Path, target: &Path) -> bool {
     })
 }
 
-/// The same as the kernel sees it: words may lead through another link.
+/// Checks all links below `folder` as the kernel resolves them: a target may lead through another link.
 fn links_stay_in(name: &Path, folder: &Path, tree: &Path) -> Result<(), Error> {
     let whole = tree.canonicalize().map_err(|source| Error::path("look at", tree, source))?;
     for entry in std::fs::read_dir(folder).map_err(|source| Error::path("read", folder, source))?.flatten() {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The cache of fetched servers: `<cache>/servers/<entry>/{fetched.json, tree/}`. An entry appears by one rename, complete and tried,
-//! or not at all.
+//! The cache of fetched servers: `<cache>/servers/<entry>/{fetched.json, tree/}`. An entry appears by one rename, complete and tried, or not at all.
 
 use crate::apt::Package;
 use crate::installation::unpacked;

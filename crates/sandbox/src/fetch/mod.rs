@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Fetches a server into the cache: the distribution's package, that of another suite, or an artifact of Maven's repository; or
-//! unpacks an archive that the user has. The sources are asked in this order, and of one source the newest version that fits is
-//! taken.
+//! Fetches a server into the cache: the distribution's package, that of another suite, or an artifact of Maven's repository; or unpacks an archive
+//! that the user has. The sources are asked in this order, and of one source the newest version that fits is taken.
 
 mod archive;
 mod artifacts;
@@ -44,8 +43,8 @@ pub fn offers(flavour: Flavour, places: &Places, progress: &mut dyn Progress) ->
     (found, troubles)
 }
 
-/// Fetches the newest version that meets `request`, of the first source that has one, unless the cache has it. Where that is the newest,
-/// only the source knows; a version that is named to its last number is that one anywhere, and no source is asked when the cache has it.
+/// Fetches the newest version that meets `request` from the first source that has one. Only a source knows which version is the newest; when
+/// `request` names a whole version and the cache has it, no source is asked.
 ///
 /// # Errors
 /// [`Error::NotOffered`]; [`Error::NoPackageClient`], [`Error::NoArtifactClient`], [`Error::SuiteUnreachable`],

@@ -55,7 +55,6 @@ fn without_client(error: Error) -> Error {
     }
 }
 
-/// Those that run.
 fn entries(folder: &Path) -> Vec<PoolerProgram> {
     let folders = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     folders.filter_map(|folder| read(&folder)).collect()

@@ -3,7 +3,7 @@
 //! `mariadb-install-db` does beyond that is looking for the same files and programs.
 
 use super::run_as_server_user;
-use crate::manifest::{DATABASE, USER};
+use crate::account::{DATABASE, USER};
 use crate::options::{overlay, quote_mariadb};
 use crate::{Error, Sandbox};
 use capability::{Capability, words};

@@ -3,7 +3,7 @@
 //! themselves (`make_relative_path`, src/port/path.c), also in an unpacked tree.
 
 use super::run_as_server_user;
-use crate::manifest::{DATABASE, USER};
+use crate::account::{DATABASE, USER};
 use crate::options::{overlay, quote_postgresql};
 use crate::{Error, Sandbox, ServerOption};
 use capability::{Capability, words};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A data directory into a sandbox's `data/`: every file but those that belong to the original's running, and those that would make
-//! the copy act on the original's surroundings. While it is made the folder is our own: nobody else can put a link into it.
+//! Copies a data directory into a sandbox's `data/`, except files of the original's running server, and files that would make the copy
+//! act on the original's surroundings. While it is made the folder is our own: nobody else can put a link into it.
 
 use super::{Origin, refusal};
 use crate::deploy::require_space;
@@ -39,7 +39,7 @@ struct Plan {
     changes: Vec<String>,
 }
 
-/// Returns what is otherwise in the copy.
+/// Copies the files; returns the differences of the copy, one a line.
 pub(super) fn copy(sandbox: &Sandbox, origin: &Origin, progress: &mut dyn Progress) -> Result<Vec<String>, Error> {
     let plan = plan(origin)?;
     let (data, user) = (sandbox.data(), &sandbox.manifest.user);
@@ -92,7 +92,7 @@ pub(super) fn copy(sandbox: &Sandbox, origin: &Origin, progress: &mut dyn Progre
     Ok(plan.changes)
 }
 
-/// In place of what was set aside. What initdb writes for any machine, and our way in; md5 also takes SCRAM passwords.
+/// Writes new settings in place of those set aside: initdb's defaults, and access for the sandbox's account; md5 also takes SCRAM passwords.
 const OURS: [(&str, &str); 3] = [
     (
         "postgresql.conf",

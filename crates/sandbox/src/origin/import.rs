@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! An origin into a sandbox that is being deployed: a folder is copied, a dump is loaded. Either way the server is started once,
-//! and the sandbox's own account gets in.
+//! Brings an origin into a sandbox that is being deployed: a folder is copied, a dump is loaded. Either way the server is started once, and gets
+//! the sandbox's own account.
 
-use super::{Imported, Origin, copy, live, load, settings};
+use super::{Imported, Origin, copy, live_server, load, settings};
+use crate::account::USER;
 use crate::init::{self, account_anew, run_as_server_user, with_secret_file};
-use crate::manifest::USER;
 use crate::{Error, Flavour, Progress, Sandbox, ServerOption, StartOptions};
 use ::load::admin::Connection;
 use host::places::Places;
@@ -27,9 +27,9 @@ pub(crate) fn prepare(sandbox: &Sandbox, origin: &Origin, progress: &mut dyn Pro
         databases: Vec::new(),
     };
     if origin.is_folder() {
-        live::require_stopped(origin)?;
+        live_server::require_stopped(origin)?;
         imported.changes = copy::copy(sandbox, origin, progress)?;
-        live::require_stopped(origin)?;
+        live_server::require_stopped(origin)?;
         imported.settings = settings::of(sandbox, origin)?;
         imported.changes.extend(settings::describe(&imported.settings));
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Dumps: whose a file is, by its first lines; and into a running server, statement by statement, over our own connection.
+//! Dumps: recognises their server by the first lines, and loads them into a running server, statement by statement, over one connection.
 
 use super::script::{Piece, Script};
 use super::{HEAD_BYTES, Kind, Origin, Packing, refusal};
@@ -271,8 +271,8 @@ impl Loader<'_> {
     }
 }
 
-/// Where the original stood in its replication: 1227 and 3546 (MySQL), 1231 and 1193 (MariaDB knows no such variable). A sandbox
-/// replicates nothing. And a role of ours, or the superuser's, that is there already (42710).
+/// Whether an error is passed over: of statements that set the original's replication position (1227 and 3546 of MySQL, 1231 and 1193 of MariaDB),
+/// because a sandbox has no use for it; and of a role that is there already (42710).
 fn is_unneeded(code: Option<&str>, sql: &[u8]) -> bool {
     let head = String::from_utf8_lossy(&sql[..sql.len().min(200)]).to_ascii_uppercase();
     match code {

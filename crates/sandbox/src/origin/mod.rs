@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Data to make a sandbox from: what it is is found by looking, and the original is only read.
+//! Data to make a sandbox from. Their kind is found by looking at them, and the original is only read.
 //!
 //! - [`Origin::look`]: a data directory, a physical backup, or a dump, and of which server; with the reason.
-//! - `live`: a server that uses a data directory now.
+//! - `live_server`: a server that uses a data directory now.
 //! - `import`: a folder copied, or a dump loaded, and how the sandbox's own account gets in.
 
 mod copy;
 mod folder;
 mod import;
-mod live;
+mod live_server;
 mod load;
 mod script;
 mod settings;
@@ -113,7 +113,7 @@ impl Origin {
         let relatives = [Flavour::Mariadb, Flavour::Mysql, Flavour::Percona];
         let is_sql_of_a_relative =
             !self.is_folder() && relatives.contains(&flavour) && relatives.contains(&self.flavour);
-        // what data of Percona Server looks like is MySQL's
+        // data of Percona Server look like MySQL's
         let is_own = flavour == self.flavour || flavour.base() == Some(self.flavour);
         if !is_own && !is_sql_of_a_relative {
             let why = format!("it is a {}, and the server is {flavour} {version}", self.describe());

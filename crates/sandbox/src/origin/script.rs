@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Takes a dump apart into statements, as `mariadb`, `mysql` and `psql` do it: by their delimiter where it stands outside of strings,
-//! quoted names and comments. What those clients do beyond SQL is known as far as dumps use it: DELIMITER; \connect, COPY's data,
-//! \restrict.
+//! Takes a dump apart into statements, as `mariadb`, `mysql` and `psql` do it: by their delimiter where it stands outside of strings, quoted names
+//! and comments. What those clients do beyond SQL is known as far as dumps use it: DELIMITER; \connect, COPY's data, \restrict.
 
 use crate::Flavour;
 use sql::{Dialect, Inside, Scanner};

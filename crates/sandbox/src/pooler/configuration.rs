@@ -3,7 +3,7 @@
 
 use super::users::{PoolUser, list_line, section};
 use super::{CONFIGURATION, Pooler, USER_LIST};
-use crate::manifest::USER;
+use crate::account::USER;
 use crate::{Error, Sandbox};
 use host::files;
 use rustix::process::{Resource, getrlimit};
@@ -48,7 +48,7 @@ pub(super) fn write(sandbox: &Sandbox, pooler: &Pooler) -> Result<(), Error> {
     Ok(files::write_atomic(&sandbox.folder.join(CONFIGURATION), text.as_bytes(), 0o644)?)
 }
 
-/// A client that pgBouncer has no descriptor for would wait without a word: so many fewer are let in, the rest is refused.
+/// The most clients for this many descriptors. Further clients are refused: a client without a descriptor would wait silently.
 fn most_clients(descriptors: u64) -> u64 {
     (descriptors / 4 * 3).min(MOST_CLIENTS)
 }

@@ -16,7 +16,7 @@ pub(crate) use program::unpacked;
 pub use program::{PoolerProgram, locate as locate_pooler};
 pub use users::PoolUser;
 
-use crate::manifest::DATABASE;
+use crate::account::DATABASE;
 use crate::port::{self, Reserved};
 use crate::{Error, Flavour, Sandbox, ServerOption};
 use load::{Endpoint, Target};

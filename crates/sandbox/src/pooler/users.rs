@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// What differs for one account.
+/// Settings of one account.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PoolUser {
     pub name: String,
@@ -64,7 +64,7 @@ pub(super) fn section(users: &[PoolUser]) -> Vec<String> {
     head.into_iter().chain(users.iter().map(line)).collect()
 }
 
-/// A line of the password file. What the server keeps of a password does for pgBouncer, too.
+/// A line of the password file. pgBouncer takes a password in the form that the server stores.
 pub(super) fn list_line(name: &str, secret: &str) -> String {
     format!("{} {}\n", quote(name), quote(secret))
 }

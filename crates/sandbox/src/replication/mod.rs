@@ -3,8 +3,8 @@
 //!
 //! A replica's data directory is a copy of the primary's before anybody has used that: no server runs meanwhile, every
 //! flavour does it alike, and nothing but the server's own package is needed. Replication is set up by each start: the account and the
-//! slots by the primary's, source and position by the replica's, since a primary's port may have moved. In data of somebody's, what they
-//! hold of a replication of their own is forgotten before the copies are made.
+//! slots by the primary's, source and position by the replica's, since a primary's port may have moved. If the data are a user's own, their
+//! former replication is removed before the copies are made.
 //!
 //! | | how a replica follows |
 //! | --- | --- |
@@ -20,12 +20,11 @@ mod postgresql;
 
 pub use lag::{Behind, Lag};
 
-use crate::manifest::{Manifest, State};
+use crate::manifest::{Manifest, Member, State};
 use crate::{Error, Flavour, Sandbox, ServerOption, Spec};
 use host::files;
 use host::places::Places;
 use load::admin::Connection;
-use serde::{Deserialize, Serialize};
 use std::path::Path;
 
 /// The account that replicas log in with.
@@ -36,14 +35,6 @@ pub(crate) const SECRET: &str = "replication-secret";
 pub(crate) const PASSWORD_FILE: &str = "pgpass";
 /// dbdeployer makes three nodes unless told otherwise; more than this are no lab on one machine.
 pub const MOST_REPLICAS: u32 = 9;
-
-/// A sandbox's part in a primary with replicas.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", tag = "role")]
-pub enum Member {
-    Primary { replicas: Vec<String> },
-    Replica { of: String, number: u32 },
-}
 
 /// `pears-r1`.
 pub(crate) fn replica_name(primary: &str, number: u32) -> String {
@@ -74,7 +65,7 @@ impl Sandbox {
         own.chain(self.replicas()).collect()
     }
 
-    /// Those that are there.
+    /// The replicas of a primary that exist.
     pub fn replicas(&self) -> Vec<Self> {
         let Some(Member::Primary { replicas }) = &self.manifest.member else { return Vec::new() };
         let is_ours =
@@ -82,7 +73,7 @@ impl Sandbox {
         replicas.iter().filter_map(|name| self.sibling(name)).filter(is_ours).collect()
     }
 
-    /// Of a replica, when it is there.
+    /// The primary of a replica, if it exists.
     pub fn primary(&self) -> Option<Self> {
         let Some(Member::Replica { of, .. }) = &self.manifest.member else { return None };
         self.sibling(of)
@@ -161,8 +152,8 @@ impl Sandbox {
         }
     }
 
-    /// Of a primary whose data are somebody's, while it runs for the first time: the server that those data followed, and an account of
-    /// the replicas' name that has another password.
+    /// For a primary with a user's own data, at its first start: removes the source that those data followed, and an account of the replicas' name
+    /// with another password.
     pub(crate) fn forget_former_replication(&self) -> Result<(), Error> {
         let Some(Member::Primary { .. }) = &self.manifest.member else { return Ok(()) };
         let password = self.replication_password()?;
@@ -193,7 +184,7 @@ impl Sandbox {
         body(&mut connection).map_err(talk)
     }
 
-    /// A sandbox that is ready by its own manifest, and whose primary is as well.
+    /// The sandbox whose deployment was cut short: this one or its primary. `None`: both are ready.
     pub(crate) fn cut_short(&self, places: &Places) -> Option<Self> {
         let whole = match &self.manifest.member {
             Some(Member::Replica { of, .. }) => Self::open_any(of, places).ok(),

@@ -21,7 +21,7 @@ fn has_account(connection: &mut Connection) -> Result<bool, Error> {
     Ok(connection.query(&sql)?.text(0, 0).as_deref() != Some("0"))
 }
 
-/// Whom the data followed, and an account of theirs.
+/// Removes the source that the data followed, and an account of the replicas' name.
 pub(super) fn forget(connection: &mut Connection, dialect: &Dialect, password: &str) -> Result<(), Error> {
     if !status(connection, dialect)?.is_empty() {
         let replica = dialect.replica.to_uppercase();
@@ -33,7 +33,7 @@ pub(super) fn forget(connection: &mut Connection, dialect: &Dialect, password: &
     lead(connection, password)
 }
 
-/// From where it is; the first time, from where its copy was made.
+/// Makes a replica follow its primary, from its own position; the first time, from the position of the copy.
 pub(super) fn follow(
     connection: &mut Connection,
     dialect: &Dialect,

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a server is started in or with this time: another malloc, Valgrind, huge pages, no transparent ones. Each is of one process;
-//! nothing of the host is changed. What came of it is looked up afterwards, in the process and in the server: [`got`].
+//! What a server is started with this time: another malloc, Valgrind, huge pages, no transparent huge pages. Each concerns one process; nothing on
+//! the host is changed. [`in_force`] looks afterwards what of it is in force.
 
-mod got;
+mod in_force;
 mod malloc;
 
-pub use got::Got;
+pub use in_force::Got;
+pub(crate) use in_force::mapped;
 pub use malloc::Malloc;
 
-use crate::need::pool_bytes;
+use crate::joint_needs::pool_bytes;
 use crate::{Error, Flavour, Sandbox, ServerOption};
 use capability::{Capability, words};
 use host::tool;
@@ -183,5 +184,5 @@ fn check_host_thp(asked: Thp) -> Result<(), Error> {
 pub(crate) fn is_under_valgrind(pid: u32, program: &Path) -> bool {
     let tool = std::fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
     let is_valgrind = tool.components().any(|part| part.as_os_str() == "valgrind");
-    is_valgrind && got::maps(pid).lines().any(|line| got::mapped(line) == Some(program))
+    is_valgrind && in_force::maps(pid).lines().any(|line| mapped(line) == Some(program))
 }

@@ -12,7 +12,7 @@ use crate::terminal;
 use assertion::Assertion;
 use evidence::Arrivals;
 use host::clock::RunClock;
-use lab::Written;
+use lab::WorkloadFromFile;
 use load::engine::{Hooks, LoadSpec, PhaseEdge};
 pub(super) use runs::without_passwords;
 use runs::{Runs, When};
@@ -278,7 +278,7 @@ impl Args {
         &self,
         protocol: load::Protocol,
         connections: u32,
-        file: Option<&Written>,
+        file: Option<&WorkloadFromFile>,
     ) -> Result<(String, Box<dyn Workload>, String), Failure> {
         let usage = |error: anyhow::Error| Failure::new(Exit::Usage, error);
         let distribution = self.keys.distribution().map_err(|error| usage(error.into()))?;
@@ -297,7 +297,12 @@ impl Args {
         }
     }
 
-    fn spec(&self, protocol: load::Protocol, connections: u32, file: Option<&Written>) -> Result<LoadSpec, Failure> {
+    fn spec(
+        &self,
+        protocol: load::Protocol,
+        connections: u32,
+        file: Option<&WorkloadFromFile>,
+    ) -> Result<LoadSpec, Failure> {
         let (name, workload, distribution) = self.workload(protocol, connections, file)?;
         let per_second = self.rate;
         let arrivals = match self.arrivals {

@@ -3,7 +3,7 @@
 
 use crate::exit::{Exit, Failure};
 use crate::input;
-use lab::Written;
+use lab::WorkloadFromFile;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use workload::Name;
@@ -34,10 +34,10 @@ impl FromStr for Wanted {
 
 /// # Errors
 /// Exit code 2: the file cannot be read, or is wrong; every problem has its place.
-pub fn read(path: &Path) -> Result<Written, Failure> {
+pub fn read(path: &Path) -> Result<WorkloadFromFile, Failure> {
     let text = input::read(path).map_err(|error| {
         let error = error.context(format!("read the workload {}", path.display()));
         Failure::new(Exit::Usage, error).hint("docs/workloads.md has an example to start from")
     })?;
-    Ok(Written::parse(path, &text)?)
+    Ok(WorkloadFromFile::parse(path, &text)?)
 }

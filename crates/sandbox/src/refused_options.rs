@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a server's own program has against options, asked without starting a server: it reads its options, and ends.
+//! Options that a server's program refuses: the program reads its options and ends, without a start of the server.
 
 use crate::{Error, Flavour, Installation, ServerOption};
 use std::path::Path;
 use std::process::Stdio;
 
-/// No such folder is there or is made: the programs only take it for their data directory.
+/// A data directory for the command line; the folder does not exist, and is not made.
 const NO_FOLDER: &str = "/nonexistent/wringer";
 
 /// An option that the server would not start with, and the program's own words about it.

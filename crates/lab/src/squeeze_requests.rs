@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What an experiment asks to have squeezed, in the words of `squeeze`; whether it can be done is looked at before anything is made.
+//! Translates the squeezes that an experiment asks for into the types of `squeeze`, and checks before anything is made whether they can be done.
 
 use crate::error::Error;
 use experiment::{Arm, Experiment, OomVictim, RamAmount, RamMechanism, RamSqueeze};
@@ -30,7 +30,7 @@ fn mechanism_of(asked: RamSqueeze) -> Choice {
     })
 }
 
-/// The one by which RAM is hidden. `None`: nothing is known of this machine.
+/// The mechanism by which RAM is hidden. `None`: none could be chosen.
 pub(crate) fn ram_mechanism(asked: RamSqueeze) -> Option<Mechanism> {
     match mechanism_of(asked) {
         Choice::This(mechanism) => Some(mechanism),
@@ -41,7 +41,7 @@ pub(crate) fn ram_mechanism(asked: RamSqueeze) -> Option<Mechanism> {
 /// Looks whether the host's RAM can be hidden as the arms ask, before anything is fetched or made.
 ///
 /// # Errors
-/// With every reason, and what would help.
+/// It cannot; the error has every reason, and what would help.
 pub fn refuse_ram(experiment: &Experiment) -> Result<(), Error> {
     for asked in experiment.arms.iter().filter_map(|arm| arm.squeeze.ram).filter(|_| is_root()) {
         ram::plan(&ram_options(asked))?;
@@ -64,7 +64,7 @@ pub(crate) fn limits_of(experiment: &Experiment, arm: &Arm) -> Asked {
 /// Looks whether the server and the load can be limited as the arms ask, before anything is fetched or made.
 ///
 /// # Errors
-/// With what would work.
+/// They cannot; the error says what would work.
 pub fn refuse_limits(experiment: &Experiment) -> Result<(), Error> {
     for arm in &experiment.arms {
         limits::plan(&limits_of(experiment, arm), Words::EXPERIMENT)?;

@@ -9,16 +9,16 @@ use workload::Workload;
 use workload::file::{Problem, WorkloadFile};
 
 /// By what the experiment calls them.
-pub type Workloads = BTreeMap<String, Written>;
+pub type Workloads = BTreeMap<String, WorkloadFromFile>;
 
 /// A workload's file that could be read.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Written {
+pub struct WorkloadFromFile {
     path: PathBuf,
     pub file: WorkloadFile,
 }
 
-impl Written {
+impl WorkloadFromFile {
     /// # Errors
     /// The file is wrong; every problem has its place.
     pub fn parse(path: &Path, text: &str) -> Result<Self, Error> {
@@ -39,7 +39,7 @@ impl Written {
     }
 
     /// # Errors
-    /// A rate says when transactions start, and so do thoughts.
+    /// Refuses a rate together with think times: both say when transactions start.
     pub fn check_arrivals(&self, arrivals: evidence::Arrivals) -> Result<(), Error> {
         if arrivals == evidence::Arrivals::Closed || !self.file.thinks() {
             return Ok(());

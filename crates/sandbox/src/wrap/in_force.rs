@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is in force: by the kernel's words about the process, not by what was asked of it.
+//! What of the wrapping is in force: read from the kernel and the server, not from what was asked.
 
 use super::{HugePages, Thp, Valgrind, Wrapping};
 use crate::{Error, Sandbox};
@@ -7,7 +7,7 @@ use capability::{Capability, words};
 use std::path::Path;
 use units::Bytes;
 
-/// One thing that was asked, and what came of it.
+/// One wrapping that was asked for, and what is in force of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Got {
     pub what: &'static str,
@@ -45,7 +45,7 @@ fn of_thp(asked: Thp, pid: u32) -> Got {
     let (got, is_as_asked) = match (enabled, asked) {
         (Some("0"), _) => ("never".to_owned(), asked == Thp::Never),
         (Some(_), Thp::Never) => ("as the host has it".to_owned(), false),
-        // `check` has seen that the host has what was asked
+        // `check` has found it on the host
         (Some(_), asked) => (asked.name().to_owned(), true),
         (None, _) => ("not told by this kernel".to_owned(), false),
     };
@@ -78,7 +78,7 @@ fn of_huge_pages(asked: HugePages, sandbox: &Sandbox, pid: u32) -> Got {
     Got { what: "huge pages", asked: asked.name().into(), got, is_as_asked }
 }
 
-/// The server's own word for it; where it has none, nothing is said.
+/// As the server's own status says; nothing when the server has no status for it.
 fn huge_pages_status(sandbox: &Sandbox) -> Result<Option<(&'static str, String)>, Error> {
     let words = words(Capability::HugePagesStatus, sandbox.flavour(), &sandbox.manifest.installation.version);
     let Some(variable) = words.first() else { return Ok(None) };
@@ -107,7 +107,7 @@ pub(super) fn maps(pid: u32) -> String {
 }
 
 /// The path in a line of `/proc/PID/maps`; proc_pid_maps(5).
-pub(super) fn mapped(line: &str) -> Option<&Path> {
+pub(crate) fn mapped(line: &str) -> Option<&Path> {
     line.find('/').map(|start| Path::new(&line[start..]))
 }
 

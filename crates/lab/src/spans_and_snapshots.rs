@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is seen once, beside the series: how long the parts of a walk took, and what a server says of itself.
+//! Records spans and snapshots beside the series: how long the parts of a walk took, and what a server says of itself.
 
 use crate::error::Error;
 use crate::hooks::Sinks;
@@ -18,12 +18,12 @@ impl Lab<'_> {
         *self.arm.lock().unwrap_or_else(PoisonError::into_inner) = arm.map(str::to_owned);
     }
 
-    /// Something that ends now.
+    /// Records a span that ends now.
     pub(crate) fn span(&self, kind: &str, entity: &str, from_us: u64, told: &[(&str, String)]) -> Result<(), Error> {
         self.keep_span(kind, entity, (from_us, self.notes.clock.now_us()), told)
     }
 
-    /// The warm-up and the measured part of an arm's load, as far as they came.
+    /// Records the warm-up and the measured part of an arm's load, as far as they came.
     pub(crate) fn load_spans(&self, arm: &Arm) -> Result<(), Error> {
         let Some(load) = &arm.load else { return Ok(()) };
         let warmup = load.warmup.as_ref().map(|phase| ("load.warmup", phase));
@@ -34,7 +34,7 @@ impl Lab<'_> {
         Ok(())
     }
 
-    /// What InnoDB says of itself, where the server has it and its counters are read, too. That it cannot be had ends nothing.
+    /// Records InnoDB's status, if the server has InnoDB and its counters are read. A failure to read the status is passed over.
     pub(crate) fn innodb_status(&self) -> Result<(), Error> {
         let Some(serving) = self.serving.as_ref().filter(|_| self.cell.observe.server) else { return Ok(()) };
         let content = match serving.innodb_status() {

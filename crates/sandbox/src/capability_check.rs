@@ -13,7 +13,7 @@ pub struct Asked {
     pub words: &'static [&'static str],
     pub sql: &'static str,
     pub answer: Answer,
-    /// What that says: it has it, it lacks it, or neither.
+    /// Whether the server has the capability; `None`: its answer does not tell.
     pub said: Option<bool>,
     pub verdict: Verdict,
 }

@@ -17,7 +17,7 @@ const DISK_BYTES: u64 = 64 << 20;
 /// server's pool may be larger than RAM on purpose.
 ///
 /// # Errors
-/// As there; [`Error::MemoryFull`], [`Error::DiskFull`]. Nothing was started.
+/// Those of [`Sandbox::check_before_start`]; [`Error::MemoryFull`], [`Error::DiskFull`]. Nothing was started.
 pub fn check_before_start_of(sandboxes: &[Sandbox], extra_options: &[ServerOption]) -> Result<(), Error> {
     sandboxes.iter().try_for_each(Sandbox::check_before_start)?;
     let [first, _, ..] = sandboxes else { return Ok(()) };
