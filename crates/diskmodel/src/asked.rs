@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 use crate::distribution::Distribution;
 use crate::model::{Counts, Model, Stalls};
-use crate::profile::ProfileWords;
+use crate::profile::ProfileSpec;
+use crate::spec::{LimitSpec, OperationSpec, SpecError};
 use crate::table::Bin;
-use crate::words::{LimitWords, OperationWords, WordsError};
 use evidence::DelayMode;
 use serde::Serialize;
 use std::fmt;
@@ -12,19 +12,19 @@ use std::fmt;
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Asked {
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub profile: Option<ProfileWords>,
+    pub profile: Option<ProfileSpec>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub read: Option<OperationWords>,
+    pub read: Option<OperationSpec>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub write: Option<OperationWords>,
+    pub write: Option<OperationSpec>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub sync: Option<OperationWords>,
+    pub sync: Option<OperationSpec>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<DelayMode>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub iops: Option<LimitWords>,
+    pub iops: Option<LimitSpec>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub bandwidth: Option<LimitWords>,
+    pub bandwidth: Option<LimitSpec>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub depth: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -47,7 +47,7 @@ impl Asked {
 
     /// Nothing takes longer, and nothing is limited.
     pub fn is_none(&self) -> bool {
-        let none = |words: &Option<OperationWords>| words.as_ref().is_none_or(OperationWords::is_none);
+        let none = |words: &Option<OperationSpec>| words.as_ref().is_none_or(OperationSpec::is_none);
         self.profile.is_none()
             && [&self.read, &self.write, &self.sync].into_iter().all(none)
             && (&self.iops, &self.bandwidth, self.depth) == (&None, &None, None)
@@ -60,14 +60,14 @@ impl Asked {
 
     /// The files of histograms that [`Self::model`] will ask for.
     pub fn files(&self) -> impl Iterator<Item = &str> {
-        [&self.read, &self.write, &self.sync].into_iter().flatten().filter_map(OperationWords::file)
+        [&self.read, &self.write, &self.sync].into_iter().flatten().filter_map(OperationSpec::file)
     }
 
     /// `read` answers with the bins of the histogram in a file.
     ///
     /// # Errors
     /// A file holds no histogram.
-    pub fn model(&self, read: &mut dyn FnMut(&str) -> Result<Vec<Bin>, String>) -> Result<Model, WordsError> {
+    pub fn model(&self, read: &mut dyn FnMut(&str) -> Result<Vec<Bin>, String>) -> Result<Model, SpecError> {
         let mut model = match &self.profile {
             Some(profile) => profile.model(),
             None => Model::none(DelayMode::Add),

@@ -3,7 +3,7 @@
 
 use crate::distribution::Distribution;
 use crate::model::{Counts, Limit, Model, Of, Operation};
-use crate::words::{OperationWords, WordsError, unit, wrong};
+use crate::spec::{OperationSpec, SpecError, unit, wrong};
 use evidence::DelayMode;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -60,7 +60,7 @@ pub fn profiles() -> &'static [Profile] {
 
 /// A profile as it is asked for: `gp3`, `gp2:100G,credits=0`, `gp3:iops=6000,bandwidth=500M`.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ProfileWords {
+pub struct ProfileSpec {
     text: String,
     profile: &'static Profile,
     size: Option<Bytes>,
@@ -68,10 +68,10 @@ pub struct ProfileWords {
     set: BTreeMap<&'static str, f64>,
 }
 
-impl FromStr for ProfileWords {
-    type Err = WordsError;
+impl FromStr for ProfileSpec {
+    type Err = SpecError;
 
-    fn from_str(text: &str) -> Result<Self, WordsError> {
+    fn from_str(text: &str) -> Result<Self, SpecError> {
         let (name, rest) = text.split_once(':').unwrap_or((text, ""));
         let names = || profiles().iter().map(|profile| profile.name.as_str()).collect::<Vec<_>>().join(", ");
         let profile = profiles()
@@ -90,8 +90,8 @@ impl FromStr for ProfileWords {
     }
 }
 
-impl ProfileWords {
-    fn set(&mut self, part: &str) -> Result<(), WordsError> {
+impl ProfileSpec {
+    fn set(&mut self, part: &str) -> Result<(), SpecError> {
         let profile = self.profile;
         let name = &profile.name;
         let valid = || wrong(format!("{name} has no \"{part}\" to set"), profile.parameters());
@@ -148,7 +148,7 @@ impl ProfileWords {
 
     fn operation(&self, of: &str) -> Operation {
         let read = |of: &str| {
-            let words: Option<OperationWords> = self.profile.figure(of, 0)?.is.as_ref()?.parse().ok();
+            let words: Option<OperationSpec> = self.profile.figure(of, 0)?.is.as_ref()?.parse().ok();
             words?.known().cloned()
         };
         let data = of != "sync";
@@ -208,13 +208,13 @@ impl ProfileWords {
     }
 }
 
-impl fmt::Display for ProfileWords {
+impl fmt::Display for ProfileSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }
 }
 
-impl Serialize for ProfileWords {
+impl Serialize for ProfileSpec {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&self.text)
     }
@@ -226,7 +226,7 @@ impl Profile {
         self.figures.iter().find(|figure| figure.of == of && figure.upto.is_none_or(|upto| size <= upto.0))
     }
 
-    fn sized(&self, text: &str) -> Result<Bytes, WordsError> {
+    fn sized(&self, text: &str) -> Result<Bytes, SpecError> {
         let name = &self.name;
         if self.size.is_none() {
             return Err(wrong(format!("the figures of {name} do not depend on a size"), self.parameters()));

@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation)]
 
 use diskmodel::{
-    Asked, Bin, Bucket, Class, Counts, Distribution, Law, LimitWords, Model, OperationWords, Request, closed_loop,
+    Asked, Bin, Bucket, Class, Counts, Distribution, Law, LimitSpec, Model, OperationSpec, Request, closed_loop,
 };
 use proptest::prelude::*;
 
@@ -17,7 +17,7 @@ fn asked(read: &str) -> Asked {
 }
 
 fn limited(read: &str, iops: &str) -> Model {
-    let iops = Some(LimitWords::parse(iops, Counts::Operations).unwrap());
+    let iops = Some(LimitSpec::parse(iops, Counts::Operations).unwrap());
     Asked { iops, ..asked(read) }.model(&mut |_| Err("no file".into())).unwrap()
 }
 
@@ -310,7 +310,7 @@ proptest! {
     /// A quantile function never falls, and what is drawn is what it says.
     #[test]
     fn samples_come_from_the_quantile_function(read in words(), seed: u64) {
-        let words: OperationWords = read.parse().unwrap();
+        let words: OperationSpec = read.parse().unwrap();
         let takes: &Distribution = words.known().unwrap();
         let values: Vec<f64> = (0..=100).map(|percent| takes.quantile(f64::from(percent) / 100.0)).collect();
         prop_assert!(values.windows(2).all(|pair| pair[0] <= pair[1] + 1e-9), "{values:?}");

@@ -104,7 +104,7 @@ impl Cell {
         for repetition in 0..experiment.repeat {
             for arm in &experiment.arms {
                 let asked = arm.squeeze.disk.clone().filter(|_| disk.is_some()).unwrap_or_default();
-                let words = |error: diskmodel::WordsError| Error::Words { message: error.message, hint: error.hint };
+                let words = |error: diskmodel::SpecError| Error::Words { message: error.message, hint: error.hint };
                 phases.push(Phase {
                     name: named(experiment, arm, repetition),
                     arm: arm.name.clone(),

@@ -9,7 +9,7 @@ use evidence::{Conditions, Server, Tool};
 use experiment::DiskMechanism;
 use observe::conditions;
 use sandbox::ServerOption;
-use squeeze::limits::Words;
+use squeeze::limits::OptionNames;
 use std::collections::BTreeMap;
 
 impl Lab<'_> {
@@ -74,7 +74,7 @@ fn mechanisms(cell: &Cell, under_a_library: &[ServerOption]) -> BTreeMap<String,
         mechanisms.insert("ram".to_owned(), how.to_owned());
     }
     // refused long ago where it cannot be planned
-    let limits = |phase: &Phase| squeeze::limits::plan(&phase.limits, Words::EXPERIMENT).ok();
+    let limits = |phase: &Phase| squeeze::limits::plan(&phase.limits, OptionNames::EXPERIMENT).ok();
     let planned: Vec<_> = cell.phases.iter().filter_map(limits).collect();
     for (name, controller) in [("server_ram", "memory"), ("server_cpus", "cpu"), ("server_cpuset", "cpuset")] {
         let mechanism = planned.iter().find_map(|plan| plan.mechanism(controller));

@@ -3,7 +3,7 @@
 
 use crate::error::Error;
 use experiment::{Arm, Experiment, OomVictim, RamAmount, RamMechanism, RamSqueeze};
-use squeeze::limits::{self, Asked, Words};
+use squeeze::limits::{self, Asked, OptionNames};
 use squeeze::ram::{self, Amount, Choice, Mechanism};
 
 /// Swap is no obstacle here: the recording's caveats name it.
@@ -67,8 +67,8 @@ pub(crate) fn limits_of(experiment: &Experiment, arm: &Arm) -> Asked {
 /// They cannot; the error says what would work.
 pub fn refuse_limits(experiment: &Experiment) -> Result<(), Error> {
     for arm in &experiment.arms {
-        limits::plan(&limits_of(experiment, arm), Words::EXPERIMENT)?;
-        limits::plan(&Asked { cpuset: arm.load.cpuset.clone(), ..Asked::default() }, Words::LOAD)?;
+        limits::plan(&limits_of(experiment, arm), OptionNames::EXPERIMENT)?;
+        limits::plan(&Asked { cpuset: arm.load.cpuset.clone(), ..Asked::default() }, OptionNames::LOAD)?;
     }
     Ok(())
 }

@@ -14,7 +14,7 @@ use squeeze::access_lists;
 use squeeze::directory::{PROBE_FILE_BYTES, largest_file};
 use squeeze::disk::SlowLayer;
 use squeeze::foreign_cache::{self, ForeignCache};
-use squeeze::limits::{self, Asked, Limits, Usage, Words};
+use squeeze::limits::{self, Asked, Limits, OptionNames, Usage};
 use squeeze::ram::{self, Hidden, Traits};
 use std::path::Path;
 use units::Bytes;
@@ -108,7 +108,7 @@ impl Squeezes {
         if asked.is_nothing() {
             return Ok(());
         }
-        let plan = limits::plan(asked, Words::EXPERIMENT)?;
+        let plan = limits::plan(asked, OptionNames::EXPERIMENT)?;
         for note in &plan.notes {
             notes.event("squeeze", format!("note: {note}"))?;
         }

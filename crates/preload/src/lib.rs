@@ -23,8 +23,8 @@
 
 mod bank;
 mod histogram;
-#[path = "../../slowfs/src/lead.rs"]
-mod lead;
+#[path = "../../slowfs/src/overshoot.rs"]
+mod overshoot;
 mod shared;
 
 #[cfg(any(wringer_library, clippy))]

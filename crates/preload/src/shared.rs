@@ -5,7 +5,7 @@
 
 use crate::bank::Bank;
 use crate::histogram::Histogram;
-use crate::lead::Lead;
+use crate::overshoot::Overshoot;
 use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 
 /// Of a map that is ready; another one for each layout.
@@ -40,7 +40,7 @@ pub(crate) struct Shared {
     pub(crate) attached: AtomicU32,
     /// Until when somebody spins the last microseconds of its wait: the others sleep.
     pub(crate) spinning_until_ns: AtomicU64,
-    pub(crate) lead: Lead,
+    pub(crate) lead: Overshoot,
     pub(crate) classes: [Counted; 3],
     /// Answered from the page cache: not delayed, not counted as reads.
     pub(crate) cached_reads: AtomicU64,

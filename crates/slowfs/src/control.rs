@@ -12,7 +12,6 @@
 //! | anything else | `{"error":"why"}` |
 
 use crate::Error;
-use crate::disk::Kept;
 use crate::stats::Stats;
 use diskmodel::Model;
 use evidence::Delay;
@@ -64,6 +63,17 @@ pub(crate) enum Request {
 pub(crate) enum New {
     Delay(Delay),
     Model(Box<Model>),
+}
+
+/// What the keeper says of itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Kept {
+    /// Of the worker that serves now.
+    pub worker: u32,
+    /// Workers that have died or hung, and were replaced.
+    pub restarts: u32,
+    /// Whether a worker that dies is replaced without an I/O error.
+    pub resends: bool,
 }
 
 #[derive(Debug, Serialize, Deserialize)]

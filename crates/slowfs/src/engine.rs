@@ -3,12 +3,12 @@
 //!
 //! One reply waits in the thread that did its work, which spares a handover; those that come meanwhile are put on a heap that one
 //! timer thread serves, so that any number can wait at the same time, and the threads stay free for requests. Both ways
-//! sleep on a futex with a deadline, are woken a little early by what [`Lead`] has learnt, and spin the rest, one spinner at a time.
+//! sleep on a futex with a deadline, are woken a little early by what [`Overshoot`] has learnt, and spin the rest, one spinner at a time.
 //! Nothing spins and nothing wakes up while no reply waits.
 
+use crate::clock::{MonotonicNs, now, timespec};
 use crate::control::Controlled;
-use crate::lead::Lead;
-use crate::moment::{Moment, now, timespec};
+use crate::overshoot::Overshoot;
 use crate::rule::{Due, Place, Rule};
 use crate::stats::{Answered, Class, Counters, Stats};
 use crate::way::Way;
@@ -29,7 +29,7 @@ pub(crate) struct Engine {
     rule: RwLock<Arc<Rule>>,
     /// Grows with each change of the rule. Threads that wait with a reply sleep on it.
     epoch: AtomicU32,
-    lead: Lead,
+    lead: Overshoot,
     /// Until it is known, nothing is taken off.
     way: OnceLock<Way>,
     pub(crate) counters: Counters,
@@ -46,15 +46,15 @@ pub(crate) struct Engine {
 pub(crate) struct Work {
     class: Class,
     place: Place,
-    arrived: Moment,
+    arrived: MonotonicNs,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Done {
     work: Work,
-    done: Moment,
+    done: MonotonicNs,
     /// Due by the rule in force when the work was done.
-    asked: Moment,
+    asked: MonotonicNs,
     /// Of that rule: with another one a wait may end earlier.
     epoch: u32,
 }
@@ -68,7 +68,7 @@ struct Queue {
 }
 
 struct Held {
-    due: Moment,
+    due: MonotonicNs,
     done: Done,
     reply: Reply,
 }
@@ -98,7 +98,7 @@ impl Engine {
         Self {
             rule: RwLock::new(Arc::new(Rule::new(model.into()))),
             epoch: AtomicU32::new(0),
-            lead: Lead::new(),
+            lead: Overshoot::new(),
             way: OnceLock::new(),
             counters: Counters::default(),
             thread_waits: AtomicBool::new(threads < 2),
@@ -147,7 +147,7 @@ impl Engine {
     }
 
     /// As a reply is held whose time comes then, and in no counter.
-    pub(crate) fn hold_look(&self, due: Moment) {
+    pub(crate) fn hold_look(&self, due: MonotonicNs) {
         self.sleep_until(due, &self.epoch, self.epoch.load(Ordering::Acquire));
     }
 
@@ -162,7 +162,7 @@ impl Engine {
     }
 
     /// As [`Self::answer`]; the work was done at `finished`.
-    pub(crate) fn answer_since(&self, finished: Moment, work: Work, reply: impl FnOnce() + Send + 'static) {
+    pub(crate) fn answer_since(&self, finished: MonotonicNs, work: Work, reply: impl FnOnce() + Send + 'static) {
         // The epoch first: a rule that comes between the two is then looked at again, not missed.
         let epoch = self.epoch.load(Ordering::Acquire);
         let Due { at: due, asked } = self.rule().due(work.class, work.place, work.arrived, finished, self.way());
@@ -207,12 +207,12 @@ impl Engine {
 
     fn send(&self, done: Done, reply: impl FnOnce()) {
         reply();
-        let since = |moment: Moment| moment.saturating_sub(done.work.arrived);
+        let since = |moment: MonotonicNs| moment.saturating_sub(done.work.arrived);
         let answered = Answered { own_ns: since(done.done), asked_ns: since(done.asked), got_ns: since(now()) };
         self.counters.answered(done.work.class, answered);
     }
 
-    fn wait(&self, mut done: Done, mut due: Moment) {
+    fn wait(&self, mut done: Done, mut due: MonotonicNs) {
         loop {
             due = self.shortened(&mut done, due);
             if now() >= due {
@@ -223,7 +223,7 @@ impl Engine {
     }
 
     /// By the rule in force now, if that is another one than when it was asked last: each rule is asked once.
-    fn shortened(&self, done: &mut Done, due: Moment) -> Moment {
+    fn shortened(&self, done: &mut Done, due: MonotonicNs) -> MonotonicNs {
         let epoch = self.epoch.load(Ordering::Acquire);
         if done.epoch == epoch {
             return due;
@@ -272,7 +272,7 @@ impl Engine {
 
     /// Returns at `due`, or as soon as `word` is no longer `seen`. Who was woken too early for a short spin sleeps again: a second,
     /// short sleep on a processor that is awake ends more exactly than the first one.
-    fn sleep_until(&self, due: Moment, word: &AtomicU32, seen: u32) {
+    fn sleep_until(&self, due: MonotonicNs, word: &AtomicU32, seen: u32) {
         loop {
             let left = due.saturating_sub(now());
             let lead = self.lead.of(left);
@@ -288,7 +288,7 @@ impl Engine {
     }
 
     /// The last microseconds. Only one thread spins; the others sleep, and are a little late.
-    fn spin_until(&self, due: Moment, word: &AtomicU32, seen: u32) {
+    fn spin_until(&self, due: MonotonicNs, word: &AtomicU32, seen: u32) {
         if self.spinning.swap(true, Ordering::Acquire) {
             let _ = sleep(due, word, seen);
             return;
@@ -303,10 +303,10 @@ impl Engine {
 enum Popped {
     Due(Held),
     /// Nothing is due; when the next one is.
-    Next(Option<Moment>),
+    Next(Option<MonotonicNs>),
 }
 
-fn sleep(until: Moment, word: &AtomicU32, seen: u32) -> Result<(), Errno> {
+fn sleep(until: MonotonicNs, word: &AtomicU32, seen: u32) -> Result<(), Errno> {
     futex::wait_bitset(word, futex::Flags::PRIVATE, seen, Some(&timespec(until)), NonZeroU32::MAX)
 }
 

@@ -22,20 +22,20 @@
 
 pub mod control;
 pub mod disk;
+pub mod mount_rights;
 pub mod process;
-pub mod rights;
 pub mod stats;
 
 mod backing;
 #[cfg(feature = "broken-sync")]
 mod broken_sync;
 mod buffer;
+mod clock;
 mod engine;
 mod error;
 mod inode;
 mod layer;
-mod lead;
-mod moment;
+mod overshoot;
 mod reply;
 mod rule;
 mod waiting;

@@ -2,8 +2,8 @@
 //! How a read is answered, of a file in a directory and of an image.
 
 use crate::buffer::Pool;
+use crate::clock::now;
 use crate::engine::Engine;
-use crate::moment::now;
 use crate::rule::Place;
 use crate::stats::Class;
 use fuser::{Errno, ReplyData};

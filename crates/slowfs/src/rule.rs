@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The disk model in force, as the engine asks it: when is this request to be answered.
 
-use crate::moment::Moment;
+use crate::clock::MonotonicNs;
 use crate::stats::Class;
 use crate::way::Way;
 use diskmodel::{Law, Model, Operation, Request, Waited};
@@ -19,8 +19,8 @@ pub(crate) struct Place {
 /// When the kernel must get a reply, and when the client is to have it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Due {
-    pub at: Moment,
-    pub asked: Moment,
+    pub at: MonotonicNs,
+    pub asked: MonotonicNs,
 }
 
 /// One model. A change of delay is another rule.
@@ -68,7 +68,7 @@ impl Rule {
 
     /// Asked once for each request: a model with limits remembers it. The reply leaves so much earlier that it is there in time: `way` says
     /// what the kernel takes.
-    pub(crate) fn due(&self, class: Class, place: Place, arrived: Moment, done: Moment, way: &Way) -> Due {
+    pub(crate) fn due(&self, class: Class, place: Place, arrived: MonotonicNs, done: MonotonicNs, way: &Way) -> Due {
         let start = match self.delay.mode {
             DelayMode::Add => done,
             DelayMode::Total => arrived,
@@ -119,7 +119,7 @@ mod tests {
             merge: false,
         });
         let (rule, way) = (Rule::new(model), Way::default());
-        let asked: Vec<Moment> = (0..4).map(|_| rule.due(Class::Read, PLACE, 5_000, 5_000, &way).asked).collect();
+        let asked: Vec<MonotonicNs> = (0..4).map(|_| rule.due(Class::Read, PLACE, 5_000, 5_000, &way).asked).collect();
         assert_eq!(asked, [5_000, 1_005_000, 2_005_000, 3_005_000]);
         assert!(rule.delay().varies);
     }

@@ -16,7 +16,7 @@ const MOST: usize = 1_000_000;
 /// # Errors
 /// [`Error::Refused`]: the layer would not keep access lists, and there are some.
 pub fn refuse(directory: &Path) -> Result<Option<String>, Error> {
-    if slowfs::rights::keeps_access_lists() {
+    if slowfs::mount_rights::keeps_access_lists() {
         return Ok(None);
     }
     let looked = look(directory, MOST);

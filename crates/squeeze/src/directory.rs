@@ -5,8 +5,9 @@
 //! mount goes through the journal, and is taken away before the layer ends.
 
 use crate::Error;
-use crate::disk::{Mechanism, refuse_open_by_others, refuse_open_files};
+use crate::files_in_use::{refuse_open_by_others, refuse_open_files};
 use crate::imitation::{Probed, Reach, hold};
+use crate::mechanism::Mechanism;
 use crate::{accept, constant, databases::Database, probe, way};
 use diskmodel::Model;
 use evidence::Measured;

@@ -9,15 +9,15 @@
 use crate::Error;
 use crate::constant;
 use crate::directory::{SOCKET, socket_name};
+use crate::files_in_use::{refuse_open_by_others, refuse_open_files};
 use crate::imitation::{Imitator, hold};
+pub use crate::mechanism::Mechanism;
 use crate::preloaded::{self, Preloaded};
 use crate::probe::{self, Probe, Reads, Task};
 use crate::way;
 use diskmodel::Model;
 use evidence::{LatencyHistogram, Measured, Quantity};
-use host::in_use::{InUse, User};
 use run::{Child, ChildSpec, Role, Run, StepId};
-use serde::Serialize;
 use slowfs::control::Client;
 use slowfs::stats::Stats;
 use std::ffi::OsString;
@@ -39,32 +39,6 @@ pub struct SlowLayer {
     floor: Option<Floor>,
 }
 
-/// How a program is made to see a slow disk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Mechanism {
-    Fuse,
-    Preload,
-}
-
-impl Mechanism {
-    /// As people write it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Fuse => "fuse",
-            Self::Preload => "preload",
-        }
-    }
-
-    /// As it stands beside what was measured.
-    pub fn in_results(self) -> &'static str {
-        match self {
-            Self::Fuse => "fuse layer",
-            Self::Preload => "preload layer",
-        }
-    }
-}
-
 /// What a direct read at depth 1 costs without any delay.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Floor {
@@ -76,8 +50,6 @@ pub struct Floor {
 const FLOOR_READS: u32 = 2000;
 const FLOOR_TURNS: u32 = 10;
 const FLOOR_TIME: Duration = Duration::from_secs(1);
-/// What the layer may cost a read at the median, with delay 0.
-pub(crate) const LAYER_COST_US: f64 = 20.0;
 
 impl SlowLayer {
     /// Mounts the layer; nobody may have files open below `directory`.
@@ -308,50 +280,4 @@ impl Imitator for SlowLayer {
             None => Err(Error::ProbeAnswer { answer: "no probe was started".into() }),
         }
     }
-}
-
-/// A process that has files open below a directory would bypass a mount over it; by whatever path it has them open.
-///
-/// # Errors
-/// [`Error::Refused`]: somebody uses it, or may, whom we cannot see.
-pub fn refuse_open_files(directory: &Path) -> Result<(), Error> {
-    let hint = "stop the server that uses it; storage is never swapped under a live server";
-    refuse_users(directory, &host::in_use::below(directory)?, &|_| true, hint)
-}
-
-/// The same for a layer that one command alone will see: whose working directory is below goes on as before, and who reads or writes
-/// files there would not see, nor be seen by, what the layer keeps in its cache. Our own files are the command's input and output.
-///
-/// # Errors
-/// [`Error::Refused`]: somebody has files open, or may have, whom we cannot see.
-pub fn refuse_open_by_others(directory: &Path) -> Result<(), Error> {
-    let own = std::process::id();
-    let is_meant = |user: &User| !user.only_stands() && user.process().is_none_or(|process| process.pid != own);
-    let hint = "end it first, or squeeze a copy: nobody else may use what one command sees slowed";
-    refuse_users(directory, &host::in_use::below(directory)?, &is_meant, hint)
-}
-
-/// `path`: a directory or a file. `hint`: what to do about a process; what else uses it has a command that ends that.
-pub(crate) fn refuse_users(
-    path: &Path,
-    in_use: &InUse,
-    is_meant: &dyn Fn(&User) -> bool,
-    hint: &str,
-) -> Result<(), Error> {
-    let (shown, unseen) = (path.display(), &in_use.unseen);
-    let meant: Vec<&User> = in_use.by.iter().filter(|user| is_meant(user)).collect();
-    if !meant.is_empty() {
-        let users: Vec<String> = meant.iter().map(ToString::to_string).collect();
-        let ends: Option<Vec<String>> = meant.iter().map(|user| user.end()).collect();
-        let hint = ends.map_or_else(|| hint.to_owned(), |ends| format!("{}, then the same again", ends.join(", ")));
-        let besides = if unseen.is_nothing() { String::new() } else { format!(" ({unseen})") };
-        let what = format!("{shown} is in use by {}{besides}", users.join("; "));
-        return Err(Error::Refused { what, hint });
-    }
-    if unseen.may_hide_ours() {
-        let what = format!("whether {shown} is in use cannot be told from here: {unseen}");
-        let hint = "run this where they can be seen: outside of this namespace or container, or as root";
-        return Err(Error::Refused { what, hint: hint.to_owned() });
-    }
-    Ok(())
 }

@@ -5,8 +5,8 @@
 //! and from the same seed: what differs is the layer's and the host's doing.
 
 use crate::Error;
-use crate::disk::{LAYER_COST_US, Mechanism};
 use crate::looks::{LOOKS, Looked, Pace, spread};
+use crate::mechanism::{LAYER_COST_US, Mechanism};
 use crate::probe::{self, Reads, Task};
 use diskmodel::{Class, Counts, Model, Of, Seen, closed_loop};
 use evidence::{DelayMode, Measured, Quantity, Unit};

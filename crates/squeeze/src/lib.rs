@@ -34,8 +34,10 @@ pub mod ram;
 
 mod constant;
 mod error;
+mod files_in_use;
 mod imitation;
 mod looks;
+mod mechanism;
 mod meminfo;
 mod way;
 

@@ -4,7 +4,7 @@
 use crate::model::{DiskMechanism, OnMiss, OomVictim, RamAmount, RamMechanism, RamSqueeze, Squeeze};
 use crate::section::Section;
 use crate::tree::Value;
-use diskmodel::{Asked, Counts, LimitWords, OperationWords, WordsError};
+use diskmodel::{Asked, Counts, LimitSpec, OperationSpec, SpecError};
 use evidence::DelayMode;
 use std::str::FromStr;
 use units::{Bytes, CpuList, Cpus, Swap};
@@ -145,12 +145,12 @@ fn disk(section: &Section<'_>) -> (Asked, Option<DiskMechanism>) {
     });
     let asked = Asked {
         profile: words(&disk, "profile", str::parse),
-        read: words(&disk, "read", str::parse::<OperationWords>),
-        write: words(&disk, "write", str::parse::<OperationWords>),
-        sync: words(&disk, "sync", str::parse::<OperationWords>),
+        read: words(&disk, "read", str::parse::<OperationSpec>),
+        write: words(&disk, "write", str::parse::<OperationSpec>),
+        sync: words(&disk, "sync", str::parse::<OperationSpec>),
         mode,
-        iops: words(&disk, "iops", |text| LimitWords::parse(text, Counts::Operations)),
-        bandwidth: words(&disk, "bandwidth", |text| LimitWords::parse(text, Counts::Bytes)),
+        iops: words(&disk, "iops", |text| LimitSpec::parse(text, Counts::Operations)),
+        bandwidth: words(&disk, "bandwidth", |text| LimitSpec::parse(text, Counts::Bytes)),
         depth: disk.integer("depth", 1..=4096u32).map(|number| number.value),
         stalls: words(&disk, "stalls", str::parse),
         seed: disk.integer("seed", 0..=u64::MAX >> 1).map(|number| number.value),
@@ -160,7 +160,7 @@ fn disk(section: &Section<'_>) -> (Asked, Option<DiskMechanism>) {
 }
 
 /// A bare number is taken as its text: `iops = 3000`.
-fn words<T>(disk: &Section<'_>, key: &'static str, parse: impl Fn(&str) -> Result<T, WordsError>) -> Option<T> {
+fn words<T>(disk: &Section<'_>, key: &'static str, parse: impl Fn(&str) -> Result<T, SpecError>) -> Option<T> {
     let node = disk.node(key)?;
     let text = match &node.value {
         Value::Text(text) => text.clone(),

@@ -34,3 +34,11 @@ pub use report::{FillReport, Got};
 pub(crate) use run::without;
 pub use run::{Progress, Stage, ensure_database, run};
 pub use spec::{FillSpec, ServerFacts, Shape, Size, TEXT_INDEXES};
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// # Errors
+/// [`Error::Stopped`]: `stop` was set.
+fn go_on(stop: &AtomicBool) -> Result<(), Error> {
+    if stop.load(Ordering::Relaxed) { Err(Error::Stopped) } else { Ok(()) }
+}

@@ -8,8 +8,7 @@
 use super::facts::ask;
 use super::plan::{BLOCK_ROWS, split};
 use super::rows::{Checksum, Form, Rows};
-use super::run::go_on;
-use super::{Error, FillPlan, Lane};
+use super::{Error, FillPlan, Lane, go_on};
 use crate::Protocol;
 use crate::admin::Connection;
 use std::ops::RangeInclusive;

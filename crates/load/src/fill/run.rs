@@ -5,10 +5,10 @@ use super::guard::Guard;
 use super::readback::{look, settle, verify};
 use super::resume::{Kept, survey};
 use super::write::write;
-use super::{Error, FillPlan, FillReport};
+use super::{Error, FillPlan, FillReport, go_on};
 use crate::admin::Connection;
 use crate::{Protocol, Target};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 /// How far a fill has come.
@@ -168,10 +168,6 @@ fn finish_table(plan: &FillPlan, table: u32, has: &[String], connection: &mut Co
         connection.query(&sql).map_err(Error::server(format!("set the sequence of {name}")))?;
     }
     Ok(())
-}
-
-pub(super) fn go_on(stop: &AtomicBool) -> Result<(), Error> {
-    if stop.load(Ordering::Relaxed) { Err(Error::Stopped) } else { Ok(()) }
 }
 
 /// How long a server that went down in the middle of a fill is waited for: it recovers before it answers.

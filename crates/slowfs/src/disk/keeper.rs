@@ -12,13 +12,12 @@
 //!
 //! It has one thread, because it forks.
 
-use super::Kept;
 use super::device::{RESEND_SINCE, clone_device, open_device, shake_hands};
 use super::image::Backing;
 use super::worker::{self, Heritage, MODEL, NEUTRALISE, PING, PONG, WAY};
 use crate::Error;
 use crate::backing::Open;
-use crate::control::{ACCEPT_PAUSE, Request, keeper_answer};
+use crate::control::{ACCEPT_PAUSE, Kept, Request, keeper_answer};
 use crate::inode::Inode;
 use crate::way::Way;
 use crate::way::client::Looker;

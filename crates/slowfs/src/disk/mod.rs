@@ -23,25 +23,13 @@ pub use device::{RESEND_SINCE, protocol};
 pub use keeper::{Options, Ready, run};
 
 use crate::Error;
-use crate::control::Client;
-use serde::{Deserialize, Serialize};
+use crate::control::{Client, Kept};
 use std::path::Path;
 
 /// The worker's socket, in the run's folder: delay and counters.
 pub const WORKER_SOCKET: &str = "slowfs.sock";
 /// The keeper's, in the same folder.
 pub const KEEPER_SOCKET: &str = "keeper.sock";
-
-/// What the keeper says of itself.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Kept {
-    /// Of the worker that serves now.
-    pub worker: u32,
-    /// Workers that have died or hung, and were replaced.
-    pub restarts: u32,
-    /// Whether a worker that dies is replaced without an I/O error.
-    pub resends: bool,
-}
 
 /// # Errors
 /// The keeper is gone.

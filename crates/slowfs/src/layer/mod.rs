@@ -158,7 +158,7 @@ impl Filesystem for Layer {
             // without it the kernel would ask for a file's capabilities before each write
             InitFlags::FUSE_HANDLE_KILLPRIV_V2,
         ];
-        if crate::rights::keeps_access_lists() {
+        if crate::mount_rights::keeps_access_lists() {
             wanted.push(InitFlags::FUSE_POSIX_ACL);
         }
         wanted.push(match self.settings.writeback_cache {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 use super::{BLOCK, BLOCK_BYTES, LENGTHS};
+use crate::clock::now;
 use crate::engine::Engine;
-use crate::moment::now;
 use fuser::ReplyData;
 
 /// Answers one look: its block says for how long it is held.

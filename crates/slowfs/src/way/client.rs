@@ -3,7 +3,7 @@
 //! kernel gives up on the layer only when its last descriptor is closed.
 
 use super::{BLOCK, BLOCK_BYTES, LENGTHS, NAME, ROUNDS, Way};
-use crate::moment::{Moment, now};
+use crate::clock::{MonotonicNs, now};
 use host::process::{Forked, fork};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsRawFd as _, OwnedFd, RawFd};
@@ -102,7 +102,7 @@ fn look(file: &Path) -> rustix::io::Result<Way> {
 }
 
 /// What this process waited, and for how long the layer had the request.
-fn one(file: &OwnedFd, number: usize) -> rustix::io::Result<(Moment, Moment)> {
+fn one(file: &OwnedFd, number: usize) -> rustix::io::Result<(MonotonicNs, MonotonicNs)> {
     let mut memory = [0; 2 * BLOCK_BYTES];
     let aligned = memory.as_ptr().align_offset(BLOCK_BYTES);
     let block = &mut memory[aligned..aligned + BLOCK_BYTES];

@@ -4,7 +4,7 @@
 use super::{Delays, Device};
 use crate::Error;
 use crate::directory::require_text;
-use crate::disk::refuse_users;
+use crate::files_in_use::refuse_users;
 use diskmodel::Model;
 use evidence::DelayMode;
 use host::change::{MountEntry, MountedAt, mounted_anywhere};

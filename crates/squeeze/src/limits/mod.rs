@@ -2,7 +2,7 @@
 //! RAM, swap and CPUs of one command or one server: cgroups that it is started in, and its CPU affinity where there is no controller
 //! of CPU sets.
 //!
-//! In: what is asked ([`Asked`]), and in whose words ([`Words`]). [`plan`] looks at the machine and refuses what cannot be had;
+//! In: what is asked ([`Asked`]), and in whose words ([`OptionNames`]). [`plan`] looks at the machine and refuses what cannot be had;
 //! [`Plan::changes`] says what would be done; [`Plan::apply`] does it as steps of a run. Out: the folders to join, the affinity, and in
 //! the end an [`Account`] of what the kernel counted, or of a server what was asked and got ([`Limits::measure`]). All of it goes with
 //! the run, or by [`Limits::remove`].
@@ -13,17 +13,17 @@
 mod account;
 mod apply;
 mod measure;
+mod option_names;
 mod page_cache;
 mod plan;
-mod words;
 
 pub use account::{Account, CpuAccount, MemoryAccount};
 pub use apply::{Got, Limits};
 pub use measure::{CPU_US, Usage};
+pub use option_names::OptionNames;
 pub use page_cache::evict;
 pub use plan::{Change, Plan, plan};
 pub use units::{CpuList, Cpus, Swap};
-pub use words::Words;
 
 use serde::{Deserialize, Serialize};
 use units::Bytes;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-use super::{Asked, CpuList, Cpus, Limits, Swap, Words};
+use super::{Asked, CpuList, Cpus, Limits, OptionNames, Swap};
 use crate::cgroup::{self, Controller};
 pub use crate::ram::Change;
 use crate::{Error, Meminfo};
@@ -18,7 +18,7 @@ pub struct Plan {
     pub(super) groups: Vec<Group>,
     /// Where no controller of CPU sets can be used.
     pub(super) affinity: Option<CpuList>,
-    pub(super) words: Words,
+    pub(super) names: OptionNames,
     /// Who of those in its cgroups ends with them.
     pub(super) members: Members,
 }
@@ -54,9 +54,9 @@ const LEAST_RAM: Bytes = Bytes::mib(4);
 ///
 /// # Errors
 /// [`Error::Refused`], with what would work.
-pub fn plan(asked: &Asked, words: Words) -> Result<Plan, Error> {
-    let members = if words == Words::COMMAND { Members::Command } else { Members::Marked };
-    let mut plan = Plan { asked: asked.clone(), notes: Vec::new(), groups: Vec::new(), affinity: None, words, members };
+pub fn plan(asked: &Asked, names: OptionNames) -> Result<Plan, Error> {
+    let members = if names == OptionNames::COMMAND { Members::Command } else { Members::Marked };
+    let mut plan = Plan { asked: asked.clone(), notes: Vec::new(), groups: Vec::new(), affinity: None, names, members };
     let swap_there = Meminfo::now()?.swap_total_bytes > 0;
     plan.memory(swap_there)?;
     if asked.cpus.is_some() || asked.cpu_group {
@@ -87,7 +87,7 @@ impl Plan {
 
     /// Each change beside its undo, in the order in which they are made.
     pub fn changes(&self) -> Vec<Change> {
-        let who = self.words.who;
+        let who = self.names.who;
         let mut changes: Vec<Change> = self.groups.iter().flat_map(|group| group.changes(who, self.members)).collect();
         if let Some(list) = &self.affinity {
             changes.push(Change {
@@ -120,7 +120,7 @@ impl Plan {
         }
         if let Some(ram) = ram.filter(|ram| *ram < LEAST_RAM) {
             return Err(refused(
-                format!("{} {ram} is less than a program needs to start", self.words.ram),
+                format!("{} {ram} is less than a program needs to start", self.names.ram),
                 "4M is the least",
             ));
         }
@@ -131,7 +131,7 @@ impl Plan {
             values.extend(self.swap_v1(&controller.root, swap_there)?);
         } else {
             // first, so that the limit of RAM pushes nothing into swap
-            let unasked = || self.words.ram_without_swap.then_some(Swap::Off);
+            let unasked = || self.names.ram_without_swap.then_some(Swap::Off);
             let off = |swap: Swap| Setting {
                 may_be_missing: self.asked.swap.is_none(),
                 ..setting("memory.swap.max", swap.bytes())
@@ -140,7 +140,7 @@ impl Plan {
             values.extend(ram.map(|ram| setting("memory.max", ram.0)));
         }
         if swap.is_none() && swap_there && !values.iter().any(|it| it.file == "memory.swap.max") {
-            let Words { ram, swap, .. } = self.words;
+            let OptionNames { ram, swap, .. } = self.names;
             self.notes
                 .push(format!("this host has swap, and what {ram} leaves no room for goes there first: {swap} off"));
         }
@@ -153,14 +153,14 @@ impl Plan {
         const TOGETHER: &str = "memory.memsw.limit_in_bytes";
         let Some(swap) = self.asked.swap else { return Ok(None) };
         let Some(ram) = self.asked.ram else {
-            return Err(refused("cgroup v1 limits RAM and swap together", format!("write {}, too", self.words.ram)));
+            return Err(refused("cgroup v1 limits RAM and swap together", format!("write {}, too", self.names.ram)));
         };
         if root.join(TOGETHER).exists() {
             return Ok(Some(setting(TOGETHER, ram.0.saturating_add(swap.bytes()))));
         }
         if swap == Swap::Off && !swap_there {
             self.notes
-                .push(format!("{} off: this host has no swap, and its kernel does not count any", self.words.swap));
+                .push(format!("{} off: this host has no swap, and its kernel does not count any", self.names.swap));
             return Ok(None);
         }
         Err(refused(
@@ -173,14 +173,14 @@ impl Plan {
         let there = available_cpus();
         if let Some(cpus) = self.asked.cpus.filter(|cpus| cpus.is_more_than(there.numbers().len())) {
             let count = there.numbers().len();
-            let what = format!("{} {cpus}, and there are {count} here (CPU {there})", self.words.cpus);
+            let what = format!("{} {cpus}, and there are {count} here (CPU {there})", self.names.cpus);
             return Err(refused(what, format!("{count} is the most; less makes it slower")));
         }
         let controller = cgroup::writable("cpu")?;
         if controller.version == V1 && !controller.root.join("cpu.cfs_quota_us").exists() {
             return Err(refused(
                 "this kernel has no CPU quotas (CONFIG_CFS_BANDWIDTH)",
-                format!("{} gives whole CPUs", self.words.cpuset),
+                format!("{} gives whole CPUs", self.names.cpuset),
             ));
         }
         let version = controller.version;
@@ -195,14 +195,14 @@ impl Plan {
     fn cpu_list(&mut self, list: &CpuList) -> Result<(), Error> {
         let there = available_cpus();
         if let Some(more) = list.beyond(&there) {
-            let what = format!("{} {list}: there is no CPU {more} for us here", self.words.cpuset);
+            let what = format!("{} {list}: there is no CPU {more} for us here", self.names.cpuset);
             return Err(refused(what, format!("those of {there}")));
         }
         let cpus = list.numbers().len();
         if let Some(quota) = self.asked.cpus.filter(|quota| quota.is_more_than(cpus)) {
-            let Words { cpus: quota_word, cpuset, .. } = self.words;
+            let OptionNames { cpus: quota_name, cpuset, .. } = self.names;
             self.notes
-                .push(format!("{quota_word} {quota} is more than the {cpus} of {cpuset} {list}: these are the limit"));
+                .push(format!("{quota_name} {quota} is more than the {cpus} of {cpuset} {list}: these are the limit"));
         }
         let Ok(controller) = cgroup::writable("cpuset") else {
             self.affinity = Some(list.clone());
@@ -295,7 +295,7 @@ mod tests {
             notes: vec![],
             groups,
             affinity: None,
-            words: Words::COMMAND,
+            names: OptionNames::COMMAND,
             members: Members::Command,
         };
         plan.add(group(&[]).controller, "cpu", vec![setting("cpu.max", "1 2")]);
@@ -307,7 +307,7 @@ mod tests {
 
     #[test]
     fn what_this_machine_does_not_have_is_refused() {
-        let refusal = |asked: &Asked| match plan(asked, Words::EXPERIMENT) {
+        let refusal = |asked: &Asked| match plan(asked, OptionNames::EXPERIMENT) {
             Err(Error::Refused { what, hint }) => format!("{what}; {hint}"),
             other => panic!("{other:?}"),
         };

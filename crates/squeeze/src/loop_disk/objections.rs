@@ -4,7 +4,7 @@
 use crate::Error;
 use crate::device::check_unused;
 use crate::directory::require_text;
-use crate::disk::refuse_users;
+use crate::files_in_use::refuse_users;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};

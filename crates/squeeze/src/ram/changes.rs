@@ -3,11 +3,26 @@
 
 use crate::ram::OVERCOMMIT;
 use crate::ram::mechanism::Mechanism;
-use crate::ram::plan::{Change, Plan};
+use crate::ram::plan::Plan;
 use host::change::POOL;
+use serde::Serialize;
 use units::Bytes;
 
-pub(super) fn of(plan: &Plan) -> Vec<Change> {
+/// One change with its undo, for `--dry-run`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Change {
+    pub change: String,
+    pub undo: String,
+}
+
+impl Plan {
+    /// In the order in which they are made.
+    pub fn changes(&self) -> Vec<Change> {
+        if self.is_nothing() { Vec::new() } else { of(self) }
+    }
+}
+
+fn of(plan: &Plan) -> Vec<Change> {
     let mut changes = Vec::new();
     if plan.options.drop_caches {
         changes.push(change("drop the page cache of the host", "none: it fills again by itself"));

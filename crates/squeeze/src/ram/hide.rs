@@ -2,8 +2,8 @@
 use crate::ram::holder::Held;
 use crate::ram::mechanism::{Mechanism, Traits};
 use crate::ram::plan::Plan;
-use crate::ram::pool::{self, Node};
-use crate::ram::{OVERCOMMIT, measure, offline};
+use crate::ram::taken::{Node, Taken};
+use crate::ram::{OVERCOMMIT, measure, offline, pool};
 use crate::{Error, Meminfo, accept};
 use evidence::Measured;
 use host::change::{drop_page_cache, set_value};
@@ -54,25 +54,6 @@ impl Hidden {
     pub fn check(&self) -> Result<(), Error> {
         let dead = self.child.as_ref().is_some_and(|child| !child.is_alive());
         if dead { Err(Error::HolderDied) } else { Ok(()) }
-    }
-}
-
-/// What a mechanism has taken, not measured yet.
-pub(super) struct Taken {
-    pub(super) step: StepId,
-    pub(super) bytes: u64,
-    pub(super) held: Option<Held>,
-    pub(super) child: Option<Child>,
-    /// Why it is less than was asked for.
-    pub(super) stopped: Option<String>,
-    pub(super) elapsed: Duration,
-    /// Of huge pages in a pool.
-    pub(super) nodes: Vec<Node>,
-}
-
-impl Taken {
-    pub(super) fn without_process(step: StepId, bytes: u64, elapsed: Duration) -> Self {
-        Self { step, bytes, elapsed, held: None, child: None, stopped: None, nodes: Vec::new() }
     }
 }
 

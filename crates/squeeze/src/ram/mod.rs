@@ -19,21 +19,26 @@ pub mod holder;
 
 mod changes;
 mod hide;
+mod host_state;
 mod measure;
 mod mechanism;
 mod objections;
 mod offline;
 pub mod persist;
 mod plan;
+mod planning;
 mod pool;
 mod room;
+mod taken;
 
+pub use changes::Change;
 pub use hide::{Hidden, hide};
 pub use measure::{remainder, shortage};
 pub use mechanism::{Choice, Mechanism, Traits};
-pub use plan::{Amount, Change, Options, Plan, automatic, plan};
-pub use pool::Node;
+pub use plan::{Amount, Options, Plan};
+pub use planning::{automatic, plan};
 pub use room::Room;
+pub use taken::Node;
 
 /// Pages of the default size that may be taken beyond the pool (kernel, admin-guide/mm/hugetlbpage.rst).
 pub const OVERCOMMIT: &str = "/proc/sys/vm/nr_overcommit_hugepages";

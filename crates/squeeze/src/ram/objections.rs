@@ -2,8 +2,9 @@
 //! Why RAM is not hidden: every reason at once, with what would help against each.
 
 use crate::Error;
+use crate::ram::host_state::HostState;
 use crate::ram::mechanism::Mechanism;
-use crate::ram::plan::{Amount, HostState, Options, Plan};
+use crate::ram::plan::{Amount, Options, Plan};
 use run::OomVictim;
 use units::Bytes;
 

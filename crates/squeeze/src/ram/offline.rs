@@ -3,8 +3,8 @@
 //! all of its pages can be moved elsewhere; one that holds memory of the kernel refuses. Nobody holds it: it stays until it is
 //! undone or the machine boots.
 
-use crate::ram::hide::Taken;
 use crate::ram::plan::Plan;
+use crate::ram::taken::Taken;
 use crate::{Error, Meminfo};
 use host::change::memory::{Blocks, Zone, computed_values, online_blocks, take_offline};
 use journal::failpoint;

@@ -2,13 +2,12 @@
 //! The pool of huge pages, as in article 1: no process holds it, so it stays when everything of Wringer is killed, until it is undone or
 //! the machine boots. Anybody may take its pages (PostgreSQL does, with `huge_pages = try`): then less is hidden.
 
-use crate::ram::hide::Taken;
 use crate::ram::plan::{Options, Plan};
+use crate::ram::taken::{Node, Taken};
 use crate::{Error, Meminfo};
 use host::change::{compact_memory, drop_page_cache, grow_pool, pool_pages};
 use journal::failpoint;
 use run::{Run, Step};
-use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -54,13 +53,6 @@ fn why_stop(plan: &Plan, started: Instant) -> Option<String> {
     let advice =
         if drop_caches { "" } else { " (--drop-caches lets it drop the page cache, which is mostly in the way)" };
     (started.elapsed() >= deadline).then(|| format!("the kernel found no more memory in one piece{advice}"))
-}
-
-/// Huge pages that one NUMA node has given.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Node {
-    pub node: u32,
-    pub pages: u64,
 }
 
 /// Pages of this size on each node, surplus pages included.

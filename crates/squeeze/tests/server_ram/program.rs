@@ -6,7 +6,7 @@
 use host::places::Places;
 use host::process::{LaunchSettings, launch};
 use run::{Begin, Child, ChildSpec, Error, Kind, Resource, Role, Run};
-use squeeze::limits::{Asked, Words, plan};
+use squeeze::limits::{Asked, OptionNames, plan};
 use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -62,7 +62,7 @@ fn limited(server: &str, limits: &[&str]) -> Result<(), squeeze::Error> {
     let mut run = Run::begin(Begin { kind: Kind::Run, command: vec!["limited".into()], resources, places })?;
     for (generation, limit) in (1..).zip(limits) {
         let asked = Asked { ram: Some(limit.parse().unwrap()), ..Asked::default() };
-        let limits = plan(&asked, Words::EXPERIMENT)?.apply(&mut run, &format!("server-{generation}"))?;
+        let limits = plan(&asked, OptionNames::EXPERIMENT)?.apply(&mut run, &format!("server-{generation}"))?;
         let arguments: [OsString; 2] = ["-c".into(), server.into()];
         let spec = ChildSpec {
             launcher: true,

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `wringer fill`: tables of a given size and shape.
 
-use super::connection::{Connection, server_failure};
+use super::connection::Connection;
+use super::fill_failure::{failed, refused};
 use super::fill_keys::KeyArgs;
 use super::{fill_pgbench, fill_space};
 use crate::exit::{Exit, Failure, Outcome};
@@ -9,7 +10,7 @@ use crate::terminal;
 use crate::terminal::Output;
 use indicatif::ProgressBar;
 use load::Target;
-use load::fill::{self, Error, FillPlan, FillReport, FillSpec, Progress, ServerFacts, Shape, Size, Stage};
+use load::fill::{self, FillPlan, FillReport, FillSpec, Progress, ServerFacts, Shape, Size, Stage};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use units::Bytes;
@@ -200,37 +201,6 @@ fn print_report(report: &FillReport, output: Output) {
     match output {
         Output::Text => terminal::data(report),
         Output::Json => terminal::json(&serde_json::json!({ "schema": 1, "fill": report })),
-    }
-}
-
-/// Before anything was made.
-pub fn refused(error: Error) -> Failure {
-    match error {
-        Error::Server { operation, source } => {
-            let failure = server_failure(source);
-            Failure { error: failure.error.context(operation), ..failure }
-        }
-        Error::Exists { .. } => Failure::new(Exit::Missing, error)
-            .hint("--replace drops it first; --resume goes on with a fill that was cut off"),
-        Error::Spec { .. } | Error::RowsPerPage { .. } | Error::RowTooWide { .. } | Error::RowTooNarrow { .. } => {
-            Failure::new(Exit::Usage, error)
-        }
-        other => failed(other),
-    }
-}
-
-/// While or after rows were written: what was made is dropped again, unless the fill was resumed.
-pub fn failed(error: Error) -> Failure {
-    match error {
-        Error::Stopped | Error::Paused => Failure::new(Exit::Interrupted, error),
-        Error::Busy => {
-            Failure::new(Exit::Missing, error).hint("wait for its end; a fill that was killed lets go by itself")
-        }
-        Error::Resume { .. } => Failure::new(Exit::Missing, error)
-            .hint("give the flags of the fill that was cut off; --replace drops the tables and begins anew"),
-        Error::Left { .. } => Failure::new(Exit::NotRestored, error)
-            .hint("once the server is well: the same flags with --replace begin anew, with --resume they go on"),
-        _ => Failure::new(Exit::Failed, error),
     }
 }
 

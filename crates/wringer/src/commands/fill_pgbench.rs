@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `wringer fill --pgbench`: pgbench's tables instead of sysbench's.
 
-use super::fill::{failed, refused};
+use super::fill_failure::{failed, refused};
 use crate::exit::Outcome;
 use crate::terminal::{self, Output};
 use load::Target;

@@ -3,14 +3,15 @@
 
 mod asks;
 
-use super::doctor::checks::{self, Check, State};
-use crate::commands::run::{check_assertions, look_at_own_data, prepare_drivers, read_workloads};
+use super::doctor::check::{Check, State};
+use super::doctor::checks;
+use super::experiment_file::{Require, read};
+use super::run::{assertions, own_data, prepare, workloads};
 use crate::exit::{Exit, Failure, Outcome};
-use crate::terminal::Output;
-use crate::{input, terminal};
-use experiment::{Experiment, HostFacts, LeftOut, Plan, Problem, RamHolder, Squeezed, Step};
+use crate::terminal::{self, Output};
+use experiment::{Experiment, HostFacts, LeftOut, Plan, RamHolder, Step};
 use host::places::Places;
-use lab::{problems, refuse_limits, refuse_ram, server_request};
+use lab::{refuse_limits, refuse_ram, server_request};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use units::{Bytes, Span};
@@ -32,29 +33,6 @@ pub struct Args {
     output: Output,
 }
 
-/// What a run must not leave out, as `run`, `plan` and `doctor` are told.
-#[derive(Debug, clap::Args)]
-pub struct Require {
-    /// Do not start where this squeeze would be left out for want of rights: ram, server_ram (may be given several times; in the file:
-    /// squeeze.required = true)
-    #[arg(long = "require", value_name = "SQUEEZE")]
-    squeezes: Vec<Squeezed>,
-}
-
-impl Require {
-    /// # Errors
-    /// Exit code 2: no arm asks for such a squeeze.
-    pub fn of(&self, experiment: &mut Experiment) -> Outcome {
-        experiment.require(&self.squeezes).map_err(|nowhere| {
-            Failure::message(
-                Exit::Usage,
-                format!("--require {nowhere}: no arm of the experiment asks for squeeze.{nowhere}"),
-            )
-            .hint("the file's keys are in docs/experiment.md")
-        })
-    }
-}
-
 pub fn main(args: Args) -> Outcome {
     let (experiment, plan) = look(&args.file, &args.require, &Places::from_environment())?;
     match args.output {
@@ -71,8 +49,8 @@ pub fn main(args: Args) -> Outcome {
 pub fn look(file: &Path, require: &Require, places: &Places) -> Result<(Experiment, Plan), Failure> {
     let (text, mut experiment) = read(file)?;
     require.of(&mut experiment)?;
-    let workloads = read_workloads(file, &experiment)?;
-    check_assertions(file, &text, &experiment, &workloads)?;
+    let workloads = workloads::read(file, &experiment)?;
+    assertions::check(file, &text, &experiment, &workloads)?;
     let facts = host_facts(&experiment, places);
     let mut plan = experiment::plan(&experiment, &facts);
     asks::options(&experiment, places, &mut plan);
@@ -88,27 +66,11 @@ pub fn refuse(file: &Path, experiment: &Experiment, plan: &Plan) -> Outcome {
     refuse_blocked(file, plan)?;
     refuse_ram(experiment)?;
     refuse_limits(experiment)?;
-    look_at_own_data(file, experiment)?;
-    prepare_drivers(file, experiment).map(drop)
+    own_data::look(file, experiment)?;
+    prepare::prepare(file, experiment).map(drop)
 }
 
 pub use asks::options as ask_options;
-
-/// The text of an experiment file, and what it says. `-` is standard input.
-///
-/// # Errors
-/// Exit code 2, with every problem and its place, when the file cannot be read or is wrong.
-pub fn read(file: &Path) -> Result<(String, Experiment), Failure> {
-    let text = match file.to_str() {
-        Some("-") => input::read_stdin().and_then(|bytes| Ok(String::from_utf8(bytes)?)),
-        _ => input::read(file),
-    };
-    let text = text.map_err(|error| {
-        Failure::new(Exit::Usage, error).hint("ready files are in experiments/; docs/experiment.md lists the keys")
-    })?;
-    let experiment = Experiment::parse(&text).map_err(|problems| refused(file, &text, &problems))?;
-    Ok((text, experiment))
-}
 
 /// Fails with exit code 3 when something on this host stands in the way.
 ///
@@ -121,11 +83,6 @@ pub fn refuse_blocked(file: &Path, plan: &Plan) -> Outcome {
     let list: Vec<_> = plan.blockers.iter().map(|problem| format!("{}:{problem}", file.display())).collect();
     Err(Failure::message(Exit::Missing, format!("this host cannot run it as written\n  {}", list.join("\n  ")))
         .hint("nothing was changed; `wringer doctor` says what this host can do"))
-}
-
-/// Everything that is wrong with an experiment file.
-pub fn refused(file: &Path, text: &str, problems: &[Problem]) -> Failure {
-    problems::refused(file, text, problems, "an experiment that can be run", "docs/experiment.md").into()
 }
 
 /// What a plan needs to know about this host.

@@ -203,7 +203,7 @@ struct Start {
     wait: Span,
     /// Put its data directory on a slow disk, by name or in words: gp3, hdd, read=10ms,write=1ms (`wringer disk profiles`); needs no root.
     /// It is stopped after an hour then, unless --for says another time
-    #[arg(long, value_name = "DISK", value_parser = super::squeeze::disk_words)]
+    #[arg(long, value_name = "DISK", value_parser = super::squeeze::parse_disk)]
     disk: Option<diskmodel::Asked>,
     /// Stop it again after this time [default: it stays until `wringer sandbox stop`]
     #[arg(long = "for", value_name = "SPAN", value_parser = super::standing::lasting)]

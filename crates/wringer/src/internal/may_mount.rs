@@ -5,6 +5,6 @@ use crate::exit::Outcome;
 use crate::terminal;
 
 pub fn main() -> Outcome {
-    terminal::data(serde_json::to_string(&slowfs::rights::lacking())?);
+    terminal::data(serde_json::to_string(&slowfs::mount_rights::missing_right())?);
     Ok(())
 }

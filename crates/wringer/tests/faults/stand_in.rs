@@ -7,7 +7,7 @@ use super::campaign::Bench;
 use host::places::Places;
 use run::{Begin, ChildSpec, Kind, Resource, Role, Run};
 use squeeze::disk::SlowLayer;
-use squeeze::limits::{self, Asked, Words};
+use squeeze::limits::{self, Asked, OptionNames};
 use squeeze::ram::{self, Amount};
 use std::error::Error;
 use std::os::unix::process::ExitStatusExt as _;
@@ -79,7 +79,7 @@ fn lab() -> Result<(), Box<dyn Error>> {
     let mut run = Run::begin(Begin { kind: Kind::Run, command: vec!["stand-in".into()], resources, places })?;
     let layer = SlowLayer::start(&mut run, data.as_ref())?;
     let namespaces_of = Some(layer.pid());
-    let limits = limits::plan(&everything(), Words::EXPERIMENT)?.apply(&mut run, "server-0")?;
+    let limits = limits::plan(&everything(), OptionNames::EXPERIMENT)?.apply(&mut run, "server-0")?;
     let (cgroups, affinity) = (limits.folders().to_vec(), limits.affinity());
     let server = run.spawn(Role::Server, ChildSpec { namespaces_of, cgroups, affinity, ..sleeper() })?;
     let options = ram::Options::new(Amount::Hide(Bytes::mib(64)));
@@ -96,7 +96,7 @@ fn standing() -> Result<(), Box<dyn Error>> {
     let resources = vec![Resource::Sandbox("stand-in".into())];
     let places = Places::from_environment();
     let mut run = Run::begin(Begin { kind: Kind::Standing, command: vec!["stand-in".into()], resources, places })?;
-    let limits = limits::plan(&everything(), Words::SERVER)?.apply(&mut run, "server")?;
+    let limits = limits::plan(&everything(), OptionNames::SERVER)?.apply(&mut run, "server")?;
     let (cgroups, affinity) = (limits.folders().to_vec(), limits.affinity());
     run.spawn(Role::Server, ChildSpec { lifeline: false, cgroups, affinity, ..sleeper() })?;
     run.leave()?;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `wringer disk delay IMAGE`: a loop device over a FUSE file, for an image file or a block device that nobody uses.
 
-use super::status::counted_in_words;
-use super::{dry_change, model_in_words, show_measured};
+use super::{counted_in_words, dry_change, model_in_words, show_measured};
 use crate::commands::standing::{self, Output, Standing};
 use crate::exit::Outcome;
 use crate::internal::Squeeze;

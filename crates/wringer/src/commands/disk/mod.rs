@@ -2,16 +2,16 @@
 //! `wringer disk`: make a directory or a block device slower, for everybody and for a stated time.
 
 pub mod device;
+pub mod flags;
 pub mod loop_disk;
 mod mechanism;
 mod profiles;
 mod status;
-pub mod words;
 
+use self::flags::DiskFlags;
 use self::mechanism::Mechanism;
-use self::words::DiskWords;
-use super::doctor::checks::{self, State};
-use super::doctor::mounting;
+use super::doctor::check::State;
+use super::doctor::{checks, mounting};
 use super::standing::{self, Format, Output, Slowed, Standing};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::internal::Squeeze;
@@ -22,10 +22,12 @@ use evidence::{Measured, Quantity, Unit};
 use host::places::Places;
 use run::{FoundRun, RunId};
 use serde_json::{Value, json};
+use slowfs::stats::Stats;
 use squeeze::directory::{FILE_SYSTEM, SOCKET, check, check_reach, set_and_measure};
 use squeeze::{access_lists, databases};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use units::counted;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "A copy of a data directory on a disk with 10 ms:\n  \
@@ -70,7 +72,7 @@ enum Command {
     sudo wringer disk delay /srv/copy --profile gp2:100G,credits=0      a volume whose burst is over\n  \
     sudo wringer disk delay /srv/copy --profile hdd-7200 --iops 60      a disk that others use too\n  \
     sudo wringer disk delay /srv/copy --read tail:0.2ms,1/1000:80ms --mode total\n\n\
-    What was asked, what the model predicts for this host, and what a probe got stand side by side. docs/disk.md", words::WORDS_HELP))]
+    What was asked, what the model predicts for this host, and what a probe got stand side by side. docs/disk.md", flags::DISTRIBUTIONS_HELP))]
 struct Delayed {
     /// A directory, an image file, or an unmounted block device
     path: PathBuf,
@@ -79,7 +81,7 @@ struct Delayed {
     #[arg(long, value_enum)]
     mechanism: Option<Mechanism>,
     #[command(flatten)]
-    disk: DiskWords,
+    disk: DiskFlags,
     #[command(flatten)]
     standing: Standing,
 }
@@ -208,6 +210,17 @@ fn socket(places: &Places, run: &FoundRun) -> PathBuf {
 fn model_in_words(value: &Value) -> String {
     let model: Option<Model> = serde_json::from_value(value["model"].clone()).ok();
     model.map(|model| model.to_string()).unwrap_or_default()
+}
+
+/// What is in force, and what it has done.
+fn counted_in_words(model: &Model, stats: &Stats) -> String {
+    let failed = match stats.errors {
+        0 => String::new(),
+        errors => format!("; {} FAILED: the disk below answered with an error", counted(errors, "request")),
+    };
+    let [reads, writes, syncs] = [(stats.reads, "read"), (stats.writes, "write"), (stats.syncs, "sync")]
+        .map(|(count, what)| counted(count, what));
+    format!("{model}; {reads}, {writes}, {syncs} so far{failed}")
 }
 
 fn show(value: &Value, output: Output) {

@@ -3,7 +3,7 @@
 
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal::{self, Output};
-use diskmodel::{Asked, Class, Model, Profile, ProfileWords, closed_loop, profiles};
+use diskmodel::{Asked, Class, Model, Profile, ProfileSpec, closed_loop, profiles};
 use serde_json::{Value, json};
 
 #[derive(Debug, clap::Args)]
@@ -19,7 +19,7 @@ pub struct Args {
 const REQUESTS: u32 = 20_000;
 
 pub fn main(args: &Args) -> Outcome {
-    let chosen: Vec<ProfileWords> = match &args.name {
+    let chosen: Vec<ProfileSpec> = match &args.name {
         Some(name) => vec![words(name)?],
         None => profiles().iter().filter_map(|profile| profile.name.parse().ok()).collect(),
     };
@@ -42,11 +42,11 @@ pub fn main(args: &Args) -> Outcome {
     Ok(())
 }
 
-fn words(name: &str) -> Result<ProfileWords, Failure> {
-    name.parse::<ProfileWords>().map_err(|error| Failure::message(Exit::Usage, error.message).hint(error.hint))
+fn words(name: &str) -> Result<ProfileSpec, Failure> {
+    name.parse::<ProfileSpec>().map_err(|error| Failure::message(Exit::Usage, error.message).hint(error.hint))
 }
 
-fn model(words: &ProfileWords) -> Model {
+fn model(words: &ProfileSpec) -> Model {
     let asked = Asked { profile: Some(words.clone()), ..Asked::default() };
     // a profile names no file, and its words were read when it was
     asked.model(&mut |_| Err(String::new())).unwrap_or_else(|_| Model::none(asked.mode()))
@@ -56,7 +56,7 @@ fn model_without_name(model: &Model) -> String {
     Model { profile: None, ..model.clone() }.to_string()
 }
 
-fn explain(words: &ProfileWords) {
+fn explain(words: &ProfileSpec) {
     let (profile, model) = (words.profile(), model(words));
     terminal::data(format_args!("{words}: {}", profile.title));
     if let Some(size) = words.size() {
@@ -87,7 +87,7 @@ fn table(model: &Model) -> Vec<[String; 5]> {
     rows
 }
 
-fn as_json(words: &ProfileWords) -> Value {
+fn as_json(words: &ProfileSpec) -> Value {
     let (profile, model): (&Profile, Model) = (words.profile(), model(words));
     let simulated = |class, depth| {
         let seen = closed_loop(&model, class, depth, REQUESTS, 4096, 0.0);

@@ -1,29 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `wringer disk status`: what is slow, how slow, and what it has done; also of runs that were cut off.
 
-use super::{device, loop_disk, socket};
+use super::{counted_in_words, device, loop_disk, socket};
 use crate::commands::standing::{self, Output, Slowed};
 use crate::exit::Outcome;
 use crate::terminal;
-use diskmodel::Model;
 use host::places::Places;
 use run::FoundRun;
 use serde_json::json;
 use slowfs::control::Client;
-use slowfs::stats::Stats;
 use std::path::Path;
-use units::counted;
-
-/// What is in force, and what it has done.
-pub fn counted_in_words(model: &Model, stats: &Stats) -> String {
-    let failed = match stats.errors {
-        0 => String::new(),
-        errors => format!("; {} FAILED: the disk below answered with an error", counted(errors, "request")),
-    };
-    let [reads, writes, syncs] = [(stats.reads, "read"), (stats.writes, "write"), (stats.syncs, "sync")]
-        .map(|(count, what)| counted(count, what));
-    format!("{model}; {reads}, {writes}, {syncs} so far{failed}")
-}
 
 pub fn status(places: &Places, output: Output) -> Outcome {
     let found = run::find_runs(places)?;

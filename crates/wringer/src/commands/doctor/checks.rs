@@ -1,47 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The single looks that `doctor` takes. Each says what it found, and what would mend it.
 
+use super::check::{Check, State};
 use capability::{Capability, any_words};
 use host::places::Places;
 use host::tool;
 use sandbox::{Flavour, Request};
-use serde::Serialize;
 use squeeze::device::Timing;
 use squeeze::ram::Mechanism;
 use std::fs;
 use std::path::Path;
 use units::Bytes;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum State {
-    Good,
-    /// Works, with something to know.
-    Caution,
-    Missing,
-}
-
-#[derive(Debug, Serialize)]
-pub struct Check {
-    pub id: &'static str,
-    pub state: State,
-    pub found: String,
-    pub remedy: Option<String>,
-}
-
-impl Check {
-    fn good(id: &'static str, found: impl Into<String>) -> Self {
-        Self { id, state: State::Good, found: found.into(), remedy: None }
-    }
-
-    fn caution(id: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { id, state: State::Caution, found: found.into(), remedy: Some(remedy.into()) }
-    }
-
-    fn missing(id: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { id, state: State::Missing, found: found.into(), remedy: Some(remedy.into()) }
-    }
-}
 
 pub fn all(places: &Places) -> Vec<Check> {
     vec![

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Mapped devices that nobody looks after: suspended by whoever did not resume them, or ours without a run.
 
-use super::checks::{Check, State};
+use super::check::{Check, State};
 use host::mapper::{Present, present};
 use host::places::Places;
 use run::Step;

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What this machine can do, what is missing for what, and how to get it: everything at once. Changes nothing.
 
+pub mod check;
 pub mod checks;
 mod mappings;
 pub mod mounting;
 mod quiet;
 
+use crate::commands::experiment_file::Require;
 use crate::commands::plan;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal;
 use crate::terminal::Output;
-use checks::{Check, State};
+use check::{Check, State};
 use experiment::Plan;
 use host::places::Places;
 use serde::Serialize;
@@ -30,7 +32,7 @@ pub struct Args {
     /// An experiment file: say also what of it would not work here, as `wringer plan` does
     file: Option<PathBuf>,
     #[command(flatten)]
-    require: plan::Require,
+    require: Require,
     /// How to print
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     output: Output,

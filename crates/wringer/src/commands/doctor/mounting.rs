@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Whether the slow layer can be mounted here, tried by a child of this program.
 
-use super::checks::{Check, State};
+use super::check::{Check, State};
 use host::chain;
-use slowfs::rights::{Lacking, Right};
+use slowfs::mount_rights::{MissingRight, MountRight};
 
 const ID: &str = "namespaces";
 
@@ -14,30 +14,30 @@ pub fn private() -> Check {
 
 /// In the host's own mount namespace: no namespace is needed, only the right to mount. `None`: nothing is known to forbid it.
 pub fn forbidden() -> Option<Check> {
-    tried().filter(|lacking| lacking.right == Right::Mount).map(|lacking| judge(Some(lacking)))
+    tried().filter(|lacking| lacking.right == MountRight::Mount).map(|lacking| judge(Some(lacking)))
 }
 
-fn judge(lacking: Option<Lacking>) -> Check {
+fn judge(lacking: Option<MissingRight>) -> Check {
     let missing =
         |found: String, remedy: &str| Check { id: ID, state: State::Missing, found, remedy: Some(remedy.to_owned()) };
     let good = |found: &str| Check { id: ID, state: State::Good, found: found.to_owned(), remedy: None };
     match lacking {
-        Some(Lacking { right: Right::Mount, why }) => missing(
+        Some(MissingRight { right: MountRight::Mount, why }) => missing(
             format!("a FUSE file system may not be mounted here ({why})"),
             "a seccomp filter or a security module forbids it, or CAP_SYS_ADMIN is missing; in a container: --cap-add SYS_ADMIN, and \
              --security-opt apparmor=unconfined where AppArmor is",
         ),
-        Some(Lacking { right: Right::Namespace, why }) => missing(
+        Some(MissingRight { right: MountRight::Namespace, why }) => missing(
             format!("a mount namespace may not be made here ({why})"),
             "a seccomp filter or a security module forbids it, or CAP_SYS_ADMIN is missing; in a container: --cap-add SYS_ADMIN",
         ),
-        Some(Lacking { right: Right::Device, .. }) => good("mount namespaces can be made"),
+        Some(MissingRight { right: MountRight::Device, .. }) => good("mount namespaces can be made"),
         None => good("mount namespaces can be made, and the slow layer be mounted there"),
     }
 }
 
-fn tried() -> Option<Lacking> {
-    let lacking = |why: String| Some(Lacking { right: Right::Mount, why });
+fn tried() -> Option<MissingRight> {
+    let lacking = |why: String| Some(MissingRight { right: MountRight::Mount, why });
     let program = host::process::own_program();
     // it mounts, but nowhere that outlives it
     match host::tool::command(program).args(["internal", "may-mount"]).output() {
@@ -53,13 +53,13 @@ mod tests {
 
     #[test]
     fn what_is_lacking_is_named_with_the_kernels_reason() {
-        let of = |right| judge(Some(Lacking { right, why: "mount: Operation not permitted".into() }));
-        for right in [Right::Mount, Right::Namespace] {
+        let of = |right| judge(Some(MissingRight { right, why: "mount: Operation not permitted".into() }));
+        for right in [MountRight::Mount, MountRight::Namespace] {
             let check = of(right);
             assert_eq!(check.state, State::Missing);
             assert!(check.found.contains("Operation not permitted") && check.remedy.is_some(), "{check:?}");
         }
-        assert_eq!(of(Right::Device).state, State::Good, "told by the check of /dev/fuse");
+        assert_eq!(of(MountRight::Device).state, State::Good, "told by the check of /dev/fuse");
         assert_eq!(judge(None).state, State::Good);
     }
 }

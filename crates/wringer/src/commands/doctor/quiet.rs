@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Whether this host is quiet enough to measure on: two seconds of looking, and of sleeping to see how late one wakes up.
 
-use super::checks::{Check, State};
+use super::check::{Check, State};
 use explain::busy::{self, Busy, Cause};
 use host::places::Places;
 use observe::busy::Look;

@@ -4,6 +4,7 @@
 use super::Args;
 use super::wanted::Wanted;
 use crate::commands::connection::server_failure;
+use crate::commands::fill_failure::refused;
 use crate::commands::{fill, fill_pgbench};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal;
@@ -57,7 +58,7 @@ fn prepare(name: Name, args: &Args, target: &Target) -> Outcome {
         return Ok(());
     }
     let stop = super::interruptible()?;
-    if load::fill::ensure_database(target).map_err(fill::refused)? {
+    if load::fill::ensure_database(target).map_err(refused)? {
         terminal::say(format_args!("made the database {}", target.database.as_deref().unwrap_or_default()));
     }
     if name.is_pgbench() {

@@ -2,7 +2,7 @@
 //! What the server's own program and the disk say to an experiment, before anything is started: nothing is changed, and the disk is
 //! only read. What nobody can be asked yet is named.
 
-use crate::commands::disk::words;
+use crate::commands::disk::flags;
 use experiment::{Arm, DiskMechanism, Experiment, HostFacts, Plan, Problem, disk_mechanism};
 use host::places::Places;
 use lab::{server_options, server_request};
@@ -83,7 +83,7 @@ pub fn disks(experiment: &Experiment, facts: &HostFacts, places: &Places, plan: 
     }
     let mut asked: BTreeSet<String> = BTreeSet::new();
     for (index, arm) in experiment.arms.iter().enumerate() {
-        let Some(model) = arm.squeeze.disk.as_ref().and_then(|disk| words::model(disk).ok()) else { continue };
+        let Some(model) = arm.squeeze.disk.as_ref().and_then(|disk| flags::model(disk).ok()) else { continue };
         let Some(profile) = model.profile.clone().filter(|profile| asked.insert(profile.clone())) else { continue };
         let Some(folder) = readable(places) else {
             let folder = places.sandboxes.display();

@@ -2,7 +2,7 @@
 //! What arms assert: looked at before anything is made.
 
 use super::workloads::MANY_ROWS;
-use crate::commands::plan;
+use crate::commands::experiment_file::refused;
 use crate::exit::Outcome;
 use experiment::{Arm, Experiment, Load, Problem};
 use lab::{Workloads, load_spec};
@@ -30,5 +30,5 @@ pub fn check(file: &Path, text: &str, experiment: &Experiment, workloads: &Workl
     }
     problems.sort();
     problems.dedup();
-    if problems.is_empty() { Ok(()) } else { Err(plan::refused(file, text, &problems)) }
+    if problems.is_empty() { Ok(()) } else { Err(refused(file, text, &problems)) }
 }

@@ -1,33 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The whole flow of an experiment file: sandbox, fill, squeeze, load and observe, recording, explain, report, release.
 
-mod assertions;
+pub mod assertions;
 mod output;
-mod own_data;
-mod prepare;
-mod workloads;
+pub mod own_data;
+pub mod prepare;
+pub mod workloads;
 
+use super::experiment_file::{Require, read};
 use super::load::DEFAULT_KEYS;
 use super::ram::ask_consent;
 use super::{command_line, disk, plan, verdicts};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::{signals, terminal};
-pub use assertions::check as check_assertions;
 use evidence::Arm;
 use experiment::{Experiment, Load};
 use host::places::Places;
 use lab::{Cell, Ended, Found, Hooks, Missed, refuse_limits, refuse_ram};
 pub use output::{Output, RECORDING};
 use output::{REPORT, RESULT};
-pub use own_data::look as look_at_own_data;
-pub use prepare::prepare as prepare_drivers;
 use recording::Recording;
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-pub use workloads::read as read_workloads;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Leaves recording.sqlite (raw), result.json and report.html in the folder it prints.\n\n\
@@ -55,7 +52,7 @@ pub struct Args {
     #[arg(long)]
     yes: bool,
     #[command(flatten)]
-    require: plan::Require,
+    require: Require,
     /// How to print the summary
     #[arg(short, long, value_enum, default_value_t = Format::Text)]
     output: Format,
@@ -82,10 +79,10 @@ impl From<terminal::Output> for Format {
 }
 
 pub fn main(args: Args) -> Outcome {
-    let (text, mut experiment) = plan::read(&args.file)?;
+    let (text, mut experiment) = read(&args.file)?;
     args.require.of(&mut experiment)?;
     let workloads = workloads::read(&args.file, &experiment)?;
-    check_assertions(&args.file, &text, &experiment, &workloads)?;
+    assertions::check(&args.file, &text, &experiment, &workloads)?;
     let places = Places::from_environment();
     let facts = plan::host_facts(&experiment, &places);
     let mut plan = experiment::plan(&experiment, &facts);
@@ -93,7 +90,7 @@ pub fn main(args: Args) -> Outcome {
     plan::refuse_blocked(&args.file, &plan)?;
     refuse_ram(&experiment)?;
     refuse_limits(&experiment)?;
-    let programs = prepare_drivers(&args.file, &experiment)?;
+    let programs = prepare::prepare(&args.file, &experiment)?;
     let origin = own_data::look(&args.file, &experiment)?;
     let name = format!("{}-{}", host::clock::unix_seconds(), experiment.name);
     let output = Output::check(args.to.as_deref(), args.force, &places, &name)?;
@@ -111,7 +108,7 @@ pub fn main(args: Args) -> Outcome {
         keep: args.keep,
         command: command_line(),
         text,
-        ..Cell::of(&experiment, found, &mut disk::words::read_bins)?
+        ..Cell::of(&experiment, found, &mut disk::flags::read_bins)?
     };
     if cell.hides_ram() {
         ask_consent(&places, args.yes)?;

@@ -6,7 +6,7 @@ use crate::exit::Failure;
 use crate::terminal;
 use ::sandbox::{Sandbox, StartOptions};
 use run::Run;
-use squeeze::limits::{self, Asked, Plan, Words};
+use squeeze::limits::{self, Asked, OptionNames, Plan};
 
 /// What is asked, on a machine that was looked at; says what should be known of it.
 ///
@@ -19,7 +19,7 @@ pub fn checked(limits: &Limits) -> Result<Asked, Failure> {
 }
 
 fn plan(asked: &Asked) -> Result<Plan, squeeze::Error> {
-    limits::plan(asked, Words::SERVER)
+    limits::plan(asked, OptionNames::SERVER)
 }
 
 /// Makes what the server is to be started in, as steps of its run. Returns how it is to be started, and in words what it gets.

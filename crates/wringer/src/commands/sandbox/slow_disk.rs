@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `sandbox start --disk`: a standing server whose data directory is on a slow disk, also without root.
 
-use crate::commands::disk::words;
+use crate::commands::disk::flags;
 use crate::commands::squeeze::disk_mechanism;
 use crate::exit::Failure;
 use crate::terminal;
@@ -26,7 +26,7 @@ pub struct SlowDisk {
 /// # Errors
 /// Exit code 2: the words are none. 3: this machine allows neither mechanism, or this server cannot be slowed by the one that it allows.
 pub fn checked(asked: &Asked, sandboxes: &[Sandbox], places: &Places) -> Result<SlowDisk, Failure> {
-    let model = words::model(asked)?;
+    let model = flags::model(asked)?;
     let (mechanism, why) = disk_mechanism(places)?;
     if let Some(why) = why {
         terminal::say(format_args!("note: {why}"));

@@ -2,8 +2,7 @@
 //! `--hide-ram`, `--leave-ram`: RAM taken from the whole host for as long as the command runs, as `wringer ram` takes it for a stated
 //! time.
 
-use super::Args;
-use super::summary::line;
+use super::{Args, line};
 use crate::commands::ram::{ask_consent, refuse_second};
 use crate::commands::standing::refuse_hot;
 use crate::exit::Failure;

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `wringer squeeze`: one program with less RAM, fewer CPUs, a slower disk, for as long as it runs.
 
+mod disk_argument;
 mod host_ram;
 mod prepare;
 mod session;
 mod summary;
-mod words;
 
 use super::limits::Limits;
 use super::ram::Wanted;
 use crate::exit::{Failure, Outcome};
 use crate::terminal::{self, Output};
+use disk_argument::DiskArgument;
+pub use disk_argument::parse_disk;
 use host::places::Places;
 use prepare::{DiskMechanism, Prepared};
 use squeeze::disk::Mechanism;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use units::Bytes;
-use words::DiskOf;
-pub use words::disk as disk_words;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Does this report still finish on the small machine?\n  \
@@ -45,8 +45,8 @@ pub struct Args {
     #[command(flatten)]
     limits: Limits,
     /// A directory on such a disk: PATH=gp3, PATH=hdd-7200,iops=60, PATH=read=10ms,write=1ms,sync=2ms (may be given several times)
-    #[arg(long, value_name = "PATH=DISK", value_parser = words::parse)]
-    disk: Vec<DiskOf>,
+    #[arg(long, value_name = "PATH=DISK", value_parser = disk_argument::parse)]
+    disk: Vec<DiskArgument>,
     /// How --disk is done: fuse, a slow file system over the directory; preload, a library in the programs [default: fuse where it can be
     /// had, else preload]
     #[arg(long, value_enum, requires = "disk", value_name = "MECHANISM")]
@@ -130,4 +130,9 @@ fn create(path: &std::path::Path) -> Result<std::fs::File, Failure> {
 /// Exit code 3: in no way.
 pub fn disk_mechanism(places: &Places) -> Result<(Mechanism, Option<String>), Failure> {
     prepare::mechanism(None, places)
+}
+
+/// Prints a line of the summary.
+fn line(what: &str, text: impl std::fmt::Display) {
+    terminal::say(format_args!("  {what:<7} {text}"));
 }

@@ -2,8 +2,9 @@
 //! Everything that can be refused, before anything is changed; and what would be changed.
 
 use super::{Args, host_ram};
-use crate::commands::disk::words;
-use crate::commands::doctor::checks::{self, Check, State};
+use crate::commands::disk::flags;
+use crate::commands::doctor::check::{Check, State};
+use crate::commands::doctor::checks;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal::{self, Output};
 use diskmodel::Model;
@@ -12,7 +13,7 @@ use run::Resource;
 use serde_json::json;
 use squeeze::directory::{FILE_SYSTEM, check_for_command, check_reach};
 use squeeze::disk::Mechanism;
-use squeeze::limits::{self, Change, Plan, Words};
+use squeeze::limits::{self, Change, OptionNames, Plan};
 use squeeze::preloaded;
 use squeeze::ram;
 use squeeze::{access_lists, databases};
@@ -53,7 +54,7 @@ impl Prepared {
             return Err(Failure::message(Exit::Usage, "nothing is to be squeezed")
                 .hint("say one or more of --ram, --swap, --cpus, --cpuset, --disk, --hide-ram, --leave-ram"));
         }
-        let limits = limits::plan(&asked, Words::COMMAND)?;
+        let limits = limits::plan(&asked, OptionNames::COMMAND)?;
         let limits = if args.leave { limits.leaving()? } else { limits };
         let (mechanism, why) = match args.disk.is_empty() {
             true => (Mechanism::Fuse, None),
@@ -162,7 +163,7 @@ fn disks(args: &Args, places: &Places, mechanism: Mechanism) -> Result<(Vec<Disk
     let databases = databases::unknown(places)?;
     let (mut disks, mut unknown): (Vec<Disk>, Vec<String>) = Default::default();
     for one in &args.disk {
-        let model = words::model(&one.asked)?;
+        let model = flags::model(&one.asked)?;
         let path = match mechanism {
             Mechanism::Fuse => check_for_command(&one.path, &databases)?,
             Mechanism::Preload => preloaded::check_directory(&one.path)?,

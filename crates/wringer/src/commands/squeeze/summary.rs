@@ -2,6 +2,7 @@
 //! What was asked, what was got, and what was seen meanwhile.
 
 use super::host_ram::HostRam;
+use super::line;
 use super::prepare::Disk;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal::{self, Output};
@@ -184,10 +185,6 @@ fn percentile_us(histogram: &LatencyHistogram, percentile: f64) -> Option<f64> {
 
 fn time(us: f64) -> String {
     if us < 1000.0 { format!("{us:.0} us") } else { format!("{:.2} ms", us / 1000.0) }
-}
-
-pub fn line(what: &str, text: impl std::fmt::Display) {
-    terminal::say(format_args!("  {what:<7} {text}"));
 }
 
 impl Summary {

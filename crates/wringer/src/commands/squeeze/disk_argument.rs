@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `--disk PATH=DISK`: a directory, and a disk in the words of `disk delay`.
 
-use diskmodel::{Asked, Counts, LimitWords, ProfileWords, WordsError};
+use diskmodel::{Asked, Counts, LimitSpec, ProfileSpec, SpecError};
 use evidence::DelayMode;
 use std::path::{Path, PathBuf};
 
 /// A directory and the disk that it is to be on.
 #[derive(Debug, Clone, PartialEq)]
-pub struct DiskOf {
+pub struct DiskArgument {
     pub path: PathBuf,
     pub asked: Asked,
 }
@@ -19,17 +19,17 @@ const FORM: &str = "write PATH=PROFILE (`wringer disk profiles` lists them) or P
 ///
 /// # Errors
 /// What is wrong, and what to write instead.
-pub fn parse(text: &str) -> Result<DiskOf, String> {
+pub fn parse(text: &str) -> Result<DiskArgument, String> {
     let (path, disk) = split(text, Path::is_dir).ok_or_else(|| FORM.to_owned())?;
     let asked = asked(disk).map_err(|error| error.to_string())?;
-    Ok(DiskOf { path: path.into(), asked })
+    Ok(DiskArgument { path: path.into(), asked })
 }
 
 /// The disk alone, for clap.
 ///
 /// # Errors
 /// As [`parse`].
-pub fn disk(text: &str) -> Result<Asked, String> {
+pub fn parse_disk(text: &str) -> Result<Asked, String> {
     asked(text).map_err(|error| error.to_string())
 }
 
@@ -43,7 +43,7 @@ fn split(text: &str, is_directory: impl Fn(&Path) -> bool) -> Option<(&str, &str
 
 /// A profile with its options, single words, or words behind a profile. Words may hold commas: what begins with no key of ours
 /// belongs to the word before it.
-fn asked(text: &str) -> Result<Asked, WordsError> {
+fn asked(text: &str) -> Result<Asked, SpecError> {
     let mut profile: Option<String> = None;
     let mut words: Vec<(&str, String)> = Vec::new();
     for part in text.split(',') {
@@ -51,9 +51,7 @@ fn asked(text: &str) -> Result<Asked, WordsError> {
         let longer = profile.as_ref().map(|profile| format!("{profile},{part}"));
         match (longer, key, words.last_mut()) {
             // `gp3:100G,iops=4000`: what the profile can be bought with is the profile's
-            (Some(longer), _, None) if key.is_none() || longer.parse::<ProfileWords>().is_ok() => {
-                profile = Some(longer)
-            }
+            (Some(longer), _, None) if key.is_none() || longer.parse::<ProfileSpec>().is_ok() => profile = Some(longer),
             (_, Some((key, value)), _) => words.push((key.trim(), value.to_owned())),
             (_, None, Some((_, value))) => *value = format!("{value},{part}"),
             (_, None, None) => profile = Some(part.to_owned()),
@@ -64,14 +62,14 @@ fn asked(text: &str) -> Result<Asked, WordsError> {
     Ok(asked)
 }
 
-fn set(asked: &mut Asked, key: &str, value: &str) -> Result<(), WordsError> {
-    let number = || WordsError { message: format!("{key}={value} is no number"), hint: format!("write {key}=4") };
+fn set(asked: &mut Asked, key: &str, value: &str) -> Result<(), SpecError> {
+    let number = || SpecError { message: format!("{key}={value} is no number"), hint: format!("write {key}=4") };
     match key {
         "read" => asked.read = Some(value.parse()?),
         "write" => asked.write = Some(value.parse()?),
         "sync" => asked.sync = Some(value.parse()?),
-        "iops" => asked.iops = Some(LimitWords::parse(value, Counts::Operations)?),
-        "bandwidth" => asked.bandwidth = Some(LimitWords::parse(value, Counts::Bytes)?),
+        "iops" => asked.iops = Some(LimitSpec::parse(value, Counts::Operations)?),
+        "bandwidth" => asked.bandwidth = Some(LimitSpec::parse(value, Counts::Bytes)?),
         "stalls" => asked.stalls = Some(value.parse()?),
         "depth" => asked.depth = Some(value.parse().ok().filter(|depth| *depth > 0).ok_or_else(number)?),
         "seed" => asked.seed = Some(value.parse().map_err(|_| number())?),
@@ -80,14 +78,13 @@ fn set(asked: &mut Asked, key: &str, value: &str) -> Result<(), WordsError> {
     Ok(())
 }
 
-fn mode(value: &str) -> Result<DelayMode, WordsError> {
+fn mode(value: &str) -> Result<DelayMode, SpecError> {
     match value {
         "add" => Ok(DelayMode::Add),
         "total" => Ok(DelayMode::Total),
-        other => Err(WordsError {
-            message: format!("there is no mode={other}"),
-            hint: "write mode=add or mode=total".into(),
-        }),
+        other => {
+            Err(SpecError { message: format!("there is no mode={other}"), hint: "write mode=add or mode=total".into() })
+        }
     }
 }
 
@@ -116,7 +113,7 @@ mod tests {
     fn words_may_hold_commas_and_equal_signs() {
         let words = words("read=lognormal:p50=1ms,p99=10ms,iops=300,burst=3000,capacity=5400000,depth=4");
         assert_eq!(words.read, "lognormal:p50=1ms,p99=10ms".parse().ok());
-        assert_eq!(words.iops, LimitWords::parse("300,burst=3000,capacity=5400000", Counts::Operations).ok());
+        assert_eq!(words.iops, LimitSpec::parse("300,burst=3000,capacity=5400000", Counts::Operations).ok());
         assert_eq!(words.depth, Some(4));
     }
 

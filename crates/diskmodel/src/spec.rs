@@ -12,19 +12,19 @@ use units::{Bytes, Span};
 /// What is wrong, and what to write instead.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}; {hint}")]
-pub struct WordsError {
+pub struct SpecError {
     pub message: String,
     pub hint: String,
 }
 
-pub(crate) fn wrong(message: impl Into<String>, hint: impl Into<String>) -> WordsError {
-    WordsError { message: message.into(), hint: hint.into() }
+pub(crate) fn wrong(message: impl Into<String>, hint: impl Into<String>) -> SpecError {
+    SpecError { message: message.into(), hint: hint.into() }
 }
 
 /// How long an operation takes: `10ms`, `normal:10ms,2ms`, `lognormal:p50=1ms,p99=10ms`, `quantiles:p50=0.5ms,p99=2ms`,
 /// `tail:0.2ms,1/1000:80ms`, `histogram:FILE`; and `+4us/KiB` behind it for what is larger than 4 KiB.
 #[derive(Debug, Clone, PartialEq)]
-pub struct OperationWords {
+pub struct OperationSpec {
     text: String,
     takes: Takes,
     us_per_kib: f64,
@@ -42,10 +42,10 @@ const LONGEST: Span = Span::secs(10);
 const FORMS: &str = "write a time (10ms), normal:MEAN,DEVIATION, lognormal:p50=TIME,p99=TIME, quantiles:p50=TIME,p99=TIME, \
                      tail:TIME,1/1000:TIME or histogram:FILE";
 
-impl FromStr for OperationWords {
-    type Err = WordsError;
+impl FromStr for OperationSpec {
+    type Err = SpecError;
 
-    fn from_str(text: &str) -> Result<Self, WordsError> {
+    fn from_str(text: &str) -> Result<Self, SpecError> {
         let (takes, per_kib) = match text.rsplit_once('+') {
             Some((takes, per_kib)) if !text.starts_with("histogram:") || per_kib.ends_with("/KiB") => {
                 let time = per_kib.trim().strip_suffix("/KiB").ok_or_else(|| {
@@ -59,7 +59,7 @@ impl FromStr for OperationWords {
     }
 }
 
-fn takes_of(text: &str) -> Result<Takes, WordsError> {
+fn takes_of(text: &str) -> Result<Takes, SpecError> {
     let Some((kind, rest)) = text.split_once(':') else {
         return Ok(Takes::Known(Distribution::Constant { us: us(span(text)?) }));
     };
@@ -75,7 +75,7 @@ fn takes_of(text: &str) -> Result<Takes, WordsError> {
     Ok(Takes::Known(known))
 }
 
-fn span(text: &str) -> Result<Span, WordsError> {
+fn span(text: &str) -> Result<Span, SpecError> {
     let read: Span = text.trim().parse().map_err(|error| wrong(format!("{error}"), FORMS))?;
     if read > LONGEST {
         return Err(wrong(format!("an operation cannot take {read}"), format!("{LONGEST} is the most")));
@@ -87,7 +87,7 @@ fn us(span: Span) -> f64 {
     span.as_ns() as f64 / 1000.0
 }
 
-fn normal(text: &str) -> Result<Distribution, WordsError> {
+fn normal(text: &str) -> Result<Distribution, SpecError> {
     let example = "write normal:10ms,2ms, the mean and the standard deviation";
     let (mean, sd) = text.split_once(',').ok_or_else(|| wrong("normal: takes a mean and a deviation", example))?;
     let (mean_us, sd_us) = (us(span(mean)?), us(span(sd)?));
@@ -99,7 +99,7 @@ fn normal(text: &str) -> Result<Distribution, WordsError> {
     Ok(Distribution::Normal { mean_us, sd_us })
 }
 
-fn lognormal(text: &str) -> Result<Distribution, WordsError> {
+fn lognormal(text: &str) -> Result<Distribution, SpecError> {
     let example = "write lognormal:p50=1ms,p99=10ms";
     let points = points(text, example)?;
     match points.as_slice() {
@@ -110,14 +110,14 @@ fn lognormal(text: &str) -> Result<Distribution, WordsError> {
     }
 }
 
-fn quantiles(text: &str) -> Result<Distribution, WordsError> {
+fn quantiles(text: &str) -> Result<Distribution, SpecError> {
     let example = "write quantiles:p50=0.5ms,p99=2ms,p99.9=9ms, ascending";
     let table = Table::of(points(text, example)?).map_err(|why| wrong(format!("quantiles:{text}: {why}"), example))?;
     Ok(Distribution::Table(table))
 }
 
 /// `p50=1ms,p99=10ms`.
-fn points(text: &str, example: &str) -> Result<Vec<(f64, f64)>, WordsError> {
+fn points(text: &str, example: &str) -> Result<Vec<(f64, f64)>, SpecError> {
     fn split(part: &str) -> Option<(f64, &str)> {
         let (name, time) = part.split_once('=')?;
         let percent: f64 = name.trim().strip_prefix('p')?.parse().ok()?;
@@ -130,7 +130,7 @@ fn points(text: &str, example: &str) -> Result<Vec<(f64, f64)>, WordsError> {
     text.split(',').map(point).collect()
 }
 
-fn tail(text: &str) -> Result<Distribution, WordsError> {
+fn tail(text: &str) -> Result<Distribution, SpecError> {
     let example = "write tail:0.2ms,1/1000:80ms";
     let mut parts = text.split(',');
     let us_of_most = us(span(parts.next().unwrap_or_default())?);
@@ -151,7 +151,7 @@ fn tail(text: &str) -> Result<Distribution, WordsError> {
     Ok(Distribution::Tail { us: us_of_most, rare })
 }
 
-impl OperationWords {
+impl OperationSpec {
     /// The file that holds the histogram, if there is one.
     pub fn file(&self) -> Option<&str> {
         match &self.takes {
@@ -164,7 +164,7 @@ impl OperationWords {
     ///
     /// # Errors
     /// There is no such histogram.
-    pub fn resolve(&self, read: &mut dyn FnMut(&str) -> Result<Vec<Bin>, String>) -> Result<Operation, WordsError> {
+    pub fn resolve(&self, read: &mut dyn FnMut(&str) -> Result<Vec<Bin>, String>) -> Result<Operation, SpecError> {
         let takes = match &self.takes {
             Takes::Known(distribution) => distribution.clone(),
             Takes::File(file) => {
@@ -191,7 +191,7 @@ impl OperationWords {
 }
 
 /// As written.
-impl fmt::Display for OperationWords {
+impl fmt::Display for OperationSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.takes {
             Takes::Known(Distribution::Constant { us }) if self.us_per_kib == 0.0 => {
@@ -202,7 +202,7 @@ impl fmt::Display for OperationWords {
     }
 }
 
-impl Serialize for OperationWords {
+impl Serialize for OperationSpec {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&self.text)
     }
@@ -210,7 +210,7 @@ impl Serialize for OperationWords {
 
 /// A rate with what goes with it: `3000`, `300,burst=3000,capacity=5400000,credits=0,unit=256K,merge`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct LimitWords {
+pub struct LimitSpec {
     rate: f64,
     burst: Option<f64>,
     capacity: Option<f64>,
@@ -219,10 +219,10 @@ pub struct LimitWords {
     merge: bool,
 }
 
-impl LimitWords {
+impl LimitSpec {
     /// # Errors
     /// Says which word is wrong, and what to write.
-    pub fn parse(text: &str, counts: Counts) -> Result<Self, WordsError> {
+    pub fn parse(text: &str, counts: Counts) -> Result<Self, SpecError> {
         let (example, amount): (_, fn(&str) -> Option<f64>) = match counts {
             Counts::Operations => {
                 ("write 3000, or 300,burst=3000,capacity=5400000,credits=0", |text| text.parse().ok())
@@ -254,7 +254,7 @@ impl LimitWords {
         words.check(text, example)
     }
 
-    fn check(self, text: &str, example: &str) -> Result<Self, WordsError> {
+    fn check(self, text: &str, example: &str) -> Result<Self, SpecError> {
         if self.burst.is_some_and(|burst| burst <= self.rate) {
             return Err(wrong(format!("\"{text}\": the burst is not above the rate"), example));
         }
@@ -282,16 +282,16 @@ impl LimitWords {
     }
 }
 
-pub(crate) fn unit(text: &str) -> Result<u64, WordsError> {
+pub(crate) fn unit(text: &str) -> Result<u64, SpecError> {
     let read = text.trim().parse::<Bytes>().ok().filter(|bytes| bytes.0 >= 512);
     read.map(|bytes| bytes.0).ok_or_else(|| wrong(format!("\"{text}\" is no size of an operation"), "write unit=256K"))
 }
 
 /// `every=60s,lasting=2s,factor=50`.
 impl FromStr for Stalls {
-    type Err = WordsError;
+    type Err = SpecError;
 
-    fn from_str(text: &str) -> Result<Self, WordsError> {
+    fn from_str(text: &str) -> Result<Self, SpecError> {
         let example = "write every=60s,lasting=2s,factor=50";
         let (mut every, mut lasting, mut factor) = (None, None, None);
         for part in text.split(',') {

@@ -4,16 +4,16 @@
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
 /// Nanoseconds on `CLOCK_MONOTONIC`. The kernel never lets that clock be negative.
-pub(crate) type Moment = u64;
+pub(crate) type MonotonicNs = u64;
 
 const SECOND: u64 = 1_000_000_000;
 
-pub(crate) fn now() -> Moment {
+pub(crate) fn now() -> MonotonicNs {
     let time = clock_gettime(ClockId::Monotonic);
     u64::try_from(time.tv_sec).unwrap_or(0) * SECOND + u64::try_from(time.tv_nsec).unwrap_or(0)
 }
 
-pub(crate) fn timespec(moment: Moment) -> Timespec {
+pub(crate) fn timespec(moment: MonotonicNs) -> Timespec {
     Timespec {
         tv_sec: i64::try_from(moment / SECOND).unwrap_or(i64::MAX),
         tv_nsec: i64::try_from(moment % SECOND).unwrap_or(0),

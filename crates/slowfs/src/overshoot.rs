@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// All zeros is a valid one, and it has no pointers: the preload layer, which compiles this file too, has it in shared memory.
 #[derive(Debug)]
 #[repr(C)]
-pub(crate) struct Lead {
+pub(crate) struct Overshoot {
     median_ns: [AtomicU64; BOUNDS_NS.len() + 1],
 }
 
@@ -20,7 +20,7 @@ const FIRST_NS: u64 = 30_000;
 /// A host that wakes later than this is overloaded; waking ever earlier would turn into spinning.
 const LARGEST_NS: u64 = 80_000;
 
-impl Lead {
+impl Overshoot {
     pub(crate) fn new() -> Self {
         let lead = Self { median_ns: [const { AtomicU64::new(0) }; BOUNDS_NS.len() + 1] };
         lead.begin();
@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn finds_the_median_of_a_skewed_overshoot() {
-        let lead = Lead::new();
+        let lead = Overshoot::new();
         for round in 0..2_000u64 {
             let overshoot = if round % 10 == 0 { 900_000 } else { 8_000 + round % 7 * 100 };
             lead.learn(1_000_000, overshoot);
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn never_leads_further_than_its_bound() {
-        let lead = Lead::new();
+        let lead = Overshoot::new();
         (0..10_000).for_each(|_| lead.learn(50_000, 10_000_000));
         assert_eq!(lead.of(50_000), LARGEST_NS);
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// Who is limited, and how somebody has written what is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Words {
+pub struct OptionNames {
     /// `command`, `server`.
     pub who: &'static str,
     pub ram: &'static str,
@@ -12,7 +12,7 @@ pub struct Words {
     pub(super) ram_without_swap: bool,
 }
 
-impl Words {
+impl OptionNames {
     pub const COMMAND: Self = Self {
         who: "command",
         ram: "--ram",

@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation)]
 
-use diskmodel::{Asked, Class, Counts, LimitWords, Model, OperationWords, ProfileWords, Stalls, closed_loop, profiles};
+use diskmodel::{Asked, Class, Counts, LimitSpec, Model, OperationSpec, ProfileSpec, Stalls, closed_loop, profiles};
 use evidence::DelayMode;
 
 fn model(profile: &str) -> Model {
@@ -24,7 +24,7 @@ fn every_profile_can_be_read_and_every_figure_says_where_it_is_from() {
             assert!(!figure.says().is_empty(), "{} {}", profile.name, figure.of);
             let known = ["read", "write", "sync", "sequential"];
             if known.contains(&figure.of.as_str()) {
-                assert!(figure.says().parse::<OperationWords>().is_ok(), "{} {}", profile.name, figure.says());
+                assert!(figure.says().parse::<OperationSpec>().is_ok(), "{} {}", profile.name, figure.says());
             }
         }
         let read: Model = serde_json::from_str(&serde_json::to_string(&model).unwrap()).unwrap();
@@ -77,7 +77,7 @@ fn the_profiles_do_what_their_sources_say() {
 
 #[test]
 fn a_profile_takes_what_it_says_it_takes() {
-    let refused = |text: &str| text.parse::<ProfileWords>().unwrap_err();
+    let refused = |text: &str| text.parse::<ProfileSpec>().unwrap_err();
     for (text, words) in [
         ("gp4", "gp2, gp3, hdd-7200"),
         ("gp3:100G", "iops="),
@@ -104,7 +104,7 @@ fn words_lie_over_the_profile() {
     let asked = Asked {
         profile: Some("gp3".parse().unwrap()),
         read: Some("5ms".parse().unwrap()),
-        iops: Some(LimitWords::parse("500", Counts::Operations).unwrap()),
+        iops: Some(LimitSpec::parse("500", Counts::Operations).unwrap()),
         depth: Some(4),
         ..Asked::default()
     };
@@ -137,7 +137,7 @@ fn wrong_words_are_refused_with_what_to_write() {
         ("histogram:", "histogram:FILE"),
         ("1ms +4us", "+4us/KiB"),
     ] {
-        let error = text.parse::<OperationWords>().unwrap_err();
+        let error = text.parse::<OperationSpec>().unwrap_err();
         assert!(error.to_string().contains(words), "{text}: {error}");
     }
     for (text, counts, words) in [
@@ -148,7 +148,7 @@ fn wrong_words_are_refused_with_what_to_write() {
         ("300,burst=3000,capacity=5,credits=6", Counts::Operations, "more credits"),
         ("125M,unit=1M", Counts::Bytes, "write 125M"),
     ] {
-        let error = LimitWords::parse(text, counts).unwrap_err();
+        let error = LimitSpec::parse(text, counts).unwrap_err();
         assert!(error.to_string().contains(words), "{text}: {error}");
     }
     for text in ["", "every=60s", "every=1s,lasting=2s,factor=5", "every=60s,lasting=2s,factor=0.5"] {

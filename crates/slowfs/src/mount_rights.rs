@@ -11,7 +11,7 @@ use std::path::Path;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Right {
+pub enum MountRight {
     /// To call mount(2) at all, for FUSE.
     Mount,
     /// To a mount namespace of its own.
@@ -22,15 +22,15 @@ pub enum Right {
 
 /// The first right that is missing.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Lacking {
-    pub right: Right,
+pub struct MissingRight {
+    pub right: MountRight,
     pub why: String,
 }
 
 /// `None`: everything that the layer needs is there. Must be called before the process starts a thread, in a process that does
 /// nothing else.
-pub fn lacking() -> Option<Lacking> {
-    tried().err().map(|(right, error)| Lacking { right, why: host::chain(&error) })
+pub fn missing_right() -> Option<MissingRight> {
+    tried().err().map(|(right, error)| MissingRight { right, why: host::chain(&error) })
 }
 
 /// Whether POSIX access lists hold below a layer that this process mounts. They must be able to name whom they name: the user namespace that an
@@ -40,11 +40,11 @@ pub fn keeps_access_lists() -> bool {
     rustix::process::geteuid().is_root() && map.split_whitespace().eq(["0", "0", "4294967295"])
 }
 
-fn tried() -> Result<(), (Right, host::Error)> {
-    namespace::ask_for_mount().map_err(|error| (Right::Mount, error))?;
-    let private = namespace::enter_private().map_err(|error| (Right::Namespace, error))?;
+fn tried() -> Result<(), (MountRight, host::Error)> {
+    namespace::ask_for_mount().map_err(|error| (MountRight::Mount, error))?;
+    let private = namespace::enter_private().map_err(|error| (MountRight::Namespace, error))?;
     let device = open("/dev/fuse", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
-        .map_err(|errno| (Right::Device, host::Error::path("open", "/dev/fuse", errno)))?;
+        .map_err(|errno| (MountRight::Device, host::Error::path("open", "/dev/fuse", errno)))?;
     namespace::mount_fuse(Reach::Private(&private), device.as_fd(), Path::new("/"), "wringer-tries")
-        .map_err(|error| (Right::Mount, error))
+        .map_err(|error| (MountRight::Mount, error))
 }

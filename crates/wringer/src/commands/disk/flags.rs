@@ -4,36 +4,36 @@
 use crate::exit::{Exit, Failure};
 use crate::input;
 use clap::ValueEnum;
-use diskmodel::{Asked, Bin, Counts, LimitWords, Model, OperationWords, ProfileWords, Stalls, WordsError};
+use diskmodel::{Asked, Bin, Counts, LimitSpec, Model, OperationSpec, ProfileSpec, SpecError, Stalls};
 use evidence::DelayMode;
 use explain::histograms::{self, Named};
 use std::path::Path;
 
 /// A disk in words; an experiment's `squeeze.disk` has the same.
 #[derive(Debug, Clone, clap::Args)]
-pub struct DiskWords {
+pub struct DiskFlags {
     /// A disk by name, its size or what it is bought with behind it: gp3, gp2:100G,credits=0 (`wringer disk profiles`)
     #[arg(long, value_name = "NAME")]
-    profile: Option<ProfileWords>,
+    profile: Option<ProfileSpec>,
     /// For each read that is not served from the page cache: a time, or a distribution (below)
     #[arg(long, value_name = "TIME")]
-    read: Option<OperationWords>,
+    read: Option<OperationSpec>,
     /// For each write
     #[arg(long, value_name = "TIME")]
-    write: Option<OperationWords>,
+    write: Option<OperationSpec>,
     /// For each fsync and fdatasync
     #[arg(long, value_name = "TIME")]
-    sync: Option<OperationWords>,
+    sync: Option<OperationSpec>,
     /// add: the times come on top of the disk's own, as device-mapper delays; total: the reply leaves at that time [default: total
     /// with --profile, else add]
     #[arg(long, value_enum)]
     mode: Option<Mode>,
     /// Reads and writes a second: 3000, or with burst credits 300,burst=3000,capacity=5400000,credits=0
     #[arg(long, value_name = "RATE", value_parser = iops)]
-    iops: Option<LimitWords>,
+    iops: Option<LimitSpec>,
     /// Bytes a second, read and written: 125M; bursts as with --iops
     #[arg(long, value_name = "RATE", value_parser = bandwidth)]
-    bandwidth: Option<LimitWords>,
+    bandwidth: Option<LimitSpec>,
     /// How many requests the disk works on at once; the others queue. 1 is a single head
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     depth: Option<u32>,
@@ -46,7 +46,7 @@ pub struct DiskWords {
 }
 
 /// For `after_help`.
-pub const WORDS_HELP: &str = "Times are in ns, us, ms, s. A distribution instead of a time:\n  \
+pub const DISTRIBUTIONS_HELP: &str = "Times are in ns, us, ms, s. A distribution instead of a time:\n  \
       normal:10ms,2ms                       mean and standard deviation\n  \
       lognormal:p50=1ms,p99=10ms            median and 99th percentile\n  \
       quantiles:p50=0.5ms,p99=2ms,p99.9=9ms any percentiles, ascending\n  \
@@ -60,15 +60,15 @@ enum Mode {
     Total,
 }
 
-fn iops(text: &str) -> Result<LimitWords, WordsError> {
-    LimitWords::parse(text, Counts::Operations)
+fn iops(text: &str) -> Result<LimitSpec, SpecError> {
+    LimitSpec::parse(text, Counts::Operations)
 }
 
-fn bandwidth(text: &str) -> Result<LimitWords, WordsError> {
-    LimitWords::parse(text, Counts::Bytes)
+fn bandwidth(text: &str) -> Result<LimitSpec, SpecError> {
+    LimitSpec::parse(text, Counts::Bytes)
 }
 
-impl DiskWords {
+impl DiskFlags {
     /// No word makes the disk any slower: a mode or a seed alone does not.
     pub fn is_nothing(&self) -> bool {
         let times = self.read.is_none() && self.write.is_none() && self.sync.is_none() && self.stalls.is_none();

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+//! RAM that a mechanism has taken.
+
+use crate::ram::holder::Held;
+use run::{Child, StepId};
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// What a mechanism has taken, not measured yet.
+pub(super) struct Taken {
+    pub(super) step: StepId,
+    pub(super) bytes: u64,
+    pub(super) held: Option<Held>,
+    pub(super) child: Option<Child>,
+    /// Why it is less than was asked for.
+    pub(super) stopped: Option<String>,
+    pub(super) elapsed: Duration,
+    /// Of huge pages in a pool.
+    pub(super) nodes: Vec<Node>,
+}
+
+impl Taken {
+    pub(super) fn without_process(step: StepId, bytes: u64, elapsed: Duration) -> Self {
+        Self { step, bytes, elapsed, held: None, child: None, stopped: None, nodes: Vec::new() }
+    }
+}
+
+/// Huge pages that one NUMA node has given.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Node {
+    pub node: u32,
+    pub pages: u64,
+}

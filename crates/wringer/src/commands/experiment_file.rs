@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Reads an experiment file for `run`, `plan` and `doctor`.
+
+use crate::exit::{Exit, Failure, Outcome};
+use crate::input;
+use experiment::{Experiment, Problem, Squeezed};
+use lab::problems;
+use std::path::Path;
+
+/// What a run must not leave out, as `run`, `plan` and `doctor` are told.
+#[derive(Debug, clap::Args)]
+pub struct Require {
+    /// Do not start where this squeeze would be left out for want of rights: ram, server_ram (may be given several times; in the file:
+    /// squeeze.required = true)
+    #[arg(long = "require", value_name = "SQUEEZE")]
+    squeezes: Vec<Squeezed>,
+}
+
+impl Require {
+    /// # Errors
+    /// Exit code 2: no arm asks for such a squeeze.
+    pub fn of(&self, experiment: &mut Experiment) -> Outcome {
+        experiment.require(&self.squeezes).map_err(|nowhere| {
+            Failure::message(
+                Exit::Usage,
+                format!("--require {nowhere}: no arm of the experiment asks for squeeze.{nowhere}"),
+            )
+            .hint("the file's keys are in docs/experiment.md")
+        })
+    }
+}
+
+/// The text of an experiment file, and what it says. `-` is standard input.
+///
+/// # Errors
+/// Exit code 2, with every problem and its place, when the file cannot be read or is wrong.
+pub fn read(file: &Path) -> Result<(String, Experiment), Failure> {
+    let text = match file.to_str() {
+        Some("-") => input::read_stdin().and_then(|bytes| Ok(String::from_utf8(bytes)?)),
+        _ => input::read(file),
+    };
+    let text = text.map_err(|error| {
+        Failure::new(Exit::Usage, error).hint("ready files are in experiments/; docs/experiment.md lists the keys")
+    })?;
+    let experiment = Experiment::parse(&text).map_err(|problems| refused(file, &text, &problems))?;
+    Ok((text, experiment))
+}
+
+/// Everything that is wrong with an experiment file.
+pub fn refused(file: &Path, text: &str, problems: &[Problem]) -> Failure {
+    problems::refused(file, text, problems, "an experiment that can be run", "docs/experiment.md").into()
+}
