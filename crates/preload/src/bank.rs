@@ -1,27 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One disk model in shared memory, at work for all processes at once: `diskmodel::Law` without a lock.
+//! One disk model in shared memory, used by all processes at once: `diskmodel::Law` without a lock.
 //!
-//! A limit is its bucket in virtual time: one number says when the bucket is empty, and a request moves it on by what it costs. A
-//! distribution is a list of points of its inverse. Draws are numbered over all processes: the same seed and the same order of
-//! requests give the same times.
+//! A limit is a bucket in virtual time: one number says when the bucket is empty, and each request moves that number by its cost. A distribution
+//! is a list of points of its inverse. Draws are numbered over all processes: the same seed and the same order of requests give the same times.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-/// Of a distribution's inverse: so many that a straight line between two of them is within half a percent.
+/// Points of a distribution's inverse: enough for a straight line between two of them to be within half a percent.
 pub(crate) const POINTS: usize = 2048;
 pub(crate) const LIMITS: usize = 8;
 pub(crate) const SERVERS: usize = 4096;
-/// What somebody waits for, as places in [`Bank::waits`].
+/// The reasons for a wait, as indexes into [`Bank::waits`].
 pub(crate) const OPERATIONS: usize = 0;
 pub(crate) const BYTES: usize = 1;
 pub(crate) const QUEUE: usize = 2;
 
 #[repr(C)]
 pub(crate) struct Bank {
-    /// 1: the time is counted from the arrival, 0: from when the work is done.
+    /// 1: the time counts from the arrival; 0: from the end of the work.
     pub(crate) total: AtomicU32,
     pub(crate) limits: AtomicU32,
-    /// How many requests at once; 0: any number.
+    /// How many requests the disk serves at once; 0: any number.
     pub(crate) depth: AtomicU32,
     pub(crate) seed: AtomicU64,
     pub(crate) operations: [Operation; 3],
@@ -29,33 +28,33 @@ pub(crate) struct Bank {
     pub(crate) stall_every_ns: AtomicU64,
     pub(crate) stall_lasting_ns: AtomicU64,
     pub(crate) stall_factor: Real,
-    /// Of the first request.
+    /// The time of the first request.
     pub(crate) started_ns: AtomicU64,
-    /// Says where the last read or write ended.
+    /// The end of the last read or write.
     pub(crate) head: AtomicU64,
     pub(crate) server_free_ns: [AtomicU64; SERVERS],
-    /// For operations, for bytes, for a server.
+    /// Waits for operations, for bytes, for a server.
     pub(crate) waits: [Waits; 3],
 }
 
-/// For how long somebody waited for one thing; where several did at the same time, it counts once.
+/// How long requests waited for one reason. Time in which several requests waited counts once.
 #[repr(C)]
 pub(crate) struct Waits {
     pub(crate) waited_ns: AtomicU64,
-    /// Counted up to here.
+    /// The time up to which it is counted.
     pub(crate) until_ns: AtomicU64,
 }
 
 #[repr(C)]
 pub(crate) struct Operation {
     pub(crate) takes: Points,
-    /// Without points: as `takes`.
+    /// Without points: the same as `takes`.
     pub(crate) sequential: Points,
     pub(crate) ns_per_byte: Real,
     pub(crate) draws: AtomicU64,
 }
 
-/// Of the inverse of a distribution: fraction and nanoseconds, both ascending.
+/// Points of the inverse of a distribution: fraction and nanoseconds, both ascending.
 #[repr(C)]
 pub(crate) struct Points {
     pub(crate) len: AtomicU32,
@@ -74,12 +73,12 @@ pub(crate) struct Limit {
     pub(crate) ns_per_token: Real,
     /// 0: no burst rate.
     pub(crate) burst_ns_per_token: Real,
-    /// The time in which the bucket fills, and what it starts with, in the same measure.
+    /// The time in which the bucket fills, and the credit at the start, in the same measure.
     pub(crate) capacity_ns: AtomicU64,
     pub(crate) credits_ns: AtomicU64,
-    /// When the bucket is, or was, empty, since 36 years before the clock's own start; 0: before the first request.
+    /// The time at which the bucket is or was empty, counted from 36 years before the clock's own start. 0: before the first request.
     pub(crate) empty_at_ns: AtomicU64,
-    /// When the burst rate lets the next one go.
+    /// When the burst rate lets the next request go.
     pub(crate) next_ns: AtomicU64,
     /// Bytes of the run of adjoining requests.
     pub(crate) run_bytes: AtomicU64,
@@ -122,9 +121,9 @@ mod law {
         pub(crate) bytes: u64,
     }
 
-    /// Added to a limit's times: credits may be worth more than the time since the machine started.
+    /// Added to the times of a limit: credits may be worth more than the time since the machine started.
     const EPOCH_NS: u64 = 1 << 60;
-    /// Beyond it servers take a disk for dead.
+    /// The longest delay: beyond it servers take a disk for dead.
     const LONGEST_NS: f64 = 60e9;
 
     impl Bank {
@@ -136,7 +135,7 @@ mod law {
             self.limit.get(..self.limits.load(Relaxed) as usize).unwrap_or_default()
         }
 
-        /// How many nanoseconds after `start` this request is to be answered.
+        /// How many nanoseconds after `start` this request must be answered.
         pub(crate) fn takes_ns(&self, request: Request, start: u64) -> u64 {
             let started = match self.started_ns.compare_exchange(0, start.max(1), Relaxed, Relaxed) {
                 Ok(_) => start,
@@ -157,7 +156,7 @@ mod law {
             left - start
         }
 
-        /// When all limits let it go.
+        /// When all limits let the request go.
         fn admit(&self, request: Request, follows: bool, start: u64) -> u64 {
             let mut last = (start, None);
             for limit in self.limits() {
@@ -250,7 +249,7 @@ mod law {
             if tokens == 0 { now } else { self.take(now, tokens as f64) }
         }
 
-        /// How many operations this request adds to those already counted for the run that it belongs to.
+        /// How many operations this request adds to those already counted for its run.
         fn count(&self, bytes: u64, follows: bool) -> u64 {
             let unit = self.unit_bytes.load(Relaxed).max(1);
             let before = if follows && self.merge.load(Relaxed) == 1 { self.run_bytes.load(Relaxed) } else { 0 };
@@ -259,7 +258,7 @@ mod law {
             run.div_ceil(unit).max(1) - before.div_ceil(unit)
         }
 
-        /// When a request may go: as soon as the bucket is not in debt; it takes its tokens then.
+        /// When a request may go: as soon as the bucket is not in debt. The request takes its tokens then.
         fn take(&self, now: u64, tokens: f64) -> u64 {
             let cost = whole(tokens * self.ns_per_token.get());
             let now = now.saturating_add(EPOCH_NS);

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Loadable {
     Yes,
-    /// Which file it is, and why not.
+    /// The file, and the reason.
     No {
         program: PathBuf,
         why: &'static str,
@@ -26,7 +26,7 @@ const MACHINE: elf::Machine = elf::EM_X86_64;
 #[cfg(target_arch = "aarch64")]
 const MACHINE: elf::Machine = elf::EM_AARCH64;
 
-/// Looks at the program, or at the interpreter of a script. A program that this one starts is not known here.
+/// Checks the program, or the interpreter of a script. Programs that this one starts are not checked.
 ///
 /// # Errors
 /// It cannot be read.
@@ -46,7 +46,7 @@ pub fn loadable(program: &Path) -> Result<Loadable, Error> {
     Ok(why.map_or(Loadable::Yes, |why| Loadable::No { program, why }))
 }
 
-/// As the kernel reads the first line of a script; `env` is asked what it would start.
+/// Parses the first line of a script as the kernel does. For `env`, returns the program that `env` would start.
 fn interpreter(program: &Path) -> std::io::Result<Option<PathBuf>> {
     let mut line = Vec::new();
     BufReader::new(fs::File::open(program)?).take(256).read_until(b'\n', &mut line)?;
@@ -69,7 +69,7 @@ fn gains_rights(program: &Path, metadata: &Metadata) -> bool {
     changes_user || changes_group || capable && !uid.is_root()
 }
 
-/// What of its headers is in the way.
+/// The reason why the headers forbid it.
 fn headers(program: &Path) -> Result<Option<&'static str>, Error> {
     let bytes = fs::read(program).map_err(|source| Error::Program { path: program.to_owned(), source })?;
     let Ok(file) = ElfFile::<elf::FileHeader64<object::Endianness>>::parse(bytes.as_slice()) else {
@@ -111,7 +111,7 @@ mod tests {
         assert_eq!(why(&script(folder.path(), "two", "#!/usr/bin/env -S sh -e\ntrue\n")), None);
         assert!(why(&script(folder.path(), "text", "true\n")).unwrap().contains("64-bit"));
 
-        // the same program without its interpreter is what a static one is
+        // The same program without its interpreter is a static program.
         let bytes = fs::read("/bin/sh").unwrap();
         let mut still = bytes.clone();
         let file = ElfFile::<elf::FileHeader64<object::Endianness>>::parse(bytes.as_slice()).unwrap();

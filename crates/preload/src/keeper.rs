@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The process of a preload layer: `wringer internal preload`. It does what the FUSE layer's process does, but for the work itself: it sets the
-//! model, answers on the control socket, neutralises at SIGUSR1 and when its lifeline ends, and leaves at SIGTERM. It renews the lease
-//! that the library asks for: when it is killed, nothing is delayed ten seconds later.
+//! The process of a preload layer: `wringer internal preload`. It does the same as the FUSE layer's process, except the I/O itself:
+//! it sets the model, answers on the control socket, removes all delays at SIGUSR1 and at the end of its lifeline, and ends at
+//! SIGTERM. It also renews the lease of the library: ten seconds after this process was killed, nothing is delayed any more.
 
 use crate::bank::Bank;
 use crate::shared::Counted;
@@ -21,16 +21,16 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Ten times within what the library gives it.
+/// Ten renewals within the lease.
 const RENEW_EVERY: Duration = Duration::from_secs(1);
 
 struct Keeper {
     map: Map,
-    /// In force, also after it was neutralised.
+    /// The model last set; it stays here when all delays are removed.
     model: Mutex<Model>,
 }
 
-/// Keeps `map` until SIGTERM; `control` is the socket to be asked at. A model without any delay is in force from the start.
+/// Keeps `map` until SIGTERM, and answers on the socket `control`. At the start the model has no delay.
 ///
 /// # Errors
 /// The socket or a thread cannot be made.
@@ -52,7 +52,7 @@ pub fn run(map: Map, control: &Path) -> Result<(), Error> {
     })?;
     if let Some(lifeline) = host::process::lifeline() {
         spawn("lifeline", move || {
-            // a signal is no end
+            // A signal interrupts poll(2); it is not the end of the lifeline.
             while poll(&mut [PollFd::new(&lifeline, PollFlags::IN)], None).is_err() {}
             watching.map.neutralise();
         })?;

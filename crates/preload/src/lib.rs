@@ -16,9 +16,9 @@
 //! Invariants:
 //! - A call does what the C library's does, with its result and its `errno`; only the moment of its return changes.
 //! - The library never locks and never allocates: it may be called from signal handlers, between fork and exec, and inside `malloc`.
-//! - Nothing waits once the word in force is 0, or when nobody has renewed the lease.
+//! - Nothing is delayed when the word in force is 0, or when the lease has ended.
 #![cfg_attr(wringer_library, no_std)]
-// what one side of the memory never does, the other side does
+// Some code is used on one side of the shared memory only.
 #![allow(dead_code)]
 
 mod bank;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The library's bytes, which the program carries, as a file that a dynamic linker can load.
+//! Writes the library, which the program carries, to a file that a dynamic linker can load.
 
 use crate::Error;
 use host::files;
@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 
 const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libwringer_preload.so"));
 
-/// As it is seen in `/proc/PID/maps`, with a hash of the bytes between the two: releases do not share one.
+/// The name as `/proc/PID/maps` shows it; a hash of the bytes is put between the two parts, so that each release has its own file.
 pub const LIBRARY_NAME: &str = "libwringer_preload";
 
-/// Puts the library below `folder`, Wringer's own, readable for everybody, unless it is there; returns its path.
+/// Writes the library into `folder`, which is Wringer's own, readable for everybody, unless it is there already. Returns its path.
 ///
 /// # Errors
 /// The file cannot be written.
@@ -25,7 +25,7 @@ pub fn install(folder: &Path) -> Result<PathBuf, Error> {
     Ok(path)
 }
 
-/// FNV-1a, to tell releases apart; what is there is compared byte by byte.
+/// FNV-1a, to tell releases apart; an existing file is compared byte by byte.
 fn fingerprint(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3))
 }

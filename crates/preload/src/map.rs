@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The shared memory, from the keeper's and the controller's side.
+//! The shared memory, as the keeper and the controller use it.
 
 use crate::Error;
 use crate::shared::{BANK_BITS, BANKS, LEASE_NS, MAGIC, MAPS, MOST_MAPS, PATH_BYTES, Shared};
@@ -24,13 +24,13 @@ pub struct Map {
     shared: NonNull<Shared>,
 }
 
-// SAFETY: what it points to is atomics alone.
+// SAFETY: it points to atomics only.
 unsafe impl Send for Map {}
 // SAFETY: as above.
 unsafe impl Sync for Map {}
 
 impl Map {
-    /// Anonymous memory, for the canonical `directory`. Nothing is delayed yet.
+    /// Makes anonymous memory for the canonical `directory`. Nothing is delayed yet.
     ///
     /// # Errors
     /// No memory; a path of more than 4096 bytes.
@@ -49,10 +49,10 @@ impl Map {
         Ok(map)
     }
 
-    /// One that was inherited.
+    /// Opens an inherited map.
     ///
     /// # Errors
-    /// It is something else.
+    /// The descriptor is no map.
     pub fn of(descriptor: OwnedFd) -> Result<Self, Error> {
         let number = descriptor.as_raw_fd();
         let not_a_map = || Error::NotAMap { descriptor: number };
@@ -72,7 +72,7 @@ impl Map {
         Ok(Self { descriptor: Arc::new(descriptor), shared })
     }
 
-    /// For the keeper and the programs to inherit, under this number.
+    /// The descriptor, which the keeper and the programs inherit under this number.
     pub fn descriptor(&self) -> Arc<OwnedFd> {
         self.descriptor.clone()
     }
@@ -82,12 +82,12 @@ impl Map {
         unsafe { self.shared.as_ref() }
     }
 
-    /// How many processes have found it, since it was made.
+    /// How many processes have found the map since it was made.
     pub fn attached(&self) -> u32 {
         self.shared().attached.load(Relaxed)
     }
 
-    /// From now on; credits and queues start anew. Who waits is asked to look again. One at a time.
+    /// Puts a model in force; credits and queues start anew. Waiting calls look at the new model. One caller at a time.
     ///
     /// # Errors
     /// More limits than fit.
@@ -103,7 +103,7 @@ impl Map {
         Ok(())
     }
 
-    /// In one store: nothing is delayed any more, and who waits goes.
+    /// Removes all delays in one store; waiting calls return.
     pub fn neutralise(&self) {
         self.put_in_force(0);
     }
@@ -129,7 +129,7 @@ impl Drop for Map {
     }
 }
 
-/// Of a fixed size, so that nobody can take it from under the others.
+/// The memory has a fixed size, so that no process can take it away from the others.
 fn memory() -> rustix::io::Result<OwnedFd> {
     let descriptor = memfd_create("wringer-preload", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
     ftruncate(&descriptor, size_of::<Shared>() as u64)?;
@@ -139,8 +139,8 @@ fn memory() -> rustix::io::Result<OwnedFd> {
     Ok(high.unwrap_or(descriptor))
 }
 
-/// What a program needs in its environment to be slow below these directories: each map and the process that keeps it, and the library.
-/// What the environment has already of preloaded libraries stays, behind ours.
+/// The environment that makes a program slow below these directories: each map with the process that keeps it, and the library.
+/// Preloaded libraries that the environment already names stay, behind this one.
 ///
 /// # Panics
 /// With more maps than a program can have; see [`MOST_MAPS`].

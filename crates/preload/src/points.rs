@@ -6,14 +6,14 @@ use diskmodel::{Counts, Distribution, Model, Of, Waited};
 use evidence::DelayMode;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// How far a straight line between two points may be from the distribution.
+/// The largest distance between the distribution and a straight line between two points.
 const TOLERANCE: f64 = 0.002;
 const LEAST_NS: f64 = 10.0;
-/// Parts of the operations below this are not divided further: a step of the distribution is so wide.
+/// Parts of a distribution below this share are not divided further.
 const LEAST_PART: f64 = 1e-7;
 
 impl Bank {
-    /// With fresh credits, queues and draws. Nobody may read it meanwhile. Limits beyond the most are refused before.
+    /// Writes the model with fresh credits, queues and draws. No process may read it meanwhile. The caller refuses more limits than fit.
     pub(crate) fn write(&self, model: &Model) {
         self.total.store(u32::from(model.mode == DelayMode::Total), Relaxed);
         self.depth.store(model.depth.unwrap_or(0), Relaxed);
@@ -33,7 +33,7 @@ impl Bank {
         start_anew.for_each(|word| word.store(0, Relaxed));
     }
 
-    /// For how long requests waited for the limits, since it was written.
+    /// How long requests have waited for the limits, since the model was written.
     pub(crate) fn waited(&self) -> Waited {
         let of = |cause: usize| self.waits[cause].waited_ns.load(Relaxed);
         Waited { operations_ns: of(OPERATIONS), bytes_ns: of(BYTES), queue_ns: of(QUEUE) }
@@ -78,7 +78,7 @@ impl Points {
     }
 }
 
-/// So dense that a straight line between two of them follows the distribution.
+/// Points so dense that a straight line between two neighbours follows the distribution.
 fn points(of: &Distribution) -> Vec<(f64, f64)> {
     let at = |p: f64| (p, of.quantile(p) * 1000.0);
     if of.is_constant() {
@@ -94,7 +94,7 @@ fn points(of: &Distribution) -> Vec<(f64, f64)> {
     points
 }
 
-/// Adds the points between `from`, which is there, and `to`, and `to` itself.
+/// Adds the points between `from`, which is there already, and `to`, and `to` itself.
 fn divide(at: &impl Fn(f64) -> (f64, f64), from: (f64, f64), to: (f64, f64), points: &mut Vec<(f64, f64)>) {
     let middle = at((from.0 + to.0) / 2.0);
     let straight = (from.1 + to.1) / 2.0;
@@ -159,7 +159,7 @@ mod tests {
         }
     }
 
-    /// Limits, depth and stalls need no draw: then both give the same times to a nanosecond's rounding.
+    /// Limits, depth and stalls need no draw: both models give the same times, up to a rounding of a nanosecond.
     #[test]
     fn limits_and_depth_do_as_the_law_that_has_a_lock() {
         for profile in ["gp2:100G,credits=0", "gp2:100G", "gp3", "hdd-7200", "nvme"] {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! An open file below the layer.
 //!
-//! Requests that are aligned go past the page cache of the backing file system (`O_DIRECT`, on a second descriptor), so that nothing is
-//! cached twice and the device is really asked; the others go through it. The kernel keeps the two coherent.
+//! Aligned requests bypass the page cache of the backing file system (`O_DIRECT`, on a second descriptor), so that nothing is
+//! cached twice and every such request reaches the device. Other requests use that page cache. The kernel keeps both coherent.
 
 use crate::inode::Inode;
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -16,8 +16,8 @@ pub(crate) struct Open {
     file: OwnedFd,
     direct: OnceLock<Option<OwnedFd>>,
     mode: OFlags,
-    /// What `O_DIRECT` asks of offset and length on this file: starts at the smallest logical block, and grows when the file
-    /// system refuses.
+    /// The alignment that `O_DIRECT` needs for offset and length on this file. It starts at the smallest logical block, and grows
+    /// when the file system refuses a request.
     align: AtomicU64,
 }
 
@@ -59,7 +59,7 @@ impl Open {
     }
 
     #[cfg_attr(feature = "broken-sync", allow(dead_code))]
-    /// Writes all of `data`, which must be page-aligned to go direct. `durable`: it is on the device when this returns.
+    /// Writes all of `data`, which must be page-aligned to be written directly. `durable`: returns when the data is on the device.
     pub(crate) fn write(&self, inode: &Inode, data: &[u8], offset: u64, durable: bool) -> Result<usize> {
         let flags = if durable { ReadWriteFlags::DSYNC } else { ReadWriteFlags::empty() };
         let mut done = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! For one test only, never in a release: a layer that lies about durability. Syncs answer at once, and what is written stays in this
+//! For one test only, never in a release: a layer that lies about durability. Syncs answer at once, and written data stays in this
 //! process's memory, so that a kill of the layer loses it. The durability test must fail with this layer.
 
 #![allow(clippy::cast_possible_truncation)] // offsets within a page and within a request
@@ -19,7 +19,7 @@ pub(crate) struct Lost {
 #[derive(Debug, Default)]
 struct File {
     pages: BTreeMap<u64, Box<[u8; PAGE]>>,
-    /// 0: as long as the file below.
+    /// The size of the file with the lost writes. 0: as long as the file below.
     size: u64,
 }
 
@@ -48,7 +48,7 @@ impl Lost {
         Ok(())
     }
 
-    /// Puts the lost bytes over what was read from below, and says how many bytes there are now.
+    /// Copies the lost bytes over the bytes read from below. Returns how many bytes are valid then.
     pub(crate) fn overlay(&self, number: u64, into: &mut [u8], count: usize, offset: u64) -> usize {
         let files = self.files();
         let Some(file) = files.get(&number) else { return count };

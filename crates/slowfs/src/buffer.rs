@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Memory that `O_DIRECT` accepts, used again and again.
+//! Reusable memory that `O_DIRECT` accepts.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::sync::{Mutex, PoisonError};
 
 /// `O_DIRECT` wants addresses aligned to the logical block of the device, 4096 bytes at most in practice.
 const ALIGN: usize = 4096;
-/// Requests are at most 1 MiB of data, most are a page of a database: two sizes waste little and always fit again.
+/// A request carries at most 1 MiB, mostly one page of a database: with two sizes little is wasted, and each buffer fits again.
 const SIZES: [usize; 2] = [64 * 1024, 1024 * 1024 + ALIGN];
-/// Buffers kept for later, per size: depth 256 of small ones and 16 large ones take 32 MiB.
+/// Free buffers that are kept, by size: 256 small ones and 16 large ones take 32 MiB.
 const KEPT: [usize; 2] = [256, 16];
 
 /// A page-aligned buffer of at least the asked length.
@@ -50,7 +50,7 @@ impl Drop for Buffer {
     }
 }
 
-/// Buffers that are free at the moment. A request takes one and gives it back after its reply has left.
+/// The free buffers. A request takes one, and gives it back after its reply has left.
 #[derive(Debug, Default)]
 pub(crate) struct Pool {
     free: [Mutex<Vec<Buffer>>; SIZES.len()],

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Talking to a running layer: one JSON object for each line, each way, over a Unix socket in the run's folder.
+//! Talks to a running layer: one JSON object for each line, each way, over a Unix socket in the run's folder.
 //!
 //! | request | answer |
 //! | --- | --- |
@@ -7,8 +7,8 @@
 //! | `{"do":"set","delay":{...}}` | the same, when the new delay is in force |
 //! | `{"do":"set","model":{...}}` | the same, for a disk model; its credits and queues start anew |
 //! | `{"do":"stats"}` | [`Stats`] |
-//! | `{"do":"keeper"}` | of a disk's keeper, which answers `get` too: [`Kept`] |
-//! | `{"do":"attached"}` | of a keeper, the same: a loop device has the file now |
+//! | `{"do":"keeper"}` | [`Kept`]; only a disk's keeper answers it; a keeper answers `get` too |
+//! | `{"do":"attached"}` | the same; tells the keeper that a loop device has opened the file |
 //! | anything else | `{"error":"why"}` |
 
 use crate::Error;
@@ -23,20 +23,19 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The layer answers at once; one that does not within this time hangs or is gone.
+/// The layer answers at once. A layer that does not answer within this time hangs or has ended.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Before a connection is tried again that could not be accepted: without a free descriptor, who waits to be heard is there still, and the
-/// next try would fail at once, too.
+/// The pause after accept(2) has failed. Without a free descriptor the client still waits, and the next try would fail at once, too.
 pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// A layer, as it is controlled.
+/// A layer that a control socket can ask and set.
 pub trait Controlled: Send + Sync + 'static {
     /// The medians of the model.
     fn delay(&self) -> Delay;
     fn model(&self) -> Model;
     /// # Errors
-    /// Why this layer cannot have it; what was in force stays.
+    /// The reason why this layer cannot imitate the model. The old model stays in force.
     fn set(&self, model: Model) -> Result<(), String>;
     fn stats(&self) -> Stats;
 }
@@ -65,10 +64,10 @@ pub(crate) enum New {
     Model(Box<Model>),
 }
 
-/// What the keeper says of itself.
+/// The keeper's report on its worker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kept {
-    /// Of the worker that serves now.
+    /// The process id of the worker that serves now.
     pub worker: u32,
     /// Workers that have died or hung, and were replaced.
     pub restarts: u32,
@@ -104,7 +103,7 @@ impl Client {
         }
     }
 
-    /// Returns when the delay is in force, also for files that are open. Waits that are longer than it are cut.
+    /// Sets the delay; returns when it is in force, also for open files. Waits that are longer than the new delay end early.
     ///
     /// # Errors
     /// The layer is gone.
@@ -174,7 +173,7 @@ impl Client {
     }
 }
 
-/// Answers whoever connects, forever. A new model is `told` before it is in force; where that fails, it is refused.
+/// Answers every client, forever. Each new model is given to `told` before it is in force; when `told` fails, the model is refused.
 pub fn serve<L: Controlled>(
     listener: &UnixListener,
     layer: &Arc<L>,
@@ -187,7 +186,7 @@ pub fn serve<L: Controlled>(
             continue;
         };
         let (layer, told) = (layer.clone(), told.clone());
-        // Without a thread the connection closes, and the client sees that.
+        // Without a thread the connection closes, and the client notices that.
         let _ = std::thread::Builder::new().name("control".into()).spawn(move || converse(stream, &*layer, &*told));
     }
 }
@@ -221,7 +220,7 @@ fn answer(line: &str, layer: &impl Controlled, told: &dyn Fn(&Model) -> io::Resu
     }
 }
 
-/// What a keeper says; delays are its worker's to set.
+/// A keeper's answer. A keeper sets no delay: only its worker does.
 pub(crate) fn keeper_answer(request: Result<Request, serde_json::Error>, model: &Model, kept: &Kept) -> String {
     match request {
         Ok(Request::Get) => written(&InForce { delay: model.delay(), model: model.clone() }),
@@ -276,7 +275,7 @@ mod tests {
         assert!(client.get().unwrap().varies);
     }
 
-    /// Without a free descriptor accept(2) fails at once, again and again; so does that of a listener which does not wait.
+    /// Without a free descriptor accept(2) fails at once, again and again. So it does on a non-blocking listener.
     #[test]
     fn a_listener_that_cannot_accept_costs_no_processor() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! When a reply leaves: the rule in force, and two ways of waiting for it.
+//! Decides when a reply leaves, and waits until then.
 //!
-//! One reply waits in the thread that did its work, which spares a handover; those that come meanwhile are put on a heap that one
-//! timer thread serves, so that any number can wait at the same time, and the threads stay free for requests. Both ways
-//! sleep on a futex with a deadline, are woken a little early by what [`Overshoot`] has learnt, and spin the rest, one spinner at a time.
-//! Nothing spins and nothing wakes up while no reply waits.
+//! There are two ways to wait. One reply at a time waits in the thread that did its work, which saves a handover to another thread.
+//! All other replies wait on a heap that one timer thread serves: so any number of replies can wait, and the other threads stay
+//! free for requests. Both ways sleep on a futex with a deadline, ask to be woken a little early (see [`Overshoot`]), and spin for
+//! the rest; only one thread spins at a time. While no reply waits, nothing spins and nothing wakes up.
 
 use crate::clock::{MonotonicNs, now, timespec};
 use crate::control::Controlled;
@@ -22,7 +22,7 @@ use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
-/// A sleep shorter than this ends later than it should, whatever is asked.
+/// A sleep that is shorter than this always ends too late.
 const SHORTEST_SLEEP_NS: u64 = 5_000;
 
 pub(crate) struct Engine {
@@ -30,14 +30,14 @@ pub(crate) struct Engine {
     /// Grows with each change of the rule. Threads that wait with a reply sleep on it.
     epoch: AtomicU32,
     lead: Overshoot,
-    /// Until it is known, nothing is taken off.
+    /// The measured way of the kernel to the layer. Empty until it is measured: then nothing is subtracted from delays.
     way: OnceLock<Way>,
     pub(crate) counters: Counters,
-    /// A thread waits with its reply, or must not: the only one takes requests.
+    /// Taken while a thread waits with its own reply. Always taken when only one thread takes requests.
     thread_waits: AtomicBool,
     spinning: AtomicBool,
     queue: Mutex<Queue>,
-    /// Grows when the timer thread must look at the queue again. It sleeps on it.
+    /// Grows when the timer thread must look at the queue again. The timer thread sleeps on it.
     queue_changes: AtomicU32,
 }
 
@@ -53,9 +53,9 @@ pub(crate) struct Work {
 struct Done {
     work: Work,
     done: MonotonicNs,
-    /// Due by the rule in force when the work was done.
+    /// The due time by the rule that was in force when the work was done.
     asked: MonotonicNs,
-    /// Of that rule: with another one a wait may end earlier.
+    /// The number of that rule. With a newer rule the wait may end earlier.
     epoch: u32,
 }
 
@@ -93,7 +93,7 @@ impl Controlled for Engine {
 }
 
 impl Engine {
-    /// `threads`: how many take requests from the kernel.
+    /// `threads`: the number of threads that take requests from the kernel.
     pub(crate) fn new(model: impl Into<Model>, threads: usize) -> Self {
         Self {
             rule: RwLock::new(Arc::new(Rule::new(model.into()))),
@@ -116,8 +116,8 @@ impl Engine {
         self.rule().delay()
     }
 
-    /// From now on. All classes change in one step, credits and queues start anew; waits that are longer than by the new model end
-    /// earlier.
+    /// Puts a model in force. All classes change in one step, and credits and queues start anew. A reply that waits longer than the
+    /// new model asks leaves earlier.
     pub(crate) fn set(&self, model: impl Into<Model>) {
         let rule = Arc::new(Rule::new(model.into()));
         *self.rule.write().unwrap_or_else(PoisonError::into_inner) = rule;
@@ -126,7 +126,7 @@ impl Engine {
         self.wake_timer();
     }
 
-    /// No delay and no limit any more, and whoever waits goes at once.
+    /// Removes all delays and limits; waiting replies leave at once.
     pub(crate) fn neutralise(&self) {
         self.set(Model::none(self.delay().mode));
     }
@@ -136,7 +136,7 @@ impl Engine {
         Stats { overshoot_ns, way: Some(way), waited: rule.waited(), ..self.counters.snapshot(rule.delay()) }
     }
 
-    /// Once, before the files are used.
+    /// Sets the measured way. Called once, before the files are used.
     pub(crate) fn know_way(&self, way: Way) {
         let _ = self.way.set(way);
     }
@@ -146,7 +146,7 @@ impl Engine {
         self.way.get().unwrap_or(&UNKNOWN)
     }
 
-    /// As a reply is held whose time comes then, and in no counter.
+    /// Waits until `due` as a held reply does, without counting it.
     pub(crate) fn hold_look(&self, due: MonotonicNs) {
         self.sleep_until(due, &self.epoch, self.epoch.load(Ordering::Acquire));
     }
@@ -156,14 +156,14 @@ impl Engine {
         Work { class, place, arrived: now() }
     }
 
-    /// The work is done; `reply` tells the kernel, when its time has come.
+    /// Call it when the work is done. `reply` answers the kernel; it is called when the reply is due.
     pub(crate) fn answer(&self, work: Work, reply: impl FnOnce() + Send + 'static) {
         self.answer_since(now(), work, reply);
     }
 
-    /// As [`Self::answer`]; the work was done at `finished`.
+    /// As [`Self::answer`], for work that was done at `finished`.
     pub(crate) fn answer_since(&self, finished: MonotonicNs, work: Work, reply: impl FnOnce() + Send + 'static) {
-        // The epoch first: a rule that comes between the two is then looked at again, not missed.
+        // Read the epoch first: a rule that is set between the two reads is then noticed, not missed.
         let epoch = self.epoch.load(Ordering::Acquire);
         let Due { at: due, asked } = self.rule().due(work.class, work.place, work.arrived, finished, self.way());
         let done = Done { work, done: finished, asked, epoch };
@@ -180,7 +180,7 @@ impl Engine {
         }
     }
 
-    /// The timer thread: answers what is on the heap, forever.
+    /// The timer thread: answers the replies on the heap, forever.
     pub(crate) fn serve_queue(&self) {
         loop {
             let seen = self.queue_changes.load(Ordering::Acquire);
@@ -197,7 +197,7 @@ impl Engine {
         }
     }
 
-    /// Some sleeps of each length that ask for little time, so that the first requests already meet a known overshoot.
+    /// Sleeps a few times for each short length, so that the overshoot is known before the first request.
     pub(crate) fn calibrate(&self) {
         let word = AtomicU32::new(0);
         for (sleep_ns, rounds) in [(60_000, 40), (200_000, 40), (1_000_000, 12), (4_000_000, 3)] {
@@ -222,7 +222,7 @@ impl Engine {
         }
     }
 
-    /// By the rule in force now, if that is another one than when it was asked last: each rule is asked once.
+    /// The due time by the rule in force now. Each rule is asked only once for each request.
     fn shortened(&self, done: &mut Done, due: MonotonicNs) -> MonotonicNs {
         let epoch = self.epoch.load(Ordering::Acquire);
         if done.epoch == epoch {
@@ -249,7 +249,7 @@ impl Engine {
         let epoch = self.epoch.load(Ordering::Acquire);
         if queue.epoch != epoch {
             queue.epoch = epoch;
-            // in the order in which they are due, so that a limit lets them go in this order too
+            // In the order in which they are due, so that a limit lets them go in this order, too.
             let mut held = std::mem::take(&mut queue.held).into_sorted_vec();
             held.iter_mut().rev().for_each(|Reverse(held)| held.due = self.shortened(&mut held.done, held.due));
             queue.held = held.into();
@@ -270,8 +270,8 @@ impl Engine {
         let _ = futex::wake(&self.queue_changes, futex::Flags::PRIVATE, 1);
     }
 
-    /// Returns at `due`, or as soon as `word` is no longer `seen`. Who was woken too early for a short spin sleeps again: a second,
-    /// short sleep on a processor that is awake ends more exactly than the first one.
+    /// Returns at `due`, or when `word` is no longer `seen`. A thread that woke too early for a short spin sleeps again: the
+    /// second, short sleep on an awake processor ends more precisely than the first.
     fn sleep_until(&self, due: MonotonicNs, word: &AtomicU32, seen: u32) {
         loop {
             let left = due.saturating_sub(now());
@@ -287,7 +287,7 @@ impl Engine {
         }
     }
 
-    /// The last microseconds. Only one thread spins; the others sleep, and are a little late.
+    /// Spins for the last microseconds. Only one thread spins; the others sleep, and are a little late.
     fn spin_until(&self, due: MonotonicNs, word: &AtomicU32, seen: u32) {
         if self.spinning.swap(true, Ordering::Acquire) {
             let _ = sleep(due, word, seen);
@@ -302,7 +302,7 @@ impl Engine {
 
 enum Popped {
     Due(Held),
-    /// Nothing is due; when the next one is.
+    /// Nothing is due now. Holds the time when the next reply is due.
     Next(Option<MonotonicNs>),
 }
 
@@ -350,7 +350,7 @@ mod tests {
         engine
     }
 
-    /// Answers `count` reads at once and returns when the last has left.
+    /// Answers `count` reads at once; returns when the last reply has left.
     fn answer_all(engine: &Arc<Engine>, count: usize) -> mpsc::Receiver<Instant> {
         let (sent, received) = mpsc::channel();
         for _ in 0..count {
@@ -419,7 +419,7 @@ mod tests {
             slow.depth = Some(1);
             slow.read = diskmodel::Operation::constant(3_000_000_000.0);
             let engine = serving(slow, threads);
-            // a reply is never early, counted from when the first request can have come
+            // No reply may be early, counted from the earliest time at which the first request can have arrived.
             let begun = Instant::now();
             let answers: Vec<_> = (0..6)
                 .map(|_| {
@@ -433,7 +433,7 @@ mod tests {
             let mut fast: Model = reads(100_000, DelayMode::Add).into();
             fast.depth = Some(1);
             let start = Instant::now();
-            // as long as all six take one after the other, each asked once
+            // As long as six requests one after the other, each asked once.
             let control = std::thread::spawn(move || {
                 std::thread::sleep(Duration::from_millis(600));
                 start.elapsed()

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// What the kernel calls the root of a FUSE file system.
+/// The inode number of the root of a FUSE file system.
 pub(crate) const ROOT: u64 = 1;
 /// Numbers for inodes that are not on the root's device, or whose own number is [`ROOT`].
 const FOREIGN: u64 = 1 << 63;
@@ -40,7 +40,7 @@ struct Known {
 struct Entry {
     inode: Arc<Inode>,
     identity: (u64, u64),
-    /// How many times the kernel was told of it; it forgets in the same number.
+    /// How many times the kernel was told of the inode. The kernel forgets it the same number of times.
     lookups: u64,
 }
 
@@ -62,7 +62,7 @@ impl Table {
         known.inodes.get(&number).map(|entry| entry.inode.clone()).ok_or(Errno::STALE)
     }
 
-    /// Finds `name` in `parent`, and counts that the kernel is told of it.
+    /// Finds `name` in `parent`, and counts that the kernel is told of the inode.
     pub(crate) fn lookup(&self, parent: &Inode, name: &OsStr) -> Result<(u64, Stat)> {
         let path = openat(&parent.path, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
         let stat = fstat(&path)?;
@@ -103,7 +103,7 @@ impl Table {
 }
 
 impl Inode {
-    /// A file by itself, of no table.
+    /// A file that is in no table.
     pub(crate) fn of(path: OwnedFd) -> Self {
         Self { path, number: 0 }
     }

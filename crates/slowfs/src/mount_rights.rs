@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whether this process may mount the layer, and what holds below it. A filter (seccomp) or a security module may forbid what uid, capabilities and
-//! `/dev/fuse` seem to allow, so it is tried: a file system that nobody serves, in a mount namespace of this process's own. Both are
-//! gone with the process.
+//! Checks whether this process may mount the layer, and whether access lists work below it. A seccomp filter or a security module
+//! may forbid what uid, capabilities and `/dev/fuse` seem to allow. So the check mounts a file system that nobody serves, in a
+//! mount namespace of this process. Mount and namespace end with the process.
 
 use host::namespace::{self, Reach};
 use rustix::fd::AsFd as _;
@@ -12,29 +12,29 @@ use std::path::Path;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MountRight {
-    /// To call mount(2) at all, for FUSE.
+    /// The right to call mount(2), for FUSE.
     Mount,
-    /// To a mount namespace of its own.
+    /// The right to make a mount namespace.
     Namespace,
-    /// To open `/dev/fuse`.
+    /// The right to open `/dev/fuse`.
     Device,
 }
 
-/// The first right that is missing.
+/// The first missing right, and the kernel's reason.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct MissingRight {
     pub right: MountRight,
     pub why: String,
 }
 
-/// `None`: everything that the layer needs is there. Must be called before the process starts a thread, in a process that does
-/// nothing else.
+/// Returns the first missing right. `None`: the layer has all rights. Call it before the process starts a thread, in a process that
+/// does nothing else.
 pub fn missing_right() -> Option<MissingRight> {
     tried().err().map(|(right, error)| MissingRight { right, why: host::chain(&error) })
 }
 
-/// Whether POSIX access lists hold below a layer that this process mounts. They must be able to name whom they name: the user namespace that an
-/// ordinary user's layer makes maps one user, and shows all others as none.
+/// Whether POSIX access lists work below a layer that this process mounts. An access list names users, and the layer must be able
+/// to name the same users. The user namespace of an ordinary user's layer maps one user only, and shows all others as nobody.
 pub fn keeps_access_lists() -> bool {
     let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
     rustix::process::geteuid().is_root() && map.split_whitespace().eq(["0", "0", "4294967295"])

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How much later than asked this host wakes a sleeper, learnt while it happens.
+//! The overshoot of sleeps: how much later than asked this host wakes a thread. Learnt while the layer works.
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// The running median of the overshoot of a timed sleep, apart for short and long sleeps: a processor that was idle for long sleeps
-/// deeper and wakes later. Whoever must be awake at a time asks to be woken this much before it.
+/// The running median of the overshoot, separately for short and long sleeps: a processor that was idle for long sleeps deeper and
+/// wakes later. A thread that must be awake at a time asks to be woken this much before it.
 ///
-/// All zeros is a valid one, and it has no pointers: the preload layer, which compiles this file too, has it in shared memory.
+/// All zeros is a valid state, and there are no pointers: the preload layer, which compiles this file too, keeps it in shared memory.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Overshoot {
     median_ns: [AtomicU64; BOUNDS_NS.len() + 1],
 }
 
-/// Sleeps below the first bound use the first median, and so on.
+/// The upper bounds of the sleeps of each median; the last median is for all longer sleeps.
 const BOUNDS_NS: [u64; 4] = [100_000, 500_000, 3_000_000, 30_000_000];
-/// Before anything is known: what an idle virtual processor needs.
+/// The first estimate: the overshoot of an idle virtual processor.
 const FIRST_NS: u64 = 30_000;
-/// A host that wakes later than this is overloaded; waking ever earlier would turn into spinning.
+/// A host that wakes later than this is overloaded. A thread that asked to be woken even earlier would only spin.
 const LARGEST_NS: u64 = 80_000;
 
 impl Overshoot {
@@ -27,18 +27,18 @@ impl Overshoot {
         lead
     }
 
-    /// Forgets what it has learnt.
+    /// Forgets everything it has learnt.
     pub(crate) fn begin(&self) {
         self.median_ns.iter().for_each(|median| median.store(FIRST_NS, Relaxed));
     }
 
-    /// How long before the wanted moment to wake from a sleep of about `sleep_ns`.
+    /// How long before the wanted time to end a sleep of about `sleep_ns`.
     pub(crate) fn of(&self, sleep_ns: u64) -> u64 {
         self.slot(sleep_ns).load(Relaxed)
     }
 
-    /// One sleep ended `overshoot_ns` after the moment it was asked to end at. The median takes one step towards it, so that the
-    /// steps up and down balance where half of the overshoots lie on each side.
+    /// Learns that a sleep of about `sleep_ns` ended `overshoot_ns` too late. The median moves one step towards the new value: up
+    /// and down steps balance when half of the overshoots lie on each side.
     pub(crate) fn learn(&self, sleep_ns: u64, overshoot_ns: u64) {
         let slot = self.slot(sleep_ns);
         let median = slot.load(Relaxed);
@@ -47,7 +47,7 @@ impl Overshoot {
         slot.store(next.min(LARGEST_NS), Relaxed);
     }
 
-    /// Shortest sleeps first.
+    /// All medians in nanoseconds, shortest sleeps first.
     pub(crate) fn all(&self) -> [u64; BOUNDS_NS.len() + 1] {
         self.median_ns.each_ref().map(|median| median.load(Relaxed))
     }

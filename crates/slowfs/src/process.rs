@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The slow layer as a process: the body of `wringer internal slowfs`.
 //!
-//! In: a directory, a delay, a socket to be controlled by. It mounts itself over the directory, says on the descriptor named by
-//! `WRINGER_READY_FD` that it serves, and serves until it is unmounted or told to leave.
+//! In: a directory, a delay, a control socket. The process mounts itself over the directory, writes to the descriptor named by
+//! `WRINGER_READY_FD` that it serves, and serves until it is unmounted or told to end.
 //!
 //! | event | what happens |
 //! | --- | --- |
-//! | SIGUSR1 | all delays 0; replies that wait leave at once |
-//! | end of file on the descriptor named by `WRINGER_LIFELINE_FD` | the same, and it goes on serving: leaving would be an I/O error for the server |
-//! | SIGTERM | the same, and it unmounts itself as soon as nobody uses the files, in whatever mount namespace, however late that is |
-//! | the kernel closes the connection: no mount is left, in any mount namespace, and no file is open | leaves |
-//! | SIGINT, SIGHUP | nothing: they were meant for the controller, which decides |
+//! | SIGUSR1 | all delays become 0; waiting replies leave at once |
+//! | end of file on the descriptor named by `WRINGER_LIFELINE_FD` | the same, and the process goes on serving: its end would be an I/O error for the server |
+//! | SIGTERM | the same, and the process unmounts itself as soon as nobody uses the files, in any mount namespace, however late that is |
+//! | the kernel closes the connection: no mount is left, in any mount namespace, and no file is open | the process ends |
+//! | SIGINT, SIGHUP | nothing: the terminal sends them to the controller too, and the controller decides |
 
 use crate::Error;
 use crate::control;
@@ -34,33 +34,33 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Between two tries to unmount: the first and the longest.
+/// The pause between two tries to unmount: the first, and the longest.
 const PAUSES: [Duration; 2] = [Duration::from_millis(20), Duration::from_secs(1)];
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Options {
-    /// Slowed, and mounted over.
+    /// The directory that is slowed; the layer is mounted over it.
     pub directory: PathBuf,
-    /// In a mount namespace of its own. Otherwise in the present one, and the caller has journaled the mount.
+    /// Mount in a new mount namespace. Otherwise in the present one, and the caller has journaled the mount.
     pub private: bool,
-    /// With `private`: in the namespace of this process, another layer, so that one command sees both.
+    /// With `private`: the process of another layer, whose namespace this layer joins, so that one command sees both.
     #[serde(default)]
     pub beside: Option<u32>,
-    /// The socket to listen at.
+    /// The control socket.
     pub control: PathBuf,
-    /// Names the mount: its source is `wringer-<run id>`.
+    /// The run's id. The source of the mount is `wringer-<run id>`.
     pub run_id: String,
-    /// How many take requests from the kernel, at least 1. [`Options::THREADS`] is where more requests in flight stop to pay on two processors.
+    /// How many threads take requests from the kernel, at least 1. On two processors more than [`Options::THREADS`] requests at once gain nothing.
     pub threads: usize,
-    /// In force from the first request on.
+    /// The model in force from the first request on.
     pub delay: Delay,
-    /// Let the kernel keep written pages until they are synced, as over a disk. Off for a user's own directory.
+    /// Let the kernel keep written pages until they are synced, as it does above a disk. Off for a user's own directory.
     pub writeback_cache: bool,
-    /// Send aligned requests past the page cache below.
+    /// Let aligned requests bypass the page cache below.
     pub direct: bool,
-    /// Of the mount; `None`: the kernel's default, 128 KiB.
+    /// Read-ahead of the mount. `None`: the kernel's default, 128 KiB.
     pub read_ahead_kib: Option<u32>,
-    /// Leave when every other process that was seen in the namespace is gone.
+    /// End when every other process that was seen in the namespace has ended.
     pub leave_when_alone: bool,
 }
 
@@ -68,7 +68,7 @@ impl Options {
     pub const THREADS: usize = 16;
 }
 
-/// What the ready line says.
+/// The content of the ready line.
 #[derive(Debug, Serialize)]
 struct Ready<'a> {
     ready: bool,
@@ -146,7 +146,7 @@ fn start(
     let session =
         Session::from_fd(layer, device, SessionACL::All, config).map_err(serve_error("shake hands with the kernel"))?;
     spawn("session", move || {
-        // However the session ends, the process has nothing left to do.
+        // The session has ended, for whatever reason: the process has nothing left to do.
         let _ = session.run();
         ended.close();
     })?;
@@ -168,7 +168,7 @@ fn spawn(name: &'static str, body: impl FnOnce() + Send + 'static) -> Result<(),
     std::thread::Builder::new().name(name.into()).spawn(body).map(drop).map_err(serve_error("start a thread"))
 }
 
-/// Returns when the session has ended.
+/// Runs the session; returns when it has ended.
 fn serve_signals(signals: &mut Signals, engine: &Engine, ours: &OwnMount) -> Result<(), Error> {
     let mut leaves = false;
     for signal in signals.forever() {
@@ -188,8 +188,8 @@ fn serve_signals(signals: &mut Signals, engine: &Engine, ours: &OwnMount) -> Res
     Ok(())
 }
 
-/// Takes the mount away when nobody is in the way any more. The kernel writes dirty pages through the layer while it unmounts, and the layer's
-/// other threads serve that. The session ends with the last mount, which may be another one.
+/// Unmounts as soon as nobody uses the mount. Meanwhile the kernel writes dirty pages through the layer, and the layer's other
+/// threads serve these writes. The session ends with its last mount, which may be another one.
 fn leave(ours: &OwnMount) {
     let [mut pause, longest] = PAUSES;
     while !namespace::unmount_fuse(ours, Served::Yes).unwrap_or(false) {
@@ -198,7 +198,7 @@ fn leave(ours: &OwnMount) {
     }
 }
 
-/// Whoever undoes the run knows the mount again, wherever it is by then.
+/// The undo of the run recognises the mount by this source, wherever the mount is then.
 fn write_down(mark: &Mark, control: &Path) -> Result<(), Error> {
     let text = serde_json::to_vec(mark).map_err(|source| Error::Answer { source })?;
     host::files::write_atomic(&control.with_file_name(MARK_FILE), &text, 0o600).map_err(|source| Error::Mark { source })
@@ -212,7 +212,7 @@ fn mount(reach: Reach<'_>, directory: &Path, source: &str) -> Result<OwnedFd, Er
     Ok(device)
 }
 
-/// The kernel has applied the caller's umask to what arrives here, so this process must have none; its socket comes first.
+/// The kernel has already applied the caller's umask to each request, so this process must have none. Its socket is made before that.
 pub(crate) fn listen(socket: &Path) -> Result<UnixListener, Error> {
     rustix::process::umask(Mode::from_raw_mode(0o177));
     let listener = UnixListener::bind(socket);
@@ -235,7 +235,7 @@ fn report_ready(options: &Options, directory: &Path, source: &str, protection: P
     report(&ready)
 }
 
-/// The line that the starter waits for.
+/// Writes the line that the starting process waits for.
 pub(crate) fn report(ready: &impl Serialize) -> Result<(), Error> {
     let Some(descriptor) = inherited("WRINGER_READY_FD") else { return Ok(()) };
     let mut line = serde_json::to_vec(ready).map_err(|source| Error::Answer { source })?;
@@ -243,7 +243,7 @@ pub(crate) fn report(ready: &impl Serialize) -> Result<(), Error> {
     std::fs::File::from(descriptor).write_all(&line).map_err(serve_error("report ready"))
 }
 
-/// The descriptor whose number the environment names, taken over for good.
+/// Takes over the descriptor whose number this environment variable names.
 fn inherited(variable: &str) -> Option<OwnedFd> {
     let number = std::env::var(variable).ok()?.parse::<i32>().ok().filter(|number| *number > 2)?;
     // SAFETY: asks only whether the number is open.
@@ -267,7 +267,7 @@ fn wait_for_end(lifeline: OwnedFd) {
     }
 }
 
-/// Looks once a second who else is in this mount namespace.
+/// Checks once a second which other processes are in this mount namespace.
 fn leave_when_alone() {
     let mut had_company = false;
     loop {

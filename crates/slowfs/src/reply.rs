@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How a read is answered, of a file in a directory and of an image.
+//! Answers a read of a file in a directory, or of an image.
 
 use crate::buffer::Pool;
 use crate::clock::now;
@@ -14,8 +14,7 @@ pub(crate) fn errno(error: rustix::io::Errno) -> Errno {
     Errno::from_i32(error.raw_os_error())
 }
 
-/// `fill` puts what the file has into a buffer of `length` bytes, and `filled` is told when it has; then the reply leaves when its time has
-/// come.
+/// `fill` reads the file into a buffer of `length` bytes. `filled` is called after that; then the reply leaves when it is due.
 pub(crate) fn read(
     engine: &Engine,
     buffers: &Arc<Pool>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The disk model in force, as the engine asks it: when is this request to be answered.
+//! The disk model in force. The engine asks it when a request must be answered.
 
 use crate::clock::MonotonicNs;
 use crate::stats::Class;
@@ -8,7 +8,7 @@ use diskmodel::{Law, Model, Operation, Request, Waited};
 use evidence::{Delay, DelayMode};
 use std::sync::{Mutex, PoisonError};
 
-/// Where a request wants to go; the disk model knows a head that moves.
+/// The place that a request reads or writes; the model of a disk with a moving head needs it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place {
     pub file: u64,
@@ -16,14 +16,14 @@ pub(crate) struct Place {
     pub bytes: u64,
 }
 
-/// When the kernel must get a reply, and when the client is to have it.
+/// When the kernel must get a reply, and when the client must have it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Due {
     pub at: MonotonicNs,
     pub asked: MonotonicNs,
 }
 
-/// One model. A change of delay is another rule.
+/// One model in force. Each change of the delay makes a new rule.
 #[derive(Debug)]
 pub(crate) struct Rule {
     model: Model,
@@ -33,7 +33,7 @@ pub(crate) struct Rule {
 
 #[derive(Debug)]
 enum Times {
-    /// By class: they need no memory, and no lock.
+    /// Constant delays by class: they need no memory and no lock.
     Constant([u64; 3]),
     Drawn(Box<Mutex<Law>>),
 }
@@ -58,7 +58,7 @@ impl Rule {
         self.delay
     }
 
-    /// For how long requests waited for the model's limits.
+    /// How long requests have waited for the limits of the model.
     pub(crate) fn waited(&self) -> Waited {
         match &self.times {
             Times::Constant(_) => Waited::default(),
@@ -66,8 +66,8 @@ impl Rule {
         }
     }
 
-    /// Asked once for each request: a model with limits remembers it. The reply leaves so much earlier that it is there in time: `way` says
-    /// what the kernel takes.
+    /// The due time of a request. Ask once for each request: a model with limits counts it. The reply leaves earlier by the time
+    /// that the kernel needs to deliver it, which `way` tells.
     pub(crate) fn due(&self, class: Class, place: Place, arrived: MonotonicNs, done: MonotonicNs, way: &Way) -> Due {
         let start = match self.delay.mode {
             DelayMode::Add => done,

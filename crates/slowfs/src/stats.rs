@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What passed through the layer, counted in the layer: the witness that shares nothing with the server's own counters.
+//! Counters of the requests that passed through the layer. The layer counts them itself, independently of the server's counters.
 
 use crate::waiting::Seen;
 use crate::way::Way;
@@ -9,49 +9,49 @@ use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
-/// Since the layer started. Operations are FUSE requests: one 16 KiB read of a database is one, a cached read is none, a read-ahead of
-/// 128 KiB is one.
+/// Counters since the layer started. An operation is one FUSE request: a 16 KiB read of a database is one operation, a read from
+/// the page cache is none, a read-ahead of 128 KiB is one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Stats {
-    /// In force now.
+    /// The delay in force now.
     pub delay: Delay,
-    /// Counted when the request arrives.
+    /// Reads, counted when the request arrives.
     pub reads: u64,
-    /// Of the reads, those that nobody waited for: the kernel reads ahead. Counted when the backing file has answered.
+    /// Reads that no thread waited for, because the kernel read ahead. Counted when the backing file has answered.
     pub read_ahead: u64,
-    /// Of the reads, those whose sender could not be looked at; somebody may wait for them or not.
+    /// Reads whose sending thread could not be inspected: a thread may wait for them or not.
     pub unseen_reads: u64,
     pub writes: u64,
     /// fsync, fdatasync and fsync of a directory.
     pub syncs: u64,
     pub read_bytes: u64,
     pub write_bytes: u64,
-    /// Of these, how many were held back by a delay.
+    /// Operations that a delay held back.
     pub delayed_reads: u64,
     pub delayed_writes: u64,
     pub delayed_syncs: u64,
-    /// Answered with an error of the backing file system.
+    /// Requests answered with an error of the backing file system.
     pub errors: u64,
     pub read_latency: Latency,
     pub write_latency: Latency,
     pub sync_latency: Latency,
-    /// CPU time of the whole layer, user and system.
+    /// CPU time of the layer's process, user and system.
     pub cpu_us: u64,
-    /// How much later than asked this host wakes the layer: the median for sleeps below 0.1, 0.5, 3, 30 ms, and longer ones.
-    /// The layer asks to be woken this much earlier.
+    /// How much later than asked this host wakes the layer, in nanoseconds: the median for sleeps below 0.1, 0.5, 3 and 30 ms, and
+    /// for longer sleeps. The layer asks to be woken this much earlier.
     pub overshoot_ns: Vec<u64>,
-    /// What the FUSE layer takes off each delay for the kernel's way to it and back.
+    /// The time that the FUSE layer subtracts from each delay, because the kernel needs it to reach the layer and to return.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub way: Option<Way>,
-    /// For how long requests waited for the limits of the model in force, since it came into force.
+    /// How long requests have waited for the limits of the present model, since it came into force.
     #[serde(default)]
     pub waited: Waited,
-    /// Of the preload layer, which counts in the programs themselves.
+    /// Counters of the preload layer, which counts inside the programs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_programs: Option<InPrograms>,
 }
 
-/// What one class of operations came to, however it was counted.
+/// Counts and latencies of one class of operations, from whichever layer.
 #[derive(Debug, Clone, Default)]
 pub struct OfClass {
     pub operations: u64,
@@ -61,7 +61,7 @@ pub struct OfClass {
 }
 
 impl Stats {
-    /// Of these reads, writes and syncs, with the CPU time of this process; what only some layers count is 0.
+    /// Statistics of these reads, writes and syncs, with the CPU time of this process. Counters that only some layers have are 0.
     pub fn of(delay: Delay, [read, write, sync]: [OfClass; 3]) -> Self {
         Self {
             delay,
@@ -88,16 +88,16 @@ impl Stats {
     }
 }
 
-/// What only the preload layer counts. All of it is since the layer started.
+/// Counters that only the preload layer has, since the layer started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InPrograms {
-    /// In which its library was found, at their start.
+    /// Processes that had the library loaded when they started.
     pub processes: u64,
-    /// Out of the page cache: in no other number.
+    /// Reads served from the page cache; no other counter includes them.
     pub cached_reads: u64,
-    /// The kernel writes them later: in no other number.
+    /// Writes that the kernel writes back later; no other counter includes them.
     pub buffered_writes: u64,
-    /// Not delayed, or not to the end, because the layer's process gave no sign of life.
+    /// Operations without a delay, or with a shortened one, because the layer's process showed no sign of life.
     pub lapsed: u64,
 }
 
@@ -113,14 +113,14 @@ impl InPrograms {
     }
 }
 
-/// From the arrival of a request in the layer to its reply. The kernel's way to the layer and back is not in it.
+/// Latencies from the arrival of a request in the layer to its reply. They do not include the kernel's way to the layer and back.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
-    /// What the backing file took.
+    /// The time that the backing file took.
     pub own: LatencyHistogram,
-    /// When the reply was to leave, by the delay in force at arrival.
+    /// The time until the planned reply, by the delay in force at arrival.
     pub asked: LatencyHistogram,
-    /// When it had left.
+    /// The time until the real reply.
     pub got: LatencyHistogram,
 }
 
@@ -141,7 +141,7 @@ impl From<Class> for diskmodel::Class {
     }
 }
 
-/// One request, when it is answered.
+/// One answered request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Answered {
     pub own_ns: u64,

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which reads somebody waits for, and which the kernel asks for ahead.
+//! Finds out which reads a thread waits for, and which reads are read-ahead of the kernel.
 //!
-//! FUSE does not say: a page that a query needs and a page that the kernel fetches because it may be needed arrive as the same request.
-//! But the request names the thread that sent it, and `/proc/<thread>/syscall` says what that thread is doing. A thread that
-//! sleeps in a read of this range of this file waits for the request; one that runs, waits for its client, or sleeps in a read of
-//! another range has what it needs: then the request is read-ahead. The look is taken when the backing file has answered and the
-//! delay begins: whoever comes to need the pages later waits for less than a read takes.
+//! FUSE does not tell: a page that a query needs and a page that the kernel reads ahead arrive as the same request. But the request names the thread
+//! that sent it, and `/proc/<thread>/syscall` shows the system call of that thread. If the thread sleeps in a read of this range of this file, it
+//! waits for the request. If it runs, waits for its client, or sleeps in a read of another range, it has its data, and the request is read-ahead. The
+//! thread is inspected when the backing file has answered and the delay begins: a thread that needs the pages later waits for less than a whole read.
 //!
-//! Only requests through the page cache need a look: nothing reads ahead for `O_DIRECT`.
+//! Only requests through the page cache are inspected: the kernel does not read ahead for `O_DIRECT`.
 
 mod call;
 
@@ -15,10 +14,10 @@ use call::{Call, Range, Waits};
 use std::fs;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// One read request, as far as somebody may wait for it.
+/// One read request, with the thread that may wait for it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Asked {
-    /// As the layer's own pid namespace numbers it; 0: from outside of it.
+    /// The thread's id in the layer's pid namespace. 0: the thread is outside of it.
     pub thread: u32,
     pub inode: u64,
     pub offset: u64,
@@ -30,14 +29,14 @@ pub(crate) struct Asked {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Seen {
     Waits,
-    /// Nobody waits: read-ahead.
+    /// No thread waits: read-ahead.
     Ahead,
-    /// The thread could not be looked at.
+    /// The thread could not be inspected.
     Unseen,
 }
 
-/// Looks at the threads that ask. A look waits for a thread that is inside `execve`, which may itself wait for a reply of this layer:
-/// so at most half of the layer's threads look at the same time.
+/// Inspects the threads that send requests. Inspecting a thread inside `execve` blocks, and that thread may itself wait for a reply
+/// of this layer. So at most half of the layer's threads inspect at the same time.
 #[derive(Debug)]
 pub(crate) struct Looker {
     looking: AtomicUsize,
@@ -45,7 +44,7 @@ pub(crate) struct Looker {
 }
 
 impl Looker {
-    /// `threads`: how many take requests from the kernel.
+    /// `threads`: the number of threads that take requests from the kernel.
     pub(crate) fn new(threads: usize) -> Self {
         Self { looking: AtomicUsize::new(0), at_once: threads / 2 }
     }
@@ -81,7 +80,7 @@ fn see(asked: Asked) -> Option<Seen> {
     Some(if waits { Seen::Waits } else { Seen::Ahead })
 }
 
-/// Who has just sent the request may still be on the way to its sleep: a thread that runs is looked at again, after others had their turn.
+/// A thread that has just sent the request may not sleep yet: a running thread is inspected again, after others had their turn.
 fn call_of(thread: u32) -> Option<Call> {
     let look = || Call::parse(&fs::read_to_string(format!("/proc/{thread}/syscall")).ok()?);
     for _ in 0..LOOKS_AGAIN {

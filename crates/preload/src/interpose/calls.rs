@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The functions that read, write and sync: the work is done first, then the operation is held if it reached the disk.
+//! The functions that read, write and sync. They do the work first, and then hold the operation if it reached the disk.
 //!
-//! A read is held unless all of it came out of the page cache, which is asked for before it is made. A write is held when it is direct
-//! or synchronous; others are the kernel's to do later, and the sync after them is held.
+//! A read is held unless the page cache has all of it; the page cache is asked before the read. A write is held when it is direct
+//! or synchronous. The kernel does other writes later, and the sync after them is held.
 
 use super::files::{Slow, slow};
 use super::hold::{Done, hold, in_force};
@@ -16,7 +16,7 @@ use core::sync::atomic::Ordering::Relaxed;
 /// Where a read or a write begins.
 #[derive(Clone, Copy)]
 enum At {
-    /// Where the descriptor stands, which moves.
+    /// At the descriptor's position, which moves.
     Position,
     Offset(u64),
 }
@@ -44,8 +44,8 @@ unsafe fn reading(descriptor: i32, vectors: &[Vector], at: At, real: impl FnOnce
     }
 }
 
-/// The read itself is always one call of the C library's, so that it is as atomic as without us. What is in the page cache is asked
-/// for at a place that the caller names, or reads over with the real read.
+/// The read itself is always one call of the C library, so that it is as atomic as without this library. Whether the page cache has
+/// the data is asked for the place that the caller names. If only a trial read can tell, its data is overwritten by the real read.
 unsafe fn read_slowly(slow: Slow, descriptor: i32, vectors: &[Vector], at: At, real: impl FnOnce() -> isize) -> isize {
     let arrived = sys::now();
     let shared = slow.shared;
@@ -80,7 +80,7 @@ unsafe fn read_slowly(slow: Slow, descriptor: i32, vectors: &[Vector], at: At, r
     result
 }
 
-/// Holds what was done, unless the number means another file by now.
+/// Holds the operation, unless the descriptor means another file by now.
 fn finish(slow: Slow, descriptor: i32, done: Done) {
     let errno = sys::errno();
     if let Some((slow, file)) = slow.confirm(descriptor) {
@@ -112,7 +112,7 @@ fn write_slowly(slow: Slow, descriptor: i32, at: At, flags: c_int, real: impl Fn
     if !held {
         slow.shared.buffered_writes.fetch_add(1, Relaxed);
     } else if bytes > 0 {
-        // the descriptor stands behind what was written, also after an append
+        // After a write, also an appending one, the descriptor's position is behind the written data.
         let offset = match at {
             At::Position => At::Position.offset(descriptor).saturating_sub(bytes as u64),
             At::Offset(offset) => offset,
@@ -165,7 +165,7 @@ reads! {
     pread64(descriptor, buffer, bytes, offset: i64), At::or_position(offset);
 }
 
-/// The fortified ones know the true size of the buffer: what would overflow it is for the C library to say.
+/// Functions of fortified programs know the true size of the buffer. The C library handles an overflow.
 macro_rules! checked_reads {
     ($($name:ident($($more:ident: $type:ty),*), $at:expr;)*) => {$(
         #[unsafe(no_mangle)]
@@ -240,7 +240,7 @@ macro_rules! syncs {
 
 syncs!(fsync, fdatasync, syncfs);
 
-/// Held only when it waits for what it writes.
+/// Held only when the call waits for the writes.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn sync_file_range(descriptor: c_int, offset: i64, bytes: i64, flags: c_uint) -> c_int {
     /// `SYNC_FILE_RANGE_WAIT_AFTER`.

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which descriptors are files below a slow directory.
+//! Finds out which descriptors are files below a slow directory.
 //!
-//! Each is looked at when it is first read or written, and what was found is remembered by its number until somebody closes it or puts
-//! another file there. Forgetting is always safe. Not every way to close is seen (the C library closes files of its own), so an entry
-//! says which file it is about, and that is compared before anything is delayed.
+//! A descriptor is inspected at its first read or write. The result is remembered by its number, until the descriptor is closed or
+//! replaced. Forgetting is always safe. Some closes are not seen (the C library closes files of its own), so each entry says which
+//! file it is about, and the file is compared before anything is delayed.
 
 use super::sys::{self, File};
 use super::{map, maps};
 use crate::shared::{PATH_BYTES, Shared};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Descriptors with higher numbers are looked at each time.
+/// Descriptors with higher numbers are inspected each time.
 const REMEMBERED: usize = 65_536;
 static TABLE: [AtomicU64; REMEMBERED] = [const { AtomicU64::new(UNKNOWN) }; REMEMBERED];
 
 const UNKNOWN: u64 = 0;
 const OTHER: u64 = 1;
 const SLOW: u64 = 2;
-/// An entry: two bits for what it is, three for the map, the rest for which file.
+/// An entry: two bits for the kind, three for the map, the rest for the file.
 const MAP_SHIFT: u32 = 2;
 const FILE_SHIFT: u32 = 8;
 
@@ -28,7 +28,7 @@ pub(super) struct Slow {
     entry: u64,
 }
 
-/// `None`: not ours.
+/// `None`: the file is below no slow directory.
 #[inline]
 pub(super) fn slow(descriptor: i32) -> Option<Slow> {
     let entry = match usize::try_from(descriptor).ok().and_then(|number| TABLE.get(number)) {
@@ -53,14 +53,13 @@ pub(super) fn forget(descriptor: i32) {
     }
 }
 
-/// Of a range of descriptors.
 pub(super) fn forget_from(first: u32, last: u32) {
     let (first, last) = (first as usize, (last as usize).min(REMEMBERED - 1));
     TABLE.iter().skip(first).take((last + 1).saturating_sub(first)).for_each(|place| place.store(UNKNOWN, Relaxed));
 }
 
 impl Slow {
-    /// Which file it is now; `None`: no longer the one that was looked at, and not a slow one either.
+    /// The file of the descriptor now. `None`: another file than before, and not a slow one.
     pub(super) fn confirm(self, descriptor: i32) -> Option<(Self, File)> {
         let file = sys::file(descriptor)?;
         if identity(&file) == self.entry >> FILE_SHIFT {

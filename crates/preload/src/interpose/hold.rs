@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One operation that reached the disk: counted, and held until its time has come.
+//! Counts one operation that reached the disk, and holds it until it is due.
 
 use super::files::Slow;
 use super::sys::{self, File, Slept};
@@ -8,10 +8,10 @@ use crate::bank::Request;
 use crate::shared::Shared;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
-/// A sleep shorter than this ends later than it should, whatever is asked.
+/// A sleep that is shorter than this always ends too late.
 const SHORTEST_SLEEP_NS: u64 = 5_000;
 
-/// What was done, and when it was asked for.
+/// One operation, and when it was asked for.
 #[derive(Clone, Copy)]
 pub(super) struct Done {
     pub(super) class: Class,
@@ -20,13 +20,13 @@ pub(super) struct Done {
     pub(super) arrived: u64,
 }
 
-/// Whether a model is in force; while one is, operations are counted, also when it delays by nothing.
+/// Whether a model is in force. Then operations are counted, also when the delay is 0.
 #[inline]
 pub(super) fn in_force(slow: Slow) -> bool {
     slow.shared.in_force.load(Relaxed) != 0
 }
 
-/// Returns when the operation may be answered. Leaves `errno` alone.
+/// Returns when the operation is due. Leaves `errno` alone.
 pub(super) fn hold(slow: Slow, file: &File, done: Done) {
     let finished = sys::now();
     let shared = slow.shared;
@@ -53,7 +53,7 @@ pub(super) fn hold(slow: Slow, file: &File, done: Done) {
     counted.got.record(since(sys::now()));
 }
 
-/// From when the time counts, and how long it is.
+/// The time from which the delay counts, and the delay.
 fn due(shared: &Shared, word: u32, file: &File, done: Done, finished: u64) -> (u64, u64) {
     let Some(bank) = shared.bank(word) else { return (finished, 0) };
     let start = if bank.is_total() { done.arrived } else { finished };
@@ -62,7 +62,7 @@ fn due(shared: &Shared, word: u32, file: &File, done: Done, finished: u64) -> (u
     (start, bank.takes_ns(Request { class, file: identity, offset, bytes: bytes as u64 }, start))
 }
 
-/// Sleeps with the finest timer that there is, and wakes a little early by what others have learnt, to spin the rest.
+/// Sleeps with the finest timer, wakes early by the known overshoot, and spins for the rest.
 fn wait(shared: &Shared, mut word: u32, mut until: u64, file: &File, done: Done, finished: u64) {
     let slack = sys::timer_slack();
     sys::set_timer_slack(1);
@@ -78,7 +78,7 @@ fn wait(shared: &Shared, mut word: u32, mut until: u64, file: &File, done: Done,
         }
         let current = shared.in_force.load(Acquire);
         if current != word {
-            // another model may let it go earlier, and never later; each is asked once
+            // A new model may end the wait earlier, never later. Each model is asked once.
             word = current;
             let (start, takes) = due(shared, word, file, done, finished);
             until = until.min(start.saturating_add(takes));
@@ -103,7 +103,7 @@ fn sleep(shared: &Shared, word: u32, now: u64, until: u64, lease: u64) {
     }
 }
 
-/// The last microseconds. Only one thread of all processes spins; the others sleep, and are a little late.
+/// Spins for the last microseconds. Only one thread of all processes spins; the others sleep, and are a little late.
 fn spin(shared: &Shared, word: u32, now: u64, until: u64) {
     let spinning = shared.spinning_until_ns.load(Relaxed);
     let mine = spinning <= now && shared.spinning_until_ns.compare_exchange(spinning, until, Relaxed, Relaxed).is_ok();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The functions that stand behind ours: the C library's, or those of another library that is preloaded, too.
+//! Finds the functions behind this library's: those of the C library, or of another preloaded library.
 
 use super::sys;
 use core::ffi::{CStr, c_char, c_void};
@@ -72,14 +72,14 @@ unsafe extern "C" {
     fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void;
 }
 
-/// When the library is loaded, so that it need not be done inside a signal handler.
+/// Looks up all functions when the library is loaded, so that no signal handler must do it.
 pub(super) fn find_all() {
     FOUND.iter().zip(NAMES).for_each(|(place, name)| {
         find(place, name);
     });
 }
 
-/// For a call that comes before the library is initialised, it is found then. Null: the C library has no such function.
+/// A call before the library is initialised looks its function up itself. Null: the C library has no such function.
 #[inline]
 pub(super) fn next(function: Function) -> *mut c_void {
     let (Some(place), Some(name)) = (FOUND.get(function as usize), NAMES.get(function as usize)) else {
@@ -100,7 +100,7 @@ fn find(place: &AtomicPtr<c_void>, name: &CStr) -> *mut c_void {
     found
 }
 
-/// What a function that does not exist returns.
+/// The result of a function that does not exist.
 pub(super) fn missing() {
     const ENOSYS: i32 = 38;
     sys::set_errno(ENOSYS);

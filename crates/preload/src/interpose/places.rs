@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The functions after which a number may mean another file: what is known of it is forgotten.
+//! The functions after which a descriptor may mean another file. They forget what is known of the descriptor.
 //!
 //! `open`, `openat` and `fcntl` take a variable number of arguments; on the architectures that this library is built for the optional one
 //! is passed as a fixed one is, and is handed on whether the caller gave it or not.
@@ -8,7 +8,7 @@ use super::files::{forget, forget_from};
 use super::next::{Function, missing, next};
 use core::ffi::{c_char, c_int, c_uint, c_void};
 
-/// Calls the function behind ours; -1 when there is none.
+/// Calls the C library's function; returns -1 when there is none.
 macro_rules! pass {
     ($name:ident($($argument:ident: $type:ty),* $(,)?) -> $result:ty) => {{
         let next = next(Function::$name);

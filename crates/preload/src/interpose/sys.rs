@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The system calls that the library makes for itself: they leave `errno` alone, and are no cancellation points.
+//! The library's own system calls. They leave `errno` alone, and are no cancellation points.
 
 use core::arch::asm;
 
@@ -49,7 +49,7 @@ mod number {
     pub(super) const MODE_OFFSET: usize = 16;
 }
 
-/// Returns what the kernel does: a result, or an error number below zero.
+/// Returns the kernel's result, or a negative error number.
 unsafe fn call(number: usize, a: [usize; 6]) -> isize {
     let result: isize;
     #[cfg(target_arch = "x86_64")]
@@ -67,7 +67,7 @@ unsafe fn call(number: usize, a: [usize; 6]) -> isize {
     result
 }
 
-/// What fstat(2) says.
+/// The result of fstat(2).
 #[derive(Clone, Copy)]
 pub(super) struct File {
     pub(super) device: u64,
@@ -97,7 +97,7 @@ pub(super) fn flags(descriptor: i32) -> i32 {
     i32::try_from(flags).unwrap_or(0).max(0)
 }
 
-/// Where the descriptor stands; `None` when it cannot stand anywhere.
+/// The descriptor's position; `None` when it has none.
 pub(super) fn position(descriptor: i32) -> Option<u64> {
     const SEEK_CUR: usize = 1;
     // SAFETY: moves nothing.
@@ -113,10 +113,9 @@ pub(super) struct Vector {
     pub(super) bytes: usize,
 }
 
-/// Reads what is in the page cache, and nothing else: preadv2(2), `RWF_NOWAIT`. `Err` when nothing of it is there, or the file system
-/// does not say. `RWF_NOWAIT` does not wait for the disk, but starts the read; a disk that answers at once would be taken for the page cache. So
-/// cachestat(2) is asked first, where the kernel has it.
-/// `wanted`: what the vectors hold together.
+/// Reads from the page cache only: preadv2(2), `RWF_NOWAIT`. `Err`: the page cache has nothing of it, or the file system cannot
+/// tell. `RWF_NOWAIT` does not wait for the disk, but starts the read. A disk that answers at once would then look like the page
+/// cache, so cachestat(2) is asked first, where the kernel has it. `wanted`: the length of all vectors together.
 pub(super) unsafe fn read_cached(
     descriptor: i32,
     vectors: &[Vector],
@@ -133,7 +132,7 @@ pub(super) unsafe fn read_cached(
     usize::try_from(result).map_err(|_| result)
 }
 
-/// How many pages of this place are in the page cache. `None`: the kernel does not say.
+/// How many pages of this range are in the page cache. `None`: the kernel cannot tell.
 fn cached_pages(descriptor: i32, offset: u64, bytes: usize) -> Option<u64> {
     // `struct cachestat_range`: an empty one would mean all of the file
     let range = [offset, u64::try_from(bytes).ok().filter(|bytes| *bytes > 0)?];
@@ -184,7 +183,7 @@ pub(super) enum Slept {
     Woken,
 }
 
-/// Until that moment on `CLOCK_MONOTONIC`, or until the word, which processes share, changes: futex(2).
+/// Sleeps until that time on `CLOCK_MONOTONIC`, or until the shared word changes: futex(2).
 pub(super) fn sleep(word: &core::sync::atomic::AtomicU32, seen: u32, until_ns: u64) -> Slept {
     const WAIT_BITSET: usize = 9;
     const ALL: usize = 0xffff_ffff;
@@ -198,7 +197,7 @@ pub(super) fn sleep(word: &core::sync::atomic::AtomicU32, seen: u32, until_ns: u
     }
 }
 
-/// Of this thread; 50 us is the kernel's default, and the least is 1 ns: prctl(2), `PR_SET_TIMERSLACK`.
+/// Sets the timer slack of this thread. The kernel's default is 50 us, and the least is 1 ns: prctl(2), `PR_SET_TIMERSLACK`.
 pub(super) fn timer_slack() -> usize {
     const GET: usize = 30;
     // SAFETY: changes nothing.
@@ -211,7 +210,7 @@ pub(super) fn set_timer_slack(ns: usize) {
     unsafe { call(number::PRCTL, [SET, ns, 0, 0, 0, 0]) };
 }
 
-/// A short path, put together without memory.
+/// A short path, built without allocation.
 pub(super) struct Path {
     bytes: [u8; 64],
     len: usize,
@@ -222,7 +221,7 @@ impl Path {
         Self { bytes: [0; 64], len: 0 }
     }
 
-    /// What does not fit is left out; the last byte stays zero.
+    /// Text that does not fit is left out; the last byte stays zero.
     pub(super) fn push(&mut self, text: &[u8]) -> &mut Self {
         for byte in text {
             if self.len + 1 < self.bytes.len()
@@ -260,7 +259,7 @@ unsafe extern "C" {
     fn __errno_location() -> *mut i32;
 }
 
-/// Nanoseconds on `CLOCK_MONOTONIC`, by the C library, which need not ask the kernel.
+/// Nanoseconds on `CLOCK_MONOTONIC`, from the C library, which mostly needs no system call.
 pub(super) fn now() -> u64 {
     const MONOTONIC: i32 = 1;
     let mut time = Time { seconds: 0, nanoseconds: 0 };

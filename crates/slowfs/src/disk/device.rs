@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `/dev/fuse` for a disk: descriptors that outlive their worker.
+//! `/dev/fuse` for a disk: descriptors that stay open when a worker dies.
 //!
-//! A descriptor of its own for each thread spares the threads a common lock. The keeper holds all of them: the kernel answers what was
-//! taken from a descriptor with an error when its last holder is gone.
+//! Each thread has its own descriptor, so that the threads share no lock. The keeper keeps all of them open: when the last holder
+//! of a descriptor is gone, the kernel answers the requests taken from it with an error.
 
 use super::image::Image;
 use crate::Error;
@@ -29,7 +29,7 @@ pub(super) fn open_device() -> Result<OwnedFd, Error> {
         .map_err(|errno| Error::Device { source: errno.into() })
 }
 
-/// Another descriptor of the same connection, which takes requests by itself.
+/// Opens another descriptor of the same connection; it takes requests independently.
 pub(super) fn clone_device(device: BorrowedFd<'_>) -> Result<OwnedFd, Error> {
     let clone = open_device()?;
     let number = device.as_raw_fd().cast_unsigned();
@@ -39,7 +39,7 @@ pub(super) fn clone_device(device: BorrowedFd<'_>) -> Result<OwnedFd, Error> {
     Ok(clone)
 }
 
-/// The protocol of this kernel, without a mount: what its release says. The real one is agreed on when a disk is served.
+/// The protocol of this kernel, guessed from its release without a mount. The real one is agreed on when a disk is served.
 pub fn protocol() -> Option<(u32, u32)> {
     let release = rustix::system::uname().release().to_string_lossy().into_owned();
     let mut numbers = release.split(|it: char| !it.is_ascii_digit()).filter_map(|it| it.parse::<u32>().ok());
@@ -47,7 +47,7 @@ pub fn protocol() -> Option<(u32, u32)> {
     Some(if kernel >= (6, 9) { RESEND_SINCE } else { (7, RESEND_SINCE.1 - 1) })
 }
 
-/// Takes the kernel's first request, and agrees on how to talk.
+/// Reads the kernel's first request, and agrees on the protocol.
 pub(super) fn shake_hands(device: BorrowedFd<'_>) -> Result<Version, Error> {
     let agreed = Arc::new(OnceLock::new());
     let device = device.try_clone_to_owned().map_err(failed)?;
@@ -79,23 +79,23 @@ impl Filesystem for Handshake {
     }
 }
 
-/// A session on a connection whose handshake is over. The library begins each session with one: it shakes hands with us, over a socket,
-/// and then the socket's descriptor becomes the device.
+/// A session on a connection whose handshake is over. The library begins each session with a handshake. So we answer it over a
+/// socket, and then replace the socket's descriptor by the device.
 pub(super) fn session(device: BorrowedFd<'_>, image: Image) -> io::Result<Session<Image>> {
     let (library, kernel) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
     rustix::io::write(&kernel, &init_request())?;
     let mut config = Config::default();
     config.n_threads = Some(1);
     let session = Session::from_fd(image, library, SessionACL::All, config)?;
-    // SAFETY: both numbers are open; what the second one referred to, our socket, is closed by it.
+    // SAFETY: both numbers are open. The second one was our socket, which dup2 closes.
     if unsafe { libc::dup3(device.as_raw_fd(), session.as_fd().as_raw_fd(), libc::O_CLOEXEC) } < 0 {
         return Err(io::Error::last_os_error());
     }
     Ok(session)
 }
 
-/// As the kernel would send it: `fuse_in_header` (length, opcode, unique, node, uid, gid, pid, extensions, padding) and `fuse_init_in`
-/// (version, read-ahead, flags, more flags, reserve).
+/// The request as the kernel would send it: `fuse_in_header` (length, opcode, unique, node, uid, gid, pid, extensions, padding) and
+/// `fuse_init_in` (version, read-ahead, flags, more flags, reserve).
 fn init_request() -> Vec<u8> {
     const BYTES: u32 = 40 + 64;
     let mut bytes = Vec::with_capacity(BYTES as usize);
@@ -107,7 +107,7 @@ fn init_request() -> Vec<u8> {
     bytes
 }
 
-/// Lets the kernel send again everything that was taken and not answered: `fuse_out_header` with no request's number.
+/// Asks the kernel to send all unanswered requests again: a `fuse_out_header` without a request's number.
 pub(super) fn resend(device: BorrowedFd<'_>) -> io::Result<()> {
     let mut header = Vec::with_capacity(16);
     header.extend(16_u32.to_ne_bytes());

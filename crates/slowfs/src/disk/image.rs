@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The file system of one file. It has no memory: what a request means depends on nothing that an earlier one did, so that any worker can
-//! answer it, and answer it twice.
+//! A FUSE file system with one file. It keeps no state: no request depends on an earlier one. So any worker can answer any request, also twice.
 
 use crate::backing::Open;
 use crate::buffer::Pool;
@@ -22,7 +21,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 const ROOT: u64 = crate::inode::ROOT;
 const FILE: u64 = 2;
 const BLOCK: u32 = 4096;
-/// Nothing changes here but the content.
+/// For how long the kernel may keep attributes: only the content changes.
 const LONG: Duration = Duration::from_secs(86_400);
 
 /// The image as every worker opens it.
@@ -32,7 +31,7 @@ pub(super) struct Backing {
     pub open: Open,
     pub bytes: u64,
     pub is_device: bool,
-    /// Of the file in the FUSE file system.
+    /// The file's inode number in the FUSE file system.
     pub name: OsString,
 }
 
@@ -43,7 +42,7 @@ impl Backing {
     }
 }
 
-/// One thread's.
+/// The buffers of one thread.
 #[derive(Clone)]
 pub(super) struct Image {
     pub backing: Arc<Backing>,
@@ -75,7 +74,7 @@ impl Image {
         }
     }
 
-    /// As far as the image goes: what lies beyond is never asked for.
+    /// Whether this range is within the image: nothing beyond it is ever asked for.
     fn is_within(&self, offset: u64, length: u64) -> bool {
         offset.checked_add(length).is_some_and(|end| end <= self.backing.bytes)
     }
@@ -103,7 +102,7 @@ impl Filesystem for Image {
         reply.attr(&LONG, &self.attributes(number.0));
     }
 
-    /// Times and owners are nobody's business here, and the size stays.
+    /// Changes of times and owners have no effect here, and the size stays.
     fn setattr(
         &self,
         _: &Request,
@@ -179,7 +178,7 @@ impl Filesystem for Image {
         }
     }
 
-    /// What the loop device makes of a flush.
+    /// The loop device sends a flush as an fsync.
     fn fsync(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
         let work = self.engine.arrive(Class::Sync, place(0, 0));
         let durable = if cfg!(feature = "broken-sync") { Ok(()) } else { fdatasync(self.backing.open.file()) };
@@ -196,8 +195,8 @@ impl Filesystem for Image {
         reply.error(Errno::ENOSYS);
     }
 
-    /// What the loop device makes of a discard and of a request for zeros. A discard makes no hole in an image: it might find no room when it
-    /// is written to again.
+    /// The loop device sends a discard and a request for zeros as fallocate(2). A discard makes no hole in an image: a later write
+    /// there might find no free space.
     fn fallocate(
         &self,
         _: &Request,
@@ -221,7 +220,7 @@ impl Filesystem for Image {
         match zeroed {
             Ok(()) => self.engine.answer(work, move || reply.ok()),
             Err(error) => {
-                // what a file system does not know is no failure of the disk
+                // A request that the file system does not support is no failure of the disk.
                 if error == rustix::io::Errno::IO {
                     self.engine.counters.failed();
                 }

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The body of `wringer internal slowdisk`: holds the FUSE descriptors and the delay, and sees to it that a worker serves.
+//! The body of `wringer internal slowdisk`: holds the FUSE descriptors and the delay, and makes sure that a worker serves.
 //!
 //! | event | what happens |
 //! | --- | --- |
-//! | the worker dies, or answers nobody for [`PATIENCE`], counted in looks of a keeper that runs | another one is forked, with the delay in force (FUSE 7.40); before: the keeper leaves, and I/O fails |
-//! | SIGUSR1 | all delays 0, and a worker that was stopped goes on |
-//! | end of file on the lifeline | all delays 0; ends when the loop device has let go |
+//! | the worker dies, or answers no ping for [`PATIENCE`], counted in checks by a running keeper | with FUSE 7.40 the keeper forks another worker, with the delay in force; before 7.40 it ends, and I/O fails |
+//! | SIGUSR1 | all delays become 0; a stopped worker continues |
+//! | end of file on the lifeline | all delays become 0; the keeper ends when the loop device has closed the file |
 //! | SIGTERM | the same |
 //! | nobody has the file open any more | worker and keeper end |
-//! | SIGINT, SIGHUP | nothing: they were meant for the controller, which decides |
+//! | SIGINT, SIGHUP | nothing: the terminal sends them to the controller too, and the controller decides |
 //!
-//! It has one thread, because it forks.
+//! The keeper has one thread, because it forks.
 
 use super::device::{RESEND_SINCE, clone_device, open_device, shake_hands};
 use super::image::Backing;
@@ -40,15 +40,15 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-/// A worker that answers no ping for so long hangs. Counted in looks: who was frozen or stopped together with the keeper was not silent.
+/// A worker that answers no ping for this long hangs. Counted in checks: a worker that was frozen together with the keeper did not hang.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// Between two pings, and between two looks.
+/// The pause between two pings, and between two checks.
 const PING_PAUSE: Duration = Duration::from_secs(1);
-/// Between two looks for the first answer.
+/// The pause between two checks for the first answer.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
-/// What a client of the keeper's socket may take to say what it wants.
+/// The time within which a client of the keeper's socket must send its request.
 const CLIENT_PATIENCE: Duration = Duration::from_millis(200);
-/// So many workers within [`GIVE_UP_WITHIN`], and no further one is tried.
+/// When this many workers have died within [`GIVE_UP_WITHIN`], the keeper starts no other.
 const GIVE_UP_AFTER: usize = 20;
 const GIVE_UP_WITHIN: Duration = Duration::from_secs(10);
 
@@ -56,9 +56,9 @@ const GIVE_UP_WITHIN: Duration = Duration::from_secs(10);
 pub struct Options {
     /// A regular file, or a block device.
     pub image: PathBuf,
-    /// The run's: both sockets are made there.
+    /// The folder of the run; both sockets are made there.
     pub folder: PathBuf,
-    /// Of the file that a loop device shows as its own: `wringer-<run id>`.
+    /// The name of the file, which the loop device shows as its backing file: `wringer-<run id>`.
     pub name: String,
     pub threads: usize,
 }
@@ -67,7 +67,7 @@ impl Options {
     pub const THREADS: usize = 16;
 }
 
-/// What the ready line says.
+/// The content of the ready line.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Ready {
     pub ready: bool,
@@ -75,7 +75,7 @@ pub struct Ready {
     /// The keeper's descriptor of the file system's root: `/proc/PID/fd/NUMBER/NAME` is the file.
     pub root: i32,
     pub name: String,
-    /// Agreed on with this kernel.
+    /// The FUSE protocol agreed on with this kernel.
     pub protocol: (u32, u32),
     /// Whether the death of a worker is no I/O error.
     pub resends: bool,
@@ -86,17 +86,17 @@ pub struct Ready {
 struct Keeper {
     devices: Vec<OwnedFd>,
     backing: Arc<Backing>,
-    /// Of the worker; workers inherit it.
+    /// The control socket of the workers; each worker inherits it.
     listener: UnixListener,
-    /// The file system's root. Closed as soon as a loop device, or nobody, shall keep it.
+    /// The root of the file system. Closed when a loop device has opened the file, or when the disk must end.
     root: Option<OwnedFd>,
     model: Model,
-    /// `None`: not looked at yet.
+    /// `None`: not measured yet.
     way: Option<Way>,
     resends: bool,
     worker: Worker,
     watch: Watch,
-    /// When workers were replaced, newest last.
+    /// The times at which workers were replaced, newest last.
     replaced: Vec<Instant>,
     restarts: u32,
 }
@@ -104,12 +104,12 @@ struct Keeper {
 struct Worker {
     process: Forked,
     line: OwnedFd,
-    /// The last ping was not answered yet.
+    /// Whether the last ping is still unanswered.
     pinged: bool,
     next_ping: Instant,
 }
 
-/// How often the keeper has looked at a worker that is silent.
+/// Counts the checks in which a worker was silent.
 struct Watch {
     began: Instant,
     looks: Looks,
@@ -123,8 +123,7 @@ impl Watch {
         Self { began: now, looks: Looks::new(PING_PAUSE, Duration::ZERO), next: now + PING_PAUSE, silence }
     }
 
-    /// Whether a worker that owes an answer hangs by now. To be asked before the next ping is sent: an answer that came in between ends the
-    /// silence, also between two looks.
+    /// Whether a worker that owes an answer hangs. Call it before the next ping is sent: an answer since the last check ends the silence.
     fn hangs(&mut self, is_silent: bool, now: Instant) -> bool {
         let is_look = now >= self.next;
         if is_look {
@@ -185,7 +184,7 @@ fn open_image(options: &Options) -> Result<Backing, Error> {
     let path = open(&options.image, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).map_err(failed)?;
     let inode = Inode::of(path);
     let kind = rustix::fs::FileType::from_raw_mode(inode.stat().map_err(failed)?.st_mode);
-    // whoever would mount the device itself meanwhile is refused by the kernel
+    // With this flag the kernel refuses to mount the device while the disk is served.
     let is_device = kind == rustix::fs::FileType::BlockDevice;
     let claim = if is_device { OFlags::EXCL } else { OFlags::empty() };
     let file = inode.open(OFlags::RDWR | claim).map_err(failed)?;
@@ -193,7 +192,7 @@ fn open_image(options: &Options) -> Result<Backing, Error> {
     Backing::new(inode, open, is_device, OsString::from(&options.name)).map_err(failed)
 }
 
-/// One that is readable when SIGTERM came, one for SIGUSR1.
+/// Two descriptors: the first is readable after SIGTERM, the second after SIGUSR1.
 fn signals() -> Result<[OwnedFd; 2], Error> {
     let failed = |source| Error::Serve { operation: "catch signals", source };
     let ignored = Arc::new(AtomicBool::new(false));
@@ -225,7 +224,7 @@ impl Worker {
         let (keeper, own, root) = (std::process::id(), line.as_raw_fd(), root.map(|root| root.as_raw_fd()));
         let process = fork(|| {
             for number in root.into_iter().chain([own]) {
-                // SAFETY: both are the keeper's, and this process, which is not the keeper, uses neither.
+                // SAFETY: both belong to the keeper, and this forked process uses neither.
                 unsafe { libc::close(number) };
             }
             let (backing, model, way) = (backing.clone(), model.clone(), way.cloned());
@@ -269,7 +268,7 @@ impl Keeper {
         if self.worker.pinged { Err(Error::Worker { why: "the first one does not serve".into() }) } else { Ok(()) }
     }
 
-    /// For this worker, and for each that comes after it.
+    /// Sends it to this worker, and to each later one.
     fn know_way(&mut self, way: Way) {
         let mut message = vec![WAY];
         message.extend(serde_json::to_vec(&way).unwrap_or_default());
@@ -329,7 +328,7 @@ impl Keeper {
         self.worker.process.signal(rustix::process::Signal::CONT);
     }
 
-    /// Everything that the worker has said.
+    /// Reads every message of the worker.
     fn listen(&mut self) {
         let mut message = vec![0; worker::MESSAGE_BYTES];
         while let Ok((length, _)) =
@@ -347,7 +346,7 @@ impl Keeper {
         }
     }
 
-    /// A worker that hangs is ended, and replaced when it is gone. Before FUSE 7.40 the watchdog decides.
+    /// Ends a worker that hangs; it is replaced when it has ended. Before FUSE 7.40 the watchdog decides.
     fn watch(&mut self) {
         let now = Instant::now();
         if self.watch.hangs(self.worker.pinged, now) && self.resends {
@@ -358,7 +357,7 @@ impl Keeper {
         self.worker.ping(now);
     }
 
-    /// Whether everything is over. What the dead worker had still said counts.
+    /// Whether the keeper must end. The last messages of the dead worker are read first.
     fn replace_dead(&mut self) -> Result<bool, Error> {
         self.listen();
         let status = self.worker.process.reap();
@@ -403,7 +402,7 @@ impl Keeper {
     }
 }
 
-/// For the log in the run's folder.
+/// Writes a line to the log in the run's folder.
 fn note(text: std::fmt::Arguments<'_>) {
     let _ = writeln!(io::stderr(), "{text}");
 }
@@ -416,7 +415,7 @@ fn describe(status: rustix::process::WaitIdStatus) -> String {
     }
 }
 
-/// What there is to do.
+/// The event that the keeper must handle.
 #[derive(Debug, Default)]
 struct Events {
     term: bool,
@@ -447,7 +446,7 @@ fn drain(pipe: &OwnedFd) {
     while rustix::io::read(pipe, &mut [0; 64]).is_ok_and(|length| length > 0) {}
 }
 
-/// Whether the lifeline is at its end.
+/// Whether the lifeline has ended.
 fn ended(lifeline: Option<&OwnedFd>) -> bool {
     lifeline.is_some_and(|lifeline| rustix::io::read(lifeline, &mut [0; 64]).is_ok_and(|length| length == 0))
 }
@@ -456,7 +455,7 @@ fn ended(lifeline: Option<&OwnedFd>) -> bool {
 mod tests {
     use super::*;
 
-    /// Looks at these seconds at a worker that never answers: at which of them it hangs.
+    /// Checks at these seconds a worker that never answers; returns at which of them it hangs.
     fn hangs_at(seconds: &[u64]) -> Option<u64> {
         let began = Instant::now();
         let mut watch = Watch::new(began);
@@ -470,7 +469,7 @@ mod tests {
         assert_eq!(hangs_at(&[1, 2, 38, 39, 40, 41, 42, 43, 44]), Some(43), "and the worker did not wake");
     }
 
-    /// Each answer comes between two looks, and the next ping is sent before the second one.
+    /// Each answer comes between two checks, and the next ping is sent before the second check.
     #[test]
     fn who_answers_between_two_looks_does_not_hang() {
         let began = Instant::now();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A slow disk: one image file, or one block device, as the only file of a FUSE file system that is mounted nowhere. Whoever attaches a
-//! loop device to that file has a block device whose reads, writes and flushes are answered when their time has come.
+//! A slow disk: one image file, or one block device, as the only file of a FUSE file system that is mounted nowhere. A loop device
+//! over that file is a block device whose reads, writes and flushes are answered with the delay of the model.
 //!
 //! ```text
 //! file system -> /dev/loopN -> FUSE file -> worker (image::Image, engine::Engine) -> image
@@ -8,10 +8,10 @@
 //!                                           keeper (holds the FUSE descriptors)
 //! ```
 //!
-//! Invariants, beyond the layer's:
-//! - With FUSE 7.40 (Linux 6.9) the death of a worker is no I/O error. A new worker starts when the old one is gone with all its threads:
-//!   no write of the old one can come after one of the new.
-//! - The death of the keeper is no I/O error either: its worker sets the delays to zero and serves on, and is woken when it was stopped.
+//! Invariants, in addition to those of the layer:
+//! - With FUSE 7.40 (Linux 6.9) the death of a worker is no I/O error. A new worker starts when all threads of the old one have
+//!   ended, so no write of the old worker can come after a write of the new one.
+//! - The death of the keeper is no I/O error either: its worker sets the delays to zero and goes on serving. A stopped worker is woken.
 //! - The FUSE file system ends when nobody has its file open any more, and worker and keeper end with it.
 
 mod device;
@@ -26,9 +26,9 @@ use crate::Error;
 use crate::control::{Client, Kept};
 use std::path::Path;
 
-/// The worker's socket, in the run's folder: delay and counters.
+/// The worker's socket in the run's folder: delay and counters.
 pub const WORKER_SOCKET: &str = "slowfs.sock";
-/// The keeper's, in the same folder.
+/// The keeper's socket, in the same folder.
 pub const KEEPER_SOCKET: &str = "keeper.sock";
 
 /// # Errors
@@ -37,7 +37,7 @@ pub fn kept(folder: &Path) -> Result<Kept, Error> {
     Client::connect(folder.join(KEEPER_SOCKET))?.kept()
 }
 
-/// Tells the keeper that a loop device has the file open: the file system is to end when that one lets go.
+/// Tells the keeper that a loop device has opened the file: from then on the file system ends when the loop device closes it.
 ///
 /// # Errors
 /// The keeper is gone.

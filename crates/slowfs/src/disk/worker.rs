@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The process that does the work: forked by the keeper, with its descriptors, and without a program of its own to be read from a disk
-//! that may be the slow one.
+//! The process that serves the requests. The keeper forks it, with the keeper's descriptors; it executes no program file, because
+//! that file might be on the slow disk.
 
 use super::device::{resend, session};
 use super::image::{Backing, Image};
@@ -15,11 +15,11 @@ use std::io;
 use std::os::unix::net::UnixListener;
 use std::sync::{Arc, mpsc};
 
-/// From the keeper: say that you live.
+/// From the keeper: answer this ping.
 pub(super) const PING: &[u8] = b"?";
-/// From the keeper: no delay any more.
+/// From the keeper: remove all delays.
 pub(super) const NEUTRALISE: &[u8] = b"0";
-/// From the keeper: the way to the layer and back, which follows.
+/// From the keeper: the measured way to the layer and back follows.
 pub(super) const WAY: u8 = b'w';
 /// To the keeper: the answer to a ping.
 pub(super) const PONG: u8 = b'.';
@@ -28,17 +28,17 @@ pub(super) const MODEL: u8 = b'm';
 /// A model with a long histogram is one message.
 pub(super) const MESSAGE_BYTES: usize = 4 << 20;
 
-/// What the keeper hands to each worker.
+/// The descriptors and the state that the keeper gives to each worker.
 pub(super) struct Heritage<'a> {
     pub devices: &'a [OwnedFd],
     pub backing: Arc<Backing>,
     pub listener: &'a UnixListener,
-    /// To the keeper.
+    /// The worker's end of the line to the keeper.
     pub line: OwnedFd,
     pub model: Model,
-    /// As far as it is known.
+    /// The way to the layer, if it is measured already.
     pub way: Option<Way>,
-    /// An earlier worker died: what it had taken is to be sent again.
+    /// An earlier worker died: the kernel must send its unanswered requests again.
     pub is_successor: bool,
     pub keeper: u32,
 }
@@ -53,7 +53,7 @@ pub(super) fn serve(heritage: Heritage<'_>) -> io::Result<()> {
     come_to_life(heritage.keeper, &engine)?;
     namespace::protect_self();
     if heritage.is_successor {
-        // before anybody takes a request: what is taken from now on is ours to answer, once
+        // Do this before any thread takes a request: requests that are taken later are answered once, by this worker.
         resend(heritage.devices[0].as_fd())?;
     }
     let (ended, end) = mpsc::channel();
@@ -73,7 +73,7 @@ pub(super) fn serve(heritage: Heritage<'_>) -> io::Result<()> {
     end.recv().unwrap_or(Ok(()))
 }
 
-/// Signals are the keeper's to answer. When it dies, this process is woken, in case that somebody stopped both.
+/// Signals are handled by the keeper. When the keeper dies, the kernel wakes this process, in case it was stopped.
 fn come_to_life(keeper: u32, engine: &Engine) -> io::Result<()> {
     for (signal, action) in [
         (libc::SIGTERM, libc::SIG_IGN),
@@ -95,14 +95,14 @@ fn come_to_life(keeper: u32, engine: &Engine) -> io::Result<()> {
     Ok(())
 }
 
-/// So that the next worker begins with it.
+/// Sends the model to the keeper, so that the next worker begins with it.
 fn tell(line: &OwnedFd, model: &Model) -> io::Result<()> {
     let mut message = vec![MODEL];
     message.extend(serde_json::to_vec(model)?);
     rustix::io::write(line, &message).map(drop).map_err(Into::into)
 }
 
-/// Until the keeper dies.
+/// Reads the keeper's messages, until the keeper dies.
 fn listen(line: &OwnedFd, engine: &Engine) {
     let mut message = [0; 4096];
     loop {
@@ -123,7 +123,7 @@ fn spawn(name: &'static str, body: impl FnOnce() + Send + 'static) -> io::Result
     std::thread::Builder::new().name(name.into()).spawn(body).map(drop)
 }
 
-/// Both ends take a long message.
+/// Lets both ends of the line take a long message.
 pub(super) fn widen(line: &OwnedFd) {
     let bytes = libc::c_int::try_from(MESSAGE_BYTES).unwrap_or(libc::c_int::MAX);
     for option in [libc::SO_SNDBUFFORCE, libc::SO_RCVBUFFORCE] {

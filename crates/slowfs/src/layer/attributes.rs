@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Attributes, read and changed.
+//! Reads and changes attributes.
 
 use super::extended::drop_set_ids;
 use super::{Layer, Opened};
@@ -12,13 +12,13 @@ use rustix::process::{Gid, Uid};
 use rustix::time::Timespec;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// What a setattr request asks for; `None`: leave it.
+/// The changes that a setattr request asks for; `None`: no change.
 pub(super) struct Changes {
     pub mode: Option<u32>,
     pub uid: Option<u32>,
     pub gid: Option<u32>,
     pub size: Option<u64>,
-    /// Who cuts the file, of this group, may not keep its set-id bits.
+    /// The caller's group when the file is cut: a caller of this group may not keep its set-id bits.
     pub drops_set_ids: Option<u32>,
     pub accessed: Option<TimeOrNow>,
     pub modified: Option<TimeOrNow>,
@@ -31,7 +31,7 @@ impl Layer {
             let (uid, gid) = (changes.uid.map(Uid::from_raw), changes.gid.map(Gid::from_raw));
             chownat(inode.as_ref(), "", uid, gid, AtFlags::EMPTY_PATH)?;
         }
-        // After the owner, because a change of owner takes set-id bits away.
+        // After the change of owner, because that clears set-id bits.
         if let Some(mode) = changes.mode {
             chmodat(CWD, inode.link(), Mode::from_raw_mode(mode & 0o7777), AtFlags::empty())?;
         }
@@ -120,7 +120,7 @@ fn time(wanted: Option<TimeOrNow>) -> Timespec {
     }
 }
 
-/// The nanoseconds always count forward.
+/// Before 1970, too, the nanoseconds count forward.
 fn before_epoch(before: Duration) -> Timespec {
     let seconds = i64::try_from(before.as_secs()).unwrap_or(i64::MAX);
     match before.subsec_nanos() {

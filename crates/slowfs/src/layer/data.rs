@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Reads, writes and syncs: the work first, then the reply when its time has come.
+//! Reads, writes and syncs: first the work, then the reply when it is due.
 
 use super::{Layer, Opened};
 use crate::backing::Open;
@@ -20,15 +20,15 @@ impl Layer {
         let wanted = self.access_mode(asked);
         let (file, access) = match inode.open(wanted) {
             Ok(file) => (file, wanted),
-            // Write-only by its mode, and this process is not root: without what write-back would like to read.
+            // Write-only by its mode, and this process is not root: open it without the read access that write-back would like to have.
             Err(rustix::io::Errno::ACCESS) => (inode.open(asked & OFlags::RWMODE)?, asked & OFlags::RWMODE),
             Err(error) => return Err(error),
         };
         Ok(self.keep(Opened::File(inode, self.backing(file, access))))
     }
 
-    /// With the write-back cache the kernel fills pages up before it writes them, so whoever writes must be able to read.
-    /// `O_APPEND` never reaches the backing file: the kernel says where each write goes. `O_DIRECT` and `O_DSYNC` come with each request.
+    /// With the write-back cache the kernel reads the rest of a page before it writes it, so a writer must be able to read. `O_APPEND` never
+    /// reaches the backing file: the kernel says where each write goes. `O_DIRECT` and `O_DSYNC` come with each request.
     pub(super) fn access_mode(&self, asked: OFlags) -> OFlags {
         match asked & OFlags::RWMODE {
             OFlags::WRONLY if self.settings.writeback_cache => OFlags::RDWR,
@@ -129,7 +129,7 @@ impl Layer {
     }
 }
 
-/// Two handles of one file are two places: who reads on does so through one.
+/// Each handle is a place of its own: a sequential reader reads through one handle.
 fn place(handle: FileHandle, offset: u64, bytes: u64) -> Place {
     Place { file: handle.0, offset, bytes }
 }

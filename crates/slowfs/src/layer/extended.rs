@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Extended attributes, access lists among them: they are the backing file's. And what belongs to them: which mode a new file has below a
-//! folder that hands an access list down, and which set-id bits a write takes away.
+//! Extended attributes, access lists among them: the backing file keeps them. Also their consequences: the mode of a new file below
+//! a folder with a default access list, and the set-id bits that a write clears.
 
 use super::{Layer, Opened};
 use crate::inode::Inode;
@@ -12,13 +12,13 @@ use rustix::fs::{
 use rustix::io::{Errno, Result};
 use std::ffi::OsStr;
 
-/// An answer to a request that says how much it can take, or asks how much there is.
+/// The answer to a request that gives the size of its buffer, or asks for the needed size.
 pub(super) enum Answer {
     Size(u32),
     Data(Vec<u8>),
 }
 
-/// No larger value comes or goes (xattr(7)).
+/// The largest value of an attribute (xattr(7)).
 const SIZE_MAX: u32 = 64 * 1024;
 
 impl Layer {
@@ -27,7 +27,7 @@ impl Layer {
         let (there, fill) =
             (|| getxattr_query(inode.link(), name), |into: &mut [u8]| getxattr(inode.link(), name, into));
         match answer(size, there, fill) {
-            // The kernel asks for access lists on its own: where there can be none, there is none.
+            // The kernel asks for access lists by itself: where there can be none, the answer is that there is none.
             Err(Errno::OPNOTSUPP) if is_access_list(name) => Err(Errno::NODATA),
             other => other,
         }
@@ -47,8 +47,8 @@ impl Layer {
         removexattr(self.inodes.get(number)?.link(), name)
     }
 
-    /// A write by somebody without the right to keep them takes the set-id bits away; this process has that right, so that the backing
-    /// file system leaves them. Capabilities of files go there with every write.
+    /// A write by a user without the right to keep set-id bits clears them. The backing file system does not clear them, because
+    /// this process has that right. Capabilities of a file are cleared by every write.
     pub(super) fn drop_set_ids_of(&self, handle: FileHandle, gid: u32) -> Result<()> {
         match self.opened(handle)?.as_ref() {
             Opened::File(inode, _) => drop_set_ids(inode, gid),
@@ -86,7 +86,7 @@ pub(super) fn drop_set_ids(inode: &Inode, gid: u32) -> Result<()> {
     }
 }
 
-/// `None`: nothing to drop. Where the group may not execute, its bit stays for a caller of that group (as of Linux 6.2).
+/// `None`: nothing to clear. When the group may not execute the file, the set-group-id bit stays for a caller of that group (since Linux 6.2).
 fn without_set_ids(stat: &Stat, gid: u32) -> Option<u32> {
     let bits = if stat.st_mode & 0o010 == 0 && stat.st_gid == gid { 0o4000 } else { 0o6000 };
     let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;

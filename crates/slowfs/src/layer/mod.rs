@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The file system as the kernel asks for it. Names and attributes pass through at once; reads, writes and syncs are answered by the
-//! [`Engine`].
+//! The FUSE file system. Names and attributes pass through at once; reads, writes and syncs are answered by the [`Engine`].
 
 mod attributes;
 mod data;
@@ -32,11 +31,11 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
-/// Larger than what one request may carry makes no sense; the kernel's own bound is 1 MiB (`fs.fuse.max_pages_limit` 256).
+/// The most that one request can carry; the kernel's own bound is 1 MiB (`fs.fuse.max_pages_limit` 256).
 const MAX_WRITE_BYTES: u32 = 1024 * 1024;
-/// The kernel's default of 12 would throttle asynchronous I/O; at depth 256 nothing waits for a slot.
+/// The kernel's default of 12 would throttle asynchronous I/O. With this value nothing waits for a slot at depth 256.
 const MAX_BACKGROUND: u16 = 512;
-/// Nobody changes the files behind the kernel's back when the mount is private.
+/// How long the kernel may keep names and attributes. `LONG` is for a private mount: nobody changes the files in another way.
 const LONG: Duration = Duration::from_secs(86_400);
 const SHORT: Duration = Duration::from_secs(1);
 
@@ -48,7 +47,7 @@ pub(crate) struct Layer {
     buffers: Arc<Pool>,
     looker: Looker,
     settings: Settings,
-    /// The process that looks at the way to this layer; 0: there is none.
+    /// The process that measures the way to this layer; 0: none.
     way_looker: u32,
     #[cfg(feature = "broken-sync")]
     lost: crate::broken_sync::Lost,
@@ -56,9 +55,9 @@ pub(crate) struct Layer {
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Settings {
-    /// The kernel keeps written pages until they are synced or pushed out, as over a disk.
+    /// The kernel keeps written pages until they are synced or evicted, as it does above a disk.
     pub writeback_cache: bool,
-    /// Aligned requests go past the page cache of the backing file system.
+    /// Aligned requests bypass the page cache of the backing file system.
     pub direct: bool,
     pub threads: usize,
 }
@@ -85,7 +84,7 @@ impl Layer {
         })
     }
 
-    /// The file that is in no directory, for the one process that measures: to all others it is not there.
+    /// The measuring file, which is in no directory. Only the measuring process can see it.
     fn is_way(&self, caller: &Request, parent: INodeNo, name: &OsStr) -> bool {
         parent.0 == crate::inode::ROOT && name == way::NAME && self.way_looker != 0 && caller.pid() == self.way_looker
     }
@@ -121,7 +120,7 @@ impl Layer {
         self.attributes(number, &stat)
     }
 
-    /// A disk that fails does so when a file is opened, too; that a name is not there is no failure of the disk.
+    /// A disk can fail at open, too. A name that does not exist is no failure of the disk.
     fn refusal(&self, error: rustix::io::Errno) -> Errno {
         if error == rustix::io::Errno::IO {
             self.engine.counters.failed();
@@ -153,9 +152,9 @@ impl Filesystem for Layer {
             InitFlags::FUSE_MAX_PAGES,
             InitFlags::FUSE_PARALLEL_DIROPS,
             InitFlags::FUSE_CACHE_SYMLINKS,
-            // whether the umask counts is known below alone
+            // Only the file system below knows whether the umask counts.
             InitFlags::FUSE_DONT_MASK,
-            // without it the kernel would ask for a file's capabilities before each write
+            // Without this flag the kernel would ask for a file's capabilities before each write.
             InitFlags::FUSE_HANDLE_KILLPRIV_V2,
         ];
         if crate::mount_rights::keeps_access_lists() {
@@ -165,7 +164,7 @@ impl Filesystem for Layer {
             true => InitFlags::FUSE_WRITEBACK_CACHE,
             false => InitFlags::FUSE_AUTO_INVAL_DATA,
         });
-        // A kernel that lacks one of them works without it, more slowly.
+        // A kernel without one of these flags works, too, but more slowly.
         wanted.into_iter().for_each(|flag| {
             let _ = config.add_capabilities(flag);
         });
@@ -343,7 +342,7 @@ impl Filesystem for Layer {
         self.write_file(handle, offset, data, flags.0, reply);
     }
 
-    /// The kernel writes dirty pages out on close by itself, and the backing file system has nothing to say at close.
+    /// The kernel writes dirty pages back at close by itself, and the backing file system has no work at close.
     fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
         reply.error(Errno::ENOSYS);
     }
@@ -380,7 +379,7 @@ impl Filesystem for Layer {
         reply_empty(dropped.and_then(|()| self.allocate(handle, offset, length, mode)), reply);
     }
 
-    /// With the write-back cache the kernel knows pages that the backing file does not: then all is data.
+    /// With the write-back cache the kernel has pages that the backing file does not have: so the whole file counts as data.
     fn lseek(&self, _: &Request, _: INodeNo, handle: FileHandle, offset: i64, whence: i32, reply: ReplyLseek) {
         if self.settings.writeback_cache {
             return reply.error(Errno::ENOSYS);

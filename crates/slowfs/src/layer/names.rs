@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Names: making, linking, renaming, removing, listing.
+//! Names: create, link, rename, remove, list.
 
 use super::extended::masked;
 use super::owner::as_caller;
@@ -98,7 +98,7 @@ impl Layer {
         Ok(self.keep(Opened::Folder(Mutex::new(folder))))
     }
 
-    /// Calls `add` with number, position of the next entry, kind and name, until it says that its reply is full.
+    /// Calls `add` with number, position of the next entry, kind and name, until `add` says that its reply is full.
     pub(super) fn read_folder(
         &self,
         handle: FileHandle,
@@ -128,7 +128,7 @@ impl Layer {
     }
 }
 
-/// To the caller, what root had to make for it; a folder that hands its group down keeps doing so.
+/// Gives the caller a file that root had to create. Below a folder with the set-group-id bit the file keeps the folder's group.
 fn hand_over(caller: &Request, parent: &Inode, name: &OsStr) -> Result<()> {
     let group_is_inherited = statat(parent, "", AtFlags::EMPTY_PATH)?.st_mode & 0o2000 != 0;
     let gid = (!group_is_inherited).then(|| Gid::from_raw(caller.gid()));

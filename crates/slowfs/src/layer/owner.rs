@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! New files belong to the caller from the first moment on: a file that belonged to root until a later chown would lock a
-//! server out when the layer dies in between.
+//! Gives new files to the caller from the beginning. A file that belonged to root until a later chown would lock a server out if
+//! the layer died in between.
 
 use fuser::Request;
 use rustix::io::{Errno, Result};
 
-/// Runs `make` with the file-system identity of `caller` when this process is root and the caller is not, else as it is. When the
-/// caller is refused (its supplementary groups are not known here; the kernel has already checked its right), `make` runs as root
-/// and `give` hands the result over.
+/// Runs `make` with the file-system identity of `caller` if this process is root and the caller is not; else with its own. When the
+/// kernel refuses the caller, `make` runs as root, and `give` changes the owner. (The caller's supplementary groups are unknown
+/// here; the kernel has already checked the caller's right.)
 pub(super) fn as_caller<T>(
     caller: &Request,
     make: impl Fn() -> Result<T>,
@@ -36,7 +36,7 @@ struct Identity;
 
 impl Identity {
     fn take(uid: u32, gid: u32) -> Self {
-        // SAFETY: plain system calls on this thread's credentials. The group goes first, while the right to change it is there.
+        // SAFETY: plain system calls on this thread's credentials. The group changes first, while this thread still has the right to change it.
         unsafe {
             libc::setfsgid(gid);
             libc::setfsuid(uid);
@@ -47,7 +47,7 @@ impl Identity {
 
 impl Drop for Identity {
     fn drop(&mut self) {
-        // SAFETY: as above; the effective uid is still root's, so both are allowed, and the capabilities come back with the uid.
+        // SAFETY: as above; the effective uid is still root's, so both calls are allowed, and the capabilities return with the uid.
         unsafe {
             libc::setfsuid(0);
             libc::setfsgid(0);

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `/proc/<thread>/syscall`: the system call in which a thread sleeps.
+//! Parses `/proc/<thread>/syscall`: the system call in which a thread sleeps.
 
 use libc::c_long;
 
-/// Number and arguments. The number is -1 where a thread sleeps outside of a system call: in a page fault, or as the kernel's own.
+/// Number and arguments. The number is -1 when a thread sleeps outside of a system call: in a page fault, or as a kernel thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Call {
     Running,
     Asleep { number: c_long, arguments: [u64; 6] },
 }
 
-/// For what a thread waits, as far as its system call tells.
+/// The data that a thread waits for, as far as its system call shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Waits {
-    /// Not for a read.
+    /// The thread waits for no read.
     No,
-    /// For something that may be a read; which one cannot be said.
+    /// The thread may wait for a read, but which one is unknown.
     Somehow,
-    /// For this range of this descriptor.
+    /// The thread waits for this range of this descriptor.
     In(u64, Range),
 }
 
@@ -31,7 +31,7 @@ pub(super) struct Range {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Extent {
     Bytes(u64),
-    /// As long as that many buffers, which the thread's memory names at `at`.
+    /// The range is as long as this many buffers; the vector is at `at` in the thread's memory.
     Vector {
         at: u64,
         count: u64,
@@ -87,7 +87,7 @@ impl Call {
 }
 
 impl Range {
-    /// In bytes. A thread whose memory cannot be read is taken to ask for one byte: its range then starts where it starts.
+    /// The length in bytes. When the thread's memory cannot be read, it is taken as one byte: then only the start of the range is known.
     pub(super) fn length(&self, thread: u32) -> u64 {
         match self.extent {
             Extent::Bytes(bytes) => bytes,
@@ -96,7 +96,7 @@ impl Range {
     }
 }
 
-/// The kernel takes no longer vectors.
+/// The longest vector that the kernel takes.
 const LONGEST: usize = 1024;
 
 fn vector_length(thread: u32, at: u64, count: u64) -> Option<u64> {
@@ -106,7 +106,7 @@ fn vector_length(thread: u32, at: u64, count: u64) -> Option<u64> {
     let size = size_of_val(buffers.as_slice());
     let here = libc::iovec { iov_base: buffers.as_mut_ptr().cast(), iov_len: size };
     let there = libc::iovec { iov_base: usize::try_from(at).ok()? as *mut _, iov_len: size };
-    // SAFETY: `here` is memory of ours of that size, any bytes make an iovec, and `there` is another process's, which the kernel checks.
+    // SAFETY: `here` is our memory of that size, and any bytes make an iovec. `there` belongs to another process, and the kernel checks it.
     let read = unsafe { libc::process_vm_readv(thread.cast_signed(), &raw const here, 1, &raw const there, 1, 0) };
     (usize::try_from(read).ok()? == size).then(|| buffers.iter().map(|buffer| buffer.iov_len as u64).sum())
 }

@@ -4,7 +4,7 @@ use crate::clock::now;
 use crate::engine::Engine;
 use fuser::ReplyData;
 
-/// Answers one look: its block says for how long it is held.
+/// Answers one measuring read: its block number says how long the reply is held.
 pub(crate) fn answer(engine: &Engine, offset: u64, reply: ReplyData) {
     let arrived = now();
     let mut block = [0; BLOCK_BYTES];

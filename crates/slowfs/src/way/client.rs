@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The process that looks at the way. It is not one of the layer's threads: a process that waits for an answer of its own cannot be killed, for the
-//! kernel gives up on the layer only when its last descriptor is closed.
+//! The process that measures the way. It is not a thread of the layer: a process that waits for its own answer cannot be killed,
+//! because the kernel gives up on the layer only when its last descriptor is closed.
 
 use super::{BLOCK, BLOCK_BYTES, LENGTHS, NAME, ROUNDS, Way};
 use crate::clock::{MonotonicNs, now};
@@ -13,14 +13,14 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use std::path::Path;
 use std::time::Duration;
 
-/// In which the looks end on a host that answers at all.
+/// On a host that answers at all, the measurement ends within this time.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// Once each length has been looked at, no further look begins after this time.
+/// When each length has been measured once, no further measurement begins after this time.
 const LONGEST_NS: u64 = 600_000_000;
 const GO: &[u8] = b"go";
 const ANSWER_BYTES: usize = 64 << 10;
 
-/// A process that is ready to look.
+/// A process that is ready to measure.
 #[derive(Debug)]
 pub(crate) struct Looker {
     process: Forked,
@@ -28,8 +28,8 @@ pub(crate) struct Looker {
 }
 
 impl Looker {
-    /// Must be called before this process starts a thread. `root` names the file system's root, as soon as there is one; `nice` is what a
-    /// database has; `closed` are the layer's descriptors, which the process must not hold.
+    /// Must be called before this process starts a thread. `root` names the file system's root as soon as there is one. `nice` is
+    /// the nice value of a database. `closed` are the layer's descriptors, which the process must not hold.
     pub(crate) fn start(root: &Path, nice: i32, closed: &[RawFd]) -> Result<Self, String> {
         let (line, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
             .map_err(|errno| errno.to_string())?;
@@ -37,7 +37,7 @@ impl Looker {
         let parent = rustix::process::getpid();
         let process = fork(|| {
             for number in closed.iter().copied().chain([own]) {
-                // SAFETY: they are the parent's, and this process, which is not the parent, uses none of them.
+                // SAFETY: they belong to the parent, and this forked process uses none of them.
                 unsafe { libc::close(number) };
             }
             let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
@@ -57,7 +57,7 @@ impl Looker {
         self.process.pid()
     }
 
-    /// Looks, now that the file system is served; the process has ended then, or will.
+    /// Measures, when the file system is served. On return the process has ended, or is about to.
     pub(crate) fn look(self) -> Way {
         let answer = self.ask();
         if answer.is_err() {
@@ -81,12 +81,12 @@ impl Looker {
     }
 }
 
-/// All looks, in rounds over all lengths.
+/// All measurements, in rounds over all lengths.
 fn look(file: &Path) -> rustix::io::Result<Way> {
     let file = open(file, OFlags::RDONLY | OFlags::DIRECT | OFlags::CLOEXEC, Mode::empty())?;
     let began = now();
     let mut looks = vec![Vec::new(); LENGTHS.len()];
-    // the first one asks for the attributes, too, and finds everything cold
+    // The first read asks for the attributes, too, and finds all caches cold.
     one(&file, 0)?;
     for round in 0..ROUNDS {
         for (number, length) in LENGTHS.iter().enumerate() {
@@ -101,7 +101,7 @@ fn look(file: &Path) -> rustix::io::Result<Way> {
     Ok(Way::of(&looks))
 }
 
-/// What this process waited, and for how long the layer had the request.
+/// How long this process waited, and how long the layer had the request, in nanoseconds.
 fn one(file: &OwnedFd, number: usize) -> rustix::io::Result<(MonotonicNs, MonotonicNs)> {
     let mut memory = [0; 2 * BLOCK_BYTES];
     let aligned = memory.as_ptr().align_offset(BLOCK_BYTES);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The kernel's way to the layer and back: what a request takes beyond the time that the layer itself has it. It is measured on this host
-//! when the layer is mounted, and taken off each delay, so that asked plus the bare latency is what a client sees.
+//! The kernel's way to the layer and back: the time of a request outside of the layer. It is measured on this host when the layer
+//! is mounted, and subtracted from each delay, so that a client sees the asked delay plus the bare latency.
 //!
-//! A process of its own ([`client`]) reads a file that exists in the layer alone, 4 KiB at a time and past the page cache, as a database
-//! would. No request of it goes to the directory's files. The layer holds each of these reads for as long as the look asks for, and writes
-//! into the answer for how long it had it: what the client waited beyond that is the way. The longer everybody slept, the colder the
-//! processor, and the longer the way: so it is measured for waits of several lengths.
+//! A process of its own ([`client`]) reads a file that exists in the layer alone, 4 KiB at a time and past the page cache, as a
+//! database would. None of its requests goes to the directory's files. The layer holds each of these reads for a chosen time, and
+//! writes into the answer how long it had the request: the rest of the client's wait is the way. After a longer sleep the processor
+//! is colder and the way is longer, so it is measured for waits of several lengths.
 //!
-//! What differs for other requests: a write takes its data along and a sync has none, and for both the same is taken off as for a read.
+//! Other requests differ: a write carries its data, and a sync has none. The same time is subtracted for them as for a read.
 
 mod answer;
 pub(crate) mod client;
@@ -18,34 +18,34 @@ use fuser::{FileAttr, FileType, INodeNo};
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, UNIX_EPOCH};
 
-/// In the root of the layer, for the process that measures alone.
+/// The name of the file in the root of the layer; only the measuring process sees it.
 pub(crate) const NAME: &str = ".wringer-way";
-/// No file below has it: those of other devices are numbered from 2^63 on.
+/// No file below has this inode number: numbers for files of other devices begin at 2^63.
 pub(crate) const INODE: u64 = u64::MAX;
 pub(crate) const HANDLE: u64 = u64::MAX;
 pub(crate) const BLOCK_BYTES: usize = 4096;
 pub(crate) const BLOCK: u64 = BLOCK_BYTES as u64;
 /// So that the kernel asks for the file's attributes once, and not with each read.
 pub(crate) const ATTRIBUTES_LAST: Duration = Duration::from_secs(1);
-/// No name is kept: whoever looks for the same name in the directory is answered by the directory.
+/// The kernel keeps no name: another process that looks up this name gets the directory's answer.
 pub(crate) const NAME_LASTS: Duration = Duration::ZERO;
 
-/// A host that needs longer is overloaded, and may not be a moment later. What is longer is not taken off.
+/// A host that needs longer is overloaded, perhaps for a moment only. At most this much is subtracted.
 const MOST_NS: u64 = 200_000;
 
 /// One length of waits.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Length {
-    /// Waits up to this belong to it; `None`: all longer ones.
+    /// The longest wait that belongs to it; `None`: no bound.
     up_to_ns: Option<u64>,
-    /// For how long the layer holds a look.
+    /// How long the layer holds a measuring read.
     held_ns: u64,
-    /// In each of the rounds.
+    /// How many reads in each round.
     looks: usize,
 }
 
 pub(crate) const ROUNDS: usize = 3;
-/// Shortest waits first: some 170 ms in three rounds, so that no moment's disturbance is in all looks at one length.
+/// Shortest waits first. Three rounds take some 170 ms, so that one disturbance cannot hit all reads of one length.
 pub(crate) const LENGTHS: [Length; 5] = [
     Length { up_to_ns: Some(100_000), held_ns: 60_000, looks: 15 },
     Length { up_to_ns: Some(500_000), held_ns: 250_000, looks: 15 },
@@ -54,22 +54,22 @@ pub(crate) const LENGTHS: [Length; 5] = [
     Length { up_to_ns: None, held_ns: 31_000_000, looks: 1 },
 ];
 
-/// What is taken off each delay for the way, and how it was measured.
+/// The time that is subtracted from each delay for the way, and how it was measured.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Way {
-    /// Shortest waits first. Empty: it was not measured, and nothing is taken off.
+    /// Shortest waits first. Empty: not measured, and nothing is subtracted.
     pub lengths: Vec<Looked>,
-    /// Why it was not.
+    /// The reason why it was not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why_not: Option<String>,
 }
 
-/// The looks at waits of one length.
+/// The measurements of waits of one length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Looked {
-    /// For waits up to this; `None`: for all longer ones.
+    /// The longest wait that belongs to it; `None`: no bound.
     pub up_to_ns: Option<u64>,
-    /// For how long the layer held the looks.
+    /// How long the layer held the reads.
     pub held_ns: u64,
     pub looks: u32,
     pub lowest_ns: u64,
@@ -78,7 +78,7 @@ pub struct Looked {
 }
 
 impl Looked {
-    /// The median, or as much of it as is taken off at all.
+    /// The median way, or the most that is ever subtracted.
     pub fn taken_off_ns(&self) -> u64 {
         self.median_ns.min(MOST_NS)
     }
@@ -89,7 +89,7 @@ impl Way {
         Self { lengths: Vec::new(), why_not: Some(why.into()) }
     }
 
-    /// From the looks at each of [`LENGTHS`], each what a client waited and for how long the layer had the request.
+    /// From the reads at each of [`LENGTHS`]: how long the client waited, and how long the layer had the request.
     pub(crate) fn of(looks: &[Vec<(u64, u64)>]) -> Self {
         if looks.len() != LENGTHS.len() || looks.iter().any(Vec::is_empty) {
             return Self::not_measured("there was no look at some length of waits");
@@ -109,14 +109,14 @@ impl Way {
         Self { lengths: lengths.collect(), why_not: None }
     }
 
-    /// Of a wait that is to be so long.
+    /// The time to subtract from a wait of this length.
     pub(crate) fn taken_off_ns(&self, wait_ns: u64) -> u64 {
         let of = self.lengths.iter().find(|looked| looked.up_to_ns.is_none_or(|longest| wait_ns <= longest));
         of.map_or(0, Looked::taken_off_ns)
     }
 }
 
-/// The attributes of the file that is in no directory.
+/// The attributes of the measuring file, which is in no directory.
 pub(crate) fn attributes() -> FileAttr {
     FileAttr {
         ino: INodeNo(INODE),
@@ -143,7 +143,7 @@ mod tests {
 
     fn way(ways_ns: [u64; 5]) -> Way {
         let looks = LENGTHS.iter().zip(ways_ns);
-        // one look in five was disturbed
+        // One read in five was disturbed.
         let of = |(length, way): (&Length, u64)| {
             (0..5).map(|look| (length.held_ns + way + if look == 0 { 900_000 } else { look }, length.held_ns)).collect()
         };
