@@ -8,7 +8,7 @@ use evidence::DelayMode;
 use serde::Serialize;
 use std::fmt;
 
-/// A disk as somebody asks for it: a profile, single words, or words laid over a profile.
+/// A disk as a user asks for it: a profile, single keys, or a profile changed by single keys.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Asked {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -33,19 +33,18 @@ pub struct Asked {
     pub seed: Option<u64>,
 }
 
-/// Seed when none is given.
 const SEED: u64 = 1;
-/// More servers than any disk has.
+/// More servers than any real disk has.
 pub(crate) const MOST_DEPTH: u32 = 4096;
 
 impl Asked {
-    /// `total` with a profile, which says how long an operation takes in all; else `add`.
+    /// `total` with a profile, whose times are total times; else `add`.
     pub fn mode(&self) -> DelayMode {
         let default = if self.profile.is_some() { DelayMode::Total } else { DelayMode::Add };
         self.mode.unwrap_or(default)
     }
 
-    /// Nothing takes longer, and nothing is limited.
+    /// Whether nothing is delayed and nothing is limited.
     pub fn is_none(&self) -> bool {
         let none = |words: &Option<OperationSpec>| words.as_ref().is_none_or(OperationSpec::is_none);
         self.profile.is_none()
@@ -53,17 +52,17 @@ impl Asked {
             && (&self.iops, &self.bandwidth, self.depth) == (&None, &None, None)
     }
 
-    /// One time for each class, and nothing else.
+    /// Whether each class has one constant time, and nothing is limited.
     pub fn is_constant(&self) -> bool {
         self.model(&mut |_| Err(String::new())).is_ok_and(|model| model.is_constant())
     }
 
-    /// The files of histograms that [`Self::model`] will ask for.
+    /// The histogram files that [`Self::model`] reads.
     pub fn files(&self) -> impl Iterator<Item = &str> {
         [&self.read, &self.write, &self.sync].into_iter().flatten().filter_map(OperationSpec::file)
     }
 
-    /// `read` answers with the bins of the histogram in a file.
+    /// Makes the model. `read` returns the bins of the histogram in a file.
     ///
     /// # Errors
     /// A file holds no histogram.
@@ -92,7 +91,7 @@ impl Asked {
         Ok(model)
     }
 
-    /// How long a read is to take at the median, as far as that can be said without reading a file.
+    /// The median time of a read, if it is known without reading a file.
     pub fn read_median_us(&self) -> f64 {
         let profile = self.profile.as_ref().map(|profile| profile.model().read.takes);
         let own = self.read.as_ref().map(|words| words.known().cloned().unwrap_or(Distribution::NONE));
@@ -100,7 +99,7 @@ impl Asked {
     }
 }
 
-/// As a plan says it: the model where no file has to be read for it, else the words.
+/// For a plan: the model if no file is needed for it, else the text that the user wrote.
 impl fmt::Display for Asked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.model(&mut |_| Err(String::new())) {

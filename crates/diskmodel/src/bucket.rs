@@ -1,28 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// A token bucket in virtual time. Tokens come at `rate` up to `capacity`; a request goes as soon as the bucket is not in debt, and
-/// takes its tokens then. So the tokens taken in any time never exceed credits + rate x time, plus the one request that went into
-/// debt: a disk with its limit unused answers at once, and a busy one evenly, not in slices. With a `burst` rate, tokens that are
-/// there are not spent faster than that.
+/// A token bucket in virtual time. Tokens come at `rate` up to `capacity`. A request goes as soon as the bucket is not in debt, and
+/// takes its tokens then. So the tokens taken in any time never exceed credits + rate x time, plus the one request that caused the
+/// debt. An idle disk answers at once, and a busy one evenly, not in slices. A `burst` rate bounds how fast saved tokens are spent.
 ///
 /// Requests are served in the order they are asked for.
 #[derive(Debug, Clone)]
 pub struct Bucket {
-    /// Tokens a nanosecond.
+    /// Tokens for each nanosecond.
     rate: f64,
     burst: Option<f64>,
     capacity: f64,
     tokens: f64,
-    /// The moment for which `tokens` holds.
+    /// The time at which `tokens` is valid.
     at: u64,
-    /// When the burst rate lets the next one go.
+    /// When the burst rate lets the next request go.
     next: u64,
 }
 
 const SECOND: f64 = 1e9;
 
 impl Bucket {
-    /// Rates are a second. The clock starts with the first request.
+    /// Rates are for each second. The clock starts with the first request.
     pub fn new(rate: f64, burst: Option<f64>, capacity: f64, credits: f64) -> Self {
         Self {
             rate: rate / SECOND,

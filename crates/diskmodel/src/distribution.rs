@@ -5,15 +5,15 @@ use statrs::distribution::{ContinuousCDF as _, Normal};
 use std::fmt;
 use units::Span;
 
-/// How long an operation takes. Everything is said by the inverse of the cumulative distribution, so that a sample is
-/// [`Distribution::quantile`] of a uniform number, and what is printed is what is drawn from. Microseconds.
+/// How long an operation takes, in microseconds. A distribution is defined by the inverse of its cumulative function, so a sample
+/// is [`Distribution::quantile`] of a uniform number, and printed quantiles are those that are drawn from.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Distribution {
     Constant {
         us: f64,
     },
-    /// Cut off at 0; the words that make one refuse a deviation so large that the cut would show.
+    /// Negative times become 0. The parser refuses deviations for which that would matter.
     Normal {
         mean_us: f64,
         sd_us: f64,
@@ -23,7 +23,7 @@ pub enum Distribution {
         p99_us: f64,
     },
     Table(Table),
-    /// Constant, but for a few.
+    /// One constant time for most operations, and longer ones for a few.
     Tail {
         us: f64,
         /// Ascending in `us`.
@@ -41,7 +41,7 @@ pub struct Rare {
 impl Distribution {
     pub const NONE: Self = Self::Constant { us: 0.0 };
 
-    /// What the fraction `p` of all operations does not exceed, in microseconds.
+    /// The time in microseconds that the fraction `p` of all operations does not exceed.
     pub fn quantile(&self, p: f64) -> f64 {
         match self {
             Self::Constant { us } => *us,
@@ -69,7 +69,7 @@ impl Distribution {
         *self == Self::NONE
     }
 
-    /// The mean, by the midpoints of ten thousand equal slices.
+    /// The mean, from the midpoints of ten thousand equal slices.
     pub fn mean(&self) -> f64 {
         if let Self::Constant { us } = self {
             return *us;
@@ -80,7 +80,7 @@ impl Distribution {
     }
 }
 
-/// Of the logarithm.
+/// Standard deviation of the logarithm.
 fn sigma(p50_us: f64, p99_us: f64) -> f64 {
     (p99_us / p50_us).ln() / standard_normal(0.99)
 }
@@ -90,13 +90,13 @@ fn standard_normal(p: f64) -> f64 {
     Normal::standard().inverse_cdf(p.clamp(1e-12, 1.0 - 1e-12))
 }
 
-/// `580 us`, as exact as a figure of three digits.
+/// `580 us`, with three digits.
 pub(crate) fn time(us: f64) -> Span {
     #[allow(clippy::cast_possible_truncation)] // times are not negative, and below an hour
     Span(std::time::Duration::from_nanos((us * 1000.0).round() as u64))
 }
 
-/// For reading, not for parsing.
+/// For people, not for a parser.
 impl fmt::Display for Distribution {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

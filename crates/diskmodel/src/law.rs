@@ -16,7 +16,7 @@ pub enum Class {
     Sync,
 }
 
-/// One request, as far as a disk cares.
+/// The properties of a request that a disk model needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
     pub class: Class,
@@ -25,23 +25,23 @@ pub struct Request {
     pub bytes: u64,
 }
 
-/// A model at work: it remembers credits, busy servers and where the head is, and gives each request its time.
+/// A model at work. It remembers credits, busy servers and the position of the head, and gives each request its delay.
 #[derive(Debug)]
 pub struct Law {
     model: Model,
-    /// One for each class, so that a class's times do not depend on how the others' requests fall between.
+    /// One generator for each class, so that the times of a class do not depend on requests of other classes.
     draws: [Xoshiro256PlusPlus; 3],
     buckets: Vec<Metered>,
-    /// When each server is free; as many as the model's depth.
+    /// The time at which each server is free; as many servers as the model's depth.
     servers: Option<BinaryHeap<Reverse<u64>>>,
-    /// File and offset where the last read or write ended.
+    /// File and offset of the end of the last read or write.
     head: Option<(u64, u64)>,
-    /// Of the first request.
+    /// The time of the first request.
     started: Option<u64>,
     waits: Waits,
 }
 
-/// A bucket with the run of adjoining requests that it counts as one.
+/// A bucket, with the run of adjoining requests that counts as one operation.
 #[derive(Debug)]
 struct Metered {
     bucket: Bucket,
@@ -52,7 +52,7 @@ struct Metered {
     run: u64,
 }
 
-/// Whatever a distribution and a stall come to: beyond it servers take a disk for dead.
+/// The longest delay, whatever the model asks: beyond it servers take a disk for dead.
 const LONGEST_US: f64 = 60e6;
 
 impl Law {
@@ -76,12 +76,12 @@ impl Law {
         &self.model
     }
 
-    /// For how long requests waited for the limits so far.
+    /// How long requests have waited for the limits so far.
     pub fn waited(&self) -> Waited {
         self.waits.waited
     }
 
-    /// How many nanoseconds after `start` this request is to be answered. Requests are taken in the order of the calls.
+    /// How many nanoseconds after `start` this request must be answered. The order of the calls is the order of the requests.
     pub fn takes_ns(&mut self, request: &Request, start: u64) -> u64 {
         let started = *self.started.get_or_insert(start);
         let follows = request.class != Class::Sync && self.head == Some((request.file, request.offset));
@@ -104,7 +104,7 @@ impl Law {
         left - start
     }
 
-    /// When all limits let it go.
+    /// When all limits let the request go.
     fn admit(&mut self, request: &Request, follows: bool, start: u64) -> u64 {
         let mut last = (start, None);
         for metered in &mut self.buckets {
@@ -128,7 +128,7 @@ impl Law {
             Class::Sync => &self.model.sync,
         };
         let takes = operation.sequential.as_ref().filter(|_| follows).unwrap_or(&operation.takes);
-        // Always drawn, so that a change of one figure leaves the other draws as they are.
+        // Always draw, so that a change of one figure does not change the other draws.
         let uniform = (self.draws[request.class as usize].next_u64() >> 11) as f64 / (1u64 << 53) as f64;
         takes.quantile(uniform) + operation.us_per_kib * (request.bytes.saturating_sub(4096) as f64 / 1024.0)
     }
@@ -160,7 +160,7 @@ impl Metered {
         if cost == 0 { now } else { self.bucket.admit(now, cost as f64) }
     }
 
-    /// How many operations this request adds to those already counted for the run that it belongs to.
+    /// How many operations this request adds to those already counted for its run.
     fn operations(&mut self, bytes: u64, follows: bool) -> u64 {
         let before = if follows && self.merge { self.run } else { 0 };
         self.run = before + bytes;

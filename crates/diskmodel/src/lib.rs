@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a disk does to a request, as numbers: how long an operation takes, how many a second, how many at once.
+//! Models a disk in numbers: how long an operation takes, how many operations it does in a second, how many at once.
 //!
 //! ```text
-//! words (flags, experiment file) -> Asked -> Model -> Law -> how long this request waits
-//!                        profiles.toml ->/       \-> simulate -> what a probe is to see
+//! text (flags, experiment file) -> Asked -> Model -> Law -> how long this request waits
+//!                        profiles.toml ->/       \-> simulate -> what a probe should see
 //! ```
 //!
-//! In: requests with the moment they start, in nanoseconds. Out: how much later each is to be answered. No I/O, no clock, and the only
-//! randomness is a generator whose seed is part of the model, so that a run can be repeated. Whoever calls [`Law`] holds the clock.
+//! In: requests with their start in nanoseconds. Out: the delay of each answer. No I/O and no clock: the caller of [`Law`] has the
+//! clock. The only randomness is a generator whose seed is part of the model, so that a run can be repeated.
 //!
-//! A request first gets its tokens (operations a second, bytes a second), then waits for one of the disk's servers, then takes a time
-//! drawn from its class's distribution, longer while a stall lasts.
+//! A request first gets its tokens (operations and bytes for each second), then waits for a free server of the disk, then takes a
+//! time drawn from the distribution of its class, which is longer during a stall.
 
 mod asked;
 mod bucket;

@@ -5,10 +5,10 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use units::Bytes;
 
-/// Everything the slow layer is to imitate. Plain data.
+/// Everything that the slow layer imitates. Plain data.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Model {
-    /// The disk profile it came from, as it was asked for: `gp2:100G,credits=0`.
+    /// The profile that the model was made from, as the user wrote it: `gp2:100G,credits=0`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<String>,
     pub read: Operation,
@@ -17,7 +17,7 @@ pub struct Model {
     pub mode: DelayMode,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<Limit>,
-    /// How many requests the disk works on at the same time; `None`: any number.
+    /// How many requests the disk serves at the same time; `None`: any number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub depth: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -28,12 +28,12 @@ pub struct Model {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Operation {
-    /// Of 4 KiB or less.
+    /// The time for 4 KiB or less.
     pub takes: Distribution,
     /// For each KiB above 4 KiB.
     #[serde(default)]
     pub us_per_kib: f64,
-    /// When it goes on where the request before it ended, and the head need not move.
+    /// The time of a request that begins where the request before it ended, so that the head need not move.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sequential: Option<Distribution>,
 }
@@ -44,19 +44,19 @@ pub struct Limit {
     pub counts: Counts,
     pub of: Of,
     pub rate_per_second: f64,
-    /// While there are credits.
+    /// The rate while there are credits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub burst_per_second: Option<f64>,
-    /// The most credits that can be saved up.
+    /// The most credits that can be saved.
     #[serde(default)]
     pub capacity: f64,
-    /// The credits there are at the start.
+    /// The credits at the start.
     #[serde(default)]
     pub credits: f64,
     /// A larger request counts as several operations of this size; `None`: one request is one operation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unit_bytes: Option<u64>,
-    /// Requests that go on where the one before ended count as one operation, up to the unit.
+    /// Adjoining requests count as one operation, up to the unit.
     #[serde(default)]
     pub merge: bool,
 }
@@ -104,7 +104,7 @@ impl From<Delay> for Model {
 }
 
 impl Model {
-    /// The medians, and whether they are all there is to say.
+    /// The medians, and whether the model has more than medians.
     pub fn delay(&self) -> Delay {
         #[allow(clippy::cast_possible_truncation)] // times are not negative, and below an hour
         let us = |operation: &Operation| operation.takes.quantile(0.5).round() as u64;
@@ -117,7 +117,7 @@ impl Model {
         }
     }
 
-    /// One time for each class and nothing else.
+    /// Whether each class has one constant time, and nothing is limited.
     pub fn is_constant(&self) -> bool {
         [&self.read, &self.write, &self.sync].iter().all(|operation| operation.is_constant())
             && self.limits.is_empty()
@@ -125,7 +125,6 @@ impl Model {
             && self.stalls.is_none()
     }
 
-    /// The same with no time for any operation and no limit.
     #[must_use]
     pub fn none(mode: DelayMode) -> Self {
         Self::from(Delay { read_us: 0, write_us: 0, sync_us: 0, mode, varies: false })

@@ -12,20 +12,20 @@ use std::str::FromStr;
 use std::sync::LazyLock;
 use units::{Bytes, Span};
 
-/// One disk that is known by name.
+/// One disk with a name.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
     #[serde(skip_deserializing)]
     pub name: String,
     pub title: String,
-    /// The size it has when nobody says one; `None`: its figures do not depend on its size.
+    /// The default size; `None`: the disk's figures do not depend on its size.
     pub size: Option<Bytes>,
     #[serde(rename(deserialize = "figure", serialize = "figures"))]
     pub figures: Vec<Figure>,
 }
 
-/// One number of a disk, with where it is from.
+/// One figure of a disk, with its source.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Figure {
@@ -53,12 +53,12 @@ static PROFILES: LazyLock<Vec<Profile>> = LazyLock::new(|| {
     read.into_iter().map(|(name, profile)| Profile { name, ..profile }).collect()
 });
 
-/// All of them, by name.
+/// All profiles, by name.
 pub fn profiles() -> &'static [Profile] {
     &PROFILES
 }
 
-/// A profile as it is asked for: `gp3`, `gp2:100G,credits=0`, `gp3:iops=6000,bandwidth=500M`.
+/// A profile with its options, as a user writes it: `gp3`, `gp2:100G,credits=0`, `gp3:iops=6000,bandwidth=500M`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProfileSpec {
     text: String,
@@ -128,7 +128,7 @@ impl ProfileSpec {
         self.size.or(self.profile.size)
     }
 
-    /// A figure at the size asked for, as a number; bytes for a bandwidth and a unit.
+    /// The value of a figure at the chosen size; in bytes for a bandwidth or a unit.
     fn amount(&self, of: &str) -> Option<f64> {
         if let Some(set) = self.set.get(of) {
             return Some(*set);
@@ -221,7 +221,7 @@ impl Serialize for ProfileSpec {
 }
 
 impl Profile {
-    /// The first of this name that holds at this size.
+    /// The first figure of this name that holds at this size.
     fn figure(&self, of: &str, size: u64) -> Option<&Figure> {
         self.figures.iter().find(|figure| figure.of == of && figure.upto.is_none_or(|upto| size <= upto.0))
     }
@@ -235,7 +235,7 @@ impl Profile {
         read.ok_or_else(|| wrong(format!("\"{text}\" is no size for {name}"), format!("write {name}:100G")))
     }
 
-    /// What can be said behind the name.
+    /// The options that may follow the name.
     pub fn parameters(&self) -> String {
         let mut words: Vec<String> =
             self.size.iter().map(|size| format!("a size ({}:{}G)", self.name, size.0 >> 30)).collect();
@@ -249,7 +249,7 @@ impl Profile {
 }
 
 impl Figure {
-    /// As a person reads it.
+    /// For people.
     pub fn says(&self) -> String {
         let amount =
             |value: f64| if self.of == "bandwidth" { format!("{}/s", bytes(value)) } else { value.to_string() };

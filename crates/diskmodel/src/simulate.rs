@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a probe is to see: the model itself, driven in virtual time.
+//! Predicts what a probe sees, by running the model in virtual time.
 
 use crate::law::{Class, Law, Request};
 use crate::model::Model;
@@ -7,10 +7,10 @@ use evidence::DelayMode;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// What a closed loop of random requests saw.
+/// The result of a closed loop of random requests.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Seen {
-    /// Ascending.
+    /// Latencies in microseconds, ascending.
     latencies_us: Vec<f64>,
     pub per_second: f64,
 }
@@ -27,7 +27,7 @@ impl Seen {
     }
 }
 
-/// `depth` clients make `requests` random requests of `bytes` in all, each as soon as its last one is answered; without the model a
+/// `depth` clients make `requests` random requests of `bytes` in all, each as soon as its last one is answered. Without the model a
 /// request takes `own_us`.
 pub fn closed_loop(model: &Model, class: Class, depth: u32, requests: u32, bytes: u64, own_us: f64) -> Seen {
     let mut law = Law::new(model.clone());
@@ -39,7 +39,7 @@ pub fn closed_loop(model: &Model, class: Class, depth: u32, requests: u32, bytes
     let mut last = begin + 1;
     for number in 0..u64::from(requests.max(1)) {
         let Some(Reverse(arrived)) = clients.pop() else { break };
-        // no two adjoin
+        // No two requests adjoin.
         let request = Request { class, file: 0, offset: number * (bytes + 4096) * 2 + 1, bytes };
         let answered = match model.mode {
             DelayMode::Add => arrived + own + law.takes_ns(&request, arrived + own),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The words for a time, a limit, a stall: the same on the command line and in an experiment file.
+//! Parses times, limits and stalls. The command line and an experiment file use the same syntax.
 
 use crate::distribution::{Distribution, Rare};
 use crate::model::{Counts, Limit, Of, Operation, Stalls};
@@ -9,7 +9,7 @@ use std::fmt;
 use std::str::FromStr;
 use units::{Bytes, Span};
 
-/// What is wrong, and what to write instead.
+/// The mistake in a text, and the correct form.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}; {hint}")]
 pub struct SpecError {
@@ -22,7 +22,7 @@ pub(crate) fn wrong(message: impl Into<String>, hint: impl Into<String>) -> Spec
 }
 
 /// How long an operation takes: `10ms`, `normal:10ms,2ms`, `lognormal:p50=1ms,p99=10ms`, `quantiles:p50=0.5ms,p99=2ms`,
-/// `tail:0.2ms,1/1000:80ms`, `histogram:FILE`; and `+4us/KiB` behind it for what is larger than 4 KiB.
+/// `tail:0.2ms,1/1000:80ms`, `histogram:FILE`. `+4us/KiB` after it adds time for each KiB above 4 KiB.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OperationSpec {
     text: String,
@@ -37,7 +37,7 @@ enum Takes {
     File(String),
 }
 
-/// Beyond it a server's own time-outs end the experiment, not the disk.
+/// The longest time: beyond it a server's own time-outs end the experiment, not the disk.
 const LONGEST: Span = Span::secs(10);
 const FORMS: &str = "write a time (10ms), normal:MEAN,DEVIATION, lognormal:p50=TIME,p99=TIME, quantiles:p50=TIME,p99=TIME, \
                      tail:TIME,1/1000:TIME or histogram:FILE";
@@ -160,7 +160,7 @@ impl OperationSpec {
         }
     }
 
-    /// `read` answers with the bins of the histogram in a file.
+    /// Makes the operation. `read` returns the bins of the histogram in a file.
     ///
     /// # Errors
     /// There is no such histogram.
@@ -177,7 +177,7 @@ impl OperationSpec {
         Ok(Operation { takes, us_per_kib: self.us_per_kib, sequential: None })
     }
 
-    /// Without reading a file; `None` for a file.
+    /// The distribution, when no file is needed for it; else `None`.
     pub fn known(&self) -> Option<&Distribution> {
         match &self.takes {
             Takes::Known(distribution) => Some(distribution),
@@ -190,7 +190,7 @@ impl OperationSpec {
     }
 }
 
-/// As written.
+/// As the user wrote it.
 impl fmt::Display for OperationSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.takes {
@@ -208,7 +208,7 @@ impl Serialize for OperationSpec {
     }
 }
 
-/// A rate with what goes with it: `3000`, `300,burst=3000,capacity=5400000,credits=0,unit=256K,merge`.
+/// A rate with its options: `3000`, `300,burst=3000,capacity=5400000,credits=0,unit=256K,merge`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LimitSpec {
     rate: f64,
@@ -221,7 +221,7 @@ pub struct LimitSpec {
 
 impl LimitSpec {
     /// # Errors
-    /// Says which word is wrong, and what to write.
+    /// Names the wrong part, and the correct form.
     pub fn parse(text: &str, counts: Counts) -> Result<Self, SpecError> {
         let (example, amount): (_, fn(&str) -> Option<f64>) = match counts {
             Counts::Operations => {

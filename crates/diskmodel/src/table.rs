@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 use serde::{Deserialize, Serialize};
 
-/// A distribution given by points of its inverse. Between two points the logarithm of the time is a straight line; before the first
-/// and after the last point it is constant.
+/// A distribution given by points of its inverse. Between two points the logarithm of the time is linear; before the first and
+/// after the last point the time is constant.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Table {
-    /// Fraction of operations, and the microseconds that they do not exceed. Both never fall.
+    /// Fraction of operations, and the microseconds that they do not exceed. Both ascend.
     points: Vec<(f64, f64)>,
 }
 
@@ -17,12 +17,12 @@ pub struct Bin {
     pub count: u64,
 }
 
-/// A time of 0 has no logarithm.
+/// The shortest time, because 0 has no logarithm.
 const LEAST_US: f64 = 0.001;
 
 impl Table {
     /// # Errors
-    /// Says which points do not make a distribution.
+    /// Names the points that make no distribution.
     pub fn of(points: Vec<(f64, f64)>) -> Result<Self, String> {
         if points.is_empty() {
             return Err("there are no quantiles".into());
@@ -36,10 +36,10 @@ impl Table {
         Ok(Self { points: points.into_iter().map(|(p, us)| (p, us.max(LEAST_US))).collect() })
     }
 
-    /// A measured histogram. Within a bin the logarithm of the time is a straight line, and between bins there is nothing.
+    /// From a measured histogram. Within a bin the logarithm of the time is linear; between bins there are no operations.
     ///
     /// # Errors
-    /// The bins hold nothing, or overlap.
+    /// The bins are empty, or overlap.
     pub fn of_histogram(bins: &[Bin]) -> Result<Self, String> {
         let mut bins: Vec<Bin> = bins.iter().filter(|bin| bin.count > 0).copied().collect();
         bins.sort_by(|a, b| a.high_us.total_cmp(&b.high_us));

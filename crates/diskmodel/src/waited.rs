@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 use serde::{Deserialize, Serialize};
 
-/// For how long requests waited for each limit of a disk, in nanoseconds. Where several waited at the same time, that time counts once:
-/// beside the time that passed, it is the share in which the limit held somebody back. A request that two limits hold back waited for the one
-/// that let it go last.
+/// How long requests waited for each limit of a disk, in nanoseconds. Time in which several requests waited counts once: divided by the elapsed time,
+/// it is the share in which the limit held a request back. When two limits hold a request back, it waited for the limit that let it go last.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Waited {
-    /// For the operations a second.
+    /// Waits for the limit of operations.
     pub operations_ns: u64,
-    /// For the bytes a second.
+    /// Waits for the limit of bytes.
     pub bytes_ns: u64,
-    /// For one of the disk's servers: it works on so many requests at once.
+    /// Waits for a free server of the disk: the disk serves only so many requests at once.
     pub queue_ns: u64,
 }
 
@@ -21,7 +20,7 @@ pub(crate) enum Cause {
     Queue,
 }
 
-/// The sums, and up to when each has been counted.
+/// The sums, and the time up to which each sum is counted.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Waits {
     pub(crate) waited: Waited,
@@ -29,7 +28,7 @@ pub(crate) struct Waits {
 }
 
 impl Waits {
-    /// Somebody waits from `from` to `to` for this.
+    /// A request waits from `from` to `to` for this limit.
     pub(crate) fn add(&mut self, cause: Cause, from: u64, to: u64) {
         let until = &mut self.until[cause as usize];
         let new_ns = to.saturating_sub(from.max(*until));

@@ -3,7 +3,7 @@ use serde::{Deserialize, Serialize};
 use std::ops::{AddAssign, Sub};
 use std::time::Duration;
 
-/// Processor time of the calling thread: what a probe itself costs.
+/// Processor time of the calling thread: the cost of a probe.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cpu {
     pub user: Duration,

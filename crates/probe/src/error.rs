@@ -2,7 +2,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why a probe could not look.
+/// Why a probe failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("{operation} {}", path.display())]

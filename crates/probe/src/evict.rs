@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Making one file cold: posix_fadvise(2), `POSIX_FADV_DONTNEED`. It needs no root and touches no other file; the kernel takes it as
-//! advice, so what is left is counted.
+//! Makes one file cold: posix_fadvise(2), `POSIX_FADV_DONTNEED`. This needs no root and affects no other file. The kernel may
+//! ignore the advice, so the remaining pages are counted.
 
 use crate::Error;
 use crate::residency::{Residency, residency};
@@ -9,15 +9,15 @@ use std::fs::File;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Dirty pages leave when they are written; pages that another program just read sit in a per-CPU list for a moment.
+/// For how long to repeat the advice: dirty pages leave when they are written, and pages that were just read stay in a list of a CPU for a moment.
 const PATIENCE: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// What is left in the page cache after the attempt. The advice starts the writing of dirty pages; it does not wait for it, so it is given
-/// again until nothing is left, for two seconds.
+/// Evicts the file; returns what is left in the page cache. The advice starts the writing of dirty pages without waiting for it, so
+/// it is repeated until nothing is left, for two seconds at most.
 ///
 /// # Errors
-/// The kernel does not take the advice, or does not tell what is cached.
+/// The kernel refuses the advice, or does not tell what is cached.
 pub fn evict(file: &File, path: &Path) -> Result<Residency, Error> {
     let end = Instant::now() + PATIENCE;
     loop {
@@ -31,7 +31,7 @@ pub fn evict(file: &File, path: &Path) -> Result<Residency, Error> {
     }
 }
 
-/// Why pages may stay, in words.
+/// Why pages may stay, for people.
 pub fn why_left(left: &Residency) -> String {
     match left.dirty_pages {
         Some(dirty) if dirty > 0 => format!("{dirty} pages wait to be written"),

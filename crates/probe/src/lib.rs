@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Probes: how fast a file is read, and how much of it is in the page cache. They read, and change nothing but the page cache's
-//! contents; the one file that is ever written is a nameless one that the probe has made itself.
+//! Probes: how fast a file is read, and how much of it is in the page cache. Probes only read, and change nothing but the contents
+//! of the page cache. They write only to a file without a name that the probe has made itself.
 //!
 //! | module | question |
 //! | --- | --- |
@@ -9,9 +9,9 @@
 //! | [`evict`] | make a file cold |
 //! | [`scan`] | cold and warm sequential reads: does the file fit the page cache |
 //! | [`random`] | random reads (or writes of an own file): latency histogram, operations a second, own cost |
-//! | [`target`] | what to probe: a file, the largest below a folder, or a nameless one of our own |
+//! | [`target`] | what to probe: a file, the largest file below a folder, or a new file without a name |
 //!
-//! What it is not: the witness of a squeeze (`squeeze::probe`), which runs inside a server's namespace.
+//! The witness of a squeeze is another one (`squeeze::probe`): it runs inside a server's namespace.
 
 pub mod evict;
 pub mod random;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Random reads of one file: a latency histogram, operations a second, and what the probe itself cost. Writes and syncs only for a file
-//! that [`crate::target`] has made.
+//! Random reads of one file: latency histogram, operations a second, and the cost of the probe itself. Writes and syncs only on a
+//! file that [`crate::target`] has made.
 //!
-//! Each thread has one operation in flight, so threads are depth. Latency is service time: from just before the system call to just after it.
+//! Each thread has one operation in flight, so the number of threads is the depth. Latency is service time: from just before the
+//! system call to just after it.
 
 use crate::Error;
 use crate::cpu::Cpu;
@@ -29,14 +30,14 @@ pub struct Options {
     pub operation: Operation,
     pub block_bytes: usize,
     pub threads: usize,
-    /// Over all threads. Whichever of the two comes first ends it.
+    /// The number of operations of all threads, and the time. The probe ends at the first of the two.
     pub count: Option<u64>,
     pub time: Option<Duration>,
-    /// Only this much of the file, from its beginning.
+    /// Use only this much of the file, from its beginning.
     pub working_set_bytes: Option<u64>,
     /// Pause of each thread between two operations.
     pub interval: Duration,
-    /// The same offsets again.
+    /// The seed of the offsets: the same seed gives the same offsets.
     pub seed: u64,
 }
 
@@ -44,14 +45,14 @@ pub struct Options {
 pub struct Measured {
     pub histogram: LatencyHistogram,
     pub elapsed: Duration,
-    /// Of all threads, system calls included.
+    /// CPU time of all threads, system calls included.
     pub cpu: Cpu,
-    /// Between the operations: reading the clock, choosing the next offset, counting. Without `interval`.
+    /// Time between the operations: reading the clock, choosing the next offset, counting. Without `interval`.
     pub between: Duration,
     pub working_set_bytes: u64,
 }
 
-/// Buffers and offsets of direct I/O have to be aligned; 4096 serves every device there is.
+/// Buffers and offsets of direct I/O must be aligned; 4096 is enough for every device.
 const ALIGNMENT: usize = 4096;
 
 /// # Errors
@@ -94,7 +95,7 @@ pub fn measure(target: &Target, options: &Options) -> Result<Measured, Error> {
     Ok(whole)
 }
 
-/// What one thread did.
+/// The result of one thread.
 struct Share {
     histogram: LatencyHistogram,
     cpu: Cpu,
@@ -103,7 +104,7 @@ struct Share {
 
 struct Worker {
     options: Options,
-    /// This thread's part of the count.
+    /// How many of the operations this thread makes.
     count: u64,
     blocks: u64,
     random: u64,
@@ -169,7 +170,7 @@ impl Worker {
 
     fn next_offset(&mut self) -> u64 {
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        // the high half of a product spreads evenly over the blocks (Lemire, 2019)
+        // The high half of a product spreads evenly over the blocks (Lemire, 2019).
         let block = (u128::from(scramble(self.random)) * u128::from(self.blocks)) >> 64;
         u64::try_from(block).unwrap_or(0) * self.options.block_bytes as u64
     }

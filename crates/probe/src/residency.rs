@@ -11,7 +11,7 @@ use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-/// Which system call was asked.
+/// The system call that was asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
@@ -19,14 +19,14 @@ pub enum Source {
     Mincore,
 }
 
-/// In pages, as the kernel counts.
+/// In pages, as the kernel counts them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Residency {
     pub page_bytes: u64,
-    /// What the file's size comes to.
+    /// The pages of the whole file.
     pub pages: u64,
     pub cached_pages: u64,
-    /// Changed and not yet on the disk. `None`: mincore does not tell.
+    /// Changed and not yet written. `None`: mincore cannot tell.
     pub dirty_pages: Option<u64>,
     pub source: Source,
 }
@@ -36,21 +36,21 @@ impl Residency {
         self.cached_pages * self.page_bytes
     }
 
-    /// 0 to 1; of an empty file 0.
+    /// 0 to 1; 0 for an empty file.
     pub fn share(&self) -> f64 {
         if self.pages == 0 { 0.0 } else { (self.cached_pages as f64 / self.pages as f64).min(1.0) }
     }
 }
 
-/// The same number on every architecture (since Linux 6.5); not every libc knows it.
+/// The number is the same on every architecture (since Linux 6.5); some libcs do not define it.
 const SYS_CACHESTAT: libc::c_long = 451;
-/// Mapped at a time: 16384 pages of 4 KiB, a vector of 16 KiB.
+/// Bytes mapped at a time: 16384 pages of 4 KiB, with a vector of 16 KiB.
 const WINDOW_BYTES: u64 = 64 << 20;
 
 /// Asks the kernel about a whole file.
 ///
 /// # Errors
-/// [`Error::NotOwner`]: the kernel would not tell, or (mincore, Linux 5.2 and later) would call every page cached.
+/// [`Error::NotOwner`]: the kernel does not tell, or (mincore, Linux 5.2 and later) reports every page as cached.
 pub fn residency(file: &File, path: &Path) -> Result<Residency, Error> {
     match by_cachestat(file, path) {
         Err(Error::File { source, .. }) if is_missing_call(&source) => by_mincore(file, path),
@@ -58,7 +58,7 @@ pub fn residency(file: &File, path: &Path) -> Result<Residency, Error> {
     }
 }
 
-/// No such call; or a sandbox's filter that answers EPERM to calls which it does not know would have been `NotOwner`.
+/// Whether the kernel lacks the call. EPERM from a sandbox's filter does not count: that is `NotOwner`.
 fn is_missing_call(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EOPNOTSUPP))
 }
@@ -78,9 +78,9 @@ pub(crate) fn by_cachestat(file: &File, path: &Path) -> Result<Residency, Error>
         evicted: u64,
         recently_evicted: u64,
     }
-    // length 0: to the end of the file
+    // Length 0: to the end of the file.
     let (range, mut counts) = (Range { offset: 0, length: 0 }, Counts::default());
-    // SAFETY: both structs are as include/uapi/linux/mman.h has them, and live during the call.
+    // SAFETY: both structs have the layout of include/uapi/linux/mman.h, and live during the call.
     let result = unsafe { libc::syscall(SYS_CACHESTAT, file.as_raw_fd(), &range, &mut counts, 0) };
     if result < 0 {
         let source = io::Error::last_os_error();
@@ -144,7 +144,7 @@ fn window(file: &File, start: u64, length: u64, page_bytes: u64) -> io::Result<u
     Ok(vector.iter().map(|page| u64::from(page & 1)).sum())
 }
 
-/// As the kernel decides (mm/mincore.c, can_do_mincore): owner, or who may write.
+/// The kernel's rule (mm/mincore.c, can_do_mincore): the owner, or a user who may write the file.
 fn may_look(file: &File) -> bool {
     let me = rustix::process::geteuid();
     let owner = file.metadata().is_ok_and(|metadata| metadata.uid() == me.as_raw());
@@ -165,7 +165,7 @@ mod tests {
     use super::*;
     use std::io::Write as _;
 
-    /// Of a file of 5 MiB and a bit, whose pages are all cached, because they were just written.
+    /// A file of 5 MiB and a bit. All its pages are cached, because they were just written.
     #[test]
     fn both_calls_agree() {
         let mut file = tempfile::NamedTempFile::new_in(".").expect("a file");

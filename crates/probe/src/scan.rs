@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Sequential reads of a whole file through the page cache, as `cat` reads it: the first cold, the others as the first left it.
+//! Sequential reads of a whole file through the page cache, as `cat` reads it. The first round starts cold; each later round finds
+//! what the page cache has kept.
 
 use crate::cpu::Cpu;
 use crate::evict::{evict, why_left};
@@ -14,20 +15,20 @@ use std::time::Instant;
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
     pub rounds: u32,
-    /// One read call; 128 KiB is what `cat` of coreutils takes.
+    /// Bytes of one read call; `cat` of coreutils uses 128 KiB.
     pub block_bytes: usize,
     /// Make the file cold before the first round.
     pub evict: bool,
 }
 
-/// One whole reading.
+/// One round.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Round {
     pub bytes: u64,
     pub seconds: f64,
     pub bytes_per_second: f64,
     pub cpu_seconds: f64,
-    /// Of the file in the page cache, 0 to 1.
+    /// The part of the file that is in the page cache, 0 to 1.
     pub cached_before: f64,
     pub cached_after: f64,
 }
@@ -35,14 +36,14 @@ pub struct Round {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Scan {
     pub rounds: Vec<Round>,
-    /// Why the file did not get cold, where it was tried.
+    /// Why the file did not become cold, if that was tried.
     pub not_evicted: Option<String>,
     pub verdict: Verdict,
     /// The user ended it before the last round.
     pub interrupted: bool,
 }
 
-/// Reads it so often. `progress` hears the bytes read so far, over all rounds.
+/// Reads the file several times. `progress` gets the bytes read so far, over all rounds.
 ///
 /// # Errors
 /// The file cannot be read, or the kernel does not tell what is cached.
@@ -70,7 +71,7 @@ fn describe(left: &Residency) -> String {
     format!("{} of {} pages stay in the page cache: {}", left.cached_pages, left.pages, why_left(left))
 }
 
-/// `None`: interrupted in the middle.
+/// `None`: the user interrupted it.
 fn one_round(
     file: &File,
     path: &Path,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Numbers and bytes that look like chance, and are the same each time.
+//! Numbers and bytes that look random, and are the same in each run.
 
 /// SplitMix64 (Steele, Lea, Flood 2014).
 pub(crate) fn scramble(number: u64) -> u64 {
@@ -8,7 +8,7 @@ pub(crate) fn scramble(number: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// What no layer below can compress.
+/// Bytes that no layer below can compress.
 pub(crate) fn fill(memory: &mut [u8], seed: u64) {
     let mut state = seed;
     for chunk in memory.chunks_mut(8) {

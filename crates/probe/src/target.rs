@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is probed: a file, the largest below a folder, or a nameless file of our own.
+//! The file to probe: a given one, the largest below a folder, or a new one without a name.
 
 use crate::Error;
 use crate::evict::evict;
@@ -16,33 +16,33 @@ use units::Bytes;
 #[derive(Debug)]
 pub struct Target {
     pub file: File,
-    /// Of our own file: its folder.
+    /// For a new file: its folder.
     pub path: PathBuf,
     pub size_bytes: u64,
-    /// Made by us, has no name, goes with us, and may be written.
+    /// The file is new, has no name, disappears with this process, and may be written.
     pub own: bool,
-    /// Holes, and what the file system has packed: bytes that no disk is read for.
+    /// Bytes in holes, or packed by the file system: no disk is read for them.
     pub unallocated_bytes: u64,
 }
 
-/// Where a path lies.
+/// The mount on which a path lies.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Place {
     pub file_system: String,
     pub device: String,
-    /// As text: a name that is none is shown as far as it is one.
+    /// As text; bytes that are no text are replaced.
     pub mounted_at: String,
 }
 
 impl Target {
-    /// A file, or the largest one below a folder. Links are followed: the path names what is meant.
+    /// Opens a file, or the largest one below a folder. Links are followed, because the user named the path.
     ///
     /// # Errors
-    /// It cannot be opened; there is none; it is no ordinary file.
+    /// It cannot be opened; the folder has no file; it is no ordinary file.
     pub fn open(path: &Path) -> Result<Self, Error> {
         let metadata = std::fs::metadata(path).map_err(Error::file("look at", path))?;
         let path = if metadata.is_dir() { tree::largest(path)? } else { path.to_owned() };
-        // before it is opened: a pipe would wait for its writer
+        // Before it is opened: opening a pipe would wait for its writer.
         if !metadata.is_dir() && !metadata.is_file() {
             let hint = "name a file or a folder; for a whole device, a file on it";
             return Err(Error::unfit(&path, "it is no ordinary file", hint));
@@ -53,11 +53,11 @@ impl Target {
         Ok(Self { file, path, size_bytes: metadata.len(), own: false, unallocated_bytes })
     }
 
-    /// A nameless file in `folder`: nobody else can open it, and it is gone when we are, however we end. Written in full, so that no
-    /// read is answered from an extent that was never written, synced, and cold.
+    /// Makes a file without a name in `folder`. Nobody else can open it, and it disappears when this process ends, however it ends.
+    /// The file is written in full, synced, and cold: no read is answered from an extent that was never written.
     ///
     /// # Errors
-    /// There is no room: what is available less `size_bytes` must stay above 1 GiB and 5 % of the file system. Or it cannot be made.
+    /// There is no room: after `size_bytes` 1 GiB and 5 % of the file system must stay available. Or the file cannot be made.
     pub fn create(folder: &Path, size_bytes: u64, progress: &mut dyn FnMut(u64)) -> Result<Self, Error> {
         check_room(folder, size_bytes)?;
         let file = host::files::nameless(folder)?;
@@ -75,7 +75,7 @@ impl Target {
         Ok(Self { file, path: folder.to_owned(), size_bytes: written, own: true, unallocated_bytes: 0 })
     }
 
-    /// From now on past the page cache (open(2), `O_DIRECT`).
+    /// Lets reads and writes bypass the page cache from now on (open(2), `O_DIRECT`).
     ///
     /// # Errors
     /// The file system has no direct I/O.
@@ -85,11 +85,11 @@ impl Target {
         set.map_err(|_| Error::unfit(&self.path, "its file system has no direct I/O", "add --cached"))
     }
 
-    /// The file system that it lies on. `None` when the mount table does not show it.
+    /// The file system of the file. `None` when the mount table does not show it.
     pub fn place(&self) -> Option<Place> {
         let path = self.path.canonicalize().ok()?;
         let mounts = host::change::mounts().ok()?;
-        // the longest; of several at one place the topmost, which is the last
+        // The longest mount point; of several mounts at one point the last, which covers the others.
         let mount = mounts.into_iter().filter(|mount| path.starts_with(&mount.target));
         let mount = mount.max_by_key(|mount| mount.target.as_os_str().len())?;
         let mounted_at = mount.target.to_string_lossy().into_owned();

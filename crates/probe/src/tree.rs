@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Everything below a folder, in bounded memory: the files are looked at one after the other, only the largest entries are kept. Links
-//! are not followed, other file systems not entered, a file with several names counted once.
+//! Inspects everything below a folder, in bounded memory: one file after the other, and only the largest entries are kept. Links
+//! are not followed, other file systems are not entered, and a file with several names counts once.
 
 use crate::Error;
 use crate::residency::{Residency, Source, residency};
@@ -20,49 +20,49 @@ pub struct Entry {
     pub residency: Residency,
 }
 
-/// What was looked at.
+/// The inspected files.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Totals {
     pub files: u64,
     pub folders: u64,
     pub size_bytes: u64,
     pub cached_bytes: u64,
-    /// As far as the kernel tells (cachestat).
+    /// If the kernel tells it (cachestat).
     pub dirty_bytes: u64,
     pub source: Option<Source>,
     pub skipped: Skipped,
 }
 
-/// What was not, and how often.
+/// The skipped entries, and how many.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Skipped {
     pub links: u64,
     /// Devices, sockets, pipes.
     pub special: u64,
     pub other_file_systems: u64,
-    /// Further names of a file that was counted.
+    /// Further names of a file that is already counted.
     pub hard_links: u64,
     pub unreadable: u64,
-    /// The first reasons, [`REASONS`] at most.
+    /// The first reasons, at most [`REASONS`].
     pub reasons: Vec<String>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Cached {
-    /// Most cached first, as many as were asked for.
+    /// Most cached bytes first, at most as many as were asked for.
     pub entries: Vec<Entry>,
     pub totals: Totals,
     pub interrupted: bool,
 }
 
 const REASONS: usize = 5;
-/// Open folders at a time; the usual limit of open files is 1024.
+/// The most open folders at a time; the usual limit of open files is 1024.
 const DEEPEST: usize = 900;
 
-/// How much of these files, and of all files below these folders, is cached. A link that is named is followed, no other.
+/// How much of these files, and of all files below these folders, is cached. A link among the given paths is followed, no other.
 ///
 /// # Errors
-/// A named path does not exist. What cannot be read below it is counted.
+/// A given path does not exist. Files below it that cannot be read are counted.
 pub fn cached(paths: &[PathBuf], keep: usize, progress: &mut dyn FnMut(&Totals)) -> Result<Cached, Error> {
     let (mut totals, mut entries, mut seen) = (Totals::default(), Vec::new(), BTreeSet::new());
     for path in paths {
@@ -91,7 +91,7 @@ fn keep_first(entries: &mut Vec<Entry>, keep: usize) {
 /// The largest ordinary file below a folder.
 ///
 /// # Errors
-/// There is none that is not empty.
+/// There is no file that is not empty.
 pub fn largest(folder: &Path) -> Result<PathBuf, Error> {
     let mut best: Option<(u64, PathBuf)> = None;
     walk(folder, &mut |step| {
@@ -141,9 +141,9 @@ impl Skipped {
     }
 }
 
-/// `None`: another name of a file that was counted.
+/// `None`: another name of a file that is already counted.
 fn look(path: &Path, seen: &mut BTreeSet<(u64, u64)>) -> Result<Option<Entry>, Error> {
-    // NOATIME is for owners only; without it a look that reads nothing changes no access time either
+    // Only an owner may use NOATIME. Without it the access time does not change either, because nothing is read.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let opened = rustix::fs::open(path, flags, Mode::empty());
     let file = opened.map(File::from).map_err(|errno| Error::file("open", path)(errno.into()))?;
@@ -250,7 +250,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::symlink;
 
-    /// Two files, one of them with a second name; a link to a file, a link to a folder above; a socket's place.
+    /// Two files, one of them with a second name; a link to a file; a link to a folder above; a socket.
     fn tree() -> tempfile::TempDir {
         let top = tempfile::tempdir_in(".").expect("a folder");
         let path = |name: &str| top.path().join(name);

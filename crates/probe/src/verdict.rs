@@ -3,27 +3,27 @@ use crate::scan::Round;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What a scan shows. Pure: from its rounds alone.
+/// The conclusion from the rounds of a scan, and from nothing else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// The page cache took all of it, and it is read faster from there.
+    /// The page cache kept the whole file, and the second read was faster.
     Fits,
-    /// Read again, it is no faster, and most of it was not kept: there is less RAM than file.
+    /// The second read was no faster, and most of the file was not kept: the file is larger than the free RAM.
     DoesNotFit,
-    /// Read again, it is faster, though a part was not kept.
+    /// The second read was faster, though a part of the file was not kept.
     FitsInPart,
-    /// It was kept, and is read no faster: the first read was not slower than the page cache.
+    /// The file was kept, and the second read was no faster: the first read was as fast as the page cache.
     NoDifference,
-    /// The first read did not start cold, so there is nothing to compare with.
+    /// The first read did not start cold, so there is no comparison.
     NotCold,
-    /// One round: nothing to compare.
+    /// There was one round only.
     OneRound,
 }
 
-/// A read is called faster from this ratio on. In article 1's test it was 300 with the file cached, and 1.0 with RAM hidden.
+/// The ratio from which a read is called faster. In article 1's test it was 300 with the file cached, and 1.0 with RAM hidden.
 const FASTER: f64 = 1.5;
-/// Of a file, for "all of it was kept" and for "it started cold".
+/// Shares of a file that count as "the whole file was kept" and as "it started cold".
 const NEARLY_ALL: f64 = 0.95;
 
 impl Verdict {
@@ -34,7 +34,7 @@ impl Verdict {
         if first.cached_before > 1.0 - NEARLY_ALL {
             return Self::NotCold;
         }
-        // the median, so that one disturbed round decides nothing
+        // The median, so that one disturbed round does not decide.
         let mut seconds: Vec<f64> = later.iter().map(|round| round.seconds).collect();
         seconds.sort_by(f64::total_cmp);
         let faster = first.seconds / seconds[seconds.len() / 2].max(1e-9) >= FASTER;
