@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! POSIX access lists below a directory, where the layer cannot keep them: in a user namespace that does not know every user the
-//! kernel asks for none, and what they allow and forbid would be gone without a word.
+//! Finds POSIX access lists below a directory that the layer cannot keep. In a user namespace that does not know every user, the
+//! kernel does not ask the layer for access lists, and their rules would silently be lost.
 
 use crate::Error;
 use rustix::fs::lgetxattr;
@@ -8,13 +8,13 @@ use rustix::io::Errno;
 use std::fs::{self, FileType};
 use std::path::{Path, PathBuf};
 
-/// So many files and folders are looked at: some seconds, when the kernel has them in memory.
+/// The most files and folders to inspect: that takes some seconds when the kernel has them in memory.
 const MOST: usize = 1_000_000;
 
-/// To be called before a layer is mounted over `directory`. `Some`: what could not be looked at.
+/// Call it before a layer is mounted over `directory`. `Some`: the files that could not be inspected.
 ///
 /// # Errors
-/// [`Error::Refused`]: the layer would not keep access lists, and there are some.
+/// [`Error::Refused`]: there are access lists, and the layer would not keep them.
 pub fn refuse(directory: &Path) -> Result<Option<String>, Error> {
     if slowfs::mount_rights::keeps_access_lists() {
         return Ok(None);
@@ -49,10 +49,10 @@ pub fn refuse(directory: &Path) -> Result<Option<String>, Error> {
 
 #[derive(Debug, Default, PartialEq)]
 struct Looked {
-    /// The first that has a list.
+    /// The first file with a list.
     first: Option<PathBuf>,
     unread: Vec<PathBuf>,
-    /// There are more than were looked at.
+    /// There are more files than the most to inspect.
     is_cut: bool,
 }
 
@@ -62,7 +62,7 @@ fn look(directory: &Path, most: usize) -> Looked {
     let mut left = most;
     match has_list(directory) {
         Ok(true) => return Looked { first: Some(directory.to_owned()), ..looked },
-        // the file system knows none
+        // The file system has no access lists.
         Err(Errno::OPNOTSUPP) => return looked,
         Ok(false) => {}
         Err(_) => looked.unread.push(directory.to_owned()),
@@ -100,13 +100,13 @@ fn look_at(path: PathBuf, kind: FileType, looked: &mut Looked, folders: &mut Vec
     match has_list(&path) {
         Ok(true) => looked.first = Some(path),
         Ok(false) if kind.is_dir() => folders.push(path),
-        // removed meanwhile
+        // Removed meanwhile.
         Ok(false) | Err(Errno::NOENT) => {}
         Err(_) => looked.unread.push(path),
     }
 }
 
-/// For who may do what there, or to be handed down.
+/// Access to the file itself, or the default for new files below it.
 fn has_list(path: &Path) -> Result<bool, Errno> {
     for name in [c"system.posix_acl_access", c"system.posix_acl_default"] {
         match lgetxattr(path, name, &mut [0_u8; 0]) {
@@ -125,7 +125,7 @@ mod tests {
     use rustix::fs::{XattrFlags, setxattr};
     use std::os::unix::fs::symlink;
 
-    /// `u::rwx,u:12345:---,g::r-x,m::r-x,o::r-x` as the kernel takes it (linux/posix_acl_xattr.h).
+    /// `u::rwx,u:12345:---,g::r-x,m::r-x,o::r-x` in the kernel's format (linux/posix_acl_xattr.h).
     fn list() -> Vec<u8> {
         let none = u32::MAX;
         let entries = [(0x01_u16, 7_u16, none), (0x02, 0, 12_345), (0x04, 5, none), (0x10, 5, none), (0x20, 5, none)];

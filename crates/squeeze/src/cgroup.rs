@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Cgroup controllers: where each is mounted, whether a cgroup of ours can be made there, and making it limit something.
+//! Cgroup controllers: finds where each is mounted, whether this user can make a cgroup there, and prepares it to limit something.
 
 use crate::Error;
 use host::change;
@@ -14,7 +14,7 @@ mod delegated;
 /// A mounted controller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Controller {
-    /// The folder of the hierarchy's first cgroup; for who may not make one there, of the cgroup that is delegated to him.
+    /// The folder of the hierarchy's root cgroup. For a user who may not make a cgroup there: the folder of the cgroup that is delegated to the user.
     pub root: PathBuf,
     pub version: CgroupVersion,
 }
@@ -28,7 +28,7 @@ impl fmt::Display for Controller {
     }
 }
 
-/// The controller of this name: that of v1, or a v2 tree that has it.
+/// The controller of this name: a v1 hierarchy, or a v2 tree with that controller.
 pub fn mounted(name: &str) -> Option<Controller> {
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     mounts.lines().find_map(|line| of_mount(line, name))
@@ -45,10 +45,10 @@ fn of_mount(line: &str, name: &str) -> Option<Controller> {
     Some(Controller { root, version })
 }
 
-/// Where a cgroup of this controller can be made: below the first one, or below one that is delegated to this user.
+/// Where a cgroup of this controller can be made: below the root cgroup, or below one that is delegated to this user.
 ///
 /// # Errors
-/// [`Error::Refused`]: it is not mounted, not writable for this user, or cannot be handed down.
+/// [`Error::Refused`]: the controller is not mounted, not writable for this user, or cannot be enabled for children.
 pub fn writable(name: &str) -> Result<Controller, Error> {
     let refused = |what: String, hint: &str| Err(Error::Refused { what, hint: hint.to_owned() });
     let Some(found) = mounted(name) else {
@@ -88,7 +88,7 @@ pub fn writable(name: &str) -> Result<Controller, Error> {
     Ok(found)
 }
 
-/// Only the host's first cgroup may have processes and hand controllers down; it alone has no type (kernel,
+/// Only the host's root cgroup may both have processes and enable controllers for children. It alone has no type (kernel,
 /// admin-guide/cgroup-v2.rst, "No Internal Process Constraint").
 fn has_processes_of_its_own(root: &Path) -> bool {
     root.join("cgroup.type").exists()
@@ -99,8 +99,8 @@ fn lists(file: &Path, name: &str) -> bool {
     fs::read_to_string(file).is_ok_and(|list| list.split_whitespace().any(|member| member == name))
 }
 
-/// On v2 a child has a controller only when its parent hands it down (kernel, admin-guide/cgroup-v2.rst, "Enabling and
-/// Disabling"). `None`: it does so already.
+/// On v2 a child has a controller only when its parent enables it (kernel, admin-guide/cgroup-v2.rst, "Enabling and Disabling").
+/// `None`: it is enabled already.
 pub(crate) fn hand_down(run: &mut Run, root: &Path, name: &str) -> Result<Option<StepId>, Error> {
     if is_handed_down(root, name) {
         return Ok(None);

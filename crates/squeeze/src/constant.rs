@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A delay that is the same for each read, held to what was asked: by direct reads at depth 1, with it and without it, in turns.
+//! Measures a delay that is the same for each read: direct reads at depth 1, with the delay and without it, in turns.
 
 use crate::Error;
 use crate::imitation::Imitator;
@@ -7,11 +7,10 @@ use crate::looks::{LOOKS, Looked, Pace};
 use evidence::{Delay, DelayMode, Measured, Quantity};
 
 const TOLERANCE: f64 = 0.02;
-/// Below this the timer's own jitter is what is measured.
+/// Below this the timer's own jitter would be measured.
 const TOLERANCE_FLOOR_US: f64 = 15.0;
 
-/// Sets the delay and looks at it; leaves it in force. Each look reads without the delay, too, so that what else the host does
-/// meanwhile is in both.
+/// Sets the delay, measures it, and leaves it in force. Each look also reads without the delay, so that disturbances by the host hit both.
 ///
 /// # Errors
 /// The layer is gone, or the file cannot be read; a read does not come back.
@@ -31,7 +30,7 @@ pub(crate) fn hold(layer: &mut dyn Imitator, delay: Delay, by_whom: &str) -> Res
     Ok(Measured { mechanism: layer.mechanism().into(), ..measured })
 }
 
-/// With nothing asked there is nothing to miss: what there is anyway is what was got.
+/// Without an asked delay nothing can be missed: the bare latency is the result.
 fn compare(delay: Delay, bare: &Looked, got: &Looked, by_whom: &str) -> Measured {
     let (asked, bare_us) = (delay.read_us as f64, bare.median_us());
     let promised = delay.read_us > 0;
@@ -104,7 +103,7 @@ mod tests {
         assert_eq!(measured(DelayMode::Total, 60, 10_060).within_tolerance, Some(true));
     }
 
-    /// Others read on the same disk, and it takes 30 ms by itself.
+    /// Others read on the same disk, and a read takes 30 ms without any delay.
     #[test]
     fn a_disk_that_others_make_slow_is_no_miss() {
         for (mode, got_us) in [(DelayMode::Add, 40_100), (DelayMode::Total, 30_200)] {

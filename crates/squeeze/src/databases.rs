@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Database servers on this host that are not Wringer's: they would suffer with it.
+//! Finds database servers on this host that are not Wringer's: a squeeze of the host would affect them.
 
 use host::places::Places;
 use serde::Serialize;
@@ -7,21 +7,21 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 
-/// As the kernel names them in `/proc/PID/comm`.
+/// Names as in `/proc/PID/comm`.
 const PROGRAMS: [&str; 6] = ["mysqld", "mariadbd", "postgres", "postmaster", "mongod", "oracle"];
 
-/// The dynamic loader, started by its own name: what it runs stands among its arguments (ld.so(8)).
+/// The dynamic loader, when it was started by its own name. The program that it runs is among its arguments (ld.so(8)).
 const LOADER: &str = "ld-linux";
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Database {
     pub pid: u32,
     pub program: String,
-    /// Its working directory: for these servers, the data directory. `None` when we may not look.
+    /// The working directory: for these servers, the data directory. `None` without the right to read it.
     pub directory: Option<PathBuf>,
 }
 
-/// One entry for each server, not for each of its processes; without those of any run in `places`.
+/// One entry for each server, not for each of its processes. Servers of any run in `places` are left out.
 ///
 /// # Errors
 /// The journals cannot be listed.
@@ -48,7 +48,7 @@ fn all() -> Vec<Database> {
     .collect()
 }
 
-/// The program that a dynamic loader was told to run: its first argument that is a path and the value of no option.
+/// The program that a dynamic loader runs: the first argument that is a path and is not the value of an option.
 fn loaded(pid: u32) -> Option<String> {
     let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
     loaded_program(&String::from_utf8_lossy(&line))
@@ -58,7 +58,7 @@ fn loaded_program(command_line: &str) -> Option<String> {
     let mut arguments = command_line.split('\0').skip(1);
     while let Some(argument) = arguments.next() {
         match argument {
-            // these have no value
+            // These options have no value.
             "--inhibit-cache" | "--list" | "--verify" => {}
             option if option.starts_with("--") => drop(arguments.next()),
             program => return Some(program.rsplit('/').next().unwrap_or(program).to_owned()),

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A slow block device over another one: the kernel's device-mapper with its delay target, as in `dmsetup create ... delay`.
+//! A slow block device over another one: the kernel's device-mapper with its delay target, as `dmsetup create ... delay` makes it.
 //!
-//! In: a device that nobody uses, and whole milliseconds. Out: `/dev/mapper/wringer-<run>-<device>`, for the user to make a file system on
-//! or to mount; what a probe got beside what this kernel's ticks predict. No process serves it: the kernel does, so that nothing that is
-//! killed can make it fail.
+//! In: an unused device, and whole milliseconds. Out: `/dev/mapper/wringer-<run>-<device>`, for the user to format or to mount, and a probe's
+//! results beside the prediction from this kernel's ticks. The kernel serves it, and no process: so killing a process cannot make it fail.
 
 mod measure;
 mod objections;
@@ -23,18 +22,18 @@ use run::{Run, RunId, Step, StepId};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-/// A block device that [`check`] let pass.
+/// A block device that [`check`] has accepted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Device {
-    /// Without links.
+    /// The canonical path.
     pub path: PathBuf,
-    /// `7:0`.
+    /// The device number: `7:0`.
     pub numbers: String,
-    /// Of 512 bytes.
+    /// Sectors of 512 bytes.
     pub sectors: u64,
 }
 
-/// How long each class is delayed.
+/// The delay of each class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Delays {
     pub read_ms: u32,
@@ -49,18 +48,18 @@ impl Device {
     }
 }
 
-/// `wringer-w-20261120-201530-4f2a-loop0`: whoever lists the host's mappings sees whose it is.
+/// `wringer-w-20261120-201530-4f2a-loop0`: the list of the host's mappings shows whose it is.
 pub fn mapping_of(run: &RunId, device: &Path) -> Mapping {
     let name = device.file_name().unwrap_or_default().to_string_lossy();
     let plain: String = name.chars().map(|it| if it.is_ascii_alphanumeric() { it } else { '_' }).take(32).collect();
     Mapping { name: format!("wringer-{run}-{plain}"), uuid: format!("WRINGER-{run}-{plain}") }
 }
 
-/// A slow device that stands.
+/// A slow device that exists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SlowDevice {
     pub mapping: Mapping,
-    /// Below it.
+    /// The device below it.
     pub device: PathBuf,
     pub run: RunId,
     pub step: StepId,
@@ -70,7 +69,7 @@ impl SlowDevice {
     /// Makes the mapping, without a delay yet.
     ///
     /// # Errors
-    /// Somebody took the device meanwhile; what there is of the mapping is undone with the run.
+    /// A program uses the device by now. Finished parts of the mapping are undone with the run.
     pub fn start(run: &mut Run, device: &Device) -> Result<Self, Error> {
         let mapping = mapping_of(run.id(), &device.path);
         let table = device.table(Delays { read_ms: 0, write_ms: 0, sync_ms: 0 });
@@ -80,7 +79,7 @@ impl SlowDevice {
         Ok(Self { mapping, device: device.path.clone(), run: run.id().clone(), step })
     }
 
-    /// Another delay, also while the device is mounted; what is on its way is handed down at once. With what probes got.
+    /// Changes the delay, also while the device is mounted; waiting requests are passed down at once. Returns probes' results.
     ///
     /// # Errors
     /// The run has ended meanwhile, the kernel does not take the table, or the device cannot be read.
@@ -104,7 +103,7 @@ impl SlowDevice {
     }
 }
 
-/// Between our look and the kernel's.
+/// For a program that opens the device between our check and the kernel's.
 fn taken(device: &Device) -> impl FnOnce(run::Error) -> Error {
     move |error| match error {
         run::Error::Host(error) if error.errno() == Some(libc::EBUSY) => Error::Refused {

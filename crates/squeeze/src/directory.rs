@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A slow layer over any directory, in the host's own mount namespace: whoever opens a file below it from now on is delayed.
+//! A slow layer over any directory, in the host's own mount namespace: every program that opens a file below it from then on is delayed.
 //!
-//! For standing squeezes. The layer keeps no written data back (no write-back cache), because the directory is the user's own. The
-//! mount goes through the journal, and is taken away before the layer ends.
+//! For standing squeezes. The directory is the user's own, so the layer holds no written data back (no write-back cache). The mount
+//! is recorded in the journal, and is removed before the layer ends.
 
 use crate::Error;
 use crate::files_in_use::{refuse_open_by_others, refuse_open_files};
@@ -22,14 +22,14 @@ use std::path::{Path, PathBuf};
 /// The layer's socket, in the run's folder.
 pub const SOCKET: &str = "slowfs.sock";
 
-/// That of each of several layers.
+/// The socket of each layer of a run, numbered from 0.
 pub fn socket_name(number: u32) -> String {
     if number == 0 { SOCKET.to_owned() } else { format!("slowfs-{number}.sock") }
 }
 
 pub use host::namespace::FUSE_TYPE as FILE_SYSTEM;
 
-/// A directory that is slow for everybody.
+/// A directory that is slow for all programs.
 #[derive(Debug)]
 pub struct SlowDirectory {
     pub directory: PathBuf,
@@ -37,10 +37,10 @@ pub struct SlowDirectory {
     pub child: Child,
 }
 
-/// Looks whether the directory can be slowed down; returns its canonical path.
+/// Checks whether the directory can be slowed down; returns its canonical path.
 ///
 /// # Errors
-/// [`Error::Refused`]: it is no directory, somebody uses it, something is mounted below it, a database lives in it, or we are not root.
+/// [`Error::Refused`]: it is no directory, a program uses it, something is mounted below it, a database's data is in it, or the user is not root.
 pub fn check(directory: &Path, databases: &[Database]) -> Result<PathBuf, Error> {
     let refused = |what: String, hint: &str| Err(Error::Refused { what, hint: hint.to_owned() });
     let path = canonical(directory)?;
@@ -65,11 +65,11 @@ pub fn check(directory: &Path, databases: &[Database]) -> Result<PathBuf, Error>
     Ok(path)
 }
 
-/// The same for a layer that one command alone will see: needs no root, and neither its own nor its parent's working directory is in
-/// the way.
+/// The same check for a layer that only one command will see. It needs no root, and the working directories of this process and its
+/// parent may be below.
 ///
 /// # Errors
-/// [`Error::Refused`]: it is no directory, somebody has files open below it, something is mounted there, or a database lives in it.
+/// [`Error::Refused`]: it is no directory, a program has files open below it, something is mounted there, or a database's data is in it.
 pub fn check_for_command(directory: &Path, databases: &[Database]) -> Result<PathBuf, Error> {
     let path = canonical_directory(directory)?;
     refuse_databases_and_mounts(&path, databases)?;
@@ -77,7 +77,7 @@ pub fn check_for_command(directory: &Path, databases: &[Database]) -> Result<Pat
     Ok(path)
 }
 
-/// A directory of the user's, with its canonical path.
+/// The canonical path of a user's directory.
 pub(crate) fn canonical_directory(directory: &Path) -> Result<PathBuf, Error> {
     let path = canonical(directory)?;
     if !path.is_dir() {
@@ -104,7 +104,7 @@ fn canonical(directory: &Path) -> Result<PathBuf, Error> {
     require_text(path)
 }
 
-/// Without links. A journal holds names as text: what cannot be written down cannot be undone.
+/// Refuses a canonical path that is not UTF-8: a journal holds names as text, and a change that is not recorded cannot be undone.
 pub(crate) fn require_text(path: PathBuf) -> Result<PathBuf, Error> {
     if path.to_str().is_some() {
         return Ok(path);
@@ -139,10 +139,10 @@ fn overlap(one: &Path, other: &Path) -> bool {
 }
 
 impl SlowDirectory {
-    /// Mounts the layer, without a delay yet, over a directory that [`check`] let pass.
+    /// Mounts the layer, without a delay yet, over a directory that [`check`] has accepted.
     ///
     /// # Errors
-    /// The layer cannot be started; what there is of it is undone with the run.
+    /// The layer cannot be started; finished parts are undone with the run.
     pub fn start(run: &mut Run, directory: &Path) -> Result<Self, Error> {
         refuse_open_files(directory)?;
         let socket = run.folder().join(SOCKET);
@@ -151,7 +151,7 @@ impl SlowDirectory {
             source: format!("wringer-{}", run.id()),
             fstype: FILE_SYSTEM.to_owned(),
         };
-        // The layer mounts itself: what is applied here is the word that it may.
+        // The layer mounts itself: this step only records that it may.
         run.step(mount, |_| Ok(()))?;
         let spec = ChildSpec { ready: true, ..ChildSpec::internal("slowfs", arguments(run, directory, &socket)) };
         let child = run.spawn(Role::SlowLayer, spec)?;
@@ -165,39 +165,38 @@ fn arguments(run: &Run, directory: &Path, socket: &Path) -> Vec<OsString> {
     args
 }
 
-/// A smaller file is soon read whole.
+/// A smaller file would soon be read completely.
 pub const PROBE_FILE_BYTES: u64 = 1 << 20;
 
-/// What a probe reads: the largest file below the directory, unless that is too small as well.
+/// The file for a probe: the largest file below the directory, if it is large enough.
 pub fn probe_file(directory: &Path) -> Option<PathBuf> {
     largest_file(directory, &|_| true).filter(|(_, bytes)| *bytes >= PROBE_FILE_BYTES).map(|(file, _)| file)
 }
 
-/// Looks whether this host can imitate such a disk at all, before anything is changed. Without a file of 1 MiB nobody can say.
+/// Checks whether this host can imitate this disk, before anything is changed. Without a file of 1 MiB it is unknown, and nothing is refused.
 ///
 /// # Errors
-/// [`Error::Refused`], with the floor that was measured: it takes more than twice as long, or carries less than half; with `strict`, at
-/// all.
+/// [`Error::Refused`], with the measured floor: this host takes more than twice as long, or carries less than half. With `strict`:
+/// it is slower at all.
 pub fn check_reach(directory: &Path, model: &Model, strict: bool) -> Result<(), Error> {
     let Some(file) = probe_file(directory).filter(|_| model.profile.is_some()) else { return Ok(()) };
     let opened = probe::open(&file)?;
     Reach::below_the_layer(|task| probe::read(&opened, &file, task))?.refuse(model, strict)
 }
 
-/// Sets the disk model of a layer that serves; reaches files that are open. Leaves it in force, with what a probe of the largest file
-/// below the directory got. Without a file of 1 MiB there is no measure.
+/// Sets the disk model of a running layer, also for open files, and leaves it in force. Returns the results of a probe of the
+/// largest file below the directory; without a file of 1 MiB there are none.
 ///
 /// # Errors
-/// The layer is gone, or the file cannot be read. [`Error::OutOfTolerance`]: less than half or more than twice of it came on; with `strict`,
-/// anything out of tolerance. [`Error::Refused`]: this host cannot imitate such a disk. The delay that was in force before is in force again
-/// then.
+/// The layer is gone, or the file cannot be read. [`Error::OutOfTolerance`]: the result is less than half or more than twice of what was asked; with
+/// `strict`, anything out of tolerance. [`Error::Refused`]: this host cannot imitate such a disk. After an error the earlier delay is in force again.
 pub fn set_and_measure(socket: &Path, directory: &Path, model: &Model, strict: bool) -> Result<Vec<Measured>, Error> {
     let mut measured = or_as_before(socket, |client| measure(client, directory, model, strict))?;
     measured.extend(way::measured(&mut Client::connect(socket)?, Mechanism::Fuse.in_results())?);
     Ok(measured)
 }
 
-/// What a layer's delay was is in force again when `change` fails.
+/// When `change` fails, puts the earlier model of the layer in force again.
 pub(crate) fn or_as_before<T>(socket: &Path, change: impl FnOnce(&mut Client) -> Result<T, Error>) -> Result<T, Error> {
     let mut client = Client::connect(socket)?;
     let before = client.model()?;
@@ -223,8 +222,8 @@ fn measure(client: &mut Client, directory: &Path, model: &Model, strict: bool) -
     accept(vec![constant::hold(&mut probed, delay, of_what)?], strict)
 }
 
-/// The largest file below `folder` and its size, on the folder's own file system, without following links; nothing whose name
-/// `is_wanted` refuses, nor below such a folder.
+/// The largest file below `folder` with its size, on the folder's own file system, without following links. Skips files and folders
+/// whose names `is_wanted` refuses.
 pub fn largest_file(folder: &Path, is_wanted: &dyn Fn(&str) -> bool) -> Option<(PathBuf, u64)> {
     largest_on(fs::metadata(folder).ok()?.dev(), folder, is_wanted)
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A slow layer over a sandbox's data directory, and the witness that measures it: a FUSE layer in a mount namespace of its own, or,
-//! where there can be none, a library in the programs ([`crate::preloaded`]).
+//! A slow layer over a sandbox's data directory, and the witness that measures it. The layer is a FUSE layer in its own mount
+//! namespace, or, where none can be made, a library in the programs ([`crate::preloaded`]).
 //!
-//! In: a run and a directory whose server is stopped. Out: what a program needs to see the delay ([`SlowLayer::for_programs`]), a delay that
-//! can be changed at any time, the layer's own counters, and [`Measured`] entries: what was asked, what a probe that sees the delay
-//! got. The layer and the probe end with the run; while either has died, [`SlowLayer::check`] says so.
+//! In: a run, and a directory whose server is stopped. Out: the settings that make a program see the delay ([`SlowLayer::for_programs`]), a delay
+//! that can be changed at any time, the layer's counters, and [`Measured`] entries: what was asked, and what a probe behind the layer got. Layer
+//! and probe end with the run; when one of them has died, [`SlowLayer::check`] reports it.
 
 use crate::Error;
 use crate::constant;
@@ -25,7 +25,7 @@ use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// A layer that serves.
+/// A running slow layer.
 #[derive(Debug)]
 pub struct SlowLayer {
     directory: PathBuf,
@@ -35,37 +35,37 @@ pub struct SlowLayer {
     preloaded: Option<Preloaded>,
     client: Client,
     probe: Option<Probe>,
-    /// Direct reads of the same file past the layer, and through it with no delay.
+    /// Direct reads of the same file: past the layer, and through it without a delay.
     floor: Option<Floor>,
 }
 
-/// What a direct read at depth 1 costs without any delay.
+/// The cost of a direct read at depth 1 without any delay.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Floor {
     pub bare: LatencyHistogram,
     pub layer: LatencyHistogram,
 }
 
-/// Reads that a probe makes to learn a floor: half a second on a fast disk.
+/// How many reads measure the floor: half a second on a fast disk.
 const FLOOR_READS: u32 = 2000;
 const FLOOR_TURNS: u32 = 10;
 const FLOOR_TIME: Duration = Duration::from_secs(1);
 
 impl SlowLayer {
-    /// Mounts the layer; nobody may have files open below `directory`.
+    /// Mounts the layer; no process may have files open below `directory`.
     ///
     /// # Errors
-    /// [`Error::Refused`] while somebody does; no FUSE or no right to mount.
+    /// [`Error::Refused`]: a process has files open; there is no FUSE, or no right to mount.
     pub fn start(run: &mut Run, directory: &Path) -> Result<Self, Error> {
         refuse_open_files(directory)?;
         Self::mount(run, directory, SOCKET, [])
     }
 
-    /// Over a directory of the user's own, for one command: without a write-back cache. The layers of a run are `number`ed from 0,
-    /// and all but the first are put `beside` it, in its namespace.
+    /// Mounts the layer over a user's own directory, for one command, without a write-back cache. The layers of a run are
+    /// `number`ed from 0. Each later layer joins the namespace of the first, given as `beside`.
     ///
     /// # Errors
-    /// [`Error::Refused`] while somebody has files open below it; no FUSE or no right to mount.
+    /// [`Error::Refused`]: a process has files open below it; there is no FUSE, or no right to mount.
     pub fn start_for_command(
         run: &mut Run,
         directory: &Path,
@@ -93,11 +93,12 @@ impl SlowLayer {
         Ok(Self { directory: directory.to_owned(), socket, child, preloaded: None, client, probe: None, floor: None })
     }
 
-    /// Without a mount, for programs that are started with [`Self::for_programs`]. Others may use the directory meanwhile: there is one view of
-    /// it. `library` is the folder to put the library in, where the programs' user can read it; the layers of a run are `number`ed from 0.
+    /// Makes a layer without a mount, for programs that are started with [`Self::for_programs`]. Other programs may use the
+    /// directory meanwhile, because there is only one view of it. `library` is the folder for the library; the programs' user must
+    /// be able to read it. The layers of a run are `number`ed from 0.
     ///
     /// # Errors
-    /// The library cannot be written, the layer's process not be started.
+    /// The library cannot be written, or the layer's process cannot be started.
     pub fn preload(run: &mut Run, directory: &Path, library: &Path, number: u32) -> Result<Self, Error> {
         let directory = &directory.canonicalize().map_err(Error::file("look for", directory))?;
         let preloaded = Preloaded::new(directory, library)?;
@@ -116,8 +117,8 @@ impl SlowLayer {
         if self.preloaded.is_some() { Mechanism::Preload } else { Mechanism::Fuse }
     }
 
-    /// What a program needs to see the delays of these layers of one run, which are of one mechanism, the first layer first: a namespace to enter,
-    /// or an environment and descriptors to inherit.
+    /// The settings that make a program see the delays of these layers: a namespace to enter, or an environment and descriptors to
+    /// inherit. The layers belong to one run and use one mechanism; the first layer comes first.
     pub fn for_programs(layers: &[&Self]) -> ChildSpec {
         let preloaded: Vec<_> =
             layers.iter().filter_map(|layer| Some((layer.preloaded.as_ref()?, layer.child.pid))).collect();
@@ -131,7 +132,7 @@ impl SlowLayer {
         }
     }
 
-    /// In how many processes the library of a preload layer was found so far. `None`: nothing is loaded into programs.
+    /// How many processes have loaded the library of a preload layer so far. `None`: the FUSE layer, which loads nothing into programs.
     ///
     /// # Errors
     /// The layer is gone.
@@ -139,7 +140,7 @@ impl SlowLayer {
         Ok(self.stats()?.in_programs.map(|seen| seen.processes))
     }
 
-    /// A second connection to the layer's counters, for an observer.
+    /// Opens another connection to the layer's counters, for an observer.
     ///
     /// # Errors
     /// The layer is gone.
@@ -147,7 +148,7 @@ impl SlowLayer {
         Ok(Client::connect(&self.socket)?)
     }
 
-    /// Of the layer's process. With the FUSE layer, its mount namespace sees the delay.
+    /// The layer's process. With the FUSE layer, programs in its mount namespace see the delay.
     pub fn pid(&self) -> u32 {
         self.child.pid
     }
@@ -162,7 +163,7 @@ impl SlowLayer {
         if self.child.is_alive() { Ok(()) } else { Err(Error::LayerDied { directory: self.directory.clone() }) }
     }
 
-    /// One atomic switch; reaches files that are open, and replies that are waiting. Credits and queues start anew.
+    /// Changes the model in one atomic switch, also for open files and waiting replies. Credits and queues start anew.
     ///
     /// # Errors
     /// The layer is gone.
@@ -178,21 +179,21 @@ impl SlowLayer {
         Ok(self.client.stats()?)
     }
 
-    /// Opens `file`, below the directory, in the layer's namespace and keeps it open, so that later measures show that a change of
-    /// delay reaches open files; measures the floor past the layer and through it.
+    /// Opens `file`, which is below the directory, in the layer's namespace, and keeps it open: later measurements then show that a
+    /// change of the delay reaches open files. Measures the floor past the layer and through it.
     ///
     /// # Errors
     /// The file is too small to probe, or cannot be read directly.
     pub fn open_probe(&mut self, run: &mut Run, file: &Path) -> Result<(), Error> {
         if self.preloaded.is_some() && !preloaded::can_be_loaded(&host::process::own_program()) {
-            // a static program of ours has no library in it, and would see no delay
+            // A static program of ours has no library in it, and would see no delay.
             return Ok(());
         }
         let past_the_layer = probe::open(file)?;
         let mut probe = Probe::start(run, self.pid(), Self::for_programs(&[self]), file)?;
         let (mut bare, mut layer) = (LatencyHistogram::new(), LatencyHistogram::new());
         let task = Task::short(FLOOR_READS / FLOOR_TURNS, 1, FLOOR_TIME / FLOOR_TURNS);
-        // in turn, so that whatever else the host does meanwhile is in both
+        // In turns, so that disturbances by the host hit both measurements.
         for _ in 0..FLOOR_TURNS {
             bare.merge(&probe::read(&past_the_layer, file, task)?.histogram);
             layer.merge(&probe.read(task)?.histogram);
@@ -202,7 +203,7 @@ impl SlowLayer {
         Ok(())
     }
 
-    /// Ends the probe: nothing is measured any more.
+    /// Ends the probe; nothing can be measured after that.
     ///
     /// # Errors
     /// It could not be ended.
@@ -210,7 +211,7 @@ impl SlowLayer {
         self.probe.take().map_or(Ok(()), |probe| probe.end(run))
     }
 
-    /// What the layer costs a read when it delays by nothing. `None` without a probe.
+    /// The cost of a read through the layer when the delay is 0. `None` without a probe.
     pub fn measure_cost(&self, at_us: u64) -> Option<Measured> {
         let Floor { bare, layer } = self.floor.as_ref()?;
         let cost = layer.median_us() - bare.median_us();
@@ -228,7 +229,7 @@ impl SlowLayer {
                 layer.median_us(),
                 bare.median_us()
             ),
-            // an arm that asks for no delay cannot miss: what the layer costs stands there to be seen
+            // An arm that asks for no delay cannot miss it: the cost of the layer is reported only.
             within_tolerance: None,
             tolerance: None,
             looks: None,
@@ -236,7 +237,8 @@ impl SlowLayer {
         })
     }
 
-    /// What the layer takes off each delay for the kernel's way to it and back, or why it takes off nothing. `None`: there is no such way.
+    /// The time that the layer subtracts from each delay for the kernel's way to it and back, or why it subtracts nothing. `None`:
+    /// the layer has no such way.
     ///
     /// # Errors
     /// The layer is gone.
@@ -246,8 +248,8 @@ impl SlowLayer {
         Ok(way::measured(&mut self.client, name)?.map(|it| Measured { at_us, ..it }))
     }
 
-    /// Sets the model and looks at it; leaves it in force with fresh credits. Empty without a probe. What is out of tolerance, and what is
-    /// missed, is for the caller to judge.
+    /// Sets the model and measures it; leaves it in force with fresh credits. Empty without a probe. The caller judges results that
+    /// are out of tolerance or missed.
     ///
     /// # Errors
     /// The probe or the layer died; a read does not come back.

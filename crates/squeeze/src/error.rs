@@ -24,7 +24,7 @@ pub enum Error {
     ProbeAnswer { answer: String },
     #[error("{what} came to {got}, where {asked} was expected (allowed: {tolerance})")]
     OutOfTolerance { what: String, asked: String, got: String, tolerance: String },
-    /// What was reserved is given back.
+    /// All reserved RAM has been given back.
     #[error("only {got} of {asked} could be hidden within {seconds} s: {why}")]
     Shortage { asked: Bytes, got: Bytes, seconds: u64, why: String },
     #[error("the process that holds the hidden RAM gave an answer that Wringer does not understand: '{answer}'")]
@@ -50,7 +50,7 @@ impl Error {
 }
 
 impl Error {
-    /// Of what was measured outside of its tolerance.
+    /// The error for a measured value that is out of its tolerance.
     pub fn out_of_tolerance(measured: &Measured) -> Self {
         Self::OutOfTolerance {
             what: measured.subject(),

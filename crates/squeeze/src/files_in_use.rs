@@ -5,20 +5,21 @@ use crate::Error;
 use host::in_use::{InUse, User};
 use std::path::Path;
 
-/// A process that has files open below a directory would bypass a mount over it; by whatever path it has them open.
+/// Refuses a directory with open files below it, under whatever path they were opened: their processes would bypass a mount over it.
 ///
 /// # Errors
-/// [`Error::Refused`]: somebody uses it, or may, whom we cannot see.
+/// [`Error::Refused`]: a process uses it, or a process that is not visible to us may use it.
 pub(crate) fn refuse_open_files(directory: &Path) -> Result<(), Error> {
     let hint = "stop the server that uses it; storage is never swapped under a live server";
     refuse_users(directory, &host::in_use::below(directory)?, &|_| true, hint)
 }
 
-/// The same for a layer that one command alone will see: whose working directory is below goes on as before, and who reads or writes
-/// files there would not see, nor be seen by, what the layer keeps in its cache. Our own files are the command's input and output.
+/// The same check for a layer that only one command will see. A working directory below is allowed. A process that reads or writes
+/// files there is refused: it and the layer's cache would not see each other's changes. This process's own files are the command's
+/// input and output, and are allowed.
 ///
 /// # Errors
-/// [`Error::Refused`]: somebody has files open, or may have, whom we cannot see.
+/// [`Error::Refused`]: a process has files open, or a process that is not visible to us may have.
 pub(crate) fn refuse_open_by_others(directory: &Path) -> Result<(), Error> {
     let own = std::process::id();
     let is_meant = |user: &User| !user.only_stands() && user.process().is_none_or(|process| process.pid != own);
@@ -26,7 +27,7 @@ pub(crate) fn refuse_open_by_others(directory: &Path) -> Result<(), Error> {
     refuse_users(directory, &host::in_use::below(directory)?, &is_meant, hint)
 }
 
-/// `path`: a directory or a file. `hint`: what to do about a process; what else uses it has a command that ends that.
+/// `path`: a directory or a file. `hint`: what to do about a process. A user that is no process has its own command to end the use.
 pub(crate) fn refuse_users(
     path: &Path,
     in_use: &InUse,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The page cache of a limited program's files that is not charged to its cgroup: somebody else has read them (a backup, a second server,
-//! the host before), and reading them again is free of the limit.
+//! Finds page cache of a limited program's files that is not charged to its cgroup: another program has read them before (a backup,
+//! a second server), and reading them again costs the limited program nothing.
 //!
-//! In: the cgroup, and the files of its program: a folder, or what its processes have open. Out: what is in the page cache of them
-//! beside what is charged to the cgroup as page cache. The cgroup pays for other files, too, so that the difference is the least that
-//! others pay for. Nothing is read but the kernel's counts.
+//! In: the cgroup, and the files of its program: a folder, or the open files of its processes. Out: the cached bytes of these
+//! files, and the page cache charged to the cgroup. The cgroup pays for other files, too, so the difference is the least that
+//! others pay for. Only the kernel's counts are read.
 
 use ::probe::residency::residency;
 use ::probe::tree;
@@ -23,19 +23,19 @@ use units::Bytes;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ForeignCache {
     pub files: u64,
-    /// Of these files, whoever pays.
+    /// Cached bytes of these files, whoever is charged.
     pub cached_bytes: u64,
-    /// To the cgroup, for page cache of any file.
+    /// Page cache of any file that is charged to the cgroup.
     pub charged_bytes: u64,
 }
 
 impl ForeignCache {
-    /// At least so much is charged to others.
+    /// The least that is charged to others.
     pub fn bytes(&self) -> u64 {
         self.cached_bytes.saturating_sub(self.charged_bytes)
     }
 
-    /// More than 1 % of the limit, and than what the kernel's counts may be behind.
+    /// Whether it is more than 1 % of the limit, and more than the error of the kernel's counts.
     pub fn matters(&self, limit: Bytes) -> bool {
         self.bytes() > tolerance(limit)
     }
@@ -74,7 +74,7 @@ impl fmt::Display for ForeignCache {
     }
 }
 
-/// Each CPU may hold back a change of so many pages before the cgroup's counts show it (kernel, mm/memcontrol.c, `MEMCG_CHARGE_BATCH`).
+/// Each CPU may hold back a change of this many pages before the cgroup's counts show it (kernel, mm/memcontrol.c, `MEMCG_CHARGE_BATCH`).
 const LAG_PAGES: u64 = 64;
 
 fn tolerance(limit: Bytes) -> u64 {
@@ -83,12 +83,12 @@ fn tolerance(limit: Bytes) -> u64 {
     lag.max(limit.0 / 100).max(Bytes::MIB)
 }
 
-/// Of all files below a folder. `None`: nothing can be said, because the files live in RAM, or the kernel does not count.
+/// Of all files below a folder. `None`: unknown, because the files are in RAM, or the kernel does not count.
 pub fn of_folder(cgroup: &Path, folder: &Path) -> Option<ForeignCache> {
     if lives_in_ram(&File::open(folder).ok()?) {
         return None;
     }
-    // before the charge: what the program reads meanwhile is not taken for others'
+    // Before the charge is read: pages that the program reads meanwhile are then not taken for others'.
     let totals = tree::cached(&[folder.to_owned()], 0, &mut |_| {}).ok()?.totals;
     Some(ForeignCache { files: totals.files, cached_bytes: totals.cached_bytes, charged_bytes: charged(cgroup)? })
 }
@@ -104,7 +104,7 @@ pub fn of_open_files(cgroup: &Path) -> Option<ForeignCache> {
     Some(ForeignCache { charged_bytes: charged(cgroup)?, ..found })
 }
 
-/// Its descriptors are looked at, not opened anew: no file system has to answer.
+/// Inspects the descriptors without opening the files anew: no file system has to answer.
 fn add_open_files(pid: i32, found: &mut ForeignCache, seen: &mut BTreeSet<(u64, u64)>) -> Option<()> {
     let process = pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()).ok()?;
     for entry in fs::read_dir(format!("/proc/{pid}/fd")).ok()?.flatten() {
@@ -123,7 +123,7 @@ fn add_open_files(pid: i32, found: &mut ForeignCache, seen: &mut BTreeSet<(u64, 
     Some(())
 }
 
-/// tmpfs, and what memfd_create makes: it is counted as shared memory, and there is no disk to read it from.
+/// Files of tmpfs and of memfd_create: they count as shared memory, and no disk is read for them.
 fn lives_in_ram(file: &File) -> bool {
     const TMPFS: u64 = 0x0102_1994;
     const RAMFS: u64 = 0x8584_58f6;
@@ -132,7 +132,7 @@ fn lives_in_ram(file: &File) -> bool {
     fstatfs(file).is_ok_and(|state| [TMPFS, RAMFS, HUGETLBFS].contains(&(state.f_type as u64 & 0xffff_ffff)))
 }
 
-/// The page cache of files that a cgroup and those below it pay for, shared memory left out. v1 has `total_cache`, v2 `file`.
+/// The page cache of files that is charged to a cgroup and those below it, without shared memory. v1 has `total_cache`, v2 `file`.
 fn charged(cgroup: &Path) -> Option<u64> {
     let text = fs::read_to_string(cgroup.join("memory.stat")).ok()?;
     let number = |name: &str| {
@@ -145,12 +145,12 @@ fn charged(cgroup: &Path) -> Option<u64> {
     Some(cache.saturating_sub(shared.unwrap_or(0)))
 }
 
-/// Looks again and again at what a limited program has open, as rarely as it must be to cost less than one part in a hundred.
+/// Inspects the open files of a limited program repeatedly, seldom enough to cost less than 1 %.
 #[derive(Debug)]
 pub struct Watch {
     cgroup: PathBuf,
     next: Instant,
-    /// The worst look so far. `None`: nothing was open yet.
+    /// The worst result so far. `None`: no file was open yet.
     pub seen: Option<ForeignCache>,
 }
 
@@ -204,7 +204,7 @@ mod tests {
         assert_eq!(look(30, 10).worse(look(5, 0)), look(30, 10));
     }
 
-    /// Of this very process: a file that was just written is cached, one in RAM is left out.
+    /// Of this process: a file that was just written is cached; a file in RAM is left out.
     #[test]
     fn what_processes_have_open_is_counted_once() {
         let folder = tempfile::tempdir_in(".").expect("a folder");

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A slow layer held to its disk model: what the model is to give a probe on this host, and what the probe got, at depth 1 and deeper.
+//! Compares a slow layer with its disk model: what the model predicts for a probe on this host, and what the probe got, at depth 1 and deeper.
 //!
-//! The prediction is the model itself in virtual time with what a read takes here without it, over as many reads as the probe makes
-//! and from the same seed: what differs is the layer's and the host's doing.
+//! The prediction runs the model in virtual time, with the latency of a read on this host without the model, the probe's number of
+//! reads, and the same seed. So any difference is caused by the layer and the host.
 
 use crate::Error;
 use crate::looks::{LOOKS, Looked, Pace, spread};
@@ -15,38 +15,37 @@ use std::fs::File;
 use std::path::Path;
 use std::time::Duration;
 
-/// Readers at once: what cloud disks are specified at.
+/// Readers at once in a deep look: cloud disks are specified at this depth.
 const DEEP: u32 = 32;
-/// One deep look.
+/// The length of one deep look.
 const DEEP_SECONDS: f64 = 0.8;
-/// Where fewer than twice as many reads as there are readers come back in this time, nobody looks deeper than depth 1.
+/// If fewer than two reads for each reader come back in this time, there is no deep look.
 const DEEP_AT_MOST_SECONDS: f64 = 2.0;
 const BLOCK: u64 = 4096;
-/// Of the median at depth 1. Wider than for a constant delay: no disk's own figures are known to a fiftieth, and after a long wait
-/// everybody wakes from a deeper sleep.
+/// The tolerance of the median at depth 1. Wider than for a constant delay: no disk's own figures are known to 2 %, and after a
+/// long wait every thread wakes from a deeper sleep.
 const TOLERANCE: f64 = 0.1;
 const TOLERANCE_FLOOR_US: f64 = 50.0;
-/// Of the operations a second.
 const TOLERANCE_IOPS: f64 = 0.05;
-/// More than this is the processors' limit, not the model's.
+/// A larger rate is limited by the processors, not by the model.
 const MOST_PROMISED_IOPS: f64 = 20_000.0;
-/// No host needs to be asked whether it carries so much.
+/// Every host carries this many reads a second, so a slower model is not checked.
 const SURELY_CARRIED: f64 = 5_000.0;
-/// The part of the reads below that the layer can carry at depth 32.
+/// The share of the bare reads that the layer can carry at depth 32.
 const LAYER_CARRIES: f64 = 0.5;
 
-/// A layer that can be told a model, and read through.
+/// A layer that takes a model, and that a probe can read through.
 pub(crate) trait Imitator {
-    /// Credits and queues start anew.
+    /// Sets the model; credits and queues start anew.
     fn set(&mut self, model: &Model) -> Result<(), Error>;
     fn read(&mut self, task: Task) -> Result<Reads, Error>;
-    /// As it is named in a result.
+    /// The name in results.
     fn mechanism(&self) -> &'static str {
         Mechanism::Fuse.in_results()
     }
 }
 
-/// What serves a disk model by its control socket, and a file or device that is read through it.
+/// A layer with its control socket, and a file or device that is read through it.
 pub(crate) struct Probed<'a> {
     pub(crate) client: &'a mut Client,
     pub(crate) file: &'a File,
@@ -63,25 +62,24 @@ impl Imitator for Probed<'_> {
     }
 }
 
-/// What this host needs without any delay.
+/// The speed of this host without any delay.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reach {
-    /// At depth 1, at the median.
+    /// The median read at depth 1, in microseconds.
     pub read_us: f64,
-    /// At depth 32.
+    /// Reads a second at depth 32.
     pub per_second: f64,
 }
 
 impl Reach {
-    /// Of the bare file, taken for what the layer will make of it.
+    /// Measured on the bare file, and corrected for the layer's cost.
     pub(crate) fn below_the_layer(mut read: impl FnMut(Task) -> Result<Reads, Error>) -> Result<Self, Error> {
         let shallow = read(Task::short(1000, 1, Duration::from_secs(1)))?;
         let deep = read(Task::short(10_000, DEEP, Duration::from_secs(1)))?;
         Ok(Self { read_us: shallow.quantile_us(0.5) + LAYER_COST_US, per_second: deep.per_second() * LAYER_CARRIES })
     }
 
-    /// In what this host is faster than a disk with a name, which answers in so long in all: what imitates a disk must be faster than it.
-    /// A row for each thing in which it is not.
+    /// A row for each figure in which this host is slower than a disk with a name. Such a disk has total times, so only a faster host can imitate it.
     pub(crate) fn beyond(&self, model: &Model) -> Vec<Measured> {
         if model.profile.is_none() || model.mode != DelayMode::Total {
             return Vec::new();
@@ -114,7 +112,7 @@ impl Reach {
         slow.into_iter().chain(few).collect()
     }
 
-    /// Where this is no imitation any more, or `strict`: not as fast as asked.
+    /// Refuses a model that this host misses; with `strict`, a model for which this host is slower at all.
     pub(crate) fn refuse(&self, model: &Model, strict: bool) -> Result<(), Error> {
         let refused = |it: &Measured| it.is_missed() || strict;
         let Some(beyond) = self.beyond(model).into_iter().find(refused) else { return Ok(()) };
@@ -146,10 +144,10 @@ fn predicted(model: &Model, depth: u32, reads: u32, undelayed_us: f64) -> Seen {
     closed_loop(model, Class::Read, depth, reads, BLOCK, undelayed_us)
 }
 
-/// What was measured of a model, and what this host needs without it.
+/// The results for a model, and the speed of this host without it.
 #[derive(Debug)]
 pub(crate) struct Held {
-    /// What this host cannot comes first.
+    /// The figures in which this host is too slow come first.
     pub(crate) measured: Vec<Measured>,
     pub(crate) reach: Reach,
 }
@@ -163,7 +161,7 @@ impl Held {
     }
 }
 
-/// One depth in all looks.
+/// The results at one depth, over all looks.
 struct Depth {
     depth: u32,
     task: [Task; LOOKS as usize],
@@ -189,14 +187,14 @@ impl Depth {
         self.got.all.count() as f64 * 1e6 / self.elapsed_us.max(1) as f64
     }
 
-    /// Each look begins with fresh credits and the same draws: what is predicted is one look.
+    /// The prediction for one look: each look begins with fresh credits and the same draws.
     fn predicted(&self, model: &Model, undelayed_us: f64) -> Seen {
         let reads = self.got.all.count() / u64::from(LOOKS);
         predicted(model, self.depth, u32::try_from(reads).unwrap_or(u32::MAX).max(1), undelayed_us)
     }
 }
 
-/// Sets the model and looks at it, and in turns at what there is without it. Leaves it in force with fresh credits.
+/// Sets the model and measures it, in turns with looks without it. Leaves it in force with fresh credits.
 ///
 /// # Errors
 /// The layer is gone, or the file cannot be read; a read does not come back.
@@ -226,7 +224,7 @@ pub(crate) fn hold(layer: &mut dyn Imitator, model: &Model) -> Result<Held, Erro
     Ok(Held { measured, reach })
 }
 
-/// `None`: a disk that answers so few a second is not looked at deeper than depth 1.
+/// `None`: a disk with so few answers a second is only measured at depth 1.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // clamped
 fn deep_task(model: &Model) -> Option<Task> {
     let rate = predicted(model, DEEP, 100 * DEEP, 0.0).per_second;
@@ -241,7 +239,8 @@ fn deep_task(model: &Model) -> Option<Task> {
     })
 }
 
-/// `undelayed_us` at depth 1, and what comes back a second at depth 32 without the model: a disk that others make slow is no miss.
+/// `undelayed_us`: a read at depth 1 without the model. `undelayed_rate`: reads a second at depth 32 without it, so that a disk
+/// that others slow down is no miss.
 fn compare(model: &Model, depth: &Depth, undelayed_us: f64, undelayed_rate: f64) -> Vec<Measured> {
     let (seen, got, shallow) = (depth.predicted(model, undelayed_us), &depth.got, depth.depth == 1);
     let named = |what: &str| match shallow {
@@ -273,7 +272,7 @@ fn compare(model: &Model, depth: &Depth, undelayed_us: f64, undelayed_rate: f64)
     if shallow {
         let (predicted, got_us) = (seen.quantile_us(0.5), got.median_us());
         let own = if model.mode == DelayMode::Add { undelayed_us } else { 0.0 };
-        // a disk that does not delay the median read promises nothing of it
+        // A disk that does not delay the median read makes no promise for it.
         if predicted - own > TOLERANCE_FLOOR_US {
             let off = (got_us - predicted).abs();
             median.within_tolerance = Some(off <= (predicted * TOLERANCE).max(TOLERANCE_FLOOR_US));
@@ -335,7 +334,7 @@ mod tests {
         assert!(row.is_outside() && !row.is_missed() && row.got.expect("got").value == 700.0, "{row:?}");
     }
 
-    /// Answers by the model, but so much slower.
+    /// Answers by the model, slower by a factor.
     struct Imitated {
         model: Model,
         factor: f64,
@@ -377,7 +376,7 @@ mod tests {
         let of = |what: &str| good.iter().find(|it| it.what == what).cloned().expect(what);
         let median = of("disk.read.median");
         assert_eq!((median.within_tolerance, median.looks.map(|looks| looks.number)), (Some(true), Some(3)));
-        // with 300 IOPS and no credits even one reader at a time is held back
+        // With 300 IOPS and no credits even a single reader is held back.
         assert!((median.got.expect("got").value - 3333.0).abs() < 40.0);
         let iops = of("disk.read.iops.depth32");
         assert_eq!((iops.within_tolerance, iops.asked.expect("asked").value), (Some(true), 300.0));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Squeezes: reversible limits on the host or on one server. Each goes through a [`run::Run`], so that its undo is on disk before
-//! the change, and each is measured by a witness that shares no code with it.
+//! Squeezes: reversible limits on the host or on one server. Each change goes through a [`run::Run`], so that its undo is on disk
+//! first. Each is measured by a witness that shares no code with it.
 //!
 //! | module | squeeze | mechanism | needs |
 //! | --- | --- | --- | --- |
@@ -12,12 +12,14 @@
 //! | [`device`] | an unused block device | device-mapper's delay target | its module, root |
 //! | [`loop_disk`] | an image file, or an unused block device | a loop device over a FUSE file | `/dev/fuse`, loop, root |
 //!
-//! [`foreign_cache`] finds what a limit of RAM misses: page cache that others have paid for. [`probe`] is the witness of a slow disk; [`databases`] finds servers of others that would suffer with the host.
+//! [`foreign_cache`] finds page cache that a limit of RAM does not count, because others are charged for it. [`probe`] is the
+//! witness of a slow disk. [`databases`] finds servers of others that a squeeze of the host would affect.
 //!
-//! Refused, and why: RAM below a floor of max(1 GiB, 5 % of RAM), because the kernel would kill at random; RAM while somebody else
-//! has free huge pages, because the reservation would take theirs; a directory with open files or mounts below it, because a
-//! layer over them would split what is seen inside from what is seen outside; a database's own data directory, because storage
-//! is never swapped under a live server, and squeezes serve sandboxes and copies.
+//! Refused, and why:
+//! - RAM below a floor of max(1 GiB, 5 % of RAM): the kernel would kill processes at random.
+//! - RAM while another program has free huge pages: the reservation would take them.
+//! - A directory with open files or mounts below it: programs that have it open already would not see the layer's files, and the others would.
+//! - A database's own data directory: storage is never swapped under a live server; squeezes are for sandboxes and copies.
 
 pub mod access_lists;
 pub mod cgroup;

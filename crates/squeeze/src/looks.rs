@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How often a witness looks, and for how long: three times, all of which count. No look is repeated until it passes: what was got is
-//! the median over all readings, and how far the looks lay apart stands beside it.
+//! How often and how long a witness measures: three looks, and all of them count. No look is repeated until it passes. The result
+//! is the median over all readings, with the spread of the looks.
 
 use crate::Error;
 use crate::probe::Task;
@@ -8,35 +8,35 @@ use evidence::{LatencyHistogram, Looks, Measured};
 use std::time::{Duration, Instant};
 
 pub(crate) const LOOKS: u32 = 3;
-/// One look at reads of some milliseconds.
+/// The length of one look at reads of some milliseconds.
 const LOOK_US: f64 = 800_000.0;
-/// Looks at longer ones: three of them stay below ten seconds.
+/// The length of a look at slower reads: three of them stay below ten seconds.
 const LONGEST_LOOK_US: f64 = 2_400_000.0;
-/// Fewer readings say little, as long as there is time for them.
+/// The least readings of a look, as long as there is time: fewer say little.
 const FEW: f64 = 8.0;
 const MOST: f64 = 1000.0;
-/// From here on a read is so slow that five of them must do, in all looks together.
+/// From this time on a read is so slow that five reads in all looks together must be enough.
 const SLOW_US: f64 = 2_000_000.0;
 const OF_SLOW: [u32; LOOKS as usize] = [2, 2, 1];
-/// One look at what there is without the delay.
+/// The readings of one look without the delay.
 const BARE: u32 = 300;
 const BARE_TIME: Duration = Duration::from_millis(250);
-/// Beyond twice of what is asked nobody waits much longer: the squeeze is missed then anyway.
+/// No look waits much longer than twice the asked time: the squeeze is missed then anyway.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How many readings each look takes.
+/// The number of readings of each look.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pace {
     reading_us: f64,
 }
 
 impl Pace {
-    /// Of readings that are to take so long, one after the other.
+    /// For readings one after the other that should each take so long.
     pub(crate) fn of(reading_us: f64) -> Self {
         Self { reading_us: reading_us.max(1.0) }
     }
 
-    /// The readings of one look, numbered from 0.
+    /// The task of one look, numbered from 0.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // clamped
     pub(crate) fn look(self, number: u32) -> Task {
         let of_slow = OF_SLOW.get(number as usize).copied().unwrap_or(1);
@@ -47,7 +47,7 @@ impl Pace {
         Task { reads, depth: 1, least: if slow { of_slow } else { 1 }, time, deadline: self.deadline() }
     }
 
-    /// A look at what the same takes without any delay.
+    /// The task of a look without any delay.
     pub(crate) fn bare(self) -> Task {
         Task { reads: BARE, depth: 1, least: 1, time: BARE_TIME, deadline: PATIENCE * 2 }
     }
@@ -57,7 +57,7 @@ impl Pace {
     }
 }
 
-/// What all looks together have got.
+/// The results of all looks together.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Looked {
     pub(crate) all: LatencyHistogram,
@@ -79,7 +79,7 @@ impl Looked {
     }
 }
 
-/// As a task asks for it, what each `work` takes, one after the other.
+/// Times each `work`, one after the other, as the task asks.
 pub(crate) fn timed(task: Task, work: impl Fn() -> Result<(), Error>) -> Result<LatencyHistogram, Error> {
     let (mut histogram, began) = (LatencyHistogram::new(), Instant::now());
     for number in 0..task.reads {
@@ -93,7 +93,7 @@ pub(crate) fn timed(task: Task, work: impl Fn() -> Result<(), Error>) -> Result<
     Ok(histogram)
 }
 
-/// Of so many figures, one a look.
+/// The spread of these figures, one for each look.
 pub(crate) fn spread(figures: &[f64], readings: u64) -> Looks {
     let lowest = figures.iter().copied().fold(f64::INFINITY, f64::min);
     let highest = figures.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -101,7 +101,7 @@ pub(crate) fn spread(figures: &[f64], readings: u64) -> Looks {
     Looks { number, readings, lowest, highest }
 }
 
-/// All of it, unless it is to end the change: what missed always does; with `strict`, all that is out of tolerance.
+/// Returns all rows, unless one must end the change: a missed one always does; with `strict`, one out of tolerance does, too.
 ///
 /// # Errors
 /// [`Error::OutOfTolerance`].

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A slow block device over an image file, or over a block device that nobody uses: a loop device over a FUSE file, whose server answers
-//! when its time has come.
+//! A slow block device over an image file, or over an unused block device: a loop device over a FUSE file whose server delays its answers.
 //!
-//! In: an image, and any disk model that the FUSE layer knows. Out: `/dev/loopN`, for the user to make a file system on or to mount; what a
-//! probe got. The server is two processes ([`slowfs::disk`]), so that one that is killed is no I/O error.
+//! In: an image, and any disk model of the FUSE layer. Out: `/dev/loopN`, for the user to format or to mount, and a probe's
+//! results. The server has two processes ([`slowfs::disk`]), so that the death of one is no I/O error.
 
 mod measure;
 mod objections;
@@ -19,22 +18,22 @@ use slowfs::disk::{KEEPER_SOCKET, Options, Ready, WORKER_SOCKET, attached};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// A slow disk that stands.
+/// A slow disk that exists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SlowDisk {
-    /// Of the file below the loop device, which tells it from all others: `wringer-<run>`.
+    /// The name of the file below the loop device, which is unique: `wringer-<run>`.
     pub name: String,
     pub image: PathBuf,
     pub run: RunId,
 }
 
-/// One that was just made.
+/// A slow disk that was just made.
 #[derive(Debug)]
 pub struct Started {
     pub disk: SlowDisk,
     pub device: LoopDevice,
     pub keeper: Child,
-    /// What the keeper agreed on with the kernel.
+    /// Whether the death of a worker is no I/O error.
     pub resends: bool,
     pub folder: PathBuf,
 }
@@ -47,7 +46,7 @@ impl SlowDisk {
     /// Serves the image, without a delay yet, and attaches a loop device to it.
     ///
     /// # Errors
-    /// No FUSE, no loop device, or the image was taken meanwhile; what there is of it is undone with the run.
+    /// There is no FUSE or no loop device, or a program uses the image by now. Finished parts are undone with the run.
     pub fn start(run: &mut Run, image: &Image) -> Result<Started, Error> {
         let (name, folder) = (name_of(run.id()), run.folder().to_owned());
         let args = ["--image".into(), image.path.clone().into(), "--folder".into(), folder.clone().into()];
@@ -66,17 +65,16 @@ impl SlowDisk {
         Ok(Started { disk, device, keeper, resends: ready.resends, folder })
     }
 
-    /// `None`: it is detached.
+    /// `None`: the loop device is detached.
     pub fn device(&self) -> Option<LoopDevice> {
         LoopDevice::find(&self.name)
     }
 }
 
-/// Others may take the device that was free.
+/// How often to try: another program may take the free device first.
 const TRIES: u32 = 20;
 
-/// Attaches a free loop device to the slow file. Each try is a step of its own: the record names the device whose read-ahead is to come
-/// back.
+/// Attaches a free loop device to the slow file. Each try is its own step: the record names the device whose read-ahead the undo restores.
 fn attach_one(run: &mut Run, image: &Image, name: &str, slow_file: &Path) -> Result<LoopDevice, Error> {
     for _ in 0..TRIES {
         let free = FreeDevice::find()?;
@@ -98,15 +96,14 @@ fn attach_one(run: &mut Run, image: &Image, name: &str, slow_file: &Path) -> Res
     Err(host::Error::call("take a free loop device", rustix::io::Errno::BUSY).into())
 }
 
-/// The file system is mounted nowhere: its root is a descriptor of the keeper's.
+/// The path of the file. The file system is mounted nowhere: its root is a descriptor of the keeper.
 fn file_of(ready: &Ready) -> PathBuf {
     Path::new("/proc").join(ready.pid.to_string()).join("fd").join(ready.root.to_string()).join(&ready.name)
 }
 
-/// Where the worker listens, and where the keeper does.
 pub fn sockets(folder: &Path) -> [PathBuf; 2] {
     [WORKER_SOCKET, KEEPER_SOCKET].map(|name| folder.join(name))
 }
 
-/// How many threads the server takes requests with.
+/// How many threads of the server take requests.
 pub const THREADS: usize = Options::THREADS;

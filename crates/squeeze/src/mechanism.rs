@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How a slow disk is put under a program, and what that costs.
+//! The mechanisms of a slow disk, and their cost.
 
 use serde::Serialize;
 
@@ -12,7 +12,7 @@ pub enum Mechanism {
 }
 
 impl Mechanism {
-    /// As people write it.
+    /// The name that users write.
     pub fn name(self) -> &'static str {
         match self {
             Self::Fuse => "fuse",
@@ -20,7 +20,6 @@ impl Mechanism {
         }
     }
 
-    /// As it stands beside what was measured.
     pub fn in_results(self) -> &'static str {
         match self {
             Self::Fuse => "fuse layer",

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::Path;
 
-/// What `/proc/meminfo` says of RAM and huge pages (kernel, filesystems/proc.rst and admin-guide/mm/hugetlbpage.rst).
+/// The values of `/proc/meminfo` on RAM and huge pages (kernel, filesystems/proc.rst and admin-guide/mm/hugetlbpage.rst).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Meminfo {
     pub total_bytes: u64,
@@ -13,14 +13,14 @@ pub struct Meminfo {
     pub swap_total_bytes: u64,
     pub commit_limit_bytes: u64,
     pub committed_bytes: u64,
-    /// Of the default huge page size.
+    /// Huge pages of the default size.
     pub huge_total_pages: u64,
     pub huge_free_pages: u64,
     pub huge_reserved_pages: u64,
-    /// Beyond the pool: in use, or reserved by a holder.
+    /// Pages beyond the pool: in use, or reserved by a holder.
     pub huge_surplus_pages: u64,
     pub huge_page_bytes: u64,
-    /// All huge pages of all sizes, used or not: counted apart from the pages above.
+    /// Memory of all huge pages of all sizes, used or not: counted separately from the pages above.
     pub hugetlb_bytes: u64,
 }
 
@@ -30,7 +30,7 @@ impl Meminfo {
         fs::read_to_string(path).map(|text| Self::parse(&text)).map_err(Error::file("read", path))
     }
 
-    /// A line that is missing is 0: a kernel without CONFIG_HUGETLBFS has none of the huge ones.
+    /// A missing line is 0: a kernel without CONFIG_HUGETLBFS has no lines for huge pages.
     pub fn parse(text: &str) -> Self {
         let number = |name| meminfo::number(text, name).unwrap_or(0);
         let bytes = |name| meminfo::bytes(text, name).unwrap_or(0);
@@ -49,7 +49,7 @@ impl Meminfo {
         }
     }
 
-    /// Huge pages of a pool that nobody has reserved: the next `mmap(MAP_HUGETLB)` of anybody takes them.
+    /// Free huge pages that nobody has reserved: the next `mmap(MAP_HUGETLB)` of any program takes them.
     pub fn huge_unclaimed_pages(&self) -> u64 {
         self.huge_free_pages.saturating_sub(self.huge_reserved_pages)
     }

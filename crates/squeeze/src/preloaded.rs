@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A slow disk without a mount: a library in the programs themselves ([`preload`]), for machines without `/dev/fuse` or without the right to
-//! mount. What it cannot slow down is refused before anything is changed: static programs, file systems that do not tell a cached read
-//! from another one.
+//! A slow disk without a mount: a library in the programs themselves ([`preload`]), for machines without `/dev/fuse` or without the
+//! right to mount. It cannot slow down static programs, or files of file systems that do not distinguish a cached read from other
+//! reads. Both are refused before anything is changed.
 
 use crate::Error;
 use crate::directory::{canonical_directory, largest_file};
@@ -14,7 +14,7 @@ use std::io::IoSliceMut;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// One directory's map, and where the library is.
+/// The map of one directory, and the path of the library.
 #[derive(Debug)]
 pub(crate) struct Preloaded {
     library: PathBuf,
@@ -31,13 +31,13 @@ impl Preloaded {
     }
 }
 
-/// For a program below all of these, each with the pid of its keeper.
+/// The environment for a program below all of these directories; each map comes with the pid of its keeper.
 pub(crate) fn environment(layers: &[(&Preloaded, u32)]) -> Vec<(OsString, OsString)> {
     let Some((first, _)) = layers.first() else { return Vec::new() };
     preload::environment(&first.library, layers.iter().map(|(layer, keeper)| (&layer.map, *keeper)))
 }
 
-/// Where the library is kept: with the servers that were fetched, which other users execute, too.
+/// The folder of the library: the same as for fetched servers, which other users execute, too.
 pub fn library_folder(places: &host::places::Places) -> PathBuf {
     places.cache.join("preload")
 }
@@ -46,10 +46,10 @@ pub(crate) fn can_be_loaded(program: &Path) -> bool {
     preload::loadable(program).is_ok_and(|found| found == Loadable::Yes)
 }
 
-/// Whether the library can be in this program. Of what it starts in turn nothing is known.
+/// Whether the library can be loaded into this program. Programs that it starts are not checked.
 ///
 /// # Errors
-/// [`Error::Refused`]: it is static, or gains rights when it starts; or it cannot be read.
+/// [`Error::Refused`]: the program is static, or gains rights when it starts; or it cannot be read.
 pub fn check_program(program: &Path) -> Result<(), Error> {
     match preload::loadable(program)? {
         Loadable::Yes => Ok(()),
@@ -60,8 +60,8 @@ pub fn check_program(program: &Path) -> Result<(), Error> {
     }
 }
 
-/// Looks whether the directory's file system tells a read from the page cache from one that reaches the disk; returns the canonical path.
-/// Makes a file without a name there for it, which is gone at once.
+/// Checks whether the directory's file system distinguishes a read from the page cache from a read from the disk; returns the
+/// canonical path. For the check it makes a file without a name there, which is gone at once.
 ///
 /// # Errors
 /// [`Error::Refused`]: it does not; or there is no such directory.
@@ -84,7 +84,7 @@ pub fn check_directory(directory: &Path) -> Result<PathBuf, Error> {
     }
 }
 
-/// `None`: there is no file to try it with.
+/// `None`: no file could be made for the check.
 fn says_what_is_cached(directory: &Path) -> Option<bool> {
     let mut page = [7; 4096];
     let unnamed = || {

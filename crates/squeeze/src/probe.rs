@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Direct reads, one at a time or many at once, by a process of its own in the server's mount namespace: the witness of a slow disk.
+//! The witness of a slow disk: direct reads, one at a time or many at once, by its own process in the server's mount namespace.
 //!
-//! The process opens its file once and answers over a socket in the run's folder: a line with a number of reads and how many of them
-//! are under way at once, and back one line with what they took. It shares nothing with the layer but the kernel.
+//! The process opens its file once and answers over a socket in the run's folder. A request is a line with the number of reads and
+//! the depth; the answer is a line with their times. It shares nothing with the layer but the kernel.
 
 use crate::Error;
 use evidence::LatencyHistogram;
@@ -22,37 +22,37 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 const BLOCK: usize = 4096;
-/// Fewer blocks would be read again and again out of the device's own cache.
+/// A smaller file would be read again and again from the device's own cache.
 const LEAST_BLOCKS: u64 = 256;
-/// Between two looks whether a read hangs, or somebody wants to stop.
+/// The pause between two checks for a hanging read or a stop.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// What a probe's process needs beyond its reads.
+/// The time that a probe's process needs in addition to its reads.
 const SLACK: Duration = Duration::from_secs(10);
 
-/// So many reads, `depth` of them at once. After `time` no further one is begun, when there are `least`.
+/// A number of reads, `depth` of them at once. After `time` no further read begins, if there are at least `least`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Task {
     pub reads: u32,
     pub depth: u32,
     pub least: u32,
     pub time: Duration,
-    /// Of each read: one that is not back by then is given up, and with it the task.
+    /// The deadline of each read: a later read is given up, and the task with it.
     pub deadline: Duration,
 }
 
 impl Task {
-    /// As many as come back in `time`.
+    /// At most `reads` reads, as many as finish within `time`.
     pub(crate) fn short(reads: u32, depth: u32, time: Duration) -> Self {
         Self { reads, depth, least: depth, time, deadline: Duration::from_secs(20) }
     }
 
-    /// No task takes longer.
+    /// The longest time that this task can take.
     fn longest(&self) -> Duration {
         self.time + self.deadline * self.least.div_ceil(self.depth.max(1)).max(1) + SLACK
     }
 }
 
-/// What a number of reads took.
+/// The times of a number of reads.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Reads {
     pub histogram: LatencyHistogram,
@@ -69,7 +69,7 @@ impl Reads {
     }
 }
 
-/// A probe process that has its file open.
+/// A probe process with its open file.
 #[derive(Debug)]
 pub(crate) struct Probe {
     file: PathBuf,
@@ -78,7 +78,7 @@ pub(crate) struct Probe {
 }
 
 impl Probe {
-    /// `seeing` says how a process comes to see the delay; `layer` is the pid of what delays.
+    /// `seeing` is how a process gets to see the delay; `layer` is the pid of the delaying process.
     pub(crate) fn start(run: &mut Run, layer: u32, seeing: ChildSpec, file: &Path) -> Result<Self, Error> {
         let socket = run.folder().join(format!("probe-{layer}.sock"));
         let args: [OsString; 4] = ["--file".into(), file.into(), "--socket".into(), socket.clone().into()];
@@ -107,7 +107,7 @@ impl Probe {
     }
 }
 
-/// The probe listens as soon as it has its file open; until then there is no socket.
+/// The probe listens when its file is open; before that there is no socket.
 fn connect(socket: &Path, child: &Child) -> io::Result<UnixStream> {
     let deadline = Instant::now() + Duration::from_secs(10);
     loop {
@@ -143,7 +143,7 @@ pub fn serve(file: &Path, socket: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// For reading past the page cache (open(2), `O_DIRECT`).
+/// Opens a file to read past the page cache (open(2), `O_DIRECT`).
 #[allow(clippy::disallowed_methods)] // to read
 pub(crate) fn open(path: &Path) -> Result<File, Error> {
     let flags = i32::try_from(OFlags::DIRECT.bits()).unwrap_or(0);
@@ -155,28 +155,28 @@ pub(crate) fn open(path: &Path) -> Result<File, Error> {
     Ok(file)
 }
 
-/// `metadata` knows the length of a file, but not that of a device.
+/// By seeking, because `metadata` knows the length of a file, but not that of a device.
 fn blocks(file: &File, path: &Path) -> Result<u64, Error> {
     let end = (&mut &*file).seek(SeekFrom::End(0)).map_err(|source| failed(path, source))?;
     Ok(end / BLOCK as u64)
 }
 
-/// What the readers of one task share.
+/// The state that the readers of one task share.
 struct Readers {
     file: File,
     blocks: u64,
     task: Task,
     started: Instant,
     next: AtomicU32,
-    /// When each began the read that it waits for, in microseconds after the start; 0: it waits for none.
+    /// When each reader began its present read, in microseconds after the start; 0: it has none.
     began_us: Vec<AtomicU64>,
 }
 
-/// Reads blocks of 4 KiB at random, each of those that are under way at once by a thread of its own. A thread whose read does not come
-/// back cannot be ended: it is left behind.
+/// Reads random blocks of 4 KiB; `depth` threads each have one read in flight. A thread whose read does not return cannot be ended,
+/// and is left behind.
 ///
 /// # Errors
-/// A read fails, or is not back by its deadline; somebody wants to stop.
+/// A read fails, or misses its deadline; the user stopped it.
 pub(crate) fn read(file: &File, path: &Path, task: Task) -> Result<Reads, Error> {
     let io = |source| failed(path, source);
     let depth = task.depth.max(1);
@@ -246,7 +246,7 @@ impl Readers {
     }
 }
 
-/// SplitMix64 (Steele, Lea, Flood 2014): scattered, and the same each time.
+/// SplitMix64 (Steele, Lea, Flood 2014): scattered, and the same in each run.
 fn scramble(number: u64) -> u64 {
     let mut z = number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a FUSE layer takes off each delay for the kernel's way to it and back, as it stands beside what was measured.
+//! The result row about the kernel's way: the time that a FUSE layer subtracts from each delay.
 
 use crate::Error;
 use evidence::{Looks, Measured, Quantity};
 use slowfs::control::Client;
 use slowfs::way::{Looked, Way};
 
-/// The row of it.
 pub const WAY: &str = "disk.way.median";
 
-/// Told as the figure; those of all other lengths stand in the witness. Waits of a disk: up to 3 ms.
+/// The figure of the row is for this length; the witness names all others. Waits of a disk: up to 3 ms.
 const TOLD_UP_TO_NS: u64 = 3_000_000;
 
-/// `None`: this layer has no way to take off.
+/// `None`: this layer has no way to subtract.
 ///
 /// # Errors
 /// The layer is gone.

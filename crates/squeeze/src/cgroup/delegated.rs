@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Cgroups of v2 that belong to an ordinary user: the one that he is in, or one above it, is delegated to him (kernel,
+//! v2 cgroups that belong to an ordinary user: the user's own cgroup, or one above it, is delegated to the user (kernel,
 //! admin-guide/cgroup-v2.rst, "Delegation").
 //!
-//! A cgroup that has processes can hand no controller down ("No Internal Process Constraint"), so the caller's own is of no use while
-//! he is in it. Nobody is moved: a cgroup above it serves, when it is delegated and empty, and else it is said how to come to one.
-//! systemd manages what is not delegated by itself, and would take a controller away again: below a unit only what is marked is used.
+//! A cgroup with processes cannot enable controllers for children ("No Internal Process Constraint"), so the caller's own cgroup is of no use while
+//! the caller is in it. No process is moved: a cgroup above is used if it is delegated and has no processes; else the error says how to get one.
+//! systemd manages all cgroups that are not marked as delegated, and would disable a controller again: below a unit only a marked cgroup is used.
 
 use super::{Controller, lists};
 use crate::Error;
@@ -13,12 +13,12 @@ use rustix::fs::{Access, access};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// How an ordinary user comes to a cgroup that is his, with systemd. The scope's own cgroup is left for one below it.
+/// How an ordinary user gets a cgroup with systemd. The command moves from the scope's own cgroup to one below it.
 const ADVICE: &str = "run as root, or below a delegated cgroup; with systemd: systemd-run --user --scope -p Delegate=yes sh -c \
     'd=/sys/fs/cgroup$(cut -d: -f3 /proc/self/cgroup); mkdir $d/own; echo $$ >$d/own/cgroup.procs; exec wringer ...'";
 
 /// # Errors
-/// [`Error::Refused`]: none is delegated, or it cannot be used, with the reason.
+/// [`Error::Refused`]: no cgroup is delegated, or it cannot be used, with the reason.
 pub(super) fn find(root: &Path, name: &str) -> Result<Controller, Error> {
     let refused = |what: String| Err(Error::Refused { what, hint: ADVICE.into() });
     let Some(own) = own(root) else {
@@ -35,14 +35,14 @@ pub(super) fn find(root: &Path, name: &str) -> Result<Controller, Error> {
     refused(why)
 }
 
-/// The cgroup that this process is in: the line `0::/path` (cgroups(7)). `None`: it is outside of what is mounted.
+/// The cgroup of this process: the line `0::/path` (cgroups(7)). `None`: it is outside of the mounted tree.
 fn own(root: &Path) -> Option<PathBuf> {
     let text = fs::read_to_string("/proc/self/cgroup").ok()?;
     let path = text.lines().find_map(|line| line.strip_prefix("0::/"))?;
     (!path.starts_with("..")).then(|| root.join(path))
 }
 
-/// From the caller's own upwards, without the first of all; a unit of systemd is the last.
+/// From the caller's cgroup upwards, without the root; a unit of systemd is the last.
 fn candidates<'a>(root: &'a Path, own: &'a Path) -> Vec<&'a Path> {
     let mut found: Vec<&Path> = own.ancestors().take_while(|folder| *folder != root).collect();
     if let Some(unit) = found.iter().position(|folder| is_of_systemd(folder)) {
@@ -52,14 +52,14 @@ fn candidates<'a>(root: &'a Path, own: &'a Path) -> Vec<&'a Path> {
 }
 
 enum Objection {
-    /// Nor is anything above it.
+    /// Nor can any cgroup above it be used.
     NotOurs,
     Other(String),
 }
 
 fn usable(folder: &Path, name: &str) -> Result<(), Objection> {
     let control = folder.join("cgroup.subtree_control");
-    // to make one, to hand the controller down, and to move from where we are to it
+    // The rights to make a cgroup, to enable the controller, and to move a process from here into it.
     let needed = [folder, &control, &folder.join("cgroup.procs")].map(|path| access(path, Access::WRITE_OK));
     if needed.iter().any(Result::is_err) {
         return Err(Objection::NotOurs);
@@ -86,7 +86,7 @@ fn is_of_systemd(folder: &Path) -> bool {
     folder.extension().is_some_and(|kind| ["scope", "service", "slice"].iter().any(|it| kind == *it))
 }
 
-/// systemd marks what it has delegated (since 251 where a user can read it).
+/// systemd marks the cgroups that it has delegated (since 251 where a user can read the mark).
 fn is_marked(folder: &Path) -> bool {
     let mut value = [0; 8];
     let length = rustix::fs::getxattr(folder, "user.delegate", &mut value[..]);
@@ -112,7 +112,7 @@ mod tests {
         assert!(of("").is_empty(), "the first of all is no candidate");
     }
 
-    /// Plain files in place of the kernel's.
+    /// Plain files instead of the kernel's.
     #[test]
     fn a_delegated_cgroup_is_used_when_it_is_empty() {
         let there = tempfile::tempdir().expect("a folder");

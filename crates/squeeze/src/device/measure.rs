@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The witness of a slow device: direct reads through it and past it, syncs, and the processor time that the kernel spends on it.
-//! Nothing is written: the data is the user's, and so the write delay has no witness but the table that the kernel shows.
+//! Nothing is written, because the data is the user's: so the only witness of the write delay is the kernel's table.
 
 use super::timing::Timing;
 use crate::looks::{LOOKS, Looked, Pace, timed};
@@ -13,18 +13,18 @@ use host::permit::Permit;
 use std::fs;
 use std::path::Path;
 
-/// Of what is predicted; or a tick where that is more.
+/// The part of the prediction, or one tick if that is more.
 const TOLERANCE: f64 = 0.1;
-/// As the kernel names the target's thread; a name has at most 15 characters.
+/// The kernel's name of the target's thread; a name has at most 15 characters.
 const THREAD: &str = "dm-delay-flush-";
 /// Processor times in `/proc` are in hundredths of a second on every architecture.
 const CPU_TICK_US: f64 = 10_000.0;
 
-/// Puts the table in force, and says what came of it.
+/// Puts the table in force, and measures it.
 ///
 /// # Errors
-/// The kernel does not take the table; the device cannot be read. [`Error::OutOfTolerance`]: less than half or more than twice of it came on;
-/// with `strict`, anything out of tolerance.
+/// The kernel refuses the table; the device cannot be read. [`Error::OutOfTolerance`]: the result is less than half or more than
+/// twice of what was asked; with `strict`, anything out of tolerance.
 pub(super) fn set_and_measure(
     permit: &Permit,
     mapping: &Mapping,
@@ -47,7 +47,7 @@ pub(super) fn set_and_measure(
     accept(measured, strict)
 }
 
-/// The kernel's own word for the table.
+/// The table, read back from the kernel.
 fn in_force(mapping: &Mapping, table: &DelayTable) -> Result<(), Error> {
     let shown = mapping.status()?.and_then(|status| status.table);
     if shown.as_ref() == Some(table) {
@@ -103,7 +103,7 @@ fn read(
     Ok((reads, thread))
 }
 
-/// A sync of a device without unwritten pages is one flush.
+/// A sync of a device without dirty pages is one flush.
 fn sync(mapping: &Mapping, below: &Path, table: &DelayTable, timing: &Timing) -> Result<Measured, Error> {
     let effective_us = timing.effective_us(table, table.flush_ms);
     let times = |path: &Path, task: Task| -> Result<LatencyHistogram, Error> {
@@ -151,12 +151,12 @@ fn compare(
         within_tolerance: Some((got.median_us() - predicted).abs() <= tolerance),
         tolerance: Some(format!("10 % more or less, at least a tick of {} us", timing.tick_us)),
         looks: Some(got.looks()),
-        // the device's own time does not add to the ticks
+        // The device's own time does not add to the ticks.
         came_on: (predicted > 0.0).then(|| got.median_us() / predicted),
     }
 }
 
-/// Of all the target's threads together: their devices are not told apart, and others rarely have any.
+/// Of all threads of the target together. The kernel does not name their devices, but others rarely have any.
 fn thread_cpu_us() -> f64 {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let stats = entries.filter_map(|entry| fs::read_to_string(entry.path().join("stat")).ok());

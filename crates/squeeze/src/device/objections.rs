@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whether a block device may be put below a slow one: nobody may use it, and the delay must be one that the kernel can make.
+//! Checks whether a block device may be put below a slow one: no program may use it, and the kernel must be able to make the delay.
 
 use super::{Delays, Device};
 use crate::Error;
@@ -16,7 +16,7 @@ use std::fs;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
-/// A probe reads blocks all over it.
+/// The smallest device: a probe reads blocks all over it.
 const LEAST_SECTORS: u64 = 2048;
 
 fn refused<T>(what: impl Into<String>, hint: impl Into<String>) -> Result<T, Error> {
@@ -26,7 +26,7 @@ fn refused<T>(what: impl Into<String>, hint: impl Into<String>) -> Result<T, Err
 /// The delays of a model that device-mapper can make: one time for each class, in whole milliseconds.
 ///
 /// # Errors
-/// [`Error::Refused`], with what can make the others.
+/// [`Error::Refused`], with the mechanism that can make the others.
 pub fn delays(model: &Model, device: &Path) -> Result<Delays, Error> {
     let layer = format!(
         "the loop device can: --mechanism loop, the default here; or the FUSE layer: mount a file system of {} and slow its directory down",
@@ -56,16 +56,16 @@ pub fn delays(model: &Model, device: &Path) -> Result<Delays, Error> {
     })
 }
 
-/// Looks whether the device can be slowed down.
+/// Checks whether the device can be slowed down.
 ///
 /// # Errors
-/// [`Error::Refused`]: it is none, somebody uses it in any way, it is read-only, device-mapper or its delay target is missing, or we are
-/// not root.
+/// [`Error::Refused`]: it is no device, a program uses it in any way, it is read-only, device-mapper or its delay target is
+/// missing, or the user is not root.
 pub fn check(path: &Path) -> Result<Device, Error> {
     check_with(path, check_target)
 }
 
-/// The same for another mechanism, which has no need of device-mapper.
+/// The same check for a mechanism that does not need device-mapper.
 ///
 /// # Errors
 /// As [`check`].
@@ -171,7 +171,7 @@ fn how_to_unmount(mount: &MountedAt) -> String {
     }
 }
 
-/// The kernel's own word: whoever mounted or claimed it, in whatever namespace, is in the way of an exclusive open.
+/// Asks the kernel: an exclusive open fails when any program in any namespace has mounted or claimed the device.
 fn check_exclusive(path: &Path) -> Result<(), Error> {
     match rustix::fs::open(path, OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC, Mode::empty()) {
         Ok(_) => Ok(()),
@@ -183,7 +183,7 @@ fn check_exclusive(path: &Path) -> Result<(), Error> {
     }
 }
 
-/// By the number of what is mounted, or, for file systems with numbers of their own (btrfs), by what was named as the source.
+/// By the device number of the mount, or, for file systems with numbers of their own (btrfs), by the source of the mount.
 fn is_on(mount: &MountEntry, numbers: &str) -> bool {
     mount.device == numbers || mount.source.starts_with("/dev/") && is_device(Path::new(&mount.source), numbers)
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the delay target of this kernel makes of a number of milliseconds: it counts in ticks (jiffies).
+//! How long the delay target of this kernel waits for a given number of milliseconds: it counts in ticks (jiffies).
 //!
 //! | target | kernels | how it waits | a request waits for |
 //! | --- | --- | --- | --- |
@@ -7,16 +7,16 @@
 //! | 1.4.0 | 6.7 to 6.15, and some stable series | below 50 ms a thread that never sleeps while a request waits; else the timer | the time rounded up to ticks |
 //! | from 1.5.0 | from 6.16 | the same thread, sleeping between its looks | the same, and up to 1 ms |
 //!
-//! One after the other, a request arrives as long after a tick as the device itself took for the one before; it waits that much less than
-//! the whole time, and then takes as long again: the device's own time does not show, but for whole ticks of it. Requests that arrive at
-//! random wait up to one tick less.
+//! When requests come one after the other, a request arrives as long after a tick as the device took for the one before. It waits
+//! that much less than the whole time, and then the device takes as long again: so the device's own time does not show, except
+//! whole ticks of it. Requests that arrive at random wait up to one tick less.
 
 use crate::Error;
 use host::mapper::{self, DelayTable};
 use rustix::time::{ClockId, clock_getres};
 use serde::Serialize;
 
-/// From here on the timer is used by every version (dm-delay.c).
+/// From this time on every version uses the timer (dm-delay.c).
 const THREAD_BELOW_MS: u32 = 50;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -29,12 +29,12 @@ impl Timing {
     /// `None`: the target is not loaded.
     ///
     /// # Errors
-    /// There is no device-mapper, or we are not root.
+    /// There is no device-mapper, or the user is not root.
     pub fn here() -> Result<Option<Self>, Error> {
         Ok(mapper::delay_version()?.map(|version| Self { version, tick_us: tick_us() }))
     }
 
-    /// What a request that waits `ms` waits for, when it is alone.
+    /// How long a request with a delay of `ms` waits when it is alone.
     pub fn effective_us(&self, table: &DelayTable, ms: u32) -> u64 {
         if ms == 0 {
             return 0;
@@ -43,18 +43,18 @@ impl Timing {
         (ticks + u64::from(!self.has_thread(table))) * self.tick_us
     }
 
-    /// What such a request takes in all, on a device that takes `own_us` for it.
+    /// The total time of such a request on a device that takes `own_us` for it.
     pub fn in_all_us(&self, effective_us: u64, own_us: f64) -> f64 {
         let tick_us = self.tick_us as f64;
         effective_us as f64 + (own_us / tick_us).floor() * tick_us
     }
 
-    /// The kernel keeps one processor busy for as long as a request waits.
+    /// Whether the kernel keeps one processor busy as long as a request waits.
     pub fn burns_a_core(&self, table: &DelayTable) -> bool {
         self.has_thread(table) && self.is_burning()
     }
 
-    /// With some table.
+    /// Whether the kernel does that for at least one table.
     pub fn is_burning(&self) -> bool {
         self.version >= [1, 4, 0] && self.version < [1, 5, 0]
     }
@@ -68,7 +68,7 @@ impl Timing {
         format!("dm-delay {major}.{minor}.{patch}")
     }
 
-    /// What is to be known of this table on this kernel, in words.
+    /// What users should know about this table on this kernel.
     pub fn notes(&self, table: &DelayTable) -> Vec<String> {
         let classes = [("read", table.read_ms), ("write", table.write_ms), ("sync", table.flush_ms)];
         let rounded: Vec<String> = classes
@@ -93,7 +93,7 @@ impl Timing {
     }
 }
 
-/// The coarse clock moves with the tick.
+/// The coarse clock moves with each tick.
 fn tick_us() -> u64 {
     let resolution = clock_getres(ClockId::MonotonicCoarse);
     u64::try_from(resolution.tv_nsec / 1000).unwrap_or(1000).clamp(1, 100_000)

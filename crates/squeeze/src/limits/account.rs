@@ -3,7 +3,7 @@ use serde::Serialize;
 use std::fs;
 use std::path::Path;
 
-/// What the kernel counted in a command's cgroups.
+/// The kernel's counts for a command's cgroups.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Account {
     pub memory: Option<MemoryAccount>,
@@ -14,17 +14,17 @@ pub struct Account {
 pub struct MemoryAccount {
     /// Page cache included.
     pub peak_bytes: Option<u64>,
-    /// Processes that were killed because the limit left no room.
+    /// Processes that the kernel killed because the limit left no room.
     pub oom_kills: Option<u64>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct CpuAccount {
-    /// In which something of the command wanted to run.
+    /// Periods in which a process of the command wanted to run.
     pub periods: u64,
-    /// Of these, those in which the quota was used up.
+    /// Of these, the periods in which the quota was used up.
     pub throttled_periods: u64,
-    /// Summed over the CPUs that waited.
+    /// The waits, summed over the CPUs.
     pub throttled_us: u64,
 }
 
@@ -61,7 +61,7 @@ fn read(folder: &Path, file: &str) -> Option<String> {
     fs::read_to_string(folder.join(file)).ok()
 }
 
-/// `None`: no such file, or no number: `max`.
+/// `None`: there is no such file, or it holds no number (`max`).
 pub(super) fn number(folder: &Path, file: &str) -> Option<u64> {
     read(folder, file)?.trim().parse().ok()
 }

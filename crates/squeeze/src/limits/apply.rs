@@ -8,16 +8,16 @@ use run::CgroupVersion::{V1, V2};
 use run::{Run, Step, StepId};
 use std::path::{Path, PathBuf};
 
-/// Limits in force, for a command or a server that is to join them. They go with the run.
+/// Limits in force, for a command or a server that will join them. They end with the run.
 #[derive(Debug, Clone)]
 pub struct Limits {
     plan: Plan,
     folders: Vec<PathBuf>,
-    /// The first that was made first.
+    /// In the order in which they were made.
     steps: Vec<StepId>,
 }
 
-/// What the kernel made of it, read back.
+/// The kernel's values, read back.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Got {
     pub ram_bytes: Option<u64>,
@@ -28,17 +28,17 @@ pub struct Got {
 
 impl Limits {
     /// # Errors
-    /// The kernel refuses; what there is already goes with the run. [`Error::Refused`]: it lacks one of the limits.
+    /// The kernel refuses; limits that are already made end with the run. [`Error::Refused`]: the kernel lacks one of the limits.
     pub(super) fn make(run: &mut Run, plan: &Plan, name: &str) -> Result<Self, Error> {
         let mut made = Self { plan: plan.clone(), folders: Vec::new(), steps: Vec::new() };
         plan.groups.iter().try_for_each(|group| made.make_group(run, group, name))?;
         Ok(made)
     }
 
-    /// Before the end of the run; whoever was limited has ended.
+    /// Removes the limits before the end of the run, when the limited processes have ended.
     ///
     /// # Errors
-    /// Processes are left in it that are not the run's.
+    /// The cgroups hold processes that do not belong to the run.
     pub fn remove(self, run: &mut Run) -> Result<(), Error> {
         self.steps.into_iter().rev().try_for_each(|step| Ok(run.undo_step(step)?))
     }
@@ -57,7 +57,7 @@ impl Limits {
         self.plan.affinity.as_ref().map(CpuList::numbers)
     }
 
-    /// What it gets, and by what: `256 MiB, page cache included (memory cgroup v2), the time of 0.5 CPUs (cpu cgroup v2)`.
+    /// The limits and their mechanisms: `256 MiB, page cache included (memory cgroup v2), the time of 0.5 CPUs (cpu cgroup v2)`.
     pub fn describe(&self) -> String {
         let asked = self.asked();
         let by = |controller| self.mechanism(controller).unwrap_or_else(|| "not limited".into());
@@ -71,7 +71,7 @@ impl Limits {
         got.into_iter().flatten().collect::<Vec<_>>().join(", ")
     }
 
-    /// What limits this: `memory`, `cpu`, `cpuset`.
+    /// The controllers that limit it: `memory`, `cpu`, `cpuset`.
     pub fn mechanism(&self, name: &str) -> Option<String> {
         self.plan.mechanism(name)
     }
@@ -98,12 +98,11 @@ impl Limits {
         }
     }
 
-    /// Where its memory is counted, when that was asked for.
+    /// The memory cgroup, when RAM is limited.
     pub fn memory_folder(&self) -> Option<&Path> {
         self.group("memory").map(|(_, folder)| folder)
     }
 
-    /// What the kernel has counted so far.
     pub fn account(&self) -> Account {
         Account::read(self.group("memory").map(|(_, folder)| folder), self.group("cpu").map(|(_, folder)| folder))
     }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a limited server was asked to do with, and what it got: by its cgroups' own words, and by its processes, which share nothing
-//! with them.
+//! Compares the limits of a server with what it used, from two independent sources: the counters of its cgroups, and those of its processes.
 
 use super::Limits;
 use super::plan::PERIOD_US;
@@ -11,18 +10,18 @@ use std::collections::BTreeMap;
 use std::fs;
 use units::CpuList;
 
-/// Of all processes of the server, those that have ended included.
+/// Of all processes of the server, also of ended ones.
 pub const CPU_US: &str = "cpu_us";
 const PERIODS: &str = "cpu.periods";
 const THROTTLED_PERIODS: &str = "cpu.throttled_periods";
 const THROTTLED_US: &str = "cpu.throttled_us";
 
-/// Some allocations must not fail and are charged beyond the limit (kernel, mm/memcontrol.c, `try_charge_memcg`, "force").
+/// Some allocations must not fail, and are charged beyond the limit (kernel, mm/memcontrol.c, `try_charge_memcg`, "force").
 const FORCED_CHARGES_BYTES: u64 = 1 << 20;
 /// The kernel counts a process's time in `/proc` in ticks of 10 ms, and enforces a quota when a CPU asks for its next slice.
 const OVERRUN: f64 = 1.05;
 
-/// What a server's processes and cgroups counted between two moments: the growth of [`Limits::counters`].
+/// The counts of a server's processes and cgroups between two moments: the growth of [`Limits::counters`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Usage {
     pub elapsed_us: u64,
@@ -30,8 +29,7 @@ pub struct Usage {
 }
 
 impl Limits {
-    /// Counters that only grow, for both ends of a measurement: CPU time of the server and those below it, and what its cgroup of CPU
-    /// time has counted.
+    /// Counters that only grow, to be read at both ends of a measurement: CPU time of the server and its children, and the counts of its CPU cgroup.
     pub fn counters(&self, server: u32) -> BTreeMap<String, u64> {
         let mut counters = BTreeMap::from([(CPU_US.to_owned(), cpu_us(server))]);
         if let Some(cpu) = self.account().cpu {
@@ -42,7 +40,7 @@ impl Limits {
         counters
     }
 
-    /// Each limit with what the kernel made of it and what the server came to. `at_us` and `arm` are the caller's to fill in.
+    /// A row for each limit: asked, set by the kernel, and used by the server. The caller sets `at_us` and `arm`.
     pub fn measure(&self, server: u32, usage: Option<&Usage>) -> Vec<Measured> {
         let mut all = self.memory(server);
         all.extend(self.cpus(usage));
@@ -124,7 +122,7 @@ impl Limits {
         all
     }
 
-    /// How many; the same ones, or it is outside.
+    /// The number of CPUs. Other CPUs than the asked ones are out of tolerance.
     fn cpuset(&self, server: u32) -> Option<Measured> {
         let asked = self.asked().cpuset.as_ref()?;
         let got: Option<CpuList> = status(server, "Cpus_allowed_list:").and_then(|text| text.parse().ok());
@@ -167,7 +165,7 @@ impl Limits {
     }
 }
 
-/// CPUs that may be used on average: what is left of the period before counts with the first.
+/// The most CPUs that a quota allows on average: the first period may also use the rest of the period before.
 fn most(asked: f64, elapsed_us: u64) -> f64 {
     let elapsed_us = elapsed_us.max(1) as f64;
     asked * OVERRUN * (elapsed_us + 2.0 * PERIOD_US as f64) / elapsed_us
@@ -181,11 +179,11 @@ fn read_back(file: &str) -> String {
     format!("{file} of the server's cgroup, read back")
 }
 
-/// Of those that live, with what they have waited for: a process that ends hands its time to its parent.
+/// CPU time of living processes and of the children that they have waited for: a process that ends hands its time to its parent.
 fn cpu_us(server: u32) -> u64 {
     let ticks = |pid: u32| {
         let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // fields 14 to 17, counted behind the name, which may hold anything (proc_pid_stat(5))
+        // Fields 14 to 17, counted after the name, which may hold any character (proc_pid_stat(5)).
         let (_, behind) = text.rsplit_once(')')?;
         Some(behind.split_whitespace().skip(11).take(4).filter_map(|word| word.parse::<u64>().ok()).sum::<u64>())
     };

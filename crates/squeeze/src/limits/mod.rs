@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! RAM, swap and CPUs of one command or one server: cgroups that it is started in, and its CPU affinity where there is no controller
-//! of CPU sets.
+//! RAM, swap and CPUs of one command or one server. The command starts in cgroups; where there is no controller of CPU sets, its CPU affinity is set.
 //!
-//! In: what is asked ([`Asked`]), and in whose words ([`OptionNames`]). [`plan`] looks at the machine and refuses what cannot be had;
-//! [`Plan::changes`] says what would be done; [`Plan::apply`] does it as steps of a run. Out: the folders to join, the affinity, and in
-//! the end an [`Account`] of what the kernel counted, or of a server what was asked and got ([`Limits::measure`]). All of it goes with
-//! the run, or by [`Limits::remove`].
+//! In: the limits ([`Asked`]), and the names of the user's options ([`OptionNames`]). [`plan`] inspects the machine and refuses
+//! what it cannot do; [`Plan::changes`] lists the changes; [`Plan::apply`] makes them as steps of a run. Out: the cgroup folders to
+//! join, the affinity, and at the end an [`Account`] of the kernel's counts, or for a server a comparison of asked and got
+//! ([`Limits::measure`]). All limits end with the run, or by [`Limits::remove`].
 //!
-//! Moving a running server would move none of its charges, so there is no such function. What a server's files have in the page cache
-//! from outside is a free hit inside: [`evict`] them first.
+//! There is no function to move a running server, because its charges would not move with it. Pages of a server's files that are
+//! already in the page cache cost it nothing inside: [`evict`] them first.
 
 mod account;
 mod apply;
@@ -28,7 +27,7 @@ pub use units::{CpuList, Cpus, Swap};
 use serde::{Deserialize, Serialize};
 use units::Bytes;
 
-/// What a command or a server is to get. `None`: as much as there is.
+/// The limits of a command or a server. `None`: no limit.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Asked {
     /// Page cache included.
@@ -36,8 +35,8 @@ pub struct Asked {
     pub swap: Option<Swap>,
     pub cpus: Option<Cpus>,
     pub cpuset: Option<CpuList>,
-    /// A cgroup of CPU time also without a quota: the kernel shares CPUs between cgroups first, so that who is in one runs beside
-    /// others in another way than who is in none.
+    /// Make a CPU cgroup also without a quota. The kernel shares CPUs between cgroups first, so a process in a cgroup competes with
+    /// others in another way than a process without one.
     pub cpu_group: bool,
 }
 

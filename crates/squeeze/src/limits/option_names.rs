@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Who is limited, and how somebody has written what is asked.
+/// Whose limits they are, and the names of the options with which the user asked for them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OptionNames {
     /// `command`, `server`.
@@ -8,7 +8,7 @@ pub struct OptionNames {
     pub swap: &'static str,
     pub cpus: &'static str,
     pub cpuset: &'static str,
-    /// Where swap is counted apart, a limit of RAM is one of RAM alone: without a word about swap there is none.
+    /// Where swap has a limit of its own, a limit of RAM does not imply one of swap: without the swap option there is none.
     pub(super) ram_without_swap: bool,
 }
 
@@ -21,11 +21,10 @@ impl OptionNames {
         cpuset: "--cpuset",
         ram_without_swap: false,
     };
-    /// A server's, on a command line.
+    /// A server on a command line.
     pub const SERVER: Self = Self { who: "server", ..Self::COMMAND };
-    /// The load's, in an experiment file: its threads have CPUs, and no cgroup.
+    /// The load in an experiment file: its threads have CPUs, and no cgroup.
     pub const LOAD: Self = Self { who: "load", cpuset: "load.cpuset", ..Self::COMMAND };
-    /// A server's, in an experiment file.
     pub const EXPERIMENT: Self = Self {
         who: "server",
         ram: "squeeze.server_ram",

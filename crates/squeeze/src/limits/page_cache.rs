@@ -2,8 +2,8 @@
 use std::fs::{self, File};
 use std::path::Path;
 
-/// Takes the files below `folder` out of the page cache, as far as they are clean: pages that are in it are a free hit for a
-/// server in a cgroup. Needs no root for one's own files (posix_fadvise(2), `POSIX_FADV_DONTNEED`).
+/// Evicts the clean pages of the files below `folder` from the page cache: a server in a cgroup would read such pages without being
+/// charged for them. Needs no root for one's own files (posix_fadvise(2), `POSIX_FADV_DONTNEED`).
 pub fn evict(folder: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         match entry.file_type() {

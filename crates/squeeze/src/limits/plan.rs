@@ -9,17 +9,17 @@ use run::Members;
 use std::path::Path;
 use units::Bytes;
 
-/// What is to be done, and on which machine that was looked at.
+/// The planned changes, for this machine.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
     pub asked: Asked,
-    /// What somebody should know, and that forbids nothing.
+    /// Facts that the user should know; they forbid nothing.
     pub notes: Vec<String>,
     pub(super) groups: Vec<Group>,
-    /// Where no controller of CPU sets can be used.
+    /// CPUs to set by affinity, where no controller of CPU sets can be used.
     pub(super) affinity: Option<CpuList>,
     pub(super) names: OptionNames,
-    /// Who of those in its cgroups ends with them.
+    /// Which processes in the cgroups end with them.
     pub(super) members: Members,
 }
 
@@ -28,16 +28,16 @@ pub struct Plan {
 pub(super) struct Group {
     pub(super) controller: Controller,
     pub(super) names: Vec<&'static str>,
-    /// Written in this order.
+    /// Files of the cgroup, in the order in which they are written.
     pub(super) values: Vec<Setting>,
 }
 
-/// What is written into a file of a new cgroup.
+/// A value for a file of a new cgroup.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Setting {
     pub(super) file: &'static str,
     pub(super) value: String,
-    /// A kernel may lack the file, and then there is nothing to limit.
+    /// Skip it when the kernel lacks the file: then there is nothing to limit.
     pub(super) may_be_missing: bool,
 }
 
@@ -45,15 +45,14 @@ fn setting(file: &'static str, value: impl ToString) -> Setting {
     Setting { file, value: value.to_string(), may_be_missing: false }
 }
 
-/// In which a quota is granted.
 pub(super) const PERIOD_US: u64 = 100_000;
-/// A program that gets less does not even start.
+/// The least RAM: a program that gets less does not start.
 const LEAST_RAM: Bytes = Bytes::mib(4);
 
-/// Looks whether this machine can give what is asked, by which mechanism. Changes nothing.
+/// Checks whether this machine can set these limits, and by which mechanism. Changes nothing.
 ///
 /// # Errors
-/// [`Error::Refused`], with what would work.
+/// [`Error::Refused`], with a form that would work.
 pub fn plan(asked: &Asked, names: OptionNames) -> Result<Plan, Error> {
     let members = if names == OptionNames::COMMAND { Members::Command } else { Members::Marked };
     let mut plan = Plan { asked: asked.clone(), notes: Vec::new(), groups: Vec::new(), affinity: None, names, members };
@@ -69,10 +68,10 @@ pub fn plan(asked: &Asked, names: OptionNames) -> Result<Plan, Error> {
 }
 
 impl Plan {
-    /// What is left in its cgroups in the end is to live on, in those that we are in ourselves.
+    /// Lets processes that are left in the cgroups live on; they move to the caller's own cgroups.
     ///
     /// # Errors
-    /// [`Error::Refused`]: one of these cannot be seen from here.
+    /// [`Error::Refused`]: one of the caller's cgroups is not visible from here.
     pub fn leaving(self) -> Result<Self, Error> {
         for Group { controller, .. } in &self.groups {
             if own_cgroup(&controller.root).is_none() {
@@ -85,7 +84,7 @@ impl Plan {
         Ok(Self { members: Members::Leave, ..self })
     }
 
-    /// Each change beside its undo, in the order in which they are made.
+    /// Each change with its undo, in the order in which they are made.
     pub fn changes(&self) -> Vec<Change> {
         let who = self.names.who;
         let mut changes: Vec<Change> = self.groups.iter().flat_map(|group| group.changes(who, self.members)).collect();
@@ -98,17 +97,17 @@ impl Plan {
         changes
     }
 
-    /// What would limit this: `memory`, `cpu`, `cpuset`.
+    /// The controllers that limit it: `memory`, `cpu`, `cpuset`.
     pub fn mechanism(&self, name: &str) -> Option<String> {
         let group = self.groups.iter().find(|group| group.names.contains(&name));
         let of_group = group.map(|group| format!("{name} cgroup {}", group.controller));
         of_group.or_else(|| self.affinity.as_ref().filter(|_| name == "cpuset").map(|_| "CPU affinity".to_owned()))
     }
 
+    /// `name` distinguishes the cgroups of one run.
+    ///
     /// # Errors
     /// See [`Limits`].
-    ///
-    /// `name` tells the cgroups of one run apart.
     pub fn apply(&self, run: &mut run::Run, name: &str) -> Result<Limits, Error> {
         Limits::make(run, self, name)
     }
@@ -130,7 +129,7 @@ impl Plan {
             values.extend(ram.map(|ram| setting("memory.limit_in_bytes", ram.0)));
             values.extend(self.swap_v1(&controller.root, swap_there)?);
         } else {
-            // first, so that the limit of RAM pushes nothing into swap
+            // First, so that the limit of RAM moves nothing into swap.
             let unasked = || self.names.ram_without_swap.then_some(Swap::Off);
             let off = |swap: Swap| Setting {
                 may_be_missing: self.asked.swap.is_none(),
@@ -210,7 +209,7 @@ impl Plan {
         };
         let mut values = vec![setting("cpuset.cpus", list)];
         if controller.version == V1 {
-            // nobody can join while one of the two is empty (kernel, admin-guide/cgroup-v1/cpusets.rst)
+            // No process can join while one of the two files is empty (kernel, admin-guide/cgroup-v1/cpusets.rst).
             let nodes = host::change::read_value(&controller.root.join("cpuset.mems"))?;
             values.push(setting("cpuset.mems", nodes));
         }
@@ -218,7 +217,7 @@ impl Plan {
         Ok(())
     }
 
-    /// To the cgroup of the same hierarchy, when there is one already.
+    /// Adds to the cgroup of the same hierarchy, if there is one already.
     fn add(&mut self, controller: Controller, name: &'static str, values: Vec<Setting>) {
         if let Some(group) = self.groups.iter_mut().find(|group| group.controller == controller) {
             group.names.push(name);
@@ -261,7 +260,6 @@ fn refused(what: impl Into<String>, hint: impl Into<String>) -> Error {
     Error::Refused { what: what.into(), hint: hint.into() }
 }
 
-/// Those that this process may run on.
 fn available_cpus() -> CpuList {
     use rustix::thread::{CpuSet, sched_getaffinity};
     let set = sched_getaffinity(None).unwrap_or_else(|_| CpuSet::new());

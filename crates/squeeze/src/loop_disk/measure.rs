@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The witness of a slow loop device: direct reads through it, syncs, and the same without the delay. Nothing is written: the data is the
-//! user's.
+//! The witness of a slow loop device: direct reads through it, syncs, and the same without the delay. Nothing is written, because
+//! the data is the user's.
 
 use crate::directory::or_as_before;
 use crate::imitation::{Probed, hold};
@@ -15,17 +15,17 @@ use std::path::Path;
 use std::time::Duration;
 
 const MECHANISM: &str = "loop device over FUSE";
-/// What a read through loop device and FUSE costs beyond the image's own time, on a quiet machine. Shorter delays drown in it.
+/// The cost of a read through loop device and FUSE beyond the image's own time, on a quiet machine. Shorter delays cannot be measured.
 pub const FLOOR_US: u64 = 60;
-/// A sync may cost the disk below much: of them fewer do.
+/// A sync may be expensive for the disk below, so fewer are made.
 const SYNCS: u32 = 40;
 
-/// Sets the disk model; reaches what is mounted. Leaves it in force, with what a probe of the device got.
+/// Sets the disk model, also for a mounted device, and leaves it in force. Returns a probe's results.
 ///
 /// # Errors
-/// The server is gone, or the device cannot be read. [`Error::OutOfTolerance`]: less than half or more than twice of it came on; with `strict`,
-/// anything out of tolerance. [`Error::Refused`]: the disk would have to be faster than this host. The delay that was in force before is in
-/// force again then.
+/// The server is gone, or the device cannot be read. [`Error::OutOfTolerance`]: the result is less than half or more than twice of
+/// what was asked; with `strict`, anything out of tolerance. [`Error::Refused`]: the disk would have to be faster than this host.
+/// After an error the earlier delay is in force again.
 pub fn set_and_measure(socket: &Path, device: &Path, model: &Model, strict: bool) -> Result<Vec<Measured>, Error> {
     let mut measured = or_as_before(socket, |client| measure(client, device, model, strict))?;
     measured.extend(way::measured(&mut Client::connect(socket)?, MECHANISM)?);
@@ -59,7 +59,7 @@ fn undelayed(probed: &mut Probed<'_>, delay: Delay) -> Result<LatencyHistogram, 
     Ok(probe::read(probed.file, probed.path, task)?.histogram)
 }
 
-/// A sync of a device without unwritten pages is one flush.
+/// A sync of a device without dirty pages is one flush.
 fn syncs(client: &mut Client, device: &Path, delay: Delay) -> Result<Measured, Error> {
     let file = File::open(device).map_err(Error::file("open", device))?;
     let times = |task: Task| {
@@ -89,7 +89,7 @@ fn syncs(client: &mut Client, device: &Path, delay: Delay) -> Result<Measured, E
         predicted: Some(Quantity::micros(predicted)),
         got: Some(Quantity::micros(got.median_us())),
         witness: format!("{} fdatasync of {} in {LOOKS} looks, one after the other", got.all.count(), device.display()),
-        // what the disk itself takes for a flush differs from one moment to the next by as much as is asked
+        // The disk's own time for a flush varies by as much as the asked delay.
         within_tolerance: None,
         tolerance: None,
         looks: Some(got.looks()),
@@ -97,7 +97,7 @@ fn syncs(client: &mut Client, device: &Path, delay: Delay) -> Result<Measured, E
     })
 }
 
-/// In all cannot be less than what it takes without any delay.
+/// A total time cannot be shorter than the time without any delay.
 fn refuse_faster(
     what: &str,
     asked_us: u64,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whether an image file, or a block device, may be put below a slow disk: nobody may use it, and its writes must find room.
+//! Checks whether an image file, or a block device, may be put below a slow disk: no program may use it, and its writes must find room.
 
 use crate::Error;
 use crate::device::check_unused;
@@ -11,20 +11,20 @@ use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use units::Bytes;
 
-/// Below this a probe would read the same blocks again and again.
+/// A probe would read the same blocks of a smaller image again and again.
 const LEAST_BYTES: u64 = 1 << 20;
 const SECTOR: u32 = 512;
-/// Left free for others on the image's file system, beyond what a sparse image lacks.
+/// Room that must stay free on the image's file system, in addition to the missing blocks of a sparse image.
 const MARGIN_BYTES: u64 = 64 << 20;
 
-/// An image that [`check`] let pass.
+/// An image that [`check`] has accepted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Image {
-    /// Without links.
+    /// The canonical path.
     pub path: PathBuf,
     pub is_device: bool,
     pub bytes: u64,
-    /// Of a sector of the slow device.
+    /// Bytes of a sector of the slow device.
     pub block_bytes: u32,
 }
 
@@ -32,7 +32,7 @@ fn refused<T>(what: impl Into<String>, hint: impl Into<String>) -> Result<T, Err
     Err(Error::Refused { what: what.into(), hint: hint.into() })
 }
 
-/// What this machine lacks for a slow loop device, and what would mend it. Changes and loads nothing.
+/// What this machine lacks for a slow loop device, and the remedy. Changes and loads nothing.
 pub fn missing() -> Option<(String, String)> {
     if !Path::new("/dev/fuse").exists() {
         return Some((
@@ -47,11 +47,11 @@ pub fn missing() -> Option<(String, String)> {
     None
 }
 
-/// Looks whether the image can be slowed down.
+/// Checks whether the image can be slowed down.
 ///
 /// # Errors
-/// [`Error::Refused`]: it is neither a file nor a device, somebody uses it in any way, it is read-only, too small, or sparse without room,
-/// the kernel has no FUSE or loop devices, or we are not root.
+/// [`Error::Refused`]: it is neither a file nor a device, a program uses it in any way, it is read-only, too small, or sparse
+/// without room, the kernel has no FUSE or loop devices, or the user is not root.
 pub fn check(path: &Path) -> Result<Image, Error> {
     let Ok(path) = path.canonicalize() else {
         return refused(format!("there is no image {}", path.display()), "make one: fallocate -l 8G IMAGE");
@@ -111,7 +111,7 @@ fn check_users(path: &Path) -> Result<(), Error> {
     refuse_users(path, &host::in_use::file(path)?, &|_| true, hint)
 }
 
-/// A hole that finds no room when it is written to is an I/O error for the file system above.
+/// A hole that finds no room when it is written is an I/O error for the file system above.
 fn check_room(path: &Path, metadata: &fs::Metadata) -> Result<(), Error> {
     let missing = metadata.len().saturating_sub(metadata.blocks() * 512);
     if missing == 0 {

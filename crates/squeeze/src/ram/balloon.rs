@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The body of `wringer internal balloon`: touches memory of its own (a memfd), says so, and waits to be ended.
+//! The body of `wringer internal balloon`: touches its own memory (a memfd), reports it, and waits for its end.
 //!
-//! It needs no right at all. What it has touched cannot be reclaimed on a host without swap; where it may, it also locks it
-//! (mlock(2): CAP_IPC_LOCK, or RLIMIT_MEMLOCK), and then swap takes none of it either. In a container it counts against the
-//! container's own limit. It ends as the holder does: SIGTERM, SIGKILL, or the end of its lifeline.
+//! It needs no rights. Without swap the kernel cannot reclaim touched memory. Where it may (mlock(2): CAP_IPC_LOCK, or
+//! RLIMIT_MEMLOCK), it also locks the memory, so that it cannot be swapped either. In a container it counts against the container's
+//! limit. It ends as the holder does: SIGTERM, SIGKILL, or the end of its lifeline.
 
 use crate::ram::holder::{Held, check_oom_score, wait_for_end};
 use crate::ram::room::Room;
@@ -20,18 +20,18 @@ use units::Bytes;
 pub struct Options {
     pub bytes: u64,
     pub deadline: Duration,
-    /// Of what is available, in the host or in our cgroup, at which it stops.
+    /// The available memory, of the host or of our cgroup, at which it stops.
     pub floor_bytes: u64,
     pub oom_score_adj: i32,
 }
 
-/// Touched between two looks at the clock and at what is left.
+/// The bytes touched between two checks of the clock and of the available memory.
 const CHUNK_BYTES: u64 = 16 << 20;
 
-/// Returns when it is to end. Whatever it holds goes back with the process.
+/// Returns when the process should end. Its memory ends with the process.
 ///
 /// # Errors
-/// `oom_score_adj` is not what was asked for, or there is no memfd: nothing was touched.
+/// `oom_score_adj` is not as expected, or there is no memfd: nothing was touched.
 pub fn run(options: &Options) -> Result<(), Error> {
     let lifeline = lifeline();
     let started = check_oom_score(options.oom_score_adj)
@@ -43,7 +43,7 @@ pub fn run(options: &Options) -> Result<(), Error> {
     Ok(())
 }
 
-/// As the kernel names its mappings.
+/// The name of its mappings in `/proc`.
 const MEMFD: &str = "/memfd:wringer-balloon";
 
 fn memfd(bytes: u64) -> io::Result<File> {
@@ -68,7 +68,7 @@ fn inflate(file: &File, options: &Options) -> Result<Held, Error> {
             held.stopped = Some("deadline: touching memory took longer".into());
             break;
         }
-        // SAFETY: the mapping and the file are `options.bytes` long, and the chunk ends there at the latest.
+        // SAFETY: the mapping and the file are `options.bytes` long, and the chunk does not extend beyond that.
         let touched = unsafe { touch(start, done, length, page) };
         let locked = touched.map_err(Error::file("touch", "a memfd".as_ref()))?;
         held.locked = held.locked.map(|all| all && locked);
@@ -79,11 +79,11 @@ fn inflate(file: &File, options: &Options) -> Result<Held, Error> {
     Ok(held)
 }
 
-/// In one piece: a mapping a chunk would come to the limit of a process's mappings (`vm.max_map_count`, 65530) at 1 TiB.
+/// In one piece: with a mapping for each chunk, 1 TiB would reach the limit of mappings (`vm.max_map_count`, 65530).
 fn map(file: &File, bytes: u64) -> io::Result<*mut u8> {
     let length = usize::try_from(bytes).map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
     let protection = ProtFlags::READ | ProtFlags::WRITE;
-    // SAFETY: a new mapping at an address of the kernel's choice, never given back but by the end of the process.
+    // SAFETY: a new mapping at an address that the kernel chooses; only the end of the process unmaps it.
     let address = unsafe { rustix::mm::mmap(std::ptr::null_mut(), length, protection, MapFlags::SHARED, file, 0) }?;
     Ok(address.cast())
 }
@@ -99,21 +99,21 @@ unsafe fn touch(start: *mut u8, offset: u64, length: u64, page: u64) -> io::Resu
     unsafe {
         let chunk = start.add(offset);
         for at in (0..length).step_by(page) {
-            // not zero, so that nothing can take the page for an empty one
+            // Not zero, so that the kernel cannot treat the page as empty.
             chunk.add(at).write_volatile(1);
         }
         Ok(rustix::mm::mlock(chunk.cast(), length).is_ok())
     }
 }
 
-/// What the balloon of this process holds now; 0 where its smaps may not be read.
+/// The memory of this process's balloon now; 0 if its smaps may not be read.
 pub fn resident_bytes(pid: u32) -> u64 {
     let smaps = std::fs::read_to_string(format!("/proc/{pid}/smaps"));
     resident_of(&smaps.unwrap_or_default(), MEMFD)
 }
 
-/// The sum of `Rss` over the mappings of one file (kernel, filesystems/proc.rst). Not the process's `RssShmem`: that has its program, too,
-/// where that lies in memory.
+/// The sum of `Rss` over the mappings of one file (kernel, filesystems/proc.rst). Not the `RssShmem` of the process: that includes
+/// its program if the program file is in memory.
 fn resident_of(smaps: &str, file: &str) -> u64 {
     let (mut of_file, mut kib) = (false, 0);
     for line in smaps.lines() {

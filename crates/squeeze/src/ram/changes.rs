@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a plan changes, each change beside its undo.
+//! Lists the changes of a plan, each with its undo.
 
 use crate::ram::OVERCOMMIT;
 use crate::ram::mechanism::Mechanism;

@@ -19,12 +19,12 @@ pub struct Hidden {
     pub step: Option<StepId>,
     pub mechanism: Mechanism,
     pub bytes: u64,
-    /// What the process that holds it has said.
+    /// The report of the holding process.
     pub holder: Option<Held>,
     pub before: Meminfo,
     pub after: Meminfo,
     pub elapsed: Duration,
-    /// What each NUMA node gave to a pool; empty for other mechanisms.
+    /// The pages that each NUMA node gave to a pool; empty for other mechanisms.
     pub nodes: Vec<Node>,
     /// `ram.hidden` and `ram.available`, at 0 us: the caller knows the run's clock.
     pub measured: Vec<Measured>,
@@ -37,32 +37,31 @@ impl Hidden {
         self.step.map_or(Ok(()), |step| Ok(run.undo_step(step)?))
     }
 
-    /// In what this differs from other mechanisms, here: a balloon that could be locked is not swapped.
+    /// The traits of the mechanism on this host: a locked balloon cannot be swapped.
     pub fn traits(&self) -> Traits {
         let traits = self.mechanism.traits();
         let locked = self.holder.as_ref().is_some_and(|held| held.locked == Some(true));
         Traits { hidden_ram_swappable: traits.hidden_ram_swappable && !locked, ..traits }
     }
 
-    /// Of the process that holds it, when there is one.
+    /// The process that holds the RAM, if there is one.
     pub fn pid(&self) -> Option<u32> {
         self.child.as_ref().map(|child| child.pid)
     }
 
     /// # Errors
-    /// [`Error::HolderDied`]: the process that held it has ended, and the RAM is back.
+    /// [`Error::HolderDied`]: the holding process has ended, and the RAM is free again.
     pub fn check(&self) -> Result<(), Error> {
         let dead = self.child.as_ref().is_some_and(|child| !child.is_alive());
         if dead { Err(Error::HolderDied) } else { Ok(()) }
     }
 }
 
-/// Hides what was planned, and measures it.
+/// Hides the planned RAM, and measures it.
 ///
 /// # Errors
-/// [`Error::Shortage`]: less than half of it could be had; with `strict`, less than all. [`Error::OutOfTolerance`]: as much was not seen to be
-/// gone. What was taken is given back then. [`Error::Run`]: a step failed; what there is of
-/// it is undone with the run.
+/// [`Error::Shortage`]: less than half of it was available; with `strict`, less than all. [`Error::OutOfTolerance`]: the measured loss of RAM is
+/// smaller than that. In both cases all RAM is given back. [`Error::Run`]: a step failed; finished steps are undone with the run.
 pub fn hide(run: &mut Run, plan: &Plan) -> Result<Hidden, Error> {
     let before = Meminfo::now()?;
     if plan.is_nothing() {
@@ -132,7 +131,7 @@ fn finish(plan: &Plan, before: Meminfo, taken: Taken) -> Result<Hidden, Error> {
     })
 }
 
-/// The cap is up only while the holder reserves; a crash in between is repaired from the journal.
+/// The limit is raised only while the holder reserves; after a crash in between the journal restores it.
 fn reserve(run: &mut Run, plan: &Plan) -> Result<Taken, Error> {
     let path = Path::new(OVERCOMMIT);
     let cap_before = host::change::read_value(path)?;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The body of `wringer internal holder`: reserves, says so, and waits to be ended.
+//! The body of `wringer internal holder`: reserves huge pages, reports them, and waits for its end.
 //!
-//! Its own memory is a few locked pages. It ends, and with it the reservation, on SIGTERM, on SIGKILL, and on the end of its
+//! Its own memory is a few locked pages. It ends, and with it the reservation, on SIGTERM, on SIGKILL, and at the end of its
 //! lifeline, that is when controller and watchdog are both dead.
 
 use crate::{Error, Meminfo};
@@ -17,35 +17,35 @@ pub struct Options {
     pub pages: u64,
     pub page_bytes: u64,
     pub deadline: Duration,
-    /// `MemAvailable` at which it stops reserving.
+    /// The `MemAvailable` at which it stops reserving.
     pub floor_bytes: u64,
-    /// What its own must be, read back before it reserves. 1000: the kernel kills it before any database.
+    /// The expected oom_score_adj of this process, checked before it reserves. 1000: the kernel kills it before any database.
     pub oom_score_adj: i32,
 }
 
-/// What it says when it has reserved, or has given up.
+/// The report after reserving, or after giving up.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Held {
-    /// Huge pages of a holder, ordinary ones of a balloon.
+    /// Huge pages for a holder, ordinary pages for a balloon.
     pub reserved_pages: u64,
     /// Calls that the kernel could not satisfy at once.
     pub failed_calls: u64,
     pub elapsed_us: u64,
-    /// Why it stopped short: `deadline`, `floor`.
+    /// Why it reserved less: `deadline`, `floor`.
     pub stopped: Option<String>,
-    /// Of a balloon: all of it is locked, so that swap takes none. Huge pages are never swapped.
+    /// For a balloon: whether all of it is locked, so that it cannot be swapped. Huge pages are never swapped.
     pub locked: Option<bool>,
 }
 
-/// One call reserves one page: a call that cannot be satisfied gives back all it has taken.
+/// The pause after a failed call. Each call reserves one page, because a call that fails returns all its pages.
 const RETRY: Duration = Duration::from_millis(1);
-/// How often the floor is looked at, in pages.
+/// After how many pages the floor is checked.
 const LOOK_EVERY: u64 = 64;
 
-/// Returns when it is to end. Whatever it holds goes back with the process.
+/// Returns when the process should end. Its reservation ends with the process.
 ///
 /// # Errors
-/// `oom_score_adj` is not what was asked for: then nothing was reserved, because the kernel would kill another one first.
+/// `oom_score_adj` is not as expected. Nothing was reserved then, because the kernel would kill another process first.
 pub fn run(options: &Options) -> Result<(), Error> {
     let lifeline = lifeline();
     if let Err(error) = check_oom_score(options.oom_score_adj) {
@@ -59,7 +59,7 @@ pub fn run(options: &Options) -> Result<(), Error> {
     Ok(())
 }
 
-/// The kernel refuses no raising of it (proc_pid_oom_score_adj(5)); read back all the same, before anything is taken.
+/// Raising it is always allowed (proc_pid_oom_score_adj(5)). It is read back all the same, before anything is reserved.
 pub(crate) fn check_oom_score(asked: i32) -> Result<(), Error> {
     let score = fs::read_to_string("/proc/self/oom_score_adj").unwrap_or_default();
     if score.trim() == asked.to_string() {
@@ -68,9 +68,9 @@ pub(crate) fn check_oom_score(asked: i32) -> Result<(), Error> {
     Err(Error::HolderAnswer { answer: format!("oom_score_adj is '{}', not {asked}: nothing was taken", score.trim()) })
 }
 
-/// So that the holder never waits for its own pages. Future mappings are not locked: that would touch the huge pages.
+/// Locks the holder's own pages, so that it never waits for them. Future mappings are not locked: that would touch the huge pages.
 fn lock_own_memory() {
-    // SAFETY: takes flags only. A failure costs nothing but the lock.
+    // SAFETY: takes flags only. After a failure only the lock is missing.
     unsafe { libc::mlockall(libc::MCL_CURRENT) };
 }
 
@@ -97,7 +97,7 @@ fn reserve(options: &Options) -> Result<Held, Error> {
     Ok(held)
 }
 
-/// Reserves and does not touch. The mapping is never given back but by the end of the process.
+/// Reserves without touching. Only the end of the process gives the mapping back.
 fn reserve_one(bytes: u64) -> bool {
     let Ok(length) = usize::try_from(bytes) else { return false };
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_HUGETLB;
@@ -106,7 +106,7 @@ fn reserve_one(bytes: u64) -> bool {
     address != libc::MAP_FAILED
 }
 
-/// Until the pipe's last writer is gone; without a pipe, until a signal.
+/// Waits until the pipe's last writer is gone; without a pipe, until a signal.
 pub(crate) fn wait_for_end(lifeline: Option<&rustix::fd::OwnedFd>) {
     let Some(lifeline) = lifeline else {
         loop {

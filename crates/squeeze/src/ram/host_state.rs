@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The state of this host that decides how much RAM can be hidden, and how.
+//! The state of this host from which a plan is made.
 
 use crate::ram::OVERCOMMIT;
 use crate::ram::room::Room;
@@ -7,22 +7,21 @@ use crate::{Error, Meminfo};
 use host::change::memory;
 use std::fs;
 
-/// What a plan depends on.
 #[derive(Debug, Clone)]
 pub(crate) struct HostState {
     pub(crate) before: Meminfo,
-    /// `None`: no such sysctl, the kernel has no huge pages.
+    /// `None`: there is no such sysctl, so the kernel has no huge pages.
     pub(crate) overcommit: Option<u64>,
     pub(crate) pool: u64,
     /// 0: memory cannot be taken offline here.
     pub(crate) block_bytes: u64,
     /// Blocks that are online and may be tried.
     pub(crate) blocks: u64,
-    /// The huge-page sysctls may be written: in a container they may not, even by root.
+    /// Whether the huge-page sysctls are writable: in a container they are not, even for root.
     pub(crate) sysctl_writable: bool,
     pub(crate) strict_commit: bool,
     pub(crate) root: bool,
-    /// Of our own cgroup.
+    /// The room in our own cgroup.
     pub(crate) room: Room,
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Asked and got, by witnesses that share no code with the change.
+//! Compares asked and hidden RAM, by witnesses that share no code with the change.
 
 use crate::looks::{LOOKS, spread};
 use crate::ram::balloon::resident_bytes;
@@ -12,10 +12,10 @@ use units::Bytes;
 
 const AVAILABLE: &str = "ram.available";
 
-/// Between two looks: other programs take and give memory all the time.
+/// The pause between two looks: other programs allocate and free memory all the time.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(200);
 
-/// All looks at `/proc/meminfo`: the one in the middle by `MemAvailable`, and how far the falls of that lay apart.
+/// The median look at `/proc/meminfo` by `MemAvailable`, and the spread of the falls of `MemAvailable`.
 pub(super) fn looked(before: &Meminfo) -> Result<(Meminfo, Looks), Error> {
     let mut looks = vec![Meminfo::now()?];
     while looks.len() < LOOKS as usize {
@@ -28,17 +28,17 @@ pub(super) fn looked(before: &Meminfo) -> Result<(Meminfo, Looks), Error> {
     Ok((looks[looks.len() / 2], spread(&falls, u64::from(LOOKS))))
 }
 
-/// What the mechanism itself leaves to be seen.
+/// The hidden RAM, from the traces of the mechanism itself.
 pub(super) fn hidden(plan: &Plan, before: &Meminfo, after: &Meminfo, pid: Option<u32>) -> Measured {
     let (got, witness) = match plan.mechanism {
         Mechanism::Holder => {
-            // `Hugetlb` is the sum over all huge pages; the holder asked for reservations: both must have grown
+            // `Hugetlb` is the sum over all huge pages; the holder asked for reservations: both must have grown.
             let reserved = after.huge_reserved_pages.saturating_sub(before.huge_reserved_pages);
             let witness = "growth of Hugetlb and of HugePages_Rsvd in /proc/meminfo";
             (by_total(before, after).min(reserved * plan.unit_bytes), witness)
         }
         Mechanism::Pool => {
-            // free ones alone: a page that somebody took meanwhile is not hidden
+            // Free pages only: a page that a program has taken meanwhile is not hidden.
             let grown = after.huge_free_pages.saturating_sub(before.huge_free_pages) * plan.unit_bytes;
             (by_total(before, after).min(grown), "growth of Hugetlb and of HugePages_Free in /proc/meminfo")
         }
@@ -70,7 +70,7 @@ pub(super) fn available(plan: &Plan, before: &Meminfo, after: &Meminfo, looks: L
     }
 }
 
-/// 5 % and what a compiler takes and gives within a second.
+/// 5 %, and the amount that a compiler allocates and frees within a second.
 fn available_tolerance(asked_bytes: u64) -> u64 {
     asked_bytes / 20 + 512 * Bytes::MIB
 }
@@ -103,15 +103,15 @@ fn figure(what: &str, plan: &Plan, got_bytes: u64, witness: &str) -> Measured {
     }
 }
 
-/// In words, how much less was hidden than was asked for. `None`: all of it was, to a huge page.
+/// How much less was hidden than asked, for people. `None`: all of it, up to one huge page.
 pub fn shortage(measured: &[Measured]) -> Option<String> {
     let hidden = measured.iter().find(|it| it.what == "ram.hidden" && it.is_outside())?;
     let (asked, got) = (Bytes(bytes(hidden.asked)), Bytes(bytes(hidden.got)));
     Some(format!("{got} are hidden where {asked} were asked for"))
 }
 
-/// In words, by how much the host's available memory fell more or less than what was hidden: nothing that Wringer did, so it is told
-/// and not refused.
+/// By how much the fall of the host's available memory differs from the hidden RAM, for people. Wringer did not cause the
+/// difference, so it is reported and not refused.
 pub fn remainder(measured: &[Measured]) -> Option<String> {
     let outside = measured.iter().find(|it| it.what == AVAILABLE && it.within_tolerance == Some(false))?;
     let (asked, got) = (bytes(outside.asked), bytes(outside.got));
@@ -125,7 +125,7 @@ pub fn remainder(measured: &[Measured]) -> Option<String> {
     })
 }
 
-// far below 2^53
+// Far below 2^53.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 fn bytes(quantity: Option<Quantity>) -> u64 {
     quantity.map_or(0, |it| it.value as u64)

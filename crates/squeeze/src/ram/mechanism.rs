@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The ways to make a host's RAM less, and in what they differ. What to expect of each is data, so that a result can carry it.
+//! The mechanisms that hide RAM, and their differences. The differences are data, so that a result can carry them.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -10,15 +10,15 @@ use std::fmt;
 pub enum Mechanism {
     /// A process that reserves huge pages and touches none.
     Holder,
-    /// The pool of huge pages: stays when everything of ours is killed.
+    /// The pool of huge pages: stays when all of Wringer is killed.
     Pool,
     /// Memory blocks taken offline: `MemTotal` shrinks.
     Offline,
-    /// A process that touches memory of its own: for who is not root, and for containers.
+    /// A process that touches its own memory: for users who are not root, and for containers.
     Balloon,
 }
 
-/// What was asked for.
+/// The mechanism that the user asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Choice {
@@ -28,26 +28,26 @@ pub enum Choice {
     This(Mechanism),
 }
 
-/// In what a result under one mechanism differs from one under another.
+/// The traits of a mechanism, by which its results differ from those of others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Traits {
     /// `MemTotal` falls: a server that sizes itself from it notices.
     pub mem_total_shrinks: bool,
-    /// The page cache of every program has to fit what is left.
+    /// The page cache of all programs must fit into the rest.
     pub page_cache_limited: bool,
-    /// Every program on the host, not one server.
+    /// It affects every program on the host, not one server.
     pub whole_host: bool,
-    /// The kernel may page the hidden RAM out, where there is swap.
+    /// The kernel may swap the hidden RAM out.
     pub hidden_ram_swappable: bool,
-    /// The RAM is back when every process of Wringer is killed.
+    /// The RAM is free again when every process of Wringer is killed.
     pub back_by_itself: bool,
-    /// Other programs cannot take a part of the hidden RAM for themselves.
+    /// Other programs cannot take part of the hidden RAM for themselves.
     pub safe_from_others: bool,
     pub needs_root: bool,
 }
 
 impl Mechanism {
-    /// As it is named in recordings.
+    /// The name in recordings.
     pub fn name(self) -> &'static str {
         match self {
             Self::Holder => "huge-page holder",

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Hiding RAM from the whole host, by what the machine allows.
+//! Hides RAM from the whole host, by the mechanism that the machine allows.
 //!
 //! | mechanism | what takes the RAM | back when everything of ours is killed |
 //! | --- | --- | --- |
 //! | [`holder`] | a process reserves huge pages without touching them: the kernel takes them off its free lists at mmap(2) (surplus pages, reserved; mm/hugetlb.c, hugetlb_acct_memory). `vm.nr_overcommit_hugepages` is raised only while it reserves | yes |
-//! | `pool` | pages of the huge-page pool, as in article 1: nobody holds them, and anybody may take them | no |
-//! | `offline` | memory blocks taken offline: the only one that makes `MemTotal` smaller | no |
-//! | [`balloon`] | a process touches memory of its own; without root, and in containers | yes |
+//! | `pool` | pages of the huge-page pool, as in article 1: nobody holds them, and any program may take them | no |
+//! | `offline` | memory blocks taken offline: the only mechanism that makes `MemTotal` smaller | no |
+//! | [`balloon`] | a process touches its own memory; without root, and in containers | yes |
 //!
-//! With `oom_score_adj` 1000 that process is what the OOM killer takes first, so that an over-squeeze gives the RAM back and kills no
-//! database.
+//! With `oom_score_adj` 1000 that process is the first victim of the OOM killer: a squeeze that is too large gives the RAM back,
+//! and kills no database.
 //!
-//! [`plan`] reads and refuses; [`hide`] changes; the result carries its own measurement, its mechanism, and in what that differs
-//! from the others.
+//! [`plan`] reads and refuses; [`hide`] changes. The result carries its measurement, its mechanism, and the mechanism's traits.
 
 pub mod balloon;
 pub mod holder;

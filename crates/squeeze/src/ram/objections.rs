@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Why RAM is not hidden: every reason at once, with what would help against each.
+//! The reasons why RAM cannot be hidden: all at once, each with its remedy.
 
 use crate::Error;
 use crate::ram::host_state::HostState;
@@ -85,7 +85,7 @@ fn of_any(plan: &Plan, host: &HostState) -> Vec<(bool, String, &'static str)> {
             "swap is on, and would take what no longer fits".into(),
             "swapoff -a, or accept it with --with-swap",
         ),
-        // every huge page lowers the limit by its part that overcommit_ratio grants (kernel, mm/util.c, vm_commit_limit)
+        // Every huge page lowers the limit by the share that overcommit_ratio grants (kernel, mm/util.c, vm_commit_limit).
         (
             host.strict_commit && before.commit_limit_bytes.saturating_sub(plan.hide_bytes) <= before.committed_bytes,
             "vm.overcommit_memory is 2, and the commit limit would fall below what is committed".into(),
@@ -94,7 +94,7 @@ fn of_any(plan: &Plan, host: &HostState) -> Vec<(bool, String, &'static str)> {
     ]
 }
 
-/// What is hidden, when the pieces do not come to what was asked for.
+/// Adds a warning when whole pieces do not add up to the asked amount.
 pub(super) fn with_rounding(mut plan: Plan, asked_bytes: u64) -> Plan {
     if plan.units > 0 && asked_bytes - plan.hide_bytes > asked_bytes / 50 {
         let (hidden, piece) = (Bytes(plan.hide_bytes), Bytes(plan.unit_bytes));
@@ -111,7 +111,7 @@ fn no_blocks(host: &HostState) -> (bool, String, &'static str) {
     )
 }
 
-/// A fifth more than is needed, because some refuse.
+/// A fifth more blocks than needed, because some refuse.
 fn of_offline(plan: &Plan, host: &HostState) -> Vec<(bool, String, &'static str)> {
     vec![(
         host.blocks < plan.units + plan.units.div_ceil(5),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Memory blocks taken offline: the one way that makes `MemTotal` smaller, for servers that size themselves from it. A block goes when
-//! all of its pages can be moved elsewhere; one that holds memory of the kernel refuses. Nobody holds it: it stays until it is
-//! undone or the machine boots.
+//! Takes memory blocks offline: the only mechanism that makes `MemTotal` smaller, for servers that size themselves from it. A block
+//! goes offline when all its pages can be moved elsewhere; a block with kernel memory refuses. No process holds the blocks: they
+//! stay offline until they are undone or the machine boots.
 
 use crate::ram::plan::Plan;
 use crate::ram::taken::Taken;
@@ -13,9 +13,9 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 use units::Bytes;
 
-/// One that has not gone by then waits for a page that somebody holds: others may go sooner.
+/// A block that is not offline by then waits for a page in use: other blocks may be faster.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Before those that refused are tried again: their pages may have been let go meanwhile.
+/// The pause before refused blocks are tried again: their pages may have been freed meanwhile.
 const PAUSE: Duration = Duration::from_millis(100);
 
 pub(super) fn take(run: &mut Run, plan: &Plan) -> Result<Taken, Error> {
@@ -47,13 +47,13 @@ pub(super) fn take(run: &mut Run, plan: &Plan) -> Result<Taken, Error> {
     Ok(Taken { stopped, ..Taken::without_process(step, went * plan.unit_bytes, started.elapsed()) })
 }
 
-/// For the next block. A little even at the end, so that a block is asked at all.
+/// For the next block. A little even at the deadline, so that each block gets a try.
 fn patience(plan: &Plan, started: Instant) -> Duration {
     let left = plan.options.deadline.saturating_sub(started.elapsed());
     left.clamp(Duration::from_millis(50), PATIENCE)
 }
 
-/// Movable ones first; of the others the highest addresses, where the kernel has put least of its own.
+/// Movable blocks first; of the others the highest addresses, where the kernel has least memory of its own.
 fn in_order(candidates: &[(u32, Zone)]) -> VecDeque<u32> {
     let of = |zone| candidates.iter().rev().filter(move |it| it.1 == zone).map(|it| it.0);
     of(Zone::Movable).chain(of(Zone::Kernel)).collect()

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The lines that would hide RAM at each boot. Printed, never written: what a boot needs is for a person to decide.
+//! Prints the settings that would hide RAM at each boot. Never writes them: a person must decide that.
 
 use crate::ram::plan::Plan;
 use serde::Serialize;
 use units::Bytes;
 
-/// One way to make it last, and how it is taken back.
+/// One setting, and its undo.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Lasting {
-    /// The file that the line belongs into, or the kernel's command line.
+    /// The file for the line, or the kernel's command line.
     pub place: String,
     pub line: String,
     pub note: String,
     pub undo: String,
 }
 
-/// For huge pages of the default size; where that is whole, of 1 GiB; and by leaving memory out.
+/// By huge pages of the default size, of 1 GiB where possible, and by a memory limit at boot.
 pub fn lines(plan: &Plan, pool_pages: u64) -> Vec<Lasting> {
     let boot = "the kernel's command line (GRUB_CMDLINE_LINUX in /etc/default/grub, then update-grub)";
     let gone = "remove it there, and boot again";
@@ -54,7 +54,7 @@ pub fn lines(plan: &Plan, pool_pages: u64) -> Vec<Lasting> {
     lines
 }
 
-/// As the kernel reads it: 2M, 1G.
+/// In the kernel's notation: 2M, 1G.
 fn size(bytes: u64) -> String {
     if bytes.is_multiple_of(Bytes::GIB) { format!("{}G", bytes >> 30) } else { format!("{}M", bytes >> 20) }
 }

@@ -13,24 +13,23 @@ use units::Bytes;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Amount {
-    /// Take this much away.
     Hide(Bytes),
-    /// Take so much away that `MemAvailable` is this.
+    /// Hide so much that `MemAvailable` becomes this.
     Leave(Bytes),
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Options {
     pub amount: Amount,
-    /// Drop the clean page cache of the whole host first: faster, and felt by everybody.
+    /// Drop the clean page cache of the whole host first: faster, but it slows down every program.
     pub drop_caches: bool,
-    /// How long the reservation may take; on a full cache the kernel has to make room.
+    /// How long the reservation may take: with a full page cache the kernel has to make room.
     pub deadline: Duration,
-    /// Go on although the host has swap, and hidden RAM may page the server out instead of being missed.
+    /// Continue although the host has swap: then the kernel may swap a server out instead of running short.
     pub with_swap: bool,
     pub mechanism: Choice,
     pub oom_victim: OomVictim,
-    /// Less than all of it is a failure; otherwise less than half.
+    /// Fail when less than all was hidden; without it, when less than half was.
     #[serde(default)]
     pub strict: bool,
 }
@@ -48,39 +47,39 @@ impl Options {
         }
     }
 
-    /// Of the process that holds it: 1000, so that the kernel kills it before any database; 0 leaves the kernel its choice, which is the
-    /// largest, and a holder of huge pages counts as small.
+    /// The oom_score_adj of the holding process. 1000: the kernel kills it before any database. 0: the kernel chooses, mostly the
+    /// largest process, and a holder of huge pages counts as small.
     pub(crate) fn oom_score_adj(&self) -> i32 {
         if self.oom_victim == OomVictim::Server { 0 } else { 1000 }
     }
 }
 
-/// What will be done. Nothing is changed yet.
+/// The planned change. Nothing is changed yet.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Plan {
     pub options: Options,
     /// The one that was chosen.
     pub mechanism: Mechanism,
     pub before: Meminfo,
-    /// What there is to take from.
+    /// The memory from which it is taken.
     pub room: Room,
-    /// Huge pages, memory blocks, or ordinary pages: what the mechanism takes in one piece.
+    /// The bytes that the mechanism takes in one piece: a huge page, a memory block, or an ordinary page.
     pub unit_bytes: u64,
-    /// 0: the host is as small as asked already, and there is nothing to hide.
+    /// 0: the host is already as small as asked, and there is nothing to hide.
     pub units: u64,
     pub hide_bytes: u64,
-    /// What is available stays above it.
+    /// The available memory never falls below it.
     pub floor_bytes: u64,
     pub overcommit_before: u64,
     /// Pages of the huge-page pool, without surplus.
     pub pool_before: u64,
-    /// To be known, and no reason to refuse.
+    /// Facts that the user should know; they do not forbid the plan.
     pub warnings: Vec<String>,
 }
 
 impl Plan {
-    /// `MemAvailable` at which taking stops. A plan may leave exactly the floor, and others take and give meanwhile: so this is a
-    /// sixteenth below it.
+    /// The `MemAvailable` at which hiding stops: a sixteenth below the floor. A plan may leave exactly the floor, and other
+    /// programs allocate meanwhile.
     pub(crate) fn stop_bytes(&self) -> u64 {
         self.floor_bytes - self.floor_bytes / 16
     }

@@ -8,7 +8,7 @@ use crate::ram::objections::{self, refusal};
 use crate::ram::plan::{Amount, Options, Plan};
 use crate::ram::room::Room;
 
-/// Looks whether it can be done.
+/// Makes a plan.
 ///
 /// # Errors
 /// [`Error::Refused`] with every reason at once, and what would help against each.
@@ -16,7 +16,7 @@ pub fn plan(options: &Options) -> Result<Plan, Error> {
     plan_on(options, &HostState::now()?)
 }
 
-/// What this machine allows, without being asked for one: the same for all arms of an experiment.
+/// The mechanism that this machine allows, when the user names none: the same for all arms of an experiment.
 pub fn automatic() -> Result<Mechanism, Error> {
     Ok(choose(Choice::Auto, &HostState::now()?))
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The pool of huge pages, as in article 1: no process holds it, so it stays when everything of Wringer is killed, until it is undone or
-//! the machine boots. Anybody may take its pages (PostgreSQL does, with `huge_pages = try`): then less is hidden.
+//! The pool of huge pages, as in article 1. No process holds it, so it stays when all of Wringer is killed, until it is undone or
+//! the machine boots. Any program may take its pages (PostgreSQL does, with `huge_pages = try`): then less is hidden.
 
 use crate::ram::plan::{Options, Plan};
 use crate::ram::taken::{Node, Taken};
@@ -13,11 +13,11 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use units::Bytes;
 
-/// Between two requests: what was freed needs a moment to be found in one piece.
+/// The pause between two requests: freed memory becomes contiguous only after a moment.
 const PAUSE: Duration = Duration::from_millis(300);
 
-/// Grows the pool by what was planned, again and again until the deadline: compacting memory between, and dropping the page cache
-/// where the user has said so.
+/// Grows the pool by the planned pages, repeatedly until the deadline. Between two tries it compacts memory, and drops the page
+/// cache if the user allowed that.
 pub(super) fn grow(run: &mut Run, plan: &Plan) -> Result<Taken, Error> {
     let (started, nodes_before) = (Instant::now(), nodes(plan.unit_bytes));
     let before = pool_pages()?;
@@ -30,7 +30,7 @@ pub(super) fn grow(run: &mut Run, plan: &Plan) -> Result<Taken, Error> {
             if stopped.is_some() {
                 return false;
             }
-            // neither is a change to undo; a failure costs a try, no more
+            // Neither is a change to undo, and a failure only costs one try.
             if plan.options.drop_caches {
                 let _ = drop_page_cache(permit);
             }
@@ -55,7 +55,7 @@ fn why_stop(plan: &Plan, started: Instant) -> Option<String> {
     (started.elapsed() >= deadline).then(|| format!("the kernel found no more memory in one piece{advice}"))
 }
 
-/// Pages of this size on each node, surplus pages included.
+/// The pages of this size on each node, surplus pages included.
 fn nodes(page_bytes: u64) -> Vec<Node> {
     nodes_below(Path::new("/sys/devices/system/node"), page_bytes)
 }
@@ -79,7 +79,7 @@ fn shares(before: &[Node], after: &[Node]) -> Vec<Node> {
     after.iter().map(|it| Node { node: it.node, pages: it.pages.saturating_sub(was(it.node)) }).collect()
 }
 
-/// The kernel asks the nodes in turn, so each is due the same part (mm/hugetlb.c, alloc_pool_huge_folio).
+/// The kernel asks the nodes in turn, so each should give the same share (mm/hugetlb.c, alloc_pool_huge_folio).
 fn shortfall(by_node: &[Node], asked: u64) -> String {
     let due = asked.div_ceil(by_node.len().max(1) as u64);
     let parts: Vec<String> =

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How much memory there is to take from: the host's, or what the memory cgroups around us leave of it.
+//! The memory from which RAM can be hidden: the host's, or the rest within our memory cgroups.
 
 use crate::Meminfo;
 use serde::{Deserialize, Serialize};
@@ -20,14 +20,14 @@ impl Room {
         Self { total_bytes: meminfo.total_bytes, available_bytes: meminfo.available_bytes, limited: false }
     }
 
-    /// For memory that is charged to our own cgroup, as a process's is.
+    /// For memory that is charged to our own cgroup, as a process's memory is.
     pub(crate) fn of_own_cgroup(meminfo: &Meminfo) -> Self {
         let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
         let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
         folders(&groups, &mounts).iter().fold(Self::of_host(meminfo), |room, folder| room.within(folder))
     }
 
-    /// What this cgroup leaves of it: its limit, less what is charged and cannot be dropped.
+    /// The rest within this cgroup: its limit, less the charged memory that cannot be dropped.
     fn within(self, folder: &Path) -> Self {
         let Some(limit) = number(folder, &["memory.max", "memory.limit_in_bytes"]) else { return self };
         if limit >= self.total_bytes {
@@ -45,8 +45,8 @@ impl Room {
         Self { total_bytes: limit, available_bytes: self.available_bytes.min(available), limited: true }
     }
 
-    /// What is always left. Of a host max(1 GiB, 5 %): below it the kernel kills whom it likes. Of a container, where it kills only
-    /// inside, max(64 MiB, 5 %).
+    /// The bytes that always stay available. On a host max(1 GiB, 5 %): below that the kernel may kill any process. In a container,
+    /// where it kills only inside, max(64 MiB, 5 %).
     pub fn floor_bytes(&self) -> u64 {
         let least = if self.limited { 64 * Bytes::MIB } else { Bytes::GIB };
         least.max(self.total_bytes / 20)
@@ -58,7 +58,7 @@ fn number(folder: &Path, names: &[&str]) -> Option<u64> {
     names.iter().find_map(|name| fs::read_to_string(folder.join(name)).ok()?.trim().parse().ok())
 }
 
-/// Our memory cgroup and those above it, as far as they are to be seen; in a container the mount itself is ours.
+/// Our memory cgroup and the visible ones above it; in a container the root of the mount is our own cgroup.
 fn folders(groups: &str, mounts: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for mount in mounts.lines() {

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! RAM that a mechanism has taken.
+//! RAM that a mechanism has taken, before it is measured.
 
 use crate::ram::holder::Held;
 use run::{Child, StepId};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// What a mechanism has taken, not measured yet.
 pub(super) struct Taken {
     pub(super) step: StepId,
     pub(super) bytes: u64,
@@ -15,7 +14,7 @@ pub(super) struct Taken {
     /// Why it is less than was asked for.
     pub(super) stopped: Option<String>,
     pub(super) elapsed: Duration,
-    /// Of huge pages in a pool.
+    /// The nodes that gave huge pages to the pool.
     pub(super) nodes: Vec<Node>,
 }
 
