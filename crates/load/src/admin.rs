@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One blocking connection for set-up work: statements as text, rows as bytes, bulk loads.
+//! A blocking connection for set-up work: statements as text, rows as bytes, bulk loads.
 //!
-//! Not for measuring: it allocates, and it waits for each answer.
+//! Not for measurements: it allocates, and waits for each answer.
 
 use crate::Error;
 use crate::protocol::{self, Discard, Event, Reply};
@@ -10,7 +10,7 @@ use crate::transport::Link;
 use std::io;
 use std::time::Duration;
 
-/// A bulk load's data goes out in pieces of about this size.
+/// A bulk load's data is sent in pieces of about this size.
 const COPY_PIECE_BYTES: usize = 256 * 1024;
 
 /// The rows of one answer.
@@ -22,13 +22,13 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// The value as text. `None` for NULL, or where there is no such row or column.
+    /// The value as text. `None` for NULL, or when there is no such row or column.
     pub fn text(&self, row: usize, column: usize) -> Option<String> {
         let value = self.rows.get(row)?.get(column)?.as_ref()?;
         Some(String::from_utf8_lossy(value).into_owned())
     }
 
-    /// The value read as `T`. `None` also when it does not read so.
+    /// The value parsed as `T`. `None` also when it cannot be parsed.
     pub fn parse<T: std::str::FromStr>(&self, row: usize, column: usize) -> Option<T> {
         self.text(row, column)?.trim().parse().ok()
     }
@@ -61,17 +61,17 @@ impl Connection {
         self.protocol
     }
 
-    /// As the server named it at login: `10.11.19-MariaDB-0+deb12u1`, `15.18 (Debian 15.18-0+deb12u1)`.
+    /// The server's version, as sent at login: `10.11.19-MariaDB-0+deb12u1`, `15.18 (Debian 15.18-0+deb12u1)`.
     pub fn server_version(&self) -> &str {
         self.link.session.server_version()
     }
 
-    /// The process that listens at the other end, where that is a Unix socket: the server, or what stands in front of it.
+    /// The process at the other end of a Unix socket: the server, or a proxy in front of it.
     pub fn peer_process(&self) -> Option<u32> {
         self.link.transport.peer_process()
     }
 
-    /// A wait for an answer that takes longer ends with [`Error::Lost`]. `None`, the default: no limit.
+    /// Limits the wait for an answer; a longer wait ends with [`Error::Lost`]. `None`, the default: no limit.
     ///
     /// # Errors
     /// The socket refuses.
@@ -80,10 +80,10 @@ impl Connection {
         self.link.transport.set_read_limit(limit).map_err(failed)
     }
 
-    /// The rows that `sql` yields; those of all results when it is several statements.
+    /// The rows of `sql`; for several statements the rows of all of them.
     ///
     /// # Errors
-    /// [`Error::Server`] with the server's code and words; [`Error::Lost`].
+    /// [`Error::Server`] with the server's code and message; [`Error::Lost`].
     pub fn query(&mut self, sql: &str) -> Result<Rows, Error> {
         let mut all = Rows::default();
         for result in self.query_each(sql)? {
@@ -93,7 +93,7 @@ impl Connection {
         Ok(all)
     }
 
-    /// One answer for each statement that yields rows, also when it yields none this time.
+    /// One answer for each statement that returns rows, also if it returns none this time.
     ///
     /// # Errors
     /// As [`Self::query`].
@@ -103,7 +103,7 @@ impl Connection {
         Ok(collector.results)
     }
 
-    /// Runs `sql`, passes rows over, and returns the number of rows it changed.
+    /// Runs `sql`, ignores its rows, and returns the number of changed rows.
     ///
     /// # Errors
     /// As [`Self::query`].
@@ -111,7 +111,7 @@ impl Connection {
         self.run(sql, &mut Discard).map(|reply| reply.affected)
     }
 
-    /// As [`Self::execute`], for text that need not be UTF-8: a dump's.
+    /// As [`Self::execute`], for text that need not be UTF-8, such as a dump.
     ///
     /// # Errors
     /// As [`Self::query`].

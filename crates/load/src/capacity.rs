@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whether a server takes so many connections: asked before the load, because a server that is full refuses in the middle of
-//! connecting, and lets nobody else in meanwhile. And whether it keeps so many prepared statements.
+//! Checks before a load whether the server accepts this many connections: a full server refuses while the connections are being
+//! made, and lets nobody else in meanwhile. Also checks its limit of prepared statements.
 
 use crate::Error;
 use crate::admin::Connection;
@@ -8,43 +8,43 @@ use crate::target::{Endpoint, Protocol, Target};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// A server goes on ending the connections of a load that is over: as long as they become fewer, they are waited for.
+/// A server is still ending the connections of a finished load: as long as their number falls, wait.
 const LEAVING: Duration = Duration::from_secs(10);
-/// So long without one fewer: these stay.
+/// When their number has not fallen for this long, the remaining ones stay.
 const STAYING: Duration = Duration::from_secs(1);
 const LOOK: Duration = Duration::from_millis(100);
 
-/// What a server says of itself.
+/// The server's answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Room {
     limit: u64,
-    /// By others than this look.
+    /// Connections of others.
     in_use: u64,
-    /// Which of its settings the limit is.
+    /// The setting that defines the limit.
     setting: &'static str,
-    /// As it calls them itself, to tell whether it is the one that the connection was made to.
+    /// The server's own address, to find out whether the connection was made to it directly.
     port: Option<u16>,
     socket: String,
 }
 
-/// The second is this account's own limit; 0: none.
+/// The second value is this account's own limit; 0: none.
 const MYSQL: &str = "SELECT @@max_connections, @@max_user_connections, @@port, @@socket";
 const MYSQL_IN_USE: &str = "SHOW GLOBAL STATUS LIKE 'Threads_connected'";
-/// The reserved ones are for superusers and for whom they trust. A role without a limit of its own has -1.
+/// Reserved connections are for superusers and roles that they trust. A role without a limit of its own has -1.
 const POSTGRESQL: &str = "SELECT current_setting('max_connections')::bigint - CASE WHEN rolsuper THEN 0 ELSE \
     current_setting('superuser_reserved_connections')::bigint + \
     coalesce(current_setting('reserved_connections', true), '0')::bigint END, rolconnlimit, current_setting('port'), \
     (SELECT sum(numbackends) FROM pg_stat_database) FROM pg_roles WHERE rolname = current_user";
 
-/// So many statements are prepared by all of a server's connections. Only the MySQL family has a limit, 16382 unless set.
+/// The limit of prepared statements over all connections of a server. Only the MySQL family has one, 16382 by default.
 const MYSQL_PREPARED: &str = "SHOW GLOBAL VARIABLES LIKE 'max_prepared_stmt_count'";
 const MYSQL_PREPARED_IN_USE: &str = "SHOW GLOBAL STATUS LIKE 'Prepared_stmt_count'";
 
-/// `prepared`: how many statements each connection keeps prepared, at least.
+/// `prepared`: the least number of statements that each connection keeps prepared.
 ///
 /// # Errors
-/// [`Error::Full`] when so many more cannot be had; [`Error::Statements`] when so many cannot be prepared; whatever keeps a first
-/// connection from being made. A server that does not say what it takes is believed to take them, and so is one behind a pooler, whose limit is not the pooler's.
+/// [`Error::Full`]: not enough free connections. [`Error::Statements`]: too many prepared statements. Any error of a first connection. A server
+/// that does not tell its limits passes, and so does a server behind a pooler, because the pooler's limit is another.
 pub fn check(target: &Target, connections: u32, prepared: u64) -> Result<(), Error> {
     let mut connection = Connection::open(target)?;
     let mut patience = Patience::new();
@@ -87,7 +87,7 @@ fn check_statements(connection: &mut Connection, connections: u32, statements: u
     }
 }
 
-/// What a former load had in use becomes less.
+/// A finished load's connections become fewer.
 struct Patience {
     started: Instant,
     least: u64,
@@ -115,7 +115,7 @@ fn mysql(connection: &mut Connection) -> Option<Room> {
     let own = said.parse::<u64>(0, 1).filter(|own| (1..of_all).contains(own));
     let (port, socket) = (said.parse(0, 2), said.text(0, 3).unwrap_or_default());
     Some(match own {
-        // How many this account has in use, the server does not tell everybody.
+        // The server does not tell every account how many connections the account has in use.
         Some(limit) => Room { limit, in_use: 0, setting: "max_user_connections", port, socket },
         None => Room { limit: of_all, in_use: in_use.saturating_sub(1), setting: "max_connections", port, socket },
     })
@@ -146,7 +146,7 @@ impl Room {
     fn is_of(&self, endpoint: &Endpoint) -> bool {
         match endpoint {
             Endpoint::Tcp(_, port) => self.port == Some(*port),
-            // by its name: /run and /var/run are one folder
+            // By the file's name: /run and /var/run are one folder.
             Endpoint::Socket(path) => path.file_name() == std::path::Path::new(&self.socket).file_name(),
         }
     }

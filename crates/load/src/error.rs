@@ -13,7 +13,7 @@ pub enum Error {
     },
     #[error("connect to {endpoint}: the name has no address")]
     NoAddress { endpoint: Endpoint },
-    /// The server said no, in its own words.
+    /// The server refused, with its code and message.
     #[error("the server answered {code}: {message}")]
     Server { code: String, message: String },
     #[error("the connection was lost while {during}")]
@@ -63,7 +63,7 @@ pub enum Error {
     Statements { connections: u32, statements: u64, limit: u64, in_use: u64 },
     #[error("{0}")]
     Invalid(String),
-    /// Every connection broke and none could be made again. What was measured until then is kept.
+    /// Every connection broke, and none could be made again. The result until then is kept.
     #[error("the server went away {after_ms} ms into the {phase}, and no connection could be made for {waited_ms} ms")]
     ServerLost {
         phase: &'static str,
@@ -77,7 +77,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// The server's error code, when the server refused: `1213`, `40P01`.
+    /// The server's error code, if the server refused: `1213`, `40P01`.
     pub fn code(&self) -> Option<&str> {
         match self {
             Self::Server { code, .. } => Some(code),

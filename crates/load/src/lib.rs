@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Drives a database server: fills its tables, sends it an OLTP load, and measures what comes back.
+//! Drives a database server: fills its tables, sends it an OLTP load, and measures the answers.
 //!
 //! - [`target`]: which server, where, as whom.
 //! - [`protocol`]: the MySQL and PostgreSQL client protocols as state machines, bytes in and bytes out, without I/O.
 //! - [`admin`]: one blocking connection over the same state machines, for set-up work and counters.
-//! - [`capacity`]: whether the server takes so many connections.
+//! - [`capacity`]: whether the server accepts this many connections.
 //! - [`engine`]: many connections on a few threads, the intended-time scheduler, histograms.
 //! - [`prepare()`]: the tables of a workload that wants its own; [`prepare::pgbench`]: those of pgbench.
 //! - [`fill`]: tables of a given size and shape.
-//! - [`replay`]: the statements of a real server's log once more.
-//! - [`server_clock`]: how far the server's clock is from ours.
+//! - [`replay`]: sends the statements of a real server's log again.
+//! - [`server_clock`]: the difference between the server's clock and ours.
 //! - [`summary`]: a load's result as text, and in sysbench's shape.
 //!
 //! Not here: which statements with which values (`workload`), starting a server (`sandbox`), reading its counters (`observe`), printing (`wringer`).

@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How far a server's clock is from ours, so that what each of two hosts saw can be put side by side.
+//! Measures the difference between a server's clock and ours, so that observations of two hosts can be put on one time axis.
 
 use crate::Error;
 use crate::admin::Connection;
 use crate::target::{Protocol, Target};
 use serde::{Deserialize, Serialize};
 
-/// The quickest of so many is taken.
+/// How many times to ask; the quickest answer is used.
 const TRIES: u32 = 9;
 
-/// The server's clock less this host's, both as they are set.
+/// The server's clock minus this host's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerClock {
-    /// Below zero: it is behind.
+    /// Negative: the server's clock is behind.
     pub ahead_us: i64,
-    /// Half of the round trip of the statement that told it: the server looked at its clock somewhere within.
+    /// Half of the statement's round trip: the server read its clock at some time within it.
     pub uncertainty_us: u64,
 }
 
-/// Asks several times over a connection of its own.
+/// Asks several times over a new connection.
 ///
 /// # Errors
-/// Those of connecting and asking; [`Error::Invalid`] when the answer is no number.
+/// As of connecting and asking; [`Error::Invalid`] when the answer is no number.
 pub fn measure(target: &Target) -> Result<ServerClock, Error> {
     let mut connection = Connection::open(target)?;
     let sql = match target.protocol {
@@ -44,7 +44,7 @@ pub fn measure(target: &Target) -> Result<ServerClock, Error> {
     best.ok_or_else(|| Error::Invalid("the server's clock was not asked".into()))
 }
 
-/// From our clock before and after, and the server's in between.
+/// Computed from our clock before and after, and the server's clock in between.
 fn between(before_us: u64, theirs_us: i64, after_us: u64) -> ServerClock {
     let half = after_us.saturating_sub(before_us).div_ceil(2);
     let middle = i64::try_from(before_us.saturating_add(half)).unwrap_or(i64::MAX);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A load's result for people: our own text, and sysbench's shape for scripts that read that.
+//! A load's result for people: in our own format, and in sysbench's format for scripts that parse that.
 //!
 //! In: a [`LoadResult`]. Out: text without a trailing newline. Nothing is measured here.
 
@@ -13,7 +13,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 use units::counted;
 
-/// Several lines for a terminal; the histogram is of service times, in sysbench's shape, which `wringer modes` reads.
+/// Several lines for a terminal. The histogram is of service times, in sysbench's format, which `wringer modes` reads.
 pub fn text(result: &LoadResult, percentiles: &[f64], histogram: bool) -> String {
     let mut out = String::new();
     let phase = &result.measured;
@@ -69,13 +69,13 @@ pub fn sysbench_head(spec: &LoadSpec, report_interval: Duration) -> String {
     out
 }
 
-/// What sysbench 1.0.20 prints when its connections stand.
+/// The line that sysbench 1.0.20 prints when its connections are open.
 pub const SYSBENCH_STARTED: &str = "Threads started!\n";
 
-/// What sysbench 1.0.20 prints at the end of a run, line by line; several percentiles make several lines.
+/// The lines that sysbench 1.0.20 prints at the end of a run; several percentiles make several lines.
 ///
-/// `Latency` is the response time, as sysbench counts it with `--rate`. A standard deviation under `Threads fairness` is `-` where
-/// nothing was counted by connection.
+/// `Latency` is the response time, as sysbench counts it with `--rate`. A standard deviation under `Threads fairness` is `-` if
+/// nothing was counted for each connection.
 pub fn sysbench(result: &LoadResult, percentiles: &[f64], histogram: bool) -> String {
     let phase = &result.measured;
     let mut out = String::new();
@@ -98,7 +98,7 @@ pub fn sysbench(result: &LoadResult, percentiles: &[f64], histogram: bool) -> St
     out
 }
 
-/// The line of `--report-interval`, as sysbench has it.
+/// The line of `--report-interval`, as sysbench prints it.
 pub fn progress(progress: &Progress, percentiles: &[f64]) -> String {
     if let Some(up) = progress.connecting {
         return format!(
@@ -153,7 +153,7 @@ pub mod buckets {
         LOWEST_MS * (bucket as f64 / density()).exp()
     }
 
-    /// The bucket of a value; what is outside the scale falls into its ends.
+    /// The bucket of a value; values outside of the scale fall into the first or last bucket.
     pub fn of(value_ms: f64) -> usize {
         let position = ((value_ms.max(LOWEST_MS) / LOWEST_MS).ln() * density()).round();
         // clamped to 0..1024
@@ -260,8 +260,8 @@ fn errors(phase: &Phase) -> String {
     text
 }
 
-/// Response and service time of transactions, then of each class of statements, all in milliseconds. Where the two are the
-/// same, as in a closed loop, they share a line. The time to connect stands last: it is part of none of them.
+/// Response and service time of transactions, then of each class of statements, all in milliseconds. When both are the same, as in
+/// a closed loop, they share a line. The time to connect comes last; no other time includes it.
 fn latencies(out: &mut String, result: &LoadResult, percentiles: &[f64]) {
     let phase = &result.measured;
     let wanted: Vec<f64> = percentiles.iter().copied().filter(|percentile| *percentile > 0.0).collect();
@@ -294,7 +294,7 @@ fn latencies(out: &mut String, result: &LoadResult, percentiles: &[f64]) {
         }
     };
     both("transaction", &phase.transaction);
-    // one class of statements and one statement a transaction: the same figures again
+    // One class of statements and one statement in each transaction: the figures are the same again.
     if phase.statements.len() > 1 || phase.queries() != phase.transactions {
         phase.statements.iter().for_each(|(class, latencies)| both(class, latencies));
     }
@@ -328,7 +328,6 @@ fn seconds(us: u64) -> f64 {
     us as f64 / 1e6
 }
 
-/// 0 over no time.
 fn rate(count: u64, over_us: u64) -> f64 {
     if over_us == 0 { 0.0 } else { count as f64 * 1e6 / over_us as f64 }
 }

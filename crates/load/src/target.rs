@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which server to talk to, where, and as whom.
+//! A server, its address, and the account.
 
 mod dsn;
 
@@ -12,7 +12,7 @@ use std::path::PathBuf;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Endpoint {
-    /// The socket file itself, also for PostgreSQL (`/run/postgresql/.s.PGSQL.5432`).
+    /// The path of the socket file itself, also for PostgreSQL (`/run/postgresql/.s.PGSQL.5432`).
     Socket(PathBuf),
     /// Host name or address, and port.
     Tcp(String, u16),
@@ -34,14 +34,14 @@ impl fmt::Display for Endpoint {
 pub enum Tls {
     /// Never.
     Disable,
-    /// When the server offers it; the certificate is not checked.
+    /// If the server offers it; the certificate is not checked.
     #[default]
     Prefer,
-    /// Or no connection; the certificate is not checked.
+    /// Always, else no connection; the certificate is not checked.
     Require,
-    /// Or no connection; the certificate comes from the authority in [`Target::tls_ca`].
+    /// Always; the certificate must come from the authority in [`Target::tls_ca`].
     VerifyCa,
-    /// As [`Self::VerifyCa`], and it names the host that we connect to.
+    /// As [`Self::VerifyCa`], and the certificate must name the host.
     VerifyFull,
 }
 
@@ -50,13 +50,13 @@ impl Tls {
         matches!(self, Self::Require | Self::VerifyCa | Self::VerifyFull)
     }
 
-    /// Whether the server's certificate is checked, for which a [`Target::tls_ca`] is needed.
+    /// Whether the server's certificate is checked; that needs a [`Target::tls_ca`].
     pub fn verifies(self) -> bool {
         matches!(self, Self::VerifyCa | Self::VerifyFull)
     }
 }
 
-/// A password that does not show itself: not in `Debug`, not in what is serialised.
+/// A password that is never shown: neither in `Debug` nor when serialised.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Password(String);
 
@@ -65,7 +65,7 @@ impl Password {
         Self(password.into())
     }
 
-    /// The password in clear, for the authentication exchange alone.
+    /// The password in clear text, for the authentication exchange only.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -91,6 +91,6 @@ pub struct Target {
     /// `None`: no default database (MySQL), or the one named like the user (PostgreSQL).
     pub database: Option<String>,
     pub tls: Tls,
-    /// Certificates in PEM: of the authorities that are trusted, or of the server itself.
+    /// Certificates in PEM: of trusted authorities, or of the server itself.
     pub tls_ca: Option<PathBuf>,
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A socket to a server, plain or with TLS, and the login over it. Blocking until told otherwise.
+//! A socket to a server, plain or with TLS, and the login over it. Blocking by default.
 
 #[cfg(test)]
 mod tests;
@@ -17,11 +17,11 @@ use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-/// How long a TCP connect may take, and how long a login may wait for one answer.
+/// How long a TCP connect may take, and how long a login may wait for each answer.
 pub(crate) const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 /// How long the server may leave our bytes unread before the connection counts as lost.
 const SEND_LIMIT: Timespec = Timespec { tv_sec: 30, tv_nsec: 0 };
-/// One read takes at most this; a point select's reply is some 150 bytes, a range of 100 rows some 13 KiB.
+/// The most bytes of one read. The reply to a point select has some 150 bytes, to a range of 100 rows some 13 KiB.
 pub(crate) const READ_BYTES: usize = 64 * 1024;
 
 pub(crate) struct Transport {
@@ -39,7 +39,7 @@ impl Transport {
         Ok(Self { socket, tls: None })
     }
 
-    /// Sends all of `bytes`. On a socket that does not block this waits only when the server leaves a full buffer unread.
+    /// Sends all of `bytes`. On a non-blocking socket this waits only when the server does not read a full buffer.
     #[inline]
     pub(crate) fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         match &mut self.tls {
@@ -48,7 +48,7 @@ impl Transport {
         }
     }
 
-    /// Reads what there is, up to the buffer's size. `WouldBlock`: nothing now. `UnexpectedEof`: the server hung up.
+    /// Reads the available bytes, up to the buffer's size. `WouldBlock`: none now. `UnexpectedEof`: the server closed the connection.
     #[inline]
     pub(crate) fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match &mut self.tls {
@@ -62,7 +62,7 @@ impl Transport {
         self.tls.is_some()
     }
 
-    /// The process that listens at the other end of a Unix socket (unix(7), SO_PEERCRED). `None`: TCP, or one that is not seen from here.
+    /// The process that listens at the other end of a Unix socket (unix(7), SO_PEERCRED). `None`: TCP, or a process that is not visible from here.
     pub(crate) fn peer_process(&self) -> Option<u32> {
         let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
         let mut length = libc::socklen_t::try_from(size_of::<libc::ucred>()).ok()?;
@@ -78,12 +78,12 @@ impl Transport {
         Ok(())
     }
 
-    /// Nothing more is sent or read on it.
+    /// Ends sending and reading.
     pub(crate) fn shut(&self) {
         let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
     }
 
-    /// A blocking read that takes longer fails with `WouldBlock`. `None`: waits for ever.
+    /// A blocking read that takes longer fails with `WouldBlock`. `None`: no limit.
     pub(crate) fn set_read_limit(&self, limit: Option<Duration>) -> io::Result<()> {
         let timeout = rustix::net::sockopt::Timeout::Recv;
         rustix::net::sockopt::set_socket_timeout(&self.socket, timeout, limit)?;
@@ -111,7 +111,7 @@ impl AsFd for Transport {
     }
 }
 
-/// A connection and the conversation on it: what was received and not yet understood, what is to be sent.
+/// A connection with its protocol state, its unprocessed received bytes, and its bytes to send.
 pub(crate) struct Link {
     pub(crate) transport: Transport,
     pub(crate) session: Session,
@@ -139,11 +139,11 @@ impl Link {
         loop {
             match self.exchange(&mut crate::protocol::Discard, "logging in")? {
                 Event::StartTls => {
-                    // what came in clear would be taken for what came encrypted (CVE-2021-23222)
+                    // Bytes that came in clear text would be taken for encrypted ones (CVE-2021-23222).
                     if !self.inbox.is_empty() {
                         return Err(Error::BeforeTls { endpoint: self.endpoint.clone(), bytes: self.inbox.len() });
                     }
-                    // MySQL's request for TLS goes out in clear.
+                    // MySQL's request for TLS is sent in clear text.
                     self.flush().map_err(|source| Error::Lost { during: "logging in", source })?;
                     self.transport.start_tls(target)?;
                     self.session.secured(&mut self.outbox).map_err(|broken| explain(broken, &target.endpoint))?;
@@ -163,7 +163,7 @@ impl Link {
         Ok(())
     }
 
-    /// Sends the outbox, then reads until something is complete. For a blocking transport.
+    /// Sends the outbox, then reads until an event is complete. For a blocking transport.
     pub(crate) fn exchange(&mut self, rows: &mut impl Rows, during: &'static str) -> Result<Event, Error> {
         let lost = |source| Error::Lost { during, source };
         self.flush().map_err(lost)?;
@@ -178,7 +178,7 @@ impl Link {
         }
     }
 
-    /// What can be understood of the bytes kept from earlier reads.
+    /// Processes the bytes that were kept from earlier reads.
     fn take_event(&mut self, rows: &mut impl Rows) -> Result<Option<Event>, Broken> {
         if self.inbox.is_empty() {
             return Ok(None);
@@ -188,7 +188,7 @@ impl Link {
         Ok(fed.event)
     }
 
-    /// Understands `fresh` bytes, behind those kept from earlier reads; keeps what is not whole yet.
+    /// Processes `fresh` bytes after those kept from earlier reads; keeps an incomplete message.
     #[inline]
     pub(crate) fn feed(&mut self, fresh: &[u8], rows: &mut impl Rows) -> Result<Option<Event>, Broken> {
         if self.inbox.is_empty() {
@@ -203,7 +203,7 @@ impl Link {
 }
 
 impl Drop for Link {
-    /// Says goodbye, best effort: a server counts clients that just vanish as aborted.
+    /// Says goodbye if possible: a server counts clients that disappear as aborted.
     fn drop(&mut self) {
         self.outbox.clear();
         self.session.quit(&mut self.outbox);
@@ -211,7 +211,7 @@ impl Drop for Link {
     }
 }
 
-/// A refusal in the words of [`Error`].
+/// Converts a refusal to an [`Error`].
 pub(crate) fn explain(broken: Broken, endpoint: &Endpoint) -> Error {
     match broken {
         Broken::Malformed(text) => Error::Protocol(text),
@@ -236,7 +236,7 @@ fn connect_tcp(endpoint: &Endpoint, host: &str, port: u16) -> Result<TcpStream, 
     Err(last)
 }
 
-/// `localhost` is the loopback address also where no hosts file says so (RFC 6761, 6.3), as in a minimal container.
+/// `localhost` is the loopback address also without a hosts file, as in a minimal container (RFC 6761, 6.3).
 fn addresses(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     match (host, port).to_socket_addrs() {
         Ok(found) => Ok(found.collect()),
@@ -274,7 +274,7 @@ fn hung_up() -> io::Error {
     io::Error::new(io::ErrorKind::UnexpectedEof, "the server closed the connection")
 }
 
-/// A blocking read ends so when its time is over ([`Transport::set_read_limit`]).
+/// The error of a blocking read after its time limit ([`Transport::set_read_limit`]).
 fn patience_over(error: io::Error) -> io::Error {
     match error.kind() {
         io::ErrorKind::WouldBlock => {
@@ -297,7 +297,7 @@ fn receive_plain(socket: &OwnedFd, buffer: &mut [u8]) -> io::Result<usize> {
     }
 }
 
-/// Encrypts and sends in turns: the TLS library takes only so many bytes before it wants them sent.
+/// Encrypts and sends in turns: the TLS library's buffer is limited.
 fn send_tls(tls: &mut rustls::ClientConnection, socket: &OwnedFd, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         let taken = tls.writer().write(bytes)?;
@@ -315,7 +315,7 @@ fn flush_tls(tls: &mut rustls::ClientConnection, socket: &OwnedFd) -> io::Result
     send_all(socket, &records)
 }
 
-/// Reads one chunk from the socket and decrypts it.
+/// Reads one chunk from the socket, and decrypts it.
 fn read_tls(tls: &mut rustls::ClientConnection, socket: &OwnedFd) -> io::Result<()> {
     let mut chunk = [0; 16 * 1024];
     let count = receive_plain(socket, &mut chunk)?;

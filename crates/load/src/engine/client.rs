@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One connection of a load: its place in its transaction, and its clocks.
+//! One connection of a load: its position in its transaction, and its clocks.
 
 use super::shared::Shared;
 use crate::Error;
@@ -8,16 +8,16 @@ use crate::transport::{Link, explain};
 use std::io;
 use workload::{Rng, Transaction};
 
-/// MySQL cannot prepare this kind of statement (`ER_UNSUPPORTED_PS`); it goes as text then, as with sysbench.
+/// MySQL cannot prepare this kind of statement (`ER_UNSUPPORTED_PS`); it is sent as text then, as in sysbench.
 const UNSUPPORTED_PS: &str = "1295";
 
-/// So often a connection that is closed is read, to hear why.
+/// How often a closed connection is read for the server's reason.
 const LAST_READS: usize = 4;
 
-/// A connection that is logged in and has its statements prepared.
+/// A connection that is logged in and has prepared its statements.
 pub(super) struct Ready {
     pub(super) link: Link,
-    /// By statement: its number at the server; `None` where it goes as text.
+    /// For each statement: its number at the server; `None`: it is sent as text.
     handles: Vec<Option<usize>>,
 }
 
@@ -54,10 +54,10 @@ impl Ready {
     }
 }
 
-/// So often the values of a transaction are drawn, where those before met a row that was there already.
+/// The most draws of values for one transaction, when a drawn row already exists.
 pub(super) const DRAWS_MOST: u32 = 10;
 
-/// What becomes of a transaction that failed, once it is rolled back.
+/// What follows a failed transaction after its rollback.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Retry {
     No,
@@ -85,15 +85,15 @@ pub(super) struct Client {
     rng: Rng,
     pub(super) transaction: Transaction,
     pub(super) step: usize,
-    /// How often its values were drawn.
+    /// How often the transaction's values were drawn.
     draws: u32,
     pub(super) activity: Activity,
-    /// Of the transaction.
+    /// The transaction's clock.
     pub(super) intended_ns: u64,
     pub(super) started_ns: u64,
-    /// Of the statement that runs now.
+    /// The clock of the running statement.
     pub(super) statement_ns: u64,
-    /// Transactions completed in this phase, and the time from their starts to their ends.
+    /// Transactions completed in this phase, and the sum of their times.
     pub(super) completed: (u64, u64),
 }
 
@@ -135,7 +135,7 @@ impl Client {
         self.started_ns = now_ns;
     }
 
-    /// Other values for the same start.
+    /// Draws other values for the same intended start.
     pub(super) fn draw_values(&mut self, shared: &Shared<'_>) {
         self.transaction.clear();
         shared.spec.workload.next(&mut self.rng, &mut self.transaction);
@@ -143,7 +143,7 @@ impl Client {
         self.draws += 1;
     }
 
-    /// How the transaction goes on after this error, if it is one that the workload tries again.
+    /// Whether and how the workload repeats the transaction after this error.
     pub(super) fn retry(&self, code: Code) -> Retry {
         match code.is_duplicate_key() {
             false => Retry::SameValues,
@@ -176,12 +176,11 @@ impl Client {
         link.flush()
     }
 
-    /// What the server said with its last error.
     pub(super) fn message(&self) -> &str {
         self.ready.as_ref().map_or("", |ready| ready.link.session.message())
     }
 
-    /// Why the server hangs up, if it has said so.
+    /// Why the server closes the connection, if it sent a reason.
     #[cold]
     pub(super) fn last_word(&mut self, shared: &Shared<'_>, scratch: &mut [u8]) -> Option<(Code, String)> {
         let mut heard = self.ready.as_mut()?.link.feed(&[], &mut Discard).ok()?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Leads the workers through the phases of a load, and puts their parts together.
+//! Leads the workers through the phases of a load, and merges their results.
 
 use super::meter::{Fault, Measured};
 use super::schedule::Schedule;
@@ -19,11 +19,11 @@ use std::time::{Duration, Instant};
 use workload::Rng;
 use workload::rand_core::SeedableRng as _;
 
-/// Between the order to begin and the beginning: long enough for every worker to lay its histograms out.
+/// The time between the order to begin and the beginning: every worker allocates its histograms in it.
 pub(super) const LEAD_NS: u64 = 3_000_000;
-/// How often the conductor looks up while a phase runs.
+/// How often the conductor checks a running phase.
 const LOOK_UP: Duration = Duration::from_millis(20);
-/// How often it says how many connections are up.
+/// How often it reports the number of open connections.
 const CONNECTING_EVERY: Duration = Duration::from_secs(1);
 
 enum Report {
@@ -54,21 +54,21 @@ pub(super) fn worker_count(spec: &LoadSpec) -> u32 {
     spec.workers.unwrap_or_else(|| default_workers(spec.connections)).clamp(1, spec.connections)
 }
 
-/// How many threads drive so many connections here, unless [`LoadSpec::workers`] says otherwise.
+/// How many threads drive this many connections, unless [`LoadSpec::workers`] says otherwise.
 pub fn default_workers(connections: u32) -> u32 {
     let cpus = thread::available_parallelism().map_or(1, |count| u32::try_from(count.get()).unwrap_or(1));
     usual_workers(connections, cpus).min(connections)
 }
 
-/// A worker for every four connections, but at least one a CPU, and at most four a CPU or sixteen in all. A worker that soon
-/// sleeps again leaves its CPU to the server thread that it has just woken; one that goes on sending makes the kernel wake the
-/// other CPUs, which costs more than all of its own work. Each worker has its histograms, hence the upper limit.
+/// A worker for every four connections, but at least one for each CPU, and at most four for each CPU or sixteen in all. A worker
+/// that soon sleeps leaves its CPU to the server thread that it has just woken. A worker that goes on sending makes the kernel wake
+/// the other CPUs, which costs more than all of its own work. Each worker has its own histograms, hence the upper limit.
 fn usual_workers(connections: u32, cpus: u32) -> u32 {
     let most = cpus.saturating_mul(4).min(16).max(cpus);
     connections.div_ceil(4).clamp(cpus, most)
 }
 
-/// All workers, waiting for their next phase.
+/// All workers, waiting for the next phase.
 struct Band<'env> {
     shared: &'env Shared<'env>,
     clock: &'env RunClock,
@@ -80,12 +80,12 @@ struct Band<'env> {
 /// How a phase ended.
 struct Played {
     phase: Phase,
-    /// For how long no connection had been alive when the load gave up.
+    /// How long all connections had been broken when the load gave up.
     lost_after: Option<Duration>,
 }
 
 impl<'env> Band<'env> {
-    /// Starts the workers and waits until all their connections are up.
+    /// Starts the workers, and waits until all their connections are open.
     fn new<'scope>(
         scope: &'scope Scope<'scope, 'env>,
         shared: &'env Shared<'env>,
@@ -199,8 +199,8 @@ impl<'env> Band<'env> {
         let shared = self.shared;
         let last_ns = parts.iter().map(|part| part.last_reply_ns).max().unwrap_or(plan.start_ns);
         let cut_ns = parts.iter().map(|part| part.closed_ns).max().unwrap_or(last_ns).min(plan.end_ns);
-        // A server that falls silent for good is not faster for it: the time without replies counts. When it is lost, the error
-        // says how long nobody answered.
+        // Time without replies counts, also when the server does not answer any more: silence must not make it look faster. When it
+        // is lost, the error tells the length of the silence.
         let is_silent = parts.iter().any(|part| part.totals.errors.contains_key(&Fault::NoReply.to_string()))
             || shared.alive.load(Ordering::Relaxed) == 0;
         let last_ns = if is_silent && !lost { last_ns.max(cut_ns) } else { last_ns };
@@ -260,7 +260,7 @@ impl<'env> Band<'env> {
     }
 }
 
-/// A worker's whole life.
+/// The whole life of a worker.
 fn work<'scope, 'env>(
     scope: &'scope Scope<'scope, 'env>,
     shared: &'env Shared<'env>,
@@ -269,7 +269,7 @@ fn work<'scope, 'env>(
     phases: &Receiver<Arc<PhasePlan>>,
     report: &Sender<Report>,
 ) {
-    // Timers of an open loop fire when they should, not up to 50 us later.
+    // Timers of an open loop then fire on time, not up to 50 us late.
     let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1_000));
     let mut worker = match Worker::connect(scope, shared, number, rngs) {
         Ok(worker) => worker,
@@ -284,18 +284,18 @@ fn work<'scope, 'env>(
     }
 }
 
-/// A worker thread ends early only by a panic, which the scope hands on.
+/// Only a panic ends a worker thread early; the scope propagates it.
 fn died() -> Error {
     Error::Invalid("a worker thread of the load ended early".into())
 }
 
-/// The conductor's view of a running phase: progress, and whether the server is still there.
+/// The conductor's view of a running phase: progress, and whether the server still answers.
 struct Watch<'a> {
     shared: &'a Shared<'a>,
     plan: &'a PhasePlan,
     warmup: bool,
     reported_ns: u64,
-    /// Slots already reported, by worker.
+    /// Reported slots of each worker.
     seen: Vec<usize>,
     dead_since: Option<Instant>,
     lost_after: Option<Duration>,
@@ -320,7 +320,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Workers that wait for the server learn that the phase is over.
+    /// Wakes waiting workers at the end of the phase.
     fn look_at_the_end(&self, now_ns: u64) {
         if now_ns >= self.plan.end_ns || self.shared.should_stop() {
             self.shared.wakers.iter().for_each(Waker::wake);

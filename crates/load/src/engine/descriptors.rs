@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Room for a socket a connection among this process's open files. Raised as far as is needed and no further, because programs
-//! that are started later inherit it, and a server takes its own limits from it.
+//! Raises this process's limit of open files for the sockets. Only as far as needed, because programs that are started later
+//! inherit the limit, and a server derives its own limits from it.
 
 use crate::Error;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Of a worker: its epoll instance, its waker, and a connection that is made anew while the broken one is still there.
+/// Descriptors of a worker: its epoll instance, its waker, and a new connection while the broken one is still open.
 const EACH_WORKER: u64 = 3;
-/// For whatever else this process opens meanwhile: password and option files, libraries, readers of counters.
+/// Descriptors for everything else: password and option files, libraries, readers of counters.
 const SPARE: u64 = 64;
 
 /// # Errors
-/// [`Error::Descriptors`] when the hard limit is below what is needed.
+/// [`Error::Descriptors`]: the hard limit is too low.
 pub(super) fn make_room(connections: u32, workers: u32) -> Result<(), Error> {
     let needed = open_now() + u64::from(connections) + u64::from(workers) * EACH_WORKER + SPARE;
     let limits = getrlimit(Resource::Nofile);
-    // no limit at all is `None`
+    // `None` is no limit at all.
     if limits.current.is_none_or(|soft| soft >= needed) {
         return Ok(());
     }
@@ -27,7 +27,7 @@ pub(super) fn make_room(connections: u32, workers: u32) -> Result<(), Error> {
     setrlimit(Resource::Nofile, raised).map_err(|_| refused(limits.current.unwrap_or(u64::MAX)))
 }
 
-/// What is open already; some guess where /proc cannot be read.
+/// How many descriptors are open already; a guess when /proc cannot be read.
 fn open_now() -> u64 {
     std::fs::read_dir("/proc/self/fd").map_or(64, |entries| entries.count() as u64)
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! PostgreSQL's connections keep their counts for up to a second while they work and ten when they are idle: whoever reads the server's
-//! counters between two phases would read them too early. From version 15 on, a connection can be told to hand them over.
+//! Makes PostgreSQL's connections report their counts. A working connection keeps them back for up to a second, an idle one for ten, so an
+//! observer between two phases would read counters that are too low. From version 15 on, a connection can be told to report them.
 
 use super::client::Client;
 use super::shared::Shared;
@@ -9,10 +9,10 @@ use crate::transport::Link;
 use crate::{Error, Protocol};
 use std::io;
 
-/// Before 15 there is no such function: the server refuses, and its counters are late by half a second of work at most.
+/// Before 15 there is no such function: the server refuses, and at most half a second of work is missing.
 const HAND_OVER: &[u8] = b"SELECT pg_stat_force_next_flush()";
 
-/// Between two phases, with nothing in flight. A connection that does not answer is shut, and its next transaction finds it so.
+/// Call it between two phases, with nothing in flight. A connection that does not answer is closed; its next transaction notices that.
 pub(super) fn hand_over(clients: &mut [Client], shared: &Shared<'_>) {
     if !shared.spec.counted || shared.target.protocol != Protocol::Postgresql {
         return;

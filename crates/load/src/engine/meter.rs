@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What one worker counts in one phase. Recording does not allocate.
+//! The counts of one worker in one phase. Recording does not allocate.
 
 use super::client::DRAWS_MOST;
 use super::shared::Shared;
@@ -14,17 +14,16 @@ use workload::Kind;
 /// An intended start that was missed by more than this counts as late.
 pub(super) const LATE_NS: u64 = 1_000_000;
 
-/// So many characters of what a server says are kept.
+/// The most characters that are kept of a server's message.
 const WORDS_MAX: usize = 240;
 
-/// Why a statement did not end well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Fault {
     Code(Code),
-    /// The same once more, with the last of the values that are drawn for one transaction.
+    /// The same error after [`DRAWS_MOST`] draws of values.
     GivenUp(Code),
     Lost,
-    /// Still running when its phase had been over for the drain limit.
+    /// Still running when the drain limit of its phase was over.
     NoReply,
 }
 
@@ -42,17 +41,17 @@ impl std::fmt::Display for Fault {
 pub(super) struct Meter<'a> {
     pub(super) classes: Vec<Latencies>,
     pub(super) transaction: Latencies,
-    /// How often, and the words of the first.
+    /// The count, and the message of the first.
     errors: BTreeMap<Fault, (u64, String)>,
     pub(super) totals: Phase,
     pub(super) last_reply_ns: u64,
-    /// Open loop: the one claimed start that its worker did not get to.
+    /// Open loop: the one claimed start that its worker did not begin.
     pub(super) unstarted_ns: Option<u64>,
     /// When this worker stopped starting transactions.
     pub(super) closed_ns: u64,
     filling: Filling,
     slots: &'a Mutex<Vec<Slot>>,
-    /// Response and service time are the same in a closed loop, but for transactions that were tried again.
+    /// In a closed loop response and service time are equal, except for repeated transactions.
     open_loop: bool,
     before: Usage,
 }
@@ -75,7 +74,7 @@ impl<'a> Meter<'a> {
         }
     }
 
-    /// Puts the slot away when its time is over.
+    /// Stores the slot when its time is over.
     #[inline]
     pub(super) fn tick(&mut self, now_ns: u64) {
         if self.filling.is_over(now_ns) {
@@ -113,7 +112,7 @@ impl<'a> Meter<'a> {
         }
     }
 
-    /// The write just counted changed no row: in sysbench's lines of progress it is one of the others.
+    /// The last counted write changed no row: sysbench's lines of progress count it as "other".
     #[inline]
     pub(super) fn unchanged(&mut self) {
         self.totals.unchanged_writes += 1;
@@ -177,12 +176,12 @@ pub(super) struct Measured {
     pub(super) last_reply_ns: u64,
     pub(super) unstarted_ns: Option<u64>,
     pub(super) closed_ns: u64,
-    /// Of each connection: transactions completed, and the time from their starts to their ends.
+    /// For each connection: completed transactions, and the sum of their times.
     pub(super) connections: Vec<(u64, u64)>,
 }
 
 impl Measured {
-    /// Adds this part to `phase`; the latencies of statements stay apart by class.
+    /// Adds this part to `phase`; latencies of statements stay separate by class.
     pub(super) fn merge_into(&self, phase: &mut Phase, classes: &[String]) {
         let own = &self.totals;
         for (sum, part) in [
@@ -211,7 +210,7 @@ impl Measured {
     }
 }
 
-/// On one line, and no longer than a person reads.
+/// On one line, and not longer than a person reads.
 fn abridged(words: &str) -> String {
     let mut line = words.split_whitespace().collect::<Vec<_>>().join(" ");
     if let Some((end, _)) = line.char_indices().nth(WORDS_MAX) {

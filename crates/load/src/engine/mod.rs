@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Sends a workload over many connections and measures what comes back.
+//! Sends a workload over many connections, and measures the answers.
 //!
-//! A few worker threads each run an event loop over their share of the connections. Above them stands one schedule of intended
-//! starts: latency counts from there, also when every connection was busy at that time. A phase (warm-up, measured) begins and
-//! ends with nothing in flight; statements that are still running when its time is up are waited for and counted.
+//! A few worker threads each run an event loop over their share of the connections. All share one schedule of intended starts:
+//! latency counts from the intended start, also when every connection was busy at that time. A phase (warm-up, measured) begins and
+//! ends with nothing in flight. Statements that still run at the end of its time are waited for and counted.
 //!
-//! In: a [`LoadSpec`], a [`Target`], the run's clock. Out: an [`evidence::LoadResult`], or [`Error::ServerLost`] with what was
-//! measured until then. Overload is counted, never a reason to stop.
+//! In: a [`LoadSpec`], a [`Target`], the run's clock. Out: an [`evidence::LoadResult`], or [`Error::ServerLost`] with the result
+//! until then. Overload is counted, and never ends a load.
 
 mod client;
 mod conduct;
@@ -36,41 +36,41 @@ use std::time::Duration;
 use workload::rand_core::SeedableRng as _;
 use workload::{Kind, Rng, Transaction, Workload};
 
-/// What to send, and for how long.
+/// The workload, and for how long.
 pub struct LoadSpec {
-    /// `oltp_point_select`; goes into the result as it is.
+    /// `oltp_point_select`; copied into the result.
     pub name: String,
-    /// The distribution in force, in words; goes into the result as it is.
+    /// The key distribution, for people; copied into the result.
     pub distribution: String,
     pub workload: Arc<dyn Workload>,
     pub connections: u32,
-    /// Threads that drive them; never more than connections. `None`: one for every four connections, within one and four a CPU.
+    /// Threads that drive the connections; never more than connections. `None`: one for every four connections, within one and four for each CPU.
     pub workers: Option<u32>,
     pub arrivals: Arrivals,
     /// The same seed draws the same values on the same connection, whatever the number of workers.
     pub seed: u64,
     /// Zero: no warm-up.
     pub warmup: Duration,
-    /// No transaction starts later than this after the measured phase began. `None`: only `events` ends it.
+    /// No transaction starts later than this time after the start of the measured phase. `None`: only `events` ends it.
     pub time: Option<Duration>,
     /// Transactions to start in the measured phase, over all connections. `None`: only `time` ends it.
     pub events: Option<u64>,
-    /// False: statements go as text (`--db-ps-mode=disable`).
+    /// False: statements are sent as text (`--db-ps-mode=disable`).
     pub prepared: bool,
     /// Length of a timeline slot; 10 ms to 1 s.
     pub timeline: Duration,
-    /// Somebody reads the server's counters at the edges of the measured phase: they are made to hold all of the work until then.
+    /// An observer reads the server's counters at the edges of the measured phase: make them include all work until then.
     pub counted: bool,
-    /// How long running statements are waited for when a phase is over. Then their connections are cut.
+    /// How long to wait for running statements at the end of a phase. Then their connections are closed.
     pub drain_limit: Duration,
-    /// How long no connection at all may be alive before the load gives up.
+    /// How long the load goes on while all connections are broken.
     pub reconnect_limit: Duration,
-    /// Nanoseconds that a scripted server moves forward, instead of the machine's clock. For one connection.
+    /// Nanoseconds of a scripted server's clock, instead of the machine's clock. For one connection.
     #[cfg(test)]
     scripted_clock: Option<Arc<std::sync::atomic::AtomicU64>>,
 }
 
-/// What connection 1 would send first, transaction by transaction, with `seed`.
+/// The first transactions of connection 1, with `seed`.
 pub fn preview(workload: &dyn Workload, seed: u64, transactions: u32) -> impl Iterator<Item = Transaction> {
     let mut rng = Rng::seed_from_u64(seed);
     (0..transactions).map(move |_| {
@@ -81,7 +81,7 @@ pub fn preview(workload: &dyn Workload, seed: u64, transactions: u32) -> impl It
 }
 
 impl LoadSpec {
-    /// How many statements each connection keeps prepared at the server, at least: some servers take BEGIN and COMMIT as text only.
+    /// The least number of statements that each connection keeps prepared at the server: some servers take BEGIN and COMMIT as text only.
     pub fn statements_prepared(&self) -> u64 {
         let kept = self.workload.statements().iter().filter(|statement| statement.kind != Kind::Other);
         if self.prepared { kept.count() as u64 } else { 0 }
@@ -111,19 +111,19 @@ impl LoadSpec {
     }
 }
 
-/// Moments at which nothing is in flight: counters read there belong to one phase alone.
+/// Moments at which nothing is in flight: counters read there belong to one phase only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PhaseEdge {
     MeasuredStart,
     MeasuredEnd,
 }
 
-/// What was done since the last report.
+/// The work since the last report.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Progress {
-    /// Since the phase began.
+    /// The time since the phase began.
     pub elapsed: Duration,
-    /// Length of the time reported on.
+    /// The length of the reported interval.
     pub interval: Duration,
     pub warmup: bool,
     pub connections: u32,
@@ -135,20 +135,20 @@ pub struct Progress {
     pub reconnects: u64,
     /// Response times of the transactions that ended in this interval; buckets of 1.6 %.
     pub response: Coarse,
-    /// Open loop: intended starts waiting for a free connection, at the end of the interval.
+    /// Open loop: intended starts that wait for a free connection at the end of the interval.
     pub backlog: u64,
-    /// So many connections are up, and no phase has begun: nothing else is known yet. Reported every second from the first one
-    /// on, whatever the interval. `None` in a phase.
+    /// The number of open connections before a phase begins; the other fields are unknown then. Reported every second, whatever the
+    /// interval. `None` in a phase.
     pub connecting: Option<u64>,
 }
 
-/// Calls back into whoever started the load.
+/// Callbacks of the caller.
 pub struct Hooks<'a> {
     pub on_phase: &'a mut dyn FnMut(PhaseEdge),
     pub on_progress: &'a mut dyn FnMut(&Progress),
     /// `None`: no progress reports.
     pub progress_interval: Option<Duration>,
-    /// Set it, and the load drains and ends; the result holds what was measured.
+    /// Set it to drain and end the load; the result then holds everything measured so far.
     pub stop: Arc<AtomicBool>,
 }
 
@@ -163,10 +163,10 @@ pub fn run(spec: &LoadSpec, target: &Target, clock: &RunClock, hooks: &mut Hooks
     conduct::conduct(spec, target, clock, hooks)
 }
 
-/// What can be known to be in the way before anything is sent. Makes room for the connections among this process's open files.
+/// Checks everything that can be known before anything is sent. Raises this process's limit of open files if needed.
 ///
 /// # Errors
-/// As [`run`], but for those of the server.
+/// As [`run`], except errors of the server.
 pub fn check(spec: &LoadSpec) -> Result<(), Error> {
     let refuse = |text: &str| Err(Error::Invalid(text.to_owned()));
     let rate = match spec.arrivals {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Waiting for many sockets, with timeouts shorter than a millisecond.
+//! Waits for many sockets, with timeouts shorter than a millisecond.
 
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::io::Errno;
@@ -8,10 +8,10 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::time::Duration;
 
-/// At most so many sockets are reported by one wait; the others by the next.
+/// One wait reports at most this many sockets; the next wait reports the others.
 const BATCH: usize = 256;
 
-/// Edge-triggered: a socket is reported when something has arrived; it must then be read until a read comes back short.
+/// Edge-triggered: a socket is reported when data arrives. It must then be read until a read comes back short.
 pub(super) struct Poller {
     epoll: OwnedFd,
     events: Vec<Event>,
@@ -33,11 +33,11 @@ impl Poller {
     }
 
     pub(super) fn remove(&self, socket: impl AsFd) {
-        // The socket is about to be closed, which removes it too.
+        // The socket is about to be closed, which removes it, too.
         let _ = epoll::delete(&self.epoll, socket);
     }
 
-    /// Waits until a socket is readable or `timeout` is over (`None`: for ever), and puts the keys of those that are into `ready`.
+    /// Waits until a socket is readable or `timeout` is over (`None`: forever). Puts the keys of readable sockets into `ready`.
     #[inline]
     pub(super) fn wait(&mut self, timeout: Option<Duration>, ready: &mut Vec<usize>) -> io::Result<()> {
         ready.clear();
@@ -49,7 +49,7 @@ impl Poller {
                 Err(error) => return Err(error.into()),
             },
         }
-        // A key was made from a usize.
+        // Every key was made from a usize.
         #[allow(clippy::cast_possible_truncation)]
         ready.extend(self.events.drain(..).map(|event| event.data.u64() as usize));
         Ok(())
@@ -64,7 +64,7 @@ impl Poller {
         }
     }
 
-    /// Kernels before 5.11. Wakes up to a millisecond early, then sleeps the rest without looking at the sockets.
+    /// For kernels before 5.11. Wakes up to a millisecond early, then sleeps for the rest without watching the sockets.
     #[cold]
     fn wait_by_the_millisecond(&mut self, timeout: Duration) -> io::Result<()> {
         let whole = Duration::from_millis(u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
@@ -83,7 +83,7 @@ impl Poller {
 #[inline]
 fn wait_precisely(epoll: &OwnedFd, events: &mut Vec<Event>, timeout: Duration) -> Result<(), Errno> {
     let timeout = libc::timespec {
-        // not by its type's name: libc has deprecated `time_t` for musl
+        // Not by its type's name: libc has deprecated `time_t` for musl.
         tv_sec: timeout.as_secs().try_into().unwrap_or(i32::MAX.into()),
         tv_nsec: libc::c_long::from(timeout.subsec_nanos()),
     };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Makes broken connections again beside the event loop, so that the others' latencies do not suffer from it.
+//! Makes broken connections again in a helper thread, so that the latencies of the other connections do not suffer.
 
 use super::client::Ready;
 use super::shared::Shared;
@@ -9,20 +9,19 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, Scope};
 use std::time::Duration;
 
-/// Between two attempts.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// One helper thread for one worker, started when the first connection breaks.
 pub(super) struct Reconnector<'scope, 'env> {
     scope: &'scope Scope<'scope, 'env>,
     shared: &'env Shared<'env>,
-    /// The worker is done; set by dropping this.
+    /// The worker has ended; set when this value is dropped.
     over: std::sync::Arc<AtomicBool>,
     helper: Option<Helper>,
     pub(super) pending: usize,
 }
 
-/// Numbers of clients go in, their new connections come out.
+/// Numbers of clients go in, and their new connections come out.
 type Helper = (Sender<usize>, Receiver<(usize, Ready)>);
 
 impl<'scope, 'env> Reconnector<'scope, 'env> {
@@ -44,7 +43,6 @@ impl<'scope, 'env> Reconnector<'scope, 'env> {
         }
     }
 
-    /// A connection that is up again.
     pub(super) fn take(&mut self) -> Option<(usize, Ready)> {
         let done = self.helper.as_ref()?.1.try_recv().ok()?;
         self.pending -= 1;

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The intended starts of an open loop, one sequence for all connections and workers. Pure but for its generator.
+//! The intended starts of an open loop: one sequence for all connections and workers. No I/O; the only state besides is its generator.
 
 use evidence::Arrivals;
 use std::sync::{Mutex, PoisonError};
 use workload::Rng;
 use workload::rand_core::{Rng as _, SeedableRng as _};
 
-/// Apart from the connections' own generators.
+/// Makes its seed differ from those of the connections.
 const STREAM: u64 = 0x5c4e_d01e;
 
-/// A worker with a free connection claims the next intended start, waits for its time, and starts it. Whoever comes free first
-/// gets the oldest: one queue, first in, first out.
+/// A worker with a free connection claims the next intended start, waits for its time, and starts it. The first free connection
+/// gets the oldest start: one queue, first in, first out.
 pub(super) struct Schedule {
     cursors: Mutex<Cursors>,
     end_ns: u64,
@@ -19,23 +19,23 @@ pub(super) struct Schedule {
 struct Cursors {
     /// The next start to be claimed.
     claim: Cursor,
-    /// Goes ahead of `claim` to count those whose time has come.
+    /// Runs ahead of `claim`, to count the starts whose time has come.
     due: Cursor,
 }
 
-/// One walk over the sequence.
+/// One pass over the sequence.
 #[derive(Clone)]
 struct Cursor {
     index: u64,
     start_ns: f64,
     gap_ns: f64,
-    /// Where the walk stands, relative to the start.
+    /// The present position, relative to the start.
     offset_ns: f64,
     random: Option<Rng>,
 }
 
 impl Schedule {
-    /// `None` for a closed loop. No start is intended at `end_ns` or later.
+    /// `None` for a closed loop. There is no intended start at `end_ns` or later.
     pub(super) fn new(arrivals: Arrivals, seed: u64, start_ns: u64, end_ns: u64) -> Option<Self> {
         let (per_second, random) = match arrivals {
             Arrivals::Closed => return None,
@@ -48,7 +48,7 @@ impl Schedule {
         Some(Self { cursors: Mutex::new(Cursors { due: claim.clone(), claim }), end_ns })
     }
 
-    /// The next intended start, for the caller alone. `None`: there are no more.
+    /// Claims the next intended start. `None`: there are no more.
     pub(super) fn claim(&self) -> Option<u64> {
         let mut cursors = self.cursors.lock().unwrap_or_else(PoisonError::into_inner);
         let at = cursors.claim.at_ns();
@@ -59,7 +59,7 @@ impl Schedule {
         Some(at)
     }
 
-    /// Starts whose time has come by `now_ns` and that nobody has claimed.
+    /// How many unclaimed starts were due at `now_ns`.
     pub(super) fn backlog(&self, now_ns: u64) -> u64 {
         let mut cursors = self.cursors.lock().unwrap_or_else(PoisonError::into_inner);
         while cursors.due.at_ns() <= now_ns && cursors.due.at_ns() < self.end_ns {

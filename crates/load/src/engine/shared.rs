@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What all workers of a load know.
+//! The state that all workers of a load share.
 
 use super::LoadSpec;
 use super::schedule::Schedule;
@@ -16,20 +16,17 @@ use workload::Kind;
 pub(super) struct Shared<'a> {
     pub(super) spec: &'a LoadSpec,
     pub(super) target: &'a Target,
-    /// Nanoseconds in here count from this.
+    /// The zero of all nanoseconds in here.
     pub(super) origin: Instant,
     /// Classes of statements, each once.
     pub(super) classes: Vec<String>,
-    /// By statement.
     pub(super) statements: Vec<Plan>,
     pub(super) stop: Arc<AtomicBool>,
-    /// The load has failed: no draining, no reconnecting.
+    /// The load has failed: workers neither drain nor reconnect.
     pub(super) abort: AtomicBool,
-    /// Why a broken connection could not be made again, the last time.
+    /// Why the last attempt to make a broken connection again failed.
     pub(super) refusal: Mutex<Option<crate::Error>>,
-    /// Connections that are up.
     pub(super) alive: AtomicUsize,
-    /// One a worker.
     pub(super) wakers: Vec<Waker>,
 }
 
@@ -94,7 +91,6 @@ pub(super) struct PhasePlan {
     pub(super) schedule: Option<Schedule>,
     events: Option<AtomicI64>,
     pub(super) backlog_max: AtomicU64,
-    /// One list a worker.
     pub(super) slots: Vec<Mutex<Vec<Slot>>>,
 }
 
@@ -111,7 +107,7 @@ impl PhasePlan {
         Self { start_ns, end_ns, schedule, events, backlog_max: AtomicU64::new(0), slots }
     }
 
-    /// Takes one event from those that are left; false when none is.
+    /// Takes one of the remaining events; false when there is none.
     #[inline]
     pub(super) fn take_event(&self) -> bool {
         self.events.as_ref().is_none_or(|events| events.fetch_sub(1, Ordering::Relaxed) > 0)

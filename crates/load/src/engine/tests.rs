@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The engine against a server whose every answer is scripted, so that what must come out can be computed.
+//! Tests the engine against a server with scripted answers, so that the expected result can be computed.
 
 mod fake;
 mod last_words;
@@ -58,8 +58,7 @@ fn drive(spec: &LoadSpec, fake: &Fake, mut at_start: impl FnMut()) -> Result<Loa
     run(spec, &fake.target(), &RunClock::start(), &mut hooks)
 }
 
-/// What comes out to the nanosecond, `truth` computes; here real time passes, and a busy machine begins the query that meets the stall
-/// somewhat into it.
+/// `truth` checks the result to the nanosecond. Here real time passes, and on a busy machine the query that meets the stall may begin during it.
 #[test]
 fn a_closed_loop_sees_a_stall_once() {
     let fake = Fake::new(Duration::from_millis(2), |_| Answer::Row);
@@ -75,7 +74,7 @@ fn a_closed_loop_sees_a_stall_once() {
 
 #[test]
 fn an_overloaded_open_loop_goes_on_and_says_what_it_did_not_do() {
-    // 1000 a second, and the server can do less than 200.
+    // 1000 a second, but the server can do less than 200.
     let fake = Fake::new(Duration::from_millis(5), |_| Answer::Row);
     let spec = LoadSpec {
         arrivals: Arrivals::Poisson { per_second: 1000.0 },
@@ -86,7 +85,7 @@ fn an_overloaded_open_loop_goes_on_and_says_what_it_did_not_do() {
     let offered = measured.transactions + measured.skipped;
     assert!((400..600).contains(&offered), "offered {offered}");
     assert!(measured.skipped > 300 && measured.backlog_max >= measured.skipped, "skipped {}", measured.skipped);
-    // The last one served is about the hundredth, meant to start at 100 ms, and is done at 500 ms.
+    // The last served one is about the hundredth: it should start at 100 ms, and is done at 500 ms.
     let longest = measured.transaction.response.max_ns();
     let last = measured.transaction.service.max_ns();
     assert!((340 * MS..500 * MS + last).contains(&longest), "max {longest} ns, and {last} ns the longest answer");
@@ -105,7 +104,7 @@ fn open_loop_arrivals_go_to_any_free_connection() {
     };
     let measured = drive(&spec, &fake, || {}).unwrap().measured;
     assert_eq!(measured.transactions + measured.skipped, 100);
-    // who waits for a busy connection beside a free one waits for a whole answer: half of all would be twice as long
+    // A statement that waits for a busy connection beside a free one waits for a whole answer: half of all would take twice as long.
     let (response, service) = (&measured.transaction.response, &measured.transaction.service);
     let (response, service) = (response.percentile_ns(50.0), service.percentile_ns(50.0));
     assert!(response < 2 * service, "{response} ns with the wait, {service} ns without");
@@ -223,7 +222,7 @@ fn a_server_that_goes_away_ends_the_load_with_what_there_was() {
         killed.join().unwrap();
         let Error::ServerLost { partial, phase, .. } = error else { panic!("{error}") };
         assert_eq!(phase, "measured phase");
-        // every execution was acknowledged, but for one on each connection
+        // Every execution was acknowledged, except one on each connection.
         let (executed, done) = (fake.executions(), partial.measured.transactions);
         assert!(
             executed >= 50 && (executed - u64::from(connections)..=executed).contains(&done),
@@ -282,7 +281,7 @@ fn a_first_connection_that_fails_is_an_error_at_once() {
     assert!(matches!(error, Error::Connect { .. }), "{error}");
 }
 
-/// A key that is there already would be there for ever.
+/// An existing key would stay forever.
 #[test]
 fn a_duplicate_key_is_tried_with_other_values_and_not_for_ever() {
     let spec = LoadSpec { events: Some(4), ..Point::spec() };
@@ -291,12 +290,12 @@ fn a_duplicate_key_is_tried_with_other_values_and_not_for_ever() {
     let bound = fake.bound().concat();
     let distinct: std::collections::BTreeSet<i32> = bound.iter().copied().collect();
     assert_eq!(distinct.len(), bound.len(), "the same values again: {bound:?}");
-    // ten draws for the first, ten for the second; the third gets through with its sixth
+    // Ten draws for the first, ten for the second; the third succeeds with its sixth.
     let errors: Vec<(&str, u64)> = measured.errors.iter().map(|(code, count)| (code.as_str(), *count)).collect();
     assert_eq!(errors, [("23505", 23), ("23505 (given up after 10 draws)", 2)]);
     assert_eq!((measured.transactions, bound.len()), (2, 27));
 
-    // what another transaction's lock was the reason of keeps its values
+    // A transaction that failed because of another's lock keeps its values.
     let fake = Fake::new(Duration::ZERO, |number| if number < 25 { Answer::Error(b"40P01") } else { Answer::Row });
     let measured = drive(&spec, &fake, || {}).unwrap().measured;
     let bound = fake.bound().concat();

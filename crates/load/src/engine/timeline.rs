@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What ended in each short slot of a phase: counters, and a coarse histogram that is small enough to keep one a slot.
+//! What ended in each short slot of a phase: counters, and a coarse histogram that is small enough for each slot.
 
 use evidence::TimelinePoint;
 use std::collections::BTreeMap;
 
-/// Buckets an octave; 1.6 % wide.
+/// Buckets in each octave; a bucket is 1.6 % wide.
 const STEPS: u64 = 64;
 const STEP_BITS: u32 = 6;
 /// Up to 2^42 ns, more than an hour; larger values count in the last bucket.
@@ -16,14 +16,13 @@ fn bucket(ns: u64) -> usize {
     usize::try_from(index).unwrap_or(BUCKETS).min(BUCKETS - 1)
 }
 
-/// The highest value that bucket `index` stands for.
 fn highest(index: usize) -> u64 {
     let index = index as u64;
     let shift = (index / STEPS).saturating_sub(1);
     ((index - shift * STEPS + 1) << shift) - 1
 }
 
-/// A histogram with buckets of 1.6 %, sparse: it keeps the buckets that hold something.
+/// A sparse histogram with buckets of 1.6 %: it stores non-empty buckets only.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Coarse {
     counts: BTreeMap<u16, u64>,
@@ -39,7 +38,7 @@ impl Coarse {
         self.max_ns
     }
 
-    /// The highest value of the bucket in which the percentile lies, and never more than the largest value seen. 0 when empty.
+    /// The highest value of the bucket with the percentile, but at most the largest recorded value. 0 when empty.
     pub fn percentile_ns(&self, percentile: f64) -> u64 {
         let total = self.count();
         // A rank is at most the count.
@@ -63,7 +62,7 @@ impl Coarse {
     }
 }
 
-/// One worker's share of one slot.
+/// The part of one worker in one slot.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Slot {
     pub(crate) index: u32,
@@ -103,7 +102,7 @@ impl Filling {
         self.counts[bucket(response_ns)] += 1;
     }
 
-    /// The slot as filled so far; goes on with the one that holds `now_ns`.
+    /// The slot so far; continues with the slot of `now_ns`.
     pub(crate) fn take(&mut self, now_ns: u64) -> Slot {
         let mut done = std::mem::take(&mut self.slot);
         for (index, count) in self.counts.iter_mut().enumerate().filter(|(_, count)| **count > 0) {
@@ -116,7 +115,7 @@ impl Filling {
     }
 }
 
-/// Points for every slot of a phase, those in which nothing ended included.
+/// A point for each slot of a phase, also for empty slots.
 pub(crate) fn points(slots: &[Slot], start_us: u64, length_us: u64, elapsed_us: u64) -> Vec<TimelinePoint> {
     let empty =
         |index: u64| TimelinePoint { at_us: start_us + index * length_us, length_us, ..TimelinePoint::default() };

@@ -14,7 +14,7 @@ pub(crate) struct Usage {
 impl Usage {
     pub(crate) fn of_this_thread() -> Self {
         let mut usage = MaybeUninit::<libc::rusage>::zeroed();
-        // SAFETY: the pointer is to a whole rusage, which the kernel fills; all zeroes is a valid rusage should it fail.
+        // SAFETY: the pointer is to a whole rusage, which the kernel fills. If the call fails, all zeroes is a valid rusage.
         let usage = unsafe {
             libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr());
             usage.assume_init()

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Lets the conductor reach a worker that waits for the server. A worker of a closed loop waits without a timeout: a timer for each
-//! wait would cost the kernel as much as the wait itself.
+//! Lets the conductor wake a worker that waits for the server. A worker of a closed loop waits without a timeout, because a timer
+//! for each wait would cost the kernel as much as the wait itself.
 
 use rustix::event::{EventfdFlags, eventfd};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// In a worker's poller, edge-triggered: it is never read.
+/// Registered in a worker's poller, edge-triggered: it is never read.
 pub(super) struct Waker(OwnedFd);
 
 impl Waker {

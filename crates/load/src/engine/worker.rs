@@ -20,11 +20,11 @@ use std::thread::Scope;
 use std::time::Duration;
 use workload::{Kind, Rng};
 
-/// How often a worker with nothing to do looks whether it shall stop.
+/// How often an idle worker checks whether to stop.
 const LOOK_UP: Duration = Duration::from_millis(50);
 /// The same while broken connections are being made again.
 const LOOK_UP_SOON: Duration = Duration::from_millis(2);
-/// Between two looks at the backlog of an overloaded open loop.
+/// The pause between two checks of an overloaded open loop's backlog.
 const BACKLOG_EVERY_NS: u64 = 1_000_000;
 /// The key of the waker in the poller.
 const WAKER: usize = usize::MAX;
@@ -33,8 +33,8 @@ pub(super) struct Worker<'scope, 'env> {
     shared: &'env Shared<'env>,
     number: usize,
     clients: Vec<Client>,
-    /// Also for a single connection. To block in the read itself would save a system call, and cost a wake-up: on a Unix socket
-    /// a blocked reader is woken when its peer takes the request, too (`unix_write_space` in Linux' net/unix/af_unix.c).
+    /// Used for a single connection, too. A blocking read would save a system call, but cost a wake-up: on a Unix socket a blocked
+    /// reader also wakes when its peer takes the request (`unix_write_space` in Linux' net/unix/af_unix.c).
     poller: Poller,
     reconnector: Reconnector<'scope, 'env>,
     scratch: Vec<u8>,
@@ -70,7 +70,7 @@ impl<'scope, 'env> Worker<'scope, 'env> {
         Ok(Self { shared, number, clients, poller, reconnector, scratch, ready: Vec::new(), connect })
     }
 
-    /// Runs one phase to its end; nothing is in flight before and after.
+    /// Runs one phase to its end. Before and after it nothing is in flight.
     pub(super) fn run(&mut self, plan: &PhasePlan) -> Measured {
         let meter = Meter::new(self.shared, &plan.slots[self.number], plan.start_ns, plan.schedule.is_some());
         let idle = (0..self.clients.len()).filter(|key| self.clients[*key].activity == Activity::Idle).collect();
@@ -124,11 +124,11 @@ struct PhaseLoop<'a, 'scope, 'env> {
     meter: Meter<'a>,
     idle: VecDeque<usize>,
     in_flight: usize,
-    /// Open loop: an intended start that this worker has taken and whose time has not come, or that waits for a connection.
+    /// Open loop: an intended start that this worker has claimed, and that waits for its time or for a connection.
     claim: Option<u64>,
     closing_since_ns: Option<u64>,
     backlog_looked_ns: u64,
-    /// Clients that wait, and until when: between two transactions, or within one.
+    /// Waiting clients and their times: between two transactions, or within one.
     thinking: BinaryHeap<Reverse<(u64, usize)>>,
     now_ns: u64,
 }
@@ -168,7 +168,7 @@ impl PhaseLoop<'_, '_, '_> {
         }
     }
 
-    /// Gives up on replies that do not come.
+    /// Gives up on missing replies.
     #[cold]
     fn cut(&mut self) {
         for key in 0..self.worker.clients.len() {
@@ -178,7 +178,7 @@ impl PhaseLoop<'_, '_, '_> {
         }
     }
 
-    /// Starts what is due on connections that are free.
+    /// Starts the due transactions on free connections.
     fn dispatch(&mut self) {
         if self.closing_since_ns.is_some() || self.now_ns < self.plan.start_ns {
             return;
@@ -208,7 +208,7 @@ impl PhaseLoop<'_, '_, '_> {
         }
     }
 
-    /// Those who have thought long enough go on.
+    /// Continues the clients whose waiting time is over.
     #[inline]
     fn wake(&mut self) {
         while let Some(&Reverse((due_ns, key))) = self.thinking.peek() {
@@ -224,7 +224,7 @@ impl PhaseLoop<'_, '_, '_> {
         }
     }
 
-    /// Sends the next step, now or after the pause that the workload asks for.
+    /// Sends the next step, at once or after the workload's pause.
     #[inline]
     fn go_on(&mut self, key: usize) {
         let client = &mut self.worker.clients[key];
@@ -275,7 +275,7 @@ impl PhaseLoop<'_, '_, '_> {
         }
     }
 
-    /// A server that closes a connection may have said why, where it was not read yet.
+    /// A server that closes a connection may have sent a reason that was not read yet.
     #[cold]
     fn hung_up(&mut self, key: usize, error: &str) {
         let worker = &mut *self.worker;
@@ -288,7 +288,7 @@ impl PhaseLoop<'_, '_, '_> {
     /// Waits for replies, for the next intended start, or for the end, and handles the replies.
     #[inline]
     fn wait(&mut self) {
-        // With every connection in use only the server, or the conductor, has something to say.
+        // When every connection is in use, only the server or the conductor can cause an event.
         let for_ever = self.plan.schedule.is_none()
             && self.in_flight > 0
             && self.closing_since_ns.is_none()
@@ -299,14 +299,14 @@ impl PhaseLoop<'_, '_, '_> {
         let timeout = self.wait_by_script(timeout);
         let mut ready = std::mem::take(&mut self.worker.ready);
         if self.worker.poller.wait(timeout, &mut ready).is_err() {
-            // An epoll instance of ours does not fail; should it, the drain limit ends the phase.
+            // An epoll instance of ours does not fail. If it does, the drain limit ends the phase.
             std::thread::sleep(LOOK_UP_SOON);
         }
         ready.iter().for_each(|key| self.read(*key));
         self.worker.ready = ready;
     }
 
-    /// With a scripted clock, time goes by at once when nothing is in flight; else it is the server that moves it.
+    /// With a scripted clock, time passes at once when nothing is in flight; else the server moves it.
     #[cfg(test)]
     fn wait_by_script(&self, timeout: Option<Duration>) -> Option<Duration> {
         let (Some(clock), 0, Some(wait)) = (&self.worker.shared.spec.scripted_clock, self.in_flight, timeout) else {
@@ -379,7 +379,7 @@ impl PhaseLoop<'_, '_, '_> {
                 self.meter.count(Kind::Other);
                 self.after_failure(key, retry);
             }
-            // The server says something unasked, and stays.
+            // The server sends an error without a request, and does not close the connection.
             (Activity::Idle | Activity::Pause | Activity::Down, _) => {}
         }
     }
@@ -388,7 +388,7 @@ impl PhaseLoop<'_, '_, '_> {
     fn step_done(&mut self, key: usize, affected: u64) {
         let client = &mut self.worker.clients[key];
         let service_ns = self.now_ns - client.statement_ns;
-        // Only the first statement of a transaction has an intended start apart from its actual one.
+        // Only the first statement of a transaction has an intended start that differs from its actual one.
         let response_ns =
             if client.step == 0 { service_ns + client.started_ns - client.intended_ns } else { service_ns };
         let statement = &self.worker.shared.statements[client.transaction.get(client.step).0];
@@ -406,7 +406,7 @@ impl PhaseLoop<'_, '_, '_> {
         self.finished(key);
     }
 
-    /// The connection is free again.
+    /// The connection becomes free.
     #[inline]
     fn finished(&mut self, key: usize) {
         self.in_flight -= 1;
@@ -427,7 +427,7 @@ impl PhaseLoop<'_, '_, '_> {
         }
     }
 
-    /// The transaction is rolled back: again from its first statement, or on to the next one.
+    /// After the rollback: repeats the transaction from its first statement, or begins the next one.
     fn after_failure(&mut self, key: usize, retry: Retry) {
         let Worker { clients, shared, .. } = &mut *self.worker;
         match retry {

@@ -20,7 +20,7 @@ pub enum Error {
     /// Nothing was changed.
     #[error("the fill of {table} cannot go on: the table is not what this fill would have left. {what}")]
     Resume { table: String, what: String },
-    /// The server refused, or was lost.
+    /// The server refused, or the connection was lost.
     #[error("{operation}")]
     Server {
         operation: String,
@@ -29,16 +29,16 @@ pub enum Error {
     },
     #[error("{what} cannot be read from the server's answer to: {sql}")]
     Answer { what: &'static str, sql: String },
-    /// What was read back is not what was written.
+    /// The rows that were read back differ from the written ones.
     #[error("{table} does not hold what was written: {what} is {read}, and should be {written}")]
     Differs { table: String, what: &'static str, written: String, read: String },
-    /// The stop flag was set. Tables that this fill made are dropped again.
+    /// The stop flag was set. Tables that this fill made have been dropped.
     #[error("stopped; the tables that were being filled are dropped")]
     Stopped,
     /// The stop flag was set while a fill was resumed.
     #[error("stopped; the rows of completed transactions are kept, and --resume goes on with them")]
     Paused,
-    /// The fill failed, and then the server did not let go of what it had made.
+    /// The fill failed, and then the server did not drop the tables that it had made.
     #[error("the fill failed, and could not be undone ({why}): still there: {}", tables.join(", "))]
     Left {
         tables: Vec<String>,

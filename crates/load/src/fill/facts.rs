@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Asks the server what a fill depends on.
+//! Asks the server for the facts that a fill depends on.
 
 use super::{Error, ServerFacts};
 use crate::admin::{Connection, Rows};
@@ -7,7 +7,7 @@ use crate::{Protocol, Target};
 use std::str::FromStr;
 
 impl ServerFacts {
-    /// Reads them over one connection to the database that the tables will be in.
+    /// Reads the facts over one connection to the tables' database.
     ///
     /// # Errors
     /// No connection, or a server that does not know these variables.
@@ -51,10 +51,10 @@ fn postgresql(connection: &mut Connection) -> Result<ServerFacts, Error> {
         version: value(&rows, 0, "the version", POSTGRESQL)?,
         page_bytes: value(&rows, 1, "block_size", POSTGRESQL)?,
         pool_bytes: value(&rows, 2, "shared_buffers", POSTGRESQL)?,
-        // PG_INT32 minus the header bounds a message; nothing here comes near it
+        // A message is bounded by PG_INT32 minus the header; no message here is nearly as long.
         packet_bytes_max: 1 << 30,
         bulk_load: true,
-        // text is stored with a length whatever its characters
+        // Text is stored with a length, whatever its characters.
         character_bytes_max: 4,
         existing: names(connection, POSTGRESQL_TABLES)?,
     })
@@ -65,7 +65,6 @@ fn names(connection: &mut Connection, sql: &str) -> Result<Vec<String>, Error> {
     Ok((0..rows.len()).filter_map(|row| rows.text(row, 0)).collect())
 }
 
-/// Runs `sql` for its rows.
 pub(super) fn ask(connection: &mut Connection, sql: &str) -> Result<Rows, Error> {
     connection.query(sql).map_err(Error::server(format!("ask the server: {sql}")))
 }

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Where the server keeps its files: for a look at the disk before rows are written.
+//! Where the server keeps its files: to check the free space of the disk before rows are written.
 
 use crate::admin::Connection;
 use crate::{Protocol, Target};
 use std::path::PathBuf;
 
-/// The server's folder, in its own words: of a server elsewhere, it is not this machine's.
+/// The path as the server reports it. For a server on another machine it is not a path of this one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DataFolder {
     pub path: PathBuf,
-    /// Its first line is the server's process.
+    /// A file whose first line is the server's process id.
     pub pid_file: PathBuf,
 }
 
 impl DataFolder {
-    /// `None`: the account may not know, or the server does not answer.
+    /// `None`: the account has no right to see it, or the server does not answer.
     pub fn read(target: &Target) -> Option<Self> {
         let mut connection = Connection::open(target).ok()?;
         match target.protocol {
@@ -25,7 +25,7 @@ impl DataFolder {
                 Some(Self { path, pid_file })
             }
             Protocol::Postgresql => {
-                // an account without the right to see it gets no row
+                // An account without the right to see it gets no row.
                 let rows = connection.query("SELECT setting FROM pg_settings WHERE name = 'data_directory'").ok()?;
                 let path = PathBuf::from(rows.text(0, 0)?);
                 Some(Self { pid_file: path.join("postmaster.pid"), path })

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Page arithmetic: how many rows of a width a server puts on a page, and which width puts so many there.
+//! Page arithmetic: how many rows of a given width fit one page, and which width gives a given number.
 //!
-//! The `sbtest` columns are `id`, `k`, `c CHAR(120)`, `pad CHAR(60)`; what makes a row wider is a filler of fixed width, so
-//! that a row keeps its width when a load deletes and inserts it again. All sizes are bytes.
+//! The `sbtest` columns are `id`, `k`, `c CHAR(120)`, `pad CHAR(60)`. A filler of fixed width makes a row wider, so that a row
+//! keeps its width when a load deletes and inserts it again. All sizes are bytes.
 //!
 //! InnoDB (MySQL and MariaDB, storage/innobase: `page0page.h`, `btr0cur.cc`, `rem0rec.h`): a compact record has a header of 5
 //! bytes, a length byte for each column of variable width, and 13 bytes of transaction id and roll pointer. Inserts in key
@@ -16,7 +16,7 @@
 use super::ServerFacts;
 use crate::Protocol;
 
-/// sbtest's text columns, as stored.
+/// Stored bytes of sbtest's text columns.
 const C_BYTES: u64 = 120;
 const PAD_BYTES: u64 = 60;
 /// The columns of [`super::TEXT_INDEXES`].
@@ -24,7 +24,7 @@ const TEXT_INDEX_BYTES: [u64; super::TEXT_INDEXES.len()] = [PAD_BYTES, C_BYTES];
 /// `k` is a 32-bit number.
 const K_BYTES: u64 = 4;
 
-/// What decides where a row ends up.
+/// The facts that decide how rows lie on pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Layout {
     pub protocol: Protocol,
@@ -45,12 +45,12 @@ impl Layout {
         }
     }
 
-    /// The columns' own bytes, without what the server adds.
+    /// Bytes of the columns, without the server's own bytes.
     pub(super) fn row_bytes(&self, filler: u64) -> u64 {
         self.id_bytes + K_BYTES + C_BYTES + PAD_BYTES + filler
     }
 
-    /// One row as it lies on its page, without its share of the page's directory.
+    /// Bytes of one row on its page, without its share of the page's directory.
     pub(super) fn record_bytes(&self, filler: u64) -> u64 {
         match self.protocol {
             Protocol::Mysql => {
@@ -65,7 +65,7 @@ impl Layout {
         }
     }
 
-    /// Rows that fit a page when they are inserted in key order; `None` when a row does not stay on its page as a whole.
+    /// How many rows fit one page when they are inserted in key order. `None`: a part of the row is stored outside of its page.
     pub(super) fn rows_per_page(&self, filler: u64) -> Option<u64> {
         let record = self.record_bytes(filler);
         match self.protocol {
@@ -74,15 +74,15 @@ impl Layout {
         }
     }
 
-    /// The widest filler with which a row stays on its page as a whole.
+    /// The widest filler for which the whole row stays on its page.
     pub(super) fn filler_max(&self) -> u64 {
         largest(self.page_bytes, |filler| self.rows_per_page(filler).is_some())
     }
 
-    /// The filler in the middle of those that put exactly `rows` on a page: the farthest from both neighbours.
+    /// The middle of the fillers that give exactly `rows` rows on a page: the farthest from both neighbours.
     pub(super) fn filler_for(&self, rows: u64) -> Option<u64> {
         let max = self.filler_max();
-        // the number of rows falls as the filler grows
+        // The number of rows falls as the filler grows.
         let at_least = |wanted: u64| {
             let fits = |filler| self.rows_per_page(filler).is_some_and(|n| n >= wanted);
             fits(0).then(|| largest(max, fits))
@@ -92,9 +92,10 @@ impl Layout {
         (narrowest <= widest).then(|| narrowest + (widest - narrowest) / 2)
     }
 
-    /// Bytes of all indexes a row, at the fill the server's own builders reach; the primary key counts where it is a file of its own.
+    /// Index bytes for each row, with pages as full as the server's own index builder makes them. The primary key counts where it
+    /// has a file of its own.
     ///
-    /// Of equal keys PostgreSQL keeps one with a list of rows: an index on a skewed `k` is smaller than this.
+    /// PostgreSQL stores equal keys once, with a list of rows: an index on a skewed `k` is smaller than this.
     pub(super) fn index_bytes_per_row(&self, secondary: bool, text_indexes: u32) -> f64 {
         let on_k = secondary.then_some(None);
         let on_text = TEXT_INDEX_BYTES.into_iter().take(text_indexes as usize).map(Some);
@@ -102,13 +103,13 @@ impl Layout {
         match self.protocol {
             Protocol::Mysql => indexes.map(|text| self.innodb_index_bytes(text)).sum(),
             Protocol::Postgresql => {
-                // the primary key's entry is as wide as that of k
+                // The primary key's entry is as wide as an entry of k.
                 std::iter::once(None).chain(indexes).map(|text| self.postgresql_index_bytes(text)).sum()
             }
         }
     }
 
-    /// An entry of an index on `k`, or on text of so many bytes.
+    /// Bytes of an entry of an index on `k`, or on a text of this many bytes.
     fn innodb_index_bytes(&self, text: Option<u64>) -> f64 {
         let length = u64::from(self.multi_byte);
         let key = text.map_or(K_BYTES, |bytes| bytes + length);
@@ -116,14 +117,14 @@ impl Layout {
         entry * self.page_bytes as f64 / innodb_space(self.page_bytes) as f64
     }
 
-    /// An entry with its line pointer, on pages 90 % full.
+    /// Bytes of an entry with its line pointer, on pages that are 90 % full.
     fn postgresql_index_bytes(&self, text: Option<u64>) -> f64 {
         let key = text.map_or(K_BYTES, short_text);
         let entry = align_8(POSTGRESQL_INDEX_HEADER + key) + POSTGRESQL_LINE_POINTER;
         entry as f64 / 0.9 * self.page_bytes as f64 / (self.page_bytes - 40) as f64
     }
 
-    /// Bytes of the levels above the rows, a page of rows.
+    /// Bytes of the levels above the rows, for each page of rows.
     pub(super) fn parent_bytes_per_page(&self) -> f64 {
         match self.protocol {
             Protocol::Mysql => (INNODB_RECORD_HEADER + self.id_bytes + 4) as f64 * 16.0 / 15.0,
@@ -137,7 +138,7 @@ const INNODB_RECORD_HEADER: u64 = 5;
 const INNODB_TRANSACTION_COLUMNS: u64 = 13;
 /// `PAGE_NEW_SUPREMUM_END`, `PAGE_DIR` and two directory slots.
 const INNODB_PAGE_OVERHEAD: u64 = 120 + 8 + 4;
-/// `REC_MAX_DATA_SIZE`: a record is shorter than this, whatever the page.
+/// `REC_MAX_DATA_SIZE`: every record is shorter than this, on any page size.
 const INNODB_RECORD_MAX: u64 = 16_384;
 
 const POSTGRESQL_PAGE_HEADER: u64 = 24;
@@ -174,7 +175,7 @@ fn short_text(bytes: u64) -> u64 {
     bytes + 1
 }
 
-/// `before` bytes of columns with a text of `bytes` behind them; no column at all for 0.
+/// `before` bytes of columns, followed by a text of `bytes`; 0: no such column.
 fn with_text(before: u64, bytes: u64) -> u64 {
     match bytes {
         0 => before,
@@ -187,7 +188,7 @@ fn align_8(bytes: u64) -> u64 {
     bytes.next_multiple_of(8)
 }
 
-/// The largest number in `0..=max` for which `holds`; it holds for all below it. 0 when for none.
+/// The largest number in `0..=max` for which `holds`, which must hold for all smaller ones. 0 when there is none.
 fn largest(max: u64, holds: impl Fn(u64) -> bool) -> u64 {
     let (mut low, mut high) = (0, max);
     while low < high {
@@ -210,7 +211,7 @@ mod tests {
         Layout { protocol: Protocol::Postgresql, page_bytes: 8192, id_bytes: 4, multi_byte: true }
     }
 
-    /// As read back from MariaDB 10.11 (`n_leaf_pages`) and PostgreSQL 15 (`pg_relation_size`).
+    /// Read back from MariaDB 10.11 (`n_leaf_pages`) and PostgreSQL 15 (`pg_relation_size`).
     #[test]
     fn sysbenchs_own_rows() {
         assert_eq!(innodb().record_bytes(0), 206);
@@ -246,7 +247,7 @@ mod tests {
             if let Some(filler) = layout.filler_for(rows) {
                 prop_assert_eq!(layout.rows_per_page(filler), Some(rows));
             } else {
-                // none: no width at all gives that number
+                // `None`: no width gives that number.
                 prop_assert!((0..=layout.filler_max()).all(|filler| layout.rows_per_page(filler) != Some(rows)));
             }
         }

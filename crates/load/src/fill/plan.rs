@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! From what is asked and what the server says, to rows, widths and statements. Pure.
+//! Computes rows, widths and statements from the user's spec and the server's facts. No I/O.
 
 use super::layout::Layout;
 use super::{Error, FillSpec, ServerFacts, Shape, Size, TEXT_INDEXES};
@@ -8,44 +8,42 @@ use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 use std::ops::RangeInclusive;
 
-/// Everything that a fill will do, worked out before it does any of it.
+/// Everything that a fill will do.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FillPlan {
     pub spec: FillSpec,
     pub facts: ServerFacts,
     pub rows_per_table: u64,
-    /// Keys are 64-bit: a table has more rows than a 32-bit key can count.
+    /// Keys are 64-bit, because a table has more rows than a 32-bit key can count.
     pub wide_ids: bool,
-    /// Widths of the filler columns; none for sysbench's own rows.
+    /// Bytes of the filler columns; empty for sysbench's own rows.
     pub filler_bytes: Vec<u64>,
     pub predicted: Predicted,
-    /// Runs of keys that are written in order, each over one connection.
+    /// Runs of keys; each is written in order over one connection.
     pub lanes: Vec<Lane>,
 }
 
-/// What the arithmetic expects.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Predicted {
-    /// All columns of a row.
+    /// Bytes of all columns of a row.
     pub row_bytes: u64,
     pub rows_per_page: u64,
     /// Of one table.
     pub row_pages: u64,
-    /// Of all tables with their indexes, pages in use.
+    /// Bytes of all tables with their indexes, in pages in use.
     pub used_bytes: u64,
 }
 
 /// A run of keys of one table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lane {
-    /// From 1.
+    /// The table's number, from 1.
     pub table: u32,
     pub first: u64,
     pub rows: u64,
 }
 
-/// Rows are made in blocks of this many, each from a seed of its own: lanes begin at a block, so that the number of
-/// connections does not change what is written.
+/// Rows are made in blocks of this many, each with its own seed. Lanes begin at a block, so that the number of connections does not change the rows.
 pub(super) const BLOCK_ROWS: u64 = 256;
 /// The widest column of fixed width in MySQL.
 const COLUMN_BYTES_MAX: u64 = 255;
@@ -53,10 +51,10 @@ const NARROW_ID_MAX: u64 = 0x7fff_ffff;
 const TABLES_MAX: u32 = 100_000;
 const THREADS_MAX: u32 = 1024;
 
-/// Works a fill out.
+/// Plans a fill.
 ///
 /// # Errors
-/// A number that makes no sense, a row that no page holds, a number of rows that no width gives, tables in the way.
+/// A number makes no sense; no page can hold the row; no width gives that number of rows; tables of these names exist.
 pub fn plan(spec: &FillSpec, facts: &ServerFacts) -> Result<FillPlan, Error> {
     check(spec, facts)?;
     let narrow = shaped(spec, facts, false)?;
@@ -81,7 +79,6 @@ pub fn plan(spec: &FillSpec, facts: &ServerFacts) -> Result<FillPlan, Error> {
 }
 
 impl FillPlan {
-    /// Rows of all tables.
     pub fn rows(&self) -> u64 {
         self.rows_per_table.saturating_mul(self.spec.tables.into())
     }
@@ -108,7 +105,7 @@ impl FillPlan {
         for (index, width) in self.filler_bytes.iter().enumerate() {
             let _ = write!(sql, ", filler{} {kind}({width}) DEFAULT '' NOT NULL", index + 1); // a String takes every write
         }
-        // a table of InnoDB is its primary key; PostgreSQL's gets it with the other indexes
+        // An InnoDB table is its primary key; PostgreSQL makes the primary key with the other indexes.
         sql.push_str(if self.facts.protocol == Protocol::Mysql { ", PRIMARY KEY (id))" } else { ")" });
         sql.push_str(self.table_options());
         sql
@@ -118,18 +115,18 @@ impl FillPlan {
         match (self.facts.protocol, self.filler_bytes.is_empty()) {
             (Protocol::Mysql, _) => " ENGINE=InnoDB",
             (Protocol::Postgresql, true) => "",
-            // the largest there is: nothing is compressed or moved out of a row that fits its page
+            // The largest value: nothing is compressed or moved out of a row that fits its page.
             (Protocol::Postgresql, false) => " WITH (toast_tuple_target=8160)",
         }
     }
 
-    /// The statements that make table `table`'s indexes, once the rows are in: from sorted keys, so that their pages are as
-    /// full as can be. No row is written again.
+    /// The statements that make the indexes of table `table` after the rows. They are built from sorted keys, so that their pages
+    /// are as full as possible. No row is written again.
     pub fn create_indexes(&self, table: u32) -> Vec<String> {
         self.indexes(table).into_iter().map(|(_, sql)| sql).collect()
     }
 
-    /// The same with the indexes' names.
+    /// The same statements with the names of the indexes.
     pub(super) fn indexes(&self, table: u32) -> Vec<(String, String)> {
         let primary = (format!("sbtest{table}_pkey"), format!("ALTER TABLE sbtest{table} ADD PRIMARY KEY (id)"));
         let primary = (self.facts.protocol == Protocol::Postgresql).then_some(primary);
@@ -204,7 +201,7 @@ fn filler(shape: Shape, layout: &Layout) -> Result<u64, Error> {
     }
 }
 
-/// No width gives `asked` rows a page: names the nearest numbers that some width gives.
+/// No width gives `asked` rows on a page: names the nearest possible numbers.
 fn no_such_number(asked: u32, layout: &Layout) -> Error {
     let possible = |rows: &u32| layout.filler_for((*rows).into()).is_some();
     let most = layout.rows_per_page(0).and_then(|most| u32::try_from(most).ok()).unwrap_or(u32::MAX);
@@ -220,10 +217,10 @@ impl Shaped {
         page / self.rows_per_page as f64 + self.layout.index_bytes_per_row(spec.secondary, spec.text_indexes)
     }
 
-    /// Rows of one table, in whole pages, so that all tables together take `bytes`.
+    /// Rows of each table, in whole pages, so that all tables together take `bytes`.
     fn rows_for(&self, bytes: f64, spec: &FillSpec) -> u64 {
         let rows = bytes / f64::from(spec.tables) / self.bytes_per_row(spec);
-        // far below 2^63 for any storage there is; beyond it the cast saturates, and the plan refuses
+        // Far below 2^63 for any real storage; beyond it the cast saturates, and the plan refuses.
         #[allow(clippy::cast_possible_truncation)]
         let rows = rows.round().max(1.0) as u64;
         rows.checked_next_multiple_of(self.rows_per_page).unwrap_or(rows)
@@ -242,7 +239,7 @@ impl Shaped {
     }
 }
 
-/// Columns of fixed width: PostgreSQL takes any width, MySQL up to 255 bytes each.
+/// Widths of columns of fixed width: PostgreSQL takes any width, MySQL up to 255 bytes each.
 fn columns(protocol: Protocol, filler: u64) -> Vec<u64> {
     match (protocol, filler) {
         (_, 0) => Vec::new(),
@@ -254,10 +251,10 @@ fn columns(protocol: Protocol, filler: u64) -> Vec<u64> {
     }
 }
 
-/// Each PostgreSQL table in one run of keys, or in several when there are more connections than tables.
+/// The runs of keys. A PostgreSQL table is one run, or several when there are more connections than tables.
 ///
-/// Each InnoDB table in one run: of two runs side by side, the first would carry the second's first row along at every page
-/// split (`btr_page_get_split_rec_to_right`), and its pages would hold one row less than they could.
+/// An InnoDB table is always one run. With two adjoining runs, every page split of the first would move the first row of the
+/// second, too (`btr_page_get_split_rec_to_right`), and its pages would hold one row less than they could.
 fn lanes(spec: &FillSpec, protocol: Protocol, rows: u64) -> Vec<Lane> {
     let parts = match protocol {
         Protocol::Mysql => 1,
@@ -266,7 +263,7 @@ fn lanes(spec: &FillSpec, protocol: Protocol, rows: u64) -> Vec<Lane> {
     (1..=spec.tables).flat_map(|table| split(table, 1..=rows, parts)).collect()
 }
 
-/// A run of keys in `parts`, or fewer, each of whole blocks when the first key is that of a block.
+/// Splits a run of keys into `parts` or fewer runs. Each has whole blocks when the first key begins a block.
 pub(super) fn split(table: u32, keys: RangeInclusive<u64>, parts: u64) -> impl Iterator<Item = Lane> {
     let rows = keys.end() - keys.start() + 1;
     let blocks = rows.div_ceil(BLOCK_ROWS);

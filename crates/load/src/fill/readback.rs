@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Reads back what is in the tables and how they lie on disk, by the server's own word.
+//! Reads the tables back, and how they lie on disk, from the server's own statistics.
 
 use super::facts::{ask, value};
 use super::rows::Checksum;
@@ -17,7 +17,6 @@ pub struct TableGot {
     pub rows: u64,
     /// Pages that hold rows: InnoDB's leaf pages of the primary key, PostgreSQL's heap.
     pub row_pages: u64,
-    /// Where [`Self::row_pages`] comes from.
     pub row_pages_source: String,
     /// Rows on one page from the middle of the table, counted by row address. PostgreSQL only.
     pub rows_on_a_page: Option<u64>,
@@ -35,7 +34,7 @@ pub(super) fn verify(
     connection: &mut Connection,
 ) -> Result<(), Error> {
     let name = FillPlan::table_name(table);
-    // the secondary index holds id and k too, but it is the rows that are looked at
+    // The secondary index has id and k, too, but the rows must be read.
     let hint = if plan.facts.protocol == Protocol::Mysql { " FORCE INDEX (PRIMARY)" } else { "" };
     let sql = format!("SELECT COUNT(*), MIN(id), MAX(id), SUM(id), SUM(k), MIN(CHAR_LENGTH(c)) FROM {name}{hint}");
     let rows = ask(connection, &sql)?;
@@ -57,20 +56,20 @@ pub(super) fn verify(
     }
 }
 
-/// Brings the tables to rest, so that a load that follows does not pay for the fill: statistics are fresh, pages are written.
-/// Returns what the account was not allowed to do, in words.
+/// Brings the tables to rest, so that a later load does not pay for the fill: fresh statistics, pages written. Returns, for people,
+/// what the account was not allowed to do.
 pub(super) fn settle(plan: &FillPlan, connection: &mut Connection) -> Result<Vec<String>, Error> {
     let tables: Vec<String> = (1..=plan.spec.tables).map(FillPlan::table_name).collect();
     let mut statements = Vec::new();
     match plan.facts.protocol {
         Protocol::Mysql => {
             statements.extend(tables.iter().map(|table| format!("ANALYZE NO_WRITE_TO_BINLOG TABLE {table}")));
-            // writes the tables' dirty pages and waits for them; nothing is exported
+            // Writes the tables' dirty pages and waits for them; exports nothing.
             statements.push(format!("FLUSH TABLES {} FOR EXPORT", tables.join(", ")));
             statements.push("UNLOCK TABLES".to_owned());
         }
         Protocol::Postgresql => {
-            // sets hint bits and the visibility map, which the first reads would otherwise write
+            // Sets hint bits and the visibility map, which the first reads would write otherwise.
             statements.extend(tables.iter().map(|table| format!("VACUUM (FREEZE, ANALYZE) {table}")));
             statements.push("CHECKPOINT".to_owned());
         }
@@ -94,14 +93,14 @@ pub(super) fn look(plan: &FillPlan, table: u32, connection: &mut Connection) -> 
     }
 }
 
-/// File sizes: MariaDB and MySQL up to 5.7 name the view one way, MySQL 8.0 and later the other.
+/// The view of file sizes has one name in MariaDB and MySQL up to 5.7, another since MySQL 8.0.
 const TABLESPACE_VIEWS: [&str; 2] = ["INNODB_SYS_TABLESPACES", "INNODB_TABLESPACES"];
 
 fn innodb(plan: &FillPlan, table: u32, connection: &mut Connection) -> Result<TableGot, Error> {
     let name = FillPlan::table_name(table);
     let sizes = innodb_sizes(&name, connection)?;
     let page = plan.facts.page_bytes;
-    // Of an index of two to some twenty pages MariaDB says that it has one leaf (seen in 10.11); but then its size would be one page.
+    // For an index of two to some twenty pages MariaDB reports one leaf (seen in 10.11); a real single leaf would have a size of one page.
     let leaves = |of_index: &str| {
         format!(
             "SELECT SUM(IF(leaf.stat_value > 1, leaf.stat_value, whole.stat_value)) \
@@ -113,7 +112,7 @@ fn innodb(plan: &FillPlan, table: u32, connection: &mut Connection) -> Result<Ta
     };
     let (row_pages, row_pages_source) = match optional(connection, &leaves("= 'PRIMARY'"))? {
         Some(pages) => (pages, "mysql.innodb_index_stats, n_leaf_pages"),
-        // reserved pages and the levels above the leaves are in it
+        // Includes reserved pages and the levels above the leaves.
         None => (sizes.data_bytes / page, "information_schema.tables, data_length"),
     };
     let index_bytes = match optional(connection, &leaves("<> 'PRIMARY'"))? {
@@ -138,7 +137,7 @@ struct InnodbSizes {
 }
 
 fn innodb_sizes(name: &str, connection: &mut Connection) -> Result<InnodbSizes, Error> {
-    // MySQL 8 remembers these figures for a day unless told otherwise; elsewhere the variable is unknown
+    // MySQL 8 caches these figures for a day unless told otherwise; other servers do not know the variable.
     let _ = connection.execute("SET SESSION information_schema_stats_expiry = 0");
     let sql = format!(
         "SELECT data_length, index_length, data_free FROM information_schema.tables \
@@ -159,7 +158,7 @@ fn innodb_sizes(name: &str, connection: &mut Connection) -> Result<InnodbSizes, 
     Ok(InnodbSizes { data_bytes, index_bytes, file_bytes })
 }
 
-/// The number that `sql` yields; `None` when there is none or when the account may not see it.
+/// The number that `sql` returns; `None` when there is none, or when the account may not see it.
 fn optional(connection: &mut Connection, sql: &str) -> Result<Option<u64>, Error> {
     match connection.query(sql) {
         Ok(rows) => Ok(rows.parse(0, 0)),

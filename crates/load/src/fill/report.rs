@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a fill was asked for, what the arithmetic expected, and what the server has now.
+//! The result of a fill: asked, predicted, and read back from the server.
 
 use super::{FillPlan, FillSpec, Predicted, ServerFacts, Shape, Size, TableGot};
 use crate::Protocol;
@@ -14,34 +14,34 @@ pub struct FillReport {
     pub asked: FillSpec,
     pub server_version: String,
     pub page_bytes: u64,
-    /// The server's own page cache when the fill was planned.
+    /// Bytes of the server's page cache when the fill was planned.
     pub pool_bytes: u64,
     pub rows_per_table: u64,
     pub predicted: Predicted,
     pub got: Got,
-    /// Pages that a run of keys may leave with fewer rows than the others have, or with none.
+    /// The tolerance in pages: each run of keys may leave some pages with fewer rows than the others, or with none.
     #[serde(default)]
     pub loose_pages: u64,
-    /// Rows that a resumed fill found, and did not write.
+    /// Rows that a resumed fill found and kept.
     #[serde(default)]
     pub rows_kept: u64,
-    /// In order of their numbers.
+    /// In order of the tables' numbers.
     pub tables: Vec<TableGot>,
-    /// What the account was not allowed to do after the rows were in; empty when pages are written and statistics fresh.
+    /// Steps after the rows that the account was not allowed to do. Empty when pages are written and statistics are fresh.
     pub unsettled: Vec<String>,
-    /// From the first table to the last answer.
+    /// From the first table to the server's last answer.
     pub seconds: f64,
-    /// Writing rows alone.
+    /// Time for the rows only.
     pub rows_seconds: f64,
 }
 
 /// All tables together.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Got {
-    /// Counted, and compared with what was written by sum, least and greatest key.
+    /// Counted, and compared with the written rows by sum, least and greatest key.
     pub rows: u64,
     pub row_pages: u64,
-    /// Rows over pages that hold rows.
+    /// Rows for each page that holds rows.
     pub rows_per_page: f64,
     /// Pages in use by rows and indexes.
     pub used_bytes: u64,
@@ -49,9 +49,9 @@ pub struct Got {
     pub bytes_on_disk: u64,
 }
 
-/// Each run of keys may end, and begin, with a page that is not full.
+/// Each run of keys may begin and end with a page that is not full.
 const LOOSE_PAGES_PER_LANE: u64 = 2;
-/// From 16 on PostgreSQL makes a table longer by up to so many pages at once (`MAX_BUFFERS_TO_EXTEND_BY`); the last may stay empty.
+/// Since 16 PostgreSQL extends a table by up to this many pages at once (`MAX_BUFFERS_TO_EXTEND_BY`); the last ones may stay empty.
 const PAGES_MADE_AHEAD: u64 = 64;
 const TOLERANCE: f64 = 0.02;
 
@@ -89,7 +89,7 @@ impl FillReport {
         }
     }
 
-    /// Whether the rows take as many pages as predicted: within 2 %, and a few pages for each run of keys.
+    /// Whether the rows take as many pages as predicted, within 2 % and a few pages for each run of keys.
     pub fn as_predicted(&self) -> bool {
         let predicted = self.predicted.row_pages * u64::from(self.asked.tables);
         let lanes = u64::from(self.asked.tables.max(self.asked.threads));
@@ -147,19 +147,19 @@ impl FillReport {
         vec![rows, per_page, used, files]
     }
 
-    /// `None` when rows were asked for.
+    /// `None`: the user asked for a number of rows.
     fn asked_bytes(&self) -> Option<u64> {
         match self.asked.size {
             Size::Rows(_) => None,
             Size::Bytes(bytes) => Some(bytes),
-            // as in the plan; a pool's multiple is far below 2^63
+            // As in the plan; a multiple of the pool is far below 2^63.
             #[allow(clippy::cast_possible_truncation)]
             Size::TimesPool(times) => Some((self.pool_bytes as f64 * times) as u64),
         }
     }
 }
 
-/// A table for people: one line a quantity, asked beside got.
+/// A table for people: one line for each quantity, asked beside got.
 impl fmt::Display for FillReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let asked_rows = match self.asked.size {

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Looks at what a fill that was cut off left behind, and works out what is missing.
+//! Inspects the tables that an interrupted fill left, and finds the missing rows.
 //!
-//! Rows are the same for the same seed, and a transaction holds whole blocks of them: what is there can be compared with what would have
-//! been written, without a note of how far the fill had come. Anything else is somebody's data, and refused before anything is
-//! changed.
+//! The same seed gives the same rows, and each transaction holds whole blocks of them. So the rows in the tables can be compared with the planned
+//! rows, without a record of the fill's progress. Any other row is a user's data, and the fill is refused before anything is changed.
 
 use super::facts::ask;
 use super::plan::{BLOCK_ROWS, split};
@@ -14,13 +13,13 @@ use crate::admin::Connection;
 use std::ops::RangeInclusive;
 use std::sync::atomic::AtomicBool;
 
-/// What is there when the writing of rows begins.
+/// The state of the tables before the missing rows are written.
 pub(super) struct Kept {
-    /// Runs of keys that are missing.
+    /// Ranges of missing keys.
     pub(super) lanes: Vec<Lane>,
-    /// What the rows that are there add up to, in order of tables.
+    /// The checksums of the rows in the tables, in order of tables.
     pub(super) checksums: Vec<Checksum>,
-    /// Names of the indexes that are there, in order of tables.
+    /// Names of the existing indexes, in order of tables.
     pub(super) indexes: Vec<Vec<String>>,
 }
 
@@ -39,10 +38,10 @@ impl Kept {
     }
 }
 
-/// Compares each table that is there with the plan, and finds the keys that are missing. Changes nothing that can be seen.
+/// Compares each existing table with the plan, and finds the missing keys. Changes nothing that a user can see.
 ///
 /// # Errors
-/// A table holds anything that this plan would not have written; `stop` was set.
+/// A table holds anything that this plan would not have written; or `stop` was set.
 pub(super) fn survey(plan: &FillPlan, stop: &AtomicBool, connection: &mut Connection) -> Result<Kept, Error> {
     let (mut kept, mut gaps) = (Kept { lanes: Vec::new(), ..Kept::nothing(plan) }, Vec::new());
     for (index, table) in (1..=plan.spec.tables).enumerate() {
@@ -70,11 +69,11 @@ pub(super) fn survey(plan: &FillPlan, stop: &AtomicBool, connection: &mut Connec
     Ok(kept)
 }
 
-/// The connections of a fill that was killed may still be there: loading in bulk, rolling back, making an index.
+/// Connections of a killed fill may still be at work: a bulk load, a rollback, an index.
 fn wait_for_others(plan: &FillPlan, name: &str, connection: &mut Connection) -> Result<(), Error> {
     match plan.facts.protocol {
         Protocol::Mysql => {
-            // the account may not be allowed to: then the first statement that meets a lock waits for it
+            // The account may have no right to lock: then the first statement that meets a lock waits for it.
             let _ = connection.execute(&format!("LOCK TABLES {name} WRITE"));
             let _ = connection.execute("UNLOCK TABLES");
         }
@@ -137,7 +136,7 @@ fn planned_columns(plan: &FillPlan) -> Vec<String> {
     own.into_iter().chain(fillers).collect()
 }
 
-/// The indexes that are there; each must be one that the plan makes.
+/// The existing indexes; each must be one of the plan's.
 fn planned_indexes(plan: &FillPlan, table: u32, connection: &mut Connection) -> Result<Vec<String>, Error> {
     let name = FillPlan::table_name(table);
     let read = indexes(plan, &name, connection)?;
@@ -169,8 +168,8 @@ fn indexes(plan: &FillPlan, name: &str, connection: &mut Connection) -> Result<V
     Ok((0..rows.len()).filter_map(|row| rows.text(row, 0)).collect())
 }
 
-/// Runs of keys as the server adds them up: InnoDB's rows are written in one run from the first key, PostgreSQL's in several, of whole
-/// blocks each.
+/// The ranges of existing keys, with the server's sums. InnoDB's rows are written in one range from the first key, PostgreSQL's in
+/// several ranges of whole blocks.
 fn found(plan: &FillPlan, name: &str, connection: &mut Connection) -> Result<Vec<Checksum>, Error> {
     let sql = match plan.facts.protocol {
         Protocol::Mysql => {
@@ -191,12 +190,12 @@ fn found(plan: &FillPlan, name: &str, connection: &mut Connection) -> Result<Vec
         let wide = |column: usize| number(row, column).and_then(|value| u128::try_from(value).ok());
         Some(Checksum { id_min: of(0)?, id_max: of(1)?, rows: of(2)?, id_sum: wide(3)?, k_sum: wide(4)? })
     };
-    // our keys begin at 1: a number that is not positive is not ours
+    // Our keys begin at 1, so a number below that is not ours.
     let strange = || Error::Resume { table: name.to_owned(), what: "it has keys below 1".to_owned() };
     (0..rows.len()).map(|row| run(row).ok_or_else(strange)).collect()
 }
 
-/// Compares a run of keys with the rows that the plan has there; returns the keys.
+/// Compares the rows of a range with the planned rows; returns the range.
 fn compare(plan: &FillPlan, table: u32, found: &Checksum, stop: &AtomicBool) -> Result<RangeInclusive<u64>, Error> {
     let keys = whole(plan, found);
     let planned = sums(plan, table, &keys, stop)?;
@@ -209,7 +208,7 @@ fn compare(plan: &FillPlan, table: u32, found: &Checksum, stop: &AtomicBool) -> 
     }
 }
 
-/// The keys that a run with these ends consists of when the plan wrote it.
+/// The whole range that the plan wrote if it has these ends.
 fn whole(plan: &FillPlan, found: &Checksum) -> RangeInclusive<u64> {
     match plan.facts.protocol {
         Protocol::Mysql => 1..=found.id_max.min(plan.rows_per_table),
@@ -221,7 +220,7 @@ fn whole(plan: &FillPlan, found: &Checksum) -> RangeInclusive<u64> {
     }
 }
 
-/// What the plan's rows with these keys add up to.
+/// The checksum of the planned rows with these keys.
 fn sums(plan: &FillPlan, table: u32, keys: &RangeInclusive<u64>, stop: &AtomicBool) -> Result<Checksum, Error> {
     let mut rows = Rows::new(plan.spec.seed, table, &plan.spec.keys, plan.rows_per_table, *keys.start());
     let mut text = Vec::new();
@@ -237,7 +236,7 @@ fn sums(plan: &FillPlan, table: u32, keys: &RangeInclusive<u64>, stop: &AtomicBo
 
 const STOP_EVERY: u64 = 1 << 16;
 
-/// The keys up to `rows` that are in none of `runs`, which are in order.
+/// The keys up to `rows` that are in none of `runs`; `runs` must be in order.
 fn missing(runs: &[RangeInclusive<u64>], rows: u64) -> Vec<RangeInclusive<u64>> {
     let mut next = 1;
     let mut gaps = Vec::new();
@@ -253,7 +252,7 @@ fn missing(runs: &[RangeInclusive<u64>], rows: u64) -> Vec<RangeInclusive<u64>> 
     gaps
 }
 
-/// Rows of a COPY that was cut off take room until they are vacuumed away; the missing rows then take their place.
+/// Rows of an interrupted COPY take room until VACUUM frees it; the missing rows then use that room.
 fn free_aborted_rows(plan: &FillPlan, connection: &mut Connection) -> Result<(), Error> {
     for name in (1..=plan.spec.tables).map(FillPlan::table_name) {
         if plan.facts.existing.contains(&name) {

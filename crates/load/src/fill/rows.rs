@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The rows themselves: random, and the same for the same seed whatever the number of connections.
+//! Generates the rows: random, and the same for the same seed whatever the number of connections.
 
 use super::plan::BLOCK_ROWS;
 use std::io::Write as _;
@@ -8,11 +8,10 @@ use workload::distribution::{Distribution, Sampler};
 use workload::rand_core::SeedableRng as _;
 use workload::text::{C_GROUPS, PAD_GROUPS, push_groups};
 
-/// What a number of rows adds up to; made while writing, and compared with what the server adds up.
+/// Sums over rows: computed while writing, and compared with the server's sums.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Checksum {
     pub(super) rows: u64,
-    /// 0 for no rows.
     pub(super) id_min: u64,
     pub(super) id_max: u64,
     pub(super) id_sum: u128,
@@ -28,7 +27,7 @@ impl Checksum {
         self.k_sum += u128::from(k);
     }
 
-    /// The first sum in which what was read is not this, with both values.
+    /// The first sum that differs from `read`, with both values.
     pub(super) fn difference(&self, read: &Self) -> Option<(&'static str, u128, u128)> {
         let compared: [(&'static str, u128, u128); 5] = [
             ("the number of rows", self.rows.into(), read.rows.into()),
@@ -52,10 +51,10 @@ impl Checksum {
     }
 }
 
-/// How a row is written down.
+/// The text format of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
-    /// `COPY`'s and `LOAD DATA`'s own: tabs between columns, a newline after each row.
+    /// The format of `COPY` and `LOAD DATA`: tabs between columns, a newline after each row.
     Lines,
     /// `(1,2,'...','...'),(...)`, for INSERT.
     Values,
@@ -65,7 +64,6 @@ pub(super) enum Form {
 pub(super) struct Rows {
     seed: u64,
     table: u32,
-    /// Draws k.
     keys: Sampler,
     next: u64,
     rng: Rng,
@@ -73,13 +71,13 @@ pub(super) struct Rows {
 }
 
 impl Rows {
-    /// k is between 1 and the number of rows, as far as 32 bits hold it.
+    /// k is between 1 and the number of rows, or the largest 32-bit value.
     pub(super) fn new(seed: u64, table: u32, keys: &Distribution, rows_per_table: u64, first: u64) -> Self {
         let keys = keys.sampler(1, rows_per_table.min(0x7fff_ffff));
         let into_block = (first - 1) % BLOCK_ROWS;
         let (next, checksum) = (first - into_block, Checksum::default());
         let mut rows = Self { seed, table, keys, next, rng: Rng::seed_from_u64(0), checksum };
-        // a block is drawn from its beginning
+        // Rows are drawn from the beginning of their block.
         let mut before = Vec::new();
         (0..into_block).for_each(|_| rows.push(Form::Lines, &mut before));
         Self { checksum, ..rows }
@@ -113,7 +111,7 @@ impl Rows {
     }
 }
 
-/// Tables and blocks are far apart in the generator's seed space: it is filled through SplitMix64.
+/// Seeds of tables and blocks pass through SplitMix64, which puts them far apart.
 fn block_rng(seed: u64, table: u32, block: u64) -> Rng {
     Rng::seed_from_u64(
         seed ^ u64::from(table).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ block.wrapping_mul(0xD1B5_4A32_D192_ED03),

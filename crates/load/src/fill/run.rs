@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Carries a plan out: tables, rows, indexes, then a look at what is there.
+//! Executes a plan: tables, rows, indexes, and a read-back.
 
 use super::guard::Guard;
 use super::readback::{look, settle, verify};
@@ -11,16 +11,15 @@ use crate::{Protocol, Target};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-/// How far a fill has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
     pub stage: Stage,
-    /// Rows while they are written, else tables.
+    /// Rows during the stage of rows, else tables.
     pub done: u64,
     pub total: u64,
 }
 
-/// In the order they come.
+/// In the order in which they come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
     Rows,
@@ -28,7 +27,7 @@ pub enum Stage {
     Indexes,
     /// Every row is read again.
     Verify,
-    /// Statistics, and pages written out.
+    /// Refreshes statistics, and has pages written.
     Settle,
 }
 
@@ -44,11 +43,11 @@ impl Stage {
     }
 }
 
-/// Fills. `progress` is called from this thread, about ten times a second while rows are written.
+/// Executes the plan. `progress` is called from this thread, about ten times a second while rows are written.
 ///
 /// # Errors
-/// The server refuses or is lost; `stop` was set; what was read back differs. Tables that this fill made are dropped: [`Error::Left`] when the
-/// server does not answer any more. Those that a resumed fill found stay, with what it added.
+/// The server refuses or is lost; `stop` was set; the read-back differs. Tables that this fill made are dropped; [`Error::Left`]
+/// when the server does not answer any more. Tables that a resumed fill found stay, with the added rows.
 pub fn run(
     plan: &FillPlan,
     target: &Target,
@@ -83,10 +82,10 @@ fn paused(error: Error) -> Error {
     if matches!(error, Error::Stopped) { Error::Paused } else { error }
 }
 
-/// Makes the target's database when the server has none of that name; true when it did.
+/// Makes the target's database if it does not exist; true when it was made.
 ///
 /// # Errors
-/// The server refuses for another reason; the account may not make databases.
+/// The server refuses for another reason, or the account may not make databases.
 pub fn ensure_database(target: &Target) -> Result<bool, Error> {
     let Some(database) = &target.database else { return Ok(false) };
     match Connection::open(target) {
@@ -109,7 +108,7 @@ pub fn ensure_database(target: &Target) -> Result<bool, Error> {
 /// MySQL's `ER_BAD_DB_ERROR`, PostgreSQL's `invalid_catalog_name`.
 const UNKNOWN_DATABASE: [&str; 2] = ["1049", "3D000"];
 
-/// `made` gets the names of those that are there because of this fill.
+/// Makes the missing tables, and adds their names to `made`.
 fn make_tables(plan: &FillPlan, connection: &mut Connection, made: &mut Vec<String>) -> Result<(), Error> {
     for table in 1..=plan.spec.tables {
         let name = FillPlan::table_name(table);
@@ -126,7 +125,7 @@ fn make_tables(plan: &FillPlan, connection: &mut Connection, made: &mut Vec<Stri
     Ok(())
 }
 
-/// Rows and indexes, compared with what was meant; returns the seconds that writing rows took.
+/// Writes rows and indexes, and verifies them; returns the seconds for the rows.
 fn fill(
     plan: &FillPlan,
     kept: &Kept,
@@ -140,7 +139,7 @@ fn fill(
     let checksums =
         write(plan, kept, target, stop, &mut |done| progress(Progress { stage: Stage::Rows, done, total }))?;
     let rows_seconds = started.elapsed().as_secs_f64();
-    // this one was idle for as long as rows were written: the server may have closed it (wait_timeout, idle_session_timeout)
+    // This connection was idle while rows were written, and the server may have closed it (wait_timeout, idle_session_timeout).
     *connection = Connection::open(target).map_err(Error::server("connect to index the tables"))?;
     let total = u64::from(plan.spec.tables);
     for table in 1..=plan.spec.tables {
@@ -156,29 +155,29 @@ fn fill(
     Ok(rows_seconds)
 }
 
-/// What a table gets once its rows are in, but for the indexes that it has.
+/// Makes the missing indexes of a table after its rows.
 fn finish_table(plan: &FillPlan, table: u32, has: &[String], connection: &mut Connection) -> Result<(), Error> {
     let name = FillPlan::table_name(table);
     for (_, sql) in plan.indexes(table).into_iter().filter(|(index, _)| !has.contains(index)) {
         connection.execute(&sql).map_err(Error::server(format!("index the table {name}")))?;
     }
     if plan.spec.auto_inc && plan.facts.protocol == Protocol::Postgresql {
-        // keys were written, not drawn from the sequence: it goes on behind them
+        // The keys were written, not drawn from the sequence, so it must continue after them.
         let sql = format!("SELECT setval(pg_get_serial_sequence('{name}', 'id'), {})", plan.rows_per_table);
         connection.query(&sql).map_err(Error::server(format!("set the sequence of {name}")))?;
     }
     Ok(())
 }
 
-/// How long a server that went down in the middle of a fill is waited for: it recovers before it answers.
+/// How long to wait for a server that went down during a fill: it recovers before it answers.
 const SERVER_BACK: Duration = Duration::from_secs(15);
 
-/// Drops what was made, because of `error`, which is returned; with the names of what is still there when that fails.
+/// Drops the tables in `made` because of `error`, and returns `error`. If that fails, the returned error names the remaining tables.
 pub(crate) fn without(made: &[String], target: &Target, error: Error) -> Error {
     if made.is_empty() {
         return error;
     }
-    // over a connection of its own: the one that met the error may be lost with it, or in a transaction that failed
+    // Over a new connection: the old one may be lost with the error, or in a failed transaction.
     match open_again(target).and_then(|mut connection| {
         made.iter().try_for_each(|name| connection.execute(&format!("DROP TABLE IF EXISTS {name}")).map(drop))
     }) {
@@ -187,7 +186,7 @@ pub(crate) fn without(made: &[String], target: &Target, error: Error) -> Error {
     }
 }
 
-/// With its causes.
+/// The error with its causes.
 fn in_full(error: &crate::Error) -> String {
     let causes = std::iter::successors(Some(error as &dyn std::error::Error), |error| error.source());
     causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")

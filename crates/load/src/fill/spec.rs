@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is asked for, and what the server says of itself.
+//! The tables that a user asks for, and the server's facts.
 
 use crate::Protocol;
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,7 @@ use std::fmt;
 use units::Bytes;
 use workload::distribution::Distribution;
 
-/// The tables that are wanted: `sbtest1` to `sbtest<tables>`.
+/// The asked tables: `sbtest1` to `sbtest<tables>`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FillSpec {
     pub tables: u32,
@@ -15,56 +15,54 @@ pub struct FillSpec {
     pub shape: Shape,
     /// Whether to make the index on `k`, after the rows as sysbench does.
     pub secondary: bool,
-    /// How often each value of `k` comes.
+    /// How often each value of `k` occurs.
     #[serde(default)]
     pub keys: Distribution,
-    /// Indexes beside that on `k`: of [`TEXT_INDEXES`], from the first.
+    /// How many further indexes, on the first columns of [`TEXT_INDEXES`].
     #[serde(default)]
     pub text_indexes: u32,
-    /// Whether the server hands out keys to later inserts (AUTO_INCREMENT, serial).
+    /// Whether the server generates the keys of later inserts (AUTO_INCREMENT, serial).
     pub auto_inc: bool,
     /// Connections that fill at the same time.
     pub threads: u32,
     /// The same seed gives the same rows, whatever the number of threads.
     pub seed: u64,
-    /// Keep the rows that a fill with the same spec left when it was cut off, and write those that are missing.
+    /// Keep the rows that an interrupted fill with the same spec left, and write the missing ones.
     #[serde(default)]
     pub resume: bool,
-    /// Drop tables of these names that are there already; otherwise they are in the way.
+    /// Drop existing tables of these names; without it they are an error.
     pub replace: bool,
 }
 
-/// The columns that more indexes can be made on, in this order: random text, wide and wider.
+/// The columns for further indexes, in this order: random text, wide and wider.
 pub const TEXT_INDEXES: [&str; 2] = ["pad", "c"];
 
-/// How much.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Size {
-    /// Rows a table.
+    /// Rows of each table.
     Rows(u64),
-    /// Of all tables with their indexes.
+    /// Bytes of all tables with their indexes.
     Bytes(u64),
-    /// Of all tables with their indexes, in multiples of the server's own page cache.
+    /// Size of all tables with their indexes, as a multiple of the server's page cache.
     TimesPool(f64),
 }
 
-/// How wide a row is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Shape {
-    /// As sysbench makes them: 188 bytes.
+    /// sysbench's rows: 188 bytes.
     Sysbench,
-    /// So wide that this many fit one of the server's pages.
+    /// So wide that this many rows fit one of the server's pages.
     RowsPerPage(u32),
-    /// So many bytes in all columns together, without what the server adds.
+    /// Bytes of all columns together, without the server's own bytes.
     RowBytes(u64),
 }
 
-/// What the arithmetic of a fill depends on, as the server says.
+/// The server's facts from which a fill is computed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ServerFacts {
-    /// In the output of `wringer fill --dry-run` this is `flavour`, as it always was.
+    /// Called `flavour` in the output of `wringer fill --dry-run`, for compatibility.
     #[serde(rename = "flavour")]
     pub protocol: Protocol,
     pub version: String,
@@ -72,18 +70,18 @@ pub struct ServerFacts {
     pub page_bytes: u64,
     /// `innodb_buffer_pool_size`, `shared_buffers`.
     pub pool_bytes: u64,
-    /// Of the database's character set: 1 for latin1, 4 for utf8mb4.
+    /// Bytes of a character in the database's character set: 1 for latin1, 4 for utf8mb4.
     pub character_bytes_max: u32,
-    /// The longest statement that the server takes.
+    /// The longest statement that the server accepts, in bytes.
     pub packet_bytes_max: u64,
-    /// Whether rows may come as a bulk load: always in PostgreSQL, with `local_infile` in MySQL.
+    /// Whether bulk loads are allowed: always in PostgreSQL, with `local_infile` in MySQL.
     pub bulk_load: bool,
     /// Tables whose names begin with `sbtest`.
     pub existing: Vec<String>,
 }
 
 impl Default for FillSpec {
-    /// sysbench's defaults.
+    /// The defaults of sysbench.
     fn default() -> Self {
         Self {
             tables: 1,

@@ -15,15 +15,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-/// Stored bytes in one transaction, about.
+/// Stored bytes in one transaction, roughly.
 const TRANSACTION_BYTES: u64 = 16 << 20;
-/// Text of one INSERT, at most; less when the server takes less.
+/// The longest INSERT, in bytes of text; shorter when the server's limit is lower.
 const STATEMENT_BYTES: u64 = 512 << 10;
-/// A row's text is shorter than this.
+/// Every row's text is shorter than this.
 const ROW_TEXT_BYTES: u64 = 256;
 const PROGRESS_EVERY: Duration = Duration::from_millis(100);
 
-/// Writes the rows that are not kept; returns the checksum of each table, in order. `progress` gets the rows there so far.
+/// Writes the missing rows; returns the checksum of each table, in order. `progress` gets the number of rows that are there.
 pub(super) fn write(
     plan: &FillPlan,
     kept: &Kept,
@@ -62,12 +62,12 @@ pub(super) fn write(
     match failure {
         Some(error) => Err(error),
         None if checksums.iter().map(|sum| sum.rows).sum::<u64>() == plan.rows() => Ok(checksums),
-        // a thread that panicked sent nothing; without one all lanes are there
+        // A thread that panicked sent nothing. Without a panic all lanes are there.
         None => Err(Error::Panicked),
     }
 }
 
-/// The first real failure; workers that only stop because of it say so afterwards.
+/// The first real failure; other workers stop because of it, and report later.
 fn keep_cause(failure: &mut Option<Error>, error: Error) {
     if failure.as_ref().is_none_or(|kept| matches!(kept, Error::Stopped)) {
         *failure = Some(error);
@@ -80,7 +80,7 @@ struct Shared<'a> {
     target: &'a Target,
     stop: &'a AtomicBool,
     next_lane: AtomicUsize,
-    /// Rows sent, and those that were there.
+    /// Rows sent, plus the rows that were there before.
     done: AtomicU64,
     failed: AtomicBool,
 }
@@ -107,7 +107,7 @@ impl Shared<'_> {
     fn fill(&self, lane: &Lane, connection: &mut Connection) -> Result<Checksum, Error> {
         let mut rows =
             Rows::new(self.plan.spec.seed, lane.table, &self.plan.spec.keys, self.plan.rows_per_table, lane.first);
-        // whole blocks: what is there after a kill can be compared block by block
+        // Whole blocks: after a kill the rows can be compared block by block.
         let blocks = (TRANSACTION_BYTES / self.plan.predicted.row_bytes / BLOCK_ROWS).max(1);
         let per_transaction = blocks * BLOCK_ROWS;
         let mut left = lane.rows;
@@ -129,7 +129,7 @@ impl Shared<'_> {
         if over { Err(Error::Stopped) } else { Ok(()) }
     }
 
-    /// One transaction of multi-row INSERTs.
+    /// Sends one transaction of multi-row INSERTs.
     fn insert(&self, table: u32, count: u64, rows: &mut Rows, connection: &mut Connection) -> Result<(), Error> {
         let name = FillPlan::table_name(table);
         let failed = || Error::server(format!("insert rows into {name}"));
@@ -147,12 +147,12 @@ impl Shared<'_> {
         connection.execute("COMMIT").map(drop).map_err(failed())
     }
 
-    /// One bulk load in a transaction: PostgreSQL's COPY is one of its own. To LOAD DATA the end of a connection that was cut looks like the
-    /// end of the data: without a COMMIT that has to come, a row that was cut in two would stay.
+    /// Sends one bulk load in a transaction (PostgreSQL's COPY is its own transaction). For LOAD DATA a broken connection looks
+    /// like the end of the data: the COMMIT makes sure that no half row stays.
     fn copy(&self, table: u32, count: u64, rows: &mut Rows, connection: &mut Connection) -> Result<(), Error> {
         let name = FillPlan::table_name(table);
         let sql = match self.plan.facts.protocol {
-            // LOCAL passes duplicate keys over; the comparison afterwards would see it
+            // LOCAL skips duplicate keys; the comparison after the fill would notice that.
             Protocol::Mysql => format!("LOAD DATA LOCAL INFILE 'rows' INTO TABLE {name} (id, k, c, pad)"),
             Protocol::Postgresql => format!("COPY {name} (id, k, c, pad) FROM STDIN"),
         };
@@ -174,7 +174,7 @@ impl Shared<'_> {
     }
 }
 
-/// Rows handed to a bulk load at once.
+/// How many rows are handed to a bulk load at once.
 const COPY_ROWS: u64 = 64;
 
 fn statement(table: &str, count: u64, rows: &mut Rows) -> String {

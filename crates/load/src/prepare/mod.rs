@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The tables of a workload that does not run on what [`crate::fill`] makes.
+//! The tables of workloads that do not use the tables of [`crate::fill`].
 
 pub mod pgbench;
 
@@ -8,11 +8,11 @@ use crate::admin::Connection;
 use crate::target::{Protocol, Target};
 use workload::{Name, Tables, setup};
 
-/// Makes the tables that `name` needs for itself, empty; nothing for a workload that runs on filled ones. Those of an earlier
-/// run of the same workload are made anew.
+/// Makes the empty tables that `name` needs for itself; makes none for a workload that uses filled tables. Replaces the tables of
+/// an earlier run of the same workload.
 ///
 /// # Errors
-/// [`Error::OtherTable`] when a table of that name has other columns: it may hold somebody's rows, and nothing was changed.
+/// [`Error::OtherTable`]: a table of that name has other columns. It may hold a user's rows, and nothing was changed.
 pub fn prepare(target: &Target, name: Name, tables: &Tables) -> Result<(), Error> {
     let statements = setup(name, tables);
     if statements.is_empty() {
@@ -28,7 +28,7 @@ pub fn prepare(target: &Target, name: Name, tables: &Tables) -> Result<(), Error
     statements.iter().try_for_each(|sql| connection.execute(sql).map(drop))
 }
 
-/// In order; empty when there is no such table.
+/// The columns in order; empty when there is no such table.
 fn columns_of(connection: &mut Connection, table: &str) -> Result<Vec<String>, Error> {
     let schema = match connection.protocol() {
         Protocol::Mysql => "DATABASE()",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! pgbench's four tables, as `pgbench -i` leaves them: the same columns, rows, order of steps and keys.
+//! pgbench's four tables, as `pgbench -i` makes them: the same columns, rows, order of steps and keys.
 //!
-//! The MySQL family gets the same tables with their keys from the start, for InnoDB keeps the rows in the key's order.
+//! In the MySQL family the tables have their keys from the start, because InnoDB stores the rows in key order.
 
 use crate::admin::Connection;
 use crate::fill::{Error, Guard, ServerFacts, without};
@@ -18,19 +18,19 @@ use workload::{ACCOUNTS, TELLERS};
 pub const TABLES: [&str; 4] = ["pgbench_accounts", "pgbench_branches", "pgbench_history", "pgbench_tellers"];
 /// From this scale on an account's number needs 64 bits.
 const WIDE_FROM: u32 = 20_000;
-/// Rows handed to a bulk load at once.
+/// How many rows are handed to a bulk load at once.
 const PIECE_ROWS: u64 = 1000;
-/// Rows in a transaction of InnoDB: its undo log stays small.
+/// Rows in a transaction of InnoDB, so that its undo log stays small.
 const TRANSACTION_ROWS: u64 = 100_000;
 
-/// What was made, by the server's own count.
+/// The tables that were made, by the server's own count.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Report {
     pub pgbench_scale: u32,
     pub branches: u64,
     pub tellers: u64,
     pub accounts: u64,
-    /// Tables with their indexes. `None`: the server does not say.
+    /// Bytes of the tables with their indexes. `None`: the server does not tell.
     pub bytes: Option<u64>,
     pub elapsed_seconds: f64,
 }
@@ -49,7 +49,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// The scale of the tables that are there: the number of branches, as pgbench takes it.
+/// The scale of the existing tables: the number of branches, as in pgbench.
 ///
 /// # Errors
 /// There are no such tables, or they are empty.
@@ -62,15 +62,15 @@ pub fn scale(target: &Target) -> Result<u32, crate::Error> {
     Ok(count)
 }
 
-/// The statements that make the tables, for a look before anything is done.
+/// The statements that make the tables, to be shown before anything is done.
 pub fn statements(protocol: Protocol, scale: u32) -> Vec<String> {
     create(protocol, scale).into_iter().map(|(_, sql)| sql).chain(keys(protocol)).collect()
 }
 
-/// Makes and fills the tables; drops them again when it fails. `progress` gets the accounts written so far, and how many there will be.
+/// Makes and fills the tables; drops them again after a failure. `progress` gets the written accounts and their final number.
 ///
 /// # Errors
-/// [`Error::Exists`] unless `replace`; [`Error::Stopped`]; what the server says.
+/// [`Error::Exists`] unless `replace`; [`Error::Stopped`]; the server's errors.
 pub fn fill(
     target: &Target,
     scale: u32,
@@ -96,7 +96,7 @@ pub fn fill(
     match filler.make(&mut made) {
         Ok(()) => filler.report(began.elapsed()),
         Err(error) => {
-            // its transaction would keep the tables from being dropped
+            // Its transaction would block the drop of the tables.
             drop(filler);
             Err(without(&made, target, error))
         }
@@ -125,7 +125,7 @@ impl Filler<'_> {
         if self.stop.load(Ordering::Relaxed) { Err(Error::Stopped) } else { Ok(()) }
     }
 
-    /// By the server's catalogue: a table that cannot be read, for a lock or a right that is missing, is there all the same.
+    /// From the server's catalogue: a table that cannot be read, because of a lock or a missing right, exists all the same.
     fn existing(&mut self) -> Result<Option<String>, Error> {
         let names = TABLES.map(|table| format!("'{table}'")).join(", ");
         let sql = match self.facts.protocol {
@@ -145,7 +145,7 @@ impl Filler<'_> {
         self.connection.execute(&sql).map(drop).map_err(Error::server("drop pgbench's tables"))
     }
 
-    /// `made` gets the names of the tables that are there because of this fill.
+    /// Adds the names of the tables that this fill made to `made`.
     fn make(&mut self, made: &mut Vec<String>) -> Result<(), Error> {
         for (table, sql) in create(self.facts.protocol, self.scale) {
             self.run(&sql)?;
@@ -154,7 +154,7 @@ impl Filler<'_> {
         match self.facts.protocol {
             Protocol::Postgresql => {
                 self.run("BEGIN")?;
-                // a table that its own transaction has emptied takes rows that are frozen from the start
+                // In a table that the same transaction has emptied, rows are frozen from the start.
                 self.run(&format!("TRUNCATE TABLE {}", TABLES.join(", ")))?;
                 self.small_tables()?;
                 let all = self.accounts();
@@ -208,7 +208,7 @@ impl Filler<'_> {
         let Self { connection, stop, progress, done, .. } = self;
         let mut more = |out: &mut Vec<u8>| {
             let until = end.min(next + PIECE_ROWS);
-            // a Vec takes every byte
+            // Writing to a Vec cannot fail.
             (next..until).for_each(|account| drop(writeln!(out, "{account}\t{}\t0\t", branch_of(account))));
             *done += until - next;
             next = until;
@@ -219,7 +219,7 @@ impl Filler<'_> {
         self.go_on()
     }
 
-    /// Where the server allows no LOAD DATA LOCAL.
+    /// For servers that do not allow LOAD DATA LOCAL.
     fn insert(&mut self, first: u64, rows: u64) -> Result<(), Error> {
         self.run("BEGIN")?;
         for start in (first..first + rows).step_by(1000) {
@@ -233,7 +233,7 @@ impl Filler<'_> {
         self.run("COMMIT")
     }
 
-    /// Counts what is there; fewer or other rows than were written are an error.
+    /// Counts the rows; other rows than the written ones are an error.
     fn report(&mut self, elapsed: Duration) -> Result<Report, Error> {
         let scale = u64::from(self.scale);
         let mut counts = [0; 3];
@@ -303,7 +303,7 @@ fn create(protocol: Protocol, scale: u32) -> [(&'static str, String); 4] {
     .map(|(table, columns)| (table, format!("CREATE TABLE {table} ({columns}")))
 }
 
-/// After the rows.
+/// The statements after the rows.
 fn keys(protocol: Protocol) -> Vec<String> {
     match protocol {
         Protocol::Postgresql => [("branches", "bid"), ("tellers", "tid"), ("accounts", "aid")]

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The client side of the MySQL and PostgreSQL protocols, as state machines: bytes in, bytes out, no I/O, no clock.
 //!
-//! A [`Session`] is told what to send ([`Session::query`], [`Session::execute`], ...) and appends the bytes to the caller's
-//! buffer. What the server answers goes into [`Session::feed`], in chunks of any size: it consumes whole messages, leaves the
-//! rest to be offered again with more bytes behind it, and yields an [`Event`] when something is complete. One statement is in
-//! flight at a time. Rows are counted and handed to a [`Rows`] as raw bytes; nothing is allocated for them here.
+//! The caller tells a [`Session`] what to send ([`Session::query`], [`Session::execute`], ...), and it appends the bytes to the
+//! caller's buffer. The server's bytes go into [`Session::feed`], in chunks of any size. It consumes whole messages, leaves the
+//! rest to be offered again with more bytes after it, and returns an [`Event`] when something is complete. One statement is in
+//! flight at a time. Rows are counted and handed to a [`Rows`] as raw bytes, without allocation.
 //!
 //! Authentication, password scrambles and message layouts come from `mysql_common` and `postgres-protocol`.
 
@@ -22,46 +22,45 @@ use workload::Param;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Reply {
     pub rows: u64,
-    /// Rows changed, as the server counts them.
+    /// Changed rows, by the server's count.
     pub affected: u64,
-    /// Size of the rows as sent, without message headers.
+    /// Bytes of the rows as sent, without message headers.
     pub row_bytes: u64,
-    /// The message that goes with it is in [`Session::message`].
+    /// The server's error. Its message is in [`Session::message`].
     pub error: Option<Code>,
-    /// A transaction is open on this connection; for PostgreSQL also a failed one.
+    /// A transaction is open on this connection; for PostgreSQL also a failed transaction.
     pub in_transaction: bool,
-    /// The error is the server's last word: it closes the connection.
+    /// The server closes the connection after this error.
     pub hangs_up: bool,
 }
 
-/// Something that is complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
     /// Start TLS on this connection, then call [`Session::secured`].
     StartTls,
     LoggedIn,
-    /// The statement has an index now: how many were prepared before it.
+    /// The statement is prepared. Its index is the number of statements prepared before it.
     Prepared,
     /// The server wants the data of a bulk load: [`Session::copy_data`], [`Session::copy_end`].
     CopyIn,
     Done(Reply),
 }
 
-/// What one call of [`Session::feed`] did.
+/// The result of one call of [`Session::feed`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fed {
-    /// Bytes used up; the rest is to be offered again.
+    /// Consumed bytes; the rest must be offered again.
     pub consumed: usize,
     /// `None`: more bytes are needed.
     pub event: Option<Event>,
 }
 
-/// Why the conversation cannot go on.
+/// Why the connection cannot be used any further.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Broken {
     #[error("{0}")]
     Malformed(String),
-    /// The server refused to let us in.
+    /// The server refused the login.
     #[error("{code}: {message}")]
     Refused { code: String, message: String },
     #[error("authentication method '{0}' is not known here")]
@@ -70,29 +69,29 @@ pub enum Broken {
     NoTls,
 }
 
-/// Takes rows as they come by.
+/// Receives rows as they arrive.
 pub trait Rows {
-    /// A result begins; its columns follow.
+    /// A result begins, with its columns.
     fn begin(&mut self) {}
     fn column(&mut self, _name: &[u8]) {}
-    /// The row as sent; [`mysql::text_values`] and [`postgresql::values`] take it apart.
+    /// A row as sent; [`mysql::text_values`] and [`postgresql::values`] parse it.
     fn row(&mut self, _raw: &[u8]) {}
 }
 
-/// Rows that nobody looks at.
+/// Ignores all rows.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Discard;
 
 impl Rows for Discard {}
 
-/// How the bytes travel; it decides what may be sent in clear.
+/// How the bytes travel: it decides what may be sent in clear text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Channel {
     Socket,
     Tcp,
 }
 
-/// Who we are, and where the talk takes place.
+/// The account, and how the connection travels.
 #[derive(Clone)]
 pub struct Login {
     pub user: String,
@@ -118,13 +117,13 @@ impl Login {
     }
 }
 
-/// One connection's conversation.
+/// The protocol state of one connection.
 pub enum Session {
     Mysql(mysql::Session),
     Postgresql(postgresql::Session),
 }
 
-/// The same call on either protocol.
+/// Calls the same function of either protocol.
 macro_rules! either {
     ($session:expr, $s:ident => $call:expr) => {
         match $session {
@@ -135,7 +134,7 @@ macro_rules! either {
 }
 
 impl Session {
-    /// Appends to `out` what the client says first, if it is the client that speaks first.
+    /// Appends the client's first bytes to `out`, if the client speaks first.
     pub fn new(protocol: Protocol, login: Login, out: &mut Vec<u8>) -> Self {
         match protocol {
             Protocol::Mysql => Self::Mysql(mysql::Session::new(login)),
@@ -143,18 +142,18 @@ impl Session {
         }
     }
 
-    /// TLS is up: goes on with the login.
+    /// Continues the login after TLS is established.
     ///
     /// # Errors
-    /// The login cannot be written down (a name with a zero byte in it).
+    /// The login cannot be encoded (a name with a zero byte in it).
     pub fn secured(&mut self, out: &mut Vec<u8>) -> Result<(), Broken> {
         either!(self, s => s.secured(out))
     }
 
-    /// Takes bytes from the server, up to the next [`Event`]. `out` gets what must be sent in answer (while logging in).
+    /// Takes bytes from the server, up to the next [`Event`]. Answers that must be sent (while logging in) are appended to `out`.
     ///
     /// # Errors
-    /// The conversation is over; the connection is of no more use.
+    /// The connection is of no further use.
     #[inline]
     pub fn feed(&mut self, bytes: &[u8], rows: &mut impl Rows, out: &mut Vec<u8>) -> Result<Fed, Broken> {
         either!(self, s => s.feed(bytes, rows, out))
@@ -192,12 +191,11 @@ impl Session {
         either!(self, s => s.quit(out));
     }
 
-    /// What the server said with its last error.
     pub fn message(&self) -> &str {
         either!(self, s => s.message())
     }
 
-    /// As the server names it at login.
+    /// The server's version, as sent at login.
     pub fn server_version(&self) -> &str {
         either!(self, s => s.server_version())
     }

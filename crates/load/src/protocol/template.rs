@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-//! SQL text with its placeholders filled in by us, for servers or runs that do without prepared statements.
+//! SQL text whose placeholders are filled in by the client, for servers or runs without prepared statements.
 
 use crate::target::Protocol;
 use sql::{Piece, piece};
 use std::io::Write as _;
 use workload::Param;
 
-/// A statement cut at its placeholders once, so that filling it in is a few copies.
+/// A statement, split once at its placeholders, so that filling it in takes a few copies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template {
-    /// SQL before each placeholder, with the index of the parameter that follows.
+    /// The SQL before each placeholder, with the index of the parameter after it.
     pieces: Vec<(Vec<u8>, usize)>,
     tail: Vec<u8>,
     protocol: Protocol,
 }
 
 impl Template {
-    /// Placeholders are `?` for MySQL, `$1` for PostgreSQL; those in literals, names and comments are left alone.
+    /// Placeholders are `?` for MySQL, `$1` for PostgreSQL. Those in literals, names and comments are left alone.
     pub fn new(sql: &str, protocol: Protocol) -> Self {
         let (mut pieces, mut text) = (Vec::new(), Vec::new());
         let mut rest = sql.as_bytes();
@@ -28,7 +28,7 @@ impl Template {
                 _ => None,
             };
             if piece == Piece::Executable {
-                // the server runs what stands in it
+                // The server executes the content of such a comment.
                 length = 3;
             }
             match index {
@@ -40,7 +40,7 @@ impl Template {
         Self { pieces, tail: text, protocol }
     }
 
-    /// Appends the statement with `params` in place; a parameter that is not there becomes NULL.
+    /// Appends the statement with `params` filled in; a missing parameter becomes NULL.
     pub fn render(&self, params: &[Param], texts: &[u8], out: &mut Vec<u8>) {
         for (before, index) in &self.pieces {
             out.extend_from_slice(before);
@@ -54,7 +54,7 @@ impl Template {
         out.extend_from_slice(&self.tail);
     }
 
-    /// A string literal. PostgreSQL with `standard_conforming_strings` (the default) takes a backslash as it is.
+    /// A string literal. PostgreSQL with `standard_conforming_strings` (the default) does not treat a backslash specially.
     fn quote(&self, text: &[u8], out: &mut Vec<u8>) {
         out.push(b'\'');
         for &byte in text {
@@ -69,7 +69,7 @@ impl Template {
     }
 }
 
-/// Of the digits of `$2`: 1.
+/// The index from the digits of a placeholder: 1 for `$2`.
 fn index_of(digits: &[u8]) -> Option<usize> {
     std::str::from_utf8(digits).ok()?.parse::<usize>().ok()?.checked_sub(1)
 }

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whether a statement is provably a read. What is not is left out of a replay that may not write, and counted by reason.
+//! Decides whether a statement provably only reads. A replay without writes leaves the others out, and counts them by reason.
 
 use sql::Token;
 
-/// What to do with a statement when nothing may be written.
+/// How to treat a statement when writes are not allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Class {
     Read,
-    /// BEGIN, COMMIT, ROLLBACK, USE, SET NAMES: changes the session alone.
+    /// BEGIN, COMMIT, ROLLBACK, USE, SET NAMES: changes only the session.
     Session,
     Not(&'static str),
 }
 
-/// Functions of both families that read, or only compute. Any other may do anything.
+/// Functions of both families that only read or compute. Any other function may do anything.
 const READING: &str = "\
     abs acos age any_value array_agg array_length ascii asin atan atan2 avg bin bit_and bit_count bit_length \
     bit_or bit_xor bool_and bool_or btrim cast ceil ceiling char char_length character_length charset coalesce \
@@ -36,13 +36,13 @@ const READING: &str = "\
     time_to_sec timediff timestamp timestampadd timestampdiff to_base64 to_char to_date to_days to_json to_jsonb \
     to_number to_timestamp trim trunc truncate ucase unhex unix_timestamp unnest upper user utc_date utc_time \
     utc_timestamp uuid values var_pop var_samp variance version week weekday weekofyear year yearweek";
-/// Words that stand before a parenthesis and are no function.
+/// Words before a parenthesis that are no functions.
 const SYNTAX: &str = "\
     all and any as between by case decimal distinct else except exists filter force from group having ignore in \
     index intersect is join key lateral like limit not numeric offset on or order over partition rows range select \
     set sets some table then union use using varchar when where with within materialized recursive rollup cube \
     explain analyze xor regexp rlike div ilike";
-/// What may be set without an effect on others, nor on whether this session may write.
+/// Variables whose change affects neither other sessions nor this session's right to write.
 const SETTABLE: &[&str] =
     &["names", "search_path", "time_zone", "timezone", "client_encoding", "datestyle", "sql_mode", "character"];
 
@@ -116,7 +116,7 @@ fn read(tokens: &[Token]) -> Class {
     }
 }
 
-/// As a word of its own, not the function `insert(...)`.
+/// Matches a word, not the function `insert(...)`.
 fn is_statement(tokens: &[Token], word: &str) -> bool {
     let next_is_open = |at: usize| tokens.get(at + 1) == Some(&Token::Symbol('('));
     tokens.iter().enumerate().any(|(at, token)| matches!(token, Token::Word(it) if it == word) && !next_is_open(at))
@@ -131,7 +131,7 @@ fn sets_variable(tokens: &[Token]) -> bool {
     tokens.windows(2).any(|pair| pair == [Token::Symbol(':'), Token::Symbol('=')])
 }
 
-/// Names that stand before a parenthesis. One in quotes, or behind a point, is somebody's own.
+/// Names before a parenthesis. A quoted or qualified name may be a user's own function.
 fn calls(tokens: &[Token]) -> impl Iterator<Item = &str> {
     tokens.windows(2).enumerate().filter_map(|(at, pair)| {
         let is_qualified = at > 0 && tokens[at - 1] == Token::Symbol('.');

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the sessions of a replay count, all together: histograms, errors, the timeline. Times are nanoseconds since the replay began.
+//! The counts of all sessions of a replay together: histograms, errors, timeline. Times are nanoseconds since the replay began.
 
 use super::plan::{Kind, Plan};
 use crate::engine::{Filling, Slot, Usage, points};
 use evidence::{Latencies, LatencyHistogram, Phase};
 use std::time::Duration;
 
-/// A statement that starts later than this after its moment is late.
+/// A statement that starts later than this after its recorded time is late.
 const LATE_NS: u64 = 1_000_000;
 
-/// Locked for as long as it takes to count one statement.
+/// Locked while one statement is counted.
 pub(super) struct Counted {
     connect: LatencyHistogram,
     phase: Phase,
-    /// One a class of the plan.
+    /// One for each class of the plan.
     classes: Vec<Latencies>,
-    /// Statements that were sent, whatever came of them.
+    /// Statements that were sent, whatever the answer.
     sent: u64,
     pub(super) without_database: u64,
     slot_ns: u64,
@@ -91,25 +91,25 @@ impl Counted {
         }
     }
 
-    /// CPU of one of our threads.
+    /// CPU time of one of our threads.
     pub(super) fn used(&mut self, used: Usage) {
         self.phase.client_user_us += used.user_us;
         self.phase.client_system_us += used.system_us;
     }
 
-    /// Two threads may come in another order than their clocks say: then the later slot has both.
+    /// Two threads may arrive in another order than their clocks say: then the later slot counts both.
     fn turn_page(&mut self, now_ns: u64) {
         if self.filling.is_over(now_ns) {
             self.slots.push(self.filling.take(now_ns));
         }
     }
 
-    /// The times to connect, and all else.
+    /// The times to connect, and everything else.
     pub(super) fn finish(mut self, plan: &Plan, elapsed: Duration) -> (LatencyHistogram, Phase) {
         let elapsed_ns = nanos(elapsed);
         self.slots.push(self.filling.take(elapsed_ns));
         let mut phase = self.phase;
-        // rounded up: what ended in the last microsecond has a slot, too
+        // Rounded up: a statement that ended in the last microsecond has a slot, too.
         phase.elapsed_us = elapsed_ns.div_ceil(1000);
         phase.skipped = plan.statements().saturating_sub(self.sent);
         let classes = plan.classes.iter().cloned().zip(self.classes);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A recorded workload once more: the log of a real server, read, judged, and sent to another one.
+//! Replays a recorded workload: reads the log of a real server, selects statements, and sends them to another server.
 //!
 //! - The log is read by the crate `logs`.
-//! - [`plan`]: which statements are to be sent; the others counted by reason.
-//! - [`run`]: one connection for each of the log's, statements at their recorded moments or faster.
+//! - [`plan`]: which statements to send; the others are counted by reason.
+//! - [`run`]: one connection for each of the log's; statements are sent at their recorded times or faster.
 
 mod classify;
 mod count;
@@ -19,7 +19,7 @@ mod tests {
     use crate::Protocol;
     use logs::read;
 
-    /// Logs hold what clients sent, in any character set, and may be cut anywhere.
+    /// Logs hold clients' text in any character set, and may be cut anywhere.
     #[test]
     fn no_bytes_make_a_reader_panic() {
         use workload::distribution::Draw as _;

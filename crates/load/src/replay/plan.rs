@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which statements of a log are sent, and of which class each is.
+//! Selects the statements of a log to send, and the class of each.
 
 use super::classify::{Class, classify};
 use crate::Protocol;
@@ -25,17 +25,16 @@ pub(super) enum Kind {
     Other,
 }
 
-/// What is to be done with a log.
 #[derive(Debug, Clone, Default)]
 pub struct Plan {
     pub(super) sessions: Vec<Vec<Work>>,
-    /// Classes of statements, values left out.
+    /// Classes of statements: their text without values.
     pub classes: Vec<String>,
     /// Statements that are not sent, by reason.
     pub skipped: BTreeMap<String, u64>,
-    /// The line of the first one of each reason.
+    /// The log line of the first such statement, by reason.
     pub first_skipped: BTreeMap<String, u64>,
-    /// By class: how many are sent.
+    /// By class: how many statements are sent.
     pub counts: BTreeMap<String, u64>,
     pub protocol: Option<Protocol>,
 }
@@ -49,7 +48,7 @@ impl Plan {
         self.sessions.len()
     }
 
-    /// The most sessions that were open at one time, each from its first statement to its last.
+    /// The most sessions that were open at the same time; a session lasts from its first statement to its last.
     pub fn most_at_once(&self) -> usize {
         let spans = self.sessions.iter().filter_map(|session| Some((session.first()?.at_us, session.last()?.at_us)));
         let mut changes: Vec<(u64, i32)> = spans.flat_map(|(from, to)| [(from, 1), (to + 1, -1)]).collect();
@@ -63,8 +62,8 @@ impl Plan {
     }
 }
 
-/// `writes`: everything is sent, else only what is provably a read or changes the session alone. `database`: where PostgreSQL's
-/// connections go; statements of others are left out.
+/// `writes`: send everything; else only statements that provably read, or change only the session. `database`: the database of
+/// PostgreSQL's connections; statements for others are left out.
 pub fn plan(recorded: &Recorded, protocol: Protocol, writes: bool, database: Option<&str>) -> Plan {
     let mut plan = Plan { protocol: Some(protocol), ..Plan::default() };
     let mut known: BTreeMap<String, usize> = BTreeMap::new();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Sends a plan. Each of the log's connections is one of ours, with a thread of its own: it opens shortly before its first statement
-//! is due and closes after its last. A statement waits for the one before it on its connection and for its own moment.
+//! Sends a plan. For each connection of the log there is one of ours, with its own thread: it opens shortly before its first
+//! statement is due, and closes after its last. A statement waits for the one before it on its connection, and for its own time.
 
 use super::count::{Counted, Done, nanos};
 use super::plan::{Plan, Work};
@@ -15,39 +15,38 @@ use std::time::{Duration, Instant};
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Pace {
-    /// So many times as fast as recorded.
+    /// This many times as fast as recorded.
     Times(f64),
-    /// Each as soon as the one before it on its connection is done.
+    /// Each statement as soon as the one before it on its connection is done.
     Max,
 }
 
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
     pub pace: Pace,
-    /// Let the server take writes; else each session is made read-only at the server, too.
+    /// Allow writes; without it each session is made read-only at the server, too.
     pub writes: bool,
     /// Length of a timeline slot.
     pub timeline: Duration,
 }
 
-/// What came of it.
 #[derive(Debug, Clone)]
 pub struct Replayed {
     /// The most connections that were open at once.
     pub connections: u32,
-    /// One value a connection.
+    /// A value for each connection.
     pub connect: LatencyHistogram,
     /// Statements that were not sent, because the server refused their database: they would have run in another one.
     pub without_database: u64,
-    /// Each statement is counted as one transaction. Its times count from the moment at which the log begins.
+    /// Each statement counts as one transaction. Its times count from the beginning of the log.
     pub measured: Phase,
 }
 
-/// A connection is opened so long before its first statement is due.
+/// A connection opens this long before its first statement is due.
 const LEAD: Duration = Duration::from_millis(500);
-/// Between two looks whether to stop.
+/// The pause between two checks whether to stop.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// A session's thread reads and counts: it needs little.
+/// The stack of a session's thread, which only reads and counts.
 const STACK_BYTES: usize = 512 << 10;
 
 struct Shared<'a> {
@@ -62,9 +61,9 @@ struct Shared<'a> {
 }
 
 /// # Errors
-/// The first connection cannot be made; threads cannot be started. What the server answers to statements is counted, not an error.
+/// The first connection cannot be made; or threads cannot be started. Errors that the server answers to statements are counted.
 pub fn run(plan: &Plan, target: &Target, options: Options, stop: &AtomicBool) -> Result<Replayed, Error> {
-    // refused before anything is sent, rather than counted once for each connection
+    // Refused before anything is sent, rather than counted once for each connection.
     open(target, options)?;
     let before = Usage::of_this_thread();
     let shared = Shared {
@@ -90,7 +89,7 @@ pub fn run(plan: &Plan, target: &Target, options: Options, stop: &AtomicBool) ->
     Ok(Replayed { connections, connect, without_database, measured })
 }
 
-/// As many sessions at once as there were at most.
+/// Runs at most as many sessions at once as the log had.
 fn at_most(shared: &Shared<'_>) -> Result<(), Error> {
     let next = AtomicUsize::new(0);
     let work = || {
@@ -119,7 +118,7 @@ fn as_recorded(shared: &Shared<'_>) -> Result<(), Error> {
     })
 }
 
-/// The thread's CPU is counted.
+/// Counts the thread's CPU time, too.
 fn spawn<'scope, 'env>(
     scope: &'scope std::thread::Scope<'scope, 'env>,
     shared: &'scope Shared<'_>,
@@ -135,7 +134,7 @@ fn spawn<'scope, 'env>(
     started.map(|_| ()).map_err(|source| Error::System { operation: "start a thread for a connection", source })
 }
 
-/// A connection that may not write, unless it may.
+/// Opens a connection; it is read-only unless writes are allowed.
 fn open(target: &Target, options: Options) -> Result<Connection, Error> {
     let mut connection = Connection::open(target)?;
     if !options.writes {
@@ -160,7 +159,6 @@ enum Entered {
 }
 
 impl Shared<'_> {
-    /// When a statement is due.
     fn due(&self, work: &Work) -> Instant {
         match self.options.pace {
             Pace::Max => self.start,
@@ -168,7 +166,7 @@ impl Shared<'_> {
         }
     }
 
-    /// Returns false when it is to end.
+    /// Returns false when the replay should end.
     fn wait_until(&self, moment: Instant) -> bool {
         loop {
             if self.stop.load(Ordering::Relaxed) {
@@ -217,7 +215,7 @@ impl Shared<'_> {
             }
             let sent = match self.enter(&mut connection, work, &mut database) {
                 Entered::Yes => self.send(&mut connection, work, due),
-                // the connection is still in the database of the statement before
+                // The connection is still in the database of the statement before.
                 Entered::Refused => Sent::Answered,
                 Entered::Lost => Sent::Lost,
             };
@@ -234,7 +232,7 @@ impl Shared<'_> {
         self.open.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Makes the statement's database the connection's; `current` is the one that it is in.
+    /// Makes the statement's database the connection's one; `current` is the present one.
     fn enter(&self, connection: &mut Connection, work: &Work, current: &mut Option<String>) -> Entered {
         let Some(wanted) = work.database.as_deref().filter(|_| self.target.protocol == Protocol::Mysql) else {
             return Entered::Yes;
@@ -278,7 +276,7 @@ impl Shared<'_> {
         self.count(|counted| counted.done(&done));
     }
 
-    /// 0 before it.
+    /// 0 for a time before the start.
     fn since_start(&self, moment: Instant) -> u64 {
         nanos(moment.saturating_duration_since(self.start))
     }

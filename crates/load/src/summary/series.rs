@@ -4,7 +4,7 @@
 use super::{figure, mean_ms, ms, rate};
 use evidence::LoadResult;
 
-/// One line a load. Latencies are response times of transactions in milliseconds.
+/// One line for each load. Latencies are response times of transactions in milliseconds.
 pub fn series(results: &[&LoadResult], percentiles: &[f64]) -> String {
     let wanted: Vec<f64> = percentiles.iter().copied().filter(|percentile| *percentile > 0.0).collect();
     let mut head: Vec<String> =

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Connection strings: `mysql://user:password@host:port/database?socket=/run/mysqld/mysqld.sock&tls=require`, and the same with
-//! `mariadb`, `postgresql` or `postgres`. `%40` and the like stand for bytes that mean something else there.
+//! `mariadb`, `postgresql` or `postgres`. `%40` and the like stand for characters that have another meaning there.
 
 use super::{Endpoint, Password, Protocol, Target, Tls};
 use crate::Error;
@@ -15,7 +15,7 @@ impl FromStr for Target {
     }
 }
 
-/// The text as it may be shown: what may be a password, or a part of one that was not escaped, is left out.
+/// The text without anything that may be a password, or a part of one that was not escaped.
 fn without_password(dsn: &str) -> String {
     let Some((scheme, rest)) = dsn.split_once("://").filter(|(scheme, _)| is_plain_word(scheme)) else {
         return "...".to_owned();
@@ -29,7 +29,7 @@ fn without_password(dsn: &str) -> String {
         None => format!("{account}@"),
     });
     let (place, options) = place.split_once('?').unwrap_or((place, ""));
-    // without an account, what stands behind a colon may be a password whose host was forgotten
+    // Without an account, the text after a colon may be a password whose host was forgotten.
     let place = match place.split_once(':') {
         Some((host, port)) if account.is_none() && !is_port(port) => return format!("{scheme}://{host}:..."),
         _ => place.to_owned(),
@@ -44,7 +44,7 @@ fn is_plain_word(text: &str) -> bool {
     (1..=16).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
 }
 
-/// A port, with a database behind it or not.
+/// A port, with or without a database after it.
 fn is_port(text: &str) -> bool {
     text.split('/').next().is_some_and(|port| port.parse::<u16>().is_ok())
 }
@@ -61,7 +61,7 @@ fn parse(dsn: &str) -> Result<Target, String> {
     };
     let (rest, options) = rest.split_once('?').unwrap_or((rest, ""));
     let (authority, database) = rest.split_once('/').unwrap_or((rest, ""));
-    // else a part of the password would be taken for the host, and be shown
+    // Else a part of the password would be taken for the host, and be shown.
     if database.contains(['@', '/']) || options.contains('@') {
         return Err("in names and passwords '/' is written %2F, '@' %40, ':' %3A, '?' %3F and '%' %25".to_owned());
     }
@@ -107,7 +107,7 @@ fn tcp(place: &str, protocol: Protocol) -> Result<Endpoint, String> {
     Ok(at(host, port, protocol))
 }
 
-/// As libpq has it, a host that begins with `/` is the folder of PostgreSQL's socket.
+/// As in libpq, a host that begins with `/` is the folder of PostgreSQL's socket.
 fn at(host: String, port: u16, protocol: Protocol) -> Endpoint {
     match protocol {
         Protocol::Postgresql if host.starts_with('/') => Endpoint::Socket(format!("{host}/.s.PGSQL.{port}").into()),
@@ -143,7 +143,7 @@ fn set(target: &mut Target, tls: &mut Option<Tls>, option: &str) -> Result<(), S
 impl FromStr for Tls {
     type Err = String;
 
-    /// The words of PostgreSQL's `sslmode` and MySQL's `--ssl-mode`.
+    /// The values of PostgreSQL's `sslmode` and MySQL's `--ssl-mode`.
     fn from_str(text: &str) -> Result<Self, String> {
         match text.to_ascii_lowercase().as_str() {
             "disable" | "disabled" | "off" => Ok(Self::Disable),
@@ -159,7 +159,7 @@ impl FromStr for Tls {
 }
 
 impl Tls {
-    /// Whoever names an authority wants it checked, also with `require`, as libpq and the mysql client have it.
+    /// A user who names an authority wants it checked, also with `require`: libpq and the mysql client do the same.
     pub fn chosen(written: Option<Self>, has_ca: bool) -> Self {
         match written {
             None | Some(Self::Prefer | Self::Require) if has_ca => Self::VerifyCa,
@@ -169,7 +169,7 @@ impl Tls {
 }
 
 /// # Errors
-/// What is wrong with it, without its text.
+/// The mistake, without the text itself.
 fn decode(text: &str) -> Result<String, String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -237,7 +237,7 @@ mod tests {
         }
     }
 
-    /// Whatever was mistyped around it.
+    /// The password stays hidden, whatever was mistyped around it.
     #[test]
     fn no_error_shows_a_password() {
         for dsn in [

@@ -24,7 +24,7 @@ fn serve(stream: UnixStream, expected: usize) -> std::thread::JoinHandle<Vec<u8>
     })
 }
 
-/// A statement larger than what the TLS library buffers, as `fill` sends them, on a blocking and a non-blocking socket.
+/// A statement that is larger than the TLS library's buffer, as `fill` sends them, on a blocking and on a non-blocking socket.
 #[test]
 fn a_large_statement_over_tls() {
     for blocking in [true, false] {
@@ -39,7 +39,7 @@ fn a_large_statement_over_tls() {
     }
 }
 
-/// A server end that says `greeting`, waits for the client's request, and sends `answer` at once with `more` behind it, in clear.
+/// A server end that sends `greeting`, waits for the client's request, and then sends `answer` and `more` at once, in clear text.
 fn log_in_to(dsn: &str, greeting: Vec<u8>, answer: Vec<u8>) -> Error {
     let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
     let port = listener.local_addr().expect("an address").port();
@@ -51,7 +51,7 @@ fn log_in_to(dsn: &str, greeting: Vec<u8>, answer: Vec<u8>) -> Error {
             stream.read_exact(&mut request).expect("the request for TLS");
             stream.write_all(&answer).expect("an answer");
         }
-        // until the client has hung up
+        // Until the client has closed the connection.
         let _ = stream.read_to_end(&mut Vec::new());
     });
     let target: Target = dsn.replace("PORT", &port.to_string()).parse().expect("a target");
@@ -60,15 +60,15 @@ fn log_in_to(dsn: &str, greeting: Vec<u8>, answer: Vec<u8>) -> Error {
     error
 }
 
-/// What came in clear before TLS was spoken is nobody's word: somebody on the way may have put it there (CVE-2021-23222).
+/// Clear-text bytes that arrive before TLS may come from an attacker on the way (CVE-2021-23222).
 #[test]
 fn bytes_before_the_handshake_are_refused() {
-    // AuthenticationOk and ReadyForQuery: taken as encrypted, they would end the login
+    // AuthenticationOk and ReadyForQuery: taken as encrypted, they would end the login.
     let smuggled = [b"S".as_slice(), b"R\0\0\0\x08\0\0\0\0", b"Z\0\0\0\x05I"].concat();
     let refused = log_in_to("postgresql://me@127.0.0.1:PORT/x?tls=require", Vec::new(), smuggled);
     assert!(refused.to_string().contains("15 unencrypted bytes"), "{refused:?}");
 
-    // protocol 10, a version, thread 1, eight bytes of scramble, a filler, CLIENT_SSL and the capabilities that are required
+    // Protocol 10, a version, thread 1, eight bytes of scramble, a filler, CLIENT_SSL and the required capabilities.
     let mut greeting = b"\x0a8.0.30\0\x01\0\0\0abcdefgh\0\xff\xff\x2d\x02\0\xff\xdf\x15".to_vec();
     greeting.extend_from_slice(&[0; 10]);
     greeting.extend_from_slice(b"abcdefghijkl\0mysql_native_password\0");

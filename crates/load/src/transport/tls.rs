@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! TLS as the servers' own clients mean it. `Prefer` and `Require` encrypt and take any certificate: test servers carry
-//! self-signed ones, and whoever loads a server knows which one. `VerifyCa` and `VerifyFull` check it against the user's file.
+//! TLS with the same meaning as in the servers' own clients. `Prefer` and `Require` encrypt and accept any certificate: test servers have
+//! self-signed ones, and the user knows which server it is. `VerifyCa` and `VerifyFull` check the certificate against the user's file.
 
 use crate::target::{Endpoint, Target, Tls};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -53,7 +53,7 @@ fn trusted(target: &Target) -> Result<Trusted, String> {
     Ok(Trusted { roots, certificates, name_too: target.tls == Tls::VerifyFull })
 }
 
-/// More than all authorities of a system together.
+/// Larger than all authorities of a system together.
 const AUTHORITIES_BYTES_MOST: u64 = 16 << 20;
 
 fn read(path: &Path) -> Result<Vec<CertificateDer<'static>>, rustls::pki_types::pem::Error> {
@@ -66,7 +66,7 @@ fn read(path: &Path) -> Result<Vec<CertificateDer<'static>>, rustls::pki_types::
 #[derive(Debug)]
 struct Trusted {
     roots: RootCertStore,
-    /// A server may carry one of these itself.
+    /// A server may use one of these itself.
     certificates: Vec<CertificateDer<'static>>,
     name_too: bool,
 }
@@ -89,7 +89,7 @@ impl Trusted {
     }
 }
 
-/// Checks the certificate as far as asked, and always that the server holds its key.
+/// Checks the certificate as far as asked. Always checks that the server has the certificate's key.
 #[derive(Debug)]
 struct Verifier {
     provider: Arc<CryptoProvider>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A PostgreSQL server of a few lines that answers by a script: how long each statement takes, and how it ends.
+//! A small PostgreSQL server that answers by a script: how long each statement takes, and how it ends.
 #![allow(clippy::disallowed_methods)] // test code cleans up after itself
 
 use crate::target::{Endpoint, Protocol, Target, Tls};

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a server says before it hangs up is reported by its code and in its words, once, and not as a lost connection.
+//! An error that a server sends before it closes a connection is reported by its code and text, once, and not as a lost connection.
 
 use super::*;
 
-/// PostgreSQL's `idle_in_transaction_session_timeout`: of no class that only connections end with.
+/// PostgreSQL's `idle_in_transaction_session_timeout`: its class also has errors that do not end a connection.
 const TIMED_OUT: &[u8; 5] = b"25P03";
 
 fn assert_told(measured: &evidence::Phase, times: u64) {
@@ -26,7 +26,7 @@ fn a_fatal_error_in_answer_to_a_statement() {
     }
 }
 
-/// Whether it is read before the next statement is sent, or only when that cannot be sent any more.
+/// Whether the error is read before the next statement is sent, or only after a failed send.
 #[test]
 fn a_fatal_error_that_nobody_asked_for() {
     for arrivals in [Arrivals::Closed, Arrivals::Constant { per_second: 500.0 }] {
@@ -50,7 +50,7 @@ fn a_server_that_says_nothing_leaves_the_kernels_words() {
     assert!(measured.error_messages["connection lost"].contains("running a statement"), "{measured:?}");
 }
 
-/// Why nobody is let in again stands beside what was measured.
+/// The reason why no connection is accepted any more is reported beside the measured result.
 #[test]
 fn a_server_that_does_not_come_back_is_reported_with_the_last_refusal() {
     let fake = Arc::new(Fake::new(Duration::from_millis(1), |_| Answer::Row));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Clients that think: between two transactions, and within one.
+//! Clients that wait: between two transactions, and within one.
 
 use super::*;
 use crate::Protocol;
@@ -14,20 +14,20 @@ fn spec(file: &str, connections: u32) -> LoadSpec {
     LoadSpec { connections, time: Some(Duration::from_millis(600)), ..LoadSpec::new("file", workload.into()) }
 }
 
-/// Each connection starts at most every 22 ms, and the time of a transaction holds no thought.
+/// Each connection starts at most every 22 ms, and the waiting time is in no transaction.
 #[test]
 fn a_thought_between_transactions_is_in_no_latency() {
     let fake = Fake::new(Duration::from_millis(2), |_| Answer::Row);
     let spec = spec("think = \"20ms\"\nstatements = [\"SELECT c FROM t WHERE id = :id\"]", 3);
     let measured = drive(&spec, &fake, || {}).unwrap().measured;
-    // 600 ms hold 27 rounds of 22 ms and the beginning of another one
+    // 600 ms hold 27 rounds of 22 ms and the beginning of another one.
     assert!((3..=3 * 28).contains(&measured.transactions), "{}", measured.transactions);
     let least = measured.transaction.response.min_ns();
     assert!((2 * MS..20 * MS).contains(&least), "{least}");
     assert_eq!(measured.transactions, fake.executions());
 }
 
-/// A thought within is part of its transaction, of no statement; one that is running when the time is up is carried through.
+/// A wait within a transaction counts for the transaction and for no statement. A transaction that runs when the time is over is completed.
 #[test]
 fn a_thought_within_a_transaction_is_in_its_time_alone() {
     let fake = Fake::new(Duration::from_millis(2), |_| Answer::Row);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The truth of the clock. The server's service times and its stall are scripted, and so is time itself: it passes when the
-//! server says so, or when the engine waits. Whatever is reported must then be what can be computed, bucket by bucket, on
-//! however busy a machine.
+//! Tests the measured times. The server's service times and its stall are scripted, and so is time itself: it passes when the server says so, or
+//! when the engine waits. So the report must equal the computed one, bucket by bucket, on however busy a machine.
 
 use super::super::conduct::LEAD_NS;
 use super::super::schedule::Schedule;
@@ -23,7 +22,7 @@ fn service_ns(execution: u64) -> u64 {
     }
 }
 
-/// What must come out, from the phase's start on: one connection, first come, first served.
+/// The expected result from the phase's start on: one connection, first come, first served.
 #[derive(Default)]
 struct Computed {
     response: LatencyHistogram,
@@ -34,7 +33,7 @@ struct Computed {
 }
 
 impl Computed {
-    /// Serves whoever is intended for `intended` once the connection is free; returns when it is free again.
+    /// Serves the request intended for `intended` when the connection is free; returns when it is free again.
     fn serve(&mut self, intended: u64, free: u64) -> u64 {
         let start = free.max(intended);
         let served_from = if (STALL.0..STALL.1).contains(&start) { STALL.1 } else { start };
@@ -98,7 +97,7 @@ fn assert_is(what: &str, measured: &evidence::Phase, computed: &Computed) {
     assert_timeline(what, measured, computed);
 }
 
-/// Slots of 10 ms: who ended in each, and the slowest of them.
+/// Slots of 10 ms: which requests ended in each, and the slowest of them.
 fn assert_timeline(what: &str, measured: &evidence::Phase, computed: &Computed) {
     let mut slots = vec![(0, 0); measured.timeline.len()];
     for (end, response) in &computed.ends {
@@ -110,7 +109,7 @@ fn assert_timeline(what: &str, measured: &evidence::Phase, computed: &Computed) 
 }
 
 fn intended(arrivals: Arrivals) -> impl Iterator<Item = u64> {
-    // as the measured phase makes it: from its seed, and from its own start
+    // The measured phase makes it in the same way: from its seed, and from its own start.
     let schedule = Schedule::new(arrivals, Point::spec().seed, LEAD_NS, LEAD_NS + LENGTH).unwrap();
     std::iter::from_fn(move || schedule.claim()).map(|at| at - LEAD_NS)
 }
@@ -130,8 +129,8 @@ fn an_open_loop_reports_what_can_be_computed() {
     }
 }
 
-/// The same server and the same stall: who starts the next one only when the last one has ended leaves out everybody who would
-/// have come meanwhile. One in 3000 is slow then, and it was one in 20.
+/// The same server and the same stall in a closed loop: the next request starts only when the last one has ended, so the requests
+/// that would have come meanwhile are missing. One in 3000 is slow then, instead of one in 20.
 #[test]
 fn coordinated_omission_would_have_hidden_the_stall() {
     let closed = measure(Arrivals::Closed).transaction;

@@ -11,7 +11,7 @@ use mysql_common::io::ParseBuf;
 use mysql_common::packets::{AuthPlugin, AuthSwitchRequest, HandshakePacket, HandshakeResponse, SslRequest};
 use mysql_common::proto::{MyDeserialize, MySerialize};
 
-/// The longest packet we take; the server does not send a longer one.
+/// The longest packet that this client takes; the server sends none that is longer.
 const PACKET_BYTES_MAX: u32 = 64 * 1024 * 1024;
 /// `utf8mb4_general_ci`, which every server since 5.5.3 has.
 const COLLATION: u8 = 45;
@@ -22,7 +22,7 @@ pub(super) enum Step {
     Done(Features),
 }
 
-/// What both sides agreed on.
+/// The capabilities that both sides support.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Features {
     pub(super) no_eof: bool,
@@ -43,11 +43,11 @@ pub(super) struct Handshake {
 
 enum Stage {
     Greeting,
-    /// The TLS request is out; the rest follows inside TLS.
+    /// The TLS request is sent; the rest of the login follows inside TLS.
     Securing {
         sequence: u8,
     },
-    /// `None`: the method has had its last word.
+    /// `None`: the method has sent its last message.
     Answering(Option<AuthProc>),
 }
 
@@ -80,7 +80,7 @@ impl Handshake {
         }
     }
 
-    /// TLS is up: the login goes inside it.
+    /// TLS is established: the login continues inside it.
     pub(super) fn secured(&mut self, out: &mut Vec<u8>) -> Result<(), Broken> {
         let Stage::Securing { sequence } = self.stage else {
             return Err(Broken::Malformed("TLS started without being asked for".into()));
@@ -123,10 +123,9 @@ impl Handshake {
             | CapabilityFlags::CLIENT_LOCAL_FILES
             | CapabilityFlags::CLIENT_DEPRECATE_EOF;
         self.capabilities = wanted & greeting.capabilities();
-        // Also in the request for TLS: MariaDB goes by that one, not by the login behind it.
+        // Also in the request for TLS: MariaDB uses that one, not the login after it.
         self.capabilities.set(CapabilityFlags::CLIENT_CONNECT_WITH_DB, self.login.database.is_some());
-        // The first bit means "MySQL" to a MariaDB server, which then says nothing of its own extensions; a MySQL server
-        // always sets it.
+        // To a MariaDB server the first bit means "MySQL", and the server then does not mention its own extensions. A MySQL server always sets it.
         if greeting.capabilities().contains(CapabilityFlags::CLIENT_LONG_PASSWORD) {
             self.capabilities |= CapabilityFlags::CLIENT_LONG_PASSWORD;
         } else {
@@ -139,7 +138,7 @@ impl Handshake {
     fn respond(&mut self, sequence: u8, out: &mut Vec<u8>) -> Result<(), Broken> {
         let plugin = AuthPlugin::from_bytes(self.method.as_bytes()).into_owned();
         let mut method = AuthProc::init(&plugin).map_err(|_| Broken::Method(self.method.clone()))?;
-        // A method that needs more than the greeting's twenty bytes waits for the server to switch to it.
+        // A method that needs more than the greeting's twenty bytes waits until the server switches to it.
         let answer = match method.run(&*self, &self.scramble) {
             Ok(answer) => answer,
             Err(AuthError::Challenge) => Response::next_empty(),

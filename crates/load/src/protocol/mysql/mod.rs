@@ -14,13 +14,13 @@ pub use session::Session;
 use crate::protocol::{Broken, Code};
 
 const HEADER_BYTES: usize = 4;
-/// A payload of this length says that it goes on in the next packet.
+/// A payload of this length continues in the next packet.
 const PAYLOAD_BYTES_MAX: usize = 0xff_ffff;
 /// Status flags of OK and EOF packets.
 const STATUS_IN_TRANSACTION: u16 = 0x0001;
 const STATUS_MORE_RESULTS: u16 = 0x0008;
 
-/// The first whole packet in `bytes`: sequence number and payload. `None` when it is not all there yet.
+/// The first whole packet in `bytes`: sequence number and payload. `None` when it is not complete yet.
 #[inline]
 fn packet(bytes: &[u8]) -> Result<Option<(u8, &[u8])>, Broken> {
     let Some(&[a, b, c, sequence]) = bytes.first_chunk::<HEADER_BYTES>() else { return Ok(None) };
@@ -31,7 +31,7 @@ fn packet(bytes: &[u8]) -> Result<Option<(u8, &[u8])>, Broken> {
     Ok(bytes.get(HEADER_BYTES..HEADER_BYTES + length).map(|payload| (sequence, payload)))
 }
 
-/// Appends a packet whose payload `write` appends. Longer payloads than one packet takes are split.
+/// Appends a packet; `write` appends its payload. A payload that is too long for one packet is split.
 #[inline]
 fn write_packet(sequence: u8, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
@@ -78,13 +78,13 @@ fn length_encoded(bytes: &[u8]) -> Option<(u64, usize)> {
     }
 }
 
-/// The string behind a length-encoded length, and the bytes after it.
+/// The string after a length-encoded length, and the bytes after the string.
 fn string(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (length, skip) = length_encoded(bytes)?;
     bytes.get(skip..)?.split_at_checked(usize::try_from(length).ok()?)
 }
 
-/// The values of a row of the text protocol; a row cut short ends early.
+/// The values of a row of the text protocol; a truncated row ends early.
 pub fn text_values(mut raw: &[u8]) -> Vec<Option<&[u8]>> {
     let mut values = Vec::new();
     while let Some(&first) = raw.first() {
@@ -109,7 +109,7 @@ fn ok_fields(payload: &[u8]) -> Option<(u64, u16)> {
     Some((affected, u16::from_le_bytes(*status)))
 }
 
-/// Code and text of an ERR packet. The SQLSTATE after `#` is absent before the login is over.
+/// Code and text of an ERR packet. Before the login is over there is no SQLSTATE after `#`.
 fn error_fields(payload: &[u8]) -> Result<(Code, String), Broken> {
     let number = payload.get(1..3).ok_or_else(|| Broken::Malformed("a short error packet".into()))?;
     let text = &payload[3..];

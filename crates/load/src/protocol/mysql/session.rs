@@ -15,7 +15,7 @@ const COM_STMT_EXECUTE: u8 = 0x17;
 const TYPE_INT: [u8; 2] = [0x08, 0];
 const TYPE_TEXT: [u8; 2] = [0xfd, 0];
 
-/// The server closes the connection behind these: `ER_SERVER_SHUTDOWN`, `ER_NET_PACKET_TOO_LARGE`, MariaDB's
+/// After these errors the server closes the connection: `ER_SERVER_SHUTDOWN`, `ER_NET_PACKET_TOO_LARGE`, MariaDB's
 /// `ER_CONNECTION_KILLED`, MySQL's `ER_SESSION_WAS_KILLED` and `ER_CLIENT_INTERACTION_TIMEOUT`.
 const HANGS_UP: [u16; 5] = [1053, 1153, 1927, 3169, 4031];
 
@@ -25,17 +25,17 @@ pub struct Session {
     features: Features,
     statements: Vec<Statement>,
     reply: Reply,
-    /// As of the last reply that said so.
+    /// The status of the last reply that carried one.
     in_transaction: bool,
     message: String,
-    /// Of the packet to answer, while a bulk load's data goes out.
+    /// The sequence number of the packet to answer, while a bulk load's data is sent.
     sequence: u8,
 }
 
 enum State {
     Login(Box<Handshake>),
     Idle,
-    /// The first packet of a reply decides what follows.
+    /// The first packet of a reply decides how to read the rest.
     Head {
         prepared: bool,
     },
@@ -45,7 +45,7 @@ enum State {
     ColumnsEnd,
     Rows,
     PrepareHead,
-    /// Descriptions of parameters and columns, and the EOF packet behind each block.
+    /// Descriptions of parameters and columns, and the EOF packet after each block.
     Describe {
         left: u64,
     },
@@ -54,7 +54,7 @@ enum State {
 
 struct Statement {
     id: u32,
-    /// The parameter types that the server knows from the last execution: two bytes each.
+    /// The parameter types of the last execution, which the server remembers: two bytes each.
     types: Vec<u8>,
 }
 
@@ -133,7 +133,7 @@ impl Session {
     }
 
     pub(crate) fn server_version(&self) -> &str {
-        // MariaDB 10 and 11 put this before their version, for replicas that would not take a two-digit one.
+        // MariaDB 10 and 11 prefix their version with this, for replicas that do not accept a two-digit version.
         let version = &self.features.server_version;
         version.strip_prefix("5.5.5-").unwrap_or(version)
     }
@@ -196,7 +196,7 @@ impl Session {
                     Ok(Some(Event::LoggedIn))
                 }
             },
-            // A server that shuts down or kills the connection says so unasked.
+            // A server that shuts down or kills the connection sends an error without a request.
             State::Idle if first == 0xff => {
                 self.reply = Reply { hangs_up: true, ..Reply::default() };
                 self.failed(payload)
@@ -263,7 +263,7 @@ impl Session {
         Some(Event::Done(self.reply))
     }
 
-    /// An ERR packet carries no status: a transaction that was open before may be open still.
+    /// An ERR packet carries no status: a transaction that was open before may still be open.
     fn failed(&mut self, payload: &[u8]) -> Result<Option<Event>, Broken> {
         let (code, message) = error_fields(payload)?;
         self.message = message;
@@ -295,7 +295,7 @@ impl Session {
 }
 
 impl Statement {
-    /// The types go along when they differ from those of the last execution.
+    /// The types are sent when they differ from those of the last execution.
     #[inline]
     fn write_types(&mut self, params: &[Param], out: &mut Vec<u8>) {
         let bound = out.len();

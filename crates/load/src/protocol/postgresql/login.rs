@@ -34,7 +34,7 @@ impl Handshake {
             frontend::ssl_request(&mut buffer);
             out.extend_from_slice(&buffer);
         } else {
-            // A name with a zero byte in it fails here, and the server then answers an incomplete startup by hanging up.
+            // A name with a zero byte fails here; the server then answers the incomplete startup by closing the connection.
             let _ = handshake.start(out);
         }
         handshake
@@ -98,7 +98,7 @@ impl Handshake {
         Ok(Step::More)
     }
 
-    /// The frame ends with the names of the mechanisms, each with a zero byte behind it.
+    /// The frame ends with the names of the mechanisms, each followed by a zero byte.
     fn begin_scram(&mut self, frame: &[u8], out: &mut Vec<u8>) -> Result<(), Broken> {
         if !frame.split(|byte| *byte == 0).any(|name| name.ends_with(SCRAM_SHA_256.as_bytes())) {
             return Err(Broken::Method("SASL without SCRAM-SHA-256".into()));

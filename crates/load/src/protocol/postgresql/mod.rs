@@ -14,10 +14,10 @@ use crate::protocol::{Broken, Code};
 
 /// Type byte and length; the length counts itself but not the type byte.
 const HEADER_BYTES: usize = 5;
-/// Longer messages than this are taken for a stream that is out of step.
+/// A longer message means that the stream is out of step.
 const BODY_BYTES_MAX: usize = 1 << 30;
 
-/// The first whole message in `bytes`: type and body. `None` when it is not all there yet.
+/// The first whole message in `bytes`: type and body. `None` when it is not complete yet.
 #[inline]
 fn message(bytes: &[u8]) -> Result<Option<(u8, &[u8])>, Broken> {
     let Some(&[tag, a, b, c, d]) = bytes.first_chunk::<HEADER_BYTES>() else { return Ok(None) };
@@ -28,7 +28,7 @@ fn message(bytes: &[u8]) -> Result<Option<(u8, &[u8])>, Broken> {
     Ok(bytes.get(HEADER_BYTES..length + 1).map(|body| (tag, body)))
 }
 
-/// Appends a message whose body `write` appends.
+/// Appends a message; `write` appends its body.
 #[inline]
 fn write_message(tag: u8, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
@@ -38,7 +38,7 @@ fn write_message(tag: u8, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     out[start + 1..start + HEADER_BYTES].copy_from_slice(&length);
 }
 
-/// The values of a DataRow; a row cut short ends early.
+/// The values of a DataRow; a truncated row ends early.
 pub fn values(raw: &[u8]) -> Vec<Option<&[u8]>> {
     let mut values = Vec::new();
     let Some(mut rest) = raw.get(2..) else { return values };
@@ -59,7 +59,7 @@ pub fn values(raw: &[u8]) -> Vec<Option<&[u8]>> {
 struct Said {
     state: [u8; 5],
     text: String,
-    /// The connection ends with it.
+    /// The server closes the connection after it.
     is_last: bool,
 }
 
@@ -69,10 +69,10 @@ impl Said {
     }
 }
 
-/// The server goes down, or was told to hang up (57P01 to 57P05); a backend that leaves a crash behind says so in a notice.
+/// The server shuts down, or ends this connection (57P01 to 57P05); after a crash a backend reports that in a notice.
 const HANGS_UP: &[u8] = b"57P0";
 
-/// Fields of a type byte and a zero-terminated string. `V` is the severity as `S` has it, in no language, since 9.6.
+/// Fields of a type byte and a zero-terminated string. `V` is the severity like `S`, but never translated (since 9.6).
 fn said(body: &[u8]) -> Said {
     let (mut state, mut text, mut severity) = (*b"XX000", String::new(), &b""[..]);
     for field in body.split(|byte| *byte == 0) {

@@ -10,7 +10,7 @@ const OID_INT8: u32 = 20;
 const OID_INT2: u32 = 21;
 const OID_INT4: u32 = 23;
 
-/// One connection's conversation with a PostgreSQL server.
+/// The protocol state of one connection to a PostgreSQL server.
 pub struct Session {
     state: State,
     statements: Vec<Statement>,
@@ -22,13 +22,13 @@ pub struct Session {
 enum State {
     Login(Box<Handshake>),
     Idle,
-    /// Until ReadyForQuery.
+    /// Waits for ReadyForQuery.
     Running,
     Preparing,
 }
 
 struct Statement {
-    /// Bind up to the values: portal, statement name, parameter formats, parameter count.
+    /// A Bind message up to the values: portal, statement name, parameter formats, parameter count.
     bind: Vec<u8>,
     types: Vec<u32>,
 }
@@ -117,7 +117,7 @@ impl Session {
         let mut consumed = 0;
         if matches!(self.state, State::Login(_)) {
             let (used, event) = self.log_in(bytes, out)?;
-            // The last message of the login is also the first moment at which a statement may be sent.
+            // The login's last message: from then on statements may be sent.
             return Ok(Fed { consumed: used, event });
         }
         while let Some((tag, body)) = message(&bytes[consumed..])? {
@@ -199,7 +199,7 @@ impl Session {
         }
     }
 
-    /// ReadyForQuery follows an error, except one that ends the connection.
+    /// ReadyForQuery follows an error, except an error that ends the connection.
     fn failed(&mut self, said: Said) -> Option<Event> {
         self.reply.error = Some(said.code());
         self.reply.hangs_up = said.is_last;
@@ -207,14 +207,14 @@ impl Session {
         (said.is_last || matches!(self.state, State::Idle)).then_some(Event::Done(self.reply))
     }
 
-    /// Not worth a word, unless the server hangs up behind it.
+    /// Ignored, unless the server closes the connection after it.
     #[cold]
     fn noticed(&mut self, body: &[u8]) -> Option<Event> {
         let said = said(body);
         if said.is_last { self.failed(said) } else { None }
     }
 
-    /// ParameterDescription: from it the form of each value follows.
+    /// ParameterDescription: it decides the format of each value.
     fn described(&mut self, body: &[u8]) {
         let types: Vec<u32> = body
             .get(2..)
@@ -223,7 +223,7 @@ impl Session {
             .map(|oid| u32::from_be_bytes([oid[0], oid[1], oid[2], oid[3]]))
             .collect();
         let mut bind = format!("\0w{}\0", self.statements.len()).into_bytes();
-        // A message has at most 65535 parameters; its count is a 16-bit number.
+        // A message has at most 65535 parameters, because the count is a 16-bit number.
         let count = u16::try_from(types.len()).unwrap_or(u16::MAX).to_be_bytes();
         bind.extend_from_slice(&count);
         types.iter().for_each(|oid| bind.extend_from_slice(&u16::from(is_binary(*oid)).to_be_bytes()));
@@ -239,7 +239,7 @@ fn is_binary(oid: u32) -> bool {
 #[inline]
 fn write_value(param: Param, oid: u32, texts: &[u8], out: &mut Vec<u8>) {
     match (param, oid) {
-        // A value beyond its column's type goes at full width, which the server refuses (22P03): cut short it would be another value.
+        // A value that does not fit its column's type is sent at full width, and the server refuses it (22P03): truncated it would be another value.
         (Param::Int(value), OID_INT2 | OID_INT4 | OID_INT8) => {
             match (oid, i16::try_from(value), i32::try_from(value)) {
                 (OID_INT2, Ok(value), _) => {
