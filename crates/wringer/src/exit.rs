@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How a command ends. The codes are a promise to scripts; `wringer --help` lists them.
+//! The exit codes of a command. Scripts rely on them; `wringer --help` lists them.
 
 use lab::{Kind, meaning};
 use std::fmt;
@@ -39,7 +39,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// An error on its way to the user: the exit code, the chain of causes, and what would help.
+/// An error for the user: the exit code, the chain of causes, and the remedies.
 #[derive(Debug)]
 pub struct Failure {
     pub exit: Exit,
@@ -63,7 +63,7 @@ impl Failure {
     }
 }
 
-/// The stations' own errors say what they mean for the host; what is not classified has failed, with everything undone.
+/// The crates' own errors know their exit code. An error without one means: failed, and everything is undone.
 impl<E: Into<anyhow::Error>> From<E> for Failure {
     fn from(error: E) -> Self {
         let error = error.into();

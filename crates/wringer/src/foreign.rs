@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Flags of other tools, and what they are called here. Only for flags that are none of ours: whoever writes one hears more than
-//! "unexpected argument".
+//! Flags of other tools, and Wringer's equivalents, so that a user of such a flag gets a better answer than "unexpected argument".
+//! Only flags that Wringer does not have.
 
-/// What to write instead of this flag, with or without its value.
+/// The answer for this flag, which may have a value.
 pub fn hint(flag: &str) -> Option<&'static str> {
     let name = flag.split('=').next().unwrap_or(flag).replace('_', "-");
     let of = |words: &&(&str, &'static str)| words.0.split(' ').any(|word| word == name);
@@ -98,7 +98,7 @@ const FLAGS: &[(&str, &str)] = &[
         "account and password are made; `sandbox export NAME` prints how to connect",
     ),
     ("--sandbox-binary", "`sandbox unpack TARBALL`, then `sandbox deploy FLAVOUR VERSION`"),
-    // all of them
+    // Of several tools.
     ("--json --format", "-o json"),
     ("--verbose -v", "there is nothing more to say; --quiet says less, -o json all"),
     (
@@ -126,7 +126,7 @@ mod tests {
         assert_eq!(hint("--no-such-flag"), None);
     }
 
-    /// A flag stands in one row alone.
+    /// Each flag is in one row only.
     #[test]
     fn rows_do_not_overlap() {
         let mut all: Vec<&str> = FLAGS.iter().flat_map(|(flags, _)| flags.split(' ')).collect();

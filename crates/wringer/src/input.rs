@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Files that the user names, as [`host::input`] reads them, and what to say of those that cannot be read.
+//! Reads files that the user names, by [`host::input`], and explains those that cannot be read.
 
 pub use host::input::open_input;
 use std::io;

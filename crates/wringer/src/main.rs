@@ -89,7 +89,7 @@ fn parse() -> Result<Cli, clap::Error> {
     Cli::try_parse_from(&arguments).or_else(|error| told_of_the_value(&arguments, error))
 }
 
-/// `--read -5ms` is taken for a flag `-5`: what is wrong is the value, and that is told instead, here or where a number's range is checked.
+/// `--read -5ms` would be taken for a flag `-5`. The mistake is the value, which is reported here, or where a number's range is checked.
 fn told_of_the_value(arguments: &[OsString], error: clap::Error) -> Result<Cli, clap::Error> {
     let is_negative =
         |text: &str| text.strip_prefix('-').is_some_and(|rest| rest.starts_with(|it: char| it.is_ascii_digit()));
@@ -122,8 +122,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// A panic has an exit code of the list, too, and not Rust's 101: what the command held was let go while it unwound; whether that was all
-/// is looked up in the journals.
+/// A panic has an exit code of the list, too, and not Rust's 101. While the stack unwound, changes were undone; the journals show
+/// whether all of them were.
 fn guarded(command: impl FnOnce() -> ExitCode) -> ExitCode {
     catch_unwind(AssertUnwindSafe(command)).unwrap_or_else(|_| {
         let find = || ::run::find_runs(&Places::from_environment()).is_ok_and(|found| found.iter().all(|run| !run.hot));
@@ -163,7 +163,7 @@ fn run(command: Command) -> exit::Outcome {
     }
 }
 
-/// Where a journal is stands in results, and in the arguments of processes of ours.
+/// The path of a journal is in results, and in the arguments of Wringer's processes.
 fn require_text(places: &Places) -> exit::Outcome {
     if places.journal.to_str().is_some() {
         return Ok(());

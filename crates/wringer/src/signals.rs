@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Ctrl-C and `kill`: the first ends the work, the second cuts the waits of the undo, none skips the undo.
+//! Ctrl-C and `kill`: the first signal ends the work, the second ends the waits of the undo; no signal skips the undo.
 
 use host::interrupt;
 use host::process::Process;
@@ -9,7 +9,7 @@ use std::os::fd::AsRawFd as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 
-/// From here on the signals that end a program are noted instead; the flag is true after the first.
+/// From this call on, signals that would end the program only set a flag; it is true after the first.
 ///
 /// # Errors
 /// The kernel refuses the handler.
@@ -27,22 +27,22 @@ pub fn install() -> io::Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
-/// Signals while a command of the user's runs: they are the command's.
+/// Handles signals while a command of the user's runs: they are passed to the command.
 #[derive(Debug, Clone)]
 pub struct Relay {
     /// The command's pidfd, [`NONE`] or [`STARTING`].
     command: Arc<AtomicI32>,
-    /// Signals that came while it was starting, one bit each.
+    /// Signals that arrived while the command was starting, one bit each.
     kept: Arc<AtomicU64>,
 }
 
-/// There is no command: a signal is the user's wish to stop.
+/// There is no command: a signal means that the user wants to stop.
 const NONE: i32 = -1;
-/// It may run already, and is not known yet: signals are kept for it.
+/// The command may run already, but its pidfd is not known yet: signals are kept for it.
 const STARTING: i32 = -2;
 
 impl Relay {
-    /// From here on the signals that end a program go to the command; while there is none, they are noted.
+    /// From this call on, signals that would end the program go to the command; while there is none, they only set a flag.
     ///
     /// # Errors
     /// The kernel refuses the handler.
@@ -62,13 +62,13 @@ impl Relay {
             NONE if [SIGUSR1, SIGUSR2].contains(&signal) => {}
             NONE => interrupt::note(),
             STARTING => drop(self.kept.fetch_or(1 << signal, Ordering::SeqCst)),
-            // the kernel has sent it to the whole process group: to the command as well
+            // The kernel has sent it to the whole process group, and so to the command as well.
             _ if of_the_terminal => {}
             pidfd => send(pidfd, signal),
         }
     }
 
-    /// Until what is returned is dropped, signals are the command's, which is started now.
+    /// Call it before the command starts: until the returned value is dropped, signals are the command's.
     pub fn starting(&self) -> Relaying<'_> {
         self.command.store(STARTING, Ordering::SeqCst);
         Relaying(self)
@@ -80,7 +80,7 @@ impl Relay {
 pub struct Relaying<'a>(&'a Relay);
 
 impl Relaying<'_> {
-    /// To this process, which must outlive the relay; those that were kept first.
+    /// Passes signals to this process, which must outlive the relay; first those that were kept.
     pub fn to(&self, command: &Process) {
         let pidfd = command.pidfd().as_raw_fd();
         self.0.command.store(pidfd, Ordering::SeqCst);
@@ -92,7 +92,7 @@ impl Relaying<'_> {
 impl Drop for Relaying<'_> {
     fn drop(&mut self) {
         self.0.command.store(NONE, Ordering::SeqCst);
-        // the command never came
+        // The command was never started.
         if self.0.kept.swap(0, Ordering::SeqCst) != 0 {
             interrupt::note();
         }
@@ -100,6 +100,6 @@ impl Drop for Relaying<'_> {
 }
 
 fn send(pidfd: i32, signal: i32) {
-    // SAFETY: a system call without memory of ours; at worst the process is gone.
+    // SAFETY: a system call without memory of ours; at worst the process has ended.
     unsafe { libc::syscall(libc::SYS_pidfd_send_signal, pidfd, signal, 0, 0) };
 }

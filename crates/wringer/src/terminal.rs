@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The terminal: data to stdout, talk and progress to stderr. The only module that prints.
+//! The terminal: data to stdout, messages and progress to stderr. The only module that prints.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 use crate::exit::{Exit, Failure, Outcome};
@@ -22,14 +22,14 @@ pub enum Output {
     Json,
 }
 
-/// Why data could not be written: the first reason.
+/// The first reason why data could not be written.
 static LOST: OnceLock<io::Error> = OnceLock::new();
-/// `--quiet`: neither talk nor progress.
+/// `--quiet`: neither messages nor progress.
 static QUIET: AtomicBool = AtomicBool::new(false);
-/// Something was printed as data.
+/// Whether data has been printed.
 static SHOWN: AtomicBool = AtomicBool::new(false);
 
-/// From here on only data and errors are printed.
+/// From this call on, only data and errors are printed.
 pub fn be_quiet() {
     QUIET.store(true, Ordering::Relaxed);
 }
@@ -38,13 +38,13 @@ fn is_quiet() -> bool {
     QUIET.load(Ordering::Relaxed)
 }
 
-/// Data, to stdout. A closed pipe is the reader's choice, not an error; any other failure ends the program with an exit code, in [`end`].
+/// Prints data to stdout. A closed pipe is the reader's choice, not an error; any other failure ends the program with an exit code, in [`end`].
 pub fn data(text: impl Display) {
     SHOWN.store(true, Ordering::Relaxed);
     note(writeln!(io::stdout().lock(), "{text}"));
 }
 
-/// Data as JSON, its numbers rounded to what they mean.
+/// Prints data as JSON, with numbers rounded to significant digits.
 pub fn json(value: &impl Serialize) {
     match report::pretty(value) {
         Ok(text) => data(text),
@@ -60,7 +60,7 @@ fn note(written: io::Result<()>) {
     }
 }
 
-/// clap's own answer, to stdout or stderr: a help text, the version, what is wrong with the arguments.
+/// Prints clap's own answer, to stdout or stderr: a help text, the version, or what is wrong with the arguments.
 pub fn answer(error: &clap::Error) -> ExitCode {
     let written = error.print();
     if error.use_stderr() {
@@ -81,7 +81,7 @@ pub fn answer(error: &clap::Error) -> ExitCode {
     end(Ok(()))
 }
 
-/// A flag that is another tool's: what it is called here.
+/// Wringer's equivalent of another tool's flag.
 fn foreign(error: &clap::Error) -> Option<&'static str> {
     if error.kind() != ErrorKind::UnknownArgument {
         return None;
@@ -92,7 +92,7 @@ fn foreign(error: &clap::Error) -> Option<&'static str> {
     }
 }
 
-/// The exit code of the whole program. What was done stays done, but whoever reads the result must not take a part for the whole.
+/// The exit code of the whole program. Finished changes stay, but a reader must not take part of the output for all of it.
 pub fn end(outcome: Outcome) -> ExitCode {
     let lost = was_lost();
     match outcome {
@@ -102,7 +102,7 @@ pub fn end(outcome: Outcome) -> ExitCode {
     }
 }
 
-/// Whether data could not be written; says so.
+/// Whether data could not be written; prints an error then.
 pub fn was_lost() -> bool {
     if let Some(error) = LOST.get() {
         tell(format_args!("error: the result could not be written to standard output\n  because: {error}"));
@@ -111,14 +111,14 @@ pub fn was_lost() -> bool {
     LOST.get().is_some()
 }
 
-/// Talk, to stderr; nothing with `--quiet`.
+/// Prints a message to stderr; nothing with `--quiet`.
 pub fn say(text: impl Display) {
     if !is_quiet() {
         tell(text);
     }
 }
 
-/// What is told also with `--quiet`: errors.
+/// Prints an error to stderr, also with `--quiet`.
 fn tell(text: impl Display) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
@@ -127,7 +127,7 @@ pub fn hint(text: impl Display) {
     say(format_args!("hint: {text}"));
 }
 
-/// The chain of causes, then the hints; returns the exit code.
+/// Prints the chain of causes and the hints; returns the exit code.
 fn report_failure(failure: &Failure) -> ExitCode {
     let causes: Vec<String> = failure.error.chain().map(ToString::to_string).collect();
     let (message, causes) = causes.split_first().map_or(("", [].as_slice()), |(first, rest)| (first.as_str(), rest));
@@ -138,7 +138,7 @@ fn report_failure(failure: &Failure) -> ExitCode {
     failure.exit.into()
 }
 
-/// The same for a program that asked for JSON: on stdout, where it looks for the result, unless that is there already.
+/// The same for a program that asked for JSON: on stdout, unless that already has the result.
 fn show_error(exit: Exit, message: &str, causes: &[String], hints: Vec<String>) {
     let arguments = std::env::args_os().map(|argument| argument.to_string_lossy().into_owned());
     if SHOWN.load(Ordering::Relaxed) || !wants_json(arguments) {
@@ -148,7 +148,7 @@ fn show_error(exit: Exit, message: &str, causes: &[String], hints: Vec<String>) 
     note(writeln!(io::stdout().lock(), "{:#}", json!({"schema": 1, "error": error})));
 }
 
-/// Whether the arguments have `-o json`, also where they are wrong otherwise. What stands behind `--` is another program's.
+/// Whether the arguments contain `-o json`, even if they are wrong otherwise. Arguments after `--` belong to another program.
 fn wants_json(arguments: impl Iterator<Item = String>) -> bool {
     let own: Vec<String> = arguments.take_while(|argument| argument != "--").collect();
     let joined = |argument: &String| ["-ojson", "-o=json", "--output=json"].contains(&argument.as_str());
@@ -156,7 +156,7 @@ fn wants_json(arguments: impl Iterator<Item = String>) -> bool {
     own.iter().any(joined) || own.windows(2).any(apart)
 }
 
-/// A run's progress, here.
+/// Shows a run's progress on the terminal.
 #[derive(Debug, Clone, Copy)]
 pub struct Shown;
 
@@ -170,7 +170,7 @@ impl Progress for Shown {
     }
 }
 
-/// Gone when it is dropped.
+/// Removed from the terminal when it is dropped.
 struct ShownBar(ProgressBar);
 
 impl Bar for ShownBar {
@@ -201,7 +201,7 @@ impl Drop for ShownBar {
     }
 }
 
-/// A bar with a known end. Hidden by itself when stderr is not a terminal.
+/// A progress bar with a known end. Hidden by itself when stderr is not a terminal.
 pub fn bar(length: u64, what: &str) -> ProgressBar {
     if is_quiet() {
         return ProgressBar::hidden();

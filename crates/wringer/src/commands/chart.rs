@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A latency histogram on the terminal, with the hump that each bar belongs to.
+//! Draws a latency histogram on the terminal, with the hump of each bar.
 
 use explain::modes::{Bin, Mode};
 use std::fmt::Write as _;
@@ -7,10 +7,10 @@ use std::fmt::Write as _;
 /// Rows of the chart, at most.
 const ROWS: usize = 44;
 const BAR: usize = 60;
-/// Steps of a row, in parts of a doubling; the first that fits is taken.
+/// Heights of a row, as parts of a doubling; the first that fits is used.
 const STEPS: [f64; 6] = [16.0, 8.0, 6.0, 4.0, 3.0, 2.0];
 
-/// One row for each step on a logarithmic scale, stretches of empty rows left out; beside each bar the hump it belongs to.
+/// One row for each step on a logarithmic scale; runs of empty rows are left out. Each bar is marked with its hump.
 pub fn chart(bins: &[Bin], modes: &[Mode]) -> String {
     let step = STEPS.into_iter().find(|step| rows(bins, modes, *step).len() <= ROWS).unwrap_or(1.0);
     let rows = rows(bins, modes, step);
@@ -32,10 +32,10 @@ pub fn chart(bins: &[Bin], modes: &[Mode]) -> String {
 }
 
 struct Row {
-    /// On the logarithmic scale.
+    /// The row's position on the logarithmic scale.
     index: i64,
     count: u64,
-    /// The hump of its last values.
+    /// The hump of the row's last values.
     hump: usize,
 }
 
@@ -54,7 +54,7 @@ fn rows(bins: &[Bin], modes: &[Mode], step: f64) -> Vec<Row> {
     rows
 }
 
-/// The bars of each hump have a letter of their own.
+/// Each hump has its own letter for its bars.
 pub fn mark(index: usize) -> char {
     let letters = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ";
     char::from(letters[index % letters.len()])

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which server, where, as whom: the flags that every command with a server shares. They are sysbench's, and mean the same; what they
-//! lead to is [`attach`]'s.
+//! The connection flags that all commands with a server share. They have sysbench's names and meaning. [`attach`] makes the connection.
 
 mod failure;
 
@@ -101,13 +100,13 @@ impl Driver {
 
 impl Connection {
     /// # Errors
-    /// Usage: what is written is no connection string, or no way of encrypting, or contradicts itself. 3: a file or a sandbox is missing.
+    /// Usage: a wrong connection string, a wrong kind of encryption, or a contradiction. 3: a file or a sandbox is missing.
     pub fn target(&self) -> Result<Target, Failure> {
         let places = Places::from_environment();
         Ok(self.wanted()?.target(surroundings(&places))?)
     }
 
-    /// As [`Self::target`], where what is to be sent decides the protocol unless a flag says another.
+    /// As [`Self::target`], but the content to send decides the protocol, unless a flag does.
     ///
     /// # Errors
     /// As [`Self::target`].
@@ -120,10 +119,10 @@ impl Connection {
         Ok(wanted.target(surroundings(&places))?)
     }
 
-    /// The server that these flags lead to, with its process on this host, where `pid` names another one or none is needed.
+    /// The server of these flags, with its process on this host. `pid` may name another process, or none is needed.
     ///
     /// # Errors
-    /// As [`Self::target`]; 3: the server cannot be reached, there is no such process, or it cannot be told which one it is.
+    /// As [`Self::target`]; 3: the server cannot be reached, there is no such process, or its process cannot be found.
     pub fn attach(&self, pid: Option<u32>, places: &Places) -> Result<Attached, Failure> {
         let wanted = Wanted { pid, ..self.wanted()? };
         let attached = Attached::find(&wanted, surroundings(places)).and_then(Attached::require_process);
@@ -136,7 +135,7 @@ impl Connection {
     }
 
     /// # Errors
-    /// Usage: a word that is no way of encrypting.
+    /// Usage: a wrong kind of encryption.
     fn wanted(&self) -> Result<Wanted, Failure> {
         Ok(Wanted {
             dsn: self.dsn.clone(),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The manual, in the program: the pages of `docs/`, as they were when this was built.
+//! The manual inside the program: the pages of `docs/` at build time.
 
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal;
@@ -74,7 +74,7 @@ pub fn main(args: &Args) -> Outcome {
     Ok(())
 }
 
-/// `experiment`, `docs/experiment.md`, and of a page in a folder its last name.
+/// `experiment`, `docs/experiment.md`, or the last part of the name of a page in a folder.
 fn find(asked: &str) -> Option<&'static Page> {
     let name = asked.trim_start_matches("docs/").trim_end_matches(".md");
     PAGES.iter().find(|page| page.name == name || page.name.rsplit('/').next() == Some(name))

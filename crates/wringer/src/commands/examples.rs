@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Ready files, in the program: the experiments and workloads of `experiments/`, as they were when this was built.
+//! Example files inside the program: the experiments and workloads of `experiments/` at build time.
 
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal;

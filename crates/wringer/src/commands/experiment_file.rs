@@ -30,7 +30,7 @@ impl Require {
     }
 }
 
-/// The text of an experiment file, and what it says. `-` is standard input.
+/// The text of an experiment file, and its content. `-` is standard input.
 ///
 /// # Errors
 /// Exit code 2, with every problem and its place, when the file cannot be read or is wrong.
@@ -46,7 +46,7 @@ pub fn read(file: &Path) -> Result<(String, Experiment), Failure> {
     Ok((text, experiment))
 }
 
-/// Everything that is wrong with an experiment file.
+/// The failure for a wrong experiment file, with every problem.
 pub fn refused(file: &Path, text: &str, problems: &[Problem]) -> Failure {
     problems::refused(file, text, problems, "an experiment that can be run", "docs/experiment.md").into()
 }

@@ -110,7 +110,7 @@ pub fn main(args: Args) -> Outcome {
         print_plan(&plan, args.output);
         return Ok(());
     }
-    // what is there already, and is replaced or gone on with, is not known to the byte
+    // When tables are replaced or resumed, the needed space is not known exactly.
     if facts.existing.is_empty() && !args.no_space_check {
         fill_space::require(plan.predicted.used_bytes, &target)?;
     }
@@ -145,7 +145,7 @@ impl Args {
     }
 }
 
-/// Makes these tables in a database that is there, and prints what came of it.
+/// Makes these tables in an existing database, and prints the result.
 pub fn make(spec: &FillSpec, target: &Target, stop: &AtomicBool, output: Output) -> Outcome {
     let facts = ServerFacts::read(target).map_err(refused)?;
     let plan = fill::plan(spec, &facts).map_err(refused)?;
@@ -156,7 +156,7 @@ pub fn make(spec: &FillSpec, target: &Target, stop: &AtomicBool, output: Output)
     Ok(())
 }
 
-/// Set by Ctrl-C and by a polite request to end.
+/// Set by SIGINT (Ctrl-C) and SIGTERM.
 fn stop_flag() -> Result<Arc<AtomicBool>, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [libc::SIGINT, libc::SIGTERM] {
@@ -212,7 +212,7 @@ fn on_off(text: &str) -> Result<bool, String> {
     }
 }
 
-/// `1.5`, and `1.5x` as people say it.
+/// `1.5`, or `1.5x`.
 fn times(text: &str) -> Result<f64, String> {
     let number = text.strip_suffix(['x', 'X']).unwrap_or(text);
     let times: Option<f64> = number.parse().ok().filter(|times: &f64| times.is_finite() && *times > 0.0);

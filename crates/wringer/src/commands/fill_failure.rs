@@ -5,7 +5,7 @@ use super::connection::server_failure;
 use crate::exit::{Exit, Failure};
 use load::fill::Error;
 
-/// Before anything was made.
+/// For a failure before anything was made.
 pub fn refused(error: Error) -> Failure {
     match error {
         Error::Server { operation, source } => {
@@ -21,7 +21,7 @@ pub fn refused(error: Error) -> Failure {
     }
 }
 
-/// While or after rows were written: what was made is dropped again, unless the fill was resumed.
+/// For a failure while or after rows were written: the made tables are dropped again, unless the fill was resumed.
 pub fn failed(error: Error) -> Failure {
     match error {
         Error::Stopped | Error::Paused => Failure::new(Exit::Interrupted, error),

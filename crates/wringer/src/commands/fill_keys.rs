@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which values the column `k` gets: the flags of `wringer fill`.
+//! The distribution of the column `k`: the flags of `wringer fill`.
 
 use super::rand_numbers::RandNumbers;
 use workload::distribution::{Distribution, Error, Kind};

@@ -28,12 +28,12 @@ pub fn main(target: &Target, scale: u32, replace: bool, stop: &AtomicBool, outpu
     Ok(())
 }
 
-/// What the tables take at least: InnoDB's at scale 1 have 12.5 MiB, PostgreSQL's 15.
+/// The least size of the tables: InnoDB's at scale 1 have 12.5 MiB, PostgreSQL's 15.
 pub fn bytes(scale: u32) -> u64 {
     u64::from(scale) * (12 << 20)
 }
 
-/// What would be sent.
+/// Prints the statements that a fill would send.
 pub fn show_plan(target: &Target, scale: u32, output: Output) {
     let statements = pgbench::statements(target.protocol, scale);
     match output {

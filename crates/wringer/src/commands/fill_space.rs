@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whether what is to be filled fits the disk, where the server is on this machine.
+//! Checks whether a fill fits the disk, when the server is on this machine.
 
 use crate::exit::{Exit, Failure, Outcome};
 use load::fill::DataFolder;
@@ -7,10 +7,10 @@ use load::{Endpoint, Target};
 use std::path::Path;
 use units::Bytes;
 
-/// A server whose disk is full may not be able to drop the tables again, or go down: better known before.
+/// When its disk is full, a server may go down, or be unable to drop the tables again.
 ///
 /// # Errors
-/// Fewer bytes are free than the tables take. What cannot be found out is no error.
+/// The disk has fewer free bytes than the tables need. When the free space is unknown, there is no error.
 pub fn require(need_bytes: u64, target: &Target) -> Outcome {
     let Some((folder, free_bytes)) = free(target) else { return Ok(()) };
     if need_bytes <= free_bytes {
@@ -31,7 +31,7 @@ fn free(target: &Target) -> Option<(DataFolder, u64)> {
         return None;
     }
     let folder = DataFolder::read(target)?;
-    // behind a tunnel or in a container is another machine's folder of the same name
+    // Behind a tunnel, or for a container, a folder of the same name on this machine is another folder.
     let written = std::fs::read_to_string(&folder.pid_file).ok()?;
     let pid: u32 = written.lines().next()?.trim().parse().ok()?;
     if !Path::new("/proc").join(pid.to_string()).exists() {

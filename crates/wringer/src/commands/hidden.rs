@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! RAM that runs hide from the whole host: which runs do, also after all their processes were killed, and how much.
+//! RAM that runs hide from the whole host: which runs hide it, also after all their processes were killed, and how much.
 
 use host::change::memory::{Blocks, block_bytes, is_online};
 use host::process::Identity;
@@ -7,7 +7,7 @@ use run::{FoundRun, Role, Step, StepState};
 use squeeze::Meminfo;
 use squeeze::ram::balloon;
 
-/// The runs that hide the host's RAM. Pool and memory blocks stay hidden when supervisor and watchdog are dead: such a run is hot.
+/// The runs that hide the host's RAM. Pool pages and memory blocks stay hidden when supervisor and watchdog are dead: such a run is hot.
 pub fn hiding_ram(found: &[FoundRun]) -> Vec<&FoundRun> {
     found.iter().filter(|run| hides(run)).collect()
 }
@@ -24,7 +24,7 @@ fn taken(run: &FoundRun) -> impl Iterator<Item = &StepState> {
     run.steps.iter().filter(move |step| step.is_open() && takes(&step.change))
 }
 
-/// What these runs hide now: what their journals say, as far as the host still shows it.
+/// The RAM that these runs hide now: from their journals, as far as the host still shows it.
 pub fn bytes(hiding: &[&FoundRun], meminfo: &Meminfo) -> u64 {
     hiding.iter().flat_map(|run| taken(run)).map(|step| of_step(step, meminfo)).sum()
 }
@@ -34,7 +34,7 @@ fn of_step(step: &StepState, meminfo: &Meminfo) -> u64 {
         Step::HugePool { before, after } => {
             let grown = step.observed.as_deref().and_then(|text| text.parse().ok()).unwrap_or(*after);
             let ours = grown.min(meminfo.huge_total_pages).saturating_sub(*before);
-            // free ones alone: a page that somebody took meanwhile is not hidden
+            // Free pages only: a page that a program has taken meanwhile is not hidden.
             ours.min(meminfo.huge_unclaimed_pages()) * meminfo.huge_page_bytes
         }
         Step::MemoryBlocks { kernel, movable, .. } => {

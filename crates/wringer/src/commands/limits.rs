@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `--ram --swap --cpus --cpuset`: less than the machine has, for one command or one server.
+//! `--ram --swap --cpus --cpuset`: limits for one command or one server.
 
 use squeeze::limits::Asked;
 use units::{Bytes, CpuList, Cpus, Swap};

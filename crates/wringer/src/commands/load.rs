@@ -209,7 +209,7 @@ pub fn main(mut args: Args) -> Outcome {
 }
 
 impl Args {
-    /// One load. `Some`: the server went away, and what was measured until then is among `runs`.
+    /// Runs one load. `Some`: the server went away; the result until then is among `runs`.
     fn one(
         &self,
         spec: &LoadSpec,
@@ -232,7 +232,7 @@ impl Args {
             },
             on_progress: &mut |progress| {
                 let line = load::summary::progress(progress, &self.percentile);
-                // a line for people alone, which no sysbench prints
+                // A line for people only, which sysbench does not print.
                 match self.output {
                     Output::Sysbench if progress.connecting.is_none() => terminal::data(line),
                     _ => terminal::say(line),
@@ -259,7 +259,7 @@ impl Args {
                 Ok(Some(load::Error::ServerLost { phase, after_ms, waited_ms, partial, last }))
             }
             Err(error) => {
-                // What earlier loads measured is not lost with this one.
+                // The results of earlier loads are not lost with this one.
                 runs.end();
                 Err(server_failure(error))
             }
@@ -273,7 +273,7 @@ impl Args {
         self.assertions.iter().try_for_each(check).map_err(|why| Failure::message(Exit::Usage, why))
     }
 
-    /// Name, statements, and where their values come from.
+    /// Name, statements, and the source of their values.
     fn workload(
         &self,
         protocol: load::Protocol,
@@ -329,7 +329,7 @@ impl Args {
         Ok(spec)
     }
 
-    /// As pgbench does: the number of branches is the scale.
+    /// As in pgbench: the number of branches is the scale.
     fn take_scale(&mut self, target: &load::Target) -> Outcome {
         match (self.workload.name().is_some_and(Name::is_pgbench), self.keys.scale) {
             (false, Some(_)) => {
@@ -360,11 +360,10 @@ impl Args {
     }
 }
 
-/// Whoever compares with sysbench's figures has to know.
+/// A user who compares the result with sysbench's must know this.
 pub(super) const DEFAULT_KEYS: &str = "note: keys are drawn uniformly, for nothing says how; sysbench 1.0.20 draws them with \
     --rand-type=special then, which finds most rows cached";
 
-/// What is about to run, on one line of stderr.
 fn header(spec: &LoadSpec) -> String {
     let arrivals = match spec.arrivals {
         Arrivals::Closed => "closed loop".to_owned(),
@@ -386,7 +385,7 @@ impl KeyArgs {
     }
 }
 
-/// Ctrl-C drains the load and prints what there is; the second one ends at once, there is nothing to undo.
+/// Ctrl-C drains the load and prints the result so far; the second Ctrl-C ends at once, because there is nothing to undo.
 pub(super) fn interruptible() -> Result<Arc<AtomicBool>, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [libc::SIGINT, libc::SIGTERM] {
@@ -396,7 +395,7 @@ pub(super) fn interruptible() -> Result<Arc<AtomicBool>, Failure> {
     Ok(stop)
 }
 
-/// 0, as with sysbench, prints none.
+/// 0 is allowed, and prints none, as in sysbench.
 pub(super) fn percentile(text: &str) -> Result<f64, String> {
     let found = text.trim().parse().ok().filter(|percentile| (0.0..=100.0).contains(percentile));
     found.ok_or_else(|| format!("'{text}' is no percentile: write numbers from 0 to 100, such as 50,99,99.9"))

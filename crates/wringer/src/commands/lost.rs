@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the host shows of runs without a readable journal.
+//! Traces on the host of runs without a readable journal.
 
 use crate::terminal;
 use run::{Condition, Lost};
 use serde_json::{Value, json};
 
-/// Nothing that an undo here would end.
+/// Traces that no undo of this home would remove.
 pub fn is_of_others(lost: &Lost) -> bool {
     matches!(lost.condition, Condition::LiveElsewhere | Condition::HotElsewhere | Condition::Foreign(_))
 }
 
-/// One word, as `wringer status --help` explains it, or why it is none of ours.
+/// One word, as `wringer status --help` explains it, or why it does not belong to this home.
 fn word(condition: &Condition) -> &'static str {
     match condition {
         Condition::CutOff | Condition::Held(_) => "lost",

@@ -34,7 +34,7 @@ pub mod status;
 pub mod undo;
 mod verdicts;
 
-/// As it was typed, for a journal or a recording; a word that is no text is kept as far as it is one.
+/// The command line as typed, for a journal or a recording; bytes that are no text are replaced.
 pub fn command_line() -> Vec<String> {
     std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect()
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The humps of any latency histogram, whoever made it.
+//! The humps of any latency histogram, from any tool.
 
 use super::chart::{chart, mark, time};
 use crate::exit::{Exit, Failure, Outcome};
@@ -107,11 +107,11 @@ fn content(file: &Path) -> Result<String, Failure> {
         Some("-") => input::read_stdin(),
         _ => input::read_bytes(file),
     };
-    // the words around a histogram may be in any encoding
+    // The text around a histogram may have any encoding.
     bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).map_err(|error| Failure::new(Exit::Usage, error))
 }
 
-/// The delay on the command line counts; else the one that the document gives.
+/// The delay of the command line; without it, that of the document.
 fn explained(named: Named, args: &Args) -> (Named, Option<ReadDelay>, Modes) {
     let mode = if args.mode == Apply::Add { DelayMode::Add } else { DelayMode::Total };
     let given = args.delay.map(|delay| delay.as_ns() as f64 / 1e3);

@@ -42,7 +42,7 @@ pub fn main(args: Args) -> Outcome {
     refuse(&args.file, &experiment, &plan)
 }
 
-/// An experiment and its plan, and what the server's program and the disk answered to it. Changes nothing.
+/// The experiment and its plan, with the answers of the server's program and of the disk. Changes nothing.
 ///
 /// # Errors
 /// Exit code 2: the file is wrong.
@@ -61,7 +61,7 @@ pub fn look(file: &Path, require: &Require, places: &Places) -> Result<(Experime
 /// Fails with exit code 3 when a run would not start here.
 ///
 /// # Errors
-/// With everything that is known to stand in the way.
+/// Everything that is known to prevent the run.
 pub fn refuse(file: &Path, experiment: &Experiment, plan: &Plan) -> Outcome {
     refuse_blocked(file, plan)?;
     refuse_ram(experiment)?;
@@ -85,7 +85,7 @@ pub fn refuse_blocked(file: &Path, plan: &Plan) -> Outcome {
         .hint("nothing was changed; `wringer doctor` says what this host can do"))
 }
 
-/// What a plan needs to know about this host.
+/// The facts about this host that a plan needs.
 pub fn host_facts(experiment: &Experiment, places: &Places) -> HostFacts {
     let checks = checks::all(places);
     let check = |id: &str| checks.iter().find(|check| check.id == id);
@@ -117,7 +117,7 @@ fn cgroup(check: Option<&Check>) -> String {
     good.and_then(|check| check.found.split(' ').next()).unwrap_or("none").to_owned()
 }
 
-/// The server that the run would take, and whether it is installed or was fetched.
+/// The server that the run would use, and whether it is installed or was fetched.
 fn server_binary(experiment: &Experiment, places: &Places) -> Option<String> {
     let request = server_request(&experiment.server).ok()?;
     sandbox::present(&request, places).map(|found| found.describe())
@@ -144,7 +144,7 @@ pub fn as_text(plan: &Plan) -> String {
     out + &remarks(plan)
 }
 
-/// What the plan says besides its steps.
+/// The plan's remarks, without its steps.
 pub fn remarks(plan: &Plan) -> String {
     let mut out = String::new();
     for LeftOut { what, why, instead } in &plan.left_out {

@@ -144,7 +144,7 @@ fn squeeze(places: &Places, args: &Squeezed, amount: Amount) -> Outcome {
     spinner.finish_and_clear();
     let mut result = result?;
     if let Some(target) = verify {
-        // the RAM is hidden: that nobody could look again does not undo it
+        // The RAM is hidden; a failed check does not undo it.
         match reread(&target) {
             Ok(read) => result["verify"] = read,
             Err(failure) => terminal::say(format_args!(
@@ -158,7 +158,7 @@ fn squeeze(places: &Places, args: &Squeezed, amount: Amount) -> Outcome {
     Ok(())
 }
 
-/// Two readings of a file: when it is larger than what is left, the second must not be faster.
+/// Reads a file twice: when it is larger than the remaining RAM, the second read must not be faster.
 fn reread(target: &Target) -> Result<Value, Failure> {
     let bar = terminal::bar(target.size_bytes * 2, "reading it twice");
     let options = scan::Options { rounds: 2, block_bytes: 128 << 10, evict: true };
@@ -267,7 +267,7 @@ fn show(value: &Value, output: Output) {
     terminal::say(format_args!("until {}; `wringer ram release` gives it back", text("until")));
 }
 
-/// In what this mechanism differs from others, in a line each.
+/// The traits of this mechanism, one line each.
 fn show_traits(value: &Value) {
     let Ok(traits) = serde_json::from_value::<Traits>(value.clone()) else { return };
     let say = |holds: bool, yes: &'static str, no: &'static str| if holds { yes } else { no };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The numbers of the distributions, with sysbench's names: one set of flags for `wringer load` and `wringer fill`, built from
+//! The parameters of the distributions, with sysbench's names: one set of flags for `wringer load` and `wringer fill`, built from
 //! [`workload::distribution::NUMBERS`].
 
 use clap::{Arg, ArgMatches, Command, value_parser};

@@ -87,7 +87,6 @@ impl FromStr for Speed {
     }
 }
 
-/// What was read, and what is to be done with it.
 struct Log<'a> {
     path: &'a Path,
     format: Format,
@@ -152,7 +151,7 @@ fn send(args: &Args, log: &Log<'_>, plan: &Plan, target: &load::Target) -> Outco
     verdicts::outcome(verdicts.iter().map(|verdict| ("", verdict)))
 }
 
-/// Before anything is sent: what a replay does not measure is not asserted.
+/// Before anything is sent: assertions on values that a replay does not measure are refused.
 fn check_assertions(args: &Args, plan: &Plan) -> Outcome {
     let usage = |why: String| Failure::message(Exit::Usage, why);
     for assertion in &args.assertions {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The report of a recording, written anew.
+//! Writes the report of a recording again.
 
 use crate::exit::{Exit, Failure, Outcome};
 use crate::{input, terminal};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `wringer sandbox`: throw-away servers from nothing to nothing.
+//! `wringer sandbox`: makes, uses and removes throw-away servers.
 
 mod below_squeeze;
 mod capabilities;

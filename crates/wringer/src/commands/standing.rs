@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What `ram`, `disk`, `status` and `undo` share: standing squeezes, found by what their journals say, and how they are shown.
+//! Shared by `ram`, `disk`, `status` and `undo`: standing squeezes, found by their journals, and how they are shown.
 
 use super::command_line;
 use crate::exit::{Exit, Failure, Outcome};
@@ -45,7 +45,7 @@ impl Standing {
         self.lasts.unwrap_or(Span::secs(3600))
     }
 
-    /// Of what stands already and is only changed: for what `--for` does not.
+    /// For a squeeze that exists and is only changed: `--for` does not apply.
     pub fn note_that_its_time_stays(&self, run: &RunId) {
         if self.lasts.is_some() {
             terminal::say(format_args!(
@@ -55,7 +55,7 @@ impl Standing {
     }
 }
 
-/// For clap: a time in which something can happen.
+/// For clap: a duration that is long enough.
 pub fn lasting(text: &str) -> Result<Span, String> {
     match text.parse::<Span>() {
         Ok(span) if span.0 < Duration::from_secs(1) => Err("one second is the least".into()),
@@ -70,10 +70,10 @@ pub struct Format {
     pub output: Output,
 }
 
-/// How long a supervisor may take beyond what it was granted itself.
+/// How long a supervisor may take in addition to its own time limit.
 const START_SLACK: Duration = Duration::from_secs(30);
 
-/// Starts the supervisor and returns what it reported. Ctrl-C ends it, with everything that it has applied so far.
+/// Starts the supervisor, and returns its report. Ctrl-C ends it, and undoes everything that it has changed so far.
 pub fn start(places: &Places, words: &Standing, squeeze: Squeeze, takes: Duration) -> Result<Value, Failure> {
     run::require_free(places, &squeeze.resource())?;
     let command = std::iter::once("wringer".to_owned()).chain(command_line().into_iter().skip(1)).collect();
@@ -84,7 +84,7 @@ pub fn start(places: &Places, words: &Standing, squeeze: Squeeze, takes: Duratio
     Ok(ready)
 }
 
-/// What a supervisor says of itself needs neither its name nor its log, which says the same; on a full disk it has none.
+/// A supervisor's error needs neither its name nor the path of its log, which repeats the error; on a full disk there is no log.
 fn told(error: run::Error) -> Failure {
     match error {
         run::Error::Host(host::Error::Child { why, log, .. }) if log.is_empty() || says_the_same(&log, &why) => {
@@ -110,13 +110,13 @@ fn says_the_same(log: &[String], why: &str) -> bool {
     log.iter().any(|line| line.contains(first))
 }
 
-/// Refuses, before anything is started, while an earlier run was not undone.
+/// Refuses to start anything while an earlier run is not undone.
 pub fn refuse_hot(places: &Places, look: &run::Look) -> Outcome {
     run::refuse_hot(&look.runs)?;
     Ok(run::refuse_lost(places, look)?)
 }
 
-/// What a live run slows down for everybody.
+/// A target that a live run slows down for all programs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Slowed {
     Directory(PathBuf),
@@ -134,7 +134,7 @@ impl Slowed {
         }
     }
 
-    /// Whether `path` means it: a device has several names, and its mapping is meant, too.
+    /// Whether `path` means it: a device has several names, and its mapping counts, too.
     pub fn is_named(&self, path: &Path) -> bool {
         let number = |path: &Path| fs::metadata(path).ok().map(|it| it.rdev()).filter(|number| *number != 0);
         match self {
@@ -155,12 +155,12 @@ impl Slowed {
     }
 }
 
-/// The live runs that slow something down for everybody.
+/// The live runs that slow a target down for all programs.
 pub fn slowing(found: &[FoundRun]) -> Vec<(&FoundRun, Slowed)> {
     slowing_or_left(found).into_iter().filter(|(run, _)| run.live).collect()
 }
 
-/// The same, and runs of which nobody is left to end them: a device-mapper's delay stays, a layer serves on without one.
+/// The same, with runs whose processes are all dead: a device-mapper's delay stays without them, and a layer goes on serving.
 pub fn slowing_or_left(found: &[FoundRun]) -> Vec<(&FoundRun, Slowed)> {
     let there = found.iter().filter(|run| run.live || run.hot);
     let open = |run: &FoundRun| run.steps.iter().filter(|step| step.is_open()).find_map(|step| slowed(run, step));
@@ -183,7 +183,7 @@ fn slowed(run: &FoundRun, step: &StepState) -> Option<Slowed> {
     }
 }
 
-/// Releases these runs, in order, and prints what came of it.
+/// Releases these runs in order, and prints the result.
 pub fn release(places: &Places, runs: &[&FoundRun], output: Output) -> Outcome {
     signals::install()?;
     let mut report = UndoReport::default();
@@ -201,7 +201,7 @@ pub fn release(places: &Places, runs: &[&FoundRun], output: Output) -> Outcome {
     finish_undo(&report, output)
 }
 
-/// Prints a report; exit code 5 unless everything is back, 3 when something was left alone because nobody can say whether it lives.
+/// Prints a report. Exit code 5 unless everything is restored; 3 when something was left alone because it may belong to a live run.
 pub fn finish_undo(report: &UndoReport, output: Output) -> Outcome {
     if output == Output::Json {
         terminal::json(&undo_json(report));
@@ -261,14 +261,14 @@ fn undo_json(report: &UndoReport) -> Value {
     })
 }
 
-/// For whoever looks at a host on which a run was cut off.
+/// Prints a hint when a run was cut off.
 pub fn hint_at_hot(any: bool) {
     if any {
         terminal::hint("a run was cut off: `wringer undo` puts the host back");
     }
 }
 
-/// One word for how a run stands; `wringer status --help` says what each means.
+/// One word for the state of a run; `wringer status --help` explains each.
 pub fn condition(run: &FoundRun) -> &'static str {
     match run {
         _ if run.hot => "hot",

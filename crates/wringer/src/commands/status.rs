@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `wringer status`: what is changed on this host now, and by whom. Changes nothing.
+//! `wringer status`: the changes that are in force on this host, and their runs. Changes nothing.
 
 use super::hidden;
 use super::lost;
@@ -32,7 +32,7 @@ pub struct Args {
     output: Output,
 }
 
-/// A day: whoever finds a squeeze gone in the morning shall read why.
+/// A day: a user who finds a squeeze gone in the morning can read why.
 const TOLD_FOR_S: u64 = 24 * 3600;
 
 pub fn main(args: Args) -> Outcome {

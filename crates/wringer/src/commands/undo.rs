@@ -65,7 +65,7 @@ pub fn main(args: Args) -> Outcome {
     if args.run.is_none() { tell_of_others(&report.left) } else { Ok(()) }
 }
 
-/// What is left on the host that is none of this home's. What another home's dead run has changed is not back.
+/// Changes on the host that do not belong to this home. Changes by a dead run of another home are still in force.
 fn tell_of_others(lost: &[run::Lost]) -> Outcome {
     lost.iter().filter_map(run::Lost::note).for_each(|note| terminal::say(format_args!("note: {note}")));
     let cut_off: Vec<&run::Lost> = lost.iter().filter(|run| run.condition == run::Condition::HotElsewhere).collect();
@@ -110,7 +110,7 @@ fn dry_run(places: &Places, scope: &Scope, output: Output) -> Outcome {
     Ok(())
 }
 
-/// Newest first, as it would be undone.
+/// Newest first, in the order of the undo.
 fn show(run: &FoundRun, left_alone: Option<String>) {
     if let Some(reason) = left_alone {
         terminal::data(format_args!("{}: left alone: {reason}", run.id));

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How a command ends that held a result to assertions.
+//! The exit code of a command that has checked assertions.
 
 use crate::exit::{Exit, Failure, Outcome};
 use evidence::Verdict;
 
-/// Each verdict with where it was measured, such as ` with 8 connections`; empty where there is but one place.
+/// Each verdict with its place, such as ` with 8 connections`; empty when there is only one place.
 ///
 /// # Errors
 /// Exit code 1: an assertion failed.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a command hands over to the supervisor that it starts: through a file in memory, for a word on a command line has at most
-//! 128 KiB (execve(2)), and the histograms of a disk alone may have more.
+//! Passes an order from a command to its supervisor, through a file in memory: an argument on a command line has at most 128 KiB
+//! (execve(2)), and the histograms of a disk may be longer.
 
 use crate::exit::{Exit, Failure};
 use run::supervise;
@@ -14,7 +14,7 @@ use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Starts a supervisor with this order, and waits for what it reports.
+/// Starts a supervisor with this order, and waits for its report.
 ///
 /// # Errors
 /// As [`supervise::start`]; or there is no memory for the order.
@@ -32,10 +32,10 @@ fn written(order: &impl Serialize) -> std::io::Result<File> {
     Ok(file)
 }
 
-/// The order behind a number that was inherited. It is closed then: nothing that the supervisor starts has it.
+/// Reads the order from an inherited descriptor, and closes it: programs that the supervisor starts do not inherit it.
 ///
 /// # Errors
-/// The number is no descriptor, or what it has is no text.
+/// The number is no descriptor, or its content is no text.
 pub fn received(number: RawFd) -> Result<String, Failure> {
     // SAFETY: asks only whether the number is open.
     if number <= 2 || unsafe { libc::fcntl(number, libc::F_GETFD) } < 0 {

@@ -19,7 +19,7 @@ pub fn main(args: Args) -> Outcome {
     let settings = LaunchSettings::from_argument(&args.settings).map_err(|error| Failure::new(Exit::Usage, error))?;
     let (program, arguments) = args.command.split_first().ok_or_else(|| Failure::message(Exit::Usage, "no command"))?;
     let status = match launch(&settings, program, arguments) {
-        // the controller has been told, and its standard error is ours
+        // The controller has its answer, and standard error is this process's own.
         Err(_) if settings.foreground => Exit::Failed as i32,
         other => other?,
     };

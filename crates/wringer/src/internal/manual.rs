@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a package brings beside the program: a man page for each command, and completions for the shells.
+//! The files that a package adds to the program: a man page for each command, and completions for the shells.
 //!
-//! Made from the commands themselves, so that they say what `--help` says. Called by `packaging/dist.sh`.
+//! Made from the commands themselves, so that they agree with `--help`. Called by `packaging/dist.sh`.
 
 use crate::Cli;
 use crate::exit::Outcome;
@@ -10,7 +10,7 @@ use clap_complete::Shell;
 use clap_mangen::Man;
 use std::path::PathBuf;
 
-/// Shell and the name under which it looks for a command's completions.
+/// A shell, and the file name under which it looks for a command's completions.
 const SHELLS: [(Shell, &str); 3] =
     [(Shell::Bash, "wringer.bash"), (Shell::Zsh, "_wringer"), (Shell::Fish, "wringer.fish")];
 
@@ -27,7 +27,7 @@ pub fn main(args: Args) -> Outcome {
     Ok(())
 }
 
-/// Name and content.
+/// File name and content.
 fn files() -> std::io::Result<Vec<(String, Vec<u8>)>> {
     let mut files = Vec::new();
     pages(&visible(Cli::command()), "", &mut files)?;
@@ -39,11 +39,11 @@ fn files() -> std::io::Result<Vec<(String, Vec<u8>)>> {
     Ok(files)
 }
 
-/// Without what Wringer starts for itself.
+/// The command without those that Wringer starts for itself.
 fn visible(command: Command) -> Command {
     let shown: Vec<Command> = command.get_subcommands().filter(|inner| !inner.is_hide_set()).cloned().collect();
     let shown: Vec<Command> = shown.into_iter().map(visible).collect();
-    // clap takes no subcommand away: the command is made anew around those that are shown
+    // clap cannot remove a subcommand: so the command is built again with the visible ones.
     let mut bare = Command::new(leaked(command.get_name())).disable_help_subcommand(true);
     bare = bare.version(env!("CARGO_PKG_VERSION")).args(command.get_arguments().cloned());
     bare = bare.groups(command.get_groups().cloned()).subcommands(shown);
@@ -59,7 +59,7 @@ fn visible(command: Command) -> Command {
     bare.subcommand_required(command.is_subcommand_required_set())
 }
 
-/// clap wants names that live as long as the program; this one ends when the files are written.
+/// clap wants names with a static lifetime; this program ends when the files are written.
 fn leaked(name: &str) -> &'static str {
     Box::leak(name.to_owned().into_boxed_str())
 }

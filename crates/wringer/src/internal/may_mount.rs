@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `wringer internal may-mount`: tries to mount the slow layer in a mount namespace of its own, and prints what it lacks, or `null`.
+//! `wringer internal may-mount`: tries to mount the slow layer in a new mount namespace, and prints the missing right, or `null`.
 
 use crate::exit::Outcome;
 use crate::terminal;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Processes that Wringer starts for itself, each by re-executing its own binary: hidden from `--help`, not for people.
+//! Processes that Wringer starts for itself by executing its own binary: hidden from `--help`, not for people.
 
 use crate::exit::Outcome;
 use clap::Subcommand;

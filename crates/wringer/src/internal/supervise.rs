@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `wringer internal supervise`: the controller of a standing squeeze. What it is to hold comes from the command that started it.
+//! `wringer internal supervise`: the controller of a standing squeeze. The command that started it passes the squeeze.
 
 use crate::commands::{disk, sandbox};
 use crate::exit::{Exit, Failure, Outcome};
@@ -27,13 +27,13 @@ pub struct Args {
     order_fd: Option<i32>,
 }
 
-/// What a standing squeeze is, from the command to its supervisor.
+/// The order from a command to its supervisor: a standing squeeze.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Order {
-    /// As the user typed it.
+    /// The command line as the user typed it.
     pub command: Vec<String>,
     pub lasts: Duration,
-    /// What is out of tolerance is a failure.
+    /// A result out of tolerance is a failure.
     #[serde(default)]
     pub strict: bool,
     pub squeeze: Squeeze,
@@ -89,7 +89,7 @@ pub fn main(args: Args) -> Outcome {
     }
 }
 
-/// A refusal keeps its hint, and its exit code, on the way.
+/// A refusal keeps its hint and its exit code.
 pub fn told_to_the_command(error: squeeze::Error) -> Box<dyn std::error::Error + Send + Sync> {
     match error {
         squeeze::Error::Refused { what, hint } => run::Error::Refused { what, hint: Some(hint) }.into(),
@@ -98,7 +98,7 @@ pub fn told_to_the_command(error: squeeze::Error) -> Box<dyn std::error::Error +
     }
 }
 
-/// Returns what the command prints.
+/// Returns the text that the command prints.
 fn apply(places: &Places, run: &mut Run, order: &Order) -> Result<Value, squeeze::Error> {
     let Order { squeeze, lasts, strict, .. } = order;
     let until = host::clock::rfc3339(host::clock::unix_seconds() + lasts.as_secs());

@@ -31,7 +31,8 @@ pub fn main(args: Args) -> Outcome {
     run::watchdog::main(&places, &id, limits, layer_answers).map_err(|error| Failure::new(Exit::NotRestored, error))
 }
 
-/// A layer whose socket is not there yet, or no more, is not a layer that hangs. A slow disk has two processes, which both answer.
+/// Whether all layers answer. A layer whose socket does not exist yet, or any more, does not count. A slow disk has two processes,
+/// and both must answer.
 fn layer_answers(folder: &Path) -> bool {
     let sockets = (0..).map(|number| folder.join(socket_name(number))).take_while(|socket| socket.exists());
     let keeper = Some(folder.join(KEEPER_SOCKET)).filter(|socket| socket.exists());

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What went wrong with a server, for the user: the exit code, and what helps.
+//! Explains errors of a server to the user: exit code and remedies.
 
 use crate::exit::{Exit, Failure};
 
-/// Classifies what went wrong with a server: when it cannot be reached, or refuses, nothing has been done.
+/// Classifies an error of a server: when it cannot be reached, or refuses, nothing has been done.
 pub fn server_failure(error: load::Error) -> Failure {
     use load::Error as E;
     let hint = match &error {
@@ -49,7 +49,7 @@ pub fn server_failure(error: load::Error) -> Failure {
 /// Nothing was done yet.
 const LOGGING_IN: &str = "logging in";
 
-/// What helps against an error of a server, by its code; empty where its own words must do.
+/// The remedies for a server's error, by its code; empty when its own text must be enough.
 pub fn hint_for(code: &str) -> &'static str {
     match code {
         "1045" | "28P01" | "28000" => {

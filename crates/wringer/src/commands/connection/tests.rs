@@ -13,7 +13,7 @@ fn target(flags: &[&str]) -> Target {
     Line::parse_from([&["test"], flags].concat()).connection.target().unwrap()
 }
 
-/// In this environment, and no other.
+/// With this environment, and no other variables.
 fn target_with(flags: &Connection, variable: &dyn Fn(&str) -> Option<String>) -> Result<Target, Failure> {
     let places = Places::from_environment();
     let around = Surroundings { places: &places, variable, say: &|_| {} };
@@ -117,7 +117,7 @@ fn nonsense_is_a_usage_error() {
     assert_eq!(line.connection.target().unwrap_err().exit, Exit::Usage);
 }
 
-/// What the environment names, and nothing else does.
+/// A server that only the environment names.
 #[test]
 fn pghost_alone_means_postgresql() {
     let found = |flags: &[&str], set: &[&str]| {

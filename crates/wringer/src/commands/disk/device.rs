@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `wringer disk delay DEVICE`: the kernel's device-mapper over a block device that nobody uses.
+//! `wringer disk delay DEVICE`: the kernel's device-mapper over an unused block device.
 
 use super::{dry_change, show_measured};
 use crate::commands::standing::{self, Output, Standing};
@@ -17,7 +17,7 @@ use squeeze::device::{Delays, SlowDevice, Timing, check, delays};
 use std::path::Path;
 use std::time::Duration;
 
-/// Reads and syncs are looked at for ten seconds each, or five times.
+/// Reads and syncs are measured for ten seconds each, or five times.
 const PROBES: u32 = 20;
 
 pub fn delay(places: &Places, path: &Path, model: &Model, words: &Standing) -> Outcome {
@@ -36,7 +36,7 @@ pub fn delay(places: &Places, path: &Path, model: &Model, words: &Standing) -> O
     Ok(())
 }
 
-/// The device is slow already: another table, also below a mounted file system.
+/// Changes a device that is slow already: another table, also below a mounted file system.
 pub fn change(places: &Places, slow: &SlowDevice, model: &Model, words: &Standing) -> Outcome {
     let delays = delays(model, &slow.device)?;
     if words.dry_run {
@@ -50,10 +50,10 @@ pub fn change(places: &Places, slow: &SlowDevice, model: &Model, words: &Standin
     Ok(())
 }
 
-/// Puts the delays in force; what is printed of it.
+/// Puts the delays in force; returns the output.
 ///
 /// # Errors
-/// As [`SlowDevice::set`] says; with `strict`, what is out of tolerance, too.
+/// As of [`SlowDevice::set`]; with `strict`, also a result out of tolerance.
 pub fn set(places: &Places, slow: &SlowDevice, delays: Delays, strict: bool) -> Result<Value, Error> {
     let Some(timing) = Timing::here()? else {
         let what = "device-mapper's delay target is not loaded".to_owned();
@@ -122,7 +122,7 @@ fn show(value: &Value, output: Output) {
     }
 }
 
-/// For `status`: what the kernel says now.
+/// For `status`: the kernel's present state.
 pub fn line(slow: &SlowDevice) -> String {
     let path = slow.mapping.path();
     match slow.mapping.status() {
@@ -145,7 +145,7 @@ pub fn line(slow: &SlowDevice) -> String {
     }
 }
 
-/// A table names its device by numbers, which are nobody else's as long as the table is there.
+/// A table names its device by its numbers; no other device can get them as long as the table exists.
 fn device_below_is_there(status: &MappingStatus) -> bool {
     status.table.as_ref().is_none_or(|table| host::mapper::is_there(&table.device))
 }

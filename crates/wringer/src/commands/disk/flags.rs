@@ -69,7 +69,7 @@ fn bandwidth(text: &str) -> Result<LimitSpec, SpecError> {
 }
 
 impl DiskFlags {
-    /// No word makes the disk any slower: a mode or a seed alone does not.
+    /// Nothing makes the disk slower: a mode or a seed alone does not.
     pub fn is_nothing(&self) -> bool {
         let times = self.read.is_none() && self.write.is_none() && self.sync.is_none() && self.stalls.is_none();
         let limits = self.iops.is_none() && self.bandwidth.is_none() && self.depth.is_none();
@@ -92,10 +92,10 @@ impl DiskFlags {
     }
 }
 
-/// Reads the histograms that the words name.
+/// Makes the model; reads the histograms that it names.
 ///
 /// # Errors
-/// A file holds none: exit code 2, as for any other wrong word.
+/// A file has no histogram: exit code 2, as for any other wrong argument.
 pub fn model(asked: &Asked) -> Result<Model, Failure> {
     asked.model(&mut read_bins).map_err(|error| Failure::message(Exit::Usage, error.message).hint(error.hint))
 }
@@ -107,7 +107,7 @@ pub fn read_bins(file: &str) -> Result<Vec<Bin>, String> {
     Ok(chosen.bins.iter().map(|bin| Bin { low_us: bin.low_us, high_us: bin.high_us, count: bin.count }).collect())
 }
 
-/// The only one; of fio's several the completion latencies of reads.
+/// The only histogram; of fio's several the one with the completion latencies of reads.
 fn choose(found: &[Named]) -> Result<&Named, String> {
     let of_reads = || {
         let mut of_reads = found.iter().filter(|named| named.name.ends_with(".read.clat_ns"));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `wringer disk delay IMAGE`: a loop device over a FUSE file, for an image file or a block device that nobody uses.
+//! `wringer disk delay IMAGE`: a loop device over a FUSE file, for an unused image file or block device.
 
 use super::{counted_in_words, dry_change, model_in_words, show_measured};
 use crate::commands::standing::{self, Output, Standing};
@@ -32,7 +32,7 @@ pub fn delay(places: &Places, path: &Path, model: &Model, words: &Standing, take
     Ok(())
 }
 
-/// The disk is slow already: one switch, which reaches what is mounted.
+/// Changes a disk that is slow already: one switch, also for a mounted device.
 pub fn change(places: &Places, slow: &SlowDisk, model: &Model, words: &Standing) -> Outcome {
     if words.dry_run {
         dry_change(&slow.run, &slow.image, model, words.output);
@@ -52,7 +52,7 @@ pub fn change(places: &Places, slow: &SlowDisk, model: &Model, words: &Standing)
     Ok(())
 }
 
-/// What is printed of a slow disk.
+/// The output about a slow disk.
 pub fn described(image: &Path, device: &Path, model: &Model, measured: Vec<Measured>, resends: bool) -> Value {
     json!({
         "image": image,
@@ -135,7 +135,7 @@ fn folder(places: &Places, slow: &SlowDisk) -> PathBuf {
     places.journal.join(slow.run.as_str())
 }
 
-/// For `status`: what the worker says now.
+/// For `status`: the worker's present state.
 pub fn line(places: &Places, run: &FoundRun, slow: &SlowDisk) -> String {
     let folder = folder(places, slow);
     let ask = |mut client: Client| Ok((client.model()?, client.stats()?));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which mechanism slows what is named.
+//! Chooses the mechanism that slows the named path.
 
 use crate::commands::standing::Slowed;
 use crate::exit::{Exit, Failure, Outcome};
@@ -28,7 +28,7 @@ enum Named {
 }
 
 /// # Errors
-/// Exit code 2: the mechanism that was asked for is none for what was named.
+/// Exit code 2: the asked mechanism does not work for this kind of path.
 pub fn choose(asked: Option<Mechanism>, path: &Path, model: &Model) -> Result<Mechanism, Failure> {
     let named = match path.metadata().map(|it| it.file_type()) {
         Ok(kind) if kind.is_block_device() => Named::Device,
@@ -49,10 +49,10 @@ pub fn choose(asked: Option<Mechanism>, path: &Path, model: &Model) -> Result<Me
     }
 }
 
-/// What is slow already keeps its mechanism.
+/// Refuses to change the mechanism of a path that is slow already.
 ///
 /// # Errors
-/// Exit code 3: another one was asked for.
+/// Exit code 3: another mechanism was asked for.
 pub fn refuse_another(asked: Option<Mechanism>, slowed: &Slowed) -> Outcome {
     let there = match slowed {
         Slowed::Directory(_) => Mechanism::Fuse,

@@ -93,7 +93,7 @@ struct Release {
     format: Format,
 }
 
-/// A probe takes ten seconds, or five reads that are slower; so does one deeper than depth 1, and one of syncs.
+/// A probe takes ten seconds, or five slow reads; so does one at a larger depth, and one of syncs.
 const PROBES: f64 = 20.0;
 const PROBING: Duration = Duration::from_secs(45);
 
@@ -151,7 +151,7 @@ fn delay(places: &Places, args: &Delayed) -> Outcome {
     Ok(())
 }
 
-/// It is slow already. The time it lasts stays what it was.
+/// It is slow already. Its end stays the same.
 fn change_of(places: &Places, run: &FoundRun, slowed: &Slowed, model: &Model, args: &Delayed) -> Outcome {
     mechanism::refuse_another(args.mechanism, slowed)?;
     signals::install()?;
@@ -164,7 +164,7 @@ fn change_of(places: &Places, run: &FoundRun, slowed: &Slowed, model: &Model, ar
     }
 }
 
-/// The layer serves already: one switch, which reaches files that are open.
+/// The layer runs already: one switch, also for open files.
 fn change(places: &Places, run: &FoundRun, directory: &Path, model: &Model, words: &Standing) -> Outcome {
     if words.dry_run {
         dry_change(&run.id, directory, model, words.output);
@@ -179,7 +179,7 @@ fn change(places: &Places, run: &FoundRun, directory: &Path, model: &Model, word
     Ok(())
 }
 
-/// What `--dry-run` says of something that is slow already.
+/// The `--dry-run` output for a path that is slow already.
 fn dry_change(run: &RunId, path: &Path, model: &Model, output: Output) {
     let change = format!("{}: the delay changes to {model}", path.display());
     let undo = format!("none of its own: it goes with run {run}");
@@ -206,13 +206,13 @@ fn socket(places: &Places, run: &FoundRun) -> PathBuf {
     places.journal.join(run.id.as_str()).join(SOCKET)
 }
 
-/// Of a result that says which disk is imitated.
+/// The model in a result, for people.
 fn model_in_words(value: &Value) -> String {
     let model: Option<Model> = serde_json::from_value(value["model"].clone()).ok();
     model.map(|model| model.to_string()).unwrap_or_default()
 }
 
-/// What is in force, and what it has done.
+/// The model in force, and the counts since then.
 fn counted_in_words(model: &Model, stats: &Stats) -> String {
     let failed = match stats.errors {
         0 => String::new(),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `wringer disk profiles`: the disks that are known by name, and where each of their figures is from.
+//! `wringer disk profiles`: the disks with a name, and the sources of their figures.
 
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal::{self, Output};
@@ -48,7 +48,7 @@ fn words(name: &str) -> Result<ProfileSpec, Failure> {
 
 fn model(words: &ProfileSpec) -> Model {
     let asked = Asked { profile: Some(words.clone()), ..Asked::default() };
-    // a profile names no file, and its words were read when it was
+    // A profile names no file, and its figures have been parsed already.
     asked.model(&mut |_| Err(String::new())).unwrap_or_else(|_| Model::none(asked.mode()))
 }
 

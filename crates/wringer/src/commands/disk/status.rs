@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `wringer disk status`: what is slow, how slow, and what it has done; also of runs that were cut off.
+//! `wringer disk status`: what is slow, how slow, and its counts; also for runs that were cut off.
 
 use super::{counted_in_words, device, loop_disk, socket};
 use crate::commands::standing::{self, Output, Slowed};

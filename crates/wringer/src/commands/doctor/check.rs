@@ -7,7 +7,7 @@ use serde::Serialize;
 #[serde(rename_all = "snake_case")]
 pub enum State {
     Good,
-    /// Works, with something to know.
+    /// Works, but the user should know something.
     Caution,
     Missing,
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The single looks that `doctor` takes. Each says what it found, and what would mend it.
+//! The single checks of `doctor`. Each reports what it found, and the remedy.
 
 use super::check::{Check, State};
 use capability::{Capability, any_words};
@@ -46,7 +46,7 @@ fn root() -> Check {
     Check::missing("root", "running as an ordinary user", "run the one command that needs it with sudo")
 }
 
-/// Opens `/dev/fuse` and closes it again: nothing is mounted by that.
+/// Opens `/dev/fuse` and closes it again; mounts nothing.
 pub fn fuse() -> Check {
     match host::files::open_existing(Path::new("/dev/fuse")) {
         Ok(_) => Check::good("fuse", "/dev/fuse opens"),
@@ -63,7 +63,7 @@ pub fn fuse() -> Check {
     }
 }
 
-/// Loads nothing; only root may ask device-mapper itself.
+/// Loads nothing. Only root may ask device-mapper itself.
 fn dm_delay() -> Check {
     let load = "as root: modprobe dm-delay (in the package of the kernel's extra modules, where there is one)";
     if !host::mapper::is_loaded() {
@@ -90,7 +90,7 @@ fn dm_delay() -> Check {
     }
 }
 
-/// What `wringer disk delay IMAGE` takes, and what becomes of a disk whose process is killed.
+/// Checks the requirements of `wringer disk delay IMAGE`, and whether such a disk survives the death of its process.
 fn loop_devices() -> Check {
     if let Some((found, remedy)) = squeeze::loop_disk::missing() {
         return Check::missing("loop", found, remedy);
@@ -120,11 +120,11 @@ pub fn namespaces() -> Check {
     super::mounting::private()
 }
 
-/// The library is in this program; the dynamic linker must be able to load it from where it is put.
+/// The library is inside this program. The dynamic linker must be able to load it from its folder.
 pub fn preload(places: &Places) -> Check {
     let folder = squeeze::preloaded::library_folder(places);
     let existing = folder.ancestors().find(|folder| folder.exists()).unwrap_or(Path::new("/"));
-    // ld.so(8): both end a library's name
+    // ld.so(8): both characters end a library's name.
     if folder.to_string_lossy().contains([' ', ':']) {
         let found = format!("the dynamic linker cannot be told of {}: it has a space or a colon", folder.display());
         return Check::missing("preload", found, "set WRINGER_CACHE to another folder");
@@ -150,7 +150,7 @@ fn huge_pages() -> Check {
     Check::good("huge-pages", format!("pages of {}", Bytes(size)))
 }
 
-/// What `wringer ram hide` takes here by itself.
+/// The mechanism that `wringer ram hide` uses by default.
 fn ram_mechanism() -> Check {
     match squeeze::ram::automatic() {
         Ok(Mechanism::Balloon) => Check::caution(
@@ -167,12 +167,12 @@ fn memory_cgroup() -> Check {
     controller("memory-cgroup", "memory")
 }
 
-/// What `wringer squeeze --cpus` takes.
+/// The requirement of `wringer squeeze --cpus`.
 fn cpu_cgroup() -> Check {
     controller("cpu-cgroup", "cpu")
 }
 
-/// What `wringer squeeze --cpuset` takes, unless it sets the command's CPU affinity.
+/// The requirement of `wringer squeeze --cpuset`, unless that sets the command's CPU affinity.
 fn cpuset_cgroup() -> Check {
     let check = controller("cpuset-cgroup", "cpuset");
     if check.state == State::Good {
@@ -189,14 +189,14 @@ fn controller(id: &'static str, name: &str) -> Check {
     };
     let shown = format!("{found} at {}", found.root.display());
     match squeeze::cgroup::writable(name) {
-        // below a delegated one, for who may not make one below the first
+        // Below a delegated cgroup, for a user who may not make one below the root cgroup.
         Ok(usable) => Check::good(id, format!("{usable} at {}", usable.root.display())),
         Err(squeeze::Error::Refused { hint, .. }) => Check::missing(id, format!("{shown}, not for you"), hint),
         Err(error) => Check::missing(id, format!("{shown}: {error}"), "run as root"),
     }
 }
 
-/// Installed, already fetched, or fetchable by the distribution's package client: the server that a deploy would take.
+/// The server that a deploy would use: installed, already fetched, or available from the distribution's package client.
 fn server(id: &'static str, flavour: Flavour, places: &Places) -> Check {
     if let Some(found) = sandbox::present(&Request::any(flavour), places) {
         return Check::good(id, found.describe());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Mapped devices that nobody looks after: suspended by whoever did not resume them, or ours without a run.
+//! Mapped devices that nothing will resume or remove: suspended ones, and Wringer's own without a run.
 
 use super::check::{Check, State};
 use host::mapper::{Present, present};
@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 const ID: &str = "mapped-devices";
 
-/// Only looks: what is somebody else's is theirs, and a device whose journal is lost may be in use.
+/// Only reports: a device of others is theirs, and a device whose journal is lost may be in use.
 pub fn check(places: &Places) -> Check {
     let runs = run::find_runs(places).unwrap_or_default();
     let steps = runs.iter().flat_map(|run| &run.steps).filter(|step| step.is_open());

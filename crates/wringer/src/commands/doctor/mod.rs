@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What this machine can do, what is missing for what, and how to get it: everything at once. Changes nothing.
+//! Reports what this machine can do, what is missing, and how to get it: everything at once. Changes nothing.
 
 pub mod check;
 pub mod checks;
@@ -38,15 +38,14 @@ pub struct Args {
     output: Output,
 }
 
-/// One thing people want to do, and what it rests on.
+/// A feature, and the checks that it needs.
 #[derive(Debug, Serialize)]
 struct Feature {
     id: &'static str,
     what: &'static str,
     works: bool,
-    /// Ids of the checks that stand in the way.
     missing: Vec<&'static str>,
-    /// What works instead, when this does not.
+    /// What works instead when this does not.
     instead: Option<&'static str>,
 }
 
@@ -55,7 +54,7 @@ struct Diagnosis {
     schema: u32,
     features: Vec<Feature>,
     checks: Vec<Check>,
-    /// What `wringer plan` says of the file that was named.
+    /// The plan of the named file, as `wringer plan` makes it.
     #[serde(skip_serializing_if = "Option::is_none")]
     experiment: Option<Plan>,
 }
@@ -169,7 +168,7 @@ fn print_text(diagnosis: &Diagnosis) {
         match (plan.blockers.is_empty(), said.trim().is_empty()) {
             (true, true) => terminal::data("  nothing is known to stand in its way"),
             (true, false) => terminal::data(said.trim_matches('\n')),
-            // told as the error
+            // The blockers are printed as the error.
             (false, _) => terminal::data(format!("{}\nit would not start:", said.trim_matches('\n')).trim_start()),
         }
     }

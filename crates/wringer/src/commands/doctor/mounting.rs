@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whether the slow layer can be mounted here, tried by a child of this program.
+//! Whether the slow layer can be mounted here. A child of this program tries it.
 
 use super::check::{Check, State};
 use host::chain;
@@ -7,12 +7,12 @@ use slowfs::mount_rights::{MissingRight, MountRight};
 
 const ID: &str = "namespaces";
 
-/// In a mount namespace of its own, as for a server or a command. What `/dev/fuse` lacks is another check's.
+/// In a new mount namespace, as for a server or a command. Another check reports problems of `/dev/fuse`.
 pub fn private() -> Check {
     judge(tried())
 }
 
-/// In the host's own mount namespace: no namespace is needed, only the right to mount. `None`: nothing is known to forbid it.
+/// In the host's own mount namespace, which needs only the right to mount. `None`: nothing known forbids it.
 pub fn forbidden() -> Option<Check> {
     tried().filter(|lacking| lacking.right == MountRight::Mount).map(|lacking| judge(Some(lacking)))
 }
@@ -39,7 +39,7 @@ fn judge(lacking: Option<MissingRight>) -> Check {
 fn tried() -> Option<MissingRight> {
     let lacking = |why: String| Some(MissingRight { right: MountRight::Mount, why });
     let program = host::process::own_program();
-    // it mounts, but nowhere that outlives it
+    // It mounts only in a namespace that ends with it.
     match host::tool::command(program).args(["internal", "may-mount"]).output() {
         Err(error) => lacking(format!("it cannot be tried: {}", chain(&error))),
         Ok(output) => serde_json::from_slice(&output.stdout)

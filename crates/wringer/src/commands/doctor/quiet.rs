@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whether this host is quiet enough to measure on: two seconds of looking, and of sleeping to see how late one wakes up.
+//! Whether this host is quiet enough to measure on: for two seconds it watches the host, and measures how late naps end.
 
 use super::check::{Check, State};
 use explain::busy::{self, Busy, Cause};
@@ -12,12 +12,12 @@ use std::time::{Duration, Instant};
 const ID: &str = "quiet";
 const LENGTH: Duration = Duration::from_secs(2);
 const NAP: Duration = Duration::from_millis(1);
-/// One nap in a hundred that ends later than this is in every delay that is measured.
+/// When one nap in a hundred ends later than this, the lateness is part of every measured delay.
 const LATE: Duration = Duration::from_millis(1);
-/// Some program waited for the disk, or for a CPU: nobody here does anything else.
+/// A share of time in which some program waited for the disk, or for a CPU. Only other programs can cause it.
 const WAITING: f64 = 0.1;
 
-/// Takes two seconds. Nothing is written and nothing is read but `/proc` and `/sys`.
+/// Takes two seconds. Writes nothing, and reads only `/proc` and `/sys`.
 pub fn check(places: &Places) -> Check {
     let look = Look::on_behalf_of(std::process::id(), Some(&places.sandboxes));
     let before = look.counters();
@@ -26,7 +26,7 @@ pub fn check(places: &Places) -> Check {
     judge(seen.as_ref(), late)
 }
 
-/// How late the naps ended that ended last: one in a hundred.
+/// The lateness that one nap in a hundred exceeds.
 fn naps() -> Duration {
     let began = Instant::now();
     let mut late = Vec::new();

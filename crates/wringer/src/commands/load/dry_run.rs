@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `--dry-run`: what a connection would send, without one.
+//! `--dry-run`: the statements that a connection would send, without a connection.
 
 use crate::terminal;
 use load::Protocol;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What one or several loads measured: printed, as text at once and as JSON in the end, and held against the assertions.
+//! The results of one or several loads: text is printed at once, JSON at the end; assertions are checked.
 
 use super::{Args, Output};
 use crate::commands::connection::hint_for;
@@ -20,17 +20,17 @@ pub(super) struct Runs<'a> {
     done: Vec<(LoadResult, Vec<Verdict>, When)>,
 }
 
-/// When a load began, and by which clock: what it takes to put it beside what the server's host saw.
+/// When a load began, and on which clocks: needed to compare it with the observations of the server's host.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(super) struct When {
-    /// The zero of the load's own times, by this host's clock.
+    /// The zero of the load's own times, on this host's clock.
     started_unix_us: u64,
-    /// `None`: nobody asked, or the server did not say.
+    /// `None`: the server was not asked, or did not tell.
     server_clock: Option<ServerClock>,
 }
 
 impl When {
-    /// `ask`: the server, too, for its clock.
+    /// `ask`: ask the server for its clock, too.
     pub(super) fn now(target: &Target, ask: bool) -> Self {
         let server_clock = ask.then(|| server_clock::measure(target).ok()).flatten();
         Self { started_unix_us: unix_us(), server_clock }
@@ -66,7 +66,7 @@ impl<'a> Runs<'a> {
         self.done.push((result, verdicts, when));
     }
 
-    /// What can only be printed when all is known: the table of a series, or the JSON.
+    /// Output that needs all results: the table of a series, or the JSON.
     pub(super) fn end(&self) {
         let percentiles = &self.args.percentile;
         match self.args.output {
@@ -92,7 +92,7 @@ impl<'a> Runs<'a> {
     }
 
     /// # Errors
-    /// Exit code 4: not one transaction was completed. Exit code 1: an assertion failed.
+    /// Exit code 4: no transaction was completed. Exit code 1: an assertion failed.
     pub(super) fn verdict(&self) -> Outcome {
         if let Some((result, ..)) = self.done.iter().find(|(result, ..)| came_to_nothing(&result.measured)) {
             return Err(nothing_done(result, self.is_a_series()));
@@ -112,7 +112,7 @@ impl<'a> Runs<'a> {
     }
 }
 
-/// Every attempt failed: that is no load, and a script shall not take it for one.
+/// Every attempt failed: a script must not take that for a load.
 fn came_to_nothing(phase: &Phase) -> bool {
     phase.transactions == 0 && !phase.errors.is_empty()
 }
@@ -150,7 +150,7 @@ enum Figures<'a> {
     Series { runs: Vec<Run<'a>> },
 }
 
-/// `load` is complete; the figures before it are for the eye and for `jq`.
+/// `load` is complete; the figures before it are a summary for people and for `jq`.
 #[derive(Serialize)]
 struct Run<'a> {
     connections: u32,
@@ -203,7 +203,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// The command line as it may be kept: neither a password nor a connection string that may hold one.
+/// The command line as it may be stored: without passwords, and without connection strings that may hold one.
 pub(in crate::commands) fn without_passwords(arguments: impl Iterator<Item = String>) -> Vec<String> {
     let mut hide_next = false;
     arguments

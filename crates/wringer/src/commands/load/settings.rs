@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The flags that [`workload::SETTINGS`] stand for: built from the table, so that a new row is a new flag.
+//! The flags for [`workload::SETTINGS`], built from that table: a new row is a new flag.
 
 use super::on_off;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `wringer load WORKLOAD prepare|run|cleanup`, for hands that are used to sysbench.
+//! `wringer load WORKLOAD prepare|run|cleanup`, for users of sysbench.
 
 use super::Args;
 use super::wanted::Wanted;
@@ -76,7 +76,7 @@ fn prepare(name: Name, args: &Args, target: &Target) -> Outcome {
     fill::make(&spec, target, &stop, output)
 }
 
-/// Drops the tables that the same words make, where they are there.
+/// Drops the tables that the same arguments make, if they exist.
 fn cleanup(name: Name, args: &Args, target: &Target) -> Outcome {
     let tables: Vec<String> = match name {
         name if name.is_pgbench() => pgbench::TABLES.map(str::to_owned).into(),

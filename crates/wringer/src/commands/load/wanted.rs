@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which workload: one by name, or one that a file describes.
+//! The workload of a load: a named one, or one that a file describes.
 
 use crate::exit::{Exit, Failure};
 use crate::input;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use workload::Name;
 
-/// As it is written on the command line and in experiments: what ends in `.toml` is a file.
+/// As on the command line and in experiments: a name that ends in `.toml` is a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Wanted {
     Named(Name),
@@ -33,7 +33,7 @@ impl FromStr for Wanted {
 }
 
 /// # Errors
-/// Exit code 2: the file cannot be read, or is wrong; every problem has its place.
+/// Exit code 2: the file cannot be read, or is wrong; every problem has its place in the file.
 pub fn read(path: &Path) -> Result<WorkloadFromFile, Failure> {
     let text = input::read(path).map_err(|error| {
         let error = error.context(format!("read the workload {}", path.display()));

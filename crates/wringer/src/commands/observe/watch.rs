@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The recording of what is seen, from the first reading to the last.
+//! Records the observations, from the first reading to the last.
 
 use crate::commands::command_line;
 use crate::commands::load::without_passwords;
@@ -19,17 +19,17 @@ use std::thread;
 use std::time::{Duration, Instant};
 use units::Span;
 
-/// How often, and for how long; `None`: until somebody asks us to stop.
+/// The interval, and the duration; `None`: until the user stops it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pace {
     pub(super) interval: Duration,
     pub(super) time: Option<Duration>,
 }
 
-/// How soon a wish to stop is seen.
+/// How soon a request to stop is noticed.
 const TICK: Duration = Duration::from_millis(50);
 
-/// Everything up to the end of the recording, which is closed whatever happens.
+/// Everything up to the end of the recording, which is closed in any case.
 pub(super) fn record(attached: Attached, id: String, pace: Pace, output: &Output, stop: &AtomicBool) -> Outcome {
     output.prepare()?;
     let clock = RunClock::start();
@@ -90,9 +90,9 @@ fn watch(mut attached: Attached, pace: Pace, notes: &Notes<'_>, stop: &AtomicBoo
     }
 }
 
-/// What the result is only true under.
+/// The caveats of the result.
 fn conditions(attached: &Attached, variables: BTreeMap<String, String>) -> Conditions {
-    // elsewhere, or not told: nothing is said of a disk
+    // A server on another host, or an unknown place: nothing is known of its disk.
     let host = conditions::host(&attached.data(&variables).unwrap_or_default());
     let caveats = conditions::caveats(&host);
     let (pid, server) = (attached.pid(), attached.server.as_ref());
@@ -117,7 +117,7 @@ fn conditions(attached: &Attached, variables: BTreeMap<String, String>) -> Condi
     }
 }
 
-/// What a server has told; where it would not, that is added to `refused`.
+/// The server's answers; refused questions are added to `refused`.
 fn told<T: Default>(answer: Result<T, ::observe::Error>, refused: &mut Vec<String>) -> T {
     answer.unwrap_or_else(|error| {
         refused.push(host::chain(&error));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the server's own program and the disk say to an experiment, before anything is started: nothing is changed, and the disk is
-//! only read. What nobody can be asked yet is named.
+//! Asks the server's own program and the disk about an experiment, before anything is started. Nothing is changed, and the disk is
+//! only read. Questions that cannot be asked yet are named.
 
 use crate::commands::disk::flags;
 use experiment::{Arm, DiskMechanism, Experiment, HostFacts, Plan, Problem, disk_mechanism};
@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-/// Adds to the plan what the server would not start with: [`Plan::blockers`].
+/// Adds the options with which the server would not start: [`Plan::blockers`].
 pub fn options(experiment: &Experiment, places: &Places, plan: &mut Plan) {
     let names: BTreeSet<&str> =
         experiment.arms.iter().flat_map(|arm| arm.server_options.keys().map(String::as_str)).collect();
@@ -70,13 +70,13 @@ fn options_of(experiment: &Experiment, (index, arm): (usize, &Arm), installation
     }
 }
 
-/// As it is written in the file: the program is given `_` for `-`.
+/// The key as written in the file, where `-` may stand for the program's `_`.
 fn key_of<'a>(arm: &'a Arm, refused: &'a Refused) -> &'a str {
     let written = arm.server_options.keys().find(|key| key.replace('-', "_") == refused.option.key());
     written.map_or(refused.option.key(), String::as_str)
 }
 
-/// Adds to the plan which disks this one cannot imitate: [`Plan::doubts`]. Reads for a second or two.
+/// Adds the disks that this host's disk cannot imitate: [`Plan::doubts`]. Reads for a second or two.
 pub fn disks(experiment: &Experiment, facts: &HostFacts, places: &Places, plan: &mut Plan) {
     if disk_mechanism(experiment, facts) != Some(DiskMechanism::Fuse) {
         return;
@@ -105,7 +105,7 @@ pub fn disks(experiment: &Experiment, facts: &HostFacts, places: &Places, plan: 
     }
 }
 
-/// A folder of ours on the disk of the sandboxes with a file to read.
+/// A folder of Wringer's with a file to read, on the same disk as the sandboxes.
 fn readable(places: &Places) -> Option<PathBuf> {
     let device = |path: &Path| Some(path.ancestors().find_map(|it| it.metadata().ok())?.dev());
     let disk = device(&places.sandboxes)?;

@@ -37,7 +37,7 @@ pub fn main(args: Args) -> Outcome {
     }
 }
 
-/// A file cannot be opened or does not exist: the user named the wrong one, or may not read it.
+/// A file cannot be opened or does not exist: the user named a wrong one, or may not read it.
 pub fn refuse(error: probe::Error) -> Failure {
     match error {
         probe::Error::File { .. } | probe::Error::NotOwner { .. } | probe::Error::Host(_) => {
@@ -51,13 +51,12 @@ fn interrupted() -> Failure {
     Failure::message(Exit::Interrupted, "interrupted; what was measured until then is above")
 }
 
-/// What the figures depend on.
 fn conditions(target: &probe::target::Target) -> Value {
     let release = rustix::system::uname().release().to_string_lossy().into_owned();
     json!({ "kernel": release, "place": target.place(), "size_bytes": target.size_bytes, "unallocated_bytes": target.unallocated_bytes })
 }
 
-/// More than this of a file without blocks, and its figures are not the disk's.
+/// A larger share of holes makes the figures those of the file system, not of the disk.
 const HOLES: f64 = 0.02;
 
 fn warn_of_holes(target: &probe::target::Target) {

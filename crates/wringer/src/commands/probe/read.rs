@@ -72,7 +72,7 @@ pub struct Args {
 }
 
 const DEFAULT_TIME: Duration = Duration::from_secs(5);
-/// As one writes them, and as a JSON key has them.
+/// The name as users write it, and as a JSON key.
 const PERCENTILES: [(f64, &str); 7] =
     [(1.0, "p1"), (25.0, "p25"), (50.0, "p50"), (90.0, "p90"), (95.0, "p95"), (99.0, "p99"), (99.9, "p99_9")];
 
@@ -132,7 +132,7 @@ fn options(args: &Args) -> std::result::Result<Options, Failure> {
     })
 }
 
-/// Another number each time; nothing depends on how good it is.
+/// A different number for each run; its quality does not matter.
 fn by_chance() -> u64 {
     use std::hash::{BuildHasher as _, RandomState};
     RandomState::new().hash_one(std::process::id()) >> 11
@@ -150,7 +150,7 @@ fn target(args: &Args) -> std::result::Result<Target, Failure> {
     made.map_err(refuse)
 }
 
-/// The kernel says EINVAL to a direct read that is not aligned as its device asks.
+/// The kernel answers EINVAL to a direct read without the alignment that its device needs.
 fn explain_refusal(error: probe::Error, args: &Args) -> Failure {
     let unaligned = |error: &probe::Error| match error {
         probe::Error::File { source, .. } => source.raw_os_error() == Some(libc::EINVAL),
@@ -174,7 +174,6 @@ fn verb(operation: Operation) -> &'static str {
     }
 }
 
-/// Everything that is printed.
 struct Result<'a> {
     args: &'a Args,
     target: Target,
@@ -256,7 +255,7 @@ impl Result<'_> {
             Bytes(self.measured.working_set_bytes),
         )];
         lines.push(chart(&bins_of(histogram), &modes.modes));
-        // a rate is far below 2^53
+        // A rate is far below 2^53.
         #[allow(clippy::cast_possible_truncation)]
         let rate = Bytes((self.iops() * self.options.block_bytes as f64) as u64);
         lines.push(format!(
@@ -304,7 +303,7 @@ fn avg_us(histogram: &LatencyHistogram) -> f64 {
     if histogram.is_empty() { 0.0 } else { rounded(histogram.mean_ns() / 1e3) }
 }
 
-/// To a thousandth: a nanosecond where it counts microseconds.
+/// Rounded to a thousandth: to a nanosecond when the unit is microseconds.
 fn rounded(value: f64) -> f64 {
     (value * 1e3).round() / 1e3
 }

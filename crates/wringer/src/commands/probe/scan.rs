@@ -72,7 +72,7 @@ fn show(target: &Target, scan: &Scan) {
     }
     terminal::data("round     seconds          rate       CPU  cached before  cached after");
     for (index, round) in scan.rounds.iter().enumerate() {
-        // a rate is far below 2^53 bytes a second
+        // A rate is far below 2^53 bytes a second.
         #[allow(clippy::cast_possible_truncation)]
         let rate = format!("{}/s", Bytes(round.bytes_per_second as u64));
         terminal::data(format_args!(

@@ -12,10 +12,10 @@ use std::fmt::Write as _;
 use units::counted;
 
 const NS_PER_MS: f64 = 1e6;
-/// Lines of the log that are named as not understood; the JSON output has more.
+/// The most lines that are listed as not understood; the JSON output has more.
 const TROUBLES_SHOWN: usize = 5;
 
-/// What was read, what is not sent and why; with `classes`, what is.
+/// Counts of the log, and the statements that are not sent, with reasons; with `classes`, those that are.
 pub(super) fn plan(log: &Log<'_>, plan: &Plan, classes: bool) -> String {
     let recorded = &log.recorded;
     let mut out = String::new();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What arms assert: looked at before anything is made.
+//! Checks the assertions of the arms before anything is made.
 
 use super::workloads::MANY_ROWS;
 use crate::commands::experiment_file::refused;
@@ -8,7 +8,7 @@ use experiment::{Arm, Experiment, Load, Problem};
 use lab::{Workloads, load_spec};
 use std::path::Path;
 
-/// So many rows do to name the classes of a workload's statements.
+/// Enough rows to name the classes of a workload's statements.
 const SOME_ROWS: u64 = 10_000;
 
 /// # Errors

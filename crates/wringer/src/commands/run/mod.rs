@@ -125,15 +125,14 @@ pub fn main(args: Args) -> Outcome {
     verdicts::outcome(each)
 }
 
-/// Whether an arm has a load of sysbench's, and nothing says which keys it draws.
+/// Whether an arm has a load of sysbench's without a chosen key distribution.
 fn draws_by_default(experiment: &Experiment) -> bool {
     let is_sysbenchs = |load: &Load| load.driver.is_none() && !Load::is_file(&load.workload) && !load.is_pgbench();
     experiment.arms.iter().any(|arm| is_sysbenchs(&arm.load) && !arm.load.distribution_written)
 }
 
-/// Everything up to the release; the recording is closed whatever happens.
-///
-/// The arms that were not measured, because their squeeze did not come on.
+/// Runs everything up to the release; the recording is closed in any case. Returns the arms that were not measured, because their
+/// squeeze missed what was asked.
 fn walk(cell: &Cell, places: &Places, stop: Arc<AtomicBool>, output: &Output) -> Result<Vec<Missed>, Failure> {
     let hooks = Hooks { progress: &terminal::Shown, samples: None, stop };
     let begun = lab::begin(cell, places, hooks)?;
@@ -148,11 +147,11 @@ fn walk(cell: &Cell, places: &Places, stop: Arc<AtomicBool>, output: &Output) ->
     Ok(outcome.into_result()?)
 }
 
-/// Why a squeeze does not come on.
+/// The hint for a squeeze that missed what was asked.
 const CANNOT_OR_BUSY: &str = "`wringer doctor` tells whether this host is busy: then try again when it is not. A quiet host cannot do \
     what was asked: ask for a slower disk, or for less RAM to be hidden";
 
-/// What else the run was about has been measured, and is shown.
+/// The other arms have been measured, and are shown.
 fn refuse_missed(missed: &[Missed]) -> Outcome {
     if missed.is_empty() {
         return Ok(());
@@ -161,7 +160,7 @@ fn refuse_missed(missed: &[Missed]) -> Outcome {
     Err(Failure::message(Exit::Failed, each.join("; ")).hint(CANNOT_OR_BUSY))
 }
 
-/// Explains the recording, also an unfinished one, and writes the report. The arms that are in it.
+/// Explains the recording, also an unfinished one, and writes the report. Returns the recorded arms.
 pub fn show(output: &Output, format: Format) -> Result<Vec<Arm>, Failure> {
     let path = output.path(RECORDING);
     if !path.exists() {

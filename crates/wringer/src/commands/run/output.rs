@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The folder that a run leaves behind: `recording.sqlite`, `result.json`, `report.html`.
+//! The folder of a run's results: `recording.sqlite`, `result.json`, `report.html`.
 
 use crate::exit::{Exit, Failure};
 use host::files;
@@ -14,7 +14,7 @@ pub const RECORDING: &str = "recording.sqlite";
 pub const RESULT: &str = "result.json";
 pub const REPORT: &str = "report.html";
 
-/// What may stand in a folder of results; anything else is somebody's own.
+/// The files that a folder of results may hold; other files belong to the user.
 const OURS: [&str; 5] = [RECORDING, "recording.sqlite-wal", "recording.sqlite-shm", RESULT, REPORT];
 
 #[derive(Debug)]
@@ -25,10 +25,10 @@ pub struct Output {
 }
 
 impl Output {
-    /// Looks before anything is made: `asked` must be new, empty, or with `force` hold nothing but an earlier run's results.
+    /// Checks the folder before anything is made: `asked` must be new or empty; with `force` it may also hold an earlier run's results.
     ///
     /// # Errors
-    /// Exit code 3: something else is in it, it cannot be written, or another run writes into it now.
+    /// Exit code 3: it holds other files, it cannot be written, or another run writes into it now.
     pub fn check(asked: Option<&Path>, force: bool, places: &Places, run_id_like: &str) -> Result<Self, Failure> {
         let folder = asked.map_or_else(|| places.recordings.join(run_id_like), Path::to_owned);
         let names: Vec<_> = fs::read_dir(&folder)
@@ -50,7 +50,7 @@ impl Output {
         Ok(output)
     }
 
-    /// A second run would remove the files that the first has open.
+    /// Without the lock, a second run would remove the open files of the first.
     fn lock(&self) -> Result<(), Failure> {
         if self.ours.get().is_some() {
             return Ok(());
@@ -59,7 +59,7 @@ impl Output {
             Failure::new(Exit::Missing, anyhow::Error::new(error).context(format!("open {}", self.folder.display())))
         })?;
         match folder.try_lock() {
-            // a file system without locks has no second run's either
+            // On a file system without locks a second run is not noticed.
             Ok(()) | Err(fs::TryLockError::Error(_)) => {
                 let _ = self.ours.set(folder);
                 Ok(())
@@ -74,7 +74,7 @@ impl Output {
     /// Makes the folder, without an earlier run's results.
     ///
     /// # Errors
-    /// The folder cannot be made or written, or another run was faster.
+    /// The folder cannot be made or written, or another run has locked it first.
     pub fn prepare(&self) -> Result<(), Failure> {
         files::private_dir(&self.folder, 0o755)?;
         self.lock()?;
@@ -92,7 +92,7 @@ impl Output {
     }
 }
 
-/// Before a server is fetched and a table filled: the folder, or the nearest there is above it, must take files.
+/// Call it before a server is fetched and a table filled: the folder, or the nearest existing one above it, must be writable.
 fn refuse_unwritable(folder: &Path) -> Result<(), Failure> {
     let absolute = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
     let Some(there) = absolute.ancestors().find(|path| path.exists()) else { return Ok(()) };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Looks for the programs and scripts that arms name as their load, before anything is fetched or made.
+//! Finds the programs and scripts that the arms name as their load, before anything is fetched or made.
 
 use crate::exit::{Exit, Failure, Outcome};
 use crate::input;
@@ -8,7 +8,7 @@ use lab::Program;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Tests that are compiled into sysbench.
+/// Tests that are part of the sysbench program.
 const SYSBENCH_TESTS: [&str; 5] = ["cpu", "fileio", "memory", "mutex", "threads"];
 
 /// By the arms' names.
@@ -76,7 +76,7 @@ fn newest_below(folder: &Path) -> Option<PathBuf> {
     versions.filter(|(_, program)| program.is_file()).max().map(|(_, program)| program)
 }
 
-/// sysbench's own scripts and tests go by a bare name, others by a path.
+/// sysbench's own scripts and tests have a bare name, other scripts a path.
 fn is_path(script: &str) -> bool {
     script.contains('/') || script.ends_with(".lua")
 }
@@ -97,7 +97,7 @@ fn refuse_missing_script(script: &str, program: &Path, folder: &Path) -> Outcome
         .hint("a script of yours is a path, from where the experiment's file is: \"./mine.lua\""))
 }
 
-/// A name with a slash is a path from the experiment's folder, any other one is looked for in PATH.
+/// A name with a slash is a path relative to the experiment's folder; another name is looked up in PATH.
 fn command(driver: &Driver, folder: &Path) -> Result<PathBuf, Failure> {
     let name = driver.arguments.first().map(String::as_str).unwrap_or_default();
     if !name.contains('/') {

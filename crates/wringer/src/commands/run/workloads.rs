@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The files that an experiment's arms name as their workloads.
+//! The files that the arms of an experiment name as their workloads.
 
 use crate::commands::load::wanted;
 use crate::exit::Failure;
@@ -7,10 +7,10 @@ use experiment::{Arm, Experiment, Load};
 use lab::Workloads;
 use std::path::Path;
 
-/// More rows than any table has: a range that ends with the table is not empty here, whatever size the fill will give it.
+/// More rows than any table has, so that a range up to the table's end is not empty here, whatever the later size of the table.
 pub const MANY_ROWS: u64 = 1 << 40;
 
-/// Reads each once, from the folder of the experiment's file, and looks whether the arms can send it to their server.
+/// Reads each file once, relative to the folder of the experiment's file, and checks whether the arms can send it to their server.
 ///
 /// # Errors
 /// Exit code 2, before anything is fetched or made.

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A standing server that is started by a command of `wringer squeeze`: a run of its own, which the squeeze does not hold.
+//! A standing server that is started by a command of `wringer squeeze`. It has its own run, and the squeeze does not hold it.
 
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal;
 use host::process::RUN_VARIABLE;
 use run::RunId;
 
-/// Says that it is squeezed for as long as the command runs, and no longer.
+/// Tells the user that the server is squeezed only as long as the command runs.
 ///
 /// # Errors
-/// The command sees slow directories, in a mount namespace of its own: they end with it, and the server would lose its files.
+/// The command sees slow directories in its own mount namespace. They end with it, and the server would lose its files.
 pub(super) fn look() -> Outcome {
     let Some(run) = std::env::var(RUN_VARIABLE).ok().and_then(|run| run.parse::<RunId>().ok()) else { return Ok(()) };
     let layer = format!("wringer-{run}");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What servers can do: the table, and a server's own word on it.
+//! The capabilities of servers: the table, and the servers' own answers.
 
 use super::Capabilities;
 use crate::exit::{Exit, Failure, Outcome};
@@ -9,7 +9,7 @@ use host::places::Places;
 use sandbox::{Asked, Sandbox};
 use serde_json::{Value, json};
 
-/// The table that the code itself asks.
+/// The table that the program uses.
 pub(super) fn table(output: Output) {
     let number = |version: &[u32]| version.iter().map(ToString::to_string).collect::<Vec<_>>().join(".");
     if output == Output::Json {
@@ -33,7 +33,7 @@ pub(super) fn table(output: Output) {
     }
 }
 
-/// Each capability that can be asked for: the table's words, the server's answer, and whether they agree.
+/// Each capability that a server can be asked for: the table's entry, the server's answer, and whether they agree.
 pub(super) fn of_server(args: &Capabilities) -> Outcome {
     let places = Places::from_environment();
     let sandbox = Sandbox::open_running(&args.name, &places)?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `sandbox start --ram --cpus --cpuset --swap`: a standing server with less than the machine has, as `wringer squeeze` gives a command.
+//! `sandbox start --ram --cpus --cpuset --swap`: limits for a standing server, as `wringer squeeze` sets them for a command.
 
 use crate::commands::limits::Limits;
 use crate::exit::Failure;
@@ -8,10 +8,10 @@ use ::sandbox::{Sandbox, StartOptions};
 use run::Run;
 use squeeze::limits::{self, Asked, OptionNames, Plan};
 
-/// What is asked, on a machine that was looked at; says what should be known of it.
+/// Plans the limits on this machine, and prints the notes.
 ///
 /// # Errors
-/// Exit code 3: it cannot be had.
+/// Exit code 3: this machine cannot set them.
 pub fn checked(limits: &Limits) -> Result<Asked, Failure> {
     let asked = limits.asked();
     plan(&asked)?.notes.iter().for_each(|note| terminal::say(format_args!("note: {note}")));
@@ -22,10 +22,10 @@ fn plan(asked: &Asked) -> Result<Plan, squeeze::Error> {
     limits::plan(asked, OptionNames::SERVER)
 }
 
-/// Makes what the server is to be started in, as steps of its run. Returns how it is to be started, and in words what it gets.
+/// Makes the cgroups as steps of the server's run. Returns how to start the server, and its limits for people.
 ///
 /// # Errors
-/// What there is already goes with the run.
+/// Finished steps are undone with the run.
 pub fn apply(
     run: &mut Run,
     asked: &Asked,
@@ -36,7 +36,7 @@ pub fn apply(
         return Ok((start, None));
     }
     if asked.ram.is_some() {
-        // what is in the page cache from outside would be a free hit inside
+        // Pages that are in the page cache already would not be charged to the server.
         limits::evict(&sandbox.data());
     }
     let made = plan(asked)?.apply(run, "server")?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! pgBouncer in front of a sandbox: what `deploy` is told of it, and what `status` says.
+//! pgBouncer in front of a sandbox: the flags of `deploy`, and its lines in `status`.
 
 use super::Watch;
 use crate::exit::Failure;
@@ -40,10 +40,10 @@ enum Mode {
 }
 
 impl PoolerArgs {
-    /// What is asked; fetches the program.
+    /// The settings for the deployment; fetches the program.
     ///
     /// # Errors
-    /// The server is not PostgreSQL, a setting is not the user's to give, or pgBouncer cannot be had.
+    /// The server is not PostgreSQL; a user may not change a setting; or pgBouncer is not available.
     pub fn obtain(self, flavour: Flavour, places: &Places, watch: &mut Watch) -> Result<Option<PoolerSpec>, Failure> {
         if !self.pgbouncer {
             return Ok(None);
@@ -69,7 +69,6 @@ pub fn line(sandbox: &Sandbox) -> Option<String> {
     Some(format!("{}{}", words(pooler), doing(sandbox)))
 }
 
-/// What it is.
 pub fn words(pooler: &Pooler) -> String {
     let Pooler { port, program, settings } = pooler;
     let size = settings.size.map(|size| format!(", {size} server connections a pool")).unwrap_or_default();
@@ -78,7 +77,7 @@ pub fn words(pooler: &Pooler) -> String {
     format!("pgBouncer {} on 127.0.0.1:{port}, {} pooling{size}{most}{users}", program.version, settings.mode)
 }
 
-/// Accounts that were to have settings of their own and cannot log in.
+/// Accounts with settings of their own that cannot log in.
 pub fn trouble(sandbox: &Sandbox) -> Option<String> {
     let unknown = sandbox.unknown_pool_users();
     let (name, them) = (sandbox.name(), unknown.join(", "));
@@ -89,7 +88,7 @@ pub fn trouble(sandbox: &Sandbox) -> Option<String> {
     })
 }
 
-/// What it does, beside a server that runs.
+/// The pooler's state, while the server runs.
 fn doing(sandbox: &Sandbox) -> String {
     let name = sandbox.name();
     match (sandbox.server_process(), sandbox.pooler_process()) {

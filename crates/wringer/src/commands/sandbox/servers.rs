@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Servers to be had, and sandboxes made and removed.
+//! Lists available servers; makes and removes sandboxes.
 
 use super::capabilities;
 use super::{Available, Delete, Deploy, Fetch, Output, Unpack, Watch, pooler, standing};
@@ -79,7 +79,7 @@ fn describe(sandbox: &Sandbox) {
     ));
 }
 
-/// The server that these words name: flavour and version, or the file of an archive.
+/// Parses a server: flavour and version, or the file of an archive.
 fn obtain(words: &[String], fetched: bool, places: &Places, watch: &mut Watch) -> Result<Installation, Failure> {
     let archive = match words {
         [word] if word.contains('/') || word.contains(".tar") || word.ends_with(".tgz") => Some(word),
@@ -216,7 +216,7 @@ pub(super) fn delete(args: &Delete) -> Outcome {
     Ok(())
 }
 
-/// Of all, also those that were never deployed to their end; replicas go with their primaries.
+/// Includes sandboxes that were never deployed completely; replicas are deleted with their primaries.
 fn names_to_delete(args: &Delete, places: &Places) -> Vec<String> {
     if !args.all {
         return args.names.clone();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which sandboxes a command means: those that are named, each primary with its replicas, or all.
+//! The sandboxes that a command means: the named ones, each primary with its replicas, or all.
 
 use crate::exit::{Exit, Failure};
 use crate::terminal;
@@ -16,18 +16,17 @@ pub struct Which {
     pub all: bool,
 }
 
-/// A sandbox that a command is to work on.
 pub struct Meant {
     pub sandbox: Sandbox,
-    /// Named itself; the others come by `--all`, or with their primary.
+    /// The user has named it; others are included by `--all`, or with their primary.
     pub is_named: bool,
 }
 
 impl Which {
-    /// In the order in which they start: replicas after what they replicate. Stopping and deleting goes the other way.
+    /// In the order in which they start: replicas after their primaries. Stopping and deleting use the opposite order.
     ///
     /// # Errors
-    /// One that is named is not there, or was never deployed to its end.
+    /// A named sandbox does not exist, or was never deployed completely.
     pub fn find(&self, places: &Places) -> Result<Vec<Meant>, Failure> {
         let mut meant: Vec<Meant> = Vec::new();
         for sandbox in self.chosen(places)? {

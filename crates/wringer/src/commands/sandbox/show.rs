@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What there is, and what it is doing.
+//! Lists sandboxes and their state.
 
 use super::{Format, Log, Output, Status, pooler};
 use crate::exit::Outcome;
@@ -30,7 +30,7 @@ pub(super) fn status(args: &Status) -> Outcome {
 
 type Found = Vec<(String, Result<Sandbox, sandbox::Error>)>;
 
-/// What runs there are.
+/// All runs of this home, live or dead.
 struct Runs<'a> {
     places: &'a Places,
     found: Vec<FoundRun>,
@@ -45,7 +45,7 @@ impl<'a> Runs<'a> {
         sandbox.server(self.places, &self.found)
     }
 
-    /// Nobody stopped it: it crashed, or was killed.
+    /// It was not stopped: it crashed, or was killed.
     fn has_died(&self, sandbox: &Sandbox) -> bool {
         sandbox.has_died_in(self.places, &self.found)
     }
@@ -92,7 +92,7 @@ fn line(sandbox: &Sandbox, runs: &Runs<'_>) -> String {
     )
 }
 
-/// What it is among a primary and its replicas, and how far behind.
+/// Its role among a primary and its replicas, and how far it is behind.
 fn part(sandbox: &Sandbox, server: &Server) -> Option<String> {
     match sandbox.manifest.member.as_ref()? {
         Member::Primary { replicas } => Some(format!("primary of {}", replicas.join(", "))),
@@ -140,7 +140,7 @@ fn replication(sandbox: &Sandbox, server: &Server) -> Value {
     }
 }
 
-/// The run that was to delete it has died.
+/// The run that should delete it has died.
 fn is_left_over(sandbox: &Sandbox, runs: &Runs<'_>) -> bool {
     sandbox.manifest.run.as_ref().is_some_and(|run| !runs.is_live(run))
 }

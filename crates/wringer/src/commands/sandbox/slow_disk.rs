@@ -14,17 +14,17 @@ use squeeze::directory::{PROBE_FILE_BYTES, largest_file};
 use squeeze::disk::{Mechanism, SlowLayer};
 use squeeze::{access_lists, preloaded};
 
-/// What is asked, on a machine that was looked at.
+/// A slow disk, planned for this machine.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SlowDisk {
     model: Model,
-    /// By a library in the server, where no layer can be mounted.
+    /// By a library in the server, because no layer can be mounted.
     preload: bool,
 }
 
 /// # Errors
-/// Exit code 2: the words are none. 3: this machine allows neither mechanism, or this server cannot be slowed by the one that it allows.
+/// Exit code 2: the disk cannot be parsed. 3: this machine allows neither mechanism, or the allowed one cannot slow this server.
 pub fn checked(asked: &Asked, sandboxes: &[Sandbox], places: &Places) -> Result<SlowDisk, Failure> {
     let model = flags::model(asked)?;
     let (mechanism, why) = disk_mechanism(places)?;
@@ -44,7 +44,7 @@ pub fn checked(asked: &Asked, sandboxes: &[Sandbox], places: &Places) -> Result<
 }
 
 impl SlowDisk {
-    /// Puts the layer over the data directory of a server that is stopped, without delay. Returns how the server is to be started.
+    /// Puts the layer, without a delay, over the data directory of a stopped server. Returns how to start the server.
     pub fn put(
         &self,
         run: &mut Run,
@@ -61,7 +61,7 @@ impl SlowDisk {
         Ok((layer, start))
     }
 
-    /// Once the server answers: slow from here on. Returns in words what it is, and what a probe got.
+    /// Call it when the server answers: it sets the delay. Returns the disk and a probe's results, for people.
     pub fn begin(&self, run: &mut Run, mut layer: SlowLayer, sandbox: &Sandbox) -> Result<String, squeeze::Error> {
         let how = layer.mechanism().in_results();
         let file = largest_file(&sandbox.data(), &|_| true).filter(|(_, bytes)| *bytes >= PROBE_FILE_BYTES);
@@ -73,7 +73,7 @@ impl SlowDisk {
         layer.set(&self.model)?;
         let measured = layer.measure(&self.model, "sandbox", 0)?;
         layer.close_probe(run)?;
-        // with fresh credits
+        // With fresh credits.
         layer.set(&self.model)?;
         let got = measured.iter().find(|one| one.what.starts_with("disk.read.median")).and_then(|one| one.got);
         let got = got.map(|got| format!("; the median of a probe's reads was {:.0} us", got.value));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Servers that outlive the command: a launcher in a session of its own, found again by its run.
+//! Servers that outlive the command: each has a launcher in its own session, and is found again by its run.
 
 use super::several::{Meant, Which};
 use super::slow_disk::{self, SlowDisk};
@@ -24,7 +24,8 @@ pub(super) fn start(args: &Start) -> Outcome {
     start_all(meant, &places, args)
 }
 
-/// One after the other, once all of them can be started. Those that a primary or `--all` brings in and that run already are let be.
+/// Starts the sandboxes one after the other, after checking that all of them can be started. Those that are included by a primary
+/// or `--all` and run already are left alone.
 fn start_all(meant: Vec<Meant>, places: &Places, args: &Start) -> Outcome {
     let found = run::find_runs(places)?;
     let mut sandboxes = Vec::new();
@@ -48,10 +49,10 @@ fn start_all(meant: Vec<Meant>, places: &Places, args: &Start) -> Outcome {
     start_in_turn(&sandboxes, places, |sandbox| start_as_asked(sandbox, places, args, limits.clone(), disk.clone()))
 }
 
-/// As long as a start under Valgrind may take.
+/// The longest time for a start under Valgrind.
 const UNDER_VALGRIND: Duration = Duration::from_secs(600);
 
-/// What `start --for` tells the supervisor that ends it.
+/// The order from `start --for` to the supervisor that stops the server.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Timed {
@@ -65,7 +66,7 @@ pub struct Timed {
     disk: Option<SlowDisk>,
 }
 
-/// The supervisor's body: holds the server for the stated time.
+/// The supervisor's body: keeps the server for the stated time.
 pub fn supervise(timed: Timed) -> Outcome {
     let places = Places::from_environment();
     let begin = begin(&timed.sandbox, timed.command, &places);
@@ -99,7 +100,7 @@ pub fn supervise(timed: Timed) -> Outcome {
     }
 }
 
-/// A refusal keeps its hint, and its exit code, on the way.
+/// A refusal keeps its hint and its exit code.
 fn told_to_the_command(error: sandbox::Error) -> Box<dyn std::error::Error + Send + Sync> {
     match error {
         error if error.is_missing() => run::Error::Refused { what: error.to_string(), hint: error.hint() }.into(),
@@ -123,7 +124,7 @@ pub(super) fn stop(which: &Which) -> Outcome {
     }
 }
 
-/// Replicas first; returns the names of those that ran.
+/// Stops replicas first; returns the names of the sandboxes that ran.
 fn stop_all(meant: &[Meant], places: &Places) -> Result<Vec<String>, Failure> {
     let mut stopped = Vec::new();
     for Meant { sandbox, .. } in meant.iter().rev() {
@@ -156,7 +157,7 @@ pub(super) fn restart(args: &Start) -> Outcome {
     start_all(meant, &places, args)
 }
 
-/// A squeeze is held for so long when nobody says how long.
+/// How long a squeeze lasts by default.
 const SQUEEZED_FOR: Duration = Duration::from_secs(3600);
 
 fn start_as_asked(sandbox: &Sandbox, places: &Places, args: &Start, limits: Asked, disk: Option<SlowDisk>) -> Outcome {
@@ -220,14 +221,14 @@ fn begin(name: &str, command: Vec<String>, places: &Places) -> Begin {
     Begin { kind: Kind::Standing, command, resources: vec![Resource::Sandbox(name.into())], places: places.clone() }
 }
 
-/// A sandbox, or a primary with its replicas, as it was deployed.
+/// A sandbox, or a primary with its replicas, as deployed.
 pub(super) fn start_members(sandbox: &Sandbox, places: &Places) -> Outcome {
     let members = sandbox.members();
     let start = |member: &Sandbox| start_sandbox(member, places, StartOptions::default(), &Asked::default());
     start_in_turn(&members, places, start)
 }
 
-/// When one of them does not start, those that have are stopped again, the last one first.
+/// When one of them does not start, the started ones are stopped again, the last one first.
 fn start_in_turn(sandboxes: &[Sandbox], places: &Places, start: impl Fn(&Sandbox) -> Outcome) -> Outcome {
     for (count, sandbox) in sandboxes.iter().enumerate() {
         let Err(error) = start(sandbox) else { continue };
@@ -242,7 +243,7 @@ fn start_in_turn(sandboxes: &[Sandbox], places: &Places, start: impl Fn(&Sandbox
     Ok(())
 }
 
-/// Starts it below a standing run and leaves it there.
+/// Starts the server below a standing run, and leaves it there.
 fn start_sandbox(sandbox: &Sandbox, places: &Places, start: StartOptions, limits: &Asked) -> Outcome {
     sandbox.check_before_start()?;
     sandbox.clear_runs(places)?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! SQL into a sandbox, and the words that other programs need to get in.
+//! Runs SQL in a sandbox, and prints how other programs connect to it.
 
 use super::{Export, ExportAs, Output, Use};
 use crate::exit::{Exit, Failure, Outcome};
@@ -22,7 +22,7 @@ struct Access {
 }
 
 impl Access {
-    /// Of the server itself.
+    /// The connection to the server itself.
     fn of(sandbox: &Sandbox) -> Result<Self, Failure> {
         let target = sandbox.connection()?;
         Ok(Self {
@@ -34,7 +34,7 @@ impl Access {
         })
     }
 
-    /// Through what stands in front of it.
+    /// The connection through the pooler, if there is one.
     fn through_pooler(self, sandbox: &Sandbox) -> Self {
         match (&sandbox.manifest.pooler, sandbox.pooler_socket()) {
             (Some(pooler), Some(socket)) => Self { port: pooler.port, socket: socket.display().to_string(), ..self },
@@ -72,7 +72,7 @@ pub(super) fn use_sandbox(args: &Use) -> Outcome {
     Ok(())
 }
 
-/// A script's conversation with a sandbox's server.
+/// The connection of a script to a sandbox's server.
 struct Session<'a> {
     name: &'a str,
     target: Target,
@@ -162,7 +162,7 @@ fn print_table(rows: &Rows) {
     terminal::say(format_args!("({})", units::counted(rows.len() as u64, "row")));
 }
 
-/// Becomes the server's own client; the password goes through the environment, where `ps` does not show it.
+/// Replaces this process by the server's own client; the password is passed in the environment, which `ps` does not show.
 fn open_client(sandbox: &Sandbox) -> Outcome {
     let installation = &sandbox.manifest.installation;
     let Some(mut command) = installation.client() else {
@@ -240,7 +240,7 @@ fn option_file(access: &Access) -> String {
     )
 }
 
-/// One line for TCP and one for the socket, which libpq looks up by its folder.
+/// One line for TCP and one for the socket; libpq looks that up by the socket's folder.
 fn password_file(sandbox: &Sandbox, access: &Access) -> String {
     let escape = |text: &str| text.replace('\\', "\\\\").replace(':', "\\:");
     let rest = format!("{}:*:{}:{}", access.port, access.user, access.password);

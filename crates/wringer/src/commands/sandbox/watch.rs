@@ -2,7 +2,7 @@
 use crate::terminal;
 use indicatif::ProgressBar;
 
-/// Shows what a deployment is doing: a line for each stretch of work, and a bar where bytes are counted.
+/// Shows the progress of a deployment: a line for each part of the work, and a bar where bytes are counted.
 #[derive(Default)]
 pub struct Watch {
     bar: Option<ProgressBar>,

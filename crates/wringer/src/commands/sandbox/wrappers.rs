@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `sandbox start --malloc --thp --valgrind --huge-pages`: what the server is started in or with this time.
+//! `sandbox start --malloc --thp --valgrind --huge-pages`: wrappers around the server for this start.
 
 use crate::exit::Failure;
 use crate::terminal;
@@ -44,10 +44,10 @@ enum HugePages {
 }
 
 impl Wrappers {
-    /// What is asked, on a machine that was looked at.
+    /// Checks the flags on this machine.
     ///
     /// # Errors
-    /// Exit code 3: it cannot be had.
+    /// Exit code 3: it is not available.
     pub fn asked(&self, sandbox: &Sandbox) -> Result<Wrapping, Failure> {
         let find = |malloc: &Malloc| malloc.find(&sandbox.manifest.installation);
         let asked = Wrapping {
@@ -72,7 +72,7 @@ impl Wrappers {
     }
 }
 
-/// One line for each.
+/// One line for each wrapper.
 pub fn lines(got: &[Got]) -> Vec<String> {
     let line = |got: &Got| {
         let verdict = if got.is_as_asked { "" } else { "NOT AS ASKED: " };

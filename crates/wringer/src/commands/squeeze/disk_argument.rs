@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `--disk PATH=DISK`: a directory, and a disk in the words of `disk delay`.
+//! `--disk PATH=DISK`: a directory, and a disk with the keys of `disk delay`.
 
 use diskmodel::{Asked, Counts, LimitSpec, ProfileSpec, SpecError};
 use evidence::DelayMode;
 use std::path::{Path, PathBuf};
 
-/// A directory and the disk that it is to be on.
+/// A directory, and the disk that it should seem to be on.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DiskArgument {
     pub path: PathBuf,
@@ -18,7 +18,7 @@ const FORM: &str = "write PATH=PROFILE (`wringer disk profiles` lists them) or P
 /// For clap.
 ///
 /// # Errors
-/// What is wrong, and what to write instead.
+/// The mistake, and the correct form.
 pub fn parse(text: &str) -> Result<DiskArgument, String> {
     let (path, disk) = split(text, Path::is_dir).ok_or_else(|| FORM.to_owned())?;
     let asked = asked(disk).map_err(|error| error.to_string())?;
@@ -33,7 +33,7 @@ pub fn parse_disk(text: &str) -> Result<Asked, String> {
     asked(text).map_err(|error| error.to_string())
 }
 
-/// At the first `=`, unless only more of the text names a directory: a path may hold one.
+/// Splits at the first `=`, unless a longer part of the text names a directory: a path may contain one.
 fn split(text: &str, is_directory: impl Fn(&Path) -> bool) -> Option<(&str, &str)> {
     let at = |index: usize| (&text[..index], &text[index + 1..]);
     let mut all = text.match_indices('=').map(|(index, _)| at(index));
@@ -41,8 +41,8 @@ fn split(text: &str, is_directory: impl Fn(&Path) -> bool) -> Option<(&str, &str
     longer.or_else(|| text.split_once('=')).filter(|(path, disk)| !path.is_empty() && !disk.is_empty())
 }
 
-/// A profile with its options, single words, or words behind a profile. Words may hold commas: what begins with no key of ours
-/// belongs to the word before it.
+/// A profile with its options, single keys, or keys after a profile. A value may contain commas: a part that begins with no known
+/// key belongs to the value before it.
 fn asked(text: &str) -> Result<Asked, SpecError> {
     let mut profile: Option<String> = None;
     let mut words: Vec<(&str, String)> = Vec::new();
@@ -50,7 +50,7 @@ fn asked(text: &str) -> Result<Asked, SpecError> {
         let key = part.split_once('=').filter(|(key, _)| KEYS.contains(&key.trim()));
         let longer = profile.as_ref().map(|profile| format!("{profile},{part}"));
         match (longer, key, words.last_mut()) {
-            // `gp3:100G,iops=4000`: what the profile can be bought with is the profile's
+            // `gp3:100G,iops=4000`: an option of the profile stays with the profile.
             (Some(longer), _, None) if key.is_none() || longer.parse::<ProfileSpec>().is_ok() => profile = Some(longer),
             (_, Some((key, value)), _) => words.push((key.trim(), value.to_owned())),
             (_, None, Some((_, value))) => *value = format!("{value},{part}"),

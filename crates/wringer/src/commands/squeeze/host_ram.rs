@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `--hide-ram`, `--leave-ram`: RAM taken from the whole host for as long as the command runs, as `wringer ram` takes it for a stated
-//! time.
+//! `--hide-ram`, `--leave-ram`: hides RAM of the whole host as long as the command runs, as `wringer ram` does for a stated time.
 
 use super::{Args, line};
 use crate::commands::ram::{ask_consent, refuse_second};
@@ -13,7 +12,7 @@ use serde_json::{Value, json};
 use squeeze::ram::{self, Amount, Hidden, Options, Plan};
 use units::Bytes;
 
-/// Everything that can be refused. `None`: it was not asked for.
+/// Plans it, with all refusals. `None`: not asked for.
 pub fn plan(args: &Args, places: &Places) -> Result<Option<Plan>, Failure> {
     let hide = args.hide_ram.map(Amount::Hide);
     let Some(amount) = hide.or(args.leave_ram.map(Amount::Leave)) else { return Ok(None) };
@@ -36,7 +35,7 @@ pub fn plan(args: &Args, places: &Places) -> Result<Option<Plan>, Failure> {
     Ok(Some(plan))
 }
 
-/// RAM that is hidden, and what was asked for.
+/// Hidden RAM, and the asked amount.
 pub struct HostRam {
     amount: Amount,
     hidden: Hidden,
@@ -50,7 +49,7 @@ impl HostRam {
         Ok(Self { amount: plan.options.amount, hidden: hidden? })
     }
 
-    /// Whether who holds it still lives.
+    /// Checks that the process that holds the RAM still lives.
     pub fn check(&self) -> Result<(), Failure> {
         Ok(self.hidden.check()?)
     }

@@ -116,7 +116,7 @@ pub fn main(args: &Args) -> Outcome {
     std::process::exit(summary.exit_code())
 }
 
-/// Before anything runs: nobody wants to learn an hour later that the place was wrong.
+/// Opened before anything runs: an error after an hour would be too late.
 fn create(path: &std::path::Path) -> Result<std::fs::File, Failure> {
     host::files::create(path).map_err(|error| {
         let error = anyhow::Error::from(error).context(format!("make {}", path.display()));
@@ -124,10 +124,10 @@ fn create(path: &std::path::Path) -> Result<std::fs::File, Failure> {
     })
 }
 
-/// How a disk can be made slow here, and, where that is not by a layer, why.
+/// How a disk can be made slow here; when not by a layer, with the reason.
 ///
 /// # Errors
-/// Exit code 3: in no way.
+/// Exit code 3: no mechanism works.
 pub fn disk_mechanism(places: &Places) -> Result<(Mechanism, Option<String>), Failure> {
     prepare::mechanism(None, places)
 }

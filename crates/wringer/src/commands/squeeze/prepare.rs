@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Everything that can be refused, before anything is changed; and what would be changed.
+//! Checks everything that may be refused, before anything is changed, and lists the changes.
 
 use super::{Args, host_ram};
 use crate::commands::disk::flags;
@@ -19,22 +19,19 @@ use squeeze::ram;
 use squeeze::{access_lists, databases};
 use std::path::{Path, PathBuf};
 
-/// What is to be done, on a machine that allows it.
+/// The plan of a squeeze that this machine allows.
 pub struct Prepared {
     pub limits: Plan,
     pub disks: Vec<Disk>,
-    /// Of the whole host.
     pub host_ram: Option<ram::Plan>,
-    /// Of all disks.
     pub mechanism: Mechanism,
-    /// Why it is not the one that is usually taken, and what of a directory is not known.
+    /// Why it is not the usual mechanism, and what is unknown about a directory.
     notes: Vec<String>,
     pub program: PathBuf,
-    /// What the command leaves running lives on.
+    /// Processes that the command leaves running live on.
     leave: bool,
 }
 
-/// As it is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum DiskMechanism {
     Fuse,
@@ -126,7 +123,7 @@ impl Prepared {
     }
 }
 
-/// What is asked for, if it can be had; else what can, with a note why.
+/// The asked mechanism, if it is available; without one the available mechanism, with a note why.
 pub fn mechanism(asked: Option<DiskMechanism>, places: &Places) -> Result<(Mechanism, Option<String>), Failure> {
     let fuse = [checks::fuse(), checks::namespaces()].into_iter().find(|check| check.state == State::Missing);
     let preload = checks::preload(places);
@@ -155,7 +152,7 @@ fn cannot_be_had(check: Check) -> Failure {
     check.remedy.into_iter().fold(failure, Failure::hint)
 }
 
-/// With what could not be looked at.
+/// Also returns what could not be checked.
 fn disks(args: &Args, places: &Places, mechanism: Mechanism) -> Result<(Vec<Disk>, Vec<String>), Failure> {
     if args.disk.is_empty() {
         return Ok(Default::default());

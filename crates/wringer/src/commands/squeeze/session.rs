@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One command from its squeezes to its end. Whatever ends it, the run gives everything back.
+//! One command, from its squeezes to its end. In any case the run gives everything back.
 
 use super::Args;
 use super::host_ram::HostRam;
@@ -23,14 +23,14 @@ use squeeze::preloaded::library_folder;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Between the signal that asks the command to end and SIGKILL, when it is ended for it.
+/// The time between the signal that asks the command to end and SIGKILL.
 const GRACE: Duration = Duration::from_secs(30);
-/// The same for what it has left running.
+/// The same for processes that the command has left running.
 const STRAY_GRACE: Duration = Duration::from_secs(10);
-/// Between two looks whether everything still holds.
+/// The pause between two checks of the squeezes.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// Returns when the command has ended and everything is given back.
+/// Returns when the command has ended, and everything is given back.
 pub fn run(prepared: &Prepared, args: &Args, places: Places) -> Result<Summary, Failure> {
     let relay = Relay::install()?;
     let library = library_folder(&places);
@@ -39,9 +39,9 @@ pub fn run(prepared: &Prepared, args: &Args, places: Places) -> Result<Summary, 
     let ended = squeezed(&mut run, prepared, args, &library, &relay);
     let ended = ended.map_err(|failure| explain(&run, failure));
     let released = release(run);
-    // a host that is not restored is worse than whatever ended the command
+    // A host that is not restored is worse than the error that ended the command.
     let mut summary = released.and(ended)?;
-    // those that we may not end may have ended with their cgroup
+    // Processes that we may not end may have ended with their cgroup.
     summary.not_ended.retain(Identity::is_alive);
     Ok(summary)
 }
@@ -67,7 +67,7 @@ fn squeezed(
     let before = layers.iter_mut().map(|layer| layer.layer.stats()).collect::<Result<Vec<_>, _>>()?;
     let spec = child_spec(prepared, args, &layers, &limits);
     let (start, cpu_before) = (Instant::now(), children_cpu());
-    // outlives the relay to it
+    // It outlives the relay of signals to it.
     let process;
     let relaying = relay.starting();
     let child = run.spawn(Role::Server, spec)?;
@@ -105,7 +105,7 @@ fn squeezed(
     })
 }
 
-/// A layer that serves, and what a probe got from it.
+/// A running layer, and a probe's results.
 struct Layer {
     layer: SlowLayer,
     measured: Vec<Measured>,
@@ -130,7 +130,7 @@ fn slow_layers(run: &mut Run, prepared: &Prepared, args: &Args, library: &Path) 
     Ok(layers)
 }
 
-/// Sets the delay and looks whether reads take as long as they should. Without a file of 1 MiB that can be read nobody can say.
+/// Sets the delay, and checks whether reads take as long as they should. Without a readable file of 1 MiB that is unknown.
 fn hold(run: &mut Run, layer: &mut SlowLayer, disk: &Disk, strict: bool) -> Result<Vec<Measured>, Failure> {
     let Some(file) = probe_file(&disk.path) else {
         return Ok(layer.set(&disk.model).map(|()| Vec::new())?);
@@ -154,7 +154,7 @@ fn probed(
     let measured = squeeze::accept(measured, strict)
         .map_err(|error| Failure::from(error).hint("--no-probe starts without a look"))?;
     layer.close_probe(run)?;
-    // with fresh credits
+    // With fresh credits.
     layer.set(&disk.model)?;
     Ok(measured)
 }
@@ -174,7 +174,7 @@ fn child_spec(prepared: &Prepared, args: &Args, layers: &[Layer], limits: &Limit
     }
 }
 
-/// Until it ends; fails as soon as it is not squeezed as it should be, or not guarded.
+/// Waits until the command ends; fails as soon as a squeeze or the watchdog is gone.
 fn attend(
     run: &Run,
     child: &Child,
@@ -186,7 +186,7 @@ fn attend(
         if let Some(cache) = cache.as_deref_mut() {
             cache.look();
         }
-        // before it was started
+        // It came before the command was started.
         if interrupt::requested() {
             return Err(interrupted());
         }
@@ -199,7 +199,7 @@ fn attend(
             return Err(run::Error::WatchdogDied { id: run.id().clone() }.into());
         }
     }
-    // what ended a command that the watchdog has ended is no exit code of its own
+    // When the watchdog has ended a command, its status is no exit code of its own.
     run.neutralised().map_or(Ok(()), |reason| Err(ended_by_watchdog(&reason)))
 }
 
@@ -211,7 +211,7 @@ fn interrupted() -> Failure {
     Failure::message(Exit::Interrupted, "interrupted; everything is undone")
 }
 
-/// A failure that came of a signal is an interruption; one that came of the watchdog's work is the watchdog's.
+/// A failure after a signal is an interruption; a failure by the watchdog's work is the watchdog's.
 fn explain(run: &Run, failure: Failure) -> Failure {
     match run.neutralised() {
         Some(reason) => ended_by_watchdog(&reason),
@@ -220,7 +220,7 @@ fn explain(run: &Run, failure: Failure) -> Failure {
     }
 }
 
-/// Its launcher returns it a moment after its end.
+/// The launcher returns the exit status a moment after the command's end.
 fn exit_code(run: &mut Run, child: &Child) -> Result<i32, Failure> {
     let deadline = Instant::now() + Duration::from_secs(10);
     while Instant::now() < deadline {
@@ -249,7 +249,7 @@ fn seen(layers: Vec<Layer>, before: &[Stats], disks: &[Disk]) -> Result<Vec<Disk
     .collect()
 }
 
-/// What ran without the library ran at full speed: its result would be about something else.
+/// A program without the library ran at full speed: its result would be useless.
 fn refuse_not_loaded(disks: &[DiskSeen]) -> Outcome {
     if disks.iter().all(DiskSeen::was_loaded) {
         return Ok(());
@@ -267,15 +267,15 @@ fn release(run: Run) -> Outcome {
     Err(released.conflicts.iter().fold(failure, |failure, conflict| failure.hint(conflict.repair.clone())))
 }
 
-/// As the kernel says it of the command itself; `None`: it has ended already.
+/// As the kernel reports it for the command itself; `None`: the command has ended already.
 fn cpus_allowed(child: &Child) -> Option<String> {
-    // as its launcher has reported it: of a command that had ended by then the child is the launcher itself
+    // The pid that the launcher has reported. If the command had ended by then, the child is the launcher itself.
     let pid = child.ready.as_ref()?["pid"].as_u64()?;
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).map(|list| list.trim().to_owned())
 }
 
-/// Of the children that were waited for, and of theirs.
+/// CPU time of the children that were waited for, and of their children.
 fn children_cpu() -> Duration {
     // SAFETY: the kernel fills the structure, which is plain numbers.
     let usage = unsafe {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What was asked, what was got, and what was seen meanwhile.
+//! The summary of a squeeze: asked, got, and counted.
 
 use super::host_ram::HostRam;
 use super::line;
@@ -26,28 +26,28 @@ pub struct Summary {
     pub program: PathBuf,
     pub exit_code: i32,
     pub elapsed: Duration,
-    /// Of the command and of those that it waited for.
+    /// CPU time of the command and of the processes that it waited for.
     pub cpu: Duration,
-    /// Processes that it had left running, and that were ended.
+    /// Processes that it left running, and that were ended.
     pub left_behind: usize,
-    /// With `--leave`: those that live on.
+    /// With `--leave`: processes that live on.
     pub left_running: usize,
-    /// They live, and the caller has no right to end them, or with `--leave` to give them back their CPUs.
+    /// Processes that the caller has no right to end, or with `--leave` no right to give their CPUs back.
     pub not_ended: Vec<Identity>,
     pub asked: Asked,
     pub got: Got,
     pub account: Account,
-    /// The worst look at the files that it had open. `None`: none was seen open.
+    /// The worst result for its open files. `None`: no open file was seen.
     pub cached_by_others: Option<ForeignCache>,
-    /// Of memory, CPU quota, CPU set.
+    /// The mechanisms of memory, CPU quota, CPU set.
     pub mechanisms: [Option<String>; 3],
-    /// When it had just been started.
+    /// Just after the start.
     pub cpus_allowed: Option<String>,
     pub host_ram: Option<HostRam>,
     pub disks: Vec<DiskSeen>,
 }
 
-/// One directory, and what the command did there.
+/// One directory, and the command's operations there.
 pub struct DiskSeen {
     path: PathBuf,
     mechanism: Mechanism,
@@ -89,7 +89,7 @@ impl DiskSeen {
         Self { path, mechanism, in_programs, model, measured, classes }
     }
 
-    /// Whether what was to be slowed down by a library in it had that library.
+    /// Whether the library was loaded, if a library should slow the programs down.
     pub fn was_loaded(&self) -> bool {
         self.in_programs.is_none_or(|seen| seen.processes > 0)
     }
@@ -222,7 +222,7 @@ impl Summary {
         }
     }
 
-    /// What still runs squeezed, or without the limits that it was started under, is no host that is restored.
+    /// A process that is still squeezed, or lost limits under which it was started, means: the host is not restored.
     pub fn refuse_not_ended(&self) -> Outcome {
         if self.not_ended.is_empty() {
             return Ok(());
