@@ -49,7 +49,7 @@ const BESIDE_THE_GUEST: [&str; 41] = [
     "undo",
     "which_server",
     "whose_journal",
-    "words",
+    "spec",
     "wrappers",
 ];
 
@@ -73,7 +73,7 @@ const QUICK: [&str; 19] = [
     "recipes",
     "round_trip",
     "stop",
-    "words",
+    "spec",
 ];
 
 pub(crate) fn quick() -> Result<Vec<String>> {
