@@ -9,7 +9,7 @@ use std::path::Path;
 /// These ask for states, orders and contents, and have limits of half a minute and more where they wait: a machine at work does not
 /// change what they find. All others measure, or take RAM away that the guest may lie in, or are over in a moment. They run one after the
 /// other: some compare the whole host before and after.
-const BESIDE_THE_GUEST: [&str; 41] = [
+const BESIDE_THE_GUEST: [&str; 43] = [
     "bad_input",
     "catalogue",
     "cell",
@@ -45,16 +45,18 @@ const BESIDE_THE_GUEST: [&str; 41] = [
     "round_trip",
     "same_limits",
     "servers",
+    "spec",
+    "stored",
     "tarballs",
+    "together",
     "undo",
     "which_server",
     "whose_journal",
-    "spec",
     "wrappers",
 ];
 
 /// These need no server, no mount and no guest, and take seconds: `check` runs them.
-const QUICK: [&str; 19] = [
+const QUICK: [&str; 21] = [
     "allocation",
     "corpus",
     "damage",
@@ -72,8 +74,10 @@ const QUICK: [&str; 19] = [
     "ready_files",
     "recipes",
     "round_trip",
-    "stop",
     "spec",
+    "stop",
+    "stored",
+    "together",
 ];
 
 pub(crate) fn quick() -> Result<Vec<String>> {
