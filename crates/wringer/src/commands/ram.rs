@@ -227,7 +227,7 @@ fn nothing(plan: &Plan, output: Output) {
         let available = plan.before.available_bytes;
         let value = json!({ "schema": 1, "run": null, "hidden_bytes": 0, "available_before_bytes": available,
             "available_after_bytes": available, "measured": [], "until": null });
-        terminal::data(format_args!("{value:#}"));
+        terminal::json(&value);
     } else {
         terminal::data(format_args!(
             "nothing to hide: {} are available, and that is left as it is",
@@ -238,7 +238,7 @@ fn nothing(plan: &Plan, output: Output) {
 
 fn show(value: &Value, output: Output) {
     if output == Output::Json {
-        return terminal::data(format_args!("{value:#}"));
+        return terminal::json(&value);
     }
     let bytes = |name: &str| Bytes(value[name].as_u64().unwrap_or(0));
     let text = |name: &str| value[name].as_str().unwrap_or_default().to_owned();

@@ -103,7 +103,7 @@ fn dry_run(device: &Path, table: &DelayTable, output: Output) -> Outcome {
 
 fn show(value: &Value, output: Output) {
     if output == Output::Json {
-        return terminal::data(format_args!("{value:#}"));
+        return terminal::json(&value);
     }
     let text = |name: &str| value[name].as_str().unwrap_or_default();
     terminal::data(format_args!("{} over {} (run {})", text("mapped"), text("device"), text("run")));

@@ -104,7 +104,7 @@ fn dry_run(image: &Path, model: &Model, notes: &[String], output: Output) {
         let changes: Vec<Value> =
             changes.iter().map(|(change, undo)| json!({ "change": change, "undo": undo })).collect();
         let value = json!({ "schema": 1, "dry_run": true, "changes": changes, "model": model, "notes": notes });
-        return terminal::data(format_args!("{value:#}"));
+        return terminal::json(&value);
     }
     changes.iter().for_each(|(change, undo)| terminal::data(format_args!("{change}\n    undo: {undo}")));
     notes.iter().for_each(|note| terminal::say(format_args!("note: {note}")));
@@ -112,7 +112,7 @@ fn dry_run(image: &Path, model: &Model, notes: &[String], output: Output) {
 
 fn show(value: &Value, output: Output) {
     if output == Output::Json {
-        return terminal::data(format_args!("{value:#}"));
+        return terminal::json(&value);
     }
     let text = |name: &str| value[name].as_str().unwrap_or_default();
     let model = model_in_words(value);

@@ -186,7 +186,7 @@ fn dry_change(run: &RunId, path: &Path, model: &Model, output: Output) {
     if output == Output::Json {
         let changes = json!([{ "change": change, "undo": undo }]);
         let value = json!({ "schema": 1, "dry_run": true, "run": run, "changes": changes, "model": model });
-        return terminal::data(format_args!("{value:#}"));
+        return terminal::json(&value);
     }
     terminal::data(format_args!("{change}\n    undo: {undo}"));
 }
@@ -225,7 +225,7 @@ fn counted_in_words(model: &Model, stats: &Stats) -> String {
 
 fn show(value: &Value, output: Output) {
     if output == Output::Json {
-        return terminal::data(format_args!("{value:#}"));
+        return terminal::json(&value);
     }
     let text = |name: &str| value[name].as_str().unwrap_or_default();
     let model = model_in_words(value);

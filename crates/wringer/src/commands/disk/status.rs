@@ -37,7 +37,7 @@ pub fn status(places: &Places, output: Output) -> Outcome {
             }
         }
         let value = json!({ "schema": 1, "directories": directories, "devices": devices, "images": images });
-        terminal::data(format_args!("{value:#}"));
+        terminal::json(&value);
         return Ok(());
     }
     if slow.is_empty() {

@@ -84,7 +84,7 @@ impl Prepared {
                 self.disks.iter().map(|disk| json!({ "directory": disk.path, "model": disk.model })).collect();
             let value =
                 json!({ "schema": 1, "dry_run": true, "changes": changes, "disks": models, "notes": self.notes() });
-            return terminal::data(format_args!("{value:#}"));
+            return terminal::json(&value);
         }
         for change in changes {
             terminal::data(format_args!("{}\n    undo: {}", change.change, change.undo));
