@@ -74,7 +74,8 @@ fn live(parts: &Parts, folder: &Path, disk: &Disk, acknowledged: u64, cut: Optio
         initramfs: &initramfs(parts, &[CASE]),
         disks: &[disk],
         memory_mib: 1536,
-        words: &format!("acknowledged={acknowledged} last={last}"),
+        // one processor: with two the emulator may fail while the kernel patches its own code at boot (`EMULATOR_FAILED`)
+        words: &format!("maxcpus=1 acknowledged={acknowledged} last={last}"),
         folder,
         name: CASE,
     };
