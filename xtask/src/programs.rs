@@ -9,7 +9,7 @@ use std::path::Path;
 /// These ask for states, orders and contents, and have limits of half a minute and more where they wait: a machine at work does not
 /// change what they find. All others measure, or take RAM away that the guest may lie in, or are over in a moment. They run one after the
 /// other: some compare the whole host before and after.
-const BESIDE_THE_GUEST: [&str; 43] = [
+const BESIDE_THE_GUEST: [&str; 44] = [
     "bad_input",
     "catalogue",
     "cell",
@@ -19,6 +19,7 @@ const BESIDE_THE_GUEST: [&str; 43] = [
     "durability",
     "explained",
     "faults",
+    "faults_page",
     "fill",
     "fill_from",
     "full_cache",
@@ -56,11 +57,12 @@ const BESIDE_THE_GUEST: [&str; 43] = [
 ];
 
 /// These need no server, no mount and no guest, and take seconds: `check` runs them.
-const QUICK: [&str; 21] = [
+const QUICK: [&str; 22] = [
     "allocation",
     "corpus",
     "damage",
     "explained",
+    "faults_page",
     "limits",
     "memory",
     "model",

@@ -22,6 +22,5 @@ mod records;
 mod second_reader;
 mod stand_in;
 mod syscalls;
-mod table;
 
 const WRINGER: &str = env!("CARGO_BIN_EXE_wringer");
