@@ -3,7 +3,7 @@ use crate::dismantle::{Report, undo_one};
 use crate::executor::RealHost;
 use crate::find::{Look, refuse_hot};
 use crate::folder::{self, Folder};
-use crate::locks::{Resource, begin_lock, take_resources, try_lock};
+use crate::locks::{Resource, begin_lock, lock, take_resources};
 use crate::release::remove_folder;
 use crate::trace::{refuse_lost, second_record};
 use crate::watchdog::{Heartbeat, Limits};
@@ -290,8 +290,9 @@ impl Ties {
     fn make(folder: &Folder, resources: Vec<File>, limits: &Limits) -> Result<Self, Error> {
         let owner = files::open_lock(&folder.owner())?;
         let token = files::open_lock(&folder.token())?;
-        try_lock(&owner, &folder.owner())?;
-        try_lock(&token, &folder.token())?;
+        // who looks whether they are free holds them for a moment
+        lock(&owner, &folder.owner())?;
+        lock(&token, &folder.token())?;
         let (lifeline, lifeline_writer) = pipe()?;
         let (watchdog_lifeline, watchdog_writer) = pipe()?;
         rustix::io::ioctl_fionbio(&watchdog_writer, true)

@@ -311,6 +311,28 @@ fn a_live_run_is_asked_to_end_by_undo() {
     home.await_clean("undone while live");
 }
 
+/// A process that only looks whether a run lives has that run's locks open for a moment: a command for another home, or of another user.
+#[test]
+fn who_looks_at_a_runs_locks_is_none_of_its_processes() {
+    let home = Home::new();
+    let (mut child, id) = home.waiting();
+    let folder = home.path().join("journal").join(id.to_string());
+    let locks = ["token", "owner.lock"].map(|name| fs::File::open(folder.join(name)).unwrap());
+    let mut onlookers = locks.map(|lock| Command::new("sleep").arg("1000").stdin(lock).spawn().unwrap());
+    let seen = find_runs(&home.places()).unwrap().remove(0).processes;
+    let undone = home.command("undo").output().unwrap();
+    let ended = onlookers.each_mut().map(|onlooker| onlooker.try_wait().unwrap());
+    for onlooker in &mut onlookers {
+        onlooker.kill().unwrap();
+        onlooker.wait().unwrap();
+    }
+    assert!(undone.status.success(), "{undone:?}");
+    assert_eq!(ended, [None, None]);
+    assert!(onlookers.iter().all(|onlooker| seen.iter().all(|it| it.pid != onlooker.id())), "{seen:?}");
+    child.wait().unwrap();
+    home.await_clean("undone while somebody looks");
+}
+
 /// The controller finds it and is gone by the time `undo` could look: its journal still tells.
 #[test]
 fn a_conflict_that_a_live_controller_finds_reaches_undo() {

@@ -3,7 +3,7 @@
 
 use super::RUN_VARIABLE;
 use super::identity::{Identity, Stat};
-use super::proc_files::{links, pids, same_file, variable};
+use super::proc_files::{is_open_for_writing, links, pids, same_file, variable};
 use super::sight::{Look, MOMENT, Sight, Unlisted, Unseen};
 use std::fs;
 use std::io;
@@ -105,7 +105,9 @@ impl Resident {
     /// Its environment may be shown where its files are not.
     fn carries(&self, is_token: &dyn Fn(&Path, &Path) -> bool, run_id: &str) -> Look {
         let by_token = match &self.links {
-            Ok(links) => Look::of(Ok(links.iter().any(|(path, link)| is_token(path, link)))),
+            Ok(links) => {
+                Look::of(Ok(links.iter().any(|(path, link)| is_token(path, link) && is_open_for_writing(path))))
+            }
             Err(error) => Look::refusal(error),
         };
         let by_variable = match &self.environment {

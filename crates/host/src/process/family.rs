@@ -3,6 +3,7 @@
 //! `wringer sandbox start` has started below another run's command does not belong to that command.
 
 use super::identity::{Identity, Stat};
+use super::proc_files::is_open_for_writing;
 use super::scan::children_by_parent;
 use std::collections::BTreeSet;
 use std::fs;
@@ -48,7 +49,8 @@ fn is_elsewhere(pid: u32, own: &BTreeSet<PathBuf>) -> bool {
 /// The tokens of runs that this process holds open. One whose run has ended is none: its folder is gone.
 fn tokens_of(pid: u32) -> BTreeSet<PathBuf> {
     let entries = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-    let links = entries.filter_map(|entry| fs::read_link(entry.path()).ok());
+    let written = entries.map(|entry| entry.path()).filter(|entry| is_open_for_writing(entry));
+    let links = written.filter_map(|entry| fs::read_link(entry).ok());
     links.filter(|link| is_token(link)).collect()
 }
 

@@ -35,6 +35,13 @@ pub(super) fn same_file(file: &Path) -> impl Fn(&Path, &Path) -> bool {
     }
 }
 
+/// Whether an entry below `/proc/PID/fd` is open for writing: the kernel shows it in the mode of the link (proc_pid_fd(5)). A process of a run has
+/// the run's lock files open for writing; who only looks whether such a lock is free opens the file for reading, and belongs to another run or none.
+pub(super) fn is_open_for_writing(entry: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    fs::symlink_metadata(entry).is_ok_and(|link| link.mode() & 0o200 != 0)
+}
+
 /// What the kernel knows of a file without asking the file system, which may hang.
 pub(crate) fn look_at(path: &Path) -> Option<Statx> {
     statx(CWD, path, AtFlags::STATX_DONT_SYNC | AtFlags::NO_AUTOMOUNT, StatxFlags::BASIC_STATS | StatxFlags::MNT_ID)

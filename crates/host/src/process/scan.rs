@@ -4,7 +4,7 @@
 use super::RUN_VARIABLE;
 use super::census::{Census, Mark};
 use super::identity::{Identity, Stat};
-use super::proc_files::{links, look_at, pids, same_file, variable};
+use super::proc_files::{is_open_for_writing, links, look_at, pids, same_file, variable};
 use super::sight::{Look, Sight};
 use rustix::fs::FileType;
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,10 +28,11 @@ pub(crate) fn look_into(look: &dyn Fn(u32) -> io::Result<bool>) -> Sight {
     Sight::of(|pid| Look::of(look(pid)))
 }
 
-/// Every live process that holds `file` open, except the caller.
+/// Every live process that has this lock file open for writing, except the caller.
 pub fn holders_of(file: &Path) -> Sight {
     let own = std::process::id();
-    let is_it = same_file(file);
+    let is_file = same_file(file);
+    let is_it = |path: &Path, link: &Path| is_file(path, link) && is_open_for_writing(path);
     Sight::of(|pid| if pid == own { Look::Other } else { Look::of(holds(pid, &is_it)) })
 }
 

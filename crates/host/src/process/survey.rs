@@ -4,7 +4,7 @@
 
 use super::census::{Census, Resident};
 use super::identity::Identity;
-use super::proc_files::variable;
+use super::proc_files::{is_open_for_writing, variable};
 use super::{LIFELINE_VARIABLE, RUN_VARIABLE};
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 use std::fs;
@@ -45,7 +45,7 @@ pub struct HeldFile {
 const DELETED: &str = " (deleted)";
 
 impl Census {
-    /// Every live process but the caller that has a file open for which `is_mark` holds, or `WRINGER_RUN` in its environment. As an ordinary
+    /// Every live process but the caller that has a file open for writing for which `is_mark` holds, or `WRINGER_RUN` in its environment. As an ordinary
     /// user, only one's own processes are seen.
     pub fn marked(&self, is_mark: &dyn Fn(&Path) -> bool) -> Vec<Marked> {
         let mut found: Vec<Marked> = self.others().filter_map(|resident| look(resident, is_mark)).collect();
@@ -89,7 +89,7 @@ fn look(resident: &Resident, is_mark: &dyn Fn(&Path) -> bool) -> Option<Marked> 
 fn held(resident: &Resident, is_mark: &dyn Fn(&Path) -> bool) -> Vec<HeldFile> {
     let marks = resident.links.iter().flatten().filter_map(|(entry, link)| {
         let (path, is_deleted) = name_of(link);
-        is_mark(&path).then(|| {
+        (is_mark(&path) && is_open_for_writing(entry)).then(|| {
             let number = entry.file_name().unwrap_or_default().to_string_lossy();
             let locks = fs::read_to_string(format!("/proc/{}/fdinfo/{number}", resident.identity.pid));
             let is_locked = locks.is_ok_and(|text| has_lock(&text));
