@@ -57,11 +57,18 @@ fn troubles(cases: &mut [Case], lasts: Duration, pace: &Pace) -> Vec<String> {
     found.flatten().collect()
 }
 
-/// Nothing is lost, and everything is back.
-fn end(cases: Vec<Case>) -> Vec<String> {
+/// Nothing is lost, and everything is back. While others are still held, an undo says so; when all are undone, none does.
+fn end(mut cases: Vec<Case>) -> Vec<String> {
+    let mut wrong = of_each(&mut cases, Case::end);
+    wrong.extend(of_each(&mut cases, Case::expect_nothing_left));
+    wrong
+}
+
+/// What is wrong, of all cases side by side.
+fn of_each(cases: &mut [Case], work: fn(&mut Case) -> Result<(), String>) -> Vec<String> {
     std::thread::scope(|scope| {
-        let ended: Vec<_> = cases.into_iter().map(|case| scope.spawn(move || case.end())).collect();
-        ended.into_iter().filter_map(|case| case.join().unwrap().err()).collect()
+        let done: Vec<_> = cases.iter_mut().map(|case| scope.spawn(move || work(case))).collect();
+        done.into_iter().filter_map(|case| case.join().unwrap().err()).collect()
     })
 }
 
