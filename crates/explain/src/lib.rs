@@ -24,7 +24,7 @@ mod summary;
 use evidence::{Evidence, Finding};
 use serde::{Deserialize, Serialize};
 
-pub use reads::{Reads, StatementModes};
+pub use reads::{Reads, Reference, StatementModes};
 pub use summary::{ArmSummary, Percentiles};
 
 /// A recording, explained.

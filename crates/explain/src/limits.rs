@@ -4,6 +4,7 @@
 //! A limit of the disk counts by the share of the time in which a request waited for it, as the slow layer counts it; CPU by the share that
 //! was used; reads and syncs by the share of the time that was spent in them. Nothing is taken from what the experiment asked for.
 
+use crate::reads::Reference;
 use crate::series::Series;
 use crate::summary::ArmSummary;
 use evidence::{Arm, Arrivals, Evidence, Phase};
@@ -267,7 +268,7 @@ impl Seen<'_> {
 
     fn reads_per_query(&self) -> Option<f64> {
         let reads = self.summary.reads.as_ref()?;
-        if reads.reference.as_deref() == Some("layer") { reads.by_layer } else { reads.by_server }
+        if reads.reference == Some(Reference::Layer) { reads.by_layer } else { reads.by_server }
     }
 
     /// A counter's growth while the arm was measured, on the line between two readings.

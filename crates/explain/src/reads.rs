@@ -22,9 +22,28 @@ pub struct Reads {
     /// `by_modes / by_server - 1`.
     pub discrepancy_server: Option<f64>,
     pub discrepancy_layer: Option<f64>,
-    /// The witness that counts: `server`, or `layer` for a server that reads through the page cache, because its own count has the
-    /// page cache's hits in it (PostgreSQL; InnoDB without `O_DIRECT`). `None`: there is none.
-    pub reference: Option<String>,
+    /// The witness that counts. `None`: there is none.
+    pub reference: Option<Reference>,
+}
+
+/// A witness that the humps are held to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reference {
+    Server,
+    /// Of a server that reads through the page cache, because its own count has the page cache's hits in it (PostgreSQL; InnoDB
+    /// without `O_DIRECT`).
+    Layer,
+}
+
+impl Reads {
+    /// How far the humps are from the witness that counts.
+    pub fn discrepancy(&self) -> Option<f64> {
+        match self.reference {
+            Some(Reference::Layer) => self.discrepancy_layer,
+            _ => self.discrepancy_server.or(self.discrepancy_layer),
+        }
+    }
 }
 
 /// The modes of one class of statements, where a transaction has several.
@@ -87,8 +106,8 @@ pub(crate) fn reads(arm: &Arm, phase: &Phase, humps: &Humps, conditions: &Condit
     };
     let buffered = postgresql || innodb_is_buffered(conditions);
     let reference = match (buffered, by_server, by_layer) {
-        (true, _, Some(_)) | (false, None, Some(_)) => Some("layer".to_owned()),
-        (false, Some(_), _) => Some("server".to_owned()),
+        (true, _, Some(_)) | (false, None, Some(_)) => Some(Reference::Layer),
+        (false, Some(_), _) => Some(Reference::Server),
         _ => None,
     };
     Reads {

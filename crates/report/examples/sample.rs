@@ -4,7 +4,6 @@
 #[path = "../tests/common/mod.rs"]
 mod common;
 
-use report::Context;
 use std::io::Write;
 
 #[allow(clippy::disallowed_methods)] // an example for people
@@ -16,8 +15,7 @@ fn main() -> std::io::Result<()> {
         Some("hostile") => common::hostile(),
         _ => common::sample(),
     };
-    let context = Context::assemble(&sample.evidence, sample.views(), sample.findings.clone());
     let mut file = std::io::BufWriter::new(std::fs::File::create(path)?);
-    report::write_html(&context, &mut file)?;
-    std::io::stdout().write_all(report::text(&context).as_bytes())
+    report::write_html(&sample.context(), &mut file)?;
+    std::io::stdout().write_all(report::text(&sample.context()).as_bytes())
 }

@@ -3,7 +3,8 @@
 
 use crate::redact;
 use evidence::{Arm, Conditions, Event, Evidence, Finding, LatencyHistogram, Phase, Snapshot, Span};
-use explain::busy::Busy;
+use explain::modes::Mode;
+use explain::{ArmSummary, Explained};
 
 /// A run as a report shows it. Nothing in it is a secret.
 #[derive(Debug, Clone)]
@@ -23,73 +24,43 @@ pub struct Context<'a> {
     pub spans: Vec<Span>,
     /// In the order they ran.
     pub arms: Vec<ArmView<'a>>,
-    pub findings: Vec<Finding>,
+    pub findings: &'a [Finding],
 }
 
-/// An arm, and what was made of it.
-#[derive(Debug, Clone)]
+/// An arm as it was recorded, and what was made of it.
+#[derive(Debug, Clone, Copy)]
 pub struct ArmView<'a> {
     pub arm: &'a Arm,
-    /// Of service times, ascending; empty when the arm has no load.
-    pub humps: Vec<Hump>,
-    /// Why the humps say nothing of reads, or why there are no more of them.
-    pub reason: Option<String>,
-    /// What one read takes, as the humps show it.
-    pub read_us: Option<f64>,
-    pub reads: ReadsPerQuery,
-    /// How busy the host was meanwhile; `None`: nobody looked.
-    pub busy: Option<Busy>,
+    pub summary: &'a ArmSummary,
 }
 
-/// One hump of the latency histogram.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Hump {
-    pub center_us: f64,
-    pub low_us: f64,
-    pub high_us: f64,
-    pub count: u64,
-    /// 0 to 1.
-    pub share: f64,
-    /// Reads that each of its queries needed; `None`: cannot be said.
-    pub reads: Option<f64>,
-}
-
-/// The same question, asked of three.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct ReadsPerQuery {
-    pub by_modes: Option<f64>,
-    pub by_server: Option<f64>,
-    pub by_layer: Option<f64>,
-    /// How far the humps are from each witness, as a share of what it counted.
-    pub off_server: Option<f64>,
-    pub off_layer: Option<f64>,
-    /// Which witness counts: the layer, where the server also counts reads that the page cache answered.
-    pub layer_counts: bool,
-}
-
-impl ReadsPerQuery {
-    /// From the witness that counts.
-    pub fn discrepancy(&self) -> Option<f64> {
-        if self.layer_counts { self.off_layer } else { self.off_server.or(self.off_layer) }
-    }
-}
-
-impl ArmView<'_> {
+impl<'a> ArmView<'a> {
     /// The service times that the humps were found in; response times where there is nothing else. `None`: no latencies.
-    pub fn histogram(&self) -> Option<&LatencyHistogram> {
+    pub fn histogram(&self) -> Option<&'a LatencyHistogram> {
         let both = &self.measured()?.transaction;
         [&both.service, &both.response].into_iter().find(|histogram| !histogram.is_empty())
     }
 
     /// What was measured, without the warm-up.
-    pub fn measured(&self) -> Option<&Phase> {
+    pub fn measured(&self) -> Option<&'a Phase> {
         self.arm.load.as_ref().map(|load| &load.measured)
+    }
+
+    /// Of service times, ascending; empty when the arm has no load.
+    pub fn modes(&self) -> &'a [Mode] {
+        self.summary.modes.as_ref().map_or(&[], |found| &found.modes)
+    }
+
+    /// Why the modes say nothing of reads, or why there are no more of them.
+    pub fn reason(&self) -> Option<&'a str> {
+        self.summary.modes.as_ref()?.reason.as_deref()
     }
 }
 
 impl<'a> Context<'a> {
-    /// From views made by hand; [`Context::new`] makes them from what was explained.
-    pub fn assemble(evidence: &'a Evidence, arms: Vec<ArmView<'a>>, findings: Vec<Finding>) -> Self {
+    /// A recording, and what [`explain::explain`] made of it: it has a summary of each arm, in the same order.
+    pub fn new(evidence: &'a Evidence, explained: &'a Explained) -> Self {
+        let arms = evidence.arms.iter().zip(&explained.arms).map(|(arm, summary)| ArmView { arm, summary });
         let said = |key: &str| experiment_text(&evidence.experiment, key);
         let events = evidence.events.iter().map(|event| Event { text: redact::text(&event.text), ..event.clone() });
         let snapshots = evidence.snapshots.iter();
@@ -106,8 +77,8 @@ impl<'a> Context<'a> {
             events: events.collect(),
             snapshots: snapshots.collect(),
             spans: spans.collect(),
-            arms,
-            findings,
+            arms: arms.collect(),
+            findings: &explained.findings,
         }
     }
 }

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `result.json`. Every key is documented in `docs/report.md`; a test holds the two together.
 
-use crate::{ArmView, Context, Hump, redact, verdict};
+use crate::{ArmView, Context, redact, verdict};
 use evidence::{
     Arrivals, Delay, DelayMode, Driven, Finding, Latencies, LatencyHistogram, LoadResult, Measured, Phase, Quantity,
     TimelinePoint, Unit, Verdict,
 };
+use explain::Reference;
+use explain::modes::Mode;
 use serde_json::{Map, Value, json};
 
 /// Raised when a key changes its meaning or goes away; a new key does not raise it.
@@ -49,7 +51,8 @@ pub fn json(context: &Context<'_>) -> Value {
 }
 
 fn arm(view: &ArmView<'_>) -> Value {
-    let arm = view.arm;
+    let (arm, reads) = (view.arm, view.summary.reads.as_ref());
+    let reference = reads.and_then(|reads| reads.reference).unwrap_or(Reference::Server);
     let witnesses = arm.witnesses.iter().map(|witness| {
         json!({
             "of": witness.of,
@@ -68,15 +71,15 @@ fn arm(view: &ArmView<'_>) -> Value {
         "started_us": arm.started_us,
         "ended_us": arm.ended_us,
         "broke_off": arm.broke_off.as_deref().map(redact::text),
-        "modes": view.humps.iter().map(hump).collect::<Vec<_>>(),
-        "modes_reason": view.reason,
-        "read_us": view.read_us,
-        "reads_per_query_by_modes": view.reads.by_modes,
-        "reads_per_query_by_server": view.reads.by_server,
-        "reads_per_query_by_layer": view.reads.by_layer,
-        "discrepancy_server_ratio": view.reads.off_server,
-        "discrepancy_layer_ratio": view.reads.off_layer,
-        "reference": if view.reads.layer_counts { "layer" } else { "server" },
+        "modes": view.modes().iter().map(mode).collect::<Vec<_>>(),
+        "modes_reason": view.reason(),
+        "read_us": view.summary.modes.as_ref().and_then(|found| found.read_us),
+        "reads_per_query_by_modes": reads.and_then(|reads| reads.by_modes),
+        "reads_per_query_by_server": reads.and_then(|reads| reads.by_server),
+        "reads_per_query_by_layer": reads.and_then(|reads| reads.by_layer),
+        "discrepancy_server_ratio": reads.and_then(|reads| reads.discrepancy_server),
+        "discrepancy_layer_ratio": reads.and_then(|reads| reads.discrepancy_layer),
+        "reference": reference,
         "witnesses": witnesses.collect::<Vec<_>>(),
         "assertions": arm.verdicts.iter().map(Verdict::json).collect::<Vec<_>>(),
         "load": arm.load.as_ref().map(|it| load(it, arm.driven.is_some())),
@@ -85,7 +88,7 @@ fn arm(view: &ArmView<'_>) -> Value {
 }
 
 fn busy(view: &ArmView<'_>) -> Option<Value> {
-    let mut told = json!(view.busy?);
+    let mut told = json!(view.summary.busy?);
     told["arm"] = json!(view.arm.name);
     Some(told)
 }
@@ -117,14 +120,14 @@ fn delay(delay: Delay) -> Value {
     json!({ "read_us": read_us, "write_us": write_us, "sync_us": sync_us, "mode": mode, "varies": varies })
 }
 
-fn hump(hump: &Hump) -> Value {
+fn mode(mode: &Mode) -> Value {
     json!({
-        "center_us": hump.center_us,
-        "low_us": hump.low_us,
-        "high_us": hump.high_us,
-        "count": hump.count,
-        "share_ratio": hump.share,
-        "reads": hump.reads,
+        "center_us": mode.center_us,
+        "low_us": mode.low_us,
+        "high_us": mode.high_us,
+        "count": mode.count,
+        "share_ratio": mode.share,
+        "reads": mode.reads,
     })
 }
 

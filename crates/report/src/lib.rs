@@ -16,7 +16,6 @@
 
 mod bins;
 mod context;
-mod explained;
 mod html;
 mod json;
 mod junit;
@@ -28,7 +27,7 @@ mod show;
 pub(crate) mod text;
 mod verdict;
 
-pub use context::{ArmView, Context, Hump, ReadsPerQuery};
+pub use context::{ArmView, Context};
 pub use html::write_html;
 pub use json::{SCHEMA, finding as finding_json, json};
 pub use junit::junit;

@@ -164,7 +164,7 @@ pub(crate) fn busy(busy: &Busy) -> String {
 
 /// The arm in which others did most, in one line; `None`: nobody looked.
 pub(crate) fn busiest(context: &crate::Context<'_>) -> Option<String> {
-    let seen = context.arms.iter().filter_map(|view| Some((&view.arm.name, view.busy?)));
+    let seen = context.arms.iter().filter_map(|view| Some((&view.arm.name, view.summary.busy?)));
     let of = |busy: &Busy| busy.others_ratio + busy.stolen_ratio;
     let (name, worst) = seen.max_by(|(_, one), (_, other)| of(one).total_cmp(&of(other)))?;
     let among = if context.arms.len() > 1 { ", the most disturbed arm" } else { "" };

@@ -7,31 +7,26 @@ mod common;
 
 use common::{Sample, cut_off, empty, hostile, sample};
 use evidence::{Doubt, Finding};
-use report::Context;
-
-fn context(sample: &Sample) -> Context<'_> {
-    Context::assemble(&sample.evidence, sample.views(), sample.findings.clone())
-}
 
 fn html(sample: &Sample) -> String {
     let mut page = Vec::new();
-    report::write_html(&context(sample), &mut page).unwrap();
+    report::write_html(&sample.context(), &mut page).unwrap();
     String::from_utf8(page).unwrap()
 }
 
 #[test]
 fn text_of_a_run() {
-    insta::assert_snapshot!(report::text(&context(&sample())));
+    insta::assert_snapshot!(report::text(&sample().context()));
 }
 
 #[test]
 fn text_of_a_run_that_was_cut_off() {
-    insta::assert_snapshot!(report::text(&context(&cut_off())));
+    insta::assert_snapshot!(report::text(&cut_off().context()));
 }
 
 #[test]
 fn findings_as_text() {
-    insta::assert_snapshot!(report::findings_text(&context(&sample())));
+    insta::assert_snapshot!(report::findings_text(&sample().context()));
 }
 
 /// Every key of the result, flat; what has names of the user's own is one `*`.
@@ -59,7 +54,7 @@ fn keys(prefix: &str, value: &serde_json::Value, into: &mut std::collections::BT
 #[test]
 fn keys_of_the_result() {
     let mut found = std::collections::BTreeSet::new();
-    keys("", &report::json(&context(&sample())), &mut found);
+    keys("", &report::json(&sample().context()), &mut found);
     insta::assert_snapshot!(found.into_iter().collect::<Vec<_>>().join("\n"));
 }
 
@@ -67,7 +62,7 @@ fn keys_of_the_result() {
 fn every_key_of_the_result_is_documented() {
     let page = include_str!("../../../docs/report.md");
     let mut found = std::collections::BTreeSet::new();
-    keys("", &report::json(&context(&sample())), &mut found);
+    keys("", &report::json(&sample().context()), &mut found);
     let last = |path: &String| path.rsplit('.').next().unwrap_or_default().trim_end_matches("[]").to_owned();
     let missing: Vec<_> =
         found.iter().map(last).filter(|key| key != "*" && !page.contains(&format!("`{key}`"))).collect();
@@ -76,11 +71,12 @@ fn every_key_of_the_result_is_documented() {
 
 #[test]
 fn the_result_is_what_the_run_saw() {
-    let result = report::json(&context(&sample()));
+    let result = report::json(&sample().context());
     assert_eq!(result["schema"], report::SCHEMA);
     let ids: Vec<_> =
         result["findings"].as_array().unwrap().iter().map(|finding| finding["id"].as_str().unwrap()).collect();
-    assert_eq!(ids, ["latency.modes"; 3]);
+    let limits = ["limit.by"; 3];
+    assert_eq!(ids, [&["arms.compare"], &limits[..], &["latency.modes", "observe.cost"]].concat());
     let arm = &result["arms"][2];
     assert_eq!((&arm["name"], &arm["delay"]["read_us"]), (&"10 ms".into(), &10_000.into()));
     let by = |key: &str| arm[key].as_f64().unwrap();
@@ -98,7 +94,7 @@ fn the_result_is_what_the_run_saw() {
 
 #[test]
 fn an_arm_that_broke_off_has_nulls_not_zeros() {
-    let result = report::json(&context(&cut_off()));
+    let result = report::json(&cut_off().context());
     assert!(result["arms"][2]["load"].is_null());
     let nothing = &result["arms"][1]["load"]["measured"];
     assert!(nothing["queries_per_second"].is_null() && nothing["transaction"]["response"]["p99_us"].is_null());
@@ -117,19 +113,19 @@ fn how_busy_the_host_was_stands_in_the_conditions_and_comes_first_among_the_doub
         "other_runs": 0, "cpu_waiting_ratio": 0.25, "io_waiting_ratio": null, "memory_waiting_ratio": null,
         "disk_others_bytes_per_second": null, "disk_bytes_per_second": null,
     });
-    let quiet = report::text(&context(&busy));
+    let quiet = report::text(&busy.context());
     assert!(!quiet.contains("other programs"), "{quiet}");
     let doubt =
         Doubt { id: "host.others".into(), text: "other programs used 40.0 % of the CPU time".into(), hint: None };
-    busy.findings.push(Finding {
+    busy.explained.findings.push(Finding {
         id: "host.busy".into(),
         arm: None,
         statement: "The host was busy with other work.".into(),
         evidence: serde_json::Value::Null,
         doubts: vec![doubt],
     });
-    let mut seen = context(&busy);
-    seen.arms[1].busy = Some(serde_json::from_value(figures.clone()).unwrap());
+    busy.explained.arms[1].busy = Some(serde_json::from_value(figures.clone()).unwrap());
+    let seen = busy.context();
     let result = report::json(&seen);
     assert_eq!(result["conditions"]["busy"][0]["others_ratio"], figures["others_ratio"]);
     assert_eq!(result["conditions"]["busy"][0]["arm"], busy.evidence.arms[1].name.as_str());
@@ -148,12 +144,12 @@ fn an_arm_that_broke_off_in_its_load_keeps_its_figures_and_says_why() {
     let mut broken = sample();
     broken.evidence.arms[2].broke_off =
         Some("the server ended by itself, killed by signal 9; mysql://root:hunter2@h/db".into());
-    let result = report::json(&context(&broken));
+    let result = report::json(&broken.context());
     let why = result["arms"][2]["broke_off"].as_str().unwrap();
     assert!(why.starts_with("the server ended by itself") && !why.contains("hunter2"), "{why}");
     assert!(result["arms"][1]["broke_off"].is_null());
-    assert_eq!(result["arms"][2]["load"], report::json(&context(&sample()))["arms"][2]["load"]);
-    let said = report::text(&context(&broken)).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_eq!(result["arms"][2]["load"], report::json(&sample().context())["arms"][2]["load"]);
+    let said = report::text(&broken.context()).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(said.contains("broke off: the server ended by itself, killed by signal 9"), "{said}");
     assert!(said.contains("its figures are of the"), "{said}");
     assert_eq!(html(&broken).matches("broke off: the figures are of what it did until then").count(), 1);
@@ -162,10 +158,10 @@ fn an_arm_that_broke_off_in_its_load_keeps_its_figures_and_says_why() {
 #[test]
 fn a_run_without_anything_has_all_outputs() {
     let sample = empty();
-    assert!(report::text(&context(&sample)).contains("before its first arm"));
+    assert!(report::text(&sample.context()).contains("before its first arm"));
     assert!(html(&sample).contains("This run has no findings."));
-    assert_eq!(report::findings_text(&context(&sample)), "No findings.\n");
-    assert!(report::json(&context(&sample))["arms"].as_array().unwrap().is_empty());
+    assert_eq!(report::findings_text(&sample.context()), "No findings.\n");
+    assert!(report::json(&sample.context())["arms"].as_array().unwrap().is_empty());
 }
 
 #[test]
@@ -183,8 +179,8 @@ fn huge_values_break_nothing() {
     }
     let page = html(&sample);
     assert!(!page.contains("NaN") && !page.contains("inf "), "no figure that is none");
-    assert!(report::text(&context(&sample)).contains("1.00 h") || report::text(&context(&sample)).contains("60.0 min"));
-    serde_json::to_string(&report::json(&context(&sample))).unwrap();
+    assert!(report::text(&sample.context()).contains("1.00 h") || report::text(&sample.context()).contains("60.0 min"));
+    serde_json::to_string(&report::json(&sample.context())).unwrap();
 }
 
 #[test]
@@ -202,7 +198,7 @@ fn the_same_recording_gives_the_same_bytes_and_few_of_them() {
 #[test]
 fn no_output_tells_a_secret() {
     let sample = hostile();
-    let context = context(&sample);
+    let context = sample.context();
     let outputs =
         [html(&sample), report::text(&context), report::json(&context).to_string(), report::findings_text(&context)];
     assert!(outputs.iter().all(|output| !output.contains("hunter2")));
@@ -234,20 +230,20 @@ fn a_long_run_stays_small() {
 
 #[test]
 fn markdown_of_a_run() {
-    insta::assert_snapshot!(report::markdown(&context(&sample())));
+    insta::assert_snapshot!(report::markdown(&sample().context()));
 }
 
 #[test]
 fn junit_of_a_run() {
-    insta::assert_snapshot!(report::junit(&context(&sample())));
+    insta::assert_snapshot!(report::junit(&sample().context()));
 }
 
 /// An arm without figures and a run that ended early are errors, not failures: nothing was held against anything.
 #[test]
 fn junit_tells_what_broke_from_what_failed() {
-    let xml = report::junit(&context(&cut_off()));
+    let xml = report::junit(&cut_off().context());
     assert!(xml.contains("errors=\"2\"") && xml.contains("<error message=\"The run ended early"), "{xml}");
-    let nothing = report::junit(&context(&empty()));
+    let nothing = report::junit(&empty().context());
     assert!(nothing.contains("tests=\"0\" failures=\"0\" errors=\"0\""), "{nothing}");
 }
 
@@ -255,7 +251,7 @@ fn junit_tells_what_broke_from_what_failed() {
 fn harmful_names_stay_words_in_xml_and_markdown() {
     let mut sample = hostile();
     sample.evidence.arms[2].name = "a|b \u{1}<i>".into();
-    let (xml, page) = (report::junit(&context(&sample)), report::markdown(&context(&sample)));
+    let (xml, page) = (report::junit(&sample.context()), report::markdown(&sample.context()));
     assert!(!xml.contains("<script") && !xml.contains("<i>") && !xml.contains('\u{1}') && xml.contains("a|b"), "{xml}");
     assert!(!page.contains("<script") && !page.contains("<i>") && page.contains("a\\|b"), "{page}");
 }

@@ -3,6 +3,7 @@
 
 use super::{doubt, percent, time};
 use crate::modes::{Mode, Modes};
+use crate::reads::Reference;
 use crate::summary::ArmSummary;
 use evidence::{Doubt, Finding};
 use serde_json::{Value, json};
@@ -86,7 +87,7 @@ fn evidence(arm: &ArmSummary, modes: &Modes) -> Value {
         "unseen_share_by_layer": reads.and_then(|reads| reads.unseen_share),
         "discrepancy_server": reads.and_then(|reads| reads.discrepancy_server),
         "discrepancy_layer": reads.and_then(|reads| reads.discrepancy_layer),
-        "reference": reads.and_then(|reads| reads.reference.clone()),
+        "reference": reads.and_then(|reads| reads.reference),
     })
 }
 
@@ -125,9 +126,9 @@ fn doubts(arm: &ArmSummary, modes: &Modes) -> Vec<Doubt> {
 fn disagreement(arm: &ArmSummary) -> Option<Doubt> {
     let reads = arm.reads.as_ref()?;
     reads.by_modes?;
-    let (witness, off, count) = match reads.reference.as_deref() {
-        Some("layer") => ("the slow layer", reads.discrepancy_layer, reads.by_layer),
-        Some(_) => ("the server", reads.discrepancy_server, reads.by_server),
+    let (witness, off, count) = match reads.reference {
+        Some(Reference::Layer) => ("the slow layer", reads.discrepancy_layer, reads.by_layer),
+        Some(Reference::Server) => ("the server", reads.discrepancy_server, reads.by_server),
         None => {
             let text = format!("arm \"{}\": nothing else counted the reads", arm.name);
             return Some(doubt("witness.missing", text, None));

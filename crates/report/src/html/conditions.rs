@@ -52,7 +52,7 @@ fn host(context: &Context<'_>) -> Vec<(String, String)> {
 }
 
 fn busy(context: &Context<'_>) -> Vec<(String, String)> {
-    let seen = context.arms.iter().filter_map(|view| Some((view.arm.name.clone(), show::busy(&view.busy?))));
+    let seen = context.arms.iter().filter_map(|view| Some((view.arm.name.clone(), show::busy(&view.summary.busy?))));
     seen.collect()
 }
 

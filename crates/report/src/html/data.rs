@@ -3,8 +3,9 @@
 
 use crate::bins::LogBins;
 use crate::series::{self, Line, Panel};
-use crate::{ArmView, Context, Hump, show};
+use crate::{ArmView, Context, show};
 use evidence::{LatencyHistogram, Phase, TimelinePoint};
+use explain::modes::Mode;
 use serde_json::{Value, json};
 
 /// Bars are joined in the browser where they would be thinner than it can show.
@@ -30,8 +31,8 @@ fn arm(view: &ArmView<'_>) -> Value {
         "started_s": seconds(arm.started_us),
         "ended_s": seconds(arm.ended_us.max(arm.started_us)),
         "measured_s": view.measured().map(|phase| [seconds(phase.started_us), seconds(phase.started_us + phase.elapsed_us)]),
-        "reason": view.reason,
-        "modes": view.humps.iter().map(hump).collect::<Vec<_>>(),
+        "reason": view.reason(),
+        "modes": view.modes().iter().map(mode).collect::<Vec<_>>(),
         "bins": phase.and_then(|_| view.histogram()).map(bins),
         "curve": phase.map(|phase| curve(&phase.transaction.response)),
         "service_curve": phase.filter(|phase| service_differs(phase)).map(|phase| curve(&phase.transaction.service)),
@@ -39,13 +40,13 @@ fn arm(view: &ArmView<'_>) -> Value {
     })
 }
 
-fn hump(hump: &Hump) -> Value {
+fn mode(mode: &Mode) -> Value {
     json!({
-        "center_us": round(hump.center_us),
-        "low_us": round(hump.low_us),
-        "high_us": round(hump.high_us),
-        "share": round(hump.share),
-        "name": hump.reads.map(show::reads),
+        "center_us": round(mode.center_us),
+        "low_us": round(mode.low_us),
+        "high_us": round(mode.high_us),
+        "share": round(mode.share),
+        "name": mode.reads.map(show::reads),
     })
 }
 

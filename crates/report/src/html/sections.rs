@@ -2,8 +2,10 @@
 //! The page from its head to asked and got.
 
 use super::escape::Text;
-use crate::{ArmView, Context, Hump, series, show, verdict};
+use crate::{ArmView, Context, series, show, verdict};
 use evidence::Measured;
+use explain::Reads;
+use explain::modes::Mode;
 use std::io::{self, Write};
 
 /// At most so many sentences stand below the headline; the others are among the findings.
@@ -98,8 +100,8 @@ pub(super) fn arms(context: &Context<'_>, out: &mut impl Write) -> io::Result<()
 /// One bar an arm: how the queries divide by the reads they needed.
 fn shares(context: &Context<'_>, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "<div class=\"shares\" role=\"list\" aria-label=\"Queries by the reads they needed\">")?;
-    for (index, view) in context.arms.iter().enumerate().filter(|(_, view)| !view.humps.is_empty()) {
-        let known = view.humps.iter().all(|hump| hump.reads.is_some());
+    for (index, view) in context.arms.iter().enumerate().filter(|(_, view)| !view.modes().is_empty()) {
+        let known = view.modes().iter().all(|mode| mode.reads.is_some());
         write!(
             out,
             "<div class=\"share\" role=\"listitem\"><span class=\"arm a{}\">{}</span>",
@@ -107,24 +109,24 @@ fn shares(context: &Context<'_>, out: &mut impl Write) -> io::Result<()> {
             Text(&view.arm.name)
         )?;
         write!(out, "<span class=\"stack\">")?;
-        for (tint, hump) in view.humps.iter().enumerate() {
-            let name = hump_name(hump);
-            let percent = show::percent(hump.share);
-            let label = if hump.share >= 0.12 { format!("<b>{name}</b> {percent}") } else { String::new() };
+        for (tint, mode) in view.modes().iter().enumerate() {
+            let name = mode_name(mode);
+            let percent = show::percent(mode.share);
+            let label = if mode.share >= 0.12 { format!("<b>{name}</b> {percent}") } else { String::new() };
             write!(
                 out,
                 "<span class=\"part t{}{}\" style=\"flex-grow:{:.4}\" title=\"{name}: {percent} of the queries, about {}\">{label}</span>",
                 tint.min(3),
                 if known { "" } else { " unknown" },
-                hump.share.max(0.004),
-                show::micros(hump.center_us),
+                mode.share.max(0.004),
+                show::micros(mode.center_us),
             )?;
         }
         write!(out, "</span>")?;
         let listed = |least: f64| {
-            let humps = view.humps.iter().filter(|hump| hump.share < least);
-            humps
-                .map(|hump| format!("{} {}", hump_name(hump), show::percent(hump.share)))
+            let modes = view.modes().iter().filter(|mode| mode.share < least);
+            modes
+                .map(|mode| format!("{} {}", mode_name(mode), show::percent(mode.share)))
                 .collect::<Vec<_>>()
                 .join(" · ")
         };
@@ -135,8 +137,8 @@ fn shares(context: &Context<'_>, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "</div>")
 }
 
-fn hump_name(hump: &Hump) -> String {
-    hump.reads.map_or_else(|| show::micros(hump.center_us), show::reads)
+fn mode_name(mode: &Mode) -> String {
+    mode.reads.map_or_else(|| show::micros(mode.center_us), show::reads)
 }
 
 /// Colours of arms; with more of them they repeat, and the names tell them apart.
@@ -174,16 +176,17 @@ fn arm_row(index: usize, view: &ArmView<'_>, out: &mut impl Write) -> io::Result
     }
     let per_second = show::or_nothing(phase.and_then(|phase| phase.queries_per_second()), show::number);
     let max = show::or_nothing(response, |response| show::micros(response.max_ns() as f64 / 1e3));
+    let reads = view.summary.reads.as_ref();
     let cells = [
         ("Queries/s", per_second),
         ("p50", percentile(50.0)),
         ("p95", percentile(95.0)),
         ("p99", percentile(99.0)),
         ("max", max),
-        ("Reads/query by modes", ratio(view.reads.by_modes)),
-        ("Reads/query by server", ratio(view.reads.by_server)),
-        ("Reads/query by layer", ratio(view.reads.by_layer)),
-        ("Modes off by", show::or_nothing(view.reads.discrepancy(), show::difference)),
+        ("Reads/query by modes", ratio(reads.and_then(|reads| reads.by_modes))),
+        ("Reads/query by server", ratio(reads.and_then(|reads| reads.by_server))),
+        ("Reads/query by layer", ratio(reads.and_then(|reads| reads.by_layer))),
+        ("Modes off by", show::or_nothing(reads.and_then(Reads::discrepancy), show::difference)),
     ];
     for (label, cell) in cells {
         write!(out, "<td data-label=\"{label}\">{cell}</td>")?;

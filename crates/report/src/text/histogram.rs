@@ -2,7 +2,8 @@
 //! The latency histogram of an arm, as lines of blocks, with the modes beside them.
 
 use crate::bins::LogBins;
-use crate::{ArmView, Hump, show};
+use crate::{ArmView, show};
+use explain::modes::Mode;
 use std::fmt::Write as _;
 
 /// More lines than this and the bins are made wider.
@@ -32,7 +33,7 @@ pub(super) fn of(view: &ArmView<'_>) -> String {
         let _ =
             writeln!(part, "{}", format!("{:>9} │{bar:<44} {shown_count:>9}  {note}", show::micros(low)).trim_end());
     }
-    if let Some(reason) = &view.reason {
+    if let Some(reason) = view.reason() {
         let _ = writeln!(part, "          {reason}");
     }
     part
@@ -48,12 +49,12 @@ fn shown(bins: &LogBins) -> Vec<usize> {
 
 /// The modes whose middle lies in this bin.
 fn notes(view: &ArmView<'_>, low_us: f64, high_us: f64) -> String {
-    let inside = |hump: &&Hump| (low_us..high_us).contains(&hump.center_us);
-    let note = |hump: &Hump| {
-        let name = hump.reads.map_or_else(|| "mode".to_owned(), show::reads);
-        format!("◀ {name}: {} at {}", show::percent(hump.share), show::micros(hump.center_us))
+    let inside = |mode: &&Mode| (low_us..high_us).contains(&mode.center_us);
+    let note = |mode: &Mode| {
+        let name = mode.reads.map_or_else(|| "mode".to_owned(), show::reads);
+        format!("◀ {name}: {} at {}", show::percent(mode.share), show::micros(mode.center_us))
     };
-    view.humps.iter().filter(inside).map(note).collect::<Vec<_>>().join("  ")
+    view.modes().iter().filter(inside).map(note).collect::<Vec<_>>().join("  ")
 }
 
 fn blocks(length: f64) -> String {

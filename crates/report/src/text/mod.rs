@@ -6,6 +6,7 @@ mod table;
 
 use crate::{ArmView, Context, show, verdict};
 use evidence::Finding;
+use explain::Reads;
 use serde_json::Value;
 use std::fmt::Write as _;
 use table::{Align, Table};
@@ -125,8 +126,11 @@ fn arm_row(view: &ArmView<'_>) -> Vec<String> {
         None if view.arm.is_observed() => row.extend(["no load of ours", "", "", "", ""].map(str::to_owned)),
         None => row.extend(["no result", "", "", "", ""].map(str::to_owned)),
     }
-    row.extend([view.reads.by_modes, view.reads.by_server, view.reads.by_layer].map(ratio));
-    row.push(show::or_nothing(view.reads.discrepancy(), show::difference));
+    let reads = view.summary.reads.as_ref();
+    let asked: [fn(&Reads) -> Option<f64>; 3] =
+        [|reads| reads.by_modes, |reads| reads.by_server, |reads| reads.by_layer];
+    row.extend(asked.map(|of| ratio(reads.and_then(of))));
+    row.push(show::or_nothing(reads.and_then(Reads::discrepancy), show::difference));
     row
 }
 

@@ -5,9 +5,9 @@
 mod observed;
 
 use evidence::*;
+use explain::{Explained, explain};
 use observed::{conditions, events, measured, samples, snapshots, spans};
-use report::{ArmView, Hump, ReadsPerQuery};
-use serde_json::json;
+use report::Context;
 use std::collections::BTreeMap;
 
 const SECOND: u64 = 1_000_000;
@@ -58,17 +58,21 @@ const TWO: f64 = 0.0184;
 
 pub struct Sample {
     pub evidence: Evidence,
-    pub findings: Vec<Finding>,
+    pub explained: Explained,
 }
 
 impl Sample {
-    pub fn views(&self) -> Vec<ArmView<'_>> {
-        self.evidence.arms.iter().map(view).collect()
+    fn of(evidence: Evidence) -> Self {
+        Self { explained: explain(&evidence), evidence }
+    }
+
+    pub fn context(&self) -> Context<'_> {
+        Context::new(&self.evidence, &self.explained)
     }
 }
 
 pub fn sample() -> Sample {
-    let evidence = Evidence {
+    Sample::of(Evidence {
         run_id: "w-20261120-201530-4f2a".into(),
         started: "2026-11-20T20:15:30Z".into(),
         elapsed_us: 171 * SECOND + 402_000,
@@ -80,8 +84,7 @@ pub fn sample() -> Sample {
         snapshots: snapshots(),
         spans: spans(),
         events: events(),
-    };
-    Sample { evidence, findings: findings() }
+    })
 }
 
 /// The same, with words in it that would harm a page that did not escape them.
@@ -100,8 +103,10 @@ pub fn hostile() -> Sample {
     sample.evidence.conditions.tool.command.push("--password=hunter2".into());
     sample.evidence.measured[0].witness = nasty.into();
     sample.evidence.samples[0].entity = nasty.into();
-    sample.findings[0].statement = nasty.into();
-    sample.findings[0].doubts.push(Doubt { id: nasty.into(), text: nasty.into(), hint: Some(nasty.into()) });
+    let mut sample = Sample::of(sample.evidence);
+    let finding = &mut sample.explained.findings[0];
+    finding.statement = nasty.into();
+    finding.doubts.push(Doubt { id: nasty.into(), text: nasty.into(), hint: Some(nasty.into()) });
     sample
 }
 
@@ -116,11 +121,10 @@ pub fn cut_off() -> Sample {
         load.measured = Phase { started_us: 70 * SECOND, ..Phase::default() };
         load.warmup = None;
     }
-    sample.findings.truncate(1);
     let why = "arm '10 ms' broke off: the server ended by itself, killed by signal 9; the end of its log:\n  a line\n  the last";
     let text = format!("{}{why}", evidence::ENDED_EARLY);
     sample.evidence.events.push(evidence::Event { at_us: 150 * SECOND, station: "release".into(), text });
-    sample
+    Sample::of(sample.evidence)
 }
 
 /// Nothing but the fact that there was a run.
@@ -143,57 +147,7 @@ pub fn empty() -> Sample {
         traits: BTreeMap::new(),
         caveats: Vec::new(),
     };
-    sample.findings.clear();
-    sample
-}
-
-fn view(arm: &Arm) -> ArmView<'_> {
-    let Some(load) = arm.load.as_ref().filter(|load| load.measured.transactions > 0) else {
-        let reason = Some("the histogram is empty".to_owned());
-        return ArmView { arm, humps: Vec::new(), reason, read_us: None, reads: ReadsPerQuery::default(), busy: None };
-    };
-    let histogram = &load.measured.transaction.service;
-    let delay_us = arm.delay.map_or(0, |delay| delay.read_us) as f64;
-    let bounds = if delay_us > 0.0 { vec![0.0, 0.6 * delay_us, 1.55 * delay_us, 1e12] } else { vec![0.0, 96.0, 1e12] };
-    let hump = |(index, pair): (usize, &[f64])| {
-        let inside = |bucket: &Bucket| (pair[0]..pair[1]).contains(&(bucket.low_ns as f64 / 1e3));
-        let own: Vec<Bucket> = histogram.buckets().filter(inside).collect();
-        let count: u64 = own.iter().map(|bucket| bucket.count).sum();
-        let mut left = count / 2;
-        let middle = own.iter().find(|b| {
-            let found = left < b.count;
-            left = left.saturating_sub(b.count);
-            found
-        });
-        Hump {
-            center_us: middle.map_or(0.0, |bucket| bucket.low_ns as f64 / 1e3),
-            low_us: own.first().map_or(0.0, |bucket| bucket.low_ns as f64 / 1e3),
-            high_us: own.last().map_or(0.0, |bucket| bucket.high_ns as f64 / 1e3),
-            count,
-            share: count as f64 / histogram.count() as f64,
-            reads: (delay_us > 0.0).then_some(index as f64),
-        }
-    };
-    let humps: Vec<Hump> = bounds.windows(2).enumerate().map(hump).collect();
-    let known = delay_us > 0.0;
-    let by_modes = known.then(|| humps.iter().map(|hump| hump.share * hump.reads.unwrap_or(0.0)).sum());
-    let queries = load.measured.queries() as f64;
-    let by = |of: &str| arm.witnesses.iter().find(|w| w.of == of).map(|w| w.delta() as f64 / queries);
-    ArmView {
-        arm,
-        humps,
-        reason: (!known).then(|| "no delay was in force, so nothing says how many reads a hump stands for".to_owned()),
-        read_us: known.then_some(delay_us + 155.0),
-        reads: ReadsPerQuery {
-            by_modes,
-            by_server: by("server"),
-            by_layer: by("layer"),
-            off_server: by_modes.zip(by("server")).map(|(modes, count): (f64, f64)| modes / count - 1.0),
-            off_layer: by_modes.zip(by("layer")).map(|(modes, count): (f64, f64)| modes / count - 1.0),
-            layer_counts: false,
-        },
-        busy: None,
-    }
+    Sample::of(sample.evidence)
 }
 
 fn arm(spec: &Spec) -> Arm {
@@ -328,47 +282,6 @@ fn timeline(dice: &mut Dice, spec: &Spec, started_us: u64, seconds: u64, queries
             }
         })
         .collect()
-}
-
-fn findings() -> Vec<Finding> {
-    let of = |arm: &str, statement: &str, evidence: serde_json::Value, doubts: Vec<Doubt>| Finding {
-        id: "latency.modes".into(),
-        arm: Some(arm.into()),
-        statement: statement.into(),
-        evidence,
-        doubts,
-    };
-    let shares = |zero: f64, one: f64, two: f64| {
-        json!({
-            "delay_us": 10_000, "read_us": 10_155.2,
-            "modes": [{"reads": 0, "share": zero}, {"reads": 1, "share": one}, {"reads": 2, "share": two}],
-            "reads_per_query_by_modes": one + 2.0 * two, "reads_per_query_by_server": 0.4245, "reads_per_query_by_layer": 0.4266,
-        })
-    };
-    vec![
-        of(
-            "no delay",
-            "Without a delay there are two humps, around 52 µs and 150 µs, and nothing says how many reads the second stands for.",
-            json!({"modes": [{"center_us": 52.2, "share": 0.594}, {"center_us": 151.0, "share": 0.406}], "reads_per_query_by_modes": null}),
-            vec![Doubt {
-                id: "modes.undelayed".into(),
-                text: "One read and two reads overlap on this disk.".into(),
-                hint: Some("An arm with squeeze.disk.read = \"1ms\" pulls them apart.".into()),
-            }],
-        ),
-        of(
-            "1 ms",
-            "At 1 ms a read, 59.5 % of the queries needed no read, 38.7 % one and 1.8 % two.",
-            shares(0.5945, 0.3871, 0.0184),
-            vec![],
-        ),
-        of(
-            "10 ms",
-            "At 10 ms a read, 59.3 % of the queries needed no read, 38.9 % one and 1.8 % two.",
-            shares(0.593, 0.389, 0.018),
-            vec![],
-        ),
-    ]
 }
 
 const EXPERIMENT: &str = r#"schema = 1
