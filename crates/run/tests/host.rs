@@ -316,7 +316,7 @@ fn a_live_run_is_asked_to_end_by_undo() {
 fn who_looks_at_a_runs_locks_is_none_of_its_processes() {
     let home = Home::new();
     let (mut child, id) = home.waiting();
-    let folder = home.path().join("journal").join(id.to_string());
+    let folder = home.path().join("journal").join(&id);
     let locks = ["token", "owner.lock"].map(|name| fs::File::open(folder.join(name)).unwrap());
     let mut onlookers = locks.map(|lock| Command::new("sleep").arg("1000").stdin(lock).spawn().unwrap());
     let seen = find_runs(&home.places()).unwrap().remove(0).processes;
