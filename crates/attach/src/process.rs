@@ -2,12 +2,9 @@
 //! A server's process, as the kernel shows it to everybody.
 
 use crate::Error;
-use host::process::{Identity, Process};
+use host::process::{Identity, Process, server_program};
 use std::fs;
 use std::path::{Path, PathBuf};
-
-/// What the programs' names begin with.
-const SERVERS: [&str; 4] = ["mariadbd", "mysqld", "postgres", "postmaster"];
 
 /// The process, held so that a later one with its number is not taken for it.
 ///
@@ -17,14 +14,9 @@ pub(crate) fn open(pid: u32) -> Result<Process, Error> {
     Identity::of(pid).and_then(Process::open).ok_or(Error::NoProcess { pid })
 }
 
-/// Whether it is a database server by its command line: also one that a loader or Valgrind runs.
-pub fn is_server(pid: u32) -> bool {
-    names(pid).iter().any(|name| SERVERS.iter().any(|server| name.starts_with(server)))
-}
-
 /// A server with a process for each connection.
 pub fn is_postgresql(pid: u32) -> bool {
-    names(pid).iter().any(|name| name.starts_with("postgres") || name.starts_with("postmaster"))
+    server_program(pid).is_some_and(|program| program == "postgres" || program == "postmaster")
 }
 
 /// `mariadbd`; empty where it is not told.
@@ -47,13 +39,6 @@ pub fn seen_from_here(pid: u32, path: &Path) -> Option<PathBuf> {
     (!elsewhere && path.is_dir()).then(|| path.to_owned())
 }
 
-/// Of the words of its command line, those behind the last slash.
-fn names(pid: u32) -> Vec<String> {
-    let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    let words = line.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned());
-    words.map(|word| word.rsplit('/').next().unwrap_or_default().to_owned()).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -61,7 +46,7 @@ mod tests {
     #[test]
     fn this_process_is_no_server_and_is_there() {
         let own = std::process::id();
-        assert!(!is_server(own) && !is_postgresql(own) && !name(own).is_empty());
+        assert!(!is_postgresql(own) && !name(own).is_empty());
         assert_eq!(open(own).unwrap().identity().pid, own);
         assert_eq!(program(own).unwrap(), std::env::current_exe().unwrap());
         assert_eq!(seen_from_here(own, Path::new("/proc")).as_deref(), Some(Path::new("/proc")));

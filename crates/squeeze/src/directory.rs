@@ -8,10 +8,11 @@ use crate::Error;
 use crate::files_in_use::{refuse_open_by_others, refuse_open_files};
 use crate::imitation::{Probed, Reach, hold};
 use crate::mechanism::Mechanism;
-use crate::{accept, constant, databases::Database, probe, way};
+use crate::{accept, constant, probe, way};
 use diskmodel::Model;
 use evidence::Measured;
 use host::change::mounts;
+use host::process::Server;
 use run::{Child, ChildSpec, Role, Run, Step};
 use slowfs::control::Client;
 use std::ffi::OsString;
@@ -41,7 +42,7 @@ pub struct SlowDirectory {
 ///
 /// # Errors
 /// [`Error::Refused`]: it is no directory, a program uses it, something is mounted below it, a database's data is in it, or the user is not root.
-pub fn check(directory: &Path, databases: &[Database]) -> Result<PathBuf, Error> {
+pub fn check(directory: &Path, databases: &[Server]) -> Result<PathBuf, Error> {
     let refused = |what: String, hint: &str| Err(Error::Refused { what, hint: hint.to_owned() });
     let path = canonical(directory)?;
     let shown = path.display();
@@ -70,7 +71,7 @@ pub fn check(directory: &Path, databases: &[Database]) -> Result<PathBuf, Error>
 ///
 /// # Errors
 /// [`Error::Refused`]: it is no directory, a program has files open below it, something is mounted there, or a database's data is in it.
-pub fn check_for_command(directory: &Path, databases: &[Database]) -> Result<PathBuf, Error> {
+pub fn check_for_command(directory: &Path, databases: &[Server]) -> Result<PathBuf, Error> {
     let path = canonical_directory(directory)?;
     refuse_databases_and_mounts(&path, databases)?;
     refuse_open_by_others(&path)?;
@@ -115,9 +116,9 @@ pub(crate) fn require_text(path: PathBuf) -> Result<PathBuf, Error> {
     })
 }
 
-fn refuse_databases_and_mounts(path: &Path, databases: &[Database]) -> Result<(), Error> {
+fn refuse_databases_and_mounts(path: &Path, databases: &[Server]) -> Result<(), Error> {
     let refused = |what: String, hint: &str| Err(Error::Refused { what, hint: hint.to_owned() });
-    let lives_here = |it: &&Database| it.directory.as_deref().is_some_and(|data| overlap(data, path));
+    let lives_here = |it: &&Server| it.directory.as_deref().is_some_and(|data| overlap(data, path));
     if let Some(database) = databases.iter().find(lives_here) {
         return refused(
             format!("{} (process {}) lives in {}", database.program, database.pid, path.display()),
