@@ -10,7 +10,6 @@
 
 mod conditions;
 mod driven;
-mod finding;
 mod histogram;
 mod load;
 mod measured;
@@ -21,7 +20,6 @@ mod verdict;
 
 pub use conditions::{Conditions, Host, Server, Tool};
 pub use driven::{Driven, Output};
-pub use finding::{Doubt, Finding};
 pub use histogram::{Bucket, LatencyHistogram};
 pub use load::{Arrivals, Fairness, Latencies, LoadResult, Phase, Statement, TimelinePoint};
 pub use measured::{Looks, Measured, Quantity, Unit};

@@ -12,7 +12,7 @@
 
 pub mod busy;
 pub mod driven;
-mod findings;
+pub mod findings;
 pub mod histograms;
 pub mod joined;
 pub mod limits;
@@ -21,9 +21,10 @@ mod reads;
 mod series;
 mod summary;
 
-use evidence::{Evidence, Finding};
+use evidence::Evidence;
 use serde::{Deserialize, Serialize};
 
+pub use findings::{Doubt, Finding, FindingEvidence};
 pub use reads::{Reads, Reference, StatementModes};
 pub use summary::{ArmSummary, Percentiles};
 

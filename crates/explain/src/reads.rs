@@ -9,15 +9,18 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Reads {
     /// From the service times and the delay alone.
+    #[serde(rename = "reads_per_query_by_modes")]
     pub by_modes: Option<f64>,
+    #[serde(rename = "reads_per_query_by_server")]
     pub by_server: Option<f64>,
     /// Read-ahead is not in it: no query waits for that.
+    #[serde(rename = "reads_per_query_by_layer")]
     pub by_layer: Option<f64>,
     /// Read-ahead as a share of the layer's read requests. `None`: the recording does not tell it apart.
-    #[serde(default)]
+    #[serde(default, rename = "read_ahead_share_by_layer")]
     pub read_ahead_share: Option<f64>,
     /// The share of the layer's read requests whose sender could not be looked at; read-ahead among them counts as reads.
-    #[serde(default)]
+    #[serde(default, rename = "unseen_share_by_layer")]
     pub unseen_share: Option<f64>,
     /// `by_modes / by_server - 1`.
     pub discrepancy_server: Option<f64>,

@@ -4,12 +4,12 @@
 
 mod common;
 
-use common::Random;
+use common::{Random, figures};
 use evidence::{
-    Arm, Arrivals, Conditions, Delay, DelayMode, Evidence, Finding, LatencyHistogram, LoadResult, Measured, Phase,
-    Point, Quantity, Series, TimelinePoint, Witness,
+    Arm, Arrivals, Conditions, Delay, DelayMode, Evidence, LatencyHistogram, LoadResult, Measured, Phase, Point,
+    Quantity, Series, TimelinePoint, Witness,
 };
-use explain::explain;
+use explain::{Finding, explain};
 
 const QUERIES: u64 = 4000;
 
@@ -98,7 +98,7 @@ fn run(flavour: &str, arms: Vec<Arm>) -> Evidence {
 }
 
 fn one<'f>(findings: &'f [Finding], id: &str) -> &'f Finding {
-    let found: Vec<_> = findings.iter().filter(|finding| finding.id == id).collect();
+    let found: Vec<_> = findings.iter().filter(|finding| finding.id() == id).collect();
     assert_eq!(found.len(), 1, "{id}: {findings:#?}");
     found[0]
 }
@@ -111,7 +111,8 @@ fn doubts(finding: &Finding) -> Vec<&str> {
 fn modes_and_witnesses_stand_side_by_side_per_arm() {
     let explained = explain(&run("mariadb", vec![arm("no delay", 0, 1.0), arm("10 ms", 10_000, 1.0)]));
     let finding = one(&explained.findings, "latency.modes");
-    let arms = finding.evidence["arms"].as_array().unwrap();
+    let figures = figures(finding);
+    let arms = figures["arms"].as_array().unwrap();
     assert_eq!(arms.iter().map(|arm| arm["arm"].as_str().unwrap()).collect::<Vec<_>>(), ["no delay", "10 ms"]);
     assert!(arms[0]["reads_per_query_by_modes"].is_null() && arms[0]["reason"].as_str().unwrap().contains("no delay"));
     assert_eq!(arms[0]["reads_per_query_by_server"], 0.45);
@@ -142,8 +143,8 @@ fn postgresql_is_held_to_the_layer() {
         Witness { of: "server".into(), counter: "pg_stat_database.blks_read".into(), before: 0, after: QUERIES * 9 };
     let explained = explain(&run("postgresql", vec![arm]));
     let finding = one(&explained.findings, "latency.modes");
-    assert_eq!(finding.evidence["arms"][0]["reference"], "layer");
-    assert_eq!(finding.evidence["arms"][0]["reads_per_query_by_server"], 9.0);
+    assert_eq!(figures(finding)["arms"][0]["reference"], "layer");
+    assert_eq!(figures(finding)["arms"][0]["reads_per_query_by_server"], 9.0);
     assert!(doubts(finding).is_empty(), "{:?}", finding.doubts);
 }
 
@@ -152,7 +153,7 @@ fn innodb_without_direct_io_is_held_to_the_layer_too() {
     for (method, reference) in [("O_DIRECT", "server"), ("fsync", "layer")] {
         let mut evidence = run("mariadb", vec![arm("10 ms", 10_000, 1.0)]);
         evidence.conditions.server.variables.insert("innodb_flush_method".into(), method.into());
-        assert_eq!(one(&explain(&evidence).findings, "latency.modes").evidence["arms"][0]["reference"], reference);
+        assert_eq!(figures(one(&explain(&evidence).findings, "latency.modes"))["arms"][0]["reference"], reference);
     }
 }
 
@@ -169,11 +170,11 @@ fn read_ahead_is_no_read_of_a_query() {
             count("slow layer reads unseen", unseen),
         ]);
         let mut explained = explain(&run("postgresql", vec![arm]));
-        explained.findings.retain(|finding| finding.id == "latency.modes");
+        explained.findings.retain(|finding| finding.id() == "latency.modes");
         explained.findings.remove(0)
     };
     let finding = with(0);
-    let arm = &finding.evidence["arms"][0];
+    let arm = &figures(&finding)["arms"][0];
     assert_eq!(arm["reads_per_query_by_layer"], 0.45);
     assert!((arm["read_ahead_share_by_layer"].as_f64().unwrap() - 0.1).abs() < 1e-6, "{arm:#}");
     assert!(arm["discrepancy_layer"].as_f64().unwrap().abs() < 0.01);
@@ -188,7 +189,7 @@ fn delayed_syncs_of_a_writing_load_leave_reads_unsaid() {
     arm.load.as_mut().unwrap().measured.writes = 100;
     let explained = explain(&run("mariadb", vec![arm]));
     let finding = one(&explained.findings, "latency.modes");
-    assert!(finding.evidence["arms"][0]["reads_per_query_by_modes"].is_null());
+    assert!(figures(finding)["arms"][0]["reads_per_query_by_modes"].is_null());
     assert_eq!(doubts(finding), ["modes.unreadable"]);
 }
 
@@ -198,7 +199,7 @@ fn times_that_vary_leave_reads_unsaid() {
     arm.delay.as_mut().unwrap().varies = true;
     let explained = explain(&run("mariadb", vec![arm]));
     let finding = one(&explained.findings, "latency.modes");
-    assert!(finding.evidence["arms"][0]["reads_per_query_by_modes"].is_null());
+    assert!(figures(finding)["arms"][0]["reads_per_query_by_modes"].is_null());
     assert!(finding.statement.contains("the disk's times varied"), "{}", finding.statement);
     assert_eq!(doubts(finding), ["modes.varied"]);
 }
@@ -214,7 +215,7 @@ fn classes_of_statements_are_read_one_by_one() {
     phase.statements.insert("COMMIT".into(), quick);
     phase.others = QUERIES;
     let explained = explain(&run("mariadb", vec![arm]));
-    let evidence = &one(&explained.findings, "latency.modes").evidence["arms"][0];
+    let evidence = &figures(one(&explained.findings, "latency.modes"))["arms"][0];
     assert_eq!(evidence["statements"].as_array().unwrap().len(), 2);
     // 0.45 reads a SELECT, none a COMMIT
     assert!((evidence["reads_per_query_by_modes"].as_f64().unwrap() - 0.225).abs() < 0.002);
@@ -228,15 +229,16 @@ fn equal_arms_show_no_difference_and_unequal_ones_do() {
     let explained = explain(&run("mariadb", vec![arm("a", 10_000, 1.0), arm("b", 10_000, 1.0), half]));
     let finding = one(&explained.findings, "arms.compare");
     let shown: Vec<_> =
-        finding.evidence["arms"].as_array().unwrap().iter().map(|arm| arm["difference_shown"].clone()).collect();
+        figures(finding)["arms"].as_array().unwrap().iter().map(|arm| arm["difference_shown"].clone()).collect();
     assert_eq!(shown, [false, true]);
     assert!(
         finding.statement.contains("Between \"b\" and \"a\" no difference is shown: as many transactions"),
         "{}",
         finding.statement
     );
-    assert_eq!(finding.evidence["arms"][1]["throughput_ratio"], 0.5);
-    let half = finding.evidence["arms"][1]["statement"].as_str().unwrap();
+    let half = &figures(finding)["arms"][1];
+    assert_eq!(half["throughput_ratio"], 0.5);
+    let half = half["statement"].as_str().unwrap();
     assert!(
         half.starts_with("\"half\" does 200 transactions a second, 50.0 % fewer than \"a\" (400); half of them take"),
         "{half}"
@@ -265,7 +267,7 @@ fn a_load_by_another_program_is_compared_by_its_own_slots() {
         let explained = explain(&run("mariadb", vec![ours.clone(), arm]));
         let finding = one(&explained.findings, "arms.compare").clone();
         let text = finding.doubts.iter().find(|doubt| doubt.id == "compare.driver").expect("a doubt").text.clone();
-        (finding.evidence["arms"][0]["difference_shown"].clone(), text)
+        (figures(&finding)["arms"][0]["difference_shown"].clone(), text)
     };
     let (shown, doubt) = driven(10);
     assert!(shown == true && doubt.contains("counted by that program"), "{shown} {doubt}");
@@ -358,14 +360,14 @@ fn what_a_server_did_while_it_was_observed() {
     add("process.stat", "server", "cutime", [0.0, 1e6]);
     add("process.stat", "server", "rss", [(1 << 20) as f64, (3 << 20) as f64]);
     let finding = explain(&evidence).findings.remove(0);
-    assert_eq!((finding.id.as_str(), finding.arm.as_deref()), ("observe.server", Some("observed")));
+    assert_eq!((finding.id(), finding.arm.as_deref()), ("observe.server", Some("observed")));
     assert_eq!(
         finding.statement,
         "In 10.0 s the host's CPUs were busy for 25.0 % of the time; the server used 0.40 CPUs; it counted 100.0 statements a second; \
          its memory (RSS) went from 1 MiB to 3 MiB."
     );
     assert_eq!(
-        (&finding.evidence["statements"], &finding.evidence["transactions"]),
+        (&figures(&finding)["statements"], &figures(&finding)["transactions"]),
         (&1000.into(), &serde_json::Value::Null)
     );
     // Pss was given up on the way
@@ -415,7 +417,7 @@ fn whose_work_a_host_did_is_told_and_is_the_first_doubt_when_it_is_much() {
     let busy = quiet.arms[1].busy.expect("was looked at");
     assert!((busy.others_ratio - 0.02).abs() < 1e-9 && (busy.own_ratio - 0.35).abs() < 1e-9, "{busy:?}");
     assert_eq!((busy.stolen_ratio, busy.cpu_waiting_ratio, busy.io_waiting_ratio), (0.01, Some(0.25), None));
-    assert!(quiet.arms[0].busy.is_none() && !quiet.findings.iter().any(|finding| finding.id == "host.busy"));
+    assert!(quiet.arms[0].busy.is_none() && !quiet.findings.iter().any(|finding| finding.id() == "host.busy"));
 
     let loud = with(8_000_000, 1_000_000);
     let finding = one(&loud.findings, "host.busy");

@@ -2,11 +2,14 @@
 //! What limits an arm, from what was counted: one limit at a time, and several.
 #![allow(clippy::unwrap_used)] // a test
 
+mod common;
+
+use common::figures;
 use evidence::{
-    Arm, Arrivals, Delay, DelayMode, Evidence, Finding, LatencyHistogram, LoadResult, Measured, Phase, Point, Quantity,
-    Series, Witness,
+    Arm, Arrivals, Delay, DelayMode, Evidence, LatencyHistogram, LoadResult, Measured, Phase, Point, Quantity, Series,
+    Witness,
 };
-use explain::explain;
+use explain::{Finding, explain};
 use serde_json::json;
 
 const SECOND: u64 = 1_000_000;
@@ -135,13 +138,13 @@ fn evidence(case: &Case) -> Evidence {
 }
 
 fn found(case: &Case) -> Option<Finding> {
-    explain(&evidence(case)).findings.into_iter().find(|finding| finding.id == "limit.by")
+    explain(&evidence(case)).findings.into_iter().find(|finding| finding.id() == "limit.by")
 }
 
 #[track_caller]
 fn check(case: &Case, limited_by: &str, says: &str) -> Finding {
     let finding = found(case).expect("a finding");
-    assert_eq!(finding.evidence["limited_by"], limited_by, "{:#}", finding.evidence);
+    assert_eq!(figures(&finding)["limited_by"], limited_by, "{finding:#?}");
     assert_eq!(finding.arm.as_deref(), Some("small"));
     assert!(finding.statement.contains(says), "{}", finding.statement);
     finding
@@ -158,8 +161,8 @@ fn each_limit_of_the_disk_is_named_by_who_waited_for_it() {
     let iops = layer(("slow layer waited for operations us", 9 * SECOND));
     let finding =
         check(&iops, "iops", "limited by the disk's IOPS: it does 100 reads and writes a second, and in 90.0 %");
-    assert_eq!(finding.evidence["server_cpus"], 0.4);
-    assert_eq!(finding.evidence["client_cpus"], 0.2);
+    assert_eq!(figures(&finding)["server_cpus"], 0.4);
+    assert_eq!(figures(&finding)["client_cpus"], 0.2);
     let bandwidth = layer(("slow layer waited for bytes us", 10 * SECOND));
     check(&bandwidth, "bandwidth", "the disk's bandwidth: it moves");
     let queue = layer(("slow layer waited for its queue us", 8 * SECOND));
@@ -246,7 +249,7 @@ fn a_load_with_a_rate_is_its_own_limit_unless_it_is_late() {
 fn without_any_reading_of_cpu_nothing_is_said() {
     let mut evidence = evidence(&case());
     evidence.samples.clear();
-    assert!(explain(&evidence).findings.iter().all(|finding| finding.id != "limit.by"));
+    assert!(explain(&evidence).findings.iter().all(|finding| finding.id() != "limit.by"));
     evidence.arms[0].load = None;
     assert!(explain(&evidence).findings.is_empty());
 }

@@ -2,6 +2,9 @@
 //! Several recordings, explained together. Both are of fixtures that earlier builds wrote.
 #![allow(clippy::unwrap_used)] // helpers of tests
 
+mod common;
+
+use common::figures;
 use evidence::Evidence;
 use explain::{Together, explain_together};
 use recording::Recording;
@@ -30,7 +33,7 @@ fn the_same_run_twice_differs_in_nothing() {
     let both = stored();
     let together = explain_together(&[&both, &both]);
     let [compared, conditions] = together.findings.as_slice() else { panic!("{:?}", together.findings) };
-    assert_eq!((compared.id.as_str(), conditions.id.as_str()), ("runs.compare", "runs.conditions"));
+    assert_eq!((compared.id(), conditions.id()), ("runs.compare", "runs.conditions"));
     assert!(
         compared.statement.starts_with("Between \"no delay, run 2\" and \"no delay, run 1\" no difference is shown")
     );
@@ -42,7 +45,7 @@ fn the_same_run_twice_differs_in_nothing() {
 #[test]
 fn turns_of_a_cell_are_taken_together() {
     let together = explain_together(&[&stored(), &faster(3)]);
-    let cells = &together.findings[0].evidence["cells"];
+    let cells = &figures(&together.findings[0])["cells"];
     assert_eq!((&cells[0]["cell"], &cells[1]["cell"]), (&"no delay".into(), &"10 ms".into()));
     assert_eq!(cells.as_array().unwrap().len(), 2, "one for each cell, not for each turn");
     let ratio = cells[0]["throughput_ratio"].as_f64().unwrap();
@@ -61,7 +64,7 @@ fn what_else_differs_is_named_and_doubted() {
     let first = stored();
     let together = explain_together(&[&first, &other]);
     assert_eq!(doubts(&together), ["runs.conditions"]);
-    let different = &together.findings[1].evidence["different"];
+    let different = &figures(&together.findings[1])["different"];
     assert_eq!(different[0]["what"], "host.kernel");
     assert_eq!(different[0]["values"][1], "6.12.1");
     assert_eq!(different[1]["what"], "server.variables.innodb_buffer_pool_size");
@@ -73,7 +76,7 @@ fn runs_without_a_common_cell_are_told_by_their_conditions() {
     let mut other = stored();
     other.arms.iter_mut().for_each(|arm| arm.cell.push('x'));
     let together = explain_together(&[&stored(), &other]);
-    let ids: Vec<&str> = together.findings.iter().map(|finding| finding.id.as_str()).collect();
+    let ids: Vec<&str> = together.findings.iter().map(|finding| finding.id()).collect();
     assert_eq!(ids, ["runs.conditions"]);
     assert!(explain_together(&[]).findings.is_empty() && explain_together(&[&other]).findings.is_empty());
 }

@@ -2,9 +2,9 @@
 //! The one context that every output is written from.
 
 use crate::redact;
-use evidence::{Arm, Conditions, Event, Evidence, Finding, LatencyHistogram, Phase, Snapshot, Span};
+use evidence::{Arm, Conditions, Event, Evidence, LatencyHistogram, Phase, Snapshot, Span};
 use explain::modes::Mode;
-use explain::{ArmSummary, Explained};
+use explain::{ArmSummary, Explained, Finding};
 
 /// A run as a report shows it. Nothing in it is a secret.
 #[derive(Debug, Clone)]

@@ -3,7 +3,7 @@
 
 use crate::{ArmView, Context, redact, verdict};
 use evidence::{
-    Arrivals, Delay, DelayMode, Driven, Finding, Latencies, LatencyHistogram, LoadResult, Measured, Phase, Quantity,
+    Arrivals, Delay, DelayMode, Driven, Latencies, LatencyHistogram, LoadResult, Measured, Phase, Quantity,
     TimelinePoint, Unit, Verdict,
 };
 use explain::Reference;
@@ -45,7 +45,7 @@ pub fn json(context: &Context<'_>) -> Value {
         "measured": evidence.measured.iter().map(measured).collect::<Vec<_>>(),
         "spans": context.spans,
         "snapshots": context.snapshots,
-        "findings": context.findings.iter().map(finding).collect::<Vec<_>>(),
+        "findings": context.findings,
         "events": context.events,
     })
 }
@@ -252,16 +252,4 @@ fn unit(unit: Unit) -> &'static str {
         Unit::PerSecond => "per_second",
         Unit::Ratio => "ratio",
     }
-}
-
-/// One of `findings`.
-pub fn finding(finding: &Finding) -> Value {
-    let doubts = finding.doubts.iter().map(|doubt| json!({ "id": doubt.id, "text": doubt.text, "hint": doubt.hint }));
-    json!({
-        "id": finding.id,
-        "arm": finding.arm,
-        "statement": finding.statement,
-        "evidence": finding.evidence,
-        "doubts": doubts.collect::<Vec<_>>(),
-    })
 }

@@ -29,7 +29,7 @@ mod verdict;
 
 pub use context::{ArmView, Context};
 pub use html::write_html;
-pub use json::{SCHEMA, finding as finding_json, json};
+pub use json::{SCHEMA, json};
 pub use junit::junit;
 pub use markdown::markdown;
 pub use pretty::{pretty, write_pretty};

@@ -2,8 +2,8 @@
 //! Which findings come first: the ones a reader came for.
 
 use crate::{ArmView, Context};
-use evidence::{Doubt, ENDED_EARLY, Finding};
-use serde_json::Value;
+use evidence::ENDED_EARLY;
+use explain::{Doubt, Finding, FindingEvidence};
 
 /// Why the run did not get to its end, where it did not; then the answer: how the arms compare, what was asserted, what limits each arm.
 /// The humps of the histograms come first where the experiment asks for them, and not at all where it does not.
@@ -22,14 +22,14 @@ pub(crate) fn sentences(context: &Context<'_>) -> Vec<String> {
 
 /// The findings whose sentences the verdict has.
 pub(crate) fn told<'c>(context: &'c Context<'_>) -> Vec<&'c Finding> {
-    let mut limits: Vec<(&str, &Value)> = Vec::new();
+    let mut limits = Vec::new();
     let mut told = ranked(context);
-    told.retain(|finding| match finding.id.as_str() {
-        "latency.modes" => context.asks_for_reads,
-        "observe.cost" => !finding.doubts.is_empty(),
+    told.retain(|finding| match &finding.evidence {
+        FindingEvidence::LatencyModes(_) => context.asks_for_reads,
+        FindingEvidence::ObserveCost(_) => !finding.doubts.is_empty(),
         // of repeated arms, a turn that says something new
-        "limit.by" => {
-            let limit = (cell(context, finding), &finding.evidence["limited_by"]);
+        FindingEvidence::LimitBy(found) => {
+            let limit = (cell(context, finding), found.limited_by);
             let is_new = !limits.contains(&limit);
             limits.push(limit);
             is_new
@@ -47,10 +47,10 @@ fn cell<'c>(context: &'c Context<'_>, finding: &'c Finding) -> &'c str {
 
 /// A comparison has one sentence for each arm.
 fn each(finding: &Finding) -> Vec<String> {
-    let arms = finding.evidence["arms"].as_array().filter(|_| finding.id == COMPARED);
-    let said = arms.into_iter().flatten().filter_map(|arm| arm["statement"].as_str().map(str::to_owned));
-    let said: Vec<String> = said.collect();
-    if said.is_empty() { vec![finding.statement.clone()] } else { said }
+    match &finding.evidence {
+        FindingEvidence::ArmsCompare(compared) => compared.arms.iter().map(|arm| arm.statement.clone()).collect(),
+        _ => vec![finding.statement.clone()],
+    }
 }
 
 /// What was asserted: that all of it holds, or what does not.
@@ -82,19 +82,18 @@ pub(crate) fn ended_early(context: &Context<'_>) -> Option<String> {
     Some(format!("The run ended early: {line}."))
 }
 
-const COMPARED: &str = "arms.compare";
 /// What [`rank`] gives to what limits an arm.
 const LIMITS: u8 = 2;
 
 fn rank(context: &Context<'_>, finding: &Finding) -> u8 {
-    match finding.id.as_str() {
-        "latency.modes" if context.asks_for_reads => 0,
-        COMPARED => 1,
-        "limit.by" => LIMITS,
-        "latency.modes" => 8,
-        "host.busy" => 7,
+    match finding.evidence {
+        FindingEvidence::LatencyModes(_) if context.asks_for_reads => 0,
+        FindingEvidence::ArmsCompare(_) => 1,
+        FindingEvidence::LimitBy(_) => LIMITS,
+        FindingEvidence::LatencyModes(_) => 8,
+        FindingEvidence::HostBusy(_) => 7,
         // what looking on took is no answer to what was asked
-        "observe.cost" => 9,
+        FindingEvidence::ObserveCost(_) => 9,
         _ => 3,
     }
 }
@@ -136,15 +135,18 @@ pub(crate) fn warnings(context: &Context<'_>) -> Vec<String> {
         });
     }
     // a finding says it better
-    let found = |id: &str| context.findings.iter().any(|finding| finding.id == id);
-    for view in context.arms.iter().filter(|_| !found("load.errors")) {
+    let found = |is: fn(&FindingEvidence) -> bool| context.findings.iter().any(|finding| is(&finding.evidence));
+    let errors_are_found = found(|evidence| matches!(evidence, FindingEvidence::LoadErrors(_)));
+    for view in context.arms.iter().filter(|_| !errors_are_found) {
         let errors: u64 = view.measured().map_or(0, |phase| phase.errors.values().sum());
         if errors > 0 {
             warnings.push(format!("Arm “{}” saw {} errors.", view.arm.name, crate::show::count(errors)));
         }
     }
     let outside = context.evidence.measured.iter().filter(|measured| measured.within_tolerance == Some(false));
-    for measured in outside.filter(|_| !found("squeeze.got") && !found("squeeze.foreign_cache")) {
+    let squeezes_are_found =
+        found(|evidence| matches!(evidence, FindingEvidence::SqueezeGot(_) | FindingEvidence::SqueezeForeignCache(_)));
+    for measured in outside.filter(|_| !squeezes_are_found) {
         let arm = measured.arm.as_ref().map_or_else(String::new, |arm| format!(" in arm “{arm}”"));
         warnings.push(format!("{}{arm} is out of tolerance: see asked and got.", measured.what));
     }

@@ -6,7 +6,8 @@
 mod common;
 
 use common::{Sample, cut_off, empty, hostile, sample};
-use evidence::{Doubt, Finding};
+use explain::findings::HostBusy;
+use explain::{Doubt, Finding, FindingEvidence};
 
 fn html(sample: &Sample) -> String {
     let mut page = Vec::new();
@@ -118,10 +119,9 @@ fn how_busy_the_host_was_stands_in_the_conditions_and_comes_first_among_the_doub
     let doubt =
         Doubt { id: "host.others".into(), text: "other programs used 40.0 % of the CPU time".into(), hint: None };
     busy.explained.findings.push(Finding {
-        id: "host.busy".into(),
         arm: None,
         statement: "The host was busy with other work.".into(),
-        evidence: serde_json::Value::Null,
+        evidence: FindingEvidence::HostBusy(HostBusy { arms: Vec::new() }),
         doubts: vec![doubt],
     });
     busy.explained.arms[1].busy = Some(serde_json::from_value(figures.clone()).unwrap());

@@ -1,32 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `host.busy`: the host had other work while arms ran.
 
-use super::doubt;
+use super::{Doubt, Finding, FindingEvidence, doubt};
 use crate::busy::{Busy, Cause};
 use crate::summary::ArmSummary;
-use evidence::{Doubt, Evidence, Finding};
-use serde_json::json;
+use evidence::Evidence;
+use serde::{Deserialize, Serialize};
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct HostBusy {
+    /// Those in which the host was busy enough to be in the figures.
+    pub arms: Vec<BusyArm>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct BusyArm {
+    pub arm: String,
+    pub causes: Vec<Cause>,
+    pub busy: Busy,
+}
 
 /// `None` where the host was quiet in each arm, or nobody looked.
 pub(super) fn finding(evidence: &Evidence, arms: &[ArmSummary]) -> Option<Finding> {
     let mechanisms = &evidence.conditions.mechanisms;
     let squeezes_memory = mechanisms.contains_key("ram") || mechanisms.contains_key("server_ram");
-    let seen: Vec<(&str, Busy, Vec<Cause>)> = arms
-        .iter()
-        .filter_map(|arm| arm.busy.map(|busy| (arm.name.as_str(), busy, busy.causes(squeezes_memory))))
-        .filter(|(.., causes)| !causes.is_empty())
-        .collect();
+    let seen = |arm: &ArmSummary| {
+        let (arm, busy) = (arm.name.clone(), arm.busy?);
+        Some(BusyArm { arm, causes: busy.causes(squeezes_memory), busy })
+    };
+    let seen: Vec<BusyArm> = arms.iter().filter_map(seen).filter(|seen| !seen.causes.is_empty()).collect();
     let told: Vec<(Cause, String)> =
         Cause::ALL.into_iter().filter_map(|cause| Some((cause, told(cause, &seen)?))).collect();
     let (_, first) = told.first()?;
-    let arms = seen.iter().map(|(name, busy, causes)| json!({ "arm": name, "causes": causes, "busy": busy }));
-    Some(Finding {
-        id: "host.busy".into(),
-        arm: None,
-        statement: format!("The host was busy with other work: {first}."),
-        evidence: json!({ "arms": arms.collect::<Vec<_>>() }),
-        doubts: told.iter().map(|(cause, words)| as_doubt(*cause, words)).collect(),
-    })
+    let statement = format!("The host was busy with other work: {first}.");
+    let doubts = told.iter().map(|(cause, words)| as_doubt(*cause, words)).collect();
+    Some(Finding { arm: None, statement, evidence: FindingEvidence::HostBusy(HostBusy { arms: seen }), doubts })
 }
 
 fn as_doubt(cause: Cause, words: &str) -> Doubt {
@@ -38,10 +46,10 @@ fn as_doubt(cause: Cause, words: &str) -> Doubt {
 }
 
 /// The worst arm's figure, and which arms had it.
-fn told(cause: Cause, seen: &[(&str, Busy, Vec<Cause>)]) -> Option<String> {
-    let having: Vec<_> = seen.iter().filter(|(.., causes)| causes.contains(&cause)).collect();
-    let (worst, busy, _) =
-        having.iter().max_by(|(_, one, _), (_, other, _)| cause.amount(one).total_cmp(&cause.amount(other)))?;
+fn told(cause: Cause, seen: &[BusyArm]) -> Option<String> {
+    let having: Vec<&BusyArm> = seen.iter().filter(|seen| seen.causes.contains(&cause)).collect();
+    let amount = |seen: &BusyArm| cause.amount(&seen.busy);
+    let BusyArm { arm: worst, busy, .. } = having.iter().max_by(|one, other| amount(one).total_cmp(&amount(other)))?;
     let words = cause.words(busy);
     Some(match having.len() {
         1 => format!("{words} in arm \"{worst}\""),

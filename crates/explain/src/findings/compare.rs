@@ -1,11 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `arms.compare`: each arm against the first, with an interval, and "no difference shown" where that is so.
 
-use super::{doubt, percent, time};
+use super::{Doubt, Finding, FindingEvidence, doubt, percent, time};
 use crate::Percentiles;
 use crate::summary::ArmSummary;
-use evidence::{Arm, Doubt, Evidence, Finding};
-use serde_json::{Value, json};
+use evidence::{Arm, Evidence};
+use serde::{Deserialize, Serialize};
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ArmsCompare {
+    /// The arm that the others are compared with.
+    pub baseline: String,
+    pub arms: Vec<ComparedArm>,
+}
+
+/// One arm against another; ratios are its own over the other's.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ComparedArm {
+    pub arm: String,
+    pub throughput_ratio: f64,
+    /// Half the width of the interval around the ratio; `None`: too short a run.
+    pub margin: Option<f64>,
+    /// The interval leaves 1 out.
+    pub difference_shown: bool,
+    pub p50_ratio: Option<f64>,
+    pub p99_ratio: Option<f64>,
+    /// One sentence for people.
+    pub statement: String,
+}
 
 /// Slots of the timeline are joined to batches, at least this many: their means are nearly independent.
 const BATCHES: u64 = 10;
@@ -59,11 +81,16 @@ pub(super) struct Comparison {
 
 impl Comparison {
     /// As the evidence of a finding.
-    pub(super) fn figures(&self, base: &Side) -> Value {
-        json!({
-            "arm": self.arm, "throughput_ratio": self.ratio, "margin": self.margin, "difference_shown": self.shown(),
-            "p50_ratio": self.p50_ratio, "p99_ratio": self.p99_ratio, "statement": sentence(base, self),
-        })
+    pub(super) fn figures(&self, base: &Side) -> ComparedArm {
+        ComparedArm {
+            arm: self.arm.clone(),
+            throughput_ratio: self.ratio,
+            margin: self.margin,
+            difference_shown: self.shown(),
+            p50_ratio: self.p50_ratio,
+            p99_ratio: self.p99_ratio,
+            statement: sentence(base, self),
+        }
     }
 
     /// Whether the interval leaves 1 out.
@@ -81,13 +108,11 @@ pub(super) fn finding(evidence: &Evidence, arms: &[ArmSummary]) -> Option<Findin
     if compared.is_empty() {
         return None;
     }
+    let arms: Vec<ComparedArm> = compared.iter().map(|one| one.figures(&base)).collect();
     Some(Finding {
-        id: "arms.compare".into(),
         arm: None,
-        statement: compared.iter().map(|one| sentence(&base, one)).collect::<Vec<_>>().join(" "),
-        evidence: json!({
-            "baseline": base.name, "arms": compared.iter().map(|one| one.figures(&base)).collect::<Vec<_>>(),
-        }),
+        statement: arms.iter().map(|one| one.statement.as_str()).collect::<Vec<_>>().join(" "),
+        evidence: FindingEvidence::ArmsCompare(ArmsCompare { baseline: base.name, arms }),
         doubts: doubts(evidence, &compared),
     })
 }
@@ -132,7 +157,7 @@ pub(super) fn relative_error(arm: &Arm) -> Option<f64> {
 }
 
 /// One arm against the first, for people.
-pub(super) fn sentence(base: &Side, one: &Comparison) -> String {
+fn sentence(base: &Side, one: &Comparison) -> String {
     let (arm, first) = (&one.arm, &base.name);
     if !one.shown() {
         return format!("Between \"{arm}\" and \"{first}\" no difference is shown: {}.", unshown(one));

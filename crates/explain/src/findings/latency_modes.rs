@@ -1,12 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `latency.modes`: how many queries were served from RAM, how many by one read, how many by two.
 
-use super::{doubt, percent, time};
+use super::{Doubt, Finding, FindingEvidence, doubt, percent, time};
 use crate::modes::{Mode, Modes};
-use crate::reads::Reference;
+use crate::reads::{Reads, Reference, StatementModes};
 use crate::summary::ArmSummary;
-use evidence::{Doubt, Finding};
-use serde_json::{Value, json};
+use evidence::Delay;
+use serde::{Deserialize, Serialize};
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LatencyModes {
+    /// Those that have latencies.
+    pub arms: Vec<ArmModes>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ArmModes {
+    pub arm: String,
+    /// The delay in force; `None` without a slow layer.
+    pub delay: Option<Delay>,
+    pub queries: u64,
+    pub modes: Vec<Mode>,
+    /// Why reads, or more humps, cannot be told.
+    pub reason: Option<String>,
+    pub read_us: Option<f64>,
+    pub statements: Vec<StatementModes>,
+    #[serde(flatten)]
+    pub reads: Reads,
+}
 
 /// Modes and witness should agree within this.
 const AGREEMENT: f64 = 0.05;
@@ -25,10 +46,11 @@ pub(super) fn finding(arms: &[ArmSummary]) -> Option<Finding> {
         .max_by_key(|(arm, _)| arm.delay.map_or(0, |delay| delay.read_us))
         .or(measured.last())?;
     Some(Finding {
-        id: "latency.modes".into(),
         arm: None,
         statement: statement(telling.0, telling.1),
-        evidence: json!({ "arms": measured.iter().map(|(arm, modes)| evidence(arm, modes)).collect::<Vec<_>>() }),
+        evidence: FindingEvidence::LatencyModes(LatencyModes {
+            arms: measured.iter().filter_map(|(arm, modes)| evidence(arm, modes)).collect(),
+        }),
         doubts: measured.iter().flat_map(|(arm, modes)| doubts(arm, modes)).collect(),
     })
 }
@@ -70,24 +92,16 @@ fn joined(parts: &[String]) -> String {
     }
 }
 
-fn evidence(arm: &ArmSummary, modes: &Modes) -> Value {
-    let reads = arm.reads.as_ref();
-    json!({
-        "arm": arm.name,
-        "delay": arm.delay,
-        "queries": arm.queries,
-        "modes": modes.modes,
-        "reason": modes.reason,
-        "read_us": modes.read_us,
-        "statements": arm.statements,
-        "reads_per_query_by_modes": reads.and_then(|reads| reads.by_modes),
-        "reads_per_query_by_server": reads.and_then(|reads| reads.by_server),
-        "reads_per_query_by_layer": reads.and_then(|reads| reads.by_layer),
-        "read_ahead_share_by_layer": reads.and_then(|reads| reads.read_ahead_share),
-        "unseen_share_by_layer": reads.and_then(|reads| reads.unseen_share),
-        "discrepancy_server": reads.and_then(|reads| reads.discrepancy_server),
-        "discrepancy_layer": reads.and_then(|reads| reads.discrepancy_layer),
-        "reference": reads.and_then(|reads| reads.reference),
+fn evidence(arm: &ArmSummary, modes: &Modes) -> Option<ArmModes> {
+    Some(ArmModes {
+        arm: arm.name.clone(),
+        delay: arm.delay,
+        queries: arm.queries,
+        modes: modes.modes.clone(),
+        reason: modes.reason.clone(),
+        read_us: modes.read_us,
+        statements: arm.statements.clone(),
+        reads: arm.reads.clone()?,
     })
 }
 

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `limit.by`: what held an arm back.
 
-use super::{doubt, percent};
+use super::{Doubt, Finding, FindingEvidence, doubt, percent};
 use crate::limits::{self, LimitedBy, Limits};
 use crate::summary::ArmSummary;
-use evidence::{Doubt, Evidence, Finding};
-use serde_json::json;
+use evidence::Evidence;
 use units::{Bytes, counted};
 
 pub(super) fn findings(evidence: &Evidence, arms: &[ArmSummary]) -> Vec<Finding> {
@@ -13,11 +12,10 @@ pub(super) fn findings(evidence: &Evidence, arms: &[ArmSummary]) -> Vec<Finding>
         let limits = limits::of(evidence, arm, summary)?;
         let connections = arm.load.as_ref().map_or(0, |load| load.connections);
         Some(Finding {
-            id: "limit.by".into(),
             arm: Some(arm.name.clone()),
             statement: statement(&arm.name, limits.limited_by?, &limits, summary, connections),
-            evidence: json!(limits),
             doubts: doubts(&arm.name, &limits, arm.delay.is_some()),
+            evidence: FindingEvidence::LimitBy(limits),
         })
     });
     limited.collect()

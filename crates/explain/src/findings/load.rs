@@ -1,11 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `load.overload`: the server could not keep up with the rate. `load.errors`: statements failed.
 
-use super::{doubt, percent, time};
+use super::{Finding, FindingEvidence, doubt, percent, time};
 use crate::summary::ArmSummary;
-use evidence::Finding;
-use serde_json::json;
+use serde::{Deserialize, Serialize};
 use units::counted;
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LoadOverload {
+    /// Transactions that should have started.
+    pub intended: u64,
+    pub late: u64,
+    /// Those that never started.
+    pub skipped: u64,
+    /// Response time less service time.
+    pub mean_wait_us: Option<f64>,
+    pub transactions_per_second: Option<f64>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LoadErrors {
+    /// Statements that failed.
+    pub errors: u64,
+    pub queries: u64,
+}
 
 /// Fewer late starts are the scheduler's, not the server's.
 const OVERLOAD: f64 = 0.01;
@@ -24,16 +42,18 @@ fn overload(arm: &ArmSummary) -> Option<Finding> {
     let waited = wait
         .map_or_else(String::new, |us| format!("; on average a transaction waited {} for its turn", time(us.max(0.0))));
     Some(Finding {
-        id: "load.overload".into(),
         arm: Some(arm.name.clone()),
         statement: format!(
             "The rate was more than the server could take: {} of the transactions started late, and {} never{waited}.",
             percent(arm.late as f64 / intended.max(1) as f64),
             arm.skipped
         ),
-        evidence: json!({
-            "intended": intended, "late": arm.late, "skipped": arm.skipped, "mean_wait_us": wait,
-            "transactions_per_second": arm.transactions_per_second,
+        evidence: FindingEvidence::LoadOverload(LoadOverload {
+            intended,
+            late: arm.late,
+            skipped: arm.skipped,
+            mean_wait_us: wait,
+            transactions_per_second: arm.transactions_per_second,
         }),
         doubts: vec![doubt(
             "load.client",
@@ -45,10 +65,9 @@ fn overload(arm: &ArmSummary) -> Option<Finding> {
 
 fn errors(arm: &ArmSummary) -> Option<Finding> {
     (arm.errors > 0).then(|| Finding {
-        id: "load.errors".into(),
         arm: Some(arm.name.clone()),
         statement: format!("{} failed beside {} that did not.", counted(arm.errors, "statement"), arm.queries),
-        evidence: json!({ "errors": arm.errors, "queries": arm.queries }),
+        evidence: FindingEvidence::LoadErrors(LoadErrors { errors: arm.errors, queries: arm.queries }),
         doubts: Vec::new(),
     })
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The findings, each with its evidence and its doubts. What each id means, and the shape of its evidence, is in
-//! `docs/findings.md`.
+//! The findings, each with its evidence and its doubts, one module for each topic. `docs/findings.md` says what each id means.
 
 mod busy;
 mod compare;
+mod finding;
 mod latency_modes;
 mod limits;
 mod load;
@@ -13,9 +13,18 @@ mod runs;
 mod squeeze;
 
 use crate::summary::ArmSummary;
-use evidence::{Doubt, Evidence, Finding};
+use evidence::Evidence;
 
+pub use busy::{BusyArm, HostBusy};
+pub use compare::{ArmsCompare, ComparedArm};
+pub use finding::{Doubt, Finding, FindingEvidence};
+pub use latency_modes::{ArmModes, LatencyModes};
+pub use load::{LoadErrors, LoadOverload};
+pub use observe::ObserveCost;
+pub use observed::{ObserveJoined, ObserveServer};
 pub(crate) use runs::findings as of_runs;
+pub use runs::{ComparedCell, DifferentCondition, RunsCompare, RunsConditions};
+pub use squeeze::{SqueezeForeignCache, SqueezeGot};
 
 pub(crate) fn all(evidence: &Evidence, arms: &[ArmSummary]) -> Vec<Finding> {
     let mut findings: Vec<Finding> = Vec::new();

@@ -1,9 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `observe.cost`: what looking on took.
 
-use super::{doubt, percent};
-use evidence::{Evidence, Finding, Series};
-use serde_json::json;
+use super::{Finding, FindingEvidence, doubt, percent};
+use evidence::{Evidence, Series};
+use serde::{Deserialize, Serialize};
+
+/// Of all observers together.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ObserveCost {
+    pub cpu_us: f64,
+    pub elapsed_us: f64,
+    pub share_of_one_cpu: f64,
+}
 
 /// Of one CPU; more would be in the results.
 const BUDGET: f64 = 0.01;
@@ -20,10 +28,13 @@ pub(super) fn finding(evidence: &Evidence) -> Option<Finding> {
         Some("a longer observe.interval, or observe.process = false, costs less"),
     );
     Some(Finding {
-        id: "observe.cost".into(),
         arm: None,
         statement: format!("Observing took {} of one CPU.", percent(share)),
-        evidence: json!({ "cpu_us": spent_us, "elapsed_us": over_us, "share_of_one_cpu": share }),
+        evidence: FindingEvidence::ObserveCost(ObserveCost {
+            cpu_us: spent_us,
+            elapsed_us: over_us,
+            share_of_one_cpu: share,
+        }),
         doubts: if share > BUDGET { vec![costly] } else { Vec::new() },
     })
 }

@@ -1,12 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `observe.server`: what host and server did while they were observed, without a load of ours.
 
-use super::{doubt, percent};
+use super::{Finding, FindingEvidence, doubt, percent};
 use crate::joined::ELSEWHERE;
 use crate::series::Series as Counter;
-use evidence::{Arm, Evidence, Finding, Phase, Series};
-use serde_json::json;
+use evidence::{Arm, Evidence, Phase, Series};
+use serde::{Deserialize, Serialize};
 use units::Bytes;
+
+/// `None` is what was not read.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ObserveServer {
+    pub elapsed_us: f64,
+    /// Of all CPUs together.
+    pub host_busy_share: Option<f64>,
+    pub server_cpu_us: Option<f64>,
+    /// MySQL, MariaDB.
+    pub statements: Option<u64>,
+    /// PostgreSQL.
+    pub transactions: Option<u64>,
+    /// Which measure of its memory: `Pss` or `RSS`.
+    pub memory: Option<String>,
+    pub memory_first_bytes: Option<f64>,
+    pub memory_last_bytes: Option<f64>,
+}
+
+/// While a load on another host was measured; `None` is what was not read all the time.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ObserveJoined {
+    pub queries: u64,
+    pub transactions_of_the_load: u64,
+    pub elapsed_us: u64,
+    pub server_cpu_us: Option<f64>,
+    /// As the server counted them: MySQL, MariaDB.
+    pub statements: Option<f64>,
+    /// PostgreSQL.
+    pub transactions: Option<f64>,
+    /// How exact the times are.
+    pub clock: String,
+}
 
 /// What a server counts, by the counter that tells it. The first that is there is told.
 const COUNTED: [(&str, &str); 2] = [("Questions", "statements"), ("pg_stat_database.xact_commit", "transactions")];
@@ -43,12 +75,16 @@ fn of_load(evidence: &Evidence, arm: &Arm, exact: &str, phase: &Phase) -> Findin
     let partly = "the observing began after the load, or ended before it".to_owned();
     let hint = Some("start `wringer observe` first and end it last");
     Finding {
-        id: "observe.joined".into(),
         arm: Some(arm.name.clone()),
         statement: format!("While the load sent {} queries in {seconds:.1} s, {told}.", phase.queries()),
-        evidence: json!({
-            "queries": phase.queries(), "transactions_of_the_load": phase.transactions, "elapsed_us": phase.elapsed_us,
-            "server_cpu_us": cpu_us, "statements": statements, "transactions": transactions, "clock": exact,
+        evidence: FindingEvidence::ObserveJoined(ObserveJoined {
+            queries: phase.queries(),
+            transactions_of_the_load: phase.transactions,
+            elapsed_us: phase.elapsed_us,
+            server_cpu_us: cpu_us,
+            statements,
+            transactions,
+            clock: exact.to_owned(),
         }),
         doubts: [
             cpu_us.is_none().then(|| doubt("observe.partly", partly, hint)),
@@ -83,13 +119,17 @@ fn finding(evidence: &Evidence, arm: &Arm) -> Finding {
     };
     let of = |wanted: &str| counted.filter(|(what, _)| *what == wanted).map(|(_, count)| count);
     Finding {
-        id: "observe.server".into(),
         arm: Some(arm.name.clone()),
         statement,
-        evidence: json!({
-            "elapsed_us": elapsed_us, "host_busy_share": busy, "server_cpu_us": cpu_us, "statements": of("statements"),
-            "transactions": of("transactions"), "memory": memory.map(|(what, ..)| what),
-            "memory_first_bytes": memory.map(|(_, first, _)| first), "memory_last_bytes": memory.map(|(.., last)| last),
+        evidence: FindingEvidence::ObserveServer(ObserveServer {
+            elapsed_us,
+            host_busy_share: busy,
+            server_cpu_us: cpu_us,
+            statements: of("statements"),
+            transactions: of("transactions"),
+            memory: memory.map(|(what, ..)| what.to_owned()),
+            memory_first_bytes: memory.map(|(_, first, _)| first),
+            memory_last_bytes: memory.map(|(.., last)| last),
         }),
         doubts: of("transactions").map(|_| doubt("observe.late_counts", LATE, None)).into_iter().collect(),
     }

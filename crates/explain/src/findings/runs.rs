@@ -1,13 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `runs.compare`: each cell of the later runs against the same cell of the first. `runs.conditions`: in what else the runs differ.
 
-use super::compare::{Side, compare, relative_error, sentence};
-use super::doubt;
+use super::compare::{ComparedArm, Side, compare, relative_error};
+use super::{Doubt, Finding, FindingEvidence, doubt};
 use crate::Percentiles;
-use evidence::{Arm, Conditions, Doubt, Evidence, Finding, LatencyHistogram};
+use evidence::{Arm, Conditions, Evidence, LatencyHistogram};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use units::counted;
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunsCompare {
+    /// The number of the run that the others are compared with.
+    pub baseline: usize,
+    /// The ids of the runs.
+    pub runs: Vec<String>,
+    pub cells: Vec<ComparedCell>,
+}
+
+/// A cell of a later run against the same cell of the first.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ComparedCell {
+    pub cell: String,
+    /// The number of the later run.
+    pub run: usize,
+    #[serde(flatten)]
+    pub compared: ComparedArm,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunsConditions {
+    pub different: Vec<DifferentCondition>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct DifferentCondition {
+    pub what: String,
+    /// One for each run, each of the condition's own type; `null` where a run has none.
+    pub values: Vec<Value>,
+}
 
 /// More are counted, not named, in a sentence.
 const NAMED: usize = 4;
@@ -30,24 +62,25 @@ fn named(cell: &str, run: usize) -> String {
 /// `None` where no cell is in the first run and in a later one.
 fn compared(runs: &[&Evidence], different: &BTreeMap<String, Vec<Value>>) -> Option<Finding> {
     let (first, later) = runs.split_first()?;
-    let mut told = Vec::new();
     let (mut figures, mut once) = (Vec::new(), false);
     for cell in cells(first) {
         let Some(base) = side(first, cell, 0) else { continue };
         for (run, evidence) in (1..).zip(later) {
             let Some(one) = side(evidence, cell, run).and_then(|side| compare(&base, &side)) else { continue };
-            told.push(sentence(&base, &one));
-            let mut of = one.figures(&base);
-            (of["cell"], of["run"]) = (json!(cell), json!(run + 1));
-            figures.push(of);
+            figures.push(ComparedCell { cell: cell.to_owned(), run: run + 1, compared: one.figures(&base) });
             once |= turns(first, cell).count() < 2 || turns(evidence, cell).count() < 2;
         }
     }
-    (!told.is_empty()).then(|| Finding {
-        id: "runs.compare".into(),
+    let told: Vec<&str> = figures.iter().map(|one: &ComparedCell| one.compared.statement.as_str()).collect();
+    let statement = told.join(" ");
+    (!figures.is_empty()).then(|| Finding {
         arm: None,
-        statement: told.join(" "),
-        evidence: json!({ "baseline": 1, "runs": runs.iter().map(|run| &run.run_id).collect::<Vec<_>>(), "cells": figures }),
+        statement,
+        evidence: FindingEvidence::RunsCompare(RunsCompare {
+            baseline: 1,
+            runs: runs.iter().map(|run| run.run_id.clone()).collect(),
+            cells: figures,
+        }),
         doubts: doubts(once, different),
     })
 }
@@ -74,12 +107,12 @@ fn conditions(different: &BTreeMap<String, Vec<Value>>) -> Finding {
         0 => "The runs were made under the same conditions, as far as those are recorded.".to_owned(),
         count => format!("The runs differ in {}: {}.", counted(count as u64, "condition"), names(different)),
     };
-    let rows = different.iter().map(|(what, values)| json!({ "what": what, "values": values }));
+    let rows = different.iter();
+    let rows = rows.map(|(what, values)| DifferentCondition { what: what.clone(), values: values.clone() });
     Finding {
-        id: "runs.conditions".into(),
         arm: None,
         statement,
-        evidence: json!({ "different": rows.collect::<Vec<_>>() }),
+        evidence: FindingEvidence::RunsConditions(RunsConditions { different: rows.collect() }),
         doubts: Vec::new(),
     }
 }

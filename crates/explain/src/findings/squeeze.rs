@@ -1,10 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `squeeze.got`: a squeeze that is not what was asked for. `squeeze.foreign_cache`: others pay for what a limited server reads.
 
-use super::{doubt, time};
-use evidence::{Evidence, Finding, Measured, Quantity, Unit};
-use serde_json::json;
+use super::{Finding, FindingEvidence, doubt, time};
+use evidence::{Evidence, Looks, Measured, Quantity, Unit};
+use serde::{Deserialize, Serialize};
 use units::Bytes;
+
+/// Of a [`Measured`] that is out of tolerance, what it was measured to be.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SqueezeGot {
+    pub what: String,
+    pub mechanism: String,
+    pub asked: Option<Quantity>,
+    pub predicted: Option<Quantity>,
+    pub got: Option<Quantity>,
+    pub witness: String,
+    pub tolerance: Option<String>,
+    pub looks: Option<Looks>,
+    pub came_on: Option<f64>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SqueezeForeignCache {
+    pub cached_by_others_bytes: f64,
+    pub mechanism: String,
+    pub witness: String,
+    pub tolerance: Option<String>,
+}
 
 pub(super) fn findings(evidence: &Evidence) -> Vec<Finding> {
     let outside = evidence.measured.iter().filter(|measured| measured.within_tolerance == Some(false));
@@ -17,14 +39,15 @@ fn foreign_cache(measured: &Measured) -> Finding {
     let bytes = measured.got.map_or(0.0, |got| got.value);
     let got = measured.got.map_or_else(|| "Some".to_owned(), written);
     Finding {
-        id: "squeeze.foreign_cache".into(),
         arm: measured.arm.clone(),
         statement: format!(
             "{got} of the server's files are in the page cache of others: reads of them are free of its memory limit."
         ),
-        evidence: json!({
-            "cached_by_others_bytes": bytes, "mechanism": measured.mechanism, "witness": measured.witness,
-            "tolerance": measured.tolerance,
+        evidence: FindingEvidence::SqueezeForeignCache(SqueezeForeignCache {
+            cached_by_others_bytes: bytes,
+            mechanism: measured.mechanism.clone(),
+            witness: measured.witness.clone(),
+            tolerance: measured.tolerance.clone(),
         }),
         doubts: vec![doubt(
             "squeeze.foreign_cache",
@@ -44,13 +67,18 @@ fn finding(measured: &Measured) -> Finding {
     let tolerance = measured.tolerance.as_ref().map_or_else(String::new, |text| format!(" (allowed: {text})"));
     let arm = measured.arm.as_ref().map_or_else(String::new, |arm| format!(" in \"{arm}\""));
     Finding {
-        id: "squeeze.got".into(),
         arm: measured.arm.clone(),
         statement: format!("{}{arm} came to {got}, where {asked} was expected{tolerance}.", measured.subject()),
-        evidence: json!({
-            "what": measured.what, "mechanism": measured.mechanism, "asked": measured.asked, "predicted": measured.predicted,
-            "got": measured.got, "witness": measured.witness, "tolerance": measured.tolerance, "looks": measured.looks,
-            "came_on": measured.came_on,
+        evidence: FindingEvidence::SqueezeGot(SqueezeGot {
+            what: measured.what.clone(),
+            mechanism: measured.mechanism.clone(),
+            asked: measured.asked,
+            predicted: measured.predicted,
+            got: measured.got,
+            witness: measured.witness.clone(),
+            tolerance: measured.tolerance.clone(),
+            looks: measured.looks,
+            came_on: measured.came_on,
         }),
         doubts: vec![doubt(
             "squeeze.witness",

@@ -3,7 +3,9 @@
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation, dead_code, unreachable_pub)] // a test
 
 use evidence::LatencyHistogram;
+use explain::Finding;
 use explain::modes::{Bin, bins_of};
+use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// SplitMix64: a generator of a few lines, so that no release of a library changes the cases.
@@ -94,4 +96,9 @@ fn hdr(values_us: impl Iterator<Item = f64>) -> Vec<Bin> {
 
 pub fn any_bucketing(random: &mut Random) -> Bucketing {
     [Bucketing::Hdr, Bucketing::Hdr, Bucketing::Sysbench, Bucketing::Rounded(1.0)][random.below(4)]
+}
+
+/// The figures of a finding, by the names that they have in a result.
+pub fn figures(finding: &Finding) -> Value {
+    serde_json::to_value(finding).unwrap()["evidence"].take()
 }

@@ -5,7 +5,7 @@ use super::escape::Text;
 use super::sections::{close, open};
 use crate::text::facts;
 use crate::{Context, show, verdict};
-use evidence::{Doubt, Finding};
+use explain::{Doubt, Finding};
 use std::io::{self, Write};
 
 pub(super) fn section(context: &Context<'_>, out: &mut impl Write) -> io::Result<()> {
@@ -22,7 +22,7 @@ fn finding(finding: &Finding, out: &mut impl Write) -> io::Result<()> {
     writeln!(
         out,
         "<article class=\"finding\"><p class=\"id\"><code>{}</code>{arm}</p><p class=\"statement\">{}</p>",
-        Text(&finding.id),
+        Text(finding.id()),
         Text(show::tied(&finding.statement))
     )?;
     finding.doubts.iter().try_for_each(|one| doubt(one, out))?;

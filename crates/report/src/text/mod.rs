@@ -5,9 +5,8 @@ mod histogram;
 mod table;
 
 use crate::{ArmView, Context, show, verdict};
-use evidence::Finding;
-use explain::Reads;
-use serde_json::Value;
+use explain::{Finding, FindingEvidence, Reads};
+use serde_json::{Value, json};
 use std::fmt::Write as _;
 use table::{Align, Table};
 
@@ -204,7 +203,7 @@ fn conditions(context: &Context<'_>) -> String {
 
 fn finding(finding: &Finding) -> String {
     let arm = finding.arm.as_ref().map_or_else(String::new, |arm| format!(" · {arm}"));
-    let mut part = format!("{}{arm}\n", finding.id);
+    let mut part = format!("{}{arm}\n", finding.id());
     push_wrapped(&mut part, "  ", &finding.statement);
     for (key, value) in facts(&finding.evidence) {
         push_wrapped(&mut part, &format!("    {key}: "), &value);
@@ -219,9 +218,9 @@ fn finding(finding: &Finding) -> String {
 }
 
 /// Evidence as key and value, flat: `modes.0.share`.
-pub(crate) fn facts(evidence: &Value) -> Vec<(String, String)> {
+pub(crate) fn facts(evidence: &FindingEvidence) -> Vec<(String, String)> {
     let mut facts = Vec::new();
-    collect_facts("", evidence, &mut facts);
+    collect_facts("", &json!(evidence)["evidence"], &mut facts);
     facts
 }
 

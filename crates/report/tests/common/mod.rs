@@ -5,7 +5,7 @@
 mod observed;
 
 use evidence::*;
-use explain::{Explained, explain};
+use explain::{Doubt, Explained, explain};
 use observed::{conditions, events, measured, samples, snapshots, spans};
 use report::Context;
 use std::collections::BTreeMap;

@@ -5,7 +5,7 @@ use super::report::{read, recording_in};
 use crate::exit::Outcome;
 use crate::terminal;
 use crate::terminal::Output;
-use evidence::{Evidence, Finding};
+use evidence::Evidence;
 use report::Context;
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -43,7 +43,7 @@ fn one(evidence: &Evidence, output: Output) {
     match output {
         Output::Text => terminal::data(report::findings_text(&context).trim_end()),
         Output::Json => {
-            let (run, findings) = (&evidence.run_id, findings(context.findings));
+            let (run, findings) = (&evidence.run_id, &explained.findings);
             terminal::json(&json!({ "schema": report::SCHEMA, "run": run, "findings": findings }));
         }
     }
@@ -56,14 +56,10 @@ fn together(recordings: &[Evidence], output: Output) {
     match output {
         Output::Text => terminal::data(report::together_text(&contexts, &explained.findings).trim_end()),
         Output::Json => {
-            let of_run = |context: &Context<'_>| json!({ "run": context.evidence.run_id, "findings": findings(context.findings) });
+            let of_run =
+                |context: &Context<'_>| json!({ "run": context.evidence.run_id, "findings": context.findings });
             let runs: Vec<Value> = contexts.iter().map(of_run).collect();
-            let findings = findings(&explained.findings);
-            terminal::json(&json!({ "schema": report::SCHEMA, "runs": runs, "findings": findings }));
+            terminal::json(&json!({ "schema": report::SCHEMA, "runs": runs, "findings": explained.findings }));
         }
     }
-}
-
-fn findings(findings: &[Finding]) -> Vec<Value> {
-    findings.iter().map(report::finding_json).collect()
 }

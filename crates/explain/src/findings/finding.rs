@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a finding is.
+
+use super::{
+    ArmsCompare, HostBusy, LatencyModes, LoadErrors, LoadOverload, ObserveCost, ObserveJoined, ObserveServer,
+    RunsCompare, RunsConditions, SqueezeForeignCache, SqueezeGot,
+};
+use crate::limits::Limits;
+use serde::{Deserialize, Serialize};
+
+/// A statement with evidence and doubt.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Finding {
+    /// The figures behind it, and by their kind the finding's id.
+    #[serde(flatten)]
+    pub evidence: FindingEvidence,
+    /// The arm it speaks of; `None` for the whole run.
+    pub arm: Option<String>,
+    /// One sentence for people.
+    pub statement: String,
+    pub doubts: Vec<Doubt>,
+}
+
+impl Finding {
+    /// `latency.modes`: stable, for machines.
+    pub fn id(&self) -> &'static str {
+        self.evidence.id()
+    }
+}
+
+/// Why the statement may be wrong, or weaker than it sounds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Doubt {
+    /// Stable, for machines: `witness.disagrees`.
+    pub id: String,
+    pub text: String,
+    /// What the reader could do about it.
+    pub hint: Option<String>,
+}
+
+/// The enum, its ids, and the id of each variant, from one table.
+macro_rules! findings {
+    ($($id:tt => $variant:ident($figures:ty),)+) => {
+        /// The figures of each kind of finding; `docs/findings.md` says what they mean.
+        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+        #[serde(tag = "id", content = "evidence")]
+        pub enum FindingEvidence {
+            $(#[serde(rename = $id)] $variant($figures),)+
+        }
+
+        impl FindingEvidence {
+            pub const IDS: &[&'static str] = &[$($id),+];
+
+            pub fn id(&self) -> &'static str {
+                match self {
+                    $(Self::$variant(_) => $id,)+
+                }
+            }
+        }
+    };
+}
+
+findings! {
+    "latency.modes" => LatencyModes(LatencyModes),
+    "arms.compare" => ArmsCompare(ArmsCompare),
+    "runs.compare" => RunsCompare(RunsCompare),
+    "runs.conditions" => RunsConditions(RunsConditions),
+    "limit.by" => LimitBy(Limits),
+    "squeeze.got" => SqueezeGot(SqueezeGot),
+    "squeeze.foreign_cache" => SqueezeForeignCache(SqueezeForeignCache),
+    "load.overload" => LoadOverload(LoadOverload),
+    "load.errors" => LoadErrors(LoadErrors),
+    "host.busy" => HostBusy(HostBusy),
+    "observe.server" => ObserveServer(ObserveServer),
+    "observe.joined" => ObserveJoined(ObserveJoined),
+    "observe.cost" => ObserveCost(ObserveCost),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::FindingEvidence;
+
+    #[test]
+    fn the_page_of_findings_has_a_section_for_each() {
+        let page = include_str!("../../../../docs/findings.md");
+        let sections = page.lines().filter_map(|line| line.strip_prefix("## `")?.strip_suffix('`'));
+        assert_eq!(sections.collect::<Vec<_>>(), FindingEvidence::IDS);
+    }
+}
