@@ -13,6 +13,8 @@ const GAP: f64 = 4.0;
 pub(crate) struct Panel {
     pub id: &'static str,
     pub title: &'static str,
+    /// How to read it: HTML of ours.
+    pub help: &'static str,
     /// How the script shows values: `bytes`, `per_second`, `cores`, `share`.
     pub unit: &'static str,
     pub lines: Vec<Line>,
@@ -97,17 +99,53 @@ pub(crate) fn panels(evidence: &Evidence) -> Vec<Panel> {
     let mut reads = lines(evidence, READS);
     reads.extend(busiest_disk(evidence));
     let panels = [
-        Panel { id: "memory", title: "Memory of the host", unit: "bytes", lines: lines(evidence, HOST_MEMORY) },
+        Panel {
+            id: "memory",
+            title: "Memory of the host",
+            help: "<p><b>Available</b> is what the kernel thinks could be given out without swapping. RAM that is hidden stands under huge pages: it is \
+                 reserved, and nobody can use it.</p>",
+            unit: "bytes",
+            lines: lines(evidence, HOST_MEMORY),
+        },
         Panel {
             id: "server-memory",
             title: "Memory of the server",
+            help: "<p><b>Pss</b> divides shared pages among their users; <b>RSS</b> counts them fully. Reading Pss may cost the server too much; \
+                 then its line ends, and RSS goes on. A line breaks where another arm started the \
+                 server anew.</p>",
             unit: "bytes",
             lines: lines(evidence, SERVER_MEMORY),
         },
-        Panel { id: "statements", title: "Statements", unit: "per_second", lines: statements },
-        Panel { id: "reads", title: "Reads", unit: "per_second", lines: reads },
-        Panel { id: "cpu", title: "CPU", unit: "cores", lines: lines(evidence, CPU) },
-        Panel { id: "pressure", title: "Pressure (PSI)", unit: "share", lines: lines(evidence, PRESSURE) },
+        Panel {
+            id: "statements",
+            title: "Statements",
+            help: "<p>What the server counts itself: <b>statements</b> of MySQL and MariaDB (Questions), those of this observer among them, or \
+                 <b>transactions</b> committed in one database of PostgreSQL, which its backends hand in up to ten seconds late.</p>",
+            unit: "per_second",
+            lines: statements,
+        },
+        Panel {
+            id: "reads",
+            title: "Reads",
+            help: "<p>Physical reads in a second as three see them: the server (for PostgreSQL this counts reads that the page cache answered, too), \
+                 the slow layer below it, and the disk of the host that was read most, which also serves others.</p>",
+            unit: "per_second",
+            lines: reads,
+        },
+        Panel {
+            id: "cpu",
+            title: "CPU",
+            help: "<p>1 is one CPU, fully used. The observer is Wringer's own reading of these figures.</p>",
+            unit: "cores",
+            lines: lines(evidence, CPU),
+        },
+        Panel {
+            id: "pressure",
+            title: "Pressure (PSI)",
+            help: "<p>The share of time in which at least one task waited for the resource, as the kernel accounts it (pressure stall information).</p>",
+            unit: "share",
+            lines: lines(evidence, PRESSURE),
+        },
     ];
     panels.into_iter().filter(|panel| !panel.lines.is_empty()).collect()
 }

@@ -2,15 +2,21 @@
 //! What the results were held to: asked and measured, side by side.
 
 use super::escape::Text;
-use super::sections::{close, help, open};
+use super::section::Section;
 use crate::Context;
 use std::io::{self, Write};
 
-pub(super) fn section(context: &Context<'_>, out: &mut impl Write) -> io::Result<()> {
-    if context.arms.iter().all(|view| view.arm.verdicts.is_empty()) {
-        return Ok(());
-    }
-    open(out, "assertions", "Assertions")?;
+pub(super) const SECTION: Section = Section {
+    id: "assertions",
+    title: "Assertions",
+    nav: None,
+    has_content: |context| context.arms.iter().any(|view| !view.arm.verdicts.is_empty()),
+    write,
+    help: "<p>What the experiment says of the measured phase of an arm. What was not measured at all fails. A latency is a <b>response time</b> \
+         unless <b>service</b> stands before it, and a percentile is the upper end of its bucket, up to 0.1 % above the value itself.</p>",
+};
+
+fn write(context: &Context<'_>, out: &mut dyn Write) -> io::Result<()> {
     writeln!(
         out,
         "<table class=\"cards\"><thead><tr><th scope=\"col\">Asserted</th><th scope=\"col\">Measured</th>\
@@ -29,11 +35,5 @@ pub(super) fn section(context: &Context<'_>, out: &mut impl Write) -> io::Result
             )?;
         }
     }
-    writeln!(out, "</tbody></table>")?;
-    help(
-        out,
-        "<p>What the experiment says of the measured phase of an arm. What was not measured at all fails. A latency is a <b>response time</b> \
-         unless <b>service</b> stands before it, and a percentile is the upper end of its bucket, up to 0.1 % above the value itself.</p>",
-    )?;
-    close(out)
+    writeln!(out, "</tbody></table>")
 }

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the result is only true under, and what happened when.
+//! What the result is only true under.
 
 use super::escape::Text;
-use super::sections::{close, open};
+use super::section::Section;
 use crate::{Context, series, show};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-pub(super) fn section(context: &Context<'_>, out: &mut impl Write) -> io::Result<()> {
+pub(super) const SECTION: Section =
+    Section { id: "conditions", title: "Conditions", nav: Some("Conditions"), has_content: |_| true, write, help: "" };
+
+fn write(context: &Context<'_>, out: &mut dyn Write) -> io::Result<()> {
     let conditions = &context.conditions;
-    open(out, "conditions", "Conditions")?;
     if !conditions.caveats.is_empty() {
         writeln!(out, "<ul class=\"caveats\" aria-label=\"Caveats\">")?;
         for caveat in &conditions.caveats {
@@ -29,8 +31,7 @@ pub(super) fn section(context: &Context<'_>, out: &mut impl Write) -> io::Result
     if !context.experiment.is_empty() {
         writeln!(out, "<details><summary>Experiment file</summary><pre>{}</pre></details>", Text(&context.experiment))?;
     }
-    variables(&conditions.server.variables, out)?;
-    close(out)
+    variables(&conditions.server.variables, out)
 }
 
 fn host(context: &Context<'_>) -> Vec<(String, String)> {
@@ -130,7 +131,7 @@ fn pairs<const N: usize>(pairs: [(&str, String); N]) -> Vec<(String, String)> {
         .collect()
 }
 
-fn list(out: &mut impl Write, title: &str, pairs: Vec<(String, String)>) -> io::Result<()> {
+fn list(out: &mut dyn Write, title: &str, pairs: Vec<(String, String)>) -> io::Result<()> {
     if pairs.is_empty() {
         return Ok(());
     }
@@ -141,7 +142,7 @@ fn list(out: &mut impl Write, title: &str, pairs: Vec<(String, String)>) -> io::
     writeln!(out, "</dl></div>")
 }
 
-fn variables(variables: &BTreeMap<String, String>, out: &mut impl Write) -> io::Result<()> {
+fn variables(variables: &BTreeMap<String, String>, out: &mut dyn Write) -> io::Result<()> {
     if variables.is_empty() {
         return Ok(());
     }
@@ -156,24 +157,4 @@ fn variables(variables: &BTreeMap<String, String>, out: &mut impl Write) -> io::
         writeln!(out, "<div><dt>{}</dt><dd>{}</dd></div>", Text(name), Text(value))?;
     }
     writeln!(out, "</dl></details>")
-}
-
-pub(super) fn log(context: &Context<'_>, out: &mut impl Write) -> io::Result<()> {
-    if context.events.is_empty() {
-        return Ok(());
-    }
-    open(out, "log", "Log")?;
-    let is_open = if context.events.len() <= 12 { " open" } else { "" };
-    writeln!(out, "<details{is_open}><summary>{} events</summary><ol class=\"log\">", context.events.len())?;
-    for event in &context.events {
-        writeln!(
-            out,
-            "<li><span class=\"at\">{}</span><span class=\"station\">{}</span><span>{}</span></li>",
-            show::moment(event.at_us),
-            Text(&event.station),
-            Text(&event.text)
-        )?;
-    }
-    writeln!(out, "</ol></details>")?;
-    close(out)
 }

@@ -2,19 +2,24 @@
 //! Other programs that were the load of an arm: how they ended, their own figures, and what they printed.
 
 use super::escape::Text;
-use super::sections::{close, open};
+use super::section::Section;
 use crate::{Context, redact, show};
 use std::io::{self, Write};
 
 /// The whole output is in the recording; a page shall open on a phone.
 const SHOWN_CHARS: usize = 40_000;
 
-pub(super) fn section(context: &Context<'_>, out: &mut impl Write) -> io::Result<()> {
+pub(super) const SECTION: Section = Section {
+    id: "drivers",
+    title: "Programs that were the load",
+    nav: None,
+    has_content: |context| context.arms.iter().any(|view| view.arm.driven.is_some()),
+    write,
+    help: "",
+};
+
+fn write(context: &Context<'_>, out: &mut dyn Write) -> io::Result<()> {
     let driven: Vec<_> = context.arms.iter().filter_map(|view| Some((view, view.arm.driven.as_ref()?))).collect();
-    if driven.is_empty() {
-        return Ok(());
-    }
-    open(out, "drivers", "Programs that were the load")?;
     writeln!(
         out,
         "<p class=\"lead\">Figures of these arms' loads are the programs' own, as they printed them; what the server and the slow layer \
@@ -42,5 +47,5 @@ pub(super) fn section(context: &Context<'_>, out: &mut impl Write) -> io::Result
             )?;
         }
     }
-    close(out)
+    Ok(())
 }

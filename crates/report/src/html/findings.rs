@@ -2,22 +2,23 @@
 //! Findings, each with its evidence and its doubts.
 
 use super::escape::Text;
-use super::sections::{close, open};
+use super::section::Section;
 use crate::text::facts;
 use crate::{Context, show, verdict};
 use explain::{Doubt, Finding};
 use std::io::{self, Write};
 
-pub(super) fn section(context: &Context<'_>, out: &mut impl Write) -> io::Result<()> {
-    open(out, "findings", "Findings")?;
+pub(super) const SECTION: Section =
+    Section { id: "findings", title: "Findings", nav: Some("Findings"), has_content: |_| true, write, help: "" };
+
+fn write(context: &Context<'_>, out: &mut dyn Write) -> io::Result<()> {
     if context.findings.is_empty() {
         writeln!(out, "<p class=\"lead\">Nothing was found that could be said with evidence.</p>")?;
     }
-    verdict::ranked(context).into_iter().try_for_each(|one| finding(one, out))?;
-    close(out)
+    verdict::ranked(context).into_iter().try_for_each(|one| finding(one, out))
 }
 
-fn finding(finding: &Finding, out: &mut impl Write) -> io::Result<()> {
+fn finding(finding: &Finding, out: &mut dyn Write) -> io::Result<()> {
     let arm = finding.arm.as_ref().map_or_else(String::new, |arm| format!(" · {}", Text(arm)));
     writeln!(
         out,
@@ -37,7 +38,7 @@ fn finding(finding: &Finding, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "</article>")
 }
 
-fn doubt(doubt: &Doubt, out: &mut impl Write) -> io::Result<()> {
+fn doubt(doubt: &Doubt, out: &mut dyn Write) -> io::Result<()> {
     let hint =
         doubt.hint.as_ref().map_or_else(String::new, |hint| format!("<span class=\"hint\">→ {}</span>", Text(hint)));
     writeln!(out, "<p class=\"doubt\"><b>Doubt</b> {} <code>{}</code>{hint}</p>", Text(&doubt.text), Text(&doubt.id))

@@ -3,18 +3,26 @@
 //!
 //! What is words and tables stands in the HTML, readable without the script; the script draws the charts, from one constant.
 
+mod arms;
 mod assertions;
 mod conditions;
 mod data;
 mod drivers;
 mod escape;
 mod findings;
-mod sections;
+mod frame;
+mod host;
+mod latency;
+mod log;
+mod measured;
+mod over_time;
+mod section;
 mod snapshots;
 mod spans;
 
 use crate::{Context, verdict};
 use escape::{Json, Text};
+use section::Section;
 use std::io::{self, Write};
 
 const STYLE: &str = include_str!("../../assets/report.css");
@@ -23,6 +31,22 @@ const PAGE: &str = include_str!("../../assets/page.js");
 /// Nothing may be fetched from anywhere, whatever the recording holds.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; \
                       base-uri 'none'; form-action 'none'";
+
+/// The sections in the order of the page, one module for each topic.
+const SECTIONS: [Section; 12] = [
+    arms::SECTION,
+    assertions::SECTION,
+    drivers::SECTION,
+    latency::SECTION,
+    over_time::SECTION,
+    host::SECTION,
+    spans::SECTION,
+    measured::SECTION,
+    findings::SECTION,
+    snapshots::SECTION,
+    conditions::SECTION,
+    log::SECTION,
+];
 
 /// Writes the whole page.
 ///
@@ -43,23 +67,12 @@ pub fn write_html(context: &Context<'_>, out: &mut impl Write) -> io::Result<()>
         Text(&context.conditions.tool.version),
         Text(title),
     )?;
-    sections::header(context, out)?;
+    frame::header(context, out)?;
     writeln!(out, "<main>")?;
-    sections::verdict(context, out)?;
-    sections::arms(context, out)?;
-    assertions::section(context, out)?;
-    drivers::section(context, out)?;
-    sections::latency(context, out)?;
-    sections::over_time(context, out)?;
-    sections::host(context, out)?;
-    spans::section(context, out)?;
-    sections::measured(context, out)?;
-    findings::section(context, out)?;
-    snapshots::section(context, out)?;
-    conditions::section(context, out)?;
-    conditions::log(context, out)?;
+    frame::verdict(context, out)?;
+    SECTIONS.iter().try_for_each(|section| section.write(context, out))?;
     writeln!(out, "</main>")?;
-    sections::footer(context, out)?;
+    frame::footer(context, out)?;
     let data = data::data(context);
     writeln!(
         out,

@@ -2,7 +2,7 @@
 //! Texts that were taken whole, each folded.
 
 use super::escape::Text;
-use super::sections::{close, help, open};
+use super::section::Section;
 use crate::{Context, show};
 use evidence::Snapshot;
 use std::io::{self, Write};
@@ -10,27 +10,28 @@ use std::io::{self, Write};
 /// Of all texts together; what is longer is in the recording, for a page shall open on a phone.
 const SHOWN_CHARS: usize = 200_000;
 
-pub(super) fn section(context: &Context<'_>, out: &mut impl Write) -> io::Result<()> {
-    if context.snapshots.is_empty() {
-        return Ok(());
-    }
-    open(out, "snapshots", "Snapshots")?;
+pub(super) const SECTION: Section = Section {
+    id: "snapshots",
+    title: "Snapshots",
+    nav: None,
+    has_content: |context| !context.snapshots.is_empty(),
+    write,
+    help: "<p>Each line opens a text that was taken at that moment of the run: of MariaDB and MySQL what InnoDB says of itself when an arm's \
+         load had ended (<code>SHOW ENGINE INNODB STATUS</code>). Its rates a second are of the seconds since it was last asked. A statement \
+         that the server was running may stand in it.</p>",
+};
+
+fn write(context: &Context<'_>, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "<p class=\"lead\">What was said at one moment, as it was said.</p>")?;
     let mut left = SHOWN_CHARS;
     for taken in &context.snapshots {
         left -= snapshot(taken, left, out)?;
     }
-    help(
-        out,
-        "<p>Each line opens a text that was taken at that moment of the run: of MariaDB and MySQL what InnoDB says of itself when an arm's \
-         load had ended (<code>SHOW ENGINE INNODB STATUS</code>). Its rates a second are of the seconds since it was last asked. A statement \
-         that the server was running may stand in it.</p>",
-    )?;
-    close(out)
+    Ok(())
 }
 
 /// How many characters of it were written.
-fn snapshot(taken: &Snapshot, left: usize, out: &mut impl Write) -> io::Result<usize> {
+fn snapshot(taken: &Snapshot, left: usize, out: &mut dyn Write) -> io::Result<usize> {
     let shown: String = taken.content.chars().take(left).collect();
     let rest = if shown.len() < taken.content.len() { "\n[the rest is in recording.sqlite]" } else { "" };
     let of = [taken.source.as_str(), &taken.entity, taken.arm.as_deref().unwrap_or("between arms")];

@@ -2,7 +2,7 @@
 //! What went on for a while: when, and how long.
 
 use super::escape::Text;
-use super::sections::{close, help, open};
+use super::section::Section;
 use crate::{Context, show};
 use evidence::Span;
 use std::io::{self, Write};
@@ -10,11 +10,18 @@ use std::io::{self, Write};
 /// The whole list is in the recording; a page shall open on a phone.
 const SHOWN: usize = 300;
 
-pub(super) fn section(context: &Context<'_>, out: &mut impl Write) -> io::Result<()> {
-    if context.spans.is_empty() {
-        return Ok(());
-    }
-    open(out, "spans", "What took how long")?;
+pub(super) const SECTION: Section = Section {
+    id: "spans",
+    title: "What took how long",
+    nav: None,
+    has_content: |context| !context.spans.is_empty(),
+    write,
+    help: "<p>Parts of the run that began and ended: the start of a server until it answered, the fill of its tables, the warm-up and the \
+         measured part of each arm's load, and whatever else a reader saw go on for a while. The bar shows where in the run it lies; \
+         <b>From</b> is minutes and seconds since the run began.</p>",
+};
+
+fn write(context: &Context<'_>, out: &mut dyn Write) -> io::Result<()> {
     writeln!(
         out,
         "<table class=\"cards\"><thead><tr><th scope=\"col\">What</th><th scope=\"col\">From</th><th scope=\"col\">Length</th>\
@@ -27,16 +34,10 @@ pub(super) fn section(context: &Context<'_>, out: &mut impl Write) -> io::Result
     if spans.len() > SHOWN {
         writeln!(out, "<p>{} more are in <code>result.json</code>.</p>", show::number((spans.len() - SHOWN) as f64))?;
     }
-    help(
-        out,
-        "<p>Parts of the run that began and ended: the start of a server until it answered, the fill of its tables, the warm-up and the \
-         measured part of each arm's load, and whatever else a reader saw go on for a while. The bar shows where in the run it lies; \
-         <b>From</b> is minutes and seconds since the run began.</p>",
-    )?;
-    close(out)
+    Ok(())
 }
 
-fn row(span: &Span, elapsed_us: u64, out: &mut impl Write) -> io::Result<()> {
+fn row(span: &Span, elapsed_us: u64, out: &mut dyn Write) -> io::Result<()> {
     let whole = elapsed_us.max(span.to_us).max(1) as f64;
     let percent = |us: u64| us as f64 / whole * 100.0;
     let told: Vec<String> = span.attributes.iter().map(|(name, value)| format!("{name}: {value}")).collect();
