@@ -26,6 +26,7 @@ use serde::{Deserialize, Serialize};
 
 pub use findings::{Doubt, Finding, FindingEvidence};
 pub use reads::{Reads, Reference, StatementModes};
+pub use series::needs;
 pub use summary::{ArmSummary, Percentiles};
 
 /// A recording, explained.

@@ -1,7 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A recorded counter, asked for its value between two readings.
+//! The recorded series that explaining asks for, and the value of a counter between two readings.
 
 use evidence::Evidence;
+
+/// By source and name. A recording may hold hundreds of others.
+const ASKED: &[(&str, &[&str])] = &[
+    ("stat", &["user", "nice", "system", "irq", "softirq", "steal", "idle", "iowait"]),
+    ("process.stat", &["utime", "stime", "cutime", "cstime", "rss"]),
+    ("process.smaps_rollup", &["Pss"]),
+    ("psi.io", &["some.total"]),
+    ("server.status", &["Questions"]),
+    ("server.pg_stat_database", &["xact_commit"]),
+    ("observer", &["cpu"]),
+];
+
+/// Whether [`crate::explain`] looks at this series. It says the same of a recording without the others.
+pub fn needs(series: &evidence::Series) -> bool {
+    is_asked(&series.source, &series.name)
+}
+
+fn is_asked(source: &str, name: &str) -> bool {
+    ASKED.iter().any(|(of, names)| *of == source && names.contains(&name))
+}
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Series<'e>(pub(crate) &'e evidence::Series);
@@ -9,6 +29,7 @@ pub(crate) struct Series<'e>(pub(crate) &'e evidence::Series);
 impl<'e> Series<'e> {
     /// The first of this name.
     pub(crate) fn find(evidence: &'e Evidence, source: &str, name: &str) -> Option<Self> {
+        debug_assert!(is_asked(source, name), "{source} {name} is missing in the list of what is read");
         evidence.samples.iter().find(|series| series.source == source && series.name == name).map(Self)
     }
 

@@ -2,7 +2,8 @@
 //! One run on disk: an embedded SQLite file with what was seen, and nothing that was computed from it.
 //!
 //! In: the types of `evidence`, while the run goes on ([`Recording`] is cheap to clone and may be used from several threads).
-//! Out: [`Recording::read`] gives the whole [`evidence::Evidence`] back, equal to what went in.
+//! Out: [`Recording::read`] gives the whole [`evidence::Evidence`] back, equal to what went in;
+//! [`Recording::read_for`] leaves out the series that its caller does not need.
 //!
 //! Not here: rates, ledgers, findings. They are computed when the recording is read, so that an old run can be explained
 //! anew.

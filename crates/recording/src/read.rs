@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A recording, read back whole.
+//! A recording, read back.
 
 use crate::Error;
 use crate::cell::{Counter, value_or_nan};
@@ -13,18 +13,18 @@ use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-pub(crate) fn evidence(path: &Path) -> Result<Evidence, Error> {
+pub(crate) fn evidence(path: &Path, is_needed: impl Fn(&Series) -> bool) -> Result<Evidence, Error> {
     let reader = Reader::open(path)?;
     let arms = reader.arms()?;
     let measured = reader.measured()?;
-    let samples = reader.samples()?;
+    let samples = reader.samples(is_needed)?;
     let events = reader.rows("SELECT at_us, station, text FROM event ORDER BY rowid", |row| {
         Ok(Event { at_us: counter(row, 0)?, station: row.get(1)?, text: row.get(2)? })
     })?;
     let (snapshots, spans) = (reader.snapshots()?, reader.spans()?);
     let elapsed_us = match reader.meta("elapsed_us")? {
         Some(text) => text.parse().unwrap_or_default(),
-        None => last_time(&arms, &measured, &samples, &events).max(last_seen(&snapshots, &spans)),
+        None => last_time(&arms, &measured, &events).max(last_seen(&snapshots, &spans)).max(reader.last_sample()?),
     };
     Ok(Evidence {
         run_id: reader.meta("run_id")?.unwrap_or_default(),
@@ -291,8 +291,13 @@ impl<'a> Reader<'a> {
         .collect()
     }
 
-    /// In the order of declaration; the points in the order of arrival.
-    fn samples(&self) -> Result<Vec<Series>, Error> {
+    fn last_sample(&self) -> Result<u64, Error> {
+        let last = self.rows("SELECT max(at_us) FROM sample", |row| row.get::<_, Option<Counter>>(0))?;
+        Ok(last.into_iter().flatten().next().map_or(0, |last| last.0))
+    }
+
+    /// In the order of declaration; the points in the order of arrival. Only those that are needed come into memory.
+    fn samples(&self, is_needed: impl Fn(&Series) -> bool) -> Result<Vec<Series>, Error> {
         let sql = "SELECT id, source, entity, name, unit, cumulative FROM series ORDER BY id";
         let mut series: BTreeMap<u32, Series> = self
             .rows(sql, |row| {
@@ -307,11 +312,11 @@ impl<'a> Reader<'a> {
                 Ok((row.get(0)?, series))
             })?
             .into_iter()
+            .filter(|(_, series)| is_needed(series))
             .collect();
         self.rows("SELECT series, at_us, value FROM sample ORDER BY rowid", |row| {
-            let point = Point { at_us: counter(row, 1)?, value: value_or_nan(row.get(2)?) };
             if let Some(series) = series.get_mut(&row.get(0)?) {
-                series.points.push(point);
+                series.points.push(Point { at_us: counter(row, 1)?, value: value_or_nan(row.get(2)?) });
             }
             Ok(())
         })?;
@@ -354,11 +359,10 @@ fn counter(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
 }
 
 /// The latest moment that a recording without an end speaks of.
-fn last_time(arms: &[Arm], measured: &[Measured], samples: &[Series], events: &[Event]) -> u64 {
+fn last_time(arms: &[Arm], measured: &[Measured], events: &[Event]) -> u64 {
     let arms = arms.iter().map(|arm| arm.ended_us.max(arm.started_us));
-    let samples = samples.iter().filter_map(|series| series.points.last()).map(|point| point.at_us);
     let others = measured.iter().map(|one| one.at_us).chain(events.iter().map(|event| event.at_us));
-    arms.chain(samples).chain(others).max().unwrap_or_default()
+    arms.chain(others).max().unwrap_or_default()
 }
 
 fn last_seen(snapshots: &[Snapshot], spans: &[Span]) -> u64 {

@@ -58,7 +58,15 @@ impl Recording {
     /// # Errors
     /// [`Error::NotARecording`], [`Error::Newer`], or SQLite's own.
     pub fn read(path: &Path) -> Result<Evidence, Error> {
-        read::evidence(path)
+        Self::read_for(path, |_| true)
+    }
+
+    /// As [`Self::read`], without the series that are not needed: they stay on disk. `is_needed` is asked before it has points.
+    ///
+    /// # Errors
+    /// Those of [`Self::read`].
+    pub fn read_for(path: &Path, is_needed: impl Fn(&Series) -> bool) -> Result<Evidence, Error> {
+        read::evidence(path, is_needed)
     }
 
     /// True when [`Recording::finish`] was reached.

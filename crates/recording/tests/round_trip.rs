@@ -187,6 +187,23 @@ fn lossless_and_one_file() {
     assert!(matches!(recording.finish(1), Err(Error::Finished { .. })));
 }
 
+/// All else is read, and a recording that was cut off is as long as with all series.
+#[test]
+fn series_that_are_not_needed_stay_on_disk() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("recording.sqlite");
+    write(&path).finish(7_000_000).expect("finishes");
+    let mut without = expected(7_000_000);
+    without.samples.retain(|series| series.name == "MemFree");
+    assert_eq!(Recording::read_for(&path, |series| series.name == "MemFree").expect("reads"), without);
+    let cut = folder.path().join("cut.sqlite");
+    let recording = write(&cut);
+    recording.samples(&[series("Cached", &[(90_000_000, 1.0)])]).expect("samples");
+    drop(recording);
+    let [all, none] = [true, false].map(|all| Recording::read_for(&cut, |_| all).expect("reads"));
+    assert_eq!((all.elapsed_us, none.elapsed_us, none.samples.len()), (90_000_000, 90_000_000, 0));
+}
+
 /// The files as they are while the writer still runs are what a killed writer leaves behind.
 #[test]
 #[allow(clippy::disallowed_methods)] // a copy in a folder of its own

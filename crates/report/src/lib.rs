@@ -33,4 +33,5 @@ pub use json::{SCHEMA, json};
 pub use junit::junit;
 pub use markdown::markdown;
 pub use pretty::{pretty, write_pretty};
+pub use series::needs;
 pub use text::{findings_text, text, together_text};

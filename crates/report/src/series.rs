@@ -27,20 +27,18 @@ pub(crate) struct Line {
     pub points: Vec<(f64, Option<f64>)>,
 }
 
+/// Source, the start of the entity, name.
+type Source = (&'static str, &'static str, &'static str);
+
 /// What to look for. The first source that has the series wins.
 struct Wanted {
     label: &'static str,
-    /// Source, the start of the entity, name.
-    from: &'static [(&'static str, &'static str, &'static str)],
+    from: &'static [Source],
     /// Of a counter's growth in a second.
     factor: f64,
 }
 
-const fn wanted(
-    label: &'static str,
-    factor: f64,
-    from: &'static [(&'static str, &'static str, &'static str)],
-) -> Wanted {
+const fn wanted(label: &'static str, factor: f64, from: &'static [Source]) -> Wanted {
     Wanted { label, from, factor }
 }
 
@@ -90,6 +88,21 @@ const PRESSURE: &[Wanted] = &[
     wanted("memory, some task stalled", 1e-6, &[("psi.memory", "", "some.total")]),
     wanted("CPU, some task stalled", 1e-6, &[("psi.cpu", "", "some.total")]),
 ];
+
+/// What stands beside the lists above.
+const OBSERVER: Source = ("observer", "", "cpu");
+const DISKS: Source = ("diskstats", "", "reads");
+
+/// Whether a report shows or explains this series. It is the same of a recording without the others.
+pub fn needs(series: &Series) -> bool {
+    let lists = [HOST_MEMORY, SERVER_MEMORY, READS, STATEMENTS, CPU, PRESSURE];
+    let mut shown = lists.into_iter().flatten().flat_map(|wanted| wanted.from).chain([&OBSERVER, &DISKS]);
+    explain::needs(series) || shown.any(|from| is(series, from))
+}
+
+fn is(series: &Series, (source, entity, name): &Source) -> bool {
+    series.source == *source && series.entity.starts_with(entity) && series.name == *name
+}
 
 /// The charts that have anything to show.
 pub(crate) fn panels(evidence: &Evidence) -> Vec<Panel> {
@@ -153,7 +166,7 @@ pub(crate) fn panels(evidence: &Evidence) -> Vec<Panel> {
 /// CPU of the observers over the whole run, in microseconds; `None` when they did not say.
 pub(crate) fn observer_cpu_us(evidence: &Evidence) -> Option<f64> {
     let highest = |series: &Series| series.points.iter().map(|point| point.value).fold(0.0, f64::max);
-    let own: Vec<f64> = find(evidence, "observer", "", "cpu").map(highest).collect();
+    let own: Vec<f64> = find(evidence, &OBSERVER).map(highest).collect();
     (!own.is_empty()).then(|| own.iter().sum())
 }
 
@@ -163,8 +176,8 @@ fn lines(evidence: &Evidence, wanted: &[Wanted]) -> Vec<Line> {
 
 fn line(evidence: &Evidence, wanted: &Wanted) -> Option<Line> {
     let mut sources = wanted.from.iter();
-    sources.find_map(|(source, entity, name)| {
-        let series = find(evidence, source, entity, name).find(|series| !series.points.is_empty() && !jumps(series))?;
+    sources.find_map(|from| {
+        let series = find(evidence, from).find(|series| !series.points.is_empty() && !jumps(series))?;
         let points = shown(series, wanted.factor);
         let anything = points.iter().any(|(_, value)| value.is_some());
         anything.then(|| Line { label: wanted.label.to_owned(), points })
@@ -177,16 +190,9 @@ fn jumps(series: &Series) -> bool {
     series.cumulative && falls * 10 > series.points.len()
 }
 
-fn find<'e>(
-    evidence: &'e Evidence,
-    source: &'e str,
-    entity: &'e str,
-    name: &'e str,
-) -> impl Iterator<Item = &'e Series> {
-    evidence
-        .samples
-        .iter()
-        .filter(move |series| series.source == source && series.entity.starts_with(entity) && series.name == name)
+fn find<'e>(evidence: &'e Evidence, from: &'e Source) -> impl Iterator<Item = &'e Series> {
+    let found = evidence.samples.iter().filter(move |series| is(series, from));
+    found.inspect(|series| debug_assert!(needs(series), "{series:?} is missing in the list of what is read"))
 }
 
 /// The device that read most in this run.
@@ -195,7 +201,7 @@ fn busiest_disk(evidence: &Evidence) -> Option<Line> {
         (Some(first), Some(last)) => last.value - first.value,
         _ => 0.0,
     };
-    let busiest = find(evidence, "diskstats", "", "reads").max_by(|a, b| growth(a).total_cmp(&growth(b)))?;
+    let busiest = find(evidence, &DISKS).max_by(|a, b| growth(a).total_cmp(&growth(b)))?;
     let points = shown(busiest, 1.0);
     let anything = points.iter().any(|(_, value)| value.is_some());
     anything.then(|| Line { label: format!("disk {}", busiest.entity), points })

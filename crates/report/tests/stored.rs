@@ -34,9 +34,13 @@ fn without_what_came_since(mut result: Value) -> Value {
 fn check(name: &str) {
     let folder = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/recordings")).join(name);
     let stored = |file: &str| fs::read_to_string(folder.join(file)).unwrap();
-    let evidence = Recording::read(&folder.join("recording.sqlite")).unwrap();
+    let recording = folder.join("recording.sqlite");
+    let evidence = Recording::read_for(&recording, report::needs).unwrap();
     let explained = explain::explain(&evidence);
     let context = Context::new(&evidence, &explained);
+    let fewer = Recording::read_for(&recording, explain::needs).unwrap();
+    assert_eq!(explain::explain(&fewer), explained, "{name}");
+    assert!(fewer.samples.len() < evidence.samples.len(), "{name}: charts show more series than explaining asks for");
     assert_eq!(report::findings_text(&context), stored("findings.txt"), "{name}");
     assert_eq!(report::text(&context), stored("summary.txt"), "{name}");
     assert_eq!(report::markdown(&context), stored("summary.md"), "{name}");

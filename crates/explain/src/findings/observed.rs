@@ -3,8 +3,8 @@
 
 use super::{Finding, FindingEvidence, doubt, percent};
 use crate::joined::ELSEWHERE;
-use crate::series::Series as Counter;
-use evidence::{Arm, Evidence, Phase, Series};
+use crate::series::Series;
+use evidence::{Arm, Evidence, Phase};
 use serde::{Deserialize, Serialize};
 use units::Bytes;
 
@@ -58,7 +58,7 @@ pub(super) fn joined(evidence: &Evidence) -> Vec<Finding> {
 
 fn of_load(evidence: &Evidence, arm: &Arm, exact: &str, phase: &Phase) -> Finding {
     let (from_us, to_us) = (phase.started_us, phase.started_us + phase.elapsed_us);
-    let during = |source: &str, name: &str| Counter::find(evidence, source, name)?.grown_between(from_us, to_us);
+    let during = |source: &str, name: &str| Series::find(evidence, source, name)?.grown_between(from_us, to_us);
     let cpu: Vec<f64> =
         ["utime", "stime", "cutime", "cstime"].iter().filter_map(|name| during("process.stat", name)).collect();
     let cpu_us = (!cpu.is_empty()).then(|| cpu.iter().sum::<f64>());
@@ -137,7 +137,7 @@ fn finding(evidence: &Evidence, arm: &Arm) -> Finding {
 
 /// Of all CPUs together. Guests are in user time already.
 fn busy(evidence: &Evidence) -> Option<f64> {
-    let of = |names: &[&str]| names.iter().filter_map(|name| grown(series(evidence, "stat", name)?)).sum::<f64>();
+    let of = |names: &[&str]| names.iter().filter_map(|name| grown(Series::find(evidence, "stat", name)?)).sum::<f64>();
     let busy_us = of(&["user", "nice", "system", "irq", "softirq", "steal"]);
     let all_us = busy_us + of(&["idle", "iowait"]);
     (all_us > 0.0).then(|| busy_us / all_us)
@@ -146,7 +146,7 @@ fn busy(evidence: &Evidence) -> Option<f64> {
 /// That of processes that have ended meanwhile is their parent's.
 fn server_cpu_us(evidence: &Evidence) -> Option<f64> {
     let parts = ["utime", "stime", "cutime", "cstime"].iter();
-    let parts: Vec<f64> = parts.filter_map(|name| grown(series(evidence, "process.stat", name)?)).collect();
+    let parts: Vec<f64> = parts.filter_map(|name| grown(Series::find(evidence, "process.stat", name)?)).collect();
     (!parts.is_empty()).then(|| parts.iter().sum::<f64>().max(0.0))
 }
 
@@ -156,18 +156,14 @@ fn memory(evidence: &Evidence, arm: &Arm) -> Option<(&'static str, f64, f64)> {
     let measures = [("Pss", "process.smaps_rollup", "Pss"), ("RSS", "process.stat", "rss")];
     let late_us = arm.ended_us - (arm.ended_us - arm.started_us) / 10;
     measures.iter().find_map(|(what, source, name)| {
-        let points = &series(evidence, source, name)?.points;
+        let points = &Series::find(evidence, source, name)?.0.points;
         let last = points.last().filter(|last| last.at_us >= late_us)?;
         Some((*what, points.first()?.value, last.value))
     })
 }
 
-fn series<'e>(evidence: &'e Evidence, source: &str, name: &str) -> Option<&'e Series> {
-    evidence.samples.iter().find(|series| series.source == source && series.name == name)
-}
-
 /// From the first reading to the last.
-fn grown(series: &Series) -> Option<f64> {
+fn grown(Series(series): Series<'_>) -> Option<f64> {
     Some(series.points.last()?.value - series.points.first()?.value)
 }
 

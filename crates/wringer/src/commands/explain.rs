@@ -28,7 +28,7 @@ pub struct Args {
 }
 
 pub fn main(args: Args) -> Outcome {
-    let recordings = args.recordings.iter().map(|path| read(&recording_in(path)));
+    let recordings = args.recordings.iter().map(|path| read(&recording_in(path), explain::needs));
     let recordings = recordings.collect::<Result<Vec<Evidence>, _>>()?;
     match (recordings.as_slice(), args.output) {
         ([evidence], output) => one(evidence, output),

@@ -4,7 +4,7 @@
 use crate::exit::{Exit, Failure, Outcome};
 use crate::{input, terminal};
 use clap::ValueEnum;
-use evidence::Evidence;
+use evidence::{Evidence, Series};
 use host::files;
 use recording::Recording;
 use std::path::{Path, PathBuf};
@@ -46,7 +46,8 @@ enum Format {
 
 pub fn main(args: Args) -> Outcome {
     let path = recording_in(&args.recording);
-    let mut evidence = read(&path)?;
+    let is_needed = if args.output == Format::Html { report::needs } else { explain::needs };
+    let mut evidence = read(&path, is_needed)?;
     if let Some(file) = &args.load {
         join(&mut evidence, file)?;
     }
@@ -83,14 +84,16 @@ pub fn recording_in(path: &Path) -> PathBuf {
     if path.is_dir() { path.join("recording.sqlite") } else { path.to_owned() }
 }
 
+/// With the series that are needed.
+///
 /// # Errors
 /// Exit code 3: there is no such recording. 4: it cannot be read.
-pub fn read(path: &Path) -> Result<Evidence, Failure> {
+pub fn read(path: &Path, is_needed: fn(&Series) -> bool) -> Result<Evidence, Failure> {
     if !path.exists() {
         let failure = Failure::message(Exit::Missing, format!("{} does not exist", path.display()));
         return Err(failure.hint("name a recording.sqlite, or the folder that `wringer run` printed"));
     }
-    Ok(Recording::read(path)?)
+    Ok(Recording::read_for(path, is_needed)?)
 }
 
 fn html(context: &report::Context<'_>) -> Result<String, Failure> {

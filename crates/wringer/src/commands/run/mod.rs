@@ -166,7 +166,7 @@ pub fn show(output: &Output, format: Format) -> Result<Vec<Arm>, Failure> {
     if !path.exists() {
         return Ok(Vec::new());
     }
-    let evidence = Recording::read(&path)?;
+    let evidence = Recording::read_for(&path, report::needs)?;
     let explained = explain::explain(&evidence);
     let context = report::Context::new(&evidence, &explained);
     let json = report::json(&context);
