@@ -46,6 +46,11 @@ impl<'a> ArmView<'a> {
         self.arm.load.as_ref().map(|load| &load.measured)
     }
 
+    /// Response times of what was measured; `None`: nothing was answered.
+    pub fn response(&self) -> Option<&'a LatencyHistogram> {
+        self.measured().map(|phase| &phase.transaction.response).filter(|response| !response.is_empty())
+    }
+
     /// Of service times, ascending; empty when the arm has no load.
     pub fn modes(&self) -> &'a [Mode] {
         self.summary.modes.as_ref().map_or(&[], |found| &found.modes)

@@ -46,11 +46,7 @@ fn arms(context: &Context<'_>) -> String {
 
 fn figures(view: &ArmView<'_>) -> [String; 5] {
     let Some(phase) = view.measured() else { return std::array::from_fn(|_| show::NOTHING.to_owned()) };
-    let response = &phase.transaction.response;
-    let at = |percentile: f64| match response.is_empty() {
-        true => show::NOTHING.to_owned(),
-        false => show::micros(response.percentile_ns(percentile) as f64 / 1e3),
-    };
+    let at = |percentile: f64| show::percentile(view.response(), percentile);
     let rate = show::or_nothing(phase.transactions_per_second(), show::number);
     [rate, at(50.0), at(95.0), at(99.0), show::count(phase.errors.values().sum())]
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Figures as people read them: three significant digits, a unit, a comma between thousands.
 
-use evidence::{Driven, Quantity, Unit};
+use evidence::{Driven, LatencyHistogram, Quantity, Unit};
 use explain::busy::Busy;
 
 /// What is shown where there is no value.
@@ -19,6 +19,14 @@ pub(crate) fn micros(us: f64) -> String {
         _ => (us / 3600e6, "h"),
     };
     format!("{} {unit}", digits(value))
+}
+
+pub(crate) fn percentile(histogram: Option<&LatencyHistogram>, percentile: f64) -> String {
+    or_nothing(histogram, |histogram| micros(histogram.percentile_ns(percentile) as f64 / 1e3))
+}
+
+pub(crate) fn longest(histogram: Option<&LatencyHistogram>) -> String {
+    or_nothing(histogram, |histogram| micros(histogram.max_ns() as f64 / 1e3))
 }
 
 pub(crate) fn bytes(bytes: f64) -> String {

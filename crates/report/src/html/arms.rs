@@ -86,9 +86,7 @@ fn mode_name(mode: &Mode) -> String {
 
 fn arm_row(index: usize, view: &ArmView<'_>, out: &mut dyn Write) -> io::Result<()> {
     let phase = view.measured();
-    let response = phase.map(|phase| &phase.transaction.response).filter(|response| !response.is_empty());
-    let percentile =
-        |at: f64| show::or_nothing(response, |response| show::micros(response.percentile_ns(at) as f64 / 1e3));
+    let response = view.response();
     let ratio = |value: Option<f64>| show::or_nothing(value, |value| format!("{value:.3}"));
     let settings: Vec<_> = view.arm.settings.iter().map(|(key, value)| format!("{key} = {value}")).collect();
     let settings =
@@ -115,14 +113,13 @@ fn arm_row(index: usize, view: &ArmView<'_>, out: &mut dyn Write) -> io::Result<
         return writeln!(out, "<td class=\"words\" colspan=\"9\">{why}</td></tr>");
     }
     let per_second = show::or_nothing(phase.and_then(|phase| phase.queries_per_second()), show::number);
-    let max = show::or_nothing(response, |response| show::micros(response.max_ns() as f64 / 1e3));
     let reads = view.summary.reads.as_ref();
     let cells = [
         ("Queries/s", per_second),
-        ("p50", percentile(50.0)),
-        ("p95", percentile(95.0)),
-        ("p99", percentile(99.0)),
-        ("max", max),
+        ("p50", show::percentile(response, 50.0)),
+        ("p95", show::percentile(response, 95.0)),
+        ("p99", show::percentile(response, 99.0)),
+        ("max", show::longest(response)),
         ("Reads/query by modes", ratio(reads.and_then(|reads| reads.by_modes))),
         ("Reads/query by server", ratio(reads.and_then(|reads| reads.by_server))),
         ("Reads/query by layer", ratio(reads.and_then(|reads| reads.by_layer))),

@@ -25,7 +25,7 @@ pub(super) fn data(context: &Context<'_>) -> Value {
 
 fn arm(view: &ArmView<'_>) -> Value {
     let arm = view.arm;
-    let phase = view.measured().filter(|phase| !phase.transaction.response.is_empty());
+    let phase = view.response().and(view.measured());
     json!({
         "name": arm.name,
         "started_s": seconds(arm.started_us),

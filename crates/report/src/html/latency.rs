@@ -9,9 +9,7 @@ pub(super) const SECTION: Section = Section {
     id: "latency",
     title: "Latency",
     nav: Some("Latency"),
-    has_content: |context| {
-        context.arms.iter().filter_map(|view| view.measured()).any(|phase| !phase.transaction.response.is_empty())
-    },
+    has_content: |context| context.arms.iter().any(|view| view.response().is_some()),
     write,
     help: "",
 };

@@ -115,12 +115,9 @@ fn arm_row(view: &ArmView<'_>) -> Vec<String> {
     let mut row = vec![view.arm.name.clone()];
     match view.measured() {
         Some(phase) => {
-            let response = &phase.transaction.response;
-            let at =
-                |ns: u64| if response.is_empty() { show::NOTHING.to_owned() } else { show::micros(ns as f64 / 1e3) };
             row.push(show::or_nothing(phase.queries_per_second(), show::number));
-            row.extend([50.0, 95.0, 99.0].map(|percentile| at(response.percentile_ns(percentile))));
-            row.push(at(response.max_ns()));
+            row.extend([50.0, 95.0, 99.0].map(|percentile| show::percentile(view.response(), percentile)));
+            row.push(show::longest(view.response()));
         }
         None if view.arm.is_observed() => row.extend(["no load of ours", "", "", "", ""].map(str::to_owned)),
         None => row.extend(["no result", "", "", "", ""].map(str::to_owned)),
