@@ -6,54 +6,59 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-/// These ask for states, orders and contents, and have limits of half a minute and more where they wait: a machine at work does not
-/// change what they find. All others measure, or take RAM away that the guest may lie in, or are over in a moment. They run one after the
-/// other: some compare the whole host before and after.
-const BESIDE_THE_GUEST: [&str; 44] = [
-    "bad_input",
-    "catalogue",
-    "cell",
+/// What runs beside the test guest: programs that ask for states, orders and contents, and have limits of half a minute and more where
+/// they wait, so that a machine at work does not change what they find. All others measure, or take RAM away that the guest may lie in, or
+/// are over in a moment.
+///
+/// First those that compare the whole host before and after, or that leave a run for an undo to find: no other program may have a run
+/// meanwhile. Each waits for kernel and disk most of the time.
+const LOOK_AT_THE_HOST: [&str; 5] = ["bad_input", "faults", "model", "mounts", "undo"];
+
+/// Beside these run programs that begin no run.
+const WITHOUT_A_RUN: [&str; 20] = [
     "corpus",
     "damage",
-    "dead_server",
-    "durability",
     "explained",
-    "faults",
     "faults_page",
-    "fill",
-    "fill_from",
-    "full_cache",
-    "habits",
     "limits",
-    "load_pgbench",
-    "model",
     "modes_statistics",
-    "mounts",
-    "mysql",
     "outputs",
-    "own_backups",
-    "own_data",
     "page",
     "parsers",
-    "pgbouncer",
     "plan_asks",
     "published",
     "published_histograms",
     "ready_files",
     "recipes",
-    "replicas",
     "report",
     "round_trip",
     "same_limits",
-    "servers",
     "spec",
     "stored",
-    "tarballs",
     "together",
-    "undo",
-    "which_server",
-    "whose_journal",
-    "wrappers",
+];
+
+/// Then these, most of them with real servers in homes of their own: in two lanes, which take about as long as each other.
+const WITH_SERVERS: [&[&str]; 2] = [
+    &[
+        "catalogue",
+        "cell",
+        "dead_server",
+        "fill",
+        "fill_from",
+        "full_cache",
+        "habits",
+        "load_pgbench",
+        "mysql",
+        "own_backups",
+        "own_data",
+        "pgbouncer",
+        "tarballs",
+        "which_server",
+        "whose_journal",
+        "wrappers",
+    ],
+    &["durability", "replicas", "servers"],
 ];
 
 /// These need no server, no mount and no guest, and take seconds: `check` runs them.
@@ -94,14 +99,30 @@ fn known(names: &[&str], programs: &BTreeSet<String>) -> Result<()> {
     Ok(())
 }
 
-/// All programs of the workspace but the guest's: those that run beside it, and those that run alone.
-pub(crate) fn split() -> Result<(Vec<String>, Vec<String>)> {
-    split_of(&programs_below(Path::new("crates"))?)
+/// The programs of the workspace but the guest's, sorted by when they run.
+pub(crate) struct Order {
+    /// Beside the guest, and its lanes beside each other.
+    pub(crate) first: Vec<Vec<String>>,
+    /// The same, when those have ended.
+    pub(crate) then: Vec<Vec<String>>,
+    /// When the guest has ended as well.
+    pub(crate) alone: Vec<String>,
 }
 
-fn split_of(programs: &BTreeSet<String>) -> Result<(Vec<String>, Vec<String>)> {
-    known(&BESIDE_THE_GUEST, programs)?;
-    Ok(programs.iter().cloned().partition(|name| BESIDE_THE_GUEST.contains(&name.as_str())))
+pub(crate) fn order() -> Result<Order> {
+    order_of(&programs_below(Path::new("crates"))?)
+}
+
+fn order_of(programs: &BTreeSet<String>) -> Result<Order> {
+    let lane = |names: &[&str]| {
+        known(names, programs)?;
+        Ok(names.iter().map(|name| (*name).to_owned()).collect())
+    };
+    let lanes = |lanes: &[&[&str]]| lanes.iter().map(|names| lane(names)).collect::<Result<Vec<Vec<String>>>>();
+    let (first, then) = (lanes(&[&LOOK_AT_THE_HOST, &WITHOUT_A_RUN])?, lanes(&WITH_SERVERS)?);
+    let beside: BTreeSet<&String> = first.iter().chain(&then).flatten().collect();
+    let alone = programs.iter().filter(|name| !beside.contains(name)).cloned().collect();
+    Ok(Order { first, then, alone })
 }
 
 /// As cargo finds them: `CRATE/tests/NAME.rs` and `CRATE/tests/NAME/main.rs`.
@@ -129,9 +150,8 @@ mod tests {
         assert!(programs.contains("faults") && programs.contains("layer"), "{programs:?}");
         assert!(!programs.contains("standing"), "a folder that programs share is none: {programs:?}");
         known(&QUICK, &programs).unwrap();
-        let (beside, alone) = split_of(&programs).unwrap();
-        let both: BTreeSet<String> = beside.iter().chain(&alone).cloned().collect();
-        assert_eq!((both.len(), both), (beside.len() + alone.len(), programs));
-        assert_eq!(beside.len(), BESIDE_THE_GUEST.len());
+        let Order { first, then, alone } = order_of(&programs).unwrap();
+        let all: Vec<String> = first.into_iter().chain(then).chain([alone]).flatten().collect();
+        assert_eq!((all.len(), all.into_iter().collect()), (programs.len(), programs));
     }
 }

@@ -2,7 +2,7 @@
 //! Runs every test, and holds every skip to the allow-list.
 
 use crate::faults::{cases_file, take_cases};
-use crate::programs;
+use crate::programs::{self, Order};
 use crate::stopwatch::{Ran, Stopwatch, slowest};
 use crate::tally::{Skip, Tally};
 use anyhow::{Context, Result};
@@ -49,20 +49,38 @@ pub(crate) fn guest_alone(arguments: &[String]) -> Result<bool> {
     suite.end()
 }
 
-/// The guest waits for its own clock most of the time. Beside it run the programs that ask for states and not for times; when both have
-/// ended, those that measure run alone.
+/// The guest waits for its own clock most of the time. Beside it run the programs that ask for states and not for times, in two lanes; when
+/// all have ended, those that measure run alone.
 fn in_three_parts(suite: &Suite<'_>, program: Option<Child>) -> Result<()> {
     build_tests()?;
     // where this has failed, the guest's tests build it again, and say so
     let _ = program.map(|mut program| program.wait());
-    let (beside, alone) = programs::split()?;
+    let Order { first, then, alone } = programs::order()?;
     std::thread::scope(|scope| {
         let guest = scope.spawn(|| suite.guest_test("guest: "));
-        let host = suite.cargo_test("", &[&WORKSPACE, &targets(&beside)]);
+        // a test of servers waits for them and for the disk most of its time
+        let host = side_by_side(suite, &first, "2").and(side_by_side(suite, &then, "4"));
         guest.join().map_err(|_| anyhow::anyhow!("the thread of the guest panicked"))?.and(host)
     })?;
     suite.cargo_test("", &[&WORKSPACE, &["--lib", "--bins"], &targets(&alone)])?;
     suite.cargo_test("", &[&WORKSPACE, &["--doc"]])
+}
+
+/// The programs of each lane one after the other, each with so many tests at a time. The lines of the second lane begin with its number.
+fn side_by_side(suite: &Suite<'_>, lanes: &[Vec<String>], tests_at_a_time: &str) -> Result<()> {
+    std::thread::scope(|scope| {
+        let mut running = Vec::new();
+        for (number, lane) in lanes.iter().enumerate() {
+            let label = if number == 0 { String::new() } else { format!("{}: ", number + 1) };
+            running.push(scope.spawn(move || {
+                let words: [&[&str]; 2] = [&WORKSPACE, &targets(lane)];
+                suite.test(cargo().env("RUST_TEST_THREADS", tests_at_a_time), &label, &words)
+            }));
+        }
+        // all are waited for, whatever has failed
+        let ended: Vec<_> = running.into_iter().map(std::thread::ScopedJoinHandle::join).collect();
+        ended.into_iter().try_for_each(|lane| lane.map_err(|_| anyhow::anyhow!("the thread of a lane panicked"))?)
+    })
 }
 
 pub(crate) fn targets(programs: &[String]) -> Vec<&str> {
