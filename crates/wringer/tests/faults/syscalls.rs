@@ -74,13 +74,13 @@ fn count(bench: &Bench, order: &str) -> (usize, usize, usize) {
 
 /// What to try, and how large a sample of its calls: those of an image's loop device are tried one by one below.
 fn orders(bench: &Bench, sample: usize) -> [(String, usize); 3] {
-    [(bench.ram_order(0), sample), (bench.disk_order(0), sample), (bench.image_order(0), sample / 4)]
+    [(bench.ram_order(0), sample), (bench.disk_order(0), sample), (bench.image_order(0), 1)]
 }
 
 fn killed_at(calls: impl Fn((usize, usize, usize)) -> (usize, usize), name: &str) {
     let mut cases = 0;
     let bench = Bench::new();
-    for (order, sample) in orders(&bench, 6) {
+    for (order, sample) in orders(&bench, 4) {
         let (first, last) = calls(count(&bench, &order));
         for number in points(first, last, sample) {
             let status = strace(&bench, &order, &["-e", &format!("inject=all:signal=KILL:when={number}")]);
@@ -136,7 +136,7 @@ fn calls_that_fail() {
     }
     let (mut cases, mut failed, mut all) = (0, Vec::new(), BTreeMap::<String, usize>::new());
     let bench = Bench::new();
-    for ((order, sample), squeeze) in orders(&bench, 4).into_iter().zip(["ram", "disk", "image"]) {
+    for ((order, sample), squeeze) in orders(&bench, 2).into_iter().zip(["ram", "disk", "image"]) {
         let (first, _, last) = count(&bench, &order);
         for (index, errno) in ["EMFILE", "ENOMEM", "EPERM", "EINTR"].iter().enumerate() {
             for number in points(first + index, last, sample) {
@@ -238,7 +238,7 @@ fn a_journal_that_cannot_be_written() {
     }
     let mut cases = 0;
     let bench = Bench::new();
-    for (order, sample) in orders(&bench, 4) {
+    for (order, sample) in orders(&bench, 2) {
         for call in ["pwrite64", "fdatasync"] {
             assert!(strace(&bench, &order, &["-e", &format!("trace={call}")]).success());
             let writes = std::fs::read_to_string(trace_file(&bench)).unwrap().lines().count();
