@@ -11,6 +11,7 @@ use std::process::Command;
 fn main() {
     println!("cargo::rustc-check-cfg=cfg(wringer_library)");
     println!("cargo::rerun-if-changed=src");
+    println!("cargo::rerun-if-changed=../diskmodel/src/class.rs");
     println!("cargo::rerun-if-changed=../slowfs/src/overshoot.rs");
     let variable = |name: &str| std::env::var(name).unwrap_or_else(|_| panic!("cargo sets {name}"));
     let library = PathBuf::from(variable("OUT_DIR")).join("libwringer_preload.so");

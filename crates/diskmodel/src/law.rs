@@ -1,20 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 use crate::bucket::Bucket;
+use crate::class::Class;
 use crate::model::{Counts, Model, Of, Operation};
 use crate::waited::{Cause, Waited, Waits};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
-use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Class {
-    Read,
-    Write,
-    Sync,
-}
 
 /// The properties of a request that a disk model needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -14,6 +14,7 @@
 
 mod asked;
 mod bucket;
+mod class;
 mod distribution;
 mod law;
 mod model;
@@ -25,8 +26,9 @@ mod waited;
 
 pub use asked::Asked;
 pub use bucket::Bucket;
+pub use class::Class;
 pub use distribution::{Distribution, Rare};
-pub use law::{Class, Law, Request};
+pub use law::{Law, Request};
 pub use model::{Counts, Limit, Model, Of, Operation, Stalls};
 pub use profile::{Figure, Profile, ProfileSpec, profiles};
 pub use simulate::{Seen, closed_loop};

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Predicts what a probe sees, by running the model in virtual time.
 
-use crate::law::{Class, Law, Request};
+use crate::class::Class;
+use crate::law::{Law, Request};
 use crate::model::Model;
 use evidence::DelayMode;
 use std::cmp::Reverse;

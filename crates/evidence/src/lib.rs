@@ -16,6 +16,7 @@ mod measured;
 mod run;
 mod samples;
 mod seen;
+mod squeeze;
 mod verdict;
 
 pub use conditions::{Conditions, Host, Server, Tool};
@@ -26,4 +27,5 @@ pub use measured::{Looks, Measured, Quantity, Unit};
 pub use run::{Arm, Delay, DelayMode, ENDED_EARLY, Event, Evidence, Witness};
 pub use samples::{Point, SampleSink, Series, SinkError};
 pub use seen::{Format, Snapshot, Span};
+pub use squeeze::{DiskMechanism, OomVictim, RamAmount, RamMechanism};
 pub use verdict::Verdict;

@@ -22,8 +22,8 @@ use keyfile::{problem, section, tree};
 
 pub use keyfile::Problem;
 pub use model::{
-    Arm, Asserted, DiskMechanism, Driver, DriverProgram, Experiment, Fill, FillSize, Flavour, Load, Observe, OnMiss,
-    OomVictim, Preheat, RamAmount, RamMechanism, RamSqueeze, RowShape, Server, Squeeze,
+    Arm, Asserted, Driver, DriverProgram, Experiment, Fill, FillSize, Flavour, Load, Observe, OnMiss, Preheat,
+    RamSqueeze, RowShape, Server, Squeeze,
 };
-pub use plan::{HostFacts, LeftOut, Plan, RamHolder, Step, disk_mechanism, plan};
+pub use plan::{HostFacts, LeftOut, Plan, Step, disk_mechanism, plan};
 pub use squeezed::Squeezed;

@@ -5,7 +5,7 @@ use crate::squeezed::Squeezed;
 use assertion::Assertion;
 use capability::Protocol;
 use diskmodel::Asked;
-use evidence::Arrivals;
+use evidence::{Arrivals, DiskMechanism, OomVictim, RamAmount, RamMechanism};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -220,26 +220,6 @@ pub enum OnMiss {
     End,
 }
 
-/// How a server's disk is made slow.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum DiskMechanism {
-    /// A FUSE file system over the data directory.
-    Fuse,
-    /// A library in the server.
-    Preload,
-}
-
-impl DiskMechanism {
-    /// As written in the file.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Fuse => "fuse",
-            Self::Preload => "preload",
-        }
-    }
-}
-
 /// How much of the host's RAM, and who dies when what is left does not do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct RamSqueeze {
@@ -248,43 +228,6 @@ pub struct RamSqueeze {
     pub oom_victim: OomVictim,
     /// The same in every arm that hides RAM. `None`: what this machine allows.
     pub mechanism: Option<RamMechanism>,
-}
-
-/// What takes the RAM away: the words of `wringer ram hide --mechanism`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RamMechanism {
-    Holder,
-    Pool,
-    Offline,
-    Balloon,
-}
-
-impl RamMechanism {
-    pub(crate) const WORDS: [&str; 4] = ["holder", "pool", "offline", "balloon"];
-
-    pub(crate) fn of_word(word: &str) -> Option<Self> {
-        let all = [Self::Holder, Self::Pool, Self::Offline, Self::Balloon];
-        all.into_iter().zip(Self::WORDS).find(|(_, its)| *its == word).map(|(mechanism, _)| mechanism)
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum OomVictim {
-    /// The process that holds the hidden RAM: an over-squeeze gives it back and kills no server.
-    #[default]
-    Holder,
-    /// Whom the kernel chooses, which is the largest process: to study what happens then.
-    Server,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RamAmount {
-    /// Hide so much that this is left of `MemAvailable`.
-    Leave(Bytes),
-    Hide(Bytes),
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -20,7 +20,7 @@ fn host(as_root: bool) -> HostFacts {
         cpus: 2,
         disk_free_bytes: Some(20 << 30),
         data_folder: "/var/lib/wringer".into(),
-        ram_holder: experiment::RamHolder::HugePages,
+        ram_mechanism: evidence::RamMechanism::Holder,
         fuse: true,
         preload: true,
         memory_cgroup: if as_root { "v2".into() } else { "none".into() },

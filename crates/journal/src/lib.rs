@@ -18,6 +18,7 @@ mod run_id;
 mod state;
 
 pub use error::Error;
+pub use evidence::OomVictim;
 pub use failpoint::{FORGET_VARIABLE, forgets, forgets_kind};
 pub use file::{Journal, boot_id};
 pub use format::FORMAT_VERSION;
@@ -25,6 +26,6 @@ pub use host::change::CgroupVersion;
 pub use host::process::Namespaces;
 pub use host::{CRASH_VARIABLE, failpoint};
 pub use reading::{Content, JournalFile, Reading, Unopened, read, read_bytes};
-pub use record::{Begun, Computed, Kind, Members, OomVictim, Outcome, Record, Role, Step, StepId};
+pub use record::{Begun, Computed, Kind, Members, Outcome, Record, Role, Step, StepId};
 pub use run_id::RunId;
 pub use state::{Phase, State, StepState};

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+use evidence::OomVictim;
 use host::change::CgroupVersion;
 use host::process::{Identity, Namespaces};
 use serde::{Deserialize, Serialize};
@@ -148,23 +149,6 @@ impl fmt::Display for Role {
             Self::Launcher => "launcher",
             Self::Server => "server",
         })
-    }
-}
-
-/// Which process the kernel is to kill when memory runs out while a step hides RAM. For the watchdog; the undo does not depend on it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum OomVictim {
-    /// The process that hides the RAM: the RAM is back before the kernel kills another process.
-    #[default]
-    Holder,
-    /// The database server: the experiment studies its kill.
-    Server,
-}
-
-impl OomVictim {
-    fn is_holder(&self) -> bool {
-        *self == Self::Holder
     }
 }
 

@@ -5,8 +5,7 @@ use crate::cell::{Cell, Phase};
 use crate::error::Error;
 use crate::lab::Lab;
 use crate::squeeze_requests::{is_root, ram_mechanism};
-use evidence::{Conditions, Server, Tool};
-use experiment::DiskMechanism;
+use evidence::{Conditions, DiskMechanism, RamMechanism, Server, Tool};
 use observe::conditions;
 use sandbox::ServerOption;
 use squeeze::limits::OptionNames;
@@ -61,15 +60,15 @@ impl Lab<'_> {
 fn mechanisms(cell: &Cell, under_a_library: &[ServerOption]) -> BTreeMap<String, String> {
     let mut mechanisms = BTreeMap::new();
     let disk = cell.disk.map(|mechanism| match mechanism {
-        DiskMechanism::Fuse => "fuse layer in a private mount namespace".to_owned(),
         DiskMechanism::Preload => {
             let options = under_a_library.iter().map(|option| format!("; the server has {option}"));
             format!("preload layer: a library in the server{}", options.collect::<String>())
         }
+        _ => "fuse layer in a private mount namespace".to_owned(),
     });
     mechanisms.extend(disk.map(|disk| ("disk".to_owned(), disk)));
     if let Some(asked) = cell.phases.iter().find_map(|phase| phase.ram) {
-        let chosen = ram_mechanism(asked).map_or("none", squeeze::ram::Mechanism::name);
+        let chosen = ram_mechanism(asked).map_or("none", RamMechanism::in_results);
         let how = if is_root() { chosen } else { "none: hiding RAM from the host needs root" };
         mechanisms.insert("ram".to_owned(), how.to_owned());
     }

@@ -2,40 +2,20 @@
 //! Translates the squeezes that an experiment asks for into the types of `squeeze`, and checks before anything is made whether they can be done.
 
 use crate::error::Error;
-use experiment::{Arm, Experiment, OomVictim, RamAmount, RamMechanism, RamSqueeze};
+use evidence::RamMechanism;
+use experiment::{Arm, Experiment, RamSqueeze};
 use squeeze::limits::{self, Asked, OptionNames};
-use squeeze::ram::{self, Amount, Choice, Mechanism};
+use squeeze::ram;
 
 /// Swap is no obstacle here: the recording's caveats name it.
 pub(crate) fn ram_options(asked: RamSqueeze) -> ram::Options {
-    let amount = match asked.amount {
-        RamAmount::Hide(bytes) => Amount::Hide(bytes),
-        RamAmount::Leave(bytes) => Amount::Leave(bytes),
-    };
-    let oom_victim = match asked.oom_victim {
-        OomVictim::Holder => run::OomVictim::Holder,
-        OomVictim::Server => run::OomVictim::Server,
-    };
-    ram::Options { oom_victim, with_swap: true, mechanism: mechanism_of(asked), ..ram::Options::new(amount) }
-}
-
-fn mechanism_of(asked: RamSqueeze) -> Choice {
-    asked.mechanism.map_or(Choice::Auto, |mechanism| {
-        Choice::This(match mechanism {
-            RamMechanism::Holder => Mechanism::Holder,
-            RamMechanism::Pool => Mechanism::Pool,
-            RamMechanism::Offline => Mechanism::Offline,
-            RamMechanism::Balloon => Mechanism::Balloon,
-        })
-    })
+    let RamSqueeze { amount, oom_victim, mechanism } = asked;
+    ram::Options { oom_victim, with_swap: true, mechanism, ..ram::Options::new(amount) }
 }
 
 /// The mechanism by which RAM is hidden. `None`: none could be chosen.
-pub(crate) fn ram_mechanism(asked: RamSqueeze) -> Option<Mechanism> {
-    match mechanism_of(asked) {
-        Choice::This(mechanism) => Some(mechanism),
-        Choice::Auto => ram::automatic().ok(),
-    }
+pub(crate) fn ram_mechanism(asked: RamSqueeze) -> Option<RamMechanism> {
+    asked.mechanism.or_else(|| ram::automatic().ok())
 }
 
 /// Looks whether the host's RAM can be hidden as the arms ask, before anything is fetched or made.

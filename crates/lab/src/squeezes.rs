@@ -6,8 +6,8 @@ use crate::error::Error;
 use crate::notes::Notes;
 use crate::squeeze_requests::{is_root, ram_options};
 use diskmodel::Model;
-use evidence::{Delay, DelayMode, Measured};
-use experiment::{DiskMechanism, OnMiss, RamSqueeze};
+use evidence::{Delay, DelayMode, DiskMechanism, Measured};
+use experiment::{OnMiss, RamSqueeze};
 use host::process::Identity;
 use run::Run;
 use squeeze::access_lists;
@@ -55,11 +55,11 @@ impl Squeezes {
             return Ok(());
         }
         let layer = match mechanism {
-            DiskMechanism::Fuse => {
+            DiskMechanism::Preload => SlowLayer::preload(run, data, library, 0)?,
+            _ => {
                 access_lists::refuse(data)?.map_or(Ok(()), |unknown| notes.event("squeeze", unknown))?;
                 SlowLayer::start(run, data)?
             }
-            DiskMechanism::Preload => SlowLayer::preload(run, data, library, 0)?,
         };
         let name = layer.mechanism().in_results();
         notes.event("squeeze", format!("slow layer over {}, delay 0 ({name})", data.display()))?;
@@ -149,7 +149,7 @@ impl Squeezes {
         let available = Bytes(hidden.after.available_bytes);
         notes.event(
             "squeeze",
-            format!("{} of RAM hidden, {available} available ({})", Bytes(hidden.bytes), hidden.mechanism),
+            format!("{} of RAM hidden, {available} available ({})", Bytes(hidden.bytes), hidden.mechanism.in_results()),
         )?;
         self.ram = Some((asked, hidden));
         Ok(None)

@@ -4,6 +4,7 @@
 //! A limit is a bucket in virtual time: one number says when the bucket is empty, and each request moves that number by its cost. A distribution
 //! is a list of points of its inverse. Draws are numbered over all processes: the same seed and the same order of requests give the same times.
 
+use crate::class::Class;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// Points of a distribution's inverse: enough for a straight line between two of them to be within half a percent.
@@ -97,14 +98,6 @@ impl Real {
     pub(crate) fn set(&self, value: f64) {
         self.0.store(value.to_bits(), Relaxed);
     }
-}
-
-/// As `diskmodel::Class`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Class {
-    Read,
-    Write,
-    Sync,
 }
 
 #[cfg(any(wringer_library, clippy, test))]

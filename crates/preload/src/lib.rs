@@ -22,6 +22,11 @@
 #![allow(dead_code)]
 
 mod bank;
+#[cfg(wringer_library)]
+#[path = "../../diskmodel/src/class.rs"]
+mod class;
+#[cfg(not(wringer_library))]
+use diskmodel as class;
 mod histogram;
 #[path = "../../slowfs/src/overshoot.rs"]
 mod overshoot;

@@ -114,8 +114,8 @@ fn whole_us(us: f64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bank::Class;
     use crate::bank::Request;
+    use crate::class::Class;
     use crate::shared::Shared;
     use diskmodel::{Asked, Law};
 
@@ -170,12 +170,8 @@ mod tests {
                 shared.banks[0].write(&model);
                 let ours = times(&shared.banks[0], 2000, every_ns);
                 for (at, ours) in (0u64..).zip(ours) {
-                    let request = diskmodel::Request {
-                        class: diskmodel::Class::Read,
-                        file: 1,
-                        offset: at % 7 * 1_000_000,
-                        bytes: 4096,
-                    };
+                    let request =
+                        diskmodel::Request { class: Class::Read, file: 1, offset: at % 7 * 1_000_000, bytes: 4096 };
                     let theirs = law.takes_ns(&request, 1_000 + at * every_ns);
                     assert!(ours.abs_diff(theirs) <= 2 + at, "{profile} {every_ns} {at}: {ours} and {theirs}");
                 }

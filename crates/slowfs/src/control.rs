@@ -261,7 +261,7 @@ mod tests {
         assert_eq!(Client::connect(&socket).unwrap().get().unwrap(), slow);
         assert_eq!(engine.delay(), slow);
         engine.answer(
-            engine.arrive(crate::stats::Class::Write, crate::rule::Place { file: 1, offset: 0, bytes: 4096 }),
+            engine.arrive(diskmodel::Class::Write, crate::rule::Place { file: 1, offset: 0, bytes: 4096 }),
             || {},
         );
         let stats = client.stats().unwrap();

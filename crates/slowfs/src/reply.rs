@@ -5,7 +5,7 @@ use crate::buffer::Pool;
 use crate::clock::now;
 use crate::engine::Engine;
 use crate::rule::Place;
-use crate::stats::Class;
+use diskmodel::Class;
 use fuser::{Errno, ReplyData};
 use rustix::io::Result;
 use std::sync::Arc;

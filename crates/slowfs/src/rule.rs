@@ -2,9 +2,8 @@
 //! The disk model in force. The engine asks it when a request must be answered.
 
 use crate::clock::MonotonicNs;
-use crate::stats::Class;
 use crate::way::Way;
-use diskmodel::{Law, Model, Operation, Request, Waited};
+use diskmodel::{Class, Law, Model, Operation, Request, Waited};
 use evidence::{Delay, DelayMode};
 use std::sync::{Mutex, PoisonError};
 
@@ -77,7 +76,7 @@ impl Rule {
             Times::Constant(ns) => ns[class as usize],
             Times::Drawn(law) => {
                 let Place { file, offset, bytes } = place;
-                let request = Request { class: class.into(), file, offset, bytes };
+                let request = Request { class, file, offset, bytes };
                 law.lock().unwrap_or_else(PoisonError::into_inner).takes_ns(&request, start)
             }
         };

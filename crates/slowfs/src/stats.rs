@@ -3,7 +3,7 @@
 
 use crate::waiting::Seen;
 use crate::way::Way;
-use diskmodel::Waited;
+use diskmodel::{Class, Waited};
 use evidence::{Delay, LatencyHistogram};
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -122,23 +122,6 @@ pub struct Latency {
     pub asked: LatencyHistogram,
     /// The time until the real reply.
     pub got: LatencyHistogram,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Class {
-    Read,
-    Write,
-    Sync,
-}
-
-impl From<Class> for diskmodel::Class {
-    fn from(class: Class) -> Self {
-        match class {
-            Class::Read => Self::Read,
-            Class::Write => Self::Write,
-            Class::Sync => Self::Sync,
-        }
-    }
 }
 
 /// One answered request.

@@ -7,10 +7,9 @@
 use crate::Error;
 use crate::files_in_use::{refuse_open_by_others, refuse_open_files};
 use crate::imitation::{Probed, Reach, hold};
-use crate::mechanism::Mechanism;
 use crate::{accept, constant, probe, way};
 use diskmodel::Model;
-use evidence::Measured;
+use evidence::{DiskMechanism, Measured};
 use host::change::mounts;
 use host::process::Server;
 use run::{Child, ChildSpec, Role, Run, Step};
@@ -193,7 +192,7 @@ pub fn check_reach(directory: &Path, model: &Model, strict: bool) -> Result<(), 
 /// `strict`, anything out of tolerance. [`Error::Refused`]: this host cannot imitate such a disk. After an error the earlier delay is in force again.
 pub fn set_and_measure(socket: &Path, directory: &Path, model: &Model, strict: bool) -> Result<Vec<Measured>, Error> {
     let mut measured = or_as_before(socket, |client| measure(client, directory, model, strict))?;
-    measured.extend(way::measured(&mut Client::connect(socket)?, Mechanism::Fuse.in_results())?);
+    measured.extend(way::measured(&mut Client::connect(socket)?, DiskMechanism::Fuse.in_results())?);
     Ok(measured)
 }
 

@@ -11,12 +11,11 @@ use crate::constant;
 use crate::directory::{SOCKET, socket_name};
 use crate::files_in_use::{refuse_open_by_others, refuse_open_files};
 use crate::imitation::{Imitator, hold};
-pub use crate::mechanism::Mechanism;
 use crate::preloaded::{self, Preloaded};
 use crate::probe::{self, Probe, Reads, Task};
 use crate::way;
 use diskmodel::Model;
-use evidence::{LatencyHistogram, Measured, Quantity};
+use evidence::{DiskMechanism, LatencyHistogram, Measured, Quantity};
 use run::{Child, ChildSpec, Role, Run, StepId};
 use slowfs::control::Client;
 use slowfs::stats::Stats;
@@ -113,8 +112,8 @@ impl SlowLayer {
         Ok(Self { directory, socket, child, preloaded, client, probe: None, floor: None })
     }
 
-    pub fn mechanism(&self) -> Mechanism {
-        if self.preloaded.is_some() { Mechanism::Preload } else { Mechanism::Fuse }
+    pub fn mechanism(&self) -> DiskMechanism {
+        if self.preloaded.is_some() { DiskMechanism::Preload } else { DiskMechanism::Fuse }
     }
 
     /// The settings that make a program see the delays of these layers: a namespace to enter, or an environment and descriptors to

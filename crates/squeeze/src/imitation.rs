@@ -6,10 +6,9 @@
 
 use crate::Error;
 use crate::looks::{LOOKS, Looked, Pace, spread};
-use crate::mechanism::{LAYER_COST_US, Mechanism};
 use crate::probe::{self, Reads, Task};
 use diskmodel::{Class, Counts, Model, Of, Seen, closed_loop};
-use evidence::{DelayMode, Measured, Quantity, Unit};
+use evidence::{DelayMode, DiskMechanism, Measured, Quantity, Unit};
 use slowfs::control::Client;
 use std::fs::File;
 use std::path::Path;
@@ -31,6 +30,8 @@ const TOLERANCE_IOPS: f64 = 0.05;
 const MOST_PROMISED_IOPS: f64 = 20_000.0;
 /// Every host carries this many reads a second, so a slower model is not checked.
 const SURELY_CARRIED: f64 = 5_000.0;
+/// What a slow layer may add to the median read when its delay is 0, in microseconds.
+const LAYER_COST_US: f64 = 20.0;
 /// The share of the bare reads that the layer can carry at depth 32.
 const LAYER_CARRIES: f64 = 0.5;
 
@@ -41,7 +42,7 @@ pub(crate) trait Imitator {
     fn read(&mut self, task: Task) -> Result<Reads, Error>;
     /// The name in results.
     fn mechanism(&self) -> &'static str {
-        Mechanism::Fuse.in_results()
+        DiskMechanism::Fuse.in_results()
     }
 }
 

@@ -39,7 +39,6 @@ mod error;
 mod files_in_use;
 mod imitation;
 mod looks;
-mod mechanism;
 mod meminfo;
 mod way;
 

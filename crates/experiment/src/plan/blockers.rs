@@ -2,9 +2,10 @@
 //! What on this host stands in the way of an experiment, with the line that asks for it.
 
 use super::{HostFacts, disk_mechanism, estimate, no_right_to_ram, no_right_to_server_ram};
-use crate::model::{Arm, DiskMechanism, Experiment, Flavour, RamAmount};
+use crate::model::{Arm, Experiment, Flavour};
 use crate::problem::Problem;
 use crate::squeezed::Squeezed;
+use evidence::{DiskMechanism, RamAmount};
 use units::Bytes;
 
 /// Below it the kernel starts to kill.

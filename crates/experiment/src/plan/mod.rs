@@ -8,8 +8,9 @@ mod blockers;
 mod estimate;
 mod steps;
 
-use crate::model::{Arm, DiskMechanism, Experiment, RamAmount};
+use crate::model::{Arm, Experiment};
 use crate::problem::Problem;
+use evidence::{DiskMechanism, RamAmount, RamMechanism};
 use serde::{Deserialize, Serialize};
 use units::Bytes;
 
@@ -26,7 +27,7 @@ pub struct HostFacts {
     /// Where sandboxes live, for the text.
     pub data_folder: String,
     /// What hides RAM here by itself, when a run may.
-    pub ram_holder: RamHolder,
+    pub ram_mechanism: RamMechanism,
     /// Whether `/dev/fuse` can be opened and a private mount namespace can be made.
     pub fuse: bool,
     /// Whether a library can be preloaded into a server.
@@ -45,17 +46,6 @@ pub struct HostFacts {
 pub fn disk_mechanism(experiment: &Experiment, host: &HostFacts) -> Option<DiskMechanism> {
     let by_itself = if host.fuse || !host.preload { DiskMechanism::Fuse } else { DiskMechanism::Preload };
     experiment.slow_layer().then(|| experiment.disk_mechanism().unwrap_or(by_itself))
-}
-
-/// The process that an experiment's run hides RAM with.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RamHolder {
-    /// Reserves huge pages.
-    #[default]
-    HugePages,
-    /// Touches memory of its own: where huge pages cannot be had, as in most containers.
-    Balloon,
 }
 
 /// The steps in order, and what stands in the way.

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The steps in the order in which they are done.
 
-use super::{HostFacts, RamHolder, Step, disk_mechanism, estimate};
-use crate::model::{
-    Arm, DiskMechanism, DriverProgram, Experiment, Flavour, Load, OomVictim, Preheat, RamAmount, RamMechanism,
-    RamSqueeze, RowShape, Squeeze,
-};
+use super::{HostFacts, Step, disk_mechanism, estimate};
+use crate::model::{Arm, DriverProgram, Experiment, Flavour, Load, Preheat, RamSqueeze, RowShape, Squeeze};
 use diskmodel::Asked;
-use evidence::Arrivals;
+use evidence::{Arrivals, DiskMechanism, OomVictim, RamAmount, RamMechanism};
 use units::{Bytes, counted};
 use workload::distribution::Kind;
 
@@ -204,12 +201,7 @@ impl List<'_> {
         };
         let server_dies = ram.oom_victim == OomVictim::Server;
         let victim = if server_dies { "; out of memory, the kernel kills the server, not the holder" } else { "" };
-        let by = match (ram.mechanism, self.host.ram_holder) {
-            (Some(named), _) => named,
-            (None, RamHolder::HugePages) => RamMechanism::Holder,
-            (None, RamHolder::Balloon) => RamMechanism::Balloon,
-        };
-        let (change, undo) = match by {
+        let (change, undo) = match ram.mechanism.unwrap_or(self.host.ram_mechanism) {
             RamMechanism::Pool => (
                 format!("vm.nr_hugepages raised by {hidden}: pages of the huge-page pool, which nobody holds"),
                 "back to what it was; when all of Wringer is killed, by `wringer undo` or a reboot",
@@ -258,14 +250,14 @@ impl List<'_> {
     fn slow_layer(&mut self) {
         let (text, change) = match disk_mechanism(self.experiment, self.host) {
             None => return,
-            Some(DiskMechanism::Fuse) => (
-                "put the slow layer over the data directory, in a private mount namespace, with no delay yet",
-                "a FUSE mount that only the server's own namespace sees",
-            ),
             Some(DiskMechanism::Preload) => (
                 "start the slow layer, with no delay yet; the server gets a library that slows its reads and writes, and no asynchronous \
                  I/O of its own",
                 "a library in the server (LD_PRELOAD)",
+            ),
+            Some(_) => (
+                "put the slow layer over the data directory, in a private mount namespace, with no delay yet",
+                "a FUSE mount that only the server's own namespace sees",
             ),
         };
         let undo = "it goes with its processes: delay to 0, stop the server, end the layer";

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-use super::{HostFacts, Plan, RamHolder, disk_mechanism, plan};
+use super::{HostFacts, Plan, disk_mechanism, plan};
 use crate::Experiment;
-use crate::model::DiskMechanism;
 use crate::squeezed::Squeezed;
+use evidence::{DiskMechanism, RamMechanism};
 use units::Bytes;
 
 const TEXT: &str = r#"schema = 1
@@ -34,7 +34,7 @@ fn root() -> HostFacts {
         cpus: 2,
         disk_free_bytes: Some(100 * Bytes::GIB),
         data_folder: "/var/lib/wringer/sandboxes".into(),
-        ram_holder: RamHolder::HugePages,
+        ram_mechanism: RamMechanism::Holder,
         fuse: true,
         preload: false,
         memory_cgroup: "v2".into(),
@@ -122,8 +122,8 @@ fn an_ordinary_user_is_told_what_is_left_out_and_why() {
 /// What is said of hiding RAM is what would be done here.
 #[test]
 fn where_huge_pages_cannot_be_had_the_plan_names_the_balloon() {
-    let change = |ram_holder| {
-        let plan = plan_of(TEXT, &HostFacts { ram_holder, ..root() });
+    let change = |ram_mechanism| {
+        let plan = plan_of(TEXT, &HostFacts { ram_mechanism, ..root() });
         plan.steps.into_iter().find(|step| step.text.starts_with("hide ")).unwrap().change.unwrap()
     };
     for (mechanism, words) in [("pool", "vm.nr_hugepages raised by 12 GiB"), ("offline", "blocks of 12 GiB go offline")]
@@ -132,7 +132,7 @@ fn where_huge_pages_cannot_be_had_the_plan_names_the_balloon() {
         let plan = plan_of(&text, &root());
         assert!(plan.steps.iter().any(|step| step.change.as_deref().is_some_and(|it| it.contains(words))), "{words}");
     }
-    let (pages, balloon) = (change(RamHolder::HugePages), change(RamHolder::Balloon));
+    let (pages, balloon) = (change(RamMechanism::Holder), change(RamMechanism::Balloon));
     assert!(pages.contains("vm.nr_overcommit_hugepages") && pages.contains("12 GiB in huge pages"), "{pages}");
     assert!(balloon.contains("12 GiB of its own memory") && !balloon.contains("huge"), "{balloon}");
 }

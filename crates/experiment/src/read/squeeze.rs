@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `[squeeze]`, as it is in force in one arm.
 
-use crate::model::{DiskMechanism, OnMiss, OomVictim, RamAmount, RamMechanism, RamSqueeze, Squeeze};
+use crate::model::{OnMiss, RamSqueeze, Squeeze};
 use crate::section::Section;
 use crate::tree::Value;
 use diskmodel::{Asked, Counts, LimitSpec, OperationSpec, SpecError};
-use evidence::DelayMode;
+use evidence::{DelayMode, DiskMechanism, OomVictim, RamAmount, RamMechanism};
 use std::str::FromStr;
 use units::{Bytes, CpuList, Cpus, Swap};
 
@@ -44,18 +44,25 @@ fn none<T>(section: &Section<'_>, key: &'static str, read: fn(&Section<'_>) -> T
     }
 }
 
+/// One of those that are offered, by its name.
+fn one_of<T: Copy, const N: usize>(
+    section: &Section<'_>,
+    key: &'static str,
+    offered: [T; N],
+    name: fn(T) -> &'static str,
+) -> Option<T> {
+    let word = section.choice(key, &offered.map(name))?.value;
+    offered.into_iter().find(|it| name(*it) == word)
+}
+
 fn ram(section: &Section<'_>) -> Option<RamSqueeze> {
     none(section, "ram", |section| {
         let node = section.node("ram")?;
         let ram = section.section("ram");
         let leave = ram.unit::<Bytes>("leave", "8G");
         let hide = ram.unit::<Bytes>("hide", "4G");
-        let oom_victim = match ram.choice("oom_victim", &["holder", "server"]).map(|word| word.value) {
-            Some("server") => OomVictim::Server,
-            _ => OomVictim::Holder,
-        };
-        let mechanism = ram.choice("mechanism", &RamMechanism::WORDS);
-        let mechanism = mechanism.and_then(|word| RamMechanism::of_word(word.value));
+        let oom_victim = one_of(&ram, "oom_victim", OomVictim::ALL, OomVictim::name).unwrap_or_default();
+        let mechanism = one_of(&ram, "mechanism", RamMechanism::ALL, RamMechanism::name);
         let written = (ram.node("leave").is_some(), ram.node("hide").is_some());
         let table = matches!(node.value, Value::Table(_));
         ram.finish();
@@ -135,10 +142,7 @@ fn more_time_than_cpus(section: &Section<'_>, squeeze: &Squeeze) {
 /// The same words as `wringer disk delay` has, and how it is done.
 fn disk(section: &Section<'_>) -> (Asked, Option<DiskMechanism>) {
     let disk = section.section("disk");
-    let mechanism = disk.choice("mechanism", &["fuse", "preload"]).map(|word| match word.value {
-        "preload" => DiskMechanism::Preload,
-        _ => DiskMechanism::Fuse,
-    });
+    let mechanism = one_of(&disk, "mechanism", DiskMechanism::OF_PROGRAMS, DiskMechanism::name);
     let mode = disk.choice("mode", &["add", "total"]).map(|word| match word.value {
         "total" => DelayMode::Total,
         _ => DelayMode::Add,

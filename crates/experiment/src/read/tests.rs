@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-use crate::{Experiment, FillSize, OomVictim, Preheat, Problem, RamAmount, RamMechanism, RamSqueeze, RowShape};
-use evidence::Arrivals;
+use crate::{Experiment, FillSize, Preheat, Problem, RamSqueeze, RowShape};
+use evidence::{Arrivals, OomVictim, RamAmount, RamMechanism};
 use units::{Bytes, Span, Swap};
 use workload::distribution::Kind;
 

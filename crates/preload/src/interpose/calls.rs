@@ -9,7 +9,7 @@ use super::hold::{Done, hold, in_force};
 use super::next::{Function, missing, next};
 use super::places::pass;
 use super::sys::{self, Vector};
-use crate::bank::Class;
+use crate::class::Class;
 use core::ffi::{c_int, c_uint};
 use core::sync::atomic::Ordering::Relaxed;
 

@@ -3,8 +3,8 @@
 
 use super::files::Slow;
 use super::sys::{self, File, Slept};
-use crate::bank::Class;
 use crate::bank::Request;
+use crate::class::Class;
 use crate::shared::Shared;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 

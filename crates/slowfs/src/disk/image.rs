@@ -7,8 +7,8 @@ use crate::engine::Engine;
 use crate::inode::Inode;
 use crate::reply::{self, errno};
 use crate::rule::Place;
-use crate::stats::Class;
 use crate::way;
+use diskmodel::Class;
 use fuser::{
     BsdFileFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, Generation, INodeNo, LockOwner, OpenFlags,
     ReplyAttr, ReplyData, ReplyEmpty, ReplyEntry, ReplyStatfs, ReplyWrite, Request, TimeOrNow, WriteFlags,

@@ -65,7 +65,7 @@ impl Timing {
 
     pub fn mechanism(&self) -> String {
         let [major, minor, patch] = self.version;
-        format!("dm-delay {major}.{minor}.{patch}")
+        format!("{} {major}.{minor}.{patch}", evidence::DiskMechanism::DeviceMapper.in_results())
     }
 
     /// What users should know about this table on this kernel.

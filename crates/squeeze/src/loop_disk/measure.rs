@@ -8,13 +8,12 @@ use crate::looks::{LOOKS, Looked, Pace, timed};
 use crate::probe::{self, Task};
 use crate::{Error, accept, constant, way};
 use diskmodel::Model;
-use evidence::{Delay, DelayMode, LatencyHistogram, Measured, Quantity};
+use evidence::{Delay, DelayMode, DiskMechanism, LatencyHistogram, Measured, Quantity};
 use slowfs::control::Client;
 use std::fs::File;
 use std::path::Path;
 use std::time::Duration;
 
-const MECHANISM: &str = "loop device over FUSE";
 /// The cost of a read through loop device and FUSE beyond the image's own time, on a quiet machine. Shorter delays cannot be measured.
 pub const FLOOR_US: u64 = 60;
 /// A sync may be expensive for the disk below, so fewer are made.
@@ -28,8 +27,8 @@ const SYNCS: u32 = 40;
 /// After an error the earlier delay is in force again.
 pub fn set_and_measure(socket: &Path, device: &Path, model: &Model, strict: bool) -> Result<Vec<Measured>, Error> {
     let mut measured = or_as_before(socket, |client| measure(client, device, model, strict))?;
-    measured.extend(way::measured(&mut Client::connect(socket)?, MECHANISM)?);
-    let named = |it: Measured| Measured { mechanism: MECHANISM.into(), ..it };
+    measured.extend(way::measured(&mut Client::connect(socket)?, DiskMechanism::Loop.in_results())?);
+    let named = |it: Measured| Measured { mechanism: DiskMechanism::Loop.in_results().into(), ..it };
     Ok(measured.into_iter().map(named).collect())
 }
 
@@ -84,7 +83,7 @@ fn syncs(client: &mut Client, device: &Path, delay: Delay) -> Result<Measured, E
         at_us: 0,
         arm: None,
         what: "disk.sync.median".into(),
-        mechanism: MECHANISM.into(),
+        mechanism: DiskMechanism::Loop.in_results().into(),
         asked: Some(Quantity::micros(asked)),
         predicted: Some(Quantity::micros(predicted)),
         got: Some(Quantity::micros(got.median_us())),

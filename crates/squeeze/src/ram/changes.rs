@@ -2,8 +2,8 @@
 //! Lists the changes of a plan, each with its undo.
 
 use crate::ram::OVERCOMMIT;
-use crate::ram::mechanism::Mechanism;
 use crate::ram::plan::Plan;
+use evidence::RamMechanism;
 use host::change::POOL;
 use serde::Serialize;
 use units::Bytes;
@@ -28,10 +28,10 @@ fn of(plan: &Plan) -> Vec<Change> {
         changes.push(change("drop the page cache of the host", "none: it fills again by itself"));
     }
     changes.extend(match plan.mechanism {
-        Mechanism::Holder => holder(plan),
-        Mechanism::Pool => pool(plan),
-        Mechanism::Offline => offline(plan),
-        Mechanism::Balloon => balloon(plan),
+        RamMechanism::Holder => holder(plan),
+        RamMechanism::Pool => pool(plan),
+        RamMechanism::Offline => offline(plan),
+        RamMechanism::Balloon => balloon(plan),
     });
     changes
 }

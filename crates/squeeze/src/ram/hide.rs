@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 use crate::ram::holder::Held;
-use crate::ram::mechanism::{Mechanism, Traits};
 use crate::ram::plan::Plan;
 use crate::ram::taken::{Node, Taken};
+use crate::ram::traits::Traits;
 use crate::ram::{OVERCOMMIT, measure, offline, pool};
 use crate::{Error, Meminfo, accept};
-use evidence::Measured;
+use evidence::{Measured, RamMechanism};
 use host::change::{drop_page_cache, set_value};
 use run::{Child, ChildSpec, Role, Run, Step, StepId};
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use units::Bytes;
 pub struct Hidden {
     /// [`run::Run::undo_step`] of it gives the RAM back. `None` when there was nothing to hide.
     pub step: Option<StepId>,
-    pub mechanism: Mechanism,
+    pub mechanism: RamMechanism,
     pub bytes: u64,
     /// The report of the holding process.
     pub holder: Option<Held>,
@@ -39,7 +39,7 @@ impl Hidden {
 
     /// The traits of the mechanism on this host: a locked balloon cannot be swapped.
     pub fn traits(&self) -> Traits {
-        let traits = self.mechanism.traits();
+        let traits = Traits::of(self.mechanism);
         let locked = self.holder.as_ref().is_some_and(|held| held.locked == Some(true));
         Traits { hidden_ram_swappable: traits.hidden_ram_swappable && !locked, ..traits }
     }
@@ -95,10 +95,10 @@ pub fn hide(run: &mut Run, plan: &Plan) -> Result<Hidden, Error> {
 
 fn take(run: &mut Run, plan: &Plan) -> Result<Taken, Error> {
     match plan.mechanism {
-        Mechanism::Holder => reserve(run, plan),
-        Mechanism::Pool => pool::grow(run, plan),
-        Mechanism::Offline => offline::take(run, plan),
-        Mechanism::Balloon => of_child(plan, run.spawn(Role::Holder, balloon_spec(plan))?),
+        RamMechanism::Holder => reserve(run, plan),
+        RamMechanism::Pool => pool::grow(run, plan),
+        RamMechanism::Offline => offline::take(run, plan),
+        RamMechanism::Balloon => of_child(plan, run.spawn(Role::Holder, balloon_spec(plan))?),
     }
 }
 

@@ -3,10 +3,9 @@
 
 use crate::looks::{LOOKS, spread};
 use crate::ram::balloon::resident_bytes;
-use crate::ram::mechanism::Mechanism;
-use crate::ram::plan::{Amount, Plan};
+use crate::ram::plan::Plan;
 use crate::{Error, Meminfo};
-use evidence::{Looks, Measured, Quantity};
+use evidence::{Looks, Measured, Quantity, RamAmount, RamMechanism};
 use std::time::Duration;
 use units::Bytes;
 
@@ -31,19 +30,19 @@ pub(super) fn looked(before: &Meminfo) -> Result<(Meminfo, Looks), Error> {
 /// The hidden RAM, from the traces of the mechanism itself.
 pub(super) fn hidden(plan: &Plan, before: &Meminfo, after: &Meminfo, pid: Option<u32>) -> Measured {
     let (got, witness) = match plan.mechanism {
-        Mechanism::Holder => {
+        RamMechanism::Holder => {
             // `Hugetlb` is the sum over all huge pages; the holder asked for reservations: both must have grown.
             let reserved = after.huge_reserved_pages.saturating_sub(before.huge_reserved_pages);
             let witness = "growth of Hugetlb and of HugePages_Rsvd in /proc/meminfo";
             (by_total(before, after).min(reserved * plan.unit_bytes), witness)
         }
-        Mechanism::Pool => {
+        RamMechanism::Pool => {
             // Free pages only: a page that a program has taken meanwhile is not hidden.
             let grown = after.huge_free_pages.saturating_sub(before.huge_free_pages) * plan.unit_bytes;
             (by_total(before, after).min(grown), "growth of Hugetlb and of HugePages_Free in /proc/meminfo")
         }
-        Mechanism::Offline => (before.total_bytes.saturating_sub(after.total_bytes), "fall of MemTotal"),
-        Mechanism::Balloon => (pid.map_or(0, resident_bytes), "Rss of its file in the balloon's /proc/PID/smaps"),
+        RamMechanism::Offline => (before.total_bytes.saturating_sub(after.total_bytes), "fall of MemTotal"),
+        RamMechanism::Balloon => (pid.map_or(0, resident_bytes), "Rss of its file in the balloon's /proc/PID/smaps"),
     };
     let piece = plan.unit_bytes;
     let measured = figure("ram.hidden", plan, got, witness);
@@ -77,7 +76,7 @@ fn available_tolerance(asked_bytes: u64) -> u64 {
 
 pub(super) fn nothing_to_hide(plan: &Plan, before: &Meminfo) -> Measured {
     let asked = match plan.options.amount {
-        Amount::Hide(bytes) | Amount::Leave(bytes) => bytes.0,
+        RamAmount::Hide(bytes) | RamAmount::Leave(bytes) => bytes.0,
     };
     Measured {
         mechanism: "none: the host is as small as asked".into(),
@@ -91,7 +90,7 @@ fn figure(what: &str, plan: &Plan, got_bytes: u64, witness: &str) -> Measured {
         at_us: 0,
         arm: None,
         what: what.into(),
-        mechanism: plan.mechanism.name().into(),
+        mechanism: plan.mechanism.in_results().into(),
         asked: Some(Quantity::bytes(plan.hide_bytes)),
         predicted: None,
         got: Some(Quantity::bytes(got_bytes)),

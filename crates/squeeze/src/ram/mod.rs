@@ -20,7 +20,6 @@ mod changes;
 mod hide;
 mod host_state;
 mod measure;
-mod mechanism;
 mod objections;
 mod offline;
 pub mod persist;
@@ -29,15 +28,16 @@ mod planning;
 mod pool;
 mod room;
 mod taken;
+mod traits;
 
 pub use changes::Change;
 pub use hide::{Hidden, hide};
 pub use measure::{remainder, shortage};
-pub use mechanism::{Choice, Mechanism, Traits};
-pub use plan::{Amount, Options, Plan};
+pub use plan::{Options, Plan};
 pub use planning::{automatic, plan};
 pub use room::Room;
 pub use taken::Node;
+pub use traits::Traits;
 
 /// Pages of the default size that may be taken beyond the pool (kernel, admin-guide/mm/hugetlbpage.rst).
 pub const OVERCOMMIT: &str = "/proc/sys/vm/nr_overcommit_hugepages";

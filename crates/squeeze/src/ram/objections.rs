@@ -3,9 +3,9 @@
 
 use crate::Error;
 use crate::ram::host_state::HostState;
-use crate::ram::mechanism::Mechanism;
-use crate::ram::plan::{Amount, Options, Plan};
-use run::OomVictim;
+use crate::ram::plan::{Options, Plan};
+use crate::ram::traits::Traits;
+use evidence::{OomVictim, RamAmount, RamMechanism};
 use units::Bytes;
 
 pub(super) struct Objection {
@@ -18,18 +18,18 @@ pub(super) fn refusal(objections: Vec<Objection>) -> Error {
     Error::Refused { what: format!("RAM cannot be hidden: {}", what.join("; ")), hint: hint.join("; ") }
 }
 
-pub(super) fn warnings(options: &Options, mechanism: Mechanism, host: &HostState) -> Vec<String> {
+pub(super) fn warnings(options: &Options, mechanism: RamMechanism, host: &HostState) -> Vec<String> {
     let mut warnings = Vec::new();
     if host.before.swap_total_bytes > 0 && options.with_swap {
         warnings.push("swap is on: memory that is short may be paged out instead of missed".into());
     }
-    if mechanism == Mechanism::Pool {
+    if mechanism == RamMechanism::Pool {
         warnings.push(
             "pages of the pool are free for anyone: a server with huge pages on (PostgreSQL's huge_pages = try) takes them, and less is hidden"
                 .into(),
         );
     }
-    if mechanism == Mechanism::Balloon && host.room.limited {
+    if mechanism == RamMechanism::Balloon && host.room.limited {
         warnings.push("this is a container: only what runs in the same one gets less memory".into());
     }
     warnings
@@ -37,29 +37,29 @@ pub(super) fn warnings(options: &Options, mechanism: Mechanism, host: &HostState
 
 pub(super) fn all(plan: &Plan, host: &HostState) -> Vec<Objection> {
     let mut checks: Vec<(bool, String, &str)> = Vec::new();
-    if let Amount::Leave(bytes) = plan.options.amount {
+    if let RamAmount::Leave(bytes) = plan.options.amount {
         checks.push((
             bytes.0 < plan.floor_bytes,
             format!("leaving {bytes} is below the floor of {}", Bytes(plan.floor_bytes)),
             "leave more; for a smaller server, limit that server alone with a memory cgroup: squeeze --ram, sandbox start --ram",
         ));
     }
-    let asked = if let Amount::Hide(bytes) = plan.options.amount { bytes.0 } else { 0 };
+    let asked = if let RamAmount::Hide(bytes) = plan.options.amount { bytes.0 } else { 0 };
     checks.push((
         plan.units == 0 && asked > 0 && plan.unit_bytes > 0,
         format!("{} is less than one piece of {}", Bytes(asked), Bytes(plan.unit_bytes)),
         "hide that much at least; a size without a unit is in bytes: write 64M or 2G",
     ));
-    if plan.mechanism == Mechanism::Offline {
+    if plan.mechanism == RamMechanism::Offline {
         checks.push(no_blocks(host));
     }
     if plan.units > 0 {
         checks.extend(of_any(plan, host));
         checks.extend(match plan.mechanism {
-            Mechanism::Holder => of_holder(host),
-            Mechanism::Pool => vec![no_huge_pages(host)],
-            Mechanism::Offline => of_offline(plan, host),
-            Mechanism::Balloon => of_balloon(plan),
+            RamMechanism::Holder => of_holder(host),
+            RamMechanism::Pool => vec![no_huge_pages(host)],
+            RamMechanism::Offline => of_offline(plan, host),
+            RamMechanism::Balloon => of_balloon(plan),
         });
     }
     let objections = checks.into_iter().filter(|(applies, ..)| *applies);
@@ -70,12 +70,12 @@ fn of_any(plan: &Plan, host: &HostState) -> Vec<(bool, String, &'static str)> {
     let before = &plan.before;
     vec![
         (
-            plan.mechanism.traits().needs_root && !host.root,
-            format!("that needs root (mechanism: {})", plan.mechanism),
+            Traits::of(plan.mechanism).needs_root && !host.root,
+            format!("that needs root (mechanism: {})", plan.mechanism.in_results()),
             "run it with sudo, or limit one server alone with a memory cgroup, or take --mechanism balloon",
         ),
         (
-            matches!(plan.options.amount, Amount::Hide(_))
+            matches!(plan.options.amount, RamAmount::Hide(_))
                 && plan.room.available_bytes.saturating_sub(plan.hide_bytes) < plan.floor_bytes,
             below_floor(plan),
             "hide less",

@@ -2,32 +2,22 @@
 //! How much RAM is to be hidden, by which mechanism, and within which bounds.
 
 use crate::Meminfo;
-use crate::ram::mechanism::{Choice, Mechanism};
 use crate::ram::room::Room;
-use run::OomVictim;
+use evidence::{OomVictim, RamAmount, RamMechanism};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
-use units::Bytes;
-
-/// How much.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Amount {
-    Hide(Bytes),
-    /// Hide so much that `MemAvailable` becomes this.
-    Leave(Bytes),
-}
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Options {
-    pub amount: Amount,
+    pub amount: RamAmount,
     /// Drop the clean page cache of the whole host first: faster, but it slows down every program.
     pub drop_caches: bool,
     /// How long the reservation may take: with a full page cache the kernel has to make room.
     pub deadline: Duration,
     /// Continue although the host has swap: then the kernel may swap a server out instead of running short.
     pub with_swap: bool,
-    pub mechanism: Choice,
+    /// `None`: the holder where the machine allows it, else the balloon.
+    pub mechanism: Option<RamMechanism>,
     pub oom_victim: OomVictim,
     /// Fail when less than all was hidden; without it, when less than half was.
     #[serde(default)]
@@ -35,13 +25,13 @@ pub struct Options {
 }
 
 impl Options {
-    pub fn new(amount: Amount) -> Self {
+    pub fn new(amount: RamAmount) -> Self {
         Self {
             amount,
             drop_caches: false,
             deadline: Duration::from_secs(60),
             with_swap: false,
-            mechanism: Choice::Auto,
+            mechanism: None,
             oom_victim: OomVictim::Holder,
             strict: false,
         }
@@ -59,7 +49,7 @@ impl Options {
 pub struct Plan {
     pub options: Options,
     /// The one that was chosen.
-    pub mechanism: Mechanism,
+    pub mechanism: RamMechanism,
     pub before: Meminfo,
     /// The memory from which it is taken.
     pub room: Room,

@@ -9,7 +9,7 @@ use super::experiment_file::{Require, read};
 use super::run::{assertions, own_data, prepare, workloads};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal::{self, Output};
-use experiment::{Experiment, HostFacts, LeftOut, Plan, RamHolder, Step};
+use experiment::{Experiment, HostFacts, LeftOut, Plan, Step};
 use host::places::Places;
 use lab::{refuse_limits, refuse_ram, server_request};
 use std::fmt::Write as _;
@@ -98,10 +98,7 @@ pub fn host_facts(experiment: &Experiment, places: &Places) -> HostFacts {
         cpus: std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(u32::MAX)),
         disk_free_bytes: rustix::fs::statvfs(existing).ok().map(|stat| stat.f_bavail * stat.f_frsize),
         data_folder: places.sandboxes.display().to_string(),
-        ram_holder: match squeeze::ram::automatic() {
-            Ok(squeeze::ram::Mechanism::Balloon) => RamHolder::Balloon,
-            _ => RamHolder::HugePages,
-        },
+        ram_mechanism: squeeze::ram::automatic().unwrap_or_default(),
         fuse: good("fuse") && good("namespaces"),
         preload: good("preload"),
         memory_cgroup: cgroup(check("memory-cgroup")),

@@ -9,10 +9,12 @@ use crate::internal::Squeeze;
 use crate::terminal;
 use ::probe::scan;
 use ::probe::target::Target;
+use clap::builder::PossibleValue;
 use clap::{Subcommand, ValueEnum};
+use evidence::{RamAmount, RamMechanism};
 use host::places::Places;
 use serde_json::{Value, json};
-use squeeze::ram::{Amount, Choice, Mechanism, Options, Plan, Traits, persist, plan};
+use squeeze::ram::{Options, Plan, Traits, persist, plan};
 use squeeze::{Meminfo, databases};
 use std::path::PathBuf;
 use units::{Bytes, Span, counted};
@@ -60,7 +62,7 @@ struct Squeezed {
     #[arg(long)]
     with_swap: bool,
     /// What takes the RAM away: auto is the holder, or the balloon where there is no root or no huge pages
-    #[arg(long, value_enum, default_value_t = Wanted::Auto)]
+    #[arg(long, value_enum, default_value_t = Wanted::AUTO)]
     mechanism: Wanted,
     /// A file larger than what will be left: read it twice afterwards, and say whether the RAM is really gone
     #[arg(long, value_name = "FILE")]
@@ -73,43 +75,49 @@ struct Squeezed {
     yes: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Wanted {
-    /// What this machine allows
-    Auto,
-    /// A process that reserves huge pages and touches none
-    Holder,
-    /// Pages of the huge-page pool, held by nobody: they stay when all of Wringer is killed, until `wringer undo` or a reboot
-    Pool,
-    /// Memory blocks taken offline: MemTotal shrinks; they stay, as the pool does
-    Offline,
-    /// A process that touches memory of its own: without root, and in containers
-    Balloon,
-}
+/// `--mechanism`. `None`: what this machine allows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wanted(pub Option<RamMechanism>);
 
 impl Wanted {
-    pub fn choice(self) -> Choice {
-        match self {
-            Self::Auto => Choice::Auto,
-            Self::Holder => Choice::This(Mechanism::Holder),
-            Self::Pool => Choice::This(Mechanism::Pool),
-            Self::Offline => Choice::This(Mechanism::Offline),
-            Self::Balloon => Choice::This(Mechanism::Balloon),
-        }
+    pub const AUTO: Self = Self(None);
+}
+
+impl ValueEnum for Wanted {
+    fn value_variants<'a>() -> &'a [Self] {
+        const { &[Self(None), of(0), of(1), of(2), of(3)] }
     }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        let help = match self.0 {
+            None => "What this machine allows",
+            Some(RamMechanism::Holder) => "A process that reserves huge pages and touches none",
+            Some(RamMechanism::Pool) => {
+                "Pages of the huge-page pool, held by nobody: they stay when all of Wringer is killed, until `wringer undo` or a reboot"
+            }
+            Some(RamMechanism::Offline) => "Memory blocks taken offline: MemTotal shrinks; they stay, as the pool does",
+            Some(RamMechanism::Balloon) => "A process that touches memory of its own: without root, and in containers",
+        };
+        Some(PossibleValue::new(self.0.map_or("auto", RamMechanism::name)).help(help))
+    }
+}
+
+/// The mechanism of this number.
+const fn of(number: usize) -> Wanted {
+    Wanted(Some(RamMechanism::ALL[number]))
 }
 
 pub fn main(args: Args) -> Outcome {
     let places = Places::from_environment();
     match args.command {
-        Command::Hide(args) => squeeze(&places, &args, Amount::Hide(args.size)),
-        Command::Leave(args) => squeeze(&places, &args, Amount::Leave(args.size)),
+        Command::Hide(args) => squeeze(&places, &args, RamAmount::Hide(args.size)),
+        Command::Leave(args) => squeeze(&places, &args, RamAmount::Leave(args.size)),
         Command::Status(format) => status(&places, format.output),
         Command::Release(format) => release(&places, format.output),
     }
 }
 
-fn squeeze(places: &Places, args: &Squeezed, amount: Amount) -> Outcome {
+fn squeeze(places: &Places, args: &Squeezed, amount: RamAmount) -> Outcome {
     let look = run::Look::take(places)?;
     let found = &look.runs;
     if !args.standing.dry_run && !args.persist {
@@ -120,7 +128,7 @@ fn squeeze(places: &Places, args: &Squeezed, amount: Amount) -> Outcome {
         drop_caches: args.drop_caches,
         deadline: args.deadline.0,
         with_swap: args.with_swap,
-        mechanism: args.mechanism.choice(),
+        mechanism: args.mechanism.0,
         strict: args.standing.strict,
         ..Options::new(amount)
     };

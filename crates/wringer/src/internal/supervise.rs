@@ -106,7 +106,7 @@ fn apply(places: &Places, run: &mut Run, order: &Order) -> Result<Value, squeeze
         Squeeze::Ram(plan) => {
             let hidden = ram::hide(run, plan)?;
             Ok(json!({
-                "mechanism": hidden.mechanism.name(),
+                "mechanism": hidden.mechanism.in_results(),
                 "traits": hidden.traits(),
                 "hidden_bytes": hidden.bytes,
                 "available_before_bytes": hidden.before.available_bytes,

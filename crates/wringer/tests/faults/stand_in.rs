@@ -4,11 +4,12 @@
 
 use super::WRINGER;
 use super::campaign::Bench;
+use evidence::RamAmount;
 use host::places::Places;
 use run::{Begin, ChildSpec, Kind, Resource, Role, Run};
 use squeeze::disk::SlowLayer;
 use squeeze::limits::{self, Asked, OptionNames};
-use squeeze::ram::{self, Amount};
+use squeeze::ram;
 use std::error::Error;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Command, Stdio};
@@ -82,7 +83,7 @@ fn lab() -> Result<(), Box<dyn Error>> {
     let limits = limits::plan(&everything(), OptionNames::EXPERIMENT)?.apply(&mut run, "server-0")?;
     let (cgroups, affinity) = (limits.folders().to_vec(), limits.affinity());
     let server = run.spawn(Role::Server, ChildSpec { namespaces_of, cgroups, affinity, ..sleeper() })?;
-    let options = ram::Options::new(Amount::Hide(Bytes::mib(64)));
+    let options = ram::Options::new(RamAmount::Hide(Bytes::mib(64)));
     ram::hide(&mut run, &ram::plan(&options)?)?;
     run.undo_step(server.step)?;
     limits.remove(&mut run)?;

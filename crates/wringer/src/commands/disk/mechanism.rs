@@ -4,19 +4,36 @@
 use crate::commands::standing::Slowed;
 use crate::exit::{Exit, Failure, Outcome};
 use clap::ValueEnum;
+use clap::builder::PossibleValue;
 use diskmodel::Model;
+use evidence::DiskMechanism;
 use squeeze::device::{Timing, delays};
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Mechanism {
-    /// a FUSE layer over a directory: to the microsecond, distributions, limits
-    Fuse,
-    /// the kernel's delay target over an unmounted device: whole milliseconds, rounded up to ticks
-    DeviceMapper,
-    /// a loop device over a FUSE file, for an image or an unmounted device: a whole disk with all that the FUSE layer can
-    Loop,
+/// `--mechanism`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Standing(pub DiskMechanism);
+
+impl ValueEnum for Standing {
+    fn value_variants<'a>() -> &'a [Self] {
+        &[Self(DiskMechanism::Fuse), Self(DiskMechanism::DeviceMapper), Self(DiskMechanism::Loop)]
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        let help = match self.0 {
+            DiskMechanism::Fuse => "a FUSE layer over a directory: to the microsecond, distributions, limits",
+            DiskMechanism::DeviceMapper => {
+                "the kernel's delay target over an unmounted device: whole milliseconds, rounded up to ticks"
+            }
+            DiskMechanism::Loop => {
+                "a loop device over a FUSE file, for an image or an unmounted device: a whole disk with all that the FUSE layer can"
+            }
+            // of programs alone
+            DiskMechanism::Preload => return None,
+        };
+        Some(PossibleValue::new(self.0.name()).help(help))
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,7 +46,7 @@ enum Named {
 
 /// # Errors
 /// Exit code 2: the asked mechanism does not work for this kind of path.
-pub fn choose(asked: Option<Mechanism>, path: &Path, model: &Model) -> Result<Mechanism, Failure> {
+pub fn choose(asked: Option<DiskMechanism>, path: &Path, model: &Model) -> Result<DiskMechanism, Failure> {
     let named = match path.metadata().map(|it| it.file_type()) {
         Ok(kind) if kind.is_block_device() => Named::Device,
         Ok(kind) if kind.is_file() => Named::File,
@@ -41,10 +58,10 @@ pub fn choose(asked: Option<Mechanism>, path: &Path, model: &Model) -> Result<Me
     };
     let device_mapper_can = || delays(model, path).is_ok() && matches!(Timing::here(), Ok(Some(_)));
     match (asked, named) {
-        (None, Named::Device) if device_mapper_can() => Ok(Mechanism::DeviceMapper),
-        (None | Some(Mechanism::Loop), Named::Device | Named::File) => Ok(Mechanism::Loop),
-        (None | Some(Mechanism::Fuse), Named::Directory) => Ok(Mechanism::Fuse),
-        (Some(Mechanism::DeviceMapper), Named::Device) => Ok(Mechanism::DeviceMapper),
+        (None, Named::Device) if device_mapper_can() => Ok(DiskMechanism::DeviceMapper),
+        (None | Some(DiskMechanism::Loop), Named::Device | Named::File) => Ok(DiskMechanism::Loop),
+        (None | Some(DiskMechanism::Fuse), Named::Directory) => Ok(DiskMechanism::Fuse),
+        (Some(DiskMechanism::DeviceMapper), Named::Device) => Ok(DiskMechanism::DeviceMapper),
         (Some(asked), named) => Err(unfit(asked, named, path)),
     }
 }
@@ -53,26 +70,22 @@ pub fn choose(asked: Option<Mechanism>, path: &Path, model: &Model) -> Result<Me
 ///
 /// # Errors
 /// Exit code 3: another mechanism was asked for.
-pub fn refuse_another(asked: Option<Mechanism>, slowed: &Slowed) -> Outcome {
+pub fn refuse_another(asked: Option<DiskMechanism>, slowed: &Slowed) -> Outcome {
     let there = match slowed {
-        Slowed::Directory(_) => Mechanism::Fuse,
-        Slowed::Device(_) => Mechanism::DeviceMapper,
-        Slowed::Loop(_) => Mechanism::Loop,
+        Slowed::Directory(_) => DiskMechanism::Fuse,
+        Slowed::Device(_) => DiskMechanism::DeviceMapper,
+        Slowed::Loop(_) => DiskMechanism::Loop,
     };
     if asked.is_none_or(|asked| asked == there) {
         return Ok(());
     }
     let shown = slowed.path().display();
-    let what = format!("{shown} is slowed down already, by --mechanism {}", name_of(there));
+    let what = format!("{shown} is slowed down already, by --mechanism {}", there.name());
     Err(Failure::message(Exit::Missing, what)
         .hint(format!("leave --mechanism out to change the delay, or `wringer disk release {shown}` first")))
 }
 
-fn name_of(mechanism: Mechanism) -> String {
-    mechanism.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
-}
-
-fn unfit(asked: Mechanism, named: Named, path: &Path) -> Failure {
+fn unfit(asked: DiskMechanism, named: Named, path: &Path) -> Failure {
     let shown = path.display();
     let (kind, instead) = match named {
         Named::Device => ("a block device", "device-mapper and loop"),
@@ -82,7 +95,7 @@ fn unfit(asked: Mechanism, named: Named, path: &Path) -> Failure {
             return Failure::message(Exit::Missing, format!("there is no {shown}")).hint("name one that exists");
         }
     };
-    Failure::message(Exit::Usage, format!("--mechanism {} is not for {kind}, as {shown} is", name_of(asked)))
+    Failure::message(Exit::Usage, format!("--mechanism {} is not for {kind}, as {shown} is", asked.name()))
         .hint(format!("for {kind}: {instead}; without --mechanism the tool chooses"))
 }
 
@@ -97,12 +110,12 @@ mod tests {
         let here = Path::new(env!("CARGO_MANIFEST_DIR"));
         let file = here.join("Cargo.toml");
         let chosen = |asked, path| choose(asked, path, &model).map_err(|failure| format!("{failure:?}"));
-        assert_eq!(chosen(None, here), Ok(Mechanism::Fuse));
-        assert_eq!(chosen(None, &file), Ok(Mechanism::Loop));
-        assert_eq!(chosen(Some(Mechanism::Loop), &file), Ok(Mechanism::Loop));
-        let said = chosen(Some(Mechanism::DeviceMapper), &file).expect_err("a file is no device");
+        assert_eq!(chosen(None, here), Ok(DiskMechanism::Fuse));
+        assert_eq!(chosen(None, &file), Ok(DiskMechanism::Loop));
+        assert_eq!(chosen(Some(DiskMechanism::Loop), &file), Ok(DiskMechanism::Loop));
+        let said = chosen(Some(DiskMechanism::DeviceMapper), &file).expect_err("a file is no device");
         assert!(said.contains("--mechanism device-mapper is not for a file"), "{said}");
-        assert!(chosen(Some(Mechanism::Loop), here).is_err());
-        assert!(chosen(Some(Mechanism::Fuse), &file).is_err());
+        assert!(chosen(Some(DiskMechanism::Loop), here).is_err());
+        assert!(chosen(Some(DiskMechanism::Fuse), &file).is_err());
     }
 }

@@ -9,7 +9,6 @@ mod profiles;
 mod status;
 
 use self::flags::DiskFlags;
-use self::mechanism::Mechanism;
 use super::doctor::check::State;
 use super::doctor::{checks, mounting};
 use super::standing::{self, Format, Output, Slowed, Standing};
@@ -18,7 +17,7 @@ use crate::internal::Squeeze;
 use crate::{signals, terminal};
 use clap::Subcommand;
 use diskmodel::Model;
-use evidence::{Measured, Quantity, Unit};
+use evidence::{DiskMechanism, Measured, Quantity, Unit};
 use host::places::Places;
 use run::{FoundRun, RunId};
 use serde_json::{Value, json};
@@ -79,7 +78,7 @@ struct Delayed {
     /// What delays [default: fuse for a directory, loop for an image; for a device device-mapper, where its module is loaded and the request
     /// is whole milliseconds, else loop]
     #[arg(long, value_enum)]
-    mechanism: Option<Mechanism>,
+    mechanism: Option<mechanism::Standing>,
     #[command(flatten)]
     disk: DiskFlags,
     #[command(flatten)]
@@ -122,10 +121,10 @@ fn delay(places: &Places, args: &Delayed) -> Outcome {
         standing::refuse_hot(places, &look)?;
     }
     let takes = PROBING + Duration::from_secs_f64((model.read.takes.mean() + model.sync.takes.mean()) / 1e6 * PROBES);
-    match mechanism::choose(args.mechanism, &args.path, &model)? {
-        Mechanism::DeviceMapper => return device::delay(places, &args.path, &model, &args.standing),
-        Mechanism::Loop => return loop_disk::delay(places, &args.path, &model, &args.standing, takes),
-        Mechanism::Fuse => {}
+    match mechanism::choose(args.mechanism.map(|it| it.0), &args.path, &model)? {
+        DiskMechanism::DeviceMapper => return device::delay(places, &args.path, &model, &args.standing),
+        DiskMechanism::Loop => return loop_disk::delay(places, &args.path, &model, &args.standing, takes),
+        _ => {}
     }
     let directory = check(&args.path, &databases::unknown(places)?)?;
     if let Some(unknown) = access_lists::refuse(&directory)? {
@@ -153,7 +152,7 @@ fn delay(places: &Places, args: &Delayed) -> Outcome {
 
 /// It is slow already. Its end stays the same.
 fn change_of(places: &Places, run: &FoundRun, slowed: &Slowed, model: &Model, args: &Delayed) -> Outcome {
-    mechanism::refuse_another(args.mechanism, slowed)?;
+    mechanism::refuse_another(args.mechanism.map(|it| it.0), slowed)?;
     signals::install()?;
     args.standing.note_that_its_time_stays(&run.id);
     let words = &args.standing;

@@ -3,11 +3,11 @@
 
 use super::check::{Check, State};
 use capability::{Capability, any_words};
+use evidence::RamMechanism;
 use host::places::Places;
 use host::tool;
 use sandbox::{Flavour, Request};
 use squeeze::device::Timing;
-use squeeze::ram::Mechanism;
 use std::fs;
 use std::path::Path;
 use units::Bytes;
@@ -153,12 +153,12 @@ fn huge_pages() -> Check {
 /// The mechanism that `wringer ram hide` uses by default.
 fn ram_mechanism() -> Check {
     match squeeze::ram::automatic() {
-        Ok(Mechanism::Balloon) => Check::caution(
+        Ok(RamMechanism::Balloon) => Check::caution(
             "ram-mechanism",
             "balloon process: it touches memory of its own, and needs no root",
             "as root on a host with huge pages: a holder, which swap cannot reach",
         ),
-        Ok(mechanism) => Check::good("ram-mechanism", mechanism.name()),
+        Ok(mechanism) => Check::good("ram-mechanism", mechanism.in_results()),
         Err(error) => Check::missing("ram-mechanism", format!("not known: {error}"), "mount /proc"),
     }
 }

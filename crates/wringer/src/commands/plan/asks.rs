@@ -3,7 +3,8 @@
 //! only read. Questions that cannot be asked yet are named.
 
 use crate::commands::disk::flags;
-use experiment::{Arm, DiskMechanism, Experiment, HostFacts, Plan, Problem, disk_mechanism};
+use evidence::DiskMechanism;
+use experiment::{Arm, Experiment, HostFacts, Plan, Problem, disk_mechanism};
 use host::places::Places;
 use lab::{server_options, server_request};
 use sandbox::{Installation, Refused};

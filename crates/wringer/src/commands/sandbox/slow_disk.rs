@@ -6,12 +6,13 @@ use crate::commands::squeeze::disk_mechanism;
 use crate::exit::Failure;
 use crate::terminal;
 use diskmodel::{Asked, Model};
+use evidence::DiskMechanism;
 use host::places::Places;
 use run::Run;
 use sandbox::{Sandbox, StartOptions};
 use serde::{Deserialize, Serialize};
 use squeeze::directory::{PROBE_FILE_BYTES, largest_file};
-use squeeze::disk::{Mechanism, SlowLayer};
+use squeeze::disk::SlowLayer;
 use squeeze::{access_lists, preloaded};
 
 /// A slow disk, planned for this machine.
@@ -31,7 +32,7 @@ pub fn checked(asked: &Asked, sandboxes: &[Sandbox], places: &Places) -> Result<
     if let Some(why) = why {
         terminal::say(format_args!("note: {why}"));
     }
-    let preload = mechanism == Mechanism::Preload;
+    let preload = mechanism == DiskMechanism::Preload;
     for sandbox in sandboxes {
         if preload {
             preloaded::check_program(&sandbox.manifest.installation.program)?;

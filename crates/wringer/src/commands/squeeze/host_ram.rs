@@ -6,16 +6,17 @@ use crate::commands::ram::{ask_consent, refuse_second};
 use crate::commands::standing::refuse_hot;
 use crate::exit::Failure;
 use crate::terminal;
+use evidence::RamAmount;
 use host::places::Places;
 use run::Run;
 use serde_json::{Value, json};
-use squeeze::ram::{self, Amount, Hidden, Options, Plan};
+use squeeze::ram::{self, Hidden, Options, Plan};
 use units::Bytes;
 
 /// Plans it, with all refusals. `None`: not asked for.
 pub fn plan(args: &Args, places: &Places) -> Result<Option<Plan>, Failure> {
-    let hide = args.hide_ram.map(Amount::Hide);
-    let Some(amount) = hide.or(args.leave_ram.map(Amount::Leave)) else { return Ok(None) };
+    let hide = args.hide_ram.map(RamAmount::Hide);
+    let Some(amount) = hide.or(args.leave_ram.map(RamAmount::Leave)) else { return Ok(None) };
     if !args.dry_run {
         let look = run::Look::take(places)?;
         let found = &look.runs;
@@ -23,7 +24,7 @@ pub fn plan(args: &Args, places: &Places) -> Result<Option<Plan>, Failure> {
         refuse_second(found)?;
     }
     let options = Options {
-        mechanism: args.ram_mechanism.choice(),
+        mechanism: args.ram_mechanism.0,
         with_swap: args.with_swap,
         strict: args.strict,
         ..Options::new(amount)
@@ -37,7 +38,7 @@ pub fn plan(args: &Args, places: &Places) -> Result<Option<Plan>, Failure> {
 
 /// Hidden RAM, and the asked amount.
 pub struct HostRam {
-    amount: Amount,
+    amount: RamAmount,
     hidden: Hidden,
 }
 
@@ -56,16 +57,17 @@ impl HostRam {
 
     pub fn show(&self) {
         let asked = match self.amount {
-            Amount::Hide(bytes) => format!("asked to hide {bytes}"),
-            Amount::Leave(bytes) => format!("asked to leave {bytes}"),
+            RamAmount::Hide(bytes) => format!("asked to hide {bytes}"),
+            RamAmount::Leave(bytes) => format!("asked to leave {bytes}"),
         };
         let Hidden { bytes, mechanism, before, after, .. } = &self.hidden;
         let (before, after) = (Bytes(before.available_bytes), Bytes(after.available_bytes));
         let got = match bytes {
             0 => format!("nothing to hide: {before} were available"),
             bytes => format!(
-                "hid {} of the whole host ({mechanism}); available {before} before, {after} then",
-                Bytes(*bytes)
+                "hid {} of the whole host ({}); available {before} before, {after} then",
+                Bytes(*bytes),
+                mechanism.in_results()
             ),
         };
         line("host", format!("{asked}, {got}"));
@@ -76,8 +78,8 @@ impl HostRam {
 
     pub fn json(&self) -> Value {
         let (hide, leave) = match self.amount {
-            Amount::Hide(bytes) => (Some(bytes.0), None),
-            Amount::Leave(bytes) => (None, Some(bytes.0)),
+            RamAmount::Hide(bytes) => (Some(bytes.0), None),
+            RamAmount::Leave(bytes) => (None, Some(bytes.0)),
         };
         json!({
             "asked_hide_bytes": hide,
@@ -85,7 +87,7 @@ impl HostRam {
             "hidden_bytes": self.hidden.bytes,
             "available_before_bytes": self.hidden.before.available_bytes,
             "available_after_bytes": self.hidden.after.available_bytes,
-            "mechanism": self.hidden.mechanism.name(),
+            "mechanism": self.hidden.mechanism.in_results(),
             "traits": self.hidden.traits(),
             "measured": self.hidden.measured,
             "remainder": ram::remainder(&self.hidden.measured),

@@ -13,9 +13,9 @@ use crate::exit::{Failure, Outcome};
 use crate::terminal::{self, Output};
 use disk_argument::DiskArgument;
 pub use disk_argument::parse_disk;
+use evidence::DiskMechanism;
 use host::places::Places;
-use prepare::{DiskMechanism, Prepared};
-use squeeze::disk::Mechanism;
+use prepare::{OfPrograms, Prepared};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use units::Bytes;
@@ -50,7 +50,7 @@ pub struct Args {
     /// How --disk is done: fuse, a slow file system over the directory; preload, a library in the programs [default: fuse where it can be
     /// had, else preload]
     #[arg(long, value_enum, requires = "disk", value_name = "MECHANISM")]
-    disk_mechanism: Option<DiskMechanism>,
+    disk_mechanism: Option<OfPrograms>,
     /// Hide so much RAM from the whole host: everybody on it has less, until the command ends
     #[arg(long, value_name = "SIZE", group = "host_ram")]
     hide_ram: Option<Bytes>,
@@ -58,7 +58,7 @@ pub struct Args {
     #[arg(long, value_name = "SIZE", group = "host_ram")]
     leave_ram: Option<Bytes>,
     /// What takes the host's RAM away, as of `wringer ram hide`
-    #[arg(long, value_enum, default_value_t = Wanted::Auto, requires = "host_ram")]
+    #[arg(long, value_enum, default_value_t = Wanted::AUTO, requires = "host_ram")]
     ram_mechanism: Wanted,
     /// Hide RAM although this host has swap
     #[arg(long, requires = "host_ram")]
@@ -128,7 +128,7 @@ fn create(path: &std::path::Path) -> Result<std::fs::File, Failure> {
 ///
 /// # Errors
 /// Exit code 3: no mechanism works.
-pub fn disk_mechanism(places: &Places) -> Result<(Mechanism, Option<String>), Failure> {
+pub fn disk_mechanism(places: &Places) -> Result<(DiskMechanism, Option<String>), Failure> {
     prepare::mechanism(None, places)
 }
 

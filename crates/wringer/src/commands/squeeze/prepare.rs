@@ -7,12 +7,14 @@ use crate::commands::doctor::check::{Check, State};
 use crate::commands::doctor::checks;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal::{self, Output};
+use clap::ValueEnum;
+use clap::builder::PossibleValue;
 use diskmodel::Model;
+use evidence::DiskMechanism;
 use host::places::Places;
 use run::Resource;
 use serde_json::json;
 use squeeze::directory::{FILE_SYSTEM, check_for_command, check_reach};
-use squeeze::disk::Mechanism;
 use squeeze::limits::{self, Change, OptionNames, Plan};
 use squeeze::preloaded;
 use squeeze::ram;
@@ -24,7 +26,7 @@ pub struct Prepared {
     pub limits: Plan,
     pub disks: Vec<Disk>,
     pub host_ram: Option<ram::Plan>,
-    pub mechanism: Mechanism,
+    pub mechanism: DiskMechanism,
     /// Why it is not the usual mechanism, and what is unknown about a directory.
     notes: Vec<String>,
     pub program: PathBuf,
@@ -32,10 +34,18 @@ pub struct Prepared {
     leave: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum DiskMechanism {
-    Fuse,
-    Preload,
+/// `--disk-mechanism`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OfPrograms(DiskMechanism);
+
+impl ValueEnum for OfPrograms {
+    fn value_variants<'a>() -> &'a [Self] {
+        const { &[Self(DiskMechanism::OF_PROGRAMS[0]), Self(DiskMechanism::OF_PROGRAMS[1])] }
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(PossibleValue::new(self.0.name()))
+    }
 }
 
 pub struct Disk {
@@ -54,12 +64,12 @@ impl Prepared {
         let limits = limits::plan(&asked, OptionNames::COMMAND)?;
         let limits = if args.leave { limits.leaving()? } else { limits };
         let (mechanism, why) = match args.disk.is_empty() {
-            true => (Mechanism::Fuse, None),
-            false => mechanism(args.disk_mechanism, places)?,
+            true => (DiskMechanism::Fuse, None),
+            false => mechanism(args.disk_mechanism.map(|it| it.0), places)?,
         };
         let (disks, unknown) = disks(args, places, mechanism)?;
         let program = program(args)?;
-        if mechanism == Mechanism::Preload {
+        if mechanism == DiskMechanism::Preload {
             preloaded::check_program(&program)?;
         }
         let notes = why.into_iter().chain(unknown).collect();
@@ -94,21 +104,21 @@ impl Prepared {
 
     fn changes(&self) -> Vec<Change> {
         let layers = self.disks.iter().map(|disk| match self.mechanism {
-            Mechanism::Fuse => Change {
-                change: format!(
-                    "a slow layer ({FILE_SYSTEM}) over {}, in a mount namespace of the command's own: {}",
-                    disk.path.display(),
-                    disk.model
-                ),
-                undo: "the delay goes to 0, it is unmounted, and the namespace goes with the command".into(),
-            },
-            Mechanism::Preload => Change {
+            DiskMechanism::Preload => Change {
                 change: format!(
                     "a library (LD_PRELOAD) in the command and what it starts, for files below {}: {}",
                     disk.path.display(),
                     disk.model
                 ),
                 undo: "the delay goes to 0, and the library goes with the command".into(),
+            },
+            _ => Change {
+                change: format!(
+                    "a slow layer ({FILE_SYSTEM}) over {}, in a mount namespace of the command's own: {}",
+                    disk.path.display(),
+                    disk.model
+                ),
+                undo: "the delay goes to 0, it is unmounted, and the namespace goes with the command".into(),
             },
         });
         let command = Change {
@@ -124,14 +134,14 @@ impl Prepared {
 }
 
 /// The asked mechanism, if it is available; without one the available mechanism, with a note why.
-pub fn mechanism(asked: Option<DiskMechanism>, places: &Places) -> Result<(Mechanism, Option<String>), Failure> {
+pub fn mechanism(asked: Option<DiskMechanism>, places: &Places) -> Result<(DiskMechanism, Option<String>), Failure> {
     let fuse = [checks::fuse(), checks::namespaces()].into_iter().find(|check| check.state == State::Missing);
     let preload = checks::preload(places);
     match (asked, fuse) {
-        (Some(DiskMechanism::Fuse), Some(missing)) => Err(cannot_be_had(missing)),
-        (Some(DiskMechanism::Fuse) | None, None) => Ok((Mechanism::Fuse, None)),
         (Some(DiskMechanism::Preload), _) if preload.state == State::Missing => Err(cannot_be_had(preload)),
-        (Some(DiskMechanism::Preload), _) => Ok((Mechanism::Preload, None)),
+        (Some(DiskMechanism::Preload), _) => Ok((DiskMechanism::Preload, None)),
+        (Some(_), Some(missing)) => Err(cannot_be_had(missing)),
+        (_, None) => Ok((DiskMechanism::Fuse, None)),
         (None, Some(missing)) if preload.state == State::Missing => {
             let failure = cannot_be_had(missing);
             Err(failure.hint(format!("nor can a library be preloaded: {}", preload.found)))
@@ -142,7 +152,7 @@ pub fn mechanism(asked: Option<DiskMechanism>, places: &Places) -> Result<(Mecha
                  libaio, io_uring or C streams is not slowed: docs/preload.md",
                 missing.found
             );
-            Ok((Mechanism::Preload, Some(note)))
+            Ok((DiskMechanism::Preload, Some(note)))
         }
     }
 }
@@ -153,7 +163,7 @@ fn cannot_be_had(check: Check) -> Failure {
 }
 
 /// Also returns what could not be checked.
-fn disks(args: &Args, places: &Places, mechanism: Mechanism) -> Result<(Vec<Disk>, Vec<String>), Failure> {
+fn disks(args: &Args, places: &Places, mechanism: DiskMechanism) -> Result<(Vec<Disk>, Vec<String>), Failure> {
     if args.disk.is_empty() {
         return Ok(Default::default());
     }
@@ -162,15 +172,15 @@ fn disks(args: &Args, places: &Places, mechanism: Mechanism) -> Result<(Vec<Disk
     for one in &args.disk {
         let model = flags::model(&one.asked)?;
         let path = match mechanism {
-            Mechanism::Fuse => check_for_command(&one.path, &databases)?,
-            Mechanism::Preload => preloaded::check_directory(&one.path)?,
+            DiskMechanism::Preload => preloaded::check_directory(&one.path)?,
+            _ => check_for_command(&one.path, &databases)?,
         };
         refuse_overlap(&path, &disks)?;
         if places.journal.starts_with(&path) {
             let message = format!("{}: Wringer's journals are below it", path.display());
             return Err(Failure::message(Exit::Missing, message).hint("set WRINGER_HOME to another disk"));
         }
-        if mechanism == Mechanism::Fuse {
+        if mechanism == DiskMechanism::Fuse {
             unknown.extend(access_lists::refuse(&path)?);
         }
         if !args.no_probe && !args.dry_run {

@@ -9,14 +9,14 @@ use crate::commands::command_line;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::signals::Relay;
 use crate::terminal;
-use evidence::Measured;
+use evidence::{DiskMechanism, Measured};
 use host::interrupt;
 use host::places::Places;
 use host::process::{Identity, Process};
 use run::{Begin, Child, ChildSpec, Kind, Role, Run};
 use slowfs::stats::Stats;
 use squeeze::directory::probe_file;
-use squeeze::disk::{Mechanism, SlowLayer};
+use squeeze::disk::SlowLayer;
 use squeeze::foreign_cache::Watch;
 use squeeze::limits::Limits;
 use squeeze::preloaded::library_folder;
@@ -116,8 +116,8 @@ fn slow_layers(run: &mut Run, prepared: &Prepared, args: &Args, library: &Path) 
     for (number, disk) in (0..).zip(&prepared.disks) {
         let first = layers.first().map(|first| &first.layer);
         let mut layer = match prepared.mechanism {
-            Mechanism::Fuse => SlowLayer::start_for_command(run, &disk.path, number, first)?,
-            Mechanism::Preload => SlowLayer::preload(run, &disk.path, library, number)?,
+            DiskMechanism::Preload => SlowLayer::preload(run, &disk.path, library, number)?,
+            _ => SlowLayer::start_for_command(run, &disk.path, number, first)?,
         };
         let mut measured = if args.no_probe {
             layer.set(&disk.model).map(|()| Vec::new())?

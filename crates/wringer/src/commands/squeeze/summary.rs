@@ -7,12 +7,11 @@ use super::prepare::Disk;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal::{self, Output};
 use diskmodel::Model;
-use evidence::{LatencyHistogram, Measured, Quantity, Unit};
+use evidence::{DiskMechanism, LatencyHistogram, Measured, Quantity, Unit};
 use host::Holder;
 use host::process::Identity;
 use serde_json::{Value, json};
 use slowfs::stats::{InPrograms, Latency, Stats};
-use squeeze::disk::Mechanism;
 use squeeze::foreign_cache::ForeignCache;
 use squeeze::limits::{Account, Asked, Got};
 use std::fs::File;
@@ -50,7 +49,7 @@ pub struct Summary {
 /// One directory, and the command's operations there.
 pub struct DiskSeen {
     path: PathBuf,
-    mechanism: Mechanism,
+    mechanism: DiskMechanism,
     in_programs: Option<InPrograms>,
     model: Model,
     measured: Vec<Measured>,
@@ -65,7 +64,7 @@ struct Class {
 }
 
 impl DiskSeen {
-    pub fn new(disk: &Disk, mechanism: Mechanism, measured: Vec<Measured>, before: &Stats, after: &Stats) -> Self {
+    pub fn new(disk: &Disk, mechanism: DiskMechanism, measured: Vec<Measured>, before: &Stats, after: &Stats) -> Self {
         let class = |name, count: [u64; 2], bytes: [u64; 2], latency: [&Latency; 2]| Class {
             name,
             count: count[1] - count[0],
