@@ -57,5 +57,22 @@ for reader in cat true; do
 done
 rm /data/file
 
+# a daemon that has left its session, its environment and every descriptor is still in the cgroup, and ends with the command; with --leave it stays,
+# in the caller's own cgroup
+daemons() {
+    for process in /proc/[0-9]*; do
+        [ "$(tr '\0' ' ' 2>/dev/null <"$process/cmdline")" != "sleep 4711 " ] || echo "${process#/proc/}"
+    done
+}
+daemon='for fd in $(ls /proc/self/fd); do eval "exec $fd>&-"; done; exec setsid env -i sleep 4711'
+expect 0 squeeze --ram 64M --leave -- sh -c "(sh -c '$daemon' &); sleep 2"
+left=$(daemons)
+[ -n "$left" ] || fail "the daemon was to stay"
+[ -z "$(ls "/proc/$left/fd")" ] || fail "it has descriptors: $(ls -l "/proc/$left/fd")"
+cmp /proc/self/cgroup "/proc/$left/cgroup" || fail "it stays in $(cat "/proc/$left/cgroup")"
+kill "$left"
+expect 0 squeeze --ram 64M -- sh -c "(sh -c '$daemon' &); sleep 2"
+[ -z "$(daemons)" ] || fail "the daemon has left"
+
 # the lines before and after: nothing is handed down any more
 nothing_is_handed_down "in the end"
