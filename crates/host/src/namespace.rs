@@ -34,21 +34,6 @@ pub enum Reach<'a> {
     HostJournaledByCaller,
 }
 
-/// What the kernel let this process do for itself; each needs a capability of its own.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
-pub struct Protection {
-    /// `PR_SET_IO_FLUSHER`: allocations of this process do not wait for write-back that this process has to do.
-    pub io_flusher: bool,
-    /// `oom_score_adj` is -1000.
-    pub oom_exempt: bool,
-    /// `mlockall`.
-    pub memory_locked: bool,
-    /// Nice -10: a disk answers also when the processors are busy.
-    pub priority_raised: bool,
-    /// `RLIMIT_NOFILE`, raised to its hard limit.
-    pub open_files: u64,
-}
-
 /// Leaves the host's mount namespace, and the user namespace too when not root. The uid and gid stay what they are: each is
 /// mapped to itself. Must be called before the process starts a thread.
 ///
@@ -166,18 +151,18 @@ pub fn unmount_fuse(ours: &OwnMount, served: Served) -> Result<bool, Error> {
 
 /// Keeps this process out of the way of reclaim and of the OOM killer, and in front of busy processes, as far as it may. Call it
 /// before threads start: they inherit the priority and the timer slack of 1 ns.
-pub fn protect_self() -> Protection {
-    // SAFETY: prctl with integer arguments only.
-    let flusher = unsafe { libc::prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0) } == 0;
-    // SAFETY: as above; an ordinary user may do this.
-    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1, 0, 0, 0) };
-    Protection {
-        io_flusher: flusher,
-        oom_exempt: write_own("/proc/self/oom_score_adj", "-1000").is_ok(),
-        memory_locked: lock_memory(),
-        priority_raised: rustix::process::setpriority_process(None, -10).is_ok(),
-        open_files: raise_open_files(),
+pub fn protect_self() {
+    // SAFETY: prctl with integer arguments only. With `PR_SET_IO_FLUSHER` allocations of this process do not wait for write-back that this process
+    // has to do; an ordinary user may set its timer slack.
+    unsafe {
+        libc::prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0);
+        libc::prctl(libc::PR_SET_TIMERSLACK, 1, 0, 0, 0);
     }
+    let _ = write_own("/proc/self/oom_score_adj", "-1000");
+    lock_memory();
+    // A disk answers also when the processors are busy.
+    let _ = rustix::process::setpriority_process(None, -10);
+    raise_open_files();
 }
 
 /// For a thread that must run also when the processors are busy: nice -10, as far as this user may.
@@ -225,11 +210,10 @@ fn passes_the_lock_limit() -> bool {
     capable && map.split_whitespace().eq(["0", "0", "4294967295"])
 }
 
-fn raise_open_files() -> u64 {
+fn raise_open_files() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
-    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
 #[allow(clippy::disallowed_methods)] // this process's own entries in /proc, and its own mount's in /sys

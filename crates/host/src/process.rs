@@ -16,6 +16,7 @@ mod fork;
 mod identity;
 mod launch;
 mod namespaces;
+mod order;
 mod orphans;
 mod preparation;
 mod proc_files;
@@ -32,8 +33,9 @@ pub use descriptors::without_descriptors;
 pub use family::{family, is_of_another_run};
 pub use fork::{Forked, fork};
 pub use identity::{Identity, Process, ThreadLook};
-pub use launch::{LaunchSettings, block_stop_signals, launch};
+pub use launch::{LaunchSettings, Launched, block_stop_signals, launch};
 pub use namespaces::Namespaces;
+pub use order::{Order, order, report_not_ready, report_ready};
 pub use orphans::Orphans;
 pub(crate) use proc_files::look_at;
 pub use proc_files::pids;
@@ -46,6 +48,7 @@ pub use standstill::{Standstill, standstill};
 pub use stop::{StopRequest, Stopped, kill_alone, stop, stop_main_thread};
 pub use survey::{HeldFile, Marked, run_of};
 
+use crate::Error;
 use rustix::fd::OwnedFd;
 use std::ffi::OsString;
 use std::os::fd::{FromRawFd, RawFd};
@@ -59,8 +62,6 @@ pub const RUN_VARIABLE: &str = "WRINGER_RUN";
 pub const READY_VARIABLE: &str = "WRINGER_READY_FD";
 /// The number of the descriptor whose end of file says that everybody who could release this child is dead.
 pub const LIFELINE_VARIABLE: &str = "WRINGER_LIFELINE_FD";
-/// For a launcher: what its server gets in its environment besides, as JSON. Not an argument, which everybody may read.
-pub(crate) const SERVER_ENVIRONMENT_VARIABLE: &str = "WRINGER_SERVER_ENVIRONMENT";
 /// Names the program to re-execute in place of `/proc/self/exe`: for tests, whose own program is the test.
 pub const PROGRAM_VARIABLE: &str = "WRINGER_PROGRAM";
 
@@ -104,6 +105,8 @@ pub struct ChildSpec {
     pub grace: Duration,
     /// Wrap in `wringer internal launch`: for servers. `Child::pid` is then the server's.
     pub launcher: bool,
+    /// What one of ours reads from its standard input: [`ChildSpec::internal`].
+    pub order: Option<String>,
     /// The child writes one line of JSON to `WRINGER_READY_FD`, which `spawn` waits for. Implied by `launcher`.
     pub ready: bool,
     /// How long to wait for that line.
@@ -133,6 +136,7 @@ impl Default for ChildSpec {
             stop_signal: libc::SIGTERM,
             grace: Duration::from_secs(10),
             launcher: false,
+            order: None,
             ready: false,
             ready_timeout: Duration::from_secs(30),
             lifeline: true,
@@ -141,10 +145,13 @@ impl Default for ChildSpec {
 }
 
 impl ChildSpec {
-    /// `wringer internal ROLE ARGS...`.
-    pub fn internal<A: Into<OsString>>(role: &str, args: impl IntoIterator<Item = A>) -> Self {
-        let head = [OsString::from("internal"), OsString::from(role)];
-        Self { args: head.into_iter().chain(args.into_iter().map(Into::into)).collect(), ..Self::default() }
+    /// `wringer internal ROLE`, with this order.
+    ///
+    /// # Errors
+    /// A path in the order is not UTF-8.
+    pub fn internal<O: Order>(order: &O) -> Result<Self, Error> {
+        let args = ["internal", O::ROLE].map(OsString::from).to_vec();
+        Ok(Self { args, order: Some(order::written(order)?), ..Self::default() })
     }
 
     /// Somebody else's program.
@@ -180,20 +187,4 @@ pub fn inherited_descriptor(variable: &str) -> Option<OwnedFd> {
 /// dead, give back what you hold.
 pub fn lifeline() -> Option<OwnedFd> {
     inherited_descriptor(LIFELINE_VARIABLE)
-}
-
-/// For a child: says that it is ready, in one line of JSON, and closes the descriptor. Nothing happens when nobody asked.
-pub fn report_ready(value: &serde_json::Value) {
-    write_report(inherited_descriptor(READY_VARIABLE).as_ref(), value);
-}
-
-/// For a child: says why it will never be ready.
-pub fn report_not_ready(why: &str) {
-    report_ready(&serde_json::json!({ "error": why }));
-}
-
-fn write_report(to: Option<&OwnedFd>, value: &serde_json::Value) {
-    if let Some(descriptor) = to {
-        let _ = rustix::io::write(descriptor, format!("{value}\n").as_bytes());
-    }
 }

@@ -8,15 +8,18 @@ use crate::shared::Counted;
 use crate::{Error, Map};
 use diskmodel::Model;
 use evidence::{Delay, DelayMode, LatencyHistogram};
+use host::process::{Order, report_ready};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::Mode;
+use serde::{Deserialize, Serialize};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 use slowfs::control::{self, Controlled};
 use slowfs::stats::{InPrograms, Latency, OfClass, Stats};
 use std::io;
+use std::os::fd::RawFd;
 use std::os::unix::net::UnixListener;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -28,6 +31,20 @@ struct Keeper {
     map: Map,
     /// The model last set; it stays here when all delays are removed.
     model: Mutex<Model>,
+}
+
+/// What the keeper is told.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Options {
+    /// The number of the descriptor of the memory, as it was inherited.
+    pub map: RawFd,
+    /// The control socket.
+    pub control: PathBuf,
+}
+
+impl Order for Options {
+    const ROLE: &'static str = "preload";
+    type Ready = ();
 }
 
 /// Keeps `map` until SIGTERM, and answers on the socket `control`. At the start the model has no delay.
@@ -57,7 +74,7 @@ pub fn run(map: Map, control: &Path) -> Result<(), Error> {
             watching.map.neutralise();
         })?;
     }
-    host::process::report_ready(&serde_json::json!({ "ready": true, "pid": std::process::id(), "socket": control }));
+    report_ready::<Options>(&());
     for signal in signals.forever() {
         if [SIGUSR1, SIGTERM].contains(&signal) {
             keeper.map.neutralise();

@@ -14,7 +14,7 @@ use host::change::{pool_pages, read_value};
 use host::files;
 use host::permit::Permit;
 use host::places::Places;
-use host::process::{ChildSpec, Identity, Marks, Orphans, Process, Spawned, StopRequest, spawn};
+use host::process::{ChildSpec, Identity, Marks, Order, Orphans, Process, Spawned, StopRequest, spawn};
 use journal::{Begun, Journal, Kind, Namespaces, OomVictim, Role, RunId, Step, StepId, failpoint};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -76,14 +76,22 @@ pub struct Child {
     pub step: StepId,
     /// Of the server itself when it was launched.
     pub pid: u32,
-    /// The line that it wrote when it was ready.
-    pub ready: Option<serde_json::Value>,
+    ready: Option<serde_json::Value>,
     identity: Identity,
     /// `None`: it had ended before we could look.
     process: Option<Process>,
 }
 
 impl Child {
+    /// What it said when it was ready.
+    ///
+    /// # Errors
+    /// It said something else: this.
+    pub fn ready<O: Order>(&self) -> Result<O::Ready, String> {
+        let said = self.ready.clone().unwrap_or_default();
+        serde_json::from_value(said.clone()).map_err(|_| said.to_string())
+    }
+
     pub fn is_alive(&self) -> bool {
         self.process.as_ref().is_some_and(Process::is_alive)
     }
@@ -129,7 +137,7 @@ impl Run {
             ties,
         };
         drop(beginning);
-        run.spawn(Role::Watchdog, watchdog::spec(&run.id, &run.places, &limits))?;
+        run.spawn(Role::Watchdog, watchdog::spec(&run.id, &run.places, limits)?)?;
         Ok(run)
     }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Standing squeezes: a daemon that is the controller of a run, for a stated time.
 //!
-//! The command calls [`start`], which executes `wringer internal supervise ARGS...` in a session of its own and waits until it
+//! The command calls [`start`], which executes `wringer internal supervise` in a session of its own and waits until it
 //! says ready. The daemon calls [`daemon`] with a closure that applies the squeezes; it releases the run when the time is over, on
 //! SIGTERM or SIGINT, or when a holder, slow layer or server dies.
 
@@ -9,15 +9,14 @@ use crate::folder;
 use crate::{Begin, Error, Released, Run};
 use host::clock::boot_time;
 use host::places::Places;
-use host::process::{ChildSpec, Process, Spawned, report_not_ready, report_ready, spawn_supervisor};
+use host::process::{ChildSpec, Order, Process, Spawned, report_not_ready, report_ready, spawn_supervisor};
 use host::{chain, interrupt};
-use journal::{CRASH_VARIABLE, Role};
+use journal::{CRASH_VARIABLE, Role, RunId};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::process::Signal;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use std::ffi::OsString;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// For tests: [`CRASH_VARIABLE`] of the supervisor.
@@ -33,31 +32,37 @@ pub enum Cause {
     ChildDied(Role),
 }
 
+/// What a supervisor says.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Said {
+    /// What its closure returned, for the command.
+    Applied { run: RunId, told: Value },
+    /// Something is in the way; any other trouble is a failure.
+    Refused { what: String, hint: Option<String> },
+    /// The run has failed, and could not be released.
+    NotRestored { run: RunId, failure: String },
+}
+
 /// Starts the daemon and waits until it has applied everything; returns what its closure returned, with `"run"` and `"pid"` added.
-/// Descriptors in `inherit` keep their numbers there.
 ///
 /// # Errors
 /// The daemon's reason for not applying; its run is released then. [`Error::Refused`]: something was in the way.
-pub fn start(
-    places: &Places,
-    args: &[OsString],
-    inherit: Vec<Arc<OwnedFd>>,
-    ready_timeout: Duration,
-) -> Result<Value, Error> {
+pub fn start<O: Order<Ready = Said>>(places: &Places, order: &O, ready_timeout: Duration) -> Result<Value, Error> {
     folder::make(places)?;
-    let internal = ChildSpec::internal("supervise", args.iter().cloned());
-    let mut spec = ChildSpec { ready: true, ready_timeout, inherit, ..internal };
+    let mut spec = ChildSpec { ready: true, ready_timeout, ..ChildSpec::internal(order)? };
     spec.env.extend(std::env::var_os(CRASH_SUPERVISOR_VARIABLE).map(|point| (CRASH_VARIABLE.into(), point)));
     let mut spawned = spawn_supervisor(&places.journal.join("supervisor.log"), &spec)?;
-    let mut ready = spawned.await_ready(ready_timeout).inspect_err(|_| end(&spawned))?.unwrap_or_else(|| json!({}));
-    if let Some(what) = ready[REFUSED].as_str() {
-        return Err(Error::Refused { what: what.to_owned(), hint: ready["hint"].as_str().map(str::to_owned) });
+    let said = spawned.await_ready(ready_timeout).inspect_err(|_| end(&spawned))?.unwrap_or_default();
+    let said = serde_json::from_value(said).map_err(|error| host::Error::call("understand the supervisor", error))?;
+    match said {
+        Said::Applied { run, mut told } => {
+            (told["run"], told["pid"]) = (json!(run), json!(spawned.identity().pid));
+            Ok(told)
+        }
+        Said::Refused { what, hint } => Err(Error::Refused { what, hint }),
+        Said::NotRestored { run, failure } => Err(Error::NotRestored { id: run, failures: vec![failure] }),
     }
-    if let Some((id, failure)) = ready[NOT_RESTORED].as_str().zip(ready["failure"].as_str()) {
-        return Err(Error::NotRestored { id: id.parse()?, failures: vec![failure.to_owned()] });
-    }
-    ready["pid"] = json!(spawned.identity().pid);
-    Ok(ready)
 }
 
 /// Ends a daemon that nobody waits for any more: it releases what it has applied so far.
@@ -68,14 +73,9 @@ fn end(supervisor: &Spawned) {
     }
 }
 
-/// The key under which a supervisor says that something is in the way; any other trouble is a failure.
-const REFUSED: &str = "refused";
-/// The key of the run that has failed and could not be released; `failure` says why.
-const NOT_RESTORED: &str = "not_restored";
-
-fn report_refused(error: &Error) {
-    let hint = if let Error::Refused { hint, .. } = error { hint.as_deref() } else { None };
-    report_ready(&json!({ REFUSED: chain(error), "hint": hint }));
+fn refused(error: &Error) -> Said {
+    let hint = if let Error::Refused { hint, .. } = error { hint.clone() } else { None };
+    Said::Refused { what: chain(error), hint }
 }
 
 /// The daemon: begins the run, applies, reports ready, waits for `lasts` (on the clock that also counts suspend) or for a
@@ -84,7 +84,7 @@ fn report_refused(error: &Error) {
 /// # Errors
 /// The run cannot begin, `apply` failed (both are reported to the starter, too), or the release did. What `apply` gives back as an
 /// [`Error`] that is in the way reaches the starter as one.
-pub fn daemon<E>(
+pub fn daemon<O: Order<Ready = Said>, E>(
     begin: Begin,
     lasts: Duration,
     apply: impl FnOnce(&mut Run) -> Result<Value, E>,
@@ -94,33 +94,30 @@ where
 {
     let asked = stop_signals()?;
     let mut run = Run::begin(begin).inspect_err(|error| {
-        if error.is_in_the_way() { report_refused(error) } else { report_not_ready(&chain(error)) }
+        if error.is_in_the_way() { report_ready::<O>(&refused(error)) } else { report_not_ready(&chain(error)) }
     })?;
     note_when_asked(&asked)?;
     match apply(&mut run) {
-        Ok(mut value) => {
-            value["run"] = json!(run.id());
-            report_ready(&value);
-        }
-        Err(error) => return Err(give_up(run, error.into().as_ref())),
+        Ok(told) => report_ready::<O>(&Said::Applied { run: run.id().clone(), told }),
+        Err(error) => return Err(give_up::<O>(run, error.into().as_ref())),
     }
     let cause = wait(&run, &asked, lasts);
     Ok((cause, run.release()?))
 }
 
 /// Releases before it reports, so that the starter finds the host as it was.
-fn give_up(run: Run, error: &(dyn std::error::Error + 'static)) -> Error {
+fn give_up<O: Order<Ready = Said>>(run: Run, error: &(dyn std::error::Error + 'static)) -> Error {
     let id = run.id().clone();
     let released = run.release();
     let refused = error.downcast_ref::<Error>().filter(|error| error.is_in_the_way());
     if let (Some(refused), Ok(_)) = (refused, &released) {
-        report_refused(refused);
+        report_ready::<O>(&self::refused(refused));
         return Error::Apply { message: chain(error) };
     }
     let mut message = chain(error);
     if let Err(not_released) = &released {
         message = format!("{message}; {}", chain(not_released));
-        report_ready(&json!({ NOT_RESTORED: id, "failure": message }));
+        report_ready::<O>(&Said::NotRestored { run: id, failure: message.clone() });
     } else {
         report_not_ready(&message);
     }

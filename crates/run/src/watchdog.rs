@@ -24,12 +24,12 @@ use crate::locks::lock;
 use crate::undo::undo_read;
 use host::files;
 use host::places::Places;
-use host::process::{ChildSpec, lifeline, report_ready};
+use host::process::{self, ChildSpec, lifeline, report_ready};
 use journal::{CRASH_VARIABLE, Reading, RunId};
 use kept_journal::KeptJournal;
-use std::ffi::OsString;
+use serde::{Deserialize, Serialize};
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use watch::Watch;
 
@@ -48,38 +48,47 @@ pub const CRASH_WATCHDOG_VARIABLE: &str = "WRINGER_CRASH_WATCHDOG";
 /// the layer hangs; `true` when there is no layer to be asked.
 pub type LayerProbe = fn(&Path) -> bool;
 
+/// What a watchdog is told.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Order {
+    pub run: RunId,
+    /// The folder of all journals.
+    pub journal: PathBuf,
+    /// Where sandboxes live.
+    pub sandboxes: PathBuf,
+    /// When to end a run whose controller lives.
+    pub limits: Limits,
+}
+
+impl process::Order for Order {
+    const ROLE: &'static str = "watchdog";
+    type Ready = ();
+}
+
 /// How a run starts its watchdog.
-pub(crate) fn spec(id: &RunId, places: &Places, limits: &Limits) -> ChildSpec {
-    let journal = places.journal.as_os_str().to_owned();
-    let limits = serde_json::json!(limits).to_string();
-    let args: [OsString; 8] = [
-        "--run".into(),
-        id.as_str().into(),
-        "--journal".into(),
-        journal,
-        "--storage".into(),
-        places.sandboxes.as_os_str().to_owned(),
-        "--limits".into(),
-        limits.into(),
-    ];
-    let mut spec = ChildSpec { ready: true, ..ChildSpec::internal("watchdog", args) };
+pub(crate) fn spec(id: &RunId, places: &Places, limits: Limits) -> Result<ChildSpec, Error> {
+    let Places { journal, sandboxes, .. } = places.clone();
+    let mut spec =
+        ChildSpec { ready: true, ..ChildSpec::internal(&Order { run: id.clone(), journal, sandboxes, limits })? };
     if let Some(point) = std::env::var_os(CRASH_WATCHDOG_VARIABLE) {
         spec.env.push((CRASH_VARIABLE.into(), point));
     }
-    spec
+    Ok(spec)
 }
 
-/// Runs until the run has ended. Of `places`, the journal and the sandboxes are used.
+/// Runs until the run has ended.
 ///
 /// # Errors
 /// The run is not undone; the reason is also in `<journal>/watchdog.log`.
-pub fn main(places: &Places, id: &RunId, limits: Limits, layer_answers: LayerProbe) -> Result<(), Error> {
+pub fn main(order: Order, layer_answers: LayerProbe) -> Result<(), Error> {
+    let Order { run, journal, sandboxes, limits } = order;
+    let (id, places) = (&run, &Places { journal, sandboxes, ..Places::from_environment() });
     let lifeline = lifeline();
     // kept open, so that the run can be undone when its folder is gone
     let kept = KeptJournal::open(Folder::of(places, id));
     // As far as this user may, so that the undo works on a host without memory.
-    let protection = host::namespace::protect_self();
-    report_ready(&serde_json::json!({ "watching": id, "protection": protection }));
+    host::namespace::protect_self();
+    report_ready::<Order>(&());
     let ended_by_us = lifeline
         .is_some_and(|lifeline| Watch::new(places, id, &kept, limits, layer_answers).until_the_end_of(&lifeline));
     let cause = if ended_by_us { "ended by its watchdog" } else { "its controller died" };

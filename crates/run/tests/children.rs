@@ -157,7 +157,7 @@ fn a_servers_environment_is_not_its_launchers() {
     let variable = |pid: u32, text: &str| environment(pid).split('\0').any(|entry| entry == text);
     let library_path = format!("LD_LIBRARY_PATH={}", home.path().display());
     assert!(variable(child.pid, &library_path) && variable(child.pid, "SECRET=s\u{e9}same"));
-    assert!(!environment(child.pid).contains("WRINGER_SERVER_ENVIRONMENT"));
+    assert!(!environment(child.pid).contains("WRINGER_ORDER_FD"));
     assert!(!variable(launcher, &library_path));
     let arguments = fs::read(format!("/proc/{launcher}/cmdline")).unwrap();
     assert!(!String::from_utf8_lossy(&arguments).contains("same"), "everybody may read arguments");

@@ -3,6 +3,8 @@
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 
 mod home;
+#[path = "home/supervise.rs"]
+mod supervise;
 
 use home::*;
 use run::{Error, Scope, find_runs};
@@ -12,6 +14,7 @@ use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+use supervise::Supervise;
 
 /// More crash points than a small run has.
 const POINTS_MAX: u32 = 200;
@@ -355,10 +358,11 @@ fn a_conflict_that_a_live_controller_finds_reaches_undo() {
 fn a_supervisor_stands_and_releases() {
     let home = Home::new();
     let supervise = |seconds: &str| {
-        let args = [home.path().into(), home.value().into(), seconds.into()];
+        let value = home.value().to_str().unwrap().to_owned();
+        let order = Supervise { home: home.path().to_owned(), value, seconds: seconds.into() };
         // SAFETY: tests that read the environment at the same time go through std, which locks.
         unsafe { std::env::set_var(host::process::PROGRAM_VARIABLE, PROGRAM) };
-        run::supervise::start(&home.places(), &args, Vec::new(), Duration::from_secs(10))
+        run::supervise::start(&home.places(), &order, Duration::from_secs(10))
     };
     let ready = supervise("3600").unwrap();
     assert_eq!(ready["hidden"], 1);

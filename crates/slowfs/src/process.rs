@@ -18,17 +18,18 @@ use crate::engine::Engine;
 use crate::layer::{Layer, Settings};
 use crate::way::Way;
 use crate::way::client::Looker;
-use evidence::Delay;
+use evidence::{Delay, DelayMode};
 use fuser::{Config, Session, SessionACL};
 use host::change::Served;
 use host::mounts::{MARK_FILE, Mark, OwnMount};
-use host::namespace::{self, FUSE_TYPE, Protection, Reach};
-use rustix::fd::{AsFd as _, FromRawFd as _, OwnedFd};
+use host::namespace::{self, FUSE_TYPE, Reach};
+use host::process::{Order, lifeline, report_ready};
+use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::fs::{Mode, OFlags, open};
 use serde::{Deserialize, Serialize};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read as _};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -44,7 +45,6 @@ pub struct Options {
     /// Mount in a new mount namespace. Otherwise in the present one, and the caller has journaled the mount.
     pub private: bool,
     /// With `private`: the process of another layer, whose namespace this layer joins, so that one command sees both.
-    #[serde(default)]
     pub beside: Option<u32>,
     /// The control socket.
     pub control: PathBuf,
@@ -66,20 +66,28 @@ pub struct Options {
 
 impl Options {
     pub const THREADS: usize = 16;
+
+    /// Without a delay yet, and in a mount namespace of its own.
+    pub fn over(directory: &Path, control: &Path, run_id: &str) -> Self {
+        Self {
+            directory: directory.to_owned(),
+            private: true,
+            beside: None,
+            control: control.to_owned(),
+            run_id: run_id.to_owned(),
+            threads: Self::THREADS,
+            delay: Delay { read_us: 0, write_us: 0, sync_us: 0, mode: DelayMode::Add, varies: false },
+            writeback_cache: true,
+            direct: true,
+            read_ahead_kib: None,
+            leave_when_alone: false,
+        }
+    }
 }
 
-/// The content of the ready line.
-#[derive(Debug, Serialize)]
-struct Ready<'a> {
-    ready: bool,
-    pid: u32,
-    mount: &'a Path,
-    source: &'a str,
-    socket: &'a Path,
-    private: bool,
-    writeback_cache: bool,
-    threads: usize,
-    protection: Protection,
+impl Order for Options {
+    const ROLE: &'static str = "slowfs";
+    type Ready = ();
 }
 
 /// Serves until the kernel closes the connection. Must be called before the process starts a thread.
@@ -92,7 +100,7 @@ pub fn run(options: &Options) -> Result<(), Error> {
         .map_err(|errno| directory_error(options, errno.into()))?;
     let mut signals = Signals::new([SIGTERM, SIGUSR1, SIGINT, SIGHUP]).map_err(serve_error("catch signals"))?;
     let nice = rustix::process::getpriority_process(None).unwrap_or(0);
-    let protection = namespace::protect_self();
+    namespace::protect_self();
     let private = match (options.private, options.beside) {
         (true, Some(layer)) => Some(namespace::join_private(layer)),
         (true, None) => Some(namespace::enter_private()),
@@ -124,7 +132,7 @@ pub fn run(options: &Options) -> Result<(), Error> {
     if options.leave_when_alone {
         spawn("company", leave_when_alone)?;
     }
-    report_ready(options, &directory, &source, protection)?;
+    report_ready::<Options>(&());
     serve_signals(&mut signals, &engine, &ours)
 }
 
@@ -154,7 +162,7 @@ fn start(
     spawn("timer", move || timer.serve_queue())?;
     let controlled = engine.clone();
     spawn("control", move || control::serve(&listener, &controlled, |_| Ok(())))?;
-    if let Some(lifeline) = inherited("WRINGER_LIFELINE_FD") {
+    if let Some(lifeline) = lifeline() {
         let engine = engine.clone();
         spawn("lifeline", move || {
             wait_for_end(lifeline);
@@ -218,40 +226,6 @@ pub(crate) fn listen(socket: &Path) -> Result<UnixListener, Error> {
     let listener = UnixListener::bind(socket);
     rustix::process::umask(Mode::empty());
     listener.map_err(|source| Error::Socket { operation: "listen at", path: socket.to_owned(), source })
-}
-
-fn report_ready(options: &Options, directory: &Path, source: &str, protection: Protection) -> Result<(), Error> {
-    let ready = Ready {
-        ready: true,
-        pid: std::process::id(),
-        mount: directory,
-        source,
-        socket: &options.control,
-        private: options.private,
-        writeback_cache: options.writeback_cache,
-        threads: options.threads,
-        protection,
-    };
-    report(&ready)
-}
-
-/// Writes the line that the starting process waits for.
-pub(crate) fn report(ready: &impl Serialize) -> Result<(), Error> {
-    let Some(descriptor) = inherited("WRINGER_READY_FD") else { return Ok(()) };
-    let mut line = serde_json::to_vec(ready).map_err(|source| Error::Answer { source })?;
-    line.push(b'\n');
-    std::fs::File::from(descriptor).write_all(&line).map_err(serve_error("report ready"))
-}
-
-/// Takes over the descriptor whose number this environment variable names.
-fn inherited(variable: &str) -> Option<OwnedFd> {
-    let number = std::env::var(variable).ok()?.parse::<i32>().ok().filter(|number| *number > 2)?;
-    // SAFETY: asks only whether the number is open.
-    if unsafe { libc::fcntl(number, libc::F_GETFD) } < 0 {
-        return None;
-    }
-    // SAFETY: the parent opened it for this process under this name, and it is taken once.
-    Some(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
 fn wait_for_end(lifeline: OwnedFd) {

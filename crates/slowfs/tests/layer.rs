@@ -432,7 +432,7 @@ impl Ordinary {
         let mut line = String::new();
         File::from(ready_read).read_to_string(&mut line).unwrap();
         let ordinary = Self { layer, folder };
-        line.contains("\"ready\":true").then_some(ordinary)
+        line.contains("\"ready\":").then_some(ordinary)
     }
 
     /// What the user sees in the namespace, in the directory.

@@ -14,7 +14,7 @@ use host::change::mounts;
 use host::process::Server;
 use run::{Child, ChildSpec, Role, Run, Step};
 use slowfs::control::Client;
-use std::ffi::OsString;
+use slowfs::process::Options;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -153,16 +153,12 @@ impl SlowDirectory {
         };
         // The layer mounts itself: this step only records that it may.
         run.step(mount, |_| Ok(()))?;
-        let spec = ChildSpec { ready: true, ..ChildSpec::internal("slowfs", arguments(run, directory, &socket)) };
+        let order =
+            Options { private: false, writeback_cache: false, ..Options::over(directory, &socket, run.id().as_str()) };
+        let spec = ChildSpec { ready: true, ..ChildSpec::internal(&order)? };
         let child = run.spawn(Role::SlowLayer, spec)?;
         Ok(Self { directory: directory.to_owned(), socket, child })
     }
-}
-
-fn arguments(run: &Run, directory: &Path, socket: &Path) -> Vec<OsString> {
-    let mut args: Vec<OsString> = ["--public", "--no-writeback-cache", "--directory"].map(OsString::from).to_vec();
-    args.extend([directory.into(), "--control".into(), socket.into(), "--run".into(), run.id().as_str().into()]);
-    args
 }
 
 /// A smaller file would soon be read completely.

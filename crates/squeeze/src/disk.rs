@@ -18,8 +18,8 @@ use diskmodel::Model;
 use evidence::{DiskMechanism, LatencyHistogram, Measured, Quantity};
 use run::{Child, ChildSpec, Role, Run, StepId};
 use slowfs::control::Client;
+use slowfs::process::Options;
 use slowfs::stats::Stats;
-use std::ffi::OsString;
 use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -57,7 +57,7 @@ impl SlowLayer {
     /// [`Error::Refused`]: a process has files open; there is no FUSE, or no right to mount.
     pub fn start(run: &mut Run, directory: &Path) -> Result<Self, Error> {
         refuse_open_files(directory)?;
-        Self::mount(run, directory, SOCKET, [])
+        Self::mount(run, directory, SOCKET, |options| options)
     }
 
     /// Mounts the layer over a user's own directory, for one command, without a write-back cache. The layers of a run are
@@ -72,21 +72,20 @@ impl SlowLayer {
         beside: Option<&Self>,
     ) -> Result<Self, Error> {
         refuse_open_by_others(directory)?;
-        let beside = beside.map(|first| ["--beside".to_owned(), first.pid().to_string()]);
-        let args = beside.into_iter().flatten().chain(["--no-writeback-cache".to_owned()]).map(OsString::from);
-        Self::mount(run, directory, &socket_name(number), args)
+        let beside = beside.map(Self::pid);
+        let change = |options| Options { beside, writeback_cache: false, ..options };
+        Self::mount(run, directory, &socket_name(number), change)
     }
 
     fn mount(
         run: &mut Run,
         directory: &Path,
         socket: &str,
-        more: impl IntoIterator<Item = OsString>,
+        change: impl FnOnce(Options) -> Options,
     ) -> Result<Self, Error> {
         let socket = run.folder().join(socket);
-        let args = ["--private", "--directory"].map(OsString::from).into_iter();
-        let args = args.chain([directory.into(), "--control".into(), socket.clone().into()]).chain(more);
-        let spec = ChildSpec { ready: true, ..ChildSpec::internal("slowfs", args) };
+        let order = change(Options::over(directory, &socket, run.id().as_str()));
+        let spec = ChildSpec { ready: true, ..ChildSpec::internal(&order)? };
         let child = run.spawn(Role::SlowLayer, spec)?;
         let client = Client::connect(&socket)?;
         Ok(Self { directory: directory.to_owned(), socket, child, preloaded: None, client, probe: None, floor: None })
@@ -103,9 +102,8 @@ impl SlowLayer {
         let preloaded = Preloaded::new(directory, library)?;
         let socket = run.folder().join(socket_name(number));
         let map = preloaded.map();
-        let args = ["--map".into(), map.as_raw_fd().to_string().into(), "--control".into(), socket.clone().into()];
-        let args: [OsString; 4] = args;
-        let spec = ChildSpec { ready: true, inherit: vec![map], ..ChildSpec::internal("preload", args) };
+        let order = ::preload::keeper::Options { map: map.as_raw_fd(), control: socket.clone() };
+        let spec = ChildSpec { ready: true, inherit: vec![map], ..ChildSpec::internal(&order)? };
         let child = run.spawn(Role::SlowLayer, spec)?;
         let client = Client::connect(&socket)?;
         let (directory, preloaded) = (directory.to_owned(), Some(preloaded));

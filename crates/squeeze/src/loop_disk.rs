@@ -15,7 +15,6 @@ use host::change::loop_device::{FreeDevice, LoopDevice, attach};
 use run::{Child, ChildSpec, Computed, Role, Run, RunId, Step};
 use rustix::fd::AsFd as _;
 use slowfs::disk::{KEEPER_SOCKET, Options, Ready, WORKER_SOCKET, attached};
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 /// A slow disk that exists.
@@ -49,16 +48,14 @@ impl SlowDisk {
     /// There is no FUSE or no loop device, or a program uses the image by now. Finished parts are undone with the run.
     pub fn start(run: &mut Run, image: &Image) -> Result<Started, Error> {
         let (name, folder) = (name_of(run.id()), run.folder().to_owned());
-        let args = ["--image".into(), image.path.clone().into(), "--folder".into(), folder.clone().into()];
-        let args: [OsString; 4] = args;
-        let named: [OsString; 2] = ["--name".into(), name.clone().into()];
-        let spec = ChildSpec { ready: true, ..ChildSpec::internal("slowdisk", args.into_iter().chain(named)) };
-        let keeper = run.spawn(Role::SlowLayer, spec)?;
-        let ready: Ready = keeper
-            .ready
-            .clone()
-            .and_then(|said| serde_json::from_value(said).ok())
-            .ok_or_else(|| Error::KeeperAnswer { answer: format!("{:?}", keeper.ready) })?;
+        let order = Options {
+            image: image.path.clone(),
+            folder: folder.clone(),
+            name: name.clone(),
+            threads: Options::THREADS,
+        };
+        let keeper = run.spawn(Role::SlowLayer, ChildSpec { ready: true, ..ChildSpec::internal(&order)? })?;
+        let ready = keeper.ready::<Options>().map_err(|answer| Error::KeeperAnswer { answer })?;
         let device = attach_one(run, image, &name, &file_of(&ready))?;
         attached(&folder)?;
         let disk = Self { name, image: image.path.clone(), run: run.id().clone() };

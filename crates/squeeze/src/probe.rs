@@ -6,7 +6,7 @@
 
 use crate::Error;
 use evidence::LatencyHistogram;
-use host::interrupt;
+use host::{interrupt, process};
 use run::{Child, ChildSpec, Role, Run};
 use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
@@ -81,9 +81,9 @@ impl Probe {
     /// `seeing` is how a process gets to see the delay; `layer` is the pid of the delaying process.
     pub(crate) fn start(run: &mut Run, layer: u32, seeing: ChildSpec, file: &Path) -> Result<Self, Error> {
         let socket = run.folder().join(format!("probe-{layer}.sock"));
-        let args: [OsString; 4] = ["--file".into(), file.into(), "--socket".into(), socket.clone().into()];
-        let internal = ChildSpec::internal("probe", args);
-        let spec = ChildSpec { launcher: true, program: internal.program, args: internal.args, ..seeing };
+        let order = Order { file: file.into(), socket: socket.clone() };
+        let ChildSpec { program, args, order, .. } = ChildSpec::internal(&order)?;
+        let spec = ChildSpec { launcher: true, program, args, order, ..seeing };
         let child = run.spawn(Role::Launcher, spec)?;
         let stream = connect(&socket, &child).map_err(|source| failed(file, source))?;
         Ok(Self { file: file.to_owned(), child, stream: BufReader::new(stream) })
@@ -119,11 +119,27 @@ fn connect(socket: &Path, child: &Child) -> io::Result<UnixStream> {
     }
 }
 
+/// What a probe is told.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Order {
+    /// Opened once, before any delay is changed. Its name may be any bytes.
+    file: OsString,
+    /// The socket to be asked at.
+    socket: PathBuf,
+}
+
+impl process::Order for Order {
+    const ROLE: &'static str = "probe";
+    /// It is ready when its socket is there.
+    type Ready = ();
+}
+
 /// The body of `wringer internal probe`: serves one client, then ends.
 ///
 /// # Errors
 /// The file cannot be opened or read; the socket cannot be made.
-pub fn serve(file: &Path, socket: &Path) -> Result<(), Error> {
+pub fn serve(order: &Order) -> Result<(), Error> {
+    let (file, socket) = (Path::new(&order.file), order.socket.as_path());
     let opened = open(file)?;
     let listener = UnixListener::bind(socket).map_err(|source| failed(socket, source))?;
     let (stream, _) = listener.accept().map_err(|source| failed(socket, source))?;

@@ -86,7 +86,8 @@ fn order(lab: &Lab, mechanism: &Mechanism) -> String {
     let args = ["ram", "hide", mechanism.size, "--mechanism", mechanism.name, "--dry-run", "-o", "json"];
     let plan = json(&lab.run(args).expect_code(0))["plan"].take();
     let lasts = serde_json::json!({ "secs": 600, "nanos": 0 });
-    serde_json::json!({ "command": ["wringer", "ram"], "lasts": lasts, "squeeze": { "ram": plan } }).to_string()
+    let squeeze = serde_json::json!({ "command": ["wringer", "ram"], "lasts": lasts, "strict": false, "squeeze": { "ram": plan } });
+    serde_json::json!({ "role": "supervise", "order": { "squeeze": squeeze } }).to_string()
 }
 
 /// A supervisor that kills itself at crash point `point`, and whose watchdog dies at its first when `watchdog_too`.
@@ -95,7 +96,10 @@ fn supervise(lab: &Lab, order: &str, point: u32, watchdog_too: bool) -> Child {
 }
 
 fn supervisor(lab: &Lab, order: &str, point: u32, watchdog_too: bool) -> Command {
-    let mut command = lab.command(["internal", "supervise", "--order", order]);
+    let mut command = lab.command(["internal", "supervise"]);
+    let file = lab.home().join("order.json");
+    std::fs::write(&file, order).unwrap();
+    command.stdin(std::fs::File::open(file).unwrap());
     command.env("WRINGER_CRASH", point.to_string()).stdout(Stdio::null()).stderr(Stdio::null());
     if watchdog_too {
         command.env("WRINGER_CRASH_WATCHDOG", "1");

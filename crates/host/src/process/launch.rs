@@ -5,13 +5,12 @@
 //! controller and watchdog are dead. The kernel sends the server its stop signal when the launcher itself is killed.
 
 use super::family::own_tokens;
+use super::order::{Answer, ORDER_VARIABLE, Order, write_line};
 use super::orphans::{Adopted, adopt, signals};
 use super::preparation::{Preparation, cpu_set};
 use super::stop::{StopRequest, stop_unpermitted};
-use super::{
-    ChildSpec, Identity, LIFELINE_VARIABLE, Process, READY_VARIABLE, RUN_VARIABLE, SERVER_ENVIRONMENT_VARIABLE,
-};
-use super::{inherited_descriptor, lifeline, write_report};
+use super::{ChildSpec, Identity, LIFELINE_VARIABLE, Process, READY_VARIABLE, RUN_VARIABLE};
+use super::{inherited_descriptor, lifeline};
 use crate::{Error, chain, namespace};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::{BorrowedFd, OwnedFd};
@@ -22,27 +21,45 @@ use std::path::PathBuf;
 use std::process::{Child, Command};
 use std::time::Duration;
 
-/// The part of a [`ChildSpec`] that the launcher applies, as its `--settings` argument.
+/// The part of a [`ChildSpec`] that the launcher applies: its order.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct LaunchSettings {
+    pub program: OsString,
+    pub args: Vec<OsString>,
+    /// For the server only: its library path would make the launcher load other libraries.
+    pub env: Vec<(OsString, OsString)>,
     pub cwd: Option<PathBuf>,
     pub identity: Option<(u32, u32)>,
     pub namespaces_of: Option<u32>,
     pub cgroups: Vec<PathBuf>,
     pub oom_score_adj: Option<i32>,
     pub foreground: bool,
-    #[serde(default)]
     pub leave: bool,
-    #[serde(default)]
     pub without_thp: bool,
     pub affinity: Option<Vec<u32>>,
     pub stop_signal: i32,
     pub grace_ms: u64,
 }
 
+/// The server that a launcher has started.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub struct Launched {
+    pub pid: u32,
+    /// `None`: it had ended before that could be read.
+    pub start_time: Option<u64>,
+}
+
+impl Order for LaunchSettings {
+    const ROLE: &'static str = "launch";
+    type Ready = Launched;
+}
+
 impl LaunchSettings {
     pub(super) fn of(spec: &ChildSpec) -> Self {
         Self {
+            program: spec.program.clone().into(),
+            args: spec.args.clone(),
+            env: spec.env.clone(),
             cwd: spec.cwd.clone(),
             identity: spec.identity,
             namespaces_of: spec.namespaces_of,
@@ -55,14 +72,6 @@ impl LaunchSettings {
             stop_signal: spec.stop_signal,
             grace_ms: u64::try_from(spec.grace.as_millis()).unwrap_or(u64::MAX),
         }
-    }
-
-    pub(super) fn to_argument(&self) -> String {
-        serde_json::json!(self).to_string()
-    }
-
-    pub fn from_argument(argument: &str) -> Result<Self, serde_json::Error> {
-        serde_json::from_str(argument)
     }
 
     fn child_spec(&self) -> ChildSpec {
@@ -83,17 +92,17 @@ impl LaunchSettings {
 ///
 /// # Errors
 /// The namespace cannot be entered or the server not started. They are also reported on the ready pipe.
-pub fn launch(settings: &LaunchSettings, program: &OsString, args: &[OsString]) -> Result<i32, Error> {
+pub fn launch(settings: &LaunchSettings) -> Result<i32, Error> {
     let (lifeline, mut ready) = (lifeline(), inherited_descriptor(READY_VARIABLE));
     let stop_signals = block_stop_signals()?;
     let adopted = if settings.foreground { Some(adopt()?) } else { None };
-    let mut server = start(settings, program, args)
-        .inspect_err(|error| write_report(ready.as_ref(), &serde_json::json!({ "error": chain(error) })))?;
+    let mut server =
+        start(settings).inspect_err(|error| write_line(ready.as_ref(), &Answer::<()>::Error(chain(error))))?;
     // the launcher may outlive its command, and must not keep that command's folder busy
     let _ = std::env::set_current_dir("/");
     let identity = Identity::of(server.id());
-    let started = serde_json::json!({ "pid": server.id(), "start_time": identity.map(|identity| identity.start_time) });
-    write_report(ready.as_ref(), &started);
+    let launched = Launched { pid: server.id(), start_time: identity.map(|identity| identity.start_time) };
+    write_line(ready.as_ref(), &Answer::Ready(launched));
     ready = ready.filter(|_| settings.foreground);
     let ends = Ends {
         stop: Some(&stop_signals).filter(|_| !settings.foreground),
@@ -106,37 +115,27 @@ pub fn launch(settings: &LaunchSettings, program: &OsString, args: &[OsString]) 
         let grace = Duration::from_millis(settings.grace_ms);
         stop_unpermitted(&[process.identity()], StopRequest { signal: settings.stop_signal, grace })?;
     }
-    let status = server.wait().map_err(|source| Error::path("wait for", program, source))?;
+    let status = server.wait().map_err(|source| Error::path("wait for", &settings.program, source))?;
     if let Some(adopted) = adopted {
         let orphans = if settings.leave {
             adopted.let_go(settings.affinity.as_deref().map(cpu_set).as_ref())
         } else {
             adopted.end(&stop_signals)
         };
-        write_report(ready.as_ref(), &serde_json::json!(orphans));
+        write_line(ready.as_ref(), &orphans);
     }
     Ok(status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)))
 }
 
-/// [`ChildSpec::env`] is for the server only: its library path would make the launcher load other libraries.
-pub(super) fn server_environment(spec: &ChildSpec) -> (&'static str, String) {
-    (SERVER_ENVIRONMENT_VARIABLE, serde_json::json!(spec.env).to_string())
-}
-
-fn given_environment() -> Vec<(OsString, OsString)> {
-    let given = std::env::var(SERVER_ENVIRONMENT_VARIABLE).unwrap_or_default();
-    serde_json::from_str(&given).unwrap_or_default()
-}
-
 #[allow(clippy::disallowed_methods)] // host starts processes
-fn start(settings: &LaunchSettings, program: &OsString, args: &[OsString]) -> Result<Child, Error> {
+fn start(settings: &LaunchSettings) -> Result<Child, Error> {
     let preparation = Preparation::of(&settings.child_spec())?.bound_to_us(settings.stop_signal);
     if let Some(pid) = settings.namespaces_of {
         namespace::join_private(pid)?;
     }
-    let mut command = Command::new(program);
-    command.args(args).envs(given_environment());
-    for ours in [SERVER_ENVIRONMENT_VARIABLE, READY_VARIABLE, LIFELINE_VARIABLE] {
+    let mut command = Command::new(&settings.program);
+    command.args(&settings.args).envs(settings.env.iter().cloned());
+    for ours in [ORDER_VARIABLE, READY_VARIABLE, LIFELINE_VARIABLE] {
         command.env_remove(ours);
     }
     if settings.leave {
@@ -147,7 +146,7 @@ fn start(settings: &LaunchSettings, program: &OsString, args: &[OsString]) -> Re
         command.current_dir(folder);
     }
     preparation.install(&mut command);
-    command.spawn().map_err(|source| Error::path("start", program, source))
+    command.spawn().map_err(|source| Error::path("start", &settings.program, source))
 }
 
 /// Descriptors that a command is not to inherit.

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-use super::launch::{LaunchSettings, server_environment};
+use super::launch::LaunchSettings;
+use super::order::{Answer, ORDER_VARIABLE, in_memory, written};
 use super::preparation::Preparation;
-use super::{ChildSpec, Identity, LIFELINE_VARIABLE, Orphans, Process, READY_VARIABLE, RUN_VARIABLE, own_program};
+use super::{
+    ChildSpec, Identity, LIFELINE_VARIABLE, Order as _, Orphans, Process, READY_VARIABLE, RUN_VARIABLE, own_program,
+};
 use crate::permit::Permit;
 use crate::{Error, files, interrupt};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -44,7 +47,7 @@ pub struct Spawned {
 /// # Errors
 /// The program is missing or cannot be executed; a log or a cgroup cannot be opened; the identity cannot be taken.
 pub fn spawn(_permit: &Permit, marks: Marks<'_>, spec: &ChildSpec) -> Result<Spawned, Error> {
-    let mut command = if spec.launcher { launcher_command(spec) } else { direct_command(spec) };
+    let mut command = if spec.launcher { launcher_command(spec)? } else { direct_command(spec)? };
     command.env(RUN_VARIABLE, marks.run_id);
     let marks_of_run = std::iter::once(&marks.token).chain(marks.keep).map(AsRawFd::as_raw_fd);
     let inherited = marks_of_run.chain(spec.inherit.iter().map(AsRawFd::as_raw_fd)).collect();
@@ -53,7 +56,7 @@ pub fn spawn(_permit: &Permit, marks: Marks<'_>, spec: &ChildSpec) -> Result<Spa
 
 /// Starts a daemon that will be the controller of a run of its own: it belongs to no run yet, and changes nothing before it has begun one.
 pub fn spawn_supervisor(log: &Path, spec: &ChildSpec) -> Result<Spawned, Error> {
-    let mut command = direct_command(spec);
+    let mut command = direct_command(spec)?;
     command.env_remove(RUN_VARIABLE);
     start(command, log, None, spec.inherit.iter().map(AsRawFd::as_raw_fd).collect(), spec)
 }
@@ -67,15 +70,15 @@ fn start(
 ) -> Result<Spawned, Error> {
     // A test that kills us at a crash point does not mean our children.
     command.env_remove("WRINGER_CRASH");
-    if spec.launcher {
-        command.envs([server_environment(spec)]);
-    } else {
+    let order = if spec.launcher { Some(in_memory(&written(&LaunchSettings::of(spec))?)?) } else { None };
+    if !spec.launcher {
         command.envs(spec.env.iter().cloned());
     }
     let (ready, report) = ready_pipe(spec)?;
     let log = if spec.foreground { default_log.to_owned() } else { attach_logs(&mut command, default_log, spec)? };
     let log_start_bytes = log.metadata().map_or(0, |metadata| metadata.len());
-    for (variable, descriptor) in [(READY_VARIABLE, report.as_ref().map(AsFd::as_fd)), (LIFELINE_VARIABLE, lifeline)] {
+    let (report, order) = (report.as_ref().map(AsFd::as_fd), order.as_ref().map(AsFd::as_fd));
+    for (variable, descriptor) in [(READY_VARIABLE, report), (LIFELINE_VARIABLE, lifeline), (ORDER_VARIABLE, order)] {
         command.env_remove(variable);
         if let Some(descriptor) = descriptor {
             command.env(variable, descriptor.as_raw_fd().to_string());
@@ -98,7 +101,7 @@ impl Spawned {
         self.process.identity()
     }
 
-    /// The line that the child wrote when it was ready; `None` when it was not asked for one.
+    /// What the child said when it was ready, the [`super::Order::Ready`] of its role; `None` when it was not asked.
     ///
     /// # Errors
     /// [`Error::Child`] with the end of its log when it ends, complains, or takes longer than `timeout`;
@@ -108,14 +111,13 @@ impl Spawned {
         let line = ready
             .read_line(Instant::now() + timeout, &interrupt::requested)
             .map_err(|trouble| self.explain(trouble, timeout))?;
-        let value: serde_json::Value =
-            serde_json::from_str(&line).map_err(|_| self.failed(format!("it said '{}'", line.trim())))?;
-        match value.get("error").and_then(serde_json::Value::as_str) {
-            Some(why) => Err(self.failed(why.to_owned())),
-            None => {
+        match serde_json::from_str(&line) {
+            Ok(Answer::Ready(value)) => {
                 self.ready = Some(ready).filter(|_| self.tells_orphans);
                 Ok(Some(value))
             }
+            Ok(Answer::Error(why)) => Err(self.failed(why)),
+            Err(_) => Err(self.failed(format!("it said '{}'", line.trim()))),
         }
     }
 
@@ -206,27 +208,32 @@ fn await_readable(descriptor: &OwnedFd, deadline: Instant, interrupted: &dyn Fn(
 }
 
 #[allow(clippy::disallowed_methods)] // the one place of `host` that starts long-lived children
-fn direct_command(spec: &ChildSpec) -> Command {
+fn direct_command(spec: &ChildSpec) -> Result<Command, Error> {
     let mut command = Command::new(&spec.program);
     command.args(&spec.args);
-    if !spec.foreground {
-        command.stdin(Stdio::null());
-    }
+    give_input(&mut command, spec)?;
     if let Some(folder) = &spec.cwd {
         command.current_dir(folder);
     }
-    command
+    Ok(command)
 }
 
 #[allow(clippy::disallowed_methods)] // as above
-fn launcher_command(spec: &ChildSpec) -> Command {
-    let settings = LaunchSettings::of(spec).to_argument();
+fn launcher_command(spec: &ChildSpec) -> Result<Command, Error> {
     let mut command = Command::new(own_program());
-    command.args(["internal", "launch", "--settings", &settings, "--"]).arg(&spec.program).args(&spec.args);
-    if !spec.foreground {
-        command.stdin(Stdio::null());
-    }
-    command
+    command.args(["internal", LaunchSettings::ROLE]);
+    give_input(&mut command, spec)?;
+    Ok(command)
+}
+
+/// The input of a launcher is that of what it starts.
+fn give_input(command: &mut Command, spec: &ChildSpec) -> Result<(), Error> {
+    match &spec.order {
+        Some(order) => command.stdin(in_memory(order)?),
+        None if spec.foreground => command,
+        None => command.stdin(Stdio::null()),
+    };
+    Ok(())
 }
 
 fn ready_pipe(spec: &ChildSpec) -> Result<(Option<OwnedFd>, Option<OwnedFd>), Error> {

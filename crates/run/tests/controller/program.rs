@@ -5,28 +5,31 @@
 
 use host::permit::Permit;
 use host::places::Places;
-use host::process::{LaunchSettings, launch, lifeline, report_ready};
+use host::process::{Order, launch, lifeline, order, report_ready};
 use run::{Begin, CgroupVersion, ChildSpec, Error, Kind, Members, OomVictim, Resource, Role, Run, Scope, Step};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::AsFd;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::ffi::OsString;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
+use supervise::Supervise;
+
+#[path = "../home/supervise.rs"]
+mod supervise;
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     let outcome = match words[..] {
-        ["internal", "watchdog", "--run", id, "--journal", journal, "--storage", storage, "--limits", limits] => {
-            watchdog(id, journal, storage, limits)
-        }
-        ["internal", "launch", "--settings", settings, "--", program, ref rest @ ..] => serve(settings, program, rest),
-        ["internal", "holder", _home] => hold(),
-        ["internal", "layer", home] => layer(Path::new(home)),
-        ["internal", "supervise", home, value, seconds] => supervise(Path::new(home), value, seconds),
+        ["internal", "watchdog"] => run::watchdog::main(order().unwrap(), |_| true).map(|()| 0),
+        ["internal", "launch"] => Ok(u8::try_from(launch(&order().unwrap()).unwrap()).unwrap_or(1)),
+        ["internal", "holder"] => hold(),
+        ["internal", "layer"] => layer(&order().unwrap()),
+        ["internal", "supervise"] => supervise(&order().unwrap()),
         ["run", home, value, cgroup] => small_run(Path::new(home), value, cgroup).and_then(release),
         ["wait", home, value, cgroup] => small_run(Path::new(home), value, cgroup).and_then(await_stdin),
         ["deaf", home, value, cgroup] => deaf(Path::new(home), value, cgroup),
@@ -43,6 +46,24 @@ fn main() -> ExitCode {
             ExitCode::from(if error.is_in_the_way() { 3 } else { 4 })
         }
     }
+}
+
+#[derive(Serialize, Deserialize)]
+struct Holder;
+
+impl Order for Holder {
+    const ROLE: &'static str = "holder";
+    type Ready = ();
+}
+
+#[derive(Serialize, Deserialize)]
+struct Layer {
+    home: PathBuf,
+}
+
+impl Order for Layer {
+    const ROLE: &'static str = "layer";
+    type Ready = ();
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -72,15 +93,15 @@ fn begin(home: &Path, value: &str, cgroup: &str, hides: Hides) -> Result<Run, Er
     set(&mut run, value)?;
     let cgroups = make_cgroup(&mut run, cgroup)?;
     let grace = Duration::from_secs(1);
-    let child = |role: &str| ChildSpec { ready: true, grace, ..ChildSpec::internal(role, [home.as_os_str()]) };
     if hides == Hides::ByHolder {
-        run.spawn(Role::Holder, child("holder"))?;
+        run.spawn(Role::Holder, ChildSpec { ready: true, grace, ..ChildSpec::internal(&Holder)? })?;
     } else {
         // no block at all: what the journal says is what counts
         let step = Step::MemoryBlocks { kernel: String::new(), movable: String::new(), values: vec![] };
         run.with_oom_victim(OomVictim::Server, |run| run.step(step, |_| Ok(())))?;
     }
-    run.spawn(Role::SlowLayer, child("layer"))?;
+    let layer = ChildSpec::internal(&Layer { home: home.to_owned() })?;
+    run.spawn(Role::SlowLayer, ChildSpec { ready: true, grace, ..layer })?;
     let arguments: [OsString; 3] = ["-c".into(), "sleep 1000 & wait".into(), home.into()];
     run.spawn(Role::Server, ChildSpec { launcher: true, cgroups, grace, ..ChildSpec::program("/bin/sh", arguments) })?;
     Ok(run)
@@ -162,29 +183,18 @@ fn undo(home: &Path) -> Result<u8, Error> {
     Ok(if report.is_whole() { 0 } else { 5 })
 }
 
-fn watchdog(id: &str, journal: &str, storage: &str, limits: &str) -> Result<u8, Error> {
-    let places = Places { journal: journal.into(), sandboxes: storage.into(), ..Places::from_environment() };
-    run::watchdog::main(&places, &id.parse()?, serde_json::from_str(limits).unwrap(), |_| true).map(|()| 0)
-}
-
-fn serve(settings: &str, program: &str, args: &[&str]) -> Result<u8, Error> {
-    let args: Vec<OsString> = args.iter().map(OsString::from).collect();
-    let status = launch(&LaunchSettings::from_argument(settings).unwrap(), &program.into(), &args)?;
-    Ok(u8::try_from(status).unwrap_or(1))
-}
-
 /// Gives back what it holds, which is nothing, when its lifeline ends.
 fn hold() -> Result<u8, Error> {
     let lifeline = lifeline().expect("a lifeline");
-    report_ready(&json!({ "held": 0 }));
+    report_ready::<Holder>(&());
     while rustix::io::read(&lifeline, &mut [0; 1]) != Ok(0) {}
     Ok(0)
 }
 
 /// Serves on when its lifeline ends, and notes each SIGUSR1 in `<home>/neutralised`.
-fn layer(home: &Path) -> Result<u8, Error> {
+fn layer(Layer { home }: &Layer) -> Result<u8, Error> {
     let signals = neutralise_signals();
-    report_ready(&json!({}));
+    report_ready::<Layer>(&());
     loop {
         let mut info = [0; 128];
         if rustix::io::read(&signals, &mut info).is_ok() {
@@ -205,7 +215,7 @@ fn neutralise_signals() -> std::os::fd::OwnedFd {
     }
 }
 
-fn supervise(home: &Path, value: &str, seconds: &str) -> Result<u8, Error> {
+fn supervise(Supervise { home, value, seconds }: &Supervise) -> Result<u8, Error> {
     let begin = Begin {
         kind: Kind::Standing,
         command: vec!["ram".into(), "hide".into()],
@@ -214,12 +224,12 @@ fn supervise(home: &Path, value: &str, seconds: &str) -> Result<u8, Error> {
     };
     let refuses = seconds == "refuse";
     let lasts = Duration::from_secs(if refuses { 3600 } else { seconds.parse().unwrap() });
-    let (_cause, _released) = run::supervise::daemon(begin, lasts, |run| {
+    let (_cause, _released) = run::supervise::daemon::<Supervise, _>(begin, lasts, |run| {
         set(run, value)?;
         if refuses {
             return Err(Error::Refused { what: "somebody came first".into(), hint: Some("make room".into()) });
         }
-        run.spawn(Role::Holder, ChildSpec { ready: true, ..ChildSpec::internal("holder", [home.as_os_str()]) })?;
+        run.spawn(Role::Holder, ChildSpec { ready: true, ..ChildSpec::internal(&Holder)? })?;
         Ok::<_, Error>(json!({ "hidden": 1 }))
     })?;
     Ok(0)

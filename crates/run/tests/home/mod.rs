@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_run-test-controller");
 
-/// A home with a value file. Its path is in the arguments of every process of its runs: an independent way to find them.
+/// A home with a value file. Its path is in the arguments of every server of its runs, and each of our own children has a file in it open: an
+/// independent way to find them.
 pub struct Home {
     folder: tempfile::TempDir,
 }
@@ -59,14 +60,16 @@ impl Home {
         (child, id.trim().to_owned())
     }
 
-    /// The processes of this home, by their arguments.
+    /// The processes of this home, by their arguments and their files.
     pub fn processes(&self) -> Vec<u32> {
         let wanted = self.path().to_string_lossy().into_owned();
         let pids =
             fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
         pids.filter(|pid| {
             let arguments = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            *pid != std::process::id() && String::from_utf8_lossy(&arguments).contains(&wanted)
+            let is_named = String::from_utf8_lossy(&arguments).contains(&wanted);
+            let is_helper = || arguments_of(*pid).contains(" internal ") && has_open_below(*pid, self.path());
+            *pid != std::process::id() && (is_named || is_helper())
         })
         .collect()
     }
@@ -110,6 +113,12 @@ impl Drop for Home {
             let _ = kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), Signal::KILL);
         }
     }
+}
+
+/// Every process of a run has its token open.
+fn has_open_below(pid: u32, folder: &Path) -> bool {
+    let files = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    files.filter_map(|file| fs::read_link(file.path()).ok()).any(|file| file.starts_with(folder))
 }
 
 pub fn arguments_of(pid: u32) -> String {

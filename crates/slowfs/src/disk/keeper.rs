@@ -24,8 +24,8 @@ use crate::way::client::Looker;
 use diskmodel::Model;
 use evidence::DelayMode;
 use host::looks::{Looks, Silence, looks_in};
-use host::namespace::{self, Protection};
-use host::process::{Forked, fork};
+use host::namespace;
+use host::process::{Forked, Order, fork, report_ready};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, AsRawFd as _, OwnedFd};
 use rustix::fs::{Mode, OFlags, open};
@@ -67,10 +67,14 @@ impl Options {
     pub const THREADS: usize = 16;
 }
 
-/// The content of the ready line.
+impl Order for Options {
+    const ROLE: &'static str = "slowdisk";
+    type Ready = Ready;
+}
+
+/// What the keeper says when it serves.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Ready {
-    pub ready: bool,
     pub pid: u32,
     /// The keeper's descriptor of the file system's root: `/proc/PID/fd/NUMBER/NAME` is the file.
     pub root: i32,
@@ -79,8 +83,6 @@ pub struct Ready {
     pub protocol: (u32, u32),
     /// Whether the death of a worker is no I/O error.
     pub resends: bool,
-    #[serde(skip_deserializing)]
-    pub protection: Protection,
 }
 
 struct Keeper {
@@ -143,7 +145,7 @@ impl Watch {
 /// No `/dev/fuse`, no right to mount, an image that cannot be opened; [`Error::Worker`] when no worker can serve any more.
 pub fn run(options: &Options) -> Result<(), Error> {
     let nice = rustix::process::getpriority_process(None).unwrap_or(0);
-    let protection = namespace::protect_self();
+    namespace::protect_self();
     let [term, usr1] = signals()?;
     let backing = Arc::new(open_image(options)?);
     let device = open_device()?;
@@ -173,9 +175,7 @@ pub fn run(options: &Options) -> Result<(), Error> {
     keeper.await_first_answer()?;
     keeper.know_way(looker.map_or_else(Way::not_measured, Looker::look));
     let pid = std::process::id();
-    let ready =
-        Ready { ready: true, pid, root: root_number, name: options.name.clone(), protocol, resends, protection };
-    crate::process::report(&ready)?;
+    report_ready::<Options>(&Ready { pid, root: root_number, name: options.name.clone(), protocol, resends });
     keeper.keep(&term, &usr1, host::process::lifeline(), &own)
 }
 

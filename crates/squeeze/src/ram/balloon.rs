@@ -8,21 +8,28 @@
 use crate::ram::holder::{Held, check_oom_score, wait_for_end};
 use crate::ram::room::Room;
 use crate::{Error, Meminfo};
-use host::process::{lifeline, report_not_ready, report_ready};
+use host::process::{Order, lifeline, report_not_ready, report_ready};
 use rustix::fs::MemfdFlags;
 use rustix::mm::{MapFlags, ProtFlags};
+use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io;
 use std::time::{Duration, Instant};
 use units::Bytes;
 
-#[derive(Debug, Clone, Copy)]
+/// What a balloon is told.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct Options {
     pub bytes: u64,
     pub deadline: Duration,
     /// The available memory, of the host or of our cgroup, at which it stops.
     pub floor_bytes: u64,
     pub oom_score_adj: i32,
+}
+
+impl Order for Options {
+    const ROLE: &'static str = "balloon";
+    type Ready = Held;
 }
 
 /// The bytes touched between two checks of the clock and of the available memory.
@@ -38,7 +45,7 @@ pub fn run(options: &Options) -> Result<(), Error> {
         .and_then(|()| memfd(options.bytes).map_err(Error::file("make", "a memfd".as_ref())));
     let file = started.inspect_err(|error| report_not_ready(&error.to_string()))?;
     let held = inflate(&file, options)?;
-    report_ready(&serde_json::json!(held));
+    report_ready::<Options>(&held);
     wait_for_end(lifeline.as_ref());
     Ok(())
 }

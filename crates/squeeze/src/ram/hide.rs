@@ -3,10 +3,11 @@ use crate::ram::holder::Held;
 use crate::ram::plan::Plan;
 use crate::ram::taken::{Node, Taken};
 use crate::ram::traits::Traits;
-use crate::ram::{OVERCOMMIT, measure, offline, pool};
+use crate::ram::{OVERCOMMIT, balloon, holder, measure, offline, pool};
 use crate::{Error, Meminfo, accept};
 use evidence::{Measured, RamMechanism};
 use host::change::{drop_page_cache, set_value};
+use host::process::Order;
 use run::{Child, ChildSpec, Role, Run, Step, StepId};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -98,7 +99,7 @@ fn take(run: &mut Run, plan: &Plan) -> Result<Taken, Error> {
         RamMechanism::Holder => reserve(run, plan),
         RamMechanism::Pool => pool::grow(run, plan),
         RamMechanism::Offline => offline::take(run, plan),
-        RamMechanism::Balloon => of_child(plan, run.spawn(Role::Holder, balloon_spec(plan))?),
+        RamMechanism::Balloon => of_child::<balloon::Options>(plan, run.spawn(Role::Holder, balloon_spec(plan)?)?),
     }
 }
 
@@ -136,17 +137,16 @@ fn reserve(run: &mut Run, plan: &Plan) -> Result<Taken, Error> {
     let path = Path::new(OVERCOMMIT);
     let cap_before = host::change::read_value(path)?;
     let cap_after = (cap_before.parse::<u64>().unwrap_or(plan.overcommit_before) + plan.units).to_string();
+    let spec = holder_spec(plan)?;
     let step = Step::Value { path: PathBuf::from(path), before: cap_before.clone(), after: cap_after.clone() };
     let (cap, _) = run.step(step, |permit| set_value(permit, path, &cap_before, &cap_after))?;
-    let child = run.spawn(Role::Holder, holder_spec(plan));
+    let child = run.spawn(Role::Holder, spec);
     run.undo_step(cap)?;
-    of_child(plan, child?)
+    of_child::<holder::Options>(plan, child?)
 }
 
-fn of_child(plan: &Plan, child: Child) -> Result<Taken, Error> {
-    let ready = child.ready.clone().unwrap_or_default();
-    let held: Held =
-        serde_json::from_value(ready.clone()).map_err(|_| Error::HolderAnswer { answer: ready.to_string() })?;
+fn of_child<O: Order<Ready = Held>>(plan: &Plan, child: Child) -> Result<Taken, Error> {
+    let held = child.ready::<O>().map_err(|answer| Error::HolderAnswer { answer })?;
     Ok(Taken {
         step: child.step,
         bytes: held.reserved_pages * plan.unit_bytes,
@@ -158,28 +158,33 @@ fn of_child(plan: &Plan, child: Child) -> Result<Taken, Error> {
     })
 }
 
-fn holder_spec(plan: &Plan) -> ChildSpec {
-    let own = [("--pages", plan.units.to_string()), ("--page-bytes", plan.unit_bytes.to_string())];
-    spec(plan, "holder", own.into())
+fn holder_spec(plan: &Plan) -> Result<ChildSpec, Error> {
+    let order = holder::Options {
+        pages: plan.units,
+        page_bytes: plan.unit_bytes,
+        deadline: plan.options.deadline,
+        floor_bytes: plan.stop_bytes(),
+        oom_score_adj: plan.options.oom_score_adj(),
+    };
+    spec(plan, &order)
 }
 
-fn balloon_spec(plan: &Plan) -> ChildSpec {
-    spec(plan, "balloon", vec![("--bytes", plan.hide_bytes.to_string())])
+fn balloon_spec(plan: &Plan) -> Result<ChildSpec, Error> {
+    let order = balloon::Options {
+        bytes: plan.hide_bytes,
+        deadline: plan.options.deadline,
+        floor_bytes: plan.stop_bytes(),
+        oom_score_adj: plan.options.oom_score_adj(),
+    };
+    spec(plan, &order)
 }
 
-fn spec(plan: &Plan, role: &str, own: Vec<(&str, String)>) -> ChildSpec {
-    let deadline = plan.options.deadline;
-    let common = [
-        ("--deadline-ms", deadline.as_millis().to_string()),
-        ("--floor-bytes", plan.stop_bytes().to_string()),
-        ("--oom-score-adj", plan.options.oom_score_adj().to_string()),
-    ];
-    let args = own.into_iter().chain(common).map(|(name, value)| format!("{name}={value}"));
-    ChildSpec {
+fn spec(plan: &Plan, order: &impl Order) -> Result<ChildSpec, Error> {
+    Ok(ChildSpec {
         oom_score_adj: Some(plan.options.oom_score_adj()),
         ready: true,
-        ready_timeout: deadline + Duration::from_secs(10),
+        ready_timeout: plan.options.deadline + Duration::from_secs(10),
         grace: Duration::from_secs(1),
-        ..ChildSpec::internal(role, args)
-    }
+        ..ChildSpec::internal(order)?
+    })
 }

@@ -5,13 +5,14 @@
 //! lifeline, that is when controller and watchdog are both dead.
 
 use crate::{Error, Meminfo};
-use host::process::{lifeline, report_not_ready, report_ready};
+use host::process::{Order, lifeline, report_not_ready, report_ready};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::time::{Duration, Instant};
 use units::Bytes;
 
-#[derive(Debug, Clone, Copy)]
+/// What a holder is told.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct Options {
     /// Pages of the default huge page size.
     pub pages: u64,
@@ -21,6 +22,11 @@ pub struct Options {
     pub floor_bytes: u64,
     /// The expected oom_score_adj of this process, checked before it reserves. 1000: the kernel kills it before any database.
     pub oom_score_adj: i32,
+}
+
+impl Order for Options {
+    const ROLE: &'static str = "holder";
+    type Ready = Held;
 }
 
 /// The report after reserving, or after giving up.
@@ -54,7 +60,7 @@ pub fn run(options: &Options) -> Result<(), Error> {
     }
     lock_own_memory();
     let held = reserve(options)?;
-    report_ready(&serde_json::json!(held));
+    report_ready::<Options>(&held);
     wait_for_end(lifeline.as_ref());
     Ok(())
 }

@@ -4,8 +4,8 @@
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
 
 use host::places::Places;
-use host::process::{LaunchSettings, launch};
-use run::{Begin, Child, ChildSpec, Error, Kind, Resource, Role, Run};
+use host::process::{launch, order};
+use run::{Begin, Child, ChildSpec, Kind, Resource, Role, Run};
 use squeeze::limits::{Asked, OptionNames, plan};
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -17,14 +17,8 @@ fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     let outcome = match words[..] {
-        ["internal", "watchdog", "--run", id, "--journal", journal, "--storage", storage, "--limits", limits] => {
-            watchdog(id, journal, storage, limits).map_err(squeeze::Error::from)
-        }
-        ["internal", "launch", "--settings", settings, "--", program, ref rest @ ..] => {
-            let rest: Vec<OsString> = rest.iter().map(OsString::from).collect();
-            let status = launch(&LaunchSettings::from_argument(settings).unwrap(), &program.into(), &rest).unwrap();
-            std::process::exit(status)
-        }
+        ["internal", "watchdog"] => run::watchdog::main(order().unwrap(), |_| true).map_err(squeeze::Error::from),
+        ["internal", "launch"] => std::process::exit(launch(&order().unwrap()).unwrap()),
         [server, ref limits @ ..] => limited(server, limits),
         [] => panic!("usage: SHELL-COMMAND LIMIT..."),
     };
@@ -35,11 +29,6 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-fn watchdog(id: &str, journal: &str, storage: &str, limits: &str) -> Result<(), Error> {
-    let places = Places { journal: journal.into(), sandboxes: storage.into(), ..Places::from_environment() };
-    run::watchdog::main(&places, &id.parse()?, serde_json::from_str(limits).unwrap(), |_| true)
 }
 
 /// Of the server, 128 + n when signal n ended it: its launcher tells, a moment after the server has ended.

@@ -3,7 +3,7 @@
 
 use super::command_line;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::internal::{Order, Squeeze, handover};
+use crate::internal::{Squeeze, StandingSqueeze, Supervise};
 pub use crate::terminal::Output;
 use crate::{signals, terminal};
 use host::clock::{rfc3339, unix_seconds};
@@ -77,9 +77,10 @@ const START_SLACK: Duration = Duration::from_secs(30);
 pub fn start(places: &Places, words: &Standing, squeeze: Squeeze, takes: Duration) -> Result<Value, Failure> {
     run::require_free(places, &squeeze.resource())?;
     let command = std::iter::once("wringer".to_owned()).chain(command_line().into_iter().skip(1)).collect();
-    let order = Order { command, lasts: words.lasts().0, strict: words.strict, squeeze };
+    let order = StandingSqueeze { command, lasts: words.lasts().0, strict: words.strict, squeeze };
     signals::install()?;
-    let mut ready = handover::start(places, &order, takes + START_SLACK).map_err(told)?;
+    let mut ready =
+        run::supervise::start(places, &Supervise::Squeeze(Box::new(order)), takes + START_SLACK).map_err(told)?;
     ready["schema"] = json!(1);
     Ok(ready)
 }

@@ -7,7 +7,9 @@ use crate::terminal;
 use diskmodel::Model;
 use evidence::Measured;
 use host::places::Places;
-use run::{Begin, Kind, Resource, Run, supervise};
+use host::process::Order;
+use run::supervise::{self, Said};
+use run::{Begin, Kind, Resource, Run};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use squeeze::device::{Delays, Device, SlowDevice};
@@ -17,24 +19,26 @@ use squeeze::ram;
 use std::path::PathBuf;
 use std::time::Duration;
 
-#[derive(Debug, clap::Args)]
-pub struct Args {
-    /// What to hold and how long, in JSON
-    #[arg(long, required_unless_present = "order_fd")]
-    order: Option<String>,
-    /// An inherited descriptor to read the same from
-    #[arg(long, conflicts_with = "order")]
-    order_fd: Option<i32>,
+/// The order from a command to its supervisor.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Supervise {
+    Squeeze(Box<StandingSqueeze>),
+    Sandbox(Box<sandbox::Timed>),
 }
 
-/// The order from a command to its supervisor: a standing squeeze.
+impl Order for Supervise {
+    const ROLE: &'static str = "supervise";
+    type Ready = Said;
+}
+
+/// A standing squeeze.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Order {
+pub struct StandingSqueeze {
     /// The command line as the user typed it.
     pub command: Vec<String>,
     pub lasts: Duration,
     /// A result out of tolerance is a failure.
-    #[serde(default)]
     pub strict: bool,
     pub squeeze: Squeeze,
 }
@@ -60,15 +64,11 @@ impl Squeeze {
     }
 }
 
-pub fn main(args: Args) -> Outcome {
-    let text = match args.order_fd {
-        Some(number) => super::handover::received(number)?,
-        None => args.order.unwrap_or_default(),
+pub fn main(order: Supervise) -> Outcome {
+    let order = match order {
+        Supervise::Squeeze(order) => order,
+        Supervise::Sandbox(timed) => return sandbox::supervise(*timed),
     };
-    if let Ok(timed) = serde_json::from_str(&text) {
-        return sandbox::supervise(timed);
-    }
-    let order: Order = serde_json::from_str(&text).map_err(|error| Failure::new(Exit::Usage, error))?;
     let begin = Begin {
         kind: Kind::Standing,
         command: order.command.clone(),
@@ -76,8 +76,9 @@ pub fn main(args: Args) -> Outcome {
         places: Places::from_environment(),
     };
     let places = begin.places.clone();
-    let (_, released) =
-        supervise::daemon(begin, order.lasts, |run| apply(&places, run, &order).map_err(told_to_the_command))?;
+    let (_, released) = supervise::daemon::<Supervise, _>(begin, order.lasts, |run| {
+        apply(&places, run, &order).map_err(told_to_the_command)
+    })?;
     if let Some(reason) = &released.neutralised {
         terminal::say(format_args!("{}: ended by its watchdog: {reason}", released.run));
     }
@@ -99,8 +100,8 @@ pub fn told_to_the_command(error: squeeze::Error) -> Box<dyn std::error::Error +
 }
 
 /// Returns the text that the command prints.
-fn apply(places: &Places, run: &mut Run, order: &Order) -> Result<Value, squeeze::Error> {
-    let Order { squeeze, lasts, strict, .. } = order;
+fn apply(places: &Places, run: &mut Run, order: &StandingSqueeze) -> Result<Value, squeeze::Error> {
+    let StandingSqueeze { squeeze, lasts, strict, .. } = order;
     let until = host::clock::rfc3339(host::clock::unix_seconds() + lasts.as_secs());
     match squeeze {
         Squeeze::Ram(plan) => {

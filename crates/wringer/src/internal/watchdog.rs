@@ -2,33 +2,13 @@
 //! Releases a run when its controller dies.
 
 use crate::exit::{Exit, Failure, Outcome};
-use host::places::Places;
 use slowfs::control::Client;
 use slowfs::disk::KEEPER_SOCKET;
 use squeeze::directory::socket_name;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-#[derive(Debug, clap::Args)]
-pub struct Args {
-    /// The run to watch
-    #[arg(long)]
-    run: String,
-    /// The folder of all journals
-    #[arg(long)]
-    journal: PathBuf,
-    /// Where sandboxes live
-    #[arg(long)]
-    storage: PathBuf,
-    /// When to end a run whose controller lives, in JSON
-    #[arg(long)]
-    limits: String,
-}
-
-pub fn main(args: Args) -> Outcome {
-    let id = args.run.parse().map_err(|error: journal::Error| Failure::new(Exit::Usage, error))?;
-    let limits = serde_json::from_str(&args.limits).map_err(|error| Failure::new(Exit::Usage, error))?;
-    let places = Places { journal: args.journal, sandboxes: args.storage, ..Places::from_environment() };
-    run::watchdog::main(&places, &id, limits, layer_answers).map_err(|error| Failure::new(Exit::NotRestored, error))
+pub fn main(order: run::watchdog::Order) -> Outcome {
+    run::watchdog::main(order, layer_answers).map_err(|error| Failure::new(Exit::NotRestored, error))
 }
 
 /// Whether all layers answer. A layer whose socket does not exist yet, or any more, does not count. A slow disk has two processes,

@@ -87,9 +87,8 @@ fn a_holder_is_killed() {
     let mut hide = hide.unwrap();
     let killed = wait_until(PATIENCE, || {
         let half_way = meminfo("HugePages_Total") > 8;
-        let holder = Command::new("pgrep").args(["-f", "internal holder.*--pages.1024 "]).output().unwrap();
-        let holder: Option<u64> =
-            String::from_utf8_lossy(&holder.stdout).lines().next().and_then(|pid| pid.parse().ok());
+        let home = format!("WRINGER_HOME={}", bench.lab.home().display());
+        let holder = helpers("holder", &home).first().copied();
         holder.filter(|_| half_way).is_some_and(|pid| {
             signal(pid, Signal::KILL);
             true
@@ -126,4 +125,12 @@ fn a_watchdog_is_killed() {
         assert_eq!(bench.given_back_by_itself().and_then(|()| bench.undone()), Ok(()));
     }
     announce_cases("busy::a_watchdog_is_killed", 2);
+}
+
+/// The processes of ours in this role that have this in their environment.
+fn helpers(role: &str, variable: &str) -> Vec<u64> {
+    let found = Command::new("pgrep").args(["-f", &format!("internal {role}$")]).output().unwrap();
+    let pids = String::from_utf8_lossy(&found.stdout).lines().filter_map(|pid| pid.parse().ok()).collect::<Vec<u64>>();
+    let has = |pid: &u64| std::fs::read_to_string(format!("/proc/{pid}/environ")).is_ok_and(|it| it.contains(variable));
+    pids.into_iter().filter(has).collect()
 }

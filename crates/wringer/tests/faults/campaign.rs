@@ -108,8 +108,7 @@ impl Bench {
     pub(crate) fn ram_order(&self, lasts_s: u64) -> String {
         let plan = self.lab.run(["ram", "hide", "64M", "--deadline", "2s", "--dry-run", "-o", "json"]).expect_code(0);
         let plan = super::standing::json(&plan)["plan"].take();
-        let lasts = serde_json::json!({ "secs": lasts_s, "nanos": 0 });
-        serde_json::json!({ "command": ["wringer", "ram"], "lasts": lasts, "squeeze": { "ram": plan } }).to_string()
+        order(lasts_s, &serde_json::json!({ "ram": plan }))
     }
 
     /// As [`Bench::ram_order`], for a disk.
@@ -120,9 +119,7 @@ impl Bench {
             .run(["disk", "delay", data.to_str().unwrap(), "--read", "1ms", "--dry-run", "-o", "json"])
             .expect_code(0);
         let model = super::standing::json(&plan)["model"].take();
-        let lasts = serde_json::json!({ "secs": lasts_s, "nanos": 0 });
-        let squeeze = serde_json::json!({ "disk": { "directory": data, "model": model } });
-        serde_json::json!({ "command": ["wringer", "disk"], "lasts": lasts, "squeeze": squeeze }).to_string()
+        order(lasts_s, &serde_json::json!({ "disk": { "directory": data, "model": model } }))
     }
 
     /// As [`Bench::ram_order`], for an image.
@@ -130,10 +127,8 @@ impl Bench {
         let image = self.image();
         let arguments = ["disk", "delay", image.to_str().unwrap(), "--write", "1ms", "--dry-run", "-o", "json"];
         let model = super::standing::json(&self.lab.run(arguments).expect_code(0))["model"].take();
-        let lasts = serde_json::json!({ "secs": lasts_s, "nanos": 0 });
         let image = serde_json::json!({ "path": image, "is_device": false, "bytes": 2 << 20, "block_bytes": 512 });
-        let squeeze = serde_json::json!({ "loop": { "image": image, "model": model } });
-        serde_json::json!({ "command": ["wringer", "disk"], "lasts": lasts, "squeeze": squeeze }).to_string()
+        order(lasts_s, &serde_json::json!({ "loop": { "image": image, "model": model } }))
     }
 
     /// Nobody but the watchdog gives the host back.
@@ -237,4 +232,10 @@ pub(crate) fn take_crash(log: &Path) -> bool {
     let text = fs::read_to_string(log).unwrap_or_default();
     let _ = fs::remove_file(log);
     text.contains("crash point")
+}
+
+fn order(lasts_s: u64, squeeze: &serde_json::Value) -> String {
+    let lasts = serde_json::json!({ "secs": lasts_s, "nanos": 0 });
+    let order = serde_json::json!({ "command": ["wringer"], "lasts": lasts, "strict": false, "squeeze": squeeze });
+    serde_json::json!({ "role": "supervise", "order": { "squeeze": order } }).to_string()
 }

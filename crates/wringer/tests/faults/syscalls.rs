@@ -31,20 +31,31 @@ pub(crate) fn why_not() -> Option<&'static str> {
 
 /// `strace` over a supervisor that applies its order and releases at once. Only its main thread is traced: children are on their own.
 fn strace(bench: &Bench, order: &str, arguments: &[&str]) -> ExitStatus {
-    strace_of(bench, &["internal", "supervise", "--order", order], arguments, || {})
+    let file = bench.lab.home().join("order");
+    std::fs::write(&file, order).unwrap();
+    strace_with(bench, &["internal", "supervise"], arguments, File::open(file).unwrap().into(), || {})
 }
 
 /// The same over any command; `meanwhile` is called when it has started.
 fn strace_of(bench: &Bench, command: &[&str], arguments: &[&str], meanwhile: impl FnOnce()) -> ExitStatus {
+    strace_with(bench, command, arguments, Stdio::null(), meanwhile)
+}
+
+fn strace_with(
+    bench: &Bench,
+    command: &[&str],
+    arguments: &[&str],
+    input: Stdio,
+    meanwhile: impl FnOnce(),
+) -> ExitStatus {
     let log = trace_file(bench);
     let _ = std::fs::remove_file(&log);
-    let mut traced = bench.lab.command(command);
+    let traced = bench.lab.command(command);
     let mut command = Command::new("strace");
     command.arg("-qq").arg("-o").arg(log).args(arguments).arg(traced.get_program()).args(traced.get_args());
     let environment = traced.get_envs().filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned())));
     command.envs(environment.collect::<Vec<_>>()).current_dir(bench.lab.home());
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    traced.stdin(Stdio::null());
+    command.stdin(input).stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = command.spawn().unwrap();
     meanwhile();
     let ended = wait_until(PATIENCE, || child.try_wait().unwrap().is_some());

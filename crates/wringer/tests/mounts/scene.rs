@@ -171,8 +171,11 @@ impl Scene {
         let held = fs::read_to_string(self.data().join("held")).unwrap_or_default();
         let expected = if self.doing == Doing::Idle { 0 } else { self.count() };
         assert_eq!(held.lines().count() as u64, expected, "{:?} {:?}: writes were lost", self.place, self.doing);
-        let layers = Command::new("pgrep").args(["-f", &format!("internal slowfs.*{}", self.run)]).output().unwrap();
-        assert_eq!(String::from_utf8_lossy(&layers.stdout), "", "a layer is left");
+        let layers = Command::new("pgrep").args(["-f", "internal slowfs$"]).output().unwrap();
+        let layers = String::from_utf8_lossy(&layers.stdout).into_owned();
+        let is_ours =
+            |pid: &&str| fs::read_to_string(format!("/proc/{pid}/environ")).is_ok_and(|it| it.contains(&self.run));
+        assert_eq!(layers.lines().find(is_ours), None, "a layer is left");
     }
 }
 

@@ -6,7 +6,7 @@ use super::slow_disk::{self, SlowDisk};
 use super::{Start, below_squeeze, limits, pooler, wrappers};
 use crate::commands::command_line;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::internal::handover;
+use crate::internal::Supervise;
 use crate::{signals, terminal};
 use host::places::Places;
 use run::{Begin, Kind, Resource, Run};
@@ -72,7 +72,7 @@ pub fn supervise(timed: Timed) -> Outcome {
     let begin = begin(&timed.sandbox, timed.command, &places);
     let (extra_options, ready_timeout, wrapping) = (timed.options, timed.wait, timed.wrapping);
     let start = StartOptions { extra_options, ready_timeout, wrapping, ..StartOptions::default() };
-    let (_, released) = run::supervise::daemon(begin, timed.lasts, |run| {
+    let (_, released) = run::supervise::daemon::<Supervise, _>(begin, timed.lasts, |run| {
         let sandbox = Sandbox::open(&timed.sandbox, &places).map_err(told_to_the_command)?;
         let (start, limited) =
             limits::apply(run, &timed.limits, &sandbox, start).map_err(crate::internal::told_to_the_command)?;
@@ -189,7 +189,8 @@ fn start_for(sandbox: &Sandbox, places: &Places, timed: &Timed) -> Outcome {
     sandbox.check_before_start()?;
     sandbox.clear_runs(places)?;
     let wait = if timed.wrapping.valgrind.is_some() { timed.wait.max(UNDER_VALGRIND) } else { timed.wait };
-    let ready = handover::start(places, timed, wait + Duration::from_secs(20))?;
+    let ready =
+        run::supervise::start(places, &Supervise::Sandbox(Box::new(timed.clone())), wait + Duration::from_secs(20))?;
     let (version, pid) = (ready["version"].as_str().unwrap_or_default(), &ready["server"]);
     terminal::say(format_args!(
         "started {} for {}: {version}, process {pid}",

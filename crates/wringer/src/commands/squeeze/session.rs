@@ -12,7 +12,7 @@ use crate::terminal;
 use evidence::{DiskMechanism, Measured};
 use host::interrupt;
 use host::places::Places;
-use host::process::{Identity, Process};
+use host::process::{Identity, LaunchSettings, Process};
 use run::{Begin, Child, ChildSpec, Kind, Role, Run};
 use slowfs::stats::Stats;
 use squeeze::directory::probe_file;
@@ -270,7 +270,7 @@ fn release(run: Run) -> Outcome {
 /// As the kernel reports it for the command itself; `None`: the command has ended already.
 fn cpus_allowed(child: &Child) -> Option<String> {
     // The pid that the launcher has reported. If the command had ended by then, the child is the launcher itself.
-    let pid = child.ready.as_ref()?["pid"].as_u64()?;
+    let pid = child.ready::<LaunchSettings>().ok()?.pid;
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).map(|list| list.trim().to_owned())
 }
