@@ -13,6 +13,7 @@ mod call;
 use call::{Call, Range, Waits};
 use std::fs;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
 
 /// One read request, with the thread that may wait for it.
 #[derive(Debug, Clone, Copy)]
@@ -49,6 +50,9 @@ impl Looker {
         Self { looking: AtomicUsize::new(0), at_once: threads / 2 }
     }
 
+    /// A thread that runs is inspected again: it may have sent the request and not sleep yet. Waking the layer takes it some time, most of all on a
+    /// virtual machine; and a layer that was woken on the thread's own processor gives it back by sleeping, not by a yield, because its priority is
+    /// higher.
     pub(crate) fn look(&self, asked: Asked) -> Seen {
         if asked.direct {
             return Seen::Waits;
@@ -56,17 +60,47 @@ impl Looker {
         if asked.thread == 0 {
             return Seen::Unseen;
         }
-        let seen = if self.looking.fetch_add(1, Relaxed) < self.at_once { see(asked) } else { None };
+        for pause in PAUSES {
+            match self.look_once(asked) {
+                Some(Looked::Runs) => std::thread::sleep(pause),
+                looked => return seen(looked),
+            }
+        }
+        seen(self.look_once(asked))
+    }
+
+    /// `None`: the thread could not be inspected.
+    fn look_once(&self, asked: Asked) -> Option<Looked> {
+        let may_look = self.looking.fetch_add(1, Relaxed) < self.at_once;
+        let looked = if may_look { inspect(asked) } else { None };
         self.looking.fetch_sub(1, Relaxed);
-        seen.unwrap_or(Seen::Unseen)
+        looked
     }
 }
 
-const LOOKS_AGAIN: u32 = 3;
+/// Before each further look at a thread that runs. Short: where the request is read-ahead, it is answered so much later.
+const PAUSES: [Duration; 2] = [Duration::from_micros(10), Duration::from_micros(50)];
 
-fn see(asked: Asked) -> Option<Seen> {
+enum Looked {
+    Runs,
+    Sleeps { for_this: bool },
+}
+
+fn seen(looked: Option<Looked>) -> Seen {
+    match looked {
+        Some(Looked::Sleeps { for_this: true }) => Seen::Waits,
+        Some(Looked::Runs | Looked::Sleeps { for_this: false }) => Seen::Ahead,
+        None => Seen::Unseen,
+    }
+}
+
+fn inspect(asked: Asked) -> Option<Looked> {
     let thread = asked.thread;
-    let waits = match call_of(thread)?.waits() {
+    let call = Call::parse(&fs::read_to_string(format!("/proc/{thread}/syscall")).ok()?)?;
+    if call == Call::Running {
+        return Some(Looked::Runs);
+    }
+    let for_this = match call.waits() {
         Waits::No => false,
         Waits::Somehow => true,
         Waits::In(fd, range) => {
@@ -77,19 +111,7 @@ fn see(asked: Asked) -> Option<Seen> {
             same && overlaps(range, field("pos:")?, thread, asked)
         }
     };
-    Some(if waits { Seen::Waits } else { Seen::Ahead })
-}
-
-/// A thread that has just sent the request may not sleep yet: a running thread is inspected again, after others had their turn.
-fn call_of(thread: u32) -> Option<Call> {
-    let look = || Call::parse(&fs::read_to_string(format!("/proc/{thread}/syscall")).ok()?);
-    for _ in 0..LOOKS_AGAIN {
-        match look()? {
-            Call::Running => std::thread::yield_now(),
-            asleep => return Some(asleep),
-        }
-    }
-    look()
+    Some(Looked::Sleeps { for_this })
 }
 
 fn overlaps(range: Range, position: u64, thread: u32, asked: Asked) -> bool {

@@ -209,17 +209,23 @@ fn a_write_costs_no_further_request() {
         let text = fs::read_to_string(format!("/proc/{}/io", mounted.layer.id())).unwrap();
         text.lines().find_map(|line| line.strip_prefix("syscr: ")?.parse::<u64>().ok()).unwrap()
     };
-    let (requests, writes) = mounted.inside(|folder| {
+    const WRITES: u64 = 50;
+    let requests: Vec<u64> = mounted.inside(|folder| {
         let file = File::options().read(true).write(true).open(folder.join("file")).unwrap();
         let write = |page: u64| {
             file.write_all_at(&[1; 4096], page * 4096).unwrap();
             file.sync_data().unwrap();
         };
         write(0);
-        let before = reads();
-        (1..201).for_each(write);
-        (reads() - before, 200)
+        let batch = |number: u64| {
+            let before = reads();
+            (1..=WRITES).for_each(|page| write(number * WRITES + page));
+            reads() - before
+        };
+        (0..4).map(batch).collect()
     });
-    // two and a half each for the write and its sync; one more each would be 700
-    assert!(requests < 3 * writes, "{requests} reads of requests for {writes} writes with a sync each");
+    // two and a half each for the write and its sync; one more each would be 175 in every batch. A thread of the layer that is woken for a request which
+    // another one takes reads for nothing: that happens on a busy machine, and only adds.
+    let least = requests.iter().min().unwrap();
+    assert!(*least < 3 * WRITES, "{requests:?} reads of requests for {WRITES} writes each, with a sync each");
 }
