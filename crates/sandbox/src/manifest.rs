@@ -23,12 +23,16 @@ use crate::{Error, Flavour, Imported, Installation, ServerOption, ServerUser};
 use host::files;
 use host::places::Places;
 use load::{Endpoint, Password, Target, Tls};
+use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use std::fs;
-use std::io::Read as _;
+use std::io::{ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 const SCHEMA: u32 = 1;
+/// How long a lock is tried before it counts as held.
+const LOCK_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Everything that [`Sandbox::delete`] removes, and nothing else.
 pub(crate) const CONTENTS: [&str; 15] = [
@@ -254,14 +258,24 @@ impl Sandbox {
 
     /// Whether a process deploys or deletes it now.
     pub fn is_locked(&self) -> bool {
-        self.lock().is_err()
+        match fs::File::open(self.folder.join("lock")) {
+            Ok(lock) => flock(&lock, FlockOperation::NonBlockingLockShared).is_err(),
+            // nobody can say, where there is one
+            Err(error) => error.kind() != ErrorKind::NotFound,
+        }
     }
 
-    /// Held until dropped.
+    /// Held until dropped. Tried for a moment: whoever looks at it holds it as well, and so does a program that another thread has just forked,
+    /// until it is executed.
     pub(crate) fn lock(&self) -> Result<fs::File, Error> {
-        let busy = || Error::Deploying { name: self.name().into() };
         let lock = files::open_lock(&self.folder.join("lock"))?;
-        rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive).map_err(|_| busy())?;
+        let deadline = Instant::now() + LOCK_PATIENCE;
+        while flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+            if Instant::now() >= deadline {
+                return Err(Error::Deploying { name: self.name().into() });
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
         Ok(lock)
     }
 }
