@@ -64,7 +64,9 @@ fn mechanisms(cell: &Cell, under_a_library: &[ServerOption]) -> BTreeMap<String,
             let options = under_a_library.iter().map(|option| format!("; the server has {option}"));
             format!("preload layer: a library in the server{}", options.collect::<String>())
         }
-        _ => "fuse layer in a private mount namespace".to_owned(),
+        DiskMechanism::Fuse | DiskMechanism::DeviceMapper | DiskMechanism::Loop => {
+            "fuse layer in a private mount namespace".to_owned()
+        }
     });
     mechanisms.extend(disk.map(|disk| ("disk".to_owned(), disk)));
     if let Some(asked) = cell.phases.iter().find_map(|phase| phase.ram) {

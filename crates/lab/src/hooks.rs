@@ -28,6 +28,7 @@ pub trait Bar {
     fn restart(&self);
 }
 
+/// Tells nobody.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Silent;
 
@@ -85,38 +86,39 @@ impl Sinks {
         Self { recording, second, arm, numbers: HashMap::new() }
     }
 
-    fn second(&self, hand_over: impl FnOnce(&mut dyn SampleSink) -> Result<(), SinkError>) -> Result<(), SinkError> {
-        let Some(second) = &self.second else { return Ok(()) };
-        hand_over(&mut *second.lock().unwrap_or_else(PoisonError::into_inner))
+    /// `None`: there is no second sink.
+    fn second<T>(
+        &self,
+        hand_over: impl FnOnce(&mut dyn SampleSink) -> Result<T, SinkError>,
+    ) -> Result<Option<T>, SinkError> {
+        let second = self.second.as_ref().map(|second| second.lock().unwrap_or_else(PoisonError::into_inner));
+        second.map(|mut second| hand_over(&mut *second)).transpose()
     }
 }
 
 impl SampleSink for Sinks {
     fn declare(&mut self, series: &Series) -> Result<u32, SinkError> {
         let number = self.recording.declare(series)?;
-        if let Some(second) = &self.second {
-            let its = second.lock().unwrap_or_else(PoisonError::into_inner).declare(series)?;
-            self.numbers.insert(number, its);
-        }
+        let its = self.second(|second| second.declare(series))?;
+        self.numbers.extend(its.map(|its| (number, its)));
         Ok(number)
     }
 
     fn points(&mut self, points: &[(u32, Point)]) -> Result<(), SinkError> {
         self.recording.points(points)?;
         let its = points.iter().filter_map(|(number, point)| Some((*self.numbers.get(number)?, *point)));
-        let its: Vec<(u32, Point)> = its.collect();
-        self.second(|second| second.points(&its))
+        self.second(|second| second.points(&its.collect::<Vec<_>>())).map(drop)
     }
 
     fn snapshot(&mut self, snapshot: &Snapshot) -> Result<(), SinkError> {
         let current = || self.arm.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let snapshot = Snapshot { arm: snapshot.arm.clone().or_else(current), ..snapshot.clone() };
         self.recording.snapshot(&snapshot)?;
-        self.second(|second| second.snapshot(&snapshot))
+        self.second(|second| second.snapshot(&snapshot)).map(drop)
     }
 
     fn span(&mut self, span: &Span) -> Result<(), SinkError> {
         self.recording.span(span)?;
-        self.second(|second| second.span(span))
+        self.second(|second| second.span(span)).map(drop)
     }
 }

@@ -54,13 +54,10 @@ impl Squeezes {
         if self.layer.is_some() {
             return Ok(());
         }
-        let layer = match mechanism {
-            DiskMechanism::Preload => SlowLayer::preload(run, data, library, 0)?,
-            _ => {
-                access_lists::refuse(data)?.map_or(Ok(()), |unknown| notes.event("squeeze", unknown))?;
-                SlowLayer::start(run, data)?
-            }
-        };
+        if mechanism != DiskMechanism::Preload {
+            access_lists::refuse(data)?.map_or(Ok(()), |unknown| notes.event("squeeze", unknown))?;
+        }
+        let layer = SlowLayer::over(run, data, mechanism, library)?;
         let name = layer.mechanism().in_results();
         notes.event("squeeze", format!("slow layer over {}, delay 0 ({name})", data.display()))?;
         let layer = self.layer.insert(layer);

@@ -187,7 +187,7 @@ impl Run {
     /// Starts a child as a step, and waits until it is ready when `child` says so.
     ///
     /// # Errors
-    /// It cannot be started, or did not become ready; what there is of it is ended with the run, or by [`Run::undo_step`] of [`Run::last_step`].
+    /// It cannot be started, or did not become ready; what there is of it is ended with the run.
     pub fn spawn(&mut self, role: Role, child: ChildSpec) -> Result<Child, Error> {
         if role != Role::Watchdog {
             self.check_watchdog()?;
@@ -210,11 +210,6 @@ impl Run {
     /// Why the watchdog has neutralised this run, when it has; the controller is to release it then, and has been told by SIGTERM.
     pub fn neutralised(&self) -> Option<String> {
         self.folder.read_reason()
-    }
-
-    /// The newest step, also when it failed.
-    pub fn last_step(&self) -> Option<StepId> {
-        self.journal.state().steps.last().map(|step| step.id)
     }
 
     /// Undoes one step before the end of the run: one server between two arms.

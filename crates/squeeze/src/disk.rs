@@ -91,6 +91,18 @@ impl SlowLayer {
         Ok(Self { directory: directory.to_owned(), socket, child, preloaded: None, client, probe: None, floor: None })
     }
 
+    /// Over the data directory of a server that is stopped, by a mechanism that a program can be started under. `library` is as for
+    /// [`Self::preload`].
+    ///
+    /// # Errors
+    /// Those of [`Self::start`] and [`Self::preload`].
+    pub fn over(run: &mut Run, data: &Path, mechanism: DiskMechanism, library: &Path) -> Result<Self, Error> {
+        match mechanism {
+            DiskMechanism::Preload => Self::preload(run, data, library, 0),
+            DiskMechanism::Fuse | DiskMechanism::DeviceMapper | DiskMechanism::Loop => Self::start(run, data),
+        }
+    }
+
     /// Makes a layer without a mount, for programs that are started with [`Self::for_programs`]. Other programs may use the
     /// directory meanwhile, because there is only one view of it. `library` is the folder for the library; the programs' user must
     /// be able to read it. The layers of a run are `number`ed from 0.
@@ -206,6 +218,26 @@ impl SlowLayer {
     /// It could not be ended.
     pub fn close_probe(&mut self, run: &mut Run) -> Result<(), Error> {
         self.probe.take().map_or(Ok(()), |probe| probe.end(run))
+    }
+
+    /// Sets a model that does not change any more, and measures it by reads of `file`, where there is one to read. Leaves no probe, and fresh credits.
+    ///
+    /// # Errors
+    /// Those of [`Self::open_probe`] and [`Self::measure`].
+    pub fn apply(
+        &mut self,
+        run: &mut Run,
+        model: &Model,
+        file: Option<&Path>,
+        arm: &str,
+    ) -> Result<Vec<Measured>, Error> {
+        if let Some(file) = file {
+            self.open_probe(run, file)?;
+        }
+        let measured = self.measure(model, arm, 0)?;
+        self.close_probe(run)?;
+        self.set(model)?;
+        Ok(measured)
     }
 
     /// The cost of a read through the layer when the delay is 0. `None` without a probe.

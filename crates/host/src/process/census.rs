@@ -63,13 +63,7 @@ impl Census {
         self.residents.iter().filter(move |it| it.identity.pid != own)
     }
 
-    /// For each mark every live process that carries it, except the caller and its forks. Sorted by start.
-    pub fn with_marks(&self, marks: &[Mark]) -> Vec<Sight> {
-        let with = |mark| self.with_mark(mark);
-        marks.iter().map(with).collect()
-    }
-
-    /// See [`Self::with_marks`].
+    /// Every live process that carries the mark, except the caller and its forks. Sorted by start.
     pub fn with_mark(&self, mark: &Mark) -> Sight {
         let is_token = same_file(&mark.token);
         let mut sight = Sight { unseen: Unseen { unlisted: self.unlisted, ..Unseen::default() }, ..Sight::default() };

@@ -114,7 +114,8 @@ pub fn why_not_offline(lab: &Lab) -> Option<&'static str> {
     if bytes.trim() != "8000000" || !rustix::process::geteuid().is_root() || offline_blocks() != 0 {
         return Some("no memory blocks of 128 MiB can be taken offline");
     }
-    let tried = lab.run(["ram", "hide", "256M", "--mechanism", "offline", "--strict", "--yes"]);
+    let asked = ["ram", "hide", "256M", "--mechanism", "offline", "--strict", "--deadline", "20s", "--yes"];
+    let tried = lab.run(asked);
     if tried.code == Some(4) && tried.stderr.contains("hold pages that cannot be moved") {
         return Some("memory of the kernel lies in nearly every block");
     }

@@ -11,7 +11,7 @@ use host::places::Places;
 use run::Run;
 use sandbox::{Sandbox, StartOptions};
 use serde::{Deserialize, Serialize};
-use squeeze::directory::{PROBE_FILE_BYTES, largest_file};
+use squeeze::directory::probe_file;
 use squeeze::disk::SlowLayer;
 use squeeze::{access_lists, preloaded};
 
@@ -20,8 +20,8 @@ use squeeze::{access_lists, preloaded};
 #[serde(deny_unknown_fields)]
 pub struct SlowDisk {
     model: Model,
-    /// By a library in the server, because no layer can be mounted.
-    preload: bool,
+    /// By a library in the server, where no layer can be mounted.
+    mechanism: DiskMechanism,
 }
 
 /// # Errors
@@ -32,16 +32,15 @@ pub fn checked(asked: &Asked, sandboxes: &[Sandbox], places: &Places) -> Result<
     if let Some(why) = why {
         terminal::say(format_args!("note: {why}"));
     }
-    let preload = mechanism == DiskMechanism::Preload;
     for sandbox in sandboxes {
-        if preload {
+        if mechanism == DiskMechanism::Preload {
             preloaded::check_program(&sandbox.manifest.installation.program)?;
             preloaded::check_directory(&sandbox.data())?;
         } else if let Some(unknown) = access_lists::refuse(&sandbox.data())? {
             terminal::say(format_args!("note: {unknown}"));
         }
     }
-    Ok(SlowDisk { model, preload })
+    Ok(SlowDisk { model, mechanism })
 }
 
 impl SlowDisk {
@@ -53,11 +52,8 @@ impl SlowDisk {
         places: &Places,
         start: StartOptions,
     ) -> Result<(SlowLayer, StartOptions), squeeze::Error> {
-        let data = sandbox.data();
-        let layer = match self.preload {
-            false => SlowLayer::start(run, &data)?,
-            true => SlowLayer::preload(run, &data, &preloaded::library_folder(places), 0)?,
-        };
+        let library = preloaded::library_folder(places);
+        let layer = SlowLayer::over(run, &sandbox.data(), self.mechanism, &library)?;
         let start = start.seeing(SlowLayer::for_programs(&[&layer]));
         Ok((layer, start))
     }
@@ -65,17 +61,8 @@ impl SlowDisk {
     /// Call it when the server answers: it sets the delay. Returns the disk and a probe's results, for people.
     pub fn begin(&self, run: &mut Run, mut layer: SlowLayer, sandbox: &Sandbox) -> Result<String, squeeze::Error> {
         let how = layer.mechanism().in_results();
-        let file = largest_file(&sandbox.data(), &|_| true).filter(|(_, bytes)| *bytes >= PROBE_FILE_BYTES);
-        let Some((file, _)) = file.filter(|_| !self.preload) else {
-            layer.set(&self.model)?;
-            return Ok(format!("{} ({how})", self.model));
-        };
-        layer.open_probe(run, &file)?;
-        layer.set(&self.model)?;
-        let measured = layer.measure(&self.model, "sandbox", 0)?;
-        layer.close_probe(run)?;
-        // With fresh credits.
-        layer.set(&self.model)?;
+        let file = probe_file(&sandbox.data()).filter(|_| self.mechanism != DiskMechanism::Preload);
+        let measured = layer.apply(run, &self.model, file.as_deref(), "sandbox")?;
         let got = measured.iter().find(|one| one.what.starts_with("disk.read.median")).and_then(|one| one.got);
         let got = got.map(|got| format!("; the median of a probe's reads was {:.0} us", got.value));
         Ok(format!("{} ({how}){}", self.model, got.unwrap_or_default()))

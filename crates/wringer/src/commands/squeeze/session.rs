@@ -132,31 +132,10 @@ fn slow_layers(run: &mut Run, prepared: &Prepared, args: &Args, library: &Path) 
 
 /// Sets the delay, and checks whether reads take as long as they should. Without a readable file of 1 MiB that is unknown.
 fn hold(run: &mut Run, layer: &mut SlowLayer, disk: &Disk, strict: bool) -> Result<Vec<Measured>, Failure> {
-    let Some(file) = probe_file(&disk.path) else {
-        return Ok(layer.set(&disk.model).map(|()| Vec::new())?);
-    };
     let spinner = terminal::spinner(&format!("probing {}", disk.path.display()));
-    let measured = probed(run, layer, disk, &file, strict);
+    let measured = layer.apply(run, &disk.model, probe_file(&disk.path).as_deref(), "command");
     spinner.finish_and_clear();
-    measured
-}
-
-fn probed(
-    run: &mut Run,
-    layer: &mut SlowLayer,
-    disk: &Disk,
-    file: &Path,
-    strict: bool,
-) -> Result<Vec<Measured>, Failure> {
-    layer.open_probe(run, file)?;
-    layer.set(&disk.model)?;
-    let measured = layer.measure(&disk.model, "command", 0)?;
-    let measured = squeeze::accept(measured, strict)
-        .map_err(|error| Failure::from(error).hint("--no-probe starts without a look"))?;
-    layer.close_probe(run)?;
-    // With fresh credits.
-    layer.set(&disk.model)?;
-    Ok(measured)
+    squeeze::accept(measured?, strict).map_err(|error| Failure::from(error).hint("--no-probe starts without a look"))
 }
 
 fn child_spec(prepared: &Prepared, args: &Args, layers: &[Layer], limits: &Limits) -> ChildSpec {
