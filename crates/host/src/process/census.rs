@@ -3,7 +3,7 @@
 
 use super::RUN_VARIABLE;
 use super::identity::{Identity, Stat};
-use super::proc_files::{is_open_for_writing, links, pids, same_file, variable};
+use super::proc_files::{links, lock_held, pids, variable};
 use super::sight::{Look, MOMENT, Sight, Unlisted, Unseen};
 use std::fs;
 use std::io;
@@ -65,7 +65,7 @@ impl Census {
 
     /// Every live process that carries the mark, except the caller and its forks. Sorted by start.
     pub fn with_mark(&self, mark: &Mark) -> Sight {
-        let is_token = same_file(&mark.token);
+        let is_token = lock_held(&mark.token);
         let mut sight = Sight { unseen: Unseen { unlisted: self.unlisted, ..Unseen::default() }, ..Sight::default() };
         for resident in self.residents.iter().filter(|it| !it.is_us) {
             match resident.carries(&is_token, &mark.run_id) {
@@ -99,9 +99,7 @@ impl Resident {
     /// Its environment may be shown where its files are not.
     fn carries(&self, is_token: &dyn Fn(&Path, &Path) -> bool, run_id: &str) -> Look {
         let by_token = match &self.links {
-            Ok(links) => {
-                Look::of(Ok(links.iter().any(|(path, link)| is_token(path, link) && is_open_for_writing(path))))
-            }
+            Ok(links) => Look::of(Ok(links.iter().any(|(path, link)| is_token(path, link)))),
             Err(error) => Look::refusal(error),
         };
         let by_variable = match &self.environment {

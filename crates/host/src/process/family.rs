@@ -49,9 +49,8 @@ fn is_elsewhere(pid: u32, own: &BTreeSet<PathBuf>) -> bool {
 /// The tokens of runs that this process holds open. One whose run has ended is none: its folder is gone.
 fn tokens_of(pid: u32) -> BTreeSet<PathBuf> {
     let entries = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-    let written = entries.map(|entry| entry.path()).filter(|entry| is_open_for_writing(entry));
-    let links = written.filter_map(|entry| fs::read_link(entry).ok());
-    links.filter(|link| is_token(link)).collect()
+    let links = entries.filter_map(|entry| Some((entry.path(), fs::read_link(entry.path()).ok()?)));
+    links.filter(|(entry, link)| is_token(link) && is_open_for_writing(entry)).map(|(_, link)| link).collect()
 }
 
 fn is_token(link: &Path) -> bool {

@@ -24,14 +24,15 @@ pub(super) fn links(pid: u32) -> io::Result<Vec<(PathBuf, PathBuf)>> {
     Ok(paths.filter_map(|path| fs::read_link(&path).ok().map(|link| (path, link))).collect())
 }
 
-/// Answers whether a link below `/proc/PID/fd` is this file: by its path, or by device and inode, for another mount may show the file under
-/// another path.
-pub(super) fn same_file(file: &Path) -> impl Fn(&Path, &Path) -> bool {
+/// Answers whether a link below `/proc/PID/fd` is this lock file, open for writing: by its path, or by device and inode, for another mount may show
+/// the file under another path.
+pub(super) fn lock_held(file: &Path) -> impl Fn(&Path, &Path) -> bool {
     let numbers = |it: Statx| (it.stx_dev_major, it.stx_dev_minor, it.stx_ino);
     let wanted = look_at(file).map(numbers);
     move |path: &Path, link: &Path| {
-        link == file
-            || (link.file_name() == file.file_name() && wanted.is_some() && look_at(path).map(numbers) == wanted)
+        let is_it = link == file
+            || (link.file_name() == file.file_name() && wanted.is_some() && look_at(path).map(numbers) == wanted);
+        is_it && is_open_for_writing(path)
     }
 }
 

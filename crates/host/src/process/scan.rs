@@ -4,7 +4,7 @@
 use super::RUN_VARIABLE;
 use super::census::{Census, Mark};
 use super::identity::{Identity, Stat};
-use super::proc_files::{is_open_for_writing, links, look_at, pids, same_file, variable};
+use super::proc_files::{links, lock_held, look_at, pids, variable};
 use super::sight::{Look, Sight};
 use rustix::fs::FileType;
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,8 +31,7 @@ pub(crate) fn look_into(look: &dyn Fn(u32) -> io::Result<bool>) -> Sight {
 /// Every live process that has this lock file open for writing, except the caller.
 pub fn holders_of(file: &Path) -> Sight {
     let own = std::process::id();
-    let is_file = same_file(file);
-    let is_it = |path: &Path, link: &Path| is_file(path, link) && is_open_for_writing(path);
+    let is_it = lock_held(file);
     Sight::of(|pid| if pid == own { Look::Other } else { Look::of(holds(pid, &is_it)) })
 }
 
