@@ -4,7 +4,7 @@
 use crate::{Error, Group, Surroundings, Wanted, process};
 use capability::Flavour;
 use host::places::Places;
-use host::process::{Process, server_program};
+use host::process::Process;
 use load::admin::Connection;
 use load::{Endpoint, Target};
 use observe::Reopening;
@@ -159,7 +159,7 @@ impl Server {
     fn find_process(&self, places: &Places) -> Result<u32, Error> {
         let endpoint = || self.target.endpoint.clone();
         match self.peer.or_else(|| process_of_sandbox(places, &self.target.endpoint)) {
-            Some(pid) if server_program(pid).is_some() => Ok(pid),
+            Some(pid) if process::is_server(pid) => Ok(pid),
             Some(pid) => Err(Error::NoServer { pid, name: process::name(pid), endpoint: endpoint() }),
             None => Err(Error::Unseen { endpoint: endpoint() }),
         }

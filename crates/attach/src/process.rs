@@ -14,6 +14,11 @@ pub(crate) fn open(pid: u32) -> Result<Process, Error> {
     Identity::of(pid).and_then(Process::open).ok_or(Error::NoProcess { pid })
 }
 
+/// A server that can be talked to: of the others a squeeze alone takes notice.
+pub fn is_server(pid: u32) -> bool {
+    server_program(pid).is_some_and(|program| !program.starts_with("mongod") && !program.starts_with("oracle"))
+}
+
 /// A server with a process for each connection.
 pub fn is_postgresql(pid: u32) -> bool {
     server_program(pid).is_some_and(|program| program == "postgres" || program == "postmaster")
@@ -46,7 +51,7 @@ mod tests {
     #[test]
     fn this_process_is_no_server_and_is_there() {
         let own = std::process::id();
-        assert!(!is_postgresql(own) && !name(own).is_empty());
+        assert!(!is_server(own) && !is_postgresql(own) && !name(own).is_empty());
         assert_eq!(open(own).unwrap().identity().pid, own);
         assert_eq!(program(own).unwrap(), std::env::current_exe().unwrap());
         assert_eq!(seen_from_here(own, Path::new("/proc")).as_deref(), Some(Path::new("/proc")));
