@@ -4,7 +4,7 @@
 # usage: sh /lib.sh frame CASE
 
 export WRINGER_HOME=${WRINGER_HOME:-/tmp/home} WRINGER_CACHE=/tmp/cache HOME=/tmp
-export PATIENCE=20
+export PATIENCE=60
 
 # --- the words of a case -------------------------------------------------------------------------
 
