@@ -14,7 +14,8 @@ pub(super) const SECTION: Section = Section {
     nav: Some("Arms"),
     has_content: |context| !context.arms.is_empty(),
     write,
-    help: "<p><b>Response time</b> counts from the moment a query was meant to start. p99 is the time that one query in a hundred \
+    help: "<p>The bars are as long as the arm's <b>queries a second</b>, beside those of the fastest arm. Where the humps of an arm's latencies are known, a \
+         second row of bars divides its queries by the <b>reads</b> they needed.</p><p><b>Response time</b> counts from the moment a query was meant to start. p99 is the time that one query in a hundred \
          exceeds.</p><p><b>Reads per query</b> is asked of three who share no code: the humps of the latency histogram, the server's own \
          count of physical reads, and the slow layer's count of read requests. <b>Off by</b> is how far the humps are from the witness that counts: \
          the server, or for PostgreSQL, whose own count has reads from the page cache in it, the layer. A few percent is agreement. A dash means that it cannot be said, or was not measured.</p>",
@@ -24,6 +25,7 @@ pub(super) const SECTION: Section = Section {
 const COLOURS: usize = 6;
 
 fn write(context: &Context<'_>, out: &mut dyn Write) -> io::Result<()> {
+    throughputs(context, out)?;
     shares(context, out)?;
     writeln!(
         out,
@@ -40,10 +42,45 @@ fn write(context: &Context<'_>, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "</tbody></table>")
 }
 
-/// One bar an arm: how the queries divide by the reads they needed.
+/// A bar for each arm that has a throughput, where there are several to compare.
+fn throughputs(context: &Context<'_>, out: &mut dyn Write) -> io::Result<()> {
+    let rate = |view: &ArmView<'_>| view.measured().and_then(|phase| phase.queries_per_second());
+    let rates: Vec<_> = context.arms.iter().enumerate().filter_map(|it| Some((it.0, it.1, rate(it.1)?))).collect();
+    let highest = rates.iter().map(|(.., rate)| *rate).fold(0.0, f64::max);
+    if rates.len() < 2 || highest <= 0.0 {
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "<p class=\"lead\">Queries a second</p><div class=\"shares\" role=\"list\" aria-label=\"Queries a second\">"
+    )?;
+    for (index, view, rate) in rates {
+        let colour = index % COLOURS;
+        writeln!(
+            out,
+            "<div class=\"share\" role=\"listitem\"><span class=\"arm a{colour}\">{}</span><span class=\"track\">\
+             <span class=\"fill f{colour}\" style=\"width:{:.2}%\"></span>{}</span></div>",
+            Text(&view.arm.name),
+            rate / highest * WIDEST,
+            show::number(rate),
+        )?;
+    }
+    writeln!(out, "</div>")
+}
+
+/// Of a track, in percent: the rest is for the figure beside the bar.
+const WIDEST: f64 = 84.0;
+
+/// One bar for each arm whose latencies have humps that tell something: how the queries divide by the reads they needed.
 fn shares(context: &Context<'_>, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "<div class=\"shares\" role=\"list\" aria-label=\"Queries by the reads they needed\">")?;
-    for (index, view) in context.arms.iter().enumerate().filter(|(_, view)| !view.modes().is_empty()) {
+    let tells = |view: &ArmView<'_>| view.modes().len() > 1 || view.modes().iter().any(|mode| mode.reads.is_some());
+    let telling: Vec<_> = context.arms.iter().enumerate().filter(|(_, view)| tells(view)).collect();
+    if telling.is_empty() {
+        return Ok(());
+    }
+    let what = "Queries by the reads they needed, or by how long they took where that is not known";
+    writeln!(out, "<p class=\"lead\">{what}</p><div class=\"shares\" role=\"list\" aria-label=\"{what}\">")?;
+    for (index, view) in telling {
         let known = view.modes().iter().all(|mode| mode.reads.is_some());
         write!(
             out,
