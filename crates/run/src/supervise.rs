@@ -7,7 +7,7 @@
 
 use crate::folder;
 use crate::{Begin, Error, Released, Run};
-use host::clock::boot_time;
+use host::clock::{boot_time, rfc3339, unix_seconds};
 use host::places::Places;
 use host::process::{ChildSpec, Order, Process, Spawned, report_not_ready, report_ready, spawn_supervisor};
 use host::{chain, interrupt};
@@ -15,8 +15,8 @@ use journal::{CRASH_VARIABLE, Role, RunId};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::process::Signal;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 use std::time::Duration;
 
 /// For tests: [`CRASH_VARIABLE`] of the supervisor.
@@ -32,23 +32,38 @@ pub enum Cause {
     ChildDied(Role),
 }
 
-/// What a supervisor says.
+/// What a supervisor says; `T` is what its closure returns, for the command.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Said {
-    /// What its closure returned, for the command.
-    Applied { run: RunId, told: Value },
+pub enum Said<T> {
+    /// `until`: as [`host::clock::rfc3339`].
+    Applied { run: RunId, until: String, told: T },
     /// Something is in the way; any other trouble is a failure.
     Refused { what: String, hint: Option<String> },
     /// The run has failed, and could not be released.
     NotRestored { run: RunId, failure: String },
 }
 
-/// Starts the daemon and waits until it has applied everything; returns what its closure returned, with `"run"` and `"pid"` added.
+/// A daemon that has applied everything, and stands.
+#[derive(Debug)]
+pub struct Standing<T> {
+    pub run: RunId,
+    /// The daemon's.
+    pub pid: u32,
+    /// When it ends by itself, by the clock of the moment when it began.
+    pub until: String,
+    pub told: T,
+}
+
+/// Starts the daemon and waits until it has applied everything.
 ///
 /// # Errors
 /// The daemon's reason for not applying; its run is released then. [`Error::Refused`]: something was in the way.
-pub fn start<O: Order<Ready = Said>>(places: &Places, order: &O, ready_timeout: Duration) -> Result<Value, Error> {
+pub fn start<O: Order<Ready = Said<T>>, T: DeserializeOwned>(
+    places: &Places,
+    order: &O,
+    ready_timeout: Duration,
+) -> Result<Standing<T>, Error> {
     folder::make(places)?;
     let mut spec = ChildSpec { ready: true, ready_timeout, ..ChildSpec::internal(order)? };
     spec.env.extend(std::env::var_os(CRASH_SUPERVISOR_VARIABLE).map(|point| (CRASH_VARIABLE.into(), point)));
@@ -56,10 +71,7 @@ pub fn start<O: Order<Ready = Said>>(places: &Places, order: &O, ready_timeout: 
     let said = spawned.await_ready(ready_timeout).inspect_err(|_| end(&spawned))?.unwrap_or_default();
     let said = serde_json::from_value(said).map_err(|error| host::Error::call("understand the supervisor", error))?;
     match said {
-        Said::Applied { run, mut told } => {
-            (told["run"], told["pid"]) = (json!(run), json!(spawned.identity().pid));
-            Ok(told)
-        }
+        Said::Applied { run, until, told } => Ok(Standing { run, pid: spawned.identity().pid, until, told }),
         Said::Refused { what, hint } => Err(Error::Refused { what, hint }),
         Said::NotRestored { run, failure } => Err(Error::NotRestored { id: run, failures: vec![failure] }),
     }
@@ -73,7 +85,7 @@ fn end(supervisor: &Spawned) {
     }
 }
 
-fn refused(error: &Error) -> Said {
+fn refused<T>(error: &Error) -> Said<T> {
     let hint = if let Error::Refused { hint, .. } = error { hint.clone() } else { None };
     Said::Refused { what: chain(error), hint }
 }
@@ -84,10 +96,10 @@ fn refused(error: &Error) -> Said {
 /// # Errors
 /// The run cannot begin, `apply` failed (both are reported to the starter, too), or the release did. What `apply` gives back as an
 /// [`Error`] that is in the way reaches the starter as one.
-pub fn daemon<O: Order<Ready = Said>, E>(
+pub fn daemon<O: Order<Ready = Said<T>>, T: Serialize, E>(
     begin: Begin,
     lasts: Duration,
-    apply: impl FnOnce(&mut Run) -> Result<Value, E>,
+    apply: impl FnOnce(&mut Run) -> Result<T, E>,
 ) -> Result<(Cause, Released), Error>
 where
     E: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -98,15 +110,18 @@ where
     })?;
     note_when_asked(&asked)?;
     match apply(&mut run) {
-        Ok(told) => report_ready::<O>(&Said::Applied { run: run.id().clone(), told }),
-        Err(error) => return Err(give_up::<O>(run, error.into().as_ref())),
+        Ok(told) => {
+            let until = rfc3339(unix_seconds() + lasts.as_secs());
+            report_ready::<O>(&Said::Applied { run: run.id().clone(), until, told });
+        }
+        Err(error) => return Err(give_up::<O, T>(run, error.into().as_ref())),
     }
     let cause = wait(&run, &asked, lasts);
     Ok((cause, run.release()?))
 }
 
 /// Releases before it reports, so that the starter finds the host as it was.
-fn give_up<O: Order<Ready = Said>>(run: Run, error: &(dyn std::error::Error + 'static)) -> Error {
+fn give_up<O: Order<Ready = Said<T>>, T>(run: Run, error: &(dyn std::error::Error + 'static)) -> Error {
     let id = run.id().clone();
     let released = run.release();
     let refused = error.downcast_ref::<Error>().filter(|error| error.is_in_the_way());

@@ -365,7 +365,7 @@ fn a_supervisor_stands_and_releases() {
         run::supervise::start(&home.places(), &order, Duration::from_secs(10))
     };
     let ready = supervise("3600").unwrap();
-    assert_eq!(ready["hidden"], 1);
+    assert_eq!(ready.told, 1);
     let found = find_runs(&home.places()).unwrap();
     assert!(found[0].live && found[0].kind == Some(run::Kind::Standing));
     let second = supervise("3600");

@@ -12,6 +12,8 @@
 //! | [`device`] | an unused block device | device-mapper's delay target | its module, root |
 //! | [`loop_disk`] | an image file, or an unused block device | a loop device over a FUSE file | `/dev/fuse`, loop, root |
 //!
+//! [`standing`] has one type for those of them that stand for a stated time, and are for everybody.
+//!
 //! [`foreign_cache`] finds page cache that a limit of RAM does not count, because others are charged for it. [`probe`] is the
 //! witness of a slow disk. [`databases`] finds servers of others that a squeeze of the host would affect.
 //!
@@ -33,6 +35,7 @@ pub mod loop_disk;
 pub mod preloaded;
 pub mod probe;
 pub mod ram;
+pub mod standing;
 
 mod constant;
 mod error;

@@ -7,7 +7,8 @@
 mod measure;
 mod objections;
 
-pub use measure::{FLOOR_US, set_and_measure};
+pub use measure::notes;
+pub(crate) use measure::set_and_measure;
 pub use objections::{Image, check, missing};
 
 use crate::Error;

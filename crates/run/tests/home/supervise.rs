@@ -15,5 +15,5 @@ pub(crate) struct Supervise {
 
 impl Order for Supervise {
     const ROLE: &'static str = "supervise";
-    type Ready = run::supervise::Said;
+    type Ready = run::supervise::Said<u32>;
 }

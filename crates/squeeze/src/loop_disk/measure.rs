@@ -15,7 +15,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// The cost of a read through loop device and FUSE beyond the image's own time, on a quiet machine. Shorter delays cannot be measured.
-pub const FLOOR_US: u64 = 60;
+const FLOOR_US: u64 = 60;
 /// A sync may be expensive for the disk below, so fewer are made.
 const SYNCS: u32 = 40;
 
@@ -25,11 +25,41 @@ const SYNCS: u32 = 40;
 /// The server is gone, or the device cannot be read. [`Error::OutOfTolerance`]: the result is less than half or more than twice of
 /// what was asked; with `strict`, anything out of tolerance. [`Error::Refused`]: the disk would have to be faster than this host.
 /// After an error the earlier delay is in force again.
-pub fn set_and_measure(socket: &Path, device: &Path, model: &Model, strict: bool) -> Result<Vec<Measured>, Error> {
+pub(crate) fn set_and_measure(
+    socket: &Path,
+    device: &Path,
+    model: &Model,
+    strict: bool,
+) -> Result<Vec<Measured>, Error> {
     let mut measured = or_as_before(socket, |client| measure(client, device, model, strict))?;
     measured.extend(way::measured(&mut Client::connect(socket)?, DiskMechanism::Loop.in_results())?);
     let named = |it: Measured| Measured { mechanism: DiskMechanism::Loop.in_results().into(), ..it };
     Ok(measured.into_iter().map(named).collect())
+}
+
+/// What users should know about this model on such a device; `resends`: the death of the process that serves it is no I/O error.
+pub fn notes(model: &Model, resends: bool) -> Vec<String> {
+    let mut notes = Vec::new();
+    let delay = model.delay();
+    if !delay.varies && [delay.read_us, delay.write_us].iter().any(|us| (1..FLOOR_US).contains(us)) {
+        notes.push(format!(
+            "loop device and FUSE alone cost a request some {FLOOR_US} us: a delay below that is not what is felt; a directory's layer costs 10 us"
+        ));
+    }
+    if delay.write_us > 0 || delay.varies {
+        notes.push("writes are not probed: nothing is written to your disk".into());
+    }
+    if delay.sync_us > 0 {
+        notes.push(
+            "a file system with a journal flushes a loop device before and after each commit: an fsync waits twice for --sync".into(),
+        );
+    }
+    if !resends {
+        notes.push(
+            "this kernel is older than 6.9: if the process that serves the disk is killed, what is under way fails with an I/O error".into(),
+        );
+    }
+    notes
 }
 
 fn measure(client: &mut Client, device: &Path, model: &Model, strict: bool) -> Result<Vec<Measured>, Error> {

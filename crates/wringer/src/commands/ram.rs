@@ -3,18 +3,19 @@
 
 use super::hidden;
 use super::probe::refuse;
-use super::standing::{self, Format, Output, Standing};
+use super::standing::{self, Format, Output, Shown, Standing};
 use crate::exit::{Exit, Failure, Outcome};
-use crate::internal::Squeeze;
 use crate::terminal;
-use ::probe::scan;
 use ::probe::target::Target;
+use ::probe::{Verdict, scan};
 use clap::builder::PossibleValue;
 use clap::{Subcommand, ValueEnum};
 use evidence::{RamAmount, RamMechanism};
 use host::places::Places;
+use serde::Serialize;
 use serde_json::{Value, json};
 use squeeze::ram::{Options, Plan, Traits, persist, plan};
+use squeeze::standing::{Asked, HiddenRam};
 use squeeze::{Meminfo, databases};
 use std::path::PathBuf;
 use units::{Bytes, Span, counted};
@@ -148,35 +149,38 @@ fn squeeze(places: &Places, args: &Squeezed, amount: RamAmount) -> Outcome {
     ask_consent(places, args.yes)?;
     let verify = args.verify.as_deref().map(Target::open).transpose().map_err(refuse)?;
     let spinner = terminal::spinner(&format!("hiding {}", Bytes(plan.hide_bytes)));
-    let result = standing::start(places, &args.standing, Squeeze::Ram(plan), args.deadline.0);
+    let result = standing::start(places, &args.standing, Asked::Ram(Box::new(plan)), args.deadline.0);
     spinner.finish_and_clear();
-    let mut result = result?;
-    if let Some(target) = verify {
-        // The RAM is hidden; a failed check does not undo it.
-        match reread(&target) {
-            Ok(read) => result["verify"] = read,
-            Err(failure) => terminal::say(format_args!(
-                "warning: {} was not read twice: {:#}",
-                target.path.display(),
-                failure.error
-            )),
-        }
-    }
-    show(&result, args.standing.output);
+    let result = result?;
+    // The RAM is hidden; a failed check does not undo it.
+    let warn = |target: &Target, failure: Failure| {
+        let path = target.path.display();
+        terminal::say(format_args!("warning: {path} was not read twice: {:#}", failure.error));
+    };
+    let read = verify.and_then(|target| reread(&target).map_err(|failure| warn(&target, failure)).ok());
+    show(&result, read, args.standing.output);
     Ok(())
 }
 
+/// `--verify`.
+#[derive(Serialize)]
+struct Reread {
+    path: String,
+    size_bytes: u64,
+    rounds: Vec<scan::Round>,
+    verdict: Verdict,
+    verdict_text: String,
+}
+
 /// Reads a file twice: when it is larger than the remaining RAM, the second read must not be faster.
-fn reread(target: &Target) -> Result<Value, Failure> {
+fn reread(target: &Target) -> Result<Reread, Failure> {
     let bar = terminal::bar(target.size_bytes * 2, "reading it twice");
     let options = scan::Options { rounds: 2, block_bytes: 128 << 10, evict: true };
     let read = scan::scan(&target.file, &target.path, &options, &mut |bytes| bar.set_position(bytes));
     bar.finish_and_clear();
-    let read = read?;
-    let text = read.verdict.to_string();
-    Ok(
-        json!({ "path": target.path.to_string_lossy(), "size_bytes": target.size_bytes, "rounds": read.rounds, "verdict": read.verdict, "verdict_text": text }),
-    )
+    let scan::Scan { rounds, verdict, .. } = read?;
+    let (path, verdict_text) = (target.path.to_string_lossy().into_owned(), verdict.to_string());
+    Ok(Reread { path, size_bytes: target.size_bytes, rounds, verdict, verdict_text })
 }
 
 fn persist(plan: &Plan, output: Output) -> Outcome {
@@ -244,40 +248,37 @@ fn nothing(plan: &Plan, output: Output) {
     }
 }
 
-fn show(value: &Value, output: Output) {
+/// `ram hide -o json`.
+#[derive(Serialize)]
+struct Printed<'a> {
+    #[serde(flatten)]
+    shown: &'a Shown<HiddenRam>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    verify: Option<Reread>,
+}
+
+fn show(shown: &Shown<HiddenRam>, verify: Option<Reread>, output: Output) {
     if output == Output::Json {
-        return terminal::json(&value);
+        return terminal::json(&Printed { shown, verify });
     }
-    let bytes = |name: &str| Bytes(value[name].as_u64().unwrap_or(0));
-    let text = |name: &str| value[name].as_str().unwrap_or_default().to_owned();
-    terminal::data(format_args!(
-        "{} hidden by {} in {} (run {})",
-        bytes("hidden_bytes"),
-        text("mechanism"),
-        Span::micros(value["elapsed_us"].as_u64().unwrap_or(0)),
-        text("run")
-    ));
-    terminal::data(format_args!(
-        "available: {} before, {} now",
-        bytes("available_before_bytes"),
-        bytes("available_after_bytes")
-    ));
-    if let Some(shortage) = value["shortage"].as_str() {
-        terminal::data(shortage);
+    let HiddenRam { mechanism, traits, hidden_bytes, available_before_bytes, available_after_bytes, .. } =
+        &shown.in_force;
+    let elapsed = Span::micros(shown.in_force.elapsed_us);
+    terminal::data(format_args!("{} hidden by {mechanism} in {elapsed} (run {})", Bytes(*hidden_bytes), shown.run));
+    let (before, after) = (Bytes(*available_before_bytes), Bytes(*available_after_bytes));
+    terminal::data(format_args!("available: {before} before, {after} now"));
+    let HiddenRam { shortage, remainder, .. } = &shown.in_force;
+    shortage.iter().chain(remainder).for_each(terminal::data);
+    show_traits(traits);
+    if let Some(read) = verify {
+        terminal::data(format_args!("read twice: {}", read.verdict_text));
     }
-    if let Some(remainder) = value["remainder"].as_str() {
-        terminal::data(remainder);
-    }
-    show_traits(&value["traits"]);
-    if let Some(verdict) = value["verify"]["verdict_text"].as_str() {
-        terminal::data(format_args!("read twice: {verdict}"));
-    }
-    terminal::say(format_args!("until {}; `wringer ram release` gives it back", text("until")));
+    let until = shown.until.as_deref().unwrap_or_default();
+    terminal::say(format_args!("until {until}; `wringer ram release` gives it back"));
 }
 
 /// The traits of this mechanism, one line each.
-fn show_traits(value: &Value) {
-    let Ok(traits) = serde_json::from_value::<Traits>(value.clone()) else { return };
+fn show_traits(traits: &Traits) {
     let say = |holds: bool, yes: &'static str, no: &'static str| if holds { yes } else { no };
     let lines = [
         say(

@@ -22,7 +22,7 @@ use sandbox::ServerOption;
 use std::path::PathBuf;
 use units::Span;
 
-pub use standing::{Timed, supervise};
+pub use standing::{Started, Timed, supervise};
 pub use watch::Watch;
 
 #[derive(Debug, clap::Args)]

@@ -3,7 +3,7 @@
 
 use super::command_line;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::internal::{Squeeze, StandingSqueeze, Supervise};
+use crate::internal::{StandingSqueeze, Supervise, Supervised};
 pub use crate::terminal::Output;
 use crate::{signals, terminal};
 use host::clock::{rfc3339, unix_seconds};
@@ -12,10 +12,12 @@ use host::places::Places;
 use lab::BUSY;
 use run::{FoundRun, Phase, RunId, Scope, Step, StepState, UndoReport};
 use rustix::io::Errno;
+use serde::Serialize;
 use serde_json::{Value, json};
 use squeeze::device::SlowDevice;
 use squeeze::directory::FILE_SYSTEM;
 use squeeze::loop_disk::SlowDisk;
+use squeeze::standing::{Asked, InForce};
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -73,16 +75,47 @@ pub struct Format {
 /// How long a supervisor may take in addition to its own time limit.
 const START_SLACK: Duration = Duration::from_secs(30);
 
+/// A squeeze in force, as it is printed.
+#[derive(Debug, Serialize)]
+pub struct Shown<T> {
+    schema: u32,
+    pub run: RunId,
+    /// The supervisor's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pid: Option<u32>,
+    #[serde(flatten)]
+    pub in_force: T,
+    /// `None`: it was only changed, and ends when it would have ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until: Option<String>,
+}
+
+impl<T> Shown<T> {
+    pub fn changed(run: &RunId, in_force: T) -> Self {
+        Self { schema: 1, run: run.clone(), pid: None, in_force, until: None }
+    }
+}
+
 /// Starts the supervisor, and returns its report. Ctrl-C ends it, and undoes everything that it has changed so far.
-pub fn start(places: &Places, words: &Standing, squeeze: Squeeze, takes: Duration) -> Result<Value, Failure> {
+pub fn start<T: TryFrom<InForce>>(
+    places: &Places,
+    words: &Standing,
+    squeeze: Asked,
+    takes: Duration,
+) -> Result<Shown<T>, Failure> {
     run::require_free(places, &squeeze.resource())?;
     let command = std::iter::once("wringer".to_owned()).chain(command_line().into_iter().skip(1)).collect();
     let order = StandingSqueeze { command, lasts: words.lasts().0, strict: words.strict, squeeze };
     signals::install()?;
-    let mut ready =
-        run::supervise::start(places, &Supervise::Squeeze(Box::new(order)), takes + START_SLACK).map_err(told)?;
-    ready["schema"] = json!(1);
-    Ok(ready)
+    let order = Supervise::Squeeze(Box::new(order));
+    let standing = run::supervise::start(places, &order, takes + START_SLACK).map_err(told)?;
+    let in_force = match standing.told {
+        Supervised::Squeeze(in_force) => T::try_from(*in_force).ok(),
+        Supervised::Sandbox(_) => None,
+    };
+    let other = || Failure::message(Exit::Failed, "the supervisor answers for another squeeze than it was told of");
+    let (run, pid, until) = (standing.run, Some(standing.pid), Some(standing.until));
+    Ok(Shown { schema: 1, run, pid, in_force: in_force.ok_or_else(other)?, until })
 }
 
 /// A supervisor's error needs neither its name nor the path of its log, which repeats the error; on a full disk there is no log.

@@ -8,7 +8,7 @@ use clap::Subcommand;
 use host::process::{LaunchSettings, Order, launch};
 use squeeze::{probe, ram};
 
-pub use supervise::{Squeeze, StandingSqueeze, Supervise, told_to_the_command};
+pub use supervise::{StandingSqueeze, Supervise, Supervised, told_to_the_command};
 
 #[derive(Debug, clap::Args)]
 pub struct Args {

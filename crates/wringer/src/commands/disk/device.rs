@@ -2,18 +2,16 @@
 //! `wringer disk delay DEVICE`: the kernel's device-mapper over an unused block device.
 
 use super::{dry_change, show_measured};
-use crate::commands::standing::{self, Output, Standing};
+use crate::commands::standing::{self, Output, Shown, Standing};
 use crate::exit::Outcome;
-use crate::internal::Squeeze;
 use crate::terminal;
 use diskmodel::Model;
-use evidence::Measured;
 use host::mapper::{DelayTable, MappingStatus};
 use host::places::Places;
 use run::FoundRun;
 use serde_json::{Value, json};
-use squeeze::Error;
-use squeeze::device::{Delays, SlowDevice, Timing, check, delays};
+use squeeze::device::{SlowDevice, Timing, check, delays};
+use squeeze::standing::{Asked, SlowedDevice, delay_of};
 use std::path::Path;
 use std::time::Duration;
 
@@ -30,7 +28,7 @@ pub fn delay(places: &Places, path: &Path, model: &Model, words: &Standing) -> O
     let longest_ms = delays.read_ms.max(delays.sync_ms);
     let takes = Duration::from_secs(30) + Duration::from_millis(longest_ms.into()) * PROBES;
     let spinner = terminal::spinner("making the slow device, probing it");
-    let result = standing::start(places, words, Squeeze::Device { device, delays }, takes);
+    let result = standing::start(places, words, Asked::Device { device, delays }, takes);
     spinner.finish_and_clear();
     show(&result?, words.output);
     Ok(())
@@ -43,42 +41,9 @@ pub fn change(places: &Places, slow: &SlowDevice, model: &Model, words: &Standin
         dry_change(&slow.run, &slow.device, model, words.output);
         return Ok(());
     }
-    let mut value = set(places, slow, delays, words.strict)?;
-    value["schema"] = json!(1);
-    value["run"] = json!(slow.run);
-    show(&value, words.output);
+    let in_force = SlowedDevice::set(places, slow, delays, words.strict)?;
+    show(&Shown::changed(&slow.run, in_force), words.output);
     Ok(())
-}
-
-/// Puts the delays in force; returns the output.
-///
-/// # Errors
-/// As of [`SlowDevice::set`]; with `strict`, also a result out of tolerance.
-pub fn set(places: &Places, slow: &SlowDevice, delays: Delays, strict: bool) -> Result<Value, Error> {
-    let Some(timing) = Timing::here()? else {
-        let what = "device-mapper's delay target is not loaded".to_owned();
-        return Err(Error::Refused { what, hint: "as root: modprobe dm-delay".into() });
-    };
-    let (table, measured) = slow.set(places, delays, &timing, strict)?;
-    let mut notes = timing.notes(&table);
-    if table.write_ms > 0 {
-        notes.push("writes are not probed: nothing is written to your device".into());
-    }
-    Ok(json!({
-        "device": slow.device,
-        "mapped": slow.mapping.path(),
-        "mechanism": timing.mechanism(),
-        "tick_us": timing.tick_us,
-        "delay": micros(&table),
-        "table": table.to_string(),
-        "measured": measured,
-        "notes": notes,
-    }))
-}
-
-fn micros(table: &DelayTable) -> Value {
-    let us = |ms: u32| u64::from(ms) * 1000;
-    json!({ "read_us": us(table.read_ms), "write_us": us(table.write_ms), "sync_us": us(table.flush_ms), "mode": "add" })
 }
 
 fn dry_run(device: &Path, table: &DelayTable, output: Output) -> Outcome {
@@ -92,7 +57,7 @@ fn dry_run(device: &Path, table: &DelayTable, output: Output) -> Outcome {
     if output == Output::Json {
         let changes = json!([{ "change": change, "undo": undo }]);
         terminal::json(
-            &json!({ "schema": 1, "dry_run": true, "changes": changes, "delay": micros(table), "notes": notes }),
+            &json!({ "schema": 1, "dry_run": true, "changes": changes, "delay": delay_of(table), "notes": notes }),
         );
     } else {
         terminal::data(format_args!("{change}\n    undo: {undo}"));
@@ -101,23 +66,19 @@ fn dry_run(device: &Path, table: &DelayTable, output: Output) -> Outcome {
     Ok(())
 }
 
-fn show(value: &Value, output: Output) {
+fn show(shown: &Shown<SlowedDevice>, output: Output) {
     if output == Output::Json {
-        return terminal::json(&value);
+        return terminal::json(shown);
     }
-    let text = |name: &str| value[name].as_str().unwrap_or_default();
-    terminal::data(format_args!("{} over {} (run {})", text("mapped"), text("device"), text("run")));
-    terminal::data(format_args!("table: {}", text("table")));
-    let measured: Vec<Measured> = serde_json::from_value(value["measured"].clone()).unwrap_or_default();
+    let SlowedDevice { device, mapped, table, measured, notes, .. } = &shown.in_force;
+    let (device, mapped) = (device.display(), mapped.display());
+    terminal::data(format_args!("{mapped} over {device} (run {})", shown.run));
+    terminal::data(format_args!("table: {table}"));
     measured.iter().for_each(show_measured);
-    for note in value["notes"].as_array().into_iter().flatten() {
-        terminal::say(format_args!("note: {}", note.as_str().unwrap_or_default()));
-    }
-    if let Some(until) = value["until"].as_str() {
+    notes.iter().for_each(|note| terminal::say(format_args!("note: {note}")));
+    if let Some(until) = &shown.until {
         terminal::say(format_args!(
-            "use it as any device: mount {} DIRECTORY\nuntil {until}; unmount it before, then `wringer disk release {}` ends it",
-            text("mapped"),
-            text("device")
+            "use it as any device: mount {mapped} DIRECTORY\nuntil {until}; unmount it before, then `wringer disk release {device}` ends it"
         ));
     }
 }
@@ -156,7 +117,7 @@ pub fn row(run: &FoundRun, slow: &SlowDevice) -> Value {
     let table = status.as_ref().and_then(|status| status.table.as_ref());
     value["device"] = json!(slow.device);
     value["mapped"] = json!(slow.mapping.path());
-    value["delay"] = json!(table.map(micros));
+    value["delay"] = json!(table.map(delay_of));
     value["table"] = json!(table.map(ToString::to_string));
     value["device_present"] = json!(status.as_ref().map(device_below_is_there));
     value["in_use"] = json!(status.as_ref().map(|status| status.open_count > 0));

@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `wringer disk delay IMAGE`: a loop device over a FUSE file, for an unused image file or block device.
 
-use super::{counted_in_words, dry_change, model_in_words, show_measured};
-use crate::commands::standing::{self, Output, Standing};
+use super::{counted_in_words, dry_change, show_measured};
+use crate::commands::standing::{self, Output, Shown, Standing};
 use crate::exit::Outcome;
-use crate::internal::Squeeze;
 use crate::terminal;
 use diskmodel::Model;
-use evidence::Measured;
 use host::places::Places;
 use run::FoundRun;
 use serde_json::{Value, json};
 use slowfs::control::Client;
 use slowfs::disk::{RESEND_SINCE, WORKER_SOCKET, kept, protocol};
 use squeeze::Error;
-use squeeze::loop_disk::{FLOOR_US, SlowDisk, check, set_and_measure};
+use squeeze::loop_disk::{SlowDisk, check, notes};
+use squeeze::standing::{Asked, SlowedImage};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -26,7 +25,7 @@ pub fn delay(places: &Places, path: &Path, model: &Model, words: &Standing, take
         return Ok(());
     }
     let spinner = terminal::spinner("attaching the slow loop device, probing it");
-    let result = standing::start(places, words, Squeeze::Loop { image, model: Box::new(model.clone()) }, takes);
+    let result = standing::start(places, words, Asked::Image { image, model: Box::new(model.clone()) }, takes);
     spinner.finish_and_clear();
     show(&result?, words.output);
     Ok(())
@@ -44,50 +43,9 @@ pub fn change(places: &Places, slow: &SlowDisk, model: &Model, words: &Standing)
     };
     let folder = folder(places, slow);
     let resends = kept(&folder).is_ok_and(|kept| kept.resends);
-    let measured = set_and_measure(&folder.join(WORKER_SOCKET), &device.path, model, words.strict)?;
-    let mut value = described(&slow.image, &device.path, model, measured, resends);
-    value["schema"] = json!(1);
-    value["run"] = json!(slow.run);
-    show(&value, words.output);
+    let in_force = SlowedImage::set(&folder, &slow.image, &device.path, model, resends, words.strict)?;
+    show(&Shown::changed(&slow.run, in_force), words.output);
     Ok(())
-}
-
-/// The output about a slow disk.
-pub fn described(image: &Path, device: &Path, model: &Model, measured: Vec<Measured>, resends: bool) -> Value {
-    json!({
-        "image": image,
-        "device": device,
-        "mechanism": "loop",
-        "delay": model.delay(),
-        "model": model,
-        "measured": measured,
-        "survives_its_process": resends,
-        "notes": notes(model, resends),
-    })
-}
-
-fn notes(model: &Model, resends: bool) -> Vec<String> {
-    let mut notes = Vec::new();
-    let delay = model.delay();
-    if !delay.varies && [delay.read_us, delay.write_us].iter().any(|us| (1..FLOOR_US).contains(us)) {
-        notes.push(format!(
-            "loop device and FUSE alone cost a request some {FLOOR_US} us: a delay below that is not what is felt; a directory's layer costs 10 us"
-        ));
-    }
-    if delay.write_us > 0 || delay.varies {
-        notes.push("writes are not probed: nothing is written to your disk".into());
-    }
-    if delay.sync_us > 0 {
-        notes.push(
-            "a file system with a journal flushes a loop device before and after each commit: an fsync waits twice for --sync".into(),
-        );
-    }
-    if !resends {
-        notes.push(
-            "this kernel is older than 6.9: if the process that serves the disk is killed, what is under way fails with an I/O error".into(),
-        );
-    }
-    notes
 }
 
 fn dry_run(image: &Path, model: &Model, notes: &[String], output: Output) {
@@ -110,20 +68,16 @@ fn dry_run(image: &Path, model: &Model, notes: &[String], output: Output) {
     notes.iter().for_each(|note| terminal::say(format_args!("note: {note}")));
 }
 
-fn show(value: &Value, output: Output) {
+fn show(shown: &Shown<SlowedImage>, output: Output) {
     if output == Output::Json {
-        return terminal::json(&value);
+        return terminal::json(shown);
     }
-    let text = |name: &str| value[name].as_str().unwrap_or_default();
-    let model = model_in_words(value);
-    terminal::data(format_args!("{} over {}: {model} (run {})", text("device"), text("image"), text("run")));
-    let measured: Vec<Measured> = serde_json::from_value(value["measured"].clone()).unwrap_or_default();
+    let SlowedImage { image, device, model, measured, notes, .. } = &shown.in_force;
+    let (image, device) = (image.display(), device.display());
+    terminal::data(format_args!("{device} over {image}: {model} (run {})", shown.run));
     measured.iter().for_each(show_measured);
-    for note in value["notes"].as_array().into_iter().flatten() {
-        terminal::say(format_args!("note: {}", note.as_str().unwrap_or_default()));
-    }
-    if let Some(until) = value["until"].as_str() {
-        let (device, image) = (text("device"), text("image"));
+    notes.iter().for_each(|note| terminal::say(format_args!("note: {note}")));
+    if let Some(until) = &shown.until {
         terminal::say(format_args!(
             "use it as any device: mount {device} DIRECTORY (mke2fs {device} before, if there is no file system yet)\n\
             until {until}; unmount it before, then `wringer disk release {image}` ends it"

@@ -11,18 +11,18 @@ mod status;
 use self::flags::DiskFlags;
 use super::doctor::check::State;
 use super::doctor::{checks, mounting};
-use super::standing::{self, Format, Output, Slowed, Standing};
+use super::standing::{self, Format, Output, Shown, Slowed, Standing};
 use crate::exit::{Exit, Failure, Outcome};
-use crate::internal::Squeeze;
 use crate::{signals, terminal};
 use clap::Subcommand;
 use diskmodel::Model;
 use evidence::{DiskMechanism, Measured, Quantity, Unit};
 use host::places::Places;
 use run::{FoundRun, RunId};
-use serde_json::{Value, json};
+use serde_json::json;
 use slowfs::stats::Stats;
-use squeeze::directory::{FILE_SYSTEM, SOCKET, check, check_reach, set_and_measure};
+use squeeze::directory::{FILE_SYSTEM, SOCKET, check, check_reach};
+use squeeze::standing::{Asked, SlowedDirectory};
 use squeeze::{access_lists, databases};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -143,7 +143,7 @@ fn delay(places: &Places, args: &Delayed) -> Outcome {
     }
     check_reach(&directory, &model, args.standing.strict)?;
     let spinner = terminal::spinner("mounting the slow layer, probing it");
-    let squeeze = Squeeze::Disk { directory, model: Box::new(model) };
+    let squeeze = Asked::Directory { directory, model: Box::new(model) };
     let result = standing::start(places, &args.standing, squeeze, takes);
     spinner.finish_and_clear();
     show(&result?, args.standing.output);
@@ -169,12 +169,8 @@ fn change(places: &Places, run: &FoundRun, directory: &Path, model: &Model, word
         dry_change(&run.id, directory, model, words.output);
         return Ok(());
     }
-    let measured = set_and_measure(&socket(places, run), directory, model, words.strict)?;
-    let delay = model.delay();
-    let value = json!({
-        "schema": 1, "run": run.id, "directory": directory, "delay": delay, "model": model, "measured": measured,
-    });
-    show(&value, words.output);
+    let in_force = SlowedDirectory::set(&socket(places, run), directory, model, words.strict)?;
+    show(&Shown::changed(&run.id, in_force), words.output);
     Ok(())
 }
 
@@ -205,12 +201,6 @@ fn socket(places: &Places, run: &FoundRun) -> PathBuf {
     places.journal.join(run.id.as_str()).join(SOCKET)
 }
 
-/// The model in a result, for people.
-fn model_in_words(value: &Value) -> String {
-    let model: Option<Model> = serde_json::from_value(value["model"].clone()).ok();
-    model.map(|model| model.to_string()).unwrap_or_default()
-}
-
 /// The model in force, and the counts since then.
 fn counted_in_words(model: &Model, stats: &Stats) -> String {
     let failed = match stats.errors {
@@ -222,17 +212,16 @@ fn counted_in_words(model: &Model, stats: &Stats) -> String {
     format!("{model}; {reads}, {writes}, {syncs} so far{failed}")
 }
 
-fn show(value: &Value, output: Output) {
+fn show(shown: &Shown<SlowedDirectory>, output: Output) {
     if output == Output::Json {
-        return terminal::json(&value);
+        return terminal::json(shown);
     }
-    let text = |name: &str| value[name].as_str().unwrap_or_default();
-    let model = model_in_words(value);
-    terminal::data(format_args!("{}: {model} (run {})", text("directory"), text("run")));
-    let measured: Vec<Measured> = serde_json::from_value(value["measured"].clone()).unwrap_or_default();
+    let SlowedDirectory { directory, model, measured, .. } = &shown.in_force;
+    let directory = directory.display();
+    terminal::data(format_args!("{directory}: {model} (run {})", shown.run));
     measured.iter().for_each(show_measured);
-    if let Some(until) = value["until"].as_str() {
-        terminal::say(format_args!("until {until}; `wringer disk release {}` ends it", text("directory")));
+    if let Some(until) = &shown.until {
+        terminal::say(format_args!("until {until}; `wringer disk release {directory}` ends it"));
     }
 }
 

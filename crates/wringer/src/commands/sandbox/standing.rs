@@ -6,13 +6,12 @@ use super::slow_disk::{self, SlowDisk};
 use super::{Start, below_squeeze, limits, pooler, wrappers};
 use crate::commands::command_line;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::internal::Supervise;
+use crate::internal::{Supervise, Supervised};
 use crate::{signals, terminal};
 use host::places::Places;
 use run::{Begin, Kind, Resource, Run};
 use sandbox::{RunningServer, Sandbox, Server, ServerOption, StartOptions, Wrapping};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 use squeeze::limits::Asked;
 use std::time::Duration;
 
@@ -66,21 +65,40 @@ pub struct Timed {
     disk: Option<SlowDisk>,
 }
 
+/// What has come of it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Started {
+    server: u32,
+    version: String,
+    /// The limits that it was started in, for people.
+    limits: Option<String>,
+    /// One line for each wrapper.
+    got: Vec<String>,
+    /// The port of pgBouncer in front of it.
+    pooler: Option<u16>,
+    /// The slow disk and its measurement, for people.
+    disk: Option<String>,
+}
+
 /// The supervisor's body: keeps the server for the stated time.
 pub fn supervise(timed: Timed) -> Outcome {
     let places = Places::from_environment();
     let begin = begin(&timed.sandbox, timed.command, &places);
     let (extra_options, ready_timeout, wrapping) = (timed.options, timed.wait, timed.wrapping);
     let start = StartOptions { extra_options, ready_timeout, wrapping, ..StartOptions::default() };
-    let (_, released) = run::supervise::daemon::<Supervise, _>(begin, timed.lasts, |run| {
+    let (_, released) = run::supervise::daemon::<Supervise, _, _>(begin, timed.lasts, |run| {
         let sandbox = Sandbox::open(&timed.sandbox, &places).map_err(told_to_the_command)?;
         let (start, limited) =
             limits::apply(run, &timed.limits, &sandbox, start).map_err(crate::internal::told_to_the_command)?;
         let told = |server: RunningServer, disk: Option<String>| {
-            let got = wrappers::lines(&server.got);
-            let pooler = server.pooler.map(|(_, port)| port);
-            json!({
-                "server": server.pid, "version": server.version, "limits": limited, "got": got, "pooler": pooler, "disk": disk
+            let (got, pooler) = (wrappers::lines(&server.got), server.pooler.map(|(_, port)| port));
+            Supervised::Sandbox(Started {
+                server: server.pid,
+                version: server.version,
+                limits: limited,
+                got,
+                pooler,
+                disk,
             })
         };
         let Some(disk) = &timed.disk else {
@@ -191,23 +209,24 @@ fn start_for(sandbox: &Sandbox, places: &Places, timed: &Timed) -> Outcome {
     let wait = if timed.wrapping.valgrind.is_some() { timed.wait.max(UNDER_VALGRIND) } else { timed.wait };
     let ready =
         run::supervise::start(places, &Supervise::Sandbox(Box::new(timed.clone())), wait + Duration::from_secs(20))?;
-    let (version, pid) = (ready["version"].as_str().unwrap_or_default(), &ready["server"]);
+    let Supervised::Sandbox(Started { server, version, limits, got, pooler, disk }) = ready.told else {
+        return Err(Failure::message(Exit::Failed, "the supervisor answers for something else than it was told of"));
+    };
     terminal::say(format_args!(
-        "started {} for {}: {version}, process {pid}",
+        "started {} for {}: {version}, process {server}",
         sandbox.name(),
         units::Span(timed.lasts)
     ));
-    if let Some(port) = ready["pooler"].as_u64() {
+    if let Some(port) = pooler {
         terminal::say(format_args!("  pooler  pgBouncer, port 127.0.0.1:{port}"));
         say_pooler_trouble(sandbox);
     }
-    if let Some(limited) = ready["limits"].as_str() {
+    if let Some(limited) = limits {
         terminal::say(format_args!("  limits  {limited}"));
     }
-    if let Some(disk) = ready["disk"].as_str() {
+    if let Some(disk) = disk {
         terminal::say(format_args!("  disk    {disk}"));
     }
-    let got: Vec<String> = serde_json::from_value(ready["got"].clone()).unwrap_or_default();
     wrappers::say(&got);
     Ok(())
 }

@@ -11,6 +11,7 @@ use host::places::Places;
 use run::Run;
 use serde_json::{Value, json};
 use squeeze::ram::{self, Hidden, Options, Plan};
+use squeeze::standing::HiddenRam;
 use units::Bytes;
 
 /// Plans it, with all refusals. `None`: not asked for.
@@ -81,16 +82,9 @@ impl HostRam {
             RamAmount::Hide(bytes) => (Some(bytes.0), None),
             RamAmount::Leave(bytes) => (None, Some(bytes.0)),
         };
-        json!({
-            "asked_hide_bytes": hide,
-            "asked_leave_bytes": leave,
-            "hidden_bytes": self.hidden.bytes,
-            "available_before_bytes": self.hidden.before.available_bytes,
-            "available_after_bytes": self.hidden.after.available_bytes,
-            "mechanism": self.hidden.mechanism.in_results(),
-            "traits": self.hidden.traits(),
-            "measured": self.hidden.measured,
-            "remainder": ram::remainder(&self.hidden.measured),
-        })
+        let mut value = json!(HiddenRam::of(&self.hidden));
+        value["asked_hide_bytes"] = json!(hide);
+        value["asked_leave_bytes"] = json!(leave);
+        value
     }
 }
