@@ -119,7 +119,7 @@ impl Bench {
             .run(["disk", "delay", data.to_str().unwrap(), "--read", "1ms", "--dry-run", "-o", "json"])
             .expect_code(0);
         let model = super::standing::json(&plan)["model"].take();
-        order(lasts_s, &serde_json::json!({ "disk": { "directory": data, "model": model } }))
+        order(lasts_s, &serde_json::json!({ "directory": { "directory": data, "model": model } }))
     }
 
     /// As [`Bench::ram_order`], for an image.
@@ -128,7 +128,7 @@ impl Bench {
         let arguments = ["disk", "delay", image.to_str().unwrap(), "--write", "1ms", "--dry-run", "-o", "json"];
         let model = super::standing::json(&self.lab.run(arguments).expect_code(0))["model"].take();
         let image = serde_json::json!({ "path": image, "is_device": false, "bytes": 2 << 20, "block_bytes": 512 });
-        order(lasts_s, &serde_json::json!({ "loop": { "image": image, "model": model } }))
+        order(lasts_s, &serde_json::json!({ "image": { "image": image, "model": model } }))
     }
 
     /// Nobody but the watchdog gives the host back.
