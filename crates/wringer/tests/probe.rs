@@ -81,11 +81,14 @@ fn as_many_cached_pages_as_fincore_counts() {
     };
     for prepare in [&|| part(0, 0), &|| part(5 * MIB, 3 << 20), &|| part(0, 16 << 20)] as [&dyn Fn(); 3] {
         prepare();
-        let (expected, found) = (fincore(&path), json(probe(&["cache", text(&path), "-o", "json"])));
-        assert_eq!(found["files"][0]["cached_pages"], expected, "{found:#}");
+        // the kernel may drop pages of a clean file at any moment: never more are there afterwards
+        let (before, found, after) =
+            (fincore(&path), json(probe(&["cache", text(&path), "-o", "json"])), fincore(&path));
+        let pages = found["files"][0]["cached_pages"].as_u64().unwrap();
+        assert!((after..=before).contains(&pages), "{before}, then {after}: {found:#}");
         assert_eq!(found["totals"]["cached_bytes"], found["files"][0]["cached_bytes"]);
     }
-    assert_eq!(fincore(&path), 4096, "the whole file was read last");
+    assert!(fincore(&path) > 2048, "of 4096 pages, all of which were read last");
 }
 
 /// Others on the machine take their share: the same order of magnitude is what two probes agree on.
