@@ -125,11 +125,12 @@ fn cached_reads_take_what_ioping_says() {
     fs::read(&path).unwrap();
     let ran = Ran::of(Command::new("ioping").args(["-C", "-c", "5000", "-i", "0", "-B", text(&path)])).expect_code(0);
     // raw statistics (ioping(1)): count, running time, iops, speed, min, avg, max, ... in ns
-    let theirs: f64 = ran.stdout.split_whitespace().nth(5).unwrap().parse().unwrap();
+    // the shortest: 5000 reads are over in some ms, and a process that is stopped once for as long spoils any average
+    let theirs: f64 = ran.stdout.split_whitespace().nth(4).unwrap().parse().unwrap();
     let ours = json(probe(&["read", text(&path), "--cached", "--count", "5000", "-o", "json"]));
     assert_eq!(ours["count"], 5000);
     assert!(number(&ours["cached_share_before"]) > 0.99, "{ours:#}");
-    expect_alike(number(&ours["avg_us"]), theirs / 1e3, "average");
+    expect_alike(number(&ours["min_us"]), theirs / 1e3, "shortest");
 }
 
 #[test]
