@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-use crate::{Conditions, Driven, LoadResult, Measured, Series, Snapshot, Span, Verdict};
+use crate::{Conditions, Driven, LatencyHistogram, LoadResult, Measured, Series, Snapshot, Span, Verdict};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -49,6 +49,10 @@ pub struct Arm {
     pub driven: Option<Driven>,
     /// Counters read when the measured phase started and ended, with nothing in flight.
     pub witnesses: Vec<Witness>,
+    /// How long the slow layer took to answer each read of the measured phase, from the arrival of the request to its reply: the delay and the disk
+    /// below, without the kernel's way to the layer and back. `None`: no layer, or one that cannot tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub layer_reads: Option<LatencyHistogram>,
     /// What the result was held to; empty where nothing was asserted, and of an arm that was cut short.
     #[serde(default)]
     pub verdicts: Vec<Verdict>,
@@ -84,6 +88,7 @@ impl Arm {
             load: None,
             driven: None,
             witnesses: Vec::new(),
+            layer_reads: None,
             verdicts: Vec::new(),
             broke_off: None,
             started_us,

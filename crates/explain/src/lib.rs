@@ -7,7 +7,7 @@
 //! What it is not: it shows nothing and stores nothing; `report` and `recording` do. No I/O, no clock, no randomness, so that the
 //! same recording is always explained the same way by the same build.
 //!
-//! Invariants: the mode finder sees the histogram and the delay in force, nothing else; what the server and the slow layer counted
+//! Invariants: the mode finder sees the histogram, the delay in force and how long reads took; what the server and the slow layer counted
 //! only checks its answer. What cannot be said is `null` with a reason, never a guess.
 
 pub mod busy;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Reads per query in one arm, asked of three: the histogram, the server, the slow layer.
 
-use crate::modes::{Modes, ReadDelay, bins_of, find};
+use crate::modes::{Bin, Modes, ReadDelay, bins_of, find, find_by_reads};
 use evidence::{Arm, Conditions, Delay, LatencyHistogram, Phase};
 use serde::{Deserialize, Serialize};
 
@@ -65,12 +65,19 @@ pub(crate) struct Humps {
     pub(crate) statements: Vec<StatementModes>,
 }
 
-pub(crate) fn humps(phase: &Phase, delay: Option<Delay>) -> Humps {
-    let read = ReadDelay::of(delay);
+/// `read`: what a read takes, as far as it is known; `None` without a delay, or where it varies. `times`: how long the reads took, by the slow layer's clock.
+pub(crate) fn humps(
+    phase: &Phase,
+    delay: Option<Delay>,
+    read: Option<ReadDelay>,
+    times: Option<&LatencyHistogram>,
+) -> Humps {
+    let times: Vec<Bin> = times.map(bins_of).unwrap_or_default();
     let several = phase.statements.len() > 1;
     let varies = delay.is_some_and(|delay| delay.varies);
     let find = |histogram: &LatencyHistogram| {
-        let mut modes = find(&bins_of(histogram), read);
+        let bins = bins_of(histogram);
+        let mut modes = read.map_or_else(|| find(&bins, None), |read| find_by_reads(&bins, read, &times));
         if varies {
             unread(&mut modes, "the disk's times varied, so a hump's place does not say how many reads it stands for");
         }

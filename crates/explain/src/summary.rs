@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 use crate::busy::Busy;
-use crate::modes::Modes;
+use crate::modes::{Modes, ReadDelay};
 use crate::reads::{Reads, StatementModes, humps, reads};
 use evidence::{Arm, Conditions, Delay, DelayMode, LatencyHistogram, Measured, Phase};
 use serde::{Deserialize, Serialize};
@@ -65,7 +65,7 @@ pub(crate) fn of(arm: &Arm, conditions: &Conditions, squeezed: &[Measured]) -> A
     let empty = Phase::default();
     let measured = arm.load.as_ref().map(|load| &load.measured);
     let phase = measured.unwrap_or(&empty);
-    let found = measured.map(|phase| humps(phase, delay_got(arm, squeezed)));
+    let found = measured.map(|phase| humps(phase, arm.delay, read_delay(arm, squeezed), arm.layer_reads.as_ref()));
     ArmSummary {
         name: arm.name.clone(),
         delay: arm.delay,
@@ -86,19 +86,16 @@ pub(crate) fn of(arm: &Arm, conditions: &Conditions, squeezed: &[Measured]) -> A
     }
 }
 
-/// The delay that came on, where that is out of its tolerance: what is computed from times goes by what they were.
-pub(crate) fn delay_got(arm: &Arm, squeezed: &[Measured]) -> Option<Delay> {
-    let delay = arm.delay?;
+/// What a read takes: the delay, and, where that is out of its tolerance, what came on. `None`: reads are not delayed, or not all by the same time.
+pub(crate) fn read_delay(arm: &Arm, squeezed: &[Measured]) -> Option<ReadDelay> {
+    let asked = ReadDelay::of(arm.delay)?;
     let of_arm = |it: &&Measured| it.what == "disk.read.median" && it.arm.as_deref() == Some(arm.name.as_str());
-    let outside = squeezed.iter().rev().find(of_arm).filter(|it| it.is_outside() && !delay.varies);
-    let Some((got, share)) = outside.and_then(|it| Some((it.got?, it.came_on?))) else { return Some(delay) };
-    let read_us = match delay.mode {
-        DelayMode::Add => delay.read_us as f64 * share,
-        DelayMode::Total => got.value,
-    };
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a latency; what is below 0 becomes 0
-    let read_us = read_us.round() as u64;
-    Some(Delay { read_us, ..delay })
+    let outside = squeezed.iter().rev().find(of_arm).filter(|it| it.is_outside());
+    let Some((got, share)) = outside.and_then(|it| Some((it.got?, it.came_on?))) else { return Some(asked) };
+    Some(match asked.mode {
+        DelayMode::Add => asked.seen(asked.us * share),
+        DelayMode::Total => asked.seen(got.value),
+    })
 }
 
 #[cfg(test)]
@@ -133,11 +130,19 @@ mod tests {
 
     #[test]
     fn what_is_computed_uses_what_was_got_where_that_is_not_what_was_asked() {
-        let read_us = |mode, rows: &[Measured]| delay_got(&arm(mode), rows).unwrap().read_us;
+        let bounds = |mode, rows: &[Measured]| {
+            let read = read_delay(&arm(mode), rows).unwrap();
+            (read.us, read.longest_us)
+        };
+        // the disk below may have been slow while the probe read: a read is sure to take what was asked, and no more
         let off = [measured("10 ms", 13_060.0, 1.3, false)];
-        assert_eq!((read_us(DelayMode::Add, &off), read_us(DelayMode::Total, &off)), (13_000, 13_060));
+        assert_eq!(bounds(DelayMode::Add, &off), (10_000.0, 13_000.0));
+        assert_eq!(bounds(DelayMode::Total, &off), (10_000.0, 13_060.0));
+        let less = [measured("10 ms", 7_500.0, 0.75, false)];
+        assert_eq!(bounds(DelayMode::Add, &less), (7_500.0, 10_000.0));
         let near = [measured("10 ms", 10_100.0, 1.004, true)];
         let of_another = [measured("20 ms", 13_060.0, 1.3, false)];
-        assert_eq!([&near[..], &of_another, &[]].map(|rows| read_us(DelayMode::Add, rows)), [10_000; 3]);
+        let asked = (10_000.0, 10_000.0);
+        assert_eq!([&near[..], &of_another, &[]].map(|rows| bounds(DelayMode::Add, rows)), [asked; 3]);
     }
 }

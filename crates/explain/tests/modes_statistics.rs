@@ -6,7 +6,7 @@
 mod common;
 
 use common::{Bucketing, Random, any_bucketing, bin};
-use explain::modes::{ReadDelay, find};
+use explain::modes::{ReadDelay, find, find_by_reads};
 
 /// The cases are the same each time, unless `WRINGER_SEED` is a number for other ones.
 fn seeded(own: u64) -> Random {
@@ -336,4 +336,46 @@ fn a_starved_host_does_not_add_reads() {
     }
     println!("starved: right {right} of {cases}");
     assert!(right * 100 >= cases * 95, "{right} of {cases}");
+}
+
+/// The disk below has other users, and the hypervisor other guests: reads take unequal times, of which the slow layer sees the most.
+#[test]
+fn reads_of_unequal_times_are_counted_where_they_were_measured() {
+    let mut random = seeded(61);
+    let (cases, mut right, mut right_alone) = (60, 0, 0);
+    for case in 0..cases {
+        let delay_us = random.scaled(700.0, 12_000.0);
+        let weights = [random.between(0.3, 1.0), random.between(0.2, 1.0), random.between(0.0, 0.2)];
+        let (device_us, unequal) = (random.between(0.05, 0.5) * delay_us, random.between(0.5, 1.5));
+        let late_us = random.between(10.0, 60.0) + 0.02 * delay_us;
+        let (count, way_us) = (random.scaled(3000.0, 10_000.0) as usize, random.between(30.0, 90.0));
+        let (mut queries, mut times, mut reads_in_all) = (Vec::new(), Vec::new(), 0);
+        for _ in 0..count {
+            let draw = random.unit() * weights.iter().sum::<f64>();
+            let reads = usize::from(draw > weights[0]) + usize::from(draw > weights[0] + weights[1]);
+            let mut query_us = 40.0 + 60.0 * random.exponential();
+            for _ in 0..reads {
+                let read_us = delay_us + device_us * (unequal * random.normal()).exp();
+                times.push(read_us);
+                query_us += read_us + way_us + late_us * random.exponential();
+            }
+            // a slice of the processor's time that somebody else has
+            query_us += if random.unit() < 0.03 { 2000.0 * random.exponential() } else { 0.0 };
+            queries.push(query_us);
+            reads_in_all += reads;
+        }
+        let known = reads_in_all as f64 / count as f64;
+        let near = |reads: Option<f64>| reads.is_some_and(|reads| (reads / known - 1.0).abs() <= 0.05);
+        let (bins, delay) = (bin(&queries, Bucketing::Hdr), ReadDelay::added(delay_us));
+        let found = find_by_reads(&bins, delay, &bin(&times, Bucketing::Hdr));
+        right += usize::from(near(found.reads_per_query));
+        right_alone += usize::from(near(find(&bins, Some(delay)).reads_per_query));
+        let shares: f64 = found.modes.iter().map(|mode| mode.share).sum();
+        assert!((0.97..1.001).contains(&shares), "{found:#?}");
+        if !near(found.reads_per_query) && std::env::var_os("SHOW").is_some() {
+            println!("case {case}: d {delay_us:.0} device {device_us:.0} unequal {unequal:.2} reads {known:.3}: {found:?}");
+        }
+    }
+    println!("unequal reads: right {right}, and {right_alone} by the humps alone, of {cases}");
+    assert!(right * 100 >= cases * 85 && right > right_alone, "{right} {right_alone} of {cases}");
 }

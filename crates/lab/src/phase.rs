@@ -77,6 +77,7 @@ fn measure(lab: &mut Lab<'_>, phase: &Phase, evidence: &mut ArmEvidence) -> Resu
     let mut usage = None;
     if let [before, after] = ends.as_slice() {
         evidence.witnesses = after.since(before);
+        evidence.layer_reads = after.layer_reads_since(before);
         usage = Some(after.usage_since(before));
     }
     loaded?;

@@ -5,7 +5,7 @@
 use crate::error::Error;
 use crate::server::Serving;
 use crate::squeezes::Squeezes;
-use evidence::Witness;
+use evidence::{LatencyHistogram, Witness};
 use host::clock::RunClock;
 use load::engine::PhaseEdge;
 use observe::server::witnesses;
@@ -19,6 +19,7 @@ use std::collections::BTreeMap;
 pub(crate) struct Counts {
     server: BTreeMap<String, u64>,
     layer: BTreeMap<String, u64>,
+    layer_reads: Option<LatencyHistogram>,
     limits: BTreeMap<String, u64>,
     /// When the limits were looked at, on the run's clock.
     at_us: u64,
@@ -34,18 +35,17 @@ impl Counts {
         clock: RunClock,
     ) -> Result<Self, Error> {
         let Squeezes { layer, limits, .. } = squeezes;
-        let of_layer = |layer: Option<&mut SlowLayer>| layer.map_or(Ok(BTreeMap::new()), layer_counters);
         let of_limits = || limits.as_ref().map_or_else(BTreeMap::new, |limits| limits.counters(serving.running.pid));
         match edge {
             PhaseEdge::MeasuredStart => {
                 let server = serving.counters()?;
-                let layer = of_layer(layer.as_mut())?;
-                Ok(Self { server, layer, at_us: clock.now_us(), limits: of_limits() })
+                let (layer, layer_reads) = of_layer(layer.as_mut())?;
+                Ok(Self { server, layer, layer_reads, at_us: clock.now_us(), limits: of_limits() })
             }
             PhaseEdge::MeasuredEnd => {
                 let (limits, at_us) = (of_limits(), clock.now_us());
-                let layer = of_layer(layer.as_mut())?;
-                Ok(Self { server: serving.counters()?, layer, limits, at_us })
+                let (layer, layer_reads) = of_layer(layer.as_mut())?;
+                Ok(Self { server: serving.counters()?, layer, layer_reads, limits, at_us })
             }
         }
     }
@@ -53,9 +53,9 @@ impl Counts {
     /// The end of a phase that broke off: what can be read without the server, and at best.
     pub(crate) fn without_the_server(serving: &Serving, squeezes: &mut Squeezes, clock: RunClock) -> Self {
         let Squeezes { layer, limits, .. } = squeezes;
-        let layer = layer.as_mut().and_then(|layer| layer_counters(layer).ok()).unwrap_or_default();
+        let (layer, layer_reads) = of_layer(layer.as_mut()).unwrap_or_default();
         let limits = limits.as_ref().map_or_else(BTreeMap::new, |limits| limits.counters(serving.running.pid));
-        Self { server: BTreeMap::new(), layer, limits, at_us: clock.now_us() }
+        Self { server: BTreeMap::new(), layer, layer_reads, limits, at_us: clock.now_us() }
     }
 
     pub(crate) fn since(&self, before: &Self) -> Vec<Witness> {
@@ -63,6 +63,11 @@ impl Counts {
         both.extend(witnesses("layer", &before.layer, &self.layer));
         both.extend(witnesses("limits", &before.limits, &self.limits));
         both
+    }
+
+    /// How long the layer took for each read since.
+    pub(crate) fn layer_reads_since(&self, before: &Self) -> Option<LatencyHistogram> {
+        Some(self.layer_reads.as_ref()?.since(before.layer_reads.as_ref()?))
     }
 
     /// What the limited server has used since.
@@ -73,7 +78,9 @@ impl Counts {
     }
 }
 
-fn layer_counters(layer: &mut SlowLayer) -> Result<BTreeMap<String, u64>, Error> {
+/// Its counters, and how long it took for each read. Nothing where there is no layer.
+fn of_layer(layer: Option<&mut SlowLayer>) -> Result<(BTreeMap<String, u64>, Option<LatencyHistogram>), Error> {
+    let Some(layer) = layer else { return Ok((BTreeMap::new(), None)) };
     let stats = layer.stats()?;
     let counters = [
         ("slow layer reads", stats.reads),
@@ -89,7 +96,8 @@ fn layer_counters(layer: &mut SlowLayer) -> Result<BTreeMap<String, u64>, Error>
         ("slow layer waited for bytes us", stats.waited.bytes_ns / 1000),
         ("slow layer waited for its queue us", stats.waited.queue_ns / 1000),
     ];
-    Ok(counters.map(|(name, value)| (name.to_owned(), value)).into())
+    let counters = counters.map(|(name, value)| (name.to_owned(), value)).into();
+    Ok((counters, Some(stats.read_latency.got)))
 }
 
 /// Of all operations of a class together.

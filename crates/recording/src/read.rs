@@ -127,8 +127,9 @@ impl<'a> Reader<'a> {
         let mut broken = self.broken()?;
         // recordings of before have the turn in the name alone
         let more = if self.has_column("arm", "cell")? { "cell, repeat" } else { "NULL AS cell, NULL AS repeat" };
+        let layer_reads = if self.has_column("arm", "layer_reads")? { "layer_reads" } else { "NULL AS layer_reads" };
         let columns = "position, name, settings, delay, load, started_us, ended_us";
-        self.rows(&format!("SELECT {columns}, {more} FROM arm ORDER BY position"), |row| {
+        self.rows(&format!("SELECT {columns}, {more}, {layer_reads} FROM arm ORDER BY position"), |row| {
             Ok(RawArm {
                 position: row.get("position")?,
                 name: row.get("name")?,
@@ -136,6 +137,7 @@ impl<'a> Reader<'a> {
                 settings: row.get("settings")?,
                 delay: row.get("delay")?,
                 load: row.get("load")?,
+                layer_reads: row.get("layer_reads")?,
                 started_us: row.get::<_, Counter>("started_us")?.0,
                 ended_us: row.get::<_, Counter>("ended_us")?.0,
             })
@@ -150,6 +152,7 @@ impl<'a> Reader<'a> {
                 delay: self.optional_json(raw.delay)?,
                 load: self.optional_json(raw.load)?,
                 driven: drivers.remove(&raw.position),
+                layer_reads: self.optional_json(raw.layer_reads)?,
                 witnesses: witnesses.remove(&raw.position).unwrap_or_default(),
                 verdicts: verdicts.remove(&raw.position).unwrap_or_default(),
                 broke_off: broken.remove(&raw.position),
@@ -332,6 +335,7 @@ struct RawArm {
     settings: String,
     delay: Option<String>,
     load: Option<String>,
+    layer_reads: Option<String>,
     started_us: u64,
     ended_us: u64,
 }

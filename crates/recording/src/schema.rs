@@ -13,7 +13,7 @@ CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE conditions (document TEXT NOT NULL);
 CREATE TABLE arm (
     position INTEGER PRIMARY KEY, name TEXT NOT NULL, settings TEXT NOT NULL, delay TEXT, load TEXT,
-    started_us INTEGER NOT NULL, ended_us INTEGER NOT NULL, cell TEXT NOT NULL, repeat INTEGER NOT NULL);
+    started_us INTEGER NOT NULL, ended_us INTEGER NOT NULL, cell TEXT NOT NULL, repeat INTEGER NOT NULL, layer_reads TEXT);
 CREATE TABLE driver (arm INTEGER PRIMARY KEY REFERENCES arm (position), document TEXT NOT NULL);
 CREATE TABLE output (
     arm INTEGER NOT NULL REFERENCES arm (position), name TEXT NOT NULL, content TEXT NOT NULL, left_out_bytes INTEGER NOT NULL);

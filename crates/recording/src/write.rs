@@ -93,10 +93,11 @@ impl Recording {
         let settings = self.json(&arm.settings)?;
         let delay = arm.delay.as_ref().map(|delay| self.json(delay)).transpose()?;
         let load = arm.load.as_ref().map(|load| self.json(load)).transpose()?;
+        let layer_reads = arm.layer_reads.as_ref().map(|times| self.json(times)).transpose()?;
         let asked = arm.verdicts.iter().map(|verdict| self.json(&verdict.asked)).collect::<Result<Vec<_>, _>>()?;
         let driver = arm.driven.as_ref().map(|driven| self.json(&without_outputs(driven))).transpose()?;
         self.write(|transaction| {
-            insert_arm(transaction, position, arm, [Some(settings), delay, load])?;
+            insert_arm(transaction, position, arm, [Some(settings), delay, load, layer_reads])?;
             if let (Some(driven), Some(document)) = (&arm.driven, driver) {
                 insert_driver(transaction, position, driven, &document)?;
             }
@@ -296,20 +297,22 @@ fn without_outputs(driven: &Driven) -> Driven {
     Driven { outputs: Vec::new(), ..driven.clone() }
 }
 
-/// `documents`: settings, delay and load, as JSON.
+/// `documents`: settings, delay, load and the layer's reads, as JSON.
 fn insert_arm(
     transaction: &Transaction<'_>,
     position: u32,
     arm: &Arm,
-    [settings, delay, load]: [Option<String>; 3],
+    [settings, delay, load, layer_reads]: [Option<String>; 4],
 ) -> rusqlite::Result<()> {
     let (started_us, ended_us) = (Counter(arm.started_us), Counter(arm.ended_us));
+    let Arm { name, cell, repeat, .. } = arm;
     transaction
         .prepare_cached(
-            "INSERT OR REPLACE INTO arm (position, name, cell, repeat, settings, delay, load, started_us, ended_us) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+            "INSERT OR REPLACE INTO arm \
+             (position, name, cell, repeat, settings, delay, load, layer_reads, started_us, ended_us) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
         )?
-        .execute(params![position, arm.name, arm.cell, arm.repeat, settings, delay, load, started_us, ended_us])
+        .execute(params![position, name, cell, repeat, settings, delay, load, layer_reads, started_us, ended_us])
         .map(drop)
 }
 

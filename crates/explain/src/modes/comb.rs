@@ -8,7 +8,7 @@
 //! Where the first hump lies beyond one delay, its queries may have read, or just be slow; where a hump is wider than the
 //! distance of the teeth, its teeth cannot be told apart. Then the answer is "cannot be said", with the reason.
 
-use super::{Bin, Mode, Modes, ReadDelay, cut, mode, quantile_us};
+use super::{Bin, Mode, Modes, ReadDelay, cut, mode, quantile_us, time};
 
 /// A clock or a bin edge may be off by so much of the delay.
 const SLACK: f64 = 0.03;
@@ -115,8 +115,8 @@ fn fit(bins: &[Bin], humps: &[Mode], delay: ReadDelay) -> Result<Comb, String> {
     if first.center_us < delay.us * (1.0 - SLACK) && width > 0.8 * read_us {
         return Err(format!(
             "the first hump is {} wide, and a read takes about {}: reads cannot be told from the noise",
-            us(width),
-            us(read_us)
+            time(width),
+            time(read_us)
         ));
     }
     let reads = first_reads(bins, humps, read_us, delay)?;
@@ -127,7 +127,7 @@ fn fit(bins: &[Bin], humps: &[Mode], delay: ReadDelay) -> Result<Comb, String> {
 
 /// What one read takes: the distance that the humps agree on best, not far from the delay.
 fn distance(humps: &[Mode], delay: ReadDelay) -> f64 {
-    let (least, most) = (delay.us * (1.0 - SLACK), delay.us * DEVICE_FACTOR + DEVICE_US);
+    let (least, most) = (delay.us * (1.0 - SLACK), delay.longest_us * DEVICE_FACTOR + DEVICE_US);
     let first = humps[0].center_us;
     let gaps = humps.windows(2).map(|pair| pair[1].center_us - pair[0].center_us);
     let from_first = humps.iter().skip(1).map(|hump| hump.center_us - first);
@@ -136,7 +136,8 @@ fn distance(humps: &[Mode], delay: ReadDelay) -> f64 {
         for teeth in 1..=MOST_TEETH {
             let read_us = gap / f64::from(teeth);
             if (least..=most).contains(&read_us) {
-                let cost = misfit(humps, read_us) + 0.3 * (read_us / delay.us).ln().abs();
+                let expected_us = read_us.clamp(delay.us, delay.longest_us);
+                let cost = misfit(humps, read_us) + 0.3 * (read_us / expected_us).ln().abs();
                 best = if cost < best.0 { (cost, read_us) } else { best };
             }
         }
@@ -173,8 +174,8 @@ fn first_reads(bins: &[Bin], humps: &[Mode], read_us: f64, delay: ReadDelay) -> 
     }
     Err(format!(
         "the first hump lies at {}, beyond one delay of {}: its queries may have read, or have spent that time on their own work",
-        us(first.center_us),
-        us(delay.us)
+        time(first.center_us),
+        time(delay.us)
     ))
 }
 
@@ -308,8 +309,4 @@ fn quantile_of(bins: &[Bin], hump: &Mode, quantile: f64) -> f64 {
 
 fn spread(bins: &[Bin], hump: &Mode, low: f64, high: f64) -> f64 {
     quantile_of(bins, hump, high) - quantile_of(bins, hump, low)
-}
-
-fn us(us: f64) -> String {
-    if us >= 1000.0 { format!("{:.2} ms", us / 1000.0) } else { format!("{us:.0} us") }
 }

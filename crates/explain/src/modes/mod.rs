@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The mode finder: how many humps a latency histogram has, where, with what share, and how many reads each stands for.
 //!
-//! In: the histogram, and the delay in force. Nothing else: what the server or the slow layer counted is for checking the
-//! answer, not for finding it. Out: [`Modes`].
+//! In: the histogram, the delay in force, and how long the reads took, where the slow layer has measured that. Never how many reads there were: what
+//! the server or the slow layer counted is for checking the answer, not for finding it. Out: [`Modes`].
 //!
 //! Without a delay the humps are found and nobody can say what they stand for. With one, a query that needed k reads took
-//! base + k times (delay + device) and some noise, so humps stand on a comb; see `comb`.
+//! base + k times (delay + device) and some noise, so humps stand on a comb; see `comb`. Where reads took unequal times humps run into each other;
+//! see `mixture`.
 
 mod bins;
 mod comb;
 mod humps;
+mod mixture;
 
 use evidence::{Bucket, Delay, DelayMode, LatencyHistogram};
 use serde::{Deserialize, Serialize};
@@ -47,20 +49,33 @@ pub fn bins_of(histogram: &LatencyHistogram) -> Vec<Bin> {
 /// What the storage adds to each read.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ReadDelay {
+    /// No read takes less.
     pub us: f64,
+    /// A probe saw as much; `us` where none did. The disk below may have been slower then than under the load.
+    pub longest_us: f64,
     pub mode: DelayMode,
 }
 
 impl ReadDelay {
     pub fn added(us: f64) -> Self {
-        Self { us, mode: DelayMode::Add }
+        Self::constant(us, DelayMode::Add)
+    }
+
+    pub fn constant(us: f64, mode: DelayMode) -> Self {
+        Self { us, longest_us: us, mode }
     }
 
     /// `None` when reads are not delayed, or not all by the same time: then humps stand on no comb.
     pub fn of(delay: Option<Delay>) -> Option<Self> {
         delay
             .filter(|delay| delay.read_us > 0 && !delay.varies)
-            .map(|delay| Self { us: delay.read_us as f64, mode: delay.mode })
+            .map(|delay| Self::constant(delay.read_us as f64, delay.mode))
+    }
+
+    /// As a probe saw it.
+    #[must_use]
+    pub fn seen(self, us: f64) -> Self {
+        Self { us: self.us.min(us), longest_us: self.longest_us.max(us), ..self }
     }
 }
 
@@ -116,6 +131,15 @@ pub fn find(bins: &[Bin], delay: Option<ReadDelay>) -> Modes {
             reason: Some("no delay was in force, so nothing says how many reads a hump stands for".into()),
         },
     }
+}
+
+/// As [`find`]. `times`: how long the reads took, as the slow layer measured it.
+pub fn find_by_reads(bins: &[Bin], delay: ReadDelay, times: &[Bin]) -> Modes {
+    mixture::read(&bins::tidy(bins), delay, times).unwrap_or_else(|| find(bins, Some(delay)))
+}
+
+fn time(us: f64) -> String {
+    if us >= 1000.0 { format!("{:.2} ms", us / 1000.0) } else { format!("{us:.0} us") }
 }
 
 /// The humps that begin at these bins.

@@ -115,7 +115,7 @@ fn content(file: &Path) -> Result<String, Failure> {
 fn explained(named: Named, args: &Args) -> (Named, Option<ReadDelay>, Modes) {
     let mode = if args.mode == Apply::Add { DelayMode::Add } else { DelayMode::Total };
     let given = args.delay.map(|delay| delay.as_ns() as f64 / 1e3);
-    let delay = given.or(named.delay_us).filter(|us| *us > 0.0).map(|us| ReadDelay { us, mode });
+    let delay = given.or(named.delay_us).filter(|us| *us > 0.0).map(|us| ReadDelay::constant(us, mode));
     let modes = find(&named.bins, delay);
     (named, delay, modes)
 }
