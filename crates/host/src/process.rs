@@ -28,7 +28,7 @@ mod standstill;
 mod stop;
 mod survey;
 
-pub use census::{Census, Mark};
+pub use census::{Census, Mark, is_fork_of_caller};
 pub use descriptors::without_descriptors;
 pub use family::{family, is_of_another_run};
 pub use fork::{Forked, fork};

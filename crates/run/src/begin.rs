@@ -289,6 +289,13 @@ impl Run {
     }
 }
 
+impl Run {
+    /// For others to begin with them, when this run has given everything back.
+    pub(crate) fn free_resources(&mut self) {
+        self.ties.resources.clear();
+    }
+}
+
 impl Ties {
     fn make(folder: &Folder, resources: Vec<File>, limits: &Limits) -> Result<Self, Error> {
         let owner = files::open_lock(&folder.owner())?;

@@ -178,20 +178,25 @@ pub(crate) fn try_lock(file: &File, path: &Path) -> Result<bool, Error> {
 
 /// The lock when it becomes free within `timeout`; a second Ctrl-C cuts the wait.
 pub(crate) fn lock_within(path: &Path, timeout: Duration) -> Result<Option<File>, Error> {
-    lock_unless(path, timeout, &mut || false)
+    opened(path)?.map_or(Ok(None), |file| lock_unless(file, path, timeout, &mut || false))
 }
 
-/// As [`lock_within`]; `give_up` is asked again and again, and ends the wait.
+/// The lock's file; `None` where its folder is gone.
+pub(crate) fn opened(path: &Path) -> Result<Option<File>, Error> {
+    match files::open_lock(path) {
+        Err(error) if error.errno() == Some(libc::ENOENT) => Ok(None),
+        other => Ok(Some(other?)),
+    }
+}
+
+/// The lock of an opened file. `give_up` is asked again and again, and ends the wait.
 pub(crate) fn lock_unless(
+    file: File,
     path: &Path,
     timeout: Duration,
     give_up: &mut dyn FnMut() -> bool,
 ) -> Result<Option<File>, Error> {
     let deadline = Instant::now() + timeout;
-    let file = match files::open_lock(path) {
-        Err(error) if error.errno() == Some(libc::ENOENT) => return Ok(None),
-        other => other?,
-    };
     while !try_lock(&file, path)? {
         if Instant::now() >= deadline || host::interrupt::impatient() || give_up() {
             return Ok(None);
@@ -243,6 +248,12 @@ mod tests {
         assert!(matches!(second, Err(Error::Busy { owner: Some(owner), .. }) if owner == first));
         take_resources(&places, &[Resource::Sandbox("b".into())], &first).expect("another resource");
         drop(held);
+        // a child that another test has just forked has it until it executes its program
+        let lock = directory.lock_path(&places).expect("known");
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while is_held(&lock) && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(5));
+        }
         take_resources(&places, &[directory], &first).expect("free again");
     }
 

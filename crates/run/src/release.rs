@@ -56,6 +56,10 @@ impl Run {
         self.held.clear();
         let report = dismantle(&mut self.journal, &mut self.host, progress);
         self.reap();
+        // before anybody can see that the run is over, and begins the next one
+        if report.failures.is_empty() {
+            self.free_resources();
+        }
         let released = close(&mut self.journal, &self.id, &self.folder.path, report)?;
         forget_home(&self.folder.path);
         Ok(released)

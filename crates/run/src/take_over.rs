@@ -6,7 +6,7 @@ use crate::Error;
 use crate::executor::RealHost;
 use crate::find::FoundRun;
 use crate::folder::{Folder, locks};
-use crate::locks::{begin_lock, lock_unless, lock_within};
+use crate::locks::{begin_lock, lock_unless, lock_within, opened};
 use crate::reading;
 use crate::release::{graces, remove_folder};
 use crate::{RunId, dismantle};
@@ -19,6 +19,7 @@ use host::process::{Identity, Process, Standstill, holders_of, kill_alone, stand
 use journal::{Reading, State};
 use rustix::process::Signal;
 use std::fs::File;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -47,13 +48,17 @@ pub(crate) struct Taken {
 /// [`Error::NotRestored`]: its controller is frozen. RAM and delays are given back; the rest stays until the controller goes on.
 pub(crate) fn take_over(places: &Places, run: &FoundRun) -> Result<Option<Taken>, Error> {
     let path = Folder::of(places, &run.id).owner();
-    let taken = |owner, patience| Some(Taken { _owner: owner, patience }).filter(|_| path.exists());
+    // whoever ends a run removes its lock
+    let is_there = |owner: &File| owner.metadata().is_ok_and(|lock| lock.nlink() > 0);
+    let taken = |owner: File, patience| is_there(&owner).then_some(Taken { _owner: owner, patience });
     if run.live {
+        // opened before the controller is asked to end: a lock that it has removed is not made anew
+        let Some(owner) = opened(&path)? else { return Ok(None) };
         let began = Instant::now();
         let asked = ask_controller(run, &path);
         let mut watch = ControllerWatch::new(run.controller);
         let patience = RELEASE_TIMEOUT + graces(&run.steps);
-        if let Some(owner) = lock_unless(&path, patience, &mut || watch.stands_still())? {
+        if let Some(owner) = lock_unless(owner, &path, patience, &mut || watch.stands_still())? {
             let waited = if asked { began.elapsed() } else { Duration::ZERO };
             return Ok(taken(owner, patience_after(waited)));
         }

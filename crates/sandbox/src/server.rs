@@ -5,15 +5,19 @@
 use crate::wrap::is_under_valgrind;
 use crate::{Error, Flavour, Sandbox};
 use host::places::Places;
-use host::process::open_below;
+use host::process::{Identity, is_fork_of_caller, open_below};
 use run::{FoundRun, Resource};
 use rustix::process::{Flock, FlockType, fcntl_getlk};
 use std::fs::File;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::time::Duration;
 
 /// InnoDB and Aria lock these for writing while they run (fcntl(2)).
 const LOCKED_WHILE_RUNNING: [&str; 2] = ["ibdata1", "aria_log_control"];
+
+/// Between the two looks that a process must be seen in.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 
 /// What a sandbox's server does.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,9 +92,22 @@ impl Sandbox {
 
     /// A process that has its files open, the server above all; not the caller.
     pub fn occupant(&self) -> Option<u32> {
+        self.server_process().or_else(|| {
+            let seen = self.others();
+            // a program that the caller has just started closes what it has inherited a moment later
+            if !seen.is_empty() {
+                std::thread::sleep(BETWEEN_LOOKS);
+            }
+            let again = if seen.is_empty() { seen.clone() } else { self.others() };
+            seen.into_iter().find(|process| again.contains(process)).map(|process| process.pid)
+        })
+    }
+
+    /// Processes that have its files open, but the caller and its forks.
+    fn others(&self) -> Vec<Identity> {
         let own = std::process::id();
-        let server = self.server_process();
-        server.or_else(|| open_below(&self.folder).found.into_iter().map(|it| it.pid).find(|pid| *pid != own))
+        let found = open_below(&self.folder).found.into_iter();
+        found.filter(|process| process.pid != own && !is_fork_of_caller(process.pid)).collect()
     }
 
     /// The server process, when it runs and can be seen: an ordinary user sees his own processes, and nobody sees those outside of the

@@ -79,14 +79,23 @@ impl Census {
     }
 }
 
+/// Whether the process is a child of the caller between fork and exec. It still has all descriptors of the caller, and loses them with exec.
+pub fn is_fork_of_caller(pid: u32) -> bool {
+    Stat::read(pid).is_some_and(|stat| is_fork(pid, &stat, std::process::id()))
+}
+
+fn is_fork(pid: u32, stat: &Stat, own: u32) -> bool {
+    let arguments = |pid: u32| fs::read(format!("/proc/{pid}/cmdline")).ok();
+    stat.parent == own && arguments(pid) == arguments(own)
+}
+
 impl Resident {
     /// `None`: it has ended.
     fn look(pid: u32, own: u32) -> Option<Self> {
         let stat = Stat::read(pid)?;
         let identity = stat.identity_of(pid)?;
         // Whether it is a fork is asked first: a child that executes its program after that holds the token because it was given it.
-        let arguments = |pid: u32| fs::read(format!("/proc/{pid}/cmdline")).ok();
-        let is_us = pid == own || (stat.parent == own && arguments(pid) == arguments(own));
+        let is_us = pid == own || is_fork(pid, &stat, own);
         let environment = fs::read(format!("/proc/{pid}/environ"));
         Some(Self { identity, is_us, links: links(pid), environment })
     }

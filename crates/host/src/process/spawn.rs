@@ -145,7 +145,7 @@ impl Spawned {
             NotReady::Interrupted => Error::Interrupted,
             NotReady::Late => self.failed(format!("it was not ready after {} s", timeout.as_secs())),
             NotReady::Closed => {
-                self.process.wait(Duration::from_secs(1));
+                self.process.wait(Duration::from_secs(10));
                 let status = self.reap();
                 self.failed(
                     status.map_or("it closed its ready pipe".into(), |status| format!("it ended with {status}")),

@@ -191,7 +191,8 @@ impl PhaseLoop<'_, '_, '_> {
                     self.claim = schedule.claim();
                 }
                 match self.claim {
-                    Some(intended_ns) if intended_ns <= self.now_ns => {
+                    // a reply that was read late must not begin another transaction
+                    Some(intended_ns) if intended_ns <= self.now_ns && self.now_ns < self.plan.end_ns => {
                         self.claim = None;
                         let Some(key) = self.idle.pop_front() else { break };
                         self.start(key, intended_ns);

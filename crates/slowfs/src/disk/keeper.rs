@@ -44,10 +44,12 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(3);
 /// The pause between two pings, and between two checks.
 const PING_PAUSE: Duration = Duration::from_secs(1);
+/// How long the first worker may need until it answers, on a busy host; one that ends is not waited for.
+const FIRST_PATIENCE: Duration = Duration::from_secs(20);
 /// The pause between two checks for the first answer.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 /// The time within which a client of the keeper's socket must send its request.
-const CLIENT_PATIENCE: Duration = Duration::from_millis(200);
+const CLIENT_PATIENCE: Duration = Duration::from_secs(1);
 /// When this many workers have died within [`GIVE_UP_WITHIN`], the keeper starts no other.
 const GIVE_UP_AFTER: usize = 20;
 const GIVE_UP_WITHIN: Duration = Duration::from_secs(10);
@@ -255,7 +257,7 @@ impl Keeper {
     fn await_first_answer(&mut self) -> Result<(), Error> {
         self.worker.next_ping = Instant::now();
         self.worker.ping(Instant::now());
-        for _ in 0..looks_in(PATIENCE, FIRST_PAUSE) {
+        for _ in 0..looks_in(FIRST_PATIENCE, FIRST_PAUSE) {
             if !self.worker.pinged {
                 return Ok(());
             }
