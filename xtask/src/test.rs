@@ -62,8 +62,7 @@ fn in_three_parts(suite: &Suite<'_>, program: Option<Child>) -> Result<()> {
         let host = side_by_side(suite, &first, "2").and(side_by_side(suite, &then, "4"));
         guest.join().map_err(|_| anyhow::anyhow!("the thread of the guest panicked"))?.and(host)
     })?;
-    suite.cargo_test("", &[&WORKSPACE, &["--lib", "--bins"], &targets(&alone)])?;
-    suite.cargo_test("", &[&WORKSPACE, &["--doc"]])
+    suite.cargo_test("", &[&WORKSPACE, &["--lib", "--bins"], &targets(&alone)])
 }
 
 /// The programs of each lane one after the other, each with so many tests at a time. The lines of the second lane begin with its number.

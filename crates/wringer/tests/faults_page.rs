@@ -63,7 +63,7 @@ fn the_page_and_the_tests_agree() {
         assert!(declared, "there is no test {test} in {file}");
     }
     assert!(tests.len() > 45, "only {} tests are named", tests.len());
-    let booted: Vec<&str> = guest["guest.rs"].split(|it: char| !it.is_alphanumeric() && it != '_').collect();
+    let booted: Vec<&str> = guest["boots.rs"].split(|it: char| !it.is_alphanumeric() && it != '_').collect();
     for case in page.split('`').skip(1).step_by(2).filter(|word| is_case(word)) {
         assert!(root().join("tests/guest").join(case).exists(), "there is no {case}");
         let name = case.trim_start_matches("cases/").trim_end_matches(".sh");

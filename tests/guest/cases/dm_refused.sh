@@ -24,6 +24,7 @@ swapoff "$loop"
 
 sleep 1000 <"$loop" &
 reader=$!
+until_true [ "/proc/$reader/fd/0" -ef "$loop" ] || fail "the reader does not open $loop"
 refused "$loop" "$loop is in use by process $reader"
 kill $reader
 wait
@@ -52,8 +53,8 @@ refused /dev/vdb "vdb1, on /dev/vdb, is mounted at /tmp/mnt"
 umount /tmp/mnt
 rmdir /tmp/mnt
 
-# for somebody with another home: what is slow already, and what lies below it
-expect 0 disk delay "$loop" --read 10ms
+# for somebody with another home: what is slow already, and what lies below it. Writes are not probed: so it cannot miss.
+expect 0 disk delay "$loop" --write 10ms
 home=$WRINGER_HOME
 export WRINGER_HOME=/tmp/other
 expect 3 disk delay "$(mapped)" --read 20ms

@@ -32,7 +32,7 @@ fi
 # --- until the next one: a machine that has gone through this can be squeezed again ---
 write_lines() {
     number=$(wc -l </data/files/log)
-    while :; do
+    while [ -e /tmp/writing ]; do
         number=$((number + 1))
         printf 'line %d ends\n' $number | dd of=/data/files/log bs=64 oflag=append conv=notrunc,fsync 2>/dev/null
         echo "POWER line $number" >/dev/console
@@ -45,10 +45,11 @@ while :; do
     expect 0 ram hide 64M
     expect 0 disk delay "$loop" --write 5ms
     expect 0 disk delay /data/files --write 5ms --sync 10ms
+    : >/tmp/writing
     write_lines &
-    writer=$!
     sleep 2
-    kill $writer
+    # its last line is whole, and nobody has the file open any more
+    rm /tmp/writing
     wait
     expect 0 disk release
     expect 0 ram release

@@ -5,12 +5,16 @@
 pool() { cat /proc/sys/vm/nr_hugepages; }
 offline() { cat /sys/devices/system/memory/memory*/state | grep -cv '^online$'; }
 everybody() { for victim in watchdog supervise balloon; do role $victim || true; done; }
+kill_together() { # kill_together PID...: stopped first, so that none of them acts on the end of another
+    kill -STOP "$@"
+    kill -9 "$@"
+}
 
 expect 0 ram hide 256M --mechanism pool
 says "huge-page pool" "free for anyone"
 expect_near "pages of the pool" "$(pool)" 128 0
 # shellcheck disable=SC2046
-kill -9 $(everybody)
+kill_together $(everybody)
 sleep 1
 expect_near "pages of the pool, with nobody left" "$(pool)" 128 0
 expect 0 undo
@@ -21,7 +25,7 @@ nothing_changed
 expect 0 ram hide 64M --mechanism pool
 echo 40 >/proc/sys/vm/nr_hugepages
 # shellcheck disable=SC2046
-kill -9 $(everybody)
+kill_together $(everybody)
 expect 5 undo
 says "now '40'" "echo '0' > '/proc/sys/vm/nr_hugepages'"
 echo 0 >/proc/sys/vm/nr_hugepages
@@ -31,7 +35,7 @@ total=$(meminfo MemTotal)
 expect 0 ram hide 256M --mechanism offline
 expect_near "fall of MemTotal, kB" $((total - $(meminfo MemTotal))) 262144 0
 # shellcheck disable=SC2046
-kill -9 $(everybody)
+kill_together $(everybody)
 sleep 1
 expect_near "blocks offline, with nobody left" "$(offline)" 2 0
 expect 0 undo
@@ -58,7 +62,7 @@ nothing_changed
 # an undo that forgets what no process holds leaves it changed, and this case would see it; by the second record it is told, and undone by the next one
 forgetful_undo() { # forgetful_undo WORDS: whoever held the squeeze is dead, and the journal goes
     # shellcheck disable=SC2046
-    kill -9 $(everybody)
+    kill_together $(everybody)
     expect 5 undo
     says "$1" "is still there; as root: "
     told=$(sed -n 's/.* is still there; as root: //p' /tmp/err)
@@ -85,7 +89,7 @@ balloon=$(role balloon)
 # the program itself lies in memory here, and counts as shared, too
 expect_near "RssShmem, kB" "$(sed -n 's/^RssShmem:[^0-9]*\([0-9]*\).*/\1/p' "/proc/$balloon/status")" 262144 16384
 # shellcheck disable=SC2046
-kill -9 $(role watchdog) $(role supervise)
+kill_together $(role watchdog) $(role supervise)
 gone() { [ ! -e "/proc/$balloon/exe" ]; }
 until_true gone || fail "the balloon outlives everybody"
 expect 0 undo

@@ -12,7 +12,8 @@ dd if=/dev/zero of=/dev/null bs=1300M count=1 2>/dev/null && newcomer="lived" ||
 dmesg | sed -n 's/.*Out of memory: //p'
 echo "the newcomer $newcomer"
 kill -0 $server || fail "the server was killed"
-[ ! -e "/proc/$holder/exe" ] || fail "the holder lives: there was no shortage"
+holder_is_dead() { [ ! -e "/proc/$holder/exe" ]; }
+until_true holder_is_dead || fail "the holder lives: there was no shortage"
 # The kernel may take the newcomer as well: it no longer waits for a victim whose huge pages are still on their way back.
 first=$(dmesg | sed -n 's/.*Killed process \([0-9]*\) .*/\1/p' | head -1)
 # Before a kill, the kernel lists whom it could choose from. The holder is not among them where the watchdog was quicker.

@@ -3,15 +3,21 @@
 # A real server commits to a slow disk, FUSE layer and device-mapper, or within a memory cgroup; whoever holds the squeeze is killed together with
 # its watchdog. After `wringer undo` the machine is as before, and whatever was acknowledged is there.
 export WRINGER_HOME=/data/home WRINGER_CACHE=/servers
-PATIENCE=60
+PATIENCE=300
 sandboxes=$WRINGER_HOME/sandboxes
 mkdir -p $sandboxes
 commits() { # commits SERVER: starts to, in the background; until there are ten more
+    # emptied here: the new process may not have come to it when the old lines are counted
+    : >/tmp/commits
     sandbox-test-commits "$1" >/tmp/commits 2>&1 &
     until_true ten_commits || fail "$1 does not commit: $(cat /tmp/commits)"
 }
 ten_commits() { [ "$(grep -c ACKNOWLEDGED /tmp/commits)" -ge 10 ]; }
 acknowledged() { sed -n 's/^ACKNOWLEDGED [a-z]* \([0-9]*\)$/\1/p' /tmp/commits | tail -1; }
+kill_together() { # kill_together PID...: stopped first, so that none of them acts on the end of another
+    kill -STOP "$@"
+    kill -9 "$@"
+}
 all_there() { # all_there SERVER: on the disk as it is, by the server itself
     last=$(acknowledged)
     expect 0 sandbox start "$1" --wait 2m
@@ -31,7 +37,7 @@ as_mounted() {
 expect 0 disk delay $sandboxes/mariadb/data --write 1ms --sync 5ms
 expect 0 sandbox start mariadb --wait 2m
 commits mariadb
-kill -9 "$(role watchdog)" "$(role supervise)"
+kill_together "$(role watchdog)" "$(role supervise)"
 expect 5 undo
 says "is busy: held open by mariadbd" "serves on, undelayed"
 expect 0 sandbox stop mariadb
@@ -51,7 +57,7 @@ answers() { wringer sandbox use mariadb "SELECT 1" >/dev/null 2>&1; }
 until_true answers || fail "the squeezed server does not answer: $(cat /tmp/squeezed)"
 grep -q wringer "/proc/$(pidof mariadbd)/cgroup" || fail "the server is in no cgroup of Wringer's"
 commits mariadb
-kill -9 "$(role watchdog)" $controller
+kill_together "$(role watchdog)" $controller
 expect 0 undo
 wait
 nothing_is_handed_down "in the end"
@@ -64,7 +70,7 @@ expect 0 disk delay /dev/vdb --write 4ms
 mount -t ext4 "$(mapped)" $sandboxes
 expect 0 sandbox start postgresql --wait 2m
 commits postgresql
-kill -9 "$(role watchdog)" "$(role supervise)"
+kill_together "$(role watchdog)" "$(role supervise)"
 expect 5 undo
 says "mounted at $sandboxes"
 expect 0 sandbox stop postgresql

@@ -3,21 +3,22 @@
 # A real server grows, step by step, until the run ends: on a host with hidden RAM that has none left. As a rule the hidden RAM is given back,
 # and the server lives until it is stopped; with oom_victim = "server" the kernel kills the server, and the RAM stays hidden until then.
 export WRINGER_HOME=/data/oom-home WRINGER_CACHE=/servers
-PATIENCE=300
+PATIENCE=600
 STEPS=80
 killed() { dmesg | sed -n 's/.*Out of memory: Killed process [0-9]* (\([^)]*\)).*/\1/p'; }
 measuring_or_over() { grep -q measuring /tmp/run.log || ! kill -0 $run 2>/dev/null; }
 ended_by_watchdog() { grep -q 'neutralised: only' "$WRINGER_HOME/journal/watchdog.log"; }
-growing() { # a statement that makes the server larger by 16 MiB with each step, and pauses a moment before the next: in all more than
-    # there is while RAM is hidden, and less than there is without that
+growing() { # growing PAUSE: a statement that makes the server larger by 16 MiB with each step, and pauses before the next, for so many seconds
+    # once memory gets short: in all more than there is while RAM is hidden, and less than there is without that
     statement="SELECT 0" step=1
     while [ $step -le $STEPS ]; do
-        statement="$statement, LENGTH(REPEAT('x', 16777216 - 100)), SLEEP(0.15)"
+        [ $step -le 40 ] && pause=0.05 || pause=$1
+        statement="$statement, LENGTH(REPEAT('x', 16777216 - 100)), SLEEP($pause)"
         step=$((step + 1))
     done
     echo "$statement"
 }
-runs_until_it_grows() { # runs_until_it_grows VICTIM MECHANISM
+runs_until_it_grows() { # runs_until_it_grows VICTIM MECHANISM PAUSE
     cat >/tmp/oom.toml <<END
 schema = 1
 name = "oom"
@@ -39,12 +40,14 @@ ram = { leave = "1G", oom_victim = "$1", mechanism = "$2" }
 END
     dmesg -c >/dev/null
     rm -f "$WRINGER_HOME/journal/watchdog.log"
+    # emptied here: the new run may not have come to it when the old lines are looked at
+    : >/tmp/run.log
     wringer run /tmp/oom.toml --yes --to /data/oom >/tmp/run.log 2>&1 &
     run=$!
     until_true measuring_or_over && kill -0 $run 2>/dev/null || fail "$1, $2: nothing runs: $(cat /tmp/run.log)"
     [ "$(meminfo Hugetlb)" != 0 ] || fail "$1, $2: no RAM is hidden"
     # returns when the server has gone, or has grown by all steps: then the watchdog must have seen it
-    wringer sandbox use "$(basename "$WRINGER_HOME"/sandboxes/oom-*)" "$(growing)" >/tmp/grown 2>&1 && ! ended_by_watchdog && {
+    wringer sandbox use "$(basename "$WRINGER_HOME"/sandboxes/oom-*)" "$(growing "$3")" >/tmp/grown 2>&1 && ! ended_by_watchdog && {
         kill -TERM $run
         wait $run || true
         fail "$1, $2: the server has grown by $STEPS steps, and the run goes on"
@@ -64,11 +67,12 @@ END
 huge=/sys/kernel/mm/transparent_hugepage/enabled
 usual=$(sed 's/.*\[\(.*\)\].*/\1/' $huge)
 echo always >$huge
-runs_until_it_grows holder holder
+# the floor of 256 MiB lasts for eight seconds: the watchdog, which looks each second, may be some of them late
+runs_until_it_grows holder holder 0.5
 killed | grep -q mariadbd && fail "the server was killed"
 says "the watchdog ended the run: only" "ending early"
 
-runs_until_it_grows server pool
+runs_until_it_grows server pool 0.15
 [ "$(killed)" = mariadbd ] || fail "the server was not the only one to be killed: $(killed)"
 says "the server ended by itself, killed by signal 9" "ending early"
 echo "$usual" >$huge

@@ -6,7 +6,7 @@ use crate::image::initramfs;
 use crate::machine::Machine;
 use crate::parts::{Parts, parts};
 use crate::servers::servers;
-use crate::turns::{Turns, side_by_side};
+use crate::turns::turn;
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -28,8 +28,6 @@ pub struct Boot {
 
 /// Then `/dev/vdb` is the disk of sandboxes, and `/dev/vdc` the programs'.
 const SERVERS: &str = "servers=yes";
-
-static TURNS: Turns = Turns::new();
 
 #[derive(Debug)]
 struct Outcomes {
@@ -70,7 +68,7 @@ impl Boot {
 
     fn outcomes(&self, parts: &Parts) -> &Outcomes {
         self.outcomes.get_or_init(|| {
-            let _turn = TURNS.take(self.limit, side_by_side());
+            let _turn = turn(self.limit);
             let first = self.run(parts);
             if !first.emulator_failed {
                 return first;
@@ -136,7 +134,7 @@ impl Boot {
     }
 }
 
-/// `WRINGER_GUEST_POINTS=all`: cases that kill at crash points take each of them, and not every third one.
+/// `WRINGER_GUEST_POINTS=all`: cases that kill at crash points take each of them, and not every fifth one.
 fn points() -> String {
     std::env::var("WRINGER_GUEST_POINTS").unwrap_or_else(|_| "sample".into())
 }

@@ -23,3 +23,4 @@ pub use machine::{Machine, Running};
 pub use parts::{Parts, parts};
 pub use power::{Lost, PowerCut};
 pub use servers::{Servers, servers};
+pub use turns::{Turn, turn};

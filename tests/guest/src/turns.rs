@@ -8,8 +8,10 @@ use std::time::Duration;
 /// Of the machine's memory, for each guest: its RAM, the emulator, and its disks in the page cache.
 const MIB_OF_A_GUEST: u64 = 5 << 10;
 
+static TURNS: Turns = Turns::new();
+
 #[derive(Debug)]
-pub(crate) struct Turns {
+struct Turns {
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -22,15 +24,15 @@ struct State {
 
 /// Ends when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Turn<'a>(&'a Turns);
+pub struct Turn<'a>(&'a Turns);
 
 impl Turns {
-    pub(crate) const fn new() -> Self {
+    const fn new() -> Self {
         Self { state: Mutex::new(State { running: 0, waiting: Vec::new() }), changed: Condvar::new() }
     }
 
     /// Waits until fewer than `most` run, and nobody who may last longer than `limit` waits.
-    pub(crate) fn take(&self, limit: Duration, most: usize) -> Turn<'_> {
+    fn take(&self, limit: Duration, most: usize) -> Turn<'_> {
         let mut state = self.state();
         state.waiting.push(limit);
         let is_next = |state: &State| state.running < most && state.waiting.iter().max() == Some(&limit);
@@ -57,8 +59,13 @@ impl Drop for Turn<'_> {
     }
 }
 
+/// The turn of whoever may need `limit`, when it has come.
+pub fn turn(limit: Duration) -> Turn<'static> {
+    TURNS.take(limit, side_by_side())
+}
+
 /// How many guests fit into this machine, as it is now.
-pub(crate) fn side_by_side() -> usize {
+fn side_by_side() -> usize {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let available = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:")?.trim().strip_suffix(" kB"));

@@ -27,14 +27,14 @@ macro_rules! boot {
 }
 
 boot!(
-    memory, 2048, 1200: doctor, ram_hide, ram_hidden_is_missed, ram_killed, ram_mechanisms, ram_over_squeezed, ram_refused,
+    memory, 2048, 1800: doctor, ram_hide, ram_hidden_is_missed, ram_killed, ram_mechanisms, ram_over_squeezed, ram_refused,
     ram_swap
 );
-boot!(cgroup, 1024, 900: server_ram, server_ram_killed, server_ram_shared, server_ram_too_small);
-boot!(command, 1024, 600: squeeze, squeeze_delegated);
+boot!(cgroup, 1024, 1200: server_ram, server_ram_killed, server_ram_shared, server_ram_too_small);
+boot!(command, 1024, 1100: squeeze, squeeze_delegated);
 // CPU quotas come and go a hundred times: each time the kernel patches its scheduler, which the emulator survives with one processor
-boot!(command_killed, 1024, 800, "maxcpus=1": squeeze_killed);
-boot!(image, 1024, 600: disk_image);
-boot!(disk, 1536, 1500: disk_delay, disk_killed, dm_delay, dm_refused, dm_killed, disk_fails);
-boot!(clock, 1536, 600: clock_jumps);
-boot!(servers, 2048, 1500, "servers=yes": server_oom, server_disk_killed);
+boot!(command_killed, 1024, 1000, "maxcpus=1": squeeze_killed);
+boot!(image, 1024, 900: disk_image);
+boot!(disk, 1536, 2000: disk_delay, disk_killed, dm_delay, dm_refused, dm_killed, disk_fails);
+boot!(clock, 1536, 950: clock_jumps);
+boot!(servers, 2048, 2100, "servers=yes": server_oom, server_disk_killed);

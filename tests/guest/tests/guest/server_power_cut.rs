@@ -3,7 +3,7 @@
 //! there when the machine has come up again, `wringer undo` has run and they have recovered.
 #![allow(clippy::disallowed_methods, clippy::print_stdout, clippy::unwrap_used)]
 
-use guest::{BESIDE, Disk, EMULATOR_FAILED, Machine, Parts, PowerCut, initramfs, parts, servers, skip_unwanted};
+use guest::{BESIDE, Disk, EMULATOR_FAILED, Machine, Parts, PowerCut, initramfs, parts, servers, skip_unwanted, turn};
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ const LEAST_COMMITS: u64 = 20;
 /// And then within this time.
 const MOMENTS_MS: u64 = 1500;
 /// Of one boot, on a busy machine.
-const LIMIT: Duration = Duration::from_secs(240);
+const LIMIT: Duration = Duration::from_secs(480);
 
 /// The program built with the feature `broken-sync`; `make test` builds it and says where it is.
 const LIAR: &str = "WRINGER_BROKEN_SYNC_PROGRAM";
@@ -43,6 +43,7 @@ fn what_servers_acknowledged_survives() {
         Ok(parts) => parts,
         Err(why) => testkit::skip!("no guest: {why}"),
     };
+    let _turn = turn(2 * LIMIT);
     let folder = tempfile::Builder::new().prefix("wringer-guest-").tempdir().unwrap();
     let disks = Disks::new(parts, folder.path());
     let mut acknowledged = nothing_yet(&["mariadb", "postgresql"]);
@@ -80,6 +81,7 @@ fn a_layer_that_does_not_sync_is_found_out() {
     let Ok(program) = std::env::var(LIAR) else {
         testkit::skip!("{LIAR} is not set: `make test` sets it");
     };
+    let _turn = turn(2 * LIMIT);
     let folder = tempfile::Builder::new().prefix("wringer-guest-").tempdir().unwrap();
     let liar = liar(parts, Path::new(&program), folder.path());
     let disks = Disks::new(parts, folder.path());
