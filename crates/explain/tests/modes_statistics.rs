@@ -373,7 +373,9 @@ fn reads_of_unequal_times_are_counted_where_they_were_measured() {
         let shares: f64 = found.modes.iter().map(|mode| mode.share).sum();
         assert!((0.97..1.001).contains(&shares), "{found:#?}");
         if !near(found.reads_per_query) && std::env::var_os("SHOW").is_some() {
-            println!("case {case}: d {delay_us:.0} device {device_us:.0} unequal {unequal:.2} reads {known:.3}: {found:?}");
+            println!(
+                "case {case}: d {delay_us:.0} device {device_us:.0} unequal {unequal:.2} reads {known:.3}: {found:?}"
+            );
         }
     }
     println!("unequal reads: right {right}, and {right_alone} by the humps alone, of {cases}");

@@ -182,9 +182,19 @@ fn open_posix(name: &str) -> Result<Option<(File, Stat)>, Error> {
 mod tests {
     use super::*;
     use std::os::fd::AsRawFd as _;
+    use std::os::unix::fs::MetadataExt as _;
+    use std::time::{Duration, Instant};
 
     fn own_uid() -> u32 {
         rustix::process::geteuid().as_raw()
+    }
+
+    /// A child that another test has forked shares for a moment what this process has attached or mapped.
+    fn await_children(is_over: impl Fn() -> bool) {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while !is_over() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 
     #[test]
@@ -197,13 +207,16 @@ mod tests {
         assert_ne!(address as isize, -1);
         // SAFETY: 4096 bytes are there
         unsafe { address.cast::<u32>().write(0xfeed) };
-        let segment = SystemV::with_id(id).unwrap().unwrap();
+        let look = || SystemV::with_id(id).unwrap().unwrap();
+        await_children(|| look().attached == 1);
+        let segment = look();
         assert_eq!((segment.attached, segment.owner, segment.size_bytes), (1, own_uid(), 4096));
         assert_eq!(segment.head(4).unwrap(), 0xfeed_u32.to_ne_bytes());
         assert_eq!(segment.head(10_000).unwrap().len(), 4096);
         assert!(matches!(segment.remove().unwrap(), Removal::Left(_)));
         // SAFETY: not used any more
         unsafe { libc::shmdt(address) };
+        await_children(|| look().attached == 0);
         let older = SystemV { created: segment.created - 1, ..segment };
         assert!(matches!(older.remove().unwrap(), Removal::Left(_)), "another one has its number");
         assert_eq!(segment.remove().unwrap(), Removal::Removed);
@@ -239,6 +252,8 @@ mod tests {
         assert!(matches!(remove_posix(name, own_uid()).unwrap(), Removal::Left(_)));
         // SAFETY: not used any more
         unsafe { libc::munmap(address, 100) };
+        let it = file.metadata().unwrap();
+        await_children(|| mapped_by(it.dev(), it.ino()).is_empty());
         assert_eq!(remove_posix(name, own_uid()).unwrap(), Removal::Removed);
     }
 

@@ -202,9 +202,9 @@ mod tests {
         let nobody = Look::on_behalf_of(u32::MAX, None);
         let own = |look: &Look| look.counters()["own cpu us"];
         let (before, strange) = (own(&mine), own(&nobody));
-        let until = Instant::now() + Duration::from_secs(10);
+        let until = Instant::now() + Duration::from_secs(60);
         while own(&mine) < before + 100_000 {
-            assert!(Instant::now() < until, "100 ms of CPU time in 10 s");
+            assert!(Instant::now() < until, "100 ms of CPU time in a minute");
         }
         assert_eq!((own(&nobody), strange), (0, 0));
     }

@@ -165,12 +165,20 @@ mod tests {
     use super::*;
     use std::io::Write as _;
 
-    /// A file of 5 MiB and a bit. All its pages are cached, because they were just written.
+    /// A file of 5 MiB and a bit. All its pages are cached, because they were just written; and stay so, because they are locked.
     #[test]
     fn both_calls_agree() {
+        const BYTES: usize = (5 << 20) + 100;
         let mut file = tempfile::NamedTempFile::new_in(".").expect("a file");
-        file.write_all(&vec![7; (5 << 20) + 100]).expect("writes");
-        let pages = ((5 << 20) + 100_u64).div_ceil(page_bytes());
+        file.write_all(&vec![7; BYTES]).expect("writes");
+        let pages = (BYTES as u64).div_ceil(page_bytes());
+        // SAFETY: a new shared mapping that nobody reads or writes through; it stays until the process ends.
+        unsafe {
+            let (protection, file) = (ProtFlags::READ, file.as_file());
+            let start = rustix::mm::mmap(std::ptr::null_mut(), BYTES, protection, MapFlags::SHARED, file, 0);
+            // an ordinary user may not lock so much on every machine
+            let _ = rustix::mm::mlock(start.expect("maps"), BYTES);
+        }
         let mincore = by_mincore(file.as_file(), file.path()).expect("asks");
         assert_eq!((mincore.pages, mincore.cached_pages), (pages, pages));
         assert!((mincore.share() - 1.0).abs() < 1e-9);

@@ -273,7 +273,13 @@ mod tests {
         assert_eq!(totals.size_bytes, (1 << 20) + 5000);
         let skipped = &totals.skipped;
         assert_eq!((skipped.links, skipped.hard_links, skipped.special, skipped.unreadable), (2, 1, 1, 0));
-        assert_eq!(totals.cached_bytes, (1 << 20) + 8192, "just written, so all of it is cached");
+        // just written, so all of it is cached; but the kernel may drop pages at any moment, and never more are there afterwards
+        let left = ["a/large", "a/b/small"].map(|name| {
+            let path = top.path().join(name);
+            residency(&File::open(&path).expect("opens"), &path).expect("asks").cached_bytes()
+        });
+        let left: u64 = left.iter().sum();
+        assert!((left..=(1 << 20) + 8192).contains(&totals.cached_bytes) && left > 1 << 19, "{totals:?}, then {left}");
         assert_eq!(found.entries[0].size_bytes, 1 << 20, "the most cached first");
         assert_eq!(largest(top.path()).expect("finds").metadata().expect("is there").len(), 1 << 20);
     }

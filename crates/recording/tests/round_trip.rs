@@ -62,6 +62,13 @@ fn driven() -> Driven {
     }
 }
 
+fn layer_reads() -> LatencyHistogram {
+    let mut times = LatencyHistogram::new();
+    times.record_n(10_100_000, 700);
+    times.record(23_000_000);
+    times
+}
+
 fn arm() -> Arm {
     Arm {
         name: "10 ms #2".into(),
@@ -72,6 +79,7 @@ fn arm() -> Arm {
         load: Some(load()),
         driven: Some(driven()),
         witnesses: vec![Witness { of: "server".into(), counter: "reads".into(), before: 1, after: u64::MAX }],
+        layer_reads: Some(layer_reads()),
         verdicts: vec![
             Verdict {
                 assertion: "p99<20ms".into(),
@@ -246,7 +254,7 @@ fn an_older_recording_without_drivers_and_assertions_is_readable() {
     assert_eq!(evidence.arms, [Arm { driven: None, verdicts: Vec::new(), broke_off: None, ..arm() }]);
 }
 
-/// A recording from before snapshots and spans has no tables of them, and an arm's turn stands in its name alone.
+/// A recording from before snapshots and spans has no tables of them, an arm's turn stands in its name alone, and the layer's reads are counted only.
 #[test]
 fn an_older_recording_without_snapshots_spans_and_turns_is_readable() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -255,13 +263,15 @@ fn an_older_recording_without_snapshots_spans_and_turns_is_readable() {
     recording.arm(1, &Arm { name: "issue #".into(), cell: "issue #".into(), repeat: 1, ..arm() }).expect("an arm");
     recording.finish(7_000_000).expect("finishes");
     let connection = rusqlite::Connection::open(&path).expect("opens");
-    let columns = "ALTER TABLE arm DROP COLUMN cell; ALTER TABLE arm DROP COLUMN repeat";
+    let columns =
+        ["cell", "repeat", "layer_reads"].map(|column| format!("ALTER TABLE arm DROP COLUMN {column}; ")).concat();
     connection.execute_batch(&format!("DROP TABLE snapshot; DROP TABLE span; {columns}")).expect("drops");
     drop(connection);
     let evidence = Recording::read(&path).expect("reads");
     assert_eq!((evidence.snapshots.len(), evidence.spans.len()), (0, 0));
     let turns: Vec<_> = evidence.arms.iter().map(|arm| (arm.cell.as_str(), arm.repeat)).collect();
     assert_eq!(turns, [("10 ms", 2), ("issue #", 1)]);
+    assert!(evidence.arms.iter().all(|arm| arm.layer_reads.is_none()));
 }
 
 #[test]

@@ -25,13 +25,26 @@ fn shell(script: &str) -> ChildSpec {
 }
 
 fn await_log(path: &Path) -> String {
-    let deadline = Instant::now() + Duration::from_secs(10);
+    let deadline = Instant::now() + Duration::from_secs(60);
     loop {
         let text = fs::read_to_string(path).unwrap_or_default();
         if text.ends_with('\n') {
             return text.trim().to_owned();
         }
         assert!(Instant::now() < deadline, "nothing in {}", path.display());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// A program that is just being executed has none yet.
+fn environment(pid: u32) -> String {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        let bytes = fs::read(format!("/proc/{pid}/environ")).unwrap();
+        if !bytes.is_empty() {
+            return String::from_utf8_lossy(&bytes).into_owned();
+        }
+        assert!(Instant::now() < deadline, "process {pid} has no environment");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -152,8 +165,6 @@ fn a_servers_environment_is_not_its_launchers() {
     let env = vec![("LD_LIBRARY_PATH".into(), home.path().into()), ("SECRET".into(), "s\u{e9}same".into())];
     let child = run.spawn(Role::Server, ChildSpec { launcher: true, env, ..shell("sleep 1000 & wait") }).unwrap();
     let launcher = find_runs(&Places::below(home.path())).unwrap()[0].steps[1].processes[0].pid;
-    let environment =
-        |pid: u32| String::from_utf8_lossy(&fs::read(format!("/proc/{pid}/environ")).unwrap()).into_owned();
     let variable = |pid: u32, text: &str| environment(pid).split('\0').any(|entry| entry == text);
     let library_path = format!("LD_LIBRARY_PATH={}", home.path().display());
     assert!(variable(child.pid, &library_path) && variable(child.pid, "SECRET=s\u{e9}same"));

@@ -12,7 +12,7 @@ use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use testkit::announce_cases;
 
 const HEADER_BYTES: usize = 64;
@@ -23,7 +23,7 @@ fn cut_off(home: &Home) -> (RunId, PathBuf) {
     let (mut child, id) = home.waiting();
     kill_watchdog(home);
     kill_hard(&mut child);
-    while !home.processes().iter().all(|pid| arguments_of(*pid).contains("internal layer")) {
+    while home.is_locked() || !home.processes().iter().all(|pid| arguments_of(*pid).contains("internal layer")) {
         std::thread::sleep(Duration::from_millis(10));
     }
     let journal = home.path().join("journal").join(&id).join("journal");
@@ -51,9 +51,20 @@ fn record(bytes: &[u8], text: &str) -> (usize, usize) {
 }
 
 fn is_refused(home: &Home, why: &str) {
+    await_no_owner(home);
     let next = home.command("run").output().unwrap();
     let told = String::from_utf8_lossy(&next.stdout).into_owned();
     assert!(next.status.code() == Some(3) && told.contains("Hot") && told.contains(why), "{next:?}");
+}
+
+/// The undo of this process has held the run's lock, and a watchdog that ends, too: a child that another test has just forked has it until it
+/// executes its program. A run whose lock is held is not hot.
+fn await_no_owner(home: &Home) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while find_runs(&home.places()).unwrap().iter().any(|run| run.live) {
+        assert!(Instant::now() < deadline, "somebody has the run's lock");
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 /// The user's word ends it, and nothing is thrown away.

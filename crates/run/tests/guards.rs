@@ -30,8 +30,8 @@ fn signal(child: &Child, signal: Signal) {
     kill_process(Pid::from_raw(child.id().cast_signed()).unwrap(), signal).unwrap();
 }
 
-/// The limits are crossed from the beginning, and the first look, after a second, finds the run in its middle. The controller is
-/// told, releases in order, and knows why: also from its journal.
+/// The limits are crossed from the beginning, and the first look finds the run in its middle: until then its watchdog stands still. The
+/// controller is told, releases in order, and knows why: also from its journal.
 fn expect_told(limits: &str, words: &str) {
     expect_told_of("asked", limits, words);
 }
@@ -124,7 +124,6 @@ fn a_stopped_controller_is_woken_to_release() {
 #[test]
 fn a_controller_that_does_not_hear_is_replaced() {
     let home = Home::new();
-    // a look at a holder that is still starting would end it, and the controller with it, before it is deaf
     let limits = r#"{"look_ms":500,"release_ms":500,"available_floor_bytes":1125899906842624}"#;
     let (mut child, _said, _) = start(&home, "deaf", limits);
     let holder_is_there = || home.processes().iter().any(|pid| arguments_of(*pid).contains("internal holder"));
@@ -144,12 +143,12 @@ fn a_controller_that_does_not_hear_is_replaced() {
 #[test]
 fn the_reason_is_shown_while_the_run_is_there() {
     let home = Home::new();
-    let limits = r#"{"look_ms":1000,"release_ms":60000,"available_floor_bytes":1125899906842624}"#; // as above
+    let limits = r#"{"look_ms":1000,"release_ms":60000,"available_floor_bytes":1125899906842624}"#;
     let (mut child, _said, _) = start(&home, "deaf", limits);
     let shown = || run::find_runs(&home.places()).unwrap().first().and_then(|run| run.neutralised.clone());
     let began = Instant::now();
     while shown().is_none() {
-        assert!(began.elapsed() < Duration::from_secs(10), "no reason is shown");
+        assert!(began.elapsed() < Duration::from_secs(60), "no reason is shown");
         std::thread::sleep(Duration::from_millis(10));
     }
     assert!(shown().unwrap().contains("the floor is"));
@@ -161,7 +160,7 @@ fn the_reason_is_shown_while_the_run_is_there() {
 #[test]
 fn a_busy_machine_ends_no_lease() {
     let home = Home::new();
-    let (mut child, _said, _) = start(&home, "wait", r#"{"lease_ms":2000,"look_ms":100}"#);
+    let (mut child, _said, _) = start(&home, "wait", r#"{"lease_ms":4000,"look_ms":100}"#);
     let busy = std::thread::available_parallelism().unwrap().get() * 4;
     let end = Instant::now() + Duration::from_secs(6);
     let burn = move || while Instant::now() < end {};

@@ -11,6 +11,7 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Once;
+use std::time::Duration;
 
 /// A home of its own, and a cache that all tests share, so that each server is fetched once.
 struct Lab {
@@ -140,6 +141,14 @@ fn stand(lab: &Lab, sandbox: &Sandbox) -> u32 {
     server.pid
 }
 
+/// Ends listening. A program that another test has just forked listens as well, until it is executed.
+fn give_back(listener: TcpListener) {
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let is_free = || TcpListener::bind(address).is_ok();
+    assert!(testkit::wait_until(Duration::from_secs(30), is_free), "somebody listens at {address}");
+}
+
 #[test]
 fn the_name_and_the_port_of_another_are_refused() {
     let lab = Lab::new();
@@ -154,14 +163,14 @@ fn the_name_and_the_port_of_another_are_refused() {
     assert!(matches!(refused, Error::PortInUse { .. }) && refused.is_missing(), "{refused}");
     assert!(!lab.places.sandboxes.join("two").exists());
 
-    drop(listener);
+    give_back(listener);
     let asked = Spec { port: Some(sandbox.manifest.port), ..spec(&installation, "two") };
     let asked = Sandbox::deploy(asked, &lab.places, &mut ()).unwrap();
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, asked.manifest.port)).unwrap();
     let mut run = lab.run("two");
     let refused = asked.start(&mut run, &StartOptions::default()).unwrap_err();
     assert!(matches!(refused, Error::PortInUse { .. }) && refused.is_missing(), "{refused}");
-    drop(listener);
+    give_back(listener);
     asked.start(&mut run, &StartOptions::default()).unwrap();
     let _ = run.release().unwrap();
 }
@@ -436,8 +445,8 @@ fn everything_works_as_an_ordinary_user() {
     let reachable = tempfile::Builder::new().prefix("wringer-nobody").tempdir().unwrap();
     fs::set_permissions(reachable.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let (program, helper) = (reachable.path().join("servers"), reachable.path().join("helper"));
-    fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
-    fs::copy(helper_program(), &helper).unwrap();
+    testkit::copy_program(&std::env::current_exe().unwrap(), &program);
+    testkit::copy_program(&helper_program(), &helper);
     let as_nobody = |program: &Path| {
         let mut command = std::process::Command::new(&setpriv);
         command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(program);

@@ -212,20 +212,19 @@ fn a_write_costs_no_further_request() {
     const WRITES: u64 = 50;
     let requests: Vec<u64> = mounted.inside(|folder| {
         let file = File::options().read(true).write(true).open(folder.join("file")).unwrap();
-        let write = |page: u64| {
-            file.write_all_at(&[1; 4096], page * 4096).unwrap();
-            file.sync_data().unwrap();
-        };
+        let write = |page: u64| file.write_all_at(&[1; 4096], page * 4096).unwrap();
         write(0);
         let batch = |number: u64| {
             let before = reads();
             (1..=WRITES).for_each(|page| write(number * WRITES + page));
+            file.sync_data().unwrap();
             reads() - before
         };
         (0..4).map(batch).collect()
     });
-    // two and a half each for the write and its sync; one more each would be 175 in every batch. A thread of the layer that is woken for a request which
-    // another one takes reads for nothing: that happens on a busy machine, and only adds.
+    // A few for the pages, the time and the sync; one more each would be above 50 in every batch. One sync for all of them: with each sync the kernel
+    // also sends the file's time if that has changed, and it changes with each tick, so that a slow disk would cost requests. A thread of the layer that
+    // is woken for a request which another one takes reads for nothing: that happens on a busy machine, and only adds.
     let least = requests.iter().min().unwrap();
-    assert!(*least < 3 * WRITES, "{requests:?} reads of requests for {WRITES} writes each, with a sync each");
+    assert!(*least < WRITES, "{requests:?} reads of requests for {WRITES} writes each, and a sync");
 }

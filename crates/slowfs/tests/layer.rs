@@ -57,16 +57,35 @@ fn reads_are_counted_as_requests_and_cached_reads_are_not() {
             read_direct(&file, page);
         }
     });
-    let direct = mounted.client().stats().unwrap();
+    let mut direct = mounted.client().stats().unwrap();
+    let answered = |stats: &slowfs::stats::Stats| stats.read_latency.got.count() - before.read_latency.got.count();
+    // the layer counts how long a read took when its reply has left
+    testkit::wait_until(Duration::from_secs(60), || {
+        direct = mounted.client().stats().unwrap();
+        answered(&direct) >= 10
+    });
     assert_eq!(direct.reads - before.reads, 10);
     assert_eq!(direct.read_bytes - before.read_bytes, 10 * PAGE as u64);
-    assert_eq!(direct.read_latency.got.count() - before.read_latency.got.count(), 10);
+    assert_eq!(answered(&direct), 10);
+    let uncached = direct.reads;
     mounted.inside(|folder| {
-        fs::read(folder.join("file")).unwrap();
+        use rustix::mm::{MapFlags, ProtFlags, mlock, mmap, munmap};
+        let path = folder.join("file");
+        fs::read(&path).unwrap();
+        assert!(mounted.client().stats().unwrap().reads > uncached);
+        let file = File::open(&path).unwrap();
+        // The kernel may drop cached pages at any moment, but none that is locked.
+        // SAFETY: a fresh mapping through which nobody reads or writes, locked by its own length.
+        let mapped = unsafe {
+            let start = mmap(std::ptr::null_mut(), 64 * PAGE, ProtFlags::READ, MapFlags::SHARED, &file, 0).unwrap();
+            mlock(start, 64 * PAGE).unwrap();
+            start
+        };
         let cold = mounted.client().stats().unwrap();
-        assert!(cold.reads > direct.reads);
-        assert_eq!(fs::read(folder.join("file")).unwrap(), vec![7; 64 * PAGE]);
+        assert_eq!(fs::read(&path).unwrap(), vec![7; 64 * PAGE]);
         assert_eq!(mounted.client().stats().unwrap().reads, cold.reads, "the second time from the page cache");
+        // SAFETY: the mapping from above, unmapped once.
+        unsafe { munmap(mapped, 64 * PAGE) }.unwrap();
     });
 }
 
@@ -116,18 +135,14 @@ fn each_class_is_held_by_its_own_delay() {
     assert!(asked >= 12_000_000 && got >= asked - asked / 50, "asked {asked}, got {got}");
 }
 
-/// Held against reads one after the other at the same moment.
+/// Held against a read alone at the same moment. So far below 64 reads one after the other that a pause of two seconds does not matter.
 #[test]
 fn many_requests_wait_side_by_side() {
-    let mounted = mount_or_skip!(|options| options.delay = delay(50_000, 0, 0));
+    let mounted = mount_or_skip!(|options| options.delay = delay(120_000, 0, 0));
     fs::write(mounted.directory().join("file"), vec![7; 128 * PAGE]).unwrap();
-    let (four, many) = mounted.inside(|folder| {
+    let (one, many) = mounted.inside(|folder| {
         let file = direct(&folder.join("file"));
-        let start = Instant::now();
-        for page in 64..68 {
-            read_direct(&file, page);
-        }
-        let four = start.elapsed();
+        let one = read_direct(&file, 64);
         let start = Instant::now();
         std::thread::scope(|scope| {
             (0..64).for_each(|page| {
@@ -137,10 +152,10 @@ fn many_requests_wait_side_by_side() {
                 }))
             });
         });
-        (four, start.elapsed())
+        (one, start.elapsed())
     });
-    assert!(many >= Duration::from_millis(49), "{many:?} for 64 at once");
-    assert!(many < four * 8, "{many:?} for 64 at once, and {four:?} for four, one after the other");
+    assert!(many >= Duration::from_millis(119), "{many:?} for 64 at once");
+    assert!(many < one * 32, "{many:?} for 64 at once, and {one:?} for one alone");
 }
 
 #[test]
@@ -153,7 +168,8 @@ fn a_change_reaches_open_files_and_requests_under_way() {
         least();
         assert_eq!(mounted.client().stats().unwrap().delayed_reads, 0);
         mounted.client().set(delay(20_000, 0, 0)).unwrap();
-        assert!(least() >= Duration::from_micros(19_900));
+        // up to 0.2 ms are taken off for the way, as it was at the mount
+        assert!(least() >= Duration::from_micros(19_800));
         assert_eq!(mounted.client().stats().unwrap().delayed_reads, 9);
         mounted.client().set(delay(3_600_000_000, 0, 0)).unwrap();
         std::thread::scope(|scope| {
@@ -189,7 +205,7 @@ fn sigusr1_and_the_end_of_the_lifeline_neutralise_and_the_layer_serves_on() {
         wait_for_reads_held(&mounted, 1);
         assert!(received.try_recv().is_err());
         neutralise(&mut mounted);
-        received.recv_timeout(Duration::from_secs(10)).expect("the reply that waited goes at once");
+        received.recv_timeout(Duration::from_secs(60)).expect("the reply that waited goes at once");
         waiting.join().unwrap();
         assert_eq!(mounted.client().get().unwrap(), delay(0, 0, 0));
         mounted.inside(|folder| fs::write(folder.join("after"), "still here").unwrap());
@@ -411,7 +427,10 @@ impl Ordinary {
         let data = folder.path().join("data");
         fs::create_dir(&data).unwrap();
         fs::write(data.join("file"), "below\n").unwrap();
-        fs::copy(env!("CARGO_BIN_EXE_slow-layer"), folder.path().join("slow-layer")).unwrap();
+        // by a process of its own: what this one has open to write, a child of another test may hold, and then it cannot be executed
+        let mut copy = std::process::Command::new("cp");
+        copy.arg(env!("CARGO_BIN_EXE_slow-layer")).arg(folder.path().join("slow-layer"));
+        assert!(copy.status().unwrap().success());
         for path in [folder.path(), &data, &data.join("file")] {
             std::os::unix::fs::chown(path, Some(65_534), Some(65_534)).unwrap();
         }

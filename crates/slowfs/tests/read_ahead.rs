@@ -7,34 +7,44 @@ mod common;
 
 use common::{Mounted, delay};
 use rustix::io::{IoSliceMut, ReadWriteFlags, pread, preadv, preadv2};
-use slowfs::stats::Stats;
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const PAGE: usize = 4096;
 /// So far apart that the kernel takes no read for the next of a sequence.
 const STRIDE: u64 = 1 << 20;
 const STRIDES: u64 = 16;
 
-/// How many reads arrived while `body` ran with the file, and how many of them were ahead. Nothing of the file is cached before.
-fn counted(mounted: &Mounted, body: impl FnOnce(&mut File) + Send) -> (u64, u64) {
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How many reads, `least` or more, arrived while `body` ran with the file, and how many of them were ahead. Nothing of the file is cached before.
+fn counted(mounted: &Mounted, least: u64, body: impl FnOnce(&mut File) + Send) -> (u64, u64) {
     let before = mounted.client().stats().unwrap();
-    mounted.inside(|folder: &Path| {
+    let answered_before = before.read_latency.got.count();
+    let (reads, ahead, unseen) = mounted.inside(|folder: &Path| {
+        // Before all others that want the processor between its request and its sleep, and after the layer, as ever.
+        let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), -5);
         let path = folder.join("file");
         let mut file = File::options().read(true).write(true).open(&path).unwrap();
-        assert_eq!(probe::evict::evict(&file, &path).unwrap().cached_pages, 0);
+        let is_cold = || probe::evict::evict(&file, &path).unwrap().cached_pages == 0;
+        assert!(testkit::wait_until(PATIENCE, is_cold), "it stays in the page cache");
         body(&mut file);
+        // This thread stays until the layer has looked at it: the kernel's own reads may come later, and a thread that has ended is unseen.
+        let end = Instant::now() + PATIENCE;
+        loop {
+            std::thread::sleep(Duration::from_millis(5));
+            let after = mounted.client().stats().unwrap();
+            let reads = after.reads - before.reads;
+            let answered = after.read_latency.got.count() - answered_before;
+            if (reads >= least && answered >= reads) || Instant::now() > end {
+                break (reads, after.read_ahead - before.read_ahead, after.unseen_reads);
+            }
+        }
     });
-    let settled = |stats: &Stats| stats.read_latency.got.count() - before.read_latency.got.count();
-    let mut after = mounted.client().stats().unwrap();
-    while settled(&after) < after.reads - before.reads {
-        std::thread::sleep(Duration::from_millis(5));
-        after = mounted.client().stats().unwrap();
-    }
-    assert_eq!(after.unseen_reads, 0);
-    (after.reads - before.reads, after.read_ahead - before.read_ahead)
+    assert_eq!(unseen, 0);
+    (reads, ahead)
 }
 
 fn mounted() -> Mounted {
@@ -57,7 +67,7 @@ fn scattered_reads_are_waited_for() {
     for read_us in [0, 2_000] {
         mounted.client().set(delay(read_us, 0, 0)).unwrap();
         let all = |read: fn(&mut File, &mut [u8], u64)| {
-            let counted = counted(&mounted, |file| {
+            let counted = counted(&mounted, STRIDES, |file| {
                 (1..=STRIDES).for_each(|stride| read(file, &mut [0; 2 * PAGE], stride * STRIDE));
             });
             assert!(counted.0 == STRIDES && counted.1 <= MISTAKEN, "{counted:?} with {read_us} us");
@@ -87,15 +97,15 @@ fn what_the_kernel_reads_ahead_of_a_sequence_is_not_waited_for() {
     }
     let mounted = mounted();
     mounted.client().set(delay(20_000, 0, 0)).unwrap();
-    let (reads, ahead) = counted(&mounted, |file| {
+    let (reads, ahead) = counted(&mounted, 2, |file| {
         let mut page = [0; PAGE];
         // the start of a file is taken for the start of a sequence: more than was asked for comes, with a mark in it
         for number in 0..4 {
             pread(&*file, &mut page, number * PAGE as u64).unwrap();
         }
-        std::thread::sleep(Duration::from_millis(40));
     });
-    assert!(ahead >= 1 && reads - ahead == 1, "{reads} reads, {ahead} ahead");
+    // the first one is waited for, unless it is mistaken
+    assert!(ahead >= 1 && reads >= 2 && reads - ahead <= 1, "{reads} reads, {ahead} ahead");
 }
 
 /// The case of a database: a block is missing whose neighbours are cached, and the kernel fills the gaps behind it too.
@@ -110,11 +120,11 @@ fn gaps_behind_a_missing_block_are_read_ahead() {
         let mut block = [0; 2 * PAGE];
         pread(file, &mut block, STRIDE + number * 2 * PAGE as u64).unwrap();
     };
-    let (reads, ahead) = counted(&mounted, |file| {
+    let (reads, ahead) = counted(&mounted, 6, |file| {
         // backwards and with gaps, so that no sequence shows: 6, 4, 2 and 1 are cached then
         [6, 4, 2, 1].into_iter().for_each(|number| block(file, number));
         block(file, 3);
-        std::thread::sleep(Duration::from_millis(40));
     });
-    assert!(ahead >= 1 && reads - ahead == 5, "{reads} reads, {ahead} ahead");
+    // five are waited for, of which two may be mistaken
+    assert!(ahead >= 1 && reads >= 6 && (3..=5).contains(&(reads - ahead)), "{reads} reads, {ahead} ahead");
 }

@@ -6,11 +6,14 @@
 mod common;
 
 use common::Mounted;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::{AsRawFd as _, OwnedFd};
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use std::mem::MaybeUninit;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+use tempfile::TempDir;
 
 const NAME: &str = ".wringer-way";
 
@@ -78,37 +81,51 @@ fn a_layer_that_is_killed_while_it_measures_is_gone() {
         testkit::skip!("{why}");
     }
     for after_ms in [40, 70, 100, 130] {
-        let folder = tempfile::tempdir().unwrap();
-        let mut options = common::options();
-        options.directory = folder.path().join("data");
-        options.control = folder.path().join("slowfs.sock");
-        std::fs::create_dir(&options.directory).unwrap();
-        let mut layer = Command::new(env!("CARGO_BIN_EXE_slow-layer"))
-            .arg(serde_json::to_string(&options).unwrap())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let looker = looker_of(layer.id());
+        let (mut layer, looker, _folder) = (0..20).find_map(|_| measuring()).expect("a process measures the way");
         std::thread::sleep(Duration::from_millis(after_ms));
         layer.kill().unwrap();
         layer.wait().unwrap();
-        let began = Instant::now();
-        while Path::new(&format!("/proc/{looker}")).exists() && began.elapsed() < Duration::from_secs(10) {
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        assert!(!Path::new(&format!("/proc/{looker}")).exists(), "{looker} hangs");
+        let is_gone = || !Path::new(&format!("/proc/{looker}")).exists();
+        assert!(testkit::wait_until(Duration::from_secs(60), is_gone), "{looker} hangs");
     }
 }
 
-fn looker_of(layer: u32) -> u32 {
+/// A layer, and the process that measures its way. `None`: this test was stopped for so long that the layer has measured meanwhile.
+fn measuring() -> Option<(Child, u32, TempDir)> {
+    let folder = tempfile::tempdir().unwrap();
+    let mut options = common::options();
+    options.directory = folder.path().join("data");
+    options.control = folder.path().join("slowfs.sock");
+    std::fs::create_dir(&options.directory).unwrap();
+    let (ready_read, ready_write) = common::pipe();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_slow-layer"));
+    command.arg(serde_json::to_string(&options).unwrap()).stderr(Stdio::null());
+    command.env("WRINGER_READY_FD", ready_write.as_raw_fd().to_string());
+    common::inherit(&mut command, [ready_write.as_raw_fd(); 2]);
+    let mut layer = command.spawn().unwrap();
+    drop(ready_write);
+    let looker = looker_of(layer.id(), &ready_read);
+    if looker.is_none() {
+        layer.kill().unwrap();
+        layer.wait().unwrap();
+    }
+    looker.map(|looker| (layer, looker, folder))
+}
+
+/// `None`: the layer serves, so that this process has ended.
+fn looker_of(layer: u32, ready: &OwnedFd) -> Option<u32> {
     let children = format!("/proc/{layer}/task/{layer}/children");
+    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
     let began = Instant::now();
     loop {
         let found = std::fs::read_to_string(&children).unwrap();
         if let Some(pid) = found.split_whitespace().next() {
-            return pid.parse().unwrap();
+            return Some(pid.parse().unwrap());
         }
-        assert!(began.elapsed() < Duration::from_secs(10), "no process measures the way");
+        if poll(&mut [PollFd::new(ready, PollFlags::IN)], Some(&at_once)).unwrap() > 0 {
+            return None;
+        }
+        assert!(began.elapsed() < Duration::from_secs(60), "no process measures the way");
         std::thread::sleep(Duration::from_millis(1));
     }
 }

@@ -48,7 +48,7 @@ impl Lab {
         let mut lab = Self::new(program);
         if is_root() {
             let copy = lab.home.path().join("wringer");
-            fs::copy(program, &copy).expect("copy the program");
+            copy_program(program.as_ref(), &copy);
             chown(lab.home.path(), Some(ORDINARY_USER), Some(ORDINARY_USER)).expect("give the home to nobody");
             lab.program = copy;
             lab.user = Some(ORDINARY_USER);
@@ -142,6 +142,13 @@ impl Ran {
         }
         self
     }
+}
+
+/// Copies a program that is to be started; another process writes it. What we write, a child that another thread starts meanwhile has open as well until it
+/// executes its program, and nobody can start what somebody writes (ETXTBSY).
+pub fn copy_program(from: &Path, to: &Path) {
+    let status = Command::new("cp").arg("--preserve=mode").args([from, to]).status().expect("start cp");
+    assert!(status.success(), "cp {} {}: {status}", from.display(), to.display());
 }
 
 /// Waits until `condition` holds, looking every 10 ms; false when `limit` has passed first.

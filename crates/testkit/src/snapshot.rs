@@ -3,6 +3,7 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 /// What `tests/host-snapshot` printed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,12 +23,45 @@ impl Snapshot {
         self.0.lines().filter(|line| !other.0.lines().any(|found| found == *line)).map(str::to_owned).collect()
     }
 
+    /// The lines that are gone, without those that go by themselves, and the new ones.
+    pub fn differences(&self, after: &Self) -> (Vec<String>, Vec<String>) {
+        let (mut gone, new) = (self.lines_not_in(after), after.lines_not_in(self));
+        gone.retain(|line| !goes_later(line));
+        (gone, new)
+    }
+
+    /// Whether there are no differences.
+    pub fn is_equal(&self, after: &Self) -> bool {
+        let (gone, new) = self.differences(after);
+        gone.is_empty() && new.is_empty()
+    }
+
     /// Fails the test with the lines that differ.
     #[track_caller]
     pub fn expect_equal(&self, after: &Self) {
-        let (mut gone, new) = (self.lines_not_in(after), after.lines_not_in(self));
-        gone.retain(|line| !goes_later(line));
+        let (gone, new) = self.differences(after);
         assert!(gone.is_empty() && new.is_empty(), "the host is not as before\ngone: {gone:#?}\nnew: {new:#?}");
+    }
+}
+
+impl Snapshot {
+    /// Fails the test when the host is not as it was. Waits for `bdi` entries to go: those of its own mounts, and those that other programs, which
+    /// try for a moment whether they may mount, make meanwhile.
+    #[track_caller]
+    pub fn expect_unchanged(&self) {
+        let waits = |after: &Self| {
+            let (gone, new) = self.differences(after);
+            gone.is_empty() && !new.is_empty() && new.iter().all(|line| goes_later(line))
+        };
+        let mut after = Self::take();
+        crate::wait_until(Duration::from_secs(30), || {
+            let is_over = !waits(&after);
+            if !is_over {
+                after = Self::take();
+            }
+            is_over
+        });
+        self.expect_equal(&after);
     }
 }
 
@@ -46,8 +80,10 @@ mod tests {
         let taken = |lines: &[&str]| Snapshot(lines.join("\n"));
         let before = taken(&["bdi 0:39", "mount a"]);
         before.expect_equal(&taken(&["mount a"]));
+        assert!(before.is_equal(&taken(&["mount a"])));
         for after in [taken(&["bdi 0:39"]), taken(&["bdi 0:39", "mount a", "bdi 0:40"])] {
             assert!(std::panic::catch_unwind(|| before.expect_equal(&after)).is_err(), "{after:?}");
+            assert!(!before.is_equal(&after), "{after:?}");
         }
     }
 }

@@ -69,9 +69,17 @@ fn stop_start_and_delete_end_the_run_of_a_server_that_died() {
 /// The processes of a PostgreSQL server, itself first.
 fn processes(lab: &Lab, name: &str) -> Vec<u64> {
     let sandboxes = json(&run(lab, &["status", name, "-o", "json"]));
-    let server = sandboxes["sandboxes"][0]["pid"].as_u64().unwrap();
+    with_children(sandboxes["sandboxes"][0]["pid"].as_u64().unwrap())
+}
+
+fn with_children(server: u64) -> Vec<u64> {
     let children = fs::read_to_string(format!("/proc/{server}/task/{server}/children")).unwrap();
     [server].into_iter().chain(children.split_whitespace().map(|pid| pid.parse().unwrap())).collect()
+}
+
+fn is_stopped(pid: u64) -> bool {
+    let state = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    state.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
 }
 
 /// The shared memory with a name that these processes have mapped: `/dev/shm/PostgreSQL.1`, `/SYSV00000001 7` with its number.
@@ -122,9 +130,11 @@ fn the_shared_memory_of_a_killed_server_goes_with_its_data_and_no_other() {
         assert!(wait_until(PATIENCE, has_both), "{:?}\n{}", mapped(&processes(&lab, name)), lab.said(name));
         client
     });
-    let (all, others) = (processes(&lab, "dead"), mapped(&processes(&lab, "alive")));
-    // a server that sees a child die would clear up: it is stopped first
-    signal(all[0], Signal::STOP);
+    // a server that sees a child die would clear up: it is stopped first; nor does it start or reap another one then
+    let server = processes(&lab, "dead")[0];
+    signal(server, Signal::STOP);
+    assert!(wait_until(PATIENCE, || is_stopped(server)), "{server} does not stop");
+    let (all, others) = (with_children(server), mapped(&processes(&lab, "alive")));
     let left = mapped(&all);
     assert_eq!(left.iter().filter(|it| it.starts_with("/SYSV")).count(), 1, "{left:?}");
     assert!(left.is_disjoint(&others));

@@ -242,8 +242,7 @@ fn with_supervisor_and_watchdog_dead_it_is_fast_and_undo_unmounts() {
     let folder = data(&lab, 64 << 10);
     let path = folder.to_str().unwrap();
     let said = json(&lab.run(["disk", "delay", path, "--read", "200ms", "-o", "json"]).expect_code(0));
-    signal(process_of(&lab, "watchdog"), Signal::KILL);
-    signal(said["pid"].as_u64().unwrap(), Signal::KILL);
+    kill_together(&[said["pid"].as_u64().unwrap(), process_of(&lab, "watchdog")]);
     let file = open_direct(&folder.join("file"));
     assert!(wait_until(PATIENCE, || held_back(&lab).0 == Some(0)), "the lifeline's end sets the delay to 0");
     expect_undelayed(&lab, &file);

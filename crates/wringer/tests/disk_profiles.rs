@@ -4,6 +4,7 @@
 
 mod standing;
 
+use evidence::LatencyHistogram;
 use serde_json::Value;
 use standing::*;
 use std::path::PathBuf;
@@ -93,10 +94,21 @@ fn a_disk_by_name_is_held_to_its_model_and_changes_live() {
     assert!(got(&said, "disk.read.iops.depth32") < 86.5 * 1.15, "{said:#}");
 
     // Little: 32 readers at 200 a second wait 160 ms each, and evenly
+    let answered = || -> LatencyHistogram {
+        let mut shown = json(&lab.run(["disk", "status", "-o", "json"]).expect_code(0));
+        serde_json::from_value(shown["directories"][0]["stats"]["read_latency"]["got"].take()).unwrap()
+    };
+    let earlier = answered();
     let said = delay(&["--iops", "200"]);
     let median = got(&said, "disk.read.median.depth32");
     assert!(median > 0.95 * 160_000.0 && got(&said, "disk.read.iops.depth32") < 210.0, "{said:#}");
-    assert!(got(&said, "disk.read.p99.depth32") < 1.5 * median, "no slices: {said:#}");
+    // nearly all of those that waited: each time that the machine stands still, all 32 wait longer once
+    let reads = answered().since(&earlier);
+    let longer_than = |us: f64| {
+        let longer = reads.buckets().filter(|it| it.low_ns as f64 > us * 1000.0);
+        longer.map(|it| it.count).sum::<u64>()
+    };
+    assert!(longer_than(1.5 * median) * 4 < longer_than(0.5 * median), "no slices: {reads:?}: {said:#}");
     let status = json(&lab.run(["disk", "status", "-o", "json"]).expect_code(0));
     assert_eq!(status["directories"][0]["model"]["limits"][0]["rate_per_second"], 200.0, "{status:#}");
 
@@ -192,5 +204,5 @@ fn two_long_histograms_reach_the_disk() {
     let said = json(&lab.run(delay).expect_code(0));
     assert!(said["model"] == planned["model"], "another model than was planned");
     lab.run(["disk", "release", data.to_str().unwrap()]).expect_code(0);
-    before.expect_equal(&Snapshot::take());
+    expect_as_before(&before);
 }

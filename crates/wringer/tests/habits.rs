@@ -65,12 +65,17 @@ fn sysbenchs_verbs_and_its_output() {
         load(&["prepare"]).expect_code(0);
         load(&["prepare"]).expect_code(3).expect_said(&["is there already"]);
         let said = load(&["--time=3", "--report-interval=1", "-o", "sysbench", "run"]).expect_code(0);
-        let interval = said.stdout.lines().find(|line| line.starts_with("[ 1s ] thds: 2 tps: ")).unwrap_or("");
+        // which second it is told for, is a matter of how busy this machine is
+        let is_interval = |line: &&str| {
+            let second = line.strip_prefix("[ ").and_then(|rest| rest.split_once("s ] thds: 2 tps: "));
+            second.is_some_and(|(second, _)| second.parse::<u32>().is_ok())
+        };
+        let interval = said.stdout.lines().find(is_interval).unwrap_or("");
         assert!(interval.contains(" lat (ms,95%): ") && interval.contains("(r/w/o: "), "{}", said.stdout);
-        assert!(!said.stderr.contains("[ 1s ] thds"), "{}", said.stderr);
+        assert!(!said.stderr.contains("s ] thds"), "{}", said.stderr);
         let at = |words: &str| said.stdout.find(words).unwrap_or_else(|| panic!("{words}: {}", said.stdout));
         assert!(at("Running the test with following options:") < at("Threads started!"), "{}", said.stdout);
-        assert!(at("Threads started!") < at("[ 1s ] thds"), "{}", said.stdout);
+        assert!(at("Threads started!") < at("s ] thds"), "{}", said.stdout);
         assert_eq!(said.stdout.matches("th percentile:").count(), 1, "{}", said.stdout);
         let deviations: Vec<f64> = said
             .stdout

@@ -30,7 +30,11 @@ fn bind(from: &Path, to: &Path) -> Mounted {
 /// A process that uses a file, until it is dropped.
 fn user(words: &[&str], file: &Path) -> Killed {
     let mut command = Command::new(words[0]);
-    Killed(command.args(&words[1..]).stdin(File::open(file).unwrap()).stdout(Stdio::null()).spawn().unwrap())
+    command.args(&words[1..]).stdin(File::open(file).unwrap()).stdout(Stdio::null());
+    let child = Killed(command.spawn().unwrap());
+    let comm = format!("/proc/{}/comm", child.0.id());
+    assert!(testkit::wait_until(PATIENCE, || fs::read_to_string(&comm).is_ok_and(|name| name.trim() == words[0])));
+    child
 }
 
 /// `home/parent/data/file`, and `home/other`, where the parent is mounted, too.
@@ -232,6 +236,8 @@ fn an_image_that_is_mapped_by_a_hard_link_is_in_use() {
     fs::write(&image.file, program).unwrap();
     fs::set_permissions(&image.file, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let running = Killed(Command::new(image.hard_link()).arg("600").spawn().unwrap());
+    let maps = format!("/proc/{}/maps", running.0.id());
+    assert!(testkit::wait_until(PATIENCE, || fs::read_to_string(&maps).is_ok_and(|it| it.contains("/other-name"))));
     image.expect_refused(&["is in use by", &format!("process {} (other-name)", running.0.id()), "has mapped"]);
     drop(running);
     image.expect_free();

@@ -173,12 +173,10 @@ fn delete_journals(lab: &Lab) {
 }
 
 fn leave(stands: &Stands, left: Left) {
-    // the watchdog first: it would give back at once
-    if left == Left::Nobody {
-        signal(stands.watchdog, Signal::KILL);
-    }
-    if left != Left::Both {
-        signal(stands.controller, Signal::KILL);
+    match left {
+        Left::Both => {}
+        Left::Watchdog => signal(stands.controller, Signal::KILL),
+        Left::Nobody => kill_together(&[stands.controller, stands.watchdog]),
     }
 }
 

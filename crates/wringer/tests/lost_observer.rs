@@ -39,11 +39,15 @@ fn a_lost_connection_does_not_end_the_servers_samples() {
         lab.said("run").contains("measuring") || run.try_wait().unwrap().is_some()
     });
     assert!(measuring && run.try_wait().unwrap().is_none(), "{}", lab.said("run"));
-    let sandboxes = lab.run(["sandbox", "list", "-o", "json"]).expect_code(0).stdout;
-    let sandboxes: serde_json::Value = serde_json::from_str(&sandboxes).unwrap();
-    let sandbox = sandboxes["sandboxes"][0]["name"].as_str().unwrap();
-    let killed = connections(&lab, sandbox);
-    assert!(killed.len() >= 2, "the load's connection and the observer's: {killed:?}");
+    let mut sandboxes = std::fs::read_dir(lab.home().join("sandboxes")).unwrap().flatten().map(|entry| entry.path());
+    let sandbox = sandboxes.find(|path| path.is_dir()).unwrap();
+    let sandbox = sandbox.file_name().unwrap().to_str().unwrap();
+    let mut killed = Vec::new();
+    let both = wait_until(Duration::from_secs(60), || {
+        killed = connections(&lab, sandbox);
+        killed.len() >= 2
+    });
+    assert!(both, "the load's connection and the observer's: {killed:?}");
     for id in &killed {
         let _ = lab.run(["sandbox", "use", sandbox, &format!("KILL {id}")]);
     }

@@ -2,6 +2,8 @@
 //! MySQL, which most machines' own suite lacks: fetched from another one with the C library it needs, and a sandbox like any other.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 
+mod standing;
+
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
@@ -60,7 +62,7 @@ fn from_the_first_command_to_the_last() {
     assert!(log.contains("ready for connections"), "{log}");
     lab.run(["sandbox", "delete", "my"]).expect_code(3).expect_said(&["running", "--force"]);
     lab.run(["sandbox", "stop", "my"]).expect_code(0);
-    assert!(!Path::new(&format!("/proc/{pid}")).exists());
+    assert!(!standing::is_alive(pid));
     let kept = lab.run(["sandbox", "delete", "my"]).expect_code(0).stderr;
     assert!(!kept.contains("left where it is"), "{kept}");
 }

@@ -77,7 +77,10 @@ fn as_many_cached_pages_as_fincore_counts() {
     let path = file(folder.path(), 16);
     let part = |from: u64, bytes: usize| {
         evict(&path);
-        fs::File::open(&path).unwrap().read_exact_at(&mut vec![0; bytes], from).unwrap();
+        let file = fs::File::open(&path).unwrap();
+        // no read-ahead, of which fincore counts only what has come from the disk already
+        rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Random).unwrap();
+        file.read_exact_at(&mut vec![0; bytes], from).unwrap();
     };
     for prepare in [&|| part(0, 0), &|| part(5 * MIB, 3 << 20), &|| part(0, 16 << 20)] as [&dyn Fn(); 3] {
         prepare();
@@ -108,11 +111,16 @@ fn direct_reads_take_what_fio_says() {
     let ran =
         Ran::of(Command::new("fio").args(fixed).args([&name, "--time_based", "--runtime=1", "--output-format=json"]));
     let theirs: Value = serde_json::from_str(&ran.expect_code(0).stdout).unwrap();
-    let ours = json(probe(&["read", text(&path), "--time", "1s", "-o", "json"]));
+    let lab = Lab::new(WRINGER);
+    let ours = [(); 3].map(|()| json(lab.run(["probe", "read", text(&path), "--time", "300ms", "-o", "json"])));
     let median = number(&theirs["jobs"][0]["read"]["clat_ns"]["percentile"]["50.000000"]) / 1e3;
-    expect_alike(number(&ours["p50_us"]), median, "median");
-    assert!(number(&ours["count"]) > 100.0 && number(&ours["iops"]) > 100.0, "{ours:#}");
-    assert!(number(&ours["own_cost"]["between_us_per_operation"]) < 50.0, "{:#}", ours["own_cost"]);
+    expect_alike(number(&ours[0]["p50_us"]), median, "median");
+    let count: f64 = ours.iter().map(|it| number(&it["count"])).sum();
+    let iops = ours.iter().map(|it| number(&it["iops"])).fold(0.0, f64::max);
+    assert!(count > 100.0 && iops > 100.0, "{ours:#?}");
+    // the least of three: a process that is stopped between two reads only adds
+    let costs = ours.each_ref().map(|it| number(&it["own_cost"]["between_us_per_operation"]));
+    assert!(costs.into_iter().fold(f64::INFINITY, f64::min) < 50.0, "{costs:?} us between two reads");
 }
 
 #[test]
@@ -129,7 +137,8 @@ fn cached_reads_take_what_ioping_says() {
     let theirs: f64 = ran.stdout.split_whitespace().nth(4).unwrap().parse().unwrap();
     let ours = json(probe(&["read", text(&path), "--cached", "--count", "5000", "-o", "json"]));
     assert_eq!(ours["count"], 5000);
-    assert!(number(&ours["cached_share_before"]) > 0.99, "{ours:#}");
+    // the kernel may drop pages of a clean file at any moment
+    assert!(number(&ours["cached_share_before"]) > 0.5, "{ours:#}");
     expect_alike(number(&ours["min_us"]), theirs / 1e3, "shortest");
 }
 
@@ -206,12 +215,19 @@ fn holds_nameless(child: &Child, folder: &Path) -> bool {
     descriptors.filter_map(|entry| fs::read_link(entry.path()).ok()).any(|link| link.starts_with(folder))
 }
 
+/// Bytes of all calls that write.
+fn written(child: &Child) -> u64 {
+    let io = fs::read_to_string(format!("/proc/{}/io", child.id())).unwrap_or_default();
+    io.lines().find_map(|line| line.strip_prefix("wchar: ")?.parse().ok()).unwrap_or(0)
+}
+
 fn cut(signal: Signal) -> (Option<i32>, String, tempfile::TempDir) {
     let (folder, lab) = (folder(), Lab::new(WRINGER));
     let args = ["probe", "read", text(folder.path()), "--create", "8M", "--write", "--time", "60s"];
     let mut child = lab.start("probe", args);
     assert!(wait_until(PATIENCE, || holds_nameless(&child, folder.path())), "{}", lab.said("probe"));
-    std::thread::sleep(Duration::from_millis(500));
+    // when the file is there, it is probed
+    assert!(wait_until(PATIENCE, || written(&child) > 8 * MIB + (64 << 10)), "{}", lab.said("probe"));
     kill_process(Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap(), signal).unwrap();
     let code = child.wait().unwrap().code();
     let said = lab.said("probe");

@@ -55,8 +55,8 @@ fn hidden_measured_and_given_back() {
     assert!(shown.contains("live") && shown.contains("reserved in huge pages 512 MiB"), "{shown}");
 
     lab.run(["ram", "release"]).expect_code(0);
-    assert_eq!(meminfo("HugePages_Total"), 0);
     expect_as_before(&before);
+    assert_eq!(meminfo("HugePages_Total"), 0);
     lab.run(["ram", "release"]).expect_code(0).expect_said(&["no RAM is hidden"]);
 }
 
@@ -167,8 +167,7 @@ fn with_supervisor_and_watchdog_dead_the_ram_is_back_and_undo_does_the_rest() {
     }
     let (_alone, lab, before) = (alone(), Lab::new(WRINGER), Snapshot::take());
     let supervisor = hide(&lab)["pid"].as_u64().unwrap();
-    signal(process_of(&lab, "watchdog"), Signal::KILL);
-    signal(supervisor, Signal::KILL);
+    kill_together(&[supervisor, process_of(&lab, "watchdog")]);
     assert!(wait_until(PATIENCE, || meminfo("HugePages_Total") == 0), "the holder's lifeline has ended");
     assert!(wait_until(PATIENCE, || status(&lab)["runs"][0]["condition"] == "over"), "{:#}", status(&lab));
     let dry = lab.run(["undo", "--dry-run"]).expect_code(0);
@@ -205,8 +204,8 @@ fn a_balloon_needs_no_root_and_is_killed_first() {
 /// A container's own limit is what a balloon leaves of: 512 MiB in a cgroup, and nothing is taken from the host beyond it.
 #[test]
 fn a_balloon_in_a_container_leaves_of_its_limit() {
-    let Some(group) = cgroup(512 * MIB) else { testkit::skip!("no right to make a cgroup") };
     let (_alone, lab) = (alone(), Lab::new(WRINGER));
+    let Some(group) = cgroup(512 * MIB) else { testkit::skip!("no right to make a cgroup") };
     let inside = |args: &[&str]| {
         let enter = format!("echo $$ > {}/cgroup.procs && exec \"$@\"", group.display());
         let mut command = lab.command(args);
@@ -260,8 +259,7 @@ fn a_pool_whose_supervisor_and_watchdog_are_dead_is_shown_and_given_back() {
         let hide = ["ram", "hide", "64M", "--mechanism", "pool", "--yes", "-o", "json"];
         let supervisor = json(&lab.run(hide).expect_code(0))["pid"].as_u64().unwrap();
         assert_eq!(status(&lab)["hidden_bytes"], 64 * MIB);
-        signal(process_of(&lab, "watchdog"), Signal::KILL);
-        signal(supervisor, Signal::KILL);
+        kill_together(&[supervisor, process_of(&lab, "watchdog")]);
         assert!(wait_until(PATIENCE, || status(&lab)["runs"][0]["condition"] == "hot"), "{:#}", status(&lab));
         assert_eq!((meminfo("HugePages_Total"), &status(&lab)["hidden_bytes"]), (32, &(64 * MIB).into()));
         let shown = lab.run(["ram", "status"]).expect_code(0).expect_said(&["wringer undo"]).stdout;

@@ -138,9 +138,9 @@ fn every_point(mechanism: &Mechanism, watchdog_too: bool) {
             assert!(wait_until(PATIENCE, || (mechanism.is_back)(&lab)), "point {point}: the RAM is not back by itself");
         }
         lab.run(["undo"]).expect_code(0);
-        if !wait_until(SETTLING, || Snapshot::take() == before) {
+        if !settles(&before) {
             let _ = writeln!(std::io::stderr(), "point {point}:");
-            before.expect_equal(&Snapshot::take());
+            before.expect_unchanged();
         }
         let left = status(&lab);
         assert_eq!(left["runs"].as_array().unwrap().len(), 0, "point {point}: {left:#}");

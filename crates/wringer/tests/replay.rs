@@ -5,11 +5,13 @@
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
-use testkit::Lab;
+use std::time::Duration;
+use testkit::{Lab, wait_until};
 
 const WRINGER: &str = env!("CARGO_BIN_EXE_wringer");
 const POINT: &str = "select c from sbtest1 where id = ?";
 const UPDATE: &str = "update sbtest1 set k = k + ? where id = ?";
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn json(lab: &Lab, args: &[&str]) -> Value {
     serde_json::from_str(&lab.run(args).expect_code(0).stdout).unwrap()
@@ -184,18 +186,18 @@ fn the_three_logs_of_postgresql() {
     ] {
         lab.run(["sandbox", "use", "a", sql]).expect_code(0);
     }
-    testkit::wait_until(std::time::Duration::from_secs(10), || {
-        ask(&lab, "a", "SHOW log_min_duration_statement") == "0"
-    });
+    let is_set = |to: &str| wait_until(PATIENCE, || ask(&lab, "a", "SHOW log_min_duration_statement") == to);
+    assert!(is_set("0"), "its statements are logged");
     let reads = load(&lab, &dsn);
     lab.run(["sandbox", "use", "a", "ALTER SYSTEM RESET log_min_duration_statement"]).expect_code(0);
     lab.run(["sandbox", "use", "a", "SELECT pg_reload_conf()"]).expect_code(0);
-    testkit::wait_until(std::time::Duration::from_secs(10), || {
-        ask(&lab, "a", "SHOW log_min_duration_statement") == "-1"
-    });
+    assert!(is_set("-1"), "and no more of them");
 
     let copy = |ending: &str| -> PathBuf {
         let from = lab.home().join(format!("sandboxes/a/data/log/wringer.{ending}"));
+        // a process of its own writes the logs, some time later
+        let has_last = || fs::read_to_string(&from).is_ok_and(|text| text.contains("RESET log_min_duration_statement"));
+        assert!(wait_until(PATIENCE, has_last), "{} has not all that was logged", from.display());
         let to = lab.home().join(format!("copy.{ending}"));
         fs::copy(from, &to).unwrap();
         to

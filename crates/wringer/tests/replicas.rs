@@ -5,7 +5,9 @@
 use load::admin::Connection;
 use serde_json::Value;
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
+use std::process::Stdio;
 use std::time::Duration;
 use testkit::{Lab, wait_until};
 
@@ -68,9 +70,12 @@ fn from_the_first_command_to_the_last(of: &Flavour) {
         (&"primary".into(), &"p-r2".into())
     );
     let replication = || sandbox(&lab, "p-r1")["replication"].take();
-    let lacks = || replication()[of.lacks].as_u64();
-    assert!(wait_until(PATIENCE, || lacks() == Some(0)), "{:#}", replication());
-    let told = replication();
+    let mut told = Value::Null;
+    let has_all = wait_until(PATIENCE, || {
+        told = replication();
+        told[of.lacks].as_u64() == Some(0)
+    });
+    assert!(has_all, "{told:#}");
     assert_eq!((&told["role"], &told["of"], &told["is_replicating"]), (&"replica".into(), &"p".into(), &true.into()));
     assert!(told["lag_s"].as_f64().is_some() && told["lag_source"].as_str().is_some(), "{told:#}");
     if let Some(words) = of.refuses_writes {
@@ -84,7 +89,8 @@ fn from_the_first_command_to_the_last(of: &Flavour) {
     sql(&lab, "p-r1", of.pause);
     sql(&lab, "p", "INSERT INTO pears VALUES (3)");
     has_rows(&lab, "p-r2", "3");
-    assert!(lacks() > Some(0), "{:#}", replication());
+    // a server that does not answer for two seconds is not waited for
+    assert!(wait_until(PATIENCE, || replication()[of.lacks].as_u64() > Some(0)), "{:#}", replication());
     assert_eq!(rows(&lab, "p-r1").as_deref(), Some("2"));
     sql(&lab, "p-r1", of.resume);
     has_rows(&lab, "p-r1", "3");
@@ -115,9 +121,12 @@ fn a_pooler_stands_in_front_of_the_primary(lab: &Lab) {
 fn a_primary_that_moves_is_followed(lab: &Lab, port: u64) {
     lab.run(["sandbox", "stop", "p"]).expect_code(0);
     lab.run(["sandbox", "start", "p-r1"]).expect_code(0);
-    let status = sandbox(lab, "p-r1");
-    assert_eq!(status["replication"]["is_replicating"], false, "{status:#}");
-    assert!(status["replication"]["trouble"].as_str().is_some(), "{status:#}");
+    let mut status = Value::Null;
+    let is_alone = wait_until(PATIENCE, || {
+        status = sandbox(lab, "p-r1");
+        status["replication"]["is_replicating"] == false
+    });
+    assert!(is_alone && status["replication"]["trouble"].as_str().is_some(), "{status:#}");
     let _taken = TcpListener::bind(("127.0.0.1", u16::try_from(port).unwrap())).unwrap();
     lab.run(["sandbox", "start", "p"]).expect_code(0).expect_said(&["started p:", "started p-r2:"]);
     assert_ne!(sandbox(lab, "p")["port"].as_u64(), Some(port));
@@ -163,14 +172,32 @@ fn postgresql_by_streaming() {
     });
 }
 
+/// A folder to begin PATH with: its `cp` copies nothing to the second replica, and waits until who started it is gone.
+fn waiting_cp(lab: &Lab) -> PathBuf {
+    let programs = lab.home().join("bin");
+    std::fs::create_dir(&programs).unwrap();
+    let cp = host::tool::find("cp").unwrap();
+    let text = format!(
+        "#!/bin/sh\ncase \"$*\" in *p-r2*) while [ -e /proc/$PPID ]; do sleep 0.05; done; exit 1 ;; esac\nexec {} \"$@\"\n",
+        cp.display()
+    );
+    let program = lab.write("bin/cp", &text);
+    std::fs::set_permissions(program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    programs
+}
+
 /// Killed while the primary is made, in the first replica, in the second one: never a part that looks whole, and the name is free
 /// again by the next deployment, and by a deletion.
 #[test]
 fn a_deployment_that_is_killed_leaves_nothing_that_looks_whole() {
     let lab = Lab::new(WRINGER);
     let deploy = ["sandbox", "deploy", "postgresql", "--name", "p", "--replicas", "2"];
+    // it does not come to its end before it is killed
+    let path = format!("{}:{}", waiting_cp(&lab).display(), std::env::var("PATH").unwrap());
     for (number, last) in ["p", "p-r1", "p-r2"].into_iter().enumerate() {
-        let mut command = lab.start("killed", deploy);
+        let mut command = lab.command(deploy);
+        let said = std::fs::File::create(lab.home().join("killed.err")).unwrap();
+        let mut command = command.env("PATH", &path).stdout(Stdio::null()).stderr(said).spawn().unwrap();
         let manifest = lab.home().join("sandboxes").join(last).join("manifest.json");
         assert!(wait_until(PATIENCE, || manifest.exists()), "{last}: {}", lab.said("killed"));
         command.kill().unwrap();

@@ -8,6 +8,7 @@ mod standing;
 
 use serde_json::Value;
 use standing::{PATIENCE, is_alive, json, process_of, signal};
+use std::time::Duration;
 use testkit::{Lab, Snapshot, alone, is_root, wait_until};
 
 const WRINGER: &str = env!("CARGO_BIN_EXE_wringer");
@@ -59,7 +60,7 @@ fn mariadb_gets_the_cpus_ram_and_swap_that_its_arm_says() {
         assert!(plan.contains(words), "{words}: {plan}");
     }
     lab.run(["run", file, "--to", "out"]).expect_code(0);
-    before.expect_equal(&Snapshot::take());
+    before.expect_unchanged();
 
     let result = result(&lab);
     let value = |arm: &str, what: &str, key: &str| {
@@ -68,9 +69,11 @@ fn mariadb_gets_the_cpus_ram_and_swap_that_its_arm_says() {
     };
     let limited = "half a CPU";
     assert_eq!(value(limited, "server.cpus.limit", "got"), 0.5);
-    assert!(value(limited, "server.cpus.used", "got") <= 0.6, "{:#}", result["measured"]);
-    assert!(value(limited, "server.cpus.throttled.periods", "got") >= 5.0, "{:#}", result["measured"]);
-    assert!(value(limited, "server.cpus.throttled.time", "got") > 0.0);
+    let used = value(limited, "server.cpus.used", "got");
+    assert!(used <= 0.6, "{:#}", result["measured"]);
+    // who came to use its quota up was stopped for it; beside others that are busy it may not come to that
+    let [periods, time] = ["periods", "time"].map(|of| value(limited, &format!("server.cpus.throttled.{of}"), "got"));
+    assert!(used < 0.45 || periods >= 5.0 && time > 0.0, "{:#}", result["measured"]);
     assert!(value("all", "server.cpus.used", "got") > 0.0, "counted without a quota, too");
     assert!(measured(&result, "all", "server.cpus.throttled.periods").is_none());
     let mechanism = measured(&result, "all", "server.cpus.used").unwrap()["mechanism"].as_str().unwrap();
@@ -100,13 +103,21 @@ fn an_experiment_names_what_hides_the_hosts_ram() {
     let plan = lab.run(["plan", file]).expect_code(0).stdout;
     assert!(plan.contains("vm.nr_hugepages raised by 64 MiB"), "{plan}");
     lab.run(["run", file, "--to", "out", "--yes"]).expect_code(0);
-    before.expect_equal(&Snapshot::take());
+    before.expect_unchanged();
     let result = result(&lab);
     assert_eq!(result["conditions"]["mechanisms"]["ram"], "huge-page pool");
     let traits = &result["conditions"]["traits"]["ram"];
     assert_eq!((&traits["safe_from_others"], &traits["back_by_itself"]), (&false.into(), &false.into()), "{traits}");
     let hidden = result["measured"].as_array().unwrap().iter().find(|it| it["what"] == "ram.hidden").unwrap();
     assert_eq!((&hidden["mechanism"], &hidden["within_tolerance"]), (&"huge-page pool".into(), &true.into()));
+}
+
+/// Statements of the load, as the server has counted them last.
+fn executed(lab: &Lab) -> f64 {
+    let is_it = |series: &evidence::Series| series.source == "server.status" && series.name == "Com_stmt_execute";
+    let seen = recording::Recording::read_for(&lab.home().join("out/recording.sqlite"), is_it);
+    let samples = seen.map(|seen| seen.samples).unwrap_or_default();
+    samples.iter().find_map(|series| series.points.last()).map_or(0.0, |point| point.value)
 }
 
 /// At once, not when the load is over; and the recording says that it was cut short, and by what.
@@ -120,13 +131,15 @@ fn a_holder_or_balloon_that_dies_ends_the_run() {
     let text = testkit::small_experiment("10m", "ram = { hide = \"64M\", mechanism = \"balloon\" }");
     let file = lab.write("balloon.toml", &text);
     let mut run = lab.start("run", ["run", file.to_str().unwrap(), "--to", "out", "--yes"]);
-    assert!(wait_until(PATIENCE, || lab.said("run").contains(": measuring")), "{}", lab.said("run"));
-    // long enough for something to have been measured
-    std::thread::sleep(std::time::Duration::from_secs(2));
+    let minutes = Duration::from_secs(120);
+    assert!(wait_until(minutes, || lab.said("run").contains(": measuring")), "{}", lab.said("run"));
+    // until something has been measured
+    let so_far = executed(&lab);
+    assert!(wait_until(minutes, || executed(&lab) > so_far + 100.0), "{}", lab.said("run"));
     signal(process_of(&lab, "holder"), rustix::process::Signal::KILL);
     assert_eq!(run.wait().unwrap().code(), Some(4), "{}", lab.said("run"));
     assert!(lab.said("run").contains("its RAM is back"), "{}", lab.said("run"));
-    before.expect_equal(&Snapshot::take());
+    before.expect_unchanged();
     let result = result(&lab);
     let events = result["events"].to_string();
     assert!(events.contains("ending early: the process that kept RAM hidden has ended by itself"), "{events}");
@@ -162,19 +175,19 @@ fn a_standing_server_has_less_until_it_stops() {
     assert!(of_server("status").contains("Cpus_allowed_list:\t0\n"));
     assert!(of_server("cgroup").contains("-server"), "{}", of_server("cgroup"));
     lab.run(["sandbox", "stop", "small"]).expect_code(0);
-    before.expect_equal(&Snapshot::take());
+    before.expect_unchanged();
 
     let server = start();
     signal(server, rustix::process::Signal::KILL);
     assert!(wait_until(PATIENCE, || !is_alive(server)));
     start();
     lab.run(["undo"]).expect_code(0);
-    before.expect_equal(&Snapshot::take());
+    before.expect_unchanged();
 
     let timed = ["sandbox", "start", "small", "--for", "10m"].into_iter().chain(limits);
     lab.run(timed).expect_code(0).expect_said(&["the time of 0.5 CPUs"]);
     lab.run(["sandbox", "stop", "small"]).expect_code(0);
-    before.expect_equal(&Snapshot::take());
+    before.expect_unchanged();
     let refused = lab.run(["sandbox", "start", "small", "--cpus", "8000"]).expect_code(3);
     refused.expect_said(&["--cpus 8000", "is the most"]);
 }

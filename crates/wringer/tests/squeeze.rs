@@ -135,20 +135,22 @@ fn two_slow_directories_that_only_the_command_sees() {
     needs_root_and!();
     let (_alone, lab, before) = (alone(), Lab::new(WRINGER), Snapshot::take());
     let (one, two) = (data(&lab, "one"), data(&lab, "two"));
-    let (first, second) = (format!("{}=read=300ms", one.display()), format!("{}=sync=200ms", two.display()));
+    let (first, second) = (format!("{}=read=150ms", one.display()), format!("{}=sync=200ms", two.display()));
     let options = ["--disk", &first, "--disk", &second, "--summary", "summary.json"];
-    let script = "cat one/file two/file; dd if=/dev/zero of=two/new bs=4k count=1 conv=fsync 2>/dev/null; \
-                  grep -c fuse.wringer /proc/self/mountinfo; cd one; cat file";
+    // past the page cache: on a busy machine the layer may take a single read of `cat` for read-ahead
+    let script = "dd if=one/file bs=4k iflag=direct 2>/dev/null; cat two/file; \
+                  dd if=/dev/zero of=two/new bs=4k count=1 conv=fsync 2>/dev/null; \
+                  grep -c fuse.wringer /proc/self/mountinfo; cd one; dd if=file bs=4k iflag=direct 2>/dev/null";
     let ran = lab.run(sh(&options, script)).expect_code(0);
     assert_eq!(ran.stdout, "content\ncontent\n2\ncontent\n");
-    ran.expect_said(&["read 300 ms", "sync 200 ms", "1 sync"]);
+    ran.expect_said(&["read 150 ms", "sync 200 ms", "1 sync"]);
     expect_as_before(&before);
     assert_eq!(std::fs::read(two.join("new")).unwrap(), vec![0; 4096], "what was written is there");
     let said = summary(&lab);
     assert!(said["elapsed_us"].as_u64().unwrap() >= 500_000, "{said:#}");
     let (one, two) = (&said["disks"][0], &said["disks"][1]);
     assert!(one["reads"]["count"].as_u64().unwrap() >= 1, "{one:#}");
-    assert!(one["reads"]["got_p50_us"].as_f64().unwrap() >= 299_000.0, "{one:#}");
+    assert!(one["reads"]["got_p50_us"].as_f64().unwrap() >= 149_000.0, "{one:#}");
     assert!(two["syncs"]["got_p50_us"].as_f64().unwrap() >= 199_000.0, "{two:#}");
     assert_eq!((&one["syncs"]["count"], &one["writes"]["count"]), (&0.into(), &0.into()));
 }
@@ -163,7 +165,9 @@ fn a_probe_looks_before_the_command_starts() {
     lab.run(sh(&["--disk", &disk, "--summary", "summary.json"], "cat data/file")).expect_code(0);
     let measured = summary(&lab)["disks"][0]["measured"][0].take();
     assert!(measured["got"]["value"].as_f64().unwrap() >= 49_000.0, "{measured:#}");
-    assert_eq!((&measured["looks"]["number"], &measured["looks"]["readings"]), (&3.into(), &48.into()), "{measured:#}");
+    // a look that is held up ends with fewer readings
+    let readings = measured["looks"]["readings"].as_u64().unwrap();
+    assert!(measured["looks"]["number"] == 3 && (3..=48).contains(&readings), "{measured:#}");
     // the probe's reads are not the command's
     assert!(summary(&lab)["disks"][0]["reads"]["count"].as_u64().unwrap() < 10);
     expect_as_before(&before);
@@ -395,11 +399,10 @@ fn an_ordinary_user_slows_directories_of_his_own() {
     let disk = |name: &str| format!("{}=read=200ms", lab.home().join(name).display());
     let (one, two) = (disk("one"), disk("two"));
     let options = ["--disk", &one, "--disk", &two, "--summary", "summary.json"];
-    let ran = run(&sh(
-        &options,
-        "id -u; cat one/file two/file; echo new >two/new; grep -c fuse.wringer /proc/self/mountinfo",
-    ));
-    let ran = ran.expect_code(0);
+    // past the page cache, as above
+    let script = "id -u; for name in one two; do dd if=$name/file bs=4k iflag=direct 2>/dev/null; done; \
+                  echo new >two/new; grep -c fuse.wringer /proc/self/mountinfo";
+    let ran = run(&sh(&options, script)).expect_code(0);
     let user = std::os::unix::fs::MetadataExt::uid(&std::fs::metadata(lab.home()).unwrap());
     assert_eq!(ran.stdout, format!("{user}\n1\n2\n2\n"), "{}", ran.stderr);
     assert_eq!(std::fs::read_to_string(lab.home().join("two/new")).unwrap(), "new\n");

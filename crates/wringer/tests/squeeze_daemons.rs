@@ -17,9 +17,11 @@ use testkit::{Lab, Ran, Snapshot, alone, is_root, wait_until};
 const WRINGER: &str = env!("CARGO_BIN_EXE_wringer");
 
 /// Forks twice, in a session of its own, closes every descriptor, clears its environment, and becomes another user when it is asked to:
-/// nothing of what it was given is left to know it by. It says its pid in the file `daemon`. SIGTERM it ignores when it is `stubborn`.
+/// nothing of what it was given is left to know it by. It says its pid in the file `daemon`, when who started it has ended. SIGTERM it
+/// ignores when it is `stubborn`.
 const DAEMON: &str = r#"use POSIX;
-    fork and exit; POSIX::setsid(); fork and exit;
+    fork and exit; POSIX::setsid(); my $leader = $$; fork and exit;
+    select(undef, undef, undef, 0.01) while getppid() == $leader;
     my ($user, $stubborn) = @ARGV;
     open F, ">", "daemon.new"; print F $$; close F; rename "daemon.new", "daemon";
     POSIX::setgid($user), POSIX::setuid($user) if $user;
@@ -27,10 +29,11 @@ const DAEMON: &str = r#"use POSIX;
     chdir "/"; POSIX::close($_) for 0 .. 1023; %ENV = ();
     exec { "/bin/sleep" } "sleep", "1000""#;
 
-/// A command that starts such a daemon, and then does the rest.
+/// A command that starts such a daemon, waits until it is `sleep` and no longer `perl`, and then does the rest.
 fn daemon(user: u32, stubborn: bool, rest: &str) -> [String; 3] {
     let stubborn = if stubborn { "1" } else { "" };
-    let script = format!("perl -e '{DAEMON}' {user} {stubborn}; until [ -s daemon ]; do sleep 0.05; done; {rest}");
+    let started = "[ -s daemon ] && ! grep -qs perl /proc/$(cat daemon)/comm";
+    let script = format!("perl -e '{DAEMON}' {user} {stubborn}; until {started}; do sleep 0.05; done; {rest}");
     ["sh".into(), "-c".into(), script]
 }
 
@@ -280,7 +283,8 @@ fn what_runs_as_another_user_and_cannot_be_ended_is_named() {
     fs::copy("/usr/bin/setpriv", &program).unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o4755)).unwrap();
     let script = "./become-root --reuid 0 --regid 0 --clear-groups sh -c 'echo $$ >/proc/self/fd/3; exec sleep 1000' \
-                  3>root >/dev/null 2>&1 & until [ -s root ]; do sleep 0.05; done; \
+                  3>root >/dev/null 2>&1 & \
+                  until [ -s root ] && ! grep -qsx sh /proc/$(cat root)/comm; do sleep 0.05; done; \
                   sleep 1000 >/dev/null 2>&1 & echo $! >own; exit 7";
     let ran = lab.run(squeeze(&["--cpuset", "0", "--summary", "summary"], &["sh".into(), "-c".into(), script.into()]));
     let (root, own) = (Ended(number_in(&lab, "root")), number_in(&lab, "own"));

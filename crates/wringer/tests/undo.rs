@@ -4,7 +4,6 @@
 
 mod standing;
 
-use rustix::process::Signal;
 use standing::*;
 use std::fs;
 use std::process::{Command, Stdio};
@@ -14,7 +13,7 @@ const WRINGER: &str = env!("CARGO_BIN_EXE_wringer");
 
 #[test]
 fn there_is_nothing_to_undo() {
-    let lab = Lab::new(WRINGER);
+    let (_alone, lab) = (alone(), Lab::new(WRINGER));
     for _ in 0..2 {
         let ran = lab.run(["undo"]).expect_code(0);
         assert!(ran.stdout.contains("nothing to undo"));
@@ -30,7 +29,7 @@ fn status_and_undo_list_the_processes_once() {
     if Command::new("strace").arg("--version").output().is_err() {
         testkit::skip!("needs strace");
     }
-    let lab = Lab::new(WRINGER);
+    let (_alone, lab) = (alone(), Lab::new(WRINGER));
     for arguments in [vec!["status"], vec!["undo", "--dry-run"], vec!["undo"]] {
         let log = lab.home().join("opened");
         let ours = lab.command(&arguments);
@@ -105,19 +104,17 @@ fn two_squeezes_live_side_by_side_and_are_undone_together_or_apart() {
     let live = status(&lab);
     assert!(live["runs"].as_array().unwrap().iter().all(|run| run["condition"] == "live"), "{live:#}");
     lab.run(["undo", ram["run"].as_str().unwrap()]).expect_code(0);
-    assert_eq!(meminfo("HugePages_Total"), 0);
+    assert!(testkit::wait_until(SETTLING, || meminfo("HugePages_Total") == 0));
     assert_eq!(status(&lab)["runs"][0]["run"], disk["run"]);
     lab.run(["undo"]).expect_code(0);
     expect_as_before(&before);
 
     let (ram, disk) = squeeze();
     let found = status(&lab);
-    for run in found["runs"].as_array().unwrap() {
-        let watchdog = run["steps"][0]["processes"][0].as_u64().unwrap();
-        signal(watchdog, Signal::KILL);
-    }
-    signal(ram["pid"].as_u64().unwrap(), Signal::KILL);
-    signal(disk["pid"].as_u64().unwrap(), Signal::KILL);
+    let watchdogs = found["runs"].as_array().unwrap().iter().map(|run| &run["steps"][0]["processes"][0]);
+    let supervisors = [&ram["pid"], &disk["pid"]].into_iter();
+    let pids: Vec<u64> = supervisors.chain(watchdogs).map(|it| it.as_u64().unwrap()).collect();
+    kill_together(&pids);
     let hot = serde_json::json!([disk["run"]]);
     assert!(
         testkit::wait_until(PATIENCE, || status(&lab)["hot"] == hot),

@@ -230,7 +230,13 @@ fn an_undo_that_takes_unseen_for_dead_is_caught() {
     let mut squeezed = lab.command(["squeeze", "--no-probe", "--cpuset", "0", "--", "sleep", "600"]);
     let mut squeezed = Killed(squeezed.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap());
     let runs = || json(&lab.run(["status", "-o", "json"]))["runs"].as_array().map_or(0, Vec::len);
-    assert!(testkit::wait_until(PATIENCE, || runs() == 1), "the squeeze does not begin");
+    // a run that is beginning has its folder before its lock, and there is nothing yet that could be hidden
+    let begun = || {
+        status(&lab)["runs"][0]["steps"].as_array().is_some_and(|steps| {
+            steps.iter().any(|it| it["change"].as_str().unwrap().starts_with("server") && it["phase"] == "done")
+        })
+    };
+    assert!(testkit::wait_until(PATIENCE, begun), "the squeeze does not begin");
     let honest = Ran::of(&mut there(&lab, USER_NAMESPACE, &["undo"]));
     assert_eq!((honest.code, runs()), (Some(3), 1), "{}{}", honest.stdout, honest.stderr);
     assert!(squeezed.0.try_wait().unwrap().is_none(), "it goes on");

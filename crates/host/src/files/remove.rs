@@ -192,6 +192,7 @@ mod tests {
     use super::super::{private_dir, write_atomic};
     use super::*;
     use std::fs;
+    use std::time::{Duration, Instant};
 
     #[test]
     fn a_link_is_removed_and_its_target_stays() {
@@ -239,6 +240,18 @@ mod tests {
         rustix::mount::mount_bind(from, to).expect("binds");
     }
 
+    /// It is busy while a child that another test has just forked has a file of it open: until that child executes its program.
+    fn unmount(point: &Path) {
+        let try_it = || rustix::mount::unmount(point, rustix::mount::UnmountFlags::empty());
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let mut tried = try_it();
+        while tried == Err(Errno::BUSY) && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(5));
+            tried = try_it();
+        }
+        tried.expect("unmounts");
+    }
+
     /// `own/data` with `deep/file` and `file`, and beside it `other/precious`.
     fn own_and_other(home: &Path) -> (PathBuf, PathBuf) {
         let (own, other) = (home.join("own"), home.join("other"));
@@ -279,7 +292,7 @@ mod tests {
                 assert!(is_mount_below(&tried, &point), "{on}: {tried:?}");
                 assert!(other.join("precious").exists() && other.join("folder/precious").exists(), "{on}");
                 assert!(on != "data/deep" || point.join("theirs").exists());
-                rustix::mount::unmount(&point, rustix::mount::UnmountFlags::empty()).expect("unmounts");
+                unmount(&point);
                 remove_tree(&own).expect("removes");
                 assert!(!own.exists());
             }
@@ -297,7 +310,7 @@ mod tests {
             bind(&other, &own.join("data"));
             let tried = enter_by_mount_id(opened.as_fd(), OsStr::new("data"));
             assert_eq!(tried.map(drop), Err(Errno::XDEV));
-            rustix::mount::unmount(own.join("data"), rustix::mount::UnmountFlags::empty()).expect("unmounts");
+            unmount(&own.join("data"));
         });
     }
 

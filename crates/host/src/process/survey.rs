@@ -133,6 +133,7 @@ fn one_uid(status: &str) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::{Duration, Instant};
 
     #[test]
     fn what_stands_in_proc() {
@@ -161,6 +162,11 @@ mod tests {
             .spawn()
             .expect("starts");
         fs::remove_file(&path).expect("removes");
+        // it has no environment yet while it executes its program
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while run_of(child.id()).is_none() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(5));
+        }
         let found = Census::take().marked(&|name| name == path);
         let _ = child.kill();
         let _ = child.wait();

@@ -178,6 +178,7 @@ fn arm(spec: &Spec) -> Arm {
             witness("server", "Innodb_buffer_pool_reads", 51_200, reads + 11),
             witness("layer", "slow layer reads", 80_113, reads + 39),
         ],
+        layer_reads: None,
         verdicts: verdicts(spec),
         broke_off: None,
         started_us: spec.started_s * SECOND,

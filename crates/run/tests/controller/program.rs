@@ -5,10 +5,13 @@
 
 use host::permit::Permit;
 use host::places::Places;
-use host::process::{Order, launch, lifeline, order, report_ready};
-use run::{Begin, CgroupVersion, ChildSpec, Error, Kind, Members, OomVictim, Resource, Role, Run, Scope, Step};
+use host::process::{Order, Process, launch, lifeline, order, report_ready};
+use run::{
+    Begin, CgroupVersion, ChildSpec, Error, Kind, Members, OomVictim, Resource, Role, Run, Scope, Step, find_runs,
+};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::AsFd;
+use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::io::Read as _;
@@ -88,6 +91,7 @@ fn begin(home: &Path, value: &str, cgroup: &str, hides: Hides) -> Result<Run, Er
         places: Places::below(home),
     };
     let mut run = Run::begin(begin)?;
+    let _still = StillWatchdog::of(home);
     run.step(Step::Note { text: "page cache dropped".into() }, |_| Ok(()))?;
     set(&mut run, value)?;
     let cgroups = make_cgroup(&mut run, cgroup)?;
@@ -104,6 +108,27 @@ fn begin(home: &Path, value: &str, cgroup: &str, hides: Hides) -> Result<Run, Er
     let arguments: [OsString; 3] = ["-c".into(), "sleep 1000 & wait".into(), home.into()];
     run.spawn(Role::Server, ChildSpec { launcher: true, cgroups, grace, ..ChildSpec::program("/bin/sh", arguments) })?;
     Ok(run)
+}
+
+/// A watchdog with limits of a test's own stands still until its run is in its middle. A look at a holder or a layer that is still starting
+/// would end it, and the controller with it.
+struct StillWatchdog(Process);
+
+impl StillWatchdog {
+    /// `None`: it has the usual limits.
+    fn of(home: &Path) -> Option<Self> {
+        std::env::var_os(run::watchdog::LIMITS_VARIABLE)?;
+        let found = find_runs(&Places::below(home)).unwrap();
+        let watchdog = Process::open(found[0].steps[0].processes[0]).unwrap();
+        watchdog.signal(Signal::STOP).unwrap();
+        Some(Self(watchdog))
+    }
+}
+
+impl Drop for StillWatchdog {
+    fn drop(&mut self) {
+        let _ = self.0.signal(Signal::CONT);
+    }
 }
 
 fn set(run: &mut Run, value: &str) -> Result<(), Error> {
@@ -190,25 +215,32 @@ fn hold() -> Result<u8, Error> {
     Ok(0)
 }
 
-/// Serves on when its lifeline ends, and notes each SIGUSR1 in `<home>/neutralised`.
+/// Serves on when its lifeline ends, notes each SIGUSR1 in `<home>/neutralised`, and ends at SIGTERM. When it is late, and both have come, the
+/// kernel tells it of SIGUSR1 first: of several signals that wait, the one with the lowest number.
 fn layer(Layer { home }: &Layer) -> Result<u8, Error> {
-    let signals = neutralise_signals();
+    let signals = layer_signals();
     report_ready::<Layer>(&());
     loop {
-        let mut info = [0; 128];
-        if rustix::io::read(&signals, &mut info).is_ok() {
-            std::fs::write(home.join("neutralised"), "1").unwrap();
+        let mut info = [0_u8; 128];
+        if rustix::io::read(&signals, &mut info).is_err() {
+            continue;
         }
+        // `ssi_signo`, signalfd(2)
+        if info[..4] == libc::SIGTERM.to_ne_bytes() {
+            return Ok(0);
+        }
+        std::fs::write(home.join("neutralised"), "1").unwrap();
     }
 }
 
-fn neutralise_signals() -> std::os::fd::OwnedFd {
+fn layer_signals() -> std::os::fd::OwnedFd {
     use std::os::fd::FromRawFd as _;
     // SAFETY: the set is initialised before use; the descriptor is new.
     unsafe {
         let mut set = std::mem::zeroed();
         libc::sigemptyset(&mut set);
         libc::sigaddset(&mut set, libc::SIGUSR1);
+        libc::sigaddset(&mut set, libc::SIGTERM);
         libc::sigprocmask(libc::SIG_BLOCK, &set, std::ptr::null_mut());
         std::os::fd::OwnedFd::from_raw_fd(libc::signalfd(-1, &set, libc::SFD_CLOEXEC))
     }

@@ -2,7 +2,7 @@
 //! A home for the runs of one test, and what is left of them.
 #![allow(dead_code, unreachable_pub)] // each test program uses a part
 
-use run::{Places, Scope, find_runs};
+use run::{Places, Resource, Scope, find_runs};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -95,10 +95,16 @@ impl Home {
 
     pub fn await_clean(&self, what: &str) {
         let deadline = Instant::now() + Duration::from_secs(30);
-        while !self.residue().is_empty() && Instant::now() < deadline {
+        while (!self.residue().is_empty() || self.is_locked()) && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(10));
         }
         assert_eq!(self.residue(), Vec::<String>::new(), "{what}\n{}", self.watchdog_log());
+    }
+
+    /// Whether a run holds this home. A process that ends is found no more while its last thread still has the lock, and a run that begins then
+    /// is refused.
+    pub fn is_locked(&self) -> bool {
+        run::holder(&self.places(), &Resource::Directory(self.path().to_owned())).unwrap().is_some()
     }
 
     pub fn watchdog_log(&self) -> String {

@@ -56,7 +56,7 @@ impl Survivors {
 const COMMITS: usize = 300;
 /// And of the other client: most of them have read a page and made room for it.
 const UPDATES: u64 = 100;
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(600);
 const DELAY: Delay = Delay { read_us: 200, write_us: 200, sync_us: 500, mode: DelayMode::Add, varies: false };
 /// Rows of 1.9 KB, 8 MiB of them: more than the server's page cache holds.
 #[allow(dead_code)]

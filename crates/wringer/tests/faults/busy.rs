@@ -67,7 +67,10 @@ fn a_mount_is_seen_in_another_namespace() {
     let elsewhere = sleeper("unshare", &["-m", "--propagation", "private", "sleep", "600"], "/");
     let own = std::fs::read_link("/proc/self/ns/mnt").unwrap();
     let there = || std::fs::read_link(format!("/proc/{}/ns/mnt", elsewhere.id())).is_ok_and(|link| link != own);
-    assert!(wait_until(PATIENCE, there));
+    // before `unshare` has executed it, the namespace is not private yet
+    let comm = format!("/proc/{}/comm", elsewhere.id());
+    let executed = || std::fs::read_to_string(&comm).is_ok_and(|name| name.trim() == "sleep");
+    assert!(wait_until(PATIENCE, || there() && executed()));
     let told = format!("(process {}) has it in a mount namespace of its own, at {path}", elsewhere.id());
     bench.lab.run(["disk", "release", &path]).expect_code(5).expect_said(&["is busy: ", &told]);
     assert_eq!(std::fs::read(format!("{path}/file")).unwrap().len(), 64 << 10);

@@ -2,8 +2,8 @@
 //! What every case has in common: a home, a cut, and a host that is as it was.
 
 use super::WRINGER;
-use super::standing::{PATIENCE, SETTLING, signal, status};
-use rustix::process::Signal;
+use super::standing::{PATIENCE, settles, status};
+use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -133,7 +133,7 @@ impl Bench {
 
     /// Nobody but the watchdog gives the host back.
     pub(crate) fn given_back_by_itself(&self) -> Result<(), String> {
-        wait_until(PATIENCE, || Snapshot::take() == self.before);
+        wait_until(PATIENCE, || self.before.is_equal(&Snapshot::take()));
         self.is_as_before("without an undo")
     }
 
@@ -144,7 +144,7 @@ impl Bench {
             return Err(format!("undo: {undone:?}"));
         }
         self.stop_what_stands()?;
-        wait_until(SETTLING, || Snapshot::take() == self.before);
+        settles(&self.before);
         self.is_as_before("after undo")?;
         let again = self.lab.run(["undo"]);
         if again.code != Some(0) || !again.stdout.contains("nothing to undo") {
@@ -168,8 +168,7 @@ impl Bench {
     }
 
     pub(crate) fn is_as_before(&self, when: &str) -> Result<(), String> {
-        let after = Snapshot::take();
-        let (gone, new) = (self.before.lines_not_in(&after), after.lines_not_in(&self.before));
+        let (gone, new) = self.before.differences(&Snapshot::take());
         if gone.is_empty() && new.is_empty() {
             return Ok(());
         }
@@ -186,7 +185,8 @@ impl Bench {
         for line in Snapshot::take().lines_not_in(&self.before) {
             let pid = line.strip_prefix("process ").and_then(|rest| rest.split(' ').next());
             if let Some(pid) = pid.filter(|pid| self.is_of_this_home(pid)) {
-                signal(pid.parse().unwrap(), Signal::KILL);
+                // it may have ended since
+                let _ = kill_process(Pid::from_raw(pid.parse().unwrap()).unwrap(), Signal::KILL);
             }
         }
     }
@@ -222,8 +222,8 @@ impl Bench {
         for run in self.runs() {
             let _ = fs::remove_dir_all(self.lab.home().join("journal").join(run));
         }
-        wait_until(PATIENCE, || Snapshot::take() == self.before);
-        self.before.expect_equal(&Snapshot::take());
+        wait_until(PATIENCE, || self.before.is_equal(&Snapshot::take()));
+        self.before.expect_unchanged();
     }
 }
 

@@ -5,7 +5,7 @@
 
 use super::campaign::{Bench, Sample};
 use super::stand_in;
-use super::standing::{SETTLING, is_alive, json, process_of, signal, status};
+use super::standing::{is_alive, json, kill_together, process_of, settles, status};
 use super::syscalls::{PATIENCE, SPARED, why_not};
 use rustix::process::Signal;
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use std::fs::{self, File};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
-use testkit::{Snapshot, announce_cases, wait_until};
+use testkit::{announce_cases, wait_until};
 
 const ERRNOS: [&str; 5] = ["EMFILE", "ENOMEM", "EPERM", "EINTR", "EIO"];
 /// A crash point of the lab at which everything is applied.
@@ -46,9 +46,7 @@ impl Subject {
             return;
         }
         let (supervisor, watchdog) = self.stand(bench);
-        for pid in [watchdog, supervisor] {
-            signal(pid, Signal::KILL);
-        }
+        kill_together(&[watchdog, supervisor]);
     }
 }
 
@@ -135,7 +133,7 @@ fn calls(bench: &Bench) -> Vec<(String, usize, usize)> {
 fn held_to_its_word(bench: &Bench, status: ExitStatus, said: &str) -> Result<String, String> {
     let did = match (status.code(), status.signal()) {
         (Some(0), _) => {
-            wait_until(SETTLING, || Snapshot::take() == bench.before);
+            settles(&bench.before);
             bench.is_as_before("after an undo that ended with 0")?;
             "gave everything back".to_owned()
         }
@@ -201,7 +199,7 @@ fn bereaved_watchdog(bench: &Bench, subject: Subject, arguments: &[&str]) -> Res
 
 /// A watchdog has nobody to tell: what it leaves must be in its journal.
 fn left_in_the_open(bench: &Bench) -> Result<String, String> {
-    if wait_until(SETTLING, || Snapshot::take() == bench.before) {
+    if settles(&bench.before) {
         return Ok("gave everything back".into());
     }
     if status(&bench.lab)["runs"].as_array().is_some_and(|runs| !runs.is_empty()) {

@@ -2,7 +2,7 @@
 //! The journals' own disk becomes read-only, or full, in the middle of a squeeze: the undo goes on without records.
 
 use super::WRINGER;
-use super::standing::{PATIENCE, expect_as_before, json, meminfo, process_of, signal};
+use super::standing::{PATIENCE, expect_as_before, json, kill_together, meminfo, process_of, signal};
 use rustix::process::Signal;
 use std::path::Path;
 use std::process::Command;
@@ -50,10 +50,12 @@ fn the_journals_disk_is_read_only_or_full() {
         for watchdog_too in [false, true] {
             let said = json(&lab.run(["ram", "hide", "64M", "--yes", "-o", "json"]).expect_code(0));
             shell(trouble);
+            let supervisor = said["pid"].as_u64().unwrap();
             if watchdog_too {
-                signal(process_of(&lab, "watchdog"), Signal::KILL);
+                kill_together(&[process_of(&lab, "watchdog"), supervisor]);
+            } else {
+                signal(supervisor, Signal::KILL);
             }
-            signal(said["pid"].as_u64().unwrap(), Signal::KILL);
             assert!(wait_until(PATIENCE, || meminfo("HugePages_Total") == 0), "{name}: the RAM is not back");
             // on a read-only disk the run's folder cannot go, and that is told
             let undone = lab.run(["undo"]);

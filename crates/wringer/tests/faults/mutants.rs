@@ -5,8 +5,7 @@
 use super::campaign::Bench;
 use super::order::{trace_of_a_lab, unsynced};
 use super::records::{Mechanism, cut};
-use super::standing::{json, process_of, signal};
-use rustix::process::Signal;
+use super::standing::{json, kill_together, process_of};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -77,9 +76,7 @@ fn an_undo_that_forgets_a_loop_device_in_use_is_caught() {
     let arguments = ["disk", "delay", image.to_str().unwrap(), "--write", "1ms", "-o", "json"];
     let said = json(&bench.lab.run(arguments).expect_code(0));
     let user = File::open(said["device"].as_str().unwrap()).unwrap();
-    for pid in [process_of(&bench.lab, "watchdog"), said["pid"].as_u64().unwrap()] {
-        signal(pid, Signal::KILL);
-    }
+    kill_together(&[process_of(&bench.lab, "watchdog"), said["pid"].as_u64().unwrap()]);
     let in_use = bench.lab.run(["undo"]).expect_code(5);
     assert!(in_use.stderr.contains("held open by"), "{in_use:?}");
     assert!(!bench.runs().is_empty(), "the journal stays");
@@ -102,9 +99,7 @@ const PAGES: &str = "32";
 fn pool_of_the_dead(bench: &Bench) -> PathBuf {
     let hide = ["ram", "hide", "64M", "--mechanism", "pool", "--yes", "-o", "json"];
     let said = json(&bench.lab.run(hide).expect_code(0));
-    for pid in [process_of(&bench.lab, "watchdog"), said["pid"].as_u64().unwrap()] {
-        signal(pid, Signal::KILL);
-    }
+    kill_together(&[process_of(&bench.lab, "watchdog"), said["pid"].as_u64().unwrap()]);
     assert_eq!(pool(), PAGES);
     lose_second_records(bench);
     bench.lab.home().join("journal").join(said["run"].as_str().unwrap()).join("journal")

@@ -10,6 +10,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use testkit::{Lab, Ran, Snapshot, alone, announce_cases, is_root};
 
 const FILE_MIB: u64 = 24;
+/// Lasts until Wringer, which waits for the end of its command and looks at its files now and then, has fallen asleep three times more.
+const UNTIL_LOOKED_AT: &str = "wringer=$(cut -d ' ' -f 4 /proc/$PPID/stat); \
+    turns() { grep ^voluntary /proc/$wringer/status | cut -f 2; }; \
+    first=$(turns); while [ $(turns) -lt $((first + 3)) ]; do sleep 0.05; done";
 
 fn summary(lab: &Lab, script: &str) -> (Ran, Option<u64>) {
     let path = lab.home().join("summary");
@@ -36,7 +40,7 @@ fn a_squeezed_commands_file_is_cached_by_others() {
     let (_alone, lab, before) = (alone(), Lab::new(WRINGER), Snapshot::take());
     let path = lab.home().join("file");
     fs::write(&path, vec![7; usize::try_from(FILE_MIB * MIB).unwrap()]).unwrap();
-    let script = |reads: &str| format!("exec 3<{0}; {reads} {0} >/dev/null; sleep 0.6", path.display());
+    let script = |reads: &str| format!("exec 3<{0}; {reads} {0} >/dev/null; {UNTIL_LOOKED_AT}", path.display());
 
     make_cold(&path);
     let (ran, bytes) = summary(&lab, &script("cat"));

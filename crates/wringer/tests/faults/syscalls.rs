@@ -3,8 +3,7 @@
 //! its beginning to the end of its release; the calls before it touches the journal are left out.
 
 use super::campaign::{Bench, points};
-use super::standing::{json, process_of, signal};
-use rustix::process::Signal;
+use super::standing::{json, kill_together, process_of};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::process::ExitStatusExt as _;
@@ -214,9 +213,7 @@ fn a_loop_device_that_cannot_be_detached() {
         let delay = ["disk", "delay", image.to_str().unwrap(), "--write", "1ms", "-o", "json"];
         let said = json(&bench.lab.run(delay).expect_code(0));
         let user = File::open(said["device"].as_str().unwrap()).unwrap();
-        for pid in [process_of(&bench.lab, "watchdog"), said["pid"].as_u64().unwrap()] {
-            signal(pid, Signal::KILL);
-        }
+        kill_together(&[process_of(&bench.lab, "watchdog"), said["pid"].as_u64().unwrap()]);
         // when the undo has come to it; it tries again for seconds
         let is_at_it = || std::fs::read_to_string(trace_file(&bench)).is_ok_and(|trace| trace.contains("LOOP_"));
         let status = strace_of(&bench, &["undo"], arguments, || {

@@ -3,8 +3,8 @@
 //! `WRINGER_MOUNTS='Container Open'` those of that name;
 //! otherwise every other pair of place and end, and what is done there, as the seed says.
 
-use super::scene::{Doing, Place, Scene};
-use super::standing::{PATIENCE, process_of, signal};
+use super::scene::{Doing, NEXT_TRY, Place, Scene};
+use super::standing::{PATIENCE, kill_together, process_of, signal};
 use rustix::process::Signal;
 use testkit::{Snapshot, alone, announce_cases, is_root, wait_until};
 
@@ -85,8 +85,7 @@ fn try_one(place: Place, doing: Doing, end: End) {
         End::TimeOver => {}
         End::ControllerKilled => signal(scene.supervisor, Signal::KILL),
         End::WatchdogKilledToo => {
-            signal(process_of(&scene.lab, "watchdog"), Signal::KILL);
-            signal(scene.supervisor, Signal::KILL);
+            kill_together(&[process_of(&scene.lab, "watchdog"), scene.supervisor]);
             by_command(&["undo"]);
         }
     }
@@ -102,7 +101,7 @@ fn try_one(place: Place, doing: Doing, end: End) {
         scene.lab.run(["undo"]).expect_code(0);
     }
     assert!(
-        wait_until(PATIENCE, || scene.runs() == 0),
+        wait_until(NEXT_TRY, || scene.runs() == 0),
         "{what}: nobody takes it away later: {}",
         scene.watchdog_said()
     );

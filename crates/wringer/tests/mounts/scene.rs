@@ -6,7 +6,11 @@ use super::standing::{PATIENCE, json};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 use testkit::{Lab, wait_until};
+
+/// Until a watchdog has tried again: its longest pause is half a minute.
+pub(crate) const NEXT_TRY: Duration = Duration::from_secs(90);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
@@ -159,8 +163,8 @@ impl Scene {
         let errors = fs::read_to_string(self.home("told/errors")).unwrap_or_default();
         assert!(status.success() && errors.is_empty(), "{:?} {:?}: {status}, {errors}", self.place, self.doing);
         match self.place {
-            Place::ForeignMountAbove => shell(&format!("umount {}", self.data().display())),
-            Place::BindMountElsewhere => shell(&format!("umount {}", self.home("elsewhere").display())),
+            Place::ForeignMountAbove => unmount(&self.data()),
+            Place::BindMountElsewhere => unmount(&self.home("elsewhere")),
             _ => {}
         }
     }
@@ -195,6 +199,12 @@ impl Drop for Scene {
             let _ = Command::new("umount").arg(self.home("parent")).status();
         }
     }
+}
+
+/// A watchdog that looks who uses the mount holds it for a moment.
+fn unmount(path: &Path) {
+    let unmounted = || Command::new("umount").arg(path).status().is_ok_and(|it| it.success());
+    assert!(wait_until(PATIENCE, unmounted), "{} is busy", path.display());
 }
 
 /// What this test has mounted there.

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Single cases beside the matrix.
 
-use super::scene::{Doing, Place, Scene, shell};
-use super::standing::{PATIENCE, process_of, signal};
-use rustix::process::Signal;
+use super::scene::{Doing, NEXT_TRY, Place, Scene, shell};
+use super::standing::{kill_together, process_of};
 use std::fs;
 use std::process::{Command, Stdio};
 use testkit::{alone, announce_cases, is_root, wait_until};
@@ -20,8 +19,7 @@ fn an_undo_that_unmounts_what_is_not_ours_is_caught() {
     let _alone = alone();
     for (mutant, is_lost) in [(None, false), (Some("whose_mount"), true)] {
         let mut scene = Scene::new(Place::ForeignMountAbove, Doing::Idle, "1h");
-        signal(process_of(&scene.lab, "watchdog"), Signal::KILL);
-        signal(scene.supervisor, Signal::KILL);
+        kill_together(&[process_of(&scene.lab, "watchdog"), scene.supervisor]);
         let mut undo = scene.lab.command(["undo"]);
         mutant.map(|mutant| undo.env("WRINGER_FORGET", mutant));
         undo.output().unwrap();
@@ -65,7 +63,7 @@ fn a_bind_mount_that_is_left_alone_is_not_taken_for_ours() {
     scene.lab.run(["disk", "release"]).expect_code(5).expect_said(&["is busy: ", "elsewhere"]);
     scene.expect_no_harm();
     scene.leave();
-    assert!(wait_until(PATIENCE, || scene.runs() == 0), "nobody takes it away later");
+    assert!(wait_until(NEXT_TRY, || scene.runs() == 0), "nobody takes it away later");
     announce_cases("single::a_bind_mount_that_is_left_alone_is_not_taken_for_ours", 1);
 }
 
@@ -90,7 +88,7 @@ fn files_of_a_mount_that_was_taken_out_lazily_live_on() {
     drop(holder.stdin.take());
     let output = holder.wait_with_output().unwrap();
     assert!(output.stdout.ends_with(b"written\n"), "{output:?}");
-    assert!(wait_until(PATIENCE, || scene.runs() == 0), "nobody takes it away later");
+    assert!(wait_until(NEXT_TRY, || scene.runs() == 0), "nobody takes it away later");
     assert_eq!(fs::read_to_string(held).unwrap(), "more\n");
     announce_cases("single::files_of_a_mount_that_was_taken_out_lazily_live_on", 1);
 }
@@ -139,7 +137,7 @@ fn an_overlay_that_is_made_of_it_keeps_it() {
     assert!(scene.is_mounted(), "whoever uses the overlay would see other files than we do");
     assert!(fs::read_dir(&at).unwrap().all(|entry| entry.is_ok()), "it serves on");
     shell(&format!("umount {at}"));
-    assert!(wait_until(PATIENCE, || scene.runs() == 0), "nobody takes it away later");
+    assert!(wait_until(NEXT_TRY, || scene.runs() == 0), "nobody takes it away later");
     scene.expect_everything_back();
     announce_cases("single::an_overlay_that_is_made_of_it_keeps_it", 1);
 }

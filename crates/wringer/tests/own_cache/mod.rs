@@ -18,6 +18,9 @@ pub fn cache() -> PathBuf {
         fs::create_dir_all(&own).unwrap();
         for name in ["apt", "apt-sid", "servers"] {
             if shared.join(name).exists() && !own.join(name).exists() {
+                // who fetches into the shared one has come to an end
+                let lock = fs::File::open(shared.join("servers/.lock")).ok();
+                lock.iter().for_each(|lock| lock.lock().unwrap());
                 let link = if name == "servers" { "-al" } else { "-a" };
                 let copied = Command::new("cp").arg(link).arg(shared.join(name)).arg(&own).status().unwrap();
                 assert!(copied.success());

@@ -11,7 +11,7 @@ use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use testkit::{Lab, Ran, Snapshot, wait_until};
+use testkit::{Lab, Ran, Snapshot, copy_program, wait_until};
 
 pub const PATIENCE: Duration = Duration::from_secs(30);
 pub const MIB: u64 = 1 << 20;
@@ -30,24 +30,47 @@ pub fn meminfo(name: &str) -> u64 {
 /// What the kernel needs after the last call of an undo: huge pages come back one by one, and a process that has ended is seen
 /// until it is reaped. Anything slower is an undo that returned too early.
 pub const SETTLING: Duration = Duration::from_secs(1);
+/// At least so many looks: what holds the kernel up holds them up as well.
+const SETTLING_LOOKS: u32 = 10;
+
+/// Whether the host is as before when it has settled.
+pub fn settles(before: &Snapshot) -> bool {
+    let (end, mut looks) = (Instant::now() + SETTLING, 0);
+    while !before.is_equal(&Snapshot::take()) {
+        looks += 1;
+        if looks >= SETTLING_LOOKS && Instant::now() >= end {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    true
+}
 
 /// After `undo`, `release` or `run` has returned: the host is as before.
 #[track_caller]
 pub fn expect_as_before(before: &Snapshot) {
-    wait_until(SETTLING, || Snapshot::take() == *before);
-    before.expect_equal(&Snapshot::take());
+    settles(before);
+    before.expect_unchanged();
 }
 
 /// Where nobody was asked, or the asked one was killed: the host will be as before by itself.
 #[track_caller]
 pub fn expect_as_before_by_itself(before: &Snapshot) {
-    wait_until(PATIENCE, || Snapshot::take() == *before);
-    before.expect_equal(&Snapshot::take());
+    wait_until(PATIENCE, || before.is_equal(&Snapshot::take()));
+    before.expect_unchanged();
 }
 
 pub fn signal(pid: u64, signal: Signal) {
     let pid = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
     kill_process(pid, signal).unwrap();
+}
+
+/// Kills all of them, and waits until they are dead. None sees another one die: a supervisor releases as soon as its watchdog is gone.
+pub fn kill_together(pids: &[u64]) {
+    for end in [Signal::STOP, Signal::KILL] {
+        pids.iter().for_each(|pid| signal(*pid, end));
+    }
+    assert!(wait_until(PATIENCE, || !pids.iter().any(|pid| is_alive(*pid))), "{pids:?}");
 }
 
 pub fn is_alive(pid: u64) -> bool {
@@ -70,7 +93,7 @@ pub fn process_of(lab: &Lab, step: &str) -> u64 {
 /// A process that looks like somebody's database: named so, and living in `directory`.
 pub fn fake_database(lab: &Lab, directory: &Path) -> Killed {
     let program = lab.home().join("mariadbd");
-    std::fs::copy("/bin/sleep", &program).unwrap();
+    copy_program(Path::new("/bin/sleep"), &program);
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
     let child = Command::new(&program).arg("600").current_dir(directory).stdin(Stdio::null()).spawn().unwrap();
     let comm = format!("/proc/{}/comm", child.id());

@@ -28,18 +28,19 @@ pub(crate) struct Pace {
 impl Pace {
     pub(crate) fn asked() -> Self {
         let full = std::env::var("WRINGER_STANDSTILL").is_ok_and(|word| word == "full");
-        if full { Self::of("{}".into(), 10) } else { Self::scaled() }
+        if full { Self::of("{}".into(), 60_000, 10) } else { Self::scaled() }
     }
 
-    /// A tenth of what the program has: its looks as well.
+    /// A tenth of what the program has: its looks as well. The lease is longer: what a busy machine adds to the shorter standstill is to stay within it.
     pub(crate) fn scaled() -> Self {
-        Self::of(r#"{"lease_ms":6000,"layer_deadline_ms":3000,"look_ms":100}"#.into(), 1)
+        Self::of(r#"{"lease_ms":9000,"layer_deadline_ms":3000,"look_ms":100}"#.into(), 9000, 1)
     }
 
-    fn of(limits: String, tenths: u64) -> Self {
+    fn of(limits: String, lease_ms: u64, tenths: u64) -> Self {
         let tenth = |ms: u64| Duration::from_millis(ms * tenths);
+        let lease = Duration::from_millis(lease_ms);
         // six looks of a watchdog, more than those after a jump
-        Self { limits, lease: tenth(6000), short: tenth(3600), long: tenth(12_000), gap: tenth(600) }
+        Self { limits, lease, short: tenth(3600), long: tenth(12_000), gap: tenth(600) }
     }
 }
 
@@ -106,10 +107,29 @@ impl Case {
         }
     }
 
+    /// Its watchdog runs and has to end it: its supervisor is silent beyond its lease.
+    fn is_to_end(&self, stood: Duration, pace: &Pace) -> bool {
+        stood > pace.lease && self.order.contains(&Member::Supervisor) && !self.order.contains(&Member::Watchdog)
+    }
+
+    /// While it stands still: whoever has to notice that has noticed it.
+    pub(crate) fn is_noticed(&self, stood: Duration, pace: &Pace) -> bool {
+        !self.is_to_end(stood, pace) || self.reason().is_some()
+    }
+
+    /// The layer is dead, or will be when it goes on: the freezer of version 1 keeps it until then.
+    #[cfg(feature = "failpoints")]
+    pub(crate) fn layer_is_killed(&self) -> bool {
+        let pid = self.pid(Member::Layer);
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let pending = status.lines().find_map(|line| line.strip_prefix("SigPnd:")).unwrap_or_default();
+        let sigkill = 1_u64 << (libc::SIGKILL - 1);
+        !is_alive(pid) || u64::from_str_radix(pending.trim(), 16).is_ok_and(|pending| pending & sigkill != 0)
+    }
+
     /// After all of them have gone on.
     pub(crate) fn look(&mut self, stood: Duration, pace: &Pace) -> Result<(), String> {
-        let at = |member: Member| self.order.iter().position(|it| *it == member);
-        self.ended |= stood > pace.lease && at(Member::Supervisor).is_some() && at(Member::Watchdog).is_none();
+        self.ended |= self.is_to_end(stood, pace);
         let home = self.lab.home().to_owned();
         // those that were asked for while it stood still are done by now
         let enough = self.acknowledged + 10;
@@ -123,9 +143,8 @@ impl Case {
         if !is_alive(self.pid(Member::Layer)) {
             return Err("the layer is gone".into());
         }
-        let told =
-            wait_until(PATIENCE, || self.ended == self.reason().is_some()) && self.ended == (self.sync_us() == 0);
-        if !told {
+        let as_told = || self.ended == self.reason().is_some() && self.ended == (self.sync_us() == 0);
+        if !wait_until(PATIENCE, as_told) {
             return Err(format!("ended: {}, reason: {:?}, sync: {} us", self.ended, self.reason(), self.sync_us()));
         }
         let others =

@@ -71,9 +71,9 @@ pub(crate) fn acknowledged(home: &Path) -> u64 {
     bytes.try_into().map_or(0, u64::from_le_bytes)
 }
 
-/// Why it gave up, if so.
+/// Why it gave up, if so. The file is empty before it is written.
 pub(crate) fn error(home: &Path) -> Option<String> {
-    fs::read_to_string(home.join("error")).ok()
+    fs::read_to_string(home.join("error")).ok().filter(|why| !why.is_empty())
 }
 
 /// Whether all records that were acknowledged are in the bare directory.

@@ -15,8 +15,12 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Answer {
     Row,
+    /// A row, when so many connections have been made: a load may end before one that broke is made again.
+    RowAfter(usize),
     Error(&'static [u8; 5]),
     HangUp,
+    /// Hangs up, when so many connections have been made, and lets nobody in any more.
+    CloseAfter(usize),
     /// An error that ends the connection.
     Fatal(&'static [u8; 5]),
     /// A row; then, unasked, such an error.
@@ -43,11 +47,11 @@ pub(super) struct Fake {
 struct Shared {
     script: Box<Script>,
     service: Duration,
-    /// Nothing is answered from the first to the second moment.
-    stall: Mutex<Option<(Instant, Instant)>>,
     time: Option<Arc<ScriptedTime>>,
     executions: AtomicU64,
     down: AtomicBool,
+    /// Whoever logs in is refused.
+    closed: AtomicBool,
     /// The values bound on each connection, in order.
     bound: Mutex<Vec<Vec<i32>>>,
     transcript: Mutex<Vec<String>>,
@@ -73,10 +77,10 @@ impl Fake {
         let shared = Arc::new(Shared {
             script: Box::new(script),
             service,
-            stall: Mutex::default(),
             time,
             executions: AtomicU64::new(0),
             down: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
             bound: Mutex::default(),
             transcript: Mutex::default(),
             open: Mutex::default(),
@@ -114,10 +118,6 @@ impl Fake {
         }
     }
 
-    pub(super) fn stall(&self, from: Instant, length: Duration) {
-        *self.shared.stall.lock().unwrap() = Some((from, from + length));
-    }
-
     pub(super) fn executions(&self) -> u64 {
         self.shared.executions.load(Ordering::SeqCst)
     }
@@ -150,6 +150,11 @@ fn serve(mut stream: UnixStream, shared: &Shared, connection: usize) -> Option<(
     let mut startup = vec![0; u32::from_be_bytes(length) as usize - 4];
     stream.read_exact(&mut startup).ok()?;
     let mut out = Vec::new();
+    if shared.closed.load(Ordering::SeqCst) {
+        fatal(b"57P03", &mut out);
+        stream.write_all(&out).ok()?;
+        return stream.shutdown(std::net::Shutdown::Both).ok();
+    }
     message(b'R', &[0, 0, 0, 0], &mut out);
     message(b'S', b"server_version\x0015.0 fake\0", &mut out);
     message(b'Z', b"I", &mut out);
@@ -177,8 +182,12 @@ fn serve(mut stream: UnixStream, shared: &Shared, connection: usize) -> Option<(
                 b'E' => {
                     let number = shared.executions.fetch_add(1, Ordering::SeqCst);
                     take_time(shared, number);
-                    match (shared.script)(number) {
-                        Answer::Row => {
+                    let answer = (shared.script)(number);
+                    if let Answer::RowAfter(connections) | Answer::CloseAfter(connections) = answer {
+                        await_connections(shared, connections);
+                    }
+                    match answer {
+                        Answer::Row | Answer::RowAfter(_) => {
                             message(b'D', &[0, 1, 0, 0, 0, 1, b'x'], &mut out);
                             message(b'C', b"SELECT 1\0", &mut out);
                         }
@@ -200,6 +209,10 @@ fn serve(mut stream: UnixStream, shared: &Shared, connection: usize) -> Option<(
                             return stream.shutdown(std::net::Shutdown::Both).ok();
                         }
                         Answer::HangUp => return stream.shutdown(std::net::Shutdown::Both).ok(),
+                        Answer::CloseAfter(_) => {
+                            shared.closed.store(true, Ordering::SeqCst);
+                            return stream.shutdown(std::net::Shutdown::Both).ok();
+                        }
                         Answer::Silence => return stream.read(&mut [0]).ok().map(|_| ()),
                     }
                 }
@@ -229,13 +242,14 @@ fn take_time(shared: &Shared, number: u64) {
         time.clock.store(served_from + (time.service_ns)(number), Ordering::SeqCst);
         return;
     }
-    let stall = *shared.stall.lock().unwrap();
-    let now = Instant::now();
-    match stall {
-        Some((from, until)) if now >= from && now < until => thread::sleep(until - now),
-        _ => {}
-    }
     thread::sleep(shared.service);
+}
+
+fn await_connections(shared: &Shared, count: usize) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while shared.bound.lock().unwrap().len() < count && Instant::now() < deadline {
+        thread::sleep(Duration::from_millis(1));
+    }
 }
 
 fn fatal(state: &[u8; 5], out: &mut Vec<u8>) {

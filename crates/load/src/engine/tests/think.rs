@@ -19,9 +19,11 @@ fn spec(file: &str, connections: u32) -> LoadSpec {
 fn a_thought_between_transactions_is_in_no_latency() {
     let fake = Fake::new(Duration::from_millis(2), |_| Answer::Row);
     let spec = spec("think = \"20ms\"\nstatements = [\"SELECT c FROM t WHERE id = :id\"]", 3);
+    let spec = LoadSpec { time: None, events: Some(3 * 28), ..spec };
     let measured = drive(&spec, &fake, || {}).unwrap().measured;
-    // 600 ms hold 27 rounds of 22 ms and the beginning of another one.
-    assert!((3..=3 * 28).contains(&measured.transactions), "{}", measured.transactions);
+    assert_eq!(measured.transactions, 3 * 28);
+    // One connection has 28 of them at least, and has thought 27 times.
+    assert!(measured.elapsed_us >= 28 * 2_000 + 27 * 20_000, "{}", measured.elapsed_us);
     let least = measured.transaction.response.min_ns();
     assert!((2 * MS..20 * MS).contains(&least), "{least}");
     assert_eq!(measured.transactions, fake.executions());
