@@ -248,8 +248,9 @@ impl Args {
         if self.keys.rand_type.is_none() && self.workload.name().is_some_and(|name| !name.is_pgbench()) {
             terminal::say(DEFAULT_KEYS);
         }
-        let when = When::now(target, self.output == Output::Json);
-        match load::engine::run(spec, target, &RunClock::start(), &mut hooks) {
+        let clock = RunClock::start();
+        let when = When::of(clock, target, self.output == Output::Json);
+        match load::engine::run(spec, target, &clock, &mut hooks) {
             Ok(result) => {
                 runs.add(result, when);
                 Ok(None)

@@ -7,7 +7,7 @@ use crate::commands::verdicts;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal;
 use evidence::{LoadResult, Phase, Verdict};
-use host::clock::unix_us;
+use host::clock::RunClock;
 use load::server_clock::{self, ServerClock};
 use load::{Target, summary};
 use serde::Serialize;
@@ -31,9 +31,9 @@ pub(super) struct When {
 
 impl When {
     /// `ask`: ask the server for its clock, too.
-    pub(super) fn now(target: &Target, ask: bool) -> Self {
+    pub(super) fn of(clock: RunClock, target: &Target, ask: bool) -> Self {
         let server_clock = ask.then(|| server_clock::measure(target).ok()).flatten();
-        Self { started_unix_us: unix_us(), server_clock }
+        Self { started_unix_us: clock.started_unix_us(), server_clock }
     }
 }
 

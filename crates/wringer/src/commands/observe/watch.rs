@@ -10,7 +10,7 @@ use ::observe::server::witnesses;
 use ::observe::{Observer, Options, conditions};
 use attach::{Attached, process};
 use evidence::{Arm, Conditions, ENDED_EARLY, Server as ServerFacts, Tool};
-use host::clock::{RunClock, rfc3339_us, unix_us};
+use host::clock::{RunClock, rfc3339_us};
 use lab::Notes;
 use recording::{Recording, Start};
 use std::collections::BTreeMap;
@@ -33,7 +33,7 @@ const TICK: Duration = Duration::from_millis(50);
 pub(super) fn record(attached: Attached, id: String, pace: Pace, output: &Output, stop: &AtomicBool) -> Outcome {
     output.prepare()?;
     let clock = RunClock::start();
-    let start = Start { run_id: id, started: rfc3339_us(unix_us()), ..Start::default() };
+    let start = Start { run_id: id, started: rfc3339_us(clock.started_unix_us()), ..Start::default() };
     let recording = Recording::create(&output.path(RECORDING), &start)?;
     let notes = Notes { recording, clock, progress: &terminal::Shown };
     let watched = watch(attached, pace, &notes, stop);
