@@ -59,7 +59,9 @@ impl Machine<'_> {
         ]);
         command.args(["-serial", "stdio", "-m", &format!("{}M", self.memory_mib)]);
         command.arg("-kernel").arg(self.parts.kernel.join("vmlinuz")).arg("-initrd").arg(initramfs);
-        command.args(["-append", &format!("console=ttyS0 quiet panic=-1 random.trust_cpu=on {}", self.words)]);
+        // an emulated processor has none of the flaws that the kernel would work around, which takes a tenth of the time
+        let words = "console=ttyS0 quiet panic=-1 random.trust_cpu=on mitigations=off";
+        command.args(["-append", &format!("{words} {}", self.words)]);
         for disk in self.disks {
             command.args(["-drive", &disk.drive()]);
         }
