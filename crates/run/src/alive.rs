@@ -11,8 +11,8 @@ use std::path::Path;
 use std::time::Duration;
 
 /// A process that ends disappears from `/proc` a moment before its files are closed, on a busy host half a second.
-const LOOKS: u32 = 25;
-const BETWEEN_LOOKS: Duration = Duration::from_millis(40);
+const LOOKS: u32 = 8;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(60);
 
 /// What can be said of a run's processes.
 #[derive(Debug, Default)]

@@ -186,7 +186,12 @@ pub fn check_reach(directory: &Path, model: &Model, strict: bool) -> Result<(), 
 /// # Errors
 /// The layer is gone, or the file cannot be read. [`Error::OutOfTolerance`]: the result is less than half or more than twice of what was asked; with
 /// `strict`, anything out of tolerance. [`Error::Refused`]: this host cannot imitate such a disk. After an error the earlier delay is in force again.
-pub(crate) fn set_and_measure(socket: &Path, directory: &Path, model: &Model, strict: bool) -> Result<Vec<Measured>, Error> {
+pub(crate) fn set_and_measure(
+    socket: &Path,
+    directory: &Path,
+    model: &Model,
+    strict: bool,
+) -> Result<Vec<Measured>, Error> {
     let mut measured = or_as_before(socket, |client| measure(client, directory, model, strict))?;
     measured.extend(way::measured(&mut Client::connect(socket)?, DiskMechanism::Fuse.in_results())?);
     Ok(measured)
