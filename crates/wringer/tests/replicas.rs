@@ -178,12 +178,20 @@ fn waiting_cp(lab: &Lab) -> PathBuf {
     std::fs::create_dir(&programs).unwrap();
     let cp = host::tool::find("cp").unwrap();
     let text = format!(
-        "#!/bin/sh\ncase \"$*\" in *p-r2*) while [ -e /proc/$PPID ]; do sleep 0.05; done; exit 1 ;; esac\nexec {} \"$@\"\n",
+        "#!/bin/sh\nstarted_by() {{ cat /proc/$PPID/comm 2>/dev/null; }}\n\
+         case \"$*\" in *p-r2*) while [ \"$(started_by)\" = wringer ]; do sleep 0.05; done; exit 1 ;; esac\nexec {} \"$@\"\n",
         cp.display()
     );
     let program = lab.write("bin/cp", &text);
     std::fs::set_permissions(program, std::fs::Permissions::from_mode(0o755)).unwrap();
     programs
+}
+
+/// Whether a `cp` of [`waiting_cp`] is still there, with the files open that it has inherited.
+fn waits_to_copy(lab: &Lab) -> bool {
+    let arguments = |pid: u32| std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let found = host::process::open_below(&lab.home().join("sandboxes")).found;
+    found.iter().any(|it| String::from_utf8_lossy(&arguments(it.pid)).contains("bin/cp"))
 }
 
 /// Killed while the primary is made, in the first replica, in the second one: never a part that looks whole, and the name is free
@@ -202,6 +210,7 @@ fn a_deployment_that_is_killed_leaves_nothing_that_looks_whole() {
         assert!(wait_until(PATIENCE, || manifest.exists()), "{last}: {}", lab.said("killed"));
         command.kill().unwrap();
         command.wait().unwrap();
+        assert!(wait_until(PATIENCE, || !waits_to_copy(&lab)), "a copy waits for ever");
         lab.run(["sandbox", "start", "p"]).expect_code(3);
         lab.run(["sandbox", "start", last]).expect_code(3).expect_said(&["'p' was never deployed to its end"]);
         if number == 0 {
