@@ -49,6 +49,11 @@ role() { # role holder|watchdog|supervise|slowfs: the process that Wringer runs 
     return 1
 }
 
+kill_together() { # kill_together PID...: stopped first, so that none of them acts on the end of another
+    kill -STOP "$@"
+    kill -9 "$@"
+}
+
 until_true() { # until_true COMMAND...: waits for it, PATIENCE seconds at most
     end=$(($(date +%s) + PATIENCE))
     until "$@"; do

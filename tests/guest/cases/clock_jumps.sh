@@ -54,10 +54,7 @@ unset WRINGER_WATCHDOG
 # the age of a run that is older than its clock
 expect 0 ram hide 64M
 set_clock -$decade
-pids="$(role supervise) $(role watchdog)"
-# stopped first: the watchdog may not act on the end of the other
-# shellcheck disable=SC2086
-{ kill -STOP $pids; kill -9 $pids; }
+kill_together "$(role supervise)" "$(role watchdog)"
 expect 0 status
 grep -q " ago" /tmp/out && grep -Eq "started [0-9]+(\.[0-9]+)? (s|min) ago" /tmp/out || grep -q "just started" /tmp/out || { set_clock 0; fail "an age that cannot be: $(cat /tmp/out)"; }
 expect 0 undo

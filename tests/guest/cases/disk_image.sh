@@ -76,10 +76,7 @@ nothing_changed
 
 expect 0 disk delay /data/image --write 5ms --sync 5ms -o json
 mount -t ext4 "$(slow_device)" /tmp/mnt
-pids="$(role supervise) $(role watchdog)"
-# stopped first: the watchdog may not act on the end of the other
-# shellcheck disable=SC2086
-{ kill -STOP $pids; kill -9 $pids; }
+kill_together "$(role supervise)" "$(role watchdog)"
 write_lines 10
 umount /tmp/mnt
 until_true detached || fail "the loop device does not go by itself"

@@ -9,9 +9,8 @@ for victims in slowfs supervise watchdog "supervise watchdog" "watchdog supervis
     pids=
     for victim in $victims; do pids="$pids $(role "$victim")"; done
     echo "SIGKILL to $victims:$pids"
-    # stopped first: none of them may act on the end of another
     # shellcheck disable=SC2086
-    { kill -STOP $pids; kill -9 $pids; }
+    kill_together $pids
     expect 0 undo
     expect 0 undo
     says "nothing to undo"

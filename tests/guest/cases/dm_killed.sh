@@ -44,9 +44,7 @@ for victims in supervise "supervise watchdog"; do
     for victim in $victims; do pids="$pids $(role "$victim")"; done
     echo "SIGKILL to $victims:$pids"
     # shellcheck disable=SC2086
-    kill -STOP $pids
-    # shellcheck disable=SC2086
-    kill -9 $pids
+    kill_together $pids
     expect 5 undo
     says "mounted at /tmp/mnt"
     took=$(milliseconds "$(mapped)")
@@ -71,11 +69,7 @@ rmdir /tmp/mnt
 
 # with an undo that forgets the device this case would fail; doctor names what is left then
 expect 0 disk delay "$loop" --write 20ms
-pids="$(role supervise) $(role watchdog)"
-# shellcheck disable=SC2086
-kill -STOP $pids
-# shellcheck disable=SC2086
-kill -9 $pids
+kill_together "$(role supervise)" "$(role watchdog)"
 WRINGER_FORGET=mapping wringer undo >/tmp/out 2>&1 || true
 gone && fail "nobody would notice an undo that forgets the device"
 name=$(basename "$(mapped)")

@@ -6,9 +6,8 @@ for victims in holder supervise watchdog "supervise watchdog" "watchdog supervis
     pids=
     for victim in $victims; do pids="$pids $(role "$victim")"; done
     echo "SIGKILL to $victims:$pids"
-    # stopped first: none of them may act on the end of another
     # shellcheck disable=SC2086
-    { kill -STOP $pids; kill -9 $pids; }
+    kill_together $pids
     # without its watchdog alone a squeeze goes on
     [ "$victims" = watchdog ] || until_true ram_is_back || fail "after SIGKILL to $victims the RAM does not come back by itself"
     expect 0 undo

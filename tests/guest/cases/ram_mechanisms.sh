@@ -5,10 +5,6 @@
 pool() { cat /proc/sys/vm/nr_hugepages; }
 offline() { cat /sys/devices/system/memory/memory*/state | grep -cv '^online$'; }
 everybody() { for victim in watchdog supervise balloon; do role $victim || true; done; }
-kill_together() { # kill_together PID...: stopped first, so that none of them acts on the end of another
-    kill -STOP "$@"
-    kill -9 "$@"
-}
 
 expect 0 ram hide 256M --mechanism pool
 says "huge-page pool" "free for anyone"

@@ -14,10 +14,6 @@ commits() { # commits SERVER: starts to, in the background; until there are ten 
 }
 ten_commits() { [ "$(grep -c ACKNOWLEDGED /tmp/commits)" -ge 10 ]; }
 acknowledged() { sed -n 's/^ACKNOWLEDGED [a-z]* \([0-9]*\)$/\1/p' /tmp/commits | tail -1; }
-kill_together() { # kill_together PID...: stopped first, so that none of them acts on the end of another
-    kill -STOP "$@"
-    kill -9 "$@"
-}
 all_there() { # all_there SERVER: on the disk as it is, by the server itself
     last=$(acknowledged)
     expect 0 sandbox start "$1" --wait 2m
