@@ -183,7 +183,7 @@ mod tests {
     use super::*;
     use std::os::fd::AsRawFd as _;
     use std::os::unix::fs::MetadataExt as _;
-    use std::time::{Duration, Instant};
+    use std::time::Duration;
 
     fn own_uid() -> u32 {
         rustix::process::geteuid().as_raw()
@@ -191,10 +191,7 @@ mod tests {
 
     /// A child that another test has forked shares for a moment what this process has attached or mapped.
     fn await_children(is_over: impl Fn() -> bool) {
-        let deadline = Instant::now() + Duration::from_secs(60);
-        while !is_over() && Instant::now() < deadline {
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        testkit::wait_until(Duration::from_secs(60), is_over);
     }
 
     #[test]

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 use crate::{Collector, Error, Kind};
 use evidence::{Event, SampleSink};
-use host::clock::RunClock;
-use rustix::time::{ClockId, clock_gettime};
+use host::clock::{RunClock, thread_cpu_time};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -264,8 +263,7 @@ fn every(reader: &dyn Reader, interval: Duration) -> u64 {
 }
 
 fn thread_cpu_us() -> u64 {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0) / 1000
+    u64::try_from(thread_cpu_time().as_micros()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -287,9 +287,7 @@ impl Run {
         let dead = self.dead_child(Role::Watchdog).is_some();
         if dead { Err(Error::WatchdogDied { id: self.id.clone() }) } else { Ok(()) }
     }
-}
 
-impl Run {
     /// For others to begin with them, when this run has given everything back.
     pub(crate) fn free_resources(&mut self) {
         self.ties.resources.clear();

@@ -250,10 +250,7 @@ mod tests {
         drop(held);
         // a child that another test has just forked has it until it executes its program
         let lock = directory.lock_path(&places).expect("known");
-        let deadline = Instant::now() + Duration::from_secs(60);
-        while is_held(&lock) && Instant::now() < deadline {
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        testkit::wait_until(Duration::from_secs(60), || !is_held(&lock));
         take_resources(&places, &[directory], &first).expect("free again");
     }
 

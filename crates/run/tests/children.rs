@@ -38,15 +38,13 @@ fn await_log(path: &Path) -> String {
 
 /// A program that is just being executed has none yet.
 fn environment(pid: u32) -> String {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    loop {
-        let bytes = fs::read(format!("/proc/{pid}/environ")).unwrap();
-        if !bytes.is_empty() {
-            return String::from_utf8_lossy(&bytes).into_owned();
-        }
-        assert!(Instant::now() < deadline, "process {pid} has no environment");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    let mut bytes = Vec::new();
+    let has_one = testkit::wait_until(Duration::from_secs(60), || {
+        bytes = fs::read(format!("/proc/{pid}/environ")).unwrap();
+        !bytes.is_empty()
+    });
+    assert!(has_one, "process {pid} has no environment");
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 fn is_gone(child: &Child) -> bool {

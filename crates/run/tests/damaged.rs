@@ -12,7 +12,7 @@ use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use testkit::announce_cases;
 
 const HEADER_BYTES: usize = 64;
@@ -60,11 +60,8 @@ fn is_refused(home: &Home, why: &str) {
 /// The undo of this process has held the run's lock, and a watchdog that ends, too: a child that another test has just forked has it until it
 /// executes its program. A run whose lock is held is not hot.
 fn await_no_owner(home: &Home) {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while find_runs(&home.places()).unwrap().iter().any(|run| run.live) {
-        assert!(Instant::now() < deadline, "somebody has the run's lock");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    let nobody_has_it = || !find_runs(&home.places()).unwrap().iter().any(|run| run.live);
+    assert!(testkit::wait_until(Duration::from_secs(60), nobody_has_it), "somebody has the run's lock");
 }
 
 /// The user's word ends it, and nothing is thrown away.

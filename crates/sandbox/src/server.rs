@@ -92,15 +92,17 @@ impl Sandbox {
 
     /// A process that has its files open, the server above all; not the caller.
     pub fn occupant(&self) -> Option<u32> {
-        self.server_process().or_else(|| {
-            let seen = self.others();
-            // a program that the caller has just started closes what it has inherited a moment later
-            if !seen.is_empty() {
-                std::thread::sleep(BETWEEN_LOOKS);
-            }
-            let again = if seen.is_empty() { seen.clone() } else { self.others() };
-            seen.into_iter().find(|process| again.contains(process)).map(|process| process.pid)
-        })
+        if let Some(server) = self.server_process() {
+            return Some(server);
+        }
+        let seen = self.others();
+        if seen.is_empty() {
+            return None;
+        }
+        // a program that the caller has just started closes what it has inherited a moment later
+        std::thread::sleep(BETWEEN_LOOKS);
+        let again = self.others();
+        seen.into_iter().find(|process| again.contains(process)).map(|process| process.pid)
     }
 
     /// Processes that have its files open, but the caller and its forks.

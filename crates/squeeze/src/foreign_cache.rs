@@ -9,15 +9,15 @@
 use ::probe::residency::residency;
 use ::probe::tree;
 use evidence::{Measured, Quantity};
+use host::clock::thread_cpu_time;
 use rustix::fs::fstatfs;
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
-use rustix::time::{ClockId, clock_gettime};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use units::Bytes;
 
 /// One look.
@@ -164,17 +164,13 @@ impl Watch {
         if Instant::now() < self.next {
             return;
         }
-        let before = cpu_time();
+        // a look that only had to wait for a busy host has cost nothing
+        let before = thread_cpu_time();
         if let Some(look) = of_open_files(&self.cgroup) {
             self.seen = Some(self.seen.map_or(look, |seen| seen.worse(look)));
         }
-        self.next = Instant::now() + cpu_time().saturating_sub(before) * 100;
+        self.next = Instant::now() + thread_cpu_time().saturating_sub(before) * 100;
     }
-}
-
-/// Of this thread: a look that only had to wait for a busy host has cost nothing.
-fn cpu_time() -> Duration {
-    Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
 }
 
 #[cfg(test)]

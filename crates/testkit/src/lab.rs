@@ -151,6 +151,22 @@ pub fn copy_program(from: &Path, to: &Path) {
     assert!(status.success(), "cp {} {}: {status}", from.display(), to.display());
 }
 
+/// Makes a folder with a program to begin PATH with, in place of the one at `real`. With a `word` in its arguments it does nothing, and waits until the wringer
+/// that has started it is gone; else it is the real one.
+pub fn waiting_program(lab: &Lab, real: &Path, word: &str) -> PathBuf {
+    let folder = lab.home().join("bin");
+    fs::create_dir(&folder).expect("make a folder for programs");
+    let text = format!(
+        "#!/bin/sh\nstarted_by() {{ cat /proc/$PPID/comm 2>/dev/null; }}\n\
+         case \"$*\" in *{word}*) while [ \"$(started_by)\" = wringer ]; do sleep 0.05; done; exit 1 ;; esac\nexec {} \"$@\"\n",
+        real.display()
+    );
+    let program = folder.join(real.file_name().expect("a program has a name"));
+    fs::write(&program, text).expect("write a program");
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("make it a program");
+    folder
+}
+
 /// Waits until `condition` holds, looking every 10 ms; false when `limit` has passed first.
 pub fn wait_until(limit: Duration, mut condition: impl FnMut() -> bool) -> bool {
     let end = Instant::now() + limit;

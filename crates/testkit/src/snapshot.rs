@@ -42,9 +42,7 @@ impl Snapshot {
         let (gone, new) = self.differences(after);
         assert!(gone.is_empty() && new.is_empty(), "the host is not as before\ngone: {gone:#?}\nnew: {new:#?}");
     }
-}
 
-impl Snapshot {
     /// Fails the test when the host is not as it was. Waits for `bdi` entries to go: those of its own mounts, and those that other programs, which
     /// try for a moment whether they may mount, make meanwhile.
     #[track_caller]

@@ -8,11 +8,11 @@ use own_cache::*;
 use serde_json::Value;
 use std::ffi::OsStr;
 use std::fs;
-use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-use testkit::{Lab, Ran};
+use testkit::{Lab, Ran, waiting_program};
 
 const WRINGER: &str = env!("CARGO_BIN_EXE_wringer");
 
@@ -82,21 +82,6 @@ fn xtradb_is_the_server_with_the_two_free_list_algorithms() {
     run(&lab, &["sandbox", "delete", "x", "--force"]).expect_code(0);
 }
 
-/// A folder to begin PATH with: its `mvn` unpacks nothing, and waits until who started it is gone.
-fn waiting_maven(lab: &Lab) -> PathBuf {
-    let programs = lab.home().join("bin");
-    fs::create_dir(&programs).unwrap();
-    let maven = host::tool::find("mvn").unwrap();
-    let text = format!(
-        "#!/bin/sh\nstarted_by() {{ cat /proc/$PPID/comm 2>/dev/null; }}\n\
-         case \"$*\" in *:unpack*) while [ \"$(started_by)\" = wringer ]; do sleep 0.05; done; exit 1 ;; esac\nexec {} \"$@\"\n",
-        maven.display()
-    );
-    let program = lab.write("bin/mvn", &text);
-    fs::set_permissions(program, fs::Permissions::from_mode(0o755)).unwrap();
-    programs
-}
-
 /// As nobody, with a home that is none. A fetch that is killed leaves nothing that looks complete, and the next one clears it away.
 #[test]
 fn an_artifact_comes_to_an_ordinary_user_whose_first_fetch_was_killed() {
@@ -108,7 +93,11 @@ fn an_artifact_comes_to_an_ordinary_user_whose_first_fetch_was_killed() {
         command.env("WRINGER_CACHE", &own).env("HOME", "/nonexistent").stdout(Stdio::null());
         command
     };
-    let path = format!("{}:{}", waiting_maven(&lab).display(), std::env::var("PATH").unwrap());
+    let path = format!(
+        "{}:{}",
+        waiting_program(&lab, &host::tool::find("mvn").unwrap(), ":unpack").display(),
+        std::env::var("PATH").unwrap()
+    );
     let mut killed = command(&["sandbox", "fetch", "postgresql@17"]);
     let mut killed = killed.env("PATH", path).stderr(Stdio::null()).spawn().unwrap();
     let deadline = Instant::now() + Duration::from_secs(120);

@@ -5,11 +5,10 @@
 use load::admin::Connection;
 use serde_json::Value;
 use std::net::TcpListener;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
-use testkit::{Lab, wait_until};
+use testkit::{Lab, wait_until, waiting_program};
 
 const WRINGER: &str = env!("CARGO_BIN_EXE_wringer");
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -172,22 +171,7 @@ fn postgresql_by_streaming() {
     });
 }
 
-/// A folder to begin PATH with: its `cp` copies nothing to the second replica, and waits until who started it is gone.
-fn waiting_cp(lab: &Lab) -> PathBuf {
-    let programs = lab.home().join("bin");
-    std::fs::create_dir(&programs).unwrap();
-    let cp = host::tool::find("cp").unwrap();
-    let text = format!(
-        "#!/bin/sh\nstarted_by() {{ cat /proc/$PPID/comm 2>/dev/null; }}\n\
-         case \"$*\" in *p-r2*) while [ \"$(started_by)\" = wringer ]; do sleep 0.05; done; exit 1 ;; esac\nexec {} \"$@\"\n",
-        cp.display()
-    );
-    let program = lab.write("bin/cp", &text);
-    std::fs::set_permissions(program, std::fs::Permissions::from_mode(0o755)).unwrap();
-    programs
-}
-
-/// Whether a `cp` of [`waiting_cp`] is still there, with the files open that it has inherited.
+/// Whether a `cp` of [`waiting_program`] is still there, with the files open that it has inherited.
 fn waits_to_copy(lab: &Lab) -> bool {
     let arguments = |pid: u32| std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let found = host::process::open_below(&lab.home().join("sandboxes")).found;
@@ -201,7 +185,11 @@ fn a_deployment_that_is_killed_leaves_nothing_that_looks_whole() {
     let lab = Lab::new(WRINGER);
     let deploy = ["sandbox", "deploy", "postgresql", "--name", "p", "--replicas", "2"];
     // it does not come to its end before it is killed
-    let path = format!("{}:{}", waiting_cp(&lab).display(), std::env::var("PATH").unwrap());
+    let path = format!(
+        "{}:{}",
+        waiting_program(&lab, &host::tool::find("cp").unwrap(), "p-r2").display(),
+        std::env::var("PATH").unwrap()
+    );
     for (number, last) in ["p", "p-r1", "p-r2"].into_iter().enumerate() {
         let mut command = lab.command(deploy);
         let said = std::fs::File::create(lab.home().join("killed.err")).unwrap();

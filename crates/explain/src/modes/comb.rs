@@ -8,10 +8,8 @@
 //! Where the first hump lies beyond one delay, its queries may have read, or just be slow; where a hump is wider than the
 //! distance of the teeth, its teeth cannot be told apart. Then the answer is "cannot be said", with the reason.
 
-use super::{Bin, Mode, Modes, ReadDelay, cut, mode, quantile_us, time};
+use super::{Bin, Mode, Modes, ReadDelay, SLACK, cut, mode, quantile_us, time};
 
-/// A clock or a bin edge may be off by so much of the delay.
-const SLACK: f64 = 0.03;
 /// The most a read takes beyond the delay: a slow device's own share.
 const DEVICE_FACTOR: f64 = 1.25;
 const DEVICE_US: f64 = 400.0;

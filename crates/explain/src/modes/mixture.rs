@@ -9,7 +9,7 @@
 //! woken, and how many reads meet a longer disturbance. Queries without reads are those below one delay; their tail beyond it is continued
 //! from what lies below.
 
-use super::{Bin, Mode, Modes, ReadDelay, quantile_us, time};
+use super::{Bin, Mode, Modes, ReadDelay, SLACK, quantile_us, time};
 
 /// Cells for each delay; so many delays are looked at, and the last cell has everything beyond.
 const CELLS: usize = 32;
@@ -17,8 +17,6 @@ const DELAYS: usize = 24;
 const LENGTH: usize = CELLS * DELAYS;
 /// The most reads that are told apart.
 const MOST_READS: usize = 14;
-/// A clock or a bin edge may be off by so much of the delay.
-const SLACK: f64 = 0.03;
 /// With fewer queries below one delay nobody knows what a query without reads takes.
 const FEWEST_QUERIES: f64 = 30.0;
 const FEWEST_READS: u64 = 100;
@@ -185,6 +183,9 @@ fn likeliest(known: &Known<'_>) -> Mixture {
             [Beside::ways, Beside::late, Beside::disturbances, Beside::disturbed];
         for varied in coordinates {
             for other in varied(chosen) {
+                if other == chosen {
+                    continue;
+                }
                 let tried = mixture(known, other);
                 if tried.log_likelihood > best.log_likelihood {
                     (best, chosen) = (tried, other);

@@ -16,6 +16,9 @@ mod mixture;
 use evidence::{Bucket, Delay, DelayMode, LatencyHistogram};
 use serde::{Deserialize, Serialize};
 
+/// A clock or a bin edge may be off by so much of the delay.
+const SLACK: f64 = 0.03;
+
 /// `count` values from `low_us` to `high_us`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Bin {

@@ -192,7 +192,7 @@ mod tests {
     use super::super::{private_dir, write_atomic};
     use super::*;
     use std::fs;
-    use std::time::{Duration, Instant};
+    use std::time::Duration;
 
     #[test]
     fn a_link_is_removed_and_its_target_stays() {
@@ -242,13 +242,11 @@ mod tests {
 
     /// It is busy while a child that another test has just forked has a file of it open: until that child executes its program.
     fn unmount(point: &Path) {
-        let try_it = || rustix::mount::unmount(point, rustix::mount::UnmountFlags::empty());
-        let deadline = Instant::now() + Duration::from_secs(60);
-        let mut tried = try_it();
-        while tried == Err(Errno::BUSY) && Instant::now() < deadline {
-            std::thread::sleep(Duration::from_millis(5));
-            tried = try_it();
-        }
+        let mut tried = Err(Errno::BUSY);
+        testkit::wait_until(Duration::from_secs(60), || {
+            tried = rustix::mount::unmount(point, rustix::mount::UnmountFlags::empty());
+            tried != Err(Errno::BUSY)
+        });
         tried.expect("unmounts");
     }
 

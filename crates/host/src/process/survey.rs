@@ -133,7 +133,7 @@ fn one_uid(status: &str) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::{Duration, Instant};
+    use std::time::Duration;
 
     #[test]
     fn what_stands_in_proc() {
@@ -163,10 +163,7 @@ mod tests {
             .expect("starts");
         fs::remove_file(&path).expect("removes");
         // it has no environment yet while it executes its program
-        let deadline = Instant::now() + Duration::from_secs(60);
-        while run_of(child.id()).is_none() && Instant::now() < deadline {
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        testkit::wait_until(Duration::from_secs(60), || run_of(child.id()).is_some());
         let found = Census::take().marked(&|name| name == path);
         let _ = child.kill();
         let _ = child.wait();
