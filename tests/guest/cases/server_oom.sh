@@ -29,6 +29,7 @@ performance_schema = "OFF"
 innodb_buffer_pool_size = "16M"
 innodb_log_file_size = "4M"
 [fill]
+from = "$ready/mariadb/data"
 rows = 100
 [load]
 workload = "oltp_point_select"
@@ -63,6 +64,11 @@ END
     rm -r /data/oom
 }
 
+# a copy of a data directory that was made on the machine below: an emulated processor takes minutes to make one
+ready=/tmp/ready
+mkdir $ready
+mount -t ext4 -o ro /dev/vdb $ready
+
 # memory is touched in pieces of 2 MiB: page by page, an emulated processor takes minutes
 huge=/sys/kernel/mm/transparent_hugepage/enabled
 usual=$(sed 's/.*\[\(.*\)\].*/\1/' $huge)
@@ -76,3 +82,5 @@ runs_until_it_grows server pool 0.15
 [ "$(killed)" = mariadbd ] || fail "the server was not the only one to be killed: $(killed)"
 says "the server ended by itself, killed by signal 9" "ending early"
 echo "$usual" >$huge
+umount $ready
+rmdir $ready
