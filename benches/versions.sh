@@ -1,0 +1,135 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# One version of Wringer beside another: throughput of a load, the client's CPU for each query, the time of a fill, the exactness of a
+# delay, and the time of a whole run. To see whether a change has cost something.
+#
+#   benches/versions.sh BEFORE [AFTER] [--pairs N] [--seconds N] [--folder FOLDER] [--json FILE]
+#
+# BEFORE and AFTER are programs, for example target/release/wringer of two work trees; AFTER is the release build of this one unless it
+# is given. Both work in turn, and the order changes from pair to pair. A row says: after divided by before, with Student's 95 % interval over the
+# pairs. A row whose interval holds 1 shows no difference; `wide` says that the interval is wider than 5 % of the ratio, and that more pairs or a
+# quieter machine are needed. Without options 14 pairs with loads of 4 s, some 15 minutes. As root, for the delay. Needs fio, jq and python3.
+#
+# What the rows mean:
+#   queries a second     `wringer load oltp_point_select`, 8 connections over a Unix socket to one MariaDB, which both versions use;
+#                        client and server are held to one CPU, because a scheduler that moves them makes more difference than most changes
+#   user CPU per query   of `wringer load` in the same run: its threads, without the kernel's part
+#   fill                 seconds for `wringer fill`, two tables of 50,000 rows, on that CPU
+#   delayed read         the median of direct reads under `wringer squeeze --disk` with 2 ms for each read, by fio
+#   run                  seconds for `wringer run` of a small experiment: deploy, fill, two arms of 3 s, explain, report, release
+set -euo pipefail
+# shellcheck source=benches/load/common.sh
+. "$(dirname "$0")/load/common.sh"
+pairs=14 seconds=4 folder=/var/tmp json=$target/bench-versions.json
+programs=()
+while [ $# -gt 0 ]; do
+    case $1 in
+        --pairs | --seconds | --folder | --json)
+            [ $# -ge 2 ] || usage
+            printf -v "${1#--}" '%s' "$2"
+            shift
+            ;;
+        -*) usage ;;
+        *) programs+=("$1") ;;
+    esac
+    shift
+done
+[ ${#programs[@]} -ge 1 ] && [ ${#programs[@]} -le 2 ] || usage
+before=$(realpath "${programs[0]}") after=$(realpath "${programs[1]:-$wringer}")
+for program in "$before" "$after"; do [ -x "$program" ] || missing "$program"; done
+need_root "a delay is put below a folder"
+for program in fio jq python3 taskset; do need_program "$program"; done
+own_home
+work=$(mktemp -d "$folder/wringer-versions.XXXXXX")
+trap 'clean; rm -rf "$work"' EXIT
+wringer=$after
+taskset -c 0 "$wringer" sandbox deploy mariadb --name bench -c innodb_buffer_pool_size=256M --start >&2
+eval "$("$wringer" sandbox export bench env)"
+WRINGER_DSN="$("$wringer" sandbox export bench dsn)?socket=$MYSQL_UNIX_PORT"
+export WRINGER_DSN
+"$wringer" fill --table-size=100000 >&2
+mkdir "$work/disk"
+dd if=/dev/urandom of="$work/disk/file" bs=1M count=64 status=none conv=fsync
+cat >"$work/run.toml" <<'TOML'
+schema = 1
+name = "versions"
+[server]
+flavour = "mariadb"
+options = { innodb_buffer_pool_size = "32M", innodb_flush_method = "O_DIRECT" }
+[fill]
+tables = 1
+rows = 20000
+[squeeze]
+disk = { read = "0", write = "0", sync = "0", mode = "add" }
+[load]
+workload = "oltp_point_select"
+threads = 4
+warmup = "0"
+time = "3s"
+[[arm]]
+name = "plain"
+[[arm]]
+name = "slow"
+squeeze.disk.read = "2ms"
+TOML
+figure() { echo "$version $1 $2" >>"$work/figures"; }
+
+load() { # queries a second, and user CPU
+    TIMEFORMAT=%U
+    local user queries
+    user=$({ time taskset -c 0 "$1" load oltp_point_select --threads=8 --time="$seconds" --table-size=100000 -o json >"$work/load.json" 2>"$work/said"; } 2>&1)
+    queries=$(jq '[.. | objects | .queries_per_second? // empty | numbers] | first' "$work/load.json")
+    figure "queries a second" "$queries"
+    figure "user CPU per query" "$(jq -n "$user / ($queries * $seconds)")"
+}
+seconds_of() { # seconds_of NAME COMMAND...
+    local name=$1 from
+    shift
+    from=$(date +%s%N)
+    "$@" >"$work/said" 2>&1 || { cat "$work/said" >&2; return 1; }
+    figure "$name" "$(jq -n "$(($(date +%s%N) - from)) / 1e9")"
+}
+delay() {
+    "$1" squeeze --disk "$work/disk=read=2ms" -- fio --name=reads --filename="$work/disk/file" --direct=1 --rw=randread --bs=4k \
+        --runtime=2 --time_based --output-format=json --output="$work/fio.json" >"$work/said" 2>&1 || { cat "$work/said" >&2; return 1; }
+    figure "delayed read" "$(jq '.jobs[0].read.clat_ns.percentile["50.000000"] / 1e6' "$work/fio.json")"
+}
+one() { # one VERSION PROGRAM
+    version=$1
+    load "$2"
+    seconds_of fill taskset -c 0 "$2" fill --tables=2 --table-size=50000 --replace
+    "$2" fill --table-size=100000 --replace >"$work/said" 2>&1
+    delay "$2"
+    rm -rf "$work/out"
+    (cd "$work" && seconds_of run "$2" run run.toml --to "$work/out")
+}
+for pair in $(seq "$pairs"); do
+    echo "versions.sh: pair $pair of $pairs" >&2
+    if [ $((pair % 2)) = 1 ]; then one before "$before"; one after "$after"; else one after "$after"; one before "$before"; fi
+done
+mkdir -p "$(dirname "$json")"
+python3 - "$work/figures" "$json" <<'PYTHON'
+import json, math, sys
+figures = {}
+for line in open(sys.argv[1]):
+    version, rest = line.split(" ", 1)
+    name, value = rest.rsplit(" ", 1)
+    figures.setdefault(name, {}).setdefault(version, []).append(float(value))
+STUDENT = [0, 12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14, 2.13, 2.12, 2.11, 2.10, 2.09]
+rows = []
+print(f"{'':<22} {'before':>12} {'after':>12} {'ratio':>7}  95 % interval")
+for name, both in figures.items():
+    logs = [math.log(after / before) for after, before in zip(both["after"], both["before"])]
+    count, mean = len(logs), sum(logs) / len(logs)
+    spread = math.sqrt(sum((value - mean) ** 2 for value in logs) / max(count - 1, 1))
+    half = (STUDENT[count - 1] if count <= len(STUDENT) else 2.0) * spread / math.sqrt(count) if count > 1 else math.inf
+    ratio, low, high = math.exp(mean), math.exp(mean - half), math.exp(mean + half) if half < 700 else math.inf
+    verdict = "no difference shown" if low <= 1 <= high else "a difference"
+    if high - low > 0.05 * ratio:
+        verdict += ", wide"
+    middle = [sorted(both[version])[len(both[version]) // 2] for version in ("before", "after")]
+    print(f"{name:<22} {middle[0]:>12.6g} {middle[1]:>12.6g} {ratio:>7.3f}  {low:.3f} to {high:.3f}  {verdict}, {count} pairs")
+    rows.append({"name": name, **both, "ratio": ratio, "ratio_low": low, "ratio_high": high, "verdict": verdict})
+json.dump({"schema": 1, "rows": rows}, open(sys.argv[2], "w"), indent=1)
+PYTHON
+echo "the same as JSON: $json" >&2
