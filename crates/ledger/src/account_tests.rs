@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+
+use super::*;
+use crate::{Context, HeapWalk, Mapping, ProcessSeen, ServerSeen, Session, SharedAllocation};
+use capability::Flavour;
+use proptest::prelude::*;
+
+const MIB: u64 = 1 << 20;
+const ARENA: u64 = 0x7f00_0000_0000;
+
+fn mapping(start: u64, length: u64, permissions: &str, path: &str, pss: u64) -> Mapping {
+    let anonymous = if path.starts_with('/') { 0 } else { pss };
+    let (permissions, path) = (permissions.to_owned(), path.to_owned());
+    Mapping { start, end: start + length, permissions, path, rss: pss, pss, anonymous, ..Mapping::default() }
+}
+
+fn texts<const N: usize>(pairs: [(&str, &str); N]) -> std::collections::BTreeMap<String, String> {
+    pairs.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
+/// 50 MiB of heap, 30 MiB in a mapping, a pool of 128 MiB with 40 resident, a program of 20.
+fn mariadb() -> Inventory {
+    let mappings = vec![
+        Mapping { inode: 7, ..mapping(0x1000, 20 * MIB, "r-xp", "/usr/sbin/mariadbd", 20 * MIB) },
+        Mapping { flags: "rd wr dd".into(), ..mapping(0x6000_0000_0000, 128 * MIB, "rw-p", "", 40 * MIB) },
+        mapping(ARENA, 64 * MIB, "rw-p", "", 50 * MIB),
+        mapping(ARENA + 256 * MIB, 32 * MIB, "rw-p", "", 30 * MIB),
+    ];
+    let walked = vec![ARENA];
+    let heap = HeapWalk { free: 20 * MIB, free_resident: 15 * MIB, resident: 50 * MIB, walked, ..HeapWalk::default() };
+    let status = [("VmPTE".to_owned(), MIB)].into();
+    let process = ProcessSeen { pid: 5, mappings: Some(mappings), heap: Some(heap), status, ..ProcessSeen::default() };
+    let server = ServerSeen {
+        variables: texts([("innodb_buffer_pool_size", "134217728"), ("innodb_log_buffer_size", "1048576")]),
+        status: texts([("Memory_used", &(141 * MIB).to_string()), ("Innodb_buffer_pool_pages_total", "8112")]),
+        performance_schema_bytes: Some(12 * MIB),
+        sessions: vec![Session { command: "Sleep".into(), bytes: Some(3 * MIB), ..Session::default() }],
+        ..ServerSeen::default()
+    };
+    Inventory {
+        flavour: Some(Flavour::Mariadb),
+        version: Some("10.5.9-MariaDB".into()),
+        processes: vec![process],
+        server: Some(server),
+        ..Inventory::default()
+    }
+}
+
+fn resident(account: &Account, path: &str) -> u64 {
+    account.leaves.iter().find(|leaf| leaf.path == path).map_or(0, |leaf| leaf.resident_bytes)
+}
+
+fn sums(account: &Account) -> bool {
+    let leaves: u64 = account.leaves.iter().map(|leaf| leaf.resident_bytes).sum();
+    let rest: i64 = account.unexplained.iter().map(|it| it.bytes).sum();
+    signed(leaves) + account.unexplained_bytes == signed(account.kernel_total_bytes)
+        && rest == account.unexplained_bytes
+}
+
+#[test]
+fn each_byte_of_a_mariadb_counts_once() {
+    let account = account(&mariadb());
+    assert!(sums(&account));
+    assert_eq!(account.kernel_total_bytes, 141 * MIB);
+    for (path, mib) in [
+        ("program/text", 20),
+        ("kernel/page_tables", 1),
+        ("allocator/retained", 15),
+        ("instrumentation/performance_schema", 12),
+        ("sessions/idle", 3),
+        // Memory_used less the pool, two log buffers and the sessions
+        ("server/counted", 141 - 128 - 2 - 3),
+    ] {
+        assert_eq!(resident(&account, path), mib * MIB, "{path}");
+    }
+    let pool = resident(&account, "data_cache/buffer_pool") + resident(&account, "data_cache/buffer_pool_overhead");
+    assert_eq!(pool, 40 * MIB);
+    assert_eq!(account.unexplained_bytes, signed((80 - 15 - 12 - 3 - 8) * MIB));
+    assert_eq!(account.unexplained[0].mappings[0].range, format!("{ARENA:x}-{:x}", ARENA + 64 * MIB));
+}
+
+#[test]
+fn what_nobody_knows_is_unexplained_and_changes_no_leaf() {
+    let before = account(&mariadb());
+    let mut planted = mariadb();
+    let block = mapping(0x7e00_0000_0000, 64 * MIB + 4096, "rw-p", "", 64 * MIB);
+    planted.processes[0].mappings.get_or_insert_default().push(block);
+    let found = crate::difference(&before, &account(&planted));
+    assert_eq!(found.unexplained_bytes, signed(64 * MIB));
+    assert!(found.leaves.iter().all(|leaf| leaf.resident_bytes == 0));
+}
+
+#[test]
+fn a_meter_that_says_too_much_is_scaled_and_keeps_what_it_said() {
+    let mut inventory = mariadb();
+    let server = inventory.server.get_or_insert_default();
+    server.performance_schema_bytes = Some(500 * MIB);
+    let account = account(&inventory);
+    let leaf = account.leaves.iter().find(|leaf| leaf.path.ends_with("performance_schema")).expect("a leaf");
+    assert_eq!(leaf.allocated_bytes, Some(500 * MIB));
+    assert!(leaf.resident_bytes < 65 * MIB && sums(&account));
+    assert_eq!(account.unexplained_bytes, 0);
+    assert_eq!(resident(&account, "allocator/retained"), 15 * MIB, "the walk is not scaled");
+}
+
+#[test]
+fn events_replace_the_list_of_sessions_and_the_pool_is_never_an_event() {
+    let mut inventory = mariadb();
+    let server = inventory.server.get_or_insert_default();
+    let mib = |count: i64| count << 20;
+    server.memory_events = [
+        ("memory/sql/THD::main_mem_root".to_owned(), mib(2)),
+        ("memory/sql/JOIN_CACHE".to_owned(), mib(4)),
+        ("memory/sql/TABLE".to_owned(), mib(-9)),
+        ("memory/innodb/buf_buf_pool".to_owned(), mib(128)),
+        ("memory/performance_schema/threads".to_owned(), mib(12)),
+        ("memory/archive/FRM".to_owned(), mib(1)),
+    ]
+    .into();
+    let account = account(&inventory);
+    assert_eq!(resident(&account, "sessions/idle"), 2 * MIB);
+    assert_eq!(resident(&account, "sessions/join"), 4 * MIB);
+    assert_eq!(resident(&account, "instrumentation/performance_schema"), 12 * MIB);
+    assert_eq!(resident(&account, "server/archive"), MIB);
+    assert_eq!(resident(&account, "server/counted"), (141 - 128 - 2 - 7) * MIB);
+    assert!(sums(&account));
+}
+
+/// Two processes share a segment; one of them was read by its mappings, the other by the rollup.
+fn postgresql() -> Inventory {
+    let segment = |pss| mapping(0x7000_0000_0000, 96 * MIB, "rw-s", "/dev/zero (deleted)", pss);
+    let contexts = vec![
+        Context { name: "TopMemoryContext".into(), level: 0, allocated: MIB, ..Context::default() },
+        Context { name: "CacheMemoryContext".into(), level: 1, allocated: 6 * MIB, ..Context::default() },
+    ];
+    let first = ProcessSeen {
+        pid: 1,
+        mappings: Some(vec![mapping(0x5000_0000_0000, 8 * MIB, "rw-p", "[heap]", 4 * MIB), segment(20 * MIB)]),
+        contexts: Some(contexts.clone()),
+        ..ProcessSeen::default()
+    };
+    let rollup = [("Pss".to_owned(), 41 * MIB), ("Pss_Shmem".to_owned(), 28 * MIB), ("Pss_File".to_owned(), MIB)];
+    let second =
+        ProcessSeen { pid: 2, rollup: Some(rollup.into()), contexts: Some(contexts), ..ProcessSeen::default() };
+    let allocation = |name: Option<&str>, size| SharedAllocation {
+        name: name.map(ToOwned::to_owned),
+        offset: None,
+        size,
+        allocated_size: size,
+    };
+    let shared_allocations = vec![
+        allocation(Some("Buffer Blocks"), 72 * MIB),
+        allocation(Some("<anonymous>"), 16 * MIB),
+        allocation(None, 8 * MIB),
+    ];
+    Inventory {
+        flavour: Some(Flavour::Postgresql),
+        version: Some("15.4 (Debian 15.4-1)".into()),
+        processes: vec![first, second],
+        server: Some(ServerSeen { shared_allocations, ..ServerSeen::default() }),
+        ..Inventory::default()
+    }
+}
+
+#[test]
+fn shared_memory_of_postgresql_counts_once_and_contexts_are_capped_in_each_process() {
+    let account = account(&postgresql());
+    assert!(sums(&account));
+    assert_eq!(account.kernel_total_bytes, 65 * MIB);
+    assert_eq!(resident(&account, "shared_memory/Buffer Blocks"), 36 * MIB);
+    assert_eq!(resident(&account, "shared_memory/anonymous"), 8 * MIB);
+    assert_eq!(resident(&account, "shared_memory/unused"), 4 * MIB);
+    // 4 of 7 MiB of contexts are resident in the first process, 7 of 12 are known in the second
+    let contexts = resident(&account, "backends/catalogue_cache") + resident(&account, "backends/top");
+    assert_eq!(contexts, 11 * MIB);
+    assert_eq!(account.unexplained_bytes, signed(5 * MIB));
+}
+
+#[test]
+fn huge_pages_that_many_processes_map_count_once() {
+    let segment = |touched| Mapping {
+        inode: 9,
+        device: "00:0f".into(),
+        shared_hugetlb: touched,
+        ..mapping(0x7000_0000_0000, 96 * MIB, "rw-s", "/anon_hugepage (deleted)", 0)
+    };
+    let process = |touched| ProcessSeen { mappings: Some(vec![segment(touched)]), ..ProcessSeen::default() };
+    let mut inventory = postgresql();
+    inventory.processes = vec![process(48 * MIB), process(24 * MIB), process(2 * MIB)];
+    let account = account(&inventory);
+    assert_eq!((account.kernel_total_bytes, account.unexplained_bytes), (48 * MIB, 0));
+    assert_eq!(resident(&account, "huge_pages/shared_memory/Buffer Blocks"), 36 * MIB);
+    assert_eq!(account.uncertainty_bytes, 26 * MIB, "they may have touched different pages");
+}
+
+#[test]
+fn without_sql_the_kernel_names_what_it_can() {
+    let mut inventory = mariadb();
+    (inventory.server, inventory.flavour, inventory.version) = (None, None, None);
+    let account = account(&inventory);
+    assert_eq!(resident(&account, "program/text"), 20 * MIB);
+    assert_eq!(account.unexplained_bytes, signed((40 + 80 - 15) * MIB));
+    assert!(sums(&account));
+}
+
+#[test]
+fn the_rollup_is_the_total_and_what_mappings_lack_is_rounding() {
+    let mut inventory = mariadb();
+    inventory.processes[0].rollup = Some([("Pss".to_owned(), 140 * MIB + 8192)].into());
+    let account = account(&inventory);
+    assert_eq!(account.kernel_total_bytes, 141 * MIB + 8192);
+    assert_eq!(account.unexplained.last().map(|it| (it.class.as_str(), it.bytes)), Some(("rounding", 8192)));
+    assert!(sums(&account) && account.uncertainty_bytes == 8192);
+}
+
+#[test]
+fn json_has_the_promised_keys() {
+    let json = serde_json::to_value(account(&mariadb())).expect("JSON");
+    for key in "kernel_total_bytes explained_share unexplained_bytes uncertainty_bytes leaves processes probes missing"
+        .split(' ')
+    {
+        assert!(!json[key].is_null(), "{key}");
+    }
+    assert_eq!(
+        (&json["leaves"][0]["path"], &json["leaves"][0]["basis"]),
+        (&"allocator/retained".into(), &"allocator".into())
+    );
+}
+
+prop_compose! {
+    fn any_mapping()(
+        start in 0u64..1 << 30, length in prop_oneof![1u64..1 << 20, Just(128 << 10), any::<u64>()],
+        permissions in prop::sample::select(vec!["rw-p", "r-xp", "rw-s", "---p"]),
+        path in prop::sample::select(vec!["", "[heap]", "/lib/libc.so", "/dev/zero (deleted)", "/anon_hugepage (deleted)", "[stack]", "/SYSV01"]),
+        pss in prop_oneof![0u64..64 << 20, any::<u64>()], rss in any::<u64>(), inode in 0u64..3, huge in 0u64..8 << 20,
+        flags in prop::sample::select(vec!["", "dd", "nh gu", "ht"]),
+    ) -> Mapping {
+        let end = (start << 12).saturating_add(length);
+        Mapping {
+            start: start << 12, end, permissions: permissions.into(), path: path.into(), rss, pss, inode, anonymous: pss / 2,
+            private_hugetlb: huge, flags: flags.into(), ..Mapping::default()
+        }
+    }
+}
+
+prop_compose! {
+    fn any_process()(
+        mappings in prop::option::of(prop::collection::vec(any_mapping(), 0..12)),
+        rollup in prop::option::of((any::<u64>(), any::<u64>())), status in any::<[u64; 4]>(),
+        walk in prop::option::of((any::<u64>(), any::<u64>())), contexts in prop::collection::vec((0u32..4, any::<u64>()), 0..5),
+        role in prop::sample::select(vec!["a", "b"]),
+    ) -> ProcessSeen {
+        let rollup = rollup.map(|(pss, file)| [("Pss".to_owned(), pss), ("Pss_File".to_owned(), file)].into());
+        let names = ["RssAnon", "RssShmem", "VmPTE", "HugetlbPages"].map(ToOwned::to_owned);
+        let heap = walk.map(|(free, free_resident)| HeapWalk { free, free_resident, ..HeapWalk::default() });
+        let context = |(level, allocated)| Context { name: "CacheMemoryContext".into(), ident: None, level, allocated };
+        let contexts = Some(contexts.into_iter().map(context).collect());
+        let status = names.into_iter().zip(status).collect();
+        ProcessSeen { role: role.into(), mappings, rollup, status, heap, contexts, ..ProcessSeen::default() }
+    }
+}
+
+prop_compose! {
+    fn any_inventory()(
+        processes in prop::collection::vec(any_process(), 0..5),
+        flavour in prop::option::of(prop::sample::select(Flavour::ALL.to_vec())),
+        version in prop::sample::select(vec!["10.11.19-MariaDB", "9.7.4", "15.4", "nonsense"]),
+        sizes in any::<[u64; 5]>(), events in any::<[i64; 3]>(), allocated in any::<[u64; 2]>(),
+    ) -> Inventory {
+        let names = ["innodb_buffer_pool_size", "key_buffer_size", "innodb_log_buffer_size", "innodb_buffer_pool_chunk_size", "innodb_page_size"];
+        let variables = names.iter().zip(sizes).map(|(name, size)| ((*name).to_owned(), size.to_string())).collect();
+        let status = ["Memory_used", "Innodb_buffer_pool_bytes_data", "Key_blocks_used", "Innodb_mem_adaptive_hash"];
+        let status = status.iter().zip(sizes).map(|(name, size)| ((*name).to_owned(), size.to_string())).collect();
+        let names = ["memory/sql/TABLE", "memory/new/thing", "memory/innodb/hash0hash"].map(ToOwned::to_owned);
+        let shared = allocated.map(|size| SharedAllocation { size, allocated_size: size, ..SharedAllocation::default() });
+        let server = ServerSeen {
+            variables, status, memory_events: names.into_iter().zip(events).collect(), shared_allocations: shared.to_vec(),
+            ..ServerSeen::default()
+        };
+        Inventory { processes, flavour, version: Some(version.into()), server: Some(server), ..Inventory::default() }
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_inventory_has_an_account_that_sums(inventory in any_inventory()) {
+        let account = account(&inventory);
+        prop_assert!(sums(&account));
+        prop_assert!(account.explained_share.is_none_or(|share| (0.0..=1.0).contains(&share)));
+        let private: i64 = account.unexplained.iter().filter(|it| it.class == "private").map(|it| it.bytes).sum();
+        prop_assert!(private >= 0, "more leaves than memory: {private}");
+        crate::oom(&inventory);
+    }
+}

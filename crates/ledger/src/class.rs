@@ -1,0 +1,401 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What each mapping is for, by its name, flags, neighbours and size. Each mapping has exactly one class. Sources of the rules: the facts that
+//! were measured on Linux 6.18 (patterns of smaps); flags may change between kernels, so what no rule fits is [`Class::Anonymous`].
+
+use crate::figures::Figures;
+use crate::key_cache;
+use crate::{Mapping, ProcessSeen};
+use capability::Flavour;
+use serde::{Deserialize, Serialize};
+
+const MIB: u64 = 1 << 20;
+/// A heap of a secondary arena of glibc begins and ends at multiples of this (`HEAP_MAX_SIZE` on 64-bit hosts).
+const ARENA: u64 = 64 * MIB;
+/// Guards of thread stacks are one page; some libraries ask for more.
+const LARGEST_GUARD: u64 = 64 << 10;
+/// Zeroed data of a program that follows its file is smaller; larger ones are memory that lies beside it by chance.
+const LARGEST_BSS: u64 = 16 * MIB;
+/// Address space that MariaDB reserves behind its pool is at least so large.
+const RESERVATION: u64 = 1 << 40;
+/// The System V segment of PostgreSQL that only marks its data directory as used is one page.
+const LARGEST_STUB: u64 = 64 << 10;
+
+/// What a mapping is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Class {
+    /// Code and constants of programs and libraries.
+    ProgramText,
+    /// Private pages of their files, and the zeroed data that follows.
+    ProgramData,
+    /// Other files that are mapped shared.
+    MappedFile,
+    /// vdso, vvar: the kernel's.
+    Special,
+    /// Rings of asynchronous I/O.
+    IoRings,
+    Stack,
+    /// malloc's: `[heap]`, and arenas of glibc.
+    Heap,
+    BufferPool,
+    LogBuffer,
+    KeyCache,
+    AriaCache,
+    /// Both, where the kernel merged their mappings.
+    KeyAndAriaCache,
+    /// PostgreSQL's one segment.
+    MainShared,
+    DynamicShared,
+    /// Outside of Rss and Pss.
+    HugePages,
+    /// Address space only.
+    Reserved,
+    /// Memory without a name that no rule fits.
+    Anonymous,
+    /// Anonymous memory of a process whose mappings were not read.
+    Unseen,
+}
+
+impl Class {
+    /// As in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ProgramText => "program_text",
+            Self::ProgramData => "program_data",
+            Self::MappedFile => "mapped_file",
+            Self::Special => "special",
+            Self::IoRings => "io_rings",
+            Self::Stack => "stack",
+            Self::Heap => "heap",
+            Self::BufferPool => "buffer_pool",
+            Self::LogBuffer => "log_buffer",
+            Self::KeyCache => "key_cache",
+            Self::AriaCache => "aria_cache",
+            Self::KeyAndAriaCache => "key_and_aria_cache",
+            Self::MainShared => "main_shared",
+            Self::DynamicShared => "dynamic_shared",
+            Self::HugePages => "huge_pages",
+            Self::Reserved => "reserved",
+            Self::Anonymous => "anonymous",
+            Self::Unseen => "unseen",
+        }
+    }
+
+    /// Whether malloc's blocks may lie in it, so that the server's own meters split it.
+    pub(crate) fn is_private(self) -> bool {
+        matches!(self, Self::Heap | Self::Anonymous | Self::Unseen | Self::Reserved)
+    }
+}
+
+/// The class of each mapping, in their order.
+pub fn classes(process: &ProcessSeen, inventory: &crate::Inventory) -> Vec<Class> {
+    of_process(process, &Figures::of(inventory))
+}
+
+pub(crate) fn of_process(process: &ProcessSeen, figures: &Figures<'_>) -> Vec<Class> {
+    let mappings = process.mappings.as_deref().unwrap_or_default();
+    let around = Around { mappings, process, figures };
+    let mut classes: Vec<Class> = Vec::with_capacity(mappings.len());
+    for index in 0..mappings.len() {
+        let class = around.class(index, classes.last().copied());
+        classes.push(class);
+    }
+    by_size(mappings, &mut classes, figures);
+    classes
+}
+
+pub(crate) fn length(mapping: &Mapping) -> u64 {
+    mapping.end.saturating_sub(mapping.start)
+}
+
+pub(crate) fn has_flag(mapping: &Mapping, flag: &str) -> bool {
+    mapping.flags.split_whitespace().any(|it| it == flag)
+}
+
+pub(crate) fn is_hugetlb(mapping: &Mapping) -> bool {
+    let is_named = mapping.path.starts_with("/anon_hugepage");
+    is_named || has_flag(mapping, "ht") || mapping.private_hugetlb > 0 || mapping.shared_hugetlb > 0
+}
+
+struct Around<'a> {
+    mappings: &'a [Mapping],
+    process: &'a ProcessSeen,
+    figures: &'a Figures<'a>,
+}
+
+impl Around<'_> {
+    fn class(&self, index: usize, before: Option<Class>) -> Class {
+        let mapping = &self.mappings[index];
+        if is_hugetlb(mapping) {
+            return Class::HugePages;
+        }
+        self.by_name(mapping).unwrap_or_else(|| self.nameless(index, before))
+    }
+
+    fn by_name(&self, mapping: &Mapping) -> Option<Class> {
+        let path = mapping.path.as_str();
+        match path {
+            "" => None,
+            "[heap]" => Some(Class::Heap),
+            _ if path.starts_with("[stack") || path.contains("pthread stack") => Some(Class::Stack),
+            _ if path.contains("glibc: malloc") => Some(Class::Heap),
+            _ if path.starts_with("[anon") => None,
+            _ if path.starts_with('[') => Some(Class::Special),
+            _ if path.starts_with("/[aio]") || path.starts_with("anon_inode:") => Some(Class::IoRings),
+            _ => Some(self.of_file(mapping)),
+        }
+    }
+
+    fn of_file(&self, mapping: &Mapping) -> Class {
+        let is_shared = mapping.permissions.ends_with('s');
+        let path = mapping.path.as_str();
+        let is_segment = path.starts_with("/SYSV");
+        let is_postgresql = self.figures.flavour.is_none_or(|it| it == Flavour::Postgresql);
+        let is_main = path.starts_with("/dev/zero") || is_segment && length(mapping) > LARGEST_STUB;
+        match path {
+            _ if is_shared && is_main && is_postgresql => Class::MainShared,
+            _ if path.starts_with("/dev/zero") && !is_shared => Class::Anonymous,
+            _ if is_segment || ["/dev/shm/", "/memfd:", "/dev/zero"].iter().any(|it| path.starts_with(it)) => {
+                Class::DynamicShared
+            }
+            _ if is_shared => Class::MappedFile,
+            // mostly private copies: relocations, initialised data
+            _ if mapping.anonymous > 0 && mapping.anonymous >= mapping.rss / 2 => Class::ProgramData,
+            _ => Class::ProgramText,
+        }
+    }
+
+    fn nameless(&self, index: usize, before: Option<Class>) -> Class {
+        let mapping = &self.mappings[index];
+        if mapping.permissions.starts_with("---") {
+            return Class::Reserved;
+        }
+        if mapping.permissions.ends_with('s') {
+            return Class::DynamicShared;
+        }
+        if self.is_pool(index) {
+            return Class::BufferPool;
+        }
+        if self.is_arena(index) {
+            return Class::Heap;
+        }
+        if self.is_stack(index) {
+            return Class::Stack;
+        }
+        if self.is_bss(index, before) { Class::ProgramData } else { Class::Anonymous }
+    }
+
+    fn previous(&self, index: usize) -> Option<&Mapping> {
+        let previous = self.mappings.get(index.checked_sub(1)?)?;
+        (previous.end == self.mappings[index].start).then_some(previous)
+    }
+
+    fn next(&self, index: usize) -> Option<&Mapping> {
+        let next = self.mappings.get(index + 1)?;
+        (next.start == self.mappings[index].end).then_some(next)
+    }
+
+    /// MariaDB from 10.11.19 and 11.8.9 on: kept out of core files, and before the address space into which the pool may grow.
+    fn is_pool(&self, index: usize) -> bool {
+        let is_reservation = |next: &Mapping| next.permissions.starts_with("---") && length(next) >= RESERVATION;
+        has_flag(&self.mappings[index], "dd") && self.next(index).is_some_and(is_reservation)
+    }
+
+    fn is_arena(&self, index: usize) -> bool {
+        let mapping = &self.mappings[index];
+        if let Some(heap) = &self.process.heap {
+            return heap.walked.contains(&mapping.start);
+        }
+        let is_other = self.process.allocator.as_deref().is_some_and(|name| !name.starts_with("glibc"));
+        let end = match self.next(index) {
+            Some(tail) if tail.permissions.starts_with("---") && tail.path.is_empty() => tail.end,
+            _ => mapping.end,
+        };
+        let is_whole = end.is_multiple_of(ARENA) && end.saturating_sub(mapping.start) == ARENA;
+        !is_other && mapping.permissions == "rw-p" && mapping.start.is_multiple_of(ARENA) && is_whole
+    }
+
+    fn is_stack(&self, index: usize) -> bool {
+        let mapping = &self.mappings[index];
+        let is_guard = |it: &Mapping| it.permissions.starts_with("---") && it.path.is_empty();
+        let has_guard = self.previous(index).is_some_and(|it| is_guard(it) && length(it) <= LARGEST_GUARD);
+        let has_guards_inside = has_flag(mapping, "gu") && has_flag(mapping, "nh");
+        has_flag(mapping, "gd") || has_guards_inside || has_guard && !has_flag(mapping, "dd")
+    }
+
+    fn is_bss(&self, index: usize, before: Option<Class>) -> bool {
+        let mapping = &self.mappings[index];
+        let is_after_data = self.previous(index).is_some_and(|it| it.inode != 0 && it.permissions.starts_with("rw"));
+        let is_after = is_after_data && matches!(before, Some(Class::ProgramData | Class::ProgramText));
+        is_after && mapping.permissions.starts_with("rw") && length(mapping) <= LARGEST_BSS
+    }
+}
+
+/// Mappings without a name whose size is that of something the server says it allocated.
+fn by_size(mappings: &[Mapping], classes: &mut [Class], figures: &Figures<'_>) {
+    pool_by_size(mappings, classes, figures);
+    for (mapping, class) in mappings.iter().zip(classes) {
+        if *class == Class::Anonymous {
+            *class = cache_of_size(length(mapping), may_be_left_out_of_dumps(mapping), figures).unwrap_or(*class);
+        }
+    }
+}
+
+/// As InnoDB asks for its buffers. /proc/PID/maps, from which large mappings are known, does not tell the flags.
+fn may_be_left_out_of_dumps(mapping: &Mapping) -> bool {
+    mapping.flags.is_empty() || has_flag(mapping, "dd")
+}
+
+/// Chunks of InnoDB's pool with their descriptors; the kernel merges chunks that lie side by side.
+fn pool_by_size(mappings: &[Mapping], classes: &mut [Class], figures: &Figures<'_>) {
+    if classes.contains(&Class::BufferPool) {
+        return;
+    }
+    let Some((chunk, mut left)) = chunks(figures) else { return };
+    let mut candidates: Vec<usize> = (0..mappings.len())
+        .filter(|index| classes[*index] == Class::Anonymous && length(&mappings[*index]) >= chunk)
+        .collect();
+    candidates.sort_by_key(|index| std::cmp::Reverse(length(&mappings[*index])));
+    for index in candidates {
+        let count = length(&mappings[index]) / chunk;
+        if count <= left && length(&mappings[index]) <= largest_of(count * chunk, figures) {
+            classes[index] = Class::BufferPool;
+            left -= count;
+        }
+    }
+}
+
+/// What the pool is allocated in, and how many of them.
+pub(crate) fn chunks(figures: &Figures<'_>) -> Option<(u64, u64)> {
+    let pool = figures.pool_size()?;
+    let instances = figures.size("innodb_buffer_pool_instances").unwrap_or(1);
+    let chunk = figures.size("innodb_buffer_pool_chunk_size").unwrap_or(pool / instances).clamp(MIB, pool.max(MIB));
+    Some((chunk, pool.div_ceil(chunk)))
+}
+
+/// With descriptors, of which a page has less than 1 KiB (392 bytes in MySQL 5.7, 369 in 9.7).
+fn largest_of(pool: u64, figures: &Figures<'_>) -> u64 {
+    pool.saturating_add(pool / figures.page_size() * 1024).saturating_add(2 * MIB)
+}
+
+pub(crate) fn cache_of_size(length: u64, is_dont_dump: bool, figures: &Figures<'_>) -> Option<Class> {
+    if figures.flavour != Some(Flavour::Mariadb) {
+        return None;
+    }
+    let is_of = |wanted: u64| length >= wanted - wanted / 100 && length <= wanted + wanted / 20;
+    let log = figures.size("innodb_log_buffer_size");
+    let is_one_or_two = |log: u64| [log, 2 * log].iter().any(|size| length >= *size && length <= size + MIB);
+    if is_dont_dump && log.is_some_and(is_one_or_two) {
+        return Some(Class::LogBuffer);
+    }
+    let (key, aria) = (key_cache::blocks(figures).map(|(count, block)| count * block), aria_blocks(figures));
+    match (key, aria) {
+        (Some(key), _) if is_of(key) => Some(Class::KeyCache),
+        (_, Some(aria)) if is_of(aria) => Some(Class::AriaCache),
+        (Some(key), Some(aria)) if is_of(key + aria) => Some(Class::KeyAndAriaCache),
+        _ => None,
+    }
+}
+
+/// storage/maria/ma_pagecache.c: the same with other sizes; 124 MiB of 128 MiB were measured with huge pages.
+fn aria_blocks(figures: &Figures<'_>) -> Option<u64> {
+    let size = figures.size("aria_pagecache_buffer_size").filter(|size| *size >= 8 * MIB)?;
+    Some(size / 128 * 124)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{HeapWalk, Inventory, ServerSeen};
+
+    fn text(lines: &[&str]) -> Vec<Mapping> {
+        crate::mapping::mappings(&lines.join("\n"))
+    }
+
+    fn inventory(lines: &[&str], variables: &[(&str, &str)], flavour: Flavour) -> Inventory {
+        let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        Inventory {
+            flavour: Some(flavour),
+            processes: vec![ProcessSeen { mappings: Some(text(lines)), ..ProcessSeen::default() }],
+            server: Some(ServerSeen { variables, ..ServerSeen::default() }),
+            ..Inventory::default()
+        }
+    }
+
+    fn classes_of(inventory: &Inventory) -> Vec<Class> {
+        classes(&inventory.processes[0], inventory)
+    }
+
+    #[test]
+    fn a_mariadb_with_the_reservation() {
+        let lines = [
+            "550000000000-550000010000 r-xp 00000000 fe:00 9 /usr/sbin/mariadbd",
+            "550000010000-550000020000 rw-p 00010000 fe:00 9 /usr/sbin/mariadbd",
+            "550000020000-550000090000 rw-p 00000000 00:00 0 ",
+            "550001000000-550001100000 rw-p 00000000 00:00 0 [heap]",
+            "700000000000-700010000000 rw-p 00000000 00:00 0 ",
+            "VmFlags: rd wr mr mw me dd",
+            "700010000000-780000000000 ---p 00000000 00:00 0 ",
+            "7f0000000000-7f0000200000 rw-p 00000000 00:00 0 ",
+            "7f0000200000-7f0004000000 ---p 00000000 00:00 0 ",
+            "7f0010000000-7f0010001000 ---p 00000000 00:00 0 ",
+            "7f0010001000-7f0010050000 rw-p 00000000 00:00 0 ",
+            "7f0020000000-7f0022000000 rw-p 00000000 00:00 0 ",
+            "VmFlags: rd wr dd",
+            "7f0030000000-7f0034000000 rw-p 00000000 00:00 0 ",
+        ];
+        let variables = [("innodb_buffer_pool_size", "268435456"), ("innodb_log_buffer_size", "16777216")];
+        let mut inventory = inventory(&lines, &variables, Flavour::Mariadb);
+        // data that nobody wrote yet is text to the rule; what follows it is bss all the same
+        use Class::*;
+        let expected = [
+            ProgramText,
+            ProgramText,
+            ProgramData,
+            Heap,
+            BufferPool,
+            Reserved,
+            Heap,
+            Reserved,
+            Reserved,
+            Stack,
+            LogBuffer,
+            Anonymous,
+        ];
+        // the last mapping begins and is as large as an arena, and no walk says otherwise
+        assert_eq!(classes_of(&inventory)[..11], expected[..11]);
+        inventory.processes[0].heap = Some(HeapWalk { walked: vec![0x7f00_0000_0000], ..HeapWalk::default() });
+        assert_eq!(classes_of(&inventory), expected);
+    }
+
+    #[test]
+    fn chunks_of_mysql_by_size_and_not_more_than_there_are() {
+        let chunk = 134_020_u64 << 10;
+        let at = |start: u64, length: u64| format!("{start:x}-{:x} rw-p 00000000 00:00 0 ", start + length);
+        let lines = [
+            at(0x7000_0000_1000, 2 * chunk),
+            at(0x7100_0000_1000, chunk),
+            at(0x7200_0000_1000, 64 << 20),
+            at(0x7300_0000_1000, 200 << 20),
+        ];
+        let variables = [("innodb_buffer_pool_size", "268435456"), ("innodb_buffer_pool_chunk_size", "134217728")];
+        let inventory = inventory(&lines.each_ref().map(String::as_str), &variables, Flavour::Mysql);
+        use Class::*;
+        assert_eq!(classes_of(&inventory), [BufferPool, Anonymous, Anonymous, Anonymous]);
+    }
+
+    #[test]
+    fn shared_memory_of_postgresql() {
+        let lines = [
+            "7f0000000000-7f0020000000 rw-s 00000000 00:01 1029 /dev/zero (deleted)",
+            "7f0030000000-7f0030100000 rw-s 00000000 00:19 4 /dev/shm/PostgreSQL.1804",
+            "7f0040000000-7f0040001000 rw-s 00000000 00:01 3 /SYSV0052e2c1 (deleted)",
+            "7f0050000000-7f0060000000 rw-s 00000000 00:0f 5 /anon_hugepage (deleted)",
+            "7ffd00000000-7ffd00021000 rw-p 00000000 00:00 0 [stack]",
+            "7ffd00030000-7ffd00032000 r-xp 00000000 00:00 0 [vdso]",
+        ];
+        let inventory = inventory(&lines, &[], Flavour::Postgresql);
+        use Class::*;
+        assert_eq!(classes_of(&inventory), [MainShared, DynamicShared, DynamicShared, HugePages, Stack, Special]);
+    }
+}

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The proportional set size of processes of which only /proc/PID/status was read, by those of the same role that were read more closely.
+//!
+//! The estimate is a ratio estimator: what the kernel calls resident (each shared page counted in full), times the share of it that is
+//! proportional among the processes that were read. Its uncertainty is that of 19 in 20 (Cochran, Sampling Techniques, chapter 6).
+
+use crate::ProcessSeen;
+use crate::pieces::measured;
+use crate::share::sane;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// What of the account is estimated.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Estimates {
+    /// Processes whose Pss was read.
+    pub sampled: u64,
+    /// Processes whose Pss was estimated.
+    pub estimated: u64,
+    /// What of the total is estimated.
+    pub estimated_bytes: u64,
+    pub uncertainty_bytes: u64,
+    pub roles: Vec<RoleEstimate>,
+}
+
+/// Of the processes of one role. Ratios are Pss / Rss.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct RoleEstimate {
+    pub role: String,
+    pub sampled: u64,
+    pub estimated: u64,
+    pub anonymous_ratio: f64,
+    pub file_ratio: f64,
+    pub shared_ratio: f64,
+}
+
+/// Bytes of a process by what backs them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Parts {
+    pub(crate) anonymous: u64,
+    pub(crate) file: u64,
+    pub(crate) shared: u64,
+}
+
+impl Parts {
+    pub(crate) fn sum(self) -> u64 {
+        self.anonymous + self.file + self.shared
+    }
+
+    fn plus(self, other: Self) -> Self {
+        let add = |a: u64, b: u64| a.saturating_add(b);
+        Self {
+            anonymous: add(self.anonymous, other.anonymous),
+            file: add(self.file, other.file),
+            shared: add(self.shared, other.shared),
+        }
+    }
+
+    /// Proportional. Kernels before 5.4 do not tell the parts: then all is taken for anonymous but what status calls file and shared.
+    pub(crate) fn of_rollup(process: &ProcessSeen) -> Option<Self> {
+        let rollup = process.rollup.as_ref()?;
+        let pss = sane(*rollup.get("Pss")?);
+        let part = |name: &str| rollup.get(name).map_or(0, |bytes| sane(*bytes));
+        let file = part("Pss_File").min(pss);
+        let shared = part("Pss_Shmem").min(pss - file);
+        Some(Self { anonymous: pss - file - shared, file, shared })
+    }
+
+    /// Proportional: of a process whose mappings were read, but no rollup.
+    fn of_mappings(process: &ProcessSeen) -> Option<Self> {
+        let mut parts = Self::default();
+        for mapping in measured(process)? {
+            let pss = sane(mapping.pss);
+            match mapping {
+                it if it.path.starts_with("/dev/zero") || it.permissions.ends_with('s') => parts.shared += pss,
+                it if it.inode != 0 && it.anonymous < it.rss => parts.file += pss,
+                _ => parts.anonymous += pss,
+            }
+        }
+        Some(parts)
+    }
+
+    /// Resident: each shared page in full.
+    pub(crate) fn of_status(process: &ProcessSeen) -> Self {
+        let part = |name: &str| process.status.get(name).map(|bytes| sane(*bytes));
+        let (file, shared) = (part("RssFile").unwrap_or(0), part("RssShmem").unwrap_or(0));
+        // kernels before 4.5 tell the sum only
+        let rest = || part("VmRSS").unwrap_or(0).saturating_sub(file + shared);
+        Self { anonymous: part("RssAnon").unwrap_or_else(rest), file, shared }
+    }
+}
+
+struct Sample<'a> {
+    role: &'a str,
+    pss: Parts,
+    rss: Parts,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Ratios {
+    anonymous: f64,
+    file: f64,
+    shared: f64,
+}
+
+impl Ratios {
+    fn of(samples: &[&Sample<'_>]) -> Self {
+        let sum = |of: fn(&Sample<'_>) -> Parts| samples.iter().fold(Parts::default(), |sum, it| sum.plus(of(it)));
+        let (pss, rss) = (sum(|it| it.pss), sum(|it| it.rss));
+        Self {
+            anonymous: ratio(pss.anonymous, rss.anonymous),
+            file: ratio(pss.file, rss.file),
+            shared: ratio(pss.shared, rss.shared),
+        }
+    }
+
+    fn apply(self, rss: Parts) -> Parts {
+        Parts {
+            anonymous: times(rss.anonymous, self.anonymous),
+            file: times(rss.file, self.file),
+            shared: times(rss.shared, self.shared),
+        }
+    }
+}
+
+/// Proportional is never more than resident; of nothing resident nothing is said, and all of it is taken.
+fn ratio(pss: u64, rss: u64) -> f64 {
+    if rss == 0 { 1.0 } else { (pss as f64 / rss as f64).min(1.0) }
+}
+
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+fn times(bytes: u64, ratio: f64) -> u64 {
+    // both are in their limits: below 2^47, and 0 to 1
+    (bytes as f64 * ratio).round() as u64
+}
+
+impl Estimates {
+    pub(crate) fn parts(&self, process: &ProcessSeen) -> Parts {
+        let role = self.roles.iter().find(|it| it.role == process.role);
+        let ratios = role.map_or(Ratios { anonymous: 1.0, file: 1.0, shared: 1.0 }, |it| Ratios {
+            anonymous: it.anonymous_ratio,
+            file: it.file_ratio,
+            shared: it.shared_ratio,
+        });
+        ratios.apply(Parts::of_status(process))
+    }
+}
+
+pub(crate) fn of(processes: &[ProcessSeen]) -> Estimates {
+    let samples: Vec<Sample<'_>> = processes.iter().filter_map(sample).collect();
+    let mut unread: BTreeMap<&str, Vec<Parts>> = BTreeMap::new();
+    for process in processes.iter().filter(|process| sample(process).is_none()) {
+        unread.entry(&process.role).or_default().push(Parts::of_status(process));
+    }
+    let mut estimates = Estimates { sampled: samples.len() as u64, ..Estimates::default() };
+    for (role, parts) in unread {
+        add_role(&mut estimates, role, &parts, &samples, processes.len());
+    }
+    estimates
+}
+
+fn sample(process: &ProcessSeen) -> Option<Sample<'_>> {
+    let pss = Parts::of_rollup(process).or_else(|| Parts::of_mappings(process))?;
+    Some(Sample { role: &process.role, pss, rss: Parts::of_status(process) })
+}
+
+fn add_role(estimates: &mut Estimates, role: &str, unread: &[Parts], samples: &[Sample<'_>], processes: usize) {
+    let own: Vec<&Sample<'_>> = samples.iter().filter(|it| it.role == role).collect();
+    let all: Vec<&Sample<'_>> = samples.iter().collect();
+    let ratios = match (own.is_empty(), all.is_empty()) {
+        (false, _) => Ratios::of(&own),
+        (true, false) => Ratios::of(&all),
+        (true, true) => unsampled(processes),
+    };
+    let estimated: Vec<u64> = unread.iter().map(|rss| ratios.apply(*rss).sum()).collect();
+    let sum: u64 = estimated.iter().sum();
+    estimates.estimated += unread.len() as u64;
+    estimates.estimated_bytes += sum;
+    estimates.uncertainty_bytes += uncertainty(&own, ratios, unread, &estimated);
+    estimates.roles.push(RoleEstimate {
+        role: role.to_owned(),
+        sampled: own.len() as u64,
+        estimated: unread.len() as u64,
+        anonymous_ratio: ratios.anonymous,
+        file_ratio: ratios.file,
+        shared_ratio: ratios.shared,
+    });
+}
+
+/// Of no process the Pss was read: as if each process had each shared page, and no private page was shared.
+fn unsampled(processes: usize) -> Ratios {
+    let part = 1.0 / processes.max(1) as f64;
+    Ratios { anonymous: 1.0, file: part, shared: part }
+}
+
+/// At most how far the truth can be away, for it is between nothing and what is resident; with fewer than two samples, that.
+fn uncertainty(own: &[&Sample<'_>], ratios: Ratios, unread: &[Parts], estimated: &[u64]) -> u64 {
+    let (n, m) = (own.len(), unread.len() as f64);
+    let bounds =
+        unread.iter().zip(estimated).map(|(rss, estimate)| (*estimate).max(rss.sum().saturating_sub(*estimate)));
+    let bound: u64 = bounds.sum();
+    if n < 2 {
+        return bound;
+    }
+    let residual = |it: &&Sample<'_>| it.pss.sum() as f64 - ratios.apply(it.rss).sum() as f64;
+    let variance = own.iter().map(residual).map(|it| it * it).sum::<f64>() / (n as f64 - 1.0);
+    let error = student(n - 1) * m * (variance * (1.0 / n as f64 + 1.0 / m)).sqrt();
+    bytes(error).min(bound)
+}
+
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+fn bytes(error: f64) -> u64 {
+    // such a cast saturates
+    sane(error.max(0.0).ceil() as u64)
+}
+
+/// Student's t for 19 in 20, two-sided.
+fn student(freedom: usize) -> f64 {
+    const T: [f64; 10] = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228];
+    match freedom {
+        0 => f64::MAX,
+        1..=10 => T[freedom - 1],
+        11..=19 => 2.201,
+        20..=29 => 2.086,
+        _ => 2.042,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    fn backend(anonymous: u64, shared: u64, pss: Option<(u64, u64)>) -> ProcessSeen {
+        let status = [("RssAnon".to_owned(), anonymous), ("RssShmem".to_owned(), shared)].into();
+        let rollup = pss.map(|(anonymous, shared)| {
+            [("Pss".to_owned(), anonymous + shared), ("Pss_Shmem".to_owned(), shared)].into()
+        });
+        ProcessSeen { role: "client backend".into(), status, rollup, ..ProcessSeen::default() }
+    }
+
+    #[test]
+    fn like_processes_are_estimated_exactly() {
+        let mut processes = vec![backend(3 * MIB, 400 * MIB, Some((MIB, 4 * MIB))); 4];
+        processes.extend(vec![backend(6 * MIB, 200 * MIB, None); 10]);
+        let estimates = of(&processes);
+        assert_eq!((estimates.sampled, estimates.estimated), (4, 10));
+        assert_eq!(estimates.estimated_bytes, 10 * (2 * MIB + 2 * MIB));
+        assert_eq!(estimates.uncertainty_bytes, 0);
+    }
+
+    #[test]
+    fn one_sample_says_only_what_cannot_be() {
+        let processes = [backend(2 * MIB, 0, Some((MIB, 0))), backend(2 * MIB, 0, None)];
+        assert_eq!(of(&processes).uncertainty_bytes, MIB);
+    }
+
+    #[test]
+    fn unlike_samples_widen_the_uncertainty() {
+        let mut processes = vec![
+            backend(2 * MIB, 0, Some((MIB, 0))),
+            backend(2 * MIB, 0, Some((2 * MIB, 0))),
+            backend(2 * MIB, 0, None),
+        ];
+        let few = of(&processes).uncertainty_bytes;
+        for _ in 0..10 {
+            processes.extend([backend(2 * MIB, 0, Some((MIB, 0))), backend(2 * MIB, 0, Some((2 * MIB, 0)))]);
+        }
+        assert!(few > MIB && of(&processes).uncertainty_bytes < few);
+    }
+}

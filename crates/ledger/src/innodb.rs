@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+//! InnoDB beside its pool: what its status says, and formulas of its source. Sizes in bytes.
+
+use crate::leaf::{Amount, Reckoned};
+use crate::share::sane;
+use capability::Flavour;
+
+/// A cell of a hash table is a pointer.
+const CELL: u64 = 8;
+/// MariaDB keeps one latch among so many cells, so that both share a line of the CPU's cache (`ELEMENTS_PER_LATCH`).
+const CELLS_PER_LATCH: u64 = 7;
+
+/// A figure of "BUFFER POOL AND MEMORY": the number after `name`. Where two parts in brackets follow, as in
+/// `Lock system  334000 (332872 + 1128)`, the first: it is the table, allocated at start; the second lies elsewhere or in the pool.
+pub(crate) fn line(text: &str, name: &str) -> Option<u64> {
+    let rest = text.lines().find_map(|line| line.trim_start().strip_prefix(name))?;
+    let (total, brackets) = rest.split_once('(').unwrap_or((rest, ""));
+    let constant = brackets.split_once('+').and_then(|(constant, _)| constant.trim().parse().ok());
+    let total = || total.split([',', ';']).next()?.trim().parse().ok();
+    constant.or_else(total).map(sane)
+}
+
+/// `ut_find_prime` of ut/ut0rnd: a prime above `n` that is not near a power of 2. All of InnoDB's hash tables have so many cells.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+pub(crate) fn cells(n: u64) -> u64 {
+    // a pool of 2^40 bytes asks for 2^34 cells; the cast is exact there
+    let mut n = n.min(1 << 40) + 100;
+    let mut power = 1;
+    while power * 2 < n {
+        power *= 2;
+    }
+    if (n as f64) < 1.05 * power as f64 {
+        n = (n as f64 * 1.041_232_1) as u64;
+    }
+    power *= 2;
+    if n as f64 > 0.95 * power as f64 {
+        n = (n as f64 * 1.113_134_7) as u64;
+    }
+    if n > power - 20 {
+        n += 30;
+    }
+    n = (n as f64 * 1.013_267_7) as u64;
+    (n..).find(|candidate| is_prime(*candidate)).unwrap_or(n)
+}
+
+fn is_prime(n: u64) -> bool {
+    (2..).take_while(|divisor| divisor * divisor <= n).all(|divisor: u64| !n.is_multiple_of(divisor))
+}
+
+fn table(wanted: u64) -> u64 {
+    cells(wanted) * CELL
+}
+
+fn with_latches(wanted: u64) -> u64 {
+    let cells = cells(wanted);
+    (cells + cells / CELLS_PER_LATCH + 1) * CELL
+}
+
+/// Pages of the pool; `None` without a server, or without InnoDB.
+fn pages(of: &Reckoned<'_>) -> Option<u64> {
+    Some(of.0.pool_size()? / of.0.page_size())
+}
+
+/// lock0lock: three tables of five cells for each page of the pool.
+pub(crate) fn lock_index(of: &Reckoned<'_>) -> Option<Amount> {
+    let wanted = 5 * pages(of)?;
+    match of.0.flavour {
+        Some(Flavour::Mariadb) => Some(Amount::whole(3 * with_latches(wanted))),
+        _ => (!of.0.counts_hash_tables()).then(|| Amount::whole(3 * table(wanted))),
+    }
+}
+
+/// buf0buf: the page hash, and in MySQL the hash of compressed pages, with two cells for each page of the pool. MariaDB has the latter, too, but does
+/// not touch it.
+pub(crate) fn page_index(of: &Reckoned<'_>) -> Option<Amount> {
+    let wanted = 2 * pages(of)?;
+    match of.0.flavour {
+        Some(Flavour::Mariadb) => Some(Amount::whole(with_latches(wanted))),
+        _ => (!of.0.counts_hash_tables()).then(|| Amount::whole(2 * table(wanted))),
+    }
+}
+
+/// dict0dict: two tables with a cell for each 4 KiB of the pool. Nothing where performance_schema counts hash tables: it counts these.
+pub(crate) fn dictionary_index(of: &Reckoned<'_>) -> Option<Amount> {
+    let pool = of.0.pool_size().filter(|_| !of.0.counts_hash_tables())?;
+    Some(Amount::whole(2 * table(pool / 4096)))
+}
+
+/// btr0sea: a cell for each 512 bytes of the pool, in so many parts. MySQL allocates it also when it is off.
+pub(crate) fn adaptive_hash(of: &Reckoned<'_>) -> Option<Amount> {
+    let parts = of.0.size("innodb_adaptive_hash_index_parts").unwrap_or(8);
+    Some(Amount::whole(parts.min(512) * table(of.0.pool_size()? / 512 / parts)))
+}
+
+/// `Innodb_mem_adaptive_hash` counts table and nodes. The nodes are pages of the pool; the table lies outside.
+pub(crate) fn adaptive_hash_counted(of: &Reckoned<'_>) -> Option<Amount> {
+    let allocated = of.0.status("Innodb_mem_adaptive_hash").filter(|bytes| *bytes > 0 && !of.0.counts_hash_tables())?;
+    Some(Amount { resident: allocated.min(adaptive_hash(of)?.allocated), allocated })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::figures::Figures;
+    use crate::{Inventory, ServerSeen};
+
+    fn inventory(flavour: Flavour) -> Inventory {
+        let variables = [("innodb_buffer_pool_size".to_owned(), "268435456".to_owned())].into();
+        let server = Some(ServerSeen { variables, ..ServerSeen::default() });
+        Inventory { flavour: Some(flavour), server, ..Inventory::default() }
+    }
+
+    /// A heap profile of MySQL 9.7.4 with a pool of 256 MiB has blocks of 554,088 and 664,968 bytes: these tables and 32 bytes more each.
+    #[test]
+    fn hash_tables_as_a_heap_profile_has_them() {
+        let inventory = inventory(Flavour::Mysql);
+        let of = Reckoned(Figures::of(&inventory));
+        assert_eq!(adaptive_hash(&of).map(|it| it.resident), Some(8 * (554_088 - 32)));
+        assert_eq!(lock_index(&of).map(|it| it.resident), Some(3 * (664_968 - 32)));
+        assert_eq!(dictionary_index(&of).map(|it| it.resident), Some(2 * (554_088 - 32)));
+    }
+
+    #[test]
+    fn the_status_of_xtradb() {
+        let text = "Total memory allocated 137756672; in additional pool allocated 0\n\
+            Internal hash tables (constant factor + variable factor)\n    Adaptive hash index 2250352 \t(2213368 + 36984)\n    \
+            Page hash           139112 (buffer pool 0 only)\n    Lock system         334000 \t(332872 + 1128)\n\
+            Dictionary memory allocated 43118\n";
+        let expected = [
+            ("Adaptive hash index", 2_213_368),
+            ("Page hash", 139_112),
+            ("Lock system", 332_872),
+            ("Dictionary memory allocated", 43_118),
+        ];
+        for (name, bytes) in expected {
+            assert_eq!(line(text, name), Some(bytes), "{name}");
+        }
+        assert_eq!(line(text, "Total memory allocated"), Some(137_756_672));
+        assert_eq!(line(text, "Recovery system"), None);
+    }
+
+    #[test]
+    fn any_size_is_taken() {
+        assert!(cells(u64::MAX) > 1 << 40);
+        assert_eq!(cells(0) % 2, 1);
+    }
+}

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What was read of a server's memory, before any arithmetic: mappings, processes, the server's own rows, the allocator's chunks, memory contexts.
+//! Each part says when it was read. A recording keeps an [`Inventory`] as a snapshot; a bundle holds one as JSON.
+
+use capability::Flavour;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Everything that was read at one time. All sizes are in bytes.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Inventory {
+    /// When reading began, in microseconds since 1970, UTC.
+    pub at_unix_us: u64,
+    pub took_us: u64,
+    /// `None`: neither the server nor its process says so.
+    pub flavour: Option<Flavour>,
+    /// As the server named it at login.
+    pub version: Option<String>,
+    /// The base page: 4096 on x86-64.
+    pub page_bytes: u64,
+    /// The first one is the server's first process: mariadbd, mysqld, or the postmaster.
+    pub processes: Vec<ProcessSeen>,
+    /// `None`: without SQL.
+    pub server: Option<ServerSeen>,
+    pub host: HostSeen,
+    pub cgroup: Option<CgroupSeen>,
+    /// What reading cost the server.
+    pub probes: Vec<Probe>,
+    pub missing: Vec<Missing>,
+}
+
+/// One process of the server.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ProcessSeen {
+    pub pid: u32,
+    /// `mariadbd`, `postmaster`, `client backend`, `checkpointer`, ...
+    pub role: String,
+    pub command: String,
+    pub started_ticks: u64,
+    /// Microseconds after [`Inventory::at_unix_us`].
+    pub at_us: u64,
+    /// By name without the colon, as in /proc/PID/status (VmRSS, RssAnon, RssShmem, VmPTE, VmSwap, HugetlbPages, ...).
+    pub status: BTreeMap<String, u64>,
+    pub oom_score: Option<i64>,
+    pub oom_score_adj: Option<i64>,
+    /// /proc/PID/smaps_rollup: Rss, Pss, Pss_Anon, Pss_File, Pss_Shmem, SwapPss, ... `None`: not read of this process.
+    pub rollup: Option<BTreeMap<String, u64>>,
+    /// `None`: not read of this process, or not allowed.
+    pub mappings: Option<Vec<Mapping>>,
+    /// Of glibc; `None` where another allocator serves, or its layout does not verify.
+    pub heap: Option<HeapWalk>,
+    /// Of PostgreSQL 13 and later; `None` where the layout does not verify.
+    pub contexts: Option<Vec<Context>>,
+    /// The allocator that serves malloc: `glibc 2.36`, `jemalloc`, `tcmalloc`, `mimalloc`.
+    pub allocator: Option<String>,
+}
+
+/// One line of /proc/PID/maps, with what is resident in it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mapping {
+    pub start: u64,
+    pub end: u64,
+    /// `rw-p`.
+    pub permissions: String,
+    pub offset: u64,
+    /// Of the mapped file; 0: no file. Two processes that map the same inode of the same device share the memory.
+    pub inode: u64,
+    pub device: String,
+    /// Empty for anonymous memory without a name; else `[heap]`, `[stack]`, `[anon:...]`, or the file's path.
+    pub path: String,
+    pub rss: u64,
+    pub pss: u64,
+    /// Private pages of a file mapping that were written, and all pages of an anonymous one.
+    pub anonymous: u64,
+    pub swap: u64,
+    pub private_hugetlb: u64,
+    pub shared_hugetlb: u64,
+    pub kernel_page_bytes: u64,
+    pub anon_huge_pages: u64,
+    /// As in smaps: `rd wr mr mw me ht`.
+    pub flags: String,
+}
+
+/// The chunks of glibc's malloc, walked from outside.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeapWalk {
+    /// glibc's version whose layout verified.
+    pub layout: String,
+    pub arenas: u32,
+    /// In chunks that the program holds, headers included.
+    pub used: u64,
+    /// Free chunks and the tops of the arenas.
+    pub free: u64,
+    /// What of `free` is resident, by pagemap.
+    pub free_resident: u64,
+    /// Resident in all mappings that were walked.
+    pub resident: u64,
+    /// Start addresses of the mappings that were walked.
+    pub walked: Vec<u64>,
+}
+
+/// One memory context of PostgreSQL.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Context {
+    pub name: String,
+    pub ident: Option<String>,
+    /// 0 for TopMemoryContext.
+    pub level: u32,
+    /// Without children: `mem_allocated` of MemoryContextData.
+    pub allocated: u64,
+}
+
+/// The server's own rows. Texts are kept as the server gave them; arithmetic parses them.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ServerSeen {
+    pub at_us: u64,
+    pub variables: BTreeMap<String, String>,
+    pub status: BTreeMap<String, String>,
+    /// performance_schema.memory_summary_global_by_event_name: current bytes (signed: they may be below zero) by event.
+    pub memory_events: BTreeMap<String, i64>,
+    /// How many of its instruments are enabled, of how many.
+    pub instruments: Option<(u64, u64)>,
+    /// `performance_schema.memory` of SHOW ENGINE PERFORMANCE_SCHEMA STATUS.
+    pub performance_schema_bytes: Option<u64>,
+    /// The part "BUFFER POOL AND MEMORY" of SHOW ENGINE INNODB STATUS.
+    pub innodb_memory: Option<String>,
+    pub sessions: Vec<Session>,
+    /// pg_shmem_allocations, in order of their offset.
+    pub shared_allocations: Vec<SharedAllocation>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Session {
+    pub id: u64,
+    /// Of PostgreSQL.
+    pub pid: Option<u32>,
+    pub account: String,
+    pub command: String,
+    /// By the server: threads.TOTAL_MEMORY, PROCESSLIST.MEMORY_USED.
+    pub bytes: Option<u64>,
+    pub bytes_max: Option<u64>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SharedAllocation {
+    /// `None`: the unused tail.
+    pub name: Option<String>,
+    pub offset: Option<u64>,
+    pub size: u64,
+    pub allocated_size: u64,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct HostSeen {
+    pub kernel: String,
+    /// By name, as in /proc/meminfo; page counts (HugePages_Total, ...) as they are.
+    pub meminfo: BTreeMap<String, u64>,
+    /// Values by their path below /proc/sys, and others the kernel has: vm/overcommit_memory, vm/swappiness, ...
+    pub settings: BTreeMap<String, String>,
+    /// Of all processes on the host, those of the server included: what the OOM killer weighs.
+    pub candidates: Vec<Candidate>,
+}
+
+/// A process that the OOM killer may choose.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Candidate {
+    pub pid: u32,
+    pub command: String,
+    pub rss: u64,
+    pub swap: u64,
+    pub page_tables: u64,
+    pub oom_score: Option<i64>,
+    pub oom_score_adj: i64,
+    /// Its memory cgroup.
+    pub cgroup: String,
+}
+
+/// The memory cgroup of the server's first process.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct CgroupSeen {
+    pub path: String,
+    /// 1 or 2.
+    pub version: u8,
+    pub current: Option<u64>,
+    /// `None`: no limit.
+    pub limit: Option<u64>,
+    /// As in memory.stat.
+    pub stat: BTreeMap<String, u64>,
+    /// memory.oom.group, of version 2.
+    pub oom_group: Option<bool>,
+    /// Processes in it that are not the server's.
+    pub strangers: u32,
+}
+
+/// One way of reading, and how long the server was held by it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Probe {
+    /// `status`, `smaps`, `smaps_rollup`, `pagemap`, `heap`, `contexts`, `sql`.
+    pub tier: String,
+    /// How many times it was done.
+    pub count: u32,
+    /// The address space was locked, at most, all times together.
+    pub held_us: u64,
+    /// The longest time.
+    pub held_us_max: u64,
+}
+
+/// What could not be read.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Missing {
+    pub what: String,
+    pub why: String,
+    /// A statement or a command that would enable it; not run.
+    pub remedy: Option<String>,
+}

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The ledger: where a server's memory is, leaf by leaf, in bytes that sum to what the kernel says.
+//!
+//! In: an [`Inventory`], read by `observe`. Out: an [`Account`] of it, and an [`Oom`] of the host it was read on. [`mapping`] parses the
+//! texts of /proc that an inventory is made of.
+//!
+//! How an account is made: each mapping belongs to one [`Class`]. What the server says only splits a class and never adds to it. Where
+//! it says more than is resident it is scaled down; where it says less, the rest is unexplained. A difference is never a leaf.
+//!
+//! What it is not: it reads nothing and shows nothing. No I/O, no clock, no randomness, so that the same inventory always yields the same
+//! account by the same build.
+
+mod account;
+mod advice;
+mod beside;
+mod class;
+mod contexts;
+mod difference;
+mod estimate;
+mod figures;
+mod huge;
+mod innodb;
+mod inventory;
+mod key_cache;
+mod leaf;
+pub mod mapping;
+mod oom;
+mod pieces;
+mod private;
+mod settle;
+mod share;
+mod table;
+
+pub use account::{Account, Basis, Beside, Leaf, ProcessAccount, Unexplained, UnnamedMapping, account};
+pub use advice::Advice;
+pub use class::{Class, classes};
+pub use difference::{Difference, LeafDifference, difference};
+pub use estimate::{Estimates, RoleEstimate};
+pub use inventory::*;
+pub use leaf::{Amount, Reckoned, Reckoning, Row, Rule, event_leaf, rows, rows_for};
+pub use oom::{Arena, Oom, Victim, badness, oom, oom_score};

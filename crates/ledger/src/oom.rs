@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Whom the kernel's OOM killer would kill, in which order, and why: `oom_badness` of mm/oom_kill.c and `proc_oom_score` of fs/proc/base.c, as
+//! they are from Linux 5.9 on. It weighs all resident memory, shared pages in full, and not Pss. Huge pages do not count.
+
+use crate::share::{sane, signed};
+use crate::{Advice, Candidate, CgroupSeen, HostSeen, Inventory, advice};
+use serde::{Deserialize, Serialize};
+
+/// Never killed: `OOM_SCORE_ADJ_MIN`.
+const NEVER: i64 = -1000;
+
+/// Who is in danger, on the host and in the server's memory cgroup.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Oom {
+    pub schema: u32,
+    pub host: Arena,
+    /// `None`: the server's cgroup has no limit, or was not read.
+    pub cgroup: Option<Arena>,
+    pub advice: Vec<Advice>,
+}
+
+/// Where memory can run out.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Arena {
+    /// RAM and swap, or the cgroup's limit and the swap it may use.
+    pub total_bytes: u64,
+    /// What can still be had before the killer comes. `None`: it cannot be told.
+    pub headroom_bytes: Option<i64>,
+    pub headroom_source: String,
+    /// In the order in which they would be killed.
+    pub victims: Vec<Victim>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Victim {
+    pub pid: u32,
+    pub command: String,
+    /// Of the server that the inventory is of.
+    pub is_server: bool,
+    /// As /proc/PID/oom_score should say it: always measured against the host.
+    pub oom_score_predicted: i64,
+    /// As /proc/PID/oom_score says it.
+    pub oom_score: Option<i64>,
+    pub oom_score_adj: i64,
+    /// What the killer compares, in pages. `None`: it is never killed.
+    pub badness_pages: Option<i64>,
+    pub rss_bytes: u64,
+    pub swap_bytes: u64,
+    pub page_tables_bytes: u64,
+    /// What `oom_score_adj` adds or takes, in bytes.
+    pub adjustment_bytes: i64,
+    /// Those with the same badness: of them, the kernel takes the one that was started last.
+    pub tied_with: Vec<u32>,
+}
+
+impl Arena {
+    /// What is left when the server has grown by so much.
+    pub fn headroom_after(&self, growth_bytes: u64) -> Option<i64> {
+        Some(self.headroom_bytes? - signed(sane(growth_bytes)))
+    }
+}
+
+/// `oom_badness`, in pages. `None`: never killed.
+pub fn badness(candidate: &Candidate, total_pages: u64, page_bytes: u64) -> Option<i64> {
+    let is_killable = candidate.oom_score_adj > NEVER && has_memory(candidate) && !is_init(candidate);
+    is_killable.then(|| points(candidate, page_bytes) + adjustment(candidate.oom_score_adj, total_pages))
+}
+
+/// What /proc/PID/oom_score says; 0 of a process that is never killed.
+pub fn oom_score(badness: Option<i64>, total_pages: u64) -> i64 {
+    let total = signed(sane(total_pages)).max(1);
+    // the kernel's division truncates towards zero, as this one does
+    badness.map_or(0, |badness| ((1000 + badness.saturating_mul(1000) / total) * 2 / 3).max(0))
+}
+
+/// Predicts for all candidates of the inventory.
+pub fn oom(inventory: &Inventory) -> Oom {
+    let page = page_bytes(inventory);
+    let host_total = total(&inventory.host);
+    let all: Vec<&Candidate> = inventory.host.candidates.iter().collect();
+    let (headroom_bytes, headroom_source) = host_headroom(&inventory.host);
+    let host = Arena {
+        total_bytes: host_total,
+        headroom_bytes,
+        headroom_source,
+        victims: victims(&all, host_total / page, host_total / page, inventory),
+    };
+    let cgroup = inventory.cgroup.as_ref().and_then(|cgroup| in_cgroup(cgroup, inventory, host_total / page));
+    Oom { schema: 1, advice: advice::of(inventory, &host), host, cgroup }
+}
+
+fn page_bytes(inventory: &Inventory) -> u64 {
+    if inventory.page_bytes == 0 { 4096 } else { inventory.page_bytes }
+}
+
+fn field(host: &HostSeen, name: &str) -> u64 {
+    host.meminfo.get(name).map_or(0, |bytes| sane(*bytes))
+}
+
+fn total(host: &HostSeen) -> u64 {
+    field(host, "MemTotal") + field(host, "SwapTotal")
+}
+
+/// Threads of the kernel have no memory of their own.
+fn has_memory(candidate: &Candidate) -> bool {
+    candidate.rss > 0 || candidate.swap > 0 || candidate.page_tables > 0
+}
+
+/// The host's first process is spared. In a container, process 1 is another one; its score tells them apart.
+fn is_init(candidate: &Candidate) -> bool {
+    candidate.pid == 1 && candidate.oom_score == Some(0)
+}
+
+fn points(candidate: &Candidate, page: u64) -> i64 {
+    let page = page.max(1);
+    let pages = |bytes: u64| signed(sane(bytes) / page);
+    pages(candidate.rss) + pages(candidate.swap) + pages(candidate.page_tables)
+}
+
+fn adjustment(adj: i64, total_pages: u64) -> i64 {
+    adj.clamp(-1000, 1000) * signed(sane(total_pages) / 1000)
+}
+
+fn victims(candidates: &[&Candidate], arena_pages: u64, host_pages: u64, inventory: &Inventory) -> Vec<Victim> {
+    let page = page_bytes(inventory);
+    let mut victims: Vec<Victim> = candidates.iter().map(|it| victim(it, arena_pages, host_pages, page)).collect();
+    // of equals the last of the kernel's list, which is in order of their start: mostly the one with the largest pid
+    victims.sort_by_key(|it| std::cmp::Reverse((it.badness_pages, it.pid)));
+    for index in 0..victims.len() {
+        victims[index].is_server = inventory.processes.iter().any(|process| process.pid == victims[index].pid);
+        victims[index].tied_with = ties(&victims, index);
+    }
+    victims
+}
+
+fn victim(candidate: &Candidate, arena_pages: u64, host_pages: u64, page: u64) -> Victim {
+    Victim {
+        pid: candidate.pid,
+        command: candidate.command.clone(),
+        is_server: false,
+        oom_score_predicted: oom_score(badness(candidate, host_pages, page), host_pages),
+        oom_score: candidate.oom_score,
+        oom_score_adj: candidate.oom_score_adj,
+        badness_pages: badness(candidate, arena_pages, page),
+        rss_bytes: candidate.rss,
+        swap_bytes: candidate.swap,
+        page_tables_bytes: candidate.page_tables,
+        adjustment_bytes: adjustment(candidate.oom_score_adj, arena_pages).saturating_mul(signed(sane(page))),
+        tied_with: Vec::new(),
+    }
+}
+
+/// They lie side by side, because the victims are in order.
+fn ties(victims: &[Victim], index: usize) -> Vec<u32> {
+    let own = victims[index].badness_pages;
+    if own.is_none() {
+        return Vec::new();
+    }
+    let is_equal = |it: &&Victim| it.badness_pages == own;
+    let before = victims[..index].iter().rev().take_while(is_equal);
+    let after = victims[index + 1..].iter().take_while(is_equal);
+    before.chain(after).map(|it| it.pid).collect()
+}
+
+fn host_headroom(host: &HostSeen) -> (Option<i64>, String) {
+    let available = host.meminfo.get("MemAvailable").map(|it| signed(sane(*it) + field(host, "SwapFree")));
+    (available, "/proc/meminfo, MemAvailable + SwapFree".into())
+}
+
+/// What the group may use is its limit and the swap; only its own processes, and those of groups below it, are killed.
+fn in_cgroup(cgroup: &CgroupSeen, inventory: &Inventory, host_pages: u64) -> Option<Arena> {
+    let limit = sane(cgroup.limit?);
+    let total_bytes = limit + field(&inventory.host, "SwapTotal");
+    let below = format!("{}/", cgroup.path.trim_end_matches('/'));
+    let is_inside = |it: &&Candidate| it.cgroup == cgroup.path || it.cgroup.starts_with(&below);
+    let candidates: Vec<&Candidate> = inventory.host.candidates.iter().filter(is_inside).collect();
+    let (headroom_bytes, headroom_source) = cgroup_headroom(cgroup, limit);
+    let victims = victims(&candidates, total_bytes / page_bytes(inventory), host_pages, inventory);
+    Some(Arena { total_bytes, headroom_bytes, headroom_source, victims })
+}
+
+/// Page cache of files goes before anybody is killed; shared memory is on the anonymous lists and stays.
+fn cgroup_headroom(cgroup: &CgroupSeen, limit: u64) -> (Option<i64>, String) {
+    let field = |names: &[&str]| names.iter().find_map(|name| cgroup.stat.get(*name)).map_or(0, |it| sane(*it));
+    let active = field(&["total_active_file", "active_file"]);
+    let files = active + field(&["total_inactive_file", "inactive_file"]) + field(&["slab_reclaimable"]);
+    let headroom = cgroup.current.map(|current| signed(limit) - signed(sane(current)) + signed(files));
+    (headroom, "limit - usage + active_file + inactive_file + slab_reclaimable of memory.stat".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KIB: u64 = 1 << 10;
+
+    fn candidate(pid: u32, rss: u64, page_tables: u64, adj: i64) -> Candidate {
+        Candidate { pid, rss, page_tables, oom_score_adj: adj, cgroup: "/db/pg".into(), ..Candidate::default() }
+    }
+
+    fn inventory(candidates: Vec<Candidate>) -> Inventory {
+        let meminfo = [("MemTotal".to_owned(), 24_684_092 * KIB)].into();
+        Inventory { host: HostSeen { meminfo, candidates, ..HostSeen::default() }, ..Inventory::default() }
+    }
+
+    /// The host and the figures of the facts: 24,684,092 kB without swap.
+    #[test]
+    fn scores_as_the_kernel_gave_them() {
+        let total = 24_684_092 / 4;
+        let score = |it: &Candidate| oom_score(badness(it, total, 4096), total);
+        assert_eq!(score(&candidate(9, 448_320 * KIB, 996 * KIB, 0)), 678);
+        assert_eq!(score(&candidate(9, 54_836 * KIB, 200 * KIB, 0)), 668);
+        assert_eq!(score(&candidate(9, 4 * KIB, 4 * KIB, 0)), 666);
+        assert_eq!(score(&candidate(9, 4 * KIB, 4 * KIB, 1000)), 1332);
+        assert_eq!(score(&candidate(9, 448_320 * KIB, 996 * KIB, -1000)), 0);
+        assert_eq!(score(&candidate(2, 0, 0, 0)), 0, "a thread of the kernel");
+    }
+
+    #[test]
+    fn the_order_and_its_ties() {
+        let some = vec![
+            candidate(10, 100 * KIB, 4 * KIB, 0),
+            candidate(11, 200 * KIB, 4 * KIB, 0),
+            candidate(12, 200 * KIB, 4 * KIB, 0),
+            candidate(13, 900 * KIB, 4 * KIB, -1000),
+            candidate(14, 4 * KIB, 4 * KIB, 500),
+        ];
+        let victims = oom(&inventory(some)).host.victims;
+        assert_eq!(victims.iter().map(|it| it.pid).collect::<Vec<_>>(), [14, 12, 11, 10, 13]);
+        assert_eq!((&victims[1].tied_with[..], &victims[2].tied_with[..]), (&[11][..], &[12][..]));
+        assert_eq!((victims[4].badness_pages, victims[4].oom_score_predicted), (None, 0));
+    }
+
+    #[test]
+    fn in_a_cgroup_only_its_own_are_killed_and_the_adjustment_weighs_by_its_limit() {
+        let outside = Candidate { cgroup: "/db/pg2".into(), ..candidate(20, 900 * KIB, 0, 0) };
+        let below = Candidate { cgroup: "/db/pg/worker".into(), ..candidate(21, 8 * KIB, 0, 100) };
+        let mut inventory = inventory(vec![outside, below, candidate(22, 400 * KIB, 0, 0)]);
+        let limit = Some(4_096_000);
+        let stat = [("inactive_file".to_owned(), 96_000)].into();
+        inventory.cgroup =
+            Some(CgroupSeen { path: "/db/pg".into(), limit, current: Some(4_000_000), stat, ..CgroupSeen::default() });
+        let arena = oom(&inventory).cgroup.expect("a limit");
+        assert_eq!(
+            arena.victims.iter().map(|it| (it.pid, it.badness_pages)).collect::<Vec<_>>(),
+            [(21, Some(102)), (22, Some(100))]
+        );
+        assert_eq!(arena.headroom_bytes, Some(192_000));
+        assert_eq!(arena.headroom_after(200_000), Some(-8_000));
+    }
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The partition: each byte of each process's proportional set size belongs to one class.
+
+use crate::estimate::{self, Estimates, Parts};
+use crate::figures::Figures;
+use crate::share::{sane, signed};
+use crate::{Class, Inventory, Mapping, ProcessSeen, class};
+
+/// What is resident of one class in one process; of one mapping, where mappings were read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Piece {
+    /// Index of the process.
+    pub(crate) process: usize,
+    /// Index of the mapping.
+    pub(crate) mapping: Option<usize>,
+    pub(crate) class: Class,
+    /// Proportional: Pss.
+    pub(crate) bytes: u64,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Partition {
+    pub(crate) pieces: Vec<Piece>,
+    /// By process: the classes of its mappings.
+    pub(crate) classes: Vec<Vec<Class>>,
+    /// By process, in bytes.
+    pub(crate) pss: Vec<u64>,
+    /// By how much the kernel's own sums of Pss are above those of the mappings: each mapping is rounded down to 1 KiB, and time goes by
+    /// between two readings.
+    pub(crate) rounding: i64,
+    /// How far those sums are apart, process by process.
+    pub(crate) apart: u64,
+    pub(crate) estimates: Estimates,
+}
+
+pub(crate) fn partition(inventory: &Inventory, figures: &Figures<'_>) -> Partition {
+    let mut partition = Partition { estimates: estimate::of(&inventory.processes), ..Partition::default() };
+    partition.classes = inventory.processes.iter().map(|process| class::of_process(process, figures)).collect();
+    let shared = shared_class(&partition.classes);
+    for (index, process) in inventory.processes.iter().enumerate() {
+        match measured(process) {
+            Some(mappings) => partition.add_mappings(index, process, mappings),
+            None => partition.add_parts(index, parts_of(process, &partition.estimates), shared),
+        }
+    }
+    partition
+}
+
+/// The mappings, if what is resident in them was read, too.
+pub(crate) fn measured(process: &ProcessSeen) -> Option<&[Mapping]> {
+    let mappings = process.mappings.as_deref()?;
+    let has_figures =
+        mappings.iter().any(|it| it.rss > 0 || it.pss > 0 || it.private_hugetlb > 0 || it.shared_hugetlb > 0);
+    has_figures.then_some(mappings)
+}
+
+/// What the shared memory of a process is whose mappings were not read: of the main segment, unless that lies in huge pages, as the mappings of
+/// others show.
+fn shared_class(classes: &[Vec<Class>]) -> Class {
+    let has = |class: Class| classes.iter().any(|it| it.contains(&class));
+    if has(Class::HugePages) && !has(Class::MainShared) { Class::DynamicShared } else { Class::MainShared }
+}
+
+fn parts_of(process: &ProcessSeen, estimates: &Estimates) -> Parts {
+    Parts::of_rollup(process).unwrap_or_else(|| estimates.parts(process))
+}
+
+impl Partition {
+    fn add_mappings(&mut self, process: usize, seen: &ProcessSeen, mappings: &[Mapping]) {
+        let classes = self.classes[process].iter();
+        let pieces = mappings.iter().zip(classes).enumerate().map(|(mapping, (it, class))| Piece {
+            process,
+            mapping: Some(mapping),
+            class: *class,
+            bytes: sane(it.pss),
+        });
+        let pieces: Vec<Piece> = pieces.filter(|piece| piece.bytes > 0).collect();
+        let sum: u64 = pieces.iter().map(|piece| piece.bytes).sum();
+        let said = seen.rollup.as_ref().and_then(|rollup| rollup.get("Pss")).map_or(sum, |pss| sane(*pss));
+        self.rounding += signed(said) - signed(sum);
+        self.apart += said.abs_diff(sum);
+        self.pss.push(said);
+        self.pieces.extend(pieces);
+    }
+
+    fn add_parts(&mut self, process: usize, parts: Parts, shared: Class) {
+        let by_class = [(Class::Unseen, parts.anonymous), (Class::ProgramText, parts.file), (shared, parts.shared)];
+        self.pss.push(parts.sum());
+        let pieces = by_class.map(|(class, bytes)| Piece { process, mapping: None, class, bytes });
+        self.pieces.extend(pieces.into_iter().filter(|piece| piece.bytes > 0));
+    }
+
+    pub(crate) fn of_class(&self, class: Class) -> u64 {
+        self.pieces.iter().filter(|piece| piece.class == class).map(|piece| piece.bytes).sum()
+    }
+
+    /// What is resident where malloc's blocks may lie.
+    pub(crate) fn private_of(&self, process: usize) -> u64 {
+        let pieces = self.pieces.iter().filter(|piece| piece.process == process && piece.class.is_private());
+        pieces.map(|piece| piece.bytes).sum()
+    }
+
+    /// Whether something is resident in it.
+    pub(crate) fn has(&self, class: Class) -> bool {
+        self.pieces.iter().any(|piece| piece.class == class)
+    }
+}

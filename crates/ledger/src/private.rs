@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Private memory: where malloc's blocks lie. What the allocator's walk says comes first, then what the server says; the rest is unexplained.
+
+use crate::account::Basis;
+use crate::contexts;
+use crate::figures::Figures;
+use crate::leaf::{Amount, Reckoned, Row, Rule};
+use crate::pieces::Partition;
+use crate::settle::Claim;
+use crate::share::{self, sane};
+use crate::{Class, Inventory, ProcessSeen, huge, leaf};
+use capability::Flavour;
+use std::collections::BTreeSet;
+
+/// Leaves of one process, which sum to at most what is resident there.
+pub(crate) fn leaves(
+    inventory: &Inventory,
+    partition: &Partition,
+    process: usize,
+    rows: &[&'static Row],
+) -> Vec<Claim> {
+    let seen = &inventory.processes[process];
+    let resident = partition.private_of(process);
+    let retained = retained(seen, partition, process).min(resident);
+    let mut claims = claims(inventory, partition, process, rows);
+    cap(&mut claims, resident - retained);
+    claims.extend(walked(seen, retained));
+    claims
+}
+
+/// Scales what is resident of the claims down to `budget`; what is allocated stays.
+pub(crate) fn cap(claims: &mut [Claim], budget: u64) {
+    let mut parts: Vec<u64> = claims.iter().map(|claim| claim.resident).collect();
+    share::cap(&mut parts, budget);
+    for (claim, part) in claims.iter_mut().zip(parts) {
+        claim.resident = part;
+    }
+}
+
+/// Chunks that are free and resident; where a forked process shares pages, its part of them.
+fn retained(seen: &ProcessSeen, partition: &Partition, process: usize) -> u64 {
+    let Some(heap) = &seen.heap else { return 0 };
+    let pieces = partition.pieces.iter().filter(|piece| piece.process == process);
+    let proportional: u64 = pieces.clone().filter(|piece| piece.class == Class::Heap).map(|piece| piece.bytes).sum();
+    let mappings = seen.mappings.as_deref().unwrap_or_default().iter().zip(&partition.classes[process]);
+    let resident: u64 = mappings.filter(|(_, class)| **class == Class::Heap).map(|(it, _)| sane(it.rss)).sum();
+    let free = sane(heap.free_resident).min(sane(heap.free));
+    match (resident, pieces.clone().any(|piece| piece.mapping.is_some())) {
+        // without the mappings nothing says how much of it is shared
+        (_, false) => free,
+        (0, true) => 0,
+        (resident, true) => share::of(free, proportional.min(resident), u128::from(resident)).min(proportional),
+    }
+}
+
+fn walked(seen: &ProcessSeen, retained: u64) -> Option<Claim> {
+    let heap = seen.heap.as_ref()?;
+    Some(Claim {
+        path: "allocator/retained".into(),
+        resident: retained,
+        allocated: Some(sane(heap.free)),
+        basis: Basis::Allocator,
+        source: format!("walk of malloc's chunks, layout of glibc {}", heap.layout),
+        at_us: seen.at_us,
+    })
+}
+
+fn claims(inventory: &Inventory, partition: &Partition, process: usize, rows: &[&'static Row]) -> Vec<Claim> {
+    let seen = &inventory.processes[process];
+    match inventory.flavour {
+        Some(Flavour::Postgresql) => of_contexts(seen, rows),
+        // what the server says is of its first process
+        Some(_) if process == 0 => of_server(inventory, partition, rows),
+        _ => Vec::new(),
+    }
+}
+
+fn of_contexts(seen: &ProcessSeen, rows: &[&'static Row]) -> Vec<Claim> {
+    let contexts = seen.contexts.as_deref().unwrap_or_default();
+    let leaves = contexts::by_leaf(contexts, rows).into_iter();
+    let claim = |(path, bytes): (&str, u64)| Claim {
+        path: path.to_owned(),
+        resident: bytes,
+        allocated: Some(bytes),
+        basis: Basis::Server,
+        source: "memory contexts, mem_allocated".into(),
+        at_us: seen.at_us,
+    };
+    leaves.map(claim).collect()
+}
+
+/// The first row of each leaf that yields a figure.
+fn of_server(inventory: &Inventory, partition: &Partition, rows: &[&'static Row]) -> Vec<Claim> {
+    let figures = &Figures::of(inventory);
+    let mut taken = elsewhere(inventory, partition);
+    let mut claims = Vec::new();
+    for row in rows {
+        if taken.contains(row.path) {
+            continue;
+        }
+        let Some(amount) = row.rule.amount(row.path, *figures) else { continue };
+        taken.insert(row.path);
+        claims.push(claim(row, amount, figures));
+    }
+    claims.extend(figures.other_areas().into_iter().map(|(path, bytes)| Claim {
+        path,
+        resident: bytes,
+        allocated: Some(bytes),
+        basis: Basis::Server,
+        source: "performance_schema.memory_summary_global_by_event_name, events that no leaf names".into(),
+        at_us: figures.at_us(),
+    }));
+    claims
+}
+
+/// Leaves that have mappings, or huge pages, of their own.
+fn elsewhere(inventory: &Inventory, partition: &Partition) -> BTreeSet<&'static str> {
+    let own = [Class::BufferPool, Class::LogBuffer, Class::KeyCache, Class::AriaCache];
+    let mut taken: BTreeSet<&'static str> = own
+        .into_iter()
+        .filter(|class| partition.has(*class))
+        .filter_map(|class| Some(leaf::of_class(class)?.path))
+        .collect();
+    if partition.has(Class::KeyAndAriaCache) {
+        taken.extend(["data_cache/key_cache", "data_cache/aria_cache"]);
+    }
+    taken.extend(huge::leaves(inventory, &Figures::of(inventory)));
+    taken
+}
+
+fn claim(row: &Row, amount: Amount, figures: &Figures<'_>) -> Claim {
+    Claim {
+        path: row.path.to_owned(),
+        resident: sane(amount.resident.min(amount.allocated)),
+        allocated: Some(sane(amount.allocated)),
+        basis: row.rule.basis(),
+        source: source(row),
+        at_us: figures.at_us(),
+    }
+}
+
+/// With the name of the figure, where the row's source does not have it.
+fn source(row: &Row) -> String {
+    match row.rule {
+        Rule::Status(name) => format!("{}, {name}", row.source),
+        Rule::Blocks { used, block, .. } => format!("{}, {used} x {block}", row.source),
+        Rule::Less { size, free } => format!("{}, {size} - {free}", row.source),
+        Rule::Innodb(line) => format!("{}, {line}", row.source),
+        _ => row.source.to_owned(),
+    }
+}
+
+/// Of MariaDB: sessions that wait for their client. Nothing where memory events count sessions.
+pub(crate) fn idle_sessions(of: &Reckoned<'_>) -> Option<Amount> {
+    let (idle, _) = of.0.sessions().filter(|_| of.0.events_in_memory_used() == 0)?;
+    Some(Amount::whole(idle))
+}
+
+/// Of MariaDB: sessions that run a statement.
+pub(crate) fn active_sessions(of: &Reckoned<'_>) -> Option<Amount> {
+    let (_, active) = of.0.sessions().filter(|_| of.0.events_in_memory_used() == 0)?;
+    Some(Amount::whole(active))
+}
+
+/// Of MariaDB: `Memory_used` counts the pool, two log buffers, the caches by their configured sizes, and sessions; what else it counts is this.
+pub(crate) fn other_counted(of: &Reckoned<'_>) -> Option<Amount> {
+    let figures = &of.0;
+    let size = |name: &str| figures.size(name).unwrap_or(0);
+    let caches = ["innodb_buffer_pool_size", "key_buffer_size", "aria_pagecache_buffer_size", "query_cache_size"];
+    let caches: u64 = caches.into_iter().map(size).sum();
+    let (idle, active) = figures.sessions().unwrap_or_default();
+    let sessions = (idle + active).max(figures.events_in_memory_used());
+    let named = caches + 2 * size("innodb_log_buffer_size") + sessions;
+    figures.status("Memory_used")?.checked_sub(named).map(Amount::whole)
+}
