@@ -19,7 +19,7 @@ pub struct Attached {
     pub server: Option<Server>,
     process: Option<Process>,
     /// Why there is a server and no process.
-    unseen: Option<Error>,
+    pub(crate) unseen: Option<Error>,
 }
 
 /// A server that answers.
@@ -30,7 +30,7 @@ pub struct Server {
     pub version: String,
     /// The process at the other end of a Unix socket.
     peer: Option<u32>,
-    connection: Reopening,
+    pub(crate) connection: Reopening,
 }
 
 impl Attached {

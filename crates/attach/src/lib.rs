@@ -5,6 +5,7 @@
 //! - [`Wanted`]: what was asked for. Plain: a command line or another program fills it in. [`Wanted::target`] completes it from where
 //!   people have it already: the environment (`MYSQL_PWD`, `PGHOST`, ...), `~/.my.cnf`, `~/.pg_service.conf`, `~/.pgpass`.
 //! - [`Attached`]: the server that answers there, and its process on this host: also of a server that no sandbox holds.
+//! - [`Attached::inventory`]: what the server's memory is made of, read once.
 //! - [`Group`]: readers of the host, of its processes, and of its counters. Each group is for an [`observe::Observer`] of its own.
 //!
 //! Not here: starting a server (`sandbox`), sending it load (`load`), what a reader reads (`observe`), command lines and the terminal.
@@ -17,6 +18,7 @@ mod attached;
 mod error;
 mod files;
 mod group;
+mod inventory;
 mod parts;
 pub mod process;
 mod wanted;

@@ -10,6 +10,7 @@
 //! | [`process`] | stat, io, and memory in three tiers: smaps_rollup, status, statm |
 //! | [`server`] | status counters, InnoDB's metrics, PostgreSQL's statistics views |
 //! | [`busy`] | whose work the CPUs and the disk do: own, others', another run's, the hypervisor's |
+//! | [`memory`] | what a server's memory is made of: mappings, allocator, contexts, its own rows |
 //! | [`conditions`] | what the host is, and what could weaken a result on it |
 //!
 //! Each reader says how often it may be read ([`Reader::interval`]), from 10 ms to minutes: an observer that looks fast leaves out what is
@@ -21,6 +22,7 @@
 pub mod busy;
 pub mod conditions;
 pub mod host_readers;
+pub mod memory;
 pub mod parse;
 pub mod process;
 pub mod server;

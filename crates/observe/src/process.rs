@@ -10,6 +10,7 @@ use crate::host_readers::tick_us;
 use crate::procfile::ProcFile;
 use crate::{Collector, Error, Kind, Reader, parse};
 use rows::Rows;
+pub(crate) use rows::role_of as title_role;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;

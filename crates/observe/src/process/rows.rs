@@ -88,7 +88,7 @@ const ROLES: [&str; 18] = [
 ];
 
 /// By the title `postgres: [CLUSTER: ]WHAT`, where a connection's WHAT is its account, its database and what it does.
-fn role_of(title: &str) -> Option<&'static str> {
+pub(crate) fn role_of(title: &str) -> Option<&'static str> {
     let what = title.trim_end_matches('\0').strip_prefix("postgres: ")?;
     let begins = |what: &str| ROLES.into_iter().find(|role| what.starts_with(role));
     let behind_cluster = || what.split_once(": ").and_then(|(_, what)| begins(what));

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The memory cgroup of a process, of version 1 or 2.
+
+use super::reading::Reading;
+use host::mounts::{MountEntry, mounts};
+use ledger::CgroupSeen;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+
+/// Version 1 has no word for "no limit": the largest number of pages stands there.
+const NO_LIMIT: u64 = 1 << 62;
+
+/// `server`: its processes; others in the cgroup are strangers.
+pub(super) fn read(pid: u32, server: &[u32], reading: &mut Reading) -> Option<CgroupSeen> {
+    let path = memory_cgroup(pid)?;
+    let entries = mounts().ok()?;
+    let Some((folder, root, version)) = entries.iter().rev().find_map(|mount| folder(mount, Path::new(&path))) else {
+        reading.missing("memory cgroup", format!("{path} is outside of what is mounted here"), None);
+        return None;
+    };
+    let (current, limit) = match version {
+        1 => ("memory.usage_in_bytes", "memory.limit_in_bytes"),
+        _ => ("memory.current", "memory.max"),
+    };
+    let upwards = folder.ancestors().take_while(|above| above.starts_with(&root));
+    let limits = upwards.filter_map(|above| number(&above.join(limit))).filter(|limit| *limit < NO_LIMIT);
+    Some(CgroupSeen {
+        path,
+        version,
+        current: number(&folder.join(current)),
+        limit: limits.min(),
+        stat: stat(&folder),
+        oom_group: number(&folder.join("memory.oom.group")).map(|value| value != 0),
+        strangers: strangers(&folder, server),
+    })
+}
+
+/// As the kernel names it: of version 1, else of version 2.
+pub(super) fn memory_cgroup(pid: u32) -> Option<String> {
+    path_in(&fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?)
+}
+
+fn path_in(groups: &str) -> Option<String> {
+    let path = |is_it: &dyn Fn(&str) -> bool| {
+        groups.lines().find_map(|line| {
+            let mut parts = line.splitn(3, ':').skip(1);
+            let (controllers, path) = (parts.next()?, parts.next()?);
+            is_it(controllers).then(|| path.to_owned())
+        })
+    };
+    path(&|names| names.split(',').any(|name| name == "memory")).or_else(|| path(&str::is_empty))
+}
+
+/// Where a cgroup is, the topmost one that is seen, and the version. A mount shows a part of its hierarchy, from its root down.
+fn folder(mount: &MountEntry, path: &Path) -> Option<(PathBuf, PathBuf, u8)> {
+    let version = match mount.fstype.as_str() {
+        "cgroup" if mount.options.split(',').any(|option| option == "memory") => 1,
+        "cgroup2" => 2,
+        _ => return None,
+    };
+    let inside = path.strip_prefix(&mount.root).ok()?;
+    let is_below = inside.components().all(|part| matches!(part, Component::Normal(_)));
+    let folder = mount.target.join(inside);
+    (is_below && folder.join("memory.stat").is_file()).then(|| (folder, mount.target.clone(), version))
+}
+
+fn number(file: &Path) -> Option<u64> {
+    fs::read_to_string(file).ok()?.trim().parse().ok()
+}
+
+fn stat(folder: &Path) -> BTreeMap<String, u64> {
+    let text = fs::read_to_string(folder.join("memory.stat")).unwrap_or_default();
+    let pair = |line: &str| {
+        let (name, value) = line.split_once(' ')?;
+        Some((name.to_owned(), value.trim().parse().ok()?))
+    };
+    text.lines().filter_map(pair).collect()
+}
+
+fn strangers(folder: &Path, server: &[u32]) -> u32 {
+    let text = fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
+    let pids = text.lines().filter_map(|line| line.trim().parse::<u32>().ok());
+    u32::try_from(pids.filter(|pid| !server.contains(pid)).count()).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+#[allow(clippy::disallowed_methods)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_path_of_either_version() {
+        assert_eq!(path_in("9:name=systemd:/\n4:cpu,memory:/a\n0::/b\n").as_deref(), Some("/a"));
+        assert_eq!((path_in("0::/b\n").as_deref(), path_in("4:cpu:/a\n")), (Some("/b"), None));
+    }
+
+    #[test]
+    fn a_mount_may_show_a_part_of_the_hierarchy() {
+        let seen = tempfile::tempdir().unwrap();
+        fs::create_dir(seen.path().join("db")).unwrap();
+        fs::write(seen.path().join("db/memory.stat"), "anon 7\nfile 8\n").unwrap();
+        fs::write(seen.path().join("db/cgroup.procs"), "1\n2\n3\n").unwrap();
+        let mount = MountEntry {
+            root: "/docker/x".into(),
+            target: seen.path().into(),
+            fstype: "cgroup2".into(),
+            ..MountEntry::default()
+        };
+        let (found, root, version) = folder(&mount, Path::new("/docker/x/db")).unwrap();
+        assert_eq!((root.as_path(), version, stat(&found)["file"], strangers(&found, &[2])), (seen.path(), 2, 8, 2));
+        assert!(folder(&mount, Path::new("/elsewhere")).is_none());
+    }
+
+    #[test]
+    fn of_this_process() {
+        let mut reading = Reading::begin(super::super::Options::default());
+        let own = std::process::id();
+        if let Some(seen) = read(own, &[own], &mut reading) {
+            assert!(seen.path.starts_with('/') && [1, 2].contains(&seen.version) && !seen.stat.is_empty());
+        } else {
+            assert!(reading.end().2.iter().all(|it| it.what == "memory cgroup"));
+        }
+    }
+}

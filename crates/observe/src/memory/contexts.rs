@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+//! PostgreSQL's memory contexts, read from outside: a tree that begins at the exported `TopMemoryContext`. Since version 13 each of them says how
+//! much it has allocated (src/include/nodes/memnodes.h), at the same place until 18. What does not verify is not told at all.
+
+use super::elf::Program;
+use super::reading::Reading;
+use super::target::Target;
+use ledger::{Context, Mapping};
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
+
+const MOST: usize = 100_000;
+const DEEPEST: u32 = 200;
+const TRIES: u32 = 3;
+const NODE_BYTES: usize = 72;
+const TEXT_BYTES: usize = 64;
+
+/// `MemoryContextData`, as far as it is read.
+struct Node {
+    tag: u32,
+    allocated: u64,
+    methods: u64,
+    parent: u64,
+    first_child: u64,
+    previous: u64,
+    next: u64,
+    name: u64,
+    ident: u64,
+}
+
+/// `None`, and something missing that says why: no such symbol, no right, or not what it should be.
+pub(super) fn read(
+    target: &Target,
+    mappings: &[Mapping],
+    program: Option<&Program>,
+    reading: &mut Reading,
+) -> Option<Vec<Context>> {
+    if !target.has_memory("memory contexts", reading) {
+        return None;
+    }
+    let Some((program, top)) = program.and_then(|it| Some((it, it.address("TopMemoryContext", mappings)?))) else {
+        reading.missing("memory contexts", "the program does not export TopMemoryContext", None);
+        return None;
+    };
+    for _ in 0..TRIES {
+        let found = Tree::of(target, mappings, program, reading).walk(top);
+        if found.is_some() {
+            return found;
+        }
+    }
+    let why = "what is read at TopMemoryContext does not verify: PostgreSQL 13 and later have the sizes there, or it changed meanwhile";
+    reading.missing("memory contexts", why, None);
+    None
+}
+
+struct Tree<'a> {
+    target: &'a Target,
+    mappings: &'a [Mapping],
+    program: &'a Program,
+    /// Each kind of context has one table of functions and one tag.
+    methods: BTreeMap<u64, u32>,
+    seen: BTreeSet<u64>,
+    pages: Pages,
+    reading: &'a mut Reading,
+}
+
+impl<'a> Tree<'a> {
+    fn of(target: &'a Target, mappings: &'a [Mapping], program: &'a Program, reading: &'a mut Reading) -> Self {
+        let (methods, seen, pages) = (BTreeMap::new(), BTreeSet::new(), Pages::default());
+        Self { target, mappings, program, methods, seen, pages, reading }
+    }
+
+    fn walk(&mut self, top: u64) -> Option<Vec<Context>> {
+        let mut root = [0; 8];
+        self.read(top, &mut root)?;
+        let mut found = Vec::new();
+        // a context, the one that it must name as its parent, the one that it must name as the previous one, and its level
+        let mut next = vec![(u64::from_ne_bytes(root), 0, 0, 0)];
+        while let Some((at, parent, previous, level)) = next.pop() {
+            let node = self.node(at)?;
+            let is_sane = node.parent == parent && node.previous == previous && level <= DEEPEST && found.len() < MOST;
+            (is_sane && self.seen.insert(at)).then_some(())?;
+            found.push(self.context(&node, level)?);
+            if node.next != 0 && level > 0 {
+                next.push((node.next, parent, at, level));
+            }
+            if node.first_child != 0 {
+                next.push((node.first_child, at, 0, level + 1));
+            }
+        }
+        Some(found)
+    }
+
+    fn node(&mut self, at: u64) -> Option<Node> {
+        let mut bytes = [0; NODE_BYTES];
+        (at != 0 && at.is_multiple_of(8)).then_some(())?;
+        self.read(at, &mut bytes)?;
+        let word = |nth: usize| bytes.as_chunks::<8>().0.get(nth).map_or(0, |word| u64::from_ne_bytes(*word));
+        let node = Node {
+            tag: u32::from_ne_bytes(*bytes.first_chunk::<4>()?),
+            allocated: word(1),
+            methods: word(2),
+            parent: word(3),
+            first_child: word(4),
+            previous: word(5),
+            next: word(6),
+            name: word(7),
+            ident: word(8),
+        };
+        self.is_kind(&node).then_some(node)
+    }
+
+    /// Its functions' table lies in the program's file, and is always of the same kind.
+    fn is_kind(&mut self, node: &Node) -> bool {
+        let inside = |it: &&Mapping| (it.start..it.end).contains(&node.methods);
+        let is_in_file = self.mappings.iter().find(inside).is_some_and(|it| it.inode != 0);
+        let is_tag = (1..10_000).contains(&node.tag) && node.allocated < 1 << 46;
+        is_in_file && is_tag && *self.methods.entry(node.methods).or_insert(node.tag) == node.tag
+    }
+
+    fn context(&mut self, node: &Node, level: u32) -> Option<Context> {
+        let name = self.text(node.name).filter(|name| is_name(name))?;
+        // a plan is identified by its statement, which may hold secrets
+        let tells = node.ident != 0 && !name.starts_with("CachedPlan");
+        let ident = if tells { self.text(node.ident).filter(|ident| is_name(ident)) } else { None };
+        Some(Context { name, ident, level, allocated: node.allocated })
+    }
+
+    fn text(&mut self, at: u64) -> Option<String> {
+        if let Some(text) = self.program.text(at, self.mappings) {
+            return Some(text);
+        }
+        let mut bytes = [0; TEXT_BYTES];
+        let to_end_of_page = usize::try_from(super::page_bytes() - at % super::page_bytes()).ok()?;
+        let bytes = bytes.get_mut(..TEXT_BYTES.min(to_end_of_page))?;
+        self.read(at, bytes)?;
+        let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+        Some(String::from_utf8_lossy(&bytes[..end]).into_owned())
+    }
+
+    fn read(&mut self, at: u64, into: &mut [u8]) -> Option<()> {
+        self.pages.read(self.target, at, into, self.reading)
+    }
+}
+
+fn is_name(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|c| !c.is_control() && c != char::REPLACEMENT_CHARACTER)
+}
+
+/// Pages of the process that were read: contexts lie close together.
+#[derive(Default)]
+struct Pages(BTreeMap<u64, Vec<u8>>);
+
+impl Pages {
+    fn read(&mut self, target: &Target, at: u64, into: &mut [u8], reading: &mut Reading) -> Option<()> {
+        let page_bytes = super::page_bytes();
+        let mut done = 0;
+        while done < into.len() {
+            let address = at.checked_add(done as u64)?;
+            let page = self.page(target, address / page_bytes * page_bytes, reading)?;
+            let rest = page.get(usize::try_from(address % page_bytes).ok()?..)?;
+            let length = rest.len().min(into.len() - done);
+            into[done..done + length].copy_from_slice(&rest[..length]);
+            done += length;
+        }
+        Some(())
+    }
+
+    fn page(&mut self, target: &Target, at: u64, reading: &mut Reading) -> Option<&[u8]> {
+        match self.0.entry(at) {
+            Entry::Occupied(entry) => Some(entry.into_mut()),
+            Entry::Vacant(entry) => Some(entry.insert(read_page(target, at, reading)?)),
+        }
+    }
+}
+
+fn read_page(target: &Target, at: u64, reading: &mut Reading) -> Option<Vec<u8>> {
+    let end = at.checked_add(super::page_bytes())?;
+    // what is not resident is left alone: reading would bring it in
+    target.presence(at, end, reading)?.has(at).then_some(())?;
+    let mut bytes = vec![0; usize::try_from(super::page_bytes()).ok()?];
+    target.memory("contexts", at, &mut bytes, reading)?;
+    Some(bytes)
+}

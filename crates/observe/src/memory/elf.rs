@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the file of a program or a library says of itself: names that it exports, libraries that it needs, text that does not change.
+
+use ledger::Mapping;
+use object::elf::{self, FileHeader64};
+use object::read::elf::{ElfFile, FileHeader as _, ProgramHeader as _};
+use object::{Endianness, Object as _, ObjectSymbol as _, ReadCache};
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+
+/// Exported names that are asked for.
+const NAMES: [&str; 5] = ["TopMemoryContext", "malloc", "mallctl", "tc_malloc", "mi_malloc"];
+
+pub(super) struct Program {
+    file: File,
+    /// As it stands in `maps`.
+    path: String,
+    /// It is loaded at an address that differs from run to run.
+    is_relocated: bool,
+    segments: Vec<Segment>,
+    names: BTreeMap<&'static str, u64>,
+    /// Libraries, in the order in which they are searched.
+    pub(super) needs: Vec<String>,
+}
+
+struct Segment {
+    address: u64,
+    length: u64,
+    offset: u64,
+    is_constant: bool,
+}
+
+impl Program {
+    /// The program of a process, also where a loader runs it.
+    pub(super) fn of(pid: u32, mappings: &[Mapping]) -> Option<Self> {
+        let link = format!("/proc/{pid}/exe");
+        let path = fs::read_link(&link).ok()?.display().to_string();
+        if !file_name(&path).starts_with("ld-") {
+            return Some(Self { path, ..Self::open(Path::new(&link))? });
+        }
+        let is_program =
+            |it: &&Mapping| it.path.starts_with('/') && it.offset == 0 && !file_name(&it.path).contains(".so");
+        let mut loaded = mappings.iter().filter(is_program);
+        loaded.find_map(|it| Some(Self { path: it.path.clone(), ..Self::open(&in_root(pid, &it.path))? }))
+    }
+
+    pub(super) fn open(path: &Path) -> Option<Self> {
+        let file = File::open(path).ok()?;
+        let cache = ReadCache::new(file.try_clone().ok()?);
+        let parsed = ElfFile::<FileHeader64<Endianness>, _>::parse(&cache).ok()?;
+        let endian = parsed.endian();
+        let segments = parsed.elf_program_headers().iter().filter(|it| it.p_type(endian) == elf::PT_LOAD);
+        let segments = segments.map(|it| segment(it, endian)).collect();
+        let is_relocated = parsed.elf_header().e_type(endian) == elf::ET_DYN;
+        let (names, needs) = (names(&parsed), needs(&parsed, &cache).unwrap_or_default());
+        let path = path.display().to_string();
+        Some(Self { file, path, is_relocated, segments, names, needs })
+    }
+
+    pub(super) fn exports(&self, name: &str) -> bool {
+        self.names.contains_key(name)
+    }
+
+    /// Where an exported name is in a process with these mappings.
+    pub(super) fn address(&self, name: &str, mappings: &[Mapping]) -> Option<u64> {
+        Some(self.base(mappings)? + self.names.get(name)?)
+    }
+
+    fn base(&self, mappings: &[Mapping]) -> Option<u64> {
+        if !self.is_relocated {
+            return Some(0);
+        }
+        let first = self.segments.iter().find(|it| it.offset == 0)?;
+        let loaded = mappings.iter().find(|it| it.path == self.path && it.offset == 0)?;
+        loaded.start.checked_sub(first.address)
+    }
+
+    /// Text that ends with a zero byte, where the program's file has it and the process cannot have changed it.
+    pub(super) fn text(&self, at: u64, mappings: &[Mapping]) -> Option<String> {
+        let address = at.checked_sub(self.base(mappings)?)?;
+        let holds = |it: &&Segment| it.is_constant && (it.address..it.address + it.length).contains(&address);
+        let segment = self.segments.iter().find(holds)?;
+        let mut bytes = [0; 128];
+        let read = self.file.read_at(&mut bytes, segment.offset + (address - segment.address)).ok()?;
+        let end = bytes[..read].iter().position(|byte| *byte == 0)?;
+        String::from_utf8(bytes[..end].to_vec()).ok()
+    }
+}
+
+pub(super) fn file_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or_default()
+}
+
+/// A path that a process names, as it sees it.
+pub(super) fn in_root(pid: u32, path: &str) -> PathBuf {
+    Path::new(&format!("/proc/{pid}/root")).join(path.trim_start_matches('/'))
+}
+
+fn segment(header: &elf::ProgramHeader64<Endianness>, endian: Endianness) -> Segment {
+    Segment {
+        address: header.p_vaddr(endian),
+        length: header.p_filesz(endian),
+        offset: header.p_offset(endian),
+        is_constant: header.p_flags(endian).0 & elf::PF_W.0 == 0,
+    }
+}
+
+type Parsed<'a> = ElfFile<'a, FileHeader64<Endianness>, &'a ReadCache<File>>;
+
+fn names(parsed: &Parsed<'_>) -> BTreeMap<&'static str, u64> {
+    let mut found = BTreeMap::new();
+    for symbol in parsed.dynamic_symbols().filter(|symbol| symbol.is_definition()) {
+        let Ok(name) = symbol.name_bytes() else { continue };
+        if let Some(wanted) = NAMES.into_iter().find(|wanted| wanted.as_bytes() == name) {
+            found.insert(wanted, symbol.address());
+        }
+    }
+    found
+}
+
+fn needs(parsed: &Parsed<'_>, cache: &ReadCache<File>) -> Option<Vec<String>> {
+    let table = parsed.elf_section_table().dynamic_table(parsed.endian(), cache).ok()?;
+    let needed = table.iter().filter(|entry| entry.tag == elf::DT_NEEDED);
+    let names = needed.filter_map(|entry| table.string(entry).ok());
+    Some(names.map(|name| String::from_utf8_lossy(name).into_owned()).collect())
+}
+
+#[cfg(test)]
+#[cfg(target_env = "gnu")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_this_test() {
+        let mut reading = super::super::reading::Reading::begin(super::super::Options::default());
+        let mappings = super::super::target::own(&mut reading).maps(&mut reading).unwrap();
+        let own = Program::of(std::process::id(), &mappings).unwrap();
+        assert!(own.needs.iter().any(|name| name == "libc.so.6"), "{:?}", own.needs);
+        assert!(!own.exports("malloc") && Program::open(Path::new("/proc/self/maps")).is_none());
+        let text = c"a text that does not change";
+        assert_eq!(own.text(text.as_ptr() as u64, &mappings).as_deref(), text.to_str().ok());
+        assert_eq!(own.text(&raw const reading as u64, &mappings), None, "on the stack");
+    }
+}

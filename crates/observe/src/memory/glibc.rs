@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Walks the chunks of glibc's malloc from outside, with nothing stopped: how much of each arena the program holds, and how much lies free.
+//!
+//! | module | what it has |
+//! | --- | --- |
+//! | `layout` | where glibc keeps what, by its version |
+//! | `words` | words of the process, of resident pages only |
+//! | `chunks` | the walk through one heap |
+//! | `arena` | the heaps of one arena, and its fast bins |
+//!
+//! An arena changes while it is read. So each heap must verify (sizes, the sizes before free chunks, its end), and is read anew when it does not.
+//! Chunks in the threads' caches look held: a few KiB for each thread.
+
+mod arena;
+mod chunks;
+mod layout;
+mod words;
+
+use super::allocator::is_libc;
+use super::reading::Reading;
+use super::target::Target;
+use arena::{Arena, Walked};
+use layout::{HEAP_MAX, HeapInfo, Layout};
+use ledger::{HeapWalk, Mapping};
+use std::collections::BTreeMap;
+use words::Words as _;
+
+const TRIES: u32 = 3;
+
+/// `None`, and something missing that says why.
+pub(super) fn walk(target: &Target, mappings: &[Mapping], allocator: &str, reading: &mut Reading) -> Option<HeapWalk> {
+    if !target.has_memory("free memory of malloc", reading) {
+        return None;
+    }
+    let Some(layout) = Layout::of(allocator) else {
+        reading.missing("free memory of malloc", format!("the layout of {allocator} is not known"), None);
+        return None;
+    };
+    let arenas = arenas(target, mappings, layout, reading);
+    let count = arenas.len();
+    let walked: Vec<Walked> = arenas.iter().filter_map(|arena| again(target, arena, layout, reading)).collect();
+    let failed = count - walked.len();
+    if failed > 0 {
+        reading.missing(format!("free memory in {failed} of {count} arenas of malloc"), why(reading), remedy(reading));
+    }
+    (!walked.is_empty()).then(|| sum(&walked, mappings, allocator))
+}
+
+fn why(reading: &Reading) -> &'static str {
+    if reading.admits(0) {
+        "they do not verify: they are in swap, or changed while they were read"
+    } else {
+        "to read them would hold the server longer than the budget admits"
+    }
+}
+
+fn remedy(reading: &Reading) -> Option<&'static str> {
+    (!reading.admits(0)).then_some("--deep")
+}
+
+/// Reads an arena anew that does not verify.
+fn again(target: &Target, arena: &Arena, layout: &Layout, reading: &mut Reading) -> Option<Walked> {
+    (0..TRIES).find_map(|_| arena.walk(target, layout, reading).filter(|_| target.is_alive()))
+}
+
+fn sum(arenas: &[Walked], mappings: &[Mapping], allocator: &str) -> HeapWalk {
+    let of = |part: fn(&Walked) -> u64| arenas.iter().map(part).sum::<u64>();
+    let holds = |mapping: &&Mapping| {
+        let mut heaps = arenas.iter().flat_map(|arena| &arena.heaps);
+        heaps.any(|(start, end)| *start < mapping.end && mapping.start < *end)
+    };
+    HeapWalk {
+        layout: allocator.to_owned(),
+        arenas: u32::try_from(arenas.len()).unwrap_or(u32::MAX),
+        used: of(|it| it.used),
+        free: of(|it| it.free),
+        free_resident: of(|it| it.free_resident),
+        resident: of(|it| it.resident),
+        walked: mappings.iter().filter(holds).map(|mapping| mapping.start).collect(),
+    }
+}
+
+/// The main arena, in `[heap]`, and the others.
+fn arenas(target: &Target, mappings: &[Mapping], layout: &Layout, reading: &mut Reading) -> Vec<Arena> {
+    let mut of_threads: BTreeMap<u64, Vec<HeapInfo>> = BTreeMap::new();
+    for heap in mappings.iter().filter(|it| may_hold_heaps(it)).flat_map(|it| heaps(target, it, layout, reading)) {
+        of_threads.entry(heap.arena).or_default().push(heap);
+    }
+    let is_whole =
+        |(arena, heaps): &(u64, Vec<HeapInfo>)| heaps.iter().any(|heap| heap.start == arena - layout.info_bytes);
+    let of_threads = of_threads.into_iter().filter(is_whole).map(|(at, heaps)| Arena::OfThreads { at, heaps });
+    main(mappings).into_iter().chain(of_threads).collect()
+}
+
+fn main(mappings: &[Mapping]) -> Option<Arena> {
+    let mut parts = mappings.iter().filter(|mapping| mapping.path == "[heap]");
+    let first = parts.next()?;
+    let end = parts.try_fold(first.end, |end, part| (part.start == end).then_some(part.end))?;
+    let of_libc = mappings.iter().filter(|it| is_libc(it) && it.permissions.starts_with("rw"));
+    Some(Arena::Main { start: first.start, end, data: of_libc.map(|it| (it.start, it.end)).collect() })
+}
+
+fn may_hold_heaps(mapping: &Mapping) -> bool {
+    mapping.permissions == "rw-p"
+        && mapping.inode == 0
+        && !mapping.path.starts_with("[heap]")
+        && mapping.path != "[stack]"
+}
+
+/// Those that begin in a mapping: at multiples of 64 MiB.
+fn heaps(target: &Target, mapping: &Mapping, layout: &Layout, reading: &mut Reading) -> Vec<HeapInfo> {
+    let first = mapping.start.next_multiple_of(HEAP_MAX);
+    let starts = (0..).map(|nth| first + nth * HEAP_MAX).take_while(|start| *start < mapping.end);
+    starts.filter_map(|start| heap(target, start, layout, reading)).collect()
+}
+
+fn heap(target: &Target, start: u64, layout: &Layout, reading: &mut Reading) -> Option<HeapInfo> {
+    let mut window = words::Window::of(target, start, start + super::page_bytes(), reading)?;
+    HeapInfo::read(&mut |at| window.word(at), start, layout)
+}
+
+#[cfg(test)]
+#[cfg(target_env = "gnu")]
+mod tests;

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Against glibc's own figures: a child that is this test program again allocates and frees in several threads, and tells its `mallinfo2`.
+
+use super::*;
+use crate::memory::{Options, allocator, target};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::process::{Child, Command, Stdio};
+use std::sync::Barrier;
+
+const VARIABLE: &str = "WRINGER_TEST_MALLOC_CHILD";
+
+/// Blocks of sizes that go to fast bins, to other bins, or fill more than one heap; some are freed and some kept.
+fn churn(seed: u64) -> Vec<Vec<u8>> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    };
+    let (count, most) = [(30_000, 100), (3_000, 6_000), (2_400, 60_000)][usize::try_from(seed % 3).unwrap()];
+    let blocks: Vec<Vec<u8>> = (0..count).map(|_| vec![1; usize::try_from(24 + next() % most).unwrap()]).collect();
+    blocks.into_iter().filter(|_| next() % 3 == 0).collect()
+}
+
+/// Not a test of its own: what the child does.
+#[test]
+fn child() {
+    if std::env::var_os(VARIABLE).is_none() {
+        return;
+    }
+    let (ready, end) = (Barrier::new(7), Barrier::new(7));
+    std::thread::scope(|scope| {
+        for seed in 1..=6 {
+            let (ready, end) = (&ready, &end);
+            scope.spawn(move || {
+                let kept = churn(seed);
+                ready.wait();
+                end.wait();
+                drop(kept);
+            });
+        }
+        let kept = churn(99);
+        ready.wait();
+        tell();
+        std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
+        drop(kept);
+        end.wait();
+    });
+}
+
+fn tell() {
+    // SAFETY: it has no arguments, and only reads what malloc knows.
+    let info = unsafe { libc::mallinfo2() };
+    println!("\nmallinfo2 {} {}", info.uordblks, info.fordblks);
+    std::io::stdout().flush().unwrap();
+}
+
+/// Held and free bytes by its own account.
+#[allow(clippy::disallowed_methods)]
+fn start() -> (Child, u64, u64) {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["memory::glibc::tests::child", "--exact", "--nocapture", "--test-threads=1"])
+        .env(VARIABLE, "1")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(child.stdout.as_mut().unwrap()).lines();
+    let line = lines.map_while(Result::ok).find(|line| line.starts_with("mallinfo2 ")).unwrap();
+    let figures: Vec<u64> = line.split(' ').skip(1).map(|word| word.parse().unwrap()).collect();
+    (child, figures[0], figures[1])
+}
+
+#[test]
+fn a_walk_from_outside_equals_mallinfo2() {
+    let (mut child, used, free) = start();
+    let mut reading = Reading::begin(Options { deep: true, candidates: false });
+    let mut target = target::of(child.id(), &mut reading);
+    let mappings = target.maps(&mut reading).unwrap();
+    let allocator = allocator::serving(child.id(), &mappings);
+    let walk = walk(&target, &mappings, &allocator, &mut reading);
+    child.stdin.take();
+    child.wait().unwrap();
+    let missing = reading.end().2;
+    if Layout::of(&allocator).is_none() {
+        assert!(walk.is_none() && !missing.is_empty());
+        return;
+    }
+    let walk = walk.unwrap();
+    assert!(missing.is_empty() && walk.arenas >= 7 && walk.layout == allocator, "{missing:?} {walk:?}");
+    let near = |got: u64, told: u64| got.abs_diff(told) <= told / 100;
+    assert!(near(walk.used, used) && near(walk.free, free), "{walk:?}, mallinfo2: {used} {free}");
+    assert!(walk.free_resident <= walk.free && walk.free_resident > 0 && walk.resident <= walk.used + walk.free);
+    assert!(walk.walked.len() >= 7);
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+use crate::memory::pagemap::Presence;
+use crate::memory::reading::Reading;
+use crate::memory::target::Target;
+
+/// Memory, word by word.
+pub(super) trait Words {
+    /// `None`: it is not resident.
+    fn word(&mut self, at: u64) -> Option<u64>;
+}
+
+/// Pages that are read at once, where memory is read on and on.
+const MOST_PAGES: u64 = 64;
+
+/// Words of a range of a process. A page that is not resident is never read: that would bring it in.
+pub(super) struct Window<'a> {
+    target: &'a Target,
+    reading: &'a mut Reading,
+    presence: Presence,
+    end: u64,
+    at: u64,
+    bytes: Vec<u8>,
+    pages: u64,
+}
+
+impl<'a> Window<'a> {
+    pub(super) fn of(target: &'a Target, start: u64, end: u64, reading: &'a mut Reading) -> Option<Self> {
+        let page = crate::memory::page_bytes();
+        let (start, end) = (start / page * page, end.next_multiple_of(page));
+        let presence = target.presence(start, end, reading)?;
+        Some(Self { target, reading, presence, end, at: 0, bytes: Vec::new(), pages: 1 })
+    }
+
+    pub(super) fn into_presence(self) -> Presence {
+        self.presence
+    }
+
+    fn load(&mut self, at: u64) -> Option<()> {
+        let page = crate::memory::page_bytes();
+        let start = at / page * page;
+        let goes_on = start == self.at + self.bytes.len() as u64;
+        let most = if goes_on { (self.pages * 2).min(MOST_PAGES) } else { 1 };
+        let is_there = |nth: &u64| start + nth * page < self.end && self.presence.has(start + nth * page);
+        self.pages = (0..most).take_while(is_there).count() as u64;
+        (self.pages > 0 && self.reading.admits(0)).then_some(())?;
+        self.bytes.resize(usize::try_from(self.pages * page).ok()?, 0);
+        self.at = start;
+        self.target.memory("heap", start, &mut self.bytes, self.reading)
+    }
+}
+
+impl Words for Window<'_> {
+    fn word(&mut self, at: u64) -> Option<u64> {
+        let is_inside = at >= self.at && at + 8 <= self.at + self.bytes.len() as u64;
+        if !is_inside {
+            self.load(at)?;
+        }
+        let offset = usize::try_from(at - self.at).ok()?;
+        let word = self.bytes.get(offset..)?.first_chunk::<8>()?;
+        Some(u64::from_ne_bytes(*word))
+    }
+}

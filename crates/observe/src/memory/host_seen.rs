@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The host, and the processes that its OOM killer weighs.
+
+use super::cgroup_seen::memory_cgroup;
+use super::processes::{comm, number};
+use ledger::{Candidate, HostSeen};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+/// Below /proc/sys.
+const SETTINGS: [&str; 14] = [
+    "kernel/shmall",
+    "kernel/shmmax",
+    "kernel/shmmni",
+    "vm/hugetlb_shm_group",
+    "vm/min_free_kbytes",
+    "vm/nr_hugepages",
+    "vm/nr_overcommit_hugepages",
+    "vm/oom_kill_allocating_task",
+    "vm/overcommit_kbytes",
+    "vm/overcommit_memory",
+    "vm/overcommit_ratio",
+    "vm/panic_on_oom",
+    "vm/swappiness",
+    "vm/watermark_scale_factor",
+];
+/// Transparent huge pages; below /sys/kernel/mm.
+const OF_KERNEL: [&str; 3] =
+    ["transparent_hugepage/enabled", "transparent_hugepage/defrag", "transparent_hugepage/shmem_enabled"];
+
+pub(super) fn read(with_candidates: bool) -> HostSeen {
+    let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    HostSeen {
+        kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
+        meminfo: ledger::mapping::sizes(&meminfo),
+        settings: settings(),
+        candidates: if with_candidates { candidates() } else { Vec::new() },
+    }
+}
+
+fn settings() -> BTreeMap<String, String> {
+    let value = |root: &str, name: &str| {
+        let text = fs::read_to_string(Path::new(root).join(name)).ok()?;
+        Some((name.to_owned(), text.trim().to_owned()))
+    };
+    let of_sysctl = SETTINGS.iter().filter_map(|name| value("/proc/sys", name));
+    of_sysctl.chain(OF_KERNEL.iter().filter_map(|name| value("/sys/kernel/mm", name))).collect()
+}
+
+fn candidates() -> Vec<Candidate> {
+    let mut pids: Vec<u32> = host::process::pids().collect();
+    pids.sort_unstable();
+    pids.into_iter().filter_map(candidate).collect()
+}
+
+/// `None`: it has ended, or has no memory of its own, as threads of the kernel have none.
+fn candidate(pid: u32) -> Option<Candidate> {
+    let status = ledger::mapping::sizes(&fs::read_to_string(format!("/proc/{pid}/status")).ok()?);
+    let of = |name: &str| status.get(name).copied().unwrap_or(0);
+    status.contains_key("VmRSS").then_some(())?;
+    Some(Candidate {
+        pid,
+        command: comm(pid),
+        rss: of("RssAnon") + of("RssFile") + of("RssShmem"),
+        swap: of("VmSwap"),
+        page_tables: of("VmPTE"),
+        oom_score: number(pid, "oom_score"),
+        oom_score_adj: number(pid, "oom_score_adj")?,
+        cgroup: memory_cgroup(pid).unwrap_or_default(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_host_and_who_may_be_killed() {
+        let host = read(true);
+        assert!(host.meminfo["MemTotal"] > 1 << 20 && !host.kernel.is_empty());
+        assert!(host.settings.contains_key("vm/overcommit_memory") && host.settings.contains_key("vm/swappiness"));
+        let own = host.candidates.iter().find(|it| it.pid == std::process::id()).unwrap();
+        assert!(own.rss > 0 && own.page_tables > 0 && own.cgroup.starts_with('/'));
+        assert!(candidate(4_000_000_000).is_none());
+    }
+}

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The mappings of one process, and what is resident in them.
+//!
+//! `smaps` tells most, and its flags are told nowhere else. But the kernel walks all pages of a mapping at one stretch for it (13 to 15 ms for each
+//! GiB). So it is read up to the first large mapping; that one and all behind it are read by slices of `pagemap`, and have no flags.
+
+use super::pagemap::{Resident, Way, resident};
+use super::reading::{ALL_US, Reading, STRETCH_US};
+use super::smaps;
+use super::target::Target;
+use ledger::Mapping;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+/// A mapping with more resident memory is large: `smaps` would hold the process for more than 4 ms at a stretch.
+const LARGE_BYTES: u64 = 256 << 20;
+/// Where a server has many processes, that all map the same memory: what `pagemap` saves is saved in each of them.
+const LARGE_IN_MANY: u64 = 64 << 20;
+/// What `smaps` and its rollup take for each MiB of 4 KiB pages, at most.
+const US_FOR_MIB: u64 = 20;
+
+type Status = BTreeMap<String, u64>;
+
+/// `None`: not for this user, or it has ended, or the budget is used up.
+pub(super) fn read(
+    target: &mut Target,
+    status: &Status,
+    processes: usize,
+    reading: &mut Reading,
+) -> Option<Vec<Mapping>> {
+    let maps = target.maps(reading).ok().filter(|maps| !maps.is_empty())?;
+    let first_large =
+        if reading.options.deep { None } else { first_large(&maps, status, large_bytes(processes, reading)) };
+    let text = smaps::text(target.smaps(), first_large, reading).ok()?;
+    let mut found = ledger::mapping::mappings(&text);
+    if first_large.is_some() {
+        let from = found.last().map_or(0, |last| last.end);
+        let rest = maps.into_iter().filter(|mapping| mapping.start >= from);
+        found.extend(by_pagemap(target, rest, status, processes, reading)?);
+    }
+    Some(found)
+}
+
+/// The first mapping that may have much resident memory.
+fn first_large(maps: &[Mapping], status: &Status, large_bytes: u64) -> Option<usize> {
+    let of_process = of(status, "VmRSS");
+    let is_large = |mapping: &Mapping| (mapping.end - mapping.start).min(of_process) > large_bytes;
+    maps.iter().position(|mapping| is_large(mapping) && may_be_touched(mapping) && !is_hugetlb(mapping, status))
+}
+
+/// Only `smaps` tells everybody the shares of shared pages.
+fn large_bytes(processes: usize, reading: &Reading) -> u64 {
+    if processes > 1 && reading.counts.is_readable() { LARGE_IN_MANY } else { LARGE_BYTES }
+}
+
+fn of(status: &Status, name: &str) -> u64 {
+    status.get(name).copied().unwrap_or(0)
+}
+
+/// An address range that is only reserved has no pages: 8 TiB of MariaDB's are. And one page is the kernel's, outside of every process.
+fn may_be_touched(mapping: &Mapping) -> bool {
+    !mapping.permissions.starts_with("---") && mapping.path != "[vsyscall]"
+}
+
+/// Explicit huge pages, of which `smaps` has few to walk. They are not in VmRSS. SysV segments have one name with and without them.
+fn is_hugetlb(mapping: &Mapping, status: &Status) -> bool {
+    let huge = of(status, "HugetlbPages");
+    let size = mapping.end - mapping.start;
+    let may_be = huge > 0 && size.is_multiple_of(2 << 20);
+    may_be
+        && (mapping.path.starts_with("/anon_hugepage") || mapping.path.starts_with("/SYSV") || is_on_hugetlbfs(mapping))
+}
+
+fn is_on_hugetlbfs(mapping: &Mapping) -> bool {
+    const HUGETLBFS_MAGIC: i128 = 0x9584_58f6;
+    let path = Path::new(&mapping.path);
+    path.is_absolute() && rustix::fs::statfs(path).is_ok_and(|it| i128::from(it.f_type) == HUGETLBFS_MAGIC)
+}
+
+fn by_pagemap(
+    target: &Target,
+    rest: impl Iterator<Item = Mapping>,
+    status: &Status,
+    processes: usize,
+    reading: &mut Reading,
+) -> Option<Vec<Mapping>> {
+    let mut found = Vec::new();
+    let mut of_unknown_share = 0;
+    for mut mapping in rest {
+        if may_be_touched(&mapping) {
+            let way = way(&mapping, status, processes);
+            let Some(pages) = resident(target.pagemap(), mapping.start, mapping.end, way, reading) else {
+                return stopped(target, reading);
+            };
+            let is_hugetlb = is_hugetlb(&mapping, status);
+            fill(&mut mapping, pages, is_hugetlb);
+            of_unknown_share += pages.of_unknown_share;
+        }
+        found.push(mapping);
+    }
+    if of_unknown_share > 0 && processes > 1 {
+        let why = "how many processes share a page is not for this user: pss is a lower bound, as if all of the server's shared it";
+        reading.missing("shares of shared memory", why, Some("run as root, or --deep"));
+    }
+    Some(found)
+}
+
+fn stopped(target: &Target, reading: &mut Reading) -> Option<Vec<Mapping>> {
+    let why = if reading.admits(0) {
+        "its pages cannot be read".to_owned()
+    } else {
+        format!("to read all would hold the server for more than {} ms", ALL_US / 1000)
+    };
+    reading.missing(format!("mappings of process {}", target.pid()), why, Some("--deep"));
+    None
+}
+
+fn way(mapping: &Mapping, status: &Status, processes: usize) -> Way {
+    let size = mapping.end - mapping.start;
+    Way {
+        sparse: size > LARGE_IN_MANY && size / 2 > of(status, "VmRSS") + of(status, "VmSwap"),
+        may_be_huge: mapping.inode == 0,
+        sharers: processes as u64,
+    }
+}
+
+fn fill(mapping: &mut Mapping, pages: Resident, is_hugetlb: bool) {
+    mapping.kernel_page_bytes = super::page_bytes();
+    if is_hugetlb {
+        // as the kernel's own field: several pages' sizes are not told here, 2 MiB is that of nearly all
+        mapping.kernel_page_bytes = 2 << 20;
+        mapping.private_hugetlb = pages.exclusive;
+        mapping.shared_hugetlb = pages.rss - pages.exclusive;
+        return;
+    }
+    mapping.rss = pages.rss;
+    mapping.pss = pages.pss;
+    mapping.anonymous = pages.anonymous;
+    mapping.swap = pages.swap;
+    mapping.anon_huge_pages = pages.huge;
+}
+
+/// The kernel walks all of the process for it; between two mappings it lets go, if somebody waits.
+pub(super) fn rollup(target: &Target, status: &Status, reading: &mut Reading) -> Option<BTreeMap<String, u64>> {
+    let expected_us = (of(status, "VmRSS") >> 20) * US_FOR_MIB;
+    let admitted = reading.options.deep || (expected_us <= STRETCH_US / 4 && reading.admits(expected_us));
+    let read = || fs::read_to_string(format!("/proc/{}/smaps_rollup", target.pid()));
+    let text = admitted.then(|| reading.hold("smaps_rollup", read))?.ok()?;
+    target.is_alive().then(|| ledger::mapping::sizes(&text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Options;
+    use super::*;
+    use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+
+    /// Anonymous memory of this process; of its first bytes every other page is touched.
+    struct Touched {
+        start: *mut libc::c_void,
+        length: usize,
+    }
+
+    impl Touched {
+        fn new(length: usize, touched: usize) -> Self {
+            let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::NORESERVE);
+            // SAFETY: a new mapping, which nothing else uses; it is written to within its length.
+            let start = unsafe { mmap_anonymous(std::ptr::null_mut(), length, protection, flags) }.unwrap();
+            // SAFETY: as above.
+            unsafe { madvise(start, length, Advice::LinuxNoHugepage) }.unwrap();
+            for at in (0..touched).step_by(8192) {
+                // SAFETY: as above.
+                unsafe { *start.cast::<u8>().add(at) = 1 };
+            }
+            Self { start, length }
+        }
+    }
+
+    impl Drop for Touched {
+        fn drop(&mut self) {
+            // SAFETY: the mapping is ours, and is not used any more.
+            unsafe { munmap(self.start, self.length) }.unwrap();
+        }
+    }
+
+    fn at(mappings: &[Mapping], start: u64) -> &Mapping {
+        mappings.iter().find(|it| (it.start..it.end).contains(&start)).unwrap()
+    }
+
+    #[test]
+    fn a_large_mapping_is_read_by_its_pages_as_smaps_would_tell() {
+        let touched = Touched::new(600 << 20, 600 << 20);
+        let start = touched.start as u64;
+        let mut reading = Reading::begin(Options::default());
+        let status = ledger::mapping::sizes(&fs::read_to_string("/proc/self/status").unwrap());
+        let read = |reading: &mut Reading| read(&mut super::super::target::own(reading), &status, 2, reading).unwrap();
+        let by_pages = read(&mut reading);
+        reading.options.deep = true;
+        let by_smaps = read(&mut reading);
+        let (pages, smaps) = (at(&by_pages, start), at(&by_smaps, start));
+        assert!(pages.flags.is_empty() && !smaps.flags.is_empty(), "{} {}", pages.flags, smaps.flags);
+        assert!(pages.rss >= 40 << 20 && pages.rss.abs_diff(smaps.rss) < smaps.rss / 100, "{pages:?} {smaps:?}");
+        assert!(
+            pages.pss.abs_diff(smaps.pss) < smaps.pss / 100 && pages.anonymous == pages.rss && pages.swap == smaps.swap
+        );
+        let sum = |mappings: &[Mapping], of: fn(&Mapping) -> u64| mappings.iter().map(of).sum::<u64>();
+        for of in [|it: &Mapping| it.rss, |it: &Mapping| it.pss, |it: &Mapping| it.anonymous] {
+            let (pages, smaps) = (sum(&by_pages, of), sum(&by_smaps, of));
+            assert!(pages.abs_diff(smaps) < smaps / 20, "{pages} {smaps}");
+        }
+    }
+
+    #[test]
+    fn a_huge_range_that_is_nearly_empty_is_not_read_page_by_page() {
+        let touched = Touched::new(1 << 40, 0);
+        let mut reading = Reading::begin(Options::default());
+        let mut one =
+            at(&ledger::mapping::mappings(&fs::read_to_string("/proc/self/maps").unwrap()), touched.start as u64)
+                .clone();
+        assert!(one.end - one.start >= 1 << 40);
+        one.end = one.start + (1 << 40);
+        let none = Way { sparse: true, may_be_huge: true, sharers: 1 };
+        let target = super::super::target::own(&mut reading);
+        let behind = one.start + (1 << 39);
+        let pages = resident(target.pagemap(), behind, one.end, none, &mut reading).unwrap();
+        assert_eq!(pages, Resident::default());
+        let probe = reading.end().1.into_iter().find(|probe| probe.tier == "pagemap").unwrap();
+        assert!(probe.count < 2000, "{probe:?}");
+    }
+
+    #[test]
+    fn which_mappings_are_large() {
+        let of = |start: u64, end: u64, permissions: &str, path: &str| Mapping {
+            start,
+            end,
+            permissions: permissions.into(),
+            path: path.into(),
+            ..Mapping::default()
+        };
+        let maps = [
+            of(0, 1 << 43, "---p", ""),
+            of(0, 1 << 30, "rw-s", "/anon_hugepage (deleted)"),
+            of(0, 1 << 20, "rw-p", ""),
+            of(0, 1 << 30, "rw-s", "/dev/zero (deleted)"),
+        ];
+        let status = |rss: u64| Status::from([("VmRSS".into(), rss), ("HugetlbPages".into(), 1 << 30)]);
+        assert_eq!(first_large(&maps, &status(1 << 28), LARGE_IN_MANY), Some(3));
+        assert_eq!(first_large(&maps, &status(1 << 25), LARGE_IN_MANY), None, "so little is resident");
+    }
+}

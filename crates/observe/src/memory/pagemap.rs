@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `/proc/PID/pagemap` (kernel, admin-guide/mm/pagemap.rst), 2 MiB at a time: the kernel locks the address space for each such slice and lets go
+//! after it.
+
+mod scan;
+
+use super::page_counts::PageCounts;
+use super::reading::Reading;
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+
+const SLICE: usize = 512;
+const SLICE_PAGES: u64 = SLICE as u64;
+const PRESENT: u64 = 1 << 63;
+const SWAPPED: u64 = 1 << 62;
+const OF_FILE: u64 = 1 << 61;
+const EXCLUSIVE: u64 = 1 << 56;
+/// Zero for who has no CAP_SYS_ADMIN.
+const FRAME: u64 = (1 << 55) - 1;
+
+/// What is resident in a mapping, in bytes.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Resident {
+    pub(super) rss: u64,
+    pub(super) pss: u64,
+    /// Not of a file, nor of shared memory.
+    pub(super) anonymous: u64,
+    pub(super) swap: u64,
+    /// Mapped by this process alone.
+    pub(super) exclusive: u64,
+    pub(super) huge: u64,
+    /// Shared, and by how many is not told.
+    pub(super) of_unknown_share: u64,
+}
+
+/// How the pages of a mapping are added up.
+#[derive(Clone, Copy)]
+pub(super) struct Way {
+    /// Most of it is not resident: ask first where something is.
+    pub(super) sparse: bool,
+    /// Transparent huge pages may be in it.
+    pub(super) may_be_huge: bool,
+    /// A shared page counts as if so many shared it, where the kernel does not tell this user.
+    pub(super) sharers: u64,
+}
+
+/// Adds up the pages from `start` to `end`. `None`: it cannot be read, or the budget is used up.
+pub(super) fn resident(file: &File, start: u64, end: u64, way: Way, reading: &mut Reading) -> Option<Resident> {
+    let mut sum = Resident::default();
+    let mut pss = 0;
+    each_slice(file, start, end, way.sparse, reading, &mut |entries, at, reading| {
+        entries.iter().for_each(|entry| pss += add(*entry, way.sharers, &mut sum, &mut reading.counts));
+        let is_full = entries.len() as u64 == SLICE_PAGES && entries.iter().all(|entry| entry & PRESENT != 0);
+        if way.may_be_huge && is_full {
+            let end = at + SLICE_PAGES * super::page_bytes();
+            sum.huge += scan::pages(file, at, end, scan::HUGE, reading) * super::page_bytes();
+        }
+    })?;
+    sum.pss = pss / SHARE;
+    if sum.of_unknown_share > 0 && sum.anonymous > 0 {
+        without_zeros(file, start, end, way.sharers, &mut sum, reading);
+    }
+    Some(sum)
+}
+
+/// Fractions of a byte, so that shares of pages add up.
+const SHARE: u64 = 4096;
+
+/// Returns the page's share, in fractions of a byte.
+fn add(entry: u64, sharers: u64, sum: &mut Resident, counts: &mut PageCounts) -> u64 {
+    let page = super::page_bytes();
+    if entry & PRESENT == 0 {
+        sum.swap += if entry & SWAPPED == 0 { 0 } else { page };
+        return 0;
+    }
+    let mut count = |page: u64| match counts.of(entry & FRAME) {
+        Some(count) => u64::from(count),
+        None => {
+            sum.of_unknown_share += page;
+            sharers.max(1)
+        }
+    };
+    let sharers = if entry & EXCLUSIVE == 0 { count(page) } else { 1 };
+    if sharers == 0 {
+        return 0;
+    }
+    sum.rss += page;
+    sum.exclusive += if entry & EXCLUSIVE == 0 { 0 } else { page };
+    sum.anonymous += if entry & OF_FILE == 0 { page } else { 0 };
+    page * SHARE / sharers
+}
+
+/// The kernel does not count the page of zeros as resident, and pagemap does.
+fn without_zeros(file: &File, start: u64, end: u64, sharers: u64, sum: &mut Resident, reading: &mut Reading) {
+    let zeros = scan::pages(file, start, end, scan::ZEROS, reading) * super::page_bytes();
+    let zeros = zeros.min(sum.of_unknown_share).min(sum.anonymous);
+    sum.rss -= zeros;
+    sum.anonymous -= zeros;
+    sum.of_unknown_share -= zeros;
+    sum.pss = sum.pss.saturating_sub(zeros / sharers.max(1));
+}
+
+type Each<'a> = &'a mut dyn FnMut(&[u64], u64, &mut Reading);
+
+/// Gives the entries of each slice to `each`, with the slice's address.
+fn each_slice(file: &File, start: u64, end: u64, sparse: bool, reading: &mut Reading, each: Each) -> Option<()> {
+    let mut at = start;
+    while at < end {
+        if sparse && let Some(next) = scan::next_resident(file, at, end, reading) {
+            at = next;
+        }
+        let until = end.min((at / SLICE_BYTES + 1) * SLICE_BYTES);
+        if at < until {
+            let mut entries = [0; SLICE];
+            each(slice(file, at, until, &mut entries, reading)?, at, reading);
+        }
+        at = until;
+        reading.admits(0).then_some(())?;
+    }
+    Some(())
+}
+
+const SLICE_BYTES: u64 = 2 << 20;
+
+fn slice<'a>(file: &File, at: u64, until: u64, into: &'a mut [u64], reading: &mut Reading) -> Option<&'a [u64]> {
+    let page = super::page_bytes();
+    let length = usize::try_from((until - at) / page).ok()?;
+    let mut bytes = [0; SLICE * 8];
+    let bytes = bytes.get_mut(..length * 8)?;
+    reading.hold("pagemap", || file.read_exact_at(bytes, at / page * 8)).ok()?;
+    let into = into.get_mut(..length)?;
+    into.iter_mut().zip(bytes.as_chunks::<8>().0).for_each(|(into, word)| *into = u64::from_ne_bytes(*word));
+    Some(into)
+}
+
+/// Which pages of a range are resident.
+pub(super) struct Presence {
+    start: u64,
+    pages: Vec<bool>,
+}
+
+impl Presence {
+    /// `None`: as [`resident`].
+    pub(super) fn read(file: &File, start: u64, end: u64, reading: &mut Reading) -> Option<Self> {
+        let mut pages = Vec::new();
+        each_slice(file, start, end, false, reading, &mut |entries, _, _| {
+            pages.extend(entries.iter().map(|entry| entry & PRESENT != 0));
+        })?;
+        Some(Self { start, pages })
+    }
+
+    pub(super) fn has(&self, address: u64) -> bool {
+        let page = address.checked_sub(self.start).map(|offset| offset / super::page_bytes());
+        page.and_then(|page| self.pages.get(usize::try_from(page).ok()?)).copied().unwrap_or(false)
+    }
+
+    /// Bytes of resident pages from `start` to `end`.
+    pub(super) fn resident(&self, start: u64, end: u64) -> u64 {
+        let page = super::page_bytes();
+        let (mut at, mut sum) = (start, 0);
+        while at < end {
+            let until = end.min((at / page + 1) * page);
+            sum += if self.has(at) { until - at } else { 0 };
+            at = until;
+        }
+        sum
+    }
+}

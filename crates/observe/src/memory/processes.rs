@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The processes of one server. All tell their status; of their mappings, contexts and heaps as many are read as the budget admits: first
+//! one of each role, then the others in turn.
+
+use super::reading::Reading;
+use super::target::Target;
+use super::{allocator, contexts, elf, glibc, mappings};
+use crate::process::title_role;
+use capability::Flavour;
+use host::process::{Identity, descendants, server_program};
+use ledger::{HeapWalk, Mapping, ProcessSeen};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+
+pub(super) fn read(first_pid: u32, flavour: Option<Flavour>, reading: &mut Reading) -> Vec<ProcessSeen> {
+    let Some(first) = Identity::of(first_pid) else {
+        reading.missing(format!("process {first_pid}"), "it has ended", None);
+        return Vec::new();
+    };
+    let has_family = flavour.is_some_and(Flavour::has_process_per_connection);
+    let others = if has_family { descendants(&[first]) } else { BTreeSet::new() };
+    let others = others.into_iter().filter(|it| *it != first);
+    let mut seen: Vec<ProcessSeen> =
+        [first].into_iter().chain(others).filter_map(|it| look(it, first, flavour, reading)).collect();
+    deepen(&mut seen, flavour, reading);
+    if !first.is_alive() {
+        reading.missing(format!("process {first_pid}"), "it has ended while it was read", None);
+    }
+    seen
+}
+
+/// What costs the process nothing. `None`: it has ended.
+fn look(it: Identity, first: Identity, flavour: Option<Flavour>, reading: &mut Reading) -> Option<ProcessSeen> {
+    let pid = it.pid;
+    let at_us = reading.now_us();
+    let text = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    reading.count("status");
+    let seen = ProcessSeen {
+        pid,
+        role: role(pid, it == first, flavour),
+        command: comm(pid),
+        started_ticks: it.start_time,
+        at_us,
+        status: ledger::mapping::sizes(&text),
+        oom_score: number(pid, "oom_score"),
+        oom_score_adj: number(pid, "oom_score_adj"),
+        ..ProcessSeen::default()
+    };
+    it.is_alive().then_some(seen)
+}
+
+pub(super) fn comm(pid: u32) -> String {
+    fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim().to_owned()
+}
+
+pub(super) fn number(pid: u32, file: &str) -> Option<i64> {
+    fs::read_to_string(format!("/proc/{pid}/{file}")).ok()?.trim().parse().ok()
+}
+
+/// PostgreSQL's processes say what they are in their titles.
+fn role(pid: u32, is_first: bool, flavour: Option<Flavour>) -> String {
+    match (is_first, flavour) {
+        (true, Some(Flavour::Postgresql)) => "postmaster".to_owned(),
+        // also where a loader runs it
+        (true, _) => server_program(pid).unwrap_or_else(|| comm(pid)),
+        (false, _) => role_by_title(pid),
+    }
+}
+
+fn role_by_title(pid: u32) -> String {
+    let title = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    match title_role(&String::from_utf8_lossy(&title)) {
+        Some("connection") => "client backend".to_owned(),
+        Some(role) => role.to_owned(),
+        None => comm(pid),
+    }
+}
+
+/// What all processes of a server have in common: PostgreSQL's are forks of the first one.
+struct Family {
+    count: usize,
+    is_postgresql: bool,
+    program: Option<elf::Program>,
+    allocator: Option<String>,
+    /// Of these roles one process was read so that its total is exact: the kernel rounds each mapping down.
+    exact: BTreeSet<String>,
+}
+
+impl Family {
+    fn of(seen: &[ProcessSeen], flavour: Option<Flavour>) -> Self {
+        let is_postgresql = flavour == Some(Flavour::Postgresql);
+        Self { count: seen.len(), is_postgresql, program: None, allocator: None, exact: BTreeSet::new() }
+    }
+}
+
+/// Reads mappings, heaps and contexts of one process after the other, while the budget lasts.
+fn deepen(seen: &mut [ProcessSeen], flavour: Option<Flavour>, reading: &mut Reading) {
+    let mut family = Family::of(seen, flavour);
+    let (mut dearest_us, mut left_out) = (0, 0_u32);
+    for (nth, at) in in_turn(seen).into_iter().enumerate() {
+        let Some(process) = seen.get_mut(at) else { continue };
+        // the first one is the server itself; of the others none is begun that the budget may not admit
+        if nth > 0 && !reading.admits(dearest_us) {
+            left_out += 1;
+            continue;
+        }
+        let began = reading.used_us();
+        read_into(process, &mut family, reading);
+        dearest_us = dearest_us.max(reading.used_us() - began);
+    }
+    if left_out > 0 {
+        let what = format!("mappings of {left_out} of {} processes", family.count);
+        reading.missing(what, "they would hold the server longer than the budget admits", Some("--deep"));
+    }
+}
+
+/// One of each role, in the order of their start; then one more of each, and so on.
+fn in_turn(seen: &[ProcessSeen]) -> Vec<usize> {
+    let mut of_role: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut rounds: Vec<(usize, usize)> = Vec::new();
+    for (at, process) in seen.iter().enumerate() {
+        let round = of_role.entry(&process.role).or_default();
+        rounds.push((*round, at));
+        *round += 1;
+    }
+    rounds.sort_unstable();
+    rounds.into_iter().map(|(_, at)| at).collect()
+}
+
+fn read_into(process: &mut ProcessSeen, family: &mut Family, reading: &mut Reading) {
+    let Some(mut target) = Target::open(process, reading) else { return };
+    let Some(found) = mappings::read(&mut target, &process.status, family.count, reading) else { return };
+    if family.exact.insert(process.role.clone()) || reading.options.deep {
+        process.rollup = mappings::rollup(&target, &process.status, reading);
+    }
+    let allocator = family.allocator.get_or_insert_with(|| allocator::serving(target.pid(), &found)).clone();
+    process.heap = heap(&target, &found, &allocator, reading);
+    process.allocator = Some(allocator).filter(|name| !name.is_empty());
+    if family.is_postgresql {
+        family.program = family.program.take().or_else(|| elf::Program::of(target.pid(), &found));
+        process.contexts = contexts::read(&target, &found, family.program.as_ref(), reading);
+    }
+    process.mappings = Some(found);
+    if !target.is_alive() {
+        reading.missing(format!("process {}", process.pid), "it has ended while it was read", None);
+    }
+}
+
+fn heap(target: &Target, found: &[Mapping], allocator: &str, reading: &mut Reading) -> Option<HeapWalk> {
+    if allocator.starts_with("glibc") {
+        return glibc::walk(target, found, allocator, reading);
+    }
+    let why = format!("{allocator} serves malloc, and only the chunks of glibc's can be walked");
+    reading.missing("free memory of malloc", why, None);
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_role_has_its_turn_before_one_has_a_second() {
+        let of = |role: &str| ProcessSeen { role: role.to_owned(), ..ProcessSeen::default() };
+        let seen = [of("postmaster"), of("client backend"), of("client backend"), of("checkpointer")];
+        assert_eq!(in_turn(&seen), [0, 1, 3, 2]);
+    }
+
+    #[test]
+    fn what_this_process_is() {
+        let own = std::process::id();
+        let mut reading = Reading::begin(super::super::Options::default());
+        let identity = Identity::own().unwrap();
+        let seen = look(identity, identity, None, &mut reading).unwrap();
+        assert_eq!((seen.pid, seen.role.as_str(), seen.started_ticks), (own, comm(own).as_str(), identity.start_time));
+        let reused = Identity { start_time: 1, ..identity };
+        assert!(look(reused, reused, None, &mut reading).is_none(), "the number of another process");
+        assert_eq!(role(own, true, Some(Flavour::Postgresql)), "postmaster");
+    }
+}

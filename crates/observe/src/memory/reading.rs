@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What one reading has cost the target so far, and what could not be read.
+
+use super::Options;
+use super::page_counts::PageCounts;
+use host::clock;
+use ledger::{Missing, Probe};
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+/// The address space of a target is not held longer than this at a stretch, as far as it can be foreseen.
+pub const STRETCH_US: u64 = 20_000;
+/// Nor longer than this all times together, and of all processes of a server.
+pub const ALL_US: u64 = 200_000;
+
+/// One reading of a server.
+pub(super) struct Reading {
+    pub(super) options: Options,
+    pub(super) counts: PageCounts,
+    began: Instant,
+    began_unix_us: u64,
+    used_us: u64,
+    probes: BTreeMap<&'static str, Probe>,
+    missing: Vec<Missing>,
+}
+
+impl Reading {
+    pub(super) fn begin(options: Options) -> Self {
+        let (began, began_unix_us) = (Instant::now(), clock::unix_us());
+        let counts = PageCounts::open();
+        Self { options, counts, began, began_unix_us, used_us: 0, probes: BTreeMap::new(), missing: Vec::new() }
+    }
+
+    pub(super) fn began_unix_us(&self) -> u64 {
+        self.began_unix_us
+    }
+
+    /// Microseconds since it began.
+    pub(super) fn now_us(&self) -> u64 {
+        micros(self.began)
+    }
+
+    /// For so long the target was held, at most.
+    pub(super) fn used_us(&self) -> u64 {
+        self.used_us
+    }
+
+    pub(super) fn end(self) -> (u64, Vec<Probe>, Vec<Missing>) {
+        (self.now_us(), self.probes.into_values().collect(), self.missing)
+    }
+
+    /// Does `read`, which holds the target's address space at most for as long as it takes.
+    pub(super) fn hold<T>(&mut self, tier: &'static str, read: impl FnOnce() -> T) -> T {
+        let began = Instant::now();
+        let got = read();
+        let took = micros(began);
+        self.held(tier, took, took);
+        got
+    }
+
+    /// As [`Reading::hold`], where the kernel lets go `times` in between.
+    pub(super) fn hold_in_parts<T>(&mut self, tier: &'static str, times: u64, read: impl FnOnce() -> T) -> T {
+        let began = Instant::now();
+        let got = read();
+        let took = micros(began);
+        self.held(tier, took, took.div_ceil(times.max(1)));
+        got
+    }
+
+    /// Something was read that holds nothing.
+    pub(super) fn count(&mut self, tier: &'static str) {
+        self.held(tier, 0, 0);
+    }
+
+    fn held(&mut self, tier: &'static str, took: u64, longest: u64) {
+        self.used_us += took;
+        let probe = self.probes.entry(tier).or_insert_with(|| Probe { tier: tier.to_owned(), ..Probe::default() });
+        probe.count += 1;
+        probe.held_us += took;
+        probe.held_us_max = probe.held_us_max.max(longest);
+    }
+
+    /// Whether the target may be held for so much longer.
+    pub(super) fn admits(&self, more_us: u64) -> bool {
+        self.options.deep || self.used_us + more_us <= ALL_US
+    }
+
+    pub(super) fn missing(&mut self, what: impl Into<String>, why: impl Into<String>, remedy: Option<&str>) {
+        let it = Missing { what: what.into(), why: why.into(), remedy: remedy.map(str::to_owned) };
+        // the same of two hundred processes is one thing
+        if !self.missing.contains(&it) {
+            self.missing.push(it);
+        }
+    }
+}
+
+fn micros(since: Instant) -> u64 {
+    u64::try_from(since.elapsed().as_micros()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn the_budget_is_how_long_the_target_is_held() {
+        let mut reading = Reading::begin(Options::default());
+        reading.hold("smaps", || std::thread::sleep(Duration::from_millis(2)));
+        reading.hold_in_parts("heap", 2, || std::thread::sleep(Duration::from_millis(2)));
+        reading.count("status");
+        assert!(reading.admits(ALL_US / 2) && !reading.admits(ALL_US));
+        (0..2).for_each(|_| reading.missing("a", "b", Some("c")));
+        let (took, probes, missing) = reading.end();
+        let of = |tier: &str| probes.iter().find(|probe| probe.tier == tier).unwrap();
+        assert!(took >= 4000 && of("smaps").held_us >= 2000 && of("heap").held_us_max < of("heap").held_us);
+        assert_eq!((of("status").count, of("status").held_us, missing.len()), (1, 0, 1));
+        assert!(Reading::begin(Options { deep: true, candidates: false }).admits(u64::MAX / 2));
+    }
+}

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+//! MySQL, MariaDB, Percona Server.
+
+use super::{Asking, Row, number, pairs, text};
+use capability::Flavour;
+use ledger::{ServerSeen, Session};
+
+const PROCESS: Option<&str> = Some("GRANT PROCESS ON *.* TO the account that asks");
+const SELECT: Option<&str> = Some("GRANT SELECT ON performance_schema.* TO the account that asks");
+const SWITCH_ON: Option<&str> = Some(
+    "performance_schema=ON and performance-schema-instrument='memory/%=COUNTED' in the server's option file, and a restart",
+);
+const COUNT_ALL: Option<&str> =
+    Some("performance-schema-instrument='memory/%=COUNTED' in the server's option file, and a restart");
+
+/// What the ledger computes with. Not all of them: MariaDB puts the rows of SHOW into a temporary table, more than 6 KiB each, and its malloc
+/// keeps 8 MiB for all. And some hold secrets.
+const VARIABLES: [&str; 20] = [
+    "aria_block_size",
+    "aria_pagecache_buffer_size",
+    "innodb_adaptive_hash_index_parts",
+    "innodb_buffer_pool_chunk_size",
+    "innodb_buffer_pool_instances",
+    "innodb_buffer_pool_size",
+    "innodb_buffer_pool_size_max",
+    "innodb_log_buffer_size",
+    "innodb_page_size",
+    "innodb_version",
+    "key_buffer_size",
+    "key_cache_block_size",
+    "large_pages",
+    "max_connections",
+    "performance_schema",
+    "query_cache_size",
+    "thread_cache_size",
+    "thread_stack",
+    "version",
+    "version_malloc_library",
+];
+const STATUS: [&str; 18] = [
+    "Aria_pagecache_blocks_unused",
+    "Aria_pagecache_blocks_used",
+    "Innodb_buffer_pool_bytes_data",
+    "Innodb_buffer_pool_pages_data",
+    "Innodb_buffer_pool_pages_free",
+    "Innodb_buffer_pool_pages_total",
+    "Innodb_mem_adaptive_hash",
+    "Innodb_mem_dictionary",
+    "Innodb_page_size",
+    "Key_blocks_unused",
+    "Key_blocks_used",
+    "Max_used_connections",
+    "Memory_used",
+    "Memory_used_initial",
+    "Qcache_free_memory",
+    "Threads_cached",
+    "Threads_connected",
+    "Uptime",
+];
+
+/// `SHOW GLOBAL STATUS` of these alone.
+fn named(what: &str, names: &[&str]) -> String {
+    format!("SHOW GLOBAL {what} WHERE Variable_name IN ('{}')", names.join("', '"))
+}
+
+pub(super) fn read(asking: &mut Asking<'_>, flavour: Flavour, seen: &mut ServerSeen) {
+    seen.variables = pairs(asking.rows_of("the server's settings", &named("VARIABLES", &VARIABLES), None));
+    seen.status = pairs(asking.rows_of("the server's counters", &named("STATUS", &STATUS), None));
+    seen.innodb_memory = innodb(asking);
+    seen.sessions = sessions(asking, flavour);
+    if seen.variables.get("performance_schema").is_some_and(|value| value == "OFF") {
+        asking.missing("memory by the server's instruments", "performance_schema is off", SWITCH_ON);
+        return;
+    }
+    performance_schema(asking, seen);
+}
+
+fn performance_schema(asking: &mut Asking<'_>, seen: &mut ServerSeen) {
+    seen.performance_schema_bytes = own_bytes(asking);
+    const EVENTS: &str = "SELECT event_name, current_number_of_bytes_used \
+                          FROM performance_schema.memory_summary_global_by_event_name WHERE current_number_of_bytes_used <> 0";
+    let rows = asking.rows_of("memory by the server's instruments", EVENTS, SELECT);
+    seen.memory_events = rows.iter().filter_map(|row| Some((row.first()?.clone()?, number(row, 1)?))).collect();
+    seen.instruments = instruments(asking);
+    if seen.instruments.is_some_and(|(enabled, all)| enabled < all) {
+        let why = "not all instruments count since the server's start";
+        asking.missing("memory by some of the server's instruments", why, COUNT_ALL);
+    }
+}
+
+fn own_bytes(asking: &mut Asking<'_>) -> Option<u64> {
+    let rows = asking.rows_of("memory of performance_schema", "SHOW ENGINE PERFORMANCE_SCHEMA STATUS", PROCESS);
+    // the whole name: others end with it
+    let row = rows.iter().find(|row| text(row, 1) == "performance_schema.memory")?;
+    number(row, 2)
+}
+
+/// How many are enabled, of how many.
+fn instruments(asking: &mut Asking<'_>) -> Option<(u64, u64)> {
+    const COUNT: &str =
+        "SELECT COUNT(*), SUM(enabled = 'YES') FROM performance_schema.setup_instruments WHERE name LIKE 'memory/%'";
+    let rows = asking.rows_of("which instruments count", COUNT, SELECT);
+    let row = rows.first()?;
+    Some((number(row, 1)?, number(row, 0)?))
+}
+
+fn innodb(asking: &mut Asking<'_>) -> Option<String> {
+    let rows = asking.rows_of("InnoDB's account of its memory", "SHOW ENGINE INNODB STATUS", PROCESS);
+    section(&text(rows.first()?, 2))
+}
+
+/// The part `BUFFER POOL AND MEMORY`, up to the next heading: a line between two lines of dashes.
+fn section(status: &str) -> Option<String> {
+    let is_rule = |line: &&str| line.len() >= 3 && line.bytes().all(|byte| byte == b'-');
+    let mut lines = status.lines().skip_while(|line| line.trim() != "BUFFER POOL AND MEMORY").skip(1);
+    lines.next().filter(is_rule)?;
+    let part: Vec<&str> = lines.take_while(|line| !is_rule(line)).collect();
+    Some(part.iter().flat_map(|line| [*line, "\n"]).collect())
+}
+
+fn sessions(asking: &mut Asking<'_>, flavour: Flavour) -> Vec<Session> {
+    const MARIADB: [&str; 2] = [
+        "SELECT id, user, host, command, memory_used, max_memory_used FROM information_schema.PROCESSLIST",
+        "SELECT id, user, host, command, NULL, NULL FROM information_schema.PROCESSLIST",
+    ];
+    // the columns of memory came with 8.0.31 and later; without performance_schema no thread is there
+    const MYSQL: [&str; 3] = [
+        "SELECT processlist_id, processlist_user, processlist_host, processlist_command, total_memory, max_total_memory \
+         FROM performance_schema.threads WHERE type = 'FOREGROUND' AND processlist_id IS NOT NULL",
+        "SELECT processlist_id, processlist_user, processlist_host, processlist_command, NULL, NULL \
+         FROM performance_schema.threads WHERE type = 'FOREGROUND' AND processlist_id IS NOT NULL",
+        "SELECT id, user, host, command, NULL, NULL FROM information_schema.PROCESSLIST",
+    ];
+    let statements: &[&str] = if flavour == Flavour::Mariadb { &MARIADB } else { &MYSQL };
+    asking.rows_of_first("sessions", statements, PROCESS).iter().filter_map(session).collect()
+}
+
+fn session(row: &Row) -> Option<Session> {
+    let host = text(row, 2);
+    let host = host.split_once(':').map_or(host.as_str(), |(host, _port)| host);
+    let user = text(row, 1);
+    Some(Session {
+        id: number(row, 0)?,
+        pid: None,
+        account: if host.is_empty() { user } else { format!("{user}@{host}") },
+        command: text(row, 3),
+        bytes: number(row, 4),
+        bytes_max: number(row, 5),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_part_of_the_status_ends_with_the_next_heading() {
+        let status = "INDIVIDUAL\n----\n----------------------\nBUFFER POOL AND MEMORY\n----------------------\nTotal memory allocated 1\n\
+                      ---BUFFER POOL 0\nFree 2\n----------------------\nINDIVIDUAL BUFFER POOL INFO\n----------------------\n";
+        assert_eq!(section(status).as_deref(), Some("Total memory allocated 1\n---BUFFER POOL 0\nFree 2\n"));
+        assert_eq!((section(""), section("BUFFER POOL AND MEMORY\nno rule")), (None, None));
+    }
+}

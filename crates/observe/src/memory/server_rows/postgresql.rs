@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+use super::{Asking, Row, number, pairs, text};
+use ledger::{ServerSeen, Session, SharedAllocation};
+
+const MONITOR: Option<&str> = Some("GRANT pg_monitor TO the account that asks");
+const SHARED: Option<&str> = Some(
+    "GRANT pg_read_all_stats TO the account that asks; before PostgreSQL 15 GRANT EXECUTE ON FUNCTION pg_get_shmem_allocations() and SELECT ON pg_shmem_allocations",
+);
+/// Settings that may hold passwords.
+const SECRET: [&str; 3] = ["conninfo", "passphrase", "password"];
+
+pub(super) fn read(asking: &mut Asking<'_>, seen: &mut ServerSeen) {
+    const SETTINGS: &str = "SELECT name, current_setting(name, true) FROM pg_settings";
+    seen.variables = pairs(asking.rows_of("the server's settings", SETTINGS, None));
+    seen.variables
+        .retain(|name, _| !SECRET.iter().any(|secret| name.contains(secret)) || name == "password_encryption");
+    const ALLOCATIONS: &str =
+        "SELECT name, off, size, allocated_size FROM pg_shmem_allocations ORDER BY off NULLS LAST";
+    let rows = asking.rows_of("parts of shared memory", ALLOCATIONS, SHARED);
+    seen.shared_allocations = rows.iter().filter_map(allocation).collect();
+    const ACTIVITY: &str = "SELECT pid, usename, coalesce(backend_type, state) FROM pg_stat_activity ORDER BY pid";
+    seen.sessions = asking.rows_of("sessions", ACTIVITY, MONITOR).iter().filter_map(session).collect();
+}
+
+fn allocation(row: &Row) -> Option<SharedAllocation> {
+    let name = row.first()?.clone();
+    Some(SharedAllocation { name, offset: number(row, 1), size: number(row, 2)?, allocated_size: number(row, 3)? })
+}
+
+fn session(row: &Row) -> Option<Session> {
+    let (id, pid) = (number(row, 0)?, number(row, 0));
+    Some(Session { id, pid, account: text(row, 1), command: text(row, 2), bytes: None, bytes_max: None })
+}
