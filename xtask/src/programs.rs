@@ -49,6 +49,7 @@ const WITH_SERVERS: [&[&str]; 2] = [
         "full_cache",
         "habits",
         "load_pgbench",
+        "memory_account",
         "mysql",
         "own_backups",
         "own_data",

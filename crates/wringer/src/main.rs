@@ -72,6 +72,8 @@ enum Command {
     Replay(Box<commands::replay::Args>),
     /// Look on at a server that runs, from its own host, while others load it; changes nothing
     Observe(Box<commands::observe::Args>),
+    /// Where a server's memory is, and whom the kernel would kill when there is none left; changes nothing
+    Memory(Box<commands::memory::Args>),
     /// Find the humps in a latency histogram
     Modes(commands::modes::Args),
     /// The manual
@@ -156,6 +158,7 @@ fn run(command: Command) -> exit::Outcome {
         Command::Load(args) => commands::load::main(*args),
         Command::Replay(args) => commands::replay::main(*args),
         Command::Observe(args) => commands::observe::main(&args),
+        Command::Memory(args) => commands::memory::main(*args),
         Command::Modes(args) => commands::modes::main(args),
         Command::Doc(args) => commands::doc::main(&args),
         Command::Examples(args) => commands::examples::main(&args),

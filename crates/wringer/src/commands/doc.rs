@@ -42,6 +42,7 @@ static PAGES: [Page; PAGE_COUNT] = pages![
     "workloads",
     "replay",
     "observe",
+    "memory",
     "modes",
     "probe",
     "squeeze",
@@ -58,7 +59,7 @@ static PAGES: [Page; PAGE_COUNT] = pages![
     "testing",
     "release",
 ];
-const PAGE_COUNT: usize = 28;
+const PAGE_COUNT: usize = 29;
 
 /// # Errors
 /// Exit code 2: there is no such page.

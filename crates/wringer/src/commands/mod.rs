@@ -18,6 +18,7 @@ pub mod hidden;
 pub mod limits;
 pub mod load;
 pub mod lost;
+pub mod memory;
 pub mod modes;
 pub mod observe;
 pub mod plan;

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `wringer memory`: where a server's memory is, and whom the OOM killer would kill. Nothing is changed.
+
+mod account;
+mod oom;
+mod tree;
+
+use super::connection::Connection;
+use crate::exit::{Exit, Failure, Outcome};
+use crate::{input, terminal};
+use clap::Subcommand;
+use host::files::write_atomic;
+use host::places::Places;
+use ledger::Inventory;
+use observe::memory::Options;
+use std::path::{Path, PathBuf};
+
+/// Where a server's memory is, and whom the kernel would kill when there is none left
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    wringer memory account --sandbox shop\n  \
+    sudo wringer memory account --mysql-socket=/run/mysqld/mysqld.sock --mysql-user=me\n  \
+    sudo wringer memory account --pid \"$(pidof mariadbd)\"        without an account on the server: what the kernel alone knows\n  \
+    sudo wringer memory account --dsn postgresql://me@/postgres?socket=/run/postgresql/.s.PGSQL.5432 -o json | jq .explained_share\n  \
+    sudo wringer memory oom --pid \"$(pidof mysqld)\"\n\n\
+    Nothing is changed, neither on the host nor in the server, and no thread is stopped. Run it as root, or as the user the server runs as: others may \
+    not look into its memory. What cannot be read is told, with what would help.\n\n\
+    What the leaves mean: docs/memory.md, or `wringer doc memory`.")]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Where the server's memory is, leaf by leaf; the leaves and what is unexplained sum to what the kernel says
+    Account(account::Args),
+    /// Whom the OOM killer would kill, in which order, and how much memory is left until then
+    Oom(oom::Args),
+}
+
+/// What is looked at.
+#[derive(Debug, clap::Args)]
+struct Looked {
+    /// The server's process; of PostgreSQL the first line of postmaster.pid [default: the one that listens at the socket, or the sandbox's]
+    #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
+    pid: Option<u32>,
+    /// Read all of every process, however long that holds up the server. Without it, of many processes some are read and the others estimated
+    #[arg(long)]
+    deep: bool,
+    /// Write what was read to this file, raw, for `--from`
+    #[arg(long, value_name = "FILE", conflicts_with = "from")]
+    keep: Option<PathBuf>,
+    /// Look at what `--keep` wrote, also on another machine; `-` reads the standard input
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["pid", "deep"])]
+    from: Option<PathBuf>,
+    #[command(flatten)]
+    connection: Connection,
+    /// How to print
+    #[arg(short, long, value_enum, default_value_t = terminal::Output::Text)]
+    output: terminal::Output,
+}
+
+pub fn main(args: Args) -> Outcome {
+    match args.command {
+        Command::Account(args) => account::main(&args),
+        Command::Oom(args) => oom::main(&args),
+    }
+}
+
+/// What was read, and of whom, in words.
+struct Read {
+    of: String,
+    inventory: Inventory,
+}
+
+impl Looked {
+    /// # Errors
+    /// Usage: nobody is named. Missing: no such process, no connection, no file. Failed: the process ended while it was read.
+    fn read(&self, candidates: bool) -> Result<Read, Failure> {
+        let read = match &self.from {
+            Some(file) => kept(file)?,
+            None => self.live(candidates)?,
+        };
+        if let Some(file) = &self.keep {
+            keep(&read.inventory, file)?;
+        }
+        Ok(read)
+    }
+
+    fn live(&self, candidates: bool) -> Result<Read, Failure> {
+        let places = Places::from_environment();
+        let mut attached = self.connection.attach(self.pid, &places)?;
+        if attached.pid().is_none() {
+            let message = "whose memory? Neither a server nor a process is named";
+            return Err(Failure::message(Exit::Usage, message)
+                .hint("--sandbox NAME, a connection (--dsn, --mysql-socket, --pgsql-host, ...), or --pid"));
+        }
+        let inventory = attached.inventory(Options { deep: self.deep, candidates });
+        if attached.process().is_some_and(|process| !process.is_alive()) {
+            return Err(Failure::message(Exit::Failed, format!("{} ended while it was read", attached.describe())));
+        }
+        Ok(Read { of: attached.describe(), inventory })
+    }
+}
+
+fn kept(file: &Path) -> Result<Read, Failure> {
+    let bytes = match file.to_str() {
+        Some("-") => input::read_stdin(),
+        _ => input::read_bytes(file),
+    };
+    let bytes = bytes.map_err(|error| Failure::new(Exit::Missing, error))?;
+    let damaged = |error: serde_json::Error| {
+        Failure::message(Exit::Missing, format!("{}: not what `wringer memory --keep` writes: {error}", file.display()))
+    };
+    let inventory: Inventory = serde_json::from_slice(&bytes).map_err(damaged)?;
+    Ok(Read { of: format!("{}, as it was kept", file.display()), inventory })
+}
+
+/// For its owner only: it names accounts and settings.
+fn keep(inventory: &Inventory, file: &Path) -> Outcome {
+    let text = serde_json::to_vec(inventory).map_err(|error| Failure::new(Exit::Failed, error))?;
+    write_atomic(file, &text, 0o600).map_err(|error| Failure::new(Exit::Missing, error))
+}

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `wringer memory oom`: whom the kernel would kill, in which order.
+
+use super::Looked;
+use crate::exit::Outcome;
+use crate::terminal;
+use ledger::{Advice, Arena, Oom, Victim};
+use std::fmt::Write as _;
+use units::Bytes;
+
+/// So many of each list are shown as text; JSON has all.
+const SHOWN: usize = 10;
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "The kernel compares resident memory (shared pages in full, not Pss), swap and page tables, and adds oom_score_adj, a thousandth of all \
+    memory for each point. Memory in huge pages does not count. `predicted` is computed here from that rule; `kernel says` is /proc/PID/oom_score."
+)]
+pub(super) struct Args {
+    #[command(flatten)]
+    looked: Looked,
+}
+
+pub(super) fn main(args: &Args) -> Outcome {
+    let read = args.looked.read(true)?;
+    let oom = ledger::oom(&read.inventory);
+    match args.looked.output {
+        terminal::Output::Json => terminal::json(&oom),
+        terminal::Output::Text => terminal::data(text(&read.of, &oom).trim_end()),
+    }
+    Ok(())
+}
+
+fn text(of: &str, oom: &Oom) -> String {
+    let mut text = format!("{of}\n\n");
+    arena(&mut text, "on the host", &oom.host);
+    if let Some(cgroup) = &oom.cgroup {
+        text.push('\n');
+        arena(&mut text, "in the server's memory cgroup", cgroup);
+    }
+    advice(&mut text, &oom.advice);
+    text
+}
+
+fn arena(text: &mut String, place: &str, arena: &Arena) {
+    let total = Bytes(arena.total_bytes);
+    let left = match arena.headroom_bytes {
+        Some(bytes) if bytes >= 0 => format!("{} left ({})", Bytes(bytes.unsigned_abs()), arena.headroom_source),
+        Some(bytes) => {
+            format!("{} more promised than there is ({})", Bytes(bytes.unsigned_abs()), arena.headroom_source)
+        }
+        None => "how much is left cannot be told".to_owned(),
+    };
+    let _ = writeln!(text, "{place}: {total} in all, {left}");
+    let _ = writeln!(
+        text,
+        "{:>10} {:<18} {:>9} {:>11} {:>5} {:>11} {:>11} {:>11}",
+        "pid", "command", "predicted", "kernel says", "adj", "Rss", "swap", "page tables"
+    );
+    for victim in arena.victims.iter().take(SHOWN) {
+        row(text, victim);
+    }
+    let more = arena.victims.len().saturating_sub(SHOWN);
+    if more > 0 {
+        let _ = writeln!(text, "  and {more} more (-o json)");
+    }
+}
+
+fn row(text: &mut String, victim: &Victim) {
+    let kernel = victim.oom_score.map_or_else(|| "not told".to_owned(), |score| score.to_string());
+    let mark = if victim.is_server { "*" } else { " " };
+    let bytes = |bytes: u64| Bytes(bytes).to_string();
+    let mut notes = String::new();
+    if victim.badness_pages.is_none() {
+        notes.push_str("  never");
+    }
+    if !victim.tied_with.is_empty() {
+        let pids: Vec<String> = victim.tied_with.iter().take(3).map(ToString::to_string).collect();
+        let _ = write!(notes, "  the same as {}: the youngest goes first", pids.join(", "));
+    }
+    let _ = writeln!(
+        text,
+        "{mark}{:>9} {:<18} {:>9} {kernel:>11} {:>5} {:>11} {:>11} {:>11}{notes}",
+        victim.pid,
+        victim.command,
+        victim.oom_score_predicted,
+        victim.oom_score_adj,
+        bytes(victim.rss_bytes),
+        bytes(victim.swap_bytes),
+        bytes(victim.page_tables_bytes),
+    );
+}
+
+fn advice(text: &mut String, advice: &[Advice]) {
+    if advice.is_empty() {
+        return;
+    }
+    let _ = writeln!(text, "\n* a process of the server\n\nwhat to change");
+    for one in advice {
+        let now = one.now.as_deref().unwrap_or("not set");
+        let _ = writeln!(text, "  {} (now {now}): {}\n    {}", one.setting, one.wanted, one.why);
+    }
+}

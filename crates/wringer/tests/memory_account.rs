@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `wringer memory` on real servers: the leaves sum to what the kernel says, memory that was planted comes up where it belongs, and the OOM
+//! killer's score is predicted.
+#![allow(clippy::disallowed_methods, clippy::unwrap_used)]
+
+use load::Target;
+use load::admin::Connection;
+use serde_json::Value;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+use testkit::{Lab, Ran, wait_until};
+
+const WRINGER: &str = env!("CARGO_BIN_EXE_wringer");
+const MIB: i64 = 1 << 20;
+/// Others name less of what they have: 11.4 fills tables for its collations when it starts, some 80 MB, and no meter counts them.
+const MARIADB: &str = "mariadb@10.11";
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn json(ran: &Ran) -> Value {
+    serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {ran:?}"))
+}
+
+/// A server that stands.
+struct Server {
+    lab: Lab,
+    pid: u32,
+    target: Target,
+}
+
+impl Server {
+    fn start(flavour: &str, options: &[&str], start: &[&str]) -> Self {
+        let lab = Lab::new(WRINGER);
+        let options = options.iter().flat_map(|option| ["-c", option]);
+        let deploy: Vec<&str> = ["sandbox", "deploy", flavour, "--name", "s"].into_iter().chain(options).collect();
+        lab.run(&deploy).expect_code(0);
+        lab.run([&["sandbox", "start", "s"], start].concat()).expect_code(0);
+        let status = json(&lab.run(["sandbox", "status", "s", "-o", "json"]));
+        let pid = u32::try_from(status["sandboxes"][0]["pid"].as_u64().unwrap()).unwrap();
+        let dsn = lab.run(["sandbox", "export", "s", "dsn"]).expect_code(0).stdout.trim().to_owned();
+        Self { lab, pid, target: dsn.parse().unwrap() }
+    }
+
+    fn connect(&self) -> Connection {
+        Connection::open(&self.target).unwrap()
+    }
+
+    fn fill(&self) {
+        let dsn = format!("--dsn={}", self.lab.run(["sandbox", "export", "s", "dsn"]).expect_code(0).stdout.trim());
+        self.lab.run(["fill", "--table-size=20000", &dsn]).expect_code(0);
+    }
+
+    fn account(&self) -> Value {
+        let account =
+            json(&self.lab.run(["memory", "account", "--sandbox", "s", "--deep", "-o", "json"]).expect_code(0));
+        expect_sum(&account);
+        account
+    }
+
+    /// Its total is what the kernel said before and after. Other tests' servers, which come and go, share the program's pages.
+    fn account_as_the_kernel_says(&self, args: &[&str]) -> Value {
+        let before = self.kernel_total();
+        let account = json(&self.lab.run([&["memory", "account", "-o", "json"], args].concat()).expect_code(0));
+        let after = self.kernel_total();
+        let total = account["kernel_total_bytes"].as_i64().unwrap();
+        let (low, high) = (before.min(after) * 98 / 100, before.max(after) * 102 / 100);
+        assert!((low..=high).contains(&total), "{total}; the kernel says {before} before, and {after} after");
+        expect_sum(&account);
+        account
+    }
+
+    /// InnoDB's threads do their first work in the seconds after the start: waits until nothing has been added for two seconds.
+    fn settle(&self) {
+        let mut seen = Vec::new();
+        wait_until(PATIENCE, || {
+            std::thread::sleep(Duration::from_millis(500));
+            seen.push(kib(self.pid, "status", "RssAnon:"));
+            seen.len() > 4 && seen[seen.len() - 5..].iter().all(|kib| kib.abs_diff(seen[seen.len() - 1]) < 256)
+        });
+    }
+
+    /// Of all its processes, by code of this test's own: Pss and page tables.
+    fn kernel_total(&self) -> i64 {
+        self.processes()
+            .into_iter()
+            .map(|pid| kib(pid, "smaps_rollup", "Pss:") + kib(pid, "status", "VmPTE:"))
+            .sum::<i64>()
+            * 1024
+    }
+
+    fn processes(&self) -> Vec<u32> {
+        let children = format!("/proc/{0}/task/{0}/children", self.pid);
+        let children = fs::read_to_string(children).unwrap_or_default();
+        std::iter::once(self.pid).chain(children.split_whitespace().map(|pid| pid.parse().unwrap())).collect()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.lab.run(["sandbox", "delete", "s", "--force"]);
+    }
+}
+
+/// 0 of a process that has ended meanwhile.
+fn kib(pid: u32, file: &str, field: &str) -> i64 {
+    let text = fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix(field)).unwrap_or("0 kB");
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+fn leaf(account: &Value, path: &str) -> i64 {
+    let leaves = account["leaves"].as_array().unwrap().iter();
+    leaves
+        .filter(|leaf| leaf["path"].as_str().unwrap().starts_with(path))
+        .map(|leaf| leaf["resident_bytes"].as_i64().unwrap())
+        .sum()
+}
+
+#[track_caller]
+fn expect_sum(account: &Value) {
+    let total = account["kernel_total_bytes"].as_i64().unwrap();
+    assert_eq!(leaf(account, "") + account["unexplained_bytes"].as_i64().unwrap(), total, "{account:#}");
+    let share = account["explained_share"].as_f64().unwrap();
+    assert!((0.0..=1.01).contains(&share), "{share}");
+    assert!(account["leaves"].as_array().unwrap().iter().all(|leaf| !leaf["path"].as_str().unwrap().contains("heap")));
+}
+
+/// What the account says and what this test reads are some milliseconds apart.
+#[track_caller]
+fn expect_near(what: &str, got: i64, wanted: i64, within: f64) {
+    let apart = (got - wanted).abs() as f64;
+    assert!(apart <= wanted.abs() as f64 * within, "{what}: {got}, and not {wanted} within {} %", within * 100.0);
+}
+
+/// A library for a server: once there is a file PLANT, it allocates 64 MiB in blocks of 1000 bytes; once there is a file FREE, it frees all but the
+/// last block. It says so by the files PLANTED and FREED. No meter of the server's knows of it.
+const PLANTING: &str = r#"
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#define COUNT 67109
+static char *blocks[COUNT];
+static void await(const char *name) { while (access(name, F_OK) != 0) usleep(10000); }
+static void say(const char *name) { int fd = open(name, O_CREAT | O_WRONLY, 0644); if (fd >= 0) close(fd); }
+static void *plant(void *unused) {
+    await(FOLDER "/PLANT");
+    for (int i = 0; i < COUNT; i++) if ((blocks[i] = malloc(1000))) memset(blocks[i], 1, 1000);
+    say(FOLDER "/said/PLANTED");
+    await(FOLDER "/FREE");
+    for (int i = 0; i < COUNT - 1; i++) free(blocks[i]);
+    say(FOLDER "/said/FREED");
+    return unused;
+}
+__attribute__((constructor)) static void begin(void) { pthread_t thread; pthread_create(&thread, NULL, plant, NULL); }
+"#;
+
+fn planting_library(lab: &Lab) -> PathBuf {
+    let source = lab.write("plant.c", PLANTING);
+    let library = lab.home().join("plant.so");
+    let folder = format!("-DFOLDER=\"{}\"", lab.home().display());
+    let status =
+        Command::new("cc").args(["-shared", "-fPIC", &folder, "-o"]).arg(&library).arg(source).status().unwrap();
+    assert!(status.success());
+    // the server runs as a user of its own
+    let said = lab.home().join("said");
+    fs::create_dir(&said).unwrap();
+    fs::set_permissions(said, fs::Permissions::from_mode(0o777)).unwrap();
+    library
+}
+
+const SMALL: [&str; 2] = ["innodb_buffer_pool_size=128M", "performance_schema=ON"];
+
+#[test]
+fn mariadb_sums_and_knows_its_pool() {
+    let server = Server::start(MARIADB, &SMALL, &[]);
+    server.fill();
+    let account = server.account_as_the_kernel_says(&["--sandbox", "s"]);
+    let mut connection = server.connect();
+    let rows = connection.query("SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_bytes_data'").unwrap();
+    let data: i64 = rows.text(0, 1).unwrap().parse().unwrap();
+    let pool = leaf(&account, "data_cache/buffer_pool");
+    assert!(pool >= data * 95 / 100 && pool <= 140 * MIB, "pool {pool}, pages with data {data}: {account:#}");
+    assert!(leaf(&account, "instrumentation/performance_schema") > 10 * MIB, "{account:#}");
+    assert!(account["explained_share"].as_f64().unwrap() > 0.8, "{account:#}");
+    // the same from what was kept, without the server
+    let kept = server.lab.home().join("kept.json");
+    let kept = kept.to_str().unwrap();
+    server.lab.run(["memory", "account", "--sandbox", "s", "--keep", kept]).expect_code(0);
+    let text = fs::read_to_string(kept).unwrap();
+    assert!(!text.contains(server.target.password.reveal()), "no password is kept");
+    expect_sum(&json(&server.lab.run(["memory", "account", "--from", kept, "-o", "json"]).expect_code(0)));
+}
+
+/// Memory that no source names comes up as unexplained, and in no leaf. When it is freed, what stays is in `allocator/retained`.
+#[test]
+fn planted_unknown_memory_is_unexplained() {
+    let plants = Lab::new(WRINGER);
+    let library = planting_library(&plants);
+    let server = Server::start(MARIADB, &SMALL, &["--malloc", library.to_str().unwrap()]);
+    let order = |word: &str, answer: &str| {
+        plants.write(word, "");
+        assert!(wait_until(PATIENCE, || plants.home().join("said").join(answer).exists()), "no {answer}");
+        server.account()
+    };
+    let unexplained = |account: &Value| account["unexplained_bytes"].as_i64().unwrap();
+    server.settle();
+    let without = server.account();
+    let with = order("PLANT", "PLANTED");
+    expect_near("unexplained", unexplained(&with) - unexplained(&without), 64 * MIB, 0.05);
+    for leaf_of in with["leaves"].as_array().unwrap() {
+        let path = leaf_of["path"].as_str().unwrap();
+        let grown = leaf(&with, path) - leaf(&without, path);
+        assert!(grown <= MIB, "{path} has grown by {grown}");
+    }
+    let freed = order("FREE", "FREED");
+    expect_near("retained", leaf(&freed, "allocator/retained") - leaf(&with, "allocator/retained"), 64 * MIB, 0.1);
+    expect_near("unexplained, when it is freed", unexplained(&freed), unexplained(&without), 0.1);
+}
+
+/// A session's sort is found in its backend, from outside, and the sum of its contexts is what the backend itself says.
+#[test]
+fn postgresql_knows_a_backends_sort() {
+    let server = Server::start("postgresql", &["shared_buffers=64MB"], &[]);
+    let mut connection = server.connect();
+    let without = server.account_as_the_kernel_says(&["--sandbox", "s", "--deep"]);
+    assert!(leaf(&without, "shared_memory/") > 5 * MIB, "{without:#}");
+    for statement in [
+        "SET work_mem = '256MB'",
+        "BEGIN",
+        "DECLARE c CURSOR FOR SELECT i, repeat('x', 200) FROM generate_series(1, 150000) AS s(i) ORDER BY i DESC",
+        "FETCH 1 FROM c",
+    ] {
+        connection.query(statement).unwrap();
+    }
+    let with = server.account();
+    let grown = |path: &str| leaf(&with, path) - leaf(&without, path);
+    let sort = grown("backends/sort");
+    assert!(sort > 25 * MIB, "the sort: {sort}: {with:#}");
+    let total = with["kernel_total_bytes"].as_i64().unwrap() - without["kernel_total_bytes"].as_i64().unwrap();
+    // the rows before they are sorted lie in the executor's contexts
+    assert!(
+        (total - grown("backends/")).abs() < total / 10,
+        "of {total}, {} in backends: {with:#}",
+        grown("backends/")
+    );
+    let own = connection.query("SELECT sum(total_bytes)::bigint FROM pg_backend_memory_contexts WHERE name LIKE 'TupleSort%' OR name LIKE 'Caller tuples'");
+    let own: i64 = own.unwrap().text(0, 0).unwrap().parse().unwrap();
+    let leaves = with["leaves"].as_array().unwrap();
+    let told = leaves.iter().find(|leaf| leaf["path"] == "backends/sort").unwrap();
+    expect_near("as the backend says", told["allocated_bytes"].as_i64().unwrap_or(sort), own, 0.05);
+}
+
+/// Without a word from the server, the kernel's part is the same, and the rest is unexplained.
+#[test]
+fn a_process_is_enough() {
+    let server = Server::start(MARIADB, &SMALL, &[]);
+    let pid = server.pid.to_string();
+    let account = server.account_as_the_kernel_says(&["--pid", &pid]);
+    assert!(leaf(&account, "program/text") > MIB && account["unexplained_bytes"].as_i64().unwrap() > 10 * MIB);
+    assert_eq!(leaf(&account, "sessions"), 0);
+    let shown = server.lab.run(["memory", "account", "--pid", &pid]).expect_code(0).stdout;
+    assert!(shown.contains("unexplained") && shown.contains("held the server's address space"), "{shown}");
+}
+
+#[test]
+fn whom_the_killer_would_take() {
+    for flavour in [MARIADB, "postgresql"] {
+        let server = Server::start(flavour, &[], &[]);
+        let _connection = server.connect();
+        let oom = json(&server.lab.run(["memory", "oom", "--sandbox", "s", "-o", "json"]).expect_code(0));
+        let victims = oom["host"]["victims"].as_array().unwrap();
+        let of_server: Vec<&Value> = victims.iter().filter(|victim| victim["is_server"] == true).collect();
+        assert!(!of_server.is_empty(), "{oom:#}");
+        for victim in &of_server {
+            let (predicted, told) =
+                (victim["oom_score_predicted"].as_i64().unwrap(), victim["oom_score"].as_i64().unwrap());
+            assert!(
+                (predicted - told).abs() <= 1,
+                "{flavour}: predicted {predicted}, the kernel says {told}: {victim}"
+            );
+        }
+        assert!(oom["host"]["headroom_bytes"].as_i64().unwrap() > 0);
+    }
+}
+
+#[test]
+fn what_cannot_be_looked_at() {
+    let lab = Lab::as_ordinary_user(WRINGER);
+    lab.run(["memory", "account"]).expect_code(2).expect_said(&["whose memory?"]);
+    lab.run(["memory", "account", "--pid", "4000000000"]).expect_code(3);
+    lab.run(["memory", "account", "--from", "/nowhere"]).expect_code(3).expect_said(&["/nowhere"]);
+    let damaged = lab.write("damaged.json", "{\"processes\": 3}");
+    lab.run(["memory", "oom", "--from", damaged.to_str().unwrap()]).expect_code(3).expect_said(&["not what"]);
+    // somebody else's process: the exit code is 0, and what would help is said
+    if testkit::is_root() {
+        let own = std::process::id().to_string();
+        let account = json(&lab.run(["memory", "account", "--pid", &own, "-o", "json"]).expect_code(0));
+        assert!(
+            account["missing"].as_array().unwrap().iter().any(|missing| missing["remedy"].is_string()),
+            "{account:#}"
+        );
+    }
+}
