@@ -1,107 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The account: leaves and what is unexplained, which sum to the kernel's total exactly.
 
+use crate::claim::Claim;
+use crate::entries::{Account, Leaf, ProcessAccount, Unexplained, UnnamedMapping};
 use crate::figures::Figures;
-use crate::leaf::{Row, Rule};
 use crate::pieces::{Partition, partition};
-use crate::settle::{self, Claim};
+use crate::row::{Row, Rule};
+use crate::settle;
 use crate::share::{sane, signed};
-use crate::{Class, Estimates, Inventory, Missing, Probe, beside, huge, rows_for};
+use crate::{Class, Inventory, beside, huge, rows_for};
 use capability::Version;
-use serde::{Deserialize, Serialize};
 
 /// So many of the largest mappings that hold what is unexplained are named.
 const NAMED: usize = 8;
-
-/// Where a server's memory is. In bytes.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Account {
-    pub schema: u32,
-    /// When reading began, in microseconds since 1970, UTC.
-    pub at_unix_us: u64,
-    /// Pss of all processes, their page tables, and huge pages once.
-    pub kernel_total_bytes: u64,
-    /// What the leaves are of the total: 0 to 1. `None`: nothing is resident.
-    pub explained_share: Option<f64>,
-    /// Total less leaves. Below zero where the kernel's figures moved while they were read.
-    pub unexplained_bytes: i64,
-    /// How far the total may be off: sampled processes, readings at different times.
-    pub uncertainty_bytes: u64,
-    /// In order of their paths.
-    pub leaves: Vec<Leaf>,
-    pub unexplained: Vec<Unexplained>,
-    pub processes: Vec<ProcessAccount>,
-    /// What the server causes outside of the sum.
-    pub beside: Vec<Beside>,
-    pub probes: Vec<Probe>,
-    pub missing: Vec<Missing>,
-    pub estimates: Estimates,
-}
-
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Leaf {
-    /// `data_cache/buffer_pool`.
-    pub path: String,
-    pub resident_bytes: u64,
-    /// By its meter; `None`: no meter says it.
-    pub allocated_bytes: Option<u64>,
-    pub basis: Basis,
-    pub source: String,
-    /// When it was read, in microseconds after [`Account::at_unix_us`].
-    pub at_us: u64,
-}
-
-/// Who says that the memory is there and what for.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Basis {
-    #[default]
-    Kernel,
-    Server,
-    Allocator,
-    /// Of the server's source, from its own variables.
-    Formula,
-}
-
-/// What no source names, of one class of memory: `private` (malloc's heaps and anonymous mappings), or `rounding` (between the kernel's own
-/// sum of a process and the sum of its mappings).
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Unexplained {
-    pub class: String,
-    pub bytes: i64,
-    /// The largest mappings among which it lies, largest first.
-    pub mappings: Vec<UnnamedMapping>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct UnnamedMapping {
-    pub pid: u32,
-    /// `heap` or `anonymous`.
-    pub class: String,
-    /// As in /proc/PID/maps.
-    pub range: String,
-    pub path: String,
-    /// Of all that is in it, explained or not.
-    pub resident_bytes: u64,
-}
-
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ProcessAccount {
-    pub pid: u32,
-    pub role: String,
-    pub pss_bytes: u64,
-    pub page_tables_bytes: u64,
-    /// Whether the kernel said it, or it was estimated from like processes.
-    pub is_estimated: bool,
-}
-
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Beside {
-    /// `kernel_stacks`, `page_cache`, ...
-    pub name: String,
-    pub bytes: u64,
-    pub source: String,
-}
 
 /// Makes the account of an inventory, whole or with parts missing.
 pub fn account(inventory: &Inventory) -> Account {
@@ -178,7 +89,7 @@ fn processes(inventory: &Inventory, partition: &Partition) -> Vec<ProcessAccount
         role: process.role.clone(),
         pss_bytes: *pss,
         page_tables_bytes: page_tables_of(process),
-        is_estimated: crate::pieces::measured(process).is_none()
+        is_estimated: crate::estimate::measured(process).is_none()
             && crate::estimate::Parts::of_rollup(process).is_none(),
     };
     each.map(one).collect()

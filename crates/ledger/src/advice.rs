@@ -1,24 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What to change so that the OOM killer stays away, or kills the right one. Nothing of it is done here.
 
-use crate::oom::{Arena, Victim};
+use crate::danger::{Advice, Arena, Victim};
 use crate::{CgroupSeen, Inventory};
 use capability::Flavour;
-use serde::{Deserialize, Serialize};
 use units::Bytes;
-
-/// A setting of the host or the service that should be another one.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Advice {
-    /// `swap`, `overcommit`, `transparent_huge_pages`, `oom_score_adj`, `oom_group`.
-    pub about: String,
-    /// Where it is set.
-    pub setting: String,
-    /// `None`: it has no value now.
-    pub now: Option<String>,
-    pub wanted: String,
-    pub why: String,
-}
 
 pub(crate) fn of(inventory: &Inventory, host: &Arena) -> Vec<Advice> {
     let adjustments = match inventory.flavour {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a server causes outside of the sum: shown beside it, never added.
 
-use crate::account::Beside;
+use crate::entries::Beside;
 use crate::share::sane;
 use crate::{CgroupSeen, HostSeen, Inventory};
 

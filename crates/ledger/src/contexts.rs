@@ -2,7 +2,7 @@
 //! PostgreSQL's memory contexts by what they are for.
 
 use crate::Context;
-use crate::leaf::{Row, Rule};
+use crate::row::{Row, Rule};
 use crate::share::sane;
 use std::collections::BTreeMap;
 

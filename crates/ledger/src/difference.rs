@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What changed between two accounts, leaf by leaf.
 
-use crate::account::{Account, Leaf};
+use crate::entries::{Account, Leaf};
 use crate::share::signed;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;

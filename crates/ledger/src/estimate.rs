@@ -4,9 +4,8 @@
 //! The estimate is a ratio estimator: what the kernel calls resident (each shared page counted in full), times the share of it that is
 //! proportional among the processes that were read. Its uncertainty is that of 19 in 20 (Cochran, Sampling Techniques, chapter 6).
 
-use crate::ProcessSeen;
-use crate::pieces::measured;
 use crate::share::sane;
+use crate::{Mapping, ProcessSeen};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -88,6 +87,14 @@ impl Parts {
         let rest = || part("VmRSS").unwrap_or(0).saturating_sub(file + shared);
         Self { anonymous: part("RssAnon").unwrap_or_else(rest), file, shared }
     }
+}
+
+/// The mappings, if what is resident in them was read, too.
+pub(crate) fn measured(process: &ProcessSeen) -> Option<&[Mapping]> {
+    let mappings = process.mappings.as_deref()?;
+    let has_figures =
+        mappings.iter().any(|it| it.rss > 0 || it.pss > 0 || it.private_hugetlb > 0 || it.shared_hugetlb > 0);
+    has_figures.then_some(mappings)
 }
 
 struct Sample<'a> {

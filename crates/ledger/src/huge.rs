@@ -2,11 +2,13 @@
 //! Memory in huge pages of the pool (hugetlb): how much, counted once, and what for.
 
 use crate::Inventory;
-use crate::account::Basis;
+use crate::claim::Claim;
 use crate::class::{self, Class};
+use crate::entries::Basis;
 use crate::figures::Figures;
-use crate::leaf::{self, Row};
-use crate::settle::{self, Claim};
+use crate::leaf;
+use crate::row::Row;
+use crate::settle;
 use crate::share::sane;
 use capability::Flavour;
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! InnoDB beside its pool: what its status says, and formulas of its source. Sizes in bytes.
 
-use crate::leaf::{Amount, Reckoned};
+use crate::row::{Amount, Reckoned};
 use crate::share::sane;
 use capability::Flavour;
 

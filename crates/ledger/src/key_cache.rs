@@ -3,7 +3,7 @@
 //! and so touched, when the server starts.
 
 use crate::figures::Figures;
-use crate::leaf::{Amount, Reckoned};
+use crate::row::{Amount, Reckoned};
 
 /// `BLOCK_LINK`, `HASH_LINK` (two for each block), and a head of a chain of them, on a 64-bit host.
 const DESCRIPTOR: u64 = 112;

@@ -12,10 +12,14 @@
 
 mod account;
 mod advice;
+mod amount;
 mod beside;
+mod claim;
 mod class;
 mod contexts;
+mod danger;
 mod difference;
+mod entries;
 mod estimate;
 mod figures;
 mod huge;
@@ -27,15 +31,18 @@ pub mod mapping;
 mod oom;
 mod pieces;
 mod private;
+mod row;
 mod settle;
 mod share;
 mod table;
 
-pub use account::{Account, Basis, Beside, Leaf, ProcessAccount, Unexplained, UnnamedMapping, account};
-pub use advice::Advice;
+pub use account::account;
 pub use class::{Class, classes};
+pub use danger::{Advice, Arena, Oom, Victim};
 pub use difference::{Difference, LeafDifference, difference};
+pub use entries::{Account, Basis, Beside, Leaf, ProcessAccount, Unexplained, UnnamedMapping};
 pub use estimate::{Estimates, RoleEstimate};
 pub use inventory::*;
-pub use leaf::{Amount, Reckoned, Reckoning, Row, Rule, event_leaf, rows, rows_for};
-pub use oom::{Arena, Oom, Victim, badness, oom, oom_score};
+pub use leaf::{event_leaf, rows, rows_for};
+pub use oom::{badness, oom, oom_score};
+pub use row::{Amount, Reckoned, Reckoning, Row, Rule};

@@ -2,63 +2,12 @@
 //! Whom the kernel's OOM killer would kill, in which order, and why: `oom_badness` of mm/oom_kill.c and `proc_oom_score` of fs/proc/base.c, as
 //! they are from Linux 5.9 on. It weighs all resident memory, shared pages in full, and not Pss. Huge pages do not count.
 
+use crate::danger::{Arena, Oom, Victim};
 use crate::share::{sane, signed};
-use crate::{Advice, Candidate, CgroupSeen, HostSeen, Inventory, advice};
-use serde::{Deserialize, Serialize};
+use crate::{Candidate, CgroupSeen, HostSeen, Inventory, advice};
 
 /// Never killed: `OOM_SCORE_ADJ_MIN`.
 const NEVER: i64 = -1000;
-
-/// Who is in danger, on the host and in the server's memory cgroup.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Oom {
-    pub schema: u32,
-    pub host: Arena,
-    /// `None`: the server's cgroup has no limit, or was not read.
-    pub cgroup: Option<Arena>,
-    pub advice: Vec<Advice>,
-}
-
-/// Where memory can run out.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Arena {
-    /// RAM and swap, or the cgroup's limit and the swap it may use.
-    pub total_bytes: u64,
-    /// What can still be had before the killer comes. `None`: it cannot be told.
-    pub headroom_bytes: Option<i64>,
-    pub headroom_source: String,
-    /// In the order in which they would be killed.
-    pub victims: Vec<Victim>,
-}
-
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Victim {
-    pub pid: u32,
-    pub command: String,
-    /// Of the server that the inventory is of.
-    pub is_server: bool,
-    /// As /proc/PID/oom_score should say it: always measured against the host.
-    pub oom_score_predicted: i64,
-    /// As /proc/PID/oom_score says it.
-    pub oom_score: Option<i64>,
-    pub oom_score_adj: i64,
-    /// What the killer compares, in pages. `None`: it is never killed.
-    pub badness_pages: Option<i64>,
-    pub rss_bytes: u64,
-    pub swap_bytes: u64,
-    pub page_tables_bytes: u64,
-    /// What `oom_score_adj` adds or takes, in bytes.
-    pub adjustment_bytes: i64,
-    /// Those with the same badness: of them, the kernel takes the one that was started last.
-    pub tied_with: Vec<u32>,
-}
-
-impl Arena {
-    /// What is left when the server has grown by so much.
-    pub fn headroom_after(&self, growth_bytes: u64) -> Option<i64> {
-        Some(self.headroom_bytes? - signed(sane(growth_bytes)))
-    }
-}
 
 /// `oom_badness`, in pages. `None`: never killed.
 pub fn badness(candidate: &Candidate, total_pages: u64, page_bytes: u64) -> Option<i64> {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The partition: each byte of each process's proportional set size belongs to one class.
 
-use crate::estimate::{self, Estimates, Parts};
+use crate::estimate::{self, Estimates, Parts, measured};
 use crate::figures::Figures;
 use crate::share::{sane, signed};
 use crate::{Class, Inventory, Mapping, ProcessSeen, class};
@@ -44,14 +44,6 @@ pub(crate) fn partition(inventory: &Inventory, figures: &Figures<'_>) -> Partiti
         }
     }
     partition
-}
-
-/// The mappings, if what is resident in them was read, too.
-pub(crate) fn measured(process: &ProcessSeen) -> Option<&[Mapping]> {
-    let mappings = process.mappings.as_deref()?;
-    let has_figures =
-        mappings.iter().any(|it| it.rss > 0 || it.pss > 0 || it.private_hugetlb > 0 || it.shared_hugetlb > 0);
-    has_figures.then_some(mappings)
 }
 
 /// What the shared memory of a process is whose mappings were not read: of the main segment, unless that lies in huge pages, as the mappings of

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Private memory: where malloc's blocks lie. What the allocator's walk says comes first, then what the server says; the rest is unexplained.
 
-use crate::account::Basis;
+use crate::claim::Claim;
 use crate::contexts;
+use crate::entries::Basis;
 use crate::figures::Figures;
-use crate::leaf::{Amount, Reckoned, Row, Rule};
 use crate::pieces::Partition;
-use crate::settle::Claim;
+use crate::row::{Amount, Reckoned, Row, Rule};
 use crate::share::{self, sane};
 use crate::{Class, Inventory, ProcessSeen, huge, leaf};
 use capability::Flavour;

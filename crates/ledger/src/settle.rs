@@ -1,25 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //! From the partition to leaves: what the kernel names by its class, and what the server's figures split.
 
-use crate::account::{Basis, Leaf};
+use crate::claim::Claim;
 use crate::class::{self, Class};
+use crate::entries::{Basis, Leaf};
 use crate::figures::Figures;
-use crate::leaf::{self, Row, Rule};
+use crate::leaf;
 use crate::pieces::Partition;
+use crate::row::{Row, Rule};
 use crate::share::sane;
 use crate::{Inventory, Mapping, private};
 use std::collections::BTreeMap;
-
-/// What a source says of a leaf. In bytes.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Claim {
-    pub(crate) path: String,
-    pub(crate) resident: u64,
-    pub(crate) allocated: Option<u64>,
-    pub(crate) basis: Basis,
-    pub(crate) source: String,
-    pub(crate) at_us: u64,
-}
 
 /// All leaves but page tables.
 pub(crate) fn claims(inventory: &Inventory, partition: &Partition, rows: &[&'static Row]) -> Vec<Claim> {

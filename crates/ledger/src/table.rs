@@ -4,8 +4,8 @@
 use crate::Class;
 use crate::innodb;
 use crate::key_cache;
-use crate::leaf::{Row, Rule};
 use crate::private::{active_sessions, idle_sessions, other_counted};
+use crate::row::{Row, Rule};
 use capability::Flavour::{self, Mariadb, Mysql, Postgresql};
 
 /// Memory events that are not added: the kernel knows what of the pool is resident, and a mapped file is not malloc's.
@@ -421,11 +421,11 @@ pub(crate) const ROWS: &[Row] = &[
     since(&[13], row("backends/top", &[Postgresql], CONTEXTS, Rule::Contexts(&["TopMemoryContext"]))),
 ];
 
-fn pool_data(of: &crate::leaf::Reckoned<'_>) -> Option<crate::leaf::Amount> {
+fn pool_data(of: &crate::row::Reckoned<'_>) -> Option<crate::row::Amount> {
     let resident = of.0.pool_data()?;
-    Some(crate::leaf::Amount { resident, allocated: of.0.pool_size().unwrap_or(resident).max(resident) })
+    Some(crate::row::Amount { resident, allocated: of.0.pool_size().unwrap_or(resident).max(resident) })
 }
 
-fn performance_schema(of: &crate::leaf::Reckoned<'_>) -> Option<crate::leaf::Amount> {
-    of.0.server()?.performance_schema_bytes.map(crate::share::sane).map(crate::leaf::Amount::whole)
+fn performance_schema(of: &crate::row::Reckoned<'_>) -> Option<crate::row::Amount> {
+    of.0.server()?.performance_schema_bytes.map(crate::share::sane).map(crate::row::Amount::whole)
 }

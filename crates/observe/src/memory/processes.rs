@@ -114,17 +114,28 @@ fn deepen(seen: &mut [ProcessSeen], flavour: Option<Flavour>, reading: &mut Read
     }
 }
 
-/// One of each role, in the order of their start; then one more of each, and so on.
+/// One of each role, in the order of their start; then one more of each, and so on. Of a role, they are taken from all over the order of their start:
+/// those that came first have often touched something else than those that came last.
 fn in_turn(seen: &[ProcessSeen]) -> Vec<usize> {
-    let mut of_role: BTreeMap<&str, usize> = BTreeMap::new();
-    let mut rounds: Vec<(usize, usize)> = Vec::new();
+    let mut of_role: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (at, process) in seen.iter().enumerate() {
-        let round = of_role.entry(&process.role).or_default();
-        rounds.push((*round, at));
-        *round += 1;
+        of_role.entry(&process.role).or_default().push(at);
     }
+    let spread =
+        of_role.into_values().flat_map(|members| all_over(&members).into_iter().enumerate().collect::<Vec<_>>());
+    let mut rounds: Vec<(usize, usize)> = spread.collect();
     rounds.sort_unstable();
     rounds.into_iter().map(|(_, at)| at).collect()
+}
+
+/// The first, then by the binary digits of their places read backwards: each beginning of this order is spread over all of them.
+fn all_over(members: &[usize]) -> Vec<usize> {
+    let digits = usize::BITS - members.len().leading_zeros();
+    let backwards = |place: usize| if digits == 0 { 0 } else { place.reverse_bits() >> (usize::BITS - digits) };
+    let mut placed: Vec<(usize, usize)> =
+        members.iter().enumerate().map(|(place, at)| (backwards(place), *at)).collect();
+    placed.sort_unstable();
+    placed.into_iter().map(|(_, at)| at).collect()
 }
 
 fn read_into(process: &mut ProcessSeen, family: &mut Family, reading: &mut Reading) {
@@ -164,6 +175,8 @@ mod tests {
         let of = |role: &str| ProcessSeen { role: role.to_owned(), ..ProcessSeen::default() };
         let seen = [of("postmaster"), of("client backend"), of("client backend"), of("checkpointer")];
         assert_eq!(in_turn(&seen), [0, 1, 3, 2]);
+        assert_eq!(all_over(&[10, 11, 12, 13, 14, 15, 16]), [10, 14, 12, 16, 11, 15, 13]);
+        assert!(all_over(&[]).is_empty());
     }
 
     #[test]

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+use crate::figures::Figures;
+use crate::innodb;
+use crate::row::{Amount, Reckoned, Rule};
+
+impl Rule {
+    /// What the server's figures say of it; `None` where they say nothing, and for rules that do not come from them.
+    pub(crate) fn amount(self, path: &str, figures: Figures<'_>) -> Option<Amount> {
+        match self {
+            Self::Events(_) => figures.events_of(path).map(Amount::whole),
+            Self::Status(name) => figures.status(name).map(Amount::whole),
+            Self::Blocks { used, block, of } => {
+                let resident = figures.status(used)?.saturating_mul(figures.size(block)?);
+                let allocated = figures.size(of)?;
+                Some(Amount { resident: resident.min(allocated), allocated })
+            }
+            Self::Less { size, free } => {
+                let allocated = figures.size(size)?;
+                Some(Amount { resident: allocated.saturating_sub(figures.status(free)?), allocated })
+            }
+            Self::Innodb(line) => innodb::line(figures.innodb_memory()?, line).map(Amount::whole),
+            Self::Meter(reckon) | Self::Formula(reckon) => reckon(&Reckoned(figures)),
+            _ => None,
+        }
+    }
+}
