@@ -266,6 +266,22 @@ fn a_process_is_enough() {
     assert!(shown.contains("unexplained") && shown.contains("held the server's address space"), "{shown}");
 }
 
+/// A server that does not answer still has an account, of what the kernel knows.
+#[test]
+fn a_server_that_stands_still() {
+    let server = Server::start(MARIADB, &SMALL, &[]);
+    let signal =
+        |word: &str| assert!(Command::new("kill").args([word, &server.pid.to_string()]).status().unwrap().success());
+    signal("-STOP");
+    let ran = server.lab.run(["memory", "account", "--sandbox", "s", "-o", "json"]);
+    signal("-CONT");
+    let account = json(&ran.expect_code(0));
+    expect_sum(&account);
+    let missing = account["missing"].as_array().unwrap();
+    assert!(missing.iter().any(|it| it["what"] == "what the server says of itself"), "{account:#}");
+    assert!(leaf(&account, "program/text") > MIB && leaf(&account, "instrumentation") == 0, "{account:#}");
+}
+
 #[test]
 fn whom_the_killer_would_take() {
     for flavour in [MARIADB, "postgresql"] {

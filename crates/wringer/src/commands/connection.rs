@@ -10,6 +10,7 @@ use clap::ValueEnum;
 pub use failure::{hint_for, server_failure};
 use host::places::Places;
 use load::{Password, Protocol, Target, Tls};
+use sandbox::Sandbox;
 use std::path::PathBuf;
 
 #[derive(Debug, Clone, clap::Args)]
@@ -132,6 +133,21 @@ impl Connection {
             attach::Error::Connect(error) => server_failure(error),
             error => error.into(),
         })
+    }
+
+    /// A server's process alone: nothing is asked of the server, whatever the environment names.
+    ///
+    /// # Errors
+    /// 3: there is no such process.
+    pub fn attach_process(pid: u32, places: &Places) -> Result<Attached, Failure> {
+        let wanted = Wanted { pid: Some(pid), ..Wanted::default() };
+        let around = Surroundings { places, variable: &|_| None, say: &|_| {} };
+        Ok(Attached::find(&wanted, around)?)
+    }
+
+    /// Of the sandbox that is named, the server's process.
+    pub fn process_of_sandbox(&self, places: &Places) -> Option<u32> {
+        Sandbox::open(self.sandbox.as_deref()?, places).ok()?.server_process()
     }
 
     /// # Errors

@@ -8,10 +8,11 @@ mod tree;
 use super::connection::Connection;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::{input, terminal};
+use attach::Attached;
 use clap::Subcommand;
 use host::files::write_atomic;
 use host::places::Places;
-use ledger::Inventory;
+use ledger::{Inventory, Missing};
 use observe::memory::Options;
 use std::path::{Path, PathBuf};
 
@@ -90,17 +91,34 @@ impl Looked {
 
     fn live(&self, candidates: bool) -> Result<Read, Failure> {
         let places = Places::from_environment();
-        let mut attached = self.connection.attach(self.pid, &places)?;
+        let (mut attached, unasked) = self.attach(&places)?;
         if attached.pid().is_none() {
             let message = "whose memory? Neither a server nor a process is named";
             return Err(Failure::message(Exit::Usage, message)
                 .hint("--sandbox NAME, a connection (--dsn, --mysql-socket, --pgsql-host, ...), or --pid"));
         }
-        let inventory = attached.inventory(Options { deep: self.deep, candidates });
+        let mut inventory = attached.inventory(Options { deep: self.deep, candidates });
+        inventory.missing.extend(unasked);
         if attached.process().is_some_and(|process| !process.is_alive()) {
             return Err(Failure::message(Exit::Failed, format!("{} ended while it was read", attached.describe())));
         }
         Ok(Read { of: attached.describe(), inventory })
+    }
+
+    /// Where the process is known and the server does not answer, or refuses, the process alone.
+    fn attach(&self, places: &Places) -> Result<(Attached, Option<Missing>), Failure> {
+        let failure = match self.connection.attach(self.pid, places) {
+            Ok(attached) => return Ok((attached, None)),
+            Err(failure) => failure,
+        };
+        let pid = self.pid.or_else(|| self.connection.process_of_sandbox(places));
+        let Some(pid) = pid.filter(|_| failure.exit == Exit::Missing) else { return Err(failure) };
+        let unasked = Missing {
+            what: "what the server says of itself".into(),
+            why: format!("{:#}", failure.error),
+            remedy: Some("an account that may log in, on a server that answers".into()),
+        };
+        Ok((Connection::attach_process(pid, places)?, Some(unasked)))
     }
 }
 
