@@ -3,12 +3,13 @@
 # One version of Wringer beside another: throughput of a load, the client's CPU for each query, the time of a fill, the exactness of a
 # delay, and the time of a whole run. To see whether a change has cost something.
 #
-#   benches/versions.sh BEFORE [AFTER] [--pairs N] [--seconds N] [--folder FOLDER] [--json FILE]
+#   benches/versions.sh BEFORE [AFTER] [--pairs N] [--loads N] [--only load|rest] [--folder FOLDER] [--json FILE]
 #
 # BEFORE and AFTER are programs, for example target/release/wringer of two work trees; AFTER is the release build of this one unless it
 # is given. Both work in turn, and the order changes from pair to pair. A row says: after divided by before, with Student's 95 % interval over the
 # pairs. A row whose interval holds 1 shows no difference; `wide` says that the interval is wider than 5 % of the ratio, and that more pairs or a
-# quieter machine are needed. Without options 14 pairs with loads of 4 s, some 15 minutes. As root, for the delay. Needs fio, jq and python3.
+# quieter machine are needed. Without options 14 pairs, each with six loads of 1 s by either version in turn, some 15 minutes; --only load leaves out all but the load, --only rest leaves out
+# the load. As root, for the delay. Needs fio, jq, python3 and taskset.
 #
 # What the rows mean:
 #   queries a second     `wringer load oltp_point_select`, 8 connections over a Unix socket to one MariaDB, which both versions use;
@@ -20,11 +21,11 @@
 set -euo pipefail
 # shellcheck source=benches/load/common.sh
 . "$(dirname "$0")/load/common.sh"
-pairs=14 seconds=4 folder=/var/tmp json=$target/bench-versions.json
+pairs=14 loads=6 only=all folder=/var/tmp json=$target/bench-versions.json
 programs=()
 while [ $# -gt 0 ]; do
     case $1 in
-        --pairs | --seconds | --folder | --json)
+        --pairs | --loads | --only | --folder | --json)
             [ $# -ge 2 ] || usage
             printf -v "${1#--}" '%s' "$2"
             shift
@@ -74,13 +75,23 @@ squeeze.disk.read = "2ms"
 TOML
 figure() { echo "$version $1 $2" >>"$work/figures"; }
 
-load() { # queries a second, and user CPU
+load() { # load VERSION PROGRAM: one second; adds the queries, and the client's user CPU
     TIMEFORMAT=%U
     local user queries
-    user=$({ time taskset -c 0 "$1" load oltp_point_select --threads=8 --time="$seconds" --table-size=100000 -o json >"$work/load.json" 2>"$work/said"; } 2>&1)
+    user=$({ time taskset -c 0 "$2" load oltp_point_select --threads=8 --time=1 --table-size=100000 -o json >"$work/load.json" 2>"$work/said"; } 2>&1)
     queries=$(jq '[.. | objects | .queries_per_second? // empty | numbers] | first' "$work/load.json")
-    figure "queries a second" "$queries"
-    figure "user CPU per query" "$(jq -n "$user / ($queries * $seconds)")"
+    echo "$1 $queries $user" >>"$work/loads"
+}
+loads_in_turn() { # loads_in_turn FIRST PROGRAM SECOND PROGRAM: short ones, so that a drift of the machine meets both
+    : >"$work/loads"
+    local nth
+    for nth in $(seq "$loads"); do
+        if [ $((nth % 2)) = 1 ]; then load "$1" "$2"; load "$3" "$4"; else load "$3" "$4"; load "$1" "$2"; fi
+    done
+    for version in before after; do
+        figure "queries a second" "$(awk -v of="$version" '$1 == of { sum += $2; n++ } END { print sum / n }' "$work/loads")"
+        figure "user CPU per query" "$(awk -v of="$version" '$1 == of { sum += $2; cpu += $3 } END { printf "%.6g\n", cpu / sum }' "$work/loads")"
+    done
 }
 seconds_of() { # seconds_of NAME COMMAND...
     local name=$1 from
@@ -96,7 +107,6 @@ delay() {
 }
 one() { # one VERSION PROGRAM
     version=$1
-    load "$2"
     seconds_of fill taskset -c 0 "$2" fill --tables=2 --table-size=50000 --replace
     "$2" fill --table-size=100000 --replace >"$work/said" 2>&1
     delay "$2"
@@ -105,7 +115,9 @@ one() { # one VERSION PROGRAM
 }
 for pair in $(seq "$pairs"); do
     echo "versions.sh: pair $pair of $pairs" >&2
-    if [ $((pair % 2)) = 1 ]; then one before "$before"; one after "$after"; else one after "$after"; one before "$before"; fi
+    if [ $((pair % 2)) = 1 ]; then both=(before "$before" after "$after"); else both=(after "$after" before "$before"); fi
+    [ "$only" = rest ] || loads_in_turn "${both[@]}"
+    [ "$only" = load ] || { one "${both[@]:0:2}"; one "${both[@]:2:2}"; }
 done
 mkdir -p "$(dirname "$json")"
 python3 - "$work/figures" "$json" <<'PYTHON'

@@ -13,8 +13,9 @@ pub(crate) struct Figures<'a> {
     server: Option<&'a ServerSeen>,
 }
 
-/// The areas of memory events that MariaDB also counts in `Memory_used`: all but these.
-const NOT_IN_MEMORY_USED: [&str; 2] = ["memory/innodb/", "memory/performance_schema/"];
+/// MariaDB counts all memory events in `Memory_used`, too, but the first two areas. The others are caches, which are known by their configured sizes.
+const NOT_IN_MEMORY_USED: [&str; 4] =
+    ["memory/innodb/", "memory/performance_schema/", "memory/mysys/KEY_CACHE", "memory/sql/Query_cache"];
 
 impl<'a> Figures<'a> {
     pub(crate) fn of(inventory: &'a Inventory) -> Self {

@@ -64,22 +64,25 @@ fn by_status(inventory: &Inventory, seen: &[HugeSegment]) -> Option<HugeSegment>
 
 /// Below `huge_pages/`, by what lies in them.
 pub(crate) fn claims(segments: &[HugeSegment], figures: &Figures<'_>, rows: &[&'static Row]) -> Vec<Claim> {
-    let mut claims = Vec::new();
-    for segment in segments.iter().filter(|it| it.resident > 0) {
-        claims.extend(
-            of_segment(segment, figures, rows)
-                .into_iter()
-                .map(|claim| Claim { path: format!("{PREFIX}{}", claim.path), ..claim }),
-        );
-    }
-    claims
+    let is_pool = |segment: &&HugeSegment| class_of(segment, figures) == Class::BufferPool;
+    let (pool, others): (Vec<&HugeSegment>, Vec<&HugeSegment>) =
+        segments.iter().filter(|it| it.resident > 0).partition(is_pool);
+    // what the server says of its pool, it says of all chunks together
+    let resident: u64 = pool.iter().map(|it| it.resident).sum();
+    let mapped: u64 = pool.iter().map(|it| it.mapped).sum();
+    let of_pool = if resident > 0 { settle::split_pool(resident, mapped, figures, 0) } else { Vec::new() };
+    let of_others = others.into_iter().flat_map(|it| of_segment(it, figures, rows));
+    of_pool
+        .into_iter()
+        .chain(of_others)
+        .map(|claim| Claim { path: format!("{PREFIX}{}", claim.path), ..claim })
+        .collect()
 }
 
 fn of_segment(segment: &HugeSegment, figures: &Figures<'_>, rows: &[&'static Row]) -> Vec<Claim> {
     let class = class_of(segment, figures);
     match class {
         Class::MainShared => settle::shared(segment.resident, figures, rows, 0),
-        Class::BufferPool => settle::split_pool(segment.resident, segment.mapped, figures, 0),
         _ => vec![Claim {
             path: leaf::of_class(class).map_or("other", |row| row.path.trim_start_matches(PREFIX)).to_owned(),
             resident: segment.resident,
@@ -163,5 +166,33 @@ mod tests {
         ];
         assert_eq!(found, expected);
         assert_eq!(account.kernel_total_bytes, 259 * MIB);
+    }
+
+    /// What the server says of its pool is of all chunks: 8 of 128 MiB are 1 GiB.
+    #[test]
+    fn a_pool_of_many_chunks_is_one_pool() {
+        let chunk = |nth: u64| Mapping {
+            start: nth << 40,
+            end: (nth << 40) + 132 * MIB,
+            inode: nth,
+            permissions: "rw-p".into(),
+            path: "/anon_hugepage (deleted)".into(),
+            private_hugetlb: 100 * MIB,
+            ..Mapping::default()
+        };
+        let variables = [("innodb_buffer_pool_size", 1024 * MIB), ("innodb_buffer_pool_chunk_size", 128 * MIB)];
+        let variables = variables.into_iter().map(|(name, size)| (name.to_owned(), size.to_string())).collect();
+        let mappings = Some((1..=8).map(chunk).collect());
+        let inventory = Inventory {
+            flavour: Some(Flavour::Mysql),
+            processes: vec![ProcessSeen { mappings, ..ProcessSeen::default() }],
+            server: Some(ServerSeen { variables, ..ServerSeen::default() }),
+            ..Inventory::default()
+        };
+        let account = crate::account(&inventory);
+        let pool: Vec<_> =
+            account.leaves.iter().filter(|leaf| leaf.path.starts_with("huge_pages/data_cache/buffer_pool")).collect();
+        assert_eq!(pool.iter().map(|leaf| leaf.resident_bytes).sum::<u64>(), 800 * MIB);
+        assert!(pool.iter().all(|leaf| leaf.allocated_bytes <= Some(1024 * MIB)), "{pool:?}");
     }
 }

@@ -5,7 +5,10 @@
 use crate::danger::{Arena, Oom, Victim};
 use crate::share::{sane, signed};
 use crate::{Candidate, CgroupSeen, HostSeen, Inventory, advice};
+use std::collections::BTreeSet;
 
+/// So many on either side are named.
+const MOST_TIES: usize = 50;
 /// Never killed: `OOM_SCORE_ADJ_MIN`.
 const NEVER: i64 = -1000;
 
@@ -75,8 +78,9 @@ fn victims(candidates: &[&Candidate], arena_pages: u64, host_pages: u64, invento
     let mut victims: Vec<Victim> = candidates.iter().map(|it| victim(it, arena_pages, host_pages, page)).collect();
     // of equals the last of the kernel's list, which is in order of their start: mostly the one with the largest pid
     victims.sort_by_key(|it| std::cmp::Reverse((it.badness_pages, it.pid)));
+    let own: BTreeSet<u32> = inventory.processes.iter().map(|process| process.pid).collect();
     for index in 0..victims.len() {
-        victims[index].is_server = inventory.processes.iter().any(|process| process.pid == victims[index].pid);
+        victims[index].is_server = own.contains(&victims[index].pid);
         victims[index].tied_with = ties(&victims, index);
     }
     victims
@@ -106,8 +110,8 @@ fn ties(victims: &[Victim], index: usize) -> Vec<u32> {
         return Vec::new();
     }
     let is_equal = |it: &&Victim| it.badness_pages == own;
-    let before = victims[..index].iter().rev().take_while(is_equal);
-    let after = victims[index + 1..].iter().take_while(is_equal);
+    let before = victims[..index].iter().rev().take_while(is_equal).take(MOST_TIES);
+    let after = victims[index + 1..].iter().take_while(is_equal).take(MOST_TIES);
     before.chain(after).map(|it| it.pid).collect()
 }
 

@@ -2,7 +2,7 @@
 //! Which allocator serves malloc. That a library is mapped does not say so: the first one in the order of linking that has a malloc is it, and
 //! the program itself is before all, then what is preloaded, then what it needs (ld.so(8)).
 
-use super::elf::{Program, file_name, in_root};
+use super::elf::{Program, file_name, in_root, read_plain};
 use ledger::Mapping;
 use std::fs;
 use std::path::Path;
@@ -32,7 +32,8 @@ fn preloaded(pid: u32, mappings: &[Mapping]) -> Option<String> {
     let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
     let of_environment = environment.split(|byte| *byte == 0).find_map(|entry| entry.strip_prefix(b"LD_PRELOAD="));
     let of_environment = String::from_utf8_lossy(of_environment.unwrap_or_default()).into_owned();
-    let of_host = fs::read_to_string(format!("/proc/{pid}/root/etc/ld.so.preload")).unwrap_or_default();
+    let of_host = read_plain(&in_root(pid, "/etc/ld.so.preload"), 64 << 10).unwrap_or_default();
+    let of_host = String::from_utf8_lossy(&of_host).into_owned();
     let listed = of_environment.split([' ', ':']).chain(of_host.split_ascii_whitespace());
     let mapped = listed.filter_map(|name| mapped_as(&canonical(pid, name), mappings));
     mapped.filter(|path| has_malloc(pid, path)).map(|path| known(&path)).next()
@@ -70,7 +71,7 @@ fn linked(program: &Program, mappings: &[Mapping]) -> Option<String> {
 
 fn libc(pid: u32, mappings: &[Mapping]) -> Option<String> {
     let mapping = mappings.iter().find(|mapping| is_libc(mapping))?;
-    let text = fs::read(in_root(pid, &mapping.path)).ok();
+    let text = read_plain(&in_root(pid, &mapping.path), 64 << 20);
     let version = text.and_then(|text| glibc_version(&text));
     Some(version.map_or_else(|| "glibc".to_owned(), |version| format!("glibc {version}")))
 }

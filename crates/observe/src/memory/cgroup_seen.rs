@@ -23,13 +23,18 @@ pub(super) fn read(pid: u32, server: &[u32], reading: &mut Reading) -> Option<Cg
         1 => ("memory.usage_in_bytes", "memory.limit_in_bytes"),
         _ => ("memory.current", "memory.max"),
     };
-    let upwards = folder.ancestors().take_while(|above| above.starts_with(&root));
-    let limits = upwards.filter_map(|above| number(&above.join(limit))).filter(|limit| *limit < NO_LIMIT);
+    let upwards = folder.ancestors().take_while(|above| above.starts_with(&root)).enumerate();
+    let limits = upwards.filter_map(|(up, above)| Some((number(&above.join(limit))?, up)));
+    let tightest = limits.filter(|(limit, _)| *limit < NO_LIMIT).min();
+    // usage and processes are those of the group that has the limit: others in it use it up, too
+    let up = tightest.map_or(0, |(_, up)| up);
+    let folder = folder.ancestors().nth(up).unwrap_or(&folder).to_path_buf();
+    let path = Path::new(&path).ancestors().nth(up).map_or_else(|| path.clone(), |path| path.display().to_string());
     Some(CgroupSeen {
         path,
         version,
         current: number(&folder.join(current)),
-        limit: limits.min(),
+        limit: tightest.map(|(limit, _)| limit),
         stat: stat(&folder),
         oom_group: number(&folder.join("memory.oom.group")).map(|value| value != 0),
         strangers: strangers(&folder, server),

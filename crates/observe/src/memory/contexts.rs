@@ -25,7 +25,6 @@ struct Node {
     previous: u64,
     next: u64,
     name: u64,
-    ident: u64,
 }
 
 /// `None`, and something missing that says why: no such symbol, no right, or not what it should be.
@@ -49,7 +48,14 @@ pub(super) fn read(
         }
     }
     let why = "what is read at TopMemoryContext does not verify: PostgreSQL 13 and later have the sizes there, or it changed meanwhile";
-    reading.missing("memory contexts", why, None);
+    match reading.admits(0) {
+        true => reading.missing("memory contexts", why, None),
+        false => reading.missing(
+            "memory contexts",
+            "to read them would hold the server longer than the budget admits",
+            Some("--deep"),
+        ),
+    }
     None
 }
 
@@ -105,7 +111,6 @@ impl<'a> Tree<'a> {
             previous: word(5),
             next: word(6),
             name: word(7),
-            ident: word(8),
         };
         self.is_kind(&node).then_some(node)
     }
@@ -120,10 +125,8 @@ impl<'a> Tree<'a> {
 
     fn context(&mut self, node: &Node, level: u32) -> Option<Context> {
         let name = self.text(node.name).filter(|name| is_name(name))?;
-        // a plan is identified by its statement, which may hold secrets
-        let tells = node.ident != 0 && !name.starts_with("CachedPlan");
-        let ident = if tells { self.text(node.ident).filter(|ident| is_name(ident)) } else { None };
-        Some(Context { name, ident, level, allocated: node.allocated })
+        // what identifies it may be a statement, which may hold secrets; nothing is computed with it
+        Some(Context { name, ident: None, level, allocated: node.allocated })
     }
 
     fn text(&mut self, at: u64) -> Option<String> {

@@ -32,6 +32,24 @@ struct Segment {
     is_constant: bool,
 }
 
+/// A plain file that a process names. Whoever the process belongs to may have put anything there: a FIFO, which nobody writes to, or a device.
+fn open_plain(path: &Path) -> Option<File> {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    fs::metadata(path).ok()?.is_file().then_some(())?;
+    let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
+    #[allow(clippy::disallowed_methods)] // reads only
+    let file = fs::OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
+    file.metadata().ok()?.is_file().then_some(file)
+}
+
+/// Of such a file the first bytes, `most` of them at most.
+pub(super) fn read_plain(path: &Path, most: u64) -> Option<Vec<u8>> {
+    use std::io::Read as _;
+    let mut bytes = Vec::new();
+    open_plain(path)?.take(most).read_to_end(&mut bytes).ok()?;
+    Some(bytes)
+}
+
 impl Program {
     /// The program of a process, also where a loader runs it.
     pub(super) fn of(pid: u32, mappings: &[Mapping]) -> Option<Self> {
@@ -47,7 +65,7 @@ impl Program {
     }
 
     pub(super) fn open(path: &Path) -> Option<Self> {
-        let file = File::open(path).ok()?;
+        let file = open_plain(path)?;
         let cache = ReadCache::new(file.try_clone().ok()?);
         let parsed = ElfFile::<FileHeader64<Endianness>, _>::parse(&cache).ok()?;
         let endian = parsed.endian();
@@ -142,5 +160,16 @@ mod tests {
         let text = c"a text that does not change";
         assert_eq!(own.text(text.as_ptr() as u64, &mappings).as_deref(), text.to_str().ok());
         assert_eq!(own.text(&raw const reading as u64, &mappings), None, "on the stack");
+    }
+
+    /// It would be waited for without end, or fill the memory.
+    #[test]
+    fn what_is_no_plain_file_is_not_opened() {
+        let folder = tempfile::tempdir().unwrap();
+        let fifo = folder.path().join("fifo");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, rustix::fs::Mode::from_raw_mode(0o600)).unwrap();
+        assert!(Program::open(&fifo).is_none() && read_plain(&fifo, 10).is_none());
+        assert!(read_plain(Path::new("/dev/zero"), 10).is_none());
+        assert_eq!(read_plain(Path::new("/proc/self/exe"), 4).as_deref(), Some(&b"\x7fELF"[..]));
     }
 }

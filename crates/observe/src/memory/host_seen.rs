@@ -2,7 +2,7 @@
 //! The host, and the processes that its OOM killer weighs.
 
 use super::cgroup_seen::memory_cgroup;
-use super::processes::{comm, number};
+use super::processes::{comm, lossy, number};
 use ledger::{Candidate, HostSeen};
 use std::collections::BTreeMap;
 use std::fs;
@@ -56,7 +56,7 @@ fn candidates() -> Vec<Candidate> {
 
 /// `None`: it has ended, or has no memory of its own, as threads of the kernel have none.
 fn candidate(pid: u32) -> Option<Candidate> {
-    let status = ledger::mapping::sizes(&fs::read_to_string(format!("/proc/{pid}/status")).ok()?);
+    let status = ledger::mapping::sizes(&lossy(&format!("/proc/{pid}/status"))?);
     let of = |name: &str| status.get(name).copied().unwrap_or(0);
     status.contains_key("VmRSS").then_some(())?;
     Some(Candidate {

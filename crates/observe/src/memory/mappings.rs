@@ -11,6 +11,7 @@ use super::target::Target;
 use ledger::Mapping;
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 
 /// A mapping with more resident memory is large: `smaps` would hold the process for more than 4 ms at a stretch.
@@ -32,7 +33,11 @@ pub(super) fn read(
     let maps = target.maps(reading).ok().filter(|maps| !maps.is_empty())?;
     let first_large =
         if reading.options.deep { None } else { first_large(&maps, status, large_bytes(processes, reading)) };
-    let text = smaps::text(target.smaps(), first_large, reading).ok()?;
+    let text = match smaps::text(target.smaps(), first_large, reading) {
+        Ok(text) => text,
+        Err(error) if error.kind() == ErrorKind::TimedOut => return stopped(target, reading),
+        Err(_) => return None,
+    };
     let mut found = ledger::mapping::mappings(&text);
     if first_large.is_some() {
         let from = found.last().map_or(0, |last| last.end);

@@ -44,6 +44,8 @@ pub struct Options {
     pub deep: bool,
     /// The other processes of the host, which the OOM killer weighs, too.
     pub candidates: bool,
+    /// Only what holds no process and asks no server: all that the OOM killer's rule needs.
+    pub lightly: bool,
 }
 
 /// Reads it. `first_pid`: `mariadbd`, `mysqld` or the postmaster; `None`: on another host, or it cannot be told which one it is.
@@ -55,7 +57,7 @@ pub fn inventory(
 ) -> Inventory {
     let mut reading = Reading::begin(*options);
     let processes = first_pid.map(|pid| processes::read(pid, flavour, &mut reading)).unwrap_or_default();
-    let server = connection.map(|connection| ask(connection, flavour, &mut reading));
+    let server = connection.filter(|_| !options.lightly).map(|connection| ask(connection, flavour, &mut reading));
     let pids: Vec<u32> = processes.iter().map(|process| process.pid).collect();
     let cgroup = first_pid.and_then(|pid| cgroup_seen::read(pid, &pids, &mut reading));
     let host = host_seen::read(options.candidates);
@@ -95,7 +97,7 @@ mod tests {
     #[test]
     fn of_this_process_everything_a_process_shows() {
         let own = std::process::id();
-        let seen = inventory(Some(own), None, None, &Options { deep: false, candidates: true });
+        let seen = inventory(Some(own), None, None, &Options { candidates: true, ..Options::default() });
         let process = &seen.processes[0];
         assert_eq!((seen.processes.len(), process.pid), (1, own));
         assert!(process.status["VmRSS"] > 0 && process.oom_score.is_some() && process.started_ticks > 0);

@@ -22,7 +22,9 @@ pub(super) fn read(first_pid: u32, flavour: Option<Flavour>, reading: &mut Readi
     let others = others.into_iter().filter(|it| *it != first);
     let mut seen: Vec<ProcessSeen> =
         [first].into_iter().chain(others).filter_map(|it| look(it, first, flavour, reading)).collect();
-    deepen(&mut seen, flavour, reading);
+    if !reading.options.lightly {
+        deepen(&mut seen, flavour, reading);
+    }
     if !first.is_alive() {
         reading.missing(format!("process {first_pid}"), "it has ended while it was read", None);
     }
@@ -33,7 +35,7 @@ pub(super) fn read(first_pid: u32, flavour: Option<Flavour>, reading: &mut Readi
 fn look(it: Identity, first: Identity, flavour: Option<Flavour>, reading: &mut Reading) -> Option<ProcessSeen> {
     let pid = it.pid;
     let at_us = reading.now_us();
-    let text = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let text = lossy(&format!("/proc/{pid}/status"))?;
     reading.count("status");
     let seen = ProcessSeen {
         pid,
@@ -49,8 +51,15 @@ fn look(it: Identity, first: Identity, flavour: Option<Flavour>, reading: &mut R
     it.is_alive().then_some(seen)
 }
 
+/// A process may give itself any bytes as its name, and the kernel shows them as they are.
+pub(super) fn lossy(path: &str) -> Option<String> {
+    Some(String::from_utf8_lossy(&fs::read(path).ok()?).into_owned())
+}
+
+/// Without what would control a terminal.
 pub(super) fn comm(pid: u32) -> String {
-    fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim().to_owned()
+    let name = lossy(&format!("/proc/{pid}/comm")).unwrap_or_default();
+    name.trim().replace(char::is_control, "\u{fffd}")
 }
 
 pub(super) fn number(pid: u32, file: &str) -> Option<i64> {

@@ -115,6 +115,6 @@ mod tests {
         let of = |tier: &str| probes.iter().find(|probe| probe.tier == tier).unwrap();
         assert!(took >= 4000 && of("smaps").held_us >= 2000 && of("heap").held_us_max < of("heap").held_us);
         assert_eq!((of("status").count, of("status").held_us, missing.len()), (1, 0, 1));
-        assert!(Reading::begin(Options { deep: true, candidates: false }).admits(u64::MAX / 2));
+        assert!(Reading::begin(Options { deep: true, ..Options::default() }).admits(u64::MAX / 2));
     }
 }

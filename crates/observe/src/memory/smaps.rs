@@ -11,7 +11,7 @@ const SHORT: usize = 512;
 /// The kernel's own buffer is of one page.
 const WHOLE: usize = 4096;
 
-/// The text. `before`: the number of the first mapping that must not be looked at; the text then ends a little before that.
+/// The text; [`io::ErrorKind::TimedOut`] where the budget is used up. `before`: the number of the first mapping that must not be looked at; the text then ends a little before that.
 pub(super) fn text(file: &mut File, before: Option<usize>, reading: &mut Reading) -> io::Result<String> {
     let mut part = [0; WHOLE];
     let part = if before.is_some() { &mut part[..SHORT] } else { &mut part[..] };
@@ -19,6 +19,9 @@ pub(super) fn text(file: &mut File, before: Option<usize>, reading: &mut Reading
     let mut begun = 0;
     // what the last read has looked at may still be in the kernel's buffer, and the next one looks at one more
     while before.is_none_or(|before| begun + 1 < before) {
+        if !reading.admits(0) {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
         let read = reading.hold("smaps", || file.read(part))?;
         if read == 0 {
             return Ok(into_text(text));
@@ -79,5 +82,14 @@ mod tests {
         let beyond = ledger::mapping::mappings(&text(&mut open(), Some(9999), &mut reading).unwrap());
         // other tests map and unmap meanwhile
         assert!(beyond.len() * 2 > all.len());
+    }
+
+    #[test]
+    fn the_budget_ends_it() {
+        let mut reading = Reading::begin(Options::default());
+        reading.hold("smaps", || std::thread::sleep(std::time::Duration::from_micros(super::super::ALL_US + 1000)));
+        let mut file = File::open("/proc/self/smaps").unwrap();
+        let ended = text(&mut file, None, &mut reading).map_err(|error| error.kind());
+        assert_eq!(ended, Err(io::ErrorKind::TimedOut));
     }
 }

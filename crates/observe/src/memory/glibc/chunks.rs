@@ -54,6 +54,9 @@ struct Chunk {
     before_held: bool,
 }
 
+/// Fast bins hold few chunks. So many are remembered as what may be in one, of 24 bytes each here; the others count as held.
+const MOST_SMALL: usize = 1 << 18;
+
 /// `None`: it does not verify.
 pub(super) fn walk(words: &mut dyn Words, shape: Shape, mixes_links: bool) -> Option<Tally> {
     let mut tally = Tally::default();
@@ -71,8 +74,9 @@ pub(super) fn walk(words: &mut dyn Words, shape: Shape, mixes_links: bool) -> Op
         let size_before = words.word(end)?;
         let next = self::chunk(words, end, shape.end)?;
         if next.before_held {
+            let has_room = tally.small.len() < MOST_SMALL;
             tally.used += chunk.size;
-            tally.small.extend(small);
+            tally.small.extend(small.filter(|_| has_room));
         } else {
             (size_before == chunk.size).then_some(())?;
             tally.free.push((chunk.at, end));

@@ -75,7 +75,7 @@ fn start() -> (Child, u64, u64) {
 #[test]
 fn a_walk_from_outside_equals_mallinfo2() {
     let (mut child, used, free) = start();
-    let mut reading = Reading::begin(Options { deep: true, candidates: false });
+    let mut reading = Reading::begin(Options { deep: true, ..Options::default() });
     let mut target = target::of(child.id(), &mut reading);
     let mappings = target.maps(&mut reading).unwrap();
     let allocator = allocator::serving(child.id(), &mappings);

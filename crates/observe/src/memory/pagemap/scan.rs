@@ -58,7 +58,7 @@ pub(super) fn next_resident(file: &File, start: u64, end: u64, reading: &mut Rea
 /// How many pages are of this category; 0 also where this kernel does not tell.
 pub(super) fn pages(file: &File, start: u64, end: u64, category: u64, reading: &mut Reading) -> u64 {
     let (mut at, mut sum, page) = (start, 0, crate::memory::page_bytes());
-    while at < end {
+    while at < end && reading.admits(0) {
         let mut found = [Region::default(); 64];
         let Some((count, walked)) = call(file, (at, end), MOST_PAGES, category, &mut found, reading) else {
             break;

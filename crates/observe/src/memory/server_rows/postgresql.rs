@@ -6,14 +6,30 @@ const MONITOR: Option<&str> = Some("GRANT pg_monitor TO the account that asks");
 const SHARED: Option<&str> = Some(
     "GRANT pg_read_all_stats TO the account that asks; before PostgreSQL 15 GRANT EXECUTE ON FUNCTION pg_get_shmem_allocations() and SELECT ON pg_shmem_allocations",
 );
-/// Settings that may hold passwords.
-const SECRET: [&str; 3] = ["conninfo", "passphrase", "password"];
+/// Those that decide about memory, by name: commands, connection strings and settings of extensions may hold secrets.
+const SETTINGS: [&str; 15] = [
+    "autovacuum_max_workers",
+    "autovacuum_work_mem",
+    "dynamic_shared_memory_type",
+    "hash_mem_multiplier",
+    "huge_page_size",
+    "huge_pages",
+    "huge_pages_status",
+    "maintenance_work_mem",
+    "max_connections",
+    "server_version",
+    "shared_buffers",
+    "shared_memory_type",
+    "temp_buffers",
+    "wal_buffers",
+    "work_mem",
+];
 
 pub(super) fn read(asking: &mut Asking<'_>, seen: &mut ServerSeen) {
-    const SETTINGS: &str = "SELECT name, current_setting(name, true) FROM pg_settings";
-    seen.variables = pairs(asking.rows_of("the server's settings", SETTINGS, None));
-    seen.variables
-        .retain(|name, _| !SECRET.iter().any(|secret| name.contains(secret)) || name == "password_encryption");
+    let names = SETTINGS.join("', '");
+    let settings = format!("SELECT name, current_setting(name, true) FROM pg_settings WHERE name IN ('{names}')");
+    seen.variables = pairs(asking.rows_of("the server's settings", &settings, None));
+    seen.variables.retain(|name, _| SETTINGS.contains(&name.as_str()));
     const ALLOCATIONS: &str =
         "SELECT name, off, size, allocated_size FROM pg_shmem_allocations ORDER BY off NULLS LAST";
     let rows = asking.rows_of("parts of shared memory", ALLOCATIONS, SHARED);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `wringer memory account`: leaves that sum, with what is unexplained, to what the kernel says.
 
-use super::{Looked, tree};
+use super::{Looked, printable, tree};
 use crate::exit::Outcome;
 use crate::terminal;
 use ledger::{Account, Missing, Probe};
@@ -23,7 +23,7 @@ pub(super) fn main(args: &Args) -> Outcome {
     let account = ledger::account(&read.inventory);
     match args.looked.output {
         terminal::Output::Json => terminal::json(&account),
-        terminal::Output::Text => terminal::data(text(&read.of, &account, args.all).trim_end()),
+        terminal::Output::Text => terminal::data(printable(&text(&read.of, &account, args.all))),
     }
     Ok(())
 }

@@ -97,7 +97,10 @@ impl Looked {
             return Err(Failure::message(Exit::Usage, message)
                 .hint("--sandbox NAME, a connection (--dsn, --mysql-socket, --pgsql-host, ...), or --pid"));
         }
-        let mut inventory = attached.inventory(Options { deep: self.deep, candidates });
+        // the killer's rule needs no mappings; what is kept is for both questions
+        let lightly = candidates && self.keep.is_none();
+        let mut inventory =
+            attached.inventory(Options { deep: self.deep, candidates: candidates || self.keep.is_some(), lightly });
         inventory.missing.extend(unasked);
         if attached.process().is_some_and(|process| !process.is_alive()) {
             return Err(Failure::message(Exit::Failed, format!("{} ended while it was read", attached.describe())));
@@ -133,6 +136,11 @@ fn kept(file: &Path) -> Result<Read, Failure> {
     };
     let inventory: Inventory = serde_json::from_slice(&bytes).map_err(damaged)?;
     Ok(Read { of: format!("{}, as it was kept", file.display()), inventory })
+}
+
+/// What processes call themselves, and what a kept file says, may hold anything; on a terminal only text is shown.
+fn printable(text: &str) -> String {
+    text.trim_end().replace(|c: char| c.is_control() && c != '\n', "\u{fffd}")
 }
 
 /// For its owner only: it names accounts and settings.

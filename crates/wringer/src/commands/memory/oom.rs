@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `wringer memory oom`: whom the kernel would kill, in which order.
 
-use super::Looked;
+use super::{Looked, printable};
 use crate::exit::Outcome;
 use crate::terminal;
 use ledger::{Advice, Arena, Oom, Victim};
@@ -26,7 +26,7 @@ pub(super) fn main(args: &Args) -> Outcome {
     let oom = ledger::oom(&read.inventory);
     match args.looked.output {
         terminal::Output::Json => terminal::json(&oom),
-        terminal::Output::Text => terminal::data(text(&read.of, &oom).trim_end()),
+        terminal::Output::Text => terminal::data(printable(&text(&read.of, &oom))),
     }
     Ok(())
 }
@@ -92,10 +92,11 @@ fn row(text: &mut String, victim: &Victim) {
 }
 
 fn advice(text: &mut String, advice: &[Advice]) {
+    let _ = writeln!(text, "\n* a process of the server");
     if advice.is_empty() {
         return;
     }
-    let _ = writeln!(text, "\n* a process of the server\n\nwhat to change");
+    let _ = writeln!(text, "\nwhat to change");
     for one in advice {
         let now = one.now.as_deref().unwrap_or("not set");
         let _ = writeln!(text, "  {} (now {now}): {}\n    {}", one.setting, one.wanted, one.why);

@@ -1,0 +1,116 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# How much of a server's memory does `wringer memory account` explain, what does reading hold up, and what do other tools say of the same server?
+#
+#   benches/memory/account.sh [--servers "NAME ..."] [--json FILE]
+#
+# Each server (sandboxes of its own, deleted afterwards) is looked at idle, under oltp_read_write, and after a burst of sorts and temporary tables. As
+# root, or as an ordinary user whose servers they are. Servers that cannot be fetched here are left out, and named. Some eight minutes. Needs jq. A peer that is not
+# installed is left out (Debian: smem, mysqltuner, percona-toolkit).
+#
+# What the columns mean:
+#   kernel       the sum that the leaves are held against: Pss of all processes, page tables, huge pages
+#   explained    the leaves' share of it; `aim` is what it should be at least, and MISS says that it is not
+#   unexplained  MiB, and the largest mapping among which it lies
+#   held, most   for how long reading held the server's address space: in all, and at a stretch
+#   ps, smem     resident memory of all processes added up by ps, which counts shared memory again in each; the Pss that smem adds up, and how long smem takes
+#   tuner        what MySQLTuner says is the maximum reached
+set -euo pipefail
+# shellcheck source=benches/load/common.sh
+. "$(dirname "$0")/../load/common.sh"
+servers="mariadb@10.11 mariadb@11.4 mysql@9 xtradb postgresql@15 postgresql@18" json=$target/bench-memory.json
+while [ $# -gt 0 ]; do
+    case $1 in
+        --servers | --json)
+            [ $# -ge 2 ] || usage
+            printf -v "${1#--}" '%s' "$2"
+            shift
+            ;;
+        *) usage ;;
+    esac
+    shift
+done
+need_program jq
+need_wringer
+own_home
+mkdir -p "$(dirname "$json")"
+: >"$json"
+
+aim() { # aim SERVER
+    case $1 in xtradb) echo 0.90 ;; mysql*) echo 0.85 ;; *) echo 0.95 ;; esac
+}
+pids() { # the server's first process, and its children
+    first=$("$wringer" sandbox status bench -o json | jq '.sandboxes[0].pid')
+    echo "$first $(cat "/proc/$first/task/$first/children" 2>/dev/null)"
+}
+by_ps() { # KiB
+    # shellcheck disable=SC2046
+    ps -o rss= -p $(pids | tr -s ' ' ',' | sed 's/,$//') | awk '{ sum += $1 } END { print sum + 0 }'
+}
+by_smem() { # KiB and milliseconds, or nothing
+    command -v smem >/dev/null || return 0
+    local from list
+    list=" $(pids) " from=$(date +%s%N)
+    smem -H -c "pid pss" 2>/dev/null | awk -v list="$list" 'index(list, " " $1 " ") { sum += $2 } END { printf "%d ", sum }'
+    echo $((($(date +%s%N) - from) / 1000000))
+}
+by_tuner() { # of MariaDB and MySQL; nothing of the others
+    command -v mysqltuner >/dev/null || return 0
+    case $server in postgresql*) return 0 ;; esac
+    timeout 60 mysqltuner --nocolor --skippassword --socket "$MYSQL_UNIX_PORT" --user "$user" --pass "${MYSQL_PWD:-}" 2>/dev/null |
+        sed -n 's/.*Maximum reached memory usage: \([^ ]*\).*/\1/p'
+}
+look() { # look STATE
+    local account ps smem tuner
+    account=$("$wringer" memory account --sandbox bench -o json)
+    ps=$(by_ps) smem=$(by_smem) tuner=$(by_tuner)
+    jq -nc --arg server "$server" --arg state "$1" --arg tuner "$tuner" --arg smem "$smem" --argjson ps "$ps" --argjson aim "$(aim "$server")" \
+        --argjson account "$account" '
+        ($smem | split(" ") | map(tonumber)) as $smem | {server: $server, state: $state, aim: $aim,
+            kernel_total_bytes: $account.kernel_total_bytes, explained_share: $account.explained_share, unexplained_bytes: $account.unexplained_bytes,
+            uncertainty_bytes: $account.uncertainty_bytes, held_us: ([$account.probes[].held_us] | add), held_us_max: ([$account.probes[].held_us_max] | max),
+            largest_unnamed: ($account.unexplained[0].mappings[0] // null), ps_bytes: ($ps * 1024),
+            smem_bytes: (if $smem[0] then $smem[0] * 1024 else null end), smem_ms: ($smem[1] // null), mysqltuner_reached: $tuner}' >>"$json"
+    tail -1 "$json" | jq -r '
+        def mib: . / 1048576 * 10 | round / 10;
+        [.server, .state, (.kernel_total_bytes | mib), (.explained_share * 1000 | round / 1000),
+         (if .explained_share < .aim then "\(.aim) MISS" else .aim end), (.unexplained_bytes | mib),
+         (.held_us / 1000 | round), (.held_us_max / 1000 * 10 | round / 10), (.ps_bytes | mib),
+         (if .smem_bytes then "\(.smem_bytes | mib) (\(.smem_ms) ms)" else "-" end), (if .mysqltuner_reached == "" then "-" else .mysqltuner_reached end),
+         (if .largest_unnamed then "\(.largest_unnamed.range) \(.largest_unnamed.resident_bytes | mib) MiB" else "-" end)] | @tsv' |
+        awk -F'\t' '{ printf "%-15s %-6s %9s %9s %-10s %11s %7s %7s %9s %18s %8s  %s\n", $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12 }'
+}
+burst() { # sorts and temporary tables, eight at once, twice
+    local statement one
+    case $server in
+        postgresql*) statement="SELECT count(*) FROM (SELECT k, c FROM sbtest1 ORDER BY c, k OFFSET 1) AS s" ;;
+        *) statement="SELECT COUNT(*) FROM (SELECT k, c, COUNT(*) FROM sbtest1 GROUP BY c, k, id ORDER BY c LIMIT 1000000) AS s" ;;
+    esac
+    for one in 1 2 3 4 5 6 7 8; do "$wringer" sandbox use bench "$statement; $statement" >/dev/null 2>&1 & done
+    wait
+}
+
+printf '%-15s %-6s %9s %9s %-10s %11s %7s %7s %9s %18s %8s  %s\n' server state kernel explained aim unexplained held most ps smem tuner "largest unnamed mapping"
+printf '%-15s %-6s %9s %9s %-10s %11s %7s %7s %9s\n' "" "" MiB "" "" MiB ms ms MiB
+for server in $servers; do
+    if ! "$wringer" sandbox deploy "$server" --name bench --start >"$home/said" 2>&1; then
+        echo "$server: left out: $(grep -m1 error "$home/said" || tail -1 "$home/said")"
+        continue
+    fi
+    eval "$("$wringer" sandbox export bench env)"
+    WRINGER_DSN=$("$wringer" sandbox export bench dsn)
+    user=$(printf '%s' "$WRINGER_DSN" | sed 's|^[a-z]*://\([^:@]*\).*|\1|')
+    export WRINGER_DSN
+    "$wringer" fill --table-size=100000 >"$home/said" 2>&1 || { cat "$home/said" >&2; exit 4; }
+    sleep 3
+    look idle
+    "$wringer" load oltp_read_write --table-size=100000 --threads=16 --time=15 >/dev/null 2>&1 &
+    load=$!
+    sleep 5
+    look load
+    wait $load || true
+    burst
+    look burst
+    "$wringer" sandbox delete --force bench >/dev/null 2>&1
+done
+echo "the same as JSON, a line for each row: $json" >&2
