@@ -4,10 +4,12 @@
 
 mod experiment;
 mod lab;
+mod loop_device;
 mod snapshot;
 
 pub use experiment::small_experiment;
 pub use lab::{Alone, Lab, Ran, alone, copy_program, is_root, own_uid, shared_cache, wait_until, waiting_program};
+pub use loop_device::{LoopDevice, ReadAhead};
 pub use snapshot::Snapshot;
 
 /// Ends the test here, and says so: `SKIPPED <module>:<line>: why`. `make test` counts these lines, and fails for one whose

@@ -12,7 +12,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use testkit::{Alone, Lab, Ran, Snapshot, alone, is_root, wait_until};
+use testkit::{Alone, Lab, LoopDevice, Ran, ReadAhead, Snapshot, alone, is_root, wait_until};
 
 const WRINGER: &str = env!("CARGO_BIN_EXE_wringer");
 
@@ -302,6 +302,8 @@ fn with_supervisor_and_watchdog_dead_everything_goes_with_the_mount() {
 #[test]
 fn a_loop_number_that_is_used_again_is_left_alone() {
     let bench = bench!();
+    // `undo` leaves alone what is somebody else's by then
+    let read_ahead = ReadAhead::of(&LoopDevice::free());
     let said = bench.mounted(&["--write", "1ms"]);
     bench.kill_both(&said);
     bench.umount();
@@ -309,10 +311,10 @@ fn a_loop_number_that_is_used_again_is_left_alone() {
     assert!(wait_until(PATIENCE, || !Path::new(&sys).exists()), "it detaches by itself");
     let other = bench.lab.home().join("other");
     fs::write(&other, vec![0; 1 << 20]).unwrap();
-    tool("losetup", &[device_of(&said), other.to_str().unwrap()]);
+    let attached = LoopDevice::attach_at(Path::new(device_of(&said)), &other);
     let undone = bench.lab.run(["undo"]);
     let kept = fs::read_to_string(format!("{sys}/backing_file")).unwrap_or_default();
-    tool("losetup", &["-d", device_of(&said)]);
+    drop((attached, read_ahead));
     undone.expect_code(0);
     assert_eq!(Path::new(kept.trim()), other, "somebody else's loop device was detached");
     expect_as_before(&bench.before);
@@ -322,21 +324,18 @@ fn a_loop_number_that_is_used_again_is_left_alone() {
 #[test]
 fn the_read_ahead_of_the_loop_device_comes_back() {
     let bench = bench!();
-    let free = Command::new("losetup").arg("--find").output().unwrap();
-    let free = String::from_utf8(free.stdout).unwrap().trim().trim_start_matches("/dev/").to_owned();
-    let path = PathBuf::from(format!("/sys/block/{free}/queue/read_ahead_kb"));
-    let read_ahead = || fs::read_to_string(&path).unwrap().trim().to_owned();
-    let found = read_ahead();
-    fs::write(&path, "136").unwrap();
-    let released = (bench.delay(&["--write", "1ms"]), read_ahead());
+    let free = LoopDevice::free();
+    let read_ahead = ReadAhead::of(&free);
+    read_ahead.set("136");
+    let released = (bench.delay(&["--write", "1ms"]), read_ahead.now());
     bench.release().expect_code(0);
-    let after_release = read_ahead();
+    let after_release = read_ahead.now();
     let said = bench.delay(&["--write", "1ms"]);
     bench.kill_both(&said);
     bench.lab.run(["undo"]).expect_code(0);
-    let after_undo = read_ahead();
-    fs::write(&path, found).unwrap();
-    assert_eq!(device_of(&released.0), format!("/dev/{free}"));
+    let after_undo = read_ahead.now();
+    drop(read_ahead);
+    assert_eq!(Path::new(device_of(&released.0)), free);
     if released.1 == "136" {
         testkit::skip!("this kernel leaves the read-ahead of a loop device alone");
     }
@@ -392,11 +391,9 @@ fn refusals_say_what_to_do() {
     refused(&image, &["is in use by", &format!("process {own}"), "has open"]);
     drop(open);
 
-    let device = Command::new("losetup").args(["--find", "--show"]).arg(&image).output().unwrap();
-    let device = String::from_utf8(device.stdout).unwrap().trim().to_owned();
-    let attached = bench.lab.run(["disk", "delay", image.to_str().unwrap(), "--read", "1ms"]);
-    tool("losetup", &["-d", &device]);
-    attached.expect_code(3).expect_said(&["is in use by", &device, "is attached"]);
+    let attached = LoopDevice::attach(&image);
+    refused(&image, &["is in use by", attached.shown(), "is attached"]);
+    drop(attached);
 
     let total = ["disk", "delay", image.to_str().unwrap(), "--read", "10us", "--mode", "total"];
     bench.lab.run(total).expect_code(3).expect_said(&["is not possible here", "loop device"]);
@@ -411,17 +408,16 @@ fn refusals_say_what_to_do() {
 fn a_device_is_claimed_and_slow() {
     let bench = bench!();
     let image = bench.image();
-    let below = Command::new("losetup").args(["--find", "--show"]).arg(&image).output().unwrap();
-    let below = String::from_utf8(below.stdout).unwrap().trim().to_owned();
-    let ran = bench.lab.run(["disk", "delay", &below, "--sync", "40ms", "--mechanism", "loop", "-o", "json"]);
+    let below = LoopDevice::attach(&image);
+    let ran = bench.lab.run(["disk", "delay", below.shown(), "--sync", "40ms", "--mechanism", "loop", "-o", "json"]);
     let took = (ran.code == Some(0)).then(|| {
         let (device, start) = (File::open(device_of(&json(&ran))).unwrap(), Instant::now());
         device.sync_data().unwrap();
         start.elapsed()
     });
-    let mount = Command::new("mount").args([&below, bench.mnt().to_str().unwrap()]).output().unwrap();
-    let released = bench.lab.run(["disk", "release", &below]);
-    tool("losetup", &["-d", &below]);
+    let mount = Command::new("mount").args([below.shown(), bench.mnt().to_str().unwrap()]).output().unwrap();
+    let released = bench.lab.run(["disk", "release", below.shown()]);
+    drop(below);
     ran.expect_code(0);
     released.expect_code(0);
     assert!(took.unwrap() >= Duration::from_millis(39), "{took:?}");

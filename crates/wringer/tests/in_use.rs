@@ -8,7 +8,7 @@ use standing::*;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use testkit::{Lab, Ran, alone, is_root};
+use testkit::{Lab, LoopDevice, Ran, alone, is_root};
 
 const WRINGER: &str = env!("CARGO_BIN_EXE_wringer");
 
@@ -106,25 +106,18 @@ fn a_server_is_not_swapped_its_storage_by_a_second_path() {
 
 #[test]
 fn a_mounted_loop_image_is_in_use() {
-    if !is_root() {
-        testkit::skip!("needs root");
+    if let Some(why) = why_no_loop_disk() {
+        testkit::skip!("{why}");
     }
     let (_alone, lab) = (alone(), Lab::new(WRINGER));
     let (data, other, mounted) = folders(&lab);
     let image = data.join("image");
     File::create(&image).unwrap().set_len(8 << 20).unwrap();
-    let attached = Command::new("losetup").args(["--find", "--show"]).arg(&image).output().unwrap();
-    if !attached.status.success() {
-        testkit::skip!("no loop device: {}", String::from_utf8_lossy(&attached.stderr));
-    }
-    let device = String::from_utf8_lossy(&attached.stdout).trim().to_owned();
-    let said = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        expect_refused(&lab, &data, &["is in use by", &device, "image"]);
-        expect_refused(&lab, &other, &["is in use by", &device, "image"]);
-    }));
-    assert!(Command::new("losetup").args(["-d", &device]).status().unwrap().success());
+    let attached = LoopDevice::attach(&image);
+    expect_refused(&lab, &data, &["is in use by", attached.shown(), "image"]);
+    expect_refused(&lab, &other, &["is in use by", attached.shown(), "image"]);
+    drop(attached);
     drop(mounted);
-    said.unwrap();
 }
 
 /// `home/images/database.img`, of 16 MiB, and the `disk delay` of it that must be refused, and why.
@@ -182,25 +175,6 @@ fn tool(program: &str, args: &[&Path]) -> String {
     String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
 
-/// Detached when it goes.
-struct Attached(PathBuf);
-
-impl Attached {
-    fn to(file: &Path) -> Self {
-        Self(tool("losetup", &[Path::new("--find"), Path::new("--show"), file]).into())
-    }
-
-    fn shown(&self) -> &str {
-        self.0.to_str().unwrap()
-    }
-}
-
-impl Drop for Attached {
-    fn drop(&mut self) {
-        let _ = Command::new("losetup").arg("-d").arg(&self.0).status();
-    }
-}
-
 /// A shell in a mount namespace of its own, which does this and then sleeps.
 fn elsewhere(script: &str) -> Killed {
     let script = format!("{script} && exec sleep 600");
@@ -251,18 +225,18 @@ fn an_image_that_is_attached_and_mounted_by_another_path_is_in_use() {
     let (_alone, image) = (alone(), Image::new());
     let link = image.hard_link();
     tool("mkfs.ext4", &[Path::new("-q"), Path::new("-F"), &link]);
-    let attached = Attached::to(&link);
+    let attached = LoopDevice::attach(&link);
     image.expect_refused(&["is in use by", attached.shown(), "is attached"]);
     let target = image.lab.home().join("mounted");
     fs::create_dir(&target).unwrap();
-    tool("mount", &[&attached.0, &target]);
+    tool("mount", &[attached.path(), &target]);
     let mounted = Mounted(target);
     image.expect_refused(&["is in use by", attached.shown(), "is attached"]);
     drop((mounted, attached));
     // by a path that nobody sees any more: the mount that it led through is gone
     let second = image.lab.home().join("second");
     std::mem::forget(bind(&image.lab.home().join("images"), &second));
-    let attached = Attached::to(&second.join("database.img"));
+    let attached = LoopDevice::attach(&second.join("database.img"));
     tool("umount", &[Path::new("--lazy"), &second]);
     image.expect_refused(&["is in use by", attached.shown(), "is attached"]);
     drop(attached);
@@ -323,11 +297,12 @@ fn a_device_is_in_use_by_a_node_or_a_mount_that_is_elsewhere() {
     }
     let (_alone, image) = (alone(), Image::new());
     tool("mkfs.ext4", &[Path::new("-q"), Path::new("-F"), &image.file]);
-    let attached = Attached::to(&image.file);
+    let attached = LoopDevice::attach(&image.file);
     let delay = || image.lab.run(["disk", "delay", attached.shown(), "--read", "1ms", "--dry-run"]);
     // a node outside of /dev
     let node = image.lab.home().join("node");
-    let number = fs::read_to_string(format!("/sys/block/{}/dev", attached.0.file_name().unwrap().to_str().unwrap()));
+    let number =
+        fs::read_to_string(format!("/sys/block/{}/dev", attached.path().file_name().unwrap().to_str().unwrap()));
     let number = number.unwrap();
     let (major, minor) = number.trim().split_once(':').unwrap();
     tool("mknod", &[&node, Path::new("b"), Path::new(major), Path::new(minor)]);
