@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The ledger: where a server's memory is, leaf by leaf, in bytes that sum to what the kernel says.
 //!
-//! In: an [`Inventory`], read by `observe`. Out: an [`Account`] of it, and an [`Oom`] of the host it was read on. [`mapping`] parses the
+//! In: an [`Inventory`], read by `observe`. Out: an [`Account`] of it, and an [`Oom`] of the host it was read on; of several, [`OverTime`]. [`mapping`] parses the
 //! texts of /proc that an inventory is made of.
 //!
 //! How an account is made: each mapping belongs to one [`Class`]. What the server says only splits a class and never adds to it. Where
@@ -26,9 +26,11 @@ mod huge;
 mod innodb;
 mod inventory;
 mod key_cache;
+mod kind;
 mod leaf;
 pub mod mapping;
 mod oom;
+mod over_time;
 mod pieces;
 mod private;
 mod row;
@@ -43,6 +45,8 @@ pub use difference::{Difference, LeafDifference, difference};
 pub use entries::{Account, Basis, Beside, Leaf, ProcessAccount, Unexplained, UnnamedMapping};
 pub use estimate::{Estimates, RoleEstimate};
 pub use inventory::*;
+pub use kind::{Kind, kind};
 pub use leaf::{event_leaf, rows, rows_for};
 pub use oom::{badness, oom, oom_score};
+pub use over_time::{LeafOverTime, OverTime, over_time};
 pub use row::{Amount, Reckoned, Reckoning, Row, Rule};

@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Accounts of one server at several times, side by side: each leaf is a column.
+
+use crate::account::account;
+use crate::class::{Class, classes, length};
+use crate::entries::{Basis, Leaf};
+use crate::inventory::Inventory;
+use crate::share::sane;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Address space that nothing can touch, of at least this size, is told apart: MariaDB 10.11.19 and later reserve 8 TiB behind the pool.
+const RESERVATION: u64 = 1 << 40;
+
+/// What several inventories of one server say. All columns are as long as `at_us`, in bytes unless said otherwise; `None` is what one of
+/// them did not read.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct OverTime {
+    /// On the caller's clock, ascending.
+    pub at_us: Vec<u64>,
+    pub kernel_total_bytes: Vec<u64>,
+    pub uncertainty_bytes: Vec<u64>,
+    /// Total less leaves. `None`: that inventory lacks a part (the server's rows, mappings, a walk) which others of them have.
+    pub unexplained_bytes: Vec<Option<i64>>,
+    /// In order of their paths.
+    pub leaves: Vec<LeafOverTime>,
+    pub page_tables_bytes: Vec<u64>,
+    /// Address space (VmSize) of all processes, without `reserved_bytes`.
+    pub vsz_bytes: Vec<Option<u64>>,
+    /// Of the address space, what is only reserved: mappings of 1 TiB and more that nothing can touch.
+    pub reserved_bytes: Vec<Option<u64>>,
+    /// VmRSS of all processes: what they share counts once for each of them.
+    pub rss_bytes: Vec<u64>,
+    /// VmSwap of all processes.
+    pub swap_bytes: Vec<Option<u64>>,
+    /// MemAvailable of the host.
+    pub host_available_bytes: Vec<Option<u64>>,
+    /// SwapTotal less SwapFree of the host.
+    pub host_swap_bytes: Vec<Option<u64>>,
+    /// In chunks that malloc has handed out, of a server with one process.
+    pub heap_used_bytes: Vec<Option<u64>>,
+    /// A number, no bytes: sessions, as the server lists them.
+    pub sessions: Vec<Option<u64>>,
+    /// A number, no bytes: how often the server had been started before, since the first inventory.
+    pub starts: Vec<u32>,
+}
+
+/// A leaf at each of the times.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LeafOverTime {
+    pub path: String,
+    /// As in the last account that has the leaf.
+    pub basis: Basis,
+    pub resident_bytes: Vec<Option<u64>>,
+    pub allocated_bytes: Vec<Option<u64>>,
+}
+
+/// What is kept of one inventory.
+struct Moment {
+    at_us: u64,
+    sight: u8,
+    /// Of the first process: pid, and when it was started.
+    process: (u32, u64),
+    total: u64,
+    uncertainty: u64,
+    unexplained: i64,
+    page_tables: u64,
+    leaves: Vec<Leaf>,
+    vsz: Option<u64>,
+    reserved: Option<u64>,
+    rss: u64,
+    swap: Option<u64>,
+    available: Option<u64>,
+    host_swap: Option<u64>,
+    heap_used: Option<u64>,
+    sessions: Option<u64>,
+}
+
+/// Makes the account of each inventory; takes them one at a time, because they are large. With each comes its time on the caller's clock.
+pub fn over_time(readings: impl IntoIterator<Item = (u64, Inventory)>) -> OverTime {
+    let mut moments: Vec<Moment> =
+        readings.into_iter().map(|(at_us, inventory)| Moment::of(at_us, &inventory)).collect();
+    moments.sort_by_key(|moment| moment.at_us);
+    let whole = whole(&moments);
+    OverTime {
+        at_us: column(&moments, |it| it.at_us),
+        kernel_total_bytes: column(&moments, |it| it.total),
+        uncertainty_bytes: column(&moments, |it| it.uncertainty),
+        unexplained_bytes: column(&moments, |it| (it.sight == whole).then_some(it.unexplained)),
+        leaves: leaves(&moments, whole),
+        page_tables_bytes: column(&moments, |it| it.page_tables),
+        vsz_bytes: column(&moments, |it| it.vsz),
+        reserved_bytes: column(&moments, |it| it.reserved),
+        rss_bytes: column(&moments, |it| it.rss),
+        swap_bytes: column(&moments, |it| it.swap),
+        host_available_bytes: column(&moments, |it| it.available),
+        host_swap_bytes: column(&moments, |it| it.host_swap),
+        heap_used_bytes: column(&moments, |it| it.heap_used),
+        sessions: column(&moments, |it| it.sessions),
+        starts: starts(&moments),
+    }
+}
+
+fn column<T>(moments: &[Moment], of: impl Fn(&Moment) -> T) -> Vec<T> {
+    moments.iter().map(of).collect()
+}
+
+/// What an inventory has that sees most; of several kinds that see as much, the most frequent one. Others cannot be compared with it leaf by leaf.
+fn whole(moments: &[Moment]) -> u8 {
+    let mut seen: BTreeMap<u8, usize> = BTreeMap::new();
+    moments.iter().for_each(|moment| *seen.entry(moment.sight).or_default() += 1);
+    let most = seen.into_iter().max_by_key(|(sight, count)| (sight.count_ones(), *count));
+    most.map_or(0, |(sight, _)| sight)
+}
+
+fn starts(moments: &[Moment]) -> Vec<u32> {
+    let mut starts = 0;
+    let mut before = None;
+    let mut counted = |moment: &Moment| {
+        if before.is_some_and(|before| before != moment.process) {
+            starts += 1;
+        }
+        before = Some(moment.process);
+        starts
+    };
+    moments.iter().map(&mut counted).collect()
+}
+
+fn leaves(moments: &[Moment], whole: u8) -> Vec<LeafOverTime> {
+    let paths = moments.iter().flat_map(|moment| &moment.leaves).map(|leaf| leaf.path.as_str());
+    let paths: BTreeSet<&str> = paths.collect();
+    paths.into_iter().map(|path| leaf(moments, path, whole)).collect()
+}
+
+/// What a whole account does not have is not resident; of another, nothing is known.
+fn leaf(moments: &[Moment], path: &str, whole: u8) -> LeafOverTime {
+    let find = |moment: &'_ Moment| moment.leaves.binary_search_by(|leaf| leaf.path.as_str().cmp(path)).ok();
+    let resident = |moment: &Moment| match find(moment) {
+        Some(at) => Some(moment.leaves[at].resident_bytes),
+        None => (moment.sight == whole).then_some(0),
+    };
+    let allocated = |moment: &Moment| moment.leaves[find(moment)?].allocated_bytes;
+    let last = moments.iter().rev().find_map(|moment| Some(moment.leaves[find(moment)?].basis));
+    LeafOverTime {
+        path: path.to_owned(),
+        basis: last.unwrap_or_default(),
+        resident_bytes: column(moments, resident),
+        allocated_bytes: column(moments, allocated),
+    }
+}
+
+impl Moment {
+    fn of(at_us: u64, inventory: &Inventory) -> Self {
+        let account = account(inventory);
+        let sum = |name: &str| sum(inventory, name);
+        let reserved = reserved(inventory);
+        let first = inventory.processes.first();
+        let host = |name: &str| inventory.host.meminfo.get(name).map(|bytes| sane(*bytes));
+        let alone = first.filter(|_| inventory.processes.len() == 1);
+        Self {
+            at_us,
+            sight: sight(inventory),
+            process: first.map_or((0, 0), |it| (it.pid, it.started_ticks)),
+            total: account.kernel_total_bytes,
+            uncertainty: account.uncertainty_bytes,
+            unexplained: account.unexplained_bytes,
+            page_tables: account.processes.iter().map(|process| process.page_tables_bytes).sum(),
+            leaves: account.leaves,
+            vsz: reserved.and_then(|reserved| Some(sum("VmSize")?.saturating_sub(reserved))),
+            reserved,
+            rss: sum("VmRSS").unwrap_or(0),
+            swap: sum("VmSwap"),
+            available: host("MemAvailable"),
+            host_swap: host("SwapTotal").and_then(|total| Some(total.saturating_sub(host("SwapFree")?))),
+            heap_used: alone.and_then(|it| it.heap.as_ref()).map(|heap| sane(heap.used)),
+            sessions: inventory.server.as_ref().map(|server| server.sessions.len() as u64),
+        }
+    }
+}
+
+/// Which of the parts that leaves come from were read, one bit each.
+fn sight(inventory: &Inventory) -> u8 {
+    let first = inventory.processes.first();
+    let parts = [
+        inventory.server.is_some(),
+        first.is_some_and(|it| it.mappings.is_some()),
+        first.is_some_and(|it| it.heap.is_some()),
+        first.is_some_and(|it| it.contexts.is_some()),
+    ];
+    parts.into_iter().fold(0, |bits, part| bits << 1 | u8::from(part))
+}
+
+fn sum(inventory: &Inventory, name: &str) -> Option<u64> {
+    let each: Vec<u64> = inventory.processes.iter().filter_map(|it| it.status.get(name).map(|it| sane(*it))).collect();
+    (!each.is_empty()).then(|| each.into_iter().fold(0, u64::saturating_add))
+}
+
+/// Of the first process: that is where a server of threads reserves its pool. `None`: its mappings were not read.
+fn reserved(inventory: &Inventory) -> Option<u64> {
+    let mappings = inventory.processes.first()?.mappings.as_deref()?;
+    let classes = classes(inventory.processes.first()?, inventory);
+    let large = mappings.iter().zip(&classes).filter(|(_, class)| **class == Class::Reserved);
+    Some(large.map(|(mapping, _)| length(mapping)).filter(|bytes| *bytes >= RESERVATION).fold(0, u64::saturating_add))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{HeapWalk, HostSeen, Mapping, ProcessSeen, ServerSeen, Session};
+    use capability::Flavour;
+
+    const MIB: u64 = 1 << 20;
+    const TIB: u64 = 1 << 40;
+
+    fn named(sizes: &[(&str, u64)]) -> BTreeMap<String, u64> {
+        sizes.iter().map(|(name, bytes)| ((*name).to_owned(), *bytes)).collect()
+    }
+
+    /// A server with so much in its heap, of which so much is free; `sees` takes parts away.
+    fn inventory(heap: u64, free: u64, sees: impl FnOnce(&mut Inventory)) -> Inventory {
+        let at = 0x5000_0000_0000;
+        let heap_mapping = Mapping {
+            start: at,
+            end: at + heap,
+            permissions: "rw-p".into(),
+            path: "[heap]".into(),
+            rss: heap,
+            pss: heap,
+            anonymous: heap,
+            ..Mapping::default()
+        };
+        let reservation = Mapping {
+            start: 0x10_0000_0000,
+            end: 0x10_0000_0000 + 8 * TIB,
+            permissions: "---p".into(),
+            ..Mapping::default()
+        };
+        let walk = HeapWalk {
+            used: heap - free,
+            free,
+            free_resident: free,
+            resident: heap,
+            walked: vec![at],
+            ..HeapWalk::default()
+        };
+        let process = ProcessSeen {
+            pid: 7,
+            started_ticks: 1,
+            status: named(&[("VmSize", 8 * TIB + 900 * MIB), ("VmRSS", heap), ("VmPTE", MIB), ("VmSwap", 0)]),
+            mappings: Some(vec![reservation, heap_mapping]),
+            heap: Some(walk),
+            ..ProcessSeen::default()
+        };
+        let sessions = vec![Session { bytes: Some(3 * MIB), command: "Sleep".into(), ..Session::default() }];
+        let server = ServerSeen { sessions, ..ServerSeen::default() };
+        let meminfo = named(&[("MemAvailable", 500 * MIB), ("SwapTotal", 10 * MIB), ("SwapFree", 4 * MIB)]);
+        let mut inventory = Inventory {
+            flavour: Some(Flavour::Mariadb),
+            version: Some("10.11.19-MariaDB".into()),
+            processes: vec![process],
+            server: Some(server),
+            host: HostSeen { meminfo, ..HostSeen::default() },
+            ..Inventory::default()
+        };
+        sees(&mut inventory);
+        inventory
+    }
+
+    fn resident<'a>(over_time: &'a OverTime, path: &str) -> &'a [Option<u64>] {
+        &over_time.leaves.iter().find(|leaf| leaf.path == path).expect("the leaf").resident_bytes
+    }
+
+    #[test]
+    fn columns_are_as_long_as_the_times_and_sum_to_the_total() {
+        let mib = |heap, free| inventory(heap * MIB, free * MIB, |_| {});
+        // given out of order
+        let over = over_time([(20, mib(60, 20)), (10, mib(50, 5)), (30, mib(70, 0))]);
+        assert_eq!(over.at_us, [10, 20, 30]);
+        assert_eq!(over.kernel_total_bytes, [51, 61, 71].map(|mib| mib * MIB));
+        assert_eq!(resident(&over, "allocator/retained"), [5, 20, 0].map(|mib| Some(mib * MIB)));
+        assert_eq!(resident(&over, "sessions/idle"), [Some(3 * MIB); 3]);
+        assert_eq!(over.heap_used_bytes, [45, 40, 70].map(|mib| Some(mib * MIB)));
+        assert_eq!(over.unexplained_bytes, [42, 37, 67].map(|mib| Some(mib * (1 << 20))));
+        for at in 0..3 {
+            let leaves: u64 = over.leaves.iter().filter_map(|leaf| leaf.resident_bytes[at]).sum();
+            let unexplained = over.unexplained_bytes[at].expect("whole");
+            assert_eq!(leaves.checked_add_signed(unexplained), Some(over.kernel_total_bytes[at]));
+        }
+        assert_eq!(over.page_tables_bytes, [MIB; 3]);
+        assert_eq!((over.host_available_bytes[0], over.host_swap_bytes[0]), (Some(500 * MIB), Some(6 * MIB)));
+    }
+
+    #[test]
+    fn a_reservation_of_8_tib_stands_apart_from_the_address_space() {
+        let over = over_time([(0, inventory(50 * MIB, 0, |_| {}))]);
+        assert_eq!((over.vsz_bytes[0], over.reserved_bytes[0]), (Some(900 * MIB), Some(8 * TIB)));
+        let unseen = over_time([(0, inventory(50 * MIB, 0, |it| it.processes[0].mappings = None))]);
+        assert_eq!((unseen.vsz_bytes[0], unseen.reserved_bytes[0]), (None, None), "what is reserved is not known");
+    }
+
+    #[test]
+    fn what_one_inventory_did_not_read_is_unknown_and_not_nothing() {
+        let whole = || inventory(50 * MIB, 5 * MIB, |_| {});
+        let blind = inventory(50 * MIB, 5 * MIB, |it| {
+            it.server = None;
+            it.processes[0].heap = None;
+        });
+        let over = over_time([(0, whole()), (1, blind), (2, whole())]);
+        assert_eq!(resident(&over, "sessions/idle"), [Some(3 * MIB), None, Some(3 * MIB)]);
+        assert_eq!(resident(&over, "allocator/retained"), [Some(5 * MIB), None, Some(5 * MIB)]);
+        assert_eq!(over.unexplained_bytes, [Some(42 << 20), None, Some(42 << 20)]);
+        assert_eq!(over.sessions, [Some(1), None, Some(1)]);
+    }
+
+    #[test]
+    fn another_process_is_another_start() {
+        let of = |pid: u32, ticks: u64| {
+            inventory(50 * MIB, 0, |it| (it.processes[0].pid, it.processes[0].started_ticks) = (pid, ticks))
+        };
+        // the second start has the pid of the first one again
+        let over = over_time([(0, of(7, 1)), (1, of(7, 1)), (2, of(9, 5)), (3, of(9, 8))]);
+        assert_eq!(over.starts, [0, 0, 1, 2]);
+        assert!(over_time([]).at_us.is_empty());
+    }
+}
