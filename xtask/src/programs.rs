@@ -15,12 +15,13 @@ use std::path::Path;
 const LOOK_AT_THE_HOST: [&str; 5] = ["bad_input", "faults", "model", "mounts", "undo"];
 
 /// Beside these run programs that begin no run.
-const WITHOUT_A_RUN: [&str; 20] = [
+const WITHOUT_A_RUN: [&str; 21] = [
     "corpus",
     "damage",
     "explained",
     "faults_page",
     "limits",
+    "memory_growth",
     "modes_statistics",
     "outputs",
     "page",
@@ -63,7 +64,7 @@ const WITH_SERVERS: [&[&str]; 2] = [
 ];
 
 /// These need no server, no mount and no guest, and take seconds: `check` runs them.
-const QUICK: [&str; 22] = [
+const QUICK: [&str; 23] = [
     "allocation",
     "corpus",
     "damage",
@@ -71,6 +72,7 @@ const QUICK: [&str; 22] = [
     "faults_page",
     "limits",
     "memory",
+    "memory_growth",
     "model",
     "modes_statistics",
     "outputs",

@@ -13,18 +13,23 @@
 pub mod busy;
 pub mod driven;
 pub mod findings;
+mod growth;
 pub mod histograms;
 pub mod joined;
 pub mod limits;
+mod memory;
 pub mod modes;
 mod reads;
 mod series;
 mod summary;
+mod trend;
 
 use evidence::Evidence;
 use serde::{Deserialize, Serialize};
 
 pub use findings::{Doubt, Finding, FindingEvidence};
+pub use growth::{Course, Growth, LeafGrowth};
+pub use memory::{ArmMemory, INVENTORY, is_inventory};
 pub use reads::{Reads, Reference, StatementModes};
 pub use series::needs;
 pub use summary::{ArmSummary, Percentiles};
@@ -37,6 +42,9 @@ pub struct Explained {
     pub run: String,
     /// In the order of the recording; an arm that did not get as far as its load has no figures.
     pub arms: Vec<ArmSummary>,
+    /// The memory ledger over time, of arms that have inventories; empty where none has.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub memory: Vec<ArmMemory>,
     pub findings: Vec<Finding>,
 }
 
@@ -44,8 +52,9 @@ pub struct Explained {
 pub fn explain(evidence: &Evidence) -> Explained {
     let arms: Vec<ArmSummary> =
         evidence.arms.iter().map(|arm| summary::of(arm, &evidence.conditions, &evidence.measured)).collect();
-    let findings = findings::all(evidence, &arms);
-    Explained { schema: 1, run: evidence.run_id.clone(), arms, findings }
+    let memory = memory::of(evidence);
+    let findings = findings::all(evidence, &arms, &memory);
+    Explained { schema: 1, run: evidence.run_id.clone(), arms, memory, findings }
 }
 
 /// Several recordings, explained together.

@@ -4,7 +4,7 @@
 use crate::redact;
 use evidence::{Arm, Conditions, Event, Evidence, LatencyHistogram, Phase, Snapshot, Span};
 use explain::modes::Mode;
-use explain::{ArmSummary, Explained, Finding};
+use explain::{ArmMemory, ArmSummary, Explained, Finding};
 
 /// A run as a report shows it. Nothing in it is a secret.
 #[derive(Debug, Clone)]
@@ -20,10 +20,13 @@ pub struct Context<'a> {
     pub experiment: String,
     pub conditions: Conditions,
     pub events: Vec<Event>,
+    /// Without inventories of memory, which stand in [`Self::memory`].
     pub snapshots: Vec<Snapshot>,
     pub spans: Vec<Span>,
     /// In the order they ran.
     pub arms: Vec<ArmView<'a>>,
+    /// The memory ledger over time; empty where no arm has inventories.
+    pub memory: &'a [ArmMemory],
     pub findings: &'a [Finding],
 }
 
@@ -68,7 +71,7 @@ impl<'a> Context<'a> {
         let arms = evidence.arms.iter().zip(&explained.arms).map(|(arm, summary)| ArmView { arm, summary });
         let said = |key: &str| experiment_text(&evidence.experiment, key);
         let events = evidence.events.iter().map(|event| Event { text: redact::text(&event.text), ..event.clone() });
-        let snapshots = evidence.snapshots.iter();
+        let snapshots = evidence.snapshots.iter().filter(|taken| !explain::is_inventory(taken));
         let snapshots = snapshots.map(|taken| Snapshot { content: redact::lines(&taken.content), ..taken.clone() });
         let spans = evidence.spans.iter();
         let spans = spans.map(|span| Span { attributes: redact::values(&span.attributes), ..span.clone() });
@@ -83,6 +86,7 @@ impl<'a> Context<'a> {
             snapshots: snapshots.collect(),
             spans: spans.collect(),
             arms: arms.collect(),
+            memory: &explained.memory,
             findings: &explained.findings,
         }
     }

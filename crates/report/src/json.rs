@@ -6,8 +6,8 @@ use evidence::{
     Arrivals, Delay, DelayMode, Driven, Latencies, LatencyHistogram, LoadResult, Measured, Phase, Quantity,
     TimelinePoint, Unit, Verdict,
 };
-use explain::Reference;
 use explain::modes::Mode;
+use explain::{ArmMemory, Reference};
 use serde_json::{Map, Value, json};
 
 /// Raised when a key changes its meaning or goes away; a new key does not raise it.
@@ -16,7 +16,7 @@ pub const SCHEMA: u64 = 1;
 /// The whole result, for machines. Times are microseconds since the start of the run.
 pub fn json(context: &Context<'_>) -> Value {
     let (evidence, conditions) = (context.evidence, &context.conditions);
-    json!({
+    let mut result = json!({
         "schema": SCHEMA,
         "tool": {
             "name": "wringer",
@@ -47,7 +47,20 @@ pub fn json(context: &Context<'_>) -> Value {
         "snapshots": context.snapshots,
         "findings": context.findings,
         "events": context.events,
-    })
+    });
+    // without inventories there is no such key, and an old result stays the same
+    if !context.memory.is_empty() {
+        result["memory"] = json!(context.memory.iter().map(memory).collect::<Vec<_>>());
+    }
+    result
+}
+
+/// The columns of the ledger, one row of figures a time.
+fn memory(memory: &ArmMemory) -> Value {
+    let mut told = json!(memory.over_time);
+    told["arm"] = json!(memory.arm);
+    told["unreadable"] = json!(memory.unreadable);
+    told
 }
 
 fn arm(view: &ArmView<'_>) -> Value {

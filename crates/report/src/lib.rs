@@ -20,6 +20,7 @@ mod html;
 mod json;
 mod junit;
 mod markdown;
+mod memory;
 mod pretty;
 mod redact;
 mod series;

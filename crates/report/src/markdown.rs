@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A summary in Markdown, for a merge request or the page of a CI job.
 
-use crate::{ArmView, Context, show, verdict};
+use crate::{ArmView, Context, memory as ledger, show, verdict};
 use std::fmt::Write as _;
 
 /// The verdict, the arms, what was asserted, and what makes it doubtful.
@@ -18,6 +18,7 @@ pub fn markdown(context: &Context<'_>) -> String {
     }
     page.push_str(&arms(context));
     page.push_str(&assertions(context));
+    page.push_str(&memory(context));
     page.push_str(&doubts(context));
     let (host, server) = (&context.conditions.host, &context.conditions.server);
     let conditions = [
@@ -64,6 +65,21 @@ fn assertions(context: &Context<'_>) -> String {
         true => table,
         false => format!("\n| asserted | arm | measured | |\n| --- | --- | ---: | --- |\n{table}"),
     }
+}
+
+fn memory(context: &Context<'_>) -> String {
+    let rows = ledger::rows(context);
+    if rows.is_empty() {
+        return String::new();
+    }
+    let mut table = String::from(
+        "\n| memory | arm | first | last | rate | how it went |\n| --- | --- | ---: | ---: | ---: | --- |\n",
+    );
+    for row in rows {
+        let (part, arm) = (safe(&row.part), safe(&row.arm));
+        let _ = writeln!(table, "| {part} | {arm} | {} | {} | {} | {} |", row.first, row.last, row.rate, row.course);
+    }
+    table
 }
 
 fn doubts(context: &Context<'_>) -> String {

@@ -3,7 +3,7 @@
 
 use crate::{ArmView, Context};
 use evidence::ENDED_EARLY;
-use explain::{Doubt, Finding, FindingEvidence};
+use explain::{Doubt, Finding, FindingEvidence, Growth};
 
 /// Why the run did not get to its end, where it did not; then the answer: how the arms compare, what was asserted, what limits each arm.
 /// The humps of the histograms come first where the experiment asks for them, and not at all where it does not.
@@ -27,6 +27,7 @@ pub(crate) fn told<'c>(context: &'c Context<'_>) -> Vec<&'c Finding> {
     told.retain(|finding| match &finding.evidence {
         FindingEvidence::LatencyModes(_) => context.asks_for_reads,
         FindingEvidence::ObserveCost(_) => !finding.doubts.is_empty(),
+        FindingEvidence::MemoryGrowth(found) => is_asked(context, finding) || is_news(found.verdict),
         // of repeated arms, a turn that says something new
         FindingEvidence::LimitBy(found) => {
             let limit = (cell(context, finding), found.limited_by);
@@ -37,6 +38,15 @@ pub(crate) fn told<'c>(context: &'c Context<'_>) -> Vec<&'c Finding> {
         _ => true,
     });
     told
+}
+
+/// Whether it was only looked at: then that its memory does not grow is an answer, too.
+fn is_asked(context: &Context<'_>, finding: &Finding) -> bool {
+    context.arms.iter().any(|view| view.arm.is_observed() && Some(&view.arm.name) == finding.arm.as_ref())
+}
+
+fn is_news(growth: Growth) -> bool {
+    !matches!(growth, Growth::None | Growth::TooFew | Growth::Filling)
 }
 
 /// The cell of the arm that it speaks of; of none, nothing.
@@ -86,11 +96,13 @@ pub(crate) fn ended_early(context: &Context<'_>) -> Option<String> {
 const LIMITS: u8 = 2;
 
 fn rank(context: &Context<'_>, finding: &Finding) -> u8 {
-    match finding.evidence {
+    match &finding.evidence {
         FindingEvidence::LatencyModes(_) if context.asks_for_reads => 0,
         FindingEvidence::ArmsCompare(_) => 1,
         FindingEvidence::LimitBy(_) => LIMITS,
         FindingEvidence::LatencyModes(_) => 8,
+        // that nothing leaks is seldom what was asked
+        FindingEvidence::MemoryGrowth(found) if !is_news(found.verdict) => 6,
         FindingEvidence::HostBusy(_) => 7,
         // what looking on took is no answer to what was asked
         FindingEvidence::ObserveCost(_) => 9,

@@ -9,7 +9,7 @@ mod browser;
 mod common;
 
 use browser::{Browser, Page};
-use common::{Sample, cut_off, empty, hostile, sample};
+use common::{Sample, cut_off, empty, hostile, sample, with_memory};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
@@ -70,6 +70,32 @@ fn a_run_of_three_arms() {
         assert_eq!(browser.evaluate(CUT), Value::from(""), "{page:?}");
         let ground = browser.evaluate("getComputedStyle(document.body).backgroundColor").to_string();
         assert_eq!(ground.contains("251"), page.scheme == "light", "{ground} in {}", page.scheme);
+    });
+    if done.is_none() {
+        testkit::skip!("no chromium");
+    }
+}
+
+#[test]
+fn a_run_with_inventories_of_memory() {
+    let done = everywhere("memory", &with_memory(), |page, browser| {
+        let layers = browser.evaluate(
+            "[...document.querySelectorAll('figure[data-chart=memory-ledger] path.layer')].filter(p => p.getBBox().height > 0).length",
+        );
+        assert!(layers.as_u64().unwrap() >= 6, "{layers} layers");
+        let colours = browser.evaluate(
+            "new Set([...document.querySelectorAll('figure[data-chart=memory-ledger] path.layer')].map(p => getComputedStyle(p).fill)).size",
+        );
+        assert_eq!(colours, layers, "each layer has a colour of its own");
+        let tables = browser.evaluate("document.querySelectorAll('#ledger figure').length");
+        assert_eq!(tables, Value::from(4), "layers, VSZ and RSS, page tables, available memory; no swap was used");
+        assert_eq!(browser.evaluate(STICKING_OUT), Value::from(""), "{page:?}");
+        assert_eq!(browser.evaluate(CUT), Value::from(""), "{page:?}");
+        let moved = "const own = document.querySelector('figure[data-chart=memory-ledger] .plot svg'), frame = own.getBoundingClientRect(); \
+                     own.dispatchEvent(new PointerEvent('pointermove', {clientX: frame.left + frame.width * 0.8, clientY: frame.top + 50})); \
+                     document.querySelector('figure[data-chart=memory-ledger] .tip').innerText";
+        let told = browser.evaluate(moved).as_str().unwrap().to_owned();
+        assert!(told.contains("total") && told.contains("data cache") && told.contains("MiB"), "{told}");
     });
     if done.is_none() {
         testkit::skip!("no chromium");

@@ -5,7 +5,7 @@
 
 mod common;
 
-use common::{Sample, cut_off, empty, hostile, sample};
+use common::{Sample, cut_off, empty, hostile, sample, with_memory};
 use explain::findings::HostBusy;
 use explain::{Doubt, Finding, FindingEvidence};
 
@@ -68,6 +68,70 @@ fn every_key_of_the_result_is_documented() {
     let missing: Vec<_> =
         found.iter().map(last).filter(|key| key != "*" && !page.contains(&format!("`{key}`"))).collect();
     assert_eq!(missing, Vec::<String>::new(), "missing in docs/report.md");
+}
+
+#[test]
+fn every_key_of_the_memory_ledger_is_documented() {
+    let page = include_str!("../../../docs/report.md");
+    let mut found = std::collections::BTreeSet::new();
+    keys("", &report::json(&with_memory().context())["memory"], &mut found);
+    let last = |path: &String| path.rsplit('.').next().unwrap_or_default().trim_end_matches("[]").to_owned();
+    let missing: Vec<_> = found.iter().map(last).filter(|key| !page.contains(&format!("`{key}`"))).collect();
+    assert_eq!(missing, Vec::<String>::new(), "missing in docs/report.md");
+    assert!(found.contains("[].leaves[].resident_bytes"), "{found:?}");
+}
+
+/// Inventories stand in the ledger, and not among the texts: they are large.
+#[test]
+fn a_run_with_inventories_has_the_ledger_in_each_output() {
+    let (with, without) = (with_memory(), sample());
+    let context = with.context();
+    let result = report::json(&context);
+    assert_eq!(result["snapshots"], report::json(&without.context())["snapshots"]);
+    assert_eq!(result["memory"].as_array().unwrap().len(), 3);
+    assert_eq!(result["memory"][2]["arm"], "10 ms");
+    let times = result["memory"][2]["at_us"].as_array().unwrap().len();
+    assert_eq!(result["memory"][2]["kernel_total_bytes"].as_array().unwrap().len(), times);
+    assert!(report::json(&without.context()).get("memory").is_none());
+    let (text, page) = (report::text(&context), report::markdown(&context));
+    let row = text.lines().find(|line| line.starts_with("sessions/prepared")).expect("the leaf that leaks");
+    assert!(row.contains("10 ms") && row.ends_with("keeps growing: leak"), "{row}");
+    assert!(page.contains("| sessions/prepared | 10 ms |"), "{page}");
+    let (with_html, without_html) = (html(&with), html(&without));
+    assert!(
+        with_html.contains("data-chart=\"memory-ledger\"")
+            && with_html.contains("8.00 TiB of the address space are only reserved")
+    );
+    assert!(!without_html.contains("memory-ledger") && !without_html.contains("--m7"), "not even its script");
+    assert!(!with_html.contains("memory.inventory"));
+}
+
+#[test]
+fn the_ledger_of_a_long_recording_stays_small() {
+    let mut sample = with_memory();
+    let over = &mut sample.explained.memory[2].over_time;
+    let times: u32 = 20_000;
+    over.at_us = (0..times).map(|second| u64::from(second) * 1_000_000).collect();
+    let long =
+        |column: &mut Vec<u64>| *column = (0..times).map(|second| u64::from(second) * 7919 % 1_000_003).collect();
+    let known = |column: &mut Vec<Option<u64>>| {
+        *column = (0..times).map(|second| Some(u64::from(second) * 7919 % 1_000_003)).collect()
+    };
+    over.unexplained_bytes = vec![Some(1); over.at_us.len()];
+    over.starts = vec![0; over.at_us.len()];
+    [&mut over.kernel_total_bytes, &mut over.page_tables_bytes, &mut over.rss_bytes].into_iter().for_each(long);
+    for column in [
+        &mut over.vsz_bytes,
+        &mut over.reserved_bytes,
+        &mut over.swap_bytes,
+        &mut over.host_available_bytes,
+        &mut over.host_swap_bytes,
+    ] {
+        known(column);
+    }
+    over.leaves.iter_mut().for_each(|leaf| known(&mut leaf.resident_bytes));
+    let length = html(&sample).len();
+    assert!(length < 600_000, "{length} bytes");
 }
 
 #[test]

@@ -2,8 +2,8 @@
 //! What a finding is.
 
 use super::{
-    ArmsCompare, HostBusy, LatencyModes, LoadErrors, LoadOverload, ObserveCost, ObserveJoined, ObserveServer,
-    RunsCompare, RunsConditions, SqueezeForeignCache, SqueezeGot,
+    ArmsCompare, HostBusy, LatencyModes, LoadErrors, LoadOverload, MemoryGrowth, ObserveCost, ObserveJoined,
+    ObserveServer, RunsCompare, RunsConditions, SqueezeForeignCache, SqueezeGot,
 };
 use crate::limits::Limits;
 use serde::{Deserialize, Serialize};
@@ -73,6 +73,7 @@ findings! {
     "host.busy" => HostBusy(HostBusy),
     "observe.server" => ObserveServer(ObserveServer),
     "observe.joined" => ObserveJoined(ObserveJoined),
+    "memory.growth" => MemoryGrowth(MemoryGrowth),
     "observe.cost" => ObserveCost(ObserveCost),
 }
 

@@ -7,11 +7,13 @@ mod finding;
 mod latency_modes;
 mod limits;
 mod load;
+mod memory;
 mod observe;
 mod observed;
 mod runs;
 mod squeeze;
 
+use crate::memory::ArmMemory;
 use crate::summary::ArmSummary;
 use evidence::Evidence;
 
@@ -20,13 +22,14 @@ pub use compare::{ArmsCompare, ComparedArm};
 pub use finding::{Doubt, Finding, FindingEvidence};
 pub use latency_modes::{ArmModes, LatencyModes};
 pub use load::{LoadErrors, LoadOverload};
+pub use memory::{MemoryGrowth, unit_of_rates};
 pub use observe::ObserveCost;
 pub use observed::{ObserveJoined, ObserveServer};
 pub(crate) use runs::findings as of_runs;
 pub use runs::{ComparedCell, DifferentCondition, RunsCompare, RunsConditions};
 pub use squeeze::{SqueezeForeignCache, SqueezeGot};
 
-pub(crate) fn all(evidence: &Evidence, arms: &[ArmSummary]) -> Vec<Finding> {
+pub(crate) fn all(evidence: &Evidence, arms: &[ArmSummary], memory: &[ArmMemory]) -> Vec<Finding> {
     let mut findings: Vec<Finding> = Vec::new();
     findings.extend(compare::finding(evidence, arms));
     findings.extend(limits::findings(evidence, arms));
@@ -36,6 +39,7 @@ pub(crate) fn all(evidence: &Evidence, arms: &[ArmSummary]) -> Vec<Finding> {
     findings.extend(busy::finding(evidence, arms));
     findings.extend(observed::joined(evidence));
     findings.extend(observed::findings(evidence));
+    findings.extend(memory::findings(memory));
     findings.extend(observe::finding(evidence));
     findings
 }

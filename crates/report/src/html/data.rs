@@ -2,6 +2,7 @@
 //! What the script draws, as one JSON constant. Thinned: a phone shall open the file.
 
 use crate::bins::LogBins;
+use crate::memory::{self, Layer, Stack};
 use crate::series::{self, Line, Panel};
 use crate::{ArmView, Context, show};
 use evidence::{LatencyHistogram, Phase, TimelinePoint};
@@ -16,11 +17,25 @@ const SLOTS: usize = 700;
 const CURVE_POINTS_PER_NINE: u32 = 24;
 
 pub(super) fn data(context: &Context<'_>) -> Value {
-    json!({
+    let panels = series::panels(context.evidence).into_iter().chain(memory::panels(context));
+    let mut data = json!({
         "elapsed_s": seconds(context.evidence.elapsed_us),
         "arms": context.arms.iter().map(arm).collect::<Vec<_>>(),
-        "panels": series::panels(context.evidence).iter().map(panel).collect::<Vec<_>>(),
-    })
+        "panels": panels.map(|it| panel(&it)).collect::<Vec<_>>(),
+    });
+    if let Some(found) = memory::stack(context) {
+        data["memory"] = stack(&found);
+    }
+    data
+}
+
+fn stack(stack: &Stack) -> Value {
+    let layer = |layer: &Layer| {
+        let bytes: Vec<Option<f64>> = layer.bytes.iter().map(|bytes| bytes.map(round)).collect();
+        json!({ "label": layer.label, "colour": layer.colour, "v": bytes })
+    };
+    let times: Vec<f64> = stack.t.iter().map(|t| round_to(*t, 2)).collect();
+    json!({ "t": times, "layers": stack.layers.iter().map(layer).collect::<Vec<_>>() })
 }
 
 fn arm(view: &ArmView<'_>) -> Value {

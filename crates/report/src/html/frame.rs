@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What every page has around its sections: its head with the navigation, the verdict, and its foot.
 
-use super::SECTIONS;
 use super::escape::Text;
+use super::section::Section;
+use super::{SECTIONS, memory};
 use crate::{Context, show, verdict};
 use std::io::{self, Write};
 
@@ -11,7 +12,10 @@ const SENTENCES: usize = 8;
 
 pub(super) fn header(context: &Context<'_>, out: &mut dyn Write) -> io::Result<()> {
     let server = &context.conditions.server;
-    let links = SECTIONS.iter().filter_map(|section| Some(format!("<a href=\"#{}\">{}</a>", section.id, section.nav?)));
+    // few runs have the ledger, and a link to it would lead nowhere
+    let is_there = |section: &&Section| section.id != memory::SECTION.id || (section.has_content)(context);
+    let links = SECTIONS.iter().filter(is_there);
+    let links = links.filter_map(|section| Some(format!("<a href=\"#{}\">{}</a>", section.id, section.nav?)));
     writeln!(
         out,
         "<header class=\"top\"><div class=\"bar\"><span class=\"mark\">wringer</span><span class=\"name\">{}</span>\

@@ -15,6 +15,7 @@ mod host;
 mod latency;
 mod log;
 mod measured;
+mod memory;
 mod over_time;
 mod section;
 mod snapshots;
@@ -28,17 +29,21 @@ use std::io::{self, Write};
 const STYLE: &str = include_str!("../../assets/report.css");
 const CHART: &str = include_str!("../../assets/chart.js");
 const PAGE: &str = include_str!("../../assets/page.js");
+/// Of the memory ledger; only where there is one.
+const MEMORY_STYLE: &str = include_str!("../../assets/memory.css");
+const MEMORY: &str = include_str!("../../assets/memory.js");
 /// Nothing may be fetched from anywhere, whatever the recording holds.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; \
                       base-uri 'none'; form-action 'none'";
 
 /// The sections in the order of the page, one module for each topic.
-const SECTIONS: [Section; 12] = [
+const SECTIONS: [Section; 13] = [
     arms::SECTION,
     assertions::SECTION,
     drivers::SECTION,
     latency::SECTION,
     over_time::SECTION,
+    memory::SECTION,
     host::SECTION,
     spans::SECTION,
     measured::SECTION,
@@ -56,6 +61,7 @@ pub fn write_html(context: &Context<'_>, out: &mut impl Write) -> io::Result<()>
     let title = verdict::sentences(context)
         .first()
         .map_or_else(|| context.name.clone(), |first| format!("{}: {first}", context.name));
+    let (memory_style, memory) = if memory::has_content(context) { (MEMORY_STYLE, MEMORY) } else { ("", "") };
     write!(
         out,
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -63,7 +69,7 @@ pub fn write_html(context: &Context<'_>, out: &mut impl Write) -> io::Result<()>
          <meta name=\"color-scheme\" content=\"light dark\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
          <meta name=\"generator\" content=\"wringer {}\">\n<title>{}</title>\n<link rel=\"icon\" href=\"data:,\">\n\
-         <style>\n{STYLE}</style>\n</head>\n<body>\n",
+         <style>\n{STYLE}{memory_style}</style>\n</head>\n<body>\n",
         Text(&context.conditions.tool.version),
         Text(title),
     )?;
@@ -76,7 +82,7 @@ pub fn write_html(context: &Context<'_>, out: &mut impl Write) -> io::Result<()>
     let data = data::data(context);
     writeln!(
         out,
-        "<script>\n\"use strict\";\nconst DATA = {};\n{CHART}\n{PAGE}</script>\n</body>\n</html>",
+        "<script>\n\"use strict\";\nconst DATA = {};\n{CHART}\n{PAGE}{memory}</script>\n</body>\n</html>",
         Json(&data)
     )
 }

@@ -4,7 +4,7 @@
 mod histogram;
 mod table;
 
-use crate::{ArmView, Context, show, verdict};
+use crate::{ArmView, Context, memory as ledger, show, verdict};
 use explain::{Finding, FindingEvidence, Reads};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -16,6 +16,7 @@ const WIDTH: usize = 108;
 pub fn text(context: &Context<'_>) -> String {
     let mut parts = vec![title(context), verdict_part(context), arms(context), drivers(context), assertions(context)];
     parts.extend(context.arms.iter().map(histogram::of));
+    parts.push(memory(context));
     parts.push(measured(context));
     parts.push(doubts(context));
     parts.push(conditions(context));
@@ -128,6 +129,17 @@ fn arm_row(view: &ArmView<'_>) -> Vec<String> {
     row.extend(asked.map(|of| ratio(reads.and_then(of))));
     row.push(show::or_nothing(reads.and_then(Reads::discrepancy), show::difference));
     row
+}
+
+/// What the server's memory consisted of at first and at last.
+fn memory(context: &Context<'_>) -> String {
+    use Align::{Left, Right};
+    let heads = [("memory", Left), ("arm", Left), ("first", Right), ("last", Right), ("rate", Right), ("", Left)];
+    let mut table = Table::new(&heads);
+    for row in ledger::rows(context) {
+        table.row(vec![row.part, row.arm, row.first, row.last, row.rate, row.course.to_owned()]);
+    }
+    table.text()
 }
 
 fn measured(context: &Context<'_>) -> String {

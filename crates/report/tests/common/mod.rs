@@ -2,6 +2,7 @@
 //! A recording as a run of three arms leaves it: no delay, 1 ms and 10 ms a read. Made by arithmetic, the same each time.
 #![allow(dead_code, unreachable_pub, clippy::cast_possible_truncation)] // each test uses a part; figures of a fixture
 
+mod memory;
 mod observed;
 
 use evidence::*;
@@ -85,6 +86,15 @@ pub fn sample() -> Sample {
         spans: spans(),
         events: events(),
     })
+}
+
+/// The same, with an inventory of the server's memory each second; the last arm leaks.
+pub fn with_memory() -> Sample {
+    let mut evidence = sample().evidence;
+    let taken = |arm: &Arm| memory::inventories(arm, if arm.name == "10 ms" { 1440.0 } else { 0.0 });
+    let taken: Vec<Snapshot> = evidence.arms.iter().flat_map(taken).collect();
+    evidence.snapshots.extend(taken);
+    Sample::of(evidence)
 }
 
 /// The same, with words in it that would harm a page that did not escape them.

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Whether a series keeps growing, and how fast, where its readings depend on the ones before them.
+//!
+//! Published methods, each for one question:
+//!
+//! | question | method | module |
+//! | --- | --- | --- |
+//! | how fast? | the median of the slopes between all pairs (Theil 1950, Sen 1968): a third of the readings may be wild | `sen` |
+//! | how sure is that? | bootstrap of what the line leaves over, in blocks (Künsch 1989; their length: Politis and White 2004) and by a sieve (Bühlmann 1997) | `bootstrap` |
+//! | is there any trend? | Mann and Kendall's test, its variance corrected for autocorrelation (Hamed and Rao 1998) | `rank` |
+//!
+//! None of the three tells a series that keeps growing from one that has grown: steps and curves that level off have a trend, too. [`Trend::keeps_on`]
+//! asks for growth in each quarter of the time.
+
+mod bootstrap;
+mod rank;
+mod sen;
+
+pub(crate) use sen::median;
+
+/// More readings than this and neighbours are joined: their medians stand for them.
+const READINGS: usize = 120;
+/// Fewer readings cannot tell a trend from chance.
+pub(crate) const FEWEST: usize = 30;
+
+/// A reading: when, and what.
+pub(crate) type Reading = (f64, f64);
+
+/// A line through a series. Units are those of the readings.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Trend {
+    pub(crate) slope: f64,
+    /// The ends of the interval that holds the true slope 95 times of 100.
+    pub(crate) low: f64,
+    pub(crate) high: f64,
+    /// How likely a series without a trend looks at least like this one.
+    pub(crate) p: f64,
+    /// It grew in each quarter of the time, and not less and less; the interval that holds the true slope 99 times of 100 lies above nothing.
+    pub(crate) keeps_on: bool,
+}
+
+/// `None`: fewer than [`FEWEST`] readings. They have to be in order of their times.
+pub(crate) fn trend(readings: &[Reading]) -> Option<Trend> {
+    if readings.len() < FEWEST {
+        return None;
+    }
+    let readings = joined(readings);
+    let slope = sen::slope(&readings);
+    let residuals: Vec<f64> = readings.iter().map(|(t, y)| y - slope * t).collect();
+    let interval = bootstrap::interval(&readings, slope, &residuals);
+    Some(Trend {
+        slope,
+        low: interval.low,
+        high: interval.high,
+        p: rank::p_value(&readings, &residuals),
+        keeps_on: interval.surely_above > 0.0 && keeps_on(&readings),
+    })
+}
+
+fn joined(readings: &[Reading]) -> Vec<Reading> {
+    let middle = |chunk: &[Reading]| {
+        (
+            median(chunk.iter().map(|reading| reading.0).collect()),
+            median(chunk.iter().map(|reading| reading.1).collect()),
+        )
+    };
+    readings.chunks(readings.len().div_ceil(READINGS)).map(middle).collect()
+}
+
+/// Of what a quarter rises on average, the least that each has to rise by: noise may take some of it, a standstill takes all.
+const LEAST_RISE: f64 = 0.25;
+/// Of the first half's slope, the least that the second half's has to be: what fills up exponentially and keeps this has half of its way to go.
+const LEAST_PACE: f64 = 0.5;
+
+fn keeps_on(readings: &[Reading]) -> bool {
+    let quarter = readings.len().div_ceil(4);
+    let levels: Vec<f64> =
+        readings.chunks(quarter).map(|chunk| median(chunk.iter().map(|reading| reading.1).collect())).collect();
+    let rises: Vec<f64> = levels.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    let mean = rises.iter().sum::<f64>() / rises.len().max(1) as f64;
+    let (first, second) = readings.split_at(readings.len() / 2);
+    let (first, second) = (sen::slope(first), sen::slope(second));
+    mean > 0.0 && rises.iter().all(|rise| *rise >= LEAST_RISE * mean) && second > 0.0 && second >= LEAST_PACE * first
+}
+
+#[cfg(test)]
+mod tests;
