@@ -51,6 +51,7 @@ const WITH_SERVERS: [&[&str]; 2] = [
         "habits",
         "load_pgbench",
         "memory_account",
+        "memory_over_time",
         "mysql",
         "own_backups",
         "own_data",

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 use capability::Flavour;
 use load::Target;
+use observe::memory::InventoryReader;
 use observe::process::readable;
 use observe::server::{self, ServerKind};
 use observe::{Reader, Reopening, host_readers};
+use std::fs::File;
 use std::path::Path;
+use std::time::Duration;
 
 /// Readers for an observer of their own: what may block, a server's answers, does not hold up the others.
 pub struct Group {
@@ -13,6 +16,8 @@ pub struct Group {
     pub readers: Vec<Box<dyn Reader>>,
     /// What cannot be read here, in words.
     pub refused: Vec<String>,
+    /// Of its observer, where that is another one than the other groups'.
+    pub interval: Option<Duration>,
 }
 
 impl Group {
@@ -20,7 +25,7 @@ impl Group {
     pub fn host() -> Self {
         let (readers, missing) = host_readers::all(Path::new("/proc"));
         let refused = missing.into_iter().map(|what| format!("not on this kernel: {what}")).collect();
-        Self { name: "host", readers, refused }
+        Self { name: "host", readers, refused, interval: None }
     }
 
     /// Of a server's process, as far as this user may read it. `flavour`: where it has a process for each connection, all of them are read.
@@ -28,12 +33,20 @@ impl Group {
         let descendants = flavour.is_some_and(Flavour::has_process_per_connection);
         let (readers, unread) = readable("server", pid, descendants);
         let refused = unread.into_iter().map(|what| format!("not for this user: {what}")).collect();
-        Self { name: "process", readers, refused }
+        Self { name: "process", readers, refused, interval: None }
     }
 
     /// Of a server's counters. Its connection is made with the first reading, and made again when it is lost.
     pub fn server(target: Target, kind: &ServerKind) -> Self {
         let readers = server::readers(Reopening::new(target), kind);
-        Self { name: "server", readers, refused: Vec::new() }
+        Self { name: "server", readers, refused: Vec::new(), interval: None }
+    }
+
+    /// Of what a server's memory is made of, as often as its reader asks for.
+    pub fn memory(reader: InventoryReader) -> Self {
+        let (pid, interval) = (reader.process().pid, reader.interval());
+        let unread = File::open(format!("/proc/{pid}/smaps")).err();
+        let refused = unread.map(|error| format!("not for this user: the mappings of process {pid}: {error}"));
+        Self { name: "memory", readers: vec![Box::new(reader)], refused: refused.into_iter().collect(), interval }
     }
 }

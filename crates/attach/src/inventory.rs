@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 use crate::Attached;
 use ledger::{Inventory, Missing};
-use observe::memory::{self, Options};
+use observe::Reopening;
+use observe::memory::{self, InventoryReader, Options};
+use std::time::Duration;
 
 impl Attached {
     /// What the server's memory is made of, as far as its process, its own rows and the host tell: what they do not tell is in
@@ -16,6 +18,15 @@ impl Attached {
         let remedy = Some("--pid, on the server's host".to_owned());
         inventory.missing.extend(unseen.map(|why| Missing { what: "the server's processes".into(), why, remedy }));
         Inventory { version, ..inventory }
+    }
+
+    /// Reads inventories, one every `interval`, over a connection of its own. `None`: the server's process is not known.
+    pub fn inventories(&self, interval: Duration) -> Option<InventoryReader> {
+        let reader = InventoryReader::new(self.process()?.identity(), self.flavour(), interval);
+        Some(match &self.server {
+            Some(server) => reader.asking(Reopening::new(server.target.clone()), server.version.clone()),
+            None => reader,
+        })
     }
 }
 

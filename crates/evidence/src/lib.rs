@@ -26,6 +26,6 @@ pub use load::{Arrivals, Fairness, Latencies, LoadResult, Phase, Statement, Time
 pub use measured::{Looks, Measured, Quantity, Unit};
 pub use run::{Arm, Delay, DelayMode, ENDED_EARLY, Event, Evidence, Witness};
 pub use samples::{Point, SampleSink, Series, SinkError};
-pub use seen::{Format, Snapshot, Span};
+pub use seen::{Format, INVENTORY, Snapshot, Span};
 pub use squeeze::{DiskMechanism, OomVictim, RamAmount, RamMechanism};
 pub use verdict::Verdict;

@@ -4,6 +4,9 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+/// The [`Snapshot::source`] of what a server's memory is made of: one JSON value each, a `ledger::Inventory`.
+pub const INVENTORY: &str = "memory.inventory";
+
 /// A text, taken whole at one moment, and kept as it was.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Snapshot {

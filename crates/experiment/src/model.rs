@@ -315,6 +315,8 @@ pub struct Observe {
     pub server: bool,
     /// Whether to read the server process in `/proc`.
     pub process: bool,
+    /// From one inventory of the server's memory to the next; `None`: none is taken.
+    pub memory: Option<Span>,
 }
 
 impl Experiment {

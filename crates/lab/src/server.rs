@@ -6,10 +6,12 @@ use crate::hooks::Sinks;
 use crate::layer_reader::LayerReader;
 use crate::notes::Notes;
 use attach::Group;
+use host::process::Identity;
 use load::Target;
 use load::admin::Connection;
+use observe::memory::InventoryReader;
 use observe::server::{self, ServerKind, witness_counters};
-use observe::{Observer, Options};
+use observe::{Observer, Options, Reopening};
 use run::Run;
 use sandbox::{RunningServer, Sandbox, StartOptions};
 use slowfs::control::Client;
@@ -29,6 +31,8 @@ pub(crate) struct Watch {
     pub interval: Duration,
     pub process: bool,
     pub server: bool,
+    /// From one inventory of the server's memory to the next; `None`: none is taken.
+    pub memory: Option<Duration>,
 }
 
 impl Serving {
@@ -60,16 +64,30 @@ impl Serving {
     ) -> Result<(), Error> {
         let process = watch.process.then(|| Group::process(self.running.pid, Some(self.kind.flavour)));
         let server = watch.server.then(|| Group::server(self.target().clone(), &self.kind));
-        let of_layer =
-            |client| Group { name: "layer", readers: vec![Box::new(LayerReader(client))], refused: Vec::new() };
-        for group in process.into_iter().chain(server).chain(layer.map(of_layer)) {
+        let of_layer = |client| Group {
+            name: "layer",
+            readers: vec![Box::new(LayerReader(client))],
+            refused: Vec::new(),
+            interval: None,
+        };
+        let memory = watch.memory.and_then(|interval| self.memory(interval));
+        for group in process.into_iter().chain(server).chain(layer.map(of_layer)).chain(memory) {
             for what in group.refused {
                 notes.event("observe", what)?;
             }
-            let options = Options { name: group.name, interval: watch.interval, ..Options::default() };
+            let interval = group.interval.unwrap_or(watch.interval);
+            let options = Options { name: group.name, interval, ..Options::default() };
             self.observers.push(Observer::start(notes.clock, group.readers, sinks(), options)?);
         }
         Ok(())
+    }
+
+    /// `None`: the server has ended.
+    fn memory(&self, interval: Duration) -> Option<Group> {
+        let first = Identity::of(self.running.pid)?;
+        let connection = Reopening::new(self.target().clone());
+        let reader = InventoryReader::new(first, Some(self.kind.flavour), interval);
+        Some(Group::memory(reader.asking(connection, self.running.version.clone())))
     }
 
     /// The counters that tell physical reads, over a new connection.

@@ -277,7 +277,12 @@ impl<'a> Walk<'a> {
             serving.running.target.database = Some(database.clone());
         }
         let observe = self.lab.cell.observe;
-        let watch = Watch { interval: observe.interval.0, process: observe.process, server: observe.server };
+        let watch = Watch {
+            interval: observe.interval.0,
+            process: observe.process,
+            server: observe.server,
+            memory: observe.memory.map(|interval| interval.0),
+        };
         let layer = self.lab.squeezes.layer.as_ref().map(squeeze::disk::SlowLayer::connect).transpose()?;
         serving.watch(watch, layer, &self.lab.notes, &|| self.lab.sinks())?;
         self.lab.serving = Some(serving);

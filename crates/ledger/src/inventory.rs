@@ -56,28 +56,44 @@ pub struct ProcessSeen {
 }
 
 /// One line of /proc/PID/maps, with what is resident in it.
+///
+/// A server has thousands, and most have nothing in most fields: JSON leaves out what is zero or empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Mapping {
     pub start: u64,
     pub end: u64,
     /// `rw-p`.
     pub permissions: String,
+    #[serde(skip_serializing_if = "is_nothing")]
     pub offset: u64,
     /// Of the mapped file; 0: no file. Two processes that map the same inode of the same device share the memory.
+    #[serde(skip_serializing_if = "is_nothing")]
     pub inode: u64,
+    #[serde(skip_serializing_if = "is_nothing")]
     pub device: String,
     /// Empty for anonymous memory without a name; else `[heap]`, `[stack]`, `[anon:...]`, or the file's path.
+    #[serde(skip_serializing_if = "is_nothing")]
     pub path: String,
+    #[serde(skip_serializing_if = "is_nothing")]
     pub rss: u64,
+    #[serde(skip_serializing_if = "is_nothing")]
     pub pss: u64,
     /// Private pages of a file mapping that were written, and all pages of an anonymous one.
+    #[serde(skip_serializing_if = "is_nothing")]
     pub anonymous: u64,
+    #[serde(skip_serializing_if = "is_nothing")]
     pub swap: u64,
+    #[serde(skip_serializing_if = "is_nothing")]
     pub private_hugetlb: u64,
+    #[serde(skip_serializing_if = "is_nothing")]
     pub shared_hugetlb: u64,
+    #[serde(skip_serializing_if = "is_nothing")]
     pub kernel_page_bytes: u64,
+    #[serde(skip_serializing_if = "is_nothing")]
     pub anon_huge_pages: u64,
     /// As in smaps: `rd wr mr mw me ht`.
+    #[serde(skip_serializing_if = "is_nothing")]
     pub flags: String,
 }
 
@@ -212,4 +228,8 @@ pub struct Missing {
     pub why: String,
     /// A statement or a command that would enable it; not run.
     pub remedy: Option<String>,
+}
+
+fn is_nothing<T: Default + PartialEq>(field: &T) -> bool {
+    *field == T::default()
 }

@@ -12,6 +12,8 @@ pub enum Error {
     Gone { pid: u32 },
     #[error("ask the server: {sql}")]
     Server { sql: String, source: Box<dyn std::error::Error + Send + Sync> },
+    #[error("write down what was read of the server's memory")]
+    Json { source: serde_json::Error },
     #[error("start the observer's thread")]
     Thread { source: io::Error },
     #[error(

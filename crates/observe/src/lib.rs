@@ -35,5 +35,5 @@ mod reopening;
 
 pub use collect::{Collector, Kind};
 pub use error::Error;
-pub use observer::{Observer, Options, Reader, Report};
+pub use observer::{Observer, Options, Pace, Reader, Report};
 pub use reopening::Reopening;

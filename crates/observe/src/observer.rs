@@ -31,6 +31,20 @@ pub trait Reader: Send {
     fn costs_elsewhere(&self) -> bool {
         false
     }
+
+    /// After each reading. `None`: the observer keeps it to its budget. Else the reader does that itself, because its cost is no time of this
+    /// thread's.
+    fn pace(&mut self) -> Option<Pace> {
+        None
+    }
+}
+
+/// How a reader that keeps to a budget of its own goes on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Pace {
+    AsBefore,
+    /// Its [`Reader::interval`] is another one now; why, in words.
+    Changed(String),
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -194,7 +208,9 @@ impl Rounds {
         let result = paced.reader.read(&mut self.collector);
         let took = started.elapsed();
         self.collector.value("observer", &paced.name, "reading", Kind::MicrosNow, took.as_secs_f64() * 1e6);
+        let own_pace = result.is_ok().then(|| paced.reader.pace()).flatten();
         let note = match result {
+            Ok(()) if own_pace.is_some() => own_pace.and_then(|pace| paced.goes_on(pace, self.options.interval)),
             Ok(()) if paced.reader.costs_elsewhere() => paced.keep_to_budget(took, &self.options),
             Ok(()) => paced.keep_to_budget(Duration::from_micros(thread_cpu_us() - cpu_us), &self.options),
             Err(Error::Gone { pid }) => {
@@ -227,6 +243,12 @@ impl Paced {
     fn new(reader: Box<dyn Reader>, interval: Duration) -> Self {
         let (name, every) = (reader.name(), every(&*reader, interval));
         Self { reader, name, every, doubled: 0, next: 0, dear: false, failing: false, gone: false }
+    }
+
+    fn goes_on(&mut self, pace: Pace, interval: Duration) -> Option<String> {
+        let Pace::Changed(why) = pace else { return None };
+        self.every = every(&*self.reader, interval);
+        Some(format!("{}: {why}", self.name))
     }
 
     fn keep_to_budget(&mut self, cost: Duration, options: &Options) -> Option<String> {
@@ -295,6 +317,29 @@ mod tests {
 
     struct Counted(Arc<AtomicU64>, Option<Duration>);
 
+    /// Is read half as often after its second reading.
+    struct Slowing(Arc<AtomicU64>);
+
+    impl Reader for Slowing {
+        fn name(&self) -> String {
+            "slowing".into()
+        }
+
+        fn read(&mut self, _: &mut Collector) -> Result<(), Error> {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            Ok(())
+        }
+
+        fn interval(&self) -> Option<Duration> {
+            (self.0.load(Ordering::Relaxed) > 1).then_some(Duration::from_millis(20))
+        }
+
+        fn pace(&mut self) -> Option<Pace> {
+            let is_second = self.0.load(Ordering::Relaxed) == 2;
+            Some(if is_second { Pace::Changed("now every 20 ms".into()) } else { Pace::AsBefore })
+        }
+    }
+
     impl Reader for Counted {
         fn name(&self) -> String {
             "counted".into()
@@ -334,6 +379,19 @@ mod tests {
         let minutes = Some(Duration::from_secs(120));
         // in rounds 0 to 11 and in the last one
         assert_eq!(readings([None, ms(1), ms(10), ms(50), ms(45), minutes], 12, 0), [13, 13, 13, 4, 4, 2]);
+    }
+
+    #[test]
+    fn a_reader_that_keeps_its_own_budget_slows_itself_down() {
+        let count = Arc::<AtomicU64>::default();
+        // for the observer each of its readings is too dear
+        let options = Options { interval: Options::LEAST_INTERVAL, budget: 0.0, ..Options::default() };
+        let readers: Vec<Box<dyn Reader>> = vec![Box::new(Slowing(count.clone()))];
+        let mut observer = Rounds::new(RunClock::start(), readers, Box::new(Nowhere), options);
+        (0..12).for_each(|_| observer.round(false));
+        assert_eq!(count.load(Ordering::Relaxed), 7, "in rounds 0, 1, 3, 5, 7, 9 and 11");
+        let notes: Vec<_> = observer.report.notes.iter().map(|note| note.text.as_str()).collect();
+        assert_eq!(notes, ["slowing: now every 20 ms"]);
     }
 
     #[test]

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! How values that SQLite has no type for are stored.
 
+use flate2::Compression;
+use flate2::read::ZlibDecoder;
+use flate2::write::ZlibEncoder;
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, Value, ValueRef};
+use std::io::{Read as _, Write as _};
 
 /// A counter of 64 bits without a sign. SQLite's integers are signed: a value above `i64::MAX` is stored as its decimal text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +31,32 @@ impl FromSql for Counter {
                 .ok_or(FromSqlError::InvalidType),
             _ => Err(FromSqlError::InvalidType),
         }
+    }
+}
+
+/// A large text, as a zlib stream of its UTF-8.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Packed(pub(crate) String);
+
+/// Of one text: a damaged recording must not fill the memory.
+const UNPACKED_MOST: u64 = 256 << 20;
+
+impl ToSql for Packed {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        // the quickest: who packs is in the middle of a measurement
+        let mut packed = ZlibEncoder::new(Vec::new(), Compression::fast());
+        let written = packed.write_all(self.0.as_bytes()).and_then(|()| packed.finish());
+        let bytes = written.map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
+        Ok(ToSqlOutput::Owned(Value::Blob(bytes)))
+    }
+}
+
+impl FromSql for Packed {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        let mut text = String::new();
+        let unpacked = ZlibDecoder::new(value.as_blob()?).take(UNPACKED_MOST).read_to_string(&mut text);
+        unpacked.map_err(FromSqlError::other)?;
+        Ok(Self(text))
     }
 }
 

@@ -3,7 +3,7 @@
 //!
 //! In: the types of `evidence`, while the run goes on ([`Recording`] is cheap to clone and may be used from several threads).
 //! Out: [`Recording::read`] gives the whole [`evidence::Evidence`] back, equal to what went in;
-//! [`Recording::read_for`] leaves out the series that its caller does not need.
+//! [`Recording::read_for`] leaves out the series that its caller does not need; [`Snapshots`] gives those of one source one by one.
 //!
 //! Not here: rates, ledgers, findings. They are computed when the recording is read, so that an old run can be explained
 //! anew.
@@ -19,9 +19,12 @@
 mod cell;
 mod error;
 mod read;
+mod reader;
 mod schema;
+mod snapshots;
 mod write;
 
 pub use error::Error;
 pub use schema::SCHEMA;
+pub use snapshots::Snapshots;
 pub use write::{Recording, Start};

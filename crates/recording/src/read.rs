@@ -3,13 +3,12 @@
 
 use crate::Error;
 use crate::cell::{Counter, value_or_nan};
-use crate::schema::{APPLICATION_ID, SCHEMA};
+use crate::reader::{Reader, counter};
+use crate::snapshots;
 use evidence::{
-    Arm, Conditions, Driven, Event, Evidence, Format, Host, Measured, Output, Point, Series, Server, Snapshot, Span,
-    Tool, Verdict, Witness,
+    Arm, Conditions, Driven, Event, Evidence, Host, Measured, Output, Point, Series, Server, Snapshot, Span, Tool,
+    Verdict, Witness,
 };
-use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Row};
-use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -21,7 +20,7 @@ pub(crate) fn evidence(path: &Path, is_needed: impl Fn(&Series) -> bool) -> Resu
     let events = reader.rows("SELECT at_us, station, text FROM event ORDER BY rowid", |row| {
         Ok(Event { at_us: counter(row, 0)?, station: row.get(1)?, text: row.get(2)? })
     })?;
-    let (snapshots, spans) = (reader.snapshots()?, reader.spans()?);
+    let (snapshots, spans) = (snapshots::all(&reader)?, reader.spans()?);
     let elapsed_us = match reader.meta("elapsed_us")? {
         Some(text) => text.parse().unwrap_or_default(),
         None => last_time(&arms, &measured, &events).max(last_seen(&snapshots, &spans)).max(reader.last_sample()?),
@@ -45,59 +44,7 @@ pub(crate) fn is_finished(path: &Path) -> Result<bool, Error> {
     Ok(Reader::open(path)?.meta("finished")?.is_some())
 }
 
-struct Reader<'a> {
-    path: &'a Path,
-    connection: Connection,
-}
-
-impl<'a> Reader<'a> {
-    fn open(path: &'a Path) -> Result<Self, Error> {
-        let connection = open(path).map_err(Error::sqlite("open", path))?;
-        let reader = Self { path, connection };
-        reader.check()?;
-        Ok(reader)
-    }
-
-    fn check(&self) -> Result<(), Error> {
-        let application: rusqlite::Result<i64> =
-            self.connection.pragma_query_value(None, "application_id", |row| row.get(0));
-        match application {
-            Ok(APPLICATION_ID) => {}
-            Ok(other) => return Err(self.not_a_recording(format!("application id {other:#x}"))),
-            Err(error) => return Err(self.not_a_recording(error.to_string())),
-        }
-        let found = self.meta("schema")?.and_then(|text| text.parse::<i64>().ok());
-        match found {
-            None => Err(self.not_a_recording("it says no schema".into())),
-            Some(found) if found > SCHEMA => Err(Error::Newer { path: self.path.to_owned(), found, known: SCHEMA }),
-            Some(_) => Ok(()),
-        }
-    }
-
-    fn not_a_recording(&self, why: String) -> Error {
-        Error::NotARecording { path: self.path.to_owned(), why }
-    }
-
-    fn meta(&self, key: &str) -> Result<Option<String>, Error> {
-        self.connection
-            .query_row("SELECT value FROM meta WHERE key = ?1", [key], |row| row.get(0))
-            .optional()
-            .map_err(Error::sqlite("read", self.path))
-    }
-
-    fn rows<T>(&self, sql: &str, read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>) -> Result<Vec<T>, Error> {
-        let query = || self.connection.prepare(sql)?.query_map([], read)?.collect::<rusqlite::Result<Vec<T>>>();
-        query().map_err(Error::sqlite("read", self.path))
-    }
-
-    fn json<T: DeserializeOwned>(&self, text: &str) -> Result<T, Error> {
-        serde_json::from_str(text).map_err(Error::json("read", self.path))
-    }
-
-    fn optional_json<T: DeserializeOwned>(&self, text: Option<String>) -> Result<Option<T>, Error> {
-        text.map(|text| self.json(&text)).transpose()
-    }
-
+impl Reader<'_> {
     /// Empty conditions when the run was cut off before they were known.
     fn conditions(&self) -> Result<Conditions, Error> {
         let found = self.rows("SELECT document FROM conditions", |row| row.get::<_, String>(0))?;
@@ -162,17 +109,6 @@ impl<'a> Reader<'a> {
             })
         })
         .collect()
-    }
-
-    /// An older recording may not have it.
-    fn has_column(&self, table: &str, column: &str) -> Result<bool, Error> {
-        let sql = format!("SELECT 1 FROM pragma_table_info('{table}') WHERE name = '{column}'");
-        Ok(!self.rows(&sql, |_| Ok(()))?.is_empty())
-    }
-
-    fn has_table(&self, name: &str) -> Result<bool, Error> {
-        let sql = format!("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = '{name}'");
-        Ok(!self.rows(&sql, |_| Ok(()))?.is_empty())
     }
 
     /// By the arm's position.
@@ -257,24 +193,6 @@ impl<'a> Reader<'a> {
         .collect()
     }
 
-    fn snapshots(&self) -> Result<Vec<Snapshot>, Error> {
-        if !self.has_table("snapshot")? {
-            return Ok(Vec::new());
-        }
-        self.rows("SELECT at_us, arm, source, entity, format, content FROM snapshot ORDER BY rowid", |row| {
-            let format: String = row.get("format")?;
-            Ok(Snapshot {
-                at_us: row.get::<_, Counter>("at_us")?.0,
-                arm: row.get("arm")?,
-                source: row.get("source")?,
-                entity: row.get("entity")?,
-                // what a newer build names otherwise is text, too
-                format: Format::ALL.into_iter().find(|known| known.name() == format).unwrap_or(Format::Text),
-                content: row.get("content")?,
-            })
-        })
-    }
-
     fn spans(&self) -> Result<Vec<Span>, Error> {
         if !self.has_table("span")? {
             return Ok(Vec::new());
@@ -344,22 +262,6 @@ struct RawArm {
 fn turn_in(name: &str) -> (String, u32) {
     let turn = name.rsplit_once(" #").and_then(|(cell, turn)| Some((cell.to_owned(), turn.parse().ok()?)));
     turn.unwrap_or_else(|| (name.to_owned(), 1))
-}
-
-/// A finished recording is opened read-only. One whose writer was killed has its write-ahead log beside it, and SQLite must write
-/// to read that (its `-shm` file); nothing in the recording changes.
-fn open(path: &Path) -> rusqlite::Result<Connection> {
-    let mut log = path.as_os_str().to_owned();
-    log.push("-wal");
-    let write_needed = Path::new(&log).exists();
-    let access = if write_needed { OpenFlags::SQLITE_OPEN_READ_WRITE } else { OpenFlags::SQLITE_OPEN_READ_ONLY };
-    let connection = Connection::open_with_flags(path, access | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
-    connection.pragma_update(None, "query_only", true)?;
-    Ok(connection)
-}
-
-fn counter(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
-    row.get::<_, Counter>(column).map(|counter| counter.0)
 }
 
 /// The latest moment that a recording without an end speaks of.

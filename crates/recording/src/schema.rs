@@ -27,6 +27,8 @@ CREATE TABLE measured (
     witness TEXT NOT NULL, within_tolerance INTEGER, tolerance TEXT, looks TEXT, came_on REAL);
 CREATE TABLE snapshot (
     at_us INTEGER NOT NULL, arm TEXT, source TEXT NOT NULL, entity TEXT NOT NULL, format TEXT NOT NULL, content TEXT NOT NULL);
+CREATE TABLE packed_snapshot (
+    at_us INTEGER NOT NULL, arm TEXT, source TEXT NOT NULL, entity TEXT NOT NULL, format TEXT NOT NULL, content BLOB NOT NULL);
 CREATE TABLE span (from_us INTEGER NOT NULL, to_us INTEGER NOT NULL, kind TEXT NOT NULL, entity TEXT NOT NULL, attributes TEXT NOT NULL);
 CREATE TABLE event (at_us INTEGER NOT NULL, station TEXT NOT NULL, text TEXT NOT NULL);
 CREATE TABLE series (

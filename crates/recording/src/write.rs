@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 use crate::cell::Counter;
 use crate::schema::{APPLICATION_ID, SCHEMA, TABLES};
-use crate::{Error, read};
+use crate::{Error, read, snapshots};
 use evidence::{
     Arm, Conditions, Driven, Event, Evidence, Measured, Point, Quantity, SampleSink, Series, SinkError, Snapshot, Span,
     Verdict, Witness,
@@ -147,15 +147,7 @@ impl Recording {
     }
 
     pub fn snapshot(&self, snapshot: &Snapshot) -> Result<(), Error> {
-        let Snapshot { at_us, arm, source, entity, format, content } = snapshot;
-        self.write(|transaction| {
-            transaction
-                .prepare_cached(
-                    "INSERT INTO snapshot (at_us, arm, source, entity, format, content) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-                )?
-                .execute(params![Counter(*at_us), arm, source, entity, format.name(), content])
-                .map(drop)
-        })
+        self.write(|transaction| snapshots::insert(transaction, snapshot))
     }
 
     pub fn span(&self, span: &Span) -> Result<(), Error> {

@@ -134,6 +134,12 @@ fn snapshot() -> Snapshot {
     }
 }
 
+/// So large that it is packed.
+fn inventory() -> Snapshot {
+    let content = format!("[\"ä \0\"{}]", ", 4711".repeat(20_000));
+    Snapshot { at_us: 7, source: evidence::INVENTORY.into(), format: Format::Json, content, ..snapshot() }
+}
+
 fn span() -> Span {
     let attributes = BTreeMap::from([("transactions".into(), "3".into())]);
     Span { from_us: 5, to_us: 1_000_005, kind: "load.measured".into(), entity: "10 ms #2".into(), attributes }
@@ -161,6 +167,7 @@ fn write(path: &Path) -> Recording {
     let number = clone.declare(&series("MemFree", &[])).expect("is known");
     clone.points(&[(number, Point { at_us: 2, value: 1e300 })]).expect("points");
     SampleSink::snapshot(&mut clone, &snapshot()).expect("a snapshot");
+    SampleSink::snapshot(&mut clone, &inventory()).expect("a large one");
     SampleSink::span(&mut clone, &span()).expect("a span");
     recording.event(&Event { at_us: 9, station: "load".into(), text: "ended".into() }).expect("event");
     recording.arm(0, &arm()).expect("arm ends");
@@ -177,7 +184,7 @@ fn expected(elapsed_us: u64) -> Evidence {
         arms: vec![arm()],
         measured: vec![measured()],
         samples: vec![series("MemFree", &[(1, 0.1), (2, 1e300)]), series("MemAvailable", &[(1, 2.5)])],
-        snapshots: vec![snapshot()],
+        snapshots: vec![inventory(), snapshot()],
         spans: vec![span()],
         events: vec![Event { at_us: 9, station: "load".into(), text: "ended".into() }],
     }
@@ -254,6 +261,28 @@ fn an_older_recording_without_drivers_and_assertions_is_readable() {
     assert_eq!(evidence.arms, [Arm { driven: None, verdicts: Vec::new(), broke_off: None, ..arm() }]);
 }
 
+#[test]
+fn large_json_is_packed_and_read_one_by_one() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("r.sqlite");
+    let recording = write(&path);
+    let later = Snapshot { at_us: 9_000, content: "{}".into(), ..inventory() };
+    recording.snapshot(&later).expect("a small one");
+    recording.finish(7_000_000).expect("finishes");
+    let length = std::fs::metadata(&path).expect("is there").len();
+    assert!(length < 110_000, "{length} bytes with {} of JSON", inventory().content.len());
+    let seen = recording::Snapshots::of(&path, evidence::INVENTORY).expect("reads");
+    assert_eq!(seen.moments().iter().copied().collect::<Vec<_>>(), [7, later.at_us]);
+    assert_eq!((seen.started(), seen.elapsed_us()), (start().started.as_str(), Some(7_000_000)));
+    assert_eq!(seen.at(7).expect("reads"), Some(inventory()));
+    assert_eq!(seen.at(later.at_us).expect("reads"), Some(later));
+    assert_eq!(seen.at(8).expect("reads"), None, "of another source");
+    let connection = rusqlite::Connection::open(&path).expect("opens");
+    connection.execute("UPDATE packed_snapshot SET content = x'00'", []).expect("damages");
+    drop(connection);
+    assert!(matches!(seen.at(7), Err(Error::Sqlite { .. })));
+}
+
 /// A recording from before snapshots and spans has no tables of them, an arm's turn stands in its name alone, and the layer's reads are counted only.
 #[test]
 fn an_older_recording_without_snapshots_spans_and_turns_is_readable() {
@@ -265,7 +294,9 @@ fn an_older_recording_without_snapshots_spans_and_turns_is_readable() {
     let connection = rusqlite::Connection::open(&path).expect("opens");
     let columns =
         ["cell", "repeat", "layer_reads"].map(|column| format!("ALTER TABLE arm DROP COLUMN {column}; ")).concat();
-    connection.execute_batch(&format!("DROP TABLE snapshot; DROP TABLE span; {columns}")).expect("drops");
+    connection
+        .execute_batch(&format!("DROP TABLE snapshot; DROP TABLE packed_snapshot; DROP TABLE span; {columns}"))
+        .expect("drops");
     drop(connection);
     let evidence = Recording::read(&path).expect("reads");
     assert_eq!((evidence.snapshots.len(), evidence.spans.len()), (0, 0));

@@ -9,7 +9,7 @@ use lab::{Bar, Progress};
 use serde::Serialize;
 use serde_json::json;
 use std::fmt::Display;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal as _, Write};
 use std::process::ExitCode;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -50,6 +50,52 @@ pub fn json(value: &impl Serialize) {
         Ok(text) => data(text),
         Err(error) => note(Err(error.into())),
     }
+}
+
+/// Prints one line of data that others follow, at once. `false`: nobody reads it any more, or it could not be written.
+pub fn line(text: impl Display) -> bool {
+    SHOWN.store(true, Ordering::Relaxed);
+    let mut stdout = io::stdout().lock();
+    let written = writeln!(stdout, "{text}").and_then(|()| stdout.flush());
+    let is_read = written.is_ok();
+    note(written);
+    is_read
+}
+
+/// A picture that is drawn again and again in the same place of the terminal.
+#[derive(Debug)]
+pub struct Screen {
+    /// Lines of it that stand there now.
+    drawn: usize,
+}
+
+impl Screen {
+    /// `None`: standard output is no terminal.
+    pub fn of_terminal() -> Option<Self> {
+        io::stdout().is_terminal().then_some(Self { drawn: 0 })
+    }
+
+    /// As much of the text as the window holds. `false`: as [`line`].
+    pub fn draw(&mut self, text: &str) -> bool {
+        let size = rustix::termios::tcgetwinsize(io::stdout());
+        let (rows, columns) = size.map_or((24, 80), |size| (usize::from(size.ws_row), usize::from(size.ws_col)));
+        let shown = fitting(text, rows, columns);
+        // to the first line of the picture before, and from there on everything is cleared
+        let back = if self.drawn == 0 { String::new() } else { format!("\x1b[{}A\r\x1b[J", self.drawn) };
+        self.drawn = shown.lines().count();
+        line(format_args!("{back}{}", shown.trim_end_matches('\n')))
+    }
+
+    /// What is printed next stands below the picture, and the next picture below that.
+    pub fn leave(&mut self) {
+        self.drawn = 0;
+    }
+}
+
+/// One row stays free for the cursor.
+fn fitting(text: &str, rows: usize, columns: usize) -> String {
+    let line = |line: &str| line.chars().take(columns.max(1)).chain(['\n']).collect::<String>();
+    text.lines().take(rows.saturating_sub(1).max(1)).map(line).collect()
 }
 
 fn note(written: io::Result<()>) {
@@ -223,4 +269,16 @@ pub fn spinner(what: &str) -> ProgressBar {
     spinner.set_message(what.to_owned());
     spinner.enable_steady_tick(Duration::from_millis(120));
     spinner
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fitting;
+
+    #[test]
+    fn a_picture_is_no_larger_than_the_window() {
+        assert_eq!(fitting("abc\nä█c\nd", 3, 2), "ab\nä█\n");
+        assert_eq!(fitting("abc\n\nd", 9, 9), "abc\n\nd\n");
+        assert_eq!(fitting("abc\nd", 0, 0), "a\n", "a window without a size");
+    }
 }

@@ -292,19 +292,25 @@ impl List<'_> {
         let observe = self.experiment.observe;
         if let Some(driver) = &load.driver {
             let text = format!(
-                "run {} in place of Wringer's own load{}; keep what it prints; sample the host{} every {}",
+                "run {} in place of Wringer's own load{}; keep what it prints; sample the host{} every {}{}",
                 load.workload,
                 driven(load),
                 observed(observe),
-                observe.interval
+                observe.interval,
+                inventories(observe)
             );
             let change = format!("a process, {}", driver.program.name());
             return self
                 .add("load", seconds, text)
                 .does(&change, "it ends with the run; what it does to the data goes with the sandbox");
         }
-        let text =
-            format!("measure: {}; sample the host{} every {}", describe(load), observed(observe), observe.interval);
+        let text = format!(
+            "measure: {}; sample the host{} every {}{}",
+            describe(load),
+            observed(observe),
+            observe.interval,
+            inventories(observe)
+        );
         self.add("load", seconds, text);
     }
 
@@ -395,6 +401,12 @@ fn driven(load: &Load) -> String {
     };
     let cpus = load.cpuset.as_ref().map_or_else(String::new, |list| format!(", on CPU {list}"));
     until + &cpus
+}
+
+fn inventories(observe: crate::Observe) -> String {
+    observe
+        .memory
+        .map_or_else(String::new, |interval| format!(", and what the server's memory is made of every {interval}"))
 }
 
 fn observed(observe: crate::Observe) -> &'static str {

@@ -106,10 +106,17 @@ fn observe(top: &Section<'_>) -> Observe {
         let message = format!("observe.interval cannot be {}", asked.value);
         section.wrong(section.node("interval"), &message, Some("it goes from 10ms to 1m".into()));
     }
+    let memory = section.unit::<Span>("memory", "10s");
+    if let Some(asked) = memory.as_ref().filter(|asked| !(100_000..=3_600_000_000).contains(&asked.value.as_us())) {
+        let message = format!("observe.memory cannot be {}", asked.value);
+        let help = "it is the time from one inventory of the server's memory to the next, from 100ms to 1h";
+        section.wrong(section.node("memory"), &message, Some(help.into()));
+    }
     let observe = Observe {
         interval: interval.map_or(Span::secs(1), |asked| asked.value),
         server: section.boolean("server").is_none_or(|asked| asked.value),
         process: section.boolean("process").is_none_or(|asked| asked.value),
+        memory: memory.map(|asked| asked.value),
     };
     section.finish();
     observe

@@ -53,6 +53,20 @@ fn arms_are_laid_over_the_sections() {
 }
 
 #[test]
+fn inventories_of_the_servers_memory_are_taken_where_that_is_asked() {
+    let with = |keys: &str| {
+        let top = GOOD.find("[[arm]]").unwrap();
+        Experiment::parse(&format!("{}\n[observe]\n{keys}\n{}", &GOOD[..top], &GOOD[top..]))
+    };
+    assert_eq!(with("").unwrap().observe.memory, None);
+    assert_eq!(with("memory = \"10s\"").unwrap().observe.memory, Some(Span::secs(10)));
+    for wrong in ["\"99ms\"", "\"61m\"", "true"] {
+        let refused = format!("{:?}", with(&format!("memory = {wrong}")).unwrap_err());
+        assert!(refused.contains("memory"), "{refused}");
+    }
+}
+
+#[test]
 fn an_arms_profile_says_everything_and_single_keys_lie_over_the_sections() {
     let disk = |section: &str, arm: &str| {
         let good = GOOD.replacen("squeeze.disk.read = \"10ms\"", &format!("squeeze.disk = {{ {arm} }}"), 1);

@@ -10,6 +10,7 @@
 //! | `contexts` | PostgreSQL's memory contexts, through `/proc/PID/mem` |
 //! | `server_rows` | the server's own rows, over SQL |
 //! | `host_seen`, `cgroup_seen` | the host, the other processes, the server's cgroup |
+//! | `repeated` | all of it again and again, for a recording: [`InventoryReader`] |
 //!
 //! Invariants: nothing is changed and no thread is stopped. No page is touched that is not resident: before memory is read, `pagemap` is asked.
 //! What cannot be read is [`Missing`](ledger::Missing) with what would enable it, never an error.
@@ -26,11 +27,13 @@ mod page_counts;
 mod pagemap;
 mod processes;
 mod reading;
+mod repeated;
 mod server_rows;
 mod smaps;
 mod target;
 
 pub use reading::{ALL_US, STRETCH_US};
+pub use repeated::InventoryReader;
 
 use crate::Reopening;
 use capability::Flavour;
@@ -46,6 +49,8 @@ pub struct Options {
     pub candidates: bool,
     /// Only what holds no process and asks no server: all that the OOM killer's rule needs.
     pub lightly: bool,
+    /// For so long the processes may be held beside the first one, in microseconds. `None`: [`ALL_US`].
+    pub others_us: Option<u64>,
 }
 
 /// Reads it. `first_pid`: `mariadbd`, `mysqld` or the postmaster; `None`: on another host, or it cannot be told which one it is.

@@ -109,7 +109,7 @@ fn deepen(seen: &mut [ProcessSeen], flavour: Option<Flavour>, reading: &mut Read
     for (nth, at) in in_turn(seen).into_iter().enumerate() {
         let Some(process) = seen.get_mut(at) else { continue };
         // the first one is the server itself; of the others none is begun that the budget may not admit
-        if nth > 0 && !reading.admits(dearest_us) {
+        if nth > 0 && !reading.admits_another(dearest_us) {
             left_out += 1;
             continue;
         }

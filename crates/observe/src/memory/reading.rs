@@ -85,6 +85,12 @@ impl Reading {
         self.options.deep || self.used_us + more_us <= ALL_US
     }
 
+    /// Whether another process may be looked into, which takes so much longer.
+    pub(super) fn admits_another(&self, more_us: u64) -> bool {
+        let all_us = self.options.others_us.unwrap_or(ALL_US);
+        self.options.deep || self.used_us + more_us <= all_us
+    }
+
     pub(super) fn missing(&mut self, what: impl Into<String>, why: impl Into<String>, remedy: Option<&str>) {
         let it = Missing { what: what.into(), why: why.into(), remedy: remedy.map(str::to_owned) };
         // the same of two hundred processes is one thing
@@ -115,6 +121,8 @@ mod tests {
         let of = |tier: &str| probes.iter().find(|probe| probe.tier == tier).unwrap();
         assert!(took >= 4000 && of("smaps").held_us >= 2000 && of("heap").held_us_max < of("heap").held_us);
         assert_eq!((of("status").count, of("status").held_us, missing.len()), (1, 0, 1));
+        let narrow = Reading::begin(Options { others_us: Some(10), ..Options::default() });
+        assert!(narrow.admits_another(10) && !narrow.admits_another(11) && narrow.admits(11));
         assert!(Reading::begin(Options { deep: true, ..Options::default() }).admits(u64::MAX / 2));
     }
 }

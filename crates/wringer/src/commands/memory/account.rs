@@ -1,29 +1,104 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `wringer memory account`: leaves that sum, with what is unexplained, to what the kernel says.
 
-use super::{Looked, printable, tree};
-use crate::exit::Outcome;
+use super::moment::Moment;
+use super::recorded::{self, Recorded};
+use super::{Looked, change, openmetrics, printable, tree};
+use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal;
-use ledger::{Account, Missing, Probe};
+use clap::ValueEnum;
+use ledger::{Account, Inventory, Missing, Probe};
 use std::fmt::Write as _;
+use std::path::Path;
 use std::time::Duration;
 use units::{Bytes, Span, counted};
 
 #[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Times are those after the recording's start (90, 5m, 1h), clock times in UTC (14:05, 14:05:30, 2026-11-20T14:05:30Z), or `first` and `last`. \
+    The account is that of the last inventory taken at that time or before."
+)]
 pub(super) struct Args {
     #[command(flatten)]
-    looked: Looked,
+    looked: Looked<Format>,
+    /// With `--from RECORDING`: the account of that time [default: last]
+    #[arg(long, value_name = "TIME", requires = "from")]
+    at: Option<Moment>,
+    /// With `--from RECORDING`: what has changed from this time to that of `--at`, leaf by leaf
+    #[arg(long, value_name = "TIME", requires = "from")]
+    since: Option<Moment>,
     /// Show small leaves, too
     #[arg(long)]
     all: bool,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Text,
+    Json,
+    /// For Prometheus, also through node_exporter's textfile collector
+    Openmetrics,
+}
+
 pub(super) fn main(args: &Args) -> Outcome {
+    let from = args.looked.from.as_deref();
+    if let Some(path) = from.and_then(recorded::recording_at) {
+        return then(args, &path);
+    }
+    if let (Some(_), Some(file)) = (args.at.or(args.since), from) {
+        let message = format!("{} is no recording: it has one inventory, and no times", file.display());
+        return Err(Failure::message(Exit::Usage, message).hint("leave out --at and --since"));
+    }
     let read = args.looked.read(false)?;
-    let account = ledger::account(&read.inventory);
+    show(args, &read.of, &read.inventory);
+    Ok(())
+}
+
+/// Out of a recording.
+fn then(args: &Args, path: &Path) -> Outcome {
+    let recorded = Recorded::open(path)?;
+    let after = recorded.at(args.at.unwrap_or(Moment::Last))?;
+    let Some(since) = args.since else {
+        show(args, &format!("{}, {}", path.display(), recorded.time(after.after_us)), &after.inventory);
+        return Ok(());
+    };
+    let before = recorded.at(since)?;
+    if before.after_us >= after.after_us {
+        let [before, after] = [before, after].map(|taken| recorded.time(taken.after_us));
+        let message =
+            format!("no time lies between the two: --since has the inventory of {before}, --at that of {after}");
+        return Err(Failure::message(Exit::Usage, message).hint("name a --since that is earlier, or a later --at"));
+    }
+    let of =
+        format!("{}, from {} to {}", path.display(), recorded.time(before.after_us), recorded.time(after.after_us));
+    changed(args, &of, &before.inventory, &after.inventory)
+}
+
+fn show(args: &Args, of: &str, inventory: &Inventory) {
+    let account = ledger::account(inventory);
     match args.looked.output {
-        terminal::Output::Json => terminal::json(&account),
-        terminal::Output::Text => terminal::data(printable(&text(&read.of, &account, args.all))),
+        Format::Json => terminal::json(&account),
+        Format::Text => terminal::data(printable(&text(of, &account, args.all))),
+        Format::Openmetrics => terminal::data(openmetrics::text(&account, inventory)),
+    }
+}
+
+fn changed(args: &Args, of: &str, before: &Inventory, after: &Inventory) -> Outcome {
+    let process = |inventory: &Inventory| inventory.processes.first().map(|it| (it.pid, it.started_ticks));
+    let is_another = process(before) != process(after);
+    let [before, after] = [before, after].map(ledger::account);
+    let change = ledger::difference(&before, &after);
+    match args.looked.output {
+        Format::Json => terminal::json(&change),
+        Format::Text => {
+            let note = if is_another { "\nthe server was started anew between the two times" } else { "" };
+            let text = format!("{of}{note}\n{}", change::text(&before, &after, &change, args.all));
+            terminal::data(printable(&text));
+        }
+        Format::Openmetrics => {
+            let message = "a difference has no metrics: the collector computes it from two accounts";
+            return Err(Failure::message(Exit::Usage, message).hint("leave out --since"));
+        }
     }
     Ok(())
 }
@@ -37,7 +112,7 @@ fn text(of: &str, account: &Account, all: bool) -> String {
     text
 }
 
-fn head(account: &Account) -> String {
+pub(super) fn head(account: &Account) -> String {
     let page_tables: u64 = account.processes.iter().map(|process| process.page_tables_bytes).sum();
     let count = counted(account.processes.len() as u64, "process");
     let within = match account.uncertainty_bytes {

@@ -8,11 +8,13 @@ use super::run::{self, Output};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::{signals, terminal};
 use ::observe::Options;
+use attach::Attached;
 use host::clock::unix_seconds;
 use host::places::Places;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use units::Span;
+pub(super) use watch::Pace;
 
 /// Look on at a server that runs, from its own host, while others load it
 ///
@@ -26,6 +28,7 @@ use units::Span;
       wringer observe --pgsql-host=/run/postgresql --pgsql-user=me --pgsql-db=shop --to out\n  \
       wringer observe --dsn mysql://me@127.0.0.1/ --pid \"$(pidof mariadbd)\" --interval 250ms --time 60\n  \
       wringer observe --pid \"$(head -1 /var/lib/postgresql/15/main/postmaster.pid)\" --time 60\n  \
+      sudo wringer observe --sandbox shop --memory --time 10m --to out        with what the server's memory is made of, every 10 s\n  \
       wringer observe --time 60 -o json | jq '.findings[0].statement'\n  \
       wringer report out -o text\n\n\
     Without --time until Ctrl-C; with --pid alone no account is needed, with neither the host alone is looked at.\n\
@@ -39,6 +42,13 @@ pub struct Args {
     /// From one reading to the next, 10ms at least. A reader that costs more than 1 % of it is read less often, or from a cheaper source
     #[arg(long, default_value = "1s", value_parser = seconds, value_name = "TIME")]
     interval: Duration,
+    /// Record what the server's memory is made of, too: one inventory every --memory-interval. `wringer memory account --from` computes from it
+    #[arg(long)]
+    memory: bool,
+    /// From one inventory to the next, 100ms at least; it gets longer where reading would hold the server for more than 1 % of it. Implies --memory
+    /// [default: 10s]
+    #[arg(long, value_parser = seconds, value_name = "TIME")]
+    memory_interval: Option<Duration>,
     /// How long, in seconds or with a unit (500ms, 2m); 0: until Ctrl-C [default: 0]
     #[arg(long, value_parser = seconds, value_name = "TIME")]
     time: Option<Duration>,
@@ -62,18 +72,58 @@ pub fn main(args: &Args) -> Outcome {
             format!("an interval of {}: at least {least}, a finer one would watch the watcher", Span(args.interval));
         return Err(Failure::message(Exit::Usage, message).hint("--interval=100ms shows most of what a server does"));
     }
+    let memory = args.memory_interval.or_else(|| args.memory.then_some(INVENTORIES));
+    memory.map_or(Ok(()), check_inventories)?;
     let places = Places::from_environment();
-    let id = format!("observe-{}-{:x}", unix_seconds(), std::process::id());
-    let output = Output::check(args.to.as_deref(), args.force, &places, &id)?;
-    let attached = args.connection.attach(args.pid, &places)?;
-    let stop = signals::install()?;
     let time = args.time.filter(|time| !time.is_zero());
-    let watched = watch::record(attached, id, watch::Pace { interval: args.interval, time }, &output, &stop);
-    let shown = run::show(&output, args.output.into());
+    let to = To { folder: args.to.as_deref(), force: args.force, output: args.output };
+    let attach = || args.connection.attach(args.pid, &places).map(|attached| (attached, Vec::new()));
+    record(attach, Pace { interval: args.interval, memory, time }, &places, &to)
+}
+
+/// Where results go.
+pub(super) struct To<'a> {
+    pub(super) folder: Option<&'a Path>,
+    pub(super) force: bool,
+    pub(super) output: terminal::Output,
+}
+
+/// Looks on, and shows the report. `attach` also tells, in words, what cannot be read.
+pub(super) fn record(
+    attach: impl FnOnce() -> Result<(Attached, Vec<String>), Failure>,
+    pace: Pace,
+    places: &Places,
+    to: &To<'_>,
+) -> Outcome {
+    let id = format!("observe-{}-{:x}", unix_seconds(), std::process::id());
+    let output = Output::check(to.folder, to.force, places, &id)?;
+    let (attached, refused) = attach()?;
+    if pace.memory.is_some() && attached.pid().is_none() {
+        return Err(Failure::message(Exit::Usage, "whose memory? Neither a server nor a process is named")
+            .hint("--sandbox NAME, a connection (--dsn, --mysql-socket, --pgsql-host, ...), or --pid"));
+    }
+    let stop = signals::install()?;
+    let watched = watch::record(attached, id, refused, pace, &output, &stop);
+    let shown = run::show(&output, to.output.into());
     watched?;
     shown.map(drop)
 }
 
-fn seconds(text: &str) -> Result<Duration, units::ParseError> {
+/// From one inventory to the next, where nobody says otherwise.
+pub(super) const INVENTORIES: Duration = Duration::from_secs(10);
+
+/// # Errors
+/// Usage: too short.
+pub(super) fn check_inventories(interval: Duration) -> Outcome {
+    const LEAST: Duration = Duration::from_millis(100);
+    if interval >= LEAST {
+        return Ok(());
+    }
+    let message = format!("an inventory every {}: at least {}", Span(interval), Span(LEAST));
+    Err(Failure::message(Exit::Usage, message).hint("10s shows how memory grows, and costs little"))
+}
+
+/// As at sysbench's flags: `60`, `500ms`, `2m`.
+pub(super) fn seconds(text: &str) -> Result<Duration, units::ParseError> {
     Span::parse_seconds(text).map(|span| span.0)
 }

@@ -8,8 +8,10 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal;
 use ::observe::server::witnesses;
 use ::observe::{Observer, Options, conditions};
-use attach::{Attached, process};
-use evidence::{Arm, Conditions, ENDED_EARLY, Server as ServerFacts, Tool};
+use attach::{Attached, Group, process};
+use evidence::{
+    Arm, Conditions, ENDED_EARLY, Point, SampleSink, Series, Server as ServerFacts, SinkError, Snapshot, Tool,
+};
 use host::clock::{RunClock, rfc3339_us};
 use lab::Notes;
 use recording::{Recording, Start};
@@ -19,24 +21,34 @@ use std::thread;
 use std::time::{Duration, Instant};
 use units::Span;
 
-/// The interval, and the duration; `None`: until the user stops it.
+/// How often, and for how long.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Pace {
-    pub(super) interval: Duration,
-    pub(super) time: Option<Duration>,
+pub(in crate::commands) struct Pace {
+    pub(in crate::commands) interval: Duration,
+    /// From one inventory of the server's memory to the next; `None`: none is taken.
+    pub(in crate::commands) memory: Option<Duration>,
+    /// `None`: until the user stops it.
+    pub(in crate::commands) time: Option<Duration>,
 }
 
 /// How soon a request to stop is noticed.
 const TICK: Duration = Duration::from_millis(50);
 
-/// Everything up to the end of the recording, which is closed in any case.
-pub(super) fn record(attached: Attached, id: String, pace: Pace, output: &Output, stop: &AtomicBool) -> Outcome {
+/// Everything up to the end of the recording, which is closed in any case. `refused`: what is known already not to be readable.
+pub(super) fn record(
+    attached: Attached,
+    id: String,
+    refused: Vec<String>,
+    pace: Pace,
+    output: &Output,
+    stop: &AtomicBool,
+) -> Outcome {
     output.prepare()?;
     let clock = RunClock::start();
     let start = Start { run_id: id, started: rfc3339_us(clock.started_unix_us()), ..Start::default() };
     let recording = Recording::create(&output.path(RECORDING), &start)?;
     let notes = Notes { recording, clock, progress: &terminal::Shown };
-    let watched = watch(attached, pace, &notes, stop);
+    let watched = watch(attached, refused, pace, &notes, stop);
     if let Err(failure) = &watched {
         let _ = notes.event("observe", format!("{ENDED_EARLY}{}", failure.error));
     }
@@ -44,14 +56,21 @@ pub(super) fn record(attached: Attached, id: String, pace: Pace, output: &Output
     watched.and(finished)
 }
 
-fn watch(mut attached: Attached, pace: Pace, notes: &Notes<'_>, stop: &AtomicBool) -> Outcome {
-    let mut refused = Vec::new();
+fn watch(
+    mut attached: Attached,
+    mut refused: Vec<String>,
+    pace: Pace,
+    notes: &Notes<'_>,
+    stop: &AtomicBool,
+) -> Outcome {
     let variables = told(attached.variables(), &mut refused);
     let log = attached.error_log(&variables);
     notes.recording.conditions(&conditions(&attached, variables))?;
     let until = pace.time.map_or("Ctrl-C".to_owned(), |time| format!("{} are over", Span(time)));
-    notes.event("observe", format!("{}; every {} until {until}", attached.describe(), Span(pace.interval)))?;
-    let groups = attached.groups();
+    let memory = pace.memory.map_or_else(String::new, |every| format!(", its memory every {}", Span(every)));
+    notes.event("observe", format!("{}; every {}{memory} until {until}", attached.describe(), Span(pace.interval)))?;
+    let memory = pace.memory.and_then(|interval| attached.inventories(interval)).map(Group::memory);
+    let groups: Vec<Group> = attached.groups().into_iter().chain(memory).collect();
     refused.extend(groups.iter().flat_map(|group| group.refused.iter().cloned()));
     let before = told(attached.counters(), &mut refused);
     for what in refused.drain(..).chain(attached.oddities()) {
@@ -61,8 +80,10 @@ fn watch(mut attached: Attached, pace: Pace, notes: &Notes<'_>, stop: &AtomicBoo
     notes.recording.arm(0, &arm)?;
     let mut observers = Vec::new();
     for group in groups {
-        let options = Options { name: group.name, interval: pace.interval, ..Options::default() };
-        observers.push(Observer::start(notes.clock, group.readers, notes.recording.clone(), options)?);
+        let interval = group.interval.unwrap_or(pace.interval);
+        let options = Options { name: group.name, interval, ..Options::default() };
+        let sink = OfArm { recording: notes.recording.clone(), arm: arm.name.clone() };
+        observers.push(Observer::start(notes.clock, group.readers, sink, options)?);
     }
     let end = wait(&attached, pace.time, stop);
     arm.ended_us = notes.clock.now_us();
@@ -87,6 +108,31 @@ fn watch(mut attached: Attached, pace: Pace, notes: &Notes<'_>, stop: &AtomicBoo
             let why = if end == End::Asked { "asked to stop" } else { "the time is over" };
             Ok(notes.event("observe", format!("{why}: the end"))?)
         }
+    }
+}
+
+/// What is taken whole belongs to the one arm there is.
+struct OfArm {
+    recording: Recording,
+    arm: String,
+}
+
+impl SampleSink for OfArm {
+    fn declare(&mut self, series: &Series) -> Result<u32, SinkError> {
+        self.recording.declare(series)
+    }
+
+    fn points(&mut self, points: &[(u32, Point)]) -> Result<(), SinkError> {
+        self.recording.points(points)
+    }
+
+    fn snapshot(&mut self, snapshot: &Snapshot) -> Result<(), SinkError> {
+        let arm = Some(self.arm.clone());
+        SampleSink::snapshot(&mut self.recording, &Snapshot { arm, ..snapshot.clone() })
+    }
+
+    fn span(&mut self, span: &evidence::Span) -> Result<(), SinkError> {
+        SampleSink::span(&mut self.recording, span)
     }
 }
 

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Texts that were taken whole. Large ones are packed, in a table of their own.
+
+use crate::Error;
+use crate::cell::{Counter, Packed};
+use crate::reader::{Reader, counter};
+use evidence::{Format, Snapshot};
+use rusqlite::{Row, Transaction, params};
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// JSON of so many bytes is packed: it shrinks to a tenth. Words for people stay readable with any SQLite client.
+const LARGE: usize = 4096;
+const TABLES: [&str; 2] = ["snapshot", "packed_snapshot"];
+const COLUMNS: &str = "at_us, arm, source, entity, format, content";
+
+pub(crate) fn insert(transaction: &Transaction<'_>, snapshot: &Snapshot) -> rusqlite::Result<()> {
+    let Snapshot { at_us, arm, source, entity, format, content } = snapshot;
+    let is_large = *format == Format::Json && content.len() >= LARGE;
+    let [plain, packed] =
+        TABLES.map(|table| format!("INSERT INTO {table} ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6)"));
+    let (at_us, format) = (Counter(*at_us), format.name());
+    let inserted = if is_large {
+        let content = Packed(content.clone());
+        transaction.prepare_cached(&packed)?.execute(params![at_us, arm, source, entity, format, content])
+    } else {
+        transaction.prepare_cached(&plain)?.execute(params![at_us, arm, source, entity, format, content])
+    };
+    inserted.map(drop)
+}
+
+/// In the order they were taken. A recording of before lacks one of the tables, or both.
+pub(crate) fn all(reader: &Reader<'_>) -> Result<Vec<Snapshot>, Error> {
+    some(reader, "")
+}
+
+/// `filter`: the end of the statement, with nothing in it that is not ours.
+fn some(reader: &Reader<'_>, filter: &str) -> Result<Vec<Snapshot>, Error> {
+    let mut found = Vec::new();
+    for table in TABLES {
+        if reader.has_table(table)? {
+            let sql = format!("SELECT {COLUMNS} FROM {table} {filter} ORDER BY rowid");
+            found.extend(reader.rows(&sql, snapshot)?);
+        }
+    }
+    found.sort_by_key(|snapshot| snapshot.at_us);
+    Ok(found)
+}
+
+fn snapshot(row: &Row<'_>) -> rusqlite::Result<Snapshot> {
+    let format: String = row.get("format")?;
+    let is_packed = matches!(row.get_ref("content")?, rusqlite::types::ValueRef::Blob(_));
+    Ok(Snapshot {
+        at_us: row.get::<_, Counter>("at_us")?.0,
+        arm: row.get("arm")?,
+        source: row.get("source")?,
+        entity: row.get("entity")?,
+        // what a newer build names otherwise is text, too
+        format: Format::ALL.into_iter().find(|known| known.name() == format).unwrap_or(Format::Text),
+        content: if is_packed { row.get::<_, Packed>("content")?.0 } else { row.get("content")? },
+    })
+}
+
+/// What a recording has of one source, read one by one: all together may not fit into memory.
+pub struct Snapshots<'a> {
+    reader: Reader<'a>,
+    source: String,
+    started: String,
+    elapsed_us: Option<u64>,
+    moments: BTreeSet<u64>,
+}
+
+impl<'a> Snapshots<'a> {
+    /// Of this source, as in [`Snapshot::source`]. A recording without any has no moments.
+    ///
+    /// # Errors
+    /// [`Error::NotARecording`], [`Error::Newer`], or SQLite's own.
+    pub fn of(path: &'a Path, source: &str) -> Result<Self, Error> {
+        let reader = Reader::open(path)?;
+        let mut moments = BTreeSet::new();
+        for table in TABLES {
+            if reader.has_table(table)? {
+                let sql = format!("SELECT at_us, source FROM {table}");
+                let found = reader.rows(&sql, |row| Ok((counter(row, 0)?, row.get::<_, String>(1)?)))?;
+                moments.extend(found.into_iter().filter(|(_, of)| of == source).map(|(at_us, _)| at_us));
+            }
+        }
+        let started = reader.meta("started")?.unwrap_or_default();
+        let elapsed_us = reader.meta("elapsed_us")?.and_then(|text| text.parse().ok());
+        Ok(Self { reader, source: source.to_owned(), started, elapsed_us, moments })
+    }
+
+    /// When the run began: RFC 3339, UTC.
+    pub fn started(&self) -> &str {
+        &self.started
+    }
+
+    /// When it ended, on the run's clock. `None`: it was cut off, or goes on.
+    pub fn elapsed_us(&self) -> Option<u64> {
+        self.elapsed_us
+    }
+
+    /// Microseconds on the run's clock, as in [`Snapshot::at_us`].
+    pub fn moments(&self) -> &BTreeSet<u64> {
+        &self.moments
+    }
+
+    /// The first that was taken at this moment. `None`: it is none of [`Self::moments`].
+    ///
+    /// # Errors
+    /// SQLite's own, such as a damaged file.
+    pub fn at(&self, moment_us: u64) -> Result<Option<Snapshot>, Error> {
+        let found = some(&self.reader, &format!("WHERE at_us = {moment_us}"))?;
+        Ok(found.into_iter().find(|snapshot| snapshot.source == self.source))
+    }
+}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A moment of a recording, as a user says it.
+
+use std::str::FromStr;
+use std::time::Duration;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+use units::Span;
+
+const DAY_US: u64 = 86_400_000_000;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Moment {
+    /// The first inventory, the last one.
+    First,
+    Last,
+    /// After the recording's start.
+    After(Duration),
+    /// By the clock, since 1970.
+    Clock {
+        unix_us: u64,
+    },
+    /// By the clock, in UTC, since midnight: the first time that comes after the recording's start.
+    Daytime {
+        us: u64,
+    },
+}
+
+impl Moment {
+    /// Microseconds after the recording's start. `None`: before it; [`Self::First`] and [`Self::Last`] are told by the recording alone.
+    pub(super) fn after(self, started_unix_us: u64) -> Option<u64> {
+        match self {
+            Self::First | Self::Last => None,
+            Self::After(time) => u64::try_from(time.as_micros()).ok(),
+            Self::Clock { unix_us } => unix_us.checked_sub(started_unix_us),
+            Self::Daytime { us } => {
+                let started = started_unix_us % DAY_US;
+                us.checked_sub(started).or_else(|| (us + DAY_US).checked_sub(started))
+            }
+        }
+    }
+}
+
+/// What is accepted, in the words of an error.
+const FORMS: &str = "write the time after the start (90, 5m, 1h), a clock time in UTC (14:05, 14:05:30, 2026-11-20T14:05:30Z), first or last";
+
+impl FromStr for Moment {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = match text {
+            "first" => Some(Self::First),
+            "last" => Some(Self::Last),
+            text if text.contains('T') => unix_us(text).map(|unix_us| Self::Clock { unix_us }),
+            text if text.contains(':') => daytime_us(text).map(|us| Self::Daytime { us }),
+            text => Span::parse_seconds(text).ok().map(|span| Self::After(span.0)),
+        };
+        found.ok_or_else(|| FORMS.to_owned())
+    }
+}
+
+/// Of an RFC 3339 time.
+pub(super) fn unix_us(text: &str) -> Option<u64> {
+    let time = OffsetDateTime::parse(text, &Rfc3339).ok()?;
+    u64::try_from(time.unix_timestamp_nanos() / 1000).ok()
+}
+
+/// `14:05`, `14:05:30`.
+fn daytime_us(text: &str) -> Option<u64> {
+    let parts: Vec<u64> = text.split(':').map(|part| part.parse().ok()).collect::<Option<_>>()?;
+    let (hours, minutes, seconds) = match parts[..] {
+        [hours, minutes] => (hours, minutes, 0),
+        [hours, minutes, seconds] => (hours, minutes, seconds),
+        _ => return None,
+    };
+    let is_time = hours < 24 && minutes < 60 && seconds < 60;
+    is_time.then_some(((hours * 60 + minutes) * 60 + seconds) * 1_000_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 2026-11-20T20:15:30Z.
+    const STARTED: u64 = 1_795_205_730_000_000;
+
+    #[test]
+    fn times_after_the_start_and_by_the_clock() {
+        let after = |text: &str| text.parse::<Moment>().map(|moment| moment.after(STARTED));
+        for (text, seconds) in [("0", 0), ("90", 90), ("5m", 300), ("20:16", 30), ("20:15:30", 0), ("20:15:29", 86_399)]
+        {
+            assert_eq!(after(text), Ok(Some(seconds * 1_000_000)), "{text}");
+        }
+        assert_eq!(after("2026-11-20T20:15:31.5Z"), Ok(Some(1_500_000)));
+        assert_eq!(after("2026-11-20T21:15:31+01:00"), Ok(Some(1_000_000)));
+        assert_eq!(after("2026-11-20T20:15:29Z"), Ok(None), "before the start");
+        assert_eq!(("first".parse(), "last".parse()), (Ok(Moment::First), Ok(Moment::Last)));
+        for wrong in ["", "soon", "-5", "25:00", "12:60", "1:2:3:4", "12:", "2026-11-20T25:00:00Z"] {
+            assert_eq!(after(wrong), Err(FORMS.to_owned()), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+//! An account as OpenMetrics text, for Prometheus and its kin: `node_exporter`'s textfile collector takes it as it is.
+
+use ledger::{Account, Basis, Inventory};
+use std::fmt::Write as _;
+
+/// Ends with `# EOF`, without a line's end behind it.
+pub(super) fn text(account: &Account, inventory: &Inventory) -> String {
+    let mut text = Exposition::default();
+    totals(&mut text, account, inventory);
+    leaves(&mut text, account);
+    processes(&mut text, account);
+    text.family("wringer_memory_beside_bytes", "What the server causes outside of the total");
+    for beside in &account.beside {
+        text.sample(&[("name", &beside.name)], beside.bytes as f64);
+    }
+    probes(&mut text, account);
+    text.0.push_str("# EOF");
+    text.0
+}
+
+fn totals(text: &mut Exposition, account: &Account, inventory: &Inventory) {
+    let available = inventory.host.meminfo.get("MemAvailable").map(|bytes| *bytes as f64);
+    let one: [(&str, &str, Option<f64>); 6] = [
+        (
+            "wringer_memory_total_bytes",
+            "Pss of all of the server's processes, their page tables, and huge pages once",
+            Some(account.kernel_total_bytes as f64),
+        ),
+        ("wringer_memory_unexplained_bytes", "Total less all leaves", Some(account.unexplained_bytes as f64)),
+        ("wringer_memory_uncertainty_bytes", "How far the total may be off", Some(account.uncertainty_bytes as f64)),
+        ("wringer_memory_explained_ratio", "What the leaves are of the total", account.explained_share),
+        ("wringer_memory_host_available_bytes", "MemAvailable of /proc/meminfo", available),
+        (
+            "wringer_memory_read_timestamp_seconds",
+            "When it was read, since 1970",
+            Some(account.at_unix_us as f64 / 1e6),
+        ),
+    ];
+    for (name, help, value) in one.into_iter().filter_map(|(name, help, value)| Some((name, help, value?))) {
+        text.family(name, help);
+        text.sample(&[], value);
+    }
+}
+
+fn leaves(text: &mut Exposition, account: &Account) {
+    let labels = |leaf: &ledger::Leaf| [("path", leaf.path.clone()), ("basis", basis(leaf.basis).to_owned())];
+    text.family(
+        "wringer_memory_leaf_resident_bytes",
+        "What is resident of each leaf; with the unexplained they sum to the total",
+    );
+    for leaf in &account.leaves {
+        text.sample(&labels(leaf).each_ref().map(|(name, value)| (*name, value.as_str())), leaf.resident_bytes as f64);
+    }
+    text.family("wringer_memory_leaf_allocated_bytes", "What the server says that it has allocated, where it says so");
+    for (leaf, bytes) in account.leaves.iter().filter_map(|leaf| Some((leaf, leaf.allocated_bytes?))) {
+        text.sample(&labels(leaf).each_ref().map(|(name, value)| (*name, value.as_str())), bytes as f64);
+    }
+}
+
+/// A metric, its help, and its value.
+type Figure<T> = (&'static str, &'static str, fn(&T) -> u64);
+
+fn processes(text: &mut Exposition, account: &Account) {
+    let figures: [Figure<ledger::ProcessAccount>; 2] = [
+        ("wringer_memory_process_pss_bytes", "The process's share of the memory", |it| it.pss_bytes),
+        ("wringer_memory_process_page_tables_bytes", "Its page tables", |it| it.page_tables_bytes),
+    ];
+    for (name, help, figure) in figures {
+        text.family(name, help);
+        for process in &account.processes {
+            text.sample(&[("pid", &process.pid.to_string()), ("role", &process.role)], figure(process) as f64);
+        }
+    }
+}
+
+fn probes(text: &mut Exposition, account: &Account) {
+    let figures: [Figure<ledger::Probe>; 2] = [
+        ("wringer_memory_probe_held_seconds", "For how long reading held the server's address space", |it| it.held_us),
+        ("wringer_memory_probe_held_max_seconds", "The longest time at a stretch", |it| it.held_us_max),
+    ];
+    for (name, help, figure) in figures {
+        text.family(name, help);
+        for probe in &account.probes {
+            text.sample(&[("tier", &probe.tier)], figure(probe) as f64 / 1e6);
+        }
+    }
+}
+
+fn basis(basis: Basis) -> &'static str {
+    match basis {
+        Basis::Kernel => "kernel",
+        Basis::Server => "server",
+        Basis::Allocator => "allocator",
+        Basis::Formula => "formula",
+    }
+}
+
+#[derive(Default)]
+struct Exposition(String, &'static str);
+
+impl Exposition {
+    /// All are gauges; the name ends with the unit.
+    fn family(&mut self, name: &'static str, help: &str) {
+        let unit = name.rsplit('_').next().unwrap_or_default();
+        self.1 = name;
+        let _ = writeln!(self.0, "# TYPE {name} gauge\n# UNIT {name} {unit}\n# HELP {name} {help}.");
+    }
+
+    /// Of the family that was begun last.
+    fn sample(&mut self, labels: &[(&str, &str)], value: f64) {
+        let labels: Vec<String> = labels.iter().map(|(name, value)| format!("{name}=\"{}\"", escaped(value))).collect();
+        let labels = if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
+        let _ = writeln!(self.0, "{}{labels} {value}", self.1);
+    }
+}
+
+/// Processes may call themselves anything.
+fn escaped(value: &str) -> String {
+    let mut escaped = String::new();
+    for c in value.chars() {
+        match c {
+            '\\' => escaped.push_str("\\\\"),
+            '"' => escaped.push_str("\\\""),
+            '\n' => escaped.push_str("\\n"),
+            c if c.is_control() => escaped.push('\u{fffd}'),
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ledger::{Leaf, ProcessAccount};
+
+    #[test]
+    fn the_text_is_openmetrics() {
+        let leaf = |path: &str, allocated_bytes| Leaf {
+            path: path.into(),
+            resident_bytes: 1 << 40,
+            allocated_bytes,
+            basis: Basis::Server,
+            source: String::new(),
+            at_us: 0,
+        };
+        let process = ProcessAccount { pid: 7, role: "a\"\\\n\u{1b}b".into(), ..ProcessAccount::default() };
+        let account = Account {
+            unexplained_bytes: -5,
+            leaves: vec![leaf("a/b", None), leaf("c", Some(9))],
+            processes: vec![process],
+            ..Account::default()
+        };
+        let text = text(&account, &Inventory::default());
+        for line in [
+            "# TYPE wringer_memory_leaf_resident_bytes gauge",
+            "# UNIT wringer_memory_leaf_resident_bytes bytes",
+            "wringer_memory_leaf_resident_bytes{path=\"a/b\",basis=\"server\"} 1099511627776",
+            "wringer_memory_leaf_allocated_bytes{path=\"c\",basis=\"server\"} 9",
+            "wringer_memory_unexplained_bytes -5",
+            "wringer_memory_process_pss_bytes{pid=\"7\",role=\"a\\\"\\\\\\n\u{fffd}b\"} 0",
+        ] {
+            assert!(text.lines().any(|it| it == line), "{line}\n{text}");
+        }
+        assert!(!text.contains("explained_ratio") && !text.contains("available"), "what is not known is left out");
+        assert!(text.ends_with("\n# EOF") && !text.contains("allocated_bytes{path=\"a/b\""));
+    }
+}

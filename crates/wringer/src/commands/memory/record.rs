@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `wringer memory record`: `wringer observe` with inventories of the server's memory.
+
+use super::attach;
+use crate::commands::connection::Connection;
+use crate::commands::observe::{self, Pace, To, check_inventories, seconds};
+use crate::exit::Outcome;
+use crate::terminal;
+use host::places::Places;
+use std::path::PathBuf;
+use std::time::Duration;
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Leaves recording.sqlite (raw), result.json and report.html in the folder it prints, as `wringer observe --memory` does; host, process and the \
+    server's counters are read every second beside the inventories. An inventory holds the server for milliseconds; where that is more than 1 % of the \
+    interval, the interval is made longer, and the log says so.\n\n\
+    Examples:\n  \
+      sudo wringer memory record --sandbox shop --time 10m --to out\n  \
+      sudo wringer memory record --pid \"$(pidof mariadbd)\" --interval 1m --to out            until Ctrl-C\n  \
+      wringer memory account --from out --at 5m                                             where the memory was after 5 minutes\n  \
+      wringer memory account --from out --since 0 --at 10m                                  what has changed until then\n\n\
+    Exit codes: 0 done, also by Ctrl-C or SIGTERM; 2 usage; 3 no such process, no connection, or the folder is in the way; 4 the server's process \
+    ended meanwhile, or the recording could not be written: what was seen until then is in it."
+)]
+pub(super) struct Args {
+    /// The server's process [default: the one that listens at the socket, or the sandbox's]
+    #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
+    pid: Option<u32>,
+    /// From one inventory to the next, 100ms at least
+    #[arg(long, default_value = "10s", value_parser = seconds, value_name = "TIME")]
+    interval: Duration,
+    /// How long, in seconds or with a unit (500ms, 2m); 0: until Ctrl-C [default: 0]
+    #[arg(long, value_parser = seconds, value_name = "TIME")]
+    time: Option<Duration>,
+    /// Folder for the results [default: a new one below Wringer's recordings]
+    #[arg(long, value_name = "FOLDER")]
+    to: Option<PathBuf>,
+    /// Write over the results of an earlier run in that folder
+    #[arg(long)]
+    force: bool,
+    /// How to print the summary
+    #[arg(short, long, value_enum, default_value_t = terminal::Output::Text)]
+    output: terminal::Output,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+/// Host and counters, as `wringer observe` reads them.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+pub(super) fn main(args: &Args) -> Outcome {
+    check_inventories(args.interval)?;
+    let places = Places::from_environment();
+    let time = args.time.filter(|time| !time.is_zero());
+    let pace = Pace { interval: INTERVAL, memory: Some(args.interval), time };
+    let to = To { folder: args.to.as_deref(), force: args.force, output: args.output };
+    let attach = || {
+        let (attached, unasked) = attach(&args.connection, args.pid, &places)?;
+        let refused = unasked.map(|it| format!("{}: {}", it.what, it.why));
+        Ok((attached, refused.into_iter().collect()))
+    };
+    observe::record(attach, pace, &places, &to)
+}

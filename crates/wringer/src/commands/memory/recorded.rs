@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Inventories out of a recording.
+
+use super::moment::{self, Moment};
+use crate::exit::{Exit, Failure};
+use evidence::INVENTORY;
+use host::clock::rfc3339;
+use ledger::Inventory;
+use recording::Snapshots;
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use units::Span;
+
+/// An inventory, and when it was taken.
+pub(super) struct Taken {
+    /// After the recording's start.
+    pub(super) after_us: u64,
+    pub(super) inventory: Inventory,
+}
+
+/// The recording at this path, which may be the folder that holds it. `None`: it is none, and may be what `--keep` wrote.
+pub(super) fn recording_at(path: &Path) -> Option<PathBuf> {
+    if path.is_dir() {
+        return Some(crate::commands::report::recording_in(path));
+    }
+    let mut begin = [0; 16];
+    // what comes through a pipe can be read but once
+    let is_sqlite = path.is_file()
+        && File::open(path).and_then(|mut file| file.read_exact(&mut begin)).is_ok()
+        && begin == *b"SQLite format 3\0";
+    is_sqlite.then(|| path.to_owned())
+}
+
+/// The inventories of one recording.
+pub(super) struct Recorded<'a> {
+    path: &'a Path,
+    snapshots: Snapshots<'a>,
+    started_unix_us: u64,
+}
+
+impl<'a> Recorded<'a> {
+    /// # Errors
+    /// 3: it is not there, is no recording, or has no inventory.
+    pub(super) fn open(path: &'a Path) -> Result<Self, Failure> {
+        if !path.exists() {
+            return Err(Failure::message(Exit::Missing, format!("{} does not exist", path.display()))
+                .hint("name a recording.sqlite, the folder that holds it, or what --keep wrote"));
+        }
+        let snapshots = Snapshots::of(path, INVENTORY).map_err(|error| Failure::new(Exit::Missing, error))?;
+        if snapshots.moments().is_empty() {
+            let message = format!("{} has no inventory of a server's memory", path.display());
+            return Err(Failure::message(Exit::Missing, message).hint(
+                "they are recorded by `wringer memory record`, by `wringer observe --memory`, and by observe.memory = \"10s\" in an experiment file",
+            ));
+        }
+        let started_unix_us = moment::unix_us(snapshots.started()).unwrap_or_default();
+        Ok(Self { path, snapshots, started_unix_us })
+    }
+
+    /// The last inventory that was taken at this moment or before.
+    ///
+    /// # Errors
+    /// 3: there is none, the moment is after the recording's end, or the recording is damaged.
+    pub(super) fn at(&self, moment: Moment) -> Result<Taken, Failure> {
+        let moments = self.snapshots.moments();
+        let found = match moment {
+            Moment::First => moments.first(),
+            Moment::Last => moments.last(),
+            _ => self.within(moment).and_then(|us| moments.range(..=us).next_back()),
+        };
+        let after_us = *found.ok_or_else(|| self.no_such_time())?;
+        let damaged = |why: String| {
+            let at = self.time(after_us);
+            Failure::message(Exit::Missing, format!("{}: the inventory of {at} is damaged: {why}", self.path.display()))
+        };
+        let snapshot = self.snapshots.at(after_us).map_err(|error| damaged(host::chain(&error)))?;
+        let content = snapshot.map(|snapshot| snapshot.content).unwrap_or_default();
+        let inventory = serde_json::from_str(&content).map_err(|error| damaged(error.to_string()))?;
+        Ok(Taken { after_us, inventory })
+    }
+
+    /// Not after the end; where the recorder was cut off, the end is not known.
+    fn within(&self, moment: Moment) -> Option<u64> {
+        let us = moment.after(self.started_unix_us)?;
+        self.snapshots.elapsed_us().is_none_or(|end| us <= end).then_some(us)
+    }
+
+    fn no_such_time(&self) -> Failure {
+        let moments = self.snapshots.moments();
+        let [first, last] = [moments.first(), moments.last()].map(|us| self.time(us.copied().unwrap_or_default()));
+        let message = format!("{} has no inventory of that time", self.path.display());
+        let hint = format!("inventories in it: {}; --at first is {first}, --at last {last}", moments.len());
+        Failure::message(Exit::Missing, message).hint(hint)
+    }
+
+    /// `1 min 20 s after the start (14:05:30Z)`.
+    pub(super) fn time(&self, after_us: u64) -> String {
+        let clock = rfc3339((self.started_unix_us + after_us) / 1_000_000);
+        let clock = clock.split_once('T').map_or(clock.as_str(), |(_, clock)| clock).to_owned();
+        format!("{} after the start ({clock})", span(after_us))
+    }
+}
+
+/// To a tenth of a second.
+pub(super) fn span(us: u64) -> Span {
+    Span(Duration::from_millis(us / 100_000 * 100))
+}
