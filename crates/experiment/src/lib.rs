@@ -16,6 +16,7 @@ mod model;
 mod plan;
 mod read;
 mod required;
+mod server_start;
 mod squeezed;
 
 use keyfile::{problem, section, tree};
@@ -26,4 +27,5 @@ pub use model::{
     RamSqueeze, RowShape, Server, Squeeze,
 };
 pub use plan::{HostFacts, LeftOut, Plan, Step, disk_mechanism, plan};
+pub use server_start::{HugePages, Malloc, PgBouncer, PoolMode, ServerStart, Thp};
 pub use squeezed::Squeezed;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What an experiment file says, once read: plain data, every default filled in.
 
+use crate::server_start::ServerStart;
 use crate::squeezed::Squeezed;
 use assertion::Assertion;
 use capability::Protocol;
@@ -166,12 +167,14 @@ pub struct Arm {
     pub overrides: BTreeMap<String, String>,
     /// Server variables in force.
     pub server_options: BTreeMap<String, String>,
+    /// What the server is started with besides them.
+    pub start: ServerStart,
     pub squeeze: Squeeze,
     pub load: Load,
     /// What the result of the load must be.
     pub assertions: Vec<Asserted>,
-    /// True when the server must be started anew before this arm, because variables or a cgroup limit differ from the arm
-    /// before it (the last one, for the first arm of a repetition). The first arm of all starts it anyway.
+    /// True when the server must be started anew before this arm, because variables, what it is started with, or a cgroup limit differ
+    /// from the arm before it (the last one, for the first arm of a repetition). The first arm of all starts it anyway.
     pub restart: bool,
 }
 

@@ -9,6 +9,7 @@ mod foreign;
 mod load;
 mod load_keys;
 mod server;
+mod server_start;
 mod squeeze;
 
 use crate::model::{Experiment, Observe, Question};

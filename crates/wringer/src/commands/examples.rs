@@ -20,13 +20,15 @@ macro_rules! examples {
     };
 }
 
-static EXAMPLES: [(&str, &str); 6] = examples![
+static EXAMPLES: [(&str, &str); 8] = examples![
     "quick",
     "one-read-or-two",
     "cloud-disks",
     "postgresql-small-memory",
     "beside-sysbench",
+    "article-5-huge-pages",
     "workloads/shop",
+    "workloads/write-then-read-all",
 ];
 
 /// # Errors
