@@ -11,6 +11,7 @@
 //! Invariants: an `Experiment` has at least one arm; arm names differ; every arm runs on the same server version and the same
 //! data; when one arm has a disk squeeze, every arm has one (with delay 0), so that all arms use one mechanism.
 
+mod beside;
 mod driver;
 mod model;
 mod plan;
@@ -21,6 +22,7 @@ mod squeezed;
 
 use keyfile::{problem, section, tree};
 
+pub use beside::Beside;
 pub use keyfile::Problem;
 pub use model::{
     Arm, Asserted, Driver, DriverProgram, Experiment, Fill, FillSize, Flavour, Load, Observe, OnMiss, Preheat,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What an experiment file says, once read: plain data, every default filled in.
 
+use crate::beside::Beside;
 use crate::server_start::ServerStart;
 use crate::squeezed::Squeezed;
 use assertion::Assertion;
@@ -260,6 +261,10 @@ pub struct Load {
     /// The program that is the load in place of Wringer's own. Then only `workload` (which names it), `threads`, `time`, `warmup` and
     /// `cpuset` mean anything; of a command, `time` is when it is ended.
     pub driver: Option<Driver>,
+    /// Clients with accounts of their own, which open connections while the load runs.
+    pub beside: Vec<Beside>,
+    /// Statements that the run sends before the load, when the accounts of [`Self::beside`] are there.
+    pub before: Vec<String>,
 }
 
 /// A load program of somebody else's, and its words, but for those that say how to connect.

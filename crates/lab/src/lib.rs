@@ -9,6 +9,7 @@
 //! | [`Cell`], [`Phase`] | what is to be done; an experiment file is translated into one cell |
 //! | `walk` | sandbox, fill, then phase after phase; gives the host back, whatever happened |
 //! | `phase` | one squeeze and one load, with the witnesses at both ends of what is measured |
+//! | `beside` | clients with accounts of their own, beside the load |
 //! | `drivers` | other programs as the load: sysbench, pgbench, any command |
 //! | `server_start`, `huge_room` | what the server is started with: huge pages, malloc, pgBouncer; and what came of it |
 //! | `processes_at_end` | the memory of the server's processes when an arm's load has ended |
@@ -23,6 +24,7 @@
 //! Invariants: storage and limits are never changed under a live server. Whatever ends a walk, the host is given back and the recording
 //! is closed. A phase whose squeeze did not come on is not measured, and the others are.
 
+mod beside;
 mod cell;
 mod conditions;
 mod drivers;

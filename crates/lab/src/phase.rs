@@ -70,6 +70,7 @@ fn measure(lab: &mut Lab<'_>, phase: &Phase, evidence: &mut ArmEvidence) -> Resu
         return Ok(delayed.missed);
     }
     lab.look_at_cache();
+    let beside = lab.start_beside(phase)?;
     let mut ends = Vec::new();
     let loaded = match &phase.load.driver {
         Some(driver) => drivers::run(lab, phase, driver, evidence, &mut ends),
@@ -81,7 +82,9 @@ fn measure(lab: &mut Lab<'_>, phase: &Phase, evidence: &mut ArmEvidence) -> Resu
         evidence.layer_reads = after.layer_reads_since(before);
         usage = Some(after.usage_since(before));
     }
+    let told = lab.end_beside(phase, beside);
     loaded?;
+    told?;
     lab.look_at_cache();
     let server = lab.serving.as_ref().map_or(0, |serving| serving.running.pid);
     lab.squeezes.after_arm(&evidence.name, server, usage.as_ref(), &lab.notes)?;

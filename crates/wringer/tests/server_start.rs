@@ -113,6 +113,42 @@ fn page_tables_follow_the_pages_that_each_connection_has_touched() {
     assert!(has("process.page_tables") && has("process.each.page_tables"));
 }
 
+/// A client that leaks takes all connections from an application, until its account has a limit.
+#[test]
+fn a_leaking_client_is_kept_to_its_limit() {
+    let (_alone, lab) = (alone(), Lab::new(WRINGER));
+    let shop = "{ account = \"shop\", rate = 20 }";
+    let leak = "{ account = \"leak\", rate = 50, keep = true }";
+    let text = testkit::small_experiment("5s", "")
+        .replace("innodb_buffer_pool_size", "max_connections = 20\ninnodb_buffer_pool_size");
+    let arms = format!(
+        "[[arm]]\nname = \"alone\"\nload.beside = [{shop}]\n\
+         [[arm]]\nname = \"leak\"\nload.beside = [{shop}, {leak}]\n\
+         [[arm]]\nname = \"limit\"\nload.beside = [{shop}, {leak}]\n\
+         load.before = [\"ALTER USER leak@localhost WITH MAX_USER_CONNECTIONS 5\"]\n"
+    );
+    let file = lab.write("beside.toml", &(text + &arms));
+    let file = file.to_str().unwrap();
+    let plan = lab.run(["plan", file]).expect_code(0).stdout;
+    for words in
+        ["make the accounts shop, leak", "send: ALTER USER leak", "leak opens 50 connections a second and closes none"]
+    {
+        assert!(plan.contains(words), "{words}: {plan}");
+    }
+    lab.run(["run", file, "--to", "out"]).expect_code(0);
+    let result = result(&lab);
+    for arm in ["alone", "limit"] {
+        assert!(got(&result, arm, "beside.shop.opened") > 0.0, "{:#}", result["measured"]);
+        assert_eq!(got(&result, arm, "beside.shop.refused"), 0.0, "{arm}: {:#}", result["measured"]);
+    }
+    assert!(got(&result, "leak", "beside.shop.refused") > 0.0, "{:#}", result["measured"]);
+    let refused = measured(&result, "leak", "beside.shop.refused")["witness"].as_str().unwrap();
+    assert!(refused.contains("1040"), "{refused}");
+    assert_eq!(got(&result, "limit", "beside.leak.opened"), 5.0, "{:#}", result["measured"]);
+    let limited = measured(&result, "limit", "beside.leak.refused")["witness"].as_str().unwrap();
+    assert!(limited.contains("1226"), "{limited}");
+}
+
 /// The C library's own malloc with checks: every machine with glibc has it.
 fn a_malloc() -> PathBuf {
     let names = ["x86_64-linux-gnu", "aarch64-linux-gnu", ""];

@@ -300,6 +300,7 @@ impl List<'_> {
 
     fn load(&mut self, arm: &Arm) {
         let load = &arm.load;
+        self.beside(load);
         if let (Some(driver), false) = (&load.driver, load.warmup.is_zero()) {
             let text = format!(
                 "warm up: run {} for {} on its own, not measured; keep what it prints",
@@ -329,6 +330,21 @@ impl List<'_> {
         let text =
             format!("measure: {}; sample the host{} every {}", describe(load), observed(observe), observe.interval);
         self.add("load", seconds, text);
+    }
+
+    fn beside(&mut self, load: &Load) {
+        let accounts: Vec<&str> = load.beside.iter().map(|beside| beside.account.as_str()).collect();
+        if !accounts.is_empty() {
+            self.add("load", 0.1, format!("make the accounts {}, where they are not there yet", accounts.join(", ")));
+        }
+        for statement in &load.before {
+            self.add("load", 0.1, format!("send: {statement}"));
+        }
+        for beside in &load.beside {
+            let keep = if beside.keep { "and closes none" } else { "sends one statement over each, and closes it" };
+            let text = format!("beside the load, {} opens {} connections a second {keep}", beside.account, beside.rate);
+            self.add("load", 0.0, text);
+        }
     }
 
     fn assertions(&mut self, arm: &Arm) {

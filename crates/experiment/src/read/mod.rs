@@ -3,6 +3,7 @@
 
 mod arms;
 mod assertions;
+mod beside;
 mod driver;
 mod fill;
 mod foreign;

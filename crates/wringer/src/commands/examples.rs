@@ -20,13 +20,14 @@ macro_rules! examples {
     };
 }
 
-static EXAMPLES: [(&str, &str); 8] = examples![
+static EXAMPLES: [(&str, &str); 9] = examples![
     "quick",
     "one-read-or-two",
     "cloud-disks",
     "postgresql-small-memory",
     "beside-sysbench",
     "article-5-huge-pages",
+    "article-5-connections",
     "workloads/shop",
     "workloads/write-then-read-all",
 ];
