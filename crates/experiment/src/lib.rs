@@ -11,19 +11,23 @@
 //! Invariants: an `Experiment` has at least one arm; arm names differ; every arm runs on the same server version and the same
 //! data; when one arm has a disk squeeze, every arm has one (with delay 0), so that all arms use one mechanism.
 
+mod beside;
 mod driver;
 mod model;
 mod plan;
 mod read;
 mod required;
+mod server_start;
 mod squeezed;
 
 use keyfile::{problem, section, tree};
 
+pub use beside::Beside;
 pub use keyfile::Problem;
 pub use model::{
     Arm, Asserted, Driver, DriverProgram, Experiment, Fill, FillSize, Flavour, Load, Observe, OnMiss, Preheat,
     RamSqueeze, RowShape, Server, Squeeze,
 };
 pub use plan::{HostFacts, LeftOut, Plan, Step, disk_mechanism, plan};
+pub use server_start::{HugePages, Malloc, PgBouncer, PoolMode, ServerStart, Thp};
 pub use squeezed::Squeezed;

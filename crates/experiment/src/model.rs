@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What an experiment file says, once read: plain data, every default filled in.
 
+use crate::beside::Beside;
+use crate::server_start::ServerStart;
 use crate::squeezed::Squeezed;
 use assertion::Assertion;
 use capability::Protocol;
@@ -166,12 +168,14 @@ pub struct Arm {
     pub overrides: BTreeMap<String, String>,
     /// Server variables in force.
     pub server_options: BTreeMap<String, String>,
+    /// What the server is started with besides them.
+    pub start: ServerStart,
     pub squeeze: Squeeze,
     pub load: Load,
     /// What the result of the load must be.
     pub assertions: Vec<Asserted>,
-    /// True when the server must be started anew before this arm, because variables or a cgroup limit differ from the arm
-    /// before it (the last one, for the first arm of a repetition). The first arm of all starts it anyway.
+    /// True when the server must be started anew before this arm, because variables, what it is started with, or a cgroup limit differ
+    /// from the arm before it (the last one, for the first arm of a repetition). The first arm of all starts it anyway.
     pub restart: bool,
 }
 
@@ -257,6 +261,10 @@ pub struct Load {
     /// The program that is the load in place of Wringer's own. Then only `workload` (which names it), `threads`, `time`, `warmup` and
     /// `cpuset` mean anything; of a command, `time` is when it is ended.
     pub driver: Option<Driver>,
+    /// Clients with accounts of their own, which open connections while the load runs.
+    pub beside: Vec<Beside>,
+    /// Statements that the run sends before the load, when the accounts of [`Self::beside`] are there.
+    pub before: Vec<String>,
 }
 
 /// A load program of somebody else's, and its words, but for those that say how to connect.

@@ -23,6 +23,8 @@ fn host(as_root: bool) -> HostFacts {
         ram_mechanism: evidence::RamMechanism::Holder,
         fuse: true,
         preload: true,
+        huge_pool: as_root,
+        huge_unclaimed_bytes: if as_root { 0 } else { 4 << 30 },
         memory_cgroup: if as_root { "v2".into() } else { "none".into() },
         cpu_cgroup: if as_root { "v2".into() } else { "none".into() },
         cpuset_cgroup: if as_root { "v2".into() } else { "none".into() },

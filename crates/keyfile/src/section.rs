@@ -40,6 +40,11 @@ impl<'a> Section<'a> {
         Some(Self { path, table: Some(table), at: node.at.clone(), problems, known: RefCell::default() })
     }
 
+    /// As [`Self::at`], of an item of a list below this table.
+    pub fn at_node(&self, path: String, node: &'a Node) -> Option<Section<'a>> {
+        Self::at(path, node, self.problems)
+    }
+
     /// A table below this one; an absent one reads as empty.
     pub fn section(&self, key: &'static str) -> Section<'a> {
         let node = self.node(key);

@@ -7,11 +7,12 @@ use crate::workload_from_file::{WorkloadFromFile, Workloads};
 use assertion::Assertion;
 use diskmodel::{Bin, Model};
 use evidence::DiskMechanism;
-use experiment::{Arm, Experiment, Fill, Flavour, LeftOut, Load, Observe, OnMiss, RamSqueeze};
+use experiment::{Arm, Experiment, Fill, Flavour, LeftOut, Load, Observe, OnMiss, PgBouncer, RamSqueeze, ServerStart};
 use sandbox::{Origin, Request, ServerOption};
 use squeeze::limits::Asked;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use units::Bytes;
 
 /// A server, its data, what is looked at, and what happens to it one after the other.
 #[derive(Debug)]
@@ -49,6 +50,10 @@ pub struct Phase {
     /// What makes it differ from others, as it was written: for the recording.
     pub settings: BTreeMap<String, String>,
     pub server_options: Vec<ServerOption>,
+    /// What the server is started with besides them.
+    pub start: ServerStart,
+    /// The server's own page cache.
+    pub pool: Bytes,
     /// Of the whole host.
     pub ram: Option<RamSqueeze>,
     /// What the server is started in.
@@ -112,6 +117,8 @@ impl Cell {
                     repetition,
                     settings: arm.overrides.clone(),
                     server_options: server_options(arm)?,
+                    start: arm.start.clone(),
+                    pool: experiment.pool(arm),
                     ram: arm.squeeze.ram,
                     limits: limits_of(experiment, arm),
                     disk: asked.model(&mut *bins).map_err(words)?,
@@ -138,6 +145,16 @@ impl Cell {
             text: String::new(),
             files,
         })
+    }
+
+    /// Whether the host's pool of huge pages is made larger for the server.
+    pub(crate) fn takes_huge_pages(&self) -> bool {
+        self.phases.iter().any(|phase| phase.start.wants_huge_pages()) && is_root()
+    }
+
+    /// Of the first phase that has one in front of its server.
+    pub(crate) fn pgbouncer(&self) -> Option<PgBouncer> {
+        self.phases.iter().find_map(|phase| phase.start.pgbouncer)
     }
 
     /// Whether RAM is hidden from the whole host: then others on it must be asked first.

@@ -60,6 +60,8 @@ pub enum Error {
     NotPrepared,
     #[error("the preloaded library is not in the server: its reads and writes would not be slowed")]
     NotLoaded,
+    #[error("the server was to be in huge pages, and there is room for {room}")]
+    HugePages { room: String },
     #[error("run the load on CPU {asked}")]
     LoadCpus {
         asked: CpuList,
@@ -149,6 +151,12 @@ impl Error {
             Self::Driver { .. } => (
                 Kind::Failed,
                 hint("its whole output is in the recording: wringer report FOLDER -o json | jq '.arms[].driven'"),
+            ),
+            Self::HugePages { .. } => (
+                Kind::Failed,
+                hint(
+                    "memory in one piece is found soonest after a boot; a smaller pool of the server needs less of it",
+                ),
             ),
             Self::NoServer | Self::NotPrepared | Self::LauncherKilled => (Kind::Failed, Vec::new()),
             Self::Databases { names } => {

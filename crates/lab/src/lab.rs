@@ -11,6 +11,7 @@ use crate::squeezes::Squeezes;
 use evidence::Conditions;
 use run::Run;
 use sandbox::Sandbox;
+use squeeze::huge_pool::HugePool;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -21,6 +22,8 @@ pub(crate) struct Lab<'a> {
     pub(crate) serving: Option<Serving>,
     pub(crate) sandbox: Option<Sandbox>,
     pub(crate) squeezes: Squeezes,
+    /// Room for the server's memory, as long as it runs.
+    pub(crate) huge_pool: Option<HugePool>,
     pub(crate) rows_per_table: u64,
     /// Set when the caller wants the walk to end.
     pub(crate) stop: Arc<AtomicBool>,
@@ -50,6 +53,7 @@ impl<'a> Lab<'a> {
             serving: None,
             sandbox: None,
             squeezes: Squeezes::default(),
+            huge_pool: None,
             rows_per_table: 0,
             stop,
             broken: None,

@@ -9,7 +9,10 @@
 //! | [`Cell`], [`Phase`] | what is to be done; an experiment file is translated into one cell |
 //! | `walk` | sandbox, fill, then phase after phase; gives the host back, whatever happened |
 //! | `phase` | one squeeze and one load, with the witnesses at both ends of what is measured |
+//! | `beside` | clients with accounts of their own, beside the load |
 //! | `drivers` | other programs as the load: sysbench, pgbench, any command |
+//! | `server_start`, `huge_room` | what the server is started with: huge pages, malloc, pgBouncer; and what came of it |
+//! | `processes_at_end` | the memory of the server's processes when an arm's load has ended |
 //! | `squeezes` | the squeezes that are in force, and changing them from phase to phase |
 //! | `spans_and_snapshots` | spans and snapshots of the walk itself: how long its parts took, what the server said at the end of an arm |
 //! | [`Hooks`] | the caller's: progress, a second place for samples, the wish to stop |
@@ -21,11 +24,13 @@
 //! Invariants: storage and limits are never changed under a live server. Whatever ends a walk, the host is given back and the recording
 //! is closed. A phase whose squeeze did not come on is not measured, and the others are.
 
+mod beside;
 mod cell;
 mod conditions;
 mod drivers;
 mod error;
 mod hooks;
+mod huge_room;
 mod lab;
 mod layer_reader;
 mod load_cpus;
@@ -34,7 +39,9 @@ mod notes;
 mod outcome;
 mod own_data;
 mod phase;
+mod processes_at_end;
 mod server;
+mod server_start;
 mod spans_and_snapshots;
 mod squeeze_requests;
 mod squeezes;
@@ -51,6 +58,7 @@ pub use hooks::{Bar, Hooks, Progress, SecondSink, Silent};
 pub use meaning::{BUSY, Kind, Meaning};
 pub use notes::Notes;
 pub use outcome::{Ended, Missed, Outcome};
+pub use server_start::wrapping;
 pub use squeeze_requests::{refuse_limits, refuse_ram};
 pub use translate::load_spec;
 pub use walk::{Begun, begin};

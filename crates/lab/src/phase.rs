@@ -63,12 +63,14 @@ fn measure(lab: &mut Lab<'_>, phase: &Phase, evidence: &mut ArmEvidence) -> Resu
         return Ok(Some(why));
     }
     lab.record_ram_traits()?;
+    lab.record_start(phase)?;
     let delayed = lab.squeezes.delay(phase, &lab.notes)?;
     evidence.delay = delayed.delay;
     if delayed.missed.is_some() {
         return Ok(delayed.missed);
     }
     lab.look_at_cache();
+    let beside = lab.start_beside(phase)?;
     let mut ends = Vec::new();
     let loaded = match &phase.load.driver {
         Some(driver) => drivers::run(lab, phase, driver, evidence, &mut ends),
@@ -80,11 +82,14 @@ fn measure(lab: &mut Lab<'_>, phase: &Phase, evidence: &mut ArmEvidence) -> Resu
         evidence.layer_reads = after.layer_reads_since(before);
         usage = Some(after.usage_since(before));
     }
+    let told = lab.end_beside(phase, beside);
     loaded?;
+    told?;
     lab.look_at_cache();
     let server = lab.serving.as_ref().map_or(0, |serving| serving.running.pid);
     lab.squeezes.after_arm(&evidence.name, server, usage.as_ref(), &lab.notes)?;
     lab.innodb_status()?;
+    lab.processes_at_end(&evidence.name)?;
     lab.check_stop().map(|()| None)
 }
 
@@ -103,7 +108,7 @@ fn own_load(lab: &mut Lab<'_>, phase: &Phase, evidence: &mut ArmEvidence, ends: 
 /// Fills the server's own page cache at full speed; what it measures is thrown away.
 pub(crate) fn preheat(lab: &mut Lab<'_>, phase: &Phase) -> Result<(), Error> {
     let Some(serving) = &lab.serving else { return Ok(()) };
-    let target = serving.target().clone();
+    let target = serving.load_target().clone();
     let (fill, written) = (&lab.cell.fill, phase.written.as_ref());
     let spec = translate::preheat_spec(fill, &phase.load, written, target.protocol, lab.rows_per_table)?;
     let Some(spec) = spec else { return Ok(()) };
@@ -146,7 +151,7 @@ fn drive(
     let holders = lab.squeezes.holders();
     let Lab { serving, squeezes, notes, stop: asked_to_stop, .. } = lab;
     let Some(serving) = serving else { return Err(Error::NoServer) };
-    load::capacity::check(serving.target(), spec.connections, spec.statements_prepared())?;
+    load::capacity::check(serving.load_target(), spec.connections, spec.statements_prepared())?;
     let mut trouble: Option<Error> = None;
     let bar = load_bar(notes.progress, spec, name);
     let mut on_phase = |edge: PhaseEdge| {
@@ -166,7 +171,7 @@ fn drive(
     let stop = Arc::new(AtomicBool::new(false));
     let result = engine::run(
         spec,
-        serving.target(),
+        serving.load_target(),
         &notes.clock,
         &mut engine::Hooks {
             on_phase: &mut on_phase,

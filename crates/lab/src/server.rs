@@ -54,6 +54,11 @@ impl Serving {
         &self.running.target
     }
 
+    /// Where the load goes: through pgBouncer where it stands in front.
+    pub(crate) fn load_target(&self) -> &Target {
+        self.running.pooled.as_ref().unwrap_or(&self.running.target)
+    }
+
     /// Starts the observers of this server: its process, and its counters over a connection of their own.
     pub(crate) fn watch(
         &mut self,

@@ -152,6 +152,11 @@ impl Squeezes {
         Ok(None)
     }
 
+    /// The next phase that asks for it hides it again.
+    pub(crate) fn give_ram_back(&mut self, run: &mut Run) -> Result<(), Error> {
+        self.ram.take().map_or(Ok(()), |(_, hidden)| Ok(hidden.release(run)?))
+    }
+
     /// The traits of the way in which RAM is hidden now.
     pub(crate) fn ram_traits(&self) -> Option<Traits> {
         self.ram.as_ref().filter(|(_, hidden)| hidden.bytes > 0).map(|(_, hidden)| hidden.traits())

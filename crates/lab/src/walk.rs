@@ -11,6 +11,7 @@ use crate::outcome::{Ended, Outcome};
 use crate::own_data;
 use crate::phase;
 use crate::server::{Serving, Watch};
+use crate::server_start::{pool_settings, pooling, wrapping};
 use crate::translate;
 use attach::Group;
 use evidence::{DiskMechanism, ENDED_EARLY};
@@ -21,8 +22,8 @@ use load::fill::{self, FillPlan, FillReport, ServerFacts, Stage};
 use load::prepare::pgbench;
 use observe::{Observer, Options};
 use recording::{Recording, Start};
-use run::{Begin, ChildSpec, Kind as RunKind, Resource, Run};
-use sandbox::{Sandbox, Spec, StartOptions};
+use run::{Begin, Kind as RunKind, Resource, Run};
+use sandbox::{PoolerSpec, Pooling, Sandbox, Spec, StartOptions};
 use squeeze::disk::SlowLayer;
 use squeeze::preloaded;
 use std::fs;
@@ -48,7 +49,7 @@ pub fn begin<'a>(cell: &'a Cell, places: &Places, hooks: Hooks<'a>) -> Result<Be
     // two runs may begin in one second, and a killed one leaves its sandbox behind
     let sandbox_name = format!("{}-{}-{:x}", cell.name, unix_seconds(), std::process::id());
     let mut resources: Vec<Resource> = Vec::new();
-    resources.extend(cell.hides_ram().then_some(Resource::HostRam));
+    resources.extend((cell.hides_ram() || cell.takes_huge_pages()).then_some(Resource::HostRam));
     resources.push(Resource::Sandbox(sandbox_name.clone()));
     let (command, places) = (cell.command.clone(), places.clone());
     let run = Run::begin(Begin { kind: RunKind::Run, command, resources, places: places.clone() })?;
@@ -184,6 +185,10 @@ impl<'a> Walk<'a> {
         spec.run = (!self.lab.cell.keep).then(|| self.lab.run.id().to_string());
         spec.origin = self.lab.cell.origin.clone();
         spec.held = true;
+        if let Some(pgbouncer) = self.lab.cell.pgbouncer() {
+            let program = sandbox::locate_pooler(&self.places, &mut progress)?;
+            spec.pooler = Some(PoolerSpec { program, settings: pool_settings(pgbouncer)? });
+        }
         let sandbox = Sandbox::deploy(spec, &self.places, &mut progress)?;
         drop(spinner);
         self.database = own_data::database(&self.lab.cell.fill, &sandbox)?;
@@ -211,7 +216,7 @@ impl<'a> Walk<'a> {
     /// On the disk as it is, without any squeeze; then the server is stopped, so that the layer can go under it.
     fn fill(&mut self) -> Result<(), Error> {
         let first = &self.lab.cell.phases[0];
-        self.start_server(first, ChildSpec::default())?;
+        self.start_server(first, StartOptions { pooling: Pooling::Without, ..StartOptions::default() })?;
         self.lab.record_conditions()?;
         let Some(serving) = &self.lab.serving else { return Ok(()) };
         let target = serving.target().clone();
@@ -253,28 +258,41 @@ impl<'a> Walk<'a> {
             self.lab.squeezes.layer(&mut self.lab.run, &data, mechanism, &library, &self.lab.notes)?;
         }
         self.lab.squeezes.limits(&mut self.lab.run, &phase.limits, &self.lab.notes)?;
+        self.lab.make_huge_room(phase)?;
         let layer: Vec<&SlowLayer> = self.lab.squeezes.layer.iter().collect();
-        self.start_server(phase, SlowLayer::for_programs(&layer))?;
+        let seeing = SlowLayer::for_programs(&layer);
+        let start = self.start_with(phase)?.seeing(seeing);
+        self.start_server(phase, start)?;
         self.lab.squeezes.refuse_not_loaded()?;
         self.lab.squeezes.probe(&mut self.lab.run, &data, &self.lab.notes)?;
         phase::preheat(&mut self.lab, phase)
     }
 
-    /// `seeing`: the namespace or library by which it sees the slow disk.
-    fn start_server(&mut self, phase: &Phase, seeing: ChildSpec) -> Result<(), Error> {
+    /// What the phase says, besides the server's variables.
+    fn start_with(&self, phase: &Phase) -> Result<StartOptions, Error> {
+        let Some(sandbox) = &self.lab.sandbox else { return Ok(StartOptions::default()) };
+        let wrapping = wrapping(&phase.start, &sandbox.manifest.installation)?;
+        Ok(StartOptions { wrapping, pooling: pooling(&phase.start)?, ..StartOptions::default() })
+    }
+
+    /// `start`: besides the phase's limits and variables.
+    fn start_server(&mut self, phase: &Phase, start: StartOptions) -> Result<(), Error> {
         let Some(sandbox) = &self.lab.sandbox else { return Ok(()) };
         let limits = self.lab.squeezes.limits.as_ref();
         let start = StartOptions {
             cgroups: limits.map(|limits| limits.folders().to_vec()).unwrap_or_default(),
             affinity: limits.and_then(squeeze::limits::Limits::affinity),
             extra_options: phase.server_options.clone(),
-            ..StartOptions::default()
+            ..start
         };
         let began = self.lab.notes.clock.now_us();
-        let mut serving = Serving::start(sandbox, &mut self.lab.run, &start.seeing(seeing), &self.lab.notes)?;
+        let mut serving = Serving::start(sandbox, &mut self.lab.run, &start, &self.lab.notes)?;
         let ready = [("version", serving.running.version.clone())];
         if let Some(database) = &self.database {
             serving.running.target.database = Some(database.clone());
+            if let Some(pooled) = &mut serving.running.pooled {
+                pooled.database = Some(database.clone());
+            }
         }
         let observe = self.lab.cell.observe;
         let watch = Watch {
@@ -290,10 +308,10 @@ impl<'a> Walk<'a> {
     }
 
     fn stop_server(&mut self) -> Result<(), Error> {
-        match self.lab.serving.take() {
-            Some(serving) => serving.stop(&mut self.lab.run, &self.lab.notes),
-            None => Ok(()),
+        if let Some(serving) = self.lab.serving.take() {
+            serving.stop(&mut self.lab.run, &self.lab.notes)?;
         }
+        self.lab.give_huge_room_back()
     }
 
     fn fill_with_bar(&self, plan: &FillPlan, target: &load::Target) -> Result<FillReport, Error> {

@@ -17,7 +17,8 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// While `smaps_rollup` is read, the process cannot map memory: not in every interval of a fast observer.
+/// While `smaps_rollup` is read, the process cannot map memory; and the status of each of many processes is a file more: not in every interval
+/// of a fast observer.
 const SMAPS_EVERY: Duration = Duration::from_secs(1);
 
 /// How memory is read, dearest first.
@@ -106,13 +107,17 @@ fn group(role: &str, pid: u32, descendants: bool, part: Part) -> Box<dyn Reader>
     })
 }
 
-const PARTS: [Part; 3] = [Part::Stat, Part::Io, Part::Memory(Tier::SmapsRollup)];
+const PARTS: [Part; 4] = [Part::Stat, Part::Io, Part::Memory(Tier::SmapsRollup), Part::PageTables];
+/// Of a process's status: what its page tables take, and how much of it lies in huge pages of the pool. Neither is in any resident size.
+const PAGE_TABLES: [&str; 2] = ["VmPTE", "HugetlbPages"];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
     Stat,
     Io,
     Memory(Tier),
+    /// Holds nobody, whatever the tier of memory is.
+    PageTables,
 }
 
 impl Part {
@@ -121,13 +126,14 @@ impl Part {
             Self::Stat => "process.stat",
             Self::Io => "process.io",
             Self::Memory(tier) => tier.source(),
+            Self::PageTables => "process.page_tables",
         }
     }
 
     fn cheaper(self) -> Option<Self> {
         match self {
             Self::Memory(tier) => tier.cheaper().map(Self::Memory),
-            Self::Stat | Self::Io => None,
+            Self::Stat | Self::Io | Self::PageTables => None,
         }
     }
 
@@ -139,6 +145,7 @@ impl Part {
             Self::Memory(Tier::SmapsRollup) => "process.each.smaps_rollup",
             Self::Memory(Tier::Status) => "process.each.status",
             Self::Memory(Tier::Statm) => "process.each.statm",
+            Self::PageTables => "process.each.page_tables",
         }
     }
 
@@ -147,6 +154,7 @@ impl Part {
             Self::Stat => "stat",
             Self::Io => "io",
             Self::Memory(tier) => tier.file(),
+            Self::PageTables => "status",
         }
     }
 }
@@ -188,7 +196,8 @@ impl Reader for Group {
     }
 
     fn interval(&self) -> Option<Duration> {
-        (self.part == Part::Memory(Tier::SmapsRollup)).then_some(SMAPS_EVERY)
+        let is_dear = matches!(self.part, Part::Memory(Tier::SmapsRollup) | Part::PageTables);
+        is_dear.then_some(SMAPS_EVERY)
     }
 
     fn cheapen(&mut self) -> Option<String> {
@@ -211,7 +220,7 @@ impl Group {
         };
         let (sums, page_bytes) = (&mut self.sums, rustix::param::page_size() as f64);
         let (rows, source) = (&self.rows, self.part.source_of_rows());
-        let each = |name: &str, kind, value| {
+        let mut each = |name: &str, kind, value| {
             if let Some(rows) = rows {
                 rows.value(into, source, pid, (name, kind, value));
             }
@@ -227,6 +236,11 @@ impl Group {
             Part::Memory(Tier::SmapsRollup) => parse::key_values(text, each),
             Part::Memory(Tier::Status) => parse::process_status(text, each),
             Part::Memory(Tier::Statm) => parse::process_statm(text, page_bytes, each),
+            Part::PageTables => parse::process_status(text, |name, kind, value| {
+                if PAGE_TABLES.contains(&name) {
+                    each(name, kind, value);
+                }
+            }),
         }
         Ok(())
     }

@@ -59,6 +59,7 @@ const SERVER_MEMORY: &[Wanted] = &[
             ("process.smaps_rollup", "server", "Rss"),
         ],
     ),
+    wanted("page tables (VmPTE)", 1.0, &[("process.page_tables", "server", "VmPTE")]),
 ];
 const READS: &[Wanted] = &[
     wanted(
@@ -123,7 +124,7 @@ pub(crate) fn panels(evidence: &Evidence) -> Vec<Panel> {
         Panel {
             id: "server-memory",
             title: "Memory of the server",
-            help: "<p><b>Pss</b> divides shared pages among their users; <b>RSS</b> counts them fully. Reading Pss may cost the server too much; \
+            help: "<p><b>Pss</b> divides shared pages among their users; <b>RSS</b> counts them fully. <b>Page tables</b> are in neither of them. Reading Pss may cost the server too much; \
                  then its line ends, and RSS goes on. A line breaks where another arm started the \
                  server anew.</p>",
             unit: "bytes",

@@ -5,7 +5,7 @@ use crate::deploy::ports_below;
 use crate::manifest::Manifest;
 use crate::port::{self, Reserved, is_free};
 use crate::wrap::{Got, VALGRIND_FOLDER, Wrapping};
-use crate::{Error, HugePages, Sandbox, ServerOption, Thp, init};
+use crate::{Error, HugePages, Pooling, Sandbox, ServerOption, Thp, init};
 use capability::{Capability, stop_signal, words};
 use host::files;
 use load::Target;
@@ -37,6 +37,8 @@ pub struct StartOptions {
     pub extra_options: Vec<ServerOption>,
     /// What it is started in or with this time.
     pub wrapping: Wrapping,
+    /// What stands in front of it this time.
+    pub pooling: Pooling,
     /// Outlives the command that starts it; the run is then to be left, not released.
     pub standing: bool,
     /// How long until it answers. Recovery on a slow disk takes its time.
@@ -73,6 +75,7 @@ impl Default for StartOptions {
             oom_score_adj: None,
             extra_options: Vec::new(),
             wrapping: Wrapping::default(),
+            pooling: Pooling::default(),
             standing: false,
             ready_timeout: Duration::from_secs(180),
             stop_grace: Duration::from_secs(120),
@@ -93,6 +96,8 @@ pub struct RunningServer {
     pub got: Vec<Got>,
     /// pgBouncer in front of it: its process, and its port.
     pub pooler: Option<(u32, u16)>,
+    /// The way through that pgBouncer.
+    pub pooled: Option<Target>,
     child: Child,
     pooler_child: Option<Child>,
     log: Log,
@@ -195,9 +200,20 @@ impl Sandbox {
             Ok((version, got, pooler)) => {
                 let (socket, port) = (self.socket(), self.manifest.port);
                 let told = pooler.as_ref().map(|pooler| (pooler.pid, pooler.port));
-                let pooler_child = pooler.map(|pooler| pooler.child);
-                let pid = child.pid;
-                Ok(RunningServer { pid, socket, port, version, target, got, pooler: told, child, pooler_child, log })
+                let (pooled, pooler_child) = pooler.map(|it| (it.target, it.child)).unzip();
+                Ok(RunningServer {
+                    pid: child.pid,
+                    socket,
+                    port,
+                    version,
+                    target,
+                    got,
+                    pooler: told,
+                    pooled,
+                    child,
+                    pooler_child,
+                    log,
+                })
             }
             Err(error) => {
                 run.undo_step(child.step)?;

@@ -12,6 +12,8 @@
 //! | [`device`] | an unused block device | device-mapper's delay target | its module, root |
 //! | [`loop_disk`] | an image file, or an unused block device | a loop device over a FUSE file | `/dev/fuse`, loop, root |
 //!
+//! [`huge_pool`] gives instead of taking: room for one server in the host's pool of huge pages.
+//!
 //! [`standing`] has one type for those of them that stand for a stated time, and are for everybody.
 //!
 //! [`foreign_cache`] finds page cache that a limit of RAM does not count, because others are charged for it. [`probe`] is the
@@ -30,6 +32,7 @@ pub mod device;
 pub mod directory;
 pub mod disk;
 pub mod foreign_cache;
+pub mod huge_pool;
 pub mod limits;
 pub mod loop_disk;
 pub mod preloaded;

@@ -4,6 +4,7 @@
 use super::{HostFacts, disk_mechanism, estimate, no_right_to_ram, no_right_to_server_ram};
 use crate::model::{Arm, Experiment, Flavour};
 use crate::problem::Problem;
+use crate::server_start::HugePages;
 use crate::squeezed::Squeezed;
 use evidence::{DiskMechanism, RamAmount};
 use units::Bytes;
@@ -26,6 +27,9 @@ pub(super) fn blockers(experiment: &Experiment, host: &HostFacts) -> Vec<Problem
         }
         if let Some((key, message, hint)) = cpus(experiment, arm, host) {
             found.push(add(key, message, Some(hint)));
+        }
+        if let Some((message, hint)) = huge_pages(experiment, arm, host) {
+            found.push(add("server.huge_pages", message, Some(hint)));
         }
         for (key, message) in required(experiment, arm, host) {
             let hint =
@@ -92,6 +96,19 @@ fn ram(experiment: &Experiment, arm: &Arm, host: &HostFacts) -> Option<(String, 
             Bytes(needed)
         );
         (message, Some("leave more, or make the server's pool smaller".into()))
+    })
+}
+
+/// An arm that goes on without would be another arm.
+fn huge_pages(experiment: &Experiment, arm: &Arm, host: &HostFacts) -> Option<(String, String)> {
+    let pool = experiment.pool(arm);
+    let is_asked = arm.start.huge_pages == Some(HugePages::On);
+    (is_asked && !host.huge_pool && host.huge_unclaimed_bytes < pool.0).then(|| {
+        let free = Bytes(host.huge_unclaimed_bytes);
+        (
+            format!("server.huge_pages needs {pool} and more in huge pages: {free} are free, and only root makes the pool larger"),
+            "run as root, or have vm.nr_hugepages raised beforehand".to_owned(),
+        )
     })
 }
 

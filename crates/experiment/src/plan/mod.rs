@@ -32,6 +32,10 @@ pub struct HostFacts {
     pub fuse: bool,
     /// Whether a library can be preloaded into a server.
     pub preload: bool,
+    /// Whether this user may make the pool of huge pages larger.
+    pub huge_pool: bool,
+    /// What is free in that pool already, and reserved by nobody.
+    pub huge_unclaimed_bytes: u64,
     /// `v1`, `v2` or `none`: where a memory cgroup can be made by this user.
     pub memory_cgroup: String,
     /// The same of a cgroup of CPU time.

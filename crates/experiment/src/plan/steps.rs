@@ -3,6 +3,7 @@
 
 use super::{HostFacts, Step, disk_mechanism, estimate};
 use crate::model::{Arm, DriverProgram, Experiment, Flavour, Load, Preheat, RamSqueeze, RowShape, Squeeze};
+use crate::server_start::ServerStart;
 use diskmodel::Asked;
 use evidence::{Arrivals, DiskMechanism, OomVictim, RamAmount, RamMechanism};
 use units::{Bytes, counted};
@@ -137,7 +138,7 @@ impl List<'_> {
             self.add(
                 "sandbox",
                 STOP_SECONDS,
-                "delay to 0, stop the server: this arm starts it with other variables or another limit",
+                "delay to 0, stop the server: this arm starts it with other variables, in another way or with another limit",
             );
         }
         self.add("squeeze", 1.0, "evict the data files from the page cache")
@@ -146,9 +147,15 @@ impl List<'_> {
             self.slow_layer();
         }
         self.limits(arm);
+        self.huge_pool(arm);
         let pool = self.experiment.pool(arm);
-        let text = format!("start {}, {} = {pool}", self.server_name(), self.experiment.server.flavour.pool_variable());
+        let (server, variable) = (self.server_name(), self.experiment.server.flavour.pool_variable());
+        let text = format!("start {server}, {variable} = {pool}{}", with(&arm.start));
         self.add("sandbox", START_SECONDS, text).does("a server process", "stop it");
+        if let Some(pgbouncer) = &arm.start.pgbouncer {
+            let text = format!("start pgBouncer in front of it: {pgbouncer}, which stay; the load goes through it");
+            self.add("sandbox", 1.0, text).does("a pgBouncer process", "stop it, before the server");
+        }
         if self.experiment.slow_layer() {
             self.add(
                 "squeeze",
@@ -156,6 +163,22 @@ impl List<'_> {
                 "measure what the layer costs: direct reads through it, without delay, and past it",
             );
         }
+    }
+
+    /// So much that the server's memory has room in it.
+    fn huge_pool(&mut self, arm: &Arm) {
+        if !arm.start.wants_huge_pages() {
+            return;
+        }
+        if !self.host.huge_pool {
+            self.add("sandbox", 0.0, "use the huge pages that are free on this host");
+            return;
+        }
+        let pool = self.experiment.pool(arm);
+        self.add("sandbox", 2.0, "make room for the server's memory in the host's pool of huge pages").does(
+            &format!("vm.nr_hugepages raised by {pool} and somewhat more: what the server needs"),
+            "back to what it was when the server has stopped; when all of Wringer is killed, by `wringer undo` or a reboot",
+        );
     }
 
     /// What the server is started in.
@@ -277,6 +300,7 @@ impl List<'_> {
 
     fn load(&mut self, arm: &Arm) {
         let load = &arm.load;
+        self.beside(load);
         if let (Some(driver), false) = (&load.driver, load.warmup.is_zero()) {
             let text = format!(
                 "warm up: run {} for {} on its own, not measured; keep what it prints",
@@ -314,6 +338,21 @@ impl List<'_> {
         self.add("load", seconds, text);
     }
 
+    fn beside(&mut self, load: &Load) {
+        let accounts: Vec<&str> = load.beside.iter().map(|beside| beside.account.as_str()).collect();
+        if !accounts.is_empty() {
+            self.add("load", 0.1, format!("make the accounts {}, where they are not there yet", accounts.join(", ")));
+        }
+        for statement in &load.before {
+            self.add("load", 0.1, format!("send: {statement}"));
+        }
+        for beside in &load.beside {
+            let keep = if beside.keep { "and closes none" } else { "sends one statement over each, and closes it" };
+            let text = format!("beside the load, {} opens {} connections a second {keep}", beside.account, beside.rate);
+            self.add("load", 0.0, text);
+        }
+    }
+
     fn assertions(&mut self, arm: &Arm) {
         let asserted: Vec<String> = arm.assertions.iter().map(|asserted| asserted.assertion.to_string()).collect();
         if !asserted.is_empty() {
@@ -339,8 +378,10 @@ impl List<'_> {
             words.iter().filter(|(applies, _)| *applies).map(|(_, word)| *word).collect::<Vec<_>>().join(", ")
         };
         let at_once = named(&[(layer, "delay to 0"), (hides, "hidden RAM back")]);
+        let in_huge_pages = self.host.huge_pool && arms.iter().any(|arm| arm.start.wants_huge_pages());
         let rest = named(&[
             (true, "stop the server"),
+            (in_huge_pages, "give the huge pages back"),
             (layer, "end the slow layer"),
             (memory, "remove the memory cgroup"),
             (cpus, "remove the cgroups of CPUs"),
@@ -407,6 +448,14 @@ fn inventories(observe: crate::Observe) -> String {
     observe
         .memory
         .map_or_else(String::new, |interval| format!(", and what the server's memory is made of every {interval}"))
+}
+
+/// What it is started with besides its variables.
+fn with(start: &ServerStart) -> String {
+    let pages = start.huge_pages.map(|asked| format!(", huge pages {}", asked.name()));
+    let malloc = start.malloc.as_ref().map(|malloc| format!(", malloc {}", malloc.name()));
+    let thp = start.thp.map(|thp| format!(", transparent huge pages {}", thp.name()));
+    [pages, malloc, thp].into_iter().flatten().collect()
 }
 
 fn observed(observe: crate::Observe) -> &'static str {

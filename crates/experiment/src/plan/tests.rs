@@ -37,6 +37,8 @@ fn root() -> HostFacts {
         ram_mechanism: RamMechanism::Holder,
         fuse: true,
         preload: false,
+        huge_pool: true,
+        huge_unclaimed_bytes: 0,
         memory_cgroup: "v2".into(),
         cpu_cgroup: "v2".into(),
         cpuset_cgroup: "v2".into(),

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `[[arm]]`: each one's keys laid over the sections, read as a whole, then compared with its neighbours.
 
-use super::{assertions, load, server, squeeze};
+use super::{assertions, load, server, server_start, squeeze};
 use crate::model::{Arm, Flavour, Server, Squeeze, pool_of};
 use crate::problem::{Problems, suggest};
 use crate::section::Section;
 use crate::tree::{At, Entry, Table, Value};
 use diskmodel::Asked;
+use evidence::RamMechanism;
 use units::Bytes;
 
 /// Tables whose keys exclude each other: an arm replaces them as a whole. So does an arm's disk profile, which says everything.
@@ -15,6 +16,7 @@ fn whole(own: &Table) -> &'static [&'static str] {
     if profile { &["ram", "disk"] } else { &["ram"] }
 }
 const VARIES: [&str; 4] = ["squeeze", "load", "server", "assert"];
+const VARIES_OF_SERVER: [&str; 5] = ["options", "huge_pages", "malloc", "thp", "pgbouncer"];
 
 /// The tables below `[[arm]]`, in their order.
 pub(super) fn tables(table: &Table) -> Vec<&Table> {
@@ -57,6 +59,7 @@ pub(super) fn read(
     same_names(&written, problems);
     one_mechanism(&mut arms, &written, problems);
     one_ram_mechanism(&mut arms, &own, problems);
+    one_user_of_the_pool(&arms, top);
     restarts(&mut arms, repeat);
     whole.then_some(arms)
 }
@@ -93,7 +96,7 @@ fn check_keys(own: &Table, problems: &Problems) {
         let refused = match key.as_str() {
             "fill" => Some("fill cannot vary between arms: all arms run on the same data"),
             "observe" | "repeat" | "schema" | "description" => {
-                Some("only squeeze, load, assert and server.options can vary")
+                Some("only squeeze, load, assert and what the server is started with can vary")
             }
             "server" => {
                 check_server(entry, problems);
@@ -114,13 +117,13 @@ fn check_keys(own: &Table, problems: &Problems) {
 
 fn check_server(entry: &Entry, problems: &Problems) {
     let Value::Table(server) = &entry.node.value else { return };
-    for (key, entry) in server.0.iter().filter(|(key, _)| *key != "options") {
+    for (key, entry) in server.0.iter().filter(|(key, _)| !VARIES_OF_SERVER.contains(&key.as_str())) {
         let (message, hint) = match key.as_str() {
             "flavour" | "version" => (
                 format!("server.{key} cannot vary between arms: all arms run on the same data directory"),
                 Some("write a second file".to_owned()),
             ),
-            _ => (format!("unknown key \"{key}\" in [[arm]] server"), suggest(key, &["options"])),
+            _ => (format!("unknown key \"{key}\" in [[arm]] server"), suggest(key, &VARIES_OF_SERVER)),
         };
         problems.add(&entry.key_at, message, hint);
     }
@@ -143,13 +146,27 @@ fn resolve(table: &Table, own: &Table, flavour: Option<Flavour>, problems: &Prob
     let squeeze = squeeze::read(&top);
     let load = load::read(&top, flavour);
     let assertions = load.as_ref().map(|load| assertions::read(&merged, load, problems)).unwrap_or_default();
-    let server_options = server::options(&top.section("server"), flavour?);
+    let of_server = top.section("server");
+    let server_options = server::options(&of_server, flavour?);
+    let start = server_start::read(&of_server, flavour?);
+    if let Some(load) = &load {
+        server_start::check_load(&top, &start, load);
+    }
     too_small_for_pool(&top, flavour?, &server_options, squeeze.server_ram);
     // its assertions stand beside what came of them
     let shown = |path: &str| path != "name" && path != "assert";
     let overrides =
         own.leaves().into_iter().filter(|(path, ..)| shown(path)).map(|(path, text, _)| (path, text)).collect();
-    Some(Arm { name: String::new(), overrides, server_options, squeeze, load: load?, assertions, restart: false })
+    Some(Arm {
+        name: String::new(),
+        overrides,
+        server_options,
+        start,
+        squeeze,
+        load: load?,
+        assertions,
+        restart: false,
+    })
 }
 
 /// A server whose own page cache is larger than its memory cgroup is killed as soon as the cache fills.
@@ -225,10 +242,20 @@ fn one_ram_mechanism(arms: &mut [Arm], own: &[&Table], problems: &Problems) {
     }
 }
 
+/// RAM that is hidden in the pool of huge pages would be what the server takes.
+fn one_user_of_the_pool(arms: &[Arm], top: &Section<'_>) {
+    let hides = |arm: &Arm| arm.squeeze.ram.is_some_and(|ram| ram.mechanism == Some(RamMechanism::Pool));
+    if arms.iter().any(hides) && arms.iter().any(|arm| arm.start.wants_huge_pages()) {
+        let message = "squeeze.ram by the mechanism \"pool\" hides what server.huge_pages would take";
+        let hint = "write mechanism = \"holder\" below squeeze.ram";
+        top.wrong(top.node("squeeze"), message, Some(hint.into()));
+    }
+}
+
 fn restarts(arms: &mut [Arm], repeat: u32) {
     let started = |arm: &Arm| {
         let Squeeze { server_ram, swap, cpus, cpuset, .. } = arm.squeeze.clone();
-        (arm.server_options.clone(), server_ram, swap, cpus, cpuset)
+        (arm.server_options.clone(), arm.start.clone(), server_ram, swap, cpus, cpuset)
     };
     let states: Vec<_> = arms.iter().map(started).collect();
     for (index, arm) in arms.iter_mut().enumerate() {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `[load]` of an arm whose load is a program of somebody else's: sysbench, pgbench, any command.
 
+use super::beside;
 use super::load_keys::{cpuset, too_long};
 use crate::model::{Arm, Driver, DriverProgram, Fill, Flavour, Load};
 use crate::section::Section;
@@ -55,6 +56,7 @@ pub(super) fn read(section: Section<'_>, flavour: Option<Flavour>) -> Option<Loa
     let time = whole_seconds(&section, "time");
     let warmup = whole_seconds(&section, "warmup");
     let cpuset = cpuset(&section);
+    let (beside, before) = (beside::read(&section), beside::before(&section));
     refuse_ours(&section, program);
     let Some(program) = program else {
         section.finish();
@@ -83,6 +85,8 @@ pub(super) fn read(section: Section<'_>, flavour: Option<Flavour>) -> Option<Loa
         cpuset,
         options: workload::Options::default(),
         driver: Some(driver),
+        beside,
+        before,
     })
 }
 

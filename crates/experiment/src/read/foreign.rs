@@ -56,6 +56,10 @@ const KEYS: &[(&str, &str, &str)] = &[
     ),
     ("server", "image engine type db_driver", "write flavour = \"mariadb\" (mysql, percona, postgresql)"),
     ("server", "my_cnf my_cnf_options config settings mysqld", "write the options below [server.options], one a line"),
+    ("server", "hugepages large_pages use_huge_pages", "write huge_pages = true"),
+    ("server", "allocator malloc_lib ld_preload", "write malloc = \"jemalloc\", or the path of a library"),
+    ("server", "transparent_hugepage transparent_huge_pages", "write thp = \"never\""),
+    ("server", "pooler pool_size", "write pgbouncer = 80"),
     ("server", "memory cpus", "limits of the server stand below [squeeze]: server_ram, cpus"),
 ];
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `[load]`, as it is in force in one arm.
 
-use super::driver;
 use super::load_keys::{cpuset, too_long};
+use super::{beside, driver};
 use crate::model::{Flavour, Load, Preheat};
 use crate::section::Section;
 use crate::tree::Value;
@@ -35,6 +35,8 @@ pub(super) fn read(top: &Section<'_>, flavour: Option<Flavour>) -> Option<Load> 
         cpuset: cpuset(&section),
         options: options(&section, workload.as_deref()),
         driver: None,
+        beside: beside::read(&section),
+        before: beside::before(&section),
         workload: workload.unwrap_or_default(),
     };
     own_values(&section, &load);

@@ -3,12 +3,14 @@
 
 mod arms;
 mod assertions;
+mod beside;
 mod driver;
 mod fill;
 mod foreign;
 mod load;
 mod load_keys;
 mod server;
+mod server_start;
 mod squeeze;
 
 use crate::model::{Experiment, Observe, Question};

@@ -45,7 +45,7 @@ fn none<T>(section: &Section<'_>, key: &'static str, read: fn(&Section<'_>) -> T
 }
 
 /// One of those that are offered, by its name.
-fn one_of<T: Copy, const N: usize>(
+pub(super) fn one_of<T: Copy, const N: usize>(
     section: &Section<'_>,
     key: &'static str,
     offered: [T; N],

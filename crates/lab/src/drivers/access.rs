@@ -4,7 +4,7 @@
 use crate::error::Error;
 use crate::server::Serving;
 use experiment::{Driver, DriverProgram};
-use load::Protocol;
+use load::{Endpoint, Protocol};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -44,15 +44,19 @@ pub(super) struct Access {
 
 impl Access {
     pub(super) fn of(serving: &Serving, tables: u32, table_size: u64) -> Self {
-        let (running, target) = (&serving.running, serving.target());
+        let (running, target) = (&serving.running, serving.load_target());
+        let socket = match &target.endpoint {
+            Endpoint::Socket(path) => path,
+            Endpoint::Tcp(..) => &running.socket,
+        };
         Self {
             protocol: target.protocol,
             user: target.user.clone(),
             password: target.password.reveal().to_owned(),
             database: target.database.clone().unwrap_or_default(),
-            socket: running.socket.display().to_string(),
-            socket_folder: running.socket.parent().unwrap_or(Path::new("/")).display().to_string(),
-            port: running.port,
+            socket: socket.display().to_string(),
+            socket_folder: socket.parent().unwrap_or(Path::new("/")).display().to_string(),
+            port: running.pooler.map_or(running.port, |(_, port)| port),
             tables,
             table_size,
         }

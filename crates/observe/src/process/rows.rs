@@ -10,7 +10,7 @@ use std::fs;
 const MOST: usize = 64;
 
 /// What is kept of each; the sum has all.
-const NAMES: [&str; 11] = [
+const NAMES: [&str; 13] = [
     "utime",
     "stime",
     "majflt",
@@ -22,6 +22,8 @@ const NAMES: [&str; 11] = [
     "Pss_Anon",
     "VmRSS",
     "RssAnon",
+    "VmPTE",
+    "HugetlbPages",
 ];
 
 /// The processes that have rows.

@@ -66,6 +66,18 @@ pub struct PoolSettings {
     pub options: Vec<ServerOption>,
 }
 
+/// What stands in front of the server in one start.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Pooling {
+    /// As the sandbox was deployed: with its pooler, where it has one.
+    #[default]
+    AsDeployed,
+    /// Clients reach the server alone.
+    Without,
+    /// The sandbox's pooler, with these settings in place of its own.
+    With(PoolSettings),
+}
+
 /// For how long a client keeps its server connection.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Starts pgBouncer once its server answers, as a further step of the server's run.
 
-use super::{CONFIGURATION, Pooler, configuration};
+use super::{CONFIGURATION, Pooler, Pooling, configuration};
 use crate::deploy::ports_below;
 use crate::manifest::{Manifest, State};
 use crate::port::{self, Reserved};
@@ -27,6 +27,8 @@ pub(crate) struct RunningPooler {
     pub(crate) port: u16,
     pub(crate) pid: u32,
     pub(crate) child: Child,
+    /// The way through it.
+    pub(crate) target: Target,
 }
 
 fn stop_signal(version: &Version) -> i32 {
@@ -46,16 +48,21 @@ impl Sandbox {
 
     /// None where there is none, and while the sandbox's data is still being made.
     pub(crate) fn start_pooler(&self, run: &mut Run, options: &StartOptions) -> Result<Option<RunningPooler>, Error> {
-        if self.manifest.pooler.is_none() || self.manifest.state == State::Deploying {
+        let is_there = self.manifest.pooler.is_some() && options.pooling != Pooling::Without;
+        if !is_there || self.manifest.state == State::Deploying {
             return Ok(None);
         }
-        let (sandbox, pooler, _reserved) = self.with_pooler_port()?;
+        let (sandbox, mut pooler, _reserved) = self.with_pooler_port()?;
+        if let Pooling::With(settings) = &options.pooling {
+            settings.check()?;
+            pooler.settings = settings.clone();
+        }
         configuration::write(&sandbox, &pooler)?;
         let log_start = sandbox.pooler_log().metadata().map_or(0, |log| log.len());
         let target = sandbox.pooled_connection()?.ok_or_else(|| Error::NotRunning { name: self.name().into() })?;
         let child = run.spawn(Role::Server, sandbox.pooler_spec(&pooler, options))?;
         match sandbox.await_pooler(&child, &target, log_start) {
-            Ok(()) => Ok(Some(RunningPooler { port: pooler.port, pid: child.pid, child })),
+            Ok(()) => Ok(Some(RunningPooler { port: pooler.port, pid: child.pid, child, target })),
             Err(error) => {
                 run.undo_step(child.step)?;
                 Err(error)

@@ -65,7 +65,7 @@ fn of_valgrind(asked: Valgrind, sandbox: &Sandbox, pid: u32) -> Got {
 }
 
 fn of_huge_pages(asked: HugePages, sandbox: &Sandbox, pid: u32) -> Got {
-    let bytes = huge_bytes(&std::fs::read_to_string(format!("/proc/{pid}/smaps")).unwrap_or_default());
+    let bytes = huge_page_bytes(pid);
     let said = huge_pages_status(sandbox).ok().flatten();
     let said = said.map(|(variable, said)| format!("{variable} {said}, ")).unwrap_or_default();
     let is_as_asked = match asked {
@@ -84,6 +84,12 @@ fn huge_pages_status(sandbox: &Sandbox) -> Result<Option<(&'static str, String)>
     let Some(variable) = words.first() else { return Ok(None) };
     let rows = sandbox.talk(|connection| connection.query(&format!("SHOW {variable}")))?;
     Ok(rows.text(0, 0).map(|said| (*variable, said)))
+}
+
+/// How much of its memory a process has mapped in huge pages of the host's pool, touched or not, in bytes. 0 also where this user may not
+/// read its mappings.
+pub fn huge_page_bytes(pid: u32) -> u64 {
+    huge_bytes(&std::fs::read_to_string(format!("/proc/{pid}/smaps")).unwrap_or_default())
 }
 
 /// What is mapped in pages of hugetlbfs: there `KernelPageSize` is larger than the base page (proc_pid_smaps(5)).

@@ -5,8 +5,8 @@
 mod in_force;
 mod malloc;
 
-pub use in_force::Got;
 pub(crate) use in_force::mapped;
+pub use in_force::{Got, huge_page_bytes};
 pub use malloc::Malloc;
 
 use crate::joint_needs::pool_bytes;

@@ -20,13 +20,16 @@ macro_rules! examples {
     };
 }
 
-static EXAMPLES: [(&str, &str); 6] = examples![
+static EXAMPLES: [(&str, &str); 9] = examples![
     "quick",
     "one-read-or-two",
     "cloud-disks",
     "postgresql-small-memory",
     "beside-sysbench",
+    "article-5-huge-pages",
+    "article-5-connections",
     "workloads/shop",
+    "workloads/write-then-read-all",
 ];
 
 /// # Errors

@@ -101,11 +101,18 @@ pub fn host_facts(experiment: &Experiment, places: &Places) -> HostFacts {
         ram_mechanism: squeeze::ram::automatic().unwrap_or_default(),
         fuse: good("fuse") && good("namespaces"),
         preload: good("preload"),
+        huge_pool: rustix::fs::access(host::change::POOL, rustix::fs::Access::WRITE_OK).is_ok(),
+        huge_unclaimed_bytes: huge_unclaimed_bytes(),
         memory_cgroup: cgroup(check("memory-cgroup")),
         cpu_cgroup: cgroup(check("cpu-cgroup")),
         cpuset_cgroup: cgroup(check("cpuset-cgroup")),
         server_binary: server_binary(experiment, places),
     }
+}
+
+/// Free huge pages that nobody has reserved.
+fn huge_unclaimed_bytes() -> u64 {
+    squeeze::Meminfo::now().map_or(0, |now| now.huge_unclaimed_pages() * now.huge_page_bytes)
 }
 
 /// `v1 at /sys/fs/cgroup/memory` -> `v1`.

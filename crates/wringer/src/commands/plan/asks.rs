@@ -4,7 +4,7 @@
 
 use crate::commands::disk::flags;
 use evidence::DiskMechanism;
-use experiment::{Arm, Experiment, HostFacts, Plan, Problem, disk_mechanism};
+use experiment::{Arm, Experiment, HostFacts, Plan, Problem, ServerStart, disk_mechanism};
 use host::places::Places;
 use lab::{server_options, server_request};
 use sandbox::{Installation, Refused};
@@ -17,7 +17,8 @@ use std::path::{Path, PathBuf};
 pub fn options(experiment: &Experiment, places: &Places, plan: &mut Plan) {
     let names: BTreeSet<&str> =
         experiment.arms.iter().flat_map(|arm| arm.server_options.keys().map(String::as_str)).collect();
-    if names.is_empty() {
+    let is_wrapped = experiment.arms.iter().any(|arm| arm.start.malloc.is_some() || arm.start.thp.is_some());
+    if names.is_empty() && !is_wrapped {
         return;
     }
     let names = names.into_iter().collect::<Vec<_>>().join(", ");
@@ -28,6 +29,10 @@ pub fn options(experiment: &Experiment, places: &Places, plan: &mut Plan) {
         plan.not_asked.push(format!("whether the server takes {names}: it is not on this machine yet; {how}"));
         return;
     };
+    wrappings(experiment, &installation, plan);
+    if names.is_empty() {
+        return;
+    }
     if !installation.can_be_asked() {
         let (program, version) = (installation.program.display(), &installation.version);
         plan.not_asked.push(format!(
@@ -43,6 +48,24 @@ pub fn options(experiment: &Experiment, places: &Places, plan: &mut Plan) {
     }
     plan.blockers.sort();
     plan.blockers.dedup();
+}
+
+/// Adds a malloc that is not on this machine, and transparent huge pages that the host does not give.
+fn wrappings(experiment: &Experiment, installation: &Installation, plan: &mut Plan) {
+    for (index, arm) in experiment.arms.iter().enumerate() {
+        let (malloc, thp) = (arm.start.malloc.clone(), arm.start.thp);
+        let alone = [
+            ("server.malloc", ServerStart { malloc, ..ServerStart::default() }),
+            ("server.thp", ServerStart { thp, ..ServerStart::default() }),
+        ];
+        for (key, start) in alone {
+            let Err(error) = lab::wrapping(&start, installation) else { continue };
+            let (line, column) = experiment.place(index, key);
+            let in_file = |text: String| text.replace("--malloc", "server.malloc").replace("--thp", "server.thp");
+            let (message, suggestion) = (in_file(error.to_string()), error.hint().map(in_file));
+            plan.blockers.push(Problem { line, column, message, suggestion });
+        }
+    }
 }
 
 fn options_of(experiment: &Experiment, (index, arm): (usize, &Arm), installation: &Installation, plan: &mut Plan) {

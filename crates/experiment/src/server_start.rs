@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a server is started with, besides its variables: huge pages, another malloc, a pooler in front of it.
+
+use serde::Serialize;
+use std::fmt;
+
+/// `None` of each leaves it as it is.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct ServerStart {
+    pub huge_pages: Option<HugePages>,
+    pub malloc: Option<Malloc>,
+    pub thp: Option<Thp>,
+    /// PostgreSQL only. The load goes through it; observers and witnesses go past it.
+    pub pgbouncer: Option<PgBouncer>,
+}
+
+/// Whether the server's shared memory, or InnoDB's pool, lies in huge pages of the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HugePages {
+    /// Or no start.
+    On,
+    /// As many as can be had.
+    Try,
+    Off,
+}
+
+impl HugePages {
+    pub const ALL: [HugePages; 3] = [HugePages::On, HugePages::Try, HugePages::Off];
+
+    /// As written in the file.
+    pub fn name(self) -> &'static str {
+        match self {
+            HugePages::On => "on",
+            HugePages::Try => "try",
+            HugePages::Off => "off",
+        }
+    }
+
+    /// Whether the host's pool of huge pages must have room for the server.
+    pub fn wants_pages(self) -> bool {
+        self != HugePages::Off
+    }
+}
+
+/// Who serves malloc in the server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Malloc {
+    /// Nothing is preloaded: a server that is linked with another one keeps that, and the result says so.
+    Glibc,
+    /// `jemalloc`, `tcmalloc`, `mimalloc`, or the whole path of a library.
+    Library(String),
+}
+
+impl Malloc {
+    /// As written in the file.
+    pub fn name(&self) -> &str {
+        match self {
+            Malloc::Glibc => "glibc",
+            Malloc::Library(name) => name,
+        }
+    }
+}
+
+/// Transparent huge pages of the server's processes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Thp {
+    Always,
+    Madvise,
+    Never,
+}
+
+impl Thp {
+    pub const ALL: [Thp; 3] = [Thp::Always, Thp::Madvise, Thp::Never];
+
+    /// As written in the file.
+    pub fn name(self) -> &'static str {
+        match self {
+            Thp::Always => "always",
+            Thp::Madvise => "madvise",
+            Thp::Never => "never",
+        }
+    }
+}
+
+/// A pgBouncer that keeps server connections open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct PgBouncer {
+    /// To the server. Once they are made they stay until the server stops.
+    pub connections: u32,
+    pub mode: PoolMode,
+}
+
+/// For how long a client keeps a server connection.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PoolMode {
+    /// Until it disconnects.
+    #[default]
+    Session,
+    Transaction,
+    Statement,
+}
+
+impl PoolMode {
+    pub const ALL: [PoolMode; 3] = [PoolMode::Session, PoolMode::Transaction, PoolMode::Statement];
+
+    /// As written in the file.
+    pub fn name(self) -> &'static str {
+        match self {
+            PoolMode::Session => "session",
+            PoolMode::Transaction => "transaction",
+            PoolMode::Statement => "statement",
+        }
+    }
+}
+
+impl fmt::Display for PgBouncer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} pooling, {} server connections", self.mode.name(), self.connections)
+    }
+}
+
+impl ServerStart {
+    /// Whether the host's pool of huge pages must have room for the server.
+    pub fn wants_huge_pages(&self) -> bool {
+        self.huge_pages.is_some_and(HugePages::wants_pages)
+    }
+}

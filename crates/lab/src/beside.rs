@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The clients beside an arm's load, each in a thread of its own: they open connections at a rate, keep them or close them, and count what the
+//! server answers.
+
+use crate::cell::Phase;
+use crate::error::Error;
+use crate::lab::Lab;
+use evidence::{Measured, Quantity};
+use load::admin::Connection;
+use load::{Protocol, Target};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// A server that does not answer is not waited for without an end.
+const ANSWER_LIMIT: Duration = Duration::from_secs(10);
+/// Between two looks whether it is over.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// The clients of a phase, while they run. Dropped, they end, too.
+pub(crate) struct Running {
+    stop: Arc<AtomicBool>,
+    clients: Vec<(experiment::Beside, JoinHandle<Tally>)>,
+}
+
+/// What one account's clients got.
+#[derive(Debug, Default, Clone, PartialEq)]
+struct Tally {
+    opened: u64,
+    /// By the server's code; empty: it did not answer.
+    refused: BTreeMap<String, u64>,
+    elapsed: Duration,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::SeqCst);
+        self.clients.drain(..).for_each(|(_, client)| drop(client.join()));
+    }
+}
+
+impl Lab<'_> {
+    /// Makes the accounts, runs the phase's statements, and starts its clients.
+    pub(crate) fn start_beside(&self, phase: &Phase) -> Result<Running, Error> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let mut running = Running { stop: stop.clone(), clients: Vec::new() };
+        let Some(serving) = &self.serving else { return Ok(running) };
+        let target = serving.target();
+        if phase.load.beside.is_empty() && phase.load.before.is_empty() {
+            return Ok(running);
+        }
+        let mut connection = Connection::open(target)?;
+        for beside in &phase.load.beside {
+            make_account(&mut connection, target, &beside.account)?;
+        }
+        for statement in &phase.load.before {
+            connection.execute(statement)?;
+            self.notes.event("load", format!("{}: {statement}", phase.name))?;
+        }
+        for beside in &phase.load.beside {
+            let own = Target { user: beside.account.clone(), ..serving.load_target().clone() };
+            let (stop, asked) = (stop.clone(), beside.clone());
+            let client = std::thread::spawn(move || open_at_its_rate(&asked, &own, &stop));
+            running.clients.push((beside.clone(), client));
+        }
+        Ok(running)
+    }
+
+    /// Ends them, and records what they got.
+    pub(crate) fn end_beside(&self, phase: &Phase, mut running: Running) -> Result<(), Error> {
+        running.stop.store(true, Ordering::SeqCst);
+        for (asked, client) in running.clients.drain(..) {
+            let Ok(tally) = client.join() else { continue };
+            self.notes.event("load", format!("{}: {}", phase.name, told(&asked, &tally)))?;
+            for measured in measured(&asked, &tally) {
+                let (at_us, arm) = (self.notes.clock.now_us(), Some(phase.name.clone()));
+                self.notes.measured(&Measured { at_us, arm, ..measured })?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// With the sandbox's own password, and the right to the tables alone. One that is there from an earlier arm stays as it is.
+fn make_account(connection: &mut Connection, target: &Target, name: &str) -> Result<(), load::Error> {
+    let (password, database) = (target.password.reveal(), target.database.clone().unwrap_or_default());
+    let statements = match target.protocol {
+        Protocol::Mysql => vec![
+            format!("CREATE USER IF NOT EXISTS '{name}'@'localhost' IDENTIFIED BY '{password}'"),
+            format!("GRANT SELECT, INSERT, UPDATE, DELETE ON `{database}`.* TO '{name}'@'localhost'"),
+        ],
+        Protocol::Postgresql => {
+            let is_there = !connection.query(&format!("SELECT 1 FROM pg_roles WHERE rolname = '{name}'"))?.is_empty();
+            let role = format!("CREATE ROLE {name} LOGIN PASSWORD '{password}'");
+            let rights = format!("GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO {name}");
+            (!is_there).then_some(role).into_iter().chain([rights]).collect()
+        }
+    };
+    statements.iter().try_for_each(|statement| connection.execute(statement).map(drop))
+}
+
+fn open_at_its_rate(asked: &experiment::Beside, target: &Target, stop: &AtomicBool) -> Tally {
+    let (began, every) = (Instant::now(), Duration::from_secs_f64(1.0 / asked.rate));
+    let (mut tally, mut kept, mut due) = (Tally::default(), Vec::new(), began);
+    while !stop.load(Ordering::SeqCst) {
+        if Instant::now() < due || kept.len() >= asked.most as usize {
+            std::thread::sleep(LOOK.min(every));
+            continue;
+        }
+        // one that comes late is not made up for by a burst
+        due = (due + every).max(Instant::now());
+        match visit(target, asked.keep) {
+            Ok(connection) => {
+                tally.opened += 1;
+                kept.extend(connection);
+            }
+            Err(error) => *tally.refused.entry(error.code().unwrap_or_default().to_owned()).or_default() += 1,
+        }
+    }
+    Tally { elapsed: began.elapsed(), ..tally }
+}
+
+/// The connection, where it is to stay.
+fn visit(target: &Target, keep: bool) -> Result<Option<Connection>, load::Error> {
+    let mut connection = Connection::open(target)?;
+    connection.set_read_limit(Some(ANSWER_LIMIT))?;
+    connection.query("SELECT 1")?;
+    Ok(keep.then_some(connection))
+}
+
+fn told(asked: &experiment::Beside, tally: &Tally) -> String {
+    let what = if asked.keep { "opened, and kept open," } else { "opened, and closed," };
+    let by = |(code, count): (&String, &u64)| match code.as_str() {
+        "" => format!("{count} times without an answer"),
+        code => format!("{count} times with {code}"),
+    };
+    let refused: Vec<String> = tally.refused.iter().map(by).collect();
+    let refused =
+        if refused.is_empty() { "never refused".to_owned() } else { format!("refused {}", refused.join(", ")) };
+    format!("{} {what} {} connections, {refused}", asked.account, tally.opened)
+}
+
+fn measured(asked: &experiment::Beside, tally: &Tally) -> Vec<Measured> {
+    let refused: u64 = tally.refused.values().sum();
+    let codes: Vec<&str> = tally.refused.keys().map(String::as_str).filter(|code| !code.is_empty()).collect();
+    let codes = if codes.is_empty() { String::new() } else { format!(": {}", codes.join(", ")) };
+    let one = |what: &str, count: u64, witness: String| Measured {
+        at_us: 0,
+        arm: None,
+        what: format!("beside.{}.{what}", asked.account),
+        mechanism: format!("{} new connections a second", asked.rate),
+        asked: None,
+        predicted: None,
+        got: Some(Quantity::count(count as f64)),
+        witness,
+        within_tolerance: None,
+        tolerance: None,
+        looks: None,
+        came_on: None,
+    };
+    vec![
+        one("opened", tally.opened, format!("logins that the server took, in {:.1} s", tally.elapsed.as_secs_f64())),
+        one("refused", refused, format!("answers of the server{codes}")),
+    ]
+}

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a server is started with besides its variables, from the words of the experiment to those of the sandbox; and what came of it.
+
+use crate::cell::Phase;
+use crate::error::Error;
+use crate::lab::Lab;
+use evidence::{Measured, Quantity};
+use experiment::{HugePages, Malloc, PgBouncer, PoolMode, ServerStart, Thp};
+use observe::memory;
+use sandbox::{Got, Installation, PoolSettings, Pooling, ServerOption, Wrapping};
+
+/// Longer than any run: a server connection that pgBouncer has made stays.
+const LIFETIME_S: u32 = 30 * 24 * 3600;
+
+/// # Errors
+/// The library of a malloc is not on this machine, or the host's transparent huge pages are others than asked.
+pub fn wrapping(start: &ServerStart, installation: &Installation) -> Result<Wrapping, sandbox::Error> {
+    let library = match &start.malloc {
+        None | Some(Malloc::Glibc) => None,
+        Some(Malloc::Library(name)) => Some(of_library(name).find(installation)?),
+    };
+    let wrapping = Wrapping {
+        malloc: library,
+        thp: start.thp.map(thp),
+        valgrind: None,
+        huge_pages: start.huge_pages.map(huge_pages),
+    };
+    wrapping.check()?;
+    Ok(wrapping)
+}
+
+/// The experiment's own check knows these names.
+fn of_library(name: &str) -> sandbox::Malloc {
+    name.parse().unwrap_or_else(|_| sandbox::Malloc::File(name.into()))
+}
+
+fn thp(asked: Thp) -> sandbox::Thp {
+    match asked {
+        Thp::Always => sandbox::Thp::Always,
+        Thp::Madvise => sandbox::Thp::Madvise,
+        Thp::Never => sandbox::Thp::Never,
+    }
+}
+
+fn huge_pages(asked: HugePages) -> sandbox::HugePages {
+    match asked {
+        HugePages::On => sandbox::HugePages::On,
+        HugePages::Try => sandbox::HugePages::Try,
+        HugePages::Off => sandbox::HugePages::Off,
+    }
+}
+
+pub(crate) fn pooling(start: &ServerStart) -> Result<Pooling, sandbox::Error> {
+    start.pgbouncer.map_or(Ok(Pooling::Without), |asked| Ok(Pooling::With(pool_settings(asked)?)))
+}
+
+/// As many server connections as asked for, and none of them ends because it is old or idle.
+pub(crate) fn pool_settings(asked: PgBouncer) -> Result<PoolSettings, sandbox::Error> {
+    let mode = match asked.mode {
+        PoolMode::Session => sandbox::PoolMode::Session,
+        PoolMode::Transaction => sandbox::PoolMode::Transaction,
+        PoolMode::Statement => sandbox::PoolMode::Statement,
+    };
+    let option = |key: &str, value: u32| ServerOption::new(key, Some(&value.to_string()));
+    let options = vec![
+        option("min_pool_size", asked.connections)?,
+        option("server_lifetime", LIFETIME_S)?,
+        option("server_idle_timeout", 0)?,
+    ];
+    Ok(PoolSettings { mode, size: Some(asked.connections), options, ..PoolSettings::default() })
+}
+
+impl Lab<'_> {
+    /// Asked and got, of a phase whose server is started with something.
+    pub(crate) fn record_start(&self, phase: &Phase) -> Result<(), Error> {
+        let Some(serving) = &self.serving else { return Ok(()) };
+        for got in &serving.running.got {
+            let told = format!("{}: {} asked, {}", got.what, got.asked, got.got);
+            self.notes.event("sandbox", told)?;
+        }
+        let pid = serving.running.pid;
+        let huge = phase.start.huge_pages.map(|asked| self.huge_measured(phase, asked, pid));
+        let malloc = phase.start.malloc.as_ref().map(|asked| malloc_measured(asked, pid, &serving.running.got));
+        let thp = serving.running.got.iter().find(|got| got.what == "thp").map(thp_measured);
+        for measured in [huge, malloc, thp].into_iter().flatten() {
+            let (at_us, arm) = (self.notes.clock.now_us(), Some(phase.name.clone()));
+            self.notes.measured(&Measured { at_us, arm, ..measured })?;
+        }
+        Ok(())
+    }
+
+    /// In how many bytes of huge pages the server's first process has its memory.
+    fn huge_measured(&self, phase: &Phase, asked: HugePages, pid: u32) -> Measured {
+        let got = sandbox::huge_page_bytes(pid);
+        let room = self.huge_pool.as_ref().map_or(0, |pool| pool.asked_pages * pool.page_bytes);
+        let (within, tolerance) = match asked {
+            HugePages::On => (Some(got >= phase.pool.0), Some(format!("at least the server's pool, {}", phase.pool))),
+            HugePages::Off => (Some(got == 0), Some("exactly".to_owned())),
+            HugePages::Try => (None, None),
+        };
+        Measured {
+            asked: Some(Quantity::bytes(room)),
+            got: Some(Quantity::bytes(got)),
+            within_tolerance: within,
+            tolerance,
+            ..measured("server.huge_pages", "huge pages of the host's pool", "KernelPageSize in the server's smaps")
+        }
+    }
+}
+
+/// 1: the asked library serves malloc, or, for glibc, no other one.
+fn malloc_measured(asked: &Malloc, pid: u32, got: &[Got]) -> Measured {
+    let seen = memory::inventory(Some(pid), None, None, &memory::Options::default());
+    let serving = seen.processes.first().and_then(|process| process.allocator.clone()).unwrap_or_default();
+    let is_as_asked = match asked {
+        Malloc::Glibc => serving.starts_with("glibc"),
+        Malloc::Library(_) => got.iter().any(|got| got.what == "malloc" && got.is_as_asked),
+    };
+    let serving = if serving.is_empty() { "not told".to_owned() } else { serving };
+    let witness = format!("the server's mappings and symbols: malloc is {serving}");
+    in_force("server.malloc", asked.name(), &witness, is_as_asked)
+}
+
+fn thp_measured(got: &Got) -> Measured {
+    in_force("server.thp", &got.asked, &got.got, got.is_as_asked)
+}
+
+/// Something that is in force or not.
+fn in_force(what: &str, asked: &str, witness: &str, is_as_asked: bool) -> Measured {
+    Measured {
+        asked: Some(Quantity::count(1.0)),
+        got: Some(Quantity::count(f64::from(u8::from(is_as_asked)))),
+        within_tolerance: Some(is_as_asked),
+        tolerance: Some("in force (1) or not (0)".into()),
+        ..measured(what, asked, witness)
+    }
+}
+
+fn measured(what: &str, mechanism: &str, witness: &str) -> Measured {
+    Measured {
+        at_us: 0,
+        arm: None,
+        what: what.into(),
+        mechanism: mechanism.into(),
+        asked: None,
+        predicted: None,
+        got: None,
+        witness: witness.into(),
+        within_tolerance: None,
+        tolerance: None,
+        looks: None,
+        came_on: None,
+    }
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+//! How many huge pages a server needs: asked before its start where its program says so, else seen in one that runs without them.
+
+use crate::wrap::mapped;
+use crate::{Error, Sandbox, ServerOption, client, init};
+use capability::{Capability, words};
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+
+/// As the kernel names memory that is shared by processes and has no file (shmem_zero_setup, mm/shmem.c).
+const SHARED: &str = "/dev/zero (deleted)";
+
+impl Sandbox {
+    /// How many pages of the host's default size the stopped server would need with these options, as its own program says.
+    /// `None`: this server or this version does not say.
+    ///
+    /// # Errors
+    /// The program cannot be run, or refuses the options.
+    pub fn huge_pages_needed(&self, options: &[ServerOption]) -> Result<Option<u64>, Error> {
+        let installation = &self.manifest.installation;
+        let known = words(Capability::HugePagesNeeded, installation.flavour, &installation.version);
+        let Some(variable) = known.first() else { return Ok(None) };
+        let mut command = installation.command(&installation.program);
+        command.arg("-C").arg(variable).args(init::server_arguments(self)).current_dir(self.data());
+        for option in options {
+            command.args(option.to_arguments(installation.flavour)?);
+        }
+        if let Some((uid, gid)) = self.manifest.user.identity() {
+            // it looks whether the data directory is its own
+            command.uid(uid).gid(gid);
+        }
+        let said = client::output(command, "saying how many huge pages it needs")?;
+        Ok(said.trim().parse().ok())
+    }
+}
+
+/// The memory that a server without huge pages has made for all of its processes: what would lie in huge pages. 0: none is seen.
+pub fn shared_memory_bytes(pid: u32) -> u64 {
+    in_maps(&std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default())
+}
+
+fn in_maps(maps: &str) -> u64 {
+    let length = |line: &str| {
+        let (from, to) = line.split_once(' ')?.0.split_once('-')?;
+        u64::from_str_radix(to, 16).ok()?.checked_sub(u64::from_str_radix(from, 16).ok()?)
+    };
+    maps.lines().filter(|line| mapped(line) == Some(Path::new(SHARED))).filter_map(length).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shared_memory_without_a_file_is_summed() {
+        let maps = "7f0000000000-7f0000800000 rw-s 00000000 00:01 7                          /dev/zero (deleted)\n\
+                    7f0000900000-7f0000901000 rw-s 00000000 00:01 8                          /SYSV00001234 (deleted)\n\
+                    7f0000a00000-7f0000a01000 rw-p 00000000 00:00 0 \n";
+        assert_eq!(in_maps(maps), 8 << 20);
+        assert_eq!(in_maps(""), 0);
+    }
+}

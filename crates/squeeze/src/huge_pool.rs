@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Room for a server in the host's pool of huge pages: the same step of the journal as the squeeze by that pool, for pages that are to be used.
+//!
+//! The pages that are in the pool already may be meant for somebody else, so the pool grows by all that is needed. Who may not make it
+//! larger takes what is free.
+
+use crate::{Error, Meminfo};
+use host::change::{POOL, compact_memory, grow_pool, pool_pages};
+use run::{Run, Step, StepId};
+use std::time::{Duration, Instant};
+use units::Bytes;
+
+/// The pause between two requests: freed memory becomes contiguous only after a moment.
+const PAUSE: Duration = Duration::from_millis(300);
+/// How long the kernel may take to find memory in one piece.
+const DEADLINE: Duration = Duration::from_secs(30);
+/// So much of the host's RAM stays available beside the pages, else nothing is taken.
+const LEFT_BYTES: u64 = Bytes::GIB;
+
+/// What was made for one server.
+#[derive(Debug)]
+pub struct HugePool {
+    step: Option<StepId>,
+    pub asked_pages: u64,
+    /// What the pool has for it.
+    pub pages: u64,
+    /// Of the host's default size.
+    pub page_bytes: u64,
+    /// Why it has less than was asked for.
+    pub stopped: Option<String>,
+}
+
+impl HugePool {
+    pub fn is_enough(&self) -> bool {
+        self.pages >= self.asked_pages
+    }
+
+    /// `131 huge pages of 2 MiB`.
+    pub fn describe(&self) -> String {
+        let page = Bytes(self.page_bytes);
+        match &self.stopped {
+            None => format!("{} huge pages of {page}", self.pages),
+            Some(why) => format!("{} of {} huge pages of {page}: {why}", self.pages, self.asked_pages),
+        }
+    }
+
+    /// Makes the pool as small as it was; the server that used it has stopped.
+    ///
+    /// # Errors
+    /// Somebody else has changed it meanwhile.
+    pub fn give_back(self, run: &mut Run) -> Result<(), Error> {
+        self.step.map_or(Ok(()), |step| Ok(run.undo_step(step)?))
+    }
+}
+
+/// The size of the host's default huge page, in bytes.
+///
+/// # Errors
+/// [`Error::Refused`]: this kernel has none.
+pub fn page_bytes() -> Result<u64, Error> {
+    match Meminfo::now()?.huge_page_bytes {
+        0 => Err(Error::Refused {
+            what: "this kernel has no huge pages".into(),
+            hint: "leave server.huge_pages out".into(),
+        }),
+        bytes => Ok(bytes),
+    }
+}
+
+/// Makes the pool larger by `pages`, or, where this user may not, counts what is free in it.
+///
+/// # Errors
+/// The host has too little RAM for them; the pool was changed by somebody else at this moment.
+pub fn make(run: &mut Run, pages: u64) -> Result<HugePool, Error> {
+    let page_bytes = page_bytes()?;
+    let pool = HugePool { step: None, asked_pages: pages, pages, page_bytes, stopped: None };
+    if rustix::fs::access(POOL, rustix::fs::Access::WRITE_OK).is_err() {
+        let free = Meminfo::now()?.huge_unclaimed_pages();
+        let why = || "this user may not make the pool larger, and no more are free".to_owned();
+        return Ok(HugePool { pages: free.min(pages), stopped: (free < pages).then(why), ..pool });
+    }
+    require_ram(pages * page_bytes)?;
+    let started = Instant::now();
+    let before = pool_pages()?;
+    let after = before + pages;
+    let (step, now) = run.step(Step::HugePool { before, after }, |permit| {
+        grow_pool(permit, before, after, &mut |_| {
+            if started.elapsed() > DEADLINE || host::interrupt::requested() {
+                return false;
+            }
+            // no change that is undone, and a failure costs one try
+            let _ = compact_memory(permit);
+            std::thread::sleep(PAUSE);
+            true
+        })
+    })?;
+    let got = now.saturating_sub(before);
+    let why = || format!("the kernel found no more memory in one piece within {} s", DEADLINE.as_secs());
+    Ok(HugePool { step: Some(step), pages: got, stopped: (got < pages).then(why), ..pool })
+}
+
+fn require_ram(bytes: u64) -> Result<(), Error> {
+    let available = Meminfo::now()?.available_bytes;
+    if bytes.saturating_add(LEFT_BYTES) <= available {
+        return Ok(());
+    }
+    let (bytes, available, left) = (Bytes(bytes), Bytes(available), Bytes(LEFT_BYTES));
+    Err(Error::Refused {
+        what: format!(
+            "the server's huge pages take {bytes}, and {available} are available, of which {left} must be left"
+        ),
+        hint: "make the server's pool smaller".into(),
+    })
+}
