@@ -44,6 +44,7 @@ const WITH_SERVERS: [&[&str]; 2] = [
     &[
         "catalogue",
         "cell",
+        "connection_limits",
         "dead_server",
         "fill",
         "fill_from",

@@ -15,6 +15,7 @@
 //! not taken for it.
 
 mod attached;
+mod connection_looks;
 mod error;
 mod files;
 mod group;
@@ -24,6 +25,7 @@ pub mod process;
 mod wanted;
 
 pub use attached::{Attached, Server};
+pub use connection_looks::ConnectionLooks;
 pub use error::Error;
 pub use group::Group;
 pub use parts::Parts;

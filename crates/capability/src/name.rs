@@ -108,6 +108,13 @@ pub enum Capability {
     /// As above.
     Parsec,
 
+    /// The statement that limits an account's connections; `{account}` and `{limit}` stand for both.
+    AccountLimit,
+    /// Rights that lift an account above its own limit of connections.
+    BeyondAccountLimit,
+    /// Rights by which an account is let in when ordinary ones find all connections taken.
+    ConnectionReserve,
+
     // ---- tables
     /// The clause, or the word, with which a secondary index is made while others write to its table.
     OnlineIndex,

@@ -9,6 +9,7 @@
 //! - [`prepare()`]: the tables of a workload that wants its own; [`prepare::pgbench`]: those of pgbench.
 //! - [`fill`]: tables of a given size and shape.
 //! - [`replay`]: sends the statements of a real server's log again.
+//! - [`reversible`]: statements that change a server, each with its undoing: all or none.
 //! - [`server_clock`]: the difference between the server's clock and ours.
 //! - [`summary`]: a load's result as text, and in sysbench's shape.
 //!
@@ -22,6 +23,7 @@ pub mod fill;
 pub mod prepare;
 pub mod protocol;
 pub mod replay;
+pub mod reversible;
 pub mod server_clock;
 pub mod summary;
 pub mod target;

@@ -12,6 +12,7 @@
 //! | [`busy`] | whose work the CPUs and the disk do: own, others', another run's, the hypervisor's |
 //! | [`memory`] | what a server's memory is made of: mappings, allocator, contexts, its own rows |
 //! | [`conditions`] | what the host is, and what could weaken a result on it |
+//! | [`connections`] | limits of connections, and who has how many |
 //!
 //! Each reader says how often it may be read ([`Reader::interval`]), from 10 ms to minutes: an observer that looks fast leaves out what is
 //! dear, or changes seldom, in the rounds between.
@@ -21,6 +22,7 @@
 
 pub mod busy;
 pub mod conditions;
+pub mod connections;
 pub mod host_readers;
 pub mod memory;
 pub mod parse;

@@ -74,6 +74,8 @@ enum Command {
     Observe(Box<commands::observe::Args>),
     /// Where a server's memory is, and whom the kernel would kill when there is none left; changes nothing
     Memory(Box<commands::memory::Args>),
+    /// Who has how many connections, and may have how many; limits that keep one account from taking those of all others
+    Connections(Box<commands::connections::Args>),
     /// Find the humps in a latency histogram
     Modes(commands::modes::Args),
     /// The manual
@@ -159,6 +161,7 @@ fn run(command: Command) -> exit::Outcome {
         Command::Replay(args) => commands::replay::main(*args),
         Command::Observe(args) => commands::observe::main(&args),
         Command::Memory(args) => commands::memory::main(*args),
+        Command::Connections(args) => commands::connections::main(*args),
         Command::Modes(args) => commands::modes::main(args),
         Command::Doc(args) => commands::doc::main(&args),
         Command::Examples(args) => commands::examples::main(&args),

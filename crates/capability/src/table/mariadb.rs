@@ -81,6 +81,12 @@ pub(super) const TABLE: &[Entry] = table! { Mariadb:
     Ed25519 [10, 1, 22] .. [] => ["ed25519", "auth_ed25519"], "MariaDB 10.1.22 release notes; seen in 10.11.19 and 11.8.9";
     Parsec [11, 6] .. [] => ["parsec", "auth_parsec"], "MariaDB's manual, Authentication Plugin - PARSEC; seen in 11.8.9";
 
+    AccountLimit [10, 2] .. [] => ["ALTER USER {account} WITH MAX_USER_CONNECTIONS {limit}"],
+        "MariaDB 10.2.0 release notes: ALTER USER; seen in 10.11.19";
+    AccountLimit [] .. [10, 2] => ["GRANT USAGE ON *.* TO {account} WITH MAX_USER_CONNECTIONS {limit}"],
+        "MariaDB 10.2.0 release notes: ALTER USER";
+    ConnectionReserve [] .. [] => ["SUPER", "CONNECTION ADMIN"];
+
     OnlineIndex [10, 0] .. [] => ["ALGORITHM=INPLACE, LOCK=NONE"], "MariaDB's manual, InnoDB Online DDL: MariaDB 10.0 (InnoDB 5.6); seen in 10.1";
     RedoLogResize [10, 9] .. [] => ["innodb_log_file_size"], "MariaDB 10.9 changes and improvements: innodb_log_file_size is dynamic (MDEV-27812)";
 

@@ -53,6 +53,12 @@ pub(super) const TABLE: &[Entry] = table! { Mysql:
     NativePassword [] .. [9] => ["mysql_native_password"], "MySQL 9.0.0 release notes: removed";
     CachingSha2Password [8, 0, 3] .. [] => ["caching_sha2_password"], "MySQL 8.0.3 release notes";
 
+    AccountLimit [5, 7, 6] .. [] => ["ALTER USER {account} WITH MAX_USER_CONNECTIONS {limit}"],
+        "MySQL 5.7.6 release notes: ALTER USER takes resource limits; GRANT refuses them since 8.0.11, seen in 9.7.4";
+    AccountLimit [] .. [5, 7, 6] => ["GRANT USAGE ON *.* TO {account} WITH MAX_USER_CONNECTIONS {limit}"],
+        "MySQL 5.6 manual, GRANT Syntax";
+    ConnectionReserve [] .. [] => ["SUPER", "CONNECTION_ADMIN"];
+
     OnlineIndex [5, 6] .. [] => ["ALGORITHM=INPLACE, LOCK=NONE"], "MySQL 5.6 manual, Online DDL Operations; seen in 5.6.24";
     RedoLogResize [8, 0, 30] .. [] => ["innodb_redo_log_capacity"], "MySQL 8.0.30 release notes";
 

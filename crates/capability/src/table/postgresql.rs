@@ -59,6 +59,10 @@ pub(super) const TABLE: &[Entry] = table! { Postgresql:
     StatementStatistics [8, 4] .. [] => ["pg_stat_statements"], "PostgreSQL 8.4 release notes";
     JsonLog [15] .. [] => ["jsonlog"], "PostgreSQL 15 release notes: log_destination";
 
+    AccountLimit [] .. [] => ["ALTER ROLE {account} CONNECTION LIMIT {limit}"];
+    BeyondAccountLimit [] .. [] => ["superuser"];
+    ConnectionReserve [] .. [] => ["superuser", "pg_use_reserved_connections"];
+
     OnlineIndex [8, 2] .. [] => ["CONCURRENTLY"], "PostgreSQL 8.2 release notes: CREATE INDEX CONCURRENTLY";
 
     // A standby has no file `recovery.conf` since 12. A replica that is away for long is lost, not the disk.

@@ -13,6 +13,9 @@ use load::{Password, Protocol, Target, Tls};
 use sandbox::Sandbox;
 use std::path::PathBuf;
 
+/// pgBouncer's console is a database of this name.
+const CONSOLE: &str = "pgbouncer";
+
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Connection")]
 pub struct Connection {
@@ -133,6 +136,35 @@ impl Connection {
             attach::Error::Connect(error) => server_failure(error),
             error => error.into(),
         })
+    }
+
+    /// The server of these flags, wherever it is; its process, where that is on this host and can be told.
+    ///
+    /// # Errors
+    /// As [`Self::attach`], but for the process.
+    pub fn attach_anywhere(&self, places: &Places) -> Result<Attached, Failure> {
+        Attached::find(&self.wanted()?, surroundings(places)).map_err(|error| match error {
+            attach::Error::Connect(error) => server_failure(error),
+            error => error.into(),
+        })
+    }
+
+    /// The console of the pgBouncer of the sandbox that is named. `None`: it has none.
+    pub fn console_of_sandbox(&self, places: &Places) -> Option<Target> {
+        let sandbox = Sandbox::open(self.sandbox.as_deref()?, places).ok()?;
+        let pooled = sandbox.pooled_connection().ok()??;
+        Some(Target { database: Some(CONSOLE.into()), ..pooled })
+    }
+
+    /// The console that a connection string names.
+    ///
+    /// # Errors
+    /// As [`Self::target`].
+    pub fn console(dsn: &str, places: &Places) -> Result<Target, Failure> {
+        let wanted = Wanted { dsn: Some(dsn.to_owned()), ..Wanted::default() };
+        let target = wanted.target(surroundings(places))?;
+        let named = dsn.parse::<Target>().ok().and_then(|target| target.database);
+        Ok(Target { database: named.or(Some(CONSOLE.into())), ..target })
     }
 
     /// A server's process alone: nothing is asked of the server, whatever the environment names.

@@ -3,6 +3,7 @@
 
 pub mod chart;
 pub mod connection;
+pub mod connections;
 pub mod disk;
 pub mod doc;
 pub mod doctor;

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Limits, use and peak side by side.
+
+use crate::pooler::{PoolerUse, pooler};
+use crate::pressure::{Pressure, pressure};
+use crate::standing::{
+    count, default_limit, exempting_right, holding, is_the_servers, own_limit, reserve_right, setting,
+};
+use crate::usage::{Usage, Uses, uses};
+use crate::{Account, AccountSeen, Seen};
+use capability::{Flavour, Protocol};
+use ledger::Missing;
+use serde::Serialize;
+
+/// Of one server. No figure counts the connection that asked.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Audit {
+    pub flavour: Flavour,
+    pub version: String,
+    /// How many times the connections were looked at.
+    pub looks: u64,
+    /// From the first look to the last.
+    pub looked_us: u64,
+    pub server: ServerUse,
+    pub accounts: Vec<AccountUse>,
+    pub databases: Vec<DatabaseUse>,
+    /// Sessions for which no account was found.
+    pub unassigned: Vec<Unassigned>,
+    pub pooler: Option<PoolerUse>,
+    pub overbooking: Overbooking,
+    pub pressure: Vec<Pressure>,
+    pub missing: Vec<Missing>,
+}
+
+/// The whole server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ServerUse {
+    /// `max_connections`. `None`: not told.
+    pub limit: Option<u64>,
+    /// What ordinary accounts may have of it together.
+    pub ordinary: Option<u64>,
+    pub reserve: Reserve,
+    /// `max_user_connections`, for each account without a limit of its own. `None`: no such limit.
+    pub account_default: Option<u64>,
+    /// `None`: not seen.
+    pub in_use: Option<u64>,
+    pub peak: Option<u64>,
+}
+
+/// Connections that ordinary accounts do not get.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Reserve {
+    /// Of `max_connections`.
+    pub inside: u64,
+    /// Above `max_connections`.
+    pub beside: u64,
+    pub for_whom: &'static str,
+    /// `extra_port`, `admin_port`: a second way in, with connections of its own. `None`: not set up.
+    pub second_port: Option<u64>,
+    /// `extra_max_connections` of MariaDB. `None`: no second port, or it has no such limit.
+    pub second_port_limit: Option<u64>,
+}
+
+/// One account, or role.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct AccountUse {
+    /// `app@%`, or the role's name.
+    pub account: String,
+    pub user: String,
+    pub host: Option<String>,
+    /// Its own. `None`: none.
+    pub limit: Option<u64>,
+    /// The one that holds for it: its own, or `max_user_connections`. `None`: none but the server's.
+    pub limit_that_holds: Option<u64>,
+    /// The right that lets it go beyond every limit of an account.
+    pub exempt_by: Option<String>,
+    /// The right that lets it use the reserve.
+    pub reserve_by: Option<String>,
+    pub may_log_in: bool,
+    pub is_the_servers_own: bool,
+    pub in_use: u64,
+    pub peak: u64,
+    /// The most memory that one of its connections has had. `None`: no source says it.
+    pub session_bytes_max: Option<u64>,
+}
+
+/// A database of PostgreSQL.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct DatabaseUse {
+    pub database: String,
+    /// `None`: none.
+    pub limit: Option<u64>,
+    pub in_use: u64,
+    pub peak: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Unassigned {
+    pub user: String,
+    pub client: String,
+    pub in_use: u64,
+    pub peak: u64,
+}
+
+/// Whether accounts are promised more than there is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Overbooking {
+    /// Of accounts that may log in, are not the server's own, and may not go beyond their limit.
+    pub limits_sum: u64,
+    /// Those of them that no limit holds for: each can take everything.
+    pub unlimited: Vec<String>,
+    /// `None`: the server's limit, or the accounts, are not known.
+    pub is_overbooked: Option<bool>,
+}
+
+/// Audits what was seen.
+pub fn audit(seen: &Seen) -> Audit {
+    let uses = uses(seen);
+    let server = server(seen, &uses);
+    let accounts: Vec<AccountUse> =
+        seen.accounts.iter().flatten().map(|account| of_account(seen, &uses, account)).collect();
+    let at = |look: Option<&crate::Look>| look.map_or(0, |look| look.at_us);
+    Audit {
+        flavour: seen.flavour,
+        version: seen.version.to_string(),
+        looks: seen.looks.len() as u64,
+        looked_us: at(seen.looks.last()) - at(seen.looks.first()).min(at(seen.looks.last())),
+        overbooking: overbooking(&accounts, server.ordinary, seen.accounts.is_some()),
+        server,
+        accounts,
+        databases: databases(seen, &uses),
+        unassigned: unassigned(&uses),
+        pooler: seen.pooler.as_ref().map(pooler),
+        pressure: pressure(seen),
+        missing: seen.missing.clone(),
+    }
+}
+
+fn server(seen: &Seen, uses: &Uses) -> ServerUse {
+    let reserve = reserve(seen);
+    let limit = count(seen, "max_connections");
+    ServerUse {
+        limit,
+        ordinary: limit.map(|limit| limit.saturating_sub(reserve.inside)),
+        reserve,
+        account_default: default_limit(seen),
+        in_use: uses.server.map(|usage| usage.in_use),
+        peak: uses.server.map(|usage| usage.peak),
+    }
+}
+
+fn reserve(seen: &Seen) -> Reserve {
+    let ports = ["extra_port", "admin_port"];
+    let has_listener =
+        |name: &&&str| **name != "admin_port" || seen.variables.get("admin_address").is_some_and(|it| !it.is_empty());
+    let port = ports.iter().filter(has_listener).find_map(|name| count(seen, name)).filter(|port| *port > 0);
+    let second_port_limit = port.and_then(|_| count(seen, "extra_max_connections"));
+    match seen.flavour.protocol() {
+        Protocol::Mysql => {
+            let for_whom = match seen.flavour {
+                Flavour::Mariadb => "SUPER, CONNECTION ADMIN",
+                _ => "SUPER, CONNECTION_ADMIN",
+            };
+            Reserve { inside: 0, beside: 1, for_whom, second_port: port, second_port_limit }
+        }
+        Protocol::Postgresql => {
+            let of = |name| count(seen, name).unwrap_or(0);
+            let inside = of("superuser_reserved_connections") + of("reserved_connections");
+            let for_whom = if setting(seen, "reserved_connections").is_some_and(|it| it > 0) {
+                "superusers, and members of pg_use_reserved_connections"
+            } else {
+                "superusers"
+            };
+            Reserve { inside, beside: 0, for_whom, second_port: None, second_port_limit: None }
+        }
+    }
+}
+
+fn of_account(seen: &Seen, uses: &Uses, account: &AccountSeen) -> AccountUse {
+    let Account { user, host } = account.account.clone();
+    let Usage { in_use, peak, bytes_max } = uses.accounts.get(&account.account).copied().unwrap_or_default();
+    AccountUse {
+        account: account.account.to_string(),
+        user,
+        host,
+        limit: own_limit(seen, account.limit),
+        limit_that_holds: holding(seen, account),
+        exempt_by: exempting_right(seen, account).map(str::to_owned),
+        reserve_by: reserve_right(seen, account).map(str::to_owned),
+        may_log_in: account.may_log_in,
+        is_the_servers_own: is_the_servers(&account.account),
+        in_use,
+        peak,
+        session_bytes_max: bytes_max,
+    }
+}
+
+fn databases(seen: &Seen, uses: &Uses) -> Vec<DatabaseUse> {
+    let of = |database: &crate::DatabaseSeen| {
+        let usage = uses.databases.get(&database.name).copied().unwrap_or_default();
+        DatabaseUse {
+            database: database.name.clone(),
+            limit: u64::try_from(database.limit).ok(),
+            in_use: usage.in_use,
+            peak: usage.peak,
+        }
+    };
+    seen.databases.iter().map(of).collect()
+}
+
+fn unassigned(uses: &Uses) -> Vec<Unassigned> {
+    let of = |((user, client), usage): (&(String, String), &Usage)| Unassigned {
+        user: user.clone(),
+        client: client.clone(),
+        in_use: usage.in_use,
+        peak: usage.peak,
+    };
+    uses.unassigned.iter().filter(|(_, usage)| usage.peak > 0).map(of).collect()
+}
+
+fn overbooking(accounts: &[AccountUse], ordinary: Option<u64>, are_known: bool) -> Overbooking {
+    let is_ordinary =
+        |it: &&AccountUse| it.may_log_in && !it.is_the_servers_own && it.exempt_by.is_none() && it.reserve_by.is_none();
+    let ordinary_ones = || accounts.iter().filter(is_ordinary);
+    let limits_sum = ordinary_ones().filter_map(|it| it.limit_that_holds).fold(0_u64, u64::saturating_add);
+    let unlimited: Vec<String> =
+        ordinary_ones().filter(|it| it.limit_that_holds.is_none()).map(|it| it.account.clone()).collect();
+    let is_overbooked = ordinary.filter(|_| are_known).map(|ordinary| !unlimited.is_empty() || limits_sum > ordinary);
+    Overbooking { limits_sum, unlimited, is_overbooked }
+}

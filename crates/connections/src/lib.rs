@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Connection limits: who may have how many connections, who has how many, and which limit would keep one account from taking those of all others.
+//!
+//! In: [`Seen`], what `observe` read of a server and of pgBouncer in front of it. Out:
+//! - [`audit()`]: limits, use now and sampled peak of the server, its accounts, its databases and its pooler; whether more is promised than there is.
+//! - [`explain()`]: which limit an error message is about, with its present value.
+//! - [`plan()`]: a limit for each account, the statements that set it in the server's dialect, and those that restore.
+//!
+//! What it is not: it asks no server and changes nothing. No I/O, no clock, no randomness.
+
+mod account;
+mod audit;
+mod claim;
+mod client;
+mod explain;
+mod plan;
+mod pooler;
+mod pressure;
+mod refusal;
+mod seen;
+mod standing;
+mod statement;
+mod usage;
+
+pub use account::Account;
+pub use audit::{AccountUse, Audit, DatabaseUse, Overbooking, Reserve, ServerUse, Unassigned, audit};
+pub use claim::Claim;
+pub use explain::{Explained, Hit, explain};
+pub use plan::{Asked, Change, Plan, Planned, Unplanned, plan};
+pub use pooler::{PoolUse, PoolerUse};
+pub use pressure::Pressure;
+pub use refusal::{Limit, Refusal, refusal};
+pub use seen::{AccountSeen, DatabaseSeen, Look, PoolSeen, PoolerSeen, Seen, Sessions};
+pub use statement::dialect_is_known;
+
+#[cfg(test)]
+mod tests;

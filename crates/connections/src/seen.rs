@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What was read of a server, before any arithmetic.
+
+use crate::Account;
+use capability::{Flavour, Version};
+use ledger::Missing;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Of one server, over one or many looks. No figure counts the connection that asked.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Seen {
+    pub flavour: Flavour,
+    pub version: Version,
+    /// Settings by name, as the server tells them.
+    pub variables: BTreeMap<String, String>,
+    /// Counters by name, read after the last look.
+    pub status: BTreeMap<String, String>,
+    /// The account that asked. `None`: the server does not say.
+    pub own: Option<Account>,
+    /// Every account, also those that nobody uses. `None`: the server does not show them to the account that asked.
+    pub accounts: Option<Vec<AccountSeen>>,
+    /// Of PostgreSQL.
+    pub databases: Vec<DatabaseSeen>,
+    /// In their order; the last one is "now".
+    pub looks: Vec<Look>,
+    /// pgBouncer in front of it. `None`: there is none, or its console was not reached.
+    pub pooler: Option<PoolerSeen>,
+    pub missing: Vec<Missing>,
+}
+
+/// One account and its own limit.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AccountSeen {
+    pub account: Account,
+    /// As it is stored: MySQL's and MariaDB's 0 and PostgreSQL's -1 mean none.
+    pub limit: i64,
+    /// Those of its rights that have to do with limits: `SUPER`, `CONNECTION_ADMIN`, `superuser`, `pg_use_reserved_connections`.
+    pub rights: Vec<String>,
+    /// False: a role without LOGIN, or a locked account.
+    pub may_log_in: bool,
+}
+
+/// A database of PostgreSQL.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DatabaseSeen {
+    pub name: String,
+    /// As it is stored: -1 means none, -2 a database that cannot be connected to.
+    pub limit: i64,
+}
+
+/// The connections at one moment.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Look {
+    /// Microseconds after the first look.
+    pub at_us: u64,
+    /// Of the whole server, by its own counter. `None`: it has not answered.
+    pub in_use: Option<u64>,
+    pub sessions: Vec<Sessions>,
+}
+
+/// Connections that have the same user, client and database.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sessions {
+    pub user: String,
+    /// Where the client is, without its port, as MySQL and MariaDB show it.
+    pub client: Option<String>,
+    /// Of PostgreSQL.
+    pub database: Option<String>,
+    /// The backend's process, of PostgreSQL.
+    pub pid: Option<u32>,
+    pub count: u64,
+    /// The most memory that one of them has had. `None`: no source says it.
+    pub bytes_max: Option<u64>,
+}
+
+/// What pgBouncer's console says.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PoolerSeen {
+    /// `SHOW CONFIG`, by key.
+    pub config: BTreeMap<String, String>,
+    /// `SHOW LISTS`, by name: `used_clients`, `used_servers`, ...
+    pub lists: BTreeMap<String, u64>,
+    /// `SHOW POOLS`, in the last look.
+    pub pools: Vec<PoolSeen>,
+    /// The most clients at one look.
+    pub clients_peak: u64,
+}
+
+/// The pool of one database and one user.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PoolSeen {
+    pub database: String,
+    pub user: String,
+    pub clients_active: u64,
+    /// Clients that wait for a connection to the server.
+    pub clients_waiting: u64,
+    /// Connections to the server, busy or idle.
+    pub servers: u64,
+    /// `SHOW DATABASES`: of the database. `None`: not told.
+    pub pool_size: Option<u64>,
+    /// `SHOW DATABASES`: max_connections of the database; 0: none.
+    pub max_connections: Option<u64>,
+}

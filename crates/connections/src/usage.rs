@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Looks folded into use now and peak.
+
+use crate::{Account, Look, Seen, Sessions, client};
+use capability::Protocol;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+/// Of a server, an account, or a database.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Usage {
+    /// At the last look.
+    pub(crate) in_use: u64,
+    /// The most at one look.
+    pub(crate) peak: u64,
+    /// The most that one connection has had. `None`: no source says it.
+    pub(crate) bytes_max: Option<u64>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Uses {
+    pub(crate) server: Option<Usage>,
+    pub(crate) accounts: BTreeMap<Account, Usage>,
+    pub(crate) databases: BTreeMap<String, Usage>,
+    /// Sessions for which no account was found: user and client.
+    pub(crate) unassigned: BTreeMap<(String, String), Usage>,
+}
+
+pub(crate) fn uses(seen: &Seen) -> Uses {
+    let mut uses = Uses { server: server(&seen.looks), ..Uses::default() };
+    for (index, look) in seen.looks.iter().enumerate() {
+        let is_last = index + 1 == seen.looks.len();
+        fold(&mut uses.accounts, look, is_last, |sessions| account(seen, sessions));
+        fold(&mut uses.databases, look, is_last, |sessions| sessions.database.clone());
+        fold(&mut uses.unassigned, look, is_last, |sessions| match account(seen, sessions) {
+            Some(_) => None,
+            None => Some((sessions.user.clone(), sessions.client.clone().unwrap_or_default())),
+        });
+    }
+    uses
+}
+
+fn server(looks: &[Look]) -> Option<Usage> {
+    let peak = looks.iter().filter_map(|look| look.in_use).max()?;
+    let in_use = looks.iter().rev().find_map(|look| look.in_use)?;
+    Some(Usage { in_use, peak, bytes_max: None })
+}
+
+/// As which account they are logged in.
+fn account(seen: &Seen, sessions: &Sessions) -> Option<Account> {
+    let accounts = seen.accounts.as_deref()?;
+    match seen.flavour.protocol() {
+        Protocol::Mysql => client::row(accounts, &sessions.user, sessions.client.as_deref()?).cloned(),
+        Protocol::Postgresql => {
+            accounts.iter().map(|seen| &seen.account).find(|account| account.user == sessions.user).cloned()
+        }
+    }
+}
+
+fn fold<K: Ord>(into: &mut BTreeMap<K, Usage>, look: &Look, is_last: bool, key: impl Fn(&Sessions) -> Option<K>) {
+    let mut now: BTreeMap<K, Usage> = BTreeMap::new();
+    for sessions in &look.sessions {
+        let Some(key) = key(sessions) else { continue };
+        let usage = now.entry(key).or_default();
+        usage.in_use += sessions.count;
+        usage.bytes_max = usage.bytes_max.max(sessions.bytes_max);
+    }
+    for (key, usage) in now {
+        let in_use = if is_last { usage.in_use } else { 0 };
+        let found = match into.entry(key) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => entry.insert(Usage::default()),
+        };
+        found.in_use = in_use;
+        found.peak = found.peak.max(usage.in_use);
+        found.bytes_max = found.bytes_max.max(usage.bytes_max);
+    }
+}

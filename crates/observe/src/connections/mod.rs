@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Limits of connections and who has how many, over SQL: a [`connections::Seen`]. The arithmetic is `connections`'.
+//!
+//! [`begin`] reads what does not change, [`look`] the sessions of now, [`end`] the counters; [`pooler`] asks pgBouncer's console. Nothing is
+//! changed. What a server refuses is [`Missing`] with what would enable it; a server that does not answer is an error.
+
+mod asking;
+mod memory;
+mod mysql;
+mod pooler;
+mod postgresql;
+
+pub use memory::backends;
+pub use pooler::Pooler;
+
+use crate::server::{Query, ServerKind};
+use asking::Asking;
+use capability::Protocol;
+use connections::Seen;
+use ledger::Missing;
+use std::collections::BTreeMap;
+
+/// Why there is no answer: the connection was lost, or the server fell silent.
+pub type Lost = Box<dyn std::error::Error + Send + Sync>;
+
+/// Reads settings, accounts and databases.
+///
+/// # Errors
+/// [`Lost`].
+pub fn begin(connection: &mut dyn Query, kind: &ServerKind) -> Result<Seen, Lost> {
+    let mut seen = Seen {
+        flavour: kind.flavour,
+        version: kind.version.clone(),
+        variables: BTreeMap::new(),
+        status: BTreeMap::new(),
+        own: None,
+        accounts: None,
+        databases: Vec::new(),
+        looks: Vec::new(),
+        pooler: None,
+        missing: Vec::new(),
+    };
+    let mut asking = Asking { connection, missing: Vec::new() };
+    match kind.flavour.protocol() {
+        Protocol::Mysql => mysql::begin(&mut asking, &mut seen)?,
+        Protocol::Postgresql => postgresql::begin(&mut asking, &mut seen)?,
+    }
+    let Asking { missing, .. } = asking;
+    note(&mut seen, missing);
+    Ok(seen)
+}
+
+/// Adds the sessions of now. `at_us`: after the first look.
+///
+/// # Errors
+/// [`Lost`].
+pub fn look(connection: &mut dyn Query, seen: &mut Seen, at_us: u64) -> Result<(), Lost> {
+    let mut asking = Asking { connection, missing: Vec::new() };
+    let mut look = match seen.flavour.protocol() {
+        Protocol::Mysql => mysql::look(&mut asking, seen.flavour)?,
+        Protocol::Postgresql => postgresql::look(&mut asking)?,
+    };
+    look.at_us = at_us;
+    let Asking { missing, .. } = asking;
+    note(seen, missing);
+    seen.looks.push(look);
+    Ok(())
+}
+
+/// Reads the counters, after the last look.
+///
+/// # Errors
+/// [`Lost`].
+pub fn end(connection: &mut dyn Query, seen: &mut Seen) -> Result<(), Lost> {
+    let mut asking = Asking { connection, missing: Vec::new() };
+    if seen.flavour.protocol() == Protocol::Mysql {
+        mysql::end(&mut asking, seen)?;
+    }
+    let Asking { missing, .. } = asking;
+    note(seen, missing);
+    unseen(seen);
+    Ok(())
+}
+
+/// The same is missing at every look, and told once.
+fn note(seen: &mut Seen, missing: Vec<Missing>) {
+    for one in missing {
+        if !seen.missing.contains(&one) {
+            seen.missing.push(one);
+        }
+    }
+}
+
+/// A server shows an account without the right to see others its own sessions, without an error.
+fn unseen(seen: &mut Seen) {
+    let hidden = |look: &connections::Look| {
+        let shown: u64 = look.sessions.iter().map(|sessions| sessions.count).sum();
+        look.in_use.map(|in_use| (in_use.saturating_sub(shown), in_use))
+    };
+    // what had just begun or ended between two questions is not hidden at each look
+    let least = seen.looks.iter().filter_map(hidden).min();
+    let Some((hidden, of)) = least.filter(|(hidden, _)| *hidden > 0) else { return };
+    let remedy = match seen.flavour.protocol() {
+        Protocol::Mysql => "GRANT PROCESS ON *.* TO the account that asks",
+        Protocol::Postgresql => "GRANT pg_monitor TO the account that asks",
+    };
+    seen.missing.push(Missing {
+        what: "whose connections they are".into(),
+        why: format!("{hidden} of {of} connections are in no list of sessions"),
+        remedy: Some(remedy.into()),
+    });
+}
+
+#[cfg(test)]
+mod tests;

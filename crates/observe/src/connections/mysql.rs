@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+//! MySQL, MariaDB, Percona Server.
+
+use super::Lost;
+use super::asking::{Asking, Row, number, pairs, text};
+use capability::{Capability, Flavour, words};
+use connections::{Account, AccountSeen, Look, Seen, Sessions};
+use std::collections::BTreeMap;
+
+const PROCESS: Option<&str> = Some("GRANT PROCESS ON *.* TO the account that asks");
+const SELECT: Option<&str> = Some("GRANT SELECT ON mysql.* TO the account that asks");
+
+const VARIABLES: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('admin_address', 'admin_port', 'extra_max_connections', \
+                         'extra_port', 'max_connections', 'max_user_connections', 'performance_schema')";
+const STATUS: &str = "SHOW GLOBAL STATUS WHERE Variable_name IN ('Aborted_connects', 'Connection_errors_max_connections', \
+                      'Max_used_connections', 'Max_used_connections_time')";
+const CONNECTED: &str = "SHOW GLOBAL STATUS WHERE Variable_name = 'Threads_connected'";
+
+/// User, host, limit, SUPER, and whether nobody logs in as it. What is no role and no locked account has 'N'.
+const ACCOUNTS_OF_MARIADB: [&str; 2] = [
+    "SELECT User, Host, max_user_connections, Super_priv, is_role FROM mysql.user ORDER BY User, Host",
+    "SELECT User, Host, max_user_connections, Super_priv, 'N' FROM mysql.user ORDER BY User, Host",
+];
+const ACCOUNTS_OF_MYSQL: [&str; 2] = [
+    "SELECT User, Host, max_user_connections, Super_priv, account_locked FROM mysql.user ORDER BY User, Host",
+    "SELECT User, Host, max_user_connections, Super_priv, 'N' FROM mysql.user ORDER BY User, Host",
+];
+
+/// User, host, how many, and the most memory that one of them has had.
+const SESSIONS_OF_MARIADB: [&str; 2] = [
+    "SELECT user, host, 1, max_memory_used FROM information_schema.PROCESSLIST WHERE id <> CONNECTION_ID() AND command <> 'Daemon'",
+    "SELECT user, host, 1, NULL FROM information_schema.PROCESSLIST WHERE id <> CONNECTION_ID() AND command <> 'Daemon'",
+];
+/// `performance_schema.threads` takes no lock that a session waits for; its memory columns came with 8.0.31 and later.
+const SESSIONS_OF_MYSQL: [&str; 3] = [
+    "SELECT processlist_user, processlist_host, 1, max_total_memory FROM performance_schema.threads \
+     WHERE type = 'FOREGROUND' AND processlist_id <> CONNECTION_ID() AND processlist_command <> 'Daemon'",
+    "SELECT processlist_user, processlist_host, 1, NULL FROM performance_schema.threads \
+     WHERE type = 'FOREGROUND' AND processlist_id <> CONNECTION_ID() AND processlist_command <> 'Daemon'",
+    WITHOUT_INSTRUMENTS,
+];
+/// Of MySQL without performance_schema, where `threads` is there, and empty.
+const WITHOUT_INSTRUMENTS: &str = "SELECT user, host, 1, NULL FROM information_schema.PROCESSLIST WHERE id <> CONNECTION_ID() AND command <> 'Daemon'";
+
+/// The most that one connection has had, also of those that have ended: 0 connections of now. It came with 8.0.31.
+const HIGH_WATER: &str =
+    "SELECT user, host, 0, max_session_total_memory FROM performance_schema.accounts WHERE user IS NOT NULL";
+const SELECT_INSTRUMENTS: Option<&str> = Some("GRANT SELECT ON performance_schema.* TO the account that asks");
+
+/// The server's own threads.
+const NOBODY: [&str; 2] = ["system user", "event_scheduler"];
+
+pub(super) fn begin(asking: &mut Asking<'_>, seen: &mut Seen) -> Result<(), Lost> {
+    seen.variables = pairs(asking.rows("the server's settings", VARIABLES, None)?);
+    seen.own = asking.rows("the account that asks", "SELECT CURRENT_USER()", None)?.first().and_then(own);
+    let statements = if seen.flavour == Flavour::Mariadb { &ACCOUNTS_OF_MARIADB } else { &ACCOUNTS_OF_MYSQL };
+    let Some(rows) = asking.first("accounts and their limits", statements, SELECT)? else { return Ok(()) };
+    let rights = rights(asking, seen)?;
+    seen.accounts = Some(rows.iter().map(|row| account(row, &rights)).collect());
+    Ok(())
+}
+
+/// `CURRENT_USER()`: user@host, and a host holds no `@`.
+fn own(row: &Row) -> Option<Account> {
+    let text = text(row, 0);
+    text.rsplit_once('@').map(|(user, host)| Account::at(user, host))
+}
+
+/// By grantee, as `'user'@'host'`, without escapes.
+fn rights(asking: &mut Asking<'_>, seen: &Seen) -> Result<BTreeMap<String, Vec<String>>, Lost> {
+    let names = [Capability::BeyondAccountLimit, Capability::ConnectionReserve]
+        .map(|capability| words(capability, seen.flavour, &seen.version))
+        .concat();
+    let sql = format!(
+        "SELECT grantee, privilege_type FROM information_schema.USER_PRIVILEGES WHERE privilege_type IN ('{}')",
+        names.join("', '")
+    );
+    let mut rights: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for row in asking.rows("rights of accounts", &sql, SELECT)? {
+        rights.entry(text(&row, 0)).or_default().push(text(&row, 1));
+    }
+    Ok(rights)
+}
+
+fn account(row: &Row, rights: &BTreeMap<String, Vec<String>>) -> AccountSeen {
+    let account = Account::at(text(row, 0), text(row, 1));
+    let grantee = format!("'{}'@'{}'", account.user, account.host.as_deref().unwrap_or_default());
+    let mut rights = rights.get(&grantee).cloned().unwrap_or_default();
+    if text(row, 3) == "Y" && !rights.iter().any(|right| right == "SUPER") {
+        rights.push("SUPER".into());
+    }
+    // SUPER last: of two rights, the narrower one says more
+    rights.sort();
+    AccountSeen { account, limit: number(row, 2).unwrap_or(0), rights, may_log_in: text(row, 4) != "Y" }
+}
+
+pub(super) fn look(asking: &mut Asking<'_>, flavour: Flavour) -> Result<Look, Lost> {
+    let statements: &[&str] = if flavour == Flavour::Mariadb { &SESSIONS_OF_MARIADB } else { &SESSIONS_OF_MYSQL };
+    let mut rows = asking.first("sessions", statements, PROCESS)?.unwrap_or_default();
+    if rows.is_empty() && flavour != Flavour::Mariadb {
+        rows = asking.rows("sessions", WITHOUT_INSTRUMENTS, PROCESS)?;
+    }
+    let connected: Option<u64> =
+        asking.rows("the number of connections", CONNECTED, None)?.first().and_then(|row| number(row, 1));
+    let in_use = connected.map(|connected| connected.saturating_sub(1));
+    Ok(Look { at_us: 0, in_use, sessions: rows.iter().filter_map(sessions).collect() })
+}
+
+fn sessions(row: &Row) -> Option<Sessions> {
+    let (user, host) = (text(row, 0), text(row, 1));
+    (!NOBODY.contains(&user.as_str())).then(|| Sessions {
+        client: Some(without_port(&host).to_owned()),
+        user,
+        database: None,
+        pid: None,
+        count: number(row, 2).unwrap_or(1),
+        bytes_max: number(row, 3).filter(|bytes| *bytes > 0),
+    })
+}
+
+/// PROCESSLIST has `host:port` of every client over TCP, also of IPv6 addresses; performance_schema has the host alone.
+fn without_port(host: &str) -> &str {
+    match host.rsplit_once(':') {
+        Some((before, port)) if !before.ends_with(':') && port.parse::<u16>().is_ok() => before,
+        _ => host,
+    }
+}
+
+pub(super) fn end(asking: &mut Asking<'_>, seen: &mut Seen) -> Result<(), Lost> {
+    seen.status = pairs(asking.rows("the server's counters", STATUS, None)?);
+    if seen.flavour != Flavour::Mariadb {
+        let known = asking.rows("memory of connections that have ended", HIGH_WATER, SELECT_INSTRUMENTS)?;
+        let sessions = known.iter().filter_map(sessions).filter(|it| it.bytes_max.is_some());
+        if let Some(look) = seen.looks.last_mut() {
+            look.sessions.extend(sessions);
+        }
+    }
+    Ok(())
+}

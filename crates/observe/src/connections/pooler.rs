@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+//! pgBouncer's console. Columns are found by their names: versions have added some in between.
+
+use connections::{PoolSeen, PoolerSeen};
+use load::Target;
+use load::admin::{Connection, Rows};
+use std::time::Duration;
+
+/// A pooler that does not answer is not waited for at each look.
+const READ_LIMIT: Duration = Duration::from_secs(2);
+
+/// The console of one pgBouncer.
+pub struct Pooler {
+    console: Connection,
+    seen: PoolerSeen,
+}
+
+impl Pooler {
+    /// `target`: of the console, the database `pgbouncer`, as one of its admin_users or stats_users.
+    ///
+    /// # Errors
+    /// As [`Connection::open`].
+    pub fn open(target: &Target) -> Result<Self, load::Error> {
+        let mut console = Connection::open(target)?;
+        console.set_read_limit(Some(READ_LIMIT))?;
+        let config = console.query("SHOW CONFIG")?;
+        let (key, value) = (column(&config, "key"), column(&config, "value"));
+        let pair = |row| Some((config.text(row, key?)?, config.text(row, value?).unwrap_or_default()));
+        let config = (0..config.len()).filter_map(pair).collect();
+        let mut pooler = Self { console, seen: PoolerSeen { config, ..PoolerSeen::default() } };
+        pooler.look()?;
+        Ok(pooler)
+    }
+
+    /// Its clients and pools now.
+    ///
+    /// # Errors
+    /// As [`Connection::query`].
+    pub fn look(&mut self) -> Result<(), load::Error> {
+        let lists = self.console.query("SHOW LISTS")?;
+        let (list, items) = (column(&lists, "list"), column(&lists, "items"));
+        let pair = |row| Some((lists.text(row, list?)?, lists.parse(row, items?)?));
+        self.seen.lists = (0..lists.len()).filter_map(pair).collect();
+        // our own connection to the console is one of its clients
+        if let Some(clients) = self.seen.lists.get_mut("used_clients") {
+            *clients = clients.saturating_sub(1);
+            self.seen.clients_peak = self.seen.clients_peak.max(*clients);
+        }
+        let databases = self.console.query("SHOW DATABASES")?;
+        self.seen.pools = pools(&self.console.query("SHOW POOLS")?, &databases);
+        Ok(())
+    }
+
+    pub fn seen(&self) -> &PoolerSeen {
+        &self.seen
+    }
+}
+
+fn column(rows: &Rows, name: &str) -> Option<usize> {
+    rows.columns.iter().position(|column| column == name)
+}
+
+fn pools(rows: &Rows, databases: &Rows) -> Vec<PoolSeen> {
+    let text = |row, name: &str| column(rows, name).and_then(|column| rows.text(row, column)).unwrap_or_default();
+    let number = |row, name: &str| text(row, name).parse::<u64>().unwrap_or(0);
+    let pool = |row| {
+        let database = text(row, "database");
+        let of_database = |name: &str| of_database(databases, &database, name);
+        PoolSeen {
+            user: text(row, "user"),
+            clients_active: number(row, "cl_active"),
+            clients_waiting: number(row, "cl_waiting"),
+            servers: ["sv_active", "sv_idle", "sv_used", "sv_tested", "sv_login"]
+                .iter()
+                .map(|name| number(row, name))
+                .sum(),
+            pool_size: of_database("pool_size"),
+            max_connections: of_database("max_connections"),
+            database,
+        }
+    };
+    (0..rows.len()).map(pool).collect()
+}
+
+fn of_database(databases: &Rows, name: &str, value: &str) -> Option<u64> {
+    let (names, values) = (column(databases, "name")?, column(databases, value)?);
+    let row = (0..databases.len()).find(|row| databases.text(*row, names).as_deref() == Some(name))?;
+    databases.parse(row, values)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pools_have_the_size_of_their_database() {
+        let words = |line: &str| -> Vec<String> { line.split(' ').map(str::to_owned).collect() };
+        let row = |line: &str| words(line).into_iter().map(|word| Some(word.into_bytes())).collect();
+        let databases = Rows {
+            columns: words(
+                "name host port database force_user pool_size min_pool_size reserve_pool pool_mode max_connections",
+            ),
+            rows: vec![row("sbtest /run 5432 sbtest - 8 0 2 transaction 6")],
+        };
+        let rows = Rows {
+            columns: words("database user cl_active cl_waiting sv_active sv_idle sv_used sv_tested sv_login maxwait"),
+            rows: vec![row("sbtest app 2 6 2 1 1 0 0 1"), row("gone app 0 0 0 0 0 0 0 0")],
+        };
+        let pools = pools(&rows, &databases);
+        assert_eq!((pools[0].servers, pools[0].pool_size, pools[0].max_connections), (4, Some(8), Some(6)));
+        assert_eq!((pools[0].clients_waiting, pools[1].pool_size), (6, None));
+    }
+}

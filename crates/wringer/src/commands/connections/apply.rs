@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `--apply`: the statements that restore are on the disk before the first one is run, and what the server then says is looked at.
+
+use super::looks::{Looked, lost};
+use crate::commands::connection::server_failure;
+use crate::exit::{Exit, Failure};
+use connections::{Change, Plan, Seen};
+use host::clock::unix_seconds;
+use host::files::private_dir;
+use host::places::Places;
+use load::Protocol;
+use load::reversible::{Applied, NotBegun, Reversible};
+use observe::Reopening;
+use observe::server::ServerKind;
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+
+/// What was done.
+#[derive(Debug, Serialize)]
+pub(super) struct Done {
+    /// `None`: there was nothing to change.
+    pub(super) restore_file: Option<String>,
+    pub(super) how_to_restore: String,
+    /// Whether connections that were open before are left out of the count.
+    pub(super) counts_only_new: bool,
+}
+
+/// # Errors
+/// 3: nothing was changed. 4: all is undone. 5: some of it is not.
+pub(super) fn apply(looked: &Looked, plan: &Plan, file: Option<&Path>) -> Result<Done, Failure> {
+    let protocol = looked.target.protocol;
+    let counts_only_new = protocol == Protocol::Mysql;
+    if plan.changes.is_empty() {
+        return Ok(Done { restore_file: None, how_to_restore: String::new(), counts_only_new });
+    }
+    let file = restore_file(file)?;
+    let how_to_restore = how_to_restore(protocol, &file);
+    let head = format!("what restores the limits of accounts of {}\n{how_to_restore}", looked.of);
+    let changes: Vec<Reversible> = plan.changes.iter().map(reversible).collect();
+    let ended = load::reversible::apply(&looked.target, &changes, &file, &head, &host::interrupt::requested);
+    let ended = ended.map_err(not_begun)?;
+    let told = stored(looked);
+    let trouble = Trouble { file: &file, how_to_restore: &how_to_restore };
+    match ended {
+        Applied::All => check(&plan.changes, told, |change| change.wanted)
+            .map_err(|why| trouble.not_restored("the statements were run, and the limits are not as planned", &why))?,
+        Applied::Undone { done, why } => {
+            let all = plan.changes.len();
+            return Err(match check(&plan.changes, told, |change| change.former) {
+                Ok(()) => restored(why, &undone(done, all)),
+                Err(still) => trouble.not_restored(&stopped(done, all), &still),
+            });
+        }
+        Applied::NotUndone { done, why, undo_failed } => {
+            let why = why.map_or_else(|| "asked to stop".to_owned(), |why| host::chain(&why));
+            let what = format!("{}, then: {why}; to undo them failed", stopped(done, plan.changes.len()));
+            return Err(trouble.not_restored(&what, &host::chain(&undo_failed)));
+        }
+    }
+    Ok(Done { restore_file: Some(file.display().to_string()), how_to_restore, counts_only_new })
+}
+
+fn reversible(change: &Change) -> Reversible {
+    Reversible { statement: change.statement.clone(), undo: change.restore.clone() }
+}
+
+/// Absolute, and not there yet: a file that is there may be the only way back from an earlier plan.
+fn restore_file(wanted: Option<&Path>) -> Result<PathBuf, Failure> {
+    let refused = |error: anyhow::Error| Failure { exit: Exit::Missing, ..Failure::from(error) };
+    let file = match wanted {
+        Some(file) => std::path::absolute(file).map_err(|error| refused(error.into()))?,
+        None => {
+            let folder = Places::from_environment().recordings.with_file_name("connections");
+            private_dir(&folder, 0o700).map_err(|error| refused(error.into()))?;
+            folder.join(format!("restore-{}-{}.sql", unix_seconds(), std::process::id()))
+        }
+    };
+    if file.symlink_metadata().is_ok() {
+        let message = format!("{} is there already, and may be what restores an earlier plan", file.display());
+        return Err(Failure::message(Exit::Missing, message).hint("--restore-file names another"));
+    }
+    Ok(file)
+}
+
+fn how_to_restore(protocol: Protocol, file: &Path) -> String {
+    match protocol {
+        Protocol::Mysql => format!("as an administrator: mysql < {}", file.display()),
+        Protocol::Postgresql => format!("as a superuser: psql -f {}", file.display()),
+    }
+}
+
+fn not_begun(error: NotBegun) -> Failure {
+    match error {
+        NotBegun::Connect(error) => Failure { exit: Exit::Missing, ..server_failure(error) },
+        NotBegun::File(_) => {
+            Failure::new(Exit::Missing, error).hint("nothing was changed; --restore-file names another place")
+        }
+    }
+}
+
+fn stopped(done: usize, all: usize) -> String {
+    format!("{done} of {all} statements had been run")
+}
+
+fn undone(done: usize, all: usize) -> String {
+    match done {
+        0 => "nothing was changed".to_owned(),
+        done => format!("{}, and are undone: the limits are as they were", stopped(done, all)),
+    }
+}
+
+fn restored(why: Option<load::Error>, what: &str) -> Failure {
+    match why {
+        None => Failure::message(Exit::Interrupted, format!("asked to stop; {what}")),
+        Some(error) => {
+            let failure = Failure { exit: Exit::Failed, ..server_failure(error) };
+            failure.hint(what)
+        }
+    }
+}
+
+struct Trouble<'a> {
+    file: &'a Path,
+    how_to_restore: &'a str,
+}
+
+impl Trouble<'_> {
+    fn not_restored(&self, what: &str, why: &str) -> Failure {
+        let message = format!("{what}: {why}; the file {} restores them", self.file.display());
+        Failure::message(Exit::NotRestored, message).hint(self.how_to_restore)
+    }
+}
+
+/// What the server has stored now.
+fn stored(looked: &Looked) -> Result<Seen, Failure> {
+    let kind = ServerKind { flavour: looked.seen.flavour, version: looked.seen.version.clone() };
+    observe::connections::begin(&mut Reopening::new(looked.target.clone()), &kind).map_err(lost)
+}
+
+fn check(changes: &[Change], stored: Result<Seen, Failure>, wanted: impl Fn(&Change) -> i64) -> Result<(), String> {
+    let seen = stored.map_err(|failure| format!("{:#}", failure.error))?;
+    for change in changes {
+        let found = seen.accounts.iter().flatten().find(|it| it.account == change.account).map(|it| it.limit);
+        let wanted = wanted(change);
+        if found != Some(wanted) {
+            let found = found.map_or_else(|| "is gone".to_owned(), |found| format!("has {found}"));
+            return Err(format!("{} {found}, and not {wanted}", super::in_line(&change.account.to_string())));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `wringer connections audit`.
+
+use super::looks::{Looked, Looks, no_server};
+use super::table::{number, table};
+use super::{in_line, printable};
+use crate::exit::{Exit, Failure, Outcome};
+use crate::{input, terminal};
+use connections::{AccountUse, Audit, Explained, PoolerUse};
+use serde::Serialize;
+use std::fmt::Write as _;
+use std::time::Duration;
+use units::{Bytes, Span, counted};
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Figures are without the connection that this command makes.\n\
+    Exit codes: 0 done, also when parts could not be read; 2 usage; 3 no connection, or the error is not one of a limit of connections; 4 the server ended \
+    meanwhile.")]
+pub(super) struct Args {
+    /// A message that a client got, or its number (1040, 1203, 1226, 53300): which limit was hit, and where it stands now. `-` reads the standard input.
+    /// Needs no server for the first half of the answer
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    error: Option<String>,
+    /// Show accounts that nobody uses, too
+    #[arg(long)]
+    all: bool,
+    #[command(flatten)]
+    looks: Looks,
+}
+
+/// With what the error means, where one was given.
+#[derive(Serialize)]
+struct Shown<'a> {
+    #[serde(flatten)]
+    audit: Option<&'a Audit>,
+    error: Option<&'a Explained>,
+}
+
+pub(super) fn main(args: &Args) -> Outcome {
+    let text = args.error.as_deref().map(error_text).transpose()?;
+    if text.as_deref().is_some_and(|text| connections::explain(text, None).is_none()) {
+        return Err(Failure::message(Exit::Missing, "this error says nothing of a limit of connections")
+            .hint("known are 1040, 1203, 1226, SQLSTATE 53300 and pgBouncer's messages, in the words of the server"));
+    }
+    let looked = args.looks.look(false)?;
+    if looked.is_none() && text.is_none() {
+        return Err(no_server());
+    }
+    let audit = looked.as_ref().map(|looked| connections::audit(&looked.seen));
+    let error = text.and_then(|text| connections::explain(&text, audit.as_ref()));
+    match args.looks.output {
+        terminal::Output::Json => terminal::json(&Shown { audit: audit.as_ref(), error: error.as_ref() }),
+        terminal::Output::Text => {
+            let of_error = error.iter().map(explained).collect::<String>();
+            let of_audit =
+                looked.iter().zip(&audit).map(|(looked, audit)| shown(looked, audit, args.all)).collect::<String>();
+            terminal::data(printable(&[of_error, of_audit].concat()));
+        }
+    }
+    Ok(())
+}
+
+fn error_text(argument: &str) -> Result<String, Failure> {
+    if argument != "-" {
+        return Ok(argument.to_owned());
+    }
+    let bytes = input::read_stdin().map_err(|error| Failure::new(Exit::Missing, error))?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn explained(error: &Explained) -> String {
+    let mut text = format!("{}: {}\n", error.code, error.means);
+    for hit in error.hits.iter().flatten() {
+        let limit = number(hit.value, "none set now");
+        let _ = write!(text, "  {}: {limit}", in_line(&hit.limit));
+        if let Some(in_use) = hit.in_use {
+            let _ = write!(text, ", in use {in_use}");
+        }
+        if let Some(peak) = hit.peak {
+            let _ = write!(text, ", peak {peak}");
+        }
+        text.push('\n');
+    }
+    if error.hits.as_ref().is_some_and(Vec::is_empty) {
+        text.push_str("  this server has no such limit now, or does not show it\n");
+    }
+    text.push('\n');
+    text
+}
+
+fn shown(looked: &Looked, audit: &Audit, all: bool) -> String {
+    let mut text = format!("{}\n{}\n\n", in_line(&looked.of), span(audit));
+    server(&mut text, audit);
+    accounts(&mut text, &audit.accounts, all);
+    databases(&mut text, audit, all);
+    audit.pooler.iter().for_each(|it| pooler(&mut text, it));
+    overbooking(&mut text, audit);
+    pressure(&mut text, audit);
+    missing(&mut text, &audit.missing);
+    text
+}
+
+fn span(audit: &Audit) -> String {
+    match audit.looks {
+        0 | 1 => "looked at once: \"peak\" is what is in use now (--for looks for longer)".into(),
+        looks => format!("{} in {}", counted(looks, "look"), Span(Duration::from_micros(audit.looked_us))),
+    }
+}
+
+fn server(text: &mut String, audit: &Audit) {
+    let server = &audit.server;
+    let mut rows = vec![vec![
+        "max_connections".to_owned(),
+        number(server.in_use, "?"),
+        number(server.peak, "?"),
+        number(server.limit, "?"),
+        String::new(),
+    ]];
+    if server.ordinary != server.limit {
+        let note = format!("without {} reserved for {}", server.reserve.inside, server.reserve.for_whom);
+        rows.push(vec![
+            "  for ordinary accounts".into(),
+            String::new(),
+            String::new(),
+            number(server.ordinary, "?"),
+            note,
+        ]);
+    }
+    if server.reserve.beside > 0 {
+        let note = format!("{} more for {}", server.reserve.beside, server.reserve.for_whom);
+        rows[0][4] = note;
+    }
+    if let Some(limit) = server.account_default {
+        let note = "for each account without a limit of its own".to_owned();
+        rows.push(vec!["max_user_connections".into(), String::new(), String::new(), limit.to_string(), note]);
+    }
+    text.push_str(&table(&["server", "in use", "peak", "limit", ""], &rows));
+    if let Some(port) = server.reserve.second_port {
+        let limit = server.reserve.second_port_limit.map_or_else(String::new, |limit| format!(": {limit}"));
+        let _ = writeln!(text, "port {port} has connections of its own, for administrators{limit}");
+    }
+}
+
+fn accounts(text: &mut String, accounts: &[AccountUse], all: bool) {
+    let is_shown = |it: &&AccountUse| all || it.peak > 0 || it.limit.is_some();
+    let rows: Vec<Vec<String>> = accounts.iter().filter(is_shown).map(account).collect();
+    if !rows.is_empty() {
+        let _ = write!(text, "\n{}", table(&["account", "in use", "peak", "limit", ""], &rows));
+    }
+    let hidden = accounts.len() - rows.len();
+    if hidden > 0 {
+        let _ =
+            writeln!(text, "and {} that nobody uses and no limit holds for (--all)", counted(hidden as u64, "account"));
+    }
+}
+
+fn account(it: &AccountUse) -> Vec<String> {
+    let limit = match (it.limit, it.limit_that_holds) {
+        (None, Some(limit)) => format!("({limit})"),
+        (limit, _) => number(limit, "none"),
+    };
+    let note = match (&it.exempt_by, &it.reserve_by, it.may_log_in) {
+        (_, _, false) => "may not log in".to_owned(),
+        (Some(right), ..) => format!("{right}: no limit of an account holds for it"),
+        (None, Some(right), _) => format!("{right}: may use the reserve"),
+        (None, None, true) if it.limit_that_holds.is_none() => "could take all connections".into(),
+        (None, None, true) => String::new(),
+    };
+    vec![in_line(&it.account), it.in_use.to_string(), it.peak.to_string(), limit, note]
+}
+
+fn databases(text: &mut String, audit: &Audit, all: bool) {
+    let rows: Vec<Vec<String>> = audit
+        .databases
+        .iter()
+        .filter(|it| all || it.peak > 0 || it.limit.is_some())
+        .map(|it| {
+            vec![
+                in_line(&it.database),
+                it.in_use.to_string(),
+                it.peak.to_string(),
+                number(it.limit, "none"),
+                String::new(),
+            ]
+        })
+        .collect();
+    if !rows.is_empty() {
+        let _ = write!(text, "\n{}", table(&["database", "in use", "peak", "limit", ""], &rows));
+    }
+    for it in &audit.unassigned {
+        let (user, client) = (in_line(&it.user), in_line(&it.client));
+        let _ = writeln!(
+            text,
+            "of no account that was found: {user} from {client}: {} in use, peak {}",
+            it.in_use, it.peak
+        );
+    }
+}
+
+fn pooler(text: &mut String, it: &PoolerUse) {
+    let clients = vec![
+        "max_client_conn".to_owned(),
+        it.clients.to_string(),
+        it.clients_peak.to_string(),
+        number(it.max_client_conn, "?"),
+        "clients of pgBouncer".into(),
+    ];
+    let pools = it.pools.iter().map(|pool| {
+        let note =
+            format!("server connections; clients: {} active, {} waiting", pool.clients_active, pool.clients_waiting);
+        let name = format!("pool {} in {}", in_line(&pool.user), in_line(&pool.database));
+        vec![name, pool.servers.to_string(), String::new(), number(pool.limit, "?"), note]
+    });
+    let rows: Vec<Vec<String>> = std::iter::once(clients).chain(pools).collect();
+    let _ = write!(text, "\n{}", table(&["pgBouncer", "in use", "peak", "limit", ""], &rows));
+    for (name, value) in
+        [("max_db_connections", it.max_db_connections), ("max_user_connections", it.max_user_connections)]
+    {
+        let _ = writeln!(text, "{name} of pgBouncer: {}", number(value.filter(|value| *value > 0), "none"));
+    }
+}
+
+fn overbooking(text: &mut String, audit: &Audit) {
+    let it = &audit.overbooking;
+    let Some(ordinary) = audit.server.ordinary.filter(|_| it.is_overbooked.is_some()) else { return };
+    let _ =
+        writeln!(text, "\nlimits of accounts sum to {}, and there are {ordinary} connections for them", it.limits_sum);
+    if !it.unlimited.is_empty() {
+        let names: Vec<String> = it.unlimited.iter().take(8).map(|name| in_line(name)).collect();
+        let more = it.unlimited.len().saturating_sub(names.len());
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let _ = writeln!(text, "without a limit, each could take them all: {}{more}", names.join(", "));
+    }
+    let pooled = audit.pooler.as_ref().and_then(|pooler| pooler.servers_allowed);
+    if let Some(pooled) = pooled.filter(|pooled| *pooled > ordinary) {
+        let _ = writeln!(text, "pgBouncer's pools of now may make {pooled} connections: more than there are");
+    }
+}
+
+fn pressure(text: &mut String, audit: &Audit) {
+    let _ = writeln!(text, "\nsince the server's start");
+    for it in &audit.pressure {
+        let value = it.value.as_deref().unwrap_or("not told");
+        let _ = writeln!(
+            text,
+            "  {}: {}\n    counts {}; leaves out: {}",
+            it.counter,
+            in_line(value),
+            it.counts,
+            it.leaves_out
+        );
+    }
+}
+
+pub(super) fn missing(text: &mut String, missing: &[ledger::Missing]) {
+    for one in missing {
+        let _ = writeln!(text, "not read: {}: {}", one.what, one.why);
+        if let Some(remedy) = &one.remedy {
+            let _ = writeln!(text, "  would help: {remedy}");
+        }
+    }
+}
+
+/// `1.5 MiB`, or a word.
+pub(super) fn bytes(value: Option<u64>) -> String {
+    value.map_or_else(|| "?".to_owned(), |value| Bytes(value).to_string())
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Which server is looked at, for how long, how often.
+
+use crate::commands::connection::{Connection, server_failure};
+use crate::exit::{Exit, Failure};
+use crate::{signals, terminal};
+use attach::Attached;
+use connections::Seen;
+use host::places::Places;
+use load::Target;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+use units::Span;
+
+/// Each look asks the server twice, and MySQL and MariaDB go through all of their sessions for it.
+const LEAST_EVERY: Duration = Duration::from_millis(100);
+/// How soon a request to stop is noticed.
+const TICK: Duration = Duration::from_millis(50);
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Looks {
+    /// Look for so long, and take the peak. Without it once, which is no peak
+    #[arg(long = "for", value_name = "TIME", default_value = "0", value_parser = seconds)]
+    time: Duration,
+    /// From one look to the next, 100ms at least
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = seconds)]
+    every: Duration,
+    /// The console of a pgBouncer in front of it, as one of its admin_users or stats_users: postgresql://admin@/pgbouncer?socket=/run/postgresql/.s.PGSQL.6432
+    /// [default: that of the sandbox, where it has one]
+    #[arg(long, value_name = "URL")]
+    pgbouncer: Option<String>,
+    #[command(flatten)]
+    connection: Connection,
+    /// How to print
+    #[arg(short, long, value_enum, default_value_t = terminal::Output::Text)]
+    pub(super) output: terminal::Output,
+}
+
+/// What was seen, and of whom.
+pub(super) struct Looked {
+    pub(super) of: String,
+    pub(super) target: Target,
+    pub(super) seen: Seen,
+    /// Somebody asked to stop.
+    pub(super) was_stopped: bool,
+}
+
+fn seconds(text: &str) -> Result<Duration, units::ParseError> {
+    Span::parse_seconds(text).map(|span| span.0)
+}
+
+impl Looks {
+    /// `None`: no server is named.
+    ///
+    /// # Errors
+    /// Usage: wrong words. Missing: no connection. Failed: the server's process ended while it was looked at.
+    pub(super) fn look(&self, memory: bool) -> Result<Option<Looked>, Failure> {
+        if self.every < LEAST_EVERY {
+            let message = format!("--every {}: at least {}", Span(self.every), Span(LEAST_EVERY));
+            return Err(Failure::message(Exit::Usage, message).hint("a finer look would be a load of its own"));
+        }
+        let places = Places::from_environment();
+        let console = match &self.pgbouncer {
+            Some(dsn) => Some(Connection::console(dsn, &places)?),
+            None => self.connection.console_of_sandbox(&places),
+        };
+        let mut attached = self.connection.attach_anywhere(&places)?;
+        let of = attached.describe();
+        let Some(target) = attached.server.as_ref().map(|server| server.target.clone()) else { return Ok(None) };
+        let stop = signals::install()?;
+        let (seen, was_stopped) = self.follow(&mut attached, console.as_ref(), memory, &stop)?;
+        Ok(Some(Looked { of, target, seen, was_stopped }))
+    }
+
+    fn follow(
+        &self,
+        attached: &mut Attached,
+        console: Option<&Target>,
+        memory: bool,
+        stop: &AtomicBool,
+    ) -> Result<(Seen, bool), Failure> {
+        let Some(begun) = attached.connections(console) else { return Err(no_server()) };
+        let mut looks = begun.map_err(lost)?;
+        let bar = terminal::bar(u64::try_from(self.time.as_millis()).unwrap_or(u64::MAX), "looking at connections");
+        let started = Instant::now();
+        let mut next = self.every;
+        while wait(started, next.min(self.time), stop) && next <= self.time {
+            bar.set_position(u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX));
+            if let Err(error) = looks.look() {
+                looks.fell_silent(&error);
+                break;
+            }
+            // one that took longer than an interval leaves the looks out that it has missed
+            while next <= started.elapsed() {
+                next += self.every;
+            }
+        }
+        bar.finish_and_clear();
+        let seen = looks.end(memory);
+        if attached.process().is_some_and(|process| !process.is_alive()) {
+            let message = format!("{} ended while its connections were looked at", attached.describe());
+            return Err(Failure::message(Exit::Failed, message));
+        }
+        Ok((seen, stop.load(Ordering::SeqCst)))
+    }
+}
+
+/// False: somebody asked to stop, or there is nothing to wait for.
+fn wait(started: Instant, until: Duration, stop: &AtomicBool) -> bool {
+    loop {
+        if stop.load(Ordering::SeqCst) {
+            return false;
+        }
+        match until.checked_sub(started.elapsed()) {
+            Some(left) if !left.is_zero() => sleep(left.min(TICK)),
+            _ => return true,
+        }
+    }
+}
+
+pub(super) fn no_server() -> Failure {
+    Failure::message(Exit::Usage, "whose connections? No server is named")
+        .hint("--sandbox NAME, or a connection (--dsn, --mysql-socket, --pgsql-host, ...)")
+}
+
+/// The server had answered the login.
+pub(super) fn lost(error: observe::connections::Lost) -> Failure {
+    match error.downcast::<load::Error>() {
+        Ok(error) => Failure { exit: Exit::Missing, ..server_failure(*error) },
+        Err(error) => Failure::message(Exit::Missing, error),
+    }
+}

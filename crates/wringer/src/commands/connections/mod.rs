@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `wringer connections`: who has how many connections, who may have how many, and limits that keep one account from taking those of all others.
+
+mod apply;
+mod audit;
+mod looks;
+mod plan;
+mod table;
+
+use crate::exit::Outcome;
+use clap::Subcommand;
+
+/// Limits of connections: what they are, who comes near them, and which ones would keep one account from taking the connections of all others
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    wringer connections audit --mysql-socket=/run/mysqld/mysqld.sock --mysql-user=me --for 5m\n  \
+    wringer connections audit --pgsql-host=/run/postgresql --pgsql-user=me --pgsql-db=postgres -o json | jq .overbooking\n  \
+    wringer connections audit --sandbox shop --error 'ERROR 1226 (42000): User 'app' has exceeded ...'\n  \
+    wringer connections plan --sandbox shop --for 5m --limit batch@%=10\n  \
+    wringer connections plan --sandbox shop --for 5m --apply\n\n\
+    `audit` and `plan` without --apply change nothing. What each limit counts: docs/connections.md, or `wringer doc connections`.")]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Limits, use now and sampled peak of server, accounts, databases and pgBouncer; of an error, which limit it hit
+    Audit(audit::Args),
+    /// A limit for each account, from what it was seen to need: the statements, and those that restore
+    Plan(plan::Args),
+}
+
+pub fn main(args: Args) -> Outcome {
+    match args.command {
+        Command::Audit(args) => audit::main(&args),
+        Command::Plan(args) => plan::main(&args),
+    }
+}
+
+/// Names of accounts may hold anything; on a terminal only text is shown.
+fn printable(text: &str) -> String {
+    text.trim_end().replace(|c: char| c.is_control() && c != '\n', "\u{fffd}")
+}
+
+/// A name within a line.
+fn in_line(name: &str) -> String {
+    name.replace(char::is_control, "\u{fffd}")
+}
