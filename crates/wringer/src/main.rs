@@ -74,6 +74,8 @@ enum Command {
     Observe(Box<commands::observe::Args>),
     /// Where a server's memory is, and whom the kernel would kill when there is none left; changes nothing
     Memory(Box<commands::memory::Args>),
+    /// Huge pages for a server: how many it needs, whether it has them, and make them
+    Hugepages(Box<commands::hugepages::Args>),
     /// Find the humps in a latency histogram
     Modes(commands::modes::Args),
     /// The manual
@@ -159,6 +161,7 @@ fn run(command: Command) -> exit::Outcome {
         Command::Replay(args) => commands::replay::main(*args),
         Command::Observe(args) => commands::observe::main(&args),
         Command::Memory(args) => commands::memory::main(*args),
+        Command::Hugepages(args) => commands::hugepages::main(*args),
         Command::Modes(args) => commands::modes::main(args),
         Command::Doc(args) => commands::doc::main(&args),
         Command::Examples(args) => commands::examples::main(&args),

@@ -9,6 +9,7 @@
 //! | `glibc` | the chunks of glibc's arenas, through `/proc/PID/mem` |
 //! | `contexts` | PostgreSQL's memory contexts, through `/proc/PID/mem` |
 //! | `server_rows` | the server's own rows, over SQL |
+//! | `huge_pages` | little of it, and the kernel's pools and limits of huge pages: a [`ledger::huge_pages::HugeSeen`] |
 //! | `host_seen`, `cgroup_seen` | the host, the other processes, the server's cgroup |
 //!
 //! Invariants: nothing is changed and no thread is stopped. No page is touched that is not resident: before memory is read, `pagemap` is asked.
@@ -21,6 +22,7 @@ mod contexts;
 mod elf;
 mod glibc;
 mod host_seen;
+mod huge_pages;
 mod mappings;
 mod page_counts;
 mod pagemap;
@@ -30,7 +32,9 @@ mod server_rows;
 mod smaps;
 mod target;
 
+pub use huge_pages::{huge_pages, huge_pages_before_start};
 pub use reading::{ALL_US, STRETCH_US};
+pub use server_rows::huge_page_settings;
 
 use crate::Reopening;
 use capability::Flavour;

@@ -43,6 +43,7 @@ static PAGES: [Page; PAGE_COUNT] = pages![
     "replay",
     "observe",
     "memory",
+    "hugepages",
     "modes",
     "probe",
     "squeeze",
@@ -59,7 +60,7 @@ static PAGES: [Page; PAGE_COUNT] = pages![
     "testing",
     "release",
 ];
-const PAGE_COUNT: usize = 29;
+const PAGE_COUNT: usize = 30;
 
 /// # Errors
 /// Exit code 2: there is no such page.
