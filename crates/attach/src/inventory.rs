@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 use crate::Attached;
+use ledger::huge_pages::HugeSeen;
 use ledger::{Inventory, Missing};
 use observe::Reopening;
 use observe::memory::{self, InventoryReader, Options};
@@ -27,6 +28,17 @@ impl Attached {
             Some(server) => reader.asking(Reopening::new(server.target.clone()), server.version.clone()),
             None => reader,
         })
+    }
+
+    /// What tells how many huge pages the server needs, and has. `deep`: its mappings are read however long that holds it.
+    pub fn huge_pages(&mut self, deep: bool) -> HugeSeen {
+        let (pid, flavour) = (self.pid(), self.flavour());
+        let server = self.server.as_mut();
+        let version = server.as_ref().map(|server| server.version.clone());
+        let connection = server.map(|server| &mut server.connection);
+        let mut seen = memory::huge_pages(pid, flavour, connection, deep);
+        seen.inventory.version = version;
+        seen
     }
 }
 

@@ -55,6 +55,11 @@ pub enum Capability {
     HugePagesStatus,
     /// The variable that says how many huge pages the server's shared memory needs.
     HugePagesNeeded,
+    /// What it puts into huge pages, each allocation rounded up by itself: `pool`, `log` (two buffers), `keys`, `aria`. `page or more`: what is
+    /// smaller than a page stays in ordinary ones.
+    LargePageUsers,
+    /// It takes them as System V segments (SHM_HUGETLB), for which the kernel asks for a group (vm.hugetlb_shm_group) and counts locked memory.
+    LargePageSegments,
     /// The variable by which the buffer pool is resized while the server runs.
     PoolResize,
     /// The variable that chooses what a query does which finds no free page in the buffer pool.

@@ -298,7 +298,7 @@ pub(crate) fn cache_of_size(length: u64, is_dont_dump: bool, figures: &Figures<'
 }
 
 /// storage/maria/ma_pagecache.c: the same with other sizes; 124 MiB of 128 MiB were measured with huge pages.
-fn aria_blocks(figures: &Figures<'_>) -> Option<u64> {
+pub(crate) fn aria_blocks(figures: &Figures<'_>) -> Option<u64> {
     let size = figures.size("aria_pagecache_buffer_size").filter(|size| *size >= 8 * MIB)?;
     Some(size / 128 * 124)
 }

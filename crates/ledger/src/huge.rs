@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Memory in huge pages of the pool (hugetlb): how much, counted once, and what for.
 
-use crate::Inventory;
 use crate::claim::Claim;
 use crate::class::{self, Class};
 use crate::entries::Basis;
@@ -10,6 +9,7 @@ use crate::leaf;
 use crate::row::Row;
 use crate::settle;
 use crate::share::sane;
+use crate::{Inventory, Mapping};
 use capability::Flavour;
 use std::collections::BTreeMap;
 
@@ -100,6 +100,12 @@ pub(crate) fn leaves(inventory: &Inventory, figures: &Figures<'_>) -> Vec<&'stat
     classes.filter_map(|class| Some(leaf::of_class(class)?.path)).collect()
 }
 
+/// Of one mapping in huge pages.
+pub(crate) fn class_of_mapping(mapping: &Mapping, figures: &Figures<'_>) -> Class {
+    let (mapped, is_shared) = (class::length(mapping), mapping.permissions.ends_with('s'));
+    class_of(&HugeSegment { resident: mapped, mapped, apart: 0, is_shared }, figures)
+}
+
 /// By its size; [`Class::HugePages`] where that says nothing.
 fn class_of(segment: &HugeSegment, figures: &Figures<'_>) -> Class {
     match figures.flavour {
@@ -120,7 +126,7 @@ fn is_pool(segment: &HugeSegment, figures: &Figures<'_>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Mapping, ProcessSeen, ServerSeen};
+    use crate::{ProcessSeen, ServerSeen};
 
     const MIB: u64 = 1 << 20;
 

@@ -23,6 +23,7 @@ mod entries;
 mod estimate;
 mod figures;
 mod huge;
+pub mod huge_pages;
 mod innodb;
 mod inventory;
 mod key_cache;

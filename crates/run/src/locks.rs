@@ -23,6 +23,8 @@ const LOOKS: u32 = 5;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Resource {
     HostRam,
+    /// Pages of the pool that are for a server; who takes them holds [`Resource::HostRam`], too.
+    HugePages,
     /// A directory whose storage is squeezed.
     Directory(PathBuf),
     /// A block device that is squeezed.
@@ -37,7 +39,9 @@ impl Resource {
     /// The folder of its lock. A sandbox belongs to its home; RAM and directories belong to the host.
     fn lock_path(&self, places: &Places) -> Result<PathBuf, Error> {
         let folder = match self {
-            Self::HostRam | Self::Directory(_) | Self::Device(_) | Self::Image(_) => host_locks(places)?,
+            Self::HostRam | Self::HugePages | Self::Directory(_) | Self::Device(_) | Self::Image(_) => {
+                host_locks(places)?
+            }
             Self::Sandbox(_) => locks(places),
         };
         Ok(folder.join(self.lock_name()))
@@ -47,6 +51,7 @@ impl Resource {
     pub(crate) fn lock_name(&self) -> String {
         match self {
             Self::HostRam => "host-ram".to_owned(),
+            Self::HugePages => "huge-pages".to_owned(),
             Self::Directory(path) => match std::fs::metadata(path) {
                 Ok(metadata) => format!("directory-{:x}-{:x}", metadata.dev(), metadata.ino()),
                 Err(_) => format!("directory-{}", plain(&path.to_string_lossy())),
@@ -68,6 +73,7 @@ impl fmt::Display for Resource {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::HostRam => formatter.write_str("the host's RAM"),
+            Self::HugePages => formatter.write_str("the host's huge pages"),
             Self::Directory(path) => write!(formatter, "directory {}", path.display()),
             Self::Device(path) => write!(formatter, "device {}", path.display()),
             Self::Image(path) => write!(formatter, "image {}", path.display()),

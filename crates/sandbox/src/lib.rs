@@ -7,6 +7,7 @@
 //! - [`Origin`]: a data directory, a backup or a dump of somebody's, from which a sandbox is made.
 //! - [`Sandbox::members`], [`Sandbox::lag`]: a primary with replicas.
 //! - [`Pooler`]: pgBouncer in front of PostgreSQL; [`Sandbox::pools`].
+//! - [`Sandbox::settings_before_start`]: what settings a server would have, by its program.
 //! - [`Sandbox::start`]: through a [`run::Run`], so that nothing is left behind; [`RunningServer::stop`].
 //!
 //! Not here: slowing or squeezing a server (the caller passes the namespace and cgroups in), tables and load (`load`).
@@ -17,6 +18,7 @@
 
 mod account;
 mod apt;
+mod before_start;
 mod capability_check;
 mod client;
 mod deploy;

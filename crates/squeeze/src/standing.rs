@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Squeezes of the whole host that stand for a stated time: hidden RAM, and storage that is slow for everybody.
+//! Squeezes of the whole host that stand for a stated time: hidden RAM, huge pages for a server, and storage that is slow for everybody.
 //!
 //! In: [`Asked`], made of what a check has accepted. Out: [`InForce`], what was asked beside what was got, as commands print
 //! it; a change of a squeeze in force gives back the same type. All of it ends with the run.
@@ -8,7 +8,7 @@ use crate::Error;
 use crate::device::{Delays, Device, SlowDevice, Timing};
 use crate::directory::{self, SlowDirectory};
 use crate::loop_disk::{self, Image, SlowDisk};
-use crate::ram::{self, Hidden, Node, Traits, holder::Held};
+use crate::ram::{self, GrantedPages, Hidden, Node, ServerPages, Traits, holder::Held};
 use diskmodel::Model;
 use evidence::{Delay, DelayMode, DiskMechanism, Measured};
 use host::mapper::DelayTable;
@@ -23,6 +23,7 @@ use units::Span;
 #[serde(rename_all = "snake_case")]
 pub enum Asked {
     Ram(Box<ram::Plan>),
+    HugePages(Box<ServerPages>),
     Directory { directory: PathBuf, model: Box<Model> },
     Device { device: Device, delays: Delays },
     Image { image: Image, model: Box<Model> },
@@ -33,6 +34,7 @@ pub enum Asked {
 #[serde(rename_all = "snake_case")]
 pub enum InForce {
     Ram(HiddenRam),
+    HugePages(GrantedPages),
     Directory(SlowedDirectory),
     Device(SlowedDevice),
     Image(SlowedImage),
@@ -42,12 +44,18 @@ impl Asked {
     /// What no other run may squeeze meanwhile.
     pub fn resource(&self) -> Resource {
         match self {
-            Self::Ram(_) => Resource::HostRam,
+            Self::Ram(_) | Self::HugePages(_) => Resource::HostRam,
             Self::Directory { directory, .. } => Resource::Directory(directory.clone()),
             Self::Device { device, .. } => Resource::Device(device.path.clone()),
             Self::Image { image, .. } if image.is_device => Resource::Device(image.path.clone()),
             Self::Image { image, .. } => Resource::Image(image.path.clone()),
         }
+    }
+
+    /// All that the run is the only one to have; [`Asked::resource`] comes first.
+    pub fn resources(&self) -> Vec<Resource> {
+        let more = matches!(self, Self::HugePages(_)).then_some(Resource::HugePages);
+        [self.resource()].into_iter().chain(more).collect()
     }
 
     /// Puts it in force, and measures it.
@@ -58,6 +66,7 @@ impl Asked {
     pub fn apply(&self, run: &mut Run, places: &Places, strict: bool) -> Result<InForce, Error> {
         match self {
             Self::Ram(plan) => Ok(InForce::Ram(HiddenRam::of(&ram::hide(run, plan)?))),
+            Self::HugePages(pages) => Ok(InForce::HugePages(pages.apply(run)?)),
             Self::Directory { directory, model } => {
                 let slow = SlowDirectory::start(run, directory)?;
                 SlowedDirectory::set(&slow.socket, directory, model, strict).map(InForce::Directory)
@@ -90,7 +99,7 @@ macro_rules! only {
     };
 }
 
-only!(Ram: HiddenRam, Directory: SlowedDirectory, Device: SlowedDevice, Image: SlowedImage);
+only!(Ram: HiddenRam, HugePages: GrantedPages, Directory: SlowedDirectory, Device: SlowedDevice, Image: SlowedImage);
 
 /// RAM that is hidden from the whole host.
 #[derive(Debug, Clone, Serialize, Deserialize)]

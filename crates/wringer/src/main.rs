@@ -76,6 +76,8 @@ enum Command {
     Memory(Box<commands::memory::Args>),
     /// Who has how many connections, and may have how many; limits that keep one account from taking those of all others
     Connections(Box<commands::connections::Args>),
+    /// Huge pages for a server: how many it needs, whether it has them, and make them
+    Hugepages(Box<commands::hugepages::Args>),
     /// Find the humps in a latency histogram
     Modes(commands::modes::Args),
     /// The manual
@@ -162,6 +164,7 @@ fn run(command: Command) -> exit::Outcome {
         Command::Observe(args) => commands::observe::main(&args),
         Command::Memory(args) => commands::memory::main(*args),
         Command::Connections(args) => commands::connections::main(*args),
+        Command::Hugepages(args) => commands::hugepages::main(*args),
         Command::Modes(args) => commands::modes::main(args),
         Command::Doc(args) => commands::doc::main(&args),
         Command::Examples(args) => commands::examples::main(&args),

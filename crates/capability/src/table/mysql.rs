@@ -38,6 +38,8 @@ pub(super) const TABLE: &[Entry] = table! { Mysql:
 
     // there is no "try": it always does without where there are none
     HugePages [] .. [] => ["on=large_pages=on", "try=large_pages=on", "off=large_pages=off"];
+    LargePageUsers [] .. [] => ["pool"];
+    LargePageSegments [] .. [9] => ["shmget"], "MySQL 8.0 manual, Enabling Large Page Support; seen in 9.7.4: mmap";
     PoolResize [5, 7, 5] .. [] => ["innodb_buffer_pool_size"], "MySQL 5.7.5 release notes, WL#6117; refused by 5.6.24";
     DedicatedServer [8, 0, 3] .. [] => ["innodb_dedicated_server"], "MySQL 8.0.3 release notes";
     MemoryInstruments [5, 7, 2] .. [] => ["performance_schema: memory/%"], "MySQL 5.7.2 release notes, WL#3249; absent in 5.6.24";

@@ -9,6 +9,7 @@
 //! | `glibc` | the chunks of glibc's arenas, through `/proc/PID/mem` |
 //! | `contexts` | PostgreSQL's memory contexts, through `/proc/PID/mem` |
 //! | `server_rows` | the server's own rows, over SQL |
+//! | `huge_pages` | little of it, and the kernel's pools and limits of huge pages: a [`ledger::huge_pages::HugeSeen`] |
 //! | `host_seen`, `cgroup_seen` | the host, the other processes, the server's cgroup |
 //! | `repeated` | all of it again and again, for a recording: [`InventoryReader`] |
 //!
@@ -22,6 +23,7 @@ mod contexts;
 mod elf;
 mod glibc;
 mod host_seen;
+mod huge_pages;
 mod mappings;
 mod page_counts;
 mod pagemap;
@@ -32,8 +34,10 @@ mod server_rows;
 mod smaps;
 mod target;
 
+pub use huge_pages::{huge_pages, huge_pages_before_start};
 pub use reading::{ALL_US, STRETCH_US};
 pub use repeated::InventoryReader;
+pub use server_rows::huge_page_settings;
 
 use crate::Reopening;
 use capability::Flavour;

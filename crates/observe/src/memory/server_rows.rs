@@ -2,8 +2,11 @@
 //! The server's own rows about its memory, over SQL. Nothing is switched on, reset or written. What a server lacks or refuses is missing, with what
 //! would enable it.
 
+mod huge_pages;
 mod mysql;
 mod postgresql;
+
+pub use huge_pages::huge_page_settings;
 
 use super::reading::Reading;
 use crate::server::Query;
@@ -20,6 +23,13 @@ pub(super) fn read(connection: &mut dyn Query, flavour: Flavour, reading: &mut R
         Flavour::Postgresql => postgresql::read(&mut asking, &mut seen),
         Flavour::Mysql | Flavour::Mariadb | Flavour::Percona => mysql::read(&mut asking, flavour, &mut seen),
     }
+    seen
+}
+
+/// The few rows that tell what it asks huge pages for.
+pub(super) fn for_huge_pages(connection: &mut dyn Query, flavour: Flavour, reading: &mut Reading) -> ServerSeen {
+    let mut seen = ServerSeen { at_us: reading.now_us(), ..ServerSeen::default() };
+    huge_pages::read(&mut Asking { connection, reading, is_silent: false }, flavour, &mut seen);
     seen
 }
 

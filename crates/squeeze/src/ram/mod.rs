@@ -27,6 +27,7 @@ mod plan;
 mod planning;
 mod pool;
 mod room;
+mod server_pages;
 mod taken;
 mod traits;
 
@@ -36,6 +37,7 @@ pub use measure::{remainder, shortage};
 pub use plan::{Options, Plan};
 pub use planning::{automatic, plan};
 pub use room::Room;
+pub use server_pages::{GrantedPages, ServerPages, Wish};
 pub use taken::Node;
 pub use traits::Traits;
 

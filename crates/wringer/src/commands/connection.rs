@@ -9,6 +9,7 @@ use attach::{Attached, Parts, Surroundings, Wanted};
 use clap::ValueEnum;
 pub use failure::{hint_for, server_failure};
 use host::places::Places;
+use ledger::Missing;
 use load::{Password, Protocol, Target, Tls};
 use sandbox::Sandbox;
 use std::path::PathBuf;
@@ -175,6 +176,31 @@ impl Connection {
         let wanted = Wanted { pid: Some(pid), ..Wanted::default() };
         let around = Surroundings { places, variable: &|_| None, say: &|_| {} };
         Ok(Attached::find(&wanted, around)?)
+    }
+
+    /// As [`Self::attach`]; where the process is known and the server does not answer, or refuses, the process alone, and what is missing then.
+    ///
+    /// # Errors
+    /// As [`Self::attach`].
+    pub fn attach_or_process(&self, pid: Option<u32>, places: &Places) -> Result<(Attached, Option<Missing>), Failure> {
+        let failure = match self.attach(pid, places) {
+            Ok(attached) => return Ok((attached, None)),
+            Err(failure) => failure,
+        };
+        let pid = pid.or_else(|| self.process_of_sandbox(places));
+        let Some(pid) = pid.filter(|_| failure.exit == Exit::Missing) else { return Err(failure) };
+        let unasked = Missing {
+            what: "what the server says of itself".into(),
+            why: format!("{:#}", failure.error),
+            remedy: Some("an account that may log in, on a server that answers".into()),
+        };
+        Ok((Self::attach_process(pid, places)?, Some(unasked)))
+    }
+
+    /// The sandbox that is named, where it does not run.
+    pub fn stopped_sandbox(&self, places: &Places) -> Option<Sandbox> {
+        let sandbox = Sandbox::open(self.sandbox.as_deref()?, places).ok()?;
+        sandbox.server_process().is_none().then_some(sandbox)
     }
 
     /// Of the sandbox that is named, the server's process.

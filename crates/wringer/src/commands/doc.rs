@@ -44,6 +44,7 @@ static PAGES: [Page; PAGE_COUNT] = pages![
     "observe",
     "memory",
     "connections",
+    "hugepages",
     "modes",
     "probe",
     "squeeze",
@@ -60,7 +61,7 @@ static PAGES: [Page; PAGE_COUNT] = pages![
     "testing",
     "release",
 ];
-const PAGE_COUNT: usize = 30;
+const PAGE_COUNT: usize = 31;
 
 /// # Errors
 /// Exit code 2: there is no such page.

@@ -12,7 +12,24 @@ pub fn hiding_ram(found: &[FoundRun]) -> Vec<&FoundRun> {
     found.iter().filter(|run| hides(run)).collect()
 }
 
+/// The runs that have made the pool of huge pages larger for a server: nothing is hidden by them.
+pub fn huge_pages_for_servers(found: &[FoundRun]) -> Vec<&FoundRun> {
+    let is_open = |run: &FoundRun| run.steps.iter().any(|step| step.is_open() && is_pool(&step.change));
+    found.iter().filter(|run| is_for_servers(run) && (run.live || run.hot && is_open(run))).collect()
+}
+
+fn is_for_servers(run: &FoundRun) -> bool {
+    run.resources.iter().any(|it| it == "huge-pages")
+}
+
+fn is_pool(change: &Step) -> bool {
+    matches!(change, Step::HugePool { .. })
+}
+
 fn hides(run: &FoundRun) -> bool {
+    if is_for_servers(run) {
+        return false;
+    }
     let begins = || run.live && run.resources.iter().any(|it| it == "host-ram");
     begins() || ((run.live || run.hot) && taken(run).next().is_some())
 }

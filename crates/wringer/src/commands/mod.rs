@@ -16,6 +16,7 @@ mod fill_keys;
 mod fill_pgbench;
 mod fill_space;
 pub mod hidden;
+pub mod hugepages;
 pub mod limits;
 pub mod load;
 pub mod lost;

@@ -203,6 +203,11 @@ fn persist(plan: &Plan, output: Output) -> Outcome {
 }
 
 pub fn refuse_second(found: &[run::FoundRun]) -> Outcome {
+    if let Some(run) = hidden::huge_pages_for_servers(found).first() {
+        let message = format!("the host's RAM is held by run {}: huge pages for a server", run.id);
+        return Err(Failure::message(Exit::Missing, message)
+            .hint("`wringer hugepages release` gives them back, as far as no server uses them"));
+    }
     let hiding = hidden::hiding_ram(found);
     let Some(run) = hiding.first() else { return Ok(()) };
     Err(Failure::message(Exit::Missing, format_args!("the host's RAM is held by run {}", run.id))

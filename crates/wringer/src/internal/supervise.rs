@@ -52,7 +52,7 @@ pub fn main(order: Supervise) -> Outcome {
     let begin = Begin {
         kind: Kind::Standing,
         command: order.command.clone(),
-        resources: vec![order.squeeze.resource()],
+        resources: order.squeeze.resources(),
         places: Places::from_environment(),
     };
     let places = begin.places.clone();

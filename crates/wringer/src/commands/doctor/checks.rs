@@ -147,7 +147,10 @@ fn huge_pages() -> Check {
     if !Path::new("/proc/sys/vm/nr_overcommit_hugepages").exists() {
         return Check::missing("huge-pages", "there is no vm.nr_overcommit_hugepages", "a host, not a container");
     }
-    Check::good("huge-pages", format!("pages of {}", Bytes(size)))
+    let pages = squeeze::Meminfo::now().unwrap_or_default();
+    let (total, unclaimed) = (pages.huge_total_pages, pages.huge_unclaimed_pages());
+    let pool = format!("a pool of {total}, {unclaimed} unclaimed (`wringer hugepages advise` for a server)");
+    Check::good("huge-pages", format!("pages of {}; {pool}", Bytes(size)))
 }
 
 /// The mechanism that `wringer ram hide` uses by default.

@@ -14,11 +14,10 @@ mod watch;
 use super::connection::Connection;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::{input, terminal};
-use attach::Attached;
 use clap::{Subcommand, ValueEnum};
 use host::files::write_atomic;
 use host::places::Places;
-use ledger::{Inventory, Missing};
+use ledger::Inventory;
 use observe::memory::Options;
 use std::path::{Path, PathBuf};
 
@@ -107,7 +106,7 @@ impl<O: ValueEnum + Clone + Send + Sync + 'static> Looked<O> {
 
     fn live(&self, candidates: bool) -> Result<Read, Failure> {
         let places = Places::from_environment();
-        let (mut attached, unasked) = attach(&self.connection, self.pid, &places)?;
+        let (mut attached, unasked) = self.connection.attach_or_process(self.pid, &places)?;
         if attached.pid().is_none() {
             let message = "whose memory? Neither a server nor a process is named";
             return Err(Failure::message(Exit::Usage, message)
@@ -129,22 +128,6 @@ impl<O: ValueEnum + Clone + Send + Sync + 'static> Looked<O> {
     }
 }
 
-/// Where the process is known and the server does not answer, or refuses, the process alone.
-fn attach(connection: &Connection, pid: Option<u32>, places: &Places) -> Result<(Attached, Option<Missing>), Failure> {
-    let failure = match connection.attach(pid, places) {
-        Ok(attached) => return Ok((attached, None)),
-        Err(failure) => failure,
-    };
-    let pid = pid.or_else(|| connection.process_of_sandbox(places));
-    let Some(pid) = pid.filter(|_| failure.exit == Exit::Missing) else { return Err(failure) };
-    let unasked = Missing {
-        what: "what the server says of itself".into(),
-        why: format!("{:#}", failure.error),
-        remedy: Some("an account that may log in, on a server that answers".into()),
-    };
-    Ok((Connection::attach_process(pid, places)?, Some(unasked)))
-}
-
 fn kept(file: &Path) -> Result<Read, Failure> {
     let bytes = match file.to_str() {
         Some("-") => input::read_stdin(),
@@ -159,7 +142,7 @@ fn kept(file: &Path) -> Result<Read, Failure> {
 }
 
 /// What processes call themselves, and what a kept file says, may hold anything; on a terminal only text is shown.
-fn printable(text: &str) -> String {
+pub(super) fn printable(text: &str) -> String {
     text.trim_end().replace(|c: char| c.is_control() && c != '\n', "\u{fffd}")
 }
 

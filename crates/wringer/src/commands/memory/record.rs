@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `wringer memory record`: `wringer observe` with inventories of the server's memory.
 
-use super::attach;
 use crate::commands::connection::Connection;
 use crate::commands::observe::{self, Pace, To, check_inventories, seconds};
 use crate::exit::Outcome;
@@ -56,7 +55,7 @@ pub(super) fn main(args: &Args) -> Outcome {
     let pace = Pace { interval: INTERVAL, memory: Some(args.interval), time };
     let to = To { folder: args.to.as_deref(), force: args.force, output: args.output };
     let attach = || {
-        let (attached, unasked) = attach(&args.connection, args.pid, &places)?;
+        let (attached, unasked) = args.connection.attach_or_process(args.pid, &places)?;
         let refused = unasked.map(|it| format!("{}: {}", it.what, it.why));
         Ok((attached, refused.into_iter().collect()))
     };

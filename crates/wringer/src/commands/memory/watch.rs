@@ -45,7 +45,7 @@ pub(super) struct Args {
 
 pub(super) fn main(args: &Args) -> Outcome {
     check_inventories(args.interval)?;
-    let (attached, unasked) = attach(&args.connection, args.pid, &Places::from_environment())?;
+    let (attached, unasked) = args.connection.attach_or_process(args.pid, &Places::from_environment())?;
     let reader = attached.inventories(args.interval).ok_or_else(|| {
         Failure::message(Exit::Usage, "whose memory? Neither a server nor a process is named")
             .hint("--sandbox NAME, a connection (--dsn, --mysql-socket, --pgsql-host, ...), or --pid")

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+//! How many huge pages a server needs, and what to do for it.
+
+use super::limits::{self, LimitVerdict};
+use super::lines::{self, Lines};
+use super::need::{self, Need};
+use super::page_tables::{self, PageTables};
+use super::parts::{self, Part};
+use super::seen::{HugeSeen, Pool};
+use crate::Missing;
+use capability::Flavour;
+use serde::Serialize;
+
+/// What a server needs.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct HugeAdvice {
+    /// The size of the pages that `pages_needed` counts: the one that the server asks for, or the kernel's default.
+    pub page_bytes: u64,
+    /// `None`: see `missing`.
+    pub pages_needed: Option<u64>,
+    pub need: Option<Need>,
+    pub parts: Vec<Part>,
+    /// The count by the peak of the first process's whole address space (VmPeak / page size), which is usual and too high.
+    pub pages_by_vmpeak: Option<u64>,
+    /// The same for every size that the kernel has, with its pool.
+    pub sizes: Vec<PagesBySize>,
+    pub page_tables: Option<PageTables>,
+    pub limits: Vec<LimitVerdict>,
+    pub lines: Vec<Lines>,
+    pub notes: Vec<String>,
+    pub missing: Vec<Missing>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PagesBySize {
+    pub pages_needed: Option<u64>,
+    /// Pages that nobody uses and nobody has reserved.
+    pub unclaimed: u64,
+    #[serde(flatten)]
+    pub pool: Pool,
+}
+
+/// What the server needs, and what its page tables cost without it.
+pub fn advise(seen: &HugeSeen) -> HugeAdvice {
+    let (page_bytes, need) = (need::page_bytes(seen), need::need(seen));
+    let pages_needed = need.as_ref().and_then(|need| need.pages(page_bytes));
+    let by_size = |pool: &Pool| PagesBySize {
+        pages_needed: need.as_ref().and_then(|need| need.pages(pool.page_bytes)),
+        unclaimed: pool.unclaimed(),
+        pool: pool.clone(),
+    };
+    let mapped = parts::seen(seen);
+    let own = own_pages(&mapped, page_bytes);
+    let wanted = [(page_bytes, pages_needed.unwrap_or(0).saturating_mul(page_bytes))];
+    let claimed = lines::pool(seen, page_bytes).map_or(0, Pool::claimed);
+    HugeAdvice {
+        page_bytes,
+        pages_needed,
+        parts: need.as_ref().map(|need| need.parts.clone()).unwrap_or_default(),
+        pages_by_vmpeak: by_vmpeak(seen, page_bytes),
+        sizes: seen.pools.iter().map(by_size).collect(),
+        page_tables: page_tables::page_tables(seen, need.as_ref(), page_bytes),
+        limits: limits::verdicts(seen, &wanted, own > 0),
+        lines: pages_needed.map_or_else(Vec::new, |pages| lines::lines(seen, pages, claimed.saturating_sub(own))),
+        notes: notes(seen),
+        missing: missing(seen, need.is_none()),
+        need,
+    }
+}
+
+/// The pages of this size that the server has mapped.
+fn own_pages(parts: &[Part], page_bytes: u64) -> u64 {
+    let own = parts.iter().filter(|part| part.in_huge_pages && part.page_bytes == Some(page_bytes));
+    own.map(|part| part.pages(page_bytes)).sum()
+}
+
+/// As the whole-number division that is usual for it gives it.
+fn by_vmpeak(seen: &HugeSeen, page_bytes: u64) -> Option<u64> {
+    let peak = seen.inventory.processes.first()?.status.get("VmPeak")?;
+    Some(peak / page_bytes.max(1))
+}
+
+fn notes(seen: &HugeSeen) -> Vec<String> {
+    let variables = seen.inventory.server.as_ref().map(|server| &server.variables);
+    let is = |name: &str, value: &str| variables.and_then(|it| it.get(name)).is_some_and(|it| it == value);
+    let mut notes = Vec::new();
+    if is("shared_memory_type", "sysv") {
+        notes.push("shared_memory_type is sysv: PostgreSQL takes huge pages with mmap alone".into());
+    }
+    let has_larger = seen.pools.iter().any(|pool| pool.page_bytes >= 1 << 30 && pool.unclaimed() > 0);
+    if seen.inventory.flavour == Some(Flavour::Mariadb) && has_larger {
+        notes.push("MariaDB 10.5 and later tries the largest pages first: it will take free pages of 1 GiB for what is as large".into());
+    }
+    notes
+}
+
+fn missing(seen: &HugeSeen, is_unknown: bool) -> Vec<Missing> {
+    let mut missing = seen.inventory.missing.clone();
+    if is_unknown {
+        missing.push(Missing {
+            what: "how many huge pages it needs".into(),
+            why: "neither the server nor its process tells how much memory they are for".into(),
+            remedy: Some("start it once without huge pages, and ask again, as root, with an account".into()),
+        });
+    }
+    missing
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Inventory, Mapping, ProcessSeen, ServerSeen, SharedAllocation};
+
+    const MIB: u64 = 1 << 20;
+
+    fn mapping(start: u64, bytes: u64, permissions: &str, path: &str) -> Mapping {
+        let (permissions, path) = (permissions.into(), path.into());
+        Mapping { start, end: start + bytes, permissions, path, kernel_page_bytes: 4096, ..Mapping::default() }
+    }
+
+    fn seen(flavour: Flavour, version: &str, variables: &[(&str, &str)], mappings: Vec<Mapping>) -> HugeSeen {
+        let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let status = [("VmPeak".to_owned(), 642_220 << 10), ("VmPTE".to_owned(), 1 << 20)].into();
+        let inventory = Inventory {
+            flavour: Some(flavour),
+            version: Some(version.into()),
+            page_bytes: 4096,
+            processes: vec![ProcessSeen { status, mappings: Some(mappings), ..ProcessSeen::default() }],
+            server: Some(ServerSeen { variables, ..ServerSeen::default() }),
+            ..Inventory::default()
+        };
+        let pool = |page_bytes| Pool { page_bytes, total: 10, free: 6, reserved: 2, ..Pool::default() };
+        HugeSeen { inventory, pools: vec![pool(2 * MIB), pool(1 << 30)], ..HugeSeen::default() }
+    }
+
+    /// A PostgreSQL 15.18 with 512 MB and 250 connections: a segment of 571,088 kB; it starts with 279 pages, and not with 278.
+    fn postgresql(variables: &[(&str, &str)]) -> HugeSeen {
+        let segment = mapping(1 << 40, 571_088 << 10, "rw-s", "/dev/zero (deleted)");
+        seen(Flavour::Postgresql, "15.18", variables, vec![segment])
+    }
+
+    #[test]
+    fn postgresql_by_its_figure_its_allocations_and_its_mapping() {
+        let mut seen = postgresql(&[("shared_memory_size_in_huge_pages", "279"), ("max_connections", "250")]);
+        let by_figure = advise(&seen);
+        assert_eq!((by_figure.pages_needed, by_figure.need.as_ref().map(|it| it.basis)), (Some(279), Some("server")));
+        assert_eq!(by_figure.pages_by_vmpeak, Some(313));
+        assert_eq!(by_figure.sizes.iter().map(|it| it.pages_needed).collect::<Vec<_>>(), [Some(279), Some(1)]);
+        let server = seen.inventory.server.as_mut().unwrap();
+        server.variables.insert("shared_memory_size_in_huge_pages".into(), "-1".into());
+        let by_mapping = advise(&seen);
+        assert_eq!((by_mapping.pages_needed, by_mapping.need.map(|it| it.basis)), (Some(279), Some("mapping")));
+        let sum = SharedAllocation { allocated_size: 571_088 << 10, ..SharedAllocation::default() };
+        seen.inventory.server.as_mut().unwrap().shared_allocations.push(sum);
+        let by_sum = advise(&seen);
+        assert_eq!((by_sum.pages_needed, by_sum.need.map(|it| it.basis)), (Some(279), Some("allocations")));
+    }
+
+    #[test]
+    fn page_tables_are_eight_bytes_for_a_page_and_a_connection() {
+        let tables = advise(&postgresql(&[("max_connections", "250")])).page_tables.unwrap();
+        let each = 571_088 / 4 * 8;
+        assert_eq!((tables.each_bytes, tables.all_touched_bytes, tables.now_bytes), (each, each * 250, Some(MIB)));
+        assert_eq!(tables.all_touched_in_huge_pages_bytes, 279 * 8 * 250);
+        assert_eq!(advise(&postgresql(&[])).page_tables, None, "how many connections is not known");
+    }
+
+    /// As measured: 259 = 128 for the pool, 8 for each of two log buffers, 53 and 62 for the key cache and Aria's.
+    #[test]
+    fn mariadb_rounds_up_each_allocation() {
+        let settings = [
+            ("innodb_buffer_pool_size", "268435456"),
+            ("innodb_log_buffer_size", "16777216"),
+            ("key_buffer_size", "134217728"),
+            ("aria_pagecache_buffer_size", "134217728"),
+        ];
+        let mut stopped = seen(Flavour::Mariadb, "10.11.19-MariaDB", &settings, vec![]);
+        stopped.inventory.processes.clear();
+        let advice = advise(&stopped);
+        assert_eq!((advice.pages_needed, advice.need.map(|it| it.basis)), (Some(259), Some("settings")));
+        assert_eq!(advice.pages_by_vmpeak, None);
+        let small = [("innodb_buffer_pool_size", "268435456"), ("innodb_log_buffer_size", "1048576")];
+        let advice = advise(&seen(Flavour::Mariadb, "10.11.19-MariaDB", &small, vec![]));
+        assert_eq!(advice.pages_needed, Some(128), "an allocation below one page stays in ordinary ones");
+    }
+
+    /// Two chunks of 128 MiB with descriptors, which the kernel has merged: 66 pages each, and not 131 for both.
+    #[test]
+    fn mysql_rounds_up_each_chunk() {
+        let settings = [("innodb_buffer_pool_size", "268435456"), ("innodb_buffer_pool_chunk_size", "134217728")];
+        let chunks = mapping(1 << 40, 2 * (134_020 << 10), "rw-p", "");
+        let advice = advise(&seen(Flavour::Mysql, "9.7.4", &settings, vec![chunks]));
+        assert_eq!(advice.pages_needed, Some(132));
+        let unseen = advise(&seen(Flavour::Mysql, "9.7.4", &settings, vec![]));
+        assert!(unseen.pages_needed.is_none() && unseen.missing[0].remedy.is_some(), "descriptors are not told");
+    }
+
+    #[test]
+    fn pages_that_others_use_are_added() {
+        let advice = advise(&postgresql(&[("shared_memory_size_in_huge_pages", "279")]));
+        let of = |about: &str| advice.lines.iter().find(|it| it.about == about).unwrap().lines.clone();
+        // 10 of the pool, 4 of them unclaimed
+        assert_eq!(of("sysctl"), ["vm.nr_hugepages = 285"]);
+        assert_eq!(of("now"), ["sudo wringer hugepages apply --pages 279"]);
+        assert_eq!(
+            (of("boot"), of("server")),
+            (vec!["hugepagesz=2M hugepages=285".to_owned()], vec!["huge_pages=on".to_owned()])
+        );
+        assert!(of("kubernetes")[2].contains("hugepages-2Mi: 558Mi"), "{:?}", of("kubernetes"));
+    }
+}

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The parts of a server's memory that it asks huge pages for, and where each of them lies.
+
+use super::seen::HugeSeen;
+use crate::Mapping;
+use crate::class::{self, Class};
+use crate::figures::Figures;
+use crate::key_cache;
+use capability::{Capability, Flavour, Version, words};
+use serde::Serialize;
+
+/// One allocation, or several of the same size.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Part {
+    /// `shared memory`, `buffer pool`, `log buffer`, `key cache`, `Aria cache`.
+    pub what: String,
+    pub count: u64,
+    /// Of each.
+    pub bytes: u64,
+    /// The size of its pages. `None`: by the server's settings; it was not seen in a process.
+    pub page_bytes: Option<u64>,
+    pub in_huge_pages: bool,
+}
+
+impl Part {
+    pub(super) fn all_bytes(&self) -> u64 {
+        self.bytes.saturating_mul(self.count)
+    }
+
+    /// Each allocation is rounded up by itself.
+    pub(super) fn pages(&self, page_bytes: u64) -> u64 {
+        self.count.saturating_mul(self.bytes.div_ceil(page_bytes.max(1)))
+    }
+
+    fn by_settings(what: &str, count: u64, bytes: u64) -> Self {
+        Self { what: what.to_owned(), count, bytes, page_bytes: None, in_huge_pages: false }
+    }
+}
+
+/// The mappings of the first process that are in huge pages, or that the server would put there.
+pub(super) fn seen(seen: &HugeSeen) -> Vec<Part> {
+    let inventory = &seen.inventory;
+    let Some(first) = inventory.processes.first() else { return Vec::new() };
+    let figures = Figures::of(inventory);
+    let classes = class::of_process(first, &figures);
+    let mappings = first.mappings.iter().flatten().zip(classes);
+    let own: Vec<Part> = mappings.flat_map(|(mapping, class)| of_mapping(mapping, class, seen, &figures)).collect();
+    own.into_iter().fold(Vec::new(), joined)
+}
+
+/// Alike ones are told once.
+fn joined(mut parts: Vec<Part>, part: Part) -> Vec<Part> {
+    let alike = |it: &&mut Part| Part { count: part.count, ..(**it).clone() } == part;
+    match parts.iter_mut().find(alike) {
+        Some(before) => before.count += part.count,
+        None => parts.push(part),
+    }
+    parts
+}
+
+fn of_mapping(mapping: &Mapping, class: Class, seen: &HugeSeen, figures: &Figures<'_>) -> Vec<Part> {
+    let length = class::length(mapping);
+    if class == Class::HugePages {
+        return vec![in_huge_pages(mapping, seen, figures)];
+    }
+    let page_bytes = Some(mapping.kernel_page_bytes.max(seen.inventory.page_bytes));
+    let part =
+        |what: &str, count: u64, bytes| Part { what: what.to_owned(), count, bytes, page_bytes, in_huge_pages: false };
+    match class {
+        Class::MainShared => vec![part("shared memory", 1, length)],
+        // the kernel merges what lies side by side, so a mapping may be larger than what is told of it
+        Class::BufferPool => {
+            let (count, bytes) = pool_in(length, figures);
+            vec![part("buffer pool", count, bytes)]
+        }
+        Class::LogBuffer => {
+            let size = figures.size("innodb_log_buffer_size").unwrap_or(length);
+            vec![part("log buffer", (length / size).max(1), size)]
+        }
+        Class::KeyCache => vec![part("key cache", 1, key_bytes(figures).unwrap_or(length))],
+        Class::AriaCache => vec![part("Aria cache", 1, class::aria_blocks(figures).unwrap_or(length))],
+        Class::KeyAndAriaCache => {
+            let key = key_bytes(figures).unwrap_or(0);
+            let aria = class::aria_blocks(figures).unwrap_or(length.saturating_sub(key));
+            vec![part("key cache", 1, key), part("Aria cache", 1, aria)]
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn key_bytes(figures: &Figures<'_>) -> Option<u64> {
+    key_cache::blocks(figures).map(|(count, block)| count * block)
+}
+
+/// Newer MariaDBs have no chunks, and put the descriptors into the pool.
+fn pool_in(length: u64, figures: &Figures<'_>) -> (u64, u64) {
+    let is_whole = figures.flavour == Some(Flavour::Mariadb) && figures.size("innodb_buffer_pool_chunk_size").is_none();
+    if let Some(size) = figures.pool_size().filter(|_| is_whole) {
+        return (1, size);
+    }
+    let count = class::chunks(figures).map_or(1, |(chunk, count)| (length / chunk).clamp(1, count.max(1)));
+    (count, length / count)
+}
+
+fn in_huge_pages(mapping: &Mapping, seen: &HugeSeen, figures: &Figures<'_>) -> Part {
+    let page_bytes = page_of(mapping, seen);
+    let what = match crate::huge::class_of_mapping(mapping, figures) {
+        Class::MainShared => "shared memory",
+        Class::BufferPool => "buffer pool",
+        Class::LogBuffer => "log buffer",
+        Class::KeyCache => "key cache",
+        Class::AriaCache => "Aria cache",
+        _ => "not told apart",
+    };
+    let bytes = class::length(mapping);
+    Part { what: what.to_owned(), count: 1, bytes, page_bytes: Some(page_bytes), in_huge_pages: true }
+}
+
+/// `smaps` tells it; where it was not read, the default size is meant.
+fn page_of(mapping: &Mapping, seen: &HugeSeen) -> u64 {
+    if mapping.kernel_page_bytes > seen.inventory.page_bytes { mapping.kernel_page_bytes } else { default_page(seen) }
+}
+
+/// The size of huge pages that a server gets which asks for none in particular; 2 MiB where the kernel does not tell.
+pub(super) fn default_page(seen: &HugeSeen) -> u64 {
+    seen.inventory.host.meminfo.get("Hugepagesize").copied().filter(|size| *size > 0).unwrap_or(2 << 20)
+}
+
+/// What the server's settings say it will ask huge pages for; empty where they do not tell.
+pub(super) fn by_settings(seen: &HugeSeen) -> Vec<Part> {
+    let figures = Figures::of(&seen.inventory);
+    let found = users(seen).iter().filter_map(|word| by_word(word, &figures));
+    let smallest = smallest(seen);
+    found.filter(|part| part.bytes >= smallest).collect()
+}
+
+/// What a server of this version puts into huge pages, by the table of capabilities.
+fn users(seen: &HugeSeen) -> &'static [&'static str] {
+    let (Some(flavour), Some(version)) = (seen.inventory.flavour, version(seen)) else { return &[] };
+    words(Capability::LargePageUsers, flavour, &version)
+}
+
+pub(super) fn version(seen: &HugeSeen) -> Option<Version> {
+    let inventory = &seen.inventory;
+    let told = || inventory.server.as_ref()?.variables.get("version").cloned();
+    Version::find_in(&inventory.version.clone().or_else(told)?)
+}
+
+/// Newer MariaDBs leave smaller allocations in ordinary pages.
+pub(super) fn smallest(seen: &HugeSeen) -> u64 {
+    if users(seen).contains(&"page or more") { default_page(seen) } else { 0 }
+}
+
+fn by_word(word: &str, figures: &Figures<'_>) -> Option<Part> {
+    match word {
+        "pool" => {
+            let (chunk, count) = class::chunks(figures)?;
+            Some(match figures.flavour {
+                // one piece; older ones have as many as there are instances, of the same size together
+                Some(Flavour::Mariadb) => Part::by_settings("buffer pool", 1, figures.pool_size()?),
+                _ => Part::by_settings("buffer pool", count, chunk),
+            })
+        }
+        "log" => Some(Part::by_settings("log buffer", 2, figures.size("innodb_log_buffer_size")?)),
+        "keys" => Some(Part::by_settings("key cache", 1, key_bytes(figures)?)),
+        "aria" => Some(Part::by_settings("Aria cache", 1, class::aria_blocks(figures)?)),
+        _ => None,
+    }
+}

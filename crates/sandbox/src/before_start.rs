@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The settings that a server would have if it were started now, by its own program: nothing is started.
+
+use crate::{Error, Sandbox, init};
+use capability::Flavour;
+use std::collections::BTreeMap;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, Stdio};
+
+impl Sandbox {
+    /// The settings of these names, in the program's words: `postgres -C NAME`, `mariadbd --verbose --help`. What the program does not know is
+    /// left out. Sizes of PostgreSQL's have units as in its configuration.
+    ///
+    /// # Errors
+    /// [`Error::Running`]: ask the server itself. [`Error::Path`]: the program cannot be executed.
+    pub fn settings_before_start(&self, names: &[&str]) -> Result<BTreeMap<String, String>, Error> {
+        if let Some(pid) = self.server_process() {
+            return Err(Error::Running { name: self.name().into(), pid });
+        }
+        let program = &self.manifest.installation.program;
+        let run = |arguments: &[&str], last: &[&str]| -> Result<String, Error> {
+            let mut command = self.manifest.installation.command(program);
+            command.args(arguments).args(init::server_arguments(self)).args(last);
+            self.output(command)
+        };
+        if self.flavour() != Flavour::Postgresql {
+            return Ok(of_help(&run(&[], &["--verbose", "--help"])?, names));
+        }
+        let mut found = BTreeMap::new();
+        for name in names {
+            let value = run(&["-C", name], &[])?.trim().to_owned();
+            if !value.is_empty() {
+                found.insert((*name).to_owned(), value);
+            }
+        }
+        Ok(found)
+    }
+
+    /// As the server's user, in its data directory.
+    fn output(&self, mut command: Command) -> Result<String, Error> {
+        let program = command.get_program().to_string_lossy().into_owned();
+        command.current_dir(self.data()).stdin(Stdio::null()).stderr(Stdio::null());
+        if let Some((uid, gid)) = self.manifest.user.identity() {
+            command.uid(uid).gid(gid);
+        }
+        let output = command.output().map_err(|source| Error::path("start", &program, source))?;
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+}
+
+/// Lines of name and value, with dashes in the names: `innodb-buffer-pool-size  134217728`.
+fn of_help(text: &str, names: &[&str]) -> BTreeMap<String, String> {
+    let pair = |line: &str| {
+        let (name, value) = line.split_once(char::is_whitespace)?;
+        let (name, value) = (name.replace('-', "_"), value.trim().to_owned());
+        names.contains(&name.as_str()).then_some((name, value))
+    };
+    text.lines().filter_map(pair).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_found_in_the_help() {
+        let text = "  --large-pages       Enable support for large pages\n\nVariables (--variable-name=value)\n----- ---\n\
+                    innodb-buffer-pool-size     268435456\nlarge-pages                 TRUE\nlog-bin          (No default value)\n";
+        let found = of_help(text, &["innodb_buffer_pool_size", "large_pages"]);
+        assert_eq!(
+            (found["innodb_buffer_pool_size"].as_str(), found["large_pages"].as_str(), found.len()),
+            ("268435456", "TRUE", 2)
+        );
+    }
+}

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `wringer hugepages apply`: the pool grows for a server. A supervisor keeps it so until the release.
+
+use super::named::Named;
+use crate::commands::ram::refuse_second;
+use crate::commands::standing::{self, Output, Shown, Standing, lasting};
+use crate::exit::{Exit, Failure, Outcome};
+use crate::terminal;
+use host::places::Places;
+use ledger::huge_pages;
+use serde_json::json;
+use squeeze::ram::{GrantedPages, ServerPages, Wish};
+use squeeze::standing::Asked;
+use units::{Bytes, Span, counted};
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    sudo wringer hugepages apply --pages 279               279 pages are free then for whoever starts next\n  \
+    sudo wringer hugepages apply --sandbox shop            as many as `advise` says\n  \
+    sudo wringer hugepages apply --pages 279 --dry-run     the change and its undo\n\n\
+    Pages of the pool that nobody uses count: the pool grows by what is missing. The kernel grants what it finds in one piece: memory is compacted, with \
+    --drop-caches the page cache is dropped, and it is asked again until --deadline. The host keeps 1 GiB or 5 % of its RAM. It stands until `wringer hugepages \
+    release` or `wringer undo`; pages that a server uses by then are free when it ends. It cannot stand beside `wringer ram hide`.")]
+pub(super) struct Args {
+    /// So many pages of the default size are to be free [default: as many as the named server needs]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pages: Option<u64>,
+    #[command(flatten)]
+    named: Named,
+    /// Drop the page cache of the whole host when too few are granted: every program reads from disk again
+    #[arg(long)]
+    drop_caches: bool,
+    /// How long the kernel may take to make room
+    #[arg(long, value_name = "SPAN", default_value = "60s")]
+    deadline: Span,
+    /// How long it lasts; then everything is given back by itself [default: until the release]
+    #[arg(long = "for", value_name = "SPAN", value_parser = lasting)]
+    lasts: Option<Span>,
+    /// Print the change with its undo, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Fail, and give everything back, when fewer were granted; else only less than half is a failure
+    #[arg(long)]
+    strict: bool,
+    /// How to print the result
+    #[arg(short, long, value_enum, default_value_t = Output::Text)]
+    output: Output,
+}
+
+/// Until the release.
+const FOR_EVER: Span = Span::secs(100 * 365 * 24 * 3600);
+
+pub(super) fn main(args: Args) -> Outcome {
+    let places = Places::from_environment();
+    let look = run::Look::take(&places)?;
+    if !args.dry_run {
+        standing::refuse_hot(&places, &look)?;
+        refuse_second(&look.runs)?;
+    }
+    let pages = match args.pages {
+        Some(pages) => pages,
+        None => needed(&args.named)?,
+    };
+    let wish = Wish { pages, drop_caches: args.drop_caches, deadline: args.deadline.0, strict: args.strict };
+    let planned = ServerPages::plan(&wish)?;
+    if args.dry_run {
+        dry_run(&planned, args.output);
+        return Ok(());
+    }
+    if planned.plan.is_nothing() {
+        nothing(&planned, args.output);
+        return Ok(());
+    }
+    let words = Standing {
+        lasts: Some(args.lasts.unwrap_or(FOR_EVER)),
+        dry_run: false,
+        strict: args.strict,
+        output: args.output,
+    };
+    let spinner = terminal::spinner(&format!("asking for {}", counted(planned.plan.units, "huge page")));
+    let result = standing::start(&places, &words, Asked::HugePages(Box::new(planned)), args.deadline.0);
+    spinner.finish_and_clear();
+    let mut shown: Shown<GrantedPages> = result?;
+    shown.until = shown.until.filter(|_| args.lasts.is_some());
+    show(&shown, args.output);
+    Ok(())
+}
+
+/// As many as `advise` says.
+fn needed(named: &Named) -> Result<u64, Failure> {
+    let read = named.read()?;
+    let advice = huge_pages::advise(&read.seen);
+    let default = read.seen.inventory.host.meminfo.get("Hugepagesize");
+    if default.is_some_and(|size| *size != advice.page_bytes) {
+        let message = format!(
+            "{}: it asks for pages of {}, and the pool of another size than the default one can be had at boot",
+            read.of,
+            Bytes(advice.page_bytes)
+        );
+        return Err(Failure::message(Exit::Missing, message).hint("`wringer hugepages advise` prints the line"));
+    }
+    advice.pages_needed.ok_or_else(|| {
+        Failure::message(Exit::Missing, format!("{}: how many huge pages it needs cannot be told", read.of))
+            .hint("`wringer hugepages advise` says what would help; or --pages N")
+    })
+}
+
+fn dry_run(planned: &ServerPages, output: Output) {
+    let changes = planned.plan.changes();
+    if output == Output::Json {
+        return terminal::json(&json!({ "schema": 1, "dry_run": true, "plan": planned, "changes": changes }));
+    }
+    if planned.plan.is_nothing() {
+        nothing(planned, output);
+    }
+    for change in changes {
+        terminal::data(format_args!("{}\n    undo: {}", change.change, change.undo));
+    }
+}
+
+fn nothing(planned: &ServerPages, output: Output) {
+    if output == Output::Json {
+        let value = json!({ "schema": 1, "run": null, "asked_pages": planned.pages, "granted_pages": 0,
+            "unclaimed_pages": planned.unclaimed, "pool_pages": planned.plan.before.huge_total_pages });
+        return terminal::json(&value);
+    }
+    terminal::data(format_args!(
+        "nothing to do: {} nobody claims, {} asked for",
+        counted(planned.unclaimed, "page"),
+        planned.pages
+    ));
+}
+
+fn show(shown: &Shown<GrantedPages>, output: Output) {
+    if output == Output::Json {
+        return terminal::json(shown);
+    }
+    let granted = &shown.in_force;
+    terminal::data(format_args!(
+        "the pool has grown by {} of {} (run {})",
+        counted(granted.granted_pages, "page"),
+        Bytes(granted.page_bytes),
+        shown.run
+    ));
+    terminal::data(format_args!(
+        "{} now, {} that nobody claims; available: {} before, {} now",
+        counted(granted.pool_pages, "page"),
+        granted.unclaimed_pages,
+        Bytes(granted.available_before_bytes),
+        Bytes(granted.available_after_bytes)
+    ));
+    if let Some(shortage) = &granted.shortage {
+        terminal::data(format_args!("fewer than asked: {shortage}"));
+        terminal::data(
+            "PostgreSQL with huge_pages = on will not start with them; others will do without for a part of their memory",
+        );
+    }
+    let until = shown.until.as_deref().map_or_else(String::new, |until| format!("until {until}; "));
+    terminal::say(format_args!("{until}`wringer hugepages release` gives them back"));
+}

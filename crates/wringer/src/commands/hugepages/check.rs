@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `wringer hugepages check`: nothing is changed.
+
+use super::advise::missing;
+use super::named::Named;
+use crate::commands::memory::printable;
+use crate::exit::{Exit, Failure, Outcome};
+use crate::terminal::{self, Output};
+use ledger::huge_pages::{self, HugeCheck};
+use std::fmt::Write as _;
+use units::Bytes;
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Exit codes: 0 huge pages are in use, or are not wanted; 1 they are wanted (huge_pages = on or try, large_pages = ON, --wanted) and not in use, or a limit \
+    of a cgroup will end in SIGBUS; 3 no such server; 4 it ended meanwhile.\n\n\
+    A setting says what the server was asked to do. What it got is in its mappings: huge pages are marked `ht` in /proc/PID/smaps."
+)]
+pub(super) struct Args {
+    #[command(flatten)]
+    named: Named,
+    /// They are wanted, whatever the server's settings say: with --pid alone nobody is asked
+    #[arg(long)]
+    wanted: bool,
+    /// How to print
+    #[arg(short, long, value_enum, default_value_t = Output::Text)]
+    output: Output,
+}
+
+pub(super) fn main(args: &Args) -> Outcome {
+    let read = args.named.read()?;
+    if read.seen.inventory.processes.is_empty() {
+        return Err(Failure::message(Exit::Missing, format!("{}: what it has can be seen when it runs", read.of))
+            .hint("start it, and check again; `wringer hugepages advise` needs no running server"));
+    }
+    let check = huge_pages::check(&read.seen, args.wanted.then_some(true));
+    match args.output {
+        Output::Json => terminal::json(&check),
+        Output::Text => terminal::data(printable(&text(&read.of, &check))),
+    }
+    if check.is_good { Ok(()) } else { Err(Failure::message(Exit::Finding, why_not(&check))) }
+}
+
+fn why_not(check: &HugeCheck) -> &'static str {
+    match (check.ends_in_sigbus, check.huge_pages_in_use) {
+        (true, _) => {
+            "a cgroup admits fewer huge pages than the server has mapped: it dies by SIGBUS when it touches more"
+        }
+        (_, Some(_)) => "huge pages are wanted, and not in use",
+        (_, None) => "huge pages are wanted, and whether they are in use cannot be told",
+    }
+}
+
+fn text(of: &str, check: &HugeCheck) -> String {
+    let in_use = match (check.huge_pages_in_use, check.mapped_bytes) {
+        (Some(true), _) => "yes",
+        (Some(false), 0) => "no",
+        (Some(false), _) => "in part",
+        (None, _) => "cannot be told",
+    };
+    let setting = check.setting.as_deref().unwrap_or("not told");
+    let mut text = format!("{of}\n\nhuge pages in use: {in_use} (setting: {setting})\n");
+    let (mapped, touched) = (Bytes(check.mapped_bytes), Bytes(check.touched_bytes));
+    let _ = writeln!(text, "  {mapped} mapped in huge pages, {touched} of it touched so far; the rest is reserved");
+    if check.outside_bytes > 0 {
+        let _ = writeln!(text, "  {} could lie in huge pages, and does not", Bytes(check.outside_bytes));
+    }
+    for part in &check.parts {
+        let times = if part.count > 1 { format!("{} times ", part.count) } else { String::new() };
+        let pages = part.page_bytes.map_or_else(String::new, |bytes| format!("pages of {}", Bytes(bytes)));
+        let _ = writeln!(text, "  {:<16} {:<22} {pages}", part.what, format!("{times}{}", Bytes(part.bytes)));
+    }
+    for limit in &check.limits {
+        let (most, file) =
+            (limit.limit.limit_bytes.map_or("none".to_owned(), |it| Bytes(it).to_string()), &limit.limit.file);
+        let end = if limit.ends_in_sigbus { ": too small, it ends in SIGBUS" } else { "" };
+        let _ = writeln!(text, "limit of cgroup {}: {most} ({file}){end}", limit.limit.path);
+    }
+    missing(&mut text, &check.missing);
+    text
+}
