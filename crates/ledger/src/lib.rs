@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The ledger: where a server's memory is, leaf by leaf, in bytes that sum to what the kernel says.
 //!
-//! In: an [`Inventory`], read by `observe`. Out: an [`Account`] of it, and an [`Oom`] of the host it was read on. [`mapping`] parses the
+//! In: an [`Inventory`], read by `observe`. Out: an [`Account`] of it, a [`WorstCase`] of the server, and an [`Oom`] of the host it was read on. [`mapping`] parses the
 //! texts of /proc that an inventory is made of.
 //!
 //! How an account is made: each mapping belongs to one [`Class`]. What the server says only splits a class and never adds to it. Where
@@ -28,6 +28,7 @@ mod inventory;
 mod key_cache;
 mod leaf;
 pub mod mapping;
+mod marks;
 mod oom;
 mod pieces;
 mod private;
@@ -35,6 +36,7 @@ mod row;
 mod settle;
 mod share;
 mod table;
+mod worst;
 
 pub use account::account;
 pub use class::{Class, classes};
@@ -44,5 +46,7 @@ pub use entries::{Account, Basis, Beside, Leaf, ProcessAccount, Unexplained, Unn
 pub use estimate::{Estimates, RoleEstimate};
 pub use inventory::*;
 pub use leaf::{event_leaf, rows, rows_for};
+pub use marks::{AccountMark, Marks, StatementMark};
 pub use oom::{badness, oom, oom_score};
 pub use row::{Amount, Reckoned, Reckoning, Row, Rule};
+pub use worst::{AccountClaim, Assumed, Concurrency, Line, Unbounded, WorstCase, worst_case};
