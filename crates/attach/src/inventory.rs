@@ -2,6 +2,7 @@
 use crate::Attached;
 use ledger::{Inventory, Missing};
 use observe::memory::{self, Options};
+use std::collections::BTreeMap;
 
 impl Attached {
     /// What the server's memory is made of, as far as its process, its own rows and the host tell: what they do not tell is in
@@ -16,6 +17,11 @@ impl Attached {
         let remedy = Some("--pid, on the server's host".to_owned());
         inventory.missing.extend(unseen.map(|why| Missing { what: "the server's processes".into(), why, remedy }));
         Inventory { version, ..inventory }
+    }
+
+    /// What one collects by hand beside an inventory, as texts by their paths in a bundle; no secrets are in it.
+    pub fn collected(&mut self, inventory: &Inventory) -> BTreeMap<String, String> {
+        memory::collected(inventory, self.server.as_mut().map(|server| &mut server.connection))
     }
 }
 

@@ -10,6 +10,7 @@
 //! | `contexts` | PostgreSQL's memory contexts, through `/proc/PID/mem` |
 //! | `server_rows` | the server's own rows, over SQL |
 //! | `host_seen`, `cgroup_seen` | the host, the other processes, the server's cgroup |
+//! | `collected` | what one collects by hand, as texts for a bundle |
 //!
 //! Invariants: nothing is changed and no thread is stopped. No page is touched that is not resident: before memory is read, `pagemap` is asked.
 //! What cannot be read is [`Missing`](ledger::Missing) with what would enable it, never an error.
@@ -17,6 +18,7 @@
 
 mod allocator;
 mod cgroup_seen;
+mod collected;
 mod contexts;
 mod elf;
 mod glibc;
@@ -30,6 +32,7 @@ mod server_rows;
 mod smaps;
 mod target;
 
+pub use collected::collected;
 pub use reading::{ALL_US, STRETCH_US};
 
 use crate::Reopening;
@@ -46,6 +49,8 @@ pub struct Options {
     pub candidates: bool,
     /// Only what holds no process and asks no server: all that the OOM killer's rule needs.
     pub lightly: bool,
+    /// The settings that limit buffers, and the server's high-water marks, too.
+    pub limits: bool,
 }
 
 /// Reads it. `first_pid`: `mariadbd`, `mysqld` or the postmaster; `None`: on another host, or it cannot be told which one it is.

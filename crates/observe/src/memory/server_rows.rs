@@ -2,6 +2,7 @@
 //! The server's own rows about its memory, over SQL. Nothing is switched on, reset or written. What a server lacks or refuses is missing, with what
 //! would enable it.
 
+mod marks;
 mod mysql;
 mod postgresql;
 
@@ -39,6 +40,11 @@ pub(super) enum Unanswered {
 }
 
 impl Asking<'_> {
+    /// Whether settings that limit buffers, and high-water marks, are asked for.
+    pub(super) fn wants_limits(&self) -> bool {
+        self.reading.options.limits
+    }
+
     pub(super) fn rows(&mut self, sql: &str) -> Result<Vec<Row>, Unanswered> {
         if self.is_silent {
             return Err(Unanswered::Silent);

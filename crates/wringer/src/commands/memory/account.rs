@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `wringer memory account`: leaves that sum, with what is unexplained, to what the kernel says.
 
-use super::{Looked, printable, tree};
+use super::{Looked, Wanted, printable, tree};
 use crate::exit::Outcome;
 use crate::terminal;
 use ledger::{Account, Missing, Probe};
@@ -19,7 +19,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn main(args: &Args) -> Outcome {
-    let read = args.looked.read(false)?;
+    let read = args.looked.read(Wanted::default())?;
     let account = ledger::account(&read.inventory);
     match args.looked.output {
         terminal::Output::Json => terminal::json(&account),
