@@ -20,7 +20,8 @@ pub(crate) fn of(
     let Some(server) = &inventory.server else { return Vec::new() };
     let weigh = Weigh::of(inventory);
     let mut claims: BTreeMap<&str, AccountClaim> = BTreeMap::new();
-    for session in &server.sessions {
+    // threads of the server's own have no account
+    for session in server.sessions.iter().filter(|session| !session.account.is_empty()) {
         let Some((now, most)) = weigh.session(session) else { continue };
         let claim = claims.entry(&session.account).or_default();
         claim.connections += 1;

@@ -36,6 +36,8 @@ type Reckoning = fn(&Seen<'_>) -> Option<(u64, u64)>;
 enum Limit {
     /// The sum of these settings, so many times. A setting that the server does not have is 0.
     Settings(u64, &'static [&'static str]),
+    /// The largest of these: names of the same setting.
+    Largest(&'static [&'static str]),
     Reckoned(Reckoning),
 }
 
@@ -99,10 +101,11 @@ pub(crate) const ROWS: &[Global] = &[
             "queue of replication's workers",
             &[],
             BOTH,
-            Limit::Settings(
-                1,
-                &["replica_pending_jobs_size_max", "slave_pending_jobs_size_max", "slave_parallel_max_queued"],
-            ),
+            Limit::Largest(&[
+                "replica_pending_jobs_size_max",
+                "slave_pending_jobs_size_max",
+                "slave_parallel_max_queued",
+            ]),
         )
     },
     Global {
@@ -153,6 +156,7 @@ impl Global {
     pub(crate) fn limit(&self, seen: &Seen<'_>) -> Option<(u64, u64)> {
         let found = match self.limit {
             Limit::Reckoned(reckon) => reckon(seen)?,
+            Limit::Largest(names) => (1, names.iter().filter_map(|name| seen.settings.number(name)).max()?),
             Limit::Settings(times, names) => {
                 (times, names.iter().filter_map(|name| seen.settings.number(name)).fold(0, u64::saturating_add))
             }

@@ -160,6 +160,8 @@ fn temporary_tables_of_mysql_have_one_limit_together() {
             ("internal_tmp_mem_storage_engine", "TempTable"),
             ("temptable_max_ram", "1073741824"),
             ("temptable_max_mmap", "0"),
+            ("replica_pending_jobs_size_max", "134217728"),
+            ("slave_pending_jobs_size_max", "134217728"),
         ]));
         server.marks = Some(Marks {
             accounts: vec![AccountMark { account: "b@h".into(), connections: 0, session_bytes_max: Some(40 * MIB) }],
@@ -171,6 +173,7 @@ fn temporary_tables_of_mysql_have_one_limit_together() {
     assert_eq!(line(&worst.bound, "sessions: first block of temporary tables").count, 12);
     assert!(!worst.bound.iter().any(|line| line.name == "sessions: temporary tables"));
     assert_eq!(line(&worst.bound, "redo log buffer").count, 1);
+    assert_eq!(line(&worst.bound, "queue of replication's workers").size_bytes, 128 * MIB, "one setting of two names");
     assert_eq!(line(&worst.bound, "sessions: all else").size_bytes, 40 * MIB, "also of sessions that have ended");
     if let Some(server) = &mut inventory.server {
         server.variables.insert("internal_tmp_mem_storage_engine".into(), "MEMORY".into());
@@ -183,11 +186,13 @@ fn temporary_tables_of_mysql_have_one_limit_together() {
 fn accounts_by_what_they_hold_and_may_hold() {
     let mut inventory = mariadb();
     if let Some(server) = &mut inventory.server {
+        server.sessions.push(Session { bytes: Some(MIB), ..Session::default() });
         server.variables.insert("max_user_connections".into(), "3".into());
     }
     let worst = worst_case(&inventory, &Assumed::default());
     let app = &worst.accounts[0];
     assert_eq!((app.account.as_str(), app.connections, app.now_bytes), ("app@h", 2, Some(2 * MIB)));
+    assert_eq!(worst.accounts.len(), 1, "threads of the server's own are nobody's");
     assert_eq!((app.session_max_bytes, app.at_marks_bytes), (Some(21 * MIB), Some(42 * MIB)));
     assert_eq!(app.bound_bytes, worst.per_connection_bytes.map(|each| 3 * each));
 }
