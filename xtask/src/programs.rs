@@ -53,6 +53,7 @@ const WITH_SERVERS: [&[&str]; 2] = [
         "load_pgbench",
         "memory_account",
         "memory_over_time",
+        "memory_bounds",
         "mysql",
         "own_backups",
         "own_data",

@@ -4,6 +4,7 @@ use ledger::huge_pages::HugeSeen;
 use ledger::{Inventory, Missing};
 use observe::Reopening;
 use observe::memory::{self, InventoryReader, Options};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 impl Attached {
@@ -39,6 +40,11 @@ impl Attached {
         let mut seen = memory::huge_pages(pid, flavour, connection, deep);
         seen.inventory.version = version;
         seen
+    }
+
+    /// What one collects by hand beside an inventory, as texts by their paths in a bundle; no secrets are in it.
+    pub fn collected(&mut self, inventory: &Inventory) -> BTreeMap<String, String> {
+        memory::collected(inventory, self.server.as_mut().map(|server| &mut server.connection))
     }
 }
 

@@ -53,7 +53,7 @@ fn finish(inventory: &Inventory, partition: Partition, leaves: Vec<Leaf>, total:
 }
 
 /// `10.11.19-MariaDB`, `15.4 (Debian 15.4-1)`, `9.7.4`, `18beta1`.
-fn version_in(text: &str) -> Option<Version> {
+pub(crate) fn version_in(text: &str) -> Option<Version> {
     Version::find_in(text).or_else(|| {
         let digits = text.split(|c: char| !c.is_ascii_digit()).next()?;
         digits.parse().ok()

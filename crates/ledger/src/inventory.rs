@@ -2,6 +2,7 @@
 //! What was read of a server's memory, before any arithmetic: mappings, processes, the server's own rows, the allocator's chunks, memory contexts.
 //! Each part says when it was read. A recording keeps an [`Inventory`] as a snapshot; a bundle holds one as JSON.
 
+use crate::marks::Marks;
 use capability::Flavour;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -143,6 +144,9 @@ pub struct ServerSeen {
     pub sessions: Vec<Session>,
     /// pg_shmem_allocations, in order of their offset.
     pub shared_allocations: Vec<SharedAllocation>,
+    /// `None`: not asked, or refused.
+    #[serde(default)]
+    pub marks: Option<Marks>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The ledger: where a server's memory is, leaf by leaf, in bytes that sum to what the kernel says.
 //!
-//! In: an [`Inventory`], read by `observe`. Out: an [`Account`] of it, and an [`Oom`] of the host it was read on; of several, [`OverTime`]. [`mapping`] parses the
+//! In: an [`Inventory`], read by `observe`. Out: an [`Account`] of it, a [`WorstCase`] of the server, and an [`Oom`] of the host it was read on; of several,
+//! [`OverTime`]. [`mapping`] parses the
 //! texts of /proc that an inventory is made of.
 //!
 //! How an account is made: each mapping belongs to one [`Class`]. What the server says only splits a class and never adds to it. Where
@@ -30,6 +31,7 @@ mod key_cache;
 mod kind;
 mod leaf;
 pub mod mapping;
+mod marks;
 mod oom;
 mod over_time;
 mod pieces;
@@ -38,6 +40,7 @@ mod row;
 mod settle;
 mod share;
 mod table;
+mod worst;
 
 pub use account::account;
 pub use class::{Class, classes};
@@ -48,6 +51,8 @@ pub use estimate::{Estimates, RoleEstimate};
 pub use inventory::*;
 pub use kind::{Kind, kind};
 pub use leaf::{event_leaf, rows, rows_for};
+pub use marks::{AccountMark, Marks, StatementMark};
 pub use oom::{badness, oom, oom_score};
 pub use over_time::{LeafOverTime, OverTime, over_time};
 pub use row::{Amount, Reckoned, Reckoning, Row, Rule};
+pub use worst::{AccountClaim, Assumed, Concurrency, Line, Unbounded, WorstCase, worst_case};

@@ -41,6 +41,12 @@ pub(super) fn read(pid: u32, server: &[u32], reading: &mut Reading) -> Option<Cg
     })
 }
 
+/// Where the memory cgroup of a process is, as far as it is seen here.
+pub(super) fn folder_of(pid: u32) -> Option<PathBuf> {
+    let path = memory_cgroup(pid)?;
+    mounts().ok()?.iter().rev().find_map(|mount| folder(mount, Path::new(&path))).map(|(folder, _, _)| folder)
+}
+
 /// As the kernel names it: of version 1, else of version 2.
 pub(super) fn memory_cgroup(pid: u32) -> Option<String> {
     path_in(&fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?)

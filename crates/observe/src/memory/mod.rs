@@ -12,6 +12,7 @@
 //! | `huge_pages` | little of it, and the kernel's pools and limits of huge pages: a [`ledger::huge_pages::HugeSeen`] |
 //! | `host_seen`, `cgroup_seen` | the host, the other processes, the server's cgroup |
 //! | `repeated` | all of it again and again, for a recording: [`InventoryReader`] |
+//! | `collected` | what one collects by hand, as texts for a bundle |
 //!
 //! Invariants: nothing is changed and no thread is stopped. No page is touched that is not resident: before memory is read, `pagemap` is asked.
 //! What cannot be read is [`Missing`](ledger::Missing) with what would enable it, never an error.
@@ -19,6 +20,7 @@
 
 mod allocator;
 mod cgroup_seen;
+mod collected;
 mod contexts;
 mod elf;
 mod glibc;
@@ -35,6 +37,7 @@ mod smaps;
 mod target;
 
 pub use huge_pages::{huge_pages, huge_pages_before_start};
+pub use collected::collected;
 pub use reading::{ALL_US, STRETCH_US};
 pub use repeated::InventoryReader;
 pub use server_rows::huge_page_settings;
@@ -55,6 +58,8 @@ pub struct Options {
     pub lightly: bool,
     /// For so long the processes may be held beside the first one, in microseconds. `None`: [`ALL_US`].
     pub others_us: Option<u64>,
+    /// The settings that limit buffers, and the server's high-water marks, too.
+    pub limits: bool,
 }
 
 /// Reads it. `first_pid`: `mariadbd`, `mysqld` or the postmaster; `None`: on another host, or it cannot be told which one it is.

@@ -3,6 +3,7 @@
 //! would enable it.
 
 mod huge_pages;
+mod marks;
 mod mysql;
 mod postgresql;
 
@@ -49,6 +50,11 @@ pub(super) enum Unanswered {
 }
 
 impl Asking<'_> {
+    /// Whether settings that limit buffers, and high-water marks, are asked for.
+    pub(super) fn wants_limits(&self) -> bool {
+        self.reading.options.limits
+    }
+
     pub(super) fn rows(&mut self, sql: &str) -> Result<Vec<Row>, Unanswered> {
         if self.is_silent {
             return Err(Unanswered::Silent);

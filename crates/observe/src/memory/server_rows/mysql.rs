@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! MySQL, MariaDB, Percona Server.
 
-use super::{Asking, Row, number, pairs, text};
+use super::{Asking, Row, marks, number, pairs, text};
 use capability::Flavour;
 use ledger::{ServerSeen, Session};
 
@@ -66,6 +66,10 @@ fn named(what: &str, names: &[&str]) -> String {
 pub(super) fn read(asking: &mut Asking<'_>, flavour: Flavour, seen: &mut ServerSeen) {
     seen.variables = pairs(asking.rows_of("the server's settings", &named("VARIABLES", &VARIABLES), None));
     seen.status = pairs(asking.rows_of("the server's counters", &named("STATUS", &STATUS), None));
+    if asking.wants_limits() {
+        let limits = named("VARIABLES", &marks::VARIABLES);
+        seen.variables.extend(pairs(asking.rows_of("the limits of the server's buffers", &limits, None)));
+    }
     seen.innodb_memory = innodb(asking);
     seen.sessions = sessions(asking, flavour);
     if seen.variables.get("performance_schema").is_some_and(|value| value == "OFF") {
@@ -73,6 +77,9 @@ pub(super) fn read(asking: &mut Asking<'_>, flavour: Flavour, seen: &mut ServerS
         return;
     }
     performance_schema(asking, seen);
+    if asking.wants_limits() {
+        seen.marks = Some(marks::read(asking, flavour));
+    }
 }
 
 fn performance_schema(asking: &mut Asking<'_>, seen: &mut ServerSeen) {

@@ -7,7 +7,7 @@ const SHARED: Option<&str> = Some(
     "GRANT pg_read_all_stats TO the account that asks; before PostgreSQL 15 GRANT EXECUTE ON FUNCTION pg_get_shmem_allocations() and SELECT ON pg_shmem_allocations",
 );
 /// Those that decide about memory, by name: commands, connection strings and settings of extensions may hold secrets.
-const SETTINGS: [&str; 15] = [
+const SETTINGS: [&str; 22] = [
     "autovacuum_max_workers",
     "autovacuum_work_mem",
     "dynamic_shared_memory_type",
@@ -15,8 +15,15 @@ const SETTINGS: [&str; 15] = [
     "huge_page_size",
     "huge_pages",
     "huge_pages_status",
+    "join_collapse_limit",
+    "logical_decoding_work_mem",
     "maintenance_work_mem",
     "max_connections",
+    "max_logical_replication_workers",
+    "max_parallel_workers",
+    "max_stack_depth",
+    "max_wal_senders",
+    "max_worker_processes",
     "server_version",
     "shared_buffers",
     "shared_memory_type",

@@ -3,7 +3,7 @@
 
 use super::moment::Moment;
 use super::recorded::{self, Recorded};
-use super::{Looked, change, openmetrics, printable, tree};
+use super::{Looked, Wanted, change, openmetrics, printable, tree};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal;
 use clap::ValueEnum;
@@ -49,7 +49,7 @@ pub(super) fn main(args: &Args) -> Outcome {
         let message = format!("{} is no recording: it has one inventory, and no times", file.display());
         return Err(Failure::message(Exit::Usage, message).hint("leave out --at and --since"));
     }
-    let read = args.looked.read(false)?;
+    let read = args.looked.read(Wanted::default())?;
     show(args, &read.of, &read.inventory);
     Ok(())
 }

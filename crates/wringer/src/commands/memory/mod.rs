@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `wringer memory`: where a server's memory is, and whom the OOM killer would kill. Nothing is changed.
+//! `wringer memory`: where a server's memory is, how much more it may be, and whom the OOM killer would kill. Nothing is changed.
 
 mod account;
+mod bundle;
 mod change;
+mod kept;
 mod moment;
 mod oom;
 mod openmetrics;
@@ -10,15 +12,18 @@ mod record;
 mod recorded;
 mod tree;
 mod watch;
+mod worst_case;
 
 use super::connection::Connection;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::{input, terminal};
+use crate::terminal;
+use attach::Attached;
 use clap::{Subcommand, ValueEnum};
 use host::files::write_atomic;
 use host::places::Places;
-use ledger::Inventory;
+use ledger::{Inventory, Missing};
 use observe::memory::Options;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Where a server's memory is, and whom the kernel would kill when there is none left
@@ -28,8 +33,10 @@ use std::path::{Path, PathBuf};
     sudo wringer memory account --mysql-socket=/run/mysqld/mysqld.sock --mysql-user=me\n  \
     sudo wringer memory account --pid \"$(pidof mariadbd)\"        without an account on the server: what the kernel alone knows\n  \
     sudo wringer memory account --dsn postgresql://me@/postgres?socket=/run/postgresql/.s.PGSQL.5432 -o json | jq .explained_share\n  \
-    sudo wringer memory record --sandbox shop --time 10m --to out\n  \
-    sudo wringer memory oom --pid \"$(pidof mysqld)\"\n\n\
+    sudo wringer memory record --sandbox shop --time 10m --to out
+  \
+    sudo wringer memory oom --pid \"$(pidof mysqld)\"\n  \
+    wringer memory worst-case --sandbox shop\n\n\
     Nothing is changed, neither on the host nor in the server, and no thread is stopped. Run it as root, or as the user the server runs as: others may \
     not look into its memory. What cannot be read is told, with what would help.\n\n\
     What the leaves mean: docs/memory.md, or `wringer doc memory`.")]
@@ -48,6 +55,10 @@ enum Command {
     Record(record::Args),
     /// The account again and again, drawn in place, until Ctrl-C or the server's end
     Watch(watch::Args),
+    /// Collect what tells where the server's memory is, without secrets, to look at it elsewhere
+    Bundle(bundle::Args),
+    /// How much memory the server has now, is likely to have at its next peak, and may have by its settings
+    WorstCase(worst_case::Args),
 }
 
 /// What is looked at, and in which of the forms `O` it is printed.
@@ -65,7 +76,8 @@ where
     /// Write what was read to this file, raw, for `--from`
     #[arg(long, value_name = "FILE", conflicts_with = "from")]
     keep: Option<PathBuf>,
-    /// Look at what `--keep` wrote, also on another machine; `-` reads the standard input. `memory account` takes a recording, too, or its folder
+    /// Look at what `--keep` or `memory bundle` wrote, also on another machine; `-` reads the standard input. `memory account` takes a recording, too, or
+    /// its folder
     #[arg(long, value_name = "FILE", conflicts_with_all = ["pid", "deep"])]
     from: Option<PathBuf>,
     #[command(flatten)]
@@ -81,7 +93,18 @@ pub fn main(args: Args) -> Outcome {
         Command::Oom(args) => oom::main(&args),
         Command::Record(args) => record::main(&args),
         Command::Watch(args) => watch::main(&args),
+        Command::Bundle(args) => bundle::main(&args),
+        Command::WorstCase(args) => worst_case::main(&args),
     }
+}
+
+/// What is read beside what every question needs.
+#[derive(Debug, Clone, Copy, Default)]
+struct Wanted {
+    /// The other processes of the host; and, unless it is kept, nothing else.
+    candidates: bool,
+    /// The settings that limit buffers, and high-water marks.
+    limits: bool,
 }
 
 /// What was read, and of whom, in words.
@@ -93,10 +116,10 @@ struct Read {
 impl<O: ValueEnum + Clone + Send + Sync + 'static> Looked<O> {
     /// # Errors
     /// Usage: nobody is named. Missing: no such process, no connection, no file. Failed: the process ended while it was read.
-    fn read(&self, candidates: bool) -> Result<Read, Failure> {
+    fn read(&self, wanted: Wanted) -> Result<Read, Failure> {
         let read = match &self.from {
-            Some(file) => kept(file)?,
-            None => self.live(candidates)?,
+            Some(file) => Read { of: format!("{}, as it was kept", file.display()), inventory: kept::read(file)? },
+            None => self.live(wanted)?,
         };
         if let Some(file) = &self.keep {
             keep(&read.inventory, file)?;
@@ -104,41 +127,55 @@ impl<O: ValueEnum + Clone + Send + Sync + 'static> Looked<O> {
         Ok(read)
     }
 
-    fn live(&self, candidates: bool) -> Result<Read, Failure> {
+    fn live(&self, wanted: Wanted) -> Result<Read, Failure> {
+        let (mut attached, unasked) = self.attached()?;
+        let mut inventory = attached.inventory(self.options(wanted));
+        inventory.missing.extend(unasked);
+        alive(&attached)?;
+        Ok(Read { of: attached.describe(), inventory })
+    }
+
+    /// For all questions, with what one collects by hand.
+    fn collect(&self) -> Result<(Read, BTreeMap<String, String>), Failure> {
+        let (mut attached, unasked) = self.attached()?;
+        let mut inventory =
+            attached.inventory(Options { deep: self.deep, candidates: true, lightly: false, limits: true, others_us: None });
+        inventory.missing.extend(unasked);
+        let texts = attached.collected(&inventory);
+        alive(&attached)?;
+        Ok((Read { of: attached.describe(), inventory }, texts))
+    }
+
+    /// A server, its process, or both; and why a server that was named is not asked.
+    fn attached(&self) -> Result<(Attached, Option<Missing>), Failure> {
         let places = Places::from_environment();
-        let (mut attached, unasked) = self.connection.attach_or_process(self.pid, &places)?;
+        let (attached, unasked) = self.connection.attach_or_process(self.pid, &places)?;
         if attached.pid().is_none() {
             let message = "whose memory? Neither a server nor a process is named";
             return Err(Failure::message(Exit::Usage, message)
                 .hint("--sandbox NAME, a connection (--dsn, --mysql-socket, --pgsql-host, ...), or --pid"));
         }
-        // the killer's rule needs no mappings; what is kept is for both questions
-        let lightly = candidates && self.keep.is_none();
-        let mut inventory = attached.inventory(Options {
+        Ok((attached, unasked))
+    }
+
+    /// The killer's rule needs no mappings; what is kept is for all questions.
+    fn options(&self, wanted: Wanted) -> Options {
+        let for_all = self.keep.is_some();
+        Options {
             deep: self.deep,
-            candidates: candidates || self.keep.is_some(),
-            lightly,
+            candidates: wanted.candidates || for_all,
+            lightly: wanted.candidates && !for_all,
+            limits: wanted.limits || for_all,
             others_us: None,
-        });
-        inventory.missing.extend(unasked);
-        if attached.process().is_some_and(|process| !process.is_alive()) {
-            return Err(Failure::message(Exit::Failed, format!("{} ended while it was read", attached.describe())));
         }
-        Ok(Read { of: attached.describe(), inventory })
     }
 }
 
-fn kept(file: &Path) -> Result<Read, Failure> {
-    let bytes = match file.to_str() {
-        Some("-") => input::read_stdin(),
-        _ => input::read_bytes(file),
-    };
-    let bytes = bytes.map_err(|error| Failure::new(Exit::Missing, error))?;
-    let damaged = |error: serde_json::Error| {
-        Failure::message(Exit::Missing, format!("{}: not what `wringer memory --keep` writes: {error}", file.display()))
-    };
-    let inventory: Inventory = serde_json::from_slice(&bytes).map_err(damaged)?;
-    Ok(Read { of: format!("{}, as it was kept", file.display()), inventory })
+fn alive(attached: &Attached) -> Outcome {
+    if attached.process().is_some_and(|process| !process.is_alive()) {
+        return Err(Failure::message(Exit::Failed, format!("{} ended while it was read", attached.describe())));
+    }
+    Ok(())
 }
 
 /// What processes call themselves, and what a kept file says, may hold anything; on a terminal only text is shown.

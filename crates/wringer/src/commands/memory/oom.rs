@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `wringer memory oom`: whom the kernel would kill, in which order.
 
-use super::{Looked, printable};
+use super::{Looked, Wanted, printable};
 use crate::exit::Outcome;
 use crate::terminal;
 use ledger::{Advice, Arena, Oom, Victim};
@@ -22,7 +22,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn main(args: &Args) -> Outcome {
-    let read = args.looked.read(true)?;
+    let read = args.looked.read(Wanted { candidates: true, ..Wanted::default() })?;
     let oom = ledger::oom(&read.inventory);
     match args.looked.output {
         terminal::Output::Json => terminal::json(&oom),

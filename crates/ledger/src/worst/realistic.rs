@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What is likely at the next peak: what is there now, and what high-water marks have beyond it.
+//!
+//! Two sources say how much that is: the kernel's mark of the process, and the server's marks of its sessions. The larger one counts. Neither knows of a time
+//! before the server's start.
+
+use super::concurrency::is_client;
+use super::entries::{Concurrency, Line, sum};
+use crate::share::sane;
+use crate::{Account, Inventory, ProcessSeen, estimate};
+use capability::Flavour;
+
+/// The most that one session has held so far.
+pub(crate) struct Largest {
+    pub(crate) bytes: u64,
+    pub(crate) source: &'static str,
+}
+
+pub(crate) fn lines(inventory: &Inventory, account: &Account, concurrency: &Concurrency) -> Vec<Line> {
+    let now = Line::new("now", 1, account.kernel_total_bytes, "the kernel's total, as of the account");
+    let by_kernel = by_kernel(inventory);
+    let by_server = if inventory.flavour == Some(Flavour::Postgresql) {
+        more_backends(inventory, account, concurrency)
+    } else {
+        by_sessions(inventory, account, concurrency)
+    };
+    // PostgreSQL's backends beyond those that run add to what those once had; a MariaDB's sessions lie in the one process whose mark is known
+    let both = inventory.flavour == Some(Flavour::Postgresql);
+    let server_is_more = sum(&by_server) > sum(&by_kernel);
+    let counted = |lines: Vec<Line>, counts: bool| lines.into_iter().map(move |line| Line { counts, ..line });
+    let kernel = counted(by_kernel, both || !server_is_more);
+    let server = counted(by_server, both || server_is_more);
+    std::iter::once(now).chain(kernel).chain(server).collect()
+}
+
+/// Of a process, how much more private memory it once had. Its shared memory only grows.
+fn beyond_now(process: &ProcessSeen) -> u64 {
+    let mark = process.status.get("VmHWM").map_or(0, |bytes| sane(*bytes));
+    mark.saturating_sub(resident_now(process))
+}
+
+/// As of the reading that its share of the total is from: a statement may end between two readings.
+fn resident_now(process: &ProcessSeen) -> u64 {
+    if let Some(mappings) = estimate::measured(process) {
+        return mappings.iter().map(|mapping| sane(mapping.rss)).fold(0, u64::saturating_add);
+    }
+    let of_rollup = process.rollup.as_ref().and_then(|rollup| rollup.get("Rss"));
+    of_rollup.or_else(|| process.status.get("VmRSS")).map_or(0, |bytes| sane(*bytes))
+}
+
+fn by_kernel(inventory: &Inventory) -> Vec<Line> {
+    let bytes: u64 = inventory.processes.iter().map(beyond_now).sum();
+    vec![Line::new("the processes at their largest", 1, bytes, "/proc/PID/status, VmHWM - VmRSS of all processes")]
+}
+
+/// Sessions as they are, each at its mark, and those that once were there beside them. What malloc holds free already is not needed again.
+fn by_sessions(inventory: &Inventory, account: &Account, concurrency: &Concurrency) -> Vec<Line> {
+    let Some(server) = &inventory.server else { return Vec::new() };
+    let marks: Vec<(u64, u64)> =
+        server.sessions.iter().filter_map(|it| Some((sane(it.bytes?), sane(it.bytes_max?)))).collect();
+    if marks.is_empty() {
+        return Vec::new();
+    }
+    let grown = marks.iter().map(|(now, most)| most.saturating_sub(*now)).sum();
+    let mean = marks.iter().map(|(_, most)| *most).sum::<u64>() / marks.len() as u64;
+    let more = concurrency.connections_peak.saturating_sub(concurrency.connections_now);
+    let source = "PROCESSLIST or threads: what each session held at most, less what it holds";
+    let mut lines = vec![
+        Line::new("sessions at their largest", 1, grown, source),
+        Line::new(
+            "more sessions at once",
+            more,
+            mean,
+            "as of the peak of connections; the mean of the sessions' marks",
+        ),
+    ];
+    let free = resident(account, "allocator/retained").min(sum(&lines));
+    lines.push(Line::less("free in malloc already", free, "walk of malloc's chunks"));
+    lines
+}
+
+fn resident(account: &Account, path: &str) -> u64 {
+    account.leaves.iter().find(|leaf| leaf.path == path).map_or(0, |leaf| leaf.resident_bytes)
+}
+
+/// Each as those that run are on average, at their largest.
+fn more_backends(inventory: &Inventory, account: &Account, concurrency: &Concurrency) -> Vec<Line> {
+    let estimates = estimate::of(&inventory.processes);
+    let tables = |pid: u32| {
+        account.processes.iter().find(|process| process.pid == pid).map_or(0, |process| process.page_tables_bytes)
+    };
+    let each: Vec<u64> = inventory
+        .processes
+        .iter()
+        .filter(|process| is_client(process))
+        .map(|process| private(process, &estimates) + beyond_now(process) + tables(process.pid))
+        .collect();
+    let more = concurrency.connections_peak.saturating_sub(concurrency.connections_now);
+    let Some(mean) = each.iter().sum::<u64>().checked_div(each.len() as u64) else { return Vec::new() };
+    let source = "the mean of the client backends: private memory at its largest, and page tables";
+    vec![Line::new("more backends at once", more, mean, source)]
+}
+
+/// Its share of private memory: what of it is shared since the fork counts in part.
+pub(crate) fn private(process: &ProcessSeen, estimates: &estimate::Estimates) -> u64 {
+    estimate::Parts::of_rollup(process).unwrap_or_else(|| estimates.parts(process)).anonymous
+}
+
+/// The most that one process had privately.
+pub(crate) fn largest_private(process: &ProcessSeen) -> u64 {
+    let now = match estimate::measured(process) {
+        Some(mappings) => mappings.iter().map(|mapping| sane(mapping.anonymous)).fold(0, u64::saturating_add),
+        None => process.status.get("RssAnon").map_or(0, |bytes| sane(*bytes)),
+    };
+    now.saturating_add(beyond_now(process))
+}
+
+/// Where no client is connected, the largest of all processes.
+fn largest_backend(processes: &[ProcessSeen]) -> Option<Largest> {
+    let clients = processes.iter().filter(|it| is_client(it)).map(largest_private).max();
+    let (bytes, source) = match clients {
+        Some(bytes) => (bytes, "the client backend that was the largest so far: RssAnon + VmHWM - VmRSS"),
+        None => {
+            let all = processes.iter().map(largest_private).max()?;
+            (all, "no client is connected; the process that was the largest so far: RssAnon + VmHWM - VmRSS")
+        }
+    };
+    Some(Largest { bytes, source })
+}
+
+/// `None`: neither the server nor the kernel says it.
+pub(crate) fn largest_session(inventory: &Inventory) -> Option<Largest> {
+    if inventory.flavour == Some(Flavour::Postgresql) {
+        return largest_backend(&inventory.processes);
+    }
+    let server = inventory.server.as_ref()?;
+    let of_sessions = server.sessions.iter().filter_map(|session| session.bytes_max);
+    let accounts = server.marks.iter().flat_map(|marks| &marks.accounts).filter_map(|it| it.session_bytes_max);
+    let bytes = of_sessions.chain(accounts).map(sane).max()?;
+    Some(Largest { bytes, source: "the session that was the largest so far, by PROCESSLIST, threads or accounts" })
+}

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `wringer memory worst-case`: how much memory the server has now, is likely to have at its next peak, and may have by its settings.
+
+use super::{Looked, Wanted, printable};
+use crate::exit::Outcome;
+use crate::terminal;
+use ledger::{AccountClaim, Assumed, Line, StatementMark, Unbounded, WorstCase};
+use std::fmt::Write as _;
+use units::Bytes;
+
+/// So many of each list are shown as text; JSON has all.
+const SHOWN: usize = 10;
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "now: the kernel's total, as `memory account` has it. Realistic peak: now, and what the high-water marks of process and sessions have beyond it. \
+    Bound: each cache full, and each buffer as often as the server can hold it at once, in all connections that it admits. What no setting limits is named, with \
+    how the bound counts it. The bound is no forecast: it says which setting lets the server grow how far."
+)]
+pub(super) struct Args {
+    #[command(flatten)]
+    looked: Looked,
+    /// So many connections at once at the realistic peak [default: Max_used_connections; of PostgreSQL as many as now]
+    #[arg(long, value_name = "N")]
+    connections: Option<u64>,
+    /// So many sorts, joins and temporary tables of one statement at once, for the bound [default: 61, the most tables of a SELECT; of PostgreSQL 2 x
+    /// join_collapse_limit]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    operations: Option<u64>,
+}
+
+pub(super) fn main(args: &Args) -> Outcome {
+    let read = args.looked.read(Wanted { limits: true, ..Wanted::default() })?;
+    let assumed = Assumed { connections: args.connections, operations: args.operations };
+    let worst = ledger::worst_case(&read.inventory, &assumed);
+    match args.looked.output {
+        terminal::Output::Json => terminal::json(&worst),
+        terminal::Output::Text => terminal::data(printable(&text(&read.of, &worst))),
+    }
+    Ok(())
+}
+
+fn text(of: &str, worst: &WorstCase) -> String {
+    let mut text = format!("{of}\n\n");
+    head(&mut text, worst);
+    lines(&mut text, "realistic peak", &worst.realistic);
+    lines(&mut text, "bound", &worst.bound);
+    if let Some(each) = worst.per_connection_bytes {
+        let _ = writeln!(text, "  of it, one connection: {} at most", Bytes(each));
+    }
+    unbounded(&mut text, &worst.unbounded);
+    accounts(&mut text, &worst.accounts);
+    statements(&mut text, &worst.statements);
+    for one in &worst.missing {
+        let _ = writeln!(text, "not read: {}: {}", one.what, one.why);
+    }
+    text
+}
+
+fn head(text: &mut String, worst: &WorstCase) {
+    let at_once = &worst.concurrency;
+    let size = |bytes: u64| Bytes(bytes).to_string();
+    let _ = writeln!(text, "now            {:>11}  {} connections", size(worst.now_bytes), at_once.connections_now);
+    let _ = writeln!(
+        text,
+        "realistic peak {:>11}  {} connections ({})",
+        size(worst.realistic_bytes),
+        at_once.connections_peak,
+        at_once.connections_peak_source
+    );
+    let bound = worst.bound_bytes.map_or_else(|| "unknown".to_owned(), size);
+    let most = at_once.connections_max.map_or_else(String::new, |most| format!("{most} connections "));
+    let _ = writeln!(text, "bound          {bound:>11}  {most}({})", at_once.connections_max_source);
+    for line in &worst.comparison {
+        let _ = writeln!(text, "for comparison {:>11}  {}", size(line.size_bytes), line.name);
+    }
+}
+
+fn lines(text: &mut String, title: &str, lines: &[Line]) {
+    if lines.is_empty() {
+        return;
+    }
+    let mut sorted: Vec<&Line> = lines.iter().filter(|line| line.bytes != 0).collect();
+    sorted.sort_by_key(|line| (!line.counts, std::cmp::Reverse(line.bytes)));
+    let _ = writeln!(text, "\n{title}");
+    for line in sorted {
+        let _ = writeln!(text, "{}", row(line));
+    }
+}
+
+fn row(line: &Line) -> String {
+    let sign = if line.bytes < 0 { "-" } else { "" };
+    let size = format!("{sign}{}", Bytes(line.bytes.unsigned_abs()));
+    let product = match line.count {
+        1 => String::new(),
+        count => format!("{count} x {}", Bytes(line.size_bytes)),
+    };
+    let name = if line.counts { line.name.clone() } else { format!("({}: not added)", line.name) };
+    format!("  {name:<60} {product:>18} {size:>11}  {}", line.source)
+}
+
+fn unbounded(text: &mut String, unbounded: &[Unbounded]) {
+    if unbounded.is_empty() {
+        return;
+    }
+    let _ = writeln!(text, "\nwithout a bound");
+    for one in unbounded {
+        let _ = writeln!(text, "  {}: {}", one.name, one.why);
+        let remedy = one.remedy.as_ref().map_or_else(String::new, |remedy| format!("; would help: {remedy}"));
+        let _ = writeln!(text, "    counted: {}{remedy}", one.counted);
+    }
+}
+
+fn accounts(text: &mut String, accounts: &[AccountClaim]) {
+    if accounts.is_empty() {
+        return;
+    }
+    let _ = writeln!(
+        text,
+        "\n  {:<30} {:>11} {:>11} {:>15} {:>11} {:>11}",
+        "account", "connections", "now", "largest session", "all at that", "bound"
+    );
+    let size = |bytes: Option<u64>| bytes.map_or_else(|| "not told".to_owned(), |bytes| Bytes(bytes).to_string());
+    for one in accounts.iter().take(SHOWN) {
+        let _ = writeln!(
+            text,
+            "  {:<30} {:>11} {:>11} {:>15} {:>11} {:>11}",
+            one.account,
+            one.connections,
+            size(one.now_bytes),
+            size(one.session_max_bytes),
+            size(one.at_marks_bytes),
+            size(one.bound_bytes)
+        );
+    }
+    more(text, accounts.len());
+}
+
+fn statements(text: &mut String, statements: &[StatementMark]) {
+    if statements.is_empty() {
+        return;
+    }
+    let _ = writeln!(text, "\nstatements that held the most");
+    for one in statements.iter().take(SHOWN) {
+        let shown: String = one.text.chars().take(100).collect();
+        let size = Bytes(one.bytes_max).to_string();
+        let _ = writeln!(text, "  {size:>11}  {} times  {shown}", one.count);
+    }
+    more(text, statements.len());
+}
+
+fn more(text: &mut String, count: usize) {
+    let more = count.saturating_sub(SHOWN);
+    if more > 0 {
+        let _ = writeln!(text, "  and {more} more (-o json)");
+    }
+}
