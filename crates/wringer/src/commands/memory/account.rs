@@ -4,7 +4,7 @@
 use super::{Looked, printable, tree};
 use crate::exit::Outcome;
 use crate::terminal;
-use ledger::{Account, Missing, Probe};
+use ledger::{Account, Probe};
 use std::fmt::Write as _;
 use std::time::Duration;
 use units::{Bytes, Span, counted};
@@ -33,7 +33,7 @@ fn text(of: &str, account: &Account, all: bool) -> String {
     processes(&mut text, account);
     beside(&mut text, account);
     probes(&mut text, &account.probes);
-    missing(&mut text, &account.missing);
+    super::missing(&mut text, &account.missing);
     text
 }
 
@@ -86,13 +86,4 @@ fn probes(text: &mut String, probes: &[Probe]) {
         span(held),
         span(longest)
     );
-}
-
-fn missing(text: &mut String, missing: &[Missing]) {
-    for one in missing {
-        let _ = writeln!(text, "not read: {}: {}", one.what, one.why);
-        if let Some(remedy) = &one.remedy {
-            let _ = writeln!(text, "  would help: {remedy}");
-        }
-    }
 }

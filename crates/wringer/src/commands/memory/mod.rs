@@ -14,6 +14,7 @@ use host::files::write_atomic;
 use host::places::Places;
 use ledger::{Inventory, Missing};
 use observe::memory::Options;
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 /// Where a server's memory is, and whom the kernel would kill when there is none left
@@ -135,12 +136,24 @@ fn kept(file: &Path) -> Result<Read, Failure> {
         Failure::message(Exit::Missing, format!("{}: not what `wringer memory --keep` writes: {error}", file.display()))
     };
     let inventory: Inventory = serde_json::from_slice(&bytes).map_err(damaged)?;
+    if let Some(why) = ledger::implausible(&inventory) {
+        return Err(Failure::message(Exit::Missing, format!("{}: damaged: {why}", file.display())));
+    }
     Ok(Read { of: format!("{}, as it was kept", file.display()), inventory })
 }
 
 /// What processes call themselves, and what a kept file says, may hold anything; on a terminal only text is shown.
 fn printable(text: &str) -> String {
     text.trim_end().replace(|c: char| c.is_control() && c != '\n', "\u{fffd}")
+}
+
+fn missing(text: &mut String, missing: &[Missing]) {
+    for one in missing {
+        let _ = writeln!(text, "not read: {}: {}", one.what, one.why);
+        if let Some(remedy) = &one.remedy {
+            let _ = writeln!(text, "  would help: {remedy}");
+        }
+    }
 }
 
 /// For its owner only: it names accounts and settings.
