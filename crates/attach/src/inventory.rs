@@ -19,7 +19,8 @@ impl Attached {
         let mut inventory = memory::inventory(pid, flavour, connection, &options);
         let remedy = Some("--pid, on the server's host".to_owned());
         inventory.missing.extend(unseen.map(|why| Missing { what: "the server's processes".into(), why, remedy }));
-        Inventory { version, ..inventory }
+        inventory.version = version.or(inventory.version);
+        inventory
     }
 
     /// Reads inventories, one every `interval`, over a connection of its own. `None`: the server's process is not known.

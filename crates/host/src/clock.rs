@@ -45,6 +45,11 @@ pub fn thread_cpu_time() -> Duration {
     Duration::try_from(rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime)).unwrap_or_default()
 }
 
+/// Since boot, without the time that the machine slept (clock_gettime(2), CLOCK_MONOTONIC), as the kernel's log counts.
+pub fn monotonic_time() -> Duration {
+    Duration::try_from(rustix::time::clock_gettime(rustix::time::ClockId::Monotonic)).unwrap_or_default()
+}
+
 /// Since boot, suspend included (clock_gettime(2), CLOCK_BOOTTIME): nobody can set it.
 pub fn boot_time() -> Duration {
     Duration::try_from(rustix::time::clock_gettime(rustix::time::ClockId::Boottime)).unwrap_or_default()

@@ -36,7 +36,8 @@ pub enum Removal {
     Left(String),
 }
 
-/// The C libraries call it otherwise.
+/// The C libraries call it otherwise. For musl, the crate libc announces that it will take glibc's name: the build for musl fails then, and this goes.
+#[cfg_attr(target_env = "musl", allow(deprecated))]
 fn key_of(permissions: &libc::ipc_perm) -> i32 {
     #[cfg(target_env = "musl")]
     return permissions.__ipc_perm_key;

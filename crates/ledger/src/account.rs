@@ -8,14 +8,19 @@ use crate::pieces::{Partition, partition};
 use crate::row::{Row, Rule};
 use crate::settle;
 use crate::share::{sane, signed};
-use crate::{Class, Inventory, beside, huge, rows_for};
+use crate::{Class, Inventory, Missing, beside, huge, implausible, rows_for};
 use capability::Version;
 
 /// So many of the largest mappings that hold what is unexplained are named.
 const NAMED: usize = 8;
 
-/// Makes the account of an inventory, whole or with parts missing.
+/// Makes the account of an inventory, whole or with parts missing. Of one whose figures no machine can have ([`crate::implausible`]) it is empty, and
+/// says why.
 pub fn account(inventory: &Inventory) -> Account {
+    if let Some(why) = implausible(inventory) {
+        let missing = vec![Missing { what: "the account".into(), why, remedy: None }];
+        return Account { schema: 1, at_unix_us: inventory.at_unix_us, missing, ..Account::default() };
+    }
     let figures = Figures::of(inventory);
     let version = inventory.version.as_deref().and_then(version_in);
     let rows: Vec<&'static Row> = rows_for(inventory.flavour, version.as_ref()).collect();

@@ -281,7 +281,41 @@ prop_compose! {
     }
 }
 
+/// Texts as the kernel and a server give them, with something damaged in each.
+fn from_texts(smaps: &str, status: &str, innodb: &str) -> Inventory {
+    let process = ProcessSeen {
+        mappings: Some(crate::mapping::mappings(smaps)),
+        status: crate::mapping::sizes(status),
+        ..ProcessSeen::default()
+    };
+    let server = ServerSeen { innodb_memory: Some(innodb.to_owned()), ..ServerSeen::default() };
+    Inventory {
+        processes: vec![process],
+        server: Some(server),
+        flavour: Some(Flavour::Mariadb),
+        ..Inventory::default()
+    }
+}
+
+fn damaged(text: &str, at: usize, with: &str) -> String {
+    let at = at % (text.len() + 1);
+    format!("{}{with}{}", &text[..at], &text[at..])
+}
+
 proptest! {
+    #[test]
+    fn damaged_texts_have_an_account_that_sums(at in any::<[u16; 3]>(), with in "[0-9a-f: kB\n-]{0,24}") {
+        let smaps = "1000-9000 rw-p 00000000 00:00 0 [heap]\nRss: 32 kB\nPss: 32 kB\nVmFlags: rd wr\n\
+            7f00aa000000-7f00aa200000 rw-s 00001000 00:0f 77 /anon_hugepage (deleted)\nShared_Hugetlb: 2048 kB\n";
+        let status = "VmRSS: 32 kB\nRssAnon: 32 kB\nVmPTE: 8 kB\nHugetlbPages: 2048 kB\n";
+        let innodb = "Adaptive hash index 2250352 (2213368 + 36984)\nLock system 334000 (332872 + 1128)\n";
+        let [first, second, third] = at.map(usize::from);
+        let inventory = from_texts(&damaged(smaps, first, &with), &damaged(status, second, &with), &damaged(innodb, third, &with));
+        let account = account(&inventory);
+        prop_assert!(sums(&account));
+        prop_assert!(account.explained_share.is_none_or(|share| (0.0..=1.0).contains(&share)));
+    }
+
     #[test]
     fn any_inventory_has_an_account_that_sums(inventory in any_inventory()) {
         let account = account(&inventory);

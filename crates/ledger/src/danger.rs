@@ -2,6 +2,7 @@
 //! Who is in danger when memory runs out, and what to change: as it is in JSON.
 
 use crate::share::{sane, signed};
+use crate::{Kill, Missing};
 use serde::{Deserialize, Serialize};
 
 /// Who is in danger, on the host and in the server's memory cgroup.
@@ -11,7 +12,11 @@ pub struct Oom {
     pub host: Arena,
     /// `None`: the server's cgroup has no limit, or was not read.
     pub cgroup: Option<Arena>,
+    /// The last one that the kernel's log tells of, whomever it was. `None`: none, or the log was not read.
+    pub last_kill: Option<Kill>,
     pub advice: Vec<Advice>,
+    /// What could not be read.
+    pub missing: Vec<Missing>,
 }
 
 /// Where memory can run out.

@@ -103,6 +103,16 @@ mod tests {
     use super::*;
     use crate::figures::Figures;
     use crate::{Inventory, ServerSeen};
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn any_status_is_taken_and_its_figures_are_sane(text in "(?s).{0,200}", figure in any::<u128>(), rest in "[ -~\t]{0,40}") {
+            line(&text, "Total");
+            let text = format!("  Lock system   {figure} {rest}\n");
+            prop_assert!(line(&text, "Lock system").is_none_or(|bytes| bytes <= 1 << 47));
+        }
+    }
 
     fn inventory(flavour: Flavour) -> Inventory {
         let variables = [("innodb_buffer_pool_size".to_owned(), "268435456".to_owned())].into();

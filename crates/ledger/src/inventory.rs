@@ -179,6 +179,17 @@ pub struct HostSeen {
     pub settings: BTreeMap<String, String>,
     /// Of all processes on the host, those of the server included: what the OOM killer weighs.
     pub candidates: Vec<Candidate>,
+    /// What the OOM killer wrote to the kernel's log, oldest first; only the last lines.
+    #[serde(default)]
+    pub kernel_log: Vec<KernelLine>,
+}
+
+/// A line of the kernel's log.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KernelLine {
+    /// Microseconds since 1970, UTC.
+    pub at_unix_us: u64,
+    pub text: String,
 }
 
 /// A process that the OOM killer may choose.

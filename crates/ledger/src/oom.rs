@@ -4,7 +4,7 @@
 
 use crate::danger::{Arena, Oom, Victim};
 use crate::share::{sane, signed};
-use crate::{Candidate, CgroupSeen, HostSeen, Inventory, advice};
+use crate::{Candidate, CgroupSeen, HostSeen, Inventory, advice, last_kill};
 use std::collections::BTreeSet;
 
 /// So many on either side are named.
@@ -38,7 +38,9 @@ pub fn oom(inventory: &Inventory) -> Oom {
         victims: victims(&all, host_total / page, host_total / page, inventory),
     };
     let cgroup = inventory.cgroup.as_ref().and_then(|cgroup| in_cgroup(cgroup, inventory, host_total / page));
-    Oom { schema: 1, advice: advice::of(inventory, &host), host, cgroup }
+    let last_kill = last_kill(&inventory.host.kernel_log);
+    let missing = inventory.missing.clone();
+    Oom { schema: 1, advice: advice::of(inventory, &host), host, cgroup, last_kill, missing }
 }
 
 fn page_bytes(inventory: &Inventory) -> u64 {

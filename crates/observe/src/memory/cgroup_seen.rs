@@ -81,7 +81,10 @@ fn number(file: &Path) -> Option<u64> {
 }
 
 fn stat(folder: &Path) -> BTreeMap<String, u64> {
-    let text = fs::read_to_string(folder.join("memory.stat")).unwrap_or_default();
+    stat_in(&fs::read_to_string(folder.join("memory.stat")).unwrap_or_default())
+}
+
+fn stat_in(text: &str) -> BTreeMap<String, u64> {
     let pair = |line: &str| {
         let (name, value) = line.split_once(' ')?;
         Some((name.to_owned(), value.trim().parse().ok()?))
@@ -99,6 +102,35 @@ fn strangers(folder: &Path, server: &[u32]) -> u32 {
 #[allow(clippy::disallowed_methods)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn any_text_of_the_kernel_is_taken(groups in "(?s).{0,200}", stat in "(?s).{0,200}") {
+            path_in(&groups);
+            prop_assert!(stat_in(&stat).len() <= stat.lines().count());
+        }
+
+        #[test]
+        fn damaged_files_are_taken(cut in 0..60_usize, with in "[ -~\n]{0,9}") {
+            let (mut groups, mut stat) = ("9:name=systemd:/\n4:cpu,memory:/a/b\n0::/c/d\n".to_owned(), "anon 7\nfile 18446744073709551615\n".to_owned());
+            groups.insert_str(cut.min(groups.len()), &with);
+            stat.insert_str(cut.min(stat.len()), &with);
+            path_in(&groups);
+            stat_in(&stat);
+        }
+
+        /// Whatever a mount and a cgroup say of themselves, nothing outside of the mount is read.
+        #[test]
+        fn a_folder_is_below_its_mount(root in "(/[a-z.]{1,3}){0,3}", path in "(/[a-z.]{1,3}){0,4}") {
+            let seen = tempfile::tempdir().unwrap();
+            fs::write(seen.path().join("memory.stat"), "").unwrap();
+            let mount = MountEntry { root: root.into(), target: seen.path().into(), fstype: "cgroup2".into(), ..MountEntry::default() };
+            if let Some((folder, ..)) = folder(&mount, Path::new(&path)) {
+                prop_assert!(folder.starts_with(seen.path()) && !folder.components().any(|it| it == Component::ParentDir));
+            }
+        }
+    }
 
     #[test]
     fn the_path_of_either_version() {

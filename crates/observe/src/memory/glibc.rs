@@ -37,6 +37,9 @@ pub(super) fn walk(target: &Target, mappings: &[Mapping], allocator: &str, readi
         return None;
     };
     let arenas = arenas(target, mappings, layout, reading);
+    if !reading.admits(0) {
+        reading.missing("free memory in some arenas of malloc", why(reading), remedy(reading));
+    }
     let count = arenas.len();
     let walked: Vec<Walked> = arenas.iter().filter_map(|arena| again(target, arena, layout, reading)).collect();
     let failed = count - walked.len();
@@ -107,11 +110,15 @@ fn may_hold_heaps(mapping: &Mapping) -> bool {
         && mapping.path != "[stack]"
 }
 
-/// Those that begin in a mapping: at multiples of 64 MiB.
+/// Those that begin in a mapping: at multiples of 64 MiB. A mapping of a terabyte has 16,384 such places: no more are tried than the budget admits.
 fn heaps(target: &Target, mapping: &Mapping, layout: &Layout, reading: &mut Reading) -> Vec<HeapInfo> {
-    let first = mapping.start.next_multiple_of(HEAP_MAX);
-    let starts = (0..).map(|nth| first + nth * HEAP_MAX).take_while(|start| *start < mapping.end);
-    starts.filter_map(|start| heap(target, start, layout, reading)).collect()
+    let mut found = Vec::new();
+    let mut start = mapping.start.next_multiple_of(HEAP_MAX);
+    while start < mapping.end && reading.admits(0) {
+        found.extend(heap(target, start, layout, reading));
+        start += HEAP_MAX;
+    }
+    found
 }
 
 fn heap(target: &Target, start: u64, layout: &Layout, reading: &mut Reading) -> Option<HeapInfo> {

@@ -2,7 +2,9 @@
 //! The host, and the processes that its OOM killer weighs.
 
 use super::cgroup_seen::memory_cgroup;
+use super::kernel_log;
 use super::processes::{comm, lossy, number};
+use super::reading::Reading;
 use ledger::{Candidate, HostSeen};
 use std::collections::BTreeMap;
 use std::fs;
@@ -29,13 +31,15 @@ const SETTINGS: [&str; 14] = [
 const OF_KERNEL: [&str; 3] =
     ["transparent_hugepage/enabled", "transparent_hugepage/defrag", "transparent_hugepage/shmem_enabled"];
 
-pub(super) fn read(with_candidates: bool) -> HostSeen {
+pub(super) fn read(reading: &mut Reading) -> HostSeen {
+    let with_candidates = reading.options.candidates;
     let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     HostSeen {
         kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
         meminfo: ledger::mapping::sizes(&meminfo),
         settings: settings(),
         candidates: if with_candidates { candidates() } else { Vec::new() },
+        kernel_log: if with_candidates { kernel_log::read(reading) } else { Vec::new() },
     }
 }
 
@@ -77,7 +81,8 @@ mod tests {
 
     #[test]
     fn the_host_and_who_may_be_killed() {
-        let host = read(true);
+        let mut reading = Reading::begin(super::super::Options { candidates: true, ..Default::default() });
+        let host = read(&mut reading);
         assert!(host.meminfo["MemTotal"] > 1 << 20 && !host.kernel.is_empty());
         assert!(host.settings.contains_key("vm/overcommit_memory") && host.settings.contains_key("vm/swappiness"));
         let own = host.candidates.iter().find(|it| it.pid == std::process::id()).unwrap();

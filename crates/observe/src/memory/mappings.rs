@@ -4,6 +4,7 @@
 //! `smaps` tells most, and its flags are told nowhere else. But the kernel walks all pages of a mapping at one stretch for it (13 to 15 ms for each
 //! GiB). So it is read up to the first large mapping; that one and all behind it are read by slices of `pagemap`, and have no flags.
 
+use super::elf::in_root;
 use super::pagemap::{Resident, Way, resident};
 use super::reading::{ALL_US, Reading, STRETCH_US};
 use super::smaps;
@@ -12,7 +13,7 @@ use ledger::Mapping;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::PathBuf;
 
 /// A mapping with more resident memory is large: `smaps` would hold the process for more than 4 ms at a stretch.
 const LARGE_BYTES: u64 = 256 << 20;
@@ -31,8 +32,10 @@ pub(super) fn read(
     reading: &mut Reading,
 ) -> Option<Vec<Mapping>> {
     let maps = target.maps(reading).ok().filter(|maps| !maps.is_empty())?;
-    let first_large =
-        if reading.options.deep { None } else { first_large(&maps, status, large_bytes(processes, reading)) };
+    let pid = target.pid();
+    let first_large = may_slice(processes, reading)
+        .then(|| first_large(pid, &maps, status, large_bytes(processes, reading)))
+        .flatten();
     let text = match smaps::text(target.smaps(), first_large, reading) {
         Ok(text) => text,
         Err(error) if error.kind() == ErrorKind::TimedOut => return stopped(target, reading),
@@ -47,11 +50,17 @@ pub(super) fn read(
     Some(found)
 }
 
+/// By `pagemap` a large mapping is held for 2 MiB at a time, also with `--deep`. But `--deep` promises the shares of shared pages, which only `smaps` tells
+/// everybody.
+fn may_slice(processes: usize, reading: &Reading) -> bool {
+    !reading.options.deep || processes == 1 || reading.counts.is_readable()
+}
+
 /// The first mapping that may have much resident memory.
-fn first_large(maps: &[Mapping], status: &Status, large_bytes: u64) -> Option<usize> {
+fn first_large(pid: u32, maps: &[Mapping], status: &Status, large_bytes: u64) -> Option<usize> {
     let of_process = of(status, "VmRSS");
     let is_large = |mapping: &Mapping| (mapping.end - mapping.start).min(of_process) > large_bytes;
-    maps.iter().position(|mapping| is_large(mapping) && may_be_touched(mapping) && !is_hugetlb(mapping, status))
+    maps.iter().position(|mapping| is_large(mapping) && may_be_touched(mapping) && !is_hugetlb(pid, mapping, status))
 }
 
 /// Only `smaps` tells everybody the shares of shared pages.
@@ -69,18 +78,21 @@ fn may_be_touched(mapping: &Mapping) -> bool {
 }
 
 /// Explicit huge pages, of which `smaps` has few to walk. They are not in VmRSS. SysV segments have one name with and without them.
-fn is_hugetlb(mapping: &Mapping, status: &Status) -> bool {
+fn is_hugetlb(pid: u32, mapping: &Mapping, status: &Status) -> bool {
     let huge = of(status, "HugetlbPages");
     let size = mapping.end - mapping.start;
     let may_be = huge > 0 && size.is_multiple_of(2 << 20);
-    may_be
-        && (mapping.path.starts_with("/anon_hugepage") || mapping.path.starts_with("/SYSV") || is_on_hugetlbfs(mapping))
+    let is_named = mapping.path.starts_with("/anon_hugepage") || mapping.path.starts_with("/SYSV");
+    may_be && (is_named || is_on_hugetlbfs(pid, mapping))
 }
 
-fn is_on_hugetlbfs(mapping: &Mapping) -> bool {
+/// The kernel gives the path as the process sees it, which may have mounts of its own: the file itself is asked, and where that is not for this user,
+/// the path below the process's root.
+fn is_on_hugetlbfs(pid: u32, mapping: &Mapping) -> bool {
     const HUGETLBFS_MAGIC: i128 = 0x9584_58f6;
-    let path = Path::new(&mapping.path);
-    path.is_absolute() && rustix::fs::statfs(path).is_ok_and(|it| i128::from(it.f_type) == HUGETLBFS_MAGIC)
+    let of_file = PathBuf::from(format!("/proc/{pid}/map_files/{:x}-{:x}", mapping.start, mapping.end));
+    let mut seen = [of_file, in_root(pid, &mapping.path)].into_iter().filter_map(|path| rustix::fs::statfs(path).ok());
+    mapping.path.starts_with('/') && seen.next().is_some_and(|it| i128::from(it.f_type) == HUGETLBFS_MAGIC)
 }
 
 fn by_pagemap(
@@ -98,7 +110,7 @@ fn by_pagemap(
             let Some(pages) = resident(target.pagemap(), mapping.start, mapping.end, way, reading) else {
                 return stopped(target, reading);
             };
-            let is_hugetlb = is_hugetlb(&mapping, status);
+            let is_hugetlb = is_hugetlb(target.pid(), &mapping, status);
             fill(&mut mapping, pages, is_hugetlb);
             of_unknown_share += pages.of_unknown_share;
         }
@@ -146,10 +158,17 @@ fn fill(mapping: &mut Mapping, pages: Resident, is_hugetlb: bool) {
     mapping.anon_huge_pages = pages.huge;
 }
 
-/// The kernel walks all of the process for it; between two mappings it lets go, if somebody waits.
-pub(super) fn rollup(target: &Target, status: &Status, reading: &mut Reading) -> Option<BTreeMap<String, u64>> {
+/// The kernel walks all of the process for it; between two mappings it lets go, if somebody waits. With `--deep` it is left out only where it could hold
+/// the process for too long at a stretch, and all its pages can be read by slices.
+pub(super) fn rollup(
+    target: &Target,
+    status: &Status,
+    processes: usize,
+    reading: &mut Reading,
+) -> Option<BTreeMap<String, u64>> {
     let expected_us = (of(status, "VmRSS") >> 20) * US_FOR_MIB;
-    let admitted = reading.options.deep || (expected_us <= STRETCH_US / 4 && reading.admits(expected_us));
+    let stretch = if reading.options.deep { STRETCH_US } else { STRETCH_US / 4 };
+    let admitted = !may_slice(processes, reading) || (expected_us <= stretch && reading.admits(expected_us));
     let read = || fs::read_to_string(format!("/proc/{}/smaps_rollup", target.pid()));
     let text = admitted.then(|| reading.hold("smaps_rollup", read))?.ok()?;
     target.is_alive().then(|| ledger::mapping::sizes(&text))
@@ -199,10 +218,8 @@ mod tests {
         let start = touched.start as u64;
         let mut reading = Reading::begin(Options::default());
         let status = ledger::mapping::sizes(&fs::read_to_string("/proc/self/status").unwrap());
-        let read = |reading: &mut Reading| read(&mut super::super::target::own(reading), &status, 2, reading).unwrap();
-        let by_pages = read(&mut reading);
-        reading.options.deep = true;
-        let by_smaps = read(&mut reading);
+        let by_pages = read(&mut super::super::target::own(&mut reading), &status, 2, &mut reading).unwrap();
+        let by_smaps = ledger::mapping::mappings(&fs::read_to_string("/proc/self/smaps").unwrap());
         let (pages, smaps) = (at(&by_pages, start), at(&by_smaps, start));
         assert!(pages.flags.is_empty() && !smaps.flags.is_empty(), "{} {}", pages.flags, smaps.flags);
         assert!(pages.rss >= 40 << 20 && pages.rss.abs_diff(smaps.rss) < smaps.rss / 100, "{pages:?} {smaps:?}");
@@ -249,8 +266,9 @@ mod tests {
             of(0, 1 << 20, "rw-p", ""),
             of(0, 1 << 30, "rw-s", "/dev/zero (deleted)"),
         ];
+        let own = std::process::id();
         let status = |rss: u64| Status::from([("VmRSS".into(), rss), ("HugetlbPages".into(), 1 << 30)]);
-        assert_eq!(first_large(&maps, &status(1 << 28), LARGE_IN_MANY), Some(3));
-        assert_eq!(first_large(&maps, &status(1 << 25), LARGE_IN_MANY), None, "so little is resident");
+        assert_eq!(first_large(own, &maps, &status(1 << 28), LARGE_IN_MANY), Some(3));
+        assert_eq!(first_large(own, &maps, &status(1 << 25), LARGE_IN_MANY), None, "so little is resident");
     }
 }

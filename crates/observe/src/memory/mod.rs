@@ -13,6 +13,7 @@
 //! | `host_seen`, `cgroup_seen` | the host, the other processes, the server's cgroup |
 //! | `repeated` | all of it again and again, for a recording: [`InventoryReader`] |
 //! | `collected` | what one collects by hand, as texts for a bundle |
+//! | `kernel_log` | what the OOM killer wrote to the kernel's log |
 //!
 //! Invariants: nothing is changed and no thread is stopped. No page is touched that is not resident: before memory is read, `pagemap` is asked.
 //! What cannot be read is [`Missing`](ledger::Missing) with what would enable it, never an error.
@@ -26,6 +27,7 @@ mod elf;
 mod glibc;
 mod host_seen;
 mod huge_pages;
+mod kernel_log;
 mod mappings;
 mod page_counts;
 mod pagemap;
@@ -62,7 +64,7 @@ pub struct Options {
     pub limits: bool,
 }
 
-/// Reads it. `first_pid`: `mariadbd`, `mysqld` or the postmaster; `None`: on another host, or it cannot be told which one it is.
+/// Reads it. The version is that of PostgreSQL's data directory (`15`), and `None` of others: whoever is connected knows it better. `first_pid`: `mariadbd`, `mysqld` or the postmaster; `None`: on another host, or it cannot be told which one it is.
 pub fn inventory(
     first_pid: Option<u32>,
     flavour: Option<Flavour>,
@@ -74,23 +76,12 @@ pub fn inventory(
     let server = connection.filter(|_| !options.lightly).map(|connection| ask(connection, flavour, &mut reading));
     let pids: Vec<u32> = processes.iter().map(|process| process.pid).collect();
     let cgroup = first_pid.and_then(|pid| cgroup_seen::read(pid, &pids, &mut reading));
-    let host = host_seen::read(options.candidates);
+    let host = host_seen::read(&mut reading);
+    let version = first_pid.filter(|_| flavour == Some(Flavour::Postgresql)).and_then(processes::version_of_data);
     let at_unix_us = reading.began_unix_us();
     let (took_us, probes, missing) = reading.end();
     let page_bytes = page_bytes();
-    Inventory {
-        at_unix_us,
-        took_us,
-        flavour,
-        version: None,
-        page_bytes,
-        processes,
-        server,
-        host,
-        cgroup,
-        probes,
-        missing,
-    }
+    Inventory { at_unix_us, took_us, flavour, version, page_bytes, processes, server, host, cgroup, probes, missing }
 }
 
 fn ask(connection: &mut Reopening, flavour: Option<Flavour>, reading: &mut Reading) -> ServerSeen {

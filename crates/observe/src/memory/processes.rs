@@ -11,6 +11,7 @@ use host::process::{Identity, descendants, server_program};
 use ledger::{HeapWalk, Mapping, ProcessSeen};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::path::Path;
 
 pub(super) fn read(first_pid: u32, flavour: Option<Flavour>, reading: &mut Reading) -> Vec<ProcessSeen> {
     let Some(first) = Identity::of(first_pid) else {
@@ -64,6 +65,17 @@ pub(super) fn comm(pid: u32) -> String {
 
 pub(super) fn number(pid: u32, file: &str) -> Option<i64> {
     fs::read_to_string(format!("/proc/{pid}/{file}")).ok()?.trim().parse().ok()
+}
+
+/// The postmaster's working directory is its data directory, whose file `PG_VERSION` has the major version (storage-file-layout of its manual).
+pub(super) fn version_of_data(postmaster: u32) -> Option<String> {
+    version_in(Path::new(&format!("/proc/{postmaster}/cwd")))
+}
+
+fn version_in(folder: &Path) -> Option<String> {
+    let text = String::from_utf8(elf::read_plain(&folder.join("PG_VERSION"), 16)?).ok()?;
+    let version = text.trim();
+    (!version.is_empty() && version.chars().all(|c| c.is_ascii_digit() || c == '.')).then(|| version.to_owned())
 }
 
 /// PostgreSQL's processes say what they are in their titles.
@@ -151,7 +163,7 @@ fn read_into(process: &mut ProcessSeen, family: &mut Family, reading: &mut Readi
     let Some(mut target) = Target::open(process, reading) else { return };
     let Some(found) = mappings::read(&mut target, &process.status, family.count, reading) else { return };
     if family.exact.insert(process.role.clone()) || reading.options.deep {
-        process.rollup = mappings::rollup(&target, &process.status, reading);
+        process.rollup = mappings::rollup(&target, &process.status, family.count, reading);
     }
     let allocator = family.allocator.get_or_insert_with(|| allocator::serving(target.pid(), &found)).clone();
     process.heap = heap(&target, &found, &allocator, reading);
@@ -186,6 +198,19 @@ mod tests {
         assert_eq!(in_turn(&seen), [0, 1, 3, 2]);
         assert_eq!(all_over(&[10, 11, 12, 13, 14, 15, 16]), [10, 14, 12, 16, 11, 15, 13]);
         assert!(all_over(&[]).is_empty());
+    }
+
+    #[test]
+    #[allow(clippy::disallowed_methods)]
+    fn the_version_of_a_data_directory() {
+        let folder = tempfile::tempdir().unwrap();
+        let with = |text: &str| {
+            fs::write(folder.path().join("PG_VERSION"), text).unwrap();
+            version_in(folder.path())
+        };
+        assert_eq!((with("15\n").as_deref(), with("9.6\n").as_deref()), (Some("15"), Some("9.6")));
+        assert_eq!((with("; DROP"), with("\n")), (None, None));
+        assert_eq!(version_of_data(std::process::id()), None, "this test's folder is no data directory");
     }
 
     #[test]

@@ -59,6 +59,18 @@ fn whole_records(text: &str) -> &str {
 mod tests {
     use super::super::Options;
     use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn whole_records_are_a_beginning_of_any_text(text in "(?s).{0,300}", cut in 0..80_usize) {
+            prop_assert!(text.starts_with(whole_records(&text)));
+            let record = "1000-2000 rw-p 00000000 00:00 0\nRss: 4 kB\nVmFlags: rd wr\n".repeat(2);
+            let whole = whole_records(&record[..cut.min(record.len())]);
+            prop_assert_eq!(ledger::mapping::mappings(whole).len(), cut / (record.len() / 2));
+            prop_assert!(begun_since(text.as_bytes(), 0) <= text.lines().count());
+        }
+    }
 
     #[test]
     fn only_whole_records_are_kept() {

@@ -159,6 +159,16 @@ fn session(row: &Row) -> Option<Session> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn any_status_is_taken(text in "(?s).{0,300}", before in "[-A-Z \n]{0,40}") {
+            section(&text);
+            let status = format!("{before}\nBUFFER POOL AND MEMORY\n---\n{text}");
+            prop_assert!(section(&status).is_none_or(|part| part.len() <= status.len() + 1));
+        }
+    }
 
     #[test]
     fn the_part_of_the_status_ends_with_the_next_heading() {

@@ -7,7 +7,7 @@ use super::{Looked, Wanted, change, openmetrics, printable, tree};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal;
 use clap::ValueEnum;
-use ledger::{Account, Inventory, Missing, Probe};
+use ledger::{Account, Inventory, Probe};
 use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
@@ -108,7 +108,7 @@ fn text(of: &str, account: &Account, all: bool) -> String {
     processes(&mut text, account);
     beside(&mut text, account);
     probes(&mut text, &account.probes);
-    missing(&mut text, &account.missing);
+    super::missing(&mut text, &account.missing);
     text
 }
 
@@ -161,13 +161,4 @@ fn probes(text: &mut String, probes: &[Probe]) {
         span(held),
         span(longest)
     );
-}
-
-fn missing(text: &mut String, missing: &[Missing]) {
-    for one in missing {
-        let _ = writeln!(text, "not read: {}: {}", one.what, one.why);
-        if let Some(remedy) = &one.remedy {
-            let _ = writeln!(text, "  would help: {remedy}");
-        }
-    }
 }

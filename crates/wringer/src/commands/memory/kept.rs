@@ -43,9 +43,13 @@ fn folder(path: &Path) -> Result<Files, Failure> {
 }
 
 fn parse(bytes: &[u8], path: &Path) -> Result<Inventory, Failure> {
-    serde_json::from_slice(bytes).map_err(|error| {
+    let inventory: Inventory = serde_json::from_slice(bytes).map_err(|error| {
         refused(path, &format!("not what `wringer memory --keep` or `wringer memory bundle` writes: {error}"))
-    })
+    })?;
+    match ledger::implausible(&inventory) {
+        Some(why) => Err(refused(path, &format!("damaged: {why}"))),
+        None => Ok(inventory),
+    }
 }
 
 fn refused(path: &Path, why: &dyn std::fmt::Display) -> Failure {

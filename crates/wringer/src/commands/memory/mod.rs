@@ -24,6 +24,7 @@ use host::places::Places;
 use ledger::{Inventory, Missing};
 use observe::memory::Options;
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 /// Where a server's memory is, and whom the kernel would kill when there is none left
@@ -181,6 +182,15 @@ fn alive(attached: &Attached) -> Outcome {
 /// What processes call themselves, and what a kept file says, may hold anything; on a terminal only text is shown.
 pub(super) fn printable(text: &str) -> String {
     text.trim_end().replace(|c: char| c.is_control() && c != '\n', "\u{fffd}")
+}
+
+fn missing(text: &mut String, missing: &[Missing]) {
+    for one in missing {
+        let _ = writeln!(text, "not read: {}: {}", one.what, one.why);
+        if let Some(remedy) = &one.remedy {
+            let _ = writeln!(text, "  would help: {remedy}");
+        }
+    }
 }
 
 /// For its owner only: it names accounts and settings.

@@ -4,7 +4,7 @@
 use super::{Looked, Wanted, printable};
 use crate::exit::Outcome;
 use crate::terminal;
-use ledger::{Advice, Arena, Oom, Victim};
+use ledger::{Advice, Arena, Kill, Oom, Victim};
 use std::fmt::Write as _;
 use units::Bytes;
 
@@ -39,7 +39,32 @@ fn text(of: &str, oom: &Oom) -> String {
         arena(&mut text, "in the server's memory cgroup", cgroup);
     }
     advice(&mut text, &oom.advice);
+    last_kill(&mut text, oom.last_kill.as_ref());
+    super::missing(&mut text, &oom.missing);
     text
+}
+
+fn last_kill(text: &mut String, kill: Option<&Kill>) {
+    let Some(kill) = kill else { return };
+    let when = host::clock::rfc3339(kill.at_unix_us / 1_000_000);
+    let place = match (kill.ran_out.as_deref(), &kill.cgroup) {
+        (Some("cgroup"), Some(cgroup)) => format!("cgroup {cgroup} was full"),
+        (Some("host"), _) => "the host was out of memory".to_owned(),
+        (Some(other), _) => other.to_owned(),
+        (None, _) => "the kernel does not say where memory ran out".to_owned(),
+    };
+    let _ =
+        writeln!(text, "\nthe last kill in the kernel's log: process {} ({}), {when}; {place}", kill.pid, kill.command);
+    let parts = [
+        ("anonymous", kill.anon_rss_bytes),
+        ("of files", kill.file_rss_bytes),
+        ("shared", kill.shmem_rss_bytes),
+        ("page tables", kill.page_tables_bytes),
+    ];
+    let parts =
+        parts.into_iter().filter_map(|(name, bytes)| Some(format!("{name} {}", Bytes(bytes?)))).collect::<Vec<_>>();
+    let adjusted = kill.oom_score_adj.map_or_else(String::new, |adj| format!("; oom_score_adj {adj}"));
+    let _ = writeln!(text, "  it had {}{adjusted}", parts.join(", "));
 }
 
 fn arena(text: &mut String, place: &str, arena: &Arena) {
