@@ -38,10 +38,10 @@ pub fn huge_pages_before_start(flavour: Flavour, version: String, variables: BTr
     of_host(inventory, None, Reading::begin(Options::default()))
 }
 
-fn of_host(inventory: Inventory, pid: Option<u32>, reading: Reading) -> HugeSeen {
+fn of_host(inventory: Inventory, pid: Option<u32>, mut reading: Reading) -> HugeSeen {
+    let host = host_seen::read(&mut reading);
     let at_unix_us = reading.began_unix_us();
     let (took_us, probes, missing) = reading.end();
-    let host = host_seen::read(false);
     HugeSeen {
         inventory: Inventory { at_unix_us, took_us, page_bytes: page_bytes(), host, probes, missing, ..inventory },
         pools: pools::read(),
