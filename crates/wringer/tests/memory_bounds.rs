@@ -145,7 +145,6 @@ fn expect_bounds(seen: &Seen) {
     expect_sums(&seen.worst);
     expect_sums(&seen.after);
     let (realistic, bound) = (bytes(&seen.worst, "realistic_bytes"), bytes(&seen.worst, "bound_bytes"));
-    eprintln!("first {} second {} realistic {realistic} bound {bound}", seen.first_peak, seen.second_peak);
     assert!(bound >= seen.first_peak.max(seen.second_peak), "the bound is exceeded: {bound}: {:#}", seen.worst);
     // the allocator decides how much of what was freed stays
     assert!(realistic * 5 / 4 >= seen.second_peak, "{realistic} foretold, {} came: {:#}", seen.second_peak, seen.worst);
