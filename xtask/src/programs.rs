@@ -50,6 +50,7 @@ const WITH_SERVERS: [&[&str]; 2] = [
         "habits",
         "load_pgbench",
         "memory_account",
+        "memory_planted",
         "mysql",
         "own_backups",
         "own_data",
