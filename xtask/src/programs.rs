@@ -54,6 +54,7 @@ const WITH_SERVERS: [&[&str]; 2] = [
         "memory_account",
         "memory_over_time",
         "memory_bounds",
+        "memory_planted",
         "mysql",
         "own_backups",
         "own_data",

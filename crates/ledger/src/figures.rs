@@ -65,6 +65,13 @@ impl<'a> Figures<'a> {
         counted.map(|(_, bytes)| positive(*bytes)).sum()
     }
 
+    /// The bytes of the sessions' memory events, by the table of leaves.
+    pub(crate) fn events_of_sessions(&self) -> u64 {
+        let events = self.server.into_iter().flat_map(|server| &server.memory_events);
+        let of_sessions = events.filter(|(name, _)| event_leaf(name).is_some_and(|leaf| leaf.starts_with("sessions/")));
+        of_sessions.map(|(_, bytes)| positive(*bytes)).sum()
+    }
+
     /// Whether performance_schema counts the hash tables of InnoDB.
     pub(crate) fn counts_hash_tables(&self) -> bool {
         self.event("memory/innodb/hash0hash").is_some_and(|bytes| bytes > 0)

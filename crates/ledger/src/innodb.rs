@@ -98,6 +98,30 @@ pub(crate) fn adaptive_hash_counted(of: &Reckoned<'_>) -> Option<Amount> {
     Some(Amount { resident: allocated.min(adaptive_hash(of)?.allocated), allocated })
 }
 
+/// log0log of InnoDB 5.6: one buffer and a block of the log, zeroed, and so touched, when the server starts.
+pub(crate) fn log_buffer_zeroed(of: &Reckoned<'_>) -> Option<Amount> {
+    Some(Amount::whole(of.0.size("innodb_log_buffer_size")? + 512))
+}
+
+/// Lines of the status that have leaves of their own.
+const NAMED: [&str; 7] = [
+    "Adaptive hash index",
+    "Page hash",
+    "Dictionary cache",
+    "File system",
+    "Lock system",
+    "Recovery system",
+    "Dictionary memory allocated",
+];
+
+/// InnoDB 5.6 counts all that it allocates but the log buffer: beside its pool and what the status names, these are the descriptors of the blocks.
+pub(crate) fn descriptors_counted(of: &Reckoned<'_>) -> Option<Amount> {
+    let (text, total) = (of.0.innodb_memory()?, of.0.status("Innodb_mem_total")?);
+    let named: u64 = NAMED.iter().filter_map(|name| line(text, name)).sum();
+    let rest = total.checked_sub(of.0.pool_size()?)?.checked_sub(named)?;
+    (rest > 0).then(|| Amount::whole(rest))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -147,6 +171,25 @@ mod tests {
         }
         assert_eq!(line(text, "Total memory allocated"), Some(137_756_672));
         assert_eq!(line(text, "Recovery system"), None);
+    }
+
+    /// XtraDB in MariaDB 10.1.23 with a pool of 128 MiB; started with log buffers of 16, 64 and 128 MiB, it had 60 and 80 MiB more: jemalloc's size
+    /// classes for these buffers.
+    #[test]
+    fn what_xtradb_counts_beside_its_pool() {
+        let mut inventory = inventory(Flavour::Mariadb);
+        let server = inventory.server.as_mut().expect("a server");
+        let set = |map: &mut std::collections::BTreeMap<String, String>, name: &str, value: u64| {
+            map.insert(name.to_owned(), value.to_string());
+        };
+        set(&mut server.variables, "innodb_buffer_pool_size", 134_217_728);
+        set(&mut server.variables, "innodb_log_buffer_size", 16_777_216);
+        set(&mut server.status, "Innodb_mem_total", 140_574_720);
+        server.innodb_memory =
+            Some("Adaptive hash index 2250352 (2213368 + 36984)\nLock system 334000 (332872 + 1128)\n".into());
+        let of = Reckoned(Figures::of(&inventory));
+        assert_eq!(descriptors_counted(&of).map(|it| it.resident), Some(6_356_992 - 2_213_368 - 332_872));
+        assert_eq!(log_buffer_zeroed(&of).map(|it| it.resident), Some(16_777_728));
     }
 
     #[test]

@@ -156,10 +156,17 @@ pub(crate) fn idle_sessions(of: &Reckoned<'_>) -> Option<Amount> {
     Some(Amount::whole(idle))
 }
 
-/// Of MariaDB: sessions that run a statement.
+/// Of MariaDB: sessions that run a statement. Where memory events count sessions, what they do not name: it has none for the buffer of a sort.
 pub(crate) fn active_sessions(of: &Reckoned<'_>) -> Option<Amount> {
-    let (_, active) = of.0.sessions().filter(|_| of.0.events_in_memory_used() == 0)?;
-    Some(Amount::whole(active))
+    let (_, active) = of.0.sessions()?;
+    let bytes = if of.0.events_in_memory_used() == 0 { active } else { without_events(&of.0) };
+    (bytes > 0).then(|| Amount::whole(bytes))
+}
+
+/// What sessions have, by the list of them, and no memory event of theirs names.
+fn without_events(figures: &Figures<'_>) -> u64 {
+    let (idle, active) = figures.sessions().unwrap_or_default();
+    (idle + active).saturating_sub(figures.events_of_sessions())
 }
 
 /// Of MariaDB: `Memory_used` counts the pool, two log buffers, the caches by their configured sizes, and sessions; what else it counts is this.
@@ -168,8 +175,8 @@ pub(crate) fn other_counted(of: &Reckoned<'_>) -> Option<Amount> {
     let size = |name: &str| figures.size(name).unwrap_or(0);
     let caches = ["innodb_buffer_pool_size", "key_buffer_size", "aria_pagecache_buffer_size", "query_cache_size"];
     let caches: u64 = caches.into_iter().map(size).sum();
-    let (idle, active) = figures.sessions().unwrap_or_default();
-    let sessions = (idle + active).max(figures.events_in_memory_used());
+    // where nothing counts events, all of the sessions is without
+    let sessions = figures.events_in_memory_used() + without_events(figures);
     let named = caches + 2 * size("innodb_log_buffer_size") + sessions;
     figures.status("Memory_used")?.checked_sub(named).map(Amount::whole)
 }

@@ -68,6 +68,15 @@ pub(crate) const ROWS: &[Row] = &[
             "memory/innodb/buf0dblwr",
         ]),
     ),
+    until(
+        &[10, 2],
+        row(
+            "data_cache/buffer_pool_overhead",
+            &[Mariadb],
+            "SHOW GLOBAL STATUS, Innodb_mem_total, without the pool and what the status of InnoDB names",
+            Rule::Meter(innodb::descriptors_counted),
+        ),
+    ),
     row("data_cache/page_index", INNODB, INNODB_STATUS, Rule::Innodb("Page hash")),
     since(
         &[5, 7],
@@ -156,6 +165,15 @@ pub(crate) const ROWS: &[Row] = &[
             "memory/innodb/ut0link_buf",
             "memory/innodb/redo_log",
         ]),
+    ),
+    until(
+        &[10, 2],
+        row(
+            "log/redo_buffer",
+            &[Mariadb],
+            "storage/xtradb/log/log0log.cc; growth with the buffer measured on 10.1.23",
+            Rule::Formula(innodb::log_buffer_zeroed),
+        ),
     ),
     row("log/recovery", INNODB, INNODB_STATUS, Rule::Innodb("Recovery system")),
     row("log/recovery", INNODB, EVENTS, Rule::Events(&["memory/innodb/log0recv"])),
@@ -315,7 +333,12 @@ pub(crate) const ROWS: &[Row] = &[
     ),
     // sessions, by the list of them
     row("sessions/idle", &[Mariadb], "information_schema.PROCESSLIST, MEMORY_USED", Rule::Meter(idle_sessions)),
-    row("sessions/active", &[Mariadb], "information_schema.PROCESSLIST, MEMORY_USED", Rule::Meter(active_sessions)),
+    row(
+        "sessions/active",
+        &[Mariadb],
+        "information_schema.PROCESSLIST, MEMORY_USED, without what memory events of sessions name",
+        Rule::Meter(active_sessions),
+    ),
     row(
         "server/counted",
         &[Mariadb],

@@ -37,7 +37,7 @@ const VARIABLES: [&str; 20] = [
     "version",
     "version_malloc_library",
 ];
-const STATUS: [&str; 18] = [
+const STATUS: [&str; 19] = [
     "Aria_pagecache_blocks_unused",
     "Aria_pagecache_blocks_used",
     "Innodb_buffer_pool_bytes_data",
@@ -46,6 +46,7 @@ const STATUS: [&str; 18] = [
     "Innodb_buffer_pool_pages_total",
     "Innodb_mem_adaptive_hash",
     "Innodb_mem_dictionary",
+    "Innodb_mem_total",
     "Innodb_page_size",
     "Key_blocks_unused",
     "Key_blocks_used",

@@ -2,7 +2,7 @@
 //! `wringer memory watch`: the account again and again, until Ctrl-C or the server's end.
 
 use super::change::{changed, signed};
-use super::{account, attach, printable, tree};
+use super::{account, printable, tree};
 use crate::commands::connection::Connection;
 use crate::commands::observe::{check_inventories, seconds};
 use crate::exit::{Exit, Failure, Outcome};
