@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 
 /// A server that does not answer is not waited for without an end.
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);
+/// Too many connections: MySQL's code, PostgreSQL's.
+const FULL: [&str; 2] = ["1040", "53300"];
 /// Between two looks whether it is over.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -71,15 +73,30 @@ impl Lab<'_> {
     /// Ends them, and records what they got.
     pub(crate) fn end_beside(&self, phase: &Phase, mut running: Running) -> Result<(), Error> {
         running.stop.store(true, Ordering::SeqCst);
+        let mut kept = 0;
         for (asked, client) in running.clients.drain(..) {
             let Ok(tally) = client.join() else { continue };
+            kept += if asked.keep { tally.opened } else { 0 };
             self.notes.event("load", format!("{}: {}", phase.name, told(&asked, &tally)))?;
             for measured in measured(&asked, &tally) {
                 let (at_us, arm) = (self.notes.clock.now_us(), Some(phase.name.clone()));
                 self.notes.measured(&Measured { at_us, arm, ..measured })?;
             }
         }
+        if let Some(serving) = self.serving.as_ref().filter(|_| kept > 0) {
+            await_room(serving.target(), u32::try_from(kept).unwrap_or(u32::MAX));
+        }
         Ok(())
+    }
+}
+
+/// Connections that were closed are in the server for a moment longer, and what comes next would be refused. When they stay, that says so itself.
+fn await_room(target: &Target, connections: u32) {
+    let deadline = Instant::now() + ANSWER_LIMIT;
+    let is_full = |error: &load::Error| error.code().is_some_and(|code| FULL.contains(&code));
+    while load::capacity::check(target, connections, 0).is_err_and(|error| is_full(&error)) && Instant::now() < deadline
+    {
+        std::thread::sleep(LOOK);
     }
 }
 
