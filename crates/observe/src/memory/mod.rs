@@ -51,6 +51,8 @@ pub struct Options {
     pub lightly: bool,
     /// For so long the processes may be held beside the first one, in microseconds. `None`: [`ALL_US`].
     pub others_us: Option<u64>,
+    /// For so long all of them may be held, in microseconds; what does not fit is missing. `None`: [`ALL_US`].
+    pub all_us: Option<u64>,
 }
 
 /// Reads it. `first_pid`: `mariadbd`, `mysqld` or the postmaster; `None`: on another host, or it cannot be told which one it is.

@@ -119,7 +119,7 @@ impl<O: ValueEnum + Clone + Send + Sync + 'static> Looked<O> {
             deep: self.deep,
             candidates: candidates || self.keep.is_some(),
             lightly,
-            others_us: None,
+            ..Options::default()
         });
         inventory.missing.extend(unasked);
         if attached.process().is_some_and(|process| !process.is_alive()) {
@@ -166,5 +166,7 @@ fn printable(text: &str) -> String {
 /// For its owner only: it names accounts and settings.
 fn keep(inventory: &Inventory, file: &Path) -> Outcome {
     let text = serde_json::to_vec(inventory).map_err(|error| Failure::new(Exit::Failed, error))?;
-    write_atomic(file, &text, 0o600).map_err(|error| Failure::new(Exit::Missing, error))
+    // a bare name has no folder to be synced
+    let file = std::path::absolute(file).map_err(|error| Failure::new(Exit::Missing, error))?;
+    write_atomic(&file, &text, 0o600).map_err(|error| Failure::new(Exit::Missing, error))
 }
