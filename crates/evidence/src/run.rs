@@ -18,7 +18,7 @@ pub struct Evidence {
     pub arms: Vec<Arm>,
     pub measured: Vec<Measured>,
     pub samples: Vec<Series>,
-    /// In the order they were taken.
+    /// In the order they were taken. Of very many large ones of a source, such as [`crate::INVENTORY`], evenly spread ones.
     #[serde(default)]
     pub snapshots: Vec<Snapshot>,
     /// In the order they ended.

@@ -29,15 +29,25 @@ pub(crate) fn insert(transaction: &Transaction<'_>, snapshot: &Snapshot) -> rusq
     inserted.map(drop)
 }
 
+/// Of the large ones of a source so many, spread over the whole time, and the last: those of hours would fill the memory. [`Snapshots`] has all.
+const MOST: u64 = 500;
+
 /// In the order they were taken. A recording of before lacks one of the tables, or both.
 pub(crate) fn all(reader: &Reader<'_>) -> Result<Vec<Snapshot>, Error> {
-    some(reader, "")
+    let of_source =
+        "OVER (PARTITION BY source ORDER BY rowid ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)";
+    let numbered = format!(
+        "SELECT rowid AS number, row_number() {of_source} - 1 AS nth, count(*) {of_source} AS total FROM packed_snapshot"
+    );
+    let spread = format!("nth % ((total + {MOST} - 1) / {MOST}) = 0 OR nth = total - 1");
+    let of_large = format!("WHERE rowid IN (SELECT number FROM ({numbered}) WHERE {spread})");
+    some(reader, ["", &of_large])
 }
 
-/// `filter`: the end of the statement, with nothing in it that is not ours.
-fn some(reader: &Reader<'_>, filter: &str) -> Result<Vec<Snapshot>, Error> {
+/// `filters`: the end of the statement for each table, with nothing in it that is not ours.
+fn some(reader: &Reader<'_>, filters: [&str; 2]) -> Result<Vec<Snapshot>, Error> {
     let mut found = Vec::new();
-    for table in TABLES {
+    for (table, filter) in TABLES.into_iter().zip(filters) {
         if reader.has_table(table)? {
             let sql = format!("SELECT {COLUMNS} FROM {table} {filter} ORDER BY rowid");
             found.extend(reader.rows(&sql, snapshot)?);
@@ -110,7 +120,8 @@ impl<'a> Snapshots<'a> {
     /// # Errors
     /// SQLite's own, such as a damaged file.
     pub fn at(&self, moment_us: u64) -> Result<Option<Snapshot>, Error> {
-        let found = some(&self.reader, &format!("WHERE at_us = {moment_us}"))?;
+        let of_moment = format!("WHERE at_us = {moment_us}");
+        let found = some(&self.reader, [&of_moment, &of_moment])?;
         Ok(found.into_iter().find(|snapshot| snapshot.source == self.source))
     }
 }

@@ -53,7 +53,8 @@ impl Recording {
         Ok(Self { path: Arc::new(path.to_owned()), inner: Arc::new(Mutex::new(inner)) })
     }
 
-    /// The whole recording, also one whose writer was cut off.
+    /// The whole recording, also one whose writer was cut off. Of more than 500 large snapshots of one source it has evenly spread ones, with the
+    /// first and the last; [`crate::Snapshots`] has all.
     ///
     /// # Errors
     /// [`Error::NotARecording`], [`Error::Newer`], or SQLite's own.

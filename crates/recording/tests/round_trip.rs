@@ -283,6 +283,25 @@ fn large_json_is_packed_and_read_one_by_one() {
     assert!(matches!(seen.at(7), Err(Error::Sqlite { .. })));
 }
 
+#[test]
+fn of_very_many_large_ones_some_are_read_with_all_else() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("r.sqlite");
+    let recording = write(&path);
+    let content = format!("[{}4711]", "4711, ".repeat(1000));
+    for at_us in 1_001..=2_200 {
+        let one = Snapshot { at_us, content: content.clone(), ..inventory() };
+        recording.snapshot(&one).expect("one more");
+    }
+    recording.finish(7_000_000).expect("finishes");
+    let read = Recording::read(&path).expect("reads").snapshots;
+    let moments: Vec<u64> = read.iter().filter(|it| it.source == evidence::INVENTORY).map(|it| it.at_us).collect();
+    assert_eq!((moments[0], moments[1], moments[2]), (7, 1_003, 1_006), "each third of 1201");
+    assert_eq!((moments.len(), moments.last()), (401, Some(&2_200)));
+    assert_eq!(read.len(), 402, "and the other source's");
+    assert_eq!(recording::Snapshots::of(&path, evidence::INVENTORY).expect("reads").moments().len(), 1_201);
+}
+
 /// A recording from before snapshots and spans has no tables of them, an arm's turn stands in its name alone, and the layer's reads are counted only.
 #[test]
 fn an_older_recording_without_snapshots_spans_and_turns_is_readable() {

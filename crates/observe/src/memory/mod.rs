@@ -62,6 +62,8 @@ pub struct Options {
     pub others_us: Option<u64>,
     /// The settings that limit buffers, and the server's high-water marks, too.
     pub limits: bool,
+    /// For so long all of them may be held, in microseconds; what does not fit is missing. `None`: [`ALL_US`].
+    pub all_us: Option<u64>,
 }
 
 /// Reads it. The version is that of PostgreSQL's data directory (`15`), and `None` of others: whoever is connected knows it better. `first_pid`: `mariadbd`, `mysqld` or the postmaster; `None`: on another host, or it cannot be told which one it is.

@@ -82,7 +82,12 @@ impl Reading {
 
     /// Whether the target may be held for so much longer.
     pub(super) fn admits(&self, more_us: u64) -> bool {
-        self.options.deep || self.used_us + more_us <= ALL_US
+        self.options.deep || self.used_us + more_us <= self.all_us()
+    }
+
+    /// For so long the target may be held in all.
+    pub(super) fn all_us(&self) -> u64 {
+        self.options.all_us.unwrap_or(ALL_US)
     }
 
     /// Whether another process may be looked into, which takes so much longer.
@@ -122,6 +127,8 @@ mod tests {
         assert!(took >= 4000 && of("smaps").held_us >= 2000 && of("heap").held_us_max < of("heap").held_us);
         assert_eq!((of("status").count, of("status").held_us, missing.len()), (1, 0, 1));
         let narrow = Reading::begin(Options { others_us: Some(10), ..Options::default() });
+        let wide = Reading::begin(Options { all_us: Some(ALL_US * 2), ..Options::default() });
+        assert!(wide.admits(ALL_US * 2) && !wide.admits(ALL_US * 2 + 1));
         assert!(narrow.admits_another(10) && !narrow.admits_another(11) && narrow.admits(11));
         assert!(Reading::begin(Options { deep: true, ..Options::default() }).admits(u64::MAX / 2));
     }

@@ -140,7 +140,7 @@ impl<O: ValueEnum + Clone + Send + Sync + 'static> Looked<O> {
     fn collect(&self) -> Result<(Read, BTreeMap<String, String>), Failure> {
         let (mut attached, unasked) = self.attached()?;
         let mut inventory =
-            attached.inventory(Options { deep: self.deep, candidates: true, lightly: false, limits: true, others_us: None });
+            attached.inventory(Options { deep: self.deep, candidates: true, lightly: false, limits: true, ..Options::default() });
         inventory.missing.extend(unasked);
         let texts = attached.collected(&inventory);
         alive(&attached)?;
@@ -167,7 +167,7 @@ impl<O: ValueEnum + Clone + Send + Sync + 'static> Looked<O> {
             candidates: wanted.candidates || for_all,
             lightly: wanted.candidates && !for_all,
             limits: wanted.limits || for_all,
-            others_us: None,
+            ..Options::default()
         }
     }
 }
@@ -196,5 +196,7 @@ fn missing(text: &mut String, missing: &[Missing]) {
 /// For its owner only: it names accounts and settings.
 fn keep(inventory: &Inventory, file: &Path) -> Outcome {
     let text = serde_json::to_vec(inventory).map_err(|error| Failure::new(Exit::Failed, error))?;
-    write_atomic(file, &text, 0o600).map_err(|error| Failure::new(Exit::Missing, error))
+    // a bare name has no folder to be synced
+    let file = std::path::absolute(file).map_err(|error| Failure::new(Exit::Missing, error))?;
+    write_atomic(&file, &text, 0o600).map_err(|error| Failure::new(Exit::Missing, error))
 }

@@ -18,7 +18,7 @@ use std::time::Duration;
       sudo wringer memory record --sandbox shop --time 10m --to out\n  \
       sudo wringer memory record --pid \"$(pidof mariadbd)\" --interval 1m --to out            until Ctrl-C\n  \
       wringer memory account --from out --at 5m                                             where the memory was after 5 minutes\n  \
-      wringer memory account --from out --since 0 --at 10m                                  what has changed until then\n\n\
+      wringer memory account --from out --since first --at 10m                              what has changed until then\n\n\
     Exit codes: 0 done, also by Ctrl-C or SIGTERM; 2 usage; 3 no such process, no connection, or the folder is in the way; 4 the server's process \
     ended meanwhile, or the recording could not be written: what was seen until then is in it."
 )]

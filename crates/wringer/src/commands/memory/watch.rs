@@ -206,7 +206,7 @@ mod tests {
         assert_eq!(line(&last, &change), said);
         let drawn = picture("mariadb", &last, &change);
         assert!(
-            drawn.starts_with("mariadb\n20:16:30Z  ") && drawn.contains("\nin 1 min +8 KiB: sessions/sort +8 KiB\n"),
+            drawn.starts_with("mariadb\n20:16:30Z  ") && drawn.contains("\nin 1 m +8 KiB: sessions/sort +8 KiB\n"),
             "{drawn}"
         );
     }
