@@ -6,7 +6,7 @@ use crate::exit::Outcome;
 use crate::terminal;
 use ledger::{AccountClaim, Assumed, Line, StatementMark, Unbounded, WorstCase};
 use std::fmt::Write as _;
-use units::Bytes;
+use units::{Bytes, counted};
 
 /// So many of each list are shown as text; JSON has all.
 const SHOWN: usize = 10;
@@ -59,20 +59,18 @@ fn text(of: &str, worst: &WorstCase) -> String {
 
 fn head(text: &mut String, worst: &WorstCase) {
     let at_once = &worst.concurrency;
-    let size = |bytes: u64| Bytes(bytes).to_string();
-    let _ = writeln!(text, "now            {:>11}  {} connections", size(worst.now_bytes), at_once.connections_now);
-    let _ = writeln!(
-        text,
-        "realistic peak {:>11}  {} connections ({})",
-        size(worst.realistic_bytes),
-        at_once.connections_peak,
-        at_once.connections_peak_source
-    );
-    let bound = worst.bound_bytes.map_or_else(|| "unknown".to_owned(), size);
-    let most = at_once.connections_max.map_or_else(String::new, |most| format!("{most} connections "));
-    let _ = writeln!(text, "bound          {bound:>11}  {most}({})", at_once.connections_max_source);
+    let mut size = |name: &str, bytes: Option<u64>, connections: Option<u64>, source: &str| {
+        let bytes = bytes.map_or_else(|| "unknown".to_owned(), |bytes| Bytes(bytes).to_string());
+        let connections = connections.map(|count| counted(count, "connection"));
+        let rest = [connections.unwrap_or_default(), source.to_owned()].join(" ");
+        let _ = writeln!(text, "{name:<14} {bytes:>11}  {}", rest.trim());
+    };
+    size("now", Some(worst.now_bytes), Some(at_once.connections_now), "");
+    let of_peak = format!("({})", at_once.connections_peak_source);
+    size("realistic peak", Some(worst.realistic_bytes), Some(at_once.connections_peak), &of_peak);
+    size("bound", worst.bound_bytes, at_once.connections_max, &format!("({})", at_once.connections_max_source));
     for line in &worst.comparison {
-        let _ = writeln!(text, "for comparison {:>11}  {}", size(line.size_bytes), line.name);
+        size("for comparison", Some(line.size_bytes), None, &line.name);
     }
 }
 
