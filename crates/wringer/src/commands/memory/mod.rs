@@ -3,6 +3,8 @@
 
 mod account;
 mod change;
+#[cfg(test)]
+mod dashboard_tests;
 mod moment;
 mod oom;
 mod openmetrics;
