@@ -8,6 +8,8 @@ use std::cmp::Ordering;
 
 /// The name of what no leaf explains, beside the paths of leaves.
 pub(crate) const UNEXPLAINED: &str = "unexplained";
+/// What is free in the allocator.
+const RETAINED: &str = "allocator/retained";
 /// The kernel hands memory out by pages and malloc in larger pieces: what changed by less than 16 pages of 4 KiB is not looked at.
 const SMALLEST: f64 = 65536.0;
 /// How often chance alone may make a claim in a recording, of all its leaves together.
@@ -97,6 +99,10 @@ pub(crate) fn judge(over: &OverTime) -> Option<Judged> {
         let limit = leaf.allocated_bytes.iter().rev().find_map(|bytes| *bytes);
         Tried::of(&leaf.path, &series(&|at| as_f64(leaf.resident_bytes[at])), limit)
     }));
+    // where few inventories have a walk, what it found is no leaf
+    if over.leaves.iter().all(|leaf| leaf.path != RETAINED) {
+        tried.push(Tried::of(RETAINED, &series(&|at| as_f64(over.heap_retained_bytes[at])), None));
+    }
     let is_enough = tried.iter().any(|tried| tried.count >= crate::trend::FEWEST);
     Some(Judged {
         inventories: over.at_us.len() - from,

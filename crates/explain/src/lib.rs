@@ -29,7 +29,7 @@ use serde::{Deserialize, Serialize};
 
 pub use findings::{Doubt, Finding, FindingEvidence};
 pub use growth::{Course, Growth, LeafGrowth};
-pub use memory::{ArmMemory, INVENTORY, is_inventory};
+pub use memory::{ArmMemory, is_inventory};
 pub use reads::{Reads, Reference, StatementModes};
 pub use series::needs;
 pub use summary::{ArmSummary, Percentiles};

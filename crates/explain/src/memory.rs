@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The memory of a server over time, from the inventories that a recording has as snapshots.
 
-use evidence::{Evidence, Format, Snapshot};
+use evidence::{Evidence, Format, INVENTORY, Snapshot};
 use ledger::{Inventory, OverTime, over_time};
 use serde::{Deserialize, Serialize};
-
-/// The source of snapshots whose content is a [`ledger::Inventory`].
-pub const INVENTORY: &str = "memory.inventory";
 
 /// Whether this snapshot holds an inventory.
 pub fn is_inventory(snapshot: &Snapshot) -> bool {

@@ -115,7 +115,7 @@ fn recording_of(inventories: impl Iterator<Item = (f64, Inventory)>) -> Evidence
     let taken = |(at, inventory): (f64, Inventory)| Snapshot {
         at_us: (at * SPAN_US as f64) as u64,
         arm: Some("observed".into()),
-        source: explain::INVENTORY.into(),
+        source: evidence::INVENTORY.into(),
         entity: String::new(),
         format: Format::Json,
         content: serde_json::to_string(&inventory).unwrap(),

@@ -4,13 +4,17 @@
 use crate::account::account;
 use crate::class::{Class, classes, length};
 use crate::entries::{Basis, Leaf};
+use crate::estimate::measured;
 use crate::inventory::Inventory;
-use crate::share::sane;
+use crate::share::{sane, signed};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Address space that nothing can touch, of at least this size, is told apart: MariaDB 10.11.19 and later reserve 8 TiB behind the pool.
 const RESERVATION: u64 = 1 << 40;
+/// Of [`sight`]: malloc's chunks were walked. The only leaf that comes from them:
+const WALKED: u8 = 1;
+const RETAINED: &str = "allocator/retained";
 
 /// What several inventories of one server say. All columns are as long as `at_us`, in bytes unless said otherwise; `None` is what one of
 /// them did not read.
@@ -37,6 +41,9 @@ pub struct OverTime {
     pub host_available_bytes: Vec<Option<u64>>,
     /// SwapTotal less SwapFree of the host.
     pub host_swap_bytes: Vec<Option<u64>>,
+    /// Free in the allocator and resident, where it was walked. Where most inventories have no walk, it is no leaf: it is unexplained in all of
+    /// them alike, and stands only here.
+    pub heap_retained_bytes: Vec<Option<u64>>,
     /// In chunks that malloc has handed out, of a server with one process.
     pub heap_used_bytes: Vec<Option<u64>>,
     /// A number, no bytes: sessions, as the server lists them.
@@ -82,6 +89,8 @@ pub fn over_time(readings: impl IntoIterator<Item = (u64, Inventory)>) -> OverTi
         readings.into_iter().map(|(at_us, inventory)| Moment::of(at_us, &inventory)).collect();
     moments.sort_by_key(|moment| moment.at_us);
     let whole = whole(&moments);
+    let retained = column(&moments, Moment::retained);
+    moments.iter_mut().for_each(|moment| moment.blend(whole));
     OverTime {
         at_us: column(&moments, |it| it.at_us),
         kernel_total_bytes: column(&moments, |it| it.total),
@@ -95,6 +104,7 @@ pub fn over_time(readings: impl IntoIterator<Item = (u64, Inventory)>) -> OverTi
         swap_bytes: column(&moments, |it| it.swap),
         host_available_bytes: column(&moments, |it| it.available),
         host_swap_bytes: column(&moments, |it| it.host_swap),
+        heap_retained_bytes: retained,
         heap_used_bytes: column(&moments, |it| it.heap_used),
         sessions: column(&moments, |it| it.sessions),
         starts: starts(&moments),
@@ -105,12 +115,18 @@ fn column<T>(moments: &[Moment], of: impl Fn(&Moment) -> T) -> Vec<T> {
     moments.iter().map(of).collect()
 }
 
-/// What an inventory has that sees most; of several kinds that see as much, the most frequent one. Others cannot be compared with it leaf by leaf.
+/// What an inventory sees that can be compared with most others: the most of what half of them see. A walk takes time, and few may have one.
 fn whole(moments: &[Moment]) -> u8 {
     let mut seen: BTreeMap<u8, usize> = BTreeMap::new();
-    moments.iter().for_each(|moment| *seen.entry(moment.sight).or_default() += 1);
-    let most = seen.into_iter().max_by_key(|(sight, count)| (sight.count_ones(), *count));
-    most.map_or(0, |(sight, _)| sight)
+    for moment in moments {
+        *seen.entry(moment.sight).or_default() += 1;
+        *seen.entry(moment.sight & !WALKED).or_default() += usize::from(moment.sight & WALKED > 0);
+    }
+    let enough = |(_, count): &(u8, usize)| *count * 2 >= moments.len();
+    let half =
+        seen.iter().map(|(sight, count)| (*sight, *count)).filter(enough).max_by_key(|(sight, _)| sight.count_ones());
+    let most = || seen.iter().max_by_key(|(sight, count)| (**count, sight.count_ones())).map(|(sight, _)| *sight);
+    half.map(|(sight, _)| sight).or_else(most).unwrap_or(0)
 }
 
 fn starts(moments: &[Moment]) -> Vec<u32> {
@@ -150,6 +166,21 @@ fn leaf(moments: &[Moment], path: &str, whole: u8) -> LeafOverTime {
 }
 
 impl Moment {
+    fn retained(&self) -> Option<u64> {
+        let leaf = self.leaves.iter().find(|leaf| leaf.path == RETAINED);
+        (self.sight & WALKED > 0).then(|| leaf.map_or(0, |leaf| leaf.resident_bytes))
+    }
+
+    /// Makes it what it would have been without a walk, where most have none.
+    fn blend(&mut self, whole: u8) {
+        if self.sight != whole | WALKED || whole & WALKED > 0 {
+            return;
+        }
+        self.unexplained += signed(self.retained().unwrap_or(0));
+        self.leaves.retain(|leaf| leaf.path != RETAINED);
+        self.sight = whole;
+    }
+
     fn of(at_us: u64, inventory: &Inventory) -> Self {
         let account = account(inventory);
         let sum = |name: &str| sum(inventory, name);
@@ -178,14 +209,15 @@ impl Moment {
     }
 }
 
-/// Which of the parts that leaves come from were read, one bit each.
+/// Which of the parts that leaves come from were read, one bit each; the last is [`WALKED`].
 fn sight(inventory: &Inventory) -> u8 {
     let first = inventory.processes.first();
     let parts = [
         inventory.server.is_some(),
-        first.is_some_and(|it| it.mappings.is_some()),
-        first.is_some_and(|it| it.heap.is_some()),
+        // their ranges alone say nothing of what is resident
+        first.is_some_and(|it| measured(it).is_some()),
         first.is_some_and(|it| it.contexts.is_some()),
+        first.is_some_and(|it| it.heap.is_some()),
     ];
     parts.into_iter().fold(0, |bits, part| bits << 1 | u8::from(part))
 }
@@ -310,6 +342,37 @@ mod tests {
         assert_eq!(resident(&over, "allocator/retained"), [Some(5 * MIB), None, Some(5 * MIB)]);
         assert_eq!(over.unexplained_bytes, [Some(42 << 20), None, Some(42 << 20)]);
         assert_eq!(over.sessions, [Some(1), None, Some(1)]);
+    }
+
+    /// A reading that has run out of its budget has the ranges of mappings, and not what is resident in them.
+    #[test]
+    fn mappings_without_figures_make_no_leaf_zero() {
+        let whole = || inventory(50 * MIB, 5 * MIB, |_| {});
+        let ranges = inventory(50 * MIB, 5 * MIB, |it| {
+            it.processes[0].heap = None;
+            for mapping in it.processes[0].mappings.iter_mut().flatten() {
+                (mapping.rss, mapping.pss, mapping.anonymous) = (0, 0, 0);
+            }
+        });
+        let over = over_time([(0, ranges), (1, whole()), (2, whole())]);
+        assert_eq!(resident(&over, "allocator/retained"), [None, Some(5 * MIB), Some(5 * MIB)]);
+        assert_eq!(over.unexplained_bytes, [None, Some(42 << 20), Some(42 << 20)]);
+    }
+
+    /// A recording's budget may leave time for a walk now and then only.
+    #[test]
+    fn a_rare_walk_does_not_make_the_others_unknown() {
+        let rest = || inventory(50 * MIB, 5 * MIB, |it| it.processes[0].heap = None);
+        let walked = inventory(50 * MIB, 5 * MIB, |_| {});
+        let over = over_time([(0, walked), (1, rest()), (2, rest()), (3, rest())]);
+        assert_eq!(
+            over.unexplained_bytes,
+            [Some(47 << 20); 4],
+            "free chunks are among what is unexplained, in all alike"
+        );
+        assert!(over.leaves.iter().all(|leaf| leaf.path != "allocator/retained"));
+        assert_eq!(over.heap_retained_bytes, [Some(5 * MIB), None, None, None]);
+        assert_eq!(over.heap_used_bytes, [Some(45 * MIB), None, None, None]);
     }
 
     #[test]

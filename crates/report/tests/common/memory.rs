@@ -23,7 +23,7 @@ pub fn inventories(arm: &Arm, leak_mib_an_hour: f64) -> Vec<Snapshot> {
         Snapshot {
             at_us: arm.started_us + second * SECOND,
             arm: Some(arm.name.clone()),
-            source: explain::INVENTORY.into(),
+            source: evidence::INVENTORY.into(),
             entity: String::new(),
             format: Format::Json,
             content: serde_json::to_string(&inventory(pid, at, leaked, &mut dice)).expect("JSON"),

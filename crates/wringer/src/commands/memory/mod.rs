@@ -4,6 +4,8 @@
 mod account;
 mod bundle;
 mod change;
+#[cfg(test)]
+mod dashboard_tests;
 mod kept;
 mod moment;
 mod oom;
