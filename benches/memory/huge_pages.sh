@@ -31,7 +31,7 @@ advised() { "$wringer" --quiet hugepages advise --sandbox bench -o json; }
 with() { # with PAGES: yes or no
     local got=no
     "$wringer" --quiet hugepages apply --pages "$1" --strict --drop-caches >/dev/null || { echo "few"; return; }
-    if quietly sandbox start bench; then
+    if quietly sandbox start bench --huge-pages on; then
         if quietly hugepages check --sandbox bench; then got=yes; fi
         quietly sandbox stop bench
     fi
@@ -39,19 +39,14 @@ with() { # with PAGES: yes or no
     echo "$got"
 }
 row() { # row SERVER
-    local off on advice pages peak all less
-    case $1 in
-        postgresql*) off=huge_pages=off on=huge_pages=on common=(-c shared_buffers=128MB) ;;
-        *) off=large_pages=OFF on=large_pages=ON common=(-c innodb_buffer_pool_size=256M) ;;
-    esac
-    quietly sandbox deploy "$1" --name bench "${common[@]}" -c "$off" || { printf '%-14s cannot be had here\n' "$1"; return; }
+    local advice pages peak all less size
+    case $1 in postgresql*) size=shared_buffers=128MB ;; *) size=innodb_buffer_pool_size=256M ;; esac
+    quietly sandbox deploy "$1" --name bench -c "$size" || { printf '%-14s cannot be had here\n' "$1"; return; }
     quietly sandbox start bench
     advice=$(advised)
     quietly sandbox stop bench
-    quietly sandbox delete bench --force
     pages=$(jq '.pages_needed // 0' <<<"$advice") peak=$(jq '.pages_by_vmpeak' <<<"$advice")
-    [ "$pages" -gt 1 ] || { printf '%-14s not told\n' "$1"; failed=1; return; }
-    quietly sandbox deploy "$1" --name bench "${common[@]}" -c "$on"
+    [ "$pages" -gt 1 ] || { printf '%-14s not told\n' "$1"; quietly sandbox delete bench --force; failed=1; return; }
     all=$(with "$pages") less=$(with $((pages - 1)))
     quietly sandbox delete bench --force
     [ "$all $less" = "yes no" ] || failed=1

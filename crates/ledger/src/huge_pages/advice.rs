@@ -177,7 +177,8 @@ mod tests {
         let mut stopped = seen(Flavour::Mariadb, "10.11.19-MariaDB", &settings, vec![]);
         stopped.inventory.processes.clear();
         let advice = advise(&stopped);
-        assert_eq!((advice.pages_needed, advice.need.map(|it| it.basis)), (Some(259), Some("settings")));
+        assert_eq!((advice.pages_needed, advice.need.as_ref().map(|it| it.basis)), (Some(259), Some("settings")));
+        assert_eq!(advice.sizes[1].pages_needed, Some(0), "no allocation is as large as a page of 1 GiB");
         assert_eq!(advice.pages_by_vmpeak, None);
         let small = [("innodb_buffer_pool_size", "268435456"), ("innodb_log_buffer_size", "1048576")];
         let advice = advise(&seen(Flavour::Mariadb, "10.11.19-MariaDB", &small, vec![]));

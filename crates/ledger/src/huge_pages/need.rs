@@ -21,6 +21,9 @@ pub struct Need {
     pub(super) told: Option<(u64, u64)>,
     #[serde(skip)]
     pub(super) parts: Vec<Part>,
+    /// What is smaller than a page stays in smaller ones.
+    #[serde(skip)]
+    pub(super) page_or_more: bool,
 }
 
 impl Need {
@@ -29,7 +32,10 @@ impl Need {
         match self.told {
             Some((size, pages)) if size == page_bytes => Some(pages),
             _ if self.parts.is_empty() => None,
-            _ => Some(self.parts.iter().map(|part| part.pages(page_bytes)).sum()),
+            _ => {
+                let is_taken = |part: &&Part| !self.page_or_more || part.bytes >= page_bytes;
+                Some(self.parts.iter().filter(is_taken).map(|part| part.pages(page_bytes)).sum())
+            }
         }
     }
 }
@@ -81,7 +87,7 @@ fn of_postgresql(seen: &HugeSeen) -> Option<Need> {
     });
     let parts: Vec<Part> = of_sum.or(mapped).into_iter().collect();
     let bytes = parts.first().map(|part| part.bytes);
-    Some(Need { basis, source: source.into(), bytes, told, parts })
+    Some(Need { basis, source: source.into(), bytes, told, parts, page_or_more: false })
 }
 
 /// The sizes of pages that it is for, and how many. It is -1 where the server cannot have any.
@@ -117,7 +123,7 @@ fn of_others(seen: &HugeSeen) -> Option<Need> {
     };
     let parts: Vec<Part> = mapped.into_iter().chain(by_settings).collect();
     let bytes = Some(parts.iter().map(Part::all_bytes).fold(0, u64::saturating_add));
-    Some(Need { basis, source, bytes, told: None, parts })
+    Some(Need { basis, source, bytes, told: None, parts, page_or_more: smallest > 0 })
 }
 
 #[cfg(test)]

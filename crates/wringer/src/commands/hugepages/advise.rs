@@ -78,18 +78,18 @@ fn page_tables(text: &mut String, tables: &PageTables, page_bytes: u64) {
     let processes = counted(tables.processes, "process");
     text.push_str("\npage tables\n");
     if let Some(now) = tables.now_bytes {
-        let _ = writeln!(text, "  now                              {:>11}  in {processes}", Bytes(now).to_string());
+        let _ = writeln!(text, "  now, in {processes}: {}", Bytes(now));
     }
     let who = match tables.permitted {
         1 => "its one process has".to_owned(),
         permitted => format!("each of {permitted} permitted connections has"),
     };
-    let all = Bytes(tables.all_touched_bytes).to_string();
-    let _ = writeln!(
-        text,
-        "  when {who} touched all of it: {all}, {} each, 8 bytes for each page",
-        Bytes(tables.each_bytes)
-    );
+    let each = match tables.permitted {
+        1 => String::new(),
+        _ => format!("{} each, ", Bytes(tables.each_bytes)),
+    };
+    let all = Bytes(tables.all_touched_bytes);
+    let _ = writeln!(text, "  when {who} touched all of it: {all}, {each}8 bytes for each page");
     let huge = Bytes(tables.all_touched_in_huge_pages_bytes);
     let _ = writeln!(text, "  the same in pages of {}: {huge}", Bytes(page_bytes));
 }

@@ -60,8 +60,10 @@ fn text(of: &str, check: &HugeCheck) -> String {
     };
     let setting = check.setting.as_deref().unwrap_or("not told");
     let mut text = format!("{of}\n\nhuge pages in use: {in_use} (setting: {setting})\n");
-    let (mapped, touched) = (Bytes(check.mapped_bytes), Bytes(check.touched_bytes));
-    let _ = writeln!(text, "  {mapped} mapped in huge pages, {touched} of it touched so far; the rest is reserved");
+    if check.mapped_bytes > 0 {
+        let (mapped, touched) = (Bytes(check.mapped_bytes), Bytes(check.touched_bytes));
+        let _ = writeln!(text, "  {mapped} mapped in huge pages, {touched} of it touched so far; the rest is reserved");
+    }
     if check.outside_bytes > 0 {
         let _ = writeln!(text, "  {} could lie in huge pages, and does not", Bytes(check.outside_bytes));
     }
