@@ -59,6 +59,26 @@ pub struct Look {
     pub sessions: Vec<Sessions>,
 }
 
+impl Look {
+    /// Puts those together that have the same user, client and database; of which process each was is no longer known then. Looks are many, and sessions are.
+    pub fn group(&mut self) {
+        let mut groups: BTreeMap<_, (u64, Option<u64>)> = BTreeMap::new();
+        for it in self.sessions.drain(..) {
+            let group = groups.entry((it.user, it.client, it.database)).or_default();
+            *group = (group.0 + it.count, group.1.max(it.bytes_max));
+        }
+        let sessions = |((user, client, database), (count, bytes_max))| Sessions {
+            user,
+            client,
+            database,
+            pid: None,
+            count,
+            bytes_max,
+        };
+        self.sessions = groups.into_iter().map(sessions).collect();
+    }
+}
+
 /// Connections that have the same user, client and database.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sessions {

@@ -62,6 +62,16 @@ fn peaks_are_of_one_look_and_now_is_the_last() {
 }
 
 #[test]
+fn grouped_sessions_are_as_many() {
+    let look = [("app", 3, None), ("app", 4, Some(9)), ("batch", 6, None)];
+    let mut seen = mysql(&[], &[("app", 0, ""), ("batch", 0, "")], &[&look]);
+    let before = audit(&seen);
+    seen.looks[0].group();
+    assert_eq!((seen.looks[0].sessions.len(), seen.looks[0].sessions[0].count), (2, 7));
+    assert_eq!(audit(&seen), before);
+}
+
+#[test]
 fn what_is_promised_is_summed_over_ordinary_accounts() {
     let sum = |settings: &[(&str, &str)]| {
         let accounts = [("app", 60, ""), ("batch", 0, ""), ("root", 0, "SUPER"), ("mysql.sys", 0, "")];

@@ -63,6 +63,8 @@ pub fn look(connection: &mut dyn Query, seen: &mut Seen, at_us: u64) -> Result<(
     look.at_us = at_us;
     let Asking { missing, .. } = asking;
     note(seen, missing);
+    // the processes of the last look may be asked for their memory
+    seen.looks.last_mut().into_iter().for_each(connections::Look::group);
     seen.looks.push(look);
     Ok(())
 }

@@ -15,6 +15,8 @@ use units::Span;
 
 /// Each look asks the server twice, and MySQL and MariaDB go through all of their sessions for it.
 const LEAST_EVERY: Duration = Duration::from_millis(100);
+/// All of them are kept until the end: some MiB for a thousand clients.
+const MOST_LOOKS: u32 = 20_000;
 /// How soon a request to stop is noticed.
 const TICK: Duration = Duration::from_millis(50);
 
@@ -59,6 +61,10 @@ impl Looks {
         if self.every < LEAST_EVERY {
             let message = format!("--every {}: at least {}", Span(self.every), Span(LEAST_EVERY));
             return Err(Failure::message(Exit::Usage, message).hint("a finer look would be a load of its own"));
+        }
+        if self.time > self.every.saturating_mul(MOST_LOOKS) {
+            let message = format!("--for {} --every {}: at most {MOST_LOOKS} looks", Span(self.time), Span(self.every));
+            return Err(Failure::message(Exit::Usage, message).hint("a longer --every"));
         }
         let places = Places::from_environment();
         let console = match &self.pgbouncer {

@@ -20,7 +20,7 @@ use units::counted;
     after_help = "The limit of an account: its peak times --headroom, --floor at least, --share of what ordinary accounts have together at most, and never \
     less than the peak. An account that was not seen connected gets none. Look for as long as the busiest hour has: a limit that is too low refuses.\n\n\
     Examples:\n  \
-    wringer connections plan --sandbox shop --for 1h > limits.txt\n  \
+    wringer connections plan --sandbox shop --for 1h --every 2s > limits.txt\n  \
     wringer connections plan --sandbox shop --limit app@%=40 --limit batch=5 --apply\n\n\
     Exit codes: 0 done; 2 usage; 3 no connection, no such account, or one that gets no limit: nothing was changed; 4 a statement failed, and those before it are undone; \
     5 they are not all undone: the restore file has what undoes them; 130 interrupted, nothing is changed."
