@@ -174,9 +174,9 @@ server.pgbouncer = "none"
         );
         refused("thp =", "large_pages =", 7, ["unknown key \"large_pages\"", "huge_pages = true"]);
         refused("load.prepared = false\n", "", 12, ["get to other connections", "prepared = false"]);
-        refused("server.malloc = \"glibc\"", "server.flavour = \"mysql\"", 20, ["cannot vary", "second file"]);
+        refused("server.malloc = \"glibc\"", "server.flavour = \"mysql\"", 22, ["cannot vary", "second file"]);
         let twice = "server.options.huge_pages = \"on\"\nserver.malloc = \"glibc\"";
-        refused("server.malloc = \"glibc\"", twice, 20, ["is what server.huge_pages sets", "leave the option out"]);
+        refused("server.malloc = \"glibc\"", twice, 22, ["is what server.huge_pages sets", "leave the option out"]);
     }
 
     #[test]
