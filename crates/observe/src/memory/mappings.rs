@@ -6,7 +6,7 @@
 
 use super::elf::in_root;
 use super::pagemap::{Resident, Way, resident};
-use super::reading::{Reading, STRETCH_US};
+use super::reading::{LIMIT_US, Reading, STRETCH_US};
 use super::smaps;
 use super::target::Target;
 use ledger::Mapping;
@@ -127,7 +127,7 @@ fn stopped(target: &Target, reading: &mut Reading) -> Option<Vec<Mapping>> {
     let why = if reading.admits(0) {
         "its pages cannot be read".to_owned()
     } else {
-        format!("to read all would hold the server for more than {} ms", reading.all_us() / 1000)
+        format!("to read all would hold the server for more than {} ms", LIMIT_US / 1000)
     };
     reading.missing(format!("mappings of process {}", target.pid()), why, Some("--deep"));
     None

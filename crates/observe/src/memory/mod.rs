@@ -38,8 +38,8 @@ mod server_rows;
 mod smaps;
 mod target;
 
-pub use huge_pages::{huge_pages, huge_pages_before_start};
 pub use collected::collected;
+pub use huge_pages::{huge_pages, huge_pages_before_start};
 pub use reading::{ALL_US, STRETCH_US};
 pub use repeated::InventoryReader;
 pub use server_rows::huge_page_settings;
@@ -58,12 +58,10 @@ pub struct Options {
     pub candidates: bool,
     /// Only what holds no process and asks no server: all that the OOM killer's rule needs.
     pub lightly: bool,
-    /// For so long the processes may be held beside the first one, in microseconds. `None`: [`ALL_US`].
+    /// For so long the processes may be held before no other is looked into, in microseconds. `None`: [`ALL_US`], and one of each role in any case.
     pub others_us: Option<u64>,
     /// The settings that limit buffers, and the server's high-water marks, too.
     pub limits: bool,
-    /// For so long all of them may be held, in microseconds; what does not fit is missing. `None`: [`ALL_US`].
-    pub all_us: Option<u64>,
 }
 
 /// Reads it. The version is that of PostgreSQL's data directory (`15`), and `None` of others: whoever is connected knows it better. `first_pid`: `mariadbd`, `mysqld` or the postmaster; `None`: on another host, or it cannot be told which one it is.

@@ -118,10 +118,11 @@ impl Family {
 fn deepen(seen: &mut [ProcessSeen], flavour: Option<Flavour>, reading: &mut Reading) {
     let mut family = Family::of(seen, flavour);
     let (mut dearest_us, mut left_out) = (0, 0_u32);
+    let in_any_case = in_any_case(seen, reading);
     for (nth, at) in in_turn(seen).into_iter().enumerate() {
         let Some(process) = seen.get_mut(at) else { continue };
-        // the first one is the server itself; of the others none is begun that the budget may not admit
-        if nth > 0 && !reading.admits_another(dearest_us) {
+        // of the others none is begun that the budget may not admit
+        if nth >= in_any_case && !reading.admits_another(dearest_us) {
             left_out += 1;
             continue;
         }
@@ -133,6 +134,13 @@ fn deepen(seen: &mut [ProcessSeen], flavour: Option<Flavour>, reading: &mut Read
         let what = format!("mappings of {left_out} of {} processes", family.count);
         reading.missing(what, "they would hold the server longer than the budget admits", Some("--deep"));
     }
+}
+
+/// So many are looked into however busy the host is: one of each role, since the others are estimated from their like. Where readings are repeated, the
+/// server itself: the budget of each is small.
+fn in_any_case(seen: &[ProcessSeen], reading: &Reading) -> usize {
+    let roles: BTreeSet<&str> = seen.iter().map(|process| process.role.as_str()).collect();
+    if reading.options.others_us.is_some() { 1 } else { roles.len() }
 }
 
 /// One of each role, in the order of their start; then one more of each, and so on. Of a role, they are taken from all over the order of their start:

@@ -10,8 +10,11 @@ use std::time::Instant;
 
 /// The address space of a target is not held longer than this at a stretch, as far as it can be foreseen.
 pub const STRETCH_US: u64 = 20_000;
-/// Nor longer than this all times together, and of all processes of a server.
+/// Another process is looked into only while all looks together held them for less than this.
 pub const ALL_US: u64 = 200_000;
+/// What no look is begun after. A host that is busy makes each look longer, because the reader waits for a CPU; without its mappings little can be
+/// said of a server.
+pub(super) const LIMIT_US: u64 = 2_000_000;
 
 /// One reading of a server.
 pub(super) struct Reading {
@@ -82,12 +85,7 @@ impl Reading {
 
     /// Whether the target may be held for so much longer.
     pub(super) fn admits(&self, more_us: u64) -> bool {
-        self.options.deep || self.used_us + more_us <= self.all_us()
-    }
-
-    /// For so long the target may be held in all.
-    pub(super) fn all_us(&self) -> u64 {
-        self.options.all_us.unwrap_or(ALL_US)
+        self.options.deep || self.used_us + more_us <= LIMIT_US
     }
 
     /// Whether another process may be looked into, which takes so much longer.
@@ -120,15 +118,14 @@ mod tests {
         reading.hold("smaps", || std::thread::sleep(Duration::from_millis(2)));
         reading.hold_in_parts("heap", 2, || std::thread::sleep(Duration::from_millis(2)));
         reading.count("status");
-        assert!(reading.admits(ALL_US / 2) && !reading.admits(ALL_US));
+        assert!(reading.admits_another(ALL_US / 2) && !reading.admits_another(ALL_US));
+        assert!(reading.admits(LIMIT_US / 2) && !reading.admits(LIMIT_US));
         (0..2).for_each(|_| reading.missing("a", "b", Some("c")));
         let (took, probes, missing) = reading.end();
         let of = |tier: &str| probes.iter().find(|probe| probe.tier == tier).unwrap();
         assert!(took >= 4000 && of("smaps").held_us >= 2000 && of("heap").held_us_max < of("heap").held_us);
         assert_eq!((of("status").count, of("status").held_us, missing.len()), (1, 0, 1));
         let narrow = Reading::begin(Options { others_us: Some(10), ..Options::default() });
-        let wide = Reading::begin(Options { all_us: Some(ALL_US * 2), ..Options::default() });
-        assert!(wide.admits(ALL_US * 2) && !wide.admits(ALL_US * 2 + 1));
         assert!(narrow.admits_another(10) && !narrow.admits_another(11) && narrow.admits(11));
         assert!(Reading::begin(Options { deep: true, ..Options::default() }).admits(u64::MAX / 2));
     }

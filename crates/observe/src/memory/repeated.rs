@@ -12,10 +12,6 @@ use std::time::Duration;
 /// The target is held for this share of the interval, at most.
 const SHARE: u32 = 100;
 
-/// An inventory without the first process's mappings is of no use, and the interval grows with what it costs: it may take this long, which is what
-/// 100 GiB of pages take.
-const FIRST_US: u64 = 2_000_000;
-
 /// Reads inventories of one server. Each reading adds one snapshot, with an [`Inventory`] as JSON.
 ///
 /// Its budget is how long the server's processes are held: a hundredth of the interval. Where two readings in a row hold them longer, the interval
@@ -55,7 +51,7 @@ impl InventoryReader {
     /// [`Error::Gone`]: the process has ended, also where a later one has its number.
     pub fn inventory(&mut self) -> Result<Inventory, Error> {
         let Identity { pid, start_time } = self.first;
-        let options = Options { others_us: Some(self.budget_us()), all_us: Some(FIRST_US), ..Options::default() };
+        let options = Options { others_us: Some(self.budget_us()), ..Options::default() };
         let seen = super::inventory(Some(pid), self.flavour, self.connection.as_mut(), &options);
         let is_it = seen.processes.first().is_some_and(|process| process.started_ticks == start_time);
         if !is_it || !self.first.is_alive() {

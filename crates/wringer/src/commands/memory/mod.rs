@@ -141,8 +141,13 @@ impl<O: ValueEnum + Clone + Send + Sync + 'static> Looked<O> {
     /// For all questions, with what one collects by hand.
     fn collect(&self) -> Result<(Read, BTreeMap<String, String>), Failure> {
         let (mut attached, unasked) = self.attached()?;
-        let mut inventory =
-            attached.inventory(Options { deep: self.deep, candidates: true, lightly: false, limits: true, ..Options::default() });
+        let mut inventory = attached.inventory(Options {
+            deep: self.deep,
+            candidates: true,
+            lightly: false,
+            limits: true,
+            ..Options::default()
+        });
         inventory.missing.extend(unasked);
         let texts = attached.collected(&inventory);
         alive(&attached)?;
