@@ -94,7 +94,12 @@ fn page_tables_follow_the_pages_that_each_connection_has_touched() {
     assert!(touched > 0.75 * POOL_BYTES, "each has read the table: {:#}", result["measured"]);
     let expected = touched / 4096.0 * 8.0;
     println!("{tables} of {expected}: {:.4}", tables / expected);
-    assert!((tables / expected - 1.0).abs() < 0.05, "{tables} bytes, not {expected}: {:#}", result["measured"]);
+    // a twentieth, and four pages of tables: they come in whole pages, and where a mapping begins and ends one is partly used
+    assert!(
+        (tables - expected).abs() < 0.05 * expected + 4.0 * 4096.0,
+        "{tables} bytes, not {expected}: {:#}",
+        result["measured"]
+    );
 
     let pages = measured(&result, "huge", "server.huge_pages");
     assert!(pages["got"]["value"].as_f64().unwrap() >= POOL_BYTES && pages["within_tolerance"] == true, "{pages:#}");
