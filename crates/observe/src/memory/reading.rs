@@ -75,7 +75,7 @@ impl Reading {
         self.held(tier, 0, 0);
     }
 
-    fn held(&mut self, tier: &'static str, took: u64, longest: u64) {
+    pub(super) fn held(&mut self, tier: &'static str, took: u64, longest: u64) {
         self.used_us += took;
         let probe = self.probes.entry(tier).or_insert_with(|| Probe { tier: tier.to_owned(), ..Probe::default() });
         probe.count += 1;

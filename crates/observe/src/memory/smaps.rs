@@ -58,6 +58,7 @@ fn whole_records(text: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::super::Options;
+    use super::super::reading::LIMIT_US;
     use super::*;
     use proptest::prelude::*;
 
@@ -99,7 +100,7 @@ mod tests {
     #[test]
     fn the_budget_ends_it() {
         let mut reading = Reading::begin(Options::default());
-        reading.hold("smaps", || std::thread::sleep(std::time::Duration::from_micros(super::super::ALL_US + 1000)));
+        reading.held("smaps", LIMIT_US + 1, 0);
         let mut file = File::open("/proc/self/smaps").unwrap();
         let ended = text(&mut file, None, &mut reading).map_err(|error| error.kind());
         assert_eq!(ended, Err(io::ErrorKind::TimedOut));
