@@ -104,10 +104,11 @@ fn allocated(seen: &HugeSeen) -> Option<u64> {
 
 /// Each allocation that was seen in the process; those that were not, by the settings.
 fn of_others(seen: &HugeSeen) -> Option<Need> {
-    let (mapped, mut by_settings) = (parts::seen(seen), parts::by_settings(seen));
+    let mapped = parts::seen(seen);
     let smallest = parts::smallest(seen);
     let mapped: Vec<Part> = mapped.into_iter().filter(|part| part.in_huge_pages || part.bytes >= smallest).collect();
-    by_settings.retain(|part| !mapped.iter().any(|it| it.what == part.what));
+    let by_settings: Vec<Part> =
+        parts::by_settings(seen).into_iter().filter_map(|part| unseen(part, &mapped)).collect();
     // without a process, the pool of MySQL has descriptors that the settings do not tell
     let is_known = mapped.iter().chain(&by_settings).any(|part| part.what == "buffer pool");
     let is_told = seen.inventory.flavour == Some(Flavour::Mariadb) || mapped.iter().any(|it| it.what == "buffer pool");
@@ -126,9 +127,22 @@ fn of_others(seen: &HugeSeen) -> Option<Need> {
     Some(Need { basis, source, bytes, told: None, parts, page_or_more: smallest > 0 })
 }
 
+/// What of a part was not found in the process: the kernel merges a mapping with its neighbours, and then it is not always told apart.
+fn unseen(part: Part, mapped: &[Part]) -> Option<Part> {
+    let seen: u64 = mapped.iter().filter(|it| it.what == part.what).map(|it| it.count).sum();
+    (seen < part.count).then(|| Part { count: part.count - seen, ..part })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_of_two_log_buffers_that_was_not_told_apart_counts() {
+        let part = |count| Part { what: "log buffer".into(), count, bytes: 16, page_bytes: None, in_huge_pages: false };
+        assert_eq!(unseen(part(2), &[part(1)]), Some(part(1)));
+        assert_eq!((unseen(part(2), &[part(1), part(1)]), unseen(part(2), &[])), (None, Some(part(2))));
+    }
 
     #[test]
     fn sizes_as_postgresql_writes_them() {

@@ -20,10 +20,11 @@ pub(super) struct Taken {
     pub(super) inventory: Inventory,
 }
 
-/// The recording at this path, which may be the folder that holds it. `None`: it is none, and may be what `--keep` wrote.
+/// The recording at this path, which may be the folder that holds it. `None`: it is none, and may be what `--keep` or `memory bundle` wrote.
 pub(super) fn recording_at(path: &Path) -> Option<PathBuf> {
     if path.is_dir() {
-        return Some(crate::commands::report::recording_in(path));
+        let is_bundle = path.join(bundle::MANIFEST).is_file();
+        return (!is_bundle).then(|| crate::commands::report::recording_in(path));
     }
     let mut begin = [0; 16];
     // what comes through a pipe can be read but once
