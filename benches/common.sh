@@ -16,6 +16,18 @@ missing() { # missing WHAT...: the script cannot run here
     exit 3
 }
 
+# take_flags "NAME..." "$@": each `--NAME VALUE` sets the variable NAME; anything else is wrong
+take_flags() {
+    local names=" $1 "
+    shift
+    while [ $# -gt 0 ]; do
+        case $1 in --*) ;; *) usage ;; esac
+        [ $# -ge 2 ] && [[ $names == *" ${1#--} "* ]] || usage
+        printf -v "${1#--}" '%s' "$2"
+        shift 2
+    done
+}
+
 need_root() { # need_root WHY
     [ "$(id -u)" -eq 0 ] || missing "root: $*"
 }

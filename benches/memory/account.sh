@@ -19,17 +19,7 @@ set -euo pipefail
 # shellcheck source=benches/load/common.sh
 . "$(dirname "$0")/../load/common.sh"
 servers="mariadb@10.11 mariadb@11.4 mysql@9 xtradb postgresql@15 postgresql@18" json=$target/bench-memory.json
-while [ $# -gt 0 ]; do
-    case $1 in
-        --servers | --json)
-            [ $# -ge 2 ] || usage
-            printf -v "${1#--}" '%s' "$2"
-            shift
-            ;;
-        *) usage ;;
-    esac
-    shift
-done
+take_flags "servers json" "$@"
 need_program jq
 need_wringer
 own_home

@@ -15,17 +15,7 @@ set -euo pipefail
 # shellcheck source=benches/load/common.sh
 . "$(dirname "$0")/../load/common.sh"
 kills=20 servers="postgresql mariadb@10.11" json=$target/bench-oom.json
-while [ $# -gt 0 ]; do
-    case $1 in
-        --kills | --servers | --json)
-            [ $# -ge 2 ] || usage
-            printf -v "${1#--}" '%s' "$2"
-            shift
-            ;;
-        *) usage ;;
-    esac
-    shift
-done
+take_flags "kills servers json" "$@"
 need_program jq
 need_wringer
 own_home

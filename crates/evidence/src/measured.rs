@@ -43,6 +43,24 @@ pub struct Looks {
 }
 
 impl Measured {
+    /// Of the whole run, with nothing asked and nothing got yet: for `..` of a value that says more.
+    pub fn of(what: impl Into<String>, mechanism: impl Into<String>, witness: impl Into<String>) -> Self {
+        Self {
+            at_us: 0,
+            arm: None,
+            what: what.into(),
+            mechanism: mechanism.into(),
+            asked: None,
+            predicted: None,
+            got: None,
+            witness: witness.into(),
+            within_tolerance: None,
+            tolerance: None,
+            looks: None,
+            came_on: None,
+        }
+    }
+
     /// What was measured, for people; what has no words of its own keeps its key.
     pub fn subject(&self) -> String {
         let told = match self.what.as_str() {

@@ -243,9 +243,9 @@ pub fn tail_from(path: &Path, offset_bytes: u64, lines: usize) -> Vec<String> {
     all[all.len().saturating_sub(lines)..].iter().map(ToString::to_string).collect()
 }
 
-/// Makes a new name in `path`'s folder durable.
+/// Makes a new name in `path`'s folder durable; that of a bare name is the working directory.
 pub fn sync_parent(path: &Path) -> Result<(), Error> {
-    let parent = path.parent().unwrap_or(Path::new("."));
+    let parent = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     File::open(parent).and_then(|folder| folder.sync_all()).map_err(|source| Error::path("sync folder", parent, source))
 }
 
@@ -253,6 +253,12 @@ pub fn sync_parent(path: &Path) -> Result<(), Error> {
 #[allow(clippy::disallowed_methods)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_bare_name_lies_in_the_working_directory() {
+        sync_parent(Path::new("name")).expect("the working directory is synced");
+        sync_parent(Path::new("/name")).expect("the root is synced");
+    }
 
     #[test]
     fn atomic_write_leaves_one_file_with_the_mode() {

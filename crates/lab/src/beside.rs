@@ -163,19 +163,10 @@ fn measured(asked: &experiment::Beside, tally: &Tally) -> Vec<Measured> {
     let refused: u64 = tally.refused.values().sum();
     let codes: Vec<&str> = tally.refused.keys().map(String::as_str).filter(|code| !code.is_empty()).collect();
     let codes = if codes.is_empty() { String::new() } else { format!(": {}", codes.join(", ")) };
-    let one = |what: &str, count: u64, witness: String| Measured {
-        at_us: 0,
-        arm: None,
-        what: format!("beside.{}.{what}", asked.account),
-        mechanism: format!("{} new connections a second", asked.rate),
-        asked: None,
-        predicted: None,
-        got: Some(Quantity::count(count as f64)),
-        witness,
-        within_tolerance: None,
-        tolerance: None,
-        looks: None,
-        came_on: None,
+    let one = |what: &str, count: u64, witness: String| {
+        let (what, mechanism) =
+            (format!("beside.{}.{what}", asked.account), format!("{} new connections a second", asked.rate));
+        Measured { got: Some(Quantity::count(count as f64)), ..Measured::of(what, mechanism, witness) }
     };
     vec![
         one("opened", tally.opened, format!("logins that the server took, in {:.1} s", tally.elapsed.as_secs_f64())),

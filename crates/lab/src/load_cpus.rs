@@ -44,15 +44,10 @@ pub(crate) fn measured(of: &str, asked: &CpuList, arm: &str, notes: &Notes<'_>) 
     Measured {
         at_us: notes.clock.now_us(),
         arm: Some(arm.to_owned()),
-        what: "load.cpuset".into(),
-        mechanism: "CPU affinity".into(),
         asked: Some(count(asked)),
-        predicted: None,
         got: got.as_ref().map(count),
-        witness: "Cpus_allowed_list of the load in /proc".into(),
         within_tolerance: got.as_ref().map(|got| got == asked),
         tolerance: Some(format!("exactly CPU {asked}")),
-        looks: None,
-        came_on: None,
+        ..Measured::of("load.cpuset", "CPU affinity", "Cpus_allowed_list of the load in /proc")
     }
 }

@@ -105,20 +105,7 @@ fn median(mut values: Vec<u64>) -> Option<u64> {
 }
 
 fn bytes(what: &str, value: u64, (mechanism, witness): (&str, &str)) -> Measured {
-    Measured {
-        at_us: 0,
-        arm: None,
-        what: what.into(),
-        mechanism: mechanism.into(),
-        asked: None,
-        predicted: None,
-        got: Some(Quantity::bytes(value)),
-        witness: witness.into(),
-        within_tolerance: None,
-        tolerance: None,
-        looks: None,
-        came_on: None,
-    }
+    Measured { got: Some(Quantity::bytes(value)), ..Measured::of(what, mechanism, witness) }
 }
 
 #[cfg(test)]

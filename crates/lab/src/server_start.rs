@@ -103,15 +103,14 @@ impl Lab<'_> {
             got: Some(Quantity::bytes(got)),
             within_tolerance: within,
             tolerance,
-            ..measured("server.huge_pages", "huge pages of the host's pool", "KernelPageSize in the server's smaps")
+            ..Measured::of("server.huge_pages", "huge pages of the host's pool", "KernelPageSize in the server's smaps")
         }
     }
 }
 
 /// 1: the asked library serves malloc, or, for glibc, no other one.
 fn malloc_measured(asked: &Malloc, pid: u32, got: &[Got]) -> Measured {
-    let seen = memory::inventory(Some(pid), None, None, &memory::Options::default());
-    let serving = seen.processes.first().and_then(|process| process.allocator.clone()).unwrap_or_default();
+    let serving = memory::allocator(pid).unwrap_or_default();
     let is_as_asked = match asked {
         Malloc::Glibc => serving.starts_with("glibc"),
         Malloc::Library(_) => got.iter().any(|got| got.what == "malloc" && got.is_as_asked),
@@ -132,23 +131,6 @@ fn in_force(what: &str, asked: &str, witness: &str, is_as_asked: bool) -> Measur
         got: Some(Quantity::count(f64::from(u8::from(is_as_asked)))),
         within_tolerance: Some(is_as_asked),
         tolerance: Some("in force (1) or not (0)".into()),
-        ..measured(what, asked, witness)
-    }
-}
-
-fn measured(what: &str, mechanism: &str, witness: &str) -> Measured {
-    Measured {
-        at_us: 0,
-        arm: None,
-        what: what.into(),
-        mechanism: mechanism.into(),
-        asked: None,
-        predicted: None,
-        got: None,
-        witness: witness.into(),
-        within_tolerance: None,
-        tolerance: None,
-        looks: None,
-        came_on: None,
+        ..Measured::of(what, asked, witness)
     }
 }

@@ -54,6 +54,18 @@ pub enum Basis {
     Formula,
 }
 
+impl Basis {
+    /// As in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Kernel => "kernel",
+            Self::Server => "server",
+            Self::Allocator => "allocator",
+            Self::Formula => "formula",
+        }
+    }
+}
+
 /// What no source names, of one class of memory: `private` (malloc's heaps and anonymous mappings), or `rounding` (between the kernel's own
 /// sum of a process and the sum of its mappings).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

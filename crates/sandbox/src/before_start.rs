@@ -17,18 +17,14 @@ impl Sandbox {
         if let Some(pid) = self.server_process() {
             return Err(Error::Running { name: self.name().into(), pid });
         }
-        let program = &self.manifest.installation.program;
-        let run = |arguments: &[&str], last: &[&str]| -> Result<String, Error> {
-            let mut command = self.manifest.installation.command(program);
-            command.args(arguments).args(init::server_arguments(self)).args(last);
-            self.output(command)
-        };
         if self.flavour() != Flavour::Postgresql {
-            return Ok(of_help(&run(&[], &["--verbose", "--help"])?, names));
+            let mut command = self.program(&[]);
+            command.args(["--verbose", "--help"]);
+            return Ok(of_help(&said(command)?, names));
         }
         let mut found = BTreeMap::new();
         for name in names {
-            let value = run(&["-C", name], &[])?.trim().to_owned();
+            let value = said(self.program(&["-C", name]))?.trim().to_owned();
             if !value.is_empty() {
                 found.insert((*name).to_owned(), value);
             }
@@ -36,16 +32,25 @@ impl Sandbox {
         Ok(found)
     }
 
-    /// As the server's user, in its data directory.
-    fn output(&self, mut command: Command) -> Result<String, Error> {
-        let program = command.get_program().to_string_lossy().into_owned();
-        command.current_dir(self.data()).stdin(Stdio::null()).stderr(Stdio::null());
+    /// The server's program with `first`, then with what the server is started with: as the server's user, because it looks whether the data directory is
+    /// its own, and in that directory.
+    pub(crate) fn program(&self, first: &[&str]) -> Command {
+        let installation = &self.manifest.installation;
+        let mut command = installation.command(&installation.program);
+        command.args(first).args(init::server_arguments(self)).current_dir(self.data());
         if let Some((uid, gid)) = self.manifest.user.identity() {
             command.uid(uid).gid(gid);
         }
-        let output = command.output().map_err(|source| Error::path("start", &program, source))?;
-        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+        command
     }
+}
+
+/// Also of a program that ends with an error: what it does not know is left out.
+fn said(mut command: Command) -> Result<String, Error> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    command.stdin(Stdio::null()).stderr(Stdio::null());
+    let output = command.output().map_err(|source| Error::path("start", &program, source))?;
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 /// Lines of name and value, with dashes in the names: `innodb-buffer-pool-size  134217728`.

@@ -2,9 +2,8 @@
 //! How many huge pages a server needs: asked before its start where its program says so, else seen in one that runs without them.
 
 use crate::wrap::mapped;
-use crate::{Error, Sandbox, ServerOption, client, init};
+use crate::{Error, Sandbox, ServerOption, client};
 use capability::{Capability, words};
-use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 
 /// As the kernel names memory that is shared by processes and has no file (shmem_zero_setup, mm/shmem.c).
@@ -20,14 +19,9 @@ impl Sandbox {
         let installation = &self.manifest.installation;
         let known = words(Capability::HugePagesNeeded, installation.flavour, &installation.version);
         let Some(variable) = known.first() else { return Ok(None) };
-        let mut command = installation.command(&installation.program);
-        command.arg("-C").arg(variable).args(init::server_arguments(self)).current_dir(self.data());
+        let mut command = self.program(&["-C", variable]);
         for option in options {
             command.args(option.to_arguments(installation.flavour)?);
-        }
-        if let Some((uid, gid)) = self.manifest.user.identity() {
-            // it looks whether the data directory is its own
-            command.uid(uid).gid(gid);
         }
         let said = client::output(command, "saying how many huge pages it needs")?;
         Ok(said.trim().parse().ok())

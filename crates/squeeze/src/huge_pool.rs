@@ -4,14 +4,13 @@
 //! The pages that are in the pool already may be meant for somebody else, so the pool grows by all that is needed. Who may not make it
 //! larger takes what is free.
 
+use crate::ram::pool;
 use crate::{Error, Meminfo};
-use host::change::{POOL, compact_memory, grow_pool, pool_pages};
-use run::{Run, Step, StepId};
+use host::change::POOL;
+use run::{Run, StepId};
 use std::time::{Duration, Instant};
 use units::Bytes;
 
-/// The pause between two requests: freed memory becomes contiguous only after a moment.
-const PAUSE: Duration = Duration::from_millis(300);
 /// How long the kernel may take to find memory in one piece.
 const DEADLINE: Duration = Duration::from_secs(30);
 /// So much of the host's RAM stays available beside the pages, else nothing is taken.
@@ -73,30 +72,20 @@ pub fn page_bytes() -> Result<u64, Error> {
 /// The host has too little RAM for them; the pool was changed by somebody else at this moment.
 pub fn make(run: &mut Run, pages: u64) -> Result<HugePool, Error> {
     let page_bytes = page_bytes()?;
-    let pool = HugePool { step: None, asked_pages: pages, pages, page_bytes, stopped: None };
+    let none = HugePool { step: None, asked_pages: pages, pages, page_bytes, stopped: None };
     if rustix::fs::access(POOL, rustix::fs::Access::WRITE_OK).is_err() {
         let free = Meminfo::now()?.huge_unclaimed_pages();
         let why = || "this user may not make the pool larger, and no more are free".to_owned();
-        return Ok(HugePool { pages: free.min(pages), stopped: (free < pages).then(why), ..pool });
+        return Ok(HugePool { pages: free.min(pages), stopped: (free < pages).then(why), ..none });
     }
     require_ram(pages * page_bytes)?;
     let started = Instant::now();
-    let before = pool_pages()?;
-    let after = before + pages;
-    let (step, now) = run.step(Step::HugePool { before, after }, |permit| {
-        grow_pool(permit, before, after, &mut |_| {
-            if started.elapsed() > DEADLINE || host::interrupt::requested() {
-                return false;
-            }
-            // no change that is undone, and a failure costs one try
-            let _ = compact_memory(permit);
-            std::thread::sleep(PAUSE);
-            true
-        })
-    })?;
-    let got = now.saturating_sub(before);
-    let why = || format!("the kernel found no more memory in one piece within {} s", DEADLINE.as_secs());
-    Ok(HugePool { step: Some(step), pages: got, stopped: (got < pages).then(why), ..pool })
+    let why_stop = || {
+        let is_over = started.elapsed() > DEADLINE || host::interrupt::requested();
+        is_over.then(|| format!("the kernel found no more memory in one piece within {} s", DEADLINE.as_secs()))
+    };
+    let grown = pool::grow_by(run, pages, false, &why_stop)?;
+    Ok(HugePool { step: Some(grown.step), pages: grown.pages, stopped: grown.stopped, ..none })
 }
 
 fn require_ram(bytes: u64) -> Result<(), Error> {

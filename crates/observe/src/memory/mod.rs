@@ -84,6 +84,14 @@ pub fn inventory(
     Inventory { at_unix_us, took_us, flavour, version, page_bytes, processes, server, host, cgroup, probes, missing }
 }
 
+/// The allocator that serves malloc in a process: `glibc 2.36`, `jemalloc`, `tcmalloc`, `mimalloc`, or the library's file. `None`: not told. Only the list
+/// of its mappings is read, which holds it no longer than a look at that list does.
+pub fn allocator(pid: u32) -> Option<String> {
+    let maps = std::fs::read(format!("/proc/{pid}/maps")).ok()?;
+    let mappings = ledger::mapping::mappings(&String::from_utf8_lossy(&maps));
+    Some(allocator::serving(pid, &mappings)).filter(|name| !name.is_empty())
+}
+
 fn ask(connection: &mut Reopening, flavour: Option<Flavour>, reading: &mut Reading) -> ServerSeen {
     match flavour {
         Some(flavour) => server_rows::read(connection, flavour, reading),

@@ -25,7 +25,7 @@ mod offline;
 pub mod persist;
 mod plan;
 mod planning;
-mod pool;
+pub(crate) mod pool;
 mod room;
 mod server_pages;
 mod taken;

@@ -7,7 +7,7 @@ use crate::ram::taken::{Node, Taken};
 use crate::{Error, Meminfo};
 use host::change::{compact_memory, drop_page_cache, grow_pool, pool_pages};
 use journal::failpoint;
-use run::{Run, Step};
+use run::{Run, Step, StepId};
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -16,22 +16,34 @@ use units::Bytes;
 /// The pause between two requests: freed memory becomes contiguous only after a moment.
 const PAUSE: Duration = Duration::from_millis(300);
 
-/// Grows the pool by the planned pages, repeatedly until the deadline. Between two tries it compacts memory, and drops the page
-/// cache if the user allowed that.
-pub(super) fn grow(run: &mut Run, plan: &Plan) -> Result<Taken, Error> {
-    let (started, nodes_before) = (Instant::now(), nodes(plan.unit_bytes));
+/// What the pool was made larger by.
+pub(crate) struct Grown {
+    pub(crate) step: StepId,
+    pub(crate) pages: u64,
+    /// The word of `why_stop`. `None`: all pages were had.
+    pub(crate) stopped: Option<String>,
+}
+
+/// Grows the pool by `pages`, repeatedly until `why_stop` says why not. Between two tries it compacts memory, and drops the page cache if the
+/// user allowed that.
+pub(crate) fn grow_by(
+    run: &mut Run,
+    pages: u64,
+    drop_caches: bool,
+    why_stop: &dyn Fn() -> Option<String>,
+) -> Result<Grown, Error> {
     let before = pool_pages()?;
-    let after = before + plan.units;
+    let after = before + pages;
     let mut stopped = None;
-    let (step, pages) = run.step(Step::HugePool { before, after }, |permit| {
+    let (step, now) = run.step(Step::HugePool { before, after }, |permit| {
         grow_pool(permit, before, after, &mut |_| {
             failpoint("between two requests for huge pages");
-            stopped = why_stop(plan, started);
+            stopped = why_stop();
             if stopped.is_some() {
                 return false;
             }
             // Neither is a change to undo, and a failure only costs one try.
-            if plan.options.drop_caches {
+            if drop_caches {
                 let _ = drop_page_cache(permit);
             }
             let _ = compact_memory(permit);
@@ -39,10 +51,17 @@ pub(super) fn grow(run: &mut Run, plan: &Plan) -> Result<Taken, Error> {
             true
         })
     })?;
-    let got = pages.saturating_sub(before);
+    Ok(Grown { step, pages: now.saturating_sub(before), stopped })
+}
+
+/// By the planned pages, until the deadline or the host's floor.
+pub(super) fn grow(run: &mut Run, plan: &Plan) -> Result<Taken, Error> {
+    let (started, nodes_before) = (Instant::now(), nodes(plan.unit_bytes));
+    let grown = grow_by(run, plan.units, plan.options.drop_caches, &|| why_stop(plan, started))?;
     let by_node = shares(&nodes_before, &nodes(plan.unit_bytes));
-    let stopped = stopped.map(|why| format!("{why}{}", shortfall(&by_node, plan.units)));
-    Ok(Taken { stopped, nodes: by_node, ..Taken::without_process(step, got * plan.unit_bytes, started.elapsed()) })
+    let stopped = grown.stopped.map(|why| format!("{why}{}", shortfall(&by_node, plan.units)));
+    let taken = Taken::without_process(grown.step, grown.pages * plan.unit_bytes, started.elapsed());
+    Ok(Taken { stopped, nodes: by_node, ..taken })
 }
 
 fn why_stop(plan: &Plan, started: Instant) -> Option<String> {

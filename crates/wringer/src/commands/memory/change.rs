@@ -62,22 +62,21 @@ pub(super) fn signed(bytes: i64) -> String {
     format!("{sign}{}", Bytes(bytes.unsigned_abs()))
 }
 
+/// A leaf of which nothing is known but its size.
+#[cfg(test)]
+pub(super) fn leaf((path, resident_bytes): (&str, u64)) -> ledger::Leaf {
+    let (path, basis) = (path.to_owned(), ledger::Basis::Server);
+    ledger::Leaf { path, resident_bytes, allocated_bytes: None, basis, source: String::new(), at_us: 0 }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ledger::{Basis, Leaf, difference};
+    use ledger::difference;
 
     #[test]
     fn what_changed_most_comes_first_and_little_things_together() {
         let account = |[pool, sort, binlog]: [u64; 3]| {
-            let leaf = |(path, resident_bytes): (&str, u64)| Leaf {
-                path: path.into(),
-                resident_bytes,
-                allocated_bytes: None,
-                basis: Basis::Server,
-                source: String::new(),
-                at_us: 0,
-            };
             let leaves = [("data_cache/buffer_pool", pool), ("sessions/sort", sort), ("log/binlog", binlog)].map(leaf);
             Account { kernel_total_bytes: pool + sort + binlog, leaves: leaves.into(), ..Account::default() }
         };

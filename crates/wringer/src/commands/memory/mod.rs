@@ -203,7 +203,5 @@ fn missing(text: &mut String, missing: &[Missing]) {
 /// For its owner only: it names accounts and settings.
 fn keep(inventory: &Inventory, file: &Path) -> Outcome {
     let text = serde_json::to_vec(inventory).map_err(|error| Failure::new(Exit::Failed, error))?;
-    // a bare name has no folder to be synced
-    let file = std::path::absolute(file).map_err(|error| Failure::new(Exit::Missing, error))?;
-    write_atomic(&file, &text, 0o600).map_err(|error| Failure::new(Exit::Missing, error))
+    write_atomic(file, &text, 0o600).map_err(|error| Failure::new(Exit::Missing, error))
 }

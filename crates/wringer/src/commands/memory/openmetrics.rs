@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! An account as OpenMetrics text, for Prometheus and its kin: `node_exporter`'s textfile collector takes it as it is.
 
-use ledger::{Account, Basis, Inventory};
+use ledger::{Account, Inventory};
 use std::fmt::Write as _;
 
 /// Ends with `# EOF`, without a line's end behind it.
@@ -44,7 +44,7 @@ fn totals(text: &mut Exposition, account: &Account, inventory: &Inventory) {
 }
 
 fn leaves(text: &mut Exposition, account: &Account) {
-    let labels = |leaf: &ledger::Leaf| [("path", leaf.path.clone()), ("basis", basis(leaf.basis).to_owned())];
+    let labels = |leaf: &ledger::Leaf| [("path", leaf.path.clone()), ("basis", leaf.basis.name().to_owned())];
     text.family(
         "wringer_memory_leaf_resident_bytes",
         "What is resident of each leaf; with the unexplained they sum to the total",
@@ -87,15 +87,6 @@ fn probes(text: &mut Exposition, account: &Account) {
     }
 }
 
-fn basis(basis: Basis) -> &'static str {
-    match basis {
-        Basis::Kernel => "kernel",
-        Basis::Server => "server",
-        Basis::Allocator => "allocator",
-        Basis::Formula => "formula",
-    }
-}
-
 #[derive(Default)]
 struct Exposition(String, &'static str);
 
@@ -133,7 +124,7 @@ fn escaped(value: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ledger::{Leaf, ProcessAccount};
+    use ledger::{Basis, Leaf, ProcessAccount};
 
     #[test]
     fn the_text_is_openmetrics() {

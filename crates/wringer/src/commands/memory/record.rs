@@ -4,9 +4,7 @@
 use crate::commands::connection::Connection;
 use crate::commands::observe::{self, Pace, To, check_inventories, seconds};
 use crate::exit::Outcome;
-use crate::terminal;
 use host::places::Places;
-use std::path::PathBuf;
 use std::time::Duration;
 
 #[derive(Debug, clap::Args)]
@@ -29,18 +27,8 @@ pub(super) struct Args {
     /// From one inventory to the next, 100ms at least
     #[arg(long, default_value = "10s", value_parser = seconds, value_name = "TIME")]
     interval: Duration,
-    /// How long, in seconds or with a unit (500ms, 2m); 0: until Ctrl-C [default: 0]
-    #[arg(long, value_parser = seconds, value_name = "TIME")]
-    time: Option<Duration>,
-    /// Folder for the results [default: a new one below Wringer's recordings]
-    #[arg(long, value_name = "FOLDER")]
-    to: Option<PathBuf>,
-    /// Write over the results of an earlier run in that folder
-    #[arg(long)]
-    force: bool,
-    /// How to print the summary
-    #[arg(short, long, value_enum, default_value_t = terminal::Output::Text)]
-    output: terminal::Output,
+    #[command(flatten)]
+    to: To,
     #[command(flatten)]
     connection: Connection,
 }
@@ -51,13 +39,11 @@ const INTERVAL: Duration = Duration::from_secs(1);
 pub(super) fn main(args: &Args) -> Outcome {
     check_inventories(args.interval)?;
     let places = Places::from_environment();
-    let time = args.time.filter(|time| !time.is_zero());
-    let pace = Pace { interval: INTERVAL, memory: Some(args.interval), time };
-    let to = To { folder: args.to.as_deref(), force: args.force, output: args.output };
+    let pace = Pace { interval: INTERVAL, memory: Some(args.interval), time: args.to.time() };
     let attach = || {
         let (attached, unasked) = args.connection.attach_or_process(args.pid, &places)?;
         let refused = unasked.map(|it| format!("{}: {}", it.what, it.why));
         Ok((attached, refused.into_iter().collect()))
     };
-    observe::record(attach, pace, &places, &to)
+    observe::record(attach, pace, &places, &args.to)
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The account as people read it: a tree with bars.
 
-use ledger::{Account, Basis, Leaf, Unexplained};
+use ledger::{Account, Leaf, Unexplained};
 use std::fmt::Write as _;
 use units::Bytes;
 
@@ -55,7 +55,7 @@ fn leaves(text: &mut String, branch: &Branch<'_>, account: &Account, all: bool) 
     let is_small = |leaf: &&&Leaf| !all && share(leaf.resident_bytes, account) < SMALL && extra(leaf).is_none();
     for leaf in branch.leaves.iter().filter(|leaf| !is_alone && !is_small(leaf)) {
         let name = leaf.path.split_once('/').map_or(leaf.path.as_str(), |(_, name)| name);
-        let said = format!("{:<9} {}", basis(leaf.basis), extra(leaf).unwrap_or_default());
+        let said = format!("{:<9} {}", leaf.basis.name(), extra(leaf).unwrap_or_default());
         line(text, &format!("  {}", words(name)), leaf.resident_bytes, account, said.trim_end());
     }
     let small: Vec<&&Leaf> = branch.leaves.iter().filter(|leaf| !is_alone && is_small(leaf)).collect();
@@ -117,15 +117,6 @@ fn bar(bytes: u64, largest: u64) -> String {
     "█".repeat(usize::try_from(cells).unwrap_or(0))
 }
 
-fn basis(basis: Basis) -> &'static str {
-    match basis {
-        Basis::Kernel => "kernel",
-        Basis::Server => "server",
-        Basis::Allocator => "allocator",
-        Basis::Formula => "formula",
-    }
-}
-
 pub(super) fn words(name: &str) -> String {
     name.replace('_', " ")
 }
@@ -133,6 +124,7 @@ pub(super) fn words(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ledger::Basis;
 
     fn leaf(path: &str, resident_bytes: u64, allocated_bytes: Option<u64>) -> Leaf {
         let source = "a test".to_owned();

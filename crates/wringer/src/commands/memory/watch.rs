@@ -176,20 +176,12 @@ fn clock(account: &Account) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::change::leaf;
     use super::*;
-    use ledger::{Basis, Leaf};
 
     #[test]
     fn a_reading_in_one_line() {
         let account = |[at, sort, plan]: [u64; 3]| {
-            let leaf = |(path, resident_bytes): (&str, u64)| Leaf {
-                path: path.into(),
-                resident_bytes,
-                allocated_bytes: None,
-                basis: Basis::Server,
-                source: String::new(),
-                at_us: 0,
-            };
             let leaves = [("sessions/sort", sort), ("backends/plans", plan)].map(leaf).into();
             let kernel_total_bytes = sort + plan + 1024;
             Account {

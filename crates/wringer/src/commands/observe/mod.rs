@@ -11,7 +11,7 @@ use ::observe::Options;
 use attach::Attached;
 use host::clock::unix_seconds;
 use host::places::Places;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 use units::Span;
 pub(super) use watch::Pace;
@@ -49,18 +49,8 @@ pub struct Args {
     /// [default: 10s]
     #[arg(long, value_parser = seconds, value_name = "TIME")]
     memory_interval: Option<Duration>,
-    /// How long, in seconds or with a unit (500ms, 2m); 0: until Ctrl-C [default: 0]
-    #[arg(long, value_parser = seconds, value_name = "TIME")]
-    time: Option<Duration>,
-    /// Folder for the results [default: a new one below Wringer's recordings]
-    #[arg(long, value_name = "FOLDER")]
-    to: Option<PathBuf>,
-    /// Write over the results of an earlier run in that folder
-    #[arg(long)]
-    force: bool,
-    /// How to print the summary
-    #[arg(short, long, value_enum, default_value_t = terminal::Output::Text)]
-    output: terminal::Output,
+    #[command(flatten)]
+    to: To,
     #[command(flatten)]
     connection: Connection,
 }
@@ -75,17 +65,32 @@ pub fn main(args: &Args) -> Outcome {
     let memory = args.memory_interval.or_else(|| args.memory.then_some(INVENTORIES));
     memory.map_or(Ok(()), check_inventories)?;
     let places = Places::from_environment();
-    let time = args.time.filter(|time| !time.is_zero());
-    let to = To { folder: args.to.as_deref(), force: args.force, output: args.output };
     let attach = || args.connection.attach(args.pid, &places).map(|attached| (attached, Vec::new()));
-    record(attach, Pace { interval: args.interval, memory, time }, &places, &to)
+    record(attach, Pace { interval: args.interval, memory, time: args.to.time() }, &places, &args.to)
 }
 
-/// Where results go.
-pub(super) struct To<'a> {
-    pub(super) folder: Option<&'a Path>,
-    pub(super) force: bool,
-    pub(super) output: terminal::Output,
+/// Until when, and where the results go.
+#[derive(Debug, clap::Args)]
+pub(super) struct To {
+    /// How long, in seconds or with a unit (500ms, 2m); 0: until Ctrl-C [default: 0]
+    #[arg(long, value_parser = seconds, value_name = "TIME")]
+    time: Option<Duration>,
+    /// Folder for the results [default: a new one below Wringer's recordings]
+    #[arg(long = "to", value_name = "FOLDER")]
+    folder: Option<PathBuf>,
+    /// Write over the results of an earlier run in that folder
+    #[arg(long)]
+    force: bool,
+    /// How to print the summary
+    #[arg(short, long, value_enum, default_value_t = terminal::Output::Text)]
+    output: terminal::Output,
+}
+
+impl To {
+    /// `None`: until the user stops it.
+    pub(super) fn time(&self) -> Option<Duration> {
+        self.time.filter(|time| !time.is_zero())
+    }
 }
 
 /// Looks on, and shows the report. `attach` also tells, in words, what cannot be read.
@@ -93,10 +98,10 @@ pub(super) fn record(
     attach: impl FnOnce() -> Result<(Attached, Vec<String>), Failure>,
     pace: Pace,
     places: &Places,
-    to: &To<'_>,
+    to: &To,
 ) -> Outcome {
     let id = format!("observe-{}-{:x}", unix_seconds(), std::process::id());
-    let output = Output::check(to.folder, to.force, places, &id)?;
+    let output = Output::check(to.folder.as_deref(), to.force, places, &id)?;
     let (attached, refused) = attach()?;
     if pace.memory.is_some() && attached.pid().is_none() {
         return Err(Failure::message(Exit::Usage, "whose memory? Neither a server nor a process is named")
