@@ -5,7 +5,7 @@
 
 mod accounted;
 
-use accounted::{MARIADB, MIB, PATIENCE, Server, expect_near, expect_sum, json, leaf};
+use accounted::{MARIADB, MIB, PATIENCE, Server, changes, expect_near, expect_sum, json, leaf};
 use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -92,10 +92,11 @@ fn planted_unknown_memory_is_unexplained() {
     let without = server.account();
     let with = order("PLANT", "PLANTED");
     expect_near("unexplained", unexplained(&with) - unexplained(&without), 64 * MIB, 0.05);
-    for leaf_of in with["leaves"].as_array().unwrap() {
-        let path = leaf_of["path"].as_str().unwrap();
+    // but the program's pages: it shares them with the servers of other tests, and when one of those ends, more of them are this server's
+    let leaves = with["leaves"].as_array().unwrap().iter().map(|leaf| leaf["path"].as_str().unwrap());
+    for path in leaves.filter(|path| *path != "program/text") {
         let grown = leaf(&with, path) - leaf(&without, path);
-        assert!(grown <= MIB, "{path} has grown by {grown}");
+        assert!(grown <= MIB, "{path} has grown by {grown}:\n{}", changes(&without, &with));
     }
     let freed = order("FREE", "FREED");
     expect_near("retained", leaf(&freed, "allocator/retained") - leaf(&with, "allocator/retained"), 64 * MIB, 0.1);

@@ -25,6 +25,7 @@ pub(super) fn read(first_pid: u32, flavour: Option<Flavour>, reading: &mut Readi
         [first].into_iter().chain(others).filter_map(|it| look(it, first, flavour, reading)).collect();
     if !reading.options.lightly {
         deepen(&mut seen, flavour, reading);
+        leave_out_the_ended(&mut seen, first, reading);
     }
     if !first.is_alive() {
         reading.missing(format!("process {first_pid}"), "it has ended while it was read", None);
@@ -136,6 +137,17 @@ fn deepen(seen: &mut [ProcessSeen], flavour: Option<Flavour>, reading: &mut Read
     }
 }
 
+/// A session that ends while the others are read has given its memory back: to estimate it from its like would count what nobody has. Of the first
+/// process its caller tells.
+fn leave_out_the_ended(seen: &mut Vec<ProcessSeen>, first: Identity, reading: &mut Reading) {
+    let is_there = |it: &ProcessSeen| Identity { pid: it.pid, start_time: it.started_ticks }.is_alive();
+    let before = seen.len();
+    seen.retain(|it| it.pid == first.pid || it.mappings.is_some() || is_there(it));
+    if seen.len() < before {
+        reading.missing("processes that ended", "they ended while the server was read, and are left out", None);
+    }
+}
+
 /// So many are looked into however busy the host is: one of each role, since the others are estimated from their like. Where readings are repeated, the
 /// server itself: the budget of each is small.
 fn in_any_case(seen: &[ProcessSeen], reading: &Reading) -> usize {
@@ -231,5 +243,28 @@ mod tests {
         let reused = Identity { start_time: 1, ..identity };
         assert!(look(reused, reused, None, &mut reading).is_none(), "the number of another process");
         assert_eq!(role(own, true, Some(Flavour::Postgresql)), "postmaster");
+    }
+
+    #[test]
+    fn who_ends_while_the_server_is_read_is_left_out() {
+        let mut reading = Reading::begin(super::super::Options::default());
+        let first = Identity::own().unwrap();
+        let seen_of = |it: Identity, mappings| ProcessSeen {
+            pid: it.pid,
+            started_ticks: it.start_time,
+            mappings,
+            ..ProcessSeen::default()
+        };
+        let ended = Identity { start_time: 1, ..Identity::of(std::os::unix::process::parent_id()).unwrap() };
+        let mut seen = vec![
+            seen_of(Identity { start_time: 1, ..first }, None),
+            seen_of(ended, None),
+            seen_of(ended, Some(Vec::new())),
+            seen_of(Identity::of(ended.pid).unwrap(), None),
+        ];
+        leave_out_the_ended(&mut seen, first, &mut reading);
+        assert_eq!(seen.len(), 3, "not the one that ended unread");
+        assert!(seen.iter().any(|it| it.pid == ended.pid && it.mappings.is_some()), "what was read is kept");
+        assert_eq!(reading.end().2.len(), 1);
     }
 }

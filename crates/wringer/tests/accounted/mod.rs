@@ -64,7 +64,12 @@ impl Server {
         let total = account["kernel_total_bytes"].as_i64().unwrap() - leaf(&account, "program/text");
         // a few mappings of files are no program
         let (low, high) = (before.min(after) * 98 / 100 - MIB, before.max(after) * 102 / 100 + MIB);
-        assert!((low..=high).contains(&total), "{total}; the kernel says {before} before, and {after} after");
+        let processes: Vec<_> =
+            self.processes().into_iter().map(|pid| (pid, kib(pid, "smaps_rollup", "Pss:"))).collect();
+        assert!(
+            (low..=high).contains(&total),
+            "{total}; the kernel says {before} before, and {after} after, of {processes:?} KiB: {account:#}"
+        );
         expect_sum(&account);
         account
     }
@@ -88,7 +93,14 @@ impl Server {
             * 1024
     }
 
+    /// Of processes that stay: a session that has just been left is a process for some milliseconds more.
     fn kernel_total_without_files(&self) -> i64 {
+        let mut seen = Vec::new();
+        wait_until(PATIENCE, || {
+            std::thread::sleep(Duration::from_millis(50));
+            seen.push(self.processes());
+            seen.len() > 4 && seen[seen.len() - 5..].iter().all(|it| *it == seen[seen.len() - 1])
+        });
         let files: i64 = self.processes().into_iter().map(|pid| kib(pid, "smaps_rollup", "Pss_File:")).sum();
         self.kernel_total() - files * 1024
     }
@@ -119,6 +131,28 @@ pub fn leaf(account: &Value, path: &str) -> i64 {
         .filter(|leaf| leaf["path"].as_str().unwrap().starts_with(path))
         .map(|leaf| leaf["resident_bytes"].as_i64().unwrap())
         .sum()
+}
+
+/// The leaves that have changed by 64 KiB and more, for the message of a test that fails.
+pub fn changes(without: &Value, with: &Value) -> String {
+    let mut paths: Vec<&str> = [without, with]
+        .iter()
+        .flat_map(|account| account["leaves"].as_array().unwrap())
+        .map(|leaf| leaf["path"].as_str().unwrap())
+        .collect();
+    paths.sort_unstable();
+    paths.dedup();
+    let mut lines: Vec<String> = paths
+        .into_iter()
+        .map(|path| (path, leaf(with, path) - leaf(without, path)))
+        .filter(|(_, grown)| grown.abs() >= 64 << 10)
+        .map(|(path, grown)| format!("{path} {grown:+}"))
+        .collect();
+    let processes = |of: &Value| of["processes"].as_array().map_or(0, Vec::len);
+    let unexplained = |of: &Value| of["unexplained_bytes"].as_i64().unwrap();
+    lines.push(format!("unexplained {:+}", unexplained(with) - unexplained(without)));
+    lines.push(format!("processes {} -> {}", processes(without), processes(with)));
+    lines.join("\n")
 }
 
 #[track_caller]
