@@ -32,7 +32,7 @@ fn expect_planted(path: &str, without: &Value, with: &Value, wanted: i64) {
 #[track_caller]
 fn expect_planted_within(path: &str, without: &Value, with: &Value, wanted: i64, percent: i64) {
     let grown = |path: &str| leaf(with, path) - leaf(without, path);
-    expect_near(path, grown(path), wanted, 0.1);
+    expect_near(&format!("{path}, of\n{}\n", changes(without, with)), grown(path), wanted, 0.1);
     let others = grown("") - grown(path) - grown("allocator/") - grown("program/");
     assert!(
         others.abs() < wanted * percent / 100,
