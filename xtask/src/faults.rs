@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The fault campaign alone: its tests one after the other, and the number of cases that they went through.
+//! The fault campaigns alone: their tests one after the other, and the number of cases that they went through.
 
 use anyhow::{Context, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
+
+/// The test programs that take a sample, or with `--full` all.
+const CAMPAIGNS: [&str; 4] = ["faults", "lost", "ram_crashes", "unseen"];
 
 /// A file to which each test of the campaign writes how many cases it had.
 pub(crate) fn cases_file() -> PathBuf {
@@ -28,7 +31,10 @@ pub(crate) fn main(arguments: &[String]) -> Result<bool> {
     let full = arguments.iter().any(|argument| argument == "--full");
     let (file, began) = (cases_file(), Instant::now());
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.args(["test", "-p", "wringer", "--features", "failpoints", "--test", "faults", "--", "--test-threads=1"]);
+    command
+        .args(["test", "-p", "wringer", "--features", "failpoints"])
+        .args(CAMPAIGNS.map(|name| ["--test", name]).concat());
+    command.args(["--", "--test-threads=1"]);
     command.env("WRINGER_CASES", &file).env("WRINGER_FAULTS", if full { "full" } else { "sample" });
     let passed = command.status().context("start cargo test")?.success();
     println!("{} fault cases in {} s", take_cases(&file), began.elapsed().as_secs());

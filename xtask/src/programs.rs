@@ -42,15 +42,14 @@ const WITHOUT_A_RUN: [&str; 21] = [
 /// Then these, most of them with real servers in homes of their own: in two lanes, which take about as long as each other.
 const WITH_SERVERS: [&[&str]; 2] = [
     &[
-        "catalogue",
         "cell",
         "connection_limits",
         "dead_server",
-        "fill",
         "fill_from",
         "full_cache",
         "habits",
         "load_pgbench",
+        "lost_observer",
         "memory_account",
         "memory_over_time",
         "memory_bounds",
@@ -59,12 +58,14 @@ const WITH_SERVERS: [&[&str]; 2] = [
         "own_backups",
         "own_data",
         "pgbouncer",
+        "replay",
         "tarballs",
+        "timed_server",
         "which_server",
         "whose_journal",
         "wrappers",
     ],
-    &["durability", "replicas", "servers"],
+    &["catalogue", "durability", "fill", "replicas", "servers"],
 ];
 
 /// These need no server, no mount and no guest, and take seconds: `check` runs them.

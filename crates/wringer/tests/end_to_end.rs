@@ -66,7 +66,7 @@ fn mariadb_reads_per_query_are_what_server_and_layer_count() {
     if let Some(why) = why_not() {
         testkit::skip!("{why}");
     }
-    let text = experiment("mariadb", "innodb_buffer_pool_size = \"32M\"", "1.5x pool", "");
+    let text = experiment("mariadb", "innodb_buffer_pool_size = \"16M\"", "1.5x pool", "");
     let result = check(&text, &["server", "layer"]);
     let delayed = modes(&result, "10 ms");
     assert!(
@@ -81,7 +81,7 @@ fn mysql_reads_per_query_are_what_server_and_layer_count() {
     if let Some(why) = why_not() {
         testkit::skip!("{why}");
     }
-    let text = experiment("mysql", "innodb_buffer_pool_size = \"32M\"", "1.5x pool", "");
+    let text = experiment("mysql", "innodb_buffer_pool_size = \"16M\"", "1.5x pool", "");
     let result = check(&text, &["server", "layer"]);
     let delayed = modes(&result, "10 ms");
     assert!(

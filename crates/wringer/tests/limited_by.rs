@@ -28,7 +28,7 @@ disk = { read = "0" }
 workload = "oltp_point_select"
 threads = 4
 distribution = "uniform"
-preheat = "1x rows"
+preheat = 4000
 time = "4s"
 [observe]
 interval = "500ms"

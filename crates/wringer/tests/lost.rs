@@ -341,8 +341,15 @@ fn journals_are_damaged_and_nobody_is_left() {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         usize::try_from(state >> 33).unwrap()
     };
-    for (number, recorded) in RECORDED {
-        DAMAGES.into_iter().for_each(|how| damage(&CASES[number], recorded, how, draw()));
+    // each case has one damage at its record, and one anywhere; with `WRINGER_FAULTS=full` all four
+    let is_full = std::env::var("WRINGER_FAULTS").is_ok_and(|word| word == "full");
+    let mut cases = 0;
+    for (nth, (number, recorded)) in RECORDED.into_iter().enumerate() {
+        let is_drawn = |at: usize| is_full || (at + nth).is_multiple_of(2);
+        for (_, how) in DAMAGES.into_iter().enumerate().filter(|(at, _)| is_drawn(*at)) {
+            damage(&CASES[number], recorded, how, draw());
+            cases += 1;
+        }
     }
-    announce_cases("journals damaged, nobody left", RECORDED.len() * DAMAGES.len());
+    announce_cases("journals damaged, nobody left", cases);
 }

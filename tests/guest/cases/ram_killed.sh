@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=busybox
 # Whoever of Wringer's is killed, the RAM comes back, and `wringer undo` puts the rest back; twice is as good as once.
-for victims in holder supervise watchdog "supervise watchdog" "watchdog supervise holder"; do
+# two sets that the host's own tests have not; with the word points=all on the kernel's command line each of them
+set -- supervise "watchdog supervise holder"
+[ "${points:-}" = all ] && set -- holder supervise watchdog "supervise watchdog" "watchdog supervise holder"
+for victims in "$@"; do
     expect 0 ram hide 256M
     pids=
     for victim in $victims; do pids="$pids $(role "$victim")"; done

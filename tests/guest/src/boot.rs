@@ -134,7 +134,7 @@ impl Boot {
     }
 }
 
-/// `WRINGER_GUEST_POINTS=all`: cases that kill at crash points take each of them, and not every fifth one.
+/// `WRINGER_GUEST_POINTS=all`: cases that kill at crash points take each of them, and cases with variants each variant, and not a sample.
 fn points() -> String {
     std::env::var("WRINGER_GUEST_POINTS").unwrap_or_else(|_| "sample".into())
 }

@@ -80,13 +80,13 @@ fn squeezed_command_crashed(bench: &Bench, mechanism: &str, point: u32, watchdog
     ran.code.is_none()
 }
 
-/// All of them; a sample takes every fifth one with a living watchdog, and others between them with a dying one. Of those that take longest
-/// it is every ninth. The steps are odd, so that a sample has points before a record and points after one.
+/// All of them; a sample takes every seventh one with a living watchdog, and others between them with a dying one. Of those that take longest
+/// it is every thirteenth. The steps are odd, so that a sample has points before a record and points after one.
 fn points(mechanism: Mechanism, watchdog_too: bool) -> StepBy<Range<u32>> {
     let step = match mechanism {
         _ if is_full() => 1,
-        Mechanism::Lab | Mechanism::Command => 9,
-        _ => 5,
+        Mechanism::Lab | Mechanism::Command => 13,
+        _ => 7,
     };
     let first = 1 + step / 2 * u32::from(watchdog_too);
     (first..TOO_MANY).step_by(step as usize)
@@ -122,16 +122,16 @@ macro_rules! campaign {
     };
 }
 
-campaign!(hiding_ram, Mechanism::Ram, false, at least 4);
-campaign!(hiding_ram_and_the_watchdog_dies, Mechanism::Ram, true, at least 4);
-campaign!(delaying_a_disk, Mechanism::Disk, false, at least 4);
-campaign!(delaying_a_disk_and_the_watchdog_dies, Mechanism::Disk, true, at least 4);
-campaign!(delaying_an_image, Mechanism::Image, false, at least 4);
-campaign!(delaying_an_image_and_the_watchdog_dies, Mechanism::Image, true, at least 4);
-campaign!(a_whole_lab, Mechanism::Lab, false, at least 10);
-campaign!(a_whole_lab_and_the_watchdog_dies, Mechanism::Lab, true, at least 10);
-campaign!(squeezing_a_command, Mechanism::Command, false, at least 10);
-campaign!(squeezing_a_command_and_the_watchdog_dies, Mechanism::Command, true, at least 10);
-campaign!(squeezing_a_command_by_a_library_and_the_watchdog_dies, Mechanism::PreloadedCommand, true, at least 8);
-campaign!(starting_a_sandbox, Mechanism::Standing, false, at least 7);
-campaign!(starting_a_sandbox_and_the_watchdog_dies, Mechanism::Standing, true, at least 7);
+campaign!(hiding_ram, Mechanism::Ram, false, at least 3);
+campaign!(hiding_ram_and_the_watchdog_dies, Mechanism::Ram, true, at least 3);
+campaign!(delaying_a_disk, Mechanism::Disk, false, at least 3);
+campaign!(delaying_a_disk_and_the_watchdog_dies, Mechanism::Disk, true, at least 3);
+campaign!(delaying_an_image, Mechanism::Image, false, at least 3);
+campaign!(delaying_an_image_and_the_watchdog_dies, Mechanism::Image, true, at least 3);
+campaign!(a_whole_lab, Mechanism::Lab, false, at least 7);
+campaign!(a_whole_lab_and_the_watchdog_dies, Mechanism::Lab, true, at least 7);
+campaign!(squeezing_a_command, Mechanism::Command, false, at least 7);
+campaign!(squeezing_a_command_and_the_watchdog_dies, Mechanism::Command, true, at least 7);
+campaign!(squeezing_a_command_by_a_library_and_the_watchdog_dies, Mechanism::PreloadedCommand, true, at least 5);
+campaign!(starting_a_sandbox, Mechanism::Standing, false, at least 5);
+campaign!(starting_a_sandbox_and_the_watchdog_dies, Mechanism::Standing, true, at least 5);

@@ -6,8 +6,8 @@ use guest::{Disk, Machine, Parts, initramfs, parts, skip_unwanted, turn};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-const CUTS: u32 = 4;
-const PART_MS: u32 = 1500;
+const CUTS: u32 = 3;
+const PART_MS: u32 = 2000;
 const CASE: &str = "power_cut";
 /// Of one boot, on a busy machine.
 const LIMIT: Duration = Duration::from_secs(180);
