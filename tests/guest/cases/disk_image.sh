@@ -42,9 +42,9 @@ grep -q '"survives_its_process": true' /tmp/out || fail "this kernel cannot send
 mount -t ext4 "$(slow_device)" /tmp/mnt
 : >/tmp/mnt/log
 # once, or three times with the word points=all on the kernel's command line
-deaths="1" lines=16
-[ "${points:-}" = all ] && deaths="1 2 3" lines=40
-write_lines $lines &
+deaths="1" first=16
+[ "${points:-}" = all ] && deaths="1 2 3" first=40
+write_lines $first &
 worker=
 for killed in $deaths; do
     usleep 500000
@@ -59,7 +59,7 @@ expect 5 disk release
 says "mounted at /tmp/mnt" "umount"
 umount /tmp/mnt
 expect 0 undo
-expect_lines $lines
+expect_lines $first
 nothing_changed
 
 expect 0 disk delay /data/image --write 5ms --sync 5ms -o json
@@ -74,7 +74,7 @@ kill -9 "$keeper"
 wait
 umount /tmp/mnt
 expect 0 undo
-expect_lines $((lines + 8))
+expect_lines $((first + 8))
 nothing_changed
 
 expect 0 disk delay /data/image --write 5ms --sync 5ms -o json
@@ -84,6 +84,6 @@ write_lines 4
 umount /tmp/mnt
 until_true detached || fail "the loop device does not go by itself"
 expect 0 undo
-expect_lines $((lines + 12))
+expect_lines $((first + 12))
 rm /data/image
 rmdir /tmp/mnt
