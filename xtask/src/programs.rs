@@ -39,33 +39,36 @@ const WITHOUT_A_RUN: [&str; 21] = [
     "together",
 ];
 
-/// Then these, most of them with real servers in homes of their own: in two lanes, which take about as long as each other.
-const WITH_SERVERS: [&[&str]; 2] = [
+/// Then these, most of them with real servers in homes of their own: in lanes that take about as long as each other.
+const WITH_SERVERS: [&[&str]; 3] = [
     &[
+        "catalogue",
         "cell",
-        "connection_limits",
-        "dead_server",
-        "fill_from",
-        "full_cache",
         "habits",
         "load_pgbench",
-        "lost_observer",
-        "memory_account",
-        "memory_over_time",
-        "memory_bounds",
-        "memory_planted",
         "mysql",
         "own_backups",
-        "own_data",
         "pgbouncer",
-        "replay",
-        "tarballs",
-        "timed_server",
+        "replicas",
         "which_server",
         "whose_journal",
         "wrappers",
     ],
-    &["catalogue", "durability", "fill", "replicas", "servers"],
+    &["durability", "own_data", "servers", "tarballs"],
+    &[
+        "connection_limits",
+        "dead_server",
+        "fill",
+        "fill_from",
+        "full_cache",
+        "lost_observer",
+        "memory_account",
+        "memory_bounds",
+        "memory_over_time",
+        "memory_planted",
+        "replay",
+        "timed_server",
+    ],
 ];
 
 /// These need no server, no mount and no guest, and take seconds: `check` runs them.

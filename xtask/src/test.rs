@@ -49,7 +49,7 @@ pub(crate) fn guest_alone(arguments: &[String]) -> Result<bool> {
     suite.end()
 }
 
-/// The guest waits for its own clock most of the time. Beside it run the programs that ask for states and not for times, in two lanes; when
+/// The guest waits for its own clock most of the time. Beside it run the programs that ask for states and not for times, in lanes; when
 /// all have ended, those that measure run alone.
 fn in_three_parts(suite: &Suite<'_>, program: Option<Child>) -> Result<()> {
     build_tests()?;
@@ -59,13 +59,13 @@ fn in_three_parts(suite: &Suite<'_>, program: Option<Child>) -> Result<()> {
     std::thread::scope(|scope| {
         let guest = scope.spawn(|| suite.guest_test("guest: "));
         // a test of servers waits for them and for the disk most of its time
-        let host = side_by_side(suite, &first, "2").and(side_by_side(suite, &then, "4"));
+        let host = side_by_side(suite, &first, "2").and(side_by_side(suite, &then, "3"));
         guest.join().map_err(|_| anyhow::anyhow!("the thread of the guest panicked"))?.and(host)
     })?;
     suite.cargo_test("", &[&WORKSPACE, &["--lib", "--bins"], &targets(&alone)])
 }
 
-/// The programs of each lane one after the other, each with so many tests at a time. The lines of the second lane begin with its number.
+/// The programs of each lane one after the other, each with so many tests at a time. The lines of each lane but the first begin with its number.
 fn side_by_side(suite: &Suite<'_>, lanes: &[Vec<String>], tests_at_a_time: &str) -> Result<()> {
     std::thread::scope(|scope| {
         let mut running = Vec::new();
