@@ -223,8 +223,10 @@ fn pooler(text: &mut String, it: &PoolerUse) {
 fn overbooking(text: &mut String, audit: &Audit) {
     let it = &audit.overbooking;
     let Some(ordinary) = audit.server.ordinary.filter(|_| it.is_overbooked.is_some()) else { return };
-    let _ =
-        writeln!(text, "\nlimits of accounts sum to {}, and there are {ordinary} connections for them", it.limits_sum);
+    let _ = match it.limits_sum {
+        0 => writeln!(text, "\nno account has a limit, and there are {ordinary} connections for all of them"),
+        sum => writeln!(text, "\nlimits of accounts sum to {sum}, and there are {ordinary} connections for them"),
+    };
     if !it.unlimited.is_empty() {
         let names: Vec<String> = it.unlimited.iter().take(8).map(|name| in_line(name)).collect();
         let more = it.unlimited.len().saturating_sub(names.len());
