@@ -12,8 +12,10 @@ use testkit::wait_until;
 /// So many rows of 1,000 bytes; with what an engine adds to each, they take 64 MiB within 10 %.
 const ROWS: i64 = 60_000;
 const PLANTED: i64 = 64 * MIB;
-const MYSQL: [&str; 6] = [
+const MYSQL: [&str; 7] = [
     "innodb_buffer_pool_size=128M",
+    // of all pages: a buffer is as large as the rows that are expected, and a small sample of pages expects half of them at times
+    "innodb_stats_persistent_sample_pages=10000",
     "performance_schema=ON",
     "performance_schema_instrument=memory/%=ON",
     "join_buffer_size=64M",
