@@ -133,7 +133,7 @@ pub fn leaf(account: &Value, path: &str) -> i64 {
         .sum()
 }
 
-/// The leaves that have changed by 64 KiB and more, for the message of a test that fails.
+/// The leaves that have changed by 64 KiB and more, for the message of a test that fails: resident bytes, and what their meters say in both accounts.
 pub fn changes(without: &Value, with: &Value) -> String {
     let mut paths: Vec<&str> = [without, with]
         .iter()
@@ -146,13 +146,20 @@ pub fn changes(without: &Value, with: &Value) -> String {
         .into_iter()
         .map(|path| (path, leaf(with, path) - leaf(without, path)))
         .filter(|(_, grown)| grown.abs() >= 64 << 10)
-        .map(|(path, grown)| format!("{path} {grown:+}"))
+        .map(|(path, grown)| {
+            format!("{path} {grown:+}, meter {:?} -> {:?}", metered(without, path), metered(with, path))
+        })
         .collect();
     let processes = |of: &Value| of["processes"].as_array().map_or(0, Vec::len);
     let unexplained = |of: &Value| of["unexplained_bytes"].as_i64().unwrap();
     lines.push(format!("unexplained {:+}", unexplained(with) - unexplained(without)));
     lines.push(format!("processes {} -> {}", processes(without), processes(with)));
     lines.join("\n")
+}
+
+fn metered(account: &Value, path: &str) -> Option<i64> {
+    let leaves = account["leaves"].as_array().unwrap();
+    leaves.iter().find(|leaf| leaf["path"] == path)?["allocated_bytes"].as_i64()
 }
 
 #[track_caller]
