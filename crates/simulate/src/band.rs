@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What nobody can know of a server that runs: how far its refiller is in its sleep, where the second one is beside it, and, between two
+//! What nobody can know of a server that runs: how far its refiller is in its sleep and whether its last batch
+//! found something to do, where the second refiller is beside it, and, between two
 //! versions that were read, which of two clocks it has. The same load from starts that are spread evenly over all of that.
 
 use crate::outcome::Load;
@@ -110,6 +111,8 @@ pub(crate) fn starts(settings: &Settings, count: u32) -> (Vec<&'static str>, Vec
             // the golden section: its multiples are spread evenly, and not in step with the other unknown
             other.start.phase_ns = Some(part(1_000_000_000, (f64::from(index) * 0.618_034).fract()));
         }
+        // in pairs, not in step with the clock
+        other.start.had_work = is_wake_unknown && manager.is_some() && index / 2 % 2 == 1;
         if is_clock_unknown && index % 2 == 1 {
             let other_clock = match manager.map(|it| it.clock) {
                 Some(Clock::IntegerMs) => Clock::TruncatedMs,

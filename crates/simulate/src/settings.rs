@@ -76,6 +76,8 @@ pub struct Start {
     pub first_wake_ns: Option<u64>,
     /// From a refill of the first refiller to one of the second; `None`: as at a server's start.
     pub phase_ns: Option<u64>,
+    /// The last batch of each LRU manager before the simulation found something to do: not so on a server that nobody used.
+    pub had_work: bool,
 }
 
 /// Costs that the command line does not ask for.

@@ -5,7 +5,7 @@
 
 use crate::client::{Client, Phase};
 use crate::draws::Draws;
-use crate::instance::{Instance, Rules};
+use crate::instance::{Done, Instance, Rules};
 use crate::outcome::{Counters, Recorder};
 use crate::refiller::{Kind, Refiller, State};
 use crate::settings::Settings;
@@ -72,8 +72,11 @@ impl<'a> World<'a> {
         let phase = settings.start.phase_ns.unwrap_or(PHASE_NS);
         let has_manager = world.refillers.iter().any(|it| matches!(it.kind, Kind::Manager { .. }));
         for index in 0..world.refillers.len() {
-            let is_second = has_manager && matches!(world.refillers[index].kind, Kind::Cleaner { .. });
-            world.wake_at(index, if is_second { first + phase } else { first });
+            let at = match world.refillers[index].kind {
+                Kind::Cleaner { period_ns, .. } if has_manager => (first + phase) % period_ns,
+                _ => first,
+            };
+            world.wake_at(index, at);
         }
         world
     }
@@ -169,7 +172,7 @@ fn refillers(settings: &Settings, count: usize) -> Vec<Refiller> {
         match *known {
             Known::Manager { per_instance, adapt } => {
                 let clock = settings.clock.unwrap_or(adapt.clock);
-                let last = crate::instance::Done { flushed: 1, evicted: 0 };
+                let last = Done { flushed: u64::from(settings.start.had_work), evicted: 0 };
                 let kind = Kind::Manager { adapt, clock, sleep_ms: settings.initial_sleep_ms, last };
                 if per_instance {
                     all.extend((0..count).map(|index| one(kind, index..index + 1)));

@@ -113,8 +113,18 @@ pub(super) const ROWS: &[FreeList] = &[
         ..ROW
     },
     FreeList {
-        since: &[8, 0],
+        since: &[8, 0, 29],
         until: &[8, 0, 32],
+        algorithms: LEGACY_FIRST,
+        refillers: &[Refiller::Manager { per_instance: true, adapt: Adapt { clock: Clock::TruncatedMs, ..BY_ONE } }],
+        evidence: Evidence::Between,
+        source: "early 8.0 (venkatesh-prasad-v @127377c1, percona-ysorokin @00fcea2d) and 8.0.32-26, buf/buf0flu.cc; release 8.0.29-21 sleeps by the C++ library \
+                 (std::this_thread::sleep_for in buf0lru.cc), as 8.0.32 does, so that it is taken to have the clock of 8.0.32",
+        ..ROW
+    },
+    FreeList {
+        since: &[8, 0],
+        until: &[8, 0, 29],
         algorithms: LEGACY_FIRST,
         evidence: Evidence::Between,
         source: "early 8.0 (venkatesh-prasad-v @127377c1, percona-ysorokin @00fcea2d) and 8.0.32-26, buf/buf0flu.cc; where between them the clock changes is not \

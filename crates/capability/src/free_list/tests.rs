@@ -51,7 +51,8 @@ fn the_sleep_of_the_lru_manager_changed_its_step() {
     assert_eq!(steps(Mariadb, "10.1.25"), [1]);
     assert_eq!((steps(Percona, "5.7.17"), steps(Percona, "5.7.39")), (vec![50], vec![1]));
     assert_eq!((steps(Percona, "8.0.29"), steps(Percona, "8.4.3")), (vec![1], vec![]));
-    assert_eq!(managers(Percona, "8.0.29")[0].clock, Clock::IntegerMs);
+    assert_eq!(managers(Percona, "8.0.28")[0].clock, Clock::IntegerMs);
+    assert_eq!(managers(Percona, "8.0.29")[0].clock, Clock::TruncatedMs);
     assert_eq!(managers(Percona, "8.0.32")[0].clock, Clock::TruncatedMs);
     assert_eq!(managers(Mariadb, "10.1.23")[0].progress, Progress::Flushed, "evictions are no progress there");
 }

@@ -73,6 +73,7 @@ fn drawn(number: u64) -> Settings {
             wake_offset_ns: None,
             first_wake_ns: Some(pick(rng, 0, 60_000) * US),
             phase_ns: Some(pick(rng, 0, 30_000) * US),
+            had_work: pick(rng, 0, 1) == 0,
         },
         clock: None,
         seed: rng.next_u64(),
@@ -101,6 +102,7 @@ fn asked(of: &Settings) -> Asked {
                     from,
                     until,
                     sleep_ms: of.initial_sleep_ms,
+                    had_work: of.start.had_work,
                     up: u64::from(adapt.step_up_ms),
                     is_target_limited: adapt.target == Target::DepthOrLength,
                     counts_evicted: adapt.progress == Progress::FlushedAndEvicted,
@@ -113,8 +115,10 @@ fn asked(of: &Settings) -> Asked {
                 }
             }
             Refiller::Cleaner { can_be_woken, only_if_active, .. } => {
-                let phase = if managers.is_empty() { 0 } else { of.start.phase_ns.unwrap_or(0) / US };
-                cleaner = (!only_if_active || of.dirty > 0.0).then_some((1_000_000, phase, can_be_woken));
+                let first = of.start.first_wake_ns.unwrap_or(0) / US;
+                let beside = (first + of.start.phase_ns.unwrap_or(0) / US) % 1_000_000;
+                let first = if managers.is_empty() { first } else { beside };
+                cleaner = (!only_if_active || of.dirty > 0.0).then_some((1_000_000, first, can_be_woken));
             }
         }
     }

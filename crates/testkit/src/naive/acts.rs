@@ -106,7 +106,7 @@ impl All {
             tries: 0,
         };
         let thread = |manager: &super::ManagerAsked| Thread {
-            manager: Some((manager.clone(), manager.sleep_ms, (1, 0))),
+            manager: Some((manager.clone(), manager.sleep_ms, (usize::from(manager.had_work), 0))),
             period: 0,
             can_be_woken: false,
             from: manager.from,
@@ -116,14 +116,14 @@ impl All {
             called: false,
         };
         let mut threads: Vec<Thread> = asked.managers.iter().map(thread).collect();
-        if let Some((period, phase, can_be_woken)) = asked.cleaner {
+        if let Some((period, first, can_be_woken)) = asked.cleaner {
             threads.push(Thread {
                 manager: None,
                 period,
                 can_be_woken,
                 from: 0,
                 until: asked.instances,
-                asleep: Some(asked.first_wake + phase),
+                asleep: Some(first),
                 work: (0, 0, (0, 0)),
                 called: false,
             });

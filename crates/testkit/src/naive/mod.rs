@@ -24,7 +24,7 @@ pub struct Asked {
     pub is_backoff: bool,
     pub legacy: LegacyAsked,
     pub managers: Vec<ManagerAsked>,
-    /// Period, phase to the first wake of a manager, whether a client can wake it; covers all instances.
+    /// Period, when it wakes up first, whether a client can wake it; covers all instances.
     pub cleaner: Option<(u64, u64, bool)>,
     pub first_wake: u64,
     pub threads: usize,
@@ -67,6 +67,8 @@ pub struct ManagerAsked {
     pub from: usize,
     pub until: usize,
     pub sleep_ms: u64,
+    /// Its batch before found something to do.
+    pub had_work: bool,
     pub up: u64,
     pub is_target_limited: bool,
     pub counts_evicted: bool,
