@@ -15,7 +15,7 @@ use std::path::Path;
 const LOOK_AT_THE_HOST: [&str; 5] = ["bad_input", "faults", "model", "mounts", "undo"];
 
 /// Beside these run programs that begin no run.
-const WITHOUT_A_RUN: [&str; 21] = [
+const WITHOUT_A_RUN: [&str; 24] = [
     "corpus",
     "damage",
     "explained",
@@ -35,6 +35,9 @@ const WITHOUT_A_RUN: [&str; 21] = [
     "round_trip",
     "same_limits",
     "spec",
+    "stall_article",
+    "stall_laws",
+    "stalls_simulate",
     "stored",
     "together",
 ];
@@ -72,7 +75,7 @@ const WITH_SERVERS: [&[&str]; 3] = [
 ];
 
 /// These need no server, no mount and no guest, and take seconds: `check` runs them.
-const QUICK: [&str; 23] = [
+const QUICK: [&str; 26] = [
     "allocation",
     "corpus",
     "damage",
@@ -93,6 +96,9 @@ const QUICK: [&str; 23] = [
     "recipes",
     "round_trip",
     "spec",
+    "stall_article",
+    "stall_laws",
+    "stalls_simulate",
     "stop",
     "stored",
     "together",

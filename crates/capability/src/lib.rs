@@ -7,12 +7,14 @@
 //!   version itself.
 //! - [`gauges`]: which of the numbers that a capability yields are no counters.
 //! - [`questions`]: how a server is asked itself whether it has a capability, so that the table can be held against real servers.
+//! - [`free_list()`]: what InnoDB does about an empty free list in one version, with its source.
 //! - [`is_kept`]: the variables that a sandbox sets itself, and nobody else.
 //!
 //! Not here: talking to a server. `sandbox` starts servers by this table, `observe` reads them by it.
 
 mod error;
 mod flavour;
+mod free_list;
 mod gauges;
 mod kept;
 mod name;
@@ -23,6 +25,10 @@ mod version;
 
 pub use error::Error;
 pub use flavour::Flavour;
+pub use free_list::{
+    Adapt, Algorithm, BACKOFF_PAGES_MIN, BatchLimit, Clock, Counter, Evidence, FreeList, LADDER, Ladder, OnEmpty,
+    Progress, Refiller, SCAN_DEPTH_MIN, Search, Target, free_list, free_lists,
+};
 pub use gauges::Gauges;
 pub use kept::is_kept;
 pub use name::Capability;

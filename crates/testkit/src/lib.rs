@@ -5,6 +5,7 @@
 mod experiment;
 mod lab;
 mod loop_device;
+pub mod naive;
 mod snapshot;
 
 pub use experiment::small_experiment;

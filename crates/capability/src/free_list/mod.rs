@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What InnoDB does about an empty free list: what a query does that needs a page, who makes pages free, and how long he sleeps.
+//!
+//! - [`free_list`]: the row of one version; nothing for a version that nobody has looked at. It is never taken from a neighbour.
+//! - [`FreeList`]: one row, with where it is known from and how ([`Evidence`]).
+//! - [`Ladder`]: how long a query waits before each of its tries, under Percona Server's `backoff`.
+//!
+//! Not here: what follows from it. `simulate` computes that.
+
+mod ladder;
+mod mariadb;
+mod mysql;
+mod percona;
+
+pub use ladder::{LADDER, Ladder};
+
+use crate::{Flavour, Version};
+use serde::Serialize;
+
+/// A value of `innodb_empty_free_list_algorithm`. Servers without that variable have one way only: it is called `legacy` here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Algorithm {
+    /// A query only waits, and looks again and again.
+    Backoff,
+    /// A query makes a page free itself.
+    Legacy,
+}
+
+impl Algorithm {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Backoff => "backoff",
+            Self::Legacy => "legacy",
+        }
+    }
+}
+
+/// What is known of a row's versions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Evidence {
+    /// Run, and what it did was measured.
+    Measured,
+    /// The source of one of these versions was read.
+    Read,
+    /// Sources before and after were read, and say the same.
+    Between,
+    /// Something in it, or a version at which it begins or ends, is taken from what was read elsewhere.
+    Assumed,
+}
+
+/// What the versions from `since` (included) to `until` (excluded) do.
+#[derive(Debug, Clone, Copy)]
+pub struct FreeList {
+    pub flavour: Flavour,
+    pub since: &'static [u32],
+    pub until: &'static [u32],
+    /// The algorithms that can be set; the first is the default.
+    pub algorithms: &'static [Algorithm],
+    /// Whether each failed try under `backoff` wakes who refills.
+    pub backoff_wakes: bool,
+    pub legacy: OnEmpty,
+    pub refillers: &'static [Refiller],
+    pub batch: BatchLimit,
+    /// Default of `innodb_lru_scan_depth`: so many free pages an instance is filled up to.
+    pub scan_depth: u32,
+    /// An instance never has fewer pages in use than this: below it, no batch takes one away.
+    pub least_in_use: u32,
+    /// How many buffer pool instances there may be.
+    pub instances_max: u32,
+    pub counters: &'static [Counter],
+    pub evidence: Evidence,
+    /// Files and versions that were read, or what was run.
+    pub source: &'static str,
+}
+
+/// What a query does, unless the algorithm is `backoff`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnEmpty {
+    /// Looks for a clean page at the end of the LRU list, then writes one dirty page itself.
+    Searches(Search),
+    /// As [`OnEmpty::Searches`], but makes a batch of so many pages free itself, or waits for one that runs.
+    OwnBatch { depth: u32, pages: u32 },
+    /// Looks for a clean page, wakes the page cleaner, and waits on a condition for `longest_ms` at most, again and again.
+    WaitsForCleaner { depth: u32, longest_ms: u32 },
+}
+
+/// MySQL's way, step by step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Search {
+    /// Waits first for an LRU batch that runs, when the doublewrite buffer is on. No counter counts that.
+    pub waits_for_batch: bool,
+    /// How many pages of the LRU list the first look goes through; `None`: `innodb_lru_scan_depth`. Later looks go through all.
+    pub depth: Option<u32>,
+    /// Each round without a page wakes the page cleaner.
+    pub wakes_cleaner: bool,
+    /// Sleep before each round from the third on, in microseconds.
+    pub sleep_us: u32,
+    /// The write of a single page takes a clean one instead, where it comes to one first.
+    pub single_flush_takes_clean: bool,
+}
+
+/// A thread that makes pages free.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Refiller {
+    /// Percona Server's LRU manager: sleeps as long as its own rule says.
+    Manager {
+        /// One thread for each buffer pool instance, or one for all.
+        per_instance: bool,
+        adapt: Adapt,
+    },
+    /// The page cleaner: once a period.
+    Cleaner {
+        period_ms: u32,
+        /// A query without a page can wake it.
+        can_be_woken: bool,
+        /// It does nothing while nobody writes.
+        only_if_active: bool,
+        /// Woken as soon as fewer than half of `innodb_lru_scan_depth` pages are free; a list above that it leaves alone.
+        keeps_half: bool,
+    },
+}
+
+/// How an LRU manager changes its sleep S, each time that it wakes up. With M for the target:
+/// fewer than M / 100 pages free and the last batch made progress: S = 0. More than M / 5 free, or fewer than M / 100 and no progress:
+/// S + step up, up to the longest. Fewer than M / 20 free: S - step down. All divisions are of whole numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Adapt {
+    pub step_up_ms: u32,
+    pub step_down_ms: u32,
+    pub longest_ms: u32,
+    pub target: Target,
+    pub progress: Progress,
+    pub clock: Clock,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Target {
+    /// `innodb_lru_scan_depth` of each instance that the thread fills.
+    Depth,
+    /// The same, but no more than the LRU list is long.
+    DepthOrLength,
+}
+
+/// Which pages of a batch count as progress.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Progress {
+    Flushed,
+    FlushedAndEvicted,
+}
+
+/// How the thread computes the rest of its sleep.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Clock {
+    /// Time is read in whole milliseconds.
+    IntegerMs,
+    /// Time is read in nanoseconds, and the rest is cut to whole milliseconds: mostly one less.
+    TruncatedMs,
+}
+
+/// How much one LRU batch of an instance may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BatchLimit {
+    /// So many pages in all as `innodb_lru_scan_depth` says.
+    Pages,
+    /// Written pages alone count, in chunks of so many.
+    ChunksOfWrites(u32),
+}
+
+/// What a status counter means there, under each algorithm.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Counter {
+    pub name: &'static str,
+    pub backoff: &'static str,
+    pub legacy: &'static str,
+}
+
+/// Below so many pages an instance, a server does not take `backoff`: XtraDB 5.6.36, and percona/percona-server pull requests 281, 1262.
+pub const BACKOFF_PAGES_MIN: u64 = 5 * 256;
+/// The least `innodb_lru_scan_depth`: manuals of MySQL, Percona Server and MariaDB.
+pub const SCAN_DEPTH_MIN: u32 = 100;
+
+const TABLES: [&[FreeList]; 3] = [mariadb::ROWS, mysql::ROWS, percona::ROWS];
+
+/// Every row, flavour by flavour.
+pub fn free_lists() -> impl Iterator<Item = &'static FreeList> {
+    TABLES.into_iter().flatten()
+}
+
+/// What this version does; `None` when nobody has looked at it. A beginning of a version (`10.11`) means the newest that is known of it.
+pub fn free_list(flavour: Flavour, version: &Version) -> Option<&'static FreeList> {
+    let mut rows: Vec<&FreeList> = free_lists().filter(|row| row.flavour == flavour).collect();
+    rows.sort_by_key(|row| row.since);
+    let covering = rows.iter().rev().find(|row| row.covers(version)).copied();
+    // 10.1 is less than 10.1.23, and means any of them
+    covering.or_else(|| rows.into_iter().rev().find(|row| Version::of(row.since).meets(version)))
+}
+
+impl FreeList {
+    fn covers(&self, version: &Version) -> bool {
+        *version >= Version::of(self.since) && *version < Version::of(self.until)
+    }
+
+    /// `8.0 to before 8.1`.
+    pub fn versions(&self) -> String {
+        format!("{} to before {}", Version::of(self.since), Version::of(self.until))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What is simulated. Times are whole nanoseconds.
+
+use capability::{Algorithm, BACKOFF_PAGES_MIN, Clock, FreeList, SCAN_DEPTH_MIN};
+
+/// Beyond these nothing is gained, and a run no longer ends.
+const LONGEST_NS: u64 = 30 * 24 * 3_600 * 1_000_000_000;
+pub(crate) const THREADS_MAX: u32 = 4096;
+const REPEAT_MAX: u32 = 10_000;
+const PAGES_PER_QUERY_MAX: f64 = 100_000.0;
+const RATE_MAX: f64 = 1e7;
+
+/// A server, a load, and how the server was when the first load began.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    pub server: &'static FreeList,
+    pub algorithm: Algorithm,
+    /// `innodb_lru_scan_depth`: free pages that each instance is filled up to.
+    pub scan_depth: u32,
+    /// Pages of one buffer pool instance.
+    pub instance_pages: u64,
+    pub instances: u32,
+    /// Clients; 0: nobody asks for pages, and only the refillers run.
+    pub threads: u32,
+    /// Queries a second of all clients together, at random times; `None`: each client sends its next query at once.
+    pub rate_per_second: Option<f64>,
+    /// How long each load is.
+    pub time_ns: u64,
+    /// Before each load.
+    pub pause_ns: u64,
+    /// Loads, one after the other, on the same server.
+    pub repeat: u32,
+    /// Between two loads, beside the pause: the time that a load program takes to end and to start.
+    pub gap_ns: u64,
+    /// Pages that a query reads and that are not in the pool, on average.
+    pub reads_per_query: f64,
+    /// Pages that a query needs without reading anything, on average: frames for compressed pages.
+    pub pages_without_read: f64,
+    /// A query without reads and without waits; at least 1 us.
+    pub service_ns: u64,
+    /// Of one read, on top.
+    pub read_ns: u64,
+    pub write_ns: u64,
+    /// Chance that a page is dirty when it comes to the end of the LRU list, 0 to 1. Above 0 the server counts as active.
+    pub dirty: f64,
+    pub burst: Option<Burst>,
+    /// What a sleep takes more than was asked for.
+    pub sleep_overhead_ns: u64,
+    /// What a round of a refiller takes beside its sleep and its batch.
+    pub loop_overhead_ns: u64,
+    /// Sleep of the LRU managers when the simulation begins.
+    pub initial_sleep_ms: u64,
+    /// Free pages of each instance when the simulation begins; `None`: `scan_depth`, as in a pool that is full.
+    pub initial_free: Option<u64>,
+    pub start: Start,
+    /// Instead of the row's clock.
+    pub clock: Option<Clock>,
+    pub seed: u64,
+    pub costs: Costs,
+}
+
+/// Another client, which takes many pages one after the other: one for each service time of a query and one read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Burst {
+    pub pages: u64,
+    /// From the end of one to the beginning of the next; the first begins after half of it.
+    pub every_ns: u64,
+}
+
+/// What nobody knows of a server that runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Start {
+    /// From the beginning of the first load to the next refill; `None`: the refiller falls asleep when the simulation begins.
+    pub wake_offset_ns: Option<u64>,
+    /// From the beginning of the simulation to the first refill, where `wake_offset_ns` is not given; `None`: as there.
+    pub first_wake_ns: Option<u64>,
+    /// From a refill of the first refiller to one of the second; `None`: as at a server's start.
+    pub phase_ns: Option<u64>,
+    /// The last batch of each LRU manager before the simulation found something to do: not so on a server that nobody used.
+    pub had_work: bool,
+}
+
+/// Costs that the command line does not ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Costs {
+    /// Giving the CPU up, under `backoff`.
+    pub yield_ns: u64,
+    /// From the start of a batch to its first page.
+    pub batch_first_ns: u64,
+    /// From page to page of a batch.
+    pub batch_page_ns: u64,
+    /// Looking at one page of the LRU list.
+    pub look_ns: u64,
+    /// Taking a clean page away.
+    pub take_ns: u64,
+    /// The doublewrite buffer is on: a single page is written twice.
+    pub is_doublewrite: bool,
+    /// Part of the loop's overhead that lies before the clock is read for the sleep, at most.
+    pub idle_ns: u64,
+}
+
+impl Default for Costs {
+    /// On the article's host: see `parameters.rs` for the sources.
+    fn default() -> Self {
+        Self {
+            yield_ns: 2_000,
+            batch_first_ns: 30_000,
+            batch_page_ns: 600,
+            look_ns: 50,
+            take_ns: 2_000,
+            is_doublewrite: true,
+            idle_ns: 10_000,
+        }
+    }
+}
+
+/// Why settings are refused.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum Error {
+    #[error("{what} is {given}: {range}")]
+    Range { what: &'static str, given: String, range: String },
+    #[error("this server has no algorithm '{0}'")]
+    NoSuchAlgorithm(&'static str),
+    #[error(
+        "an instance has {0} pages, and the server takes 'backoff' only from {BACKOFF_PAGES_MIN} on: a larger pool, or fewer instances"
+    )]
+    PoolTooSmallForBackoff(u64),
+    #[error("a query takes no time at all: a service time above 0, or a rate")]
+    NoServiceTime,
+}
+
+fn within<T: PartialOrd + std::fmt::Display>(what: &'static str, given: T, least: T, most: T) -> Result<(), Error> {
+    if given >= least && given <= most {
+        return Ok(());
+    }
+    Err(Error::Range { what, given: given.to_string(), range: format!("from {least} to {most}") })
+}
+
+impl Settings {
+    /// # Errors
+    /// The first setting that cannot be simulated.
+    pub fn check(&self) -> Result<(), Error> {
+        let seconds = |ns: u64| ns as f64 / 1e9;
+        let longest = seconds(LONGEST_NS);
+        if !self.server.algorithms.contains(&self.algorithm) {
+            return Err(Error::NoSuchAlgorithm(self.algorithm.name()));
+        }
+        within("the number of instances", self.instances, 1, self.server.instances_max)?;
+        within("the scan depth", self.scan_depth, SCAN_DEPTH_MIN, u32::MAX)?;
+        if self.algorithm == Algorithm::Backoff && self.instance_pages < BACKOFF_PAGES_MIN {
+            return Err(Error::PoolTooSmallForBackoff(self.instance_pages));
+        }
+        let most = self.instance_pages.saturating_sub(u64::from(self.server.least_in_use));
+        within("the scan depth", u64::from(self.scan_depth), 0, most)?;
+        within("the initial free pages", self.initial_free.unwrap_or(0), 0, self.instance_pages)?;
+        within("the number of threads", self.threads, 0, THREADS_MAX)?;
+        within("the number of repeats", self.repeat, 1, REPEAT_MAX)?;
+        if let Some(rate) = self.rate_per_second {
+            within("the rate", rate, 1e-6, RATE_MAX)?;
+        }
+        within("the time of a load in seconds", seconds(self.time_ns), 1e-3, longest)?;
+        within("the pause in seconds", seconds(self.pause_ns), 0.0, longest)?;
+        let whole = self.time_ns.checked_add(self.pause_ns).and_then(|one| one.checked_mul(u64::from(self.repeat)));
+        within("the time of all loads in seconds", whole.map_or(f64::INFINITY, seconds), 0.0, longest)?;
+        within("the pages that a query reads", self.reads_per_query, 0.0, PAGES_PER_QUERY_MAX)?;
+        within("the pages without a read", self.pages_without_read, 0.0, PAGES_PER_QUERY_MAX)?;
+        within("the share of dirty pages", self.dirty, 0.0, 1.0)?;
+        within("the initial sleep in milliseconds", self.initial_sleep_ms, 0, 1000)?;
+        let times = [
+            ("the read time", self.read_ns),
+            ("the write time", self.write_ns),
+            ("the sleep overhead", self.sleep_overhead_ns),
+            ("the loop overhead", self.loop_overhead_ns),
+            ("the wake offset", self.start.wake_offset_ns.unwrap_or(0)),
+            ("the phase", self.start.phase_ns.unwrap_or(0)),
+            ("the service time", self.service_ns),
+        ];
+        for (what, ns) in times {
+            within(what, seconds(ns), 0.0, 3600.0)?;
+        }
+        if self.service_ns < 1000 {
+            return Err(Error::NoServiceTime);
+        }
+        if let Some(burst) = self.burst {
+            within("the pages of a burst", burst.pages, 1, 1_000_000_000)?;
+            within("the time between bursts in seconds", seconds(burst.every_ns), 1e-3, longest)?;
+        }
+        Ok(())
+    }
+
+    /// Anybody writes: what a page cleaner calls an active server.
+    pub(crate) fn is_active(&self) -> bool {
+        self.dirty > 0.0
+    }
+}
