@@ -123,10 +123,11 @@ fn whole(us: f64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ladder::LADDER;
 
     fn counted(wait_free: u64, victims: u64) -> Explained {
         let server = "percona 8.0.29".to_owned();
-        let (ladder, is_in_force, sleep_overhead_us) = (Ladder::BACKOFF, true, None);
+        let (ladder, is_in_force, sleep_overhead_us) = (LADDER, true, None);
         explain(&Counted { server, ladder, is_in_force, wait_free, victims, sleep_overhead_us })
     }
 

@@ -7,40 +7,45 @@
 
 use capability::{Capability, Flavour, Version};
 
+/// The same constants in all lines that were read: Percona Server 5.6, 5.7, 8.0 and 8.4, XtraDB in MariaDB 10.1.
+pub const LADDER: Ladder = Ladder {
+    first_us: [0, 0, 0, 1, 2, 4, 16, 16, 32, 32, 32],
+    shift: 5,
+    modulus: 32,
+    longest_us: 10_000,
+    sleeps_from: 3,
+};
+
 /// The waits between the tries of one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ladder {
-    /// So many first tries give the CPU away and do not sleep.
-    pub yields: u32,
-    /// Then these sleeps.
-    pub first_us: &'static [u64],
-    /// Then 2 to the power of the try's number less this.
-    pub power_less: u32,
-    /// Of that power, only the rest of a division by this counts: the ladder begins anew.
+    /// Waits after the first failed tries of one call.
+    pub first_us: [u32; 11],
+    /// From then on the wait after try `n` is 2 to the power of (`n` - `shift`), in microseconds.
+    pub shift: u32,
+    /// That power is computed in so many bits: it falls back to 1 us when it has gone through all of them.
     pub modulus: u32,
-    /// No sleep is longer.
-    pub most_us: u64,
+    /// No wait is longer.
+    pub longest_us: u32,
+    /// Before this try the thread only gives its CPU up; from it on it sleeps, and each sleep has the host's overhead on top.
+    pub sleeps_from: u32,
 }
 
 impl Ladder {
-    /// Of every server that has `backoff`: the constants are the same in all lines that were read.
-    pub const BACKOFF: Self =
-        Self { yields: 3, first_us: &[1, 2, 4, 16, 16, 32, 32, 32], power_less: 5, modulus: 32, most_us: 10_000 };
-
-    /// `None`: a query does not wait so in this server.
-    pub fn of(flavour: Flavour, version: &Version) -> Option<Self> {
-        capability::has(Capability::EmptyFreeListAlgorithm, flavour, version).then_some(Self::BACKOFF)
-    }
-
-    /// What is slept after the failed try number `n`, counted from 0.
+    /// What is asked for after failed try `n` of one call, counted from 0: without the overhead of a sleep.
     pub fn wait_us(&self, n: u32) -> u64 {
-        let Some(sleep) = n.checked_sub(self.yields) else { return 0 };
-        if let Some(us) = usize::try_from(sleep).ok().and_then(|index| self.first_us.get(index)) {
-            return *us;
+        let first = usize::try_from(n).ok().and_then(|n| self.first_us.get(n));
+        if let Some(us) = first {
+            return u64::from(*us);
         }
-        let power = n.saturating_sub(self.power_less) % self.modulus.max(1);
-        1_u64.checked_shl(power).unwrap_or(u64::MAX).min(self.most_us)
+        let power = n.saturating_sub(self.shift) % self.modulus.max(1);
+        1_u64.checked_shl(power).unwrap_or(u64::MAX).min(u64::from(self.longest_us))
     }
+}
+
+/// How a query waits for a free page in this server, if `backoff` is in force. `None`: the server does not have it.
+pub fn ladder(flavour: Flavour, version: &Version) -> Option<Ladder> {
+    capability::has(Capability::EmptyFreeListAlgorithm, flavour, version).then_some(LADDER)
 }
 
 /// The lengths that stalls can have on one host.
@@ -64,7 +69,7 @@ impl Lattice {
         let (mut slept, mut sleeps) = (0_u64, 0_u64);
         for n in 0.. {
             slept += ladder.wait_us(n);
-            sleeps += u64::from(n >= ladder.yields);
+            sleeps += u64::from(n >= ladder.sleeps_from);
             asked.push((slept, sleeps));
             if slept > LONGEST_US || asked.len() > 100_000 {
                 break;
@@ -142,26 +147,26 @@ mod tests {
     use super::*;
 
     fn ms(n: usize) -> f64 {
-        (Lattice::new(&Ladder::BACKOFF, 60.0).length_us(n) / 10.0).round() / 100.0
+        (Lattice::new(&LADDER, 60.0).length_us(n) / 10.0).round() / 100.0
     }
 
     #[test]
     fn the_sleeps_of_a_traced_call() {
-        let sleeps: Vec<u64> = (3..77).map(|n| Ladder::BACKOFF.wait_us(n)).collect();
+        let sleeps: Vec<u64> = (3..77).map(|n| LADDER.wait_us(n)).collect();
         let mut expected = vec![1, 2, 4, 16, 16, 32, 32, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192];
         expected.extend([10_000; 18]);
         expected.extend([1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192]);
         expected.extend([10_000; 18]);
         expected.extend([1, 2, 4, 8, 16, 32, 64, 128]);
         assert_eq!(sleeps, expected);
-        assert_eq!([0, 1, 2].map(|n| Ladder::BACKOFF.wait_us(n)), [0; 3]);
+        assert_eq!([0, 1, 2].map(|n| LADDER.wait_us(n)), [0; 3]);
     }
 
     #[test]
     fn lengths_and_tries_answer_each_other() {
         let computed = [16, 18, 37, 51, 69, 83, 133].map(ms);
         assert_eq!(computed, [2.9, 9.16, 198.5, 215.72, 396.8, 414.02, 793.4]);
-        let lattice = Lattice::new(&Ladder::BACKOFF, 60.0);
+        let lattice = Lattice::new(&LADDER, 60.0);
         let tries = [5.0, 50.0, 78.0, 100.0, 200.0, 555.0, 1000.0, 2000.0].map(|ms| lattice.tries(ms * 1000.0));
         assert_eq!(tries, [16, 22, 25, 27, 46, 97, 177, 338]);
         for n in 0..500 {
@@ -173,7 +178,7 @@ mod tests {
 
     #[test]
     fn in_the_long_sleeps_one_length_in_thirty_is_near_by_chance() {
-        let lattice = Lattice::new(&Ladder::BACKOFF, 60.0);
+        let lattice = Lattice::new(&LADDER, 60.0);
         let chance = lattice.chance(300_000.0, 150.0);
         assert!((0.025..0.035).contains(&chance), "{chance}");
         assert!(lattice.chance(398_000.0, 300.0) > 2.0 * chance, "near the beginning of the ladder they lie closer");
@@ -181,7 +186,7 @@ mod tests {
 
     #[test]
     fn servers_without_backoff_have_no_ladder() {
-        let of = |flavour, version: &str| Ladder::of(flavour, &version.parse().expect("a version")).is_some();
+        let of = |flavour, version: &str| ladder(flavour, &version.parse().expect("a version")).is_some();
         assert!(of(Flavour::Percona, "8.0.29") && of(Flavour::Percona, "5.7.39") && of(Flavour::Mariadb, "10.1.23"));
         assert!(!of(Flavour::Mysql, "8.0.29") && !of(Flavour::Mariadb, "10.11.19") && !of(Flavour::Postgresql, "17"));
     }

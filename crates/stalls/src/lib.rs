@@ -24,5 +24,5 @@ mod victim;
 pub use cause::{Cause, Evidence};
 pub use explained::{Account, Band, ClassOf, Cost, Counter, Explained, OfCause, SkippedPart, Source, Stall, Victim};
 pub use gather::{Asked, MOST_STATEMENT_BYTES, explain};
-pub use ladder::{Ladder, Lattice};
+pub use ladder::{LADDER, Ladder, Lattice, ladder};
 pub use server::{Algorithm, Server};

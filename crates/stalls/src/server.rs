@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Which server wrote a log, and whether its queries can wait for a free page as `backoff` lets them.
 
-use crate::ladder::Ladder;
+use crate::ladder::ladder;
 use capability::{Flavour, Version};
 use serde::Serialize;
 use std::fmt;
@@ -59,7 +59,7 @@ pub(crate) enum Backoff {
 
 impl Backoff {
     pub(crate) fn of(server: Option<&Server>, algorithm: Option<Algorithm>, is_perconas: bool) -> Self {
-        let has = server.map(|server| Ladder::of(server.flavour, &server.version).is_some());
+        let has = server.map(|server| ladder(server.flavour, &server.version).is_some());
         match (has, algorithm) {
             (Some(false), _) | (_, Some(Algorithm::Legacy)) => Self::NotThere,
             (_, Some(Algorithm::Backoff)) => Self::InForce,

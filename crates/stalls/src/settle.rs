@@ -6,7 +6,7 @@ use crate::cause::{Cause, judge};
 use crate::class::Classes;
 use crate::explained::{Account, Stall, Victim};
 use crate::fit::{Fit, fit};
-use crate::ladder::{Ladder, Lattice};
+use crate::ladder::{LADDER, Lattice};
 use crate::server::Backoff;
 use crate::victim::{Candidate, Stalled, stalled};
 
@@ -38,9 +38,8 @@ impl Settled {
         let (victims, own_work_us) = stalled(candidates, classes, least_us);
         self.account.own_work_query_us = self.account.own_work_query_us.saturating_add(own_work_us);
         let bursts = bursts(victims);
-        let ladder = Ladder::BACKOFF;
-        let fitted = if backoff == Backoff::NotThere { None } else { fit(&bursts, &ladder) };
-        let usual = Lattice::new(&ladder, Lattice::USUAL_OVERHEAD_US);
+        let fitted = if backoff == Backoff::NotThere { None } else { fit(&bursts, &LADDER) };
+        let usual = Lattice::new(&LADDER, Lattice::USUAL_OVERHEAD_US);
         let lattice = fitted.as_ref().map_or(&usual, |fit| &fit.lattice);
         for burst in bursts {
             self.burst(burst, classes, backoff, fitted.as_ref(), lattice);

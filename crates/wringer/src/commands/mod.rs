@@ -32,6 +32,7 @@ pub mod report;
 pub mod run;
 pub mod sandbox;
 pub mod squeeze;
+pub mod stalls;
 pub mod standing;
 pub mod status;
 pub mod undo;
