@@ -91,16 +91,26 @@ pub(crate) struct Gathered {
     pub(crate) here: Place,
     /// Of a longer text no more than this is kept, in bytes.
     pub(crate) most: usize,
-    /// A longer statement is cut; else it is left out.
+    /// A longer statement is cut, and an entry without a moment is one, too; else both are left out.
     pub(crate) cuts: bool,
     /// The line in which the server says, at its start, what it is.
     pub(crate) header: Option<String>,
+    /// Up to here, what was left out is counted.
+    left_out_until: u64,
 }
 
 impl Default for Gathered {
     fn default() -> Self {
         let (entries, skipped) = (VecDeque::new(), Skipped::default());
-        Self { entries, skipped, here: Place::default(), most: MOST_BYTES, cuts: false, header: None }
+        Self {
+            entries,
+            skipped,
+            here: Place::default(),
+            most: MOST_BYTES,
+            cuts: false,
+            header: None,
+            left_out_until: 0,
+        }
     }
 }
 
@@ -163,14 +173,29 @@ impl Gathered {
         if self.skipped.lines.len() < Skipped::LINES_KEPT {
             self.skipped.lines.push((line, what()));
         }
-        self.skipped.bytes += place.bytes;
-        let places = &mut self.skipped.places;
+        self.leave_out(place, reason);
+    }
+
+    /// A line may have been left out already of an entry that is left out as a whole: each byte counts once.
+    fn leave_out(&mut self, mut place: Place, reason: &'static str) {
+        let Skipped { places, bytes, .. } = &mut self.skipped;
         let is_full = places.len() >= Skipped::PLACES_KEPT;
+        let end = (place.offset + place.bytes).max(self.left_out_until);
+        if !is_full {
+            while let Some((covered, _)) = places.pop_if(|(last, _)| last.offset >= place.offset) {
+                *bytes -= covered.bytes;
+                self.left_out_until = self.left_out_until.min(covered.offset);
+            }
+        }
+        place.offset = place.offset.max(self.left_out_until);
+        place.bytes = end.saturating_sub(place.offset);
+        *bytes += place.bytes;
+        self.left_out_until = end;
         match places.last_mut() {
             Some((last, why)) if *why == reason && last.offset + last.bytes == place.offset => {
                 last.bytes += place.bytes
             }
-            _ if is_full => {}
+            _ if is_full || place.bytes == 0 => {}
             _ => places.push((place, reason)),
         }
     }

@@ -30,7 +30,8 @@ pub struct Figures {
     pub rows_examined: Option<u64>,
     pub rows_affected: Option<u64>,
     pub bytes_sent: Option<u64>,
-    /// The finest step of the clock by which the entry's moment is known: 1, 1000 (PostgreSQL's `%m`), or 1 000 000.
+    /// The finest step of the clock by which the entry's moment is known: 1, 1000 (PostgreSQL's `%m`), or 1 000 000. 0: it is not known; only
+    /// [`crate::open_timed`] gives such entries.
     pub step_us: u64,
     /// It has the lines about InnoDB that Percona Server alone writes.
     pub is_perconas: bool,

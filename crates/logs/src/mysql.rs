@@ -108,10 +108,16 @@ impl Reader for Slow {
         let ended = self.time.filter(|_| self.time_is_fine);
         let took_us = entry.figures.took_us.and_then(|took| i64::try_from(took).ok()).unwrap_or(0);
         // MariaDB: the second in which it began
-        let Some(at) = ended.map(|ended| ended.minus_us(took_us)).or(entry.timestamp).or(self.time) else {
+        let at = ended.map(|ended| ended.minus_us(took_us)).or(entry.timestamp).or(self.time);
+        if at.is_none() && !gathered.cuts {
             return gathered.trouble_from(entry.from, entry.line, "an entry without a time");
+        }
+        entry.figures.step_us = match at {
+            None => 0,
+            Some(at) if ended.is_some() || at.us % 1_000_000 != 0 => 1,
+            Some(_) => 1_000_000,
         };
-        entry.figures.step_us = if ended.is_some() || at.us % 1_000_000 != 0 { 1 } else { 1_000_000 };
+        let at = at.unwrap_or_default();
         let database = self.databases.of(&session);
         let Entry { line, from, figures, sql, .. } = entry;
         gathered.found(Found { session: &session, at, line, from, sql, database, figures });

@@ -38,6 +38,11 @@ impl Burst {
         u64::try_from(self.ended_us().saturating_sub(first)).unwrap_or(0)
     }
 
+    /// The log says when it was.
+    pub(crate) fn is_dated(&self) -> bool {
+        self.victims.iter().all(Stalled::is_dated)
+    }
+
     /// The log's clock, at its coarsest.
     pub(crate) fn step_us(&self) -> u64 {
         self.victims.iter().map(|victim| victim.candidate.figures.step_us).max().unwrap_or(1)
@@ -61,7 +66,10 @@ pub(crate) fn bursts(mut victims: Vec<Stalled>) -> Vec<Burst> {
         let gap = TOGETHER_US.saturating_add_unsigned(victim.candidate.figures.step_us.min(1_000_000));
         match found.last_mut() {
             Some(burst)
-                if victim.candidate.ended_us.saturating_sub(burst.ended_us()) <= gap && overlaps(burst, &victim) =>
+                if victim.is_dated()
+                    && burst.is_dated()
+                    && victim.candidate.ended_us.saturating_sub(burst.ended_us()) <= gap
+                    && overlaps(burst, &victim) =>
             {
                 burst.victims.push(victim);
             }

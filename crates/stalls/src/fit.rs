@@ -38,21 +38,25 @@ impl Fit {
 pub(crate) fn fit(bursts: &[Burst], ladder: &Ladder) -> Option<Fit> {
     let lengths = lengths(bursts);
     let mut lattice = Lattice::new(ladder, Lattice::USUAL_OVERHEAD_US);
-    let (mut best, mut best_chance) = (None, 1.0);
+    let (mut best, mut best_chance, mut best_distance) = (None, 1.0, f64::MAX);
     let overheads = OVERHEAD_US.start() * STEPS..=OVERHEAD_US.end() * STEPS;
     let tried = f64::from(overheads.end() - overheads.start() + 1);
     for overhead in overheads {
         let overhead_us = f64::from(overhead) / f64::from(STEPS);
         lattice = lattice.with_overhead(overhead_us);
-        let fitting = lengths.iter().filter(|length| lattice.nearest(**length).1 <= TOLERANCE_US).count();
+        let distances: Vec<f64> =
+            lengths.iter().map(|length| lattice.nearest(*length).1.min(TOLERANCE_US * 2.0)).collect();
+        let fitting = distances.iter().filter(|distance| **distance <= TOLERANCE_US).count();
         if fitting * 2 < lengths.len() {
             continue;
         }
         let chances = lengths.iter().map(|length| lattice.chance(*length, TOLERANCE_US));
         let mean = chances.sum::<f64>() / lengths.len().max(1) as f64;
         let chance = at_least(fitting, lengths.len(), mean) * tried;
-        if chance < best_chance {
-            (best, best_chance) = (Some((overhead_us, fitting)), chance);
+        // among overheads at which as many fit, the one at which they fit best
+        let distance: f64 = distances.iter().sum();
+        if chance < best_chance * 0.5 || (chance < best_chance * 2.0 && distance < best_distance) {
+            (best, best_chance, best_distance) = (Some((overhead_us, fitting)), chance, distance);
         }
     }
     let (overhead_us, fitting) = best.filter(|_| best_chance < CHANCE)?;

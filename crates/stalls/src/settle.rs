@@ -78,7 +78,7 @@ impl Settled {
             return;
         }
         let (started_us, length_us, ends_within_us) =
-            (Some(burst.began_us()), burst.length_us(), burst.ends_within_us());
+            (burst.is_dated().then(|| burst.began_us()), burst.length_us(), burst.ends_within_us());
         let victims: Vec<Victim> = burst.victims.into_iter().take(MOST_VICTIMS).map(|it| listed(it, classes)).collect();
         self.listed_victims += victims.len();
         self.stalls.push(Stall {
@@ -96,7 +96,7 @@ impl Settled {
 }
 
 fn listed(victim: Stalled, classes: &Classes) -> Victim {
-    let started_us = Some(victim.began_us());
+    let started_us = victim.is_dated().then(|| victim.began_us());
     let Stalled { candidate, lost_us, .. } = victim;
     Victim {
         connection: Some(candidate.connection).filter(|name| !name.is_empty()),

@@ -34,6 +34,11 @@ impl Stalled {
         self.candidate.ended_us.saturating_sub_unsigned(self.candidate.took_us)
     }
 
+    /// The log says when it was.
+    pub(crate) fn is_dated(&self) -> bool {
+        self.candidate.figures.step_us > 0
+    }
+
     /// Alone it says nothing: neither its class nor its entry tells what it needed.
     pub(crate) fn needs_company(&self) -> bool {
         !self.has_usual && !is_said(&self.candidate.figures)

@@ -102,6 +102,19 @@ fn the_articles_entry_is_a_backoff_stall() {
     assert!(found.stalls[0].confidence < 0.7, "one entry alone proves little");
 }
 
+/// With the placeholders for times that the article prints.
+#[test]
+fn the_articles_entry_as_it_is_printed_is_a_backoff_stall_of_an_unknown_moment() {
+    let text =
+        entry("YYYY-MM-DDThh:mm:ss.uuuuuuZ", 27, 0.744_840, PRINTED).replace("timestamp=1669772141", "timestamp=T");
+    for (copies, expected) in [(1, vec![(Cause::FreeListBackoff, 1)]), (2, vec![(Cause::FreeListBackoff, 1); 2])] {
+        let found = explained(&text.repeat(copies), &asked());
+        assert_eq!(causes(&found), expected);
+        assert_eq!((found.stalls[0].started_us, found.stalls[0].length_us), (None, 744_840));
+        assert_eq!(found.account.attributed_query_us, 744_840 * copies as u64);
+    }
+}
+
 #[test]
 fn annex_5_is_five_stalls_of_four_victims() {
     for text in [ANNEX_5.to_owned(), annex_5(|_| PRINTED)] {

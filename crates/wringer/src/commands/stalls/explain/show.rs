@@ -14,15 +14,15 @@ pub(super) fn text(explained: &Explained, top: usize) -> String {
     source(&mut out, explained);
     if let Some(counter) = &explained.counter {
         let band = |band: stalls::Band, what: &str| {
-            let known = format!("{} {what}", time(band.likely));
+            let known = format!("{}{what}", time(band.likely));
             if band.least < band.most {
                 format!("{known} (from {} to {})", time(band.least), time(band.most))
             } else {
                 known
             }
         };
-        let _ = writeln!(out, "{:.1} tries each: {}", counter.tries_each, band(counter.length_us, "each stall"));
-        let _ = writeln!(out, "{}", band(counter.lost_query_us, "lost in all"));
+        let _ = writeln!(out, "{:.1} tries each: {}", counter.tries_each, band(counter.length_us, " each stall"));
+        let _ = writeln!(out, "{}", band(counter.lost_query_us, " lost in all"));
         let _ =
             writeln!(out, "one sleep takes {} beyond what was asked for\n", band(counter.sleep_overhead_us, "more"));
     } else {
