@@ -15,7 +15,9 @@ use std::path::Path;
 const LOOK_AT_THE_HOST: [&str; 5] = ["bad_input", "faults", "model", "mounts", "undo"];
 
 /// Beside these run programs that begin no run.
-const WITHOUT_A_RUN: [&str; 21] = [
+const WITHOUT_A_RUN: [&str; 24] = [
+    "annex_5",
+    "any_input",
     "corpus",
     "damage",
     "explained",
@@ -35,6 +37,7 @@ const WITHOUT_A_RUN: [&str; 21] = [
     "round_trip",
     "same_limits",
     "spec",
+    "stalls_explain",
     "stored",
     "together",
 ];
@@ -68,8 +71,10 @@ const WITH_SERVERS: [&[&str]; 2] = [
 ];
 
 /// These need no server, no mount and no guest, and take seconds: `check` runs them.
-const QUICK: [&str; 23] = [
+const QUICK: [&str; 26] = [
     "allocation",
+    "annex_5",
+    "any_input",
     "corpus",
     "damage",
     "explained",
@@ -90,6 +95,7 @@ const QUICK: [&str; 23] = [
     "round_trip",
     "spec",
     "stop",
+    "stalls_explain",
     "stored",
     "together",
 ];

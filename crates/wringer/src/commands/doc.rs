@@ -46,6 +46,7 @@ static PAGES: [Page; PAGE_COUNT] = pages![
     "connections",
     "hugepages",
     "modes",
+    "stalls-explain",
     "probe",
     "squeeze",
     "disk",
@@ -61,7 +62,7 @@ static PAGES: [Page; PAGE_COUNT] = pages![
     "testing",
     "release",
 ];
-const PAGE_COUNT: usize = 31;
+const PAGE_COUNT: usize = 32;
 
 /// # Errors
 /// Exit code 2: there is no such page.
