@@ -15,7 +15,9 @@ use std::path::Path;
 const LOOK_AT_THE_HOST: [&str; 5] = ["bad_input", "faults", "model", "mounts", "undo"];
 
 /// Beside these run programs that begin no run.
-const WITHOUT_A_RUN: [&str; 24] = [
+const WITHOUT_A_RUN: [&str; 27] = [
+    "annex_5",
+    "any_input",
     "corpus",
     "damage",
     "explained",
@@ -37,6 +39,7 @@ const WITHOUT_A_RUN: [&str; 24] = [
     "spec",
     "stall_article",
     "stall_laws",
+    "stalls_explain",
     "stalls_simulate",
     "stored",
     "together",
@@ -75,8 +78,10 @@ const WITH_SERVERS: [&[&str]; 3] = [
 ];
 
 /// These need no server, no mount and no guest, and take seconds: `check` runs them.
-const QUICK: [&str; 26] = [
+const QUICK: [&str; 29] = [
     "allocation",
+    "annex_5",
+    "any_input",
     "corpus",
     "damage",
     "explained",
@@ -98,6 +103,7 @@ const QUICK: [&str; 26] = [
     "spec",
     "stall_article",
     "stall_laws",
+    "stalls_explain",
     "stalls_simulate",
     "stop",
     "stored",

@@ -6,7 +6,7 @@ use time::{Date, Month};
 /// Some twelve thousand years. No log is older, and sums of two such times fit.
 const US_MOST: i64 = 400_000_000_000_000_000;
 
-/// Microseconds since some day: differences count.
+/// Microseconds since the beginning of 1970 by the log's own clock; a time without a day is one of that first day.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Moment {
     pub us: i64,
@@ -37,6 +37,11 @@ impl Moment {
         Self::within(days(year, month, day)? * 86_400_000_000 + of_day(time)?)
     }
 
+    /// A time without a day: `22:43:55.123456Z`.
+    pub(crate) fn of_day(text: &str) -> Option<Self> {
+        text.starts_with(|letter: char| letter.is_ascii_digit()).then(|| of_day(text))?.and_then(Self::within)
+    }
+
     /// MariaDB's: `261121 22:43:55`, `261121  2:43:55`.
     pub(crate) fn of_mariadb(text: &str) -> Option<Self> {
         let (date, time) = text.trim().split_once(' ')?;
@@ -64,11 +69,14 @@ fn micros(fraction: &str) -> Option<i64> {
     digits.parse().ok()
 }
 
-/// Days since some day. `None`: no such day.
+/// The Julian day of 1970-01-01.
+const FIRST_DAY: i64 = 2_440_588;
+
+/// Days since the beginning of 1970. `None`: no such day.
 fn days(year: i64, month: i64, day: i64) -> Option<i64> {
     let month = Month::try_from(u8::try_from(month).ok()?).ok()?;
     let date = Date::from_calendar_date(i32::try_from(year).ok()?, month, u8::try_from(day).ok()?).ok()?;
-    Some(i64::from(date.to_julian_day()))
+    Some(i64::from(date.to_julian_day()) - FIRST_DAY)
 }
 
 #[cfg(test)]
@@ -89,6 +97,8 @@ mod tests {
             Moment::of_mariadb("261121  2:43:55").map(|it| it.us + 20 * 3_600_000_000),
             expected.map(|it| it.us)
         );
+        assert_eq!(Moment::of_iso("1970-01-02T00:00:01Z").map(|it| it.us), Some(86_401_000_000));
+        assert_eq!(Moment::of_day("01:00:00.5Z").map(|it| it.us), Some(3_600_500_000));
         assert_eq!(Moment::of_seconds("5.25").map(|it| it.us), Some(5_250_000));
         for bad in ["", "2026-11-21", "soon 22:43:55", "2026-1x-21 22:43:55", "2026-02-29 22:43:55"] {
             assert!(Moment::of_iso(bad).is_none() && Moment::of_mariadb(bad).is_none(), "{bad}");

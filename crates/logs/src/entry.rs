@@ -2,6 +2,7 @@
 //! What the readers of the formats give: entries, and counts of what is none.
 
 use crate::clock::Moment;
+use crate::figures::Figures;
 use crate::lines::MOST_BYTES;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -16,6 +17,17 @@ pub struct Entry {
     pub line: u64,
     pub sql: String,
     pub database: Option<String>,
+    /// Where its first line begins, in bytes from the log's beginning.
+    pub offset: u64,
+    /// How it ran, as far as the log says it.
+    pub figures: Figures,
+}
+
+/// A part of a log, in bytes from its beginning.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Place {
+    pub offset: u64,
+    pub bytes: u64,
 }
 
 /// How often something was left out, and where first.
@@ -34,10 +46,15 @@ pub struct Skipped {
     pub no_statement: BTreeMap<&'static str, Skip>,
     /// The first [`Self::LINES_KEPT`] that could not be understood: line, and what about it.
     pub lines: Vec<(u64, String)>,
+    /// The first [`Self::PLACES_KEPT`] places that could not be understood, and why. What follows another for the same reason is one with it.
+    pub places: Vec<(Place, &'static str)>,
+    /// Bytes that could not be understood, of all places.
+    pub bytes: u64,
 }
 
 impl Skipped {
     pub const LINES_KEPT: usize = 20;
+    pub const PLACES_KEPT: usize = 1000;
 
     /// Lines and entries that could not be understood.
     pub fn not_understood_count(&self) -> u64 {
@@ -52,19 +69,71 @@ pub(crate) trait Reader {
     fn end(&mut self, gathered: &mut Gathered);
 }
 
-/// Takes what a reader finds, until it is fetched.
+/// What a reader has found to be an entry.
 #[derive(Debug, Default)]
+pub(crate) struct Found<'a> {
+    pub(crate) session: &'a str,
+    pub(crate) at: Moment,
+    pub(crate) line: u64,
+    /// Where its first line begins.
+    pub(crate) from: u64,
+    pub(crate) sql: String,
+    pub(crate) database: Option<String>,
+    pub(crate) figures: Figures,
+}
+
+/// Takes what a reader finds, until it is fetched.
+#[derive(Debug)]
 pub(crate) struct Gathered {
     pub(crate) entries: VecDeque<Entry>,
     pub(crate) skipped: Skipped,
+    /// The line that is read now; behind the last one, nothing.
+    pub(crate) here: Place,
+    /// Of a longer text no more than this is kept, in bytes.
+    pub(crate) most: usize,
+    /// A longer statement is cut, and an entry without a moment is one, too; else both are left out.
+    pub(crate) cuts: bool,
+    /// The line in which the server says, at its start, what it is.
+    pub(crate) header: Option<String>,
+    /// Up to here, what was left out is counted.
+    left_out_until: u64,
 }
 
-impl Gathered {
-    pub(crate) fn statement(&mut self, session: &str, at: Moment, line: u64, sql: String, database: Option<String>) {
-        if sql.len() > MOST_BYTES {
-            return self.trouble(line, "a statement longer than 64 MiB");
+impl Default for Gathered {
+    fn default() -> Self {
+        let (entries, skipped) = (VecDeque::new(), Skipped::default());
+        Self {
+            entries,
+            skipped,
+            here: Place::default(),
+            most: MOST_BYTES,
+            cuts: false,
+            header: None,
+            left_out_until: 0,
         }
-        self.entries.push_back(Entry { session: session.to_owned(), at, line, sql, database });
+    }
+}
+
+/// So much of a header is kept, in bytes.
+const HEADER_BYTES: usize = 500;
+
+impl Gathered {
+    pub(crate) fn found(&mut self, found: Found<'_>) {
+        let Found { session, at, line, from, mut sql, database, figures } = found;
+        if sql.len() > self.most {
+            if !self.cuts {
+                return self.trouble_from(from, line, "a statement longer than 64 MiB");
+            }
+            let end = (0..=self.most).rev().find(|at| sql.is_char_boundary(*at)).unwrap_or(0);
+            sql.truncate(end);
+        }
+        self.entries.push_back(Entry { session: session.to_owned(), at, line, sql, database, offset: from, figures });
+    }
+
+    pub(crate) fn header(&mut self, line: &str) {
+        if line.contains(", Version: ") && line.len() <= HEADER_BYTES {
+            self.header = Some(line.to_owned());
+        }
     }
 
     pub(crate) fn trouble(&mut self, line: u64, reason: &'static str) {
@@ -73,9 +142,61 @@ impl Gathered {
 
     /// `what` says more than the reason by which it is counted.
     pub(crate) fn trouble_with(&mut self, line: u64, reason: &'static str, what: impl FnOnce() -> String) {
+        self.note(self.here, line, reason, what);
+    }
+
+    /// Of an entry that began at the offset `from`, and ended ahead of this line, unless it is this line.
+    pub(crate) fn trouble_from(&mut self, from: u64, line: u64, reason: &'static str) {
+        self.trouble_from_with(from, line, reason, || reason.to_owned());
+    }
+
+    pub(crate) fn trouble_from_with(
+        &mut self,
+        from: u64,
+        line: u64,
+        reason: &'static str,
+        what: impl FnOnce() -> String,
+    ) {
+        let here = self.here;
+        let place = if from < here.offset { Place { offset: from, bytes: here.offset - from } } else { here };
+        self.note(place, line, reason, what);
+    }
+
+    /// The entry that is read has several lines, of which this is the last: they count as one.
+    pub(crate) fn here_since(&mut self, from: u64) {
+        let end = self.here.offset + self.here.bytes;
+        self.here = Place { offset: from, bytes: end.saturating_sub(from) };
+    }
+
+    fn note(&mut self, place: Place, line: u64, reason: &'static str, what: impl FnOnce() -> String) {
         count(&mut self.skipped.not_understood, reason, line);
         if self.skipped.lines.len() < Skipped::LINES_KEPT {
             self.skipped.lines.push((line, what()));
+        }
+        self.leave_out(place, reason);
+    }
+
+    /// A line may have been left out already of an entry that is left out as a whole: each byte counts once.
+    fn leave_out(&mut self, mut place: Place, reason: &'static str) {
+        let Skipped { places, bytes, .. } = &mut self.skipped;
+        let is_full = places.len() >= Skipped::PLACES_KEPT;
+        let end = (place.offset + place.bytes).max(self.left_out_until);
+        if !is_full {
+            while let Some((covered, _)) = places.pop_if(|(last, _)| last.offset >= place.offset) {
+                *bytes -= covered.bytes;
+                self.left_out_until = self.left_out_until.min(covered.offset);
+            }
+        }
+        place.offset = place.offset.max(self.left_out_until);
+        place.bytes = end.saturating_sub(place.offset);
+        *bytes += place.bytes;
+        self.left_out_until = end;
+        match places.last_mut() {
+            Some((last, why)) if *why == reason && last.offset + last.bytes == place.offset => {
+                last.bytes += place.bytes
+            }
+            _ if is_full || place.bytes == 0 => {}
+            _ => places.push((place, reason)),
         }
     }
 

@@ -3,6 +3,7 @@
 //!
 //! - [`open`]: which log it is is found by looking. [`Log`] gives one entry after the other, in constant memory, and counts what it
 //!   leaves out ([`Skipped`]).
+//! - [`open_timed`]: the same for who asks how long statements took ([`Figures`]), with a bound on what is kept of a statement.
 //! - [`read`]: a whole log, by connections ([`Recorded`]); its memory grows with the log.
 //!
 //! Not here: opening files; what a statement does.
@@ -10,13 +11,16 @@
 mod clock;
 mod databases;
 mod entry;
+mod figures;
 mod lines;
 mod mysql;
+mod pairs;
 mod postgresql;
 mod recorded;
 
 pub use clock::Moment;
-pub use entry::{Entry, Skip, Skipped};
+pub use entry::{Entry, Place, Skip, Skipped};
+pub use figures::Figures;
 pub use lines::MOST_BYTES;
 pub use recorded::{Recorded, Session, Statement};
 
@@ -35,12 +39,14 @@ pub enum Format {
     PostgresqlStderr,
     PostgresqlCsv,
     PostgresqlJson,
+    /// Moments and query times, a line each, as awk prints them from a slow log.
+    Pairs,
 }
 
 impl Format {
     pub fn dialect(self) -> Dialect {
         match self {
-            Self::MysqlSlow | Self::MysqlGeneral => Dialect::Mysql,
+            Self::MysqlSlow | Self::MysqlGeneral | Self::Pairs => Dialect::Mysql,
             Self::PostgresqlStderr | Self::PostgresqlCsv | Self::PostgresqlJson => Dialect::Postgresql,
         }
     }
@@ -52,6 +58,7 @@ impl Format {
             Self::PostgresqlStderr => "log of PostgreSQL",
             Self::PostgresqlCsv => "csvlog of PostgreSQL",
             Self::PostgresqlJson => "jsonlog of PostgreSQL",
+            Self::Pairs => "list of times and query times",
         }
     }
 
@@ -62,6 +69,7 @@ impl Format {
             Self::PostgresqlStderr => Box::<postgresql::Stderr>::default(),
             Self::PostgresqlCsv => Box::<postgresql::Csv>::default(),
             Self::PostgresqlJson => Box::<postgresql::Json>::default(),
+            Self::Pairs => Box::<pairs::Pairs>::default(),
         }
     }
 }
@@ -85,11 +93,31 @@ pub struct Log<R> {
 ///
 /// # Errors
 /// It cannot be read.
-pub fn open<R: BufRead>(mut input: R) -> io::Result<Option<Log<FromBeginning<R>>>> {
+pub fn open<R: BufRead>(input: R) -> io::Result<Option<Log<FromBeginning<R>>>> {
+    let (head, input) = beginning(input)?;
+    Ok(detect(&head).map(|format| Log::of(format, input)))
+}
+
+/// As [`open`], for who asks how long statements took. Of a statement that is longer than `most` bytes the beginning is kept;
+/// a list of moments and query times is a log, too.
+///
+/// # Errors
+/// It cannot be read.
+pub fn open_timed<R: BufRead>(input: R, most: usize) -> io::Result<Option<Log<FromBeginning<R>>>> {
+    let (head, input) = beginning(input)?;
+    let format = detect(&head).or_else(|| head.lines().any(pairs::is_pair).then_some(Format::Pairs));
+    Ok(format.map(|format| {
+        let mut log = Log::of(format, input);
+        (log.gathered.most, log.gathered.cuts) = (most, true);
+        log
+    }))
+}
+
+/// The beginning as text, and the whole input again.
+fn beginning<R: BufRead>(mut input: R) -> io::Result<(String, FromBeginning<R>)> {
     let mut head = Vec::new();
     input.by_ref().take(HEAD_BYTES).read_to_end(&mut head)?;
-    let format = detect(&String::from_utf8_lossy(&head));
-    Ok(format.map(|format| Log::of(format, Cursor::new(head).chain(input))))
+    Ok((String::from_utf8_lossy(&head).into_owned(), Cursor::new(head).chain(input)))
 }
 
 /// A whole log, by connections. `None`: it is none that is known.
@@ -111,6 +139,17 @@ impl<R: BufRead> Log<R> {
         self.format
     }
 
+    /// The line in which a MySQL or MariaDB server says, at its start, what it is: the last one until now.
+    pub fn header(&self) -> Option<&str> {
+        self.gathered.header.as_deref()
+    }
+
+    /// Bytes read until now.
+    pub fn bytes(&self) -> u64 {
+        let place = self.lines.place();
+        place.offset + place.bytes
+    }
+
     /// What was left out until now.
     pub fn skipped(&self) -> &Skipped {
         &self.gathered.skipped
@@ -128,10 +167,14 @@ impl<R: BufRead> Iterator for Log<R> {
             if self.is_at_end {
                 return None;
             }
-            match self.lines.next() {
-                Ok(Some((number, line))) => self.reader.line(number, &line, &mut self.gathered),
+            match self.lines.next(self.gathered.most) {
+                Ok(Some((number, line, place))) => {
+                    self.gathered.here = place;
+                    self.reader.line(number, &line, &mut self.gathered);
+                }
                 Ok(None) => {
                     self.is_at_end = true;
+                    self.gathered.here = self.lines.place();
                     self.reader.end(&mut self.gathered);
                 }
                 Err(error) => {

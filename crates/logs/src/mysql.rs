@@ -3,7 +3,8 @@
 
 use crate::clock::Moment;
 use crate::databases::Databases;
-use crate::entry::{Gathered, Reader};
+use crate::entry::{Found, Gathered, Reader};
+use crate::figures::Figures;
 use crate::lines::append;
 use sql::{Dialect, Piece, piece};
 
@@ -20,9 +21,13 @@ pub(crate) fn is_header(line: &str) -> bool {
 #[derive(Default)]
 struct Entry {
     line: u64,
+    /// Where its first line begins.
+    from: u64,
     session: Option<String>,
-    took_us: Option<i64>,
+    figures: Figures,
     timestamp: Option<Moment>,
+    /// No statement: `# administrator command: Quit`.
+    is_command: bool,
     sql: String,
 }
 
@@ -48,9 +53,11 @@ impl Reader for Slow {
             self.time = moment;
         } else if line.starts_with("# User@Host: ") {
             self.end(gathered);
-            self.entry = Some(Entry { line: number, session: field(line, "Id:"), ..Entry::default() });
+            let from = gathered.here.offset;
+            self.entry = Some(Entry { line: number, from, session: field(line, "Id:"), ..Entry::default() });
         } else if is_header(line) {
             self.end(gathered);
+            gathered.header(line);
         } else if let Some(entry) = &mut self.entry {
             if entry.sql.is_empty() && line.starts_with('#') {
                 header(entry, line, &mut self.databases);
@@ -64,7 +71,7 @@ impl Reader for Slow {
                     entry.line = number;
                     line.clone_into(&mut entry.sql);
                 } else {
-                    append(&mut entry.sql, line);
+                    append(&mut entry.sql, line, gathered.most);
                 }
             }
         } else if !line.trim().is_empty() && !line.starts_with('#') {
@@ -73,22 +80,47 @@ impl Reader for Slow {
     }
 
     fn end(&mut self, gathered: &mut Gathered) {
-        let Some(entry) = self.entry.take() else { return };
-        let sql = entry.sql.trim_end().trim_end_matches(';');
-        if sql.is_empty() {
-            return gathered.no_statement(entry.line, "an entry without a statement");
+        let Some(mut entry) = self.entry.take() else { return };
+        let end = entry.sql.trim_end().trim_end_matches(';').len();
+        entry.sql.truncate(end);
+        if entry.figures.is_damaged {
+            return gathered.trouble_from(
+                entry.from,
+                entry.line,
+                "an entry with a field twice, or whose value is no number",
+            );
+        }
+        if entry.sql.is_empty() {
+            let why = "an entry without a statement";
+            return if entry.is_command {
+                gathered.no_statement(entry.line, why)
+            } else {
+                gathered.trouble_from(entry.from, entry.line, why)
+            };
         }
         let Some(session) = entry.session else {
-            return gathered.trouble(entry.line, "an entry without the connection's number (Id or Thread_id)");
+            return gathered.trouble_from(
+                entry.from,
+                entry.line,
+                "an entry without the connection's number (Id or Thread_id)",
+            );
         };
         let ended = self.time.filter(|_| self.time_is_fine);
-        let began = ended.map(|ended| ended.minus_us(entry.took_us.unwrap_or(0)));
+        let took_us = entry.figures.took_us.and_then(|took| i64::try_from(took).ok()).unwrap_or(0);
         // MariaDB: the second in which it began
-        let Some(at) = began.or(entry.timestamp).or(self.time) else {
-            return gathered.trouble(entry.line, "an entry without a time");
+        let at = ended.map(|ended| ended.minus_us(took_us)).or(entry.timestamp).or(self.time);
+        if at.is_none() && !gathered.cuts {
+            return gathered.trouble_from(entry.from, entry.line, "an entry without a time");
+        }
+        entry.figures.step_us = match at {
+            None => 0,
+            Some(at) if ended.is_some() || at.us % 1_000_000 != 0 => 1,
+            Some(_) => 1_000_000,
         };
+        let at = at.unwrap_or_default();
         let database = self.databases.of(&session);
-        gathered.statement(&session, at, entry.line, sql.to_owned(), database);
+        let Entry { line, from, figures, sql, .. } = entry;
+        gathered.found(Found { session: &session, at, line, from, sql, database, figures });
     }
 }
 
@@ -100,9 +132,8 @@ fn header(entry: &mut Entry, line: &str, databases: &mut Databases) {
     if let (Some(schema), Some(session)) = (field(line, "Schema:"), &entry.session) {
         databases.insert(session, schema);
     }
-    if let Some(seconds) = field(line, "Query_time:") {
-        entry.took_us = Moment::of_seconds(&seconds).map(|took| took.us);
-    }
+    entry.is_command |= line.starts_with("# administrator command");
+    entry.figures.take(line);
 }
 
 /// The database of `USE name`, behind comments or not.
@@ -185,8 +216,8 @@ const COMMANDS: [&str; 17] = [
 pub(crate) struct General {
     time: Option<Moment>,
     databases: Databases,
-    /// Line, session, and the statement so far.
-    open: Option<(u64, String, String)>,
+    /// Line, where that begins, session, and the statement so far.
+    open: Option<(u64, u64, String, String)>,
 }
 
 pub(crate) fn is_general(line: &str) -> bool {
@@ -200,7 +231,7 @@ impl Reader for General {
         }
         let Some((time, session, command, argument)) = general_entry(line) else {
             match &mut self.open {
-                Some((_, _, sql)) => append(sql, line),
+                Some((.., sql)) => append(sql, line, gathered.most),
                 None if line.trim().is_empty() => {}
                 None => gathered.trouble(number, "a line outside of any entry"),
             }
@@ -214,7 +245,9 @@ impl Reader for General {
             }
         }
         match command {
-            "Query" | "Execute" => self.open = Some((number, session.to_owned(), argument.to_owned())),
+            "Query" | "Execute" => {
+                self.open = Some((number, gathered.here.offset, session.to_owned(), argument.to_owned()));
+            }
             "Init DB" => {
                 self.databases.insert(session, argument.trim().into());
             }
@@ -236,16 +269,17 @@ impl Reader for General {
     }
 
     fn end(&mut self, gathered: &mut Gathered) {
-        let Some((line, session, sql)) = self.open.take() else { return };
+        let Some((line, from, session, mut sql)) = self.open.take() else { return };
         let Some(at) = self.time else {
-            return gathered.trouble(line, "a statement before the log's first time");
+            return gathered.trouble_from(from, line, "a statement before the log's first time");
         };
         let database = self.databases.of(&session);
-        let text = sql.trim_end();
-        if let Some(name) = used(text) {
+        if let Some(name) = used(sql.trim_end()) {
             self.databases.insert(&session, name);
         }
-        gathered.statement(&session, at, line, text.trim_end_matches(';').to_owned(), database);
+        let end = sql.trim_end().trim_end_matches(';').len();
+        sql.truncate(end);
+        gathered.found(Found { session: &session, at, line, from, sql, database, figures: Figures::default() });
     }
 }
 

@@ -4,8 +4,9 @@
 
 use crate::clock::Moment;
 use crate::databases::Databases;
-use crate::entry::{Gathered, Reader};
-use crate::lines::{MOST_BYTES, append};
+use crate::entry::{Found, Gathered, Reader};
+use crate::figures::{Figures, decimal};
+use crate::lines::append;
 use sql::{Dialect, Inside, Piece, Scanner, piece};
 use std::borrow::Cow;
 
@@ -13,6 +14,8 @@ use std::borrow::Cow;
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 struct Message {
     line: u64,
+    /// Where that line begins.
+    from: u64,
     at: Option<Moment>,
     session: String,
     database: Option<String>,
@@ -29,13 +32,13 @@ struct Connections {
 
 impl Connections {
     fn message(&mut self, message: Message, gathered: &mut Gathered) {
-        let line = message.line;
+        let (line, from) = (message.line, message.from);
         if message.severity != "LOG" {
             let known = SEVERITIES.iter().find(|severity| message.severity.starts_with(*severity));
             return gathered.no_statement(line, known.unwrap_or(&"a message of another severity"));
         }
-        if message.text.len() > MOST_BYTES || message.detail.len() > MOST_BYTES {
-            return gathered.trouble(line, TOO_LONG);
+        if message.text.len().max(message.detail.len()) > gathered.most && !gathered.cuts {
+            return gathered.trouble_from(from, line, TOO_LONG);
         }
         if let Some(name) = connected_to(&message.text) {
             self.databases.insert(&message.session, name);
@@ -48,21 +51,29 @@ impl Connections {
             Ok(found) => found,
             Err(reason) => return gathered.no_statement(line, reason),
         };
-        let Some(at) = message.at else { return gathered.trouble(line, "a statement without a time") };
+        let Some(at) = message.at else { return gathered.trouble_from(from, line, "a statement without a time") };
         if message.session.is_empty() {
-            return gathered.trouble(line, "a statement without its process: log_line_prefix lacks %p");
+            return gathered.trouble_from(from, line, "a statement without its process: log_line_prefix lacks %p");
         }
         match with_values(sql, &message.detail) {
             Ok(sql) => {
                 let database = message.database.or_else(|| self.databases.of(&message.session));
-                gathered.statement(&message.session, at.minus_us(took_us), line, sql, database);
+                let took = i64::try_from(took_us.unwrap_or(0)).unwrap_or(0);
+                let figures = Figures { took_us, step_us: step_of(at), ..Figures::default() };
+                let at = at.minus_us(took);
+                gathered.found(Found { session: &message.session, at, line, from, sql, database, figures });
             }
-            Err(why) => gathered.trouble_with(line, "parameters that do not fit the statement", || why),
+            Err(why) => gathered.trouble_from_with(from, line, "parameters that do not fit the statement", || why),
         }
     }
 }
 
-const TOO_LONG: &str = "a message longer than 64 MiB";
+const TOO_LONG: &str = "a message that is too long";
+
+/// `%m` has milliseconds, `%t` seconds. A moment at a full second may be of either; then one in a thousand is taken for the coarser.
+fn step_of(at: Moment) -> u64 {
+    if at.us % 1_000_000 == 0 { 1_000_000 } else { 1000 }
+}
 
 fn connected_to(text: &str) -> Option<String> {
     let rest = text.strip_prefix("connection authorized: ")?.split_once("database=")?.1;
@@ -73,14 +84,13 @@ fn connected_to(text: &str) -> Option<String> {
 ///
 /// # Errors
 /// What it is instead.
-fn statement(text: &str) -> Result<(i64, &str), &'static str> {
+fn statement(text: &str) -> Result<(Option<u64>, &str), &'static str> {
     const OTHER: &str = "a message without a statement";
     let (took_us, rest) = match text.strip_prefix("duration: ") {
-        None => (0, text),
+        None => (None, text),
         Some(timed) => {
             let (ms, rest) = timed.split_once(" ms").ok_or(OTHER)?;
-            let took = Moment::of_seconds(ms).ok_or(OTHER)?.us / 1000;
-            (took, rest.trim_start())
+            (Some(decimal(ms, 3).ok_or(OTHER)?), rest.trim_start())
         }
     };
     if let Some(sql) = rest.strip_prefix("statement: ") {
@@ -211,7 +221,7 @@ impl Reader for Stderr {
         // the lines of one message after its first begin with a tab
         if let Some(more) = line.strip_prefix('\t') {
             if let Some(message) = &mut self.open {
-                append(if self.in_detail { &mut message.detail } else { &mut message.text }, more);
+                append(if self.in_detail { &mut message.detail } else { &mut message.text }, more, gathered.most);
             }
             return;
         }
@@ -233,7 +243,8 @@ impl Reader for Stderr {
         self.in_detail = false;
         let (severity, text) = (severity.to_owned(), text.to_owned());
         let at = time_in(prefix);
-        self.open = Some(Message { line: number, at, session, database: None, severity, text, detail: String::new() });
+        let from = gathered.here.offset;
+        self.open = Some(Message { line: number, from, at, session, severity, text, ..Message::default() });
     }
 
     fn end(&mut self, gathered: &mut Gathered) {
@@ -253,7 +264,7 @@ impl Reader for Json {
         if line.trim().is_empty() {
             return;
         }
-        if line.len() > MOST_BYTES {
+        if line.len() > gathered.most {
             return gathered.trouble(number, TOO_LONG);
         }
         let Ok(value) = serde_json::from_str::<serde_json::Value>(line) else {
@@ -262,6 +273,7 @@ impl Reader for Json {
         let text = |key: &str| value[key].as_str().unwrap_or_default().to_owned();
         let message = Message {
             line: number,
+            from: gathered.here.offset,
             at: Moment::of_iso(&text("timestamp")),
             session: value["pid"].as_u64().map(|pid| pid.to_string()).unwrap_or_default(),
             database: value["dbname"].as_str().map(str::to_owned),
@@ -332,8 +344,8 @@ impl Fields {
 #[derive(Default)]
 pub(crate) struct Csv {
     connections: Connections,
-    /// The line on which the record begins, and the record so far.
-    open: Option<(u64, String)>,
+    /// The line on which the record begins, where that begins, and the record so far.
+    open: Option<(u64, u64, String)>,
     is_quoted: bool,
     fields: Fields,
 }
@@ -341,18 +353,19 @@ pub(crate) struct Csv {
 impl Reader for Csv {
     fn line(&mut self, number: u64, line: &str, gathered: &mut Gathered) {
         match &mut self.open {
-            Some((_, record)) => append(record, line),
-            None => self.open = Some((number, line.to_owned())),
+            Some((.., record)) => append(record, line, gathered.most),
+            None => self.open = Some((number, gathered.here.offset, line.to_owned())),
         }
         self.is_quoted ^= line.bytes().filter(|byte| *byte == b'"').count() % 2 == 1;
-        let is_too_long = self.open.as_ref().is_some_and(|(_, record)| record.len() > MOST_BYTES);
+        let is_too_long = self.open.as_ref().is_some_and(|(.., record)| record.len() > gathered.most);
         if self.is_quoted && !is_too_long {
             return;
         }
         self.is_quoted = false;
-        let Some((first, record)) = self.open.take() else { return };
+        let Some((first, from, record)) = self.open.take() else { return };
+        gathered.here_since(from);
         if is_too_long {
-            return gathered.trouble(first, "a record that does not end within 64 MiB");
+            return gathered.trouble(first, "a record that is too long");
         }
         self.fields.split(&record);
         let count = self.fields.count;
@@ -363,6 +376,7 @@ impl Reader for Csv {
         let text = |column: usize| self.fields.text(column).into_owned();
         let message = Message {
             line: first,
+            from,
             at: Moment::of_iso(&text(column::TIME)),
             session: text(column::PROCESS),
             database: Some(text(column::DATABASE)).filter(|name| !name.is_empty()),
@@ -374,8 +388,8 @@ impl Reader for Csv {
     }
 
     fn end(&mut self, gathered: &mut Gathered) {
-        if let Some((first, _)) = self.open.take() {
-            gathered.trouble(first, "a record that does not end");
+        if let Some((first, from, _)) = self.open.take() {
+            gathered.trouble_from(from, first, "a record that does not end");
         }
     }
 }

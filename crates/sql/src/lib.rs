@@ -3,15 +3,16 @@
 //!
 //! - [`piece`]: what stands at the beginning of a text that is there as a whole.
 //! - [`Scanner`]: the same for a text that comes line by line; a literal or a comment may go on in the next line.
-//! - [`tokens`] and [`fingerprint`]: a statement's tokens, and its class: the text without its values.
+//! - [`tokens`] and [`fingerprint`]: a statement's tokens, and its class: the text without its values. [`Classes`] makes those of many.
 //!
 //! Not here: what a statement means.
 
 mod scanner;
 mod token;
+mod words;
 
 pub use scanner::{Inside, Scanner, piece};
-pub use token::{Token, fingerprint, tokens};
+pub use token::{Classes, Token, fingerprint, tokens};
 
 /// Whose rules of quoting count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

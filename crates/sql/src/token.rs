@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A statement's tokens, enough to name its class and to tell reads from the rest. Comments are left out.
 
+use crate::words::Words;
 use crate::{Dialect, Piece, piece};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,47 +43,49 @@ pub fn tokens(sql: &str, dialect: Dialect) -> Vec<Token> {
 
 /// The class of a statement: its words in lower case, `?` for each value, one `?` for a list of them.
 pub fn fingerprint(tokens: &[Token]) -> String {
-    let mut words: Vec<String> = Vec::new();
+    let mut words = Words::default();
     for token in tokens {
-        let word = match token {
-            Token::Word(word) => word.clone(),
-            Token::Name(name) => name.trim_matches(['`', '"']).to_owned(),
-            Token::Text | Token::Number | Token::Parameter => "?".into(),
-            Token::Symbol(symbol) => symbol.to_string(),
-            Token::Executable => "/*!*/".into(),
-        };
-        words.push(word);
-        shorten(&mut words);
+        match token {
+            Token::Word(word) => words.push(word),
+            Token::Name(name) => words.push(name.trim_matches(['`', '"'])),
+            Token::Text | Token::Number | Token::Parameter => words.push("?"),
+            Token::Symbol(symbol) => words.push(symbol.encode_utf8(&mut [0; 4])),
+            Token::Executable => words.push("/*!*/"),
+        }
     }
     let mut text = String::new();
-    for word in words.iter().filter(|word| *word != ";") {
-        let opens = text.is_empty() || text.ends_with(['(', '.', '@', ':']);
-        let tight = opens || matches!(word.as_str(), ")" | "," | "." | ":");
-        if !tight {
-            text.push(' ');
-        }
-        text.push_str(word);
-    }
+    words.join(&mut text);
     text
 }
 
-/// `? , ?` is `?`; `( ? ) , ( ? )` is `( ? )`; a sign before a value belongs to it.
-fn shorten(words: &mut Vec<String>) {
-    let ends =
-        |words: &[String], with: &[&str]| words.len() >= with.len() && words[words.len() - with.len()..] == *with;
-    if ends(words, &["?", ",", "?"]) {
-        words.truncate(words.len() - 2);
-    }
-    if ends(words, &["(", "?", ")", ",", "(", "?", ")"]) {
-        words.truncate(words.len() - 4);
-    }
-    for sign in ["-", "+"] {
-        for before in ["(", ",", "=", "<", ">", "between", "and"] {
-            if ends(words, &[before, sign, "?"]) {
-                words.truncate(words.len() - 2);
-                words.push("?".into());
+/// Makes classes of many statements, one after the other, in memory that it keeps.
+#[derive(Debug, Default)]
+pub struct Classes {
+    words: Words,
+    class: String,
+}
+
+impl Classes {
+    /// As [`fingerprint`] of its [`tokens`].
+    pub fn of(&mut self, sql: &str, dialect: Dialect) -> &str {
+        self.words.clear();
+        let bytes = sql.as_bytes();
+        let mut at = 0;
+        while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
+            let (piece, length) = piece(rest, dialect);
+            let text = sql.get(at..at + length).unwrap_or_default();
+            match piece {
+                Piece::Space | Piece::LineComment | Piece::Comment => {}
+                Piece::Word => self.words.push_lowercase(text),
+                Piece::Name => self.words.push(text.trim_matches(['`', '"'])),
+                Piece::Text | Piece::Number | Piece::Parameter => self.words.push("?"),
+                Piece::Symbol => self.words.push(char::from(bytes[at]).encode_utf8(&mut [0; 4])),
+                Piece::Executable => self.words.push("/*!*/"),
             }
+            at += length;
         }
+        self.words.join(&mut self.class);
+        &self.class
     }
 }
 
@@ -91,7 +94,9 @@ mod tests {
     use super::*;
 
     fn class(sql: &str) -> String {
-        fingerprint(&tokens(sql, Dialect::Mysql))
+        let class = fingerprint(&tokens(sql, Dialect::Mysql));
+        assert_eq!(Classes::default().of(sql, Dialect::Mysql), class, "one class by both ways");
+        class
     }
 
     #[test]
@@ -105,6 +110,7 @@ mod tests {
             class("SELECT a FROM t WHERE b IN (1, 2,3) AND c > -1.5e-3"),
             "select a from t where b in (?) and c > ?"
         );
+        assert_eq!(class("SELECT a FROM t WHERE b IN (1, -2,+3)"), "select a from t where b in (?)");
         assert_eq!(class("INSERT INTO t VALUES (1,'a'),(2,'b'),(3,NULL)"), "insert into t values (?), (?, null)");
         assert_eq!(class("SELECT a-1, t.b FROM s.t;"), "select a - ?, t.b from s.t");
         assert_eq!(class("SELECT @@version, a::int"), "select @@version, a::int");
@@ -112,7 +118,12 @@ mod tests {
 
     #[test]
     fn postgresql_has_quotes_of_its_own() {
-        let class = |sql| fingerprint(&tokens(sql, Dialect::Postgresql));
+        let mut classes = Classes::default();
+        let mut class = |sql| {
+            let class = fingerprint(&tokens(sql, Dialect::Postgresql));
+            assert_eq!(classes.of(sql, Dialect::Postgresql), class, "one class by both ways");
+            class
+        };
         assert_eq!(class("SELECT \"A b\", $x$it's$x$, E'\\'', $1 FROM t"), "select A b, ? from t");
         assert_eq!(class("SELECT '\\' , 1"), "select ?");
     }

@@ -78,8 +78,8 @@ enum Command {
     Connections(Box<commands::connections::Args>),
     /// Huge pages for a server: how many it needs, whether it has them, and make them
     Hugepages(Box<commands::hugepages::Args>),
-    /// Queries that wait for one common cause: predict them
-    Stalls(commands::stalls::Args),
+    /// Stalls: what they waited for and cost, and which to expect
+    Stalls(Box<commands::stalls::Args>),
     /// Find the humps in a latency histogram
     Modes(commands::modes::Args),
     /// The manual
@@ -167,7 +167,7 @@ fn run(command: Command) -> exit::Outcome {
         Command::Memory(args) => commands::memory::main(*args),
         Command::Connections(args) => commands::connections::main(*args),
         Command::Hugepages(args) => commands::hugepages::main(*args),
-        Command::Stalls(args) => commands::stalls::main(args),
+        Command::Stalls(args) => commands::stalls::main(*args),
         Command::Modes(args) => commands::modes::main(args),
         Command::Doc(args) => commands::doc::main(&args),
         Command::Examples(args) => commands::examples::main(&args),

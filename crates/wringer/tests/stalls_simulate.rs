@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `wringer stalls simulate` on the real program: what it prints, and what it refuses.
-#![allow(clippy::unwrap_used)] // a test
+#![allow(clippy::unwrap_used, clippy::cast_possible_truncation)] // a test
 
 use serde_json::Value;
 use testkit::Lab;

@@ -47,6 +47,7 @@ static PAGES: [Page; PAGE_COUNT] = pages![
     "hugepages",
     "modes",
     "stalls",
+    "stalls-explain",
     "probe",
     "squeeze",
     "disk",
@@ -62,7 +63,7 @@ static PAGES: [Page; PAGE_COUNT] = pages![
     "testing",
     "release",
 ];
-const PAGE_COUNT: usize = 32;
+const PAGE_COUNT: usize = 33;
 
 /// # Errors
 /// Exit code 2: there is no such page.

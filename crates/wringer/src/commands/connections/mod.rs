@@ -5,7 +5,7 @@ mod apply;
 mod audit;
 mod looks;
 mod plan;
-mod table;
+pub mod table;
 
 use crate::exit::Outcome;
 use clap::Subcommand;

@@ -2,7 +2,7 @@
 //! Columns of text.
 
 /// The first column to the left, the others to the right, the last one as it is. Two blanks between them.
-pub(super) fn table(head: &[&str], rows: &[Vec<String>]) -> String {
+pub fn table(head: &[&str], rows: &[Vec<String>]) -> String {
     let last = head.len() - 1;
     let width = |column: usize| {
         let cells = rows.iter().map(|row| row[column].chars().count());
@@ -21,7 +21,7 @@ pub(super) fn table(head: &[&str], rows: &[Vec<String>]) -> String {
     std::iter::once(line(head)).chain(rows).collect()
 }
 
-pub(super) fn number(value: Option<u64>, none: &str) -> String {
+pub fn number(value: Option<u64>, none: &str) -> String {
     value.map_or_else(|| none.to_owned(), |value| value.to_string())
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The flags of a simulation, and the settings that they make.
 
+use crate::commands::stalls::algorithm::Named;
 use crate::exit::{Exit, Failure};
 use capability::{Algorithm, Clock, Flavour, free_list, free_lists};
 use clap::ValueEnum;
@@ -99,12 +100,6 @@ pub(super) struct Flags {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Named {
-    Backoff,
-    Legacy,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum NamedClock {
     /// In whole milliseconds
     IntegerMs,
@@ -129,10 +124,7 @@ impl Flags {
             usage(what).hint(known(request.flavour))
         })?;
         let default = server.algorithms.first().copied().unwrap_or(Algorithm::Legacy);
-        let algorithm = self.algorithm.map_or(default, |named| match named {
-            Named::Backoff => Algorithm::Backoff,
-            Named::Legacy => Algorithm::Legacy,
-        });
+        let algorithm = self.algorithm.map_or(default, Algorithm::from);
         let burst = match (self.burst_pages, self.burst_every) {
             (Some(pages), Some(every)) => Some(Burst { pages, every_ns: every.as_ns() }),
             _ => None,

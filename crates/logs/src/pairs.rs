@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What people cut out of a slow log with awk: the moment at which a statement ended, and how long it took.
+//! `01:35:41.656535Z: 0.401592`, with or without the day ahead.
+
+use crate::clock::Moment;
+use crate::entry::{Found, Gathered, Reader};
+use crate::figures::{Figures, decimal};
+
+#[derive(Default)]
+pub(crate) struct Pairs;
+
+pub(crate) fn is_pair(line: &str) -> bool {
+    pair(line).is_some()
+}
+
+/// The moment of the end, and the time taken.
+fn pair(line: &str) -> Option<(Moment, u64)> {
+    let (moment, took) = line.trim().rsplit_once(": ")?;
+    let ended = Moment::of_day(moment).or_else(|| Moment::of_iso(moment))?;
+    took.contains('.').then(|| decimal(took.trim(), 6))?.map(|took| (ended, took))
+}
+
+impl Reader for Pairs {
+    fn line(&mut self, number: u64, line: &str, gathered: &mut Gathered) {
+        let Some((ended, took)) = pair(line) else {
+            if !line.trim().is_empty() {
+                gathered.trouble(number, "a line without a time and a query time");
+            }
+            return;
+        };
+        let step_us = if line.contains(['.']) { 1 } else { 1_000_000 };
+        let figures = Figures { took_us: Some(took), step_us, ..Figures::default() };
+        let at = ended.minus_us(i64::try_from(took).unwrap_or(0));
+        gathered.found(Found { at, line: number, from: gathered.here.offset, figures, ..Found::default() });
+    }
+
+    fn end(&mut self, _: &mut Gathered) {}
+}

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a burst of stalls waited for: what the log's fields name, and else what is left when they have named nothing. Each cause has its
+//! evidence for and against it.
+
+use crate::burst::Burst;
+use crate::class::Kind;
+use crate::fit::Fit;
+use crate::needs::{Parts, is_said};
+use crate::server::Backoff;
+use serde::Serialize;
+
+/// Names of causes, as everywhere in Wringer. A log can show the first ones alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cause {
+    FreeListBackoff,
+    RowLock,
+    MetadataLock,
+    DiskReads,
+    Sync,
+    Unknown,
+    // what a log alone does not show
+    FreeListLegacy,
+    FreeListWait,
+    RedoOrCheckpoint,
+    Mutex,
+    BufferPin,
+    Cpu,
+    Reclaim,
+    Probe,
+    OwnWork,
+}
+
+impl Cause {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::FreeListBackoff => "free_list_backoff",
+            Self::RowLock => "row_lock",
+            Self::MetadataLock => "metadata_lock",
+            Self::DiskReads => "disk_reads",
+            Self::Sync => "sync",
+            Self::Unknown => "unknown",
+            Self::FreeListLegacy => "free_list_legacy",
+            Self::FreeListWait => "free_list_wait",
+            Self::RedoOrCheckpoint => "redo_or_checkpoint",
+            Self::Mutex => "mutex",
+            Self::BufferPin => "buffer_pin",
+            Self::Cpu => "cpu",
+            Self::Reclaim => "reclaim",
+            Self::Probe => "probe",
+            Self::OwnWork => "own_work",
+        }
+    }
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Evidence {
+    #[serde(rename = "for")]
+    pub speaks_for: Vec<String>,
+    pub against: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Verdict {
+    pub(crate) cause: Cause,
+    /// From 0 to 1; 0 for `unknown`.
+    pub(crate) confidence: f64,
+    pub(crate) evidence: Evidence,
+}
+
+/// Below this, a cause that is only left over is not named.
+const NAMED_FROM: f64 = 0.5;
+/// The refiller sleeps a second at most; then it needs some time for its work.
+const LONGEST_BACKOFF_US: u64 = 1_150_000;
+
+pub(crate) fn judge(burst: &Burst, backoff: Backoff, fit: Option<&Fit>) -> Verdict {
+    let mut parts = Parts::default();
+    burst.victims.iter().for_each(|victim| parts.add(&victim.parts));
+    let lost = burst.lost_us().max(1);
+    let is_most = |us: u64| us >= lost / 2;
+    let said = |what: &str, us: u64| format!("{what}: {} of {}", ms(us), ms(lost));
+    let verdict = |cause, confidence, speaks_for: Vec<String>| Verdict {
+        cause,
+        confidence,
+        evidence: Evidence { speaks_for, against: Vec::new() },
+    };
+    if is_most(parts.row_locks) {
+        return verdict(Cause::RowLock, 0.95, vec![said("waited for locks of rows", parts.row_locks)]);
+    }
+    if is_most(parts.row_locks + parts.locks) {
+        return lock(burst, said("waited for locks", parts.row_locks + parts.locks));
+    }
+    if is_most(parts.reads) {
+        return verdict(Cause::DiskReads, 0.9, vec![said("waited for reads from disk", parts.reads)]);
+    }
+    if is_most(parts.queue) {
+        let queue = said("waited to be let into InnoDB (innodb_thread_concurrency)", parts.queue);
+        return verdict(Cause::Unknown, 0.0, vec![queue]);
+    }
+    if !is_most(parts.rest) {
+        let mixed = format!(
+            "no cause has half of it: locks {}, reads {}, unexplained {}",
+            ms(parts.row_locks + parts.locks),
+            ms(parts.reads),
+            ms(parts.rest)
+        );
+        return verdict(Cause::Unknown, 0.0, vec![mixed]);
+    }
+    left_over(burst, backoff, fit, &parts)
+}
+
+/// The log does not say whose locks they were: who takes no locks of rows did not wait for one.
+fn lock(burst: &Burst, said: String) -> Verdict {
+    let all = |of: &dyn Fn(Kind) -> bool| burst.victims.iter().all(|victim| of(victim.kind));
+    let tells_apart = burst.victims.iter().all(|victim| victim.candidate.figures.row_lock_us.is_some());
+    let (cause, confidence, why) = if tells_apart {
+        (Cause::MetadataLock, 0.85, "none of that was for locks of rows")
+    } else if all(&|kind| matches!(kind, Kind::Read | Kind::Counting)) {
+        (Cause::MetadataLock, 0.7, "the victims only read, and take no locks of rows")
+    } else if all(&|kind| matches!(kind, Kind::Write | Kind::LockingRead)) {
+        (Cause::RowLock, 0.7, "all victims take locks of rows")
+    } else {
+        (Cause::MetadataLock, 0.55, "both who takes locks of rows and who takes none waited")
+    };
+    Verdict { cause, confidence, evidence: Evidence { speaks_for: vec![said, why.to_owned()], against: Vec::new() } }
+}
+
+/// Evidence that is weighed: what speaks for a cause leaves less doubt each time.
+#[derive(Default)]
+struct Scales {
+    doubt: f64,
+    evidence: Evidence,
+}
+
+impl Scales {
+    fn speaks_for(&mut self, weight: f64, what: String) {
+        self.doubt *= 1.0 - weight;
+        self.evidence.speaks_for.push(what);
+    }
+
+    fn against(&mut self, left: f64, what: String) {
+        self.doubt = 1.0 - (1.0 - self.doubt) * left;
+        self.evidence.against.push(what);
+    }
+}
+
+fn left_over(burst: &Burst, backoff: Backoff, fit: Option<&Fit>, parts: &Parts) -> Verdict {
+    let mut scales = Scales { doubt: 1.0, evidence: Evidence::default() };
+    let victims = &burst.victims;
+    let is_all_said = victims.iter().all(|victim| is_said(&victim.candidate.figures));
+    if is_all_said {
+        let weight = if backoff == Backoff::NotKnown { 0.3 } else { 0.4 };
+        let what = format!("{} of {} are not locks, reads or rows", ms(parts.rest), ms(burst.lost_us()));
+        scales.speaks_for(weight, what);
+    } else {
+        scales.evidence.against.push("the log does not say what the victims needed".to_owned());
+    }
+    if burst.ends_together() {
+        let what = format!("{} connections ended within {}", victims.len(), ms(burst.ends_within_us()));
+        scales.speaks_for(0.25, what);
+    }
+    if victims.iter().all(|victim| victim.kind == Kind::Commit) {
+        return named(Cause::Sync, scales, "all victims are commits");
+    }
+    let not_there = match backoff {
+        Backoff::NotThere => Some("this server has no such wait for free pages, or it was not in force"),
+        Backoff::InForce => {
+            scales.speaks_for(0.3, "innodb_empty_free_list_algorithm is backoff".to_owned());
+            None
+        }
+        Backoff::Possible => {
+            scales.speaks_for(0.1, "the server has innodb_empty_free_list_algorithm".to_owned());
+            None
+        }
+        Backoff::NotKnown => {
+            scales.evidence.against.push("nothing says which server it was".to_owned());
+            None
+        }
+    };
+    if let Some(why) = not_there {
+        scales.evidence.against.push(format!("free_list_backoff: {why}"));
+        return Verdict { cause: Cause::Unknown, confidence: 0.0, evidence: scales.evidence };
+    }
+    for_backoff(&mut scales, burst, fit);
+    let confidence = 1.0 - scales.doubt;
+    if confidence < NAMED_FROM {
+        let what = format!("free_list_backoff: too little speaks for it ({:.0} %)", confidence * 100.0);
+        scales.evidence.against.push(what);
+        return Verdict { cause: Cause::Unknown, confidence: 0.0, evidence: scales.evidence };
+    }
+    Verdict { cause: Cause::FreeListBackoff, confidence: rounded(confidence), evidence: scales.evidence }
+}
+
+fn for_backoff(scales: &mut Scales, burst: &Burst, fit: Option<&Fit>) {
+    let victims = &burst.victims;
+    let reading = victims.iter().filter(|victim| victim.candidate.figures.reads.is_some_and(|reads| reads > 0)).count();
+    if reading == victims.len() {
+        scales.speaks_for(0.2, "each victim read a page, for which it needed a free one".to_owned());
+    }
+    let fitting = fit.map(|fit| (fit, victims.iter().filter(|victim| fit.has(victim.parts.rest)).count()));
+    match fitting {
+        Some((fit, count)) if count * 2 >= victims.len() => {
+            let what = format!(
+                "{count} of {} lengths are those of the ladder of sleeps, at {:.1} us more for each sleep; of all {} that were compared, {} are",
+                victims.len(),
+                fit.lattice.overhead_us(),
+                fit.lengths,
+                fit.fitting
+            );
+            scales.speaks_for(0.6, what);
+        }
+        Some((_, count)) => {
+            scales.against(0.6, format!("{count} of {} lengths are those of the ladder of sleeps", victims.len()));
+        }
+        None => {}
+    }
+    let longest = victims.iter().map(|victim| victim.parts.rest).max().unwrap_or(0);
+    if longest > LONGEST_BACKOFF_US {
+        scales.against(0.3, format!("{} is longer than the refiller ever sleeps", ms(longest)));
+    }
+}
+
+fn named(cause: Cause, mut scales: Scales, why: &str) -> Verdict {
+    scales.speaks_for(0.35, why.to_owned());
+    let confidence = rounded(1.0 - scales.doubt);
+    let cause = if confidence < NAMED_FROM { Cause::Unknown } else { cause };
+    let confidence = if cause == Cause::Unknown { 0.0 } else { confidence };
+    Verdict { cause, confidence, evidence: scales.evidence }
+}
+
+/// Nothing that is weighed so is sure.
+fn rounded(confidence: f64) -> f64 {
+    (confidence.min(0.97) * 100.0).round() / 100.0
+}
+
+pub(crate) fn ms(us: u64) -> String {
+    format!("{:.1} ms", us as f64 / 1000.0)
+}

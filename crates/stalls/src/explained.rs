@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a log tells of stalls, as plain data: the shape of the JSON.
+
+use crate::cause::{Cause, Evidence};
+use serde::{Serialize, Serializer};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Times in microseconds. `None` where the source does not say it.
+#[derive(Debug, Clone, Serialize)]
+pub struct Explained {
+    /// Of this shape.
+    pub schema: u32,
+    pub source: Source,
+    /// In their order, as far as memory allowed; the account has all.
+    pub stalls: Vec<Stall>,
+    pub stalls_left_out: u64,
+    pub account: Account,
+    /// Those with the most time first.
+    pub classes: Vec<ClassOf>,
+    pub cost: Cost,
+    /// What could not be understood, as far as memory allowed; [`Cost::skipped_bytes`] counts all.
+    pub skipped: Vec<SkippedPart>,
+    /// From the counter alone: how long, and between which bounds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub counter: Option<Counter>,
+    /// What one should know to read this.
+    pub notes: Vec<String>,
+}
+
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Source {
+    pub format: Option<&'static str>,
+    /// As the log's header or the caller says it.
+    pub server: Option<String>,
+    /// The shortest stall that was looked for.
+    pub least_us: u64,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct Stall {
+    /// Since the beginning of 1970, by the log's own clock and in its own time zone; of a time without a day, since midnight.
+    pub started_us: Option<i64>,
+    /// From the first victim's begin to the last one's end.
+    pub length_us: u64,
+    pub cause: Cause,
+    /// From 0 to 1: how sure the cause is; 0 for `unknown`.
+    pub confidence: f64,
+    pub lost_query_us: u64,
+    /// From the first victim's end to the last one's.
+    pub ends_within_us: u64,
+    pub evidence: Evidence,
+    pub victim_count: u64,
+    /// The first ones.
+    pub victims: Vec<Victim>,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct Victim {
+    pub connection: Option<String>,
+    /// Its class: without values.
+    #[serde(serialize_with = "as_text")]
+    pub statement: Arc<str>,
+    /// The statement itself, if it was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub statement_with_values: Option<String>,
+    pub started_us: Option<i64>,
+    /// From its begin to its end.
+    pub length_us: u64,
+    pub lost_query_us: u64,
+}
+
+/// What stalls cost.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Account {
+    /// A victim loses its time less the median of its class outside stalls. `attributed + unexplained`.
+    pub lost_query_us: u64,
+    pub attributed_query_us: u64,
+    pub unexplained_query_us: u64,
+    pub by_cause: BTreeMap<Cause, OfCause>,
+    /// By how much the counter rose, as the caller says.
+    pub wait_free: Option<u64>,
+    /// By how much the counter must have risen for the stalls that were found to be waits under `backoff`.
+    pub wait_free_by_stalls: Option<u64>,
+    /// What one sleep of the ladder took beyond what was asked for, as it was computed from the lengths; or the usual one.
+    pub sleep_overhead_us: Option<f64>,
+    /// Time beyond a class's median that the statement's own work explains: it is in no stall.
+    pub own_work_query_us: u64,
+}
+
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub struct OfCause {
+    pub stalls: u64,
+    pub victims: u64,
+    pub lost_query_us: u64,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct ClassOf {
+    #[serde(serialize_with = "as_text")]
+    pub statement: Arc<str>,
+    pub count: u64,
+    pub sum_us: u64,
+    pub max_us: u64,
+    /// Within 1 %, as the next one.
+    pub median_us: u64,
+    pub p95_us: u64,
+    /// `None`: nothing of it ran outside stalls.
+    pub median_outside_stalls_us: Option<u64>,
+    pub victims: u64,
+    pub lost_query_us: u64,
+}
+
+/// What this answer is made from.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub struct Cost {
+    pub bytes: u64,
+    pub entries: u64,
+    /// Entries that do not say how long they took: they are in no class.
+    pub untimed_entries: u64,
+    pub skipped_bytes: u64,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct SkippedPart {
+    pub offset: u64,
+    pub bytes: u64,
+    pub why: String,
+}
+
+/// The counter as a clock.
+#[derive(Debug, Clone, Serialize)]
+pub struct Counter {
+    pub victims: u64,
+    /// Failed tries of each, if all waited equally long.
+    pub tries_each: f64,
+    /// Of one stall.
+    pub length_us: Band,
+    /// Of all victims.
+    pub lost_query_us: Band,
+    /// What a sleep takes beyond what was asked for.
+    pub sleep_overhead_us: Band,
+}
+
+/// What cannot be known is between two bounds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Band {
+    pub least: f64,
+    pub likely: f64,
+    pub most: f64,
+}
+
+fn as_text<S: Serializer>(text: &Arc<str>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(text)
+}

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One pass through a log. All that is kept has a bound; what does not fit is judged on the way.
+
+use crate::class::{Classes, cut};
+use crate::explained::{ClassOf, Cost, Explained, SkippedPart, Source};
+use crate::ladder::Lattice;
+use crate::server::{Backoff, Server};
+use crate::settle::Settled;
+use crate::victim::Candidate;
+use capability::Algorithm;
+use logs::{Entry, Format, Log};
+use std::io::{self, BufRead};
+
+/// What is asked of a log.
+#[derive(Debug, Clone, Default)]
+pub struct Asked {
+    /// The shortest stall that is looked for.
+    pub least_us: u64,
+    /// Which server wrote it; else what the log itself says.
+    pub server: Option<Server>,
+    /// `innodb_empty_free_list_algorithm`, where the caller knows it.
+    pub algorithm: Option<Algorithm>,
+    /// By how much `Innodb_buffer_pool_wait_free` rose while the log was written.
+    pub wait_free: Option<u64>,
+    /// Statements are given with their values, too.
+    pub with_values: bool,
+}
+
+/// Of a statement, no more than this is to be kept by the reader of the log ([`logs::open_timed`]).
+pub const MOST_STATEMENT_BYTES: usize = 1 << 20;
+/// Of a statement with its values.
+const MOST_VALUES_BYTES: usize = 500;
+/// Of a connection's name.
+const MOST_NAME_BYTES: usize = 64;
+/// So many candidates at most wait to be judged: some 300 bytes each, and their statements if those were asked for.
+const MOST_CANDIDATES: usize = 20_000;
+/// When they are judged on the way, those of so much time at the end are not: their company may still come.
+const KEPT_US: i64 = 2_000_000;
+
+/// The stalls of a log.
+///
+/// # Errors
+/// The log cannot be read from its beginning. Where it breaks off later, what was read until then counts, and the place is among what
+/// was skipped.
+pub fn explain<R: BufRead>(log: &mut Log<R>, asked: &Asked) -> io::Result<Explained> {
+    let mut gathering = Gathering::default();
+    let mut broken = None;
+    while let Some(entry) = log.next() {
+        match entry {
+            Ok(entry) => gathering.entry(entry, log.format(), asked, log.header()),
+            Err(error) if log.bytes() == 0 => return Err(error),
+            Err(error) => broken = Some(error),
+        }
+    }
+    let server = gathering.server(asked, log.header());
+    let backoff = gathering.backoff(asked, server.as_ref(), log.format());
+    let candidates = std::mem::take(&mut gathering.candidates);
+    gathering.settled.settle(candidates, &mut gathering.classes, asked.least_us, backoff);
+    Ok(gathering.explained(log, asked, server, broken))
+}
+
+#[derive(Debug, Default)]
+struct Gathering {
+    classes: Classes,
+    candidates: Vec<Candidate>,
+    settled: Settled,
+    is_perconas: bool,
+    has_rows: bool,
+    is_coarse: bool,
+    entries: u64,
+    untimed: u64,
+    shortest_us: Option<u64>,
+}
+
+impl Gathering {
+    fn entry(&mut self, entry: Entry, format: Format, asked: &Asked, header: Option<&str>) {
+        self.entries += 1;
+        let figures = entry.figures;
+        let Some(took_us) = figures.took_us else {
+            self.untimed += 1;
+            return;
+        };
+        self.is_perconas |= figures.is_perconas;
+        self.has_rows |= figures.rows_examined.is_some();
+        self.is_coarse |= figures.step_us > 1000;
+        self.shortest_us = Some(self.shortest_us.map_or(took_us, |shortest| shortest.min(took_us)));
+        let class = self.classes.record(&entry.sql, format.dialect(), took_us, &figures);
+        if took_us < asked.least_us {
+            return;
+        }
+        let statement = asked.with_values.then(|| cut(&entry.sql, MOST_VALUES_BYTES).to_owned());
+        let mut connection = entry.session;
+        let end = cut(&connection, MOST_NAME_BYTES).len();
+        connection.truncate(end);
+        let ended_us = entry.at.us.saturating_add_unsigned(took_us);
+        self.candidates.push(Candidate { class, connection, ended_us, took_us, figures, statement });
+        if self.candidates.len() >= MOST_CANDIDATES {
+            let server = self.server(asked, header);
+            let backoff = self.backoff(asked, server.as_ref(), format);
+            self.settle_early(asked.least_us, backoff);
+        }
+    }
+
+    fn settle_early(&mut self, least_us: u64, backoff: Backoff) {
+        let last = self.candidates.iter().map(|it| it.ended_us).max().unwrap_or(0);
+        let all = std::mem::take(&mut self.candidates);
+        let (mut early, late): (Vec<Candidate>, Vec<Candidate>) =
+            all.into_iter().partition(|it| it.ended_us < last.saturating_sub(KEPT_US));
+        // more at one time than memory is for
+        if late.len() > MOST_CANDIDATES / 2 {
+            early.extend(late);
+        } else {
+            self.candidates = late;
+        }
+        self.settled.settle(early, &mut self.classes, least_us, backoff);
+    }
+
+    fn server(&self, asked: &Asked, header: Option<&str>) -> Option<Server> {
+        asked.server.clone().or_else(|| header.and_then(Server::of_header))
+    }
+
+    fn backoff(&self, asked: &Asked, server: Option<&Server>, format: Format) -> Backoff {
+        let is_postgresql = format.dialect() == sql::Dialect::Postgresql;
+        if is_postgresql || asked.wait_free == Some(0) {
+            return Backoff::NotThere;
+        }
+        Backoff::of(server, asked.algorithm, self.is_perconas)
+    }
+
+    fn explained<R: BufRead>(
+        mut self,
+        log: &Log<R>,
+        asked: &Asked,
+        server: Option<Server>,
+        broken: Option<io::Error>,
+    ) -> Explained {
+        let notes = self.notes(log.format(), asked);
+        let Settled { stalls, stalls_left_out, mut account, .. } = std::mem::take(&mut self.settled);
+        account.wait_free = asked.wait_free;
+        account.sleep_overhead_us =
+            account.sleep_overhead_us.or(account.wait_free_by_stalls.map(|_| Lattice::USUAL_OVERHEAD_US));
+        let mut classes: Vec<ClassOf> = self.classes.iter().map(class).collect();
+        classes.sort_by(|one, other| other.sum_us.cmp(&one.sum_us).then_with(|| one.statement.cmp(&other.statement)));
+        let part = |(place, why): &(logs::Place, &str)| SkippedPart {
+            offset: place.offset,
+            bytes: place.bytes,
+            why: (*why).to_owned(),
+        };
+        let mut skipped: Vec<SkippedPart> = log.skipped().places.iter().map(part).collect();
+        skipped.extend(broken.map(|error| SkippedPart {
+            offset: log.bytes(),
+            bytes: 0,
+            why: format!("not read from here on: {error}"),
+        }));
+        Explained {
+            schema: 1,
+            source: Source {
+                format: Some(log.format().name()),
+                server: server.map(|server| server.to_string()),
+                least_us: asked.least_us,
+            },
+            stalls,
+            stalls_left_out,
+            account,
+            classes,
+            cost: Cost {
+                bytes: log.bytes(),
+                entries: self.entries,
+                untimed_entries: self.untimed,
+                skipped_bytes: log.skipped().bytes,
+            },
+            skipped,
+            counter: None,
+            notes,
+        }
+    }
+
+    fn notes(&self, format: Format, asked: &Asked) -> Vec<String> {
+        let mut notes = Vec::new();
+        let mut note = |is_so: bool, text: &str| notes.extend(is_so.then(|| text.to_owned()));
+        let is_of_slow = self.shortest_us.is_some_and(|shortest| shortest >= asked.least_us);
+        note(
+            is_of_slow,
+            "the log has slow statements alone: what their classes take otherwise is not in it, and each victim's whole time counts as lost",
+        );
+        note(
+            format == Format::MysqlSlow && !self.has_rows && self.entries > 0,
+            "the log does not say how many rows a statement looked at",
+        );
+        note(
+            format == Format::MysqlSlow && self.has_rows && !self.is_perconas,
+            "this log has no waits of InnoDB: log_slow_verbosity=innodb (Percona Server), log_slow_verbosity=innodb,query_plan,engine (MariaDB) or log_slow_extra (MySQL) tells more",
+        );
+        note(self.is_coarse, "the log's clock shows seconds: which stalls ended together cannot be seen");
+        note(
+            self.untimed > 0,
+            "some entries do not say how long they took: they are in no class (PostgreSQL: log_min_duration_statement)",
+        );
+        notes
+    }
+}
+
+fn class(class: &crate::class::Class) -> ClassOf {
+    let outside = class.count.saturating_sub(class.stalled);
+    ClassOf {
+        statement: class.statement.clone(),
+        count: class.count,
+        sum_us: class.sum_us,
+        max_us: class.max_us,
+        median_us: class.quantile_us(0.5),
+        p95_us: class.quantile_us(0.95),
+        median_outside_stalls_us: (outside > 0).then(|| class.median_without_us(class.stalled)),
+        victims: class.stalled,
+        lost_query_us: class.lost_us,
+    }
+}

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Who stalled: statements that took far longer than their class does, or, in a log of slow statements alone, that needed little and took long.
+
+use crate::class::{Classes, Kind};
+use crate::needs::{Parts, is_little, is_said, work_us};
+use logs::Figures;
+use std::collections::HashMap;
+
+/// An entry that took long enough to be looked at.
+#[derive(Debug, Clone)]
+pub(crate) struct Candidate {
+    pub(crate) class: usize,
+    pub(crate) connection: String,
+    /// By the log's clock, whose step the figures have.
+    pub(crate) ended_us: i64,
+    pub(crate) took_us: u64,
+    pub(crate) figures: Figures,
+    /// With its values, when they were asked for.
+    pub(crate) statement: Option<String>,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Stalled {
+    pub(crate) candidate: Candidate,
+    pub(crate) lost_us: u64,
+    pub(crate) parts: Parts,
+    pub(crate) kind: Kind,
+    /// Its class has statements that did not stall.
+    pub(crate) has_usual: bool,
+}
+
+impl Stalled {
+    pub(crate) fn began_us(&self) -> i64 {
+        self.candidate.ended_us.saturating_sub_unsigned(self.candidate.took_us)
+    }
+
+    /// The log says when it was.
+    pub(crate) fn is_dated(&self) -> bool {
+        self.candidate.figures.step_us > 0
+    }
+
+    /// Alone it says nothing: neither its class nor its entry tells what it needed.
+    pub(crate) fn needs_company(&self) -> bool {
+        !self.has_usual && !is_said(&self.candidate.figures)
+    }
+}
+
+/// So many times the median of its class, and no shorter than what was asked for beyond it, is a stall.
+const FAR_ABOVE: u64 = 4;
+
+/// Those among the candidates that stalled, and the time that others took beyond their class's median for their own work.
+pub(crate) fn stalled(candidates: Vec<Candidate>, classes: &Classes, least_us: u64) -> (Vec<Stalled>, u64) {
+    let medians = medians(&candidates, classes, least_us);
+    let mut own_work_us = 0_u64;
+    let mut found = Vec::new();
+    for candidate in candidates {
+        let Some(class) = classes.get(candidate.class) else { continue };
+        let took = candidate.took_us;
+        // the class has none that is quick: what it needs is only in the entry itself
+        let is_unknown = class.min_us >= least_us;
+        let judged = if is_unknown && is_small(class.kind, &candidate.figures, took) {
+            Judged::Stalled(took)
+        } else {
+            let median = medians.get(&candidate.class).copied().unwrap_or(0);
+            against_class(class.kind, &candidate, median, class.rows_each(), least_us)
+        };
+        match judged {
+            Judged::Usual => {}
+            Judged::OwnWork(us) => own_work_us = own_work_us.saturating_add(us),
+            Judged::Stalled(lost_us) => {
+                let parts = Parts::of(&candidate.figures, lost_us);
+                found.push(Stalled { candidate, lost_us, parts, kind: class.kind, has_usual: !is_unknown });
+            }
+        }
+    }
+    (found, own_work_us)
+}
+
+enum Judged {
+    Usual,
+    /// Long because of what it did itself.
+    OwnWork(u64),
+    /// So much was lost.
+    Stalled(u64),
+}
+
+fn against_class(kind: Kind, candidate: &Candidate, median: u64, rows_each: u64, least_us: u64) -> Judged {
+    let lost = candidate.took_us.saturating_sub(median);
+    if !is_far_above(candidate.took_us, median, least_us) {
+        return Judged::Usual;
+    }
+    let mut beyond = candidate.figures;
+    beyond.rows_examined = beyond.rows_examined.map(|rows| rows.saturating_sub(rows_each));
+    let is_own = matches!(kind, Kind::AskedToWait | Kind::Other) || work_us(&beyond) >= lost / 2;
+    if is_own { Judged::OwnWork(lost) } else { Judged::Stalled(lost) }
+}
+
+fn is_far_above(took_us: u64, median_us: u64, least_us: u64) -> bool {
+    took_us >= median_us.saturating_mul(FAR_ABOVE).max(median_us.saturating_add(least_us))
+}
+
+fn is_small(kind: Kind, figures: &Figures, took_us: u64) -> bool {
+    let is_known = match kind {
+        Kind::Read | Kind::LockingRead | Kind::Write | Kind::Commit | Kind::NotSaid => true,
+        // the pages that it looked at tell what the rows do not
+        Kind::Counting => figures.pages.is_some(),
+        Kind::AskedToWait | Kind::Other => false,
+    };
+    is_known && is_little(figures, took_us)
+}
+
+/// The median of each class outside stalls: what is far above it is left out, and the median taken anew, until nothing changes.
+fn medians(candidates: &[Candidate], classes: &Classes, least_us: u64) -> HashMap<usize, u64> {
+    const ROUNDS: usize = 8;
+    let mut lengths: HashMap<usize, Vec<u64>> = HashMap::new();
+    for candidate in candidates {
+        lengths.entry(candidate.class).or_default().push(candidate.took_us);
+    }
+    let median = |(id, lengths): (usize, Vec<u64>)| {
+        let class = classes.get(id)?;
+        let mut median = class.median_without_us(class.stalled);
+        for _ in 0..ROUNDS {
+            let stalled = lengths.iter().filter(|took| is_far_above(**took, median, least_us)).count() as u64;
+            let next = class.median_without_us(class.stalled + stalled);
+            if next == median {
+                break;
+            }
+            median = next;
+        }
+        Some((id, median))
+    };
+    lengths.into_iter().filter_map(median).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sql::Dialect;
+
+    fn log(entries: &[(&str, u64, Figures)]) -> (Vec<Candidate>, Classes) {
+        let mut classes = Classes::default();
+        let mut candidates = Vec::new();
+        for (sql, took_us, figures) in entries {
+            let class = classes.record(sql, Dialect::Mysql, *took_us, figures);
+            let (connection, statement) = (String::new(), None);
+            if *took_us >= 20_000 {
+                let ended_us = 0;
+                candidates.push(Candidate {
+                    class,
+                    connection,
+                    ended_us,
+                    took_us: *took_us,
+                    figures: *figures,
+                    statement,
+                });
+            }
+        }
+        (candidates, classes)
+    }
+
+    fn losses(entries: &[(&str, u64, Figures)]) -> (Vec<u64>, u64) {
+        let (candidates, classes) = log(entries);
+        let (found, own) = stalled(candidates, &classes, 20_000);
+        (found.iter().map(|it| it.lost_us).collect(), own)
+    }
+
+    const QUICK: (&str, u64, Figures) = ("select 1", 100, NOTHING);
+    const NOTHING: Figures = Figures {
+        took_us: None,
+        lock_us: None,
+        row_lock_us: None,
+        queue_us: None,
+        reads: None,
+        read_us: None,
+        pages: None,
+        engine_us: None,
+        rows_sent: None,
+        rows_examined: None,
+        rows_affected: None,
+        bytes_sent: None,
+        step_us: 1,
+        is_perconas: false,
+        is_damaged: false,
+    };
+
+    #[test]
+    fn a_victim_loses_its_time_less_its_classs_median_outside_stalls() {
+        let mut entries = vec![QUICK; 10];
+        entries.extend([("select 2", 300_100, NOTHING); 4]);
+        assert_eq!(losses(&entries), (vec![300_000; 4], 0));
+    }
+
+    #[test]
+    fn what_its_own_rows_explain_is_no_stall_and_neither_is_what_asked_to_wait() {
+        let mut entries = vec![QUICK; 10];
+        entries.push(("select 3", 300_100, Figures { rows_examined: Some(100_000), ..NOTHING }));
+        assert_eq!(losses(&entries), (vec![], 300_000));
+        let sleeps = [
+            ("select sleep(1)", 100, NOTHING),
+            ("select sleep(1)", 100, NOTHING),
+            ("select sleep(2)", 5_000_000, NOTHING),
+        ];
+        assert_eq!(losses(&sleeps), (vec![], 4_999_900));
+    }
+
+    #[test]
+    fn slow_statements_of_a_slow_class_are_as_they_always_are() {
+        let report = ("select a from t", 2_000_000, Figures { rows_examined: Some(1_000_000), ..NOTHING });
+        assert_eq!(losses(&[report; 5]), (vec![], 0));
+        let altered = ("alter table t force", 60_000_000, Figures { rows_examined: Some(0), ..NOTHING });
+        assert_eq!(losses(&[altered]), (vec![], 0));
+    }
+
+    #[test]
+    fn where_a_log_has_slow_statements_alone_those_that_need_little_stalled() {
+        let little = ("select c from t where id=1", 744_840, Figures { rows_examined: Some(1), ..NOTHING });
+        assert_eq!(losses(&[little]), (vec![744_840], 0));
+    }
+}

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `wringer stalls explain`: stalls and their cost, from a log, or from the counter alone.
+
+mod show;
+
+use super::algorithm::Named;
+use crate::exit::{Exit, Failure, Outcome};
+use crate::input;
+use crate::terminal::{self, Output};
+use capability::Flavour;
+use sandbox::Request;
+use stalls::counter::Counted;
+use stalls::{Asked, Explained, MOST_STATEMENT_BYTES, Server};
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use units::Span;
+
+/// The stalls of a log that was written, what they waited for, and what they cost
+///
+/// Which log it is is found by looking: the slow log of MySQL (also with log_slow_extra), MariaDB or Percona Server; PostgreSQL's log
+/// with durations (log_min_duration_statement; log_line_prefix with time and process: '%m [%p] '), its csvlog or jsonlog; or lines
+/// `01:35:41.656535Z: 0.401592` of the end and the query time of statements. A log that has all statements (long_query_time=0) tells
+/// more than one of slow statements alone. Without a log, the counter Innodb_buffer_pool_wait_free of a Percona Server under `backoff`
+/// says how long its stalls were.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    wringer stalls explain slow.log\n  \
+    wringer stalls explain slow.log --server percona@8.0.29 --algorithm backoff --wait-free 479 -o json | jq .account\n  \
+    wringer stalls explain --server percona@8.0.29 --wait-free 479 --victims 5\n  \
+    zcat slow.log.1.gz | wringer stalls explain - --at-least 100ms\n\n\
+    Exit codes: 1 with --fail-on-stall, if there is one so long; 3 if the file is no such log. What a log can show and what it\n  \
+    cannot: docs/stalls-explain.md.")]
+pub struct Args {
+    /// The log; `-` is standard input
+    #[arg(value_name = "FILE", required_unless_present = "wait_free")]
+    file: Option<PathBuf>,
+    /// The server that wrote the log, with its version: percona@8.0.29, mysql@9.1, xtradb [default: what the log itself says]
+    #[arg(long, value_name = "SERVER@VERSION")]
+    server: Option<Request>,
+    /// innodb_empty_free_list_algorithm at that time
+    #[arg(long, value_enum)]
+    algorithm: Option<Named>,
+    /// By how much Innodb_buffer_pool_wait_free rose meanwhile
+    #[arg(long, value_name = "N")]
+    wait_free: Option<u64>,
+    /// With the counter alone: how many queries stalled
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), conflicts_with = "file")]
+    victims: Option<u64>,
+    /// With the counter alone: what one sleep takes beyond what was asked for [default: 60us, and a band from 50us to 200us]
+    #[arg(long, value_name = "TIME", conflicts_with = "file")]
+    sleep_overhead: Option<Span>,
+    /// The shortest stall that is looked for, 1ms or more
+    #[arg(long, value_name = "TIME", default_value = "20ms", value_parser = least)]
+    at_least: Span,
+    /// Exit code 1 if a stall is so long or longer
+    #[arg(long, value_name = "TIME")]
+    fail_on_stall: Option<Span>,
+    /// Show statements with their values; without it, they are shown as classes
+    #[arg(long)]
+    with_values: bool,
+    /// Stalls and classes to print, those with the most time first; the JSON output has all
+    #[arg(long, default_value_t = 20, value_name = "N")]
+    top: usize,
+    /// How to print
+    #[arg(short, long, value_enum, default_value_t = Output::Text)]
+    output: Output,
+}
+
+fn least(text: &str) -> Result<Span, String> {
+    let span: Span = text.parse().map_err(|error: units::ParseError| error.to_string())?;
+    if span.as_ns() < 1_000_000 {
+        return Err("1ms or more: shorter waits are not told apart from work by a log".to_owned());
+    }
+    Ok(span)
+}
+
+pub fn main(args: &Args) -> Outcome {
+    let server = args.server.as_ref().map(server).transpose()?;
+    let explained = match &args.file {
+        Some(file) => of_log(args, file, server)?,
+        None => of_counter(args, server)?,
+    };
+    match args.output {
+        Output::Json => terminal::json(&explained),
+        Output::Text => terminal::data(show::text(&explained, args.top).trim_end()),
+    }
+    let longest = explained.stalls.iter().map(|stall| stall.length_us).max();
+    match (args.fail_on_stall, longest) {
+        (Some(limit), Some(longest)) if longest >= limit.as_ns() / 1000 => {
+            let message = format!("a stall of {:.1} ms: --fail-on-stall {limit}", longest as f64 / 1000.0);
+            Err(Failure::message(Exit::Finding, message))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn server(asked: &Request) -> Result<Server, Failure> {
+    let Request { flavour, version } = asked.clone();
+    let version = version.ok_or_else(|| {
+        let message = format!("--server {flavour} lacks the version");
+        Failure::message(Exit::Usage, message).hint("what a server does depends on it: --server percona@8.0.29")
+    })?;
+    Ok(Server { flavour, version })
+}
+
+fn of_log(args: &Args, path: &Path, server: Option<Server>) -> Result<Explained, Failure> {
+    let failed = |source: std::io::Error| {
+        Failure::new(Exit::Missing, anyhow::Error::new(source).context(format!("read {}", path.display())))
+    };
+    if path.is_dir() {
+        return Err(recording(path));
+    }
+    if path == Path::new("-") {
+        return of_input(args, path, server, std::io::stdin().lock());
+    }
+    let input = input::open_input(path).map_err(failed)?;
+    of_input(args, path, server, BufReader::with_capacity(1 << 20, input))
+}
+
+fn of_input(args: &Args, path: &Path, server: Option<Server>, mut input: impl BufRead) -> Result<Explained, Failure> {
+    let failed = |source: std::io::Error| {
+        Failure::new(Exit::Missing, anyhow::Error::new(source).context(format!("read {}", path.display())))
+    };
+    if input.fill_buf().map_err(failed)?.starts_with(b"SQLite format 3\0") {
+        return Err(recording(path));
+    }
+    let Some(mut log) = logs::open_timed(input, MOST_STATEMENT_BYTES).map_err(failed)? else {
+        let message = format!("{} is no log that is known here", path.display());
+        return Err(Failure::message(Exit::Missing, message).hint(READ_TODAY));
+    };
+    if log.format() == logs::Format::MysqlGeneral {
+        let message = format!("{} is a general log: it does not say how long statements took", path.display());
+        return Err(
+            Failure::message(Exit::Missing, message).hint("the slow log does: slow_query_log=1, long_query_time=0")
+        );
+    }
+    let algorithm = args.algorithm.map(capability::Algorithm::from);
+    let least_us = args.at_least.as_ns() / 1000;
+    let (wait_free, with_values) = (args.wait_free, args.with_values);
+    stalls::explain(&mut log, &Asked { least_us, server, algorithm, wait_free, with_values }).map_err(failed)
+}
+
+const READ_TODAY: &str = "known are the slow log of MySQL, MariaDB and Percona Server; PostgreSQL's log with time and process in \
+    log_line_prefix ('%m [%p] '), its csvlog and its jsonlog; and lines 'TIME: SECONDS'";
+
+fn recording(path: &Path) -> Failure {
+    let message = format!("{} is a recording or a folder: stalls are read from logs", path.display());
+    Failure::message(Exit::Missing, message).hint(READ_TODAY)
+}
+
+fn of_counter(args: &Args, server: Option<Server>) -> Result<Explained, Failure> {
+    let usage = |message: &str| Failure::message(Exit::Usage, message).hint("see `wringer stalls explain --help`");
+    let server =
+        server.ok_or_else(|| usage("the counter alone needs --server: what it counts depends on the version"))?;
+    let victims =
+        args.victims.ok_or_else(|| usage("the counter alone needs --victims: it does not say how many stalled"))?;
+    let wait_free = args.wait_free.ok_or_else(|| usage("without a log, --wait-free is needed"))?;
+    if capability::free_list(server.flavour, &server.version).is_none() && server.flavour != Flavour::Postgresql {
+        let message = format!("nobody has looked at what {server} does about an empty free list");
+        return Err(usage(&message));
+    }
+    let ladder = server.ladder().filter(|_| args.algorithm != Some(Named::Legacy));
+    let Some(ladder) = ladder else {
+        let way = if args.algorithm.is_some() { " with that algorithm" } else { "" };
+        let message = format!(
+            "in {server}{way} the counter says how often queries had to look further for a free page, not how long they waited"
+        );
+        return Err(
+            Failure::message(Exit::Missing, message).hint("its slow log tells more: wringer stalls explain FILE")
+        );
+    };
+    let is_in_force = args.algorithm == Some(Named::Backoff);
+    let sleep_overhead_us = args.sleep_overhead.map(|span| span.as_ns() as f64 / 1000.0);
+    let server = server.to_string();
+    Ok(stalls::counter::explain(&Counted { server, ladder, is_in_force, wait_free, victims, sleep_overhead_us }))
+}

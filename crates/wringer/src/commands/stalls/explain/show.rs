@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Stalls, their account, and classes of statements for people.
+
+use crate::commands::chart::time;
+use crate::commands::connections::table::table;
+use ::stalls::{ClassOf, Explained, Stall};
+use std::fmt::Write as _;
+
+/// Of a statement, on a line.
+const STATEMENT_CHARS: usize = 60;
+
+pub(super) fn text(explained: &Explained, top: usize) -> String {
+    let mut out = String::new();
+    source(&mut out, explained);
+    if let Some(counter) = &explained.counter {
+        let band = |band: stalls::Band, what: &str| {
+            let known = format!("{}{what}", time(band.likely));
+            if band.least < band.most {
+                format!("{known} (from {} to {})", time(band.least), time(band.most))
+            } else {
+                known
+            }
+        };
+        let _ = writeln!(out, "{:.1} tries each: {}", counter.tries_each, band(counter.length_us, " each stall"));
+        let _ = writeln!(out, "{}", band(counter.lost_query_us, " lost in all"));
+        let _ =
+            writeln!(out, "one sleep takes {} beyond what was asked for\n", band(counter.sleep_overhead_us, "more"));
+    } else {
+        stalls_of(&mut out, explained, top);
+    }
+    account(&mut out, explained);
+    classes(&mut out, &explained.classes, top);
+    for note in &explained.notes {
+        let _ = writeln!(out, "note: {note}");
+    }
+    skipped(&mut out, explained);
+    out
+}
+
+fn source(out: &mut String, explained: &Explained) {
+    let (source, cost) = (&explained.source, &explained.cost);
+    let server = source.server.as_deref().map_or_else(String::new, |server| format!(", {server}"));
+    let _ = match &explained.counter {
+        Some(_) => writeln!(out, "Innodb_buffer_pool_wait_free alone{server}"),
+        None => writeln!(
+            out,
+            "{}{server}: {} entries in {} bytes; stalls of {} and more\n",
+            source.format.unwrap_or("log"),
+            cost.entries,
+            cost.bytes,
+            time(source.least_us as f64)
+        ),
+    };
+}
+
+fn stalls_of(out: &mut String, explained: &Explained, top: usize) {
+    if explained.stalls.is_empty() {
+        let _ = writeln!(out, "No stall.\n");
+        return;
+    }
+    let mut shown: Vec<&Stall> = explained.stalls.iter().collect();
+    shown.sort_by_key(|stall| std::cmp::Reverse(stall.lost_query_us));
+    shown.truncate(top);
+    shown.sort_by_key(|stall| stall.started_us);
+    let row = |stall: &&Stall| {
+        let sure = if stall.confidence > 0.0 { format!("{:.0} %", stall.confidence * 100.0) } else { "-".to_owned() };
+        let first = stall.victims.first();
+        let statement = first.map_or("", |victim| victim.statement_with_values.as_deref().unwrap_or(&victim.statement));
+        vec![
+            stall.started_us.map_or_else(|| "-".to_owned(), moment),
+            time(stall.length_us as f64),
+            stall.victim_count.to_string(),
+            time(stall.lost_query_us as f64),
+            sure,
+            format!("{:<18} {}", stall.cause.name(), shortened(statement)),
+        ]
+    };
+    let rows: Vec<Vec<String>> = shown.iter().map(row).collect();
+    out.push_str(&table(&["began", "length", "victims", "lost", "sure", "cause, first victim"], &rows));
+    let left = explained.stalls.len() as u64 + explained.stalls_left_out - rows.len() as u64;
+    if left > 0 {
+        let _ = writeln!(out, "and {left} more that lost less: --top, or -o json");
+    }
+    if let Some(most) = shown.iter().max_by_key(|stall| stall.lost_query_us) {
+        let _ = writeln!(out, "\nWhy {}, for the one that lost the most:", most.cause.name());
+        for what in &most.evidence.speaks_for {
+            let _ = writeln!(out, "  + {what}");
+        }
+        for what in &most.evidence.against {
+            let _ = writeln!(out, "  - {what}");
+        }
+    }
+    out.push('\n');
+}
+
+fn account(out: &mut String, explained: &Explained) {
+    let account = &explained.account;
+    let us = |us: u64| time(us as f64);
+    let rows = account.by_cause.iter().map(|(cause, of)| {
+        vec![
+            cause.name().to_owned(),
+            of.stalls.to_string(),
+            of.victims.to_string(),
+            us(of.lost_query_us),
+            String::new(),
+        ]
+    });
+    let (stalls, victims) =
+        account.by_cause.values().fold((0, 0), |(stalls, victims), of| (stalls + of.stalls, victims + of.victims));
+    let rows: Vec<Vec<String>> = rows
+        .chain([vec![
+            "all".to_owned(),
+            stalls.to_string(),
+            victims.to_string(),
+            us(account.lost_query_us),
+            String::new(),
+        ]])
+        .collect();
+    out.push_str(&table(&["What was lost", "stalls", "victims", "query time", ""], &rows));
+    if account.own_work_query_us > 0 {
+        let _ = writeln!(
+            out,
+            "in no stall: {} beyond their class's median, for their own work",
+            us(account.own_work_query_us)
+        );
+    }
+    match (account.wait_free, account.wait_free_by_stalls) {
+        (Some(said), Some(computed)) if explained.counter.is_none() => {
+            let share = computed as f64 / (said.max(1)) as f64 * 100.0;
+            let _ = writeln!(
+                out,
+                "Innodb_buffer_pool_wait_free: rose by {said}; these stalls make {computed} ({share:.0} %)"
+            );
+        }
+        (None, Some(computed)) => {
+            let _ = writeln!(out, "Innodb_buffer_pool_wait_free must have risen by about {computed}");
+        }
+        _ => {}
+    }
+    out.push('\n');
+}
+
+fn classes(out: &mut String, classes: &[ClassOf], top: usize) {
+    if classes.is_empty() {
+        return;
+    }
+    let us = |us: u64| time(us as f64);
+    let row = |class: &ClassOf| {
+        vec![
+            shortened(&class.statement),
+            class.count.to_string(),
+            us(class.sum_us),
+            us(class.median_us),
+            us(class.p95_us),
+            us(class.max_us),
+            us(class.lost_query_us),
+            String::new(),
+        ]
+    };
+    let rows: Vec<Vec<String>> = classes.iter().take(top).map(row).collect();
+    out.push_str(&table(&["class of statements", "count", "sum", "median", "95 %", "longest", "lost", ""], &rows));
+    if classes.len() > top {
+        let _ = writeln!(out, "and {} more: --top, or -o json", classes.len() - top);
+    }
+    out.push('\n');
+}
+
+fn skipped(out: &mut String, explained: &Explained) {
+    if explained.skipped.is_empty() {
+        return;
+    }
+    let _ = writeln!(out, "{} bytes were not understood:", explained.cost.skipped_bytes);
+    for part in explained.skipped.iter().take(5) {
+        let _ = writeln!(out, "  at byte {}, {} bytes: {}", part.offset, part.bytes, part.why);
+    }
+    if explained.skipped.len() > 5 {
+        let _ = writeln!(out, "  and {} more places: -o json", explained.skipped.len() - 5);
+    }
+}
+
+/// On one line; what a terminal would act on is replaced.
+fn shortened(statement: &str) -> String {
+    if statement.is_empty() {
+        return "(not in the log)".to_owned();
+    }
+    let line: String = statement.chars().map(|it| if it.is_control() { ' ' } else { it }).collect();
+    if line.chars().count() <= STATEMENT_CHARS {
+        return line;
+    }
+    line.chars().take(STATEMENT_CHARS - 3).chain("...".chars()).collect()
+}
+
+/// By the log's own clock; of the first day of 1970, the time alone.
+fn moment(us: i64) -> String {
+    let date = ::time::OffsetDateTime::from_unix_timestamp_nanos(i128::from(us) * 1000).ok();
+    let Some(date) = date else { return format!("{us} us") };
+    let (hour, minute, second) = (date.hour(), date.minute(), date.second());
+    let clock = format!("{hour:02}:{minute:02}:{second:02}.{:03}", date.millisecond());
+    if (0..86_400_000_000).contains(&us) { clock } else { format!("{} {clock}", date.date()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_and_statements_fit_a_line() {
+        assert_eq!(moment(5_741_656_535), "01:35:41.656");
+        assert_eq!(moment(1_669_772_141_656_535), "2022-11-30 01:35:41.656");
+        assert_eq!(shortened("a\nb\u{1b}[2J"), "a b [2J");
+        assert_eq!(shortened(&"x".repeat(100)).len(), STATEMENT_CHARS);
+        assert_eq!(shortened(""), "(not in the log)");
+    }
+}
