@@ -88,7 +88,7 @@ pub struct Load {
     /// Queries that ended within the time of the load, bursts left out.
     pub queries: u64,
     pub queries_per_second: f64,
-    /// The longest query from its own beginning, bursts left out.
+    /// The longest query from its own beginning, bursts left out; one that is unfinished is as long as it has lasted.
     pub max_us: f64,
     /// The longest from the time at which it should have begun, bursts left out.
     pub response_max_us: f64,
@@ -125,7 +125,7 @@ pub(crate) struct Recorder {
     micro_stalls: u64,
     lost_ns: u64,
     events: Vec<Stall>,
-    pub(crate) unfinished: u64,
+    unfinished: u64,
     parts: Vec<Part>,
 }
 
@@ -172,6 +172,16 @@ impl Recorder {
         if let Some(part) = self.part(ended) {
             part.queries += 1;
             part.max_us = part.max_us.max(us(length));
+        }
+    }
+
+    /// A query that was given up: it counts as no query, but it is as long as it has lasted.
+    pub(crate) fn given_up(&mut self, intended: u64, started: u64, now: u64) {
+        self.unfinished += 1;
+        self.max_ns = self.max_ns.max(now.saturating_sub(started));
+        self.response_max_ns = self.response_max_ns.max(now.saturating_sub(intended));
+        if let Some(part) = self.part(now) {
+            part.max_us = part.max_us.max(us(now.saturating_sub(started)));
         }
     }
 

@@ -2,7 +2,7 @@
 //! Every number that went in, with its unit and where it comes from.
 
 use crate::settings::Settings;
-use capability::{Evidence, LADDER, Refiller};
+use capability::{LADDER, Refiller};
 use serde::Serialize;
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -28,7 +28,7 @@ pub fn parameters(settings: &Settings, given: &[String]) -> Vec<Parameter> {
     let us = |ns: u64| Some(format!("{}", ns as f64 / 1000.0));
     let assumed = |text: &str| format!("assumed: {text}");
     add("server", Some(versions.clone()), "", row.source.to_owned());
-    add("evidence", Some(evidence(row.evidence).to_owned()), "", row.source.to_owned());
+    add("evidence", Some(row.evidence.words().to_owned()), "", row.source.to_owned());
     add("algorithm", Some(settings.algorithm.name().to_owned()), "", of_row());
     add("lru-scan-depth", Some(settings.scan_depth.to_string()), "pages an instance", of_row());
     add(
@@ -123,13 +123,4 @@ fn clock(refillers: &[Refiller]) -> Option<capability::Clock> {
         Refiller::Manager { adapt, .. } => Some(adapt.clock),
         Refiller::Cleaner { .. } => None,
     })
-}
-
-fn evidence(evidence: Evidence) -> &'static str {
-    match evidence {
-        Evidence::Measured => "measured",
-        Evidence::Read => "source read",
-        Evidence::Between => "between two sources that were read",
-        Evidence::Assumed => "in part assumed",
-    }
 }

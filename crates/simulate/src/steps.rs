@@ -34,8 +34,12 @@ impl World<'_> {
                 self.instances[instance].free += 1;
             }
             if instance.is_some() {
-                let is_burst = self.clients[index].is_burst;
-                self.recorder.unfinished += 1;
+                let client = &self.clients[index];
+                let is_burst = client.is_burst;
+                // the waiting scan is told by its stall alone
+                let (intended, started) =
+                    if is_burst { (self.now, self.now) } else { (client.intended, client.started) };
+                self.recorder.given_up(intended, started, self.now);
                 self.recorder.wait(since, self.now.max(since), index, is_burst);
             }
             if matches!(phase, Phase::OnCondition { .. }) {

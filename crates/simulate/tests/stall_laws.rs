@@ -126,6 +126,7 @@ fn legacy_stalls_where_the_tail_is_dirty() {
 fn backoff_without_an_lru_manager_waits_for_ever_on_a_load_that_only_reads() {
     let load = one(&Settings { threads: 3, ..of(Flavour::Percona, "8.4.3", Algorithm::Backoff) });
     assert_eq!((load.unfinished, load.stalls, load.refiller_sleep_us), (3, 3, None));
+    assert!(load.max_us > 10e6, "as long as it has lasted: {}", load.max_us);
     let writes = one(&Settings { threads: 3, dirty: 0.01, ..of(Flavour::Percona, "8.4.3", Algorithm::Backoff) });
     assert_eq!(writes.unfinished, 0);
 }
@@ -161,4 +162,18 @@ fn more_instances_have_a_refiller_each() {
     let open = Settings { threads: 4, rate_per_second: Some(400.0), burst: Some(burst), ..settings };
     let load = one(&open);
     assert!(load.events.iter().any(|it| it.is_burst) && load.events.iter().any(|it| !it.is_burst), "{:?}", load.events);
+}
+
+/// Only a release build is held to it: the other is built for its tests.
+#[test]
+fn ten_thousand_seconds_are_simulated_in_one_in_the_case_of_two_minutes() {
+    let simulated = 6_000;
+    let burst = Some(Burst { pages: 1229, every_ns: 120 * S });
+    let settings = Settings { threads: 4, rate_per_second: Some(400.0), time_ns: simulated * S, burst, ..article() };
+    let began = std::time::Instant::now();
+    let load = one(&settings);
+    let speed = simulated as f64 / began.elapsed().as_secs_f64();
+    println!("{speed:.0} simulated seconds a second, {} queries", load.queries);
+    assert!(load.queries > 2_000_000 && load.stalls > 100);
+    assert!(cfg!(debug_assertions) || speed >= 10_000.0, "{speed:.0} simulated seconds a second");
 }

@@ -50,6 +50,17 @@ pub enum Evidence {
     Assumed,
 }
 
+impl Evidence {
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Measured => "measured",
+            Self::Read => "read in its source",
+            Self::Between => "between sources that were read",
+            Self::Assumed => "assumed in part",
+        }
+    }
+}
+
 /// What the versions from `since` (included) to `until` (excluded) do.
 #[derive(Debug, Clone, Copy)]
 pub struct FreeList {

@@ -150,6 +150,7 @@ fn asked(of: &Settings) -> Asked {
         time: of.time_ns / US,
         pause: of.pause_ns / US,
         gap: of.gap_ns / US,
+        patience: super::PATIENCE_NS / US,
         repeat: of.repeat,
         reads: of.reads_per_query,
         without: of.pages_without_read,
@@ -198,7 +199,8 @@ fn seen(load: &crate::Load) -> Seen {
 fn a_naive_model_counts_the_same_for_random_settings() {
     let cases: u64 = std::env::var("WRINGER_CASES_OF_MODELS").ok().and_then(|it| it.parse().ok()).unwrap_or(150);
     let mut stalled = 0;
-    for number in 0..cases {
+    // 2048: a scan that still waits ten seconds after the load
+    for number in (0..cases).chain([2048]) {
         let settings = drawn(number);
         settings.check().expect("drawn within the limits");
         let (ours, is_whole) = loads(&settings);

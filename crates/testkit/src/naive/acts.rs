@@ -176,6 +176,21 @@ impl All {
         }
     }
 
+    pub(super) fn give_up(&mut self) {
+        for client in self.clients.iter_mut().filter(|it| it.doing != Doing::Nothing) {
+            if matches!(client.doing, Doing::Took | Doing::Wrote(true)) {
+                self.pools[client.pool].held -= 1;
+                self.pools[client.pool].free += 1;
+            }
+            if !matches!(client.doing, Doing::Start | Doing::NextPage) {
+                self.seen.lost += self.now - client.since;
+                let lasted = if client.burst { 0 } else { self.now - client.started };
+                self.seen.max = self.seen.max.max(lasted);
+            }
+            client.doing = Doing::Nothing;
+        }
+    }
+
     pub(super) fn end(&mut self) -> Seen {
         let (flushed, evicted) = self.batched();
         let mut seen = std::mem::take(&mut self.seen);

@@ -32,6 +32,8 @@ pub struct Asked {
     pub time: u64,
     pub pause: u64,
     pub gap: u64,
+    /// Clients that have no page so long after a load are taken away.
+    pub patience: u64,
     pub repeat: u32,
     pub reads: f64,
     pub without: f64,
@@ -216,6 +218,9 @@ pub fn run(asked: &Asked) -> (Vec<Seen>, bool) {
         if is_running && all.now == all.load_until {
             all.seen.sleep_ms = all.threads.first().map(Thread::sleep_ms);
             all.seen.free = all.pools.iter().map(|it| it.free as u64).sum();
+        }
+        if is_running && all.now == all.load_until + asked.patience {
+            all.give_up();
         }
         let mut is_over = is_running && all.now >= all.load_until && all.is_idle();
         if is_over {

@@ -83,7 +83,7 @@ pub(super) fn main(args: &Args) -> Outcome {
         terminal::Output::Text => {
             let keys: Vec<&str> = args.sweeps.iter().map(Sweep::name).collect();
             if let Some((_, first)) = settings.first() {
-                terminal::data(shown::text(first, &keys, &runs).trim_end());
+                terminal::data(shown::text(&args.flags.server, first, &keys, &runs).trim_end());
             }
         }
     }

@@ -12,12 +12,12 @@ const PICTURES_MAX: usize = 5;
 const COLUMNS: usize = 60;
 const BLOCKS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-pub(super) fn text(settings: &Settings, keys: &[&str], runs: &[Run]) -> String {
+pub(super) fn text(asked: &str, settings: &Settings, keys: &[&str], runs: &[Run]) -> String {
     let row = settings.server;
     let mut out = String::new();
     let algorithm = settings.algorithm.name();
-    let _ = writeln!(out, "{} {}, {algorithm}", row.flavour, row.versions());
-    let _ = writeln!(out, "  known from: {}\n", row.source);
+    let _ = writeln!(out, "{asked}, {algorithm}");
+    let _ = writeln!(out, "  {} {}, {}: {}\n", row.flavour, row.versions(), row.evidence.words(), row.source);
     out += &table(keys, runs);
     if runs.len() <= PICTURES_MAX {
         for run in runs {
@@ -31,7 +31,7 @@ pub(super) fn text(settings: &Settings, keys: &[&str], runs: &[Run]) -> String {
 
 fn table(keys: &[&str], runs: &[Run]) -> String {
     let mut head: Vec<&str> = keys.to_vec();
-    head.extend(["load", "queries/s", "longest", "band", "stalls", "median", "lost", "wait_free", "sleep after"]);
+    head.extend(["load", "queries/s", "longest", "its band", "stalls", "median", "lost", "wait_free", "sleep after"]);
     let mut rows: Vec<Vec<String>> = vec![head.into_iter().map(str::to_owned).collect()];
     rows.extend(runs.iter().map(cells));
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
@@ -78,7 +78,7 @@ fn picture(out: &mut String, load: &Load) {
     let mut line = |name: &str, values: &[f64]| {
         let most = values.iter().copied().fold(0.0, f64::max);
         if most > 0.0 {
-            let _ = writeln!(out, "  {name:<14} |{}| 0 to {}", bars(values, most), time(most));
+            let _ = writeln!(out, "  {name:<15} |{}| 0 to {}", bars(values, most), time(most));
         }
     };
     line("longest query", &longest);
