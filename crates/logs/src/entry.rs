@@ -4,6 +4,7 @@
 use crate::clock::Moment;
 use crate::figures::Figures;
 use crate::lines::MOST_BYTES;
+use crate::place::Place;
 use std::collections::{BTreeMap, VecDeque};
 
 /// A statement that a server ran.
@@ -21,13 +22,6 @@ pub struct Entry {
     pub offset: u64,
     /// How it ran, as far as the log says it.
     pub figures: Figures,
-}
-
-/// A part of a log, in bytes from its beginning.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Place {
-    pub offset: u64,
-    pub bytes: u64,
 }
 
 /// How often something was left out, and where first.

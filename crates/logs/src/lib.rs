@@ -15,13 +15,15 @@ mod figures;
 mod lines;
 mod mysql;
 mod pairs;
+mod place;
 mod postgresql;
 mod recorded;
 
 pub use clock::Moment;
-pub use entry::{Entry, Place, Skip, Skipped};
+pub use entry::{Entry, Skip, Skipped};
 pub use figures::Figures;
 pub use lines::MOST_BYTES;
+pub use place::Place;
 pub use recorded::{Recorded, Session, Statement};
 
 use entry::{Gathered, Reader};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Lines of a log, and texts of several lines, of which no more is kept than a server takes as one statement.
 
-use crate::entry::Place;
+use crate::place::Place;
 use std::borrow::Cow;
 use std::io::{self, BufRead, Read as _};
 

@@ -32,14 +32,14 @@ impl Words {
     }
 
     /// The word that stands `back` words ahead of the last one.
-    fn at_back(&self, back: usize) -> Option<&str> {
+    fn word_back(&self, back: usize) -> Option<&str> {
         let index = self.starts.len().checked_sub(back + 1)?;
         let end = self.starts.get(index + 1).copied().unwrap_or(self.text.len());
         self.text.get(*self.starts.get(index)?..end)
     }
 
     fn ends_with(&self, words: &[&str]) -> bool {
-        words.iter().rev().enumerate().all(|(back, word)| self.at_back(back) == Some(*word))
+        words.iter().rev().enumerate().all(|(back, word)| self.word_back(back) == Some(*word))
     }
 
     fn pop(&mut self, count: usize) {
@@ -52,13 +52,14 @@ impl Words {
 
     /// A sign before a value belongs to it; `? , ?` is `?`; `( ? ) , ( ? )` is `( ? )`.
     fn shorten(&mut self) {
-        if self.at_back(0) == Some(")") {
+        if self.word_back(0) == Some(")") {
             if self.ends_with(&["(", "?", ")", ",", "(", "?", ")"]) {
                 self.pop(4);
             }
-        } else if self.at_back(0) == Some("?") {
+        } else if self.word_back(0) == Some("?") {
             let before = ["(", ",", "=", "<", ">", "between", "and"];
-            if matches!(self.at_back(1), Some("-" | "+")) && self.at_back(2).is_some_and(|it| before.contains(&it)) {
+            if matches!(self.word_back(1), Some("-" | "+")) && self.word_back(2).is_some_and(|it| before.contains(&it))
+            {
                 self.pop(2);
                 self.starts.push(self.text.len());
                 self.text.push('?');
