@@ -23,6 +23,7 @@ pub(crate) fn leaves(
     let resident = partition.private_of(process);
     let retained = retained(seen, partition, process).min(resident);
     let mut claims = claims(inventory, partition, process, rows);
+    claims.extend(collations(seen, rows));
     cap(&mut claims, resident - retained);
     claims.extend(walked(seen, retained));
     claims
@@ -65,6 +66,14 @@ fn walked(seen: &ProcessSeen, retained: u64) -> Option<Claim> {
     })
 }
 
+/// By the server's list of the blocks; what of them is resident is the kernel's word.
+fn collations(seen: &ProcessSeen, rows: &[&'static Row]) -> Option<Claim> {
+    let row = rows.iter().find(|row| matches!(row.rule, Rule::Collations))?;
+    let found = seen.collations?;
+    let amount = Amount { resident: found.resident, allocated: found.allocated };
+    Some(Claim { at_us: seen.at_us, ..claim(row, amount, 0) })
+}
+
 fn claims(inventory: &Inventory, partition: &Partition, process: usize, rows: &[&'static Row]) -> Vec<Claim> {
     let seen = &inventory.processes[process];
     match inventory.flavour {
@@ -100,7 +109,7 @@ fn of_server(inventory: &Inventory, partition: &Partition, rows: &[&'static Row]
         }
         let Some(amount) = row.rule.amount(row.path, *figures) else { continue };
         taken.insert(row.path);
-        claims.push(claim(row, amount, figures));
+        claims.push(claim(row, amount, figures.at_us()));
     }
     claims.extend(figures.other_areas().into_iter().map(|(path, bytes)| Claim {
         path,
@@ -128,14 +137,14 @@ fn elsewhere(inventory: &Inventory, partition: &Partition) -> BTreeSet<&'static 
     taken
 }
 
-fn claim(row: &Row, amount: Amount, figures: &Figures<'_>) -> Claim {
+fn claim(row: &Row, amount: Amount, at_us: u64) -> Claim {
     Claim {
         path: row.path.to_owned(),
         resident: sane(amount.resident.min(amount.allocated)),
         allocated: Some(sane(amount.allocated)),
         basis: row.rule.basis(),
         source: source(row),
-        at_us: figures.at_us(),
+        at_us,
     }
 }
 

@@ -230,6 +230,12 @@ pub(crate) const ROWS: &[Row] = &[
         ),
     ),
     row(
+        "metadata/collations",
+        &[Mariadb],
+        "mysys/my_once.c, the server's list of blocks at my_once_root_block; verified on 10.1.23, 10.11.19 and 11.4.5",
+        Rule::Collations,
+    ),
+    row(
         "metadata/tables",
         INNODB,
         EVENTS,
