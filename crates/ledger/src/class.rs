@@ -2,6 +2,7 @@
 //! What each mapping is for, by its name, flags, neighbours and size. Each mapping has exactly one class. Sources of the rules: the facts that
 //! were measured on Linux 6.18 (patterns of smaps); flags may change between kernels, so what no rule fits is [`Class::Anonymous`].
 
+use crate::aria_cache;
 use crate::figures::Figures;
 use crate::key_cache;
 use crate::{Mapping, ProcessSeen};
@@ -17,6 +18,8 @@ const LARGEST_GUARD: u64 = 64 << 10;
 const LARGEST_BSS: u64 = 16 * MIB;
 /// Address space that MariaDB reserves behind its pool is at least so large.
 const RESERVATION: u64 = 1 << 40;
+/// malloc's head and the server's own, and the end of the last page, of two buffers that lie side by side.
+const HEAD_AND_ROUNDING: u64 = 16 << 10;
 /// The System V segment of PostgreSQL that only marks its data directory as used is one page.
 const LARGEST_STUB: u64 = 64 << 10;
 
@@ -225,7 +228,10 @@ impl Around<'_> {
 
     fn is_bss(&self, index: usize, before: Option<Class>) -> bool {
         let mapping = &self.mappings[index];
-        let is_after_data = self.previous(index).is_some_and(|it| it.inode != 0 && it.permissions.starts_with("rw"));
+        // some linkers end the data with a page that is protected once it is written (relro); its copy is private, too
+        let is_data =
+            |it: &Mapping| it.inode != 0 && (it.permissions.starts_with("rw") || before == Some(Class::ProgramData));
+        let is_after_data = self.previous(index).is_some_and(is_data);
         let is_after = is_after_data && matches!(before, Some(Class::ProgramData | Class::ProgramText));
         is_after && mapping.permissions.starts_with("rw") && length(mapping) <= LARGEST_BSS
     }
@@ -236,7 +242,8 @@ fn by_size(mappings: &[Mapping], classes: &mut [Class], figures: &Figures<'_>) {
     pool_by_size(mappings, classes, figures);
     for (mapping, class) in mappings.iter().zip(classes) {
         if *class == Class::Anonymous {
-            *class = cache_of_size(length(mapping), may_be_left_out_of_dumps(mapping), figures).unwrap_or(*class);
+            *class =
+                cache_of_size(length(mapping), may_be_left_out_of_dumps(mapping), false, figures).unwrap_or(*class);
         }
     }
 }
@@ -278,11 +285,16 @@ fn largest_of(pool: u64, figures: &Figures<'_>) -> u64 {
     pool.saturating_add(pool / figures.page_size() * 1024).saturating_add(2 * MIB)
 }
 
-pub(crate) fn cache_of_size(length: u64, is_dont_dump: bool, figures: &Figures<'_>) -> Option<Class> {
+/// By the very size that the server asks for. MariaDB before 10.5 asks malloc, which adds its own head and rounds up to pages; huge pages are rounded up
+/// to 2 MiB. A rule that took sizes near it would take memory of others, too: blocks of MEMORY tables, which the kernel merges, grow past any size.
+pub(crate) fn cache_of_size(length: u64, is_dont_dump: bool, is_huge: bool, figures: &Figures<'_>) -> Option<Class> {
     if figures.flavour != Some(Flavour::Mariadb) {
         return None;
     }
-    let is_of = |wanted: u64| length >= wanted - wanted / 100 && length <= wanted + wanted / 20;
+    let is_of = |wanted: u64| {
+        let most = if is_huge { 2 * MIB } else { HEAD_AND_ROUNDING };
+        length >= wanted && length < wanted + most
+    };
     let log = figures.size("innodb_log_buffer_size");
     let is_one_or_two = |log: u64| [log, 2 * log].iter().any(|size| length >= *size && length <= size + MIB);
     if is_dont_dump && log.is_some_and(is_one_or_two) {
@@ -297,10 +309,8 @@ pub(crate) fn cache_of_size(length: u64, is_dont_dump: bool, figures: &Figures<'
     }
 }
 
-/// storage/maria/ma_pagecache.c: the same with other sizes; 124 MiB of 128 MiB were measured with huge pages.
 pub(crate) fn aria_blocks(figures: &Figures<'_>) -> Option<u64> {
-    let size = figures.size("aria_pagecache_buffer_size").filter(|size| *size >= 8 * MIB)?;
-    Some(size / 128 * 124)
+    aria_cache::parts(figures).map(|parts| parts.blocks)
 }
 
 #[cfg(test)]
@@ -368,6 +378,27 @@ mod tests {
         assert_eq!(classes_of(&inventory), expected);
     }
 
+    /// Of Debian's MariaDB 10.11.19: 8.5 MiB of zeroed data lie behind two pages that are protected after relocation.
+    #[test]
+    fn zeroed_data_behind_a_protected_page_is_the_programs() {
+        let lines = [
+            "564799c7e000-564799d6e000 rw-p 017dd000 fe:00 9 /usr/sbin/mariadbd",
+            "Rss: 476 kB",
+            "Anonymous: 476 kB",
+            "564799d6e000-564799d70000 r--p 018cd000 fe:00 9 /usr/sbin/mariadbd",
+            "Rss: 8 kB",
+            "Anonymous: 8 kB",
+            "564799d70000-56479a648000 rw-p 00000000 00:00 0 ",
+            "Rss: 8704 kB",
+        ];
+        let mut seen = inventory(&lines, &[], Flavour::Mariadb);
+        use Class::*;
+        assert_eq!(classes_of(&seen), [ProgramData, ProgramData, ProgramData]);
+        // behind a page of the file that nobody wrote, it is not known whose it is
+        seen.processes[0].mappings.iter_mut().flatten().for_each(|it| it.anonymous = 0);
+        assert_eq!(classes_of(&seen)[2], Anonymous);
+    }
+
     #[test]
     fn chunks_of_mysql_by_size_and_not_more_than_there_are() {
         let chunk = 134_020_u64 << 10;
@@ -382,6 +413,29 @@ mod tests {
         let inventory = inventory(&lines.each_ref().map(String::as_str), &variables, Flavour::Mysql);
         use Class::*;
         assert_eq!(classes_of(&inventory), [BufferPool, Anonymous, Anonymous, Anonymous]);
+    }
+
+    /// Of MariaDB 10.11.19, whose Aria cache has a mapping of 128,180,224 bytes. Blocks of a MEMORY table that the kernel merged were as large as
+    /// 128 MiB.
+    #[test]
+    fn a_memory_table_of_about_its_size_is_not_arias_cache() {
+        let at = |start: u64, length: u64| format!("{start:x}-{:x} rw-p 00000000 00:00 0 ", start + length);
+        let lines = [
+            at(0x7f5f_b000_1000, 128_180_224),
+            at(0x7f5f_c000_1000, 128 << 20),
+            at(0x7f5f_d000_1000, 109_735_936),
+            at(0x7f5f_e000_1000, 112 << 20),
+        ];
+        let variables = [
+            ("aria_pagecache_buffer_size", "134217728"),
+            ("aria_block_size", "8192"),
+            ("key_buffer_size", "134217728"),
+            ("key_cache_block_size", "1024"),
+            ("version", "10.11.19-MariaDB-0+deb12u1"),
+        ];
+        let inventory = inventory(&lines.each_ref().map(String::as_str), &variables, Flavour::Mariadb);
+        use Class::*;
+        assert_eq!(classes_of(&inventory), [AriaCache, Anonymous, KeyCache, Anonymous]);
     }
 
     #[test]

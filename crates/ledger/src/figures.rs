@@ -99,6 +99,15 @@ impl<'a> Figures<'a> {
         Some((sum(true), sum(false)))
     }
 
+    /// As its variable has it.
+    pub(crate) fn version(&self) -> Option<Version> {
+        self.text("version").and_then(Version::of_package)
+    }
+
+    fn text(&self, name: &str) -> Option<&'a str> {
+        self.server?.variables.get(name).map(|value| value.trim())
+    }
+
     pub(crate) fn innodb_memory(&self) -> Option<&'a str> {
         self.server?.innodb_memory.as_deref()
     }

@@ -14,6 +14,7 @@
 mod account;
 mod advice;
 mod amount;
+mod aria_cache;
 mod beside;
 mod claim;
 mod class;

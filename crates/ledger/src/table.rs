@@ -2,6 +2,7 @@
 //! The rows of the table of leaves. "measured": in the facts the ledger was made from, on MariaDB 10.11.19 and 11.8.9, MySQL 9.7.4, PostgreSQL 12 to 18.
 
 use crate::Class;
+use crate::aria_cache;
 use crate::innodb;
 use crate::key_cache;
 use crate::private::{active_sessions, idle_sessions, other_counted};
@@ -136,6 +137,12 @@ pub(crate) const ROWS: &[Row] = &[
         &[Mariadb],
         STATUS,
         Rule::Blocks { used: "Aria_pagecache_blocks_used", block: "aria_block_size", of: "aria_pagecache_buffer_size" },
+    ),
+    row(
+        "data_cache/aria_cache_descriptors",
+        &[Mariadb],
+        "storage/maria/ma_pagecache.c; heap profiles of 10.1.23 and 11.4.5",
+        Rule::Formula(aria_cache::descriptors),
     ),
     row(
         "data_cache/query_cache",
