@@ -99,6 +99,11 @@ impl<'a> Figures<'a> {
         Some((sum(true), sum(false)))
     }
 
+    /// Of MariaDB: whether its InnoDB is Percona's XtraDB, whose versions have a part of Percona's (`5.6.35-80.0`).
+    pub(crate) fn is_xtradb(&self) -> bool {
+        self.text("innodb_version").is_some_and(|version| version.contains('-'))
+    }
+
     /// As its variable has it.
     pub(crate) fn version(&self) -> Option<Version> {
         self.text("version").and_then(Version::of_package)

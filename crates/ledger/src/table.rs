@@ -74,7 +74,7 @@ pub(crate) const ROWS: &[Row] = &[
         row(
             "data_cache/buffer_pool_overhead",
             &[Mariadb],
-            "SHOW GLOBAL STATUS, Innodb_mem_total, without the pool and what the status of InnoDB names",
+            "SHOW GLOBAL STATUS, Innodb_mem_total, without the pool; the size of a descriptor verified on 10.1.23",
             Rule::Meter(innodb::descriptors_counted),
         ),
     ),
@@ -180,6 +180,15 @@ pub(crate) const ROWS: &[Row] = &[
             &[Mariadb],
             "storage/xtradb/log/log0log.cc; growth with the buffer measured on 10.1.23",
             Rule::Formula(innodb::log_buffer_zeroed),
+        ),
+    ),
+    until(
+        &[10, 2],
+        row(
+            "log/archive_buffer",
+            &[Mariadb],
+            "storage/xtradb/log/log0log.cc; a heap profile of 10.1.23",
+            Rule::Formula(innodb::archive_buffer_zeroed),
         ),
     ),
     row("log/recovery", INNODB, INNODB_STATUS, Rule::Innodb("Recovery system")),
