@@ -109,10 +109,10 @@ pub(crate) fn archive_buffer_zeroed(of: &Reckoned<'_>) -> Option<Amount> {
     Some(Amount::whole(log / 4 + 512))
 }
 
-/// InnoDB 5.6 counts what it asks the kernel for: the pool with the descriptors of its blocks, which are all written at start. Hash tables, which the
+/// InnoDB 5.6 counts what it asks the kernel for, in one mapping: the pool with the descriptors of its blocks, which are all written at start. Hash tables, which the
 /// status names, come from malloc and are not in it.
 pub(crate) fn descriptors_counted(of: &Reckoned<'_>) -> Option<Amount> {
-    let rest = of.0.status("Innodb_mem_total")?.checked_sub(of.0.pool_size()?)?;
+    let rest = of.0.pool_counted()?.checked_sub(of.0.pool_size()?)?;
     (rest > 0).then(|| Amount::whole(rest))
 }
 

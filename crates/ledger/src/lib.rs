@@ -34,6 +34,7 @@ mod kind;
 mod leaf;
 pub mod mapping;
 mod marks;
+mod merged_pool;
 mod oom;
 mod over_time;
 mod pieces;

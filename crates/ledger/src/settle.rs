@@ -112,7 +112,7 @@ fn pool(resident: u64, partition: &Partition, inventory: &Inventory, figures: &F
         return Vec::new();
     }
     let at = at_us(inventory, Class::BufferPool, partition);
-    let mapped = mapped(inventory, partition, Class::BufferPool);
+    let mapped = partition.pool_mapped.unwrap_or_else(|| mapped(inventory, partition, Class::BufferPool));
     split_pool(resident, mapped, figures, at)
 }
 

@@ -5,7 +5,7 @@ use crate::Class;
 use crate::aria_cache;
 use crate::innodb;
 use crate::key_cache;
-use crate::private::{active_sessions, idle_sessions, other_counted};
+use crate::private::{active_sessions, idle_sessions, other_counted, other_counted_without_innodb};
 use crate::row::{Row, Rule};
 use capability::Flavour::{self, Mariadb, Mysql, Postgresql};
 
@@ -361,11 +361,23 @@ pub(crate) const ROWS: &[Row] = &[
         "information_schema.PROCESSLIST, MEMORY_USED, without what memory events of sessions name",
         Rule::Meter(active_sessions),
     ),
-    row(
-        "server/counted",
-        &[Mariadb],
-        "SHOW GLOBAL STATUS, Memory_used, without its parts that are named above",
-        Rule::Meter(other_counted),
+    since(
+        &[10, 2],
+        row(
+            "server/counted",
+            &[Mariadb],
+            "SHOW GLOBAL STATUS, Memory_used, without its parts that are named above",
+            Rule::Meter(other_counted),
+        ),
+    ),
+    until(
+        &[10, 2],
+        row(
+            "server/counted",
+            &[Mariadb],
+            "SHOW GLOBAL STATUS, Memory_used, without the caches; a heap profile of 10.1.23",
+            Rule::Meter(other_counted_without_innodb),
+        ),
     ),
     row("instrumentation/performance_schema", INNODB, EVENTS, Rule::Events(&["memory/performance_schema/"])),
     row(
