@@ -262,11 +262,22 @@ fn pool_by_size(mappings: &[Mapping], classes: &mut [Class], figures: &Figures<'
     let mut candidates: Vec<usize> = (0..mappings.len())
         .filter(|index| classes[*index] == Class::Anonymous && length(&mappings[*index]) >= chunk)
         .collect();
-    candidates.sort_by_key(|index| std::cmp::Reverse(length(&mappings[*index])));
+    // MariaDB keeps its pool out of dumps, and its log buffers, too; caches of other engines and malloc's blocks are not
+    let is_log =
+        |bytes: u64| figures.size("innodb_log_buffer_size").is_some_and(|log| bytes == log || bytes == 2 * log);
+    candidates.sort_by_key(|index| {
+        let mapping = &mappings[*index];
+        (!has_flag(mapping, "dd"), is_log(length(mapping)), std::cmp::Reverse(length(mapping)))
+    });
+    let mut is_out_of_dumps = false;
     for index in candidates {
+        if is_out_of_dumps && !may_be_left_out_of_dumps(&mappings[index]) {
+            continue;
+        }
         let count = length(&mappings[index]) / chunk;
         if count <= left && length(&mappings[index]) <= largest_of(count * chunk, figures) {
             classes[index] = Class::BufferPool;
+            is_out_of_dumps |= has_flag(&mappings[index], "dd");
             left -= count;
         }
     }
@@ -436,6 +447,38 @@ mod tests {
         let inventory = inventory(&lines.each_ref().map(String::as_str), &variables, Flavour::Mariadb);
         use Class::*;
         assert_eq!(classes_of(&inventory), [AriaCache, Anonymous, KeyCache, Anonymous]);
+    }
+
+    /// Of MariaDB 11.4.5: 64 chunks of 2 MiB in three mappings that are kept out of dumps, two log buffers, and Aria's cache with its descriptors, which is as large as
+    /// 63 chunks.
+    #[test]
+    fn chunks_of_mariadb_are_those_that_are_kept_out_of_dumps() {
+        let at = |start: u64, length: u64| format!("{start:x}-{:x} rw-p 00000000 00:00 0 ", start + length);
+        let (dumped, kept) = ("VmFlags: rd wr mr mw me ac".to_owned(), "VmFlags: rd wr mr mw me ac dd".to_owned());
+        let mapped = [
+            (33_554_432, &kept),
+            (111_149_056, &kept),
+            (2_097_152, &kept),
+            (134_213_632, &dumped),
+            (20_971_520, &kept),
+            (142_774_272, &dumped),
+            (4_198_400, &dumped),
+        ];
+        let lines: Vec<String> = (0x7faf_0000_1000..)
+            .step_by(1 << 30)
+            .zip(mapped)
+            .flat_map(|(start, (length, flags))| [at(start, length), flags.clone()])
+            .collect();
+        let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+        let variables = [
+            ("innodb_buffer_pool_size", "134217728"),
+            ("innodb_buffer_pool_chunk_size", "2097152"),
+            ("innodb_log_buffer_size", "16777216"),
+        ];
+        let inventory = inventory(&lines, &variables, Flavour::Mariadb);
+        use Class::*;
+        let expected = [LogBuffer, BufferPool, BufferPool, Anonymous, BufferPool, Anonymous, Anonymous];
+        assert_eq!(classes_of(&inventory), expected);
     }
 
     #[test]
