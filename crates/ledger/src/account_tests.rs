@@ -195,6 +195,30 @@ fn shared_memory_of_postgresql_counts_once_and_contexts_are_capped_in_each_proce
     assert_eq!(account.unexplained_bytes, signed(5 * MIB));
 }
 
+/// Of the first process, 4 of 4 MiB of private memory are in its contexts.
+#[test]
+fn what_backends_have_that_were_not_read_is_for_what_those_of_their_role_have() {
+    let mut inventory = postgresql();
+    let status = [("RssAnon".to_owned(), 3 * MIB), ("VmRSS".to_owned(), 3 * MIB)].into();
+    inventory.processes.push(ProcessSeen { pid: 3, status, ..ProcessSeen::default() });
+    let before = account(&postgresql());
+    let account = account(&inventory);
+    let contexts =
+        |account: &Account| resident(account, "backends/catalogue_cache") + resident(account, "backends/top");
+    let estimated = account.estimates.estimated_bytes;
+    assert!((MIB..=3 * MIB).contains(&estimated), "{estimated}");
+    assert!((contexts(&account) - contexts(&before)).abs_diff(estimated) <= 2, "{account:?}");
+    assert_eq!(resident(&account, "backends/top") - resident(&before, "backends/top"), estimated / 7);
+    assert!(sums(&account));
+    // of another role nothing is known, nor of one that was read and whose contexts did not verify
+    inventory.processes[2].role = "checkpointer".into();
+    assert_eq!(contexts(&crate::account(&inventory)), contexts(&before));
+    inventory.processes[2].role = String::new();
+    inventory.processes[0].contexts = None;
+    let without = crate::account(&inventory);
+    assert_eq!(contexts(&without), 7 * MIB, "those of the second alone");
+}
+
 #[test]
 fn huge_pages_that_many_processes_map_count_once() {
     let segment = |touched| Mapping {
