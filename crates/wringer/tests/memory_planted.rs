@@ -197,9 +197,12 @@ fn a_memory_table_is_the_servers_and_no_cache_of_arias() {
     server.settle();
     let mut connection = server.connect();
     let without = server.account();
-    // rows of CHAR have one length, and go from one table to the other without a temporary one
-    connection.query("CREATE TABLE d.m (id INT, pad CHAR(1000)) ENGINE=MEMORY CHARACTER SET latin1").unwrap();
-    connection.query("INSERT INTO d.m SELECT id, pad FROM d.w").unwrap();
+    // rows go from one table to the other without a temporary one
+    let columns: Vec<String> = (0..4).map(|nth| format!("c{nth} CHAR(250)")).collect();
+    let sql = format!("CREATE TABLE d.m (id INT, {}) ENGINE=MEMORY CHARACTER SET latin1", columns.join(", "));
+    connection.query(&sql).unwrap();
+    let quarters = ["LEFT(pad, 250)"; 4].join(", ");
+    connection.query(&format!("INSERT INTO d.m SELECT id, {quarters} FROM d.w")).unwrap();
     assert_eq!(number(&mut connection, "SELECT COUNT(*) FROM d.m"), ROWS);
     let with = server.account();
     expect_planted("server/counted", &without, &with, PLANTED);
