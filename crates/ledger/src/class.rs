@@ -2,6 +2,7 @@
 //! What each mapping is for, by its name, flags, neighbours and size. Each mapping has exactly one class. Sources of the rules: the facts that
 //! were measured on Linux 6.18 (patterns of smaps); flags may change between kernels, so what no rule fits is [`Class::Anonymous`].
 
+use crate::aria_cache;
 use crate::figures::Figures;
 use crate::key_cache;
 use crate::{Mapping, ProcessSeen};
@@ -17,6 +18,8 @@ const LARGEST_GUARD: u64 = 64 << 10;
 const LARGEST_BSS: u64 = 16 * MIB;
 /// Address space that MariaDB reserves behind its pool is at least so large.
 const RESERVATION: u64 = 1 << 40;
+/// malloc's head and the server's own, and the end of the last page, of two buffers that lie side by side.
+const HEAD_AND_ROUNDING: u64 = 16 << 10;
 /// The System V segment of PostgreSQL that only marks its data directory as used is one page.
 const LARGEST_STUB: u64 = 64 << 10;
 
@@ -225,7 +228,10 @@ impl Around<'_> {
 
     fn is_bss(&self, index: usize, before: Option<Class>) -> bool {
         let mapping = &self.mappings[index];
-        let is_after_data = self.previous(index).is_some_and(|it| it.inode != 0 && it.permissions.starts_with("rw"));
+        // some linkers end the data with a page that is protected once it is written (relro); its copy is private, too
+        let is_data =
+            |it: &Mapping| it.inode != 0 && (it.permissions.starts_with("rw") || before == Some(Class::ProgramData));
+        let is_after_data = self.previous(index).is_some_and(is_data);
         let is_after = is_after_data && matches!(before, Some(Class::ProgramData | Class::ProgramText));
         is_after && mapping.permissions.starts_with("rw") && length(mapping) <= LARGEST_BSS
     }
@@ -236,7 +242,8 @@ fn by_size(mappings: &[Mapping], classes: &mut [Class], figures: &Figures<'_>) {
     pool_by_size(mappings, classes, figures);
     for (mapping, class) in mappings.iter().zip(classes) {
         if *class == Class::Anonymous {
-            *class = cache_of_size(length(mapping), may_be_left_out_of_dumps(mapping), figures).unwrap_or(*class);
+            *class =
+                cache_of_size(length(mapping), may_be_left_out_of_dumps(mapping), false, figures).unwrap_or(*class);
         }
     }
 }
@@ -251,16 +258,43 @@ fn pool_by_size(mappings: &[Mapping], classes: &mut [Class], figures: &Figures<'
     if classes.contains(&Class::BufferPool) {
         return;
     }
+    if figures.pool_counted().is_some() {
+        return pool_as_counted(mappings, classes, figures);
+    }
     let Some((chunk, mut left)) = chunks(figures) else { return };
     let mut candidates: Vec<usize> = (0..mappings.len())
         .filter(|index| classes[*index] == Class::Anonymous && length(&mappings[*index]) >= chunk)
         .collect();
-    candidates.sort_by_key(|index| std::cmp::Reverse(length(&mappings[*index])));
+    // MariaDB keeps its pool out of dumps, and its log buffers, too; caches of other engines and malloc's blocks are not
+    let is_log =
+        |bytes: u64| figures.size("innodb_log_buffer_size").is_some_and(|log| bytes == log || bytes == 2 * log);
+    candidates.sort_by_key(|index| {
+        let mapping = &mappings[*index];
+        (!has_flag(mapping, "dd"), is_log(length(mapping)), std::cmp::Reverse(length(mapping)))
+    });
+    let mut is_out_of_dumps = false;
     for index in candidates {
+        if is_out_of_dumps && !may_be_left_out_of_dumps(&mappings[index]) {
+            continue;
+        }
         let count = length(&mappings[index]) / chunk;
         if count <= left && length(&mappings[index]) <= largest_of(count * chunk, figures) {
             classes[index] = Class::BufferPool;
+            is_out_of_dumps |= has_flag(&mappings[index], "dd");
             left -= count;
+        }
+    }
+}
+
+/// InnoDB 5.6 says what it asks the kernel for: as much for each instance, and one instance below 1 GiB (`BUF_POOL_SIZE_THRESHOLD`), whatever the variable says.
+fn pool_as_counted(mappings: &[Mapping], classes: &mut [Class], figures: &Figures<'_>) {
+    let Some((total, size)) = figures.pool_counted().zip(figures.pool_size()) else { return };
+    let instances = figures.size("innodb_buffer_pool_instances").filter(|_| size >= 1 << 30).unwrap_or(1);
+    let each = (total / instances).max(1);
+    for (mapping, class) in mappings.iter().zip(classes) {
+        let length = length(mapping);
+        if *class == Class::Anonymous && length <= total && length.is_multiple_of(each) {
+            *class = Class::BufferPool;
         }
     }
 }
@@ -278,11 +312,16 @@ fn largest_of(pool: u64, figures: &Figures<'_>) -> u64 {
     pool.saturating_add(pool / figures.page_size() * 1024).saturating_add(2 * MIB)
 }
 
-pub(crate) fn cache_of_size(length: u64, is_dont_dump: bool, figures: &Figures<'_>) -> Option<Class> {
+/// By the very size that the server asks for. MariaDB before 10.5 asks malloc, which adds its own head and rounds up to pages; huge pages are rounded up
+/// to 2 MiB. A rule that took sizes near it would take memory of others, too: blocks of MEMORY tables, which the kernel merges, grow past any size.
+pub(crate) fn cache_of_size(length: u64, is_dont_dump: bool, is_huge: bool, figures: &Figures<'_>) -> Option<Class> {
     if figures.flavour != Some(Flavour::Mariadb) {
         return None;
     }
-    let is_of = |wanted: u64| length >= wanted - wanted / 100 && length <= wanted + wanted / 20;
+    let is_of = |wanted: u64| {
+        let most = if is_huge { 2 * MIB } else { HEAD_AND_ROUNDING };
+        length >= wanted && length < wanted + most
+    };
     let log = figures.size("innodb_log_buffer_size");
     let is_one_or_two = |log: u64| [log, 2 * log].iter().any(|size| length >= *size && length <= size + MIB);
     if is_dont_dump && log.is_some_and(is_one_or_two) {
@@ -297,105 +336,10 @@ pub(crate) fn cache_of_size(length: u64, is_dont_dump: bool, figures: &Figures<'
     }
 }
 
-/// storage/maria/ma_pagecache.c: the same with other sizes; 124 MiB of 128 MiB were measured with huge pages.
 pub(crate) fn aria_blocks(figures: &Figures<'_>) -> Option<u64> {
-    let size = figures.size("aria_pagecache_buffer_size").filter(|size| *size >= 8 * MIB)?;
-    Some(size / 128 * 124)
+    aria_cache::parts(figures).map(|parts| parts.blocks)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{HeapWalk, Inventory, ServerSeen};
-
-    fn text(lines: &[&str]) -> Vec<Mapping> {
-        crate::mapping::mappings(&lines.join("\n"))
-    }
-
-    fn inventory(lines: &[&str], variables: &[(&str, &str)], flavour: Flavour) -> Inventory {
-        let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        Inventory {
-            flavour: Some(flavour),
-            processes: vec![ProcessSeen { mappings: Some(text(lines)), ..ProcessSeen::default() }],
-            server: Some(ServerSeen { variables, ..ServerSeen::default() }),
-            ..Inventory::default()
-        }
-    }
-
-    fn classes_of(inventory: &Inventory) -> Vec<Class> {
-        classes(&inventory.processes[0], inventory)
-    }
-
-    #[test]
-    fn a_mariadb_with_the_reservation() {
-        let lines = [
-            "550000000000-550000010000 r-xp 00000000 fe:00 9 /usr/sbin/mariadbd",
-            "550000010000-550000020000 rw-p 00010000 fe:00 9 /usr/sbin/mariadbd",
-            "550000020000-550000090000 rw-p 00000000 00:00 0 ",
-            "550001000000-550001100000 rw-p 00000000 00:00 0 [heap]",
-            "700000000000-700010000000 rw-p 00000000 00:00 0 ",
-            "VmFlags: rd wr mr mw me dd",
-            "700010000000-780000000000 ---p 00000000 00:00 0 ",
-            "7f0000000000-7f0000200000 rw-p 00000000 00:00 0 ",
-            "7f0000200000-7f0004000000 ---p 00000000 00:00 0 ",
-            "7f0010000000-7f0010001000 ---p 00000000 00:00 0 ",
-            "7f0010001000-7f0010050000 rw-p 00000000 00:00 0 ",
-            "7f0020000000-7f0022000000 rw-p 00000000 00:00 0 ",
-            "VmFlags: rd wr dd",
-            "7f0030000000-7f0034000000 rw-p 00000000 00:00 0 ",
-        ];
-        let variables = [("innodb_buffer_pool_size", "268435456"), ("innodb_log_buffer_size", "16777216")];
-        let mut inventory = inventory(&lines, &variables, Flavour::Mariadb);
-        // data that nobody wrote yet is text to the rule; what follows it is bss all the same
-        use Class::*;
-        let expected = [
-            ProgramText,
-            ProgramText,
-            ProgramData,
-            Heap,
-            BufferPool,
-            Reserved,
-            Heap,
-            Reserved,
-            Reserved,
-            Stack,
-            LogBuffer,
-            Anonymous,
-        ];
-        // the last mapping begins and is as large as an arena, and no walk says otherwise
-        assert_eq!(classes_of(&inventory)[..11], expected[..11]);
-        inventory.processes[0].heap = Some(HeapWalk { walked: vec![0x7f00_0000_0000], ..HeapWalk::default() });
-        assert_eq!(classes_of(&inventory), expected);
-    }
-
-    #[test]
-    fn chunks_of_mysql_by_size_and_not_more_than_there_are() {
-        let chunk = 134_020_u64 << 10;
-        let at = |start: u64, length: u64| format!("{start:x}-{:x} rw-p 00000000 00:00 0 ", start + length);
-        let lines = [
-            at(0x7000_0000_1000, 2 * chunk),
-            at(0x7100_0000_1000, chunk),
-            at(0x7200_0000_1000, 64 << 20),
-            at(0x7300_0000_1000, 200 << 20),
-        ];
-        let variables = [("innodb_buffer_pool_size", "268435456"), ("innodb_buffer_pool_chunk_size", "134217728")];
-        let inventory = inventory(&lines.each_ref().map(String::as_str), &variables, Flavour::Mysql);
-        use Class::*;
-        assert_eq!(classes_of(&inventory), [BufferPool, Anonymous, Anonymous, Anonymous]);
-    }
-
-    #[test]
-    fn shared_memory_of_postgresql() {
-        let lines = [
-            "7f0000000000-7f0020000000 rw-s 00000000 00:01 1029 /dev/zero (deleted)",
-            "7f0030000000-7f0030100000 rw-s 00000000 00:19 4 /dev/shm/PostgreSQL.1804",
-            "7f0040000000-7f0040001000 rw-s 00000000 00:01 3 /SYSV0052e2c1 (deleted)",
-            "7f0050000000-7f0060000000 rw-s 00000000 00:0f 5 /anon_hugepage (deleted)",
-            "7ffd00000000-7ffd00021000 rw-p 00000000 00:00 0 [stack]",
-            "7ffd00030000-7ffd00032000 r-xp 00000000 00:00 0 [vdso]",
-        ];
-        let inventory = inventory(&lines, &[], Flavour::Postgresql);
-        use Class::*;
-        assert_eq!(classes_of(&inventory), [MainShared, DynamicShared, DynamicShared, HugePages, Stack, Special]);
-    }
-}
+#[path = "class_tests.rs"]
+mod tests;

@@ -99,6 +99,26 @@ impl<'a> Figures<'a> {
         Some((sum(true), sum(false)))
     }
 
+    /// Of MariaDB with InnoDB 5.6: the pool and the descriptors of its blocks, which it asks the kernel for at once.
+    pub(crate) fn pool_counted(&self) -> Option<u64> {
+        let is_mariadb = self.flavour == Some(Flavour::Mariadb);
+        self.status("Innodb_mem_total").filter(|total| is_mariadb && Some(*total) > self.pool_size())
+    }
+
+    /// Of MariaDB: whether its InnoDB is Percona's XtraDB, whose versions have a part of Percona's (`5.6.35-80.0`).
+    pub(crate) fn is_xtradb(&self) -> bool {
+        self.text("innodb_version").is_some_and(|version| version.contains('-'))
+    }
+
+    /// As its variable has it.
+    pub(crate) fn version(&self) -> Option<Version> {
+        self.text("version").and_then(Version::of_package)
+    }
+
+    fn text(&self, name: &str) -> Option<&'a str> {
+        self.server?.variables.get(name).map(|value| value.trim())
+    }
+
     pub(crate) fn innodb_memory(&self) -> Option<&'a str> {
         self.server?.innodb_memory.as_deref()
     }

@@ -111,7 +111,7 @@ fn class_of(segment: &HugeSegment, figures: &Figures<'_>) -> Class {
     match figures.flavour {
         Some(Flavour::Postgresql) if segment.is_shared => Class::MainShared,
         Some(Flavour::Mariadb | Flavour::Mysql | Flavour::Percona) if is_pool(segment, figures) => Class::BufferPool,
-        _ => class::cache_of_size(segment.mapped, true, figures).unwrap_or(Class::HugePages),
+        _ => class::cache_of_size(segment.mapped, true, true, figures).unwrap_or(Class::HugePages),
     }
 }
 

@@ -52,6 +52,9 @@ pub struct ProcessSeen {
     pub heap: Option<HeapWalk>,
     /// Of PostgreSQL 13 and later; `None` where the layout does not verify.
     pub contexts: Option<Vec<Context>>,
+    /// Of MariaDB; `None` where the layout does not verify.
+    #[serde(default)]
+    pub collations: Option<Collations>,
     /// The allocator that serves malloc: `glibc 2.36`, `jemalloc`, `tcmalloc`, `mimalloc`.
     pub allocator: Option<String>,
 }
@@ -125,6 +128,16 @@ pub struct Context {
     pub level: u32,
     /// Without children: `mem_allocated` of MemoryContextData.
     pub allocated: u64,
+}
+
+/// What MariaDB allocates once and keeps until it ends (`my_once_alloc`): tables of collations and character sets.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Collations {
+    pub blocks: u32,
+    /// Sizes of the blocks together, in bytes.
+    pub allocated: u64,
+    /// What of it is resident, by pagemap.
+    pub resident: u64,
 }
 
 /// The server's own rows. Texts are kept as the server gave them; arithmetic parses them.

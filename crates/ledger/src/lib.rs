@@ -13,7 +13,9 @@
 
 mod account;
 mod advice;
+mod alike;
 mod amount;
+mod aria_cache;
 mod beside;
 mod claim;
 mod class;
@@ -33,6 +35,7 @@ mod kind;
 mod leaf;
 pub mod mapping;
 mod marks;
+mod merged_pool;
 mod oom;
 mod over_time;
 mod pieces;

@@ -4,7 +4,7 @@
 use crate::estimate::{self, Estimates, Parts, measured};
 use crate::figures::Figures;
 use crate::share::{sane, signed};
-use crate::{Class, Inventory, Mapping, ProcessSeen, class};
+use crate::{Class, Inventory, Mapping, ProcessSeen, class, merged_pool};
 
 /// What is resident of one class in one process; of one mapping, where mappings were read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,6 +31,8 @@ pub(crate) struct Partition {
     /// How far those sums are apart, process by process.
     pub(crate) apart: u64,
     pub(crate) estimates: Estimates,
+    /// A pool whose mapping the kernel has merged with others: how much of it is the pool's, in bytes.
+    pub(crate) pool_mapped: Option<u64>,
 }
 
 pub(crate) fn partition(inventory: &Inventory, figures: &Figures<'_>) -> Partition {
@@ -43,6 +45,7 @@ pub(crate) fn partition(inventory: &Inventory, figures: &Figures<'_>) -> Partiti
             None => partition.add_parts(index, parts_of(process, &partition.estimates), shared),
         }
     }
+    partition.part_merged_pool(inventory, figures);
     partition
 }
 
@@ -73,6 +76,21 @@ impl Partition {
         self.apart += said.abs_diff(sum);
         self.pss.push(said);
         self.pieces.extend(pieces);
+    }
+
+    /// Of the server's first process: the others have no pool.
+    fn part_merged_pool(&mut self, inventory: &Inventory, figures: &Figures<'_>) {
+        let first = inventory.processes.first().and_then(measured).zip(self.classes.first());
+        let Some(pool) = first.and_then(|(mappings, classes)| merged_pool::find(mappings, classes, figures)) else {
+            return;
+        };
+        let is_it = |piece: &&mut Piece| piece.process == 0 && piece.mapping == Some(pool.mapping);
+        let Some(piece) = self.pieces.iter_mut().find(is_it) else { return };
+        piece.bytes -= pool.resident;
+        let part = Piece { class: Class::BufferPool, bytes: pool.resident, ..*piece };
+        self.pieces.push(part);
+        self.pieces.retain(|piece| piece.bytes > 0);
+        self.pool_mapped = Some(pool.mapped);
     }
 
     fn add_parts(&mut self, process: usize, parts: Parts, shared: Class) {

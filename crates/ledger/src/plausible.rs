@@ -30,7 +30,8 @@ fn of_process(process: &ProcessSeen) -> u128 {
     let mappings: u128 = process.mappings.iter().flatten().map(of_mapping).sum();
     let contexts = all(process.contexts.iter().flatten().map(|context| &context.allocated));
     let rollup = all(process.rollup.iter().flat_map(|rollup| rollup.values()));
-    mappings + contexts + rollup + all(process.status.values())
+    let collations = all(process.collations.iter().flat_map(|it| [&it.allocated, &it.resident]));
+    mappings + contexts + collations + rollup + all(process.status.values())
 }
 
 fn of_server(server: &ServerSeen) -> u128 {

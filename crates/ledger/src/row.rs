@@ -45,6 +45,8 @@ pub enum Rule {
     Formula(Reckoning),
     /// Of PostgreSQL: memory contexts that begin so, and those below them that no other row names.
     Contexts(&'static [&'static str]),
+    /// Of MariaDB: the blocks that it allocates once, by its own list of them.
+    Collations,
     /// Of PostgreSQL: each row of pg_shmem_allocations.
     Allocations,
     /// The allocator: chunks that are free and resident.
@@ -84,6 +86,7 @@ impl fmt::Debug for Rule {
             Self::Meter(_) => f.write_str("figures of the server"),
             Self::Formula(_) => f.write_str("formula of the server's source"),
             Self::Contexts(names) => write!(f, "memory contexts {names:?}"),
+            Self::Collations => f.write_str("list of blocks at my_once_root_block"),
             Self::Allocations => f.write_str("pg_shmem_allocations"),
             Self::Walk => f.write_str("walk of malloc's chunks"),
             Self::PageTables => f.write_str("VmPTE of all processes"),

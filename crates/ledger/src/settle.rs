@@ -9,7 +9,7 @@ use crate::leaf;
 use crate::pieces::Partition;
 use crate::row::{Row, Rule};
 use crate::share::sane;
-use crate::{Inventory, Mapping, private};
+use crate::{Inventory, Mapping, alike, private};
 use std::collections::BTreeMap;
 
 /// All leaves but page tables.
@@ -23,9 +23,11 @@ pub(crate) fn claims(inventory: &Inventory, partition: &Partition, rows: &[&'sta
         rows,
         at_us(inventory, Class::MainShared, partition),
     ));
-    for process in 0..inventory.processes.len() {
-        claims.extend(private::leaves(inventory, partition, process, rows));
-    }
+    let processes = 0..inventory.processes.len();
+    let of_each: Vec<Vec<Claim>> =
+        processes.map(|process| private::leaves(inventory, partition, process, rows)).collect();
+    claims.extend(alike::leaves(inventory, partition, &of_each));
+    claims.extend(of_each.into_iter().flatten());
     claims
 }
 
@@ -112,7 +114,7 @@ fn pool(resident: u64, partition: &Partition, inventory: &Inventory, figures: &F
         return Vec::new();
     }
     let at = at_us(inventory, Class::BufferPool, partition);
-    let mapped = mapped(inventory, partition, Class::BufferPool);
+    let mapped = partition.pool_mapped.unwrap_or_else(|| mapped(inventory, partition, Class::BufferPool));
     split_pool(resident, mapped, figures, at)
 }
 

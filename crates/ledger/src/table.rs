@@ -2,9 +2,10 @@
 //! The rows of the table of leaves. "measured": in the facts the ledger was made from, on MariaDB 10.11.19 and 11.8.9, MySQL 9.7.4, PostgreSQL 12 to 18.
 
 use crate::Class;
+use crate::aria_cache;
 use crate::innodb;
 use crate::key_cache;
-use crate::private::{active_sessions, idle_sessions, other_counted};
+use crate::private::{active_sessions, idle_sessions, other_counted, other_counted_without_innodb};
 use crate::row::{Row, Rule};
 use capability::Flavour::{self, Mariadb, Mysql, Postgresql};
 
@@ -73,7 +74,7 @@ pub(crate) const ROWS: &[Row] = &[
         row(
             "data_cache/buffer_pool_overhead",
             &[Mariadb],
-            "SHOW GLOBAL STATUS, Innodb_mem_total, without the pool and what the status of InnoDB names",
+            "SHOW GLOBAL STATUS, Innodb_mem_total, without the pool; the size of a descriptor verified on 10.1.23",
             Rule::Meter(innodb::descriptors_counted),
         ),
     ),
@@ -138,6 +139,12 @@ pub(crate) const ROWS: &[Row] = &[
         Rule::Blocks { used: "Aria_pagecache_blocks_used", block: "aria_block_size", of: "aria_pagecache_buffer_size" },
     ),
     row(
+        "data_cache/aria_cache_descriptors",
+        &[Mariadb],
+        "storage/maria/ma_pagecache.c; heap profiles of 10.1.23 and 11.4.5",
+        Rule::Formula(aria_cache::descriptors),
+    ),
+    row(
         "data_cache/query_cache",
         &[Mariadb],
         STATUS,
@@ -173,6 +180,15 @@ pub(crate) const ROWS: &[Row] = &[
             &[Mariadb],
             "storage/xtradb/log/log0log.cc; growth with the buffer measured on 10.1.23",
             Rule::Formula(innodb::log_buffer_zeroed),
+        ),
+    ),
+    until(
+        &[10, 2],
+        row(
+            "log/archive_buffer",
+            &[Mariadb],
+            "storage/xtradb/log/log0log.cc; a heap profile of 10.1.23",
+            Rule::Formula(innodb::archive_buffer_zeroed),
         ),
     ),
     row("log/recovery", INNODB, INNODB_STATUS, Rule::Innodb("Recovery system")),
@@ -228,6 +244,12 @@ pub(crate) const ROWS: &[Row] = &[
             "storage/innobase/dict/dict0dict.cc; a heap profile of 9.7.4",
             Rule::Formula(innodb::dictionary_index),
         ),
+    ),
+    row(
+        "metadata/collations",
+        &[Mariadb],
+        "mysys/my_once.c, the server's list of blocks at my_once_root_block; verified on 10.1.23, 10.11.19 and 11.4.5",
+        Rule::Collations,
     ),
     row(
         "metadata/tables",
@@ -339,11 +361,23 @@ pub(crate) const ROWS: &[Row] = &[
         "information_schema.PROCESSLIST, MEMORY_USED, without what memory events of sessions name",
         Rule::Meter(active_sessions),
     ),
-    row(
-        "server/counted",
-        &[Mariadb],
-        "SHOW GLOBAL STATUS, Memory_used, without its parts that are named above",
-        Rule::Meter(other_counted),
+    since(
+        &[10, 2],
+        row(
+            "server/counted",
+            &[Mariadb],
+            "SHOW GLOBAL STATUS, Memory_used, without its parts that are named above",
+            Rule::Meter(other_counted),
+        ),
+    ),
+    until(
+        &[10, 2],
+        row(
+            "server/counted",
+            &[Mariadb],
+            "SHOW GLOBAL STATUS, Memory_used, without the caches; a heap profile of 10.1.23",
+            Rule::Meter(other_counted_without_innodb),
+        ),
     ),
     row("instrumentation/performance_schema", INNODB, EVENTS, Rule::Events(&["memory/performance_schema/"])),
     row(

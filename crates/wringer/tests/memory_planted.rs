@@ -200,6 +200,29 @@ fn mariadb_knows_what_its_sessions_do() {
     open_tables(&server, 3, 25);
 }
 
+/// Its blocks are malloc's, which `Memory_used` counts. The kernel merges them with what lies beside them, so that a mapping of any size comes of it: also of about
+/// that of a cache.
+#[test]
+fn a_memory_table_is_the_servers_and_no_cache_of_arias() {
+    let options = ["innodb_buffer_pool_size=128M", "performance_schema=OFF", "max_heap_table_size=256M"];
+    let server = Server::start(MARIADB, &options, &[]);
+    rows_of_mysql(&server);
+    server.settle();
+    let mut connection = server.connect();
+    let without = server.account();
+    // rows go from one table to the other without a temporary one
+    let columns: Vec<String> = (0..4).map(|nth| format!("c{nth} CHAR(250)")).collect();
+    let sql = format!("CREATE TABLE d.m (id INT, {}) ENGINE=MEMORY CHARACTER SET latin1", columns.join(", "));
+    connection.query(&sql).unwrap();
+    let quarters = ["LEFT(pad, 250)"; 4].join(", ");
+    connection.query(&format!("INSERT INTO d.m SELECT id, {quarters} FROM d.w")).unwrap();
+    assert_eq!(number(&mut connection, "SELECT COUNT(*) FROM d.m"), ROWS);
+    let with = server.account();
+    expect_planted("server/counted", &without, &with, PLANTED);
+    let aria = leaf(&with, "data_cache/aria_cache") - leaf(&without, "data_cache/aria_cache");
+    assert!(aria.abs() < MIB, "{aria}:\n{}", changes(&without, &with));
+}
+
 /// Each in a session of its own, which ends with its memory. `own`: the contexts that it is in, as the session itself sees them.
 fn in_session(server: &Server, path: &str, statements: &[String], own: &str) {
     let without = server.account();

@@ -199,7 +199,7 @@ mod tests {
         let mut seen = mariadb("ON", [true; 5]);
         seen.inventory.processes[0].mappings.as_mut().unwrap().truncate(4);
         let without_aria = check(&seen, None);
-        assert_eq!((without_aria.huge_pages_in_use, without_aria.outside_bytes), (Some(false), 124 * MIB));
+        assert_eq!((without_aria.huge_pages_in_use, without_aria.outside_bytes), (Some(false), 128_663_552));
         let mut seen = mariadb("ON", [true; 5]);
         seen.inventory.processes[0].mappings.as_mut().unwrap().remove(2);
         let one_log = check(&seen, None);

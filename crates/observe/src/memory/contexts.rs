@@ -3,10 +3,10 @@
 //! much it has allocated (src/include/nodes/memnodes.h), at the same place until 18. What does not verify is not told at all.
 
 use super::elf::Program;
+use super::pages::Pages;
 use super::reading::Reading;
 use super::target::Target;
 use ledger::{Context, Mapping};
-use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 const MOST: usize = 100_000;
@@ -72,7 +72,7 @@ struct Tree<'a> {
 
 impl<'a> Tree<'a> {
     fn of(target: &'a Target, mappings: &'a [Mapping], program: &'a Program, reading: &'a mut Reading) -> Self {
-        let (methods, seen, pages) = (BTreeMap::new(), BTreeSet::new(), Pages::default());
+        let (methods, seen, pages) = (BTreeMap::new(), BTreeSet::new(), Pages::of("contexts"));
         Self { target, mappings, program, methods, seen, pages, reading }
     }
 
@@ -148,40 +148,4 @@ impl<'a> Tree<'a> {
 
 fn is_name(text: &str) -> bool {
     !text.is_empty() && text.chars().all(|c| !c.is_control() && c != char::REPLACEMENT_CHARACTER)
-}
-
-/// Pages of the process that were read: contexts lie close together.
-#[derive(Default)]
-struct Pages(BTreeMap<u64, Vec<u8>>);
-
-impl Pages {
-    fn read(&mut self, target: &Target, at: u64, into: &mut [u8], reading: &mut Reading) -> Option<()> {
-        let page_bytes = super::page_bytes();
-        let mut done = 0;
-        while done < into.len() {
-            let address = at.checked_add(done as u64)?;
-            let page = self.page(target, address / page_bytes * page_bytes, reading)?;
-            let rest = page.get(usize::try_from(address % page_bytes).ok()?..)?;
-            let length = rest.len().min(into.len() - done);
-            into[done..done + length].copy_from_slice(&rest[..length]);
-            done += length;
-        }
-        Some(())
-    }
-
-    fn page(&mut self, target: &Target, at: u64, reading: &mut Reading) -> Option<&[u8]> {
-        match self.0.entry(at) {
-            Entry::Occupied(entry) => Some(entry.into_mut()),
-            Entry::Vacant(entry) => Some(entry.insert(read_page(target, at, reading)?)),
-        }
-    }
-}
-
-fn read_page(target: &Target, at: u64, reading: &mut Reading) -> Option<Vec<u8>> {
-    let end = at.checked_add(super::page_bytes())?;
-    // what is not resident is left alone: reading would bring it in
-    target.presence(at, end, reading)?.has(at).then_some(())?;
-    let mut bytes = vec![0; usize::try_from(super::page_bytes()).ok()?];
-    target.memory("contexts", at, &mut bytes, reading)?;
-    Some(bytes)
 }

@@ -11,7 +11,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 /// Exported names that are asked for.
-const NAMES: [&str; 5] = ["TopMemoryContext", "malloc", "mallctl", "tc_malloc", "mi_malloc"];
+const NAMES: [&str; 6] = ["TopMemoryContext", "my_once_root_block", "malloc", "mallctl", "tc_malloc", "mi_malloc"];
 
 pub(super) struct Program {
     file: File,

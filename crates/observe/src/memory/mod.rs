@@ -8,6 +8,7 @@
 //! | `allocator` | which allocator serves malloc |
 //! | `glibc` | the chunks of glibc's arenas, through `/proc/PID/mem` |
 //! | `contexts` | PostgreSQL's memory contexts, through `/proc/PID/mem` |
+//! | `collations` | MariaDB's tables of collations, through `/proc/PID/mem` |
 //! | `server_rows` | the server's own rows, over SQL |
 //! | `huge_pages` | little of it, and the kernel's pools and limits of huge pages: a [`ledger::huge_pages::HugeSeen`] |
 //! | `host_seen`, `cgroup_seen` | the host, the other processes, the server's cgroup |
@@ -21,6 +22,7 @@
 
 mod allocator;
 mod cgroup_seen;
+mod collations;
 mod collected;
 mod contexts;
 mod elf;
@@ -31,6 +33,7 @@ mod kernel_log;
 mod mappings;
 mod page_counts;
 mod pagemap;
+mod pages;
 mod processes;
 mod reading;
 mod repeated;

@@ -4,7 +4,7 @@
 
 use super::reading::Reading;
 use super::target::Target;
-use super::{allocator, contexts, elf, glibc, mappings};
+use super::{allocator, collations, contexts, elf, glibc, mappings};
 use crate::process::title_role;
 use capability::Flavour;
 use host::process::{Identity, descendants, server_program};
@@ -101,7 +101,7 @@ fn role_by_title(pid: u32) -> String {
 /// What all processes of a server have in common: PostgreSQL's are forks of the first one.
 struct Family {
     count: usize,
-    is_postgresql: bool,
+    flavour: Option<Flavour>,
     program: Option<elf::Program>,
     allocator: Option<String>,
     /// Of these roles one process was read so that its total is exact: the kernel rounds each mapping down.
@@ -110,8 +110,7 @@ struct Family {
 
 impl Family {
     fn of(seen: &[ProcessSeen], flavour: Option<Flavour>) -> Self {
-        let is_postgresql = flavour == Some(Flavour::Postgresql);
-        Self { count: seen.len(), is_postgresql, program: None, allocator: None, exact: BTreeSet::new() }
+        Self { count: seen.len(), flavour, program: None, allocator: None, exact: BTreeSet::new() }
     }
 }
 
@@ -188,13 +187,23 @@ fn read_into(process: &mut ProcessSeen, family: &mut Family, reading: &mut Readi
     let allocator = family.allocator.get_or_insert_with(|| allocator::serving(target.pid(), &found)).clone();
     process.heap = heap(&target, &found, &allocator, reading);
     process.allocator = Some(allocator).filter(|name| !name.is_empty());
-    if family.is_postgresql {
+    if matches!(family.flavour, Some(Flavour::Postgresql | Flavour::Mariadb)) {
         family.program = family.program.take().or_else(|| elf::Program::of(target.pid(), &found));
-        process.contexts = contexts::read(&target, &found, family.program.as_ref(), reading);
+        of_program(process, &target, &found, family, reading);
     }
     process.mappings = Some(found);
     if !target.is_alive() {
         reading.missing(format!("process {}", process.pid), "it has ended while it was read", None);
+    }
+}
+
+/// What begins at names that the program exports.
+fn of_program(process: &mut ProcessSeen, target: &Target, found: &[Mapping], family: &Family, reading: &mut Reading) {
+    let program = family.program.as_ref();
+    if family.flavour == Some(Flavour::Postgresql) {
+        process.contexts = contexts::read(target, found, program, reading);
+    } else {
+        process.collations = collations::read(target, found, program, reading);
     }
 }
 
