@@ -251,7 +251,9 @@ fn pool_by_size(mappings: &[Mapping], classes: &mut [Class], figures: &Figures<'
     if classes.contains(&Class::BufferPool) {
         return;
     }
-    let Some((chunk, mut left)) = chunks(figures) else { return };
+    let Some((chunk, count)) = chunks(figures) else { return };
+    let in_huge_pages = mappings.iter().filter(|it| is_hugetlb(it) && is_huge_chunk(length(it), figures)).count();
+    let mut left = count.saturating_sub(in_huge_pages as u64);
     let mut candidates: Vec<usize> = (0..mappings.len())
         .filter(|index| classes[*index] == Class::Anonymous && length(&mappings[*index]) >= chunk)
         .collect();
@@ -265,12 +267,19 @@ fn pool_by_size(mappings: &[Mapping], classes: &mut [Class], figures: &Figures<'
     }
 }
 
-/// What the pool is allocated in, and how many of them.
+/// What the pool is allocated in, and how many of them. Without chunks (before MySQL 5.7 and MariaDB 10.2) it is an instance; a pool of less than 1 GiB has one of them, whatever
+/// the variable says (`BUF_POOL_SIZE_THRESHOLD`; seen in MariaDB 10.1.23).
 pub(crate) fn chunks(figures: &Figures<'_>) -> Option<(u64, u64)> {
+    const SMALLEST_OF_MANY: u64 = 1 << 30;
     let pool = figures.pool_size()?;
-    let instances = figures.size("innodb_buffer_pool_instances").unwrap_or(1);
+    let instances = figures.size("innodb_buffer_pool_instances").filter(|_| pool >= SMALLEST_OF_MANY).unwrap_or(1);
     let chunk = figures.size("innodb_buffer_pool_chunk_size").unwrap_or(pool / instances).clamp(MIB, pool.max(MIB));
     Some((chunk, pool.div_ceil(chunk)))
+}
+
+/// Whether a mapping in huge pages is one chunk with its descriptors, rounded up: each has a mapping of its own there, which the kernel never merges.
+pub(crate) fn is_huge_chunk(mapped: u64, figures: &Figures<'_>) -> bool {
+    chunks(figures).is_some_and(|(chunk, _)| mapped >= chunk && mapped <= largest_of(chunk, figures))
 }
 
 /// With descriptors, of which a page has less than 1 KiB (392 bytes in MySQL 5.7, 369 in 9.7).
