@@ -261,7 +261,9 @@ fn pool_by_size(mappings: &[Mapping], classes: &mut [Class], figures: &Figures<'
     if figures.pool_counted().is_some() {
         return pool_as_counted(mappings, classes, figures);
     }
-    let Some((chunk, mut left)) = chunks(figures) else { return };
+    let Some((chunk, count)) = chunks(figures) else { return };
+    let in_huge_pages = mappings.iter().filter(|it| is_hugetlb(it) && is_huge_chunk(length(it), figures)).count();
+    let mut left = count.saturating_sub(in_huge_pages as u64);
     let mut candidates: Vec<usize> = (0..mappings.len())
         .filter(|index| classes[*index] == Class::Anonymous && length(&mappings[*index]) >= chunk)
         .collect();
@@ -286,11 +288,10 @@ fn pool_by_size(mappings: &[Mapping], classes: &mut [Class], figures: &Figures<'
     }
 }
 
-/// InnoDB 5.6 says what it asks the kernel for: as much for each instance, and one instance below 1 GiB (`BUF_POOL_SIZE_THRESHOLD`), whatever the variable says.
+/// InnoDB 5.6 says what it asks the kernel for: as much for each instance.
 fn pool_as_counted(mappings: &[Mapping], classes: &mut [Class], figures: &Figures<'_>) {
     let Some((total, size)) = figures.pool_counted().zip(figures.pool_size()) else { return };
-    let instances = figures.size("innodb_buffer_pool_instances").filter(|_| size >= 1 << 30).unwrap_or(1);
-    let each = (total / instances).max(1);
+    let each = (total / instances(size, figures)).max(1);
     for (mapping, class) in mappings.iter().zip(classes) {
         let length = length(mapping);
         if *class == Class::Anonymous && length <= total && length.is_multiple_of(each) {
@@ -299,12 +300,27 @@ fn pool_as_counted(mappings: &[Mapping], classes: &mut [Class], figures: &Figure
     }
 }
 
-/// What the pool is allocated in, and how many of them.
+/// What the pool is allocated in, and how many of them. Without chunks (before MySQL 5.7 and MariaDB 10.2) it is an instance; a pool of less than 1 GiB has one of them, whatever
+/// the variable says (`BUF_POOL_SIZE_THRESHOLD`; seen in MariaDB 10.1.23).
 pub(crate) fn chunks(figures: &Figures<'_>) -> Option<(u64, u64)> {
     let pool = figures.pool_size()?;
-    let instances = figures.size("innodb_buffer_pool_instances").unwrap_or(1);
-    let chunk = figures.size("innodb_buffer_pool_chunk_size").unwrap_or(pool / instances).clamp(MIB, pool.max(MIB));
+    let chunk = figures
+        .size("innodb_buffer_pool_chunk_size")
+        .unwrap_or(pool / instances(pool, figures))
+        .clamp(MIB, pool.max(MIB));
     Some((chunk, pool.div_ceil(chunk)))
+}
+
+/// At least one.
+fn instances(pool: u64, figures: &Figures<'_>) -> u64 {
+    const SMALLEST_OF_MANY: u64 = 1 << 30;
+    let asked = figures.size("innodb_buffer_pool_instances").filter(|_| pool >= SMALLEST_OF_MANY);
+    asked.unwrap_or(1).max(1)
+}
+
+/// Whether a mapping in huge pages is one chunk with its descriptors, rounded up: each has a mapping of its own there, which the kernel never merges.
+pub(crate) fn is_huge_chunk(mapped: u64, figures: &Figures<'_>) -> bool {
+    chunks(figures).is_some_and(|(chunk, _)| mapped >= chunk && mapped <= largest_of(chunk, figures))
 }
 
 /// With descriptors, of which a page has less than 1 KiB (392 bytes in MySQL 5.7, 369 in 9.7).

@@ -110,17 +110,11 @@ pub(crate) fn class_of_mapping(mapping: &Mapping, figures: &Figures<'_>) -> Clas
 fn class_of(segment: &HugeSegment, figures: &Figures<'_>) -> Class {
     match figures.flavour {
         Some(Flavour::Postgresql) if segment.is_shared => Class::MainShared,
-        Some(Flavour::Mariadb | Flavour::Mysql | Flavour::Percona) if is_pool(segment, figures) => Class::BufferPool,
+        Some(Flavour::Mariadb | Flavour::Mysql | Flavour::Percona) if class::is_huge_chunk(segment.mapped, figures) => {
+            Class::BufferPool
+        }
         _ => class::cache_of_size(segment.mapped, true, true, figures).unwrap_or(Class::HugePages),
     }
-}
-
-/// Chunk by chunk or in one, with descriptors, and rounded up to huge pages.
-fn is_pool(segment: &HugeSegment, figures: &Figures<'_>) -> bool {
-    const HUGE: u64 = 2 << 20;
-    let Some((chunk, count)) = class::chunks(figures) else { return false };
-    let many = segment.mapped / chunk;
-    (1..=count).contains(&many) && segment.mapped <= many * (chunk + chunk / figures.page_size() * 1024 + HUGE)
 }
 
 #[cfg(test)]

@@ -59,7 +59,7 @@ pub(super) const TABLE: &[Entry] = table! { Mariadb:
     // there is no "try": it always does without where there are none
     HugePages [] .. [] => ["on=large_pages=on", "try=large_pages=on", "off=large_pages=off"];
     LargePageUsers [10, 5] .. [] => ["pool", "log", "keys", "aria", "page or more"], "seen in 10.11.19: 259 pages for a pool of 256 MiB";
-    LargePageUsers [] .. [10, 5] => ["pool"], "MariaDB's manual, System Variables: large_pages";
+    LargePageUsers [] .. [10, 5] => ["pool", "descriptors", "keys", "aria", "aria log"], "seen in 10.1.23: a stack for each shmget";
     LargePageSegments [] .. [10, 5] => ["shmget"], "MariaDB 10.5.3 release notes: MDEV-18851, mmap since then";
     PoolResize [10, 2, 2] .. [] => ["innodb_buffer_pool_size"], "MariaDB 10.2.2 release notes: InnoDB 5.7; refused by 10.1.23";
     EmptyFreeListAlgorithm [10, 0, 9] .. [10, 2] => ["innodb_empty_free_list_algorithm"],

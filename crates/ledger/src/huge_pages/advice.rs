@@ -96,6 +96,7 @@ fn notes(seen: &HugeSeen) -> Vec<String> {
 
 fn missing(seen: &HugeSeen, is_unknown: bool) -> Vec<Missing> {
     let mut missing = seen.inventory.missing.clone();
+    missing.extend(parts::chunks_are_small(seen));
     if is_unknown {
         missing.push(Missing {
             what: "how many huge pages it needs".into(),

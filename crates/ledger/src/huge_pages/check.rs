@@ -53,7 +53,7 @@ pub fn check(seen: &HugeSeen, wanted: Option<bool>) -> HugeCheck {
         parts: found.parts,
         limits,
         ends_in_sigbus,
-        missing: seen.inventory.missing.clone(),
+        missing: seen.inventory.missing.iter().cloned().chain(parts::chunks_are_small(seen)).collect(),
     }
 }
 
@@ -70,7 +70,7 @@ impl Found {
         let are_mappings_read = seen.inventory.processes.first().is_some_and(|it| it.mappings.is_some());
         let smallest = parts::smallest(seen);
         let mut parts = parts::seen(seen);
-        parts.retain(|part| part.in_huge_pages || part.bytes >= smallest);
+        parts.retain(|part| part.is_counted(smallest));
         // where a part could not be told from others, huge pages that are not told apart may be it
         let mut nameless: u64 = parts.iter().filter(|part| part.what == "not told apart").map(Part::all_bytes).sum();
         let mut unseen = parts::by_settings(seen);
@@ -208,5 +208,53 @@ mod tests {
             (Some(false), 16 * MIB),
             "one of two log buffers"
         );
+    }
+
+    fn of(version: &str, variables: &[(&str, u64)], mappings: Vec<Mapping>) -> HugeSeen {
+        let mut seen = mariadb("ON", [true; 5]);
+        seen.inventory.version = Some(version.into());
+        seen.inventory.processes[0].mappings = Some(mappings);
+        let variables = variables.iter().map(|(name, size)| ((*name).to_owned(), size.to_string()));
+        seen.inventory.server.as_mut().unwrap().variables.extend(variables);
+        seen
+    }
+
+    /// XtraDB 5.6.35 in MariaDB 10.1.23 takes a System V segment for each: key cache, Aria's cache and the one for its log, the pool with its descriptors. Its
+    /// 8 instances are one, so that other memory of 8 MiB is no pool.
+    #[test]
+    fn an_old_mariadb_in_segments() {
+        let variables = [("innodb_buffer_pool_size", 64 * MIB), ("innodb_buffer_pool_instances", 8)];
+        let mappings = |is_huge: bool| {
+            let huge = (1..).zip([53, 62, 1, 34]).map(|(nth, pages)| mapping(nth, pages * 2 * MIB, is_huge));
+            let others = (10..13).map(|nth| Mapping { flags: "rd wr".into(), ..mapping(nth, 8 * MIB, false) });
+            huge.chain(others).collect::<Vec<_>>()
+        };
+        let all = check(&of("10.1.23-MariaDB", &variables, mappings(true)), None);
+        assert_eq!((all.is_good, all.outside_bytes, all.mapped_bytes), (true, 0, 300 * MIB), "{all:#?}");
+        let some = check(&of("10.1.23-MariaDB", &variables, mappings(true).split_off(1)), None);
+        assert_eq!((some.is_good, some.huge_pages_in_use), (false, Some(false)), "without the key cache: {some:#?}");
+        for is_huge in [true, false] {
+            let advice = crate::huge_pages::advise(&of("10.1.23-MariaDB", &variables, mappings(is_huge)));
+            assert_eq!(advice.pages_needed, Some(150), "{advice:#?}");
+        }
+    }
+
+    /// MariaDB 11.4.5 has 64 chunks: of 64 MiB they are smaller than a page. Its log buffers in huge pages are no pool.
+    #[test]
+    fn a_pool_of_small_chunks() {
+        let variables = [("innodb_buffer_pool_size", 64 * MIB), ("innodb_buffer_pool_chunk_size", MIB)];
+        let huge = (1..).zip([8, 8, 53, 62]).map(|(nth, pages)| mapping(nth, pages * 2 * MIB, true));
+        let seen = of("11.4.5-MariaDB", &variables, huge.chain([mapping(9, 65 * MIB, false)]).collect());
+        let check = check(&seen, None);
+        assert_eq!((check.is_good, check.outside_bytes), (false, 64 * MIB), "{check:#?}");
+        assert_eq!(check.parts.iter().filter(|it| it.what == "log buffer").map(|it| it.count).sum::<u64>(), 2);
+        assert_eq!(check.missing[0].remedy.as_deref(), Some("innodb_buffer_pool_chunk_size=2097152, and a restart"));
+        let advice = crate::huge_pages::advise(&seen);
+        assert_eq!(advice.pages_needed, Some(131), "as many as it can use: {advice:#?}");
+        // of 128 MiB each is just a page, also where the kernel has merged them with a little that lies beside them
+        let variables = [("innodb_buffer_pool_size", 128 * MIB), ("innodb_buffer_pool_chunk_size", 2 * MIB)];
+        let advice =
+            crate::huge_pages::advise(&of("11.4.5-MariaDB", &variables, vec![mapping(9, 128 * MIB + 200_000, false)]));
+        assert_eq!(advice.pages_needed, Some(64 + 131), "{advice:#?}");
     }
 }

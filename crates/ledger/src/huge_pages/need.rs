@@ -106,7 +106,7 @@ fn allocated(seen: &HugeSeen) -> Option<u64> {
 fn of_others(seen: &HugeSeen) -> Option<Need> {
     let mapped = parts::seen(seen);
     let smallest = parts::smallest(seen);
-    let mapped: Vec<Part> = mapped.into_iter().filter(|part| part.in_huge_pages || part.bytes >= smallest).collect();
+    let mapped: Vec<Part> = mapped.into_iter().filter(|part| part.is_counted(smallest)).collect();
     let by_settings: Vec<Part> =
         parts::by_settings(seen).into_iter().filter_map(|part| unseen(part, &mapped)).collect();
     // without a process, the pool of MySQL has descriptors that the settings do not tell
@@ -123,7 +123,8 @@ fn of_others(seen: &HugeSeen) -> Option<Need> {
         }
     };
     let parts: Vec<Part> = mapped.into_iter().chain(by_settings).collect();
-    let bytes = Some(parts.iter().map(Part::all_bytes).fold(0, u64::saturating_add));
+    let taken = parts.iter().filter(|part| part.bytes >= smallest);
+    let bytes = Some(taken.map(Part::all_bytes).fold(0, u64::saturating_add));
     Some(Need { basis, source, bytes, told: None, parts, page_or_more: smallest > 0 })
 }
 

@@ -2,12 +2,18 @@
 //! The parts of a server's memory that it asks huge pages for, and where each of them lies.
 
 use super::seen::HugeSeen;
-use crate::Mapping;
 use crate::class::{self, Class};
 use crate::figures::Figures;
 use crate::key_cache;
+use crate::{Mapping, Missing};
 use capability::{Capability, Flavour, Version, words};
 use serde::Serialize;
+use units::Bytes;
+
+const POOL: &str = "buffer pool";
+const ARIA_LOG: &str = "Aria log cache";
+/// `TRANSLOG_PAGECACHE_SIZE`, storage/maria/ma_loghandler.h.
+const ARIA_LOG_CACHE: u64 = 2 << 20;
 
 /// One allocation, or several of the same size.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -30,6 +36,11 @@ impl Part {
     /// Each allocation is rounded up by itself.
     pub(super) fn pages(&self, page_bytes: u64) -> u64 {
         self.count.saturating_mul(self.bytes.div_ceil(page_bytes.max(1)))
+    }
+
+    /// The pool counts also where its chunks are too small for huge pages: it is what huge pages are wanted for.
+    pub(super) fn is_counted(&self, smallest: u64) -> bool {
+        self.in_huge_pages || self.bytes >= smallest || self.what == POOL
     }
 
     fn by_settings(what: &str, count: u64, bytes: u64) -> Self {
@@ -70,8 +81,8 @@ fn of_mapping(mapping: &Mapping, class: Class, seen: &HugeSeen, figures: &Figure
         Class::MainShared => vec![part("shared memory", 1, length)],
         // the kernel merges what lies side by side, so a mapping may be larger than what is told of it
         Class::BufferPool => {
-            let (count, bytes) = pool_in(length, figures);
-            vec![part("buffer pool", count, bytes)]
+            let (count, bytes) = older_pool(seen, figures).unwrap_or_else(|| pool_in(length, figures));
+            vec![part(POOL, count, bytes)]
         }
         Class::LogBuffer => {
             let size = figures.size("innodb_log_buffer_size").unwrap_or(length);
@@ -92,24 +103,37 @@ fn key_bytes(figures: &Figures<'_>) -> Option<u64> {
     key_cache::blocks(figures).map(|(count, block)| count * block)
 }
 
+/// Each instance with the descriptors of its pages behind it, where the pool has no chunks yet.
+fn older_pool(seen: &HugeSeen, figures: &Figures<'_>) -> Option<(u64, u64)> {
+    /// Of a page: `sizeof(buf_block_t)` of XtraDB 5.6.35. MariaDB 10.1.23 asks for 70,287,360 bytes for 4,096 pages of 16 KiB.
+    const DESCRIPTOR: u64 = 776;
+    users(seen).contains(&"descriptors").then_some(())?;
+    let (bytes, count) = class::chunks(figures)?;
+    let page = figures.page_size();
+    Some((count, bytes + (bytes / page * DESCRIPTOR).next_multiple_of(page)))
+}
+
 /// Newer MariaDBs have no chunks, and put the descriptors into the pool.
 fn pool_in(length: u64, figures: &Figures<'_>) -> (u64, u64) {
     let is_whole = figures.flavour == Some(Flavour::Mariadb) && figures.size("innodb_buffer_pool_chunk_size").is_none();
     if let Some(size) = figures.pool_size().filter(|_| is_whole) {
         return (1, size);
     }
-    let count = class::chunks(figures).map_or(1, |(chunk, count)| (length / chunk).clamp(1, count.max(1)));
-    (count, length / count)
+    let Some((chunk, count)) = class::chunks(figures) else { return (1, length) };
+    let count = (length / chunk).clamp(1, count.max(1));
+    // a chunk of MariaDB's has its descriptors inside, of MySQL's behind it
+    (count, if figures.flavour == Some(Flavour::Mariadb) { chunk } else { length / count })
 }
 
 fn in_huge_pages(mapping: &Mapping, seen: &HugeSeen, figures: &Figures<'_>) -> Part {
     let page_bytes = page_of(mapping, seen);
     let what = match crate::huge::class_of_mapping(mapping, figures) {
         Class::MainShared => "shared memory",
-        Class::BufferPool => "buffer pool",
+        Class::BufferPool => POOL,
         Class::LogBuffer => "log buffer",
         Class::KeyCache => "key cache",
         Class::AriaCache => "Aria cache",
+        _ if users(seen).contains(&"aria log") && class::length(mapping) <= page_bytes.max(ARIA_LOG_CACHE) => ARIA_LOG,
         _ => "not told apart",
     };
     let bytes = class::length(mapping);
@@ -129,9 +153,20 @@ pub(super) fn default_page(seen: &HugeSeen) -> u64 {
 /// What the server's settings say it will ask huge pages for; empty where they do not tell.
 pub(super) fn by_settings(seen: &HugeSeen) -> Vec<Part> {
     let figures = Figures::of(&seen.inventory);
-    let found = users(seen).iter().filter_map(|word| by_word(word, &figures));
+    let found = users(seen).iter().filter_map(|word| by_word(word, seen, &figures));
     let smallest = smallest(seen);
-    found.filter(|part| part.bytes >= smallest).collect()
+    found.filter(|part| part.is_counted(smallest)).collect()
+}
+
+/// Why the pool stays outside whatever the kernel has: MariaDB allocates it in chunks, and leaves what is smaller than a page in ordinary ones.
+pub(super) fn chunks_are_small(seen: &HugeSeen) -> Option<Missing> {
+    let figures = Figures::of(&seen.inventory);
+    let (chunk, _) = class::chunks(&figures)?;
+    (chunk < smallest(seen)).then(|| Missing {
+        what: "the buffer pool in huge pages".into(),
+        why: format!("its chunks of {} are smaller than a huge page", Bytes(chunk)),
+        remedy: Some(format!("innodb_buffer_pool_chunk_size={}, and a restart", smallest(seen))),
+    })
 }
 
 /// What a server of this version puts into huge pages, by the table of capabilities.
@@ -151,16 +186,16 @@ pub(super) fn smallest(seen: &HugeSeen) -> u64 {
     if users(seen).contains(&"page or more") { default_page(seen) } else { 0 }
 }
 
-fn by_word(word: &str, figures: &Figures<'_>) -> Option<Part> {
+fn by_word(word: &str, seen: &HugeSeen, figures: &Figures<'_>) -> Option<Part> {
     match word {
         "pool" => {
-            let (chunk, count) = class::chunks(figures)?;
-            Some(match figures.flavour {
-                // one piece; older ones have as many as there are instances, of the same size together
-                Some(Flavour::Mariadb) => Part::by_settings("buffer pool", 1, figures.pool_size()?),
-                _ => Part::by_settings("buffer pool", count, chunk),
-            })
+            let (count, bytes) = older_pool(seen, figures).or_else(|| {
+                let (chunk, count) = class::chunks(figures)?;
+                Some((count, chunk))
+            })?;
+            Some(Part::by_settings(POOL, count, bytes))
         }
+        "aria log" => Some(Part::by_settings(ARIA_LOG, 1, ARIA_LOG_CACHE)),
         "log" => Some(Part::by_settings("log buffer", 2, figures.size("innodb_log_buffer_size")?)),
         "keys" => Some(Part::by_settings("key cache", 1, key_bytes(figures)?)),
         "aria" => Some(Part::by_settings("Aria cache", 1, class::aria_blocks(figures)?)),
