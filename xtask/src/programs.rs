@@ -62,6 +62,7 @@ const WITH_SERVERS: [&[&str]; 2] = [
         "own_backups",
         "own_data",
         "pgbouncer",
+        "stalls_logs",
         "tarballs",
         "which_server",
         "whose_journal",
