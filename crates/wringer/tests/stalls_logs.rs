@@ -20,7 +20,9 @@ const HELD: Duration = Duration::from_millis(600);
 /// Three connections ask while another one holds, and goes on only when all three wait. What they waited for, in microseconds, by their own clocks.
 fn planted(server: &Server, hold: &[&str], asks: &str, release: &str) -> u64 {
     let mut holder = server.connect();
-    hold.iter().for_each(|sql| drop(holder.execute(sql).unwrap()));
+    for sql in hold {
+        holder.execute(sql).unwrap();
+    }
     let begin = Barrier::new(VICTIMS + 1);
     thread::scope(|scope| {
         let victim = |number: usize| {
