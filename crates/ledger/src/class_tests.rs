@@ -163,7 +163,11 @@ fn a_pool_that_the_server_counts_is_not_looked_for_by_its_chunks() {
     let variables = [("innodb_buffer_pool_size", "134217728"), ("innodb_buffer_pool_instances", "8")];
     let mut inventory = inventory(&lines.each_ref().map(String::as_str), &variables, Flavour::Mariadb);
     use Class::*;
-    assert_eq!(classes_of(&inventory), [Anonymous, Anonymous], "below 1 GiB there is one instance, and no chunk of it is so small");
+    assert_eq!(
+        classes_of(&inventory),
+        [Anonymous, Anonymous],
+        "below 1 GiB there is one instance, and no chunk of it is so small"
+    );
     server_with(&mut inventory, &variables, "140574720");
     assert_eq!(classes_of(&inventory), [Anonymous, Anonymous], "it is merged with other memory");
     inventory.processes[0].mappings.iter_mut().flatten().for_each(|it| it.end = it.start + 140_574_720);

@@ -12,7 +12,7 @@ const LONGEST_US: u64 = 366 * 86_400 * 1_000_000;
 pub struct Figures {
     /// From its begin to its end, as the server measured it: `Query_time`, PostgreSQL's `duration`.
     pub took_us: Option<u64>,
-    /// Waited for locks of tables, and in newer servers for those of rows, too: `Lock_time`.
+    /// `Lock_time`: in MariaDB 10.11 waits for locks of tables and none for those of rows; in MySQL 9.7 the other way round (both measured).
     pub lock_us: Option<u64>,
     /// Waited for locks of rows: `InnoDB_rec_lock_wait`.
     pub row_lock_us: Option<u64>,
@@ -35,6 +35,8 @@ pub struct Figures {
     pub step_us: u64,
     /// It has the lines about InnoDB that Percona Server alone writes.
     pub is_perconas: bool,
+    /// It has a field that MariaDB alone writes.
+    pub is_mariadbs: bool,
     /// A field stands there twice, or its value is no number: what was written is not what a server writes.
     pub is_damaged: bool,
 }
@@ -53,6 +55,7 @@ impl Figures {
     }
 
     fn set(&mut self, name: &str, word: &str) {
+        self.is_mariadbs |= matches!(name, "QC_hit" | "Engine_time");
         let value = match name {
             "Query_time" | "Lock_time" | "InnoDB_IO_r_wait" | "InnoDB_rec_lock_wait" | "InnoDB_queue_wait" => {
                 decimal(word, 6)

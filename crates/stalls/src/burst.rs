@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Victims whose stalls ended together: who waits for one thing is released by one event.
 
+use crate::needs::Most;
 use crate::victim::Stalled;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 /// Under `backoff` each victim ends at its own next try, at most 10 ms and a sleep's overhead behind the release.
 const TOGETHER_US: i64 = 15_000;
@@ -59,7 +60,21 @@ impl Burst {
 }
 
 /// Victims by the ends of their stalls. Those that say nothing alone and have no company are left out.
-pub(crate) fn bursts(mut victims: Vec<Stalled>) -> Vec<Burst> {
+///
+/// A clock of seconds does not tell apart what ended within one: there, who waited for another thing is in another burst.
+pub(crate) fn bursts(victims: Vec<Stalled>) -> Vec<Burst> {
+    let mut apart: BTreeMap<Option<Most>, Vec<Stalled>> = BTreeMap::new();
+    for victim in victims {
+        let is_coarse = victim.candidate.figures.step_us > 1000;
+        apart.entry(is_coarse.then(|| victim.parts.most())).or_default().push(victim);
+    }
+    let mut found: Vec<Burst> = apart.into_values().flat_map(by_their_ends).collect();
+    found.sort_by_key(Burst::ended_us);
+    found.retain(|burst| burst.victims.len() >= COMPANY || burst.victims.iter().any(|it| !it.needs_company()));
+    without_the_usual(found)
+}
+
+fn by_their_ends(mut victims: Vec<Stalled>) -> Vec<Burst> {
     victims.sort_by_key(|victim| (victim.candidate.ended_us, victim.candidate.took_us));
     let mut found: Vec<Burst> = Vec::new();
     for victim in victims {
@@ -76,8 +91,7 @@ pub(crate) fn bursts(mut victims: Vec<Stalled>) -> Vec<Burst> {
             _ => found.push(Burst { victims: vec![victim] }),
         }
     }
-    found.retain(|burst| burst.victims.len() >= COMPANY || burst.victims.iter().any(|it| !it.needs_company()));
-    without_the_usual(found)
+    found
 }
 
 /// Began before the first one of the burst had ended, as far as the clock tells.

@@ -113,7 +113,10 @@ pub(crate) fn judge(burst: &Burst, backoff: Backoff, fit: Option<&Fit>) -> Verdi
 fn lock(burst: &Burst, said: String) -> Verdict {
     let all = |of: &dyn Fn(Kind) -> bool| burst.victims.iter().all(|victim| of(victim.kind));
     let tells_apart = burst.victims.iter().all(|victim| victim.candidate.figures.row_lock_us.is_some());
-    let (cause, confidence, why) = if tells_apart {
+    let is_mariadbs = burst.victims.iter().all(|victim| victim.candidate.figures.is_mariadbs);
+    let (cause, confidence, why) = if is_mariadbs {
+        (Cause::MetadataLock, 0.85, "MariaDB's Lock_time has no waits for locks of rows")
+    } else if tells_apart {
         (Cause::MetadataLock, 0.85, "none of that was for locks of rows")
     } else if all(&|kind| matches!(kind, Kind::Read | Kind::Counting)) {
         (Cause::MetadataLock, 0.7, "the victims only read, and take no locks of rows")
@@ -155,6 +158,11 @@ fn left_over(burst: &Burst, backoff: Backoff, fit: Option<&Fit>, parts: &Parts) 
     } else {
         scales.evidence.against.push("the log does not say what the victims needed".to_owned());
     }
+    let in_engine =
+        |it: &crate::victim::Stalled| it.candidate.figures.engine_us.is_some_and(|us| us >= it.parts.rest / 2);
+    if victims.iter().all(in_engine) {
+        scales.evidence.speaks_for.push("they spent it in the storage engine, and not on reads".to_owned());
+    }
     if burst.ends_together() {
         let what = format!("{} connections ended within {}", victims.len(), ms(burst.ends_within_us()));
         scales.speaks_for(0.25, what);
@@ -181,20 +189,22 @@ fn left_over(burst: &Burst, backoff: Backoff, fit: Option<&Fit>, parts: &Parts) 
         scales.evidence.against.push(format!("free_list_backoff: {why}"));
         return Verdict { cause: Cause::Unknown, confidence: 0.0, evidence: scales.evidence };
     }
-    for_backoff(&mut scales, burst, fit);
+    let is_like_it = for_backoff(&mut scales, burst, fit);
     let confidence = 1.0 - scales.doubt;
-    if confidence < NAMED_FROM {
-        let what = format!("free_list_backoff: too little speaks for it ({:.0} %)", confidence * 100.0);
-        scales.evidence.against.push(what);
+    if confidence < NAMED_FROM || !is_like_it {
+        scales.evidence.against.push("free_list_backoff: too little speaks for it".to_owned());
         return Verdict { cause: Cause::Unknown, confidence: 0.0, evidence: scales.evidence };
     }
     Verdict { cause: Cause::FreeListBackoff, confidence: rounded(confidence), evidence: scales.evidence }
 }
 
-fn for_backoff(scales: &mut Scales, burst: &Burst, fit: Option<&Fit>) {
+/// Whether something speaks for it that waits for locks of tables, for one, do not have: those end together and leave nothing in the log, too.
+fn for_backoff(scales: &mut Scales, burst: &Burst, fit: Option<&Fit>) -> bool {
+    let mut is_like_it = false;
     let victims = &burst.victims;
     let reading = victims.iter().filter(|victim| victim.candidate.figures.reads.is_some_and(|reads| reads > 0)).count();
     if reading == victims.len() {
+        is_like_it = true;
         scales.speaks_for(0.2, "each victim read a page, for which it needed a free one".to_owned());
     }
     let fitting = fit.map(|fit| (fit, victims.iter().filter(|victim| fit.has(victim.parts.rest)).count()));
@@ -207,6 +217,7 @@ fn for_backoff(scales: &mut Scales, burst: &Burst, fit: Option<&Fit>) {
                 fit.lengths,
                 fit.fitting
             );
+            is_like_it = true;
             scales.speaks_for(0.6, what);
         }
         Some((_, count)) => {
@@ -218,6 +229,7 @@ fn for_backoff(scales: &mut Scales, burst: &Burst, fit: Option<&Fit>) {
     if longest > LONGEST_BACKOFF_US {
         scales.against(0.3, format!("{} is longer than the refiller ever sleeps", ms(longest)));
     }
+    is_like_it
 }
 
 fn named(cause: Cause, mut scales: Scales, why: &str) -> Verdict {

@@ -15,7 +15,26 @@ pub(crate) struct Parts {
     pub(crate) rest: u64,
 }
 
+/// Where most of the time of one victim went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Most {
+    Locks,
+    Reads,
+    Queue,
+    Rest,
+}
+
 impl Parts {
+    pub(crate) fn most(&self) -> Most {
+        let parts = [
+            (self.row_locks + self.locks, Most::Locks),
+            (self.reads, Most::Reads),
+            (self.queue, Most::Queue),
+            (self.rest, Most::Rest),
+        ];
+        parts.into_iter().max_by_key(|(us, _)| *us).map_or(Most::Rest, |(_, most)| most)
+    }
+
     /// Of `lost_us`; what the log explains cannot be more than that.
     pub(crate) fn of(figures: &Figures, lost_us: u64) -> Self {
         let mut rest = lost_us;

@@ -180,6 +180,7 @@ mod tests {
         bytes_sent: None,
         step_us: 1,
         is_perconas: false,
+        is_mariadbs: false,
         is_damaged: false,
     };
 

@@ -151,6 +151,21 @@ fn the_same_lines_with_locks_reads_or_rows_are_no_stalls() {
     }
 }
 
+/// Waits for a lock of a table leave nothing in some servers' logs, and end together, too: only what read a page can have waited for a free one.
+#[test]
+fn who_read_nothing_and_is_not_on_the_ladder_has_no_backoff_stall() {
+    let mut text = String::new();
+    for (index, took) in [0.301_1, 0.298_7, 0.295_2, 0.293_9].into_iter().enumerate() {
+        text += &entry(
+            &format!("2022-11-30T01:35:41.65600{index}Z"),
+            27 + index,
+            took,
+            Fields { read_count: 0, ..PRINTED },
+        );
+    }
+    assert_eq!(causes(&explained(&text, &asked())), [(Cause::Unknown, 4)]);
+}
+
 /// Beside quick statements of the same class, the same waits are stalls with a name.
 #[test]
 fn beside_quick_statements_a_wait_for_locks_has_its_name() {
