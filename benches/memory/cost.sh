@@ -7,7 +7,7 @@
 # PART (all of them): `postgresql`, N backends (200) that each have read all of some 417 MiB of shared_buffers; `waits`, how long a thread that maps and unmaps
 # memory waits while its process is read; `mariadb`, beside MySQLTuner; `record`, throughput of point selects without and with `wringer memory record --interval 1s`.
 # Sandboxes of its own, deleted afterwards. As root, some seven minutes, of which a busy machine makes more. Needs jq, python3, psql. A peer that
-# is not installed is left out, and named (Debian: smem, mysqltuner).
+# is not installed is left out, and named (Debian: smem, mysqltuner, which needs mysqladmin of mariadb-client).
 #
 # What the rows mean:
 #   account, deep  `wringer memory account`, the same with --deep: milliseconds, and for how long they held the server's processes, in all and at a stretch
@@ -170,13 +170,17 @@ part_mariadb() {
     echo "cost.sh: MariaDB beside MySQLTuner" >&2
     deployed mariadb@10.11 innodb_buffer_pool_size=512M
     "$wringer" --quiet fill --tables=4 --size=300M >"$home/said" 2>&1
-    local round user
+    local round user took
     user=$(printf '%s' "$WRINGER_DSN" | sed 's|^[a-z]*://\([^:@]*\).*|\1|')
     for round in $(seq 5); do
         account mariadb account
         if command -v mysqltuner >/dev/null; then
-            row mariadb tuner "$(milliseconds timeout 60 mysqltuner --nocolor --skippassword --socket "$MYSQL_UNIX_PORT" --user "$user" --pass "${MYSQL_PWD:-}")"
-            grep -q 'reached memory usage' "$home/out" || { echo "cost.sh: MySQLTuner said nothing of memory: $(tail -1 "$home/said")" >&2; break; }
+            took=$(milliseconds timeout 60 mysqltuner --nocolor --skippassword --socket "$MYSQL_UNIX_PORT" --user "$user" --pass "${MYSQL_PWD:-}")
+            if ! grep -q 'reached memory usage' "$home/out"; then
+                echo "left out: MySQLTuner, which said nothing of memory: $(cat "$home/said" "$home/out" | tail -1)"
+                break
+            fi
+            row mariadb tuner "$took"
         fi
     done
     gone
