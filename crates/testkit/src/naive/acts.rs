@@ -18,11 +18,10 @@ impl Pool {
         true
     }
 
+    /// Everybody looks from the oldest page on, so that pages before this one have been looked at.
     fn is_dirty(&mut self, place: usize, share: f64) -> bool {
-        for place in 0..=place {
-            if self.list[place].is_none() {
-                self.list[place] = Some(share > 0.0 && unit(&mut self.rng) < share);
-            }
+        if self.list[place].is_none() {
+            self.list[place] = Some(share > 0.0 && unit(&mut self.rng) < share);
         }
         self.list[place] == Some(true)
     }
