@@ -120,6 +120,7 @@ fn the_lengths_of_stalls_are_a_lattice() {
 
 /// Overhead 60 us a sleep: length of a stall in ms, and failed tries.
 #[test]
+#[allow(clippy::cast_possible_truncation)] // microseconds of a stall
 fn the_counter_is_a_clock_of_stalls() {
     let expected = [
         (5.0, 16),

@@ -10,6 +10,7 @@ use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 use std::collections::VecDeque;
 
 mod acts;
+mod refillers;
 
 #[derive(Debug, Clone)]
 pub struct Asked {
