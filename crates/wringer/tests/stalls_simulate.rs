@@ -59,6 +59,7 @@ fn the_result_has_every_figure_with_its_source_and_a_band() {
 }
 
 #[test]
+#[allow(clippy::cast_possible_truncation)] // whole numbers of the sweep
 fn a_sweep_has_a_run_for_each_value_and_two_sweeps_all_combinations() {
     let json = simulate(
         "--server mariadb@10.1.23 --time 1 --starts 0 --sweep lru-scan-depth=128..512/128 --sweep threads=1..3/2",
