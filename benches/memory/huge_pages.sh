@@ -6,7 +6,7 @@
 #   benches/memory/huge_pages.sh [--servers "NAME ..."] [--json FILE]
 #
 # NAME as for `wringer sandbox deploy` (postgresql@12 ... postgresql@18, mariadb@10.11, mysql@9, xtradb). Sandboxes of its own, deleted afterwards. The pool of huge
-# pages has at most some 100 of them (200 MiB). It is given back at the end, also when this script
+# pages has at most some 200 of them (400 MiB). It is given back at the end, also when this script
 # is killed. Servers that cannot be fetched here are left out, and named. As root, a minute for each. Needs jq. Exit code 1: a number was not exact.
 #
 # What the columns mean:

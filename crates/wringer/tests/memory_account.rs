@@ -100,7 +100,9 @@ fn planted_unknown_memory_is_unexplained() {
     }
     let freed = order("FREE", "FREED");
     expect_near("retained", leaf(&freed, "allocator/retained") - leaf(&with, "allocator/retained"), 64 * MIB, 0.1);
-    expect_near("unexplained, when it is freed", unexplained(&freed), unexplained(&without), 0.1);
+    // of what was planted: there is little else that nobody names
+    let stayed = unexplained(&freed) - unexplained(&without);
+    assert!(stayed.abs() < 64 * MIB / 20, "{stayed} of it stays unexplained:\n{}", changes(&without, &freed));
 }
 
 /// A session's sort is found in its backend, from outside, and the sum of its contexts is what the backend itself says.

@@ -15,8 +15,8 @@ use sweep::{Sweep, VALUES_MAX, Value};
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "A query that needs a page of the buffer pool takes one of the free list. When the list is empty, Percona Server with the algorithm `backoff` lets it wait \
-    until the LRU manager has slept enough: up to a second. This command computes what a load suffers from that, by the rules of the server's own source; it asks no server \
-    and is fitted to no measurement.\n\n\
+    until the LRU manager has slept enough: up to a second. This command computes what a load suffers from that, by the rules of the server's own source; it asks no server. \
+    Where each number comes from: -o json, parameters.\n\n\
     Examples:\n  \
     wringer stalls simulate --server percona@5.7.39 --pages-per-query 0.73 --time 2 --pause 60 --repeat 5\n  \
                                          five loads of 2 s, a quiet minute before each: a long stall at the beginning of each\n  \
