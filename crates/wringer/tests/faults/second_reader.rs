@@ -50,8 +50,9 @@ fn a_squeezed_commands_file_is_cached_by_others() {
     make_cold(&path);
     assert_eq!(fs::read(&path).unwrap().len() as u64, FILE_MIB * MIB);
     let (ran, bytes) = summary(&lab, &script("cat"));
-    // the cgroup pays for the programs that nobody had read before
-    assert!(bytes.is_some_and(|bytes| bytes > (FILE_MIB - 8) * MIB && bytes <= FILE_MIB * MIB), "{bytes:?}, {ran:?}");
+    // the cgroup pays for the programs that nobody had read before; those that somebody had, some 2 MiB, are in the page cache of others as well
+    let is_near = |bytes: u64| bytes.abs_diff(FILE_MIB * MIB) < 8 * MIB;
+    assert!(bytes.is_some_and(is_near), "{bytes:?}, {ran:?}");
     ran.expect_said(&[
         "WARNING",
         "MiB of its files are in the page cache of others; reads of them are free of the limit",
