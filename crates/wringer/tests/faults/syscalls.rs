@@ -2,7 +2,7 @@
 //! SIGKILL at system calls, and system calls that fail: by strace, which works on a static binary, too. The controller is run from
 //! its beginning to the end of its release; the calls before it touches the journal are left out.
 
-use super::campaign::{Bench, points};
+use super::campaign::{Bench, is_full, points};
 use super::standing::{json, kill_together, process_of};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -146,9 +146,11 @@ fn calls_that_fail() {
     }
     let (mut cases, mut failed, mut all) = (0, Vec::new(), BTreeMap::<String, usize>::new());
     let bench = Bench::new();
-    for ((order, sample), squeeze) in orders(&bench, 1).into_iter().zip(["ram", "disk", "image"]) {
+    for (nth, ((order, sample), squeeze)) in orders(&bench, 1).into_iter().zip(["ram", "disk", "image"]).enumerate() {
         let (first, _, last) = count(&bench, &order);
-        for (index, errno) in ["EMFILE", "ENOMEM", "EPERM", "EINTR"].iter().enumerate() {
+        // a sample takes every second errno, and of the next squeeze the others
+        let errnos = ["EMFILE", "ENOMEM", "EPERM", "EINTR"].iter().enumerate();
+        for (index, errno) in errnos.filter(|(index, _)| is_full() || (index + nth).is_multiple_of(2)) {
             for number in points(first + index, last, sample) {
                 let inject = format!("inject={SPARED}:error={errno}:when={number}");
                 let status = strace(&bench, &order, &["-e", &inject]);
@@ -246,7 +248,7 @@ fn a_journal_that_cannot_be_written() {
     }
     let mut cases = 0;
     let bench = Bench::new();
-    for (order, sample) in orders(&bench, 2) {
+    for (order, sample) in orders(&bench, 1) {
         for call in ["pwrite64", "fdatasync"] {
             assert!(strace(&bench, &order, &["-e", &format!("trace={call}")]).success());
             let writes = std::fs::read_to_string(trace_file(&bench)).unwrap().lines().count();
@@ -262,5 +264,5 @@ fn a_journal_that_cannot_be_written() {
         }
     }
     announce_cases("syscalls::a_journal_that_cannot_be_written", cases);
-    assert!(cases >= 16, "only {cases} cases");
+    assert!(cases >= 12, "only {cases} cases");
 }
