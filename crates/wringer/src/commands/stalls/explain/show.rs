@@ -24,7 +24,7 @@ pub(super) fn text(explained: &Explained, top: usize) -> String {
         let _ = writeln!(out, "{:.1} tries each: {}", counter.tries_each, band(counter.length_us, " each stall"));
         let _ = writeln!(out, "{}", band(counter.lost_query_us, " lost in all"));
         let _ =
-            writeln!(out, "one sleep takes {} beyond what was asked for\n", band(counter.sleep_overhead_us, "more"));
+            writeln!(out, "one sleep takes {}, beyond what was asked for\n", band(counter.sleep_overhead_us, " more"));
     } else {
         stalls_of(&mut out, explained, top);
     }
