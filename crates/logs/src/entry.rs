@@ -108,6 +108,12 @@ impl Default for Gathered {
     }
 }
 
+/// The first characters of a text, of so many bytes at most.
+pub fn cut(text: &str, most: usize) -> &str {
+    let end = (0..=most.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    text.get(..end).unwrap_or_default()
+}
+
 /// So much of a header is kept, in bytes.
 const HEADER_BYTES: usize = 500;
 
@@ -118,8 +124,7 @@ impl Gathered {
             if !self.cuts {
                 return self.trouble_from(from, line, "a statement longer than 64 MiB");
             }
-            let end = (0..=self.most).rev().find(|at| sql.is_char_boundary(*at)).unwrap_or(0);
-            sql.truncate(end);
+            sql.truncate(cut(&sql, self.most).len());
         }
         self.entries.push_back(Entry { session: session.to_owned(), at, line, sql, database, offset: from, figures });
     }

@@ -20,7 +20,7 @@ mod postgresql;
 mod recorded;
 
 pub use clock::Moment;
-pub use entry::{Entry, Skip, Skipped};
+pub use entry::{Entry, Skip, Skipped, cut};
 pub use figures::Figures;
 pub use lines::MOST_BYTES;
 pub use place::Place;

@@ -3,51 +3,12 @@
 #![allow(clippy::unwrap_used)]
 
 use logs::{Format, Log, Recorded, open};
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::fmt::Write as _;
 use std::io::{BufReader, Read};
-
-struct Counting;
-
-thread_local! {
-    /// Of this thread alone: bytes that are allocated now, and the most that ever were.
-    static LIVE: Cell<isize> = const { Cell::new(0) };
-    static MOST: Cell<isize> = const { Cell::new(0) };
-}
-
-fn add(bytes: isize) {
-    let _ = LIVE.try_with(|live| {
-        live.set(live.get() + bytes);
-        let _ = MOST.try_with(|most| most.set(most.get().max(live.get())));
-    });
-}
-
-// SAFETY: every call goes to the system's allocator unchanged; counting does not allocate.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        add(layout.size().cast_signed());
-        // SAFETY: the caller's promises are passed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        add(-layout.size().cast_signed());
-        // SAFETY: the caller's promises are passed on.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
+use testkit::{Counting, most_bytes};
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
-
-/// The most bytes that were allocated at one time meanwhile.
-fn most_bytes<T>(work: impl FnOnce() -> T) -> (isize, T) {
-    let before = LIVE.get();
-    MOST.set(before);
-    let value = work();
-    (MOST.get() - before, value)
-}
 
 /// A log that is made while it is read.
 struct Generated {

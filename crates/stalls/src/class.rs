@@ -2,7 +2,7 @@
 //! Classes of statements: how often each ran, and how long it took. Their number and their memory are bounded.
 
 use hdrhistogram::Histogram;
-use logs::Figures;
+use logs::{Figures, cut};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -156,12 +156,6 @@ impl Classes {
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Class> {
         self.all.iter()
     }
-}
-
-/// The beginning of a text, of so many bytes at most.
-pub(crate) fn cut(text: &str, most: usize) -> &str {
-    let end = (0..=most.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
-    text.get(..end).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One pass through a log. All that is kept has a bound; what does not fit is judged on the way.
 
-use crate::class::{Classes, cut};
+use crate::class::Classes;
 use crate::explained::{ClassOf, Cost, Explained, SkippedPart, Source};
 use crate::ladder::Lattice;
 use crate::server::{Backoff, Server};
 use crate::settle::Settled;
 use crate::victim::Candidate;
 use capability::Algorithm;
-use logs::{Entry, Format, Log};
+use logs::{Entry, Format, Log, cut};
 use std::io::{self, BufRead};
 
 /// What is asked of a log.

@@ -25,7 +25,7 @@ impl Lattice {
         let (mut slept, mut sleeps) = (0_u64, 0_u64);
         for n in 0.. {
             slept += ladder.wait_us(n);
-            sleeps += u64::from(n >= ladder.sleeps_from);
+            sleeps += u64::from(ladder.is_sleep(n));
             asked.push((slept, sleeps));
             if slept > LONGEST_US || asked.len() > 100_000 {
                 break;

@@ -5,40 +5,9 @@
 use logs::open_timed;
 use proptest::prelude::*;
 use stalls::{Asked, Cause, Explained, MOST_STATEMENT_BYTES, explain};
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read};
-
-struct Counting;
-
-thread_local! {
-    /// Of this thread alone: bytes that are allocated now, and the most that ever were.
-    static LIVE: Cell<isize> = const { Cell::new(0) };
-    static MOST: Cell<isize> = const { Cell::new(0) };
-}
-
-fn add(bytes: isize) {
-    let _ = LIVE.try_with(|live| {
-        live.set(live.get() + bytes);
-        let _ = MOST.try_with(|most| most.set(most.get().max(live.get())));
-    });
-}
-
-// SAFETY: every call goes to the system's allocator unchanged; counting does not allocate.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        add(layout.size().cast_signed());
-        // SAFETY: the caller's promises are passed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        add(-layout.size().cast_signed());
-        // SAFETY: the caller's promises are passed on.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
+use testkit::{Counting, most_bytes};
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -166,11 +135,10 @@ impl<F: FnMut(u64, &mut String)> Read for Generated<F> {
 const MEBIBYTE: isize = 1 << 20;
 
 fn peak(entry: impl FnMut(u64, &mut String), entries: u64) -> (isize, Explained) {
-    let before = LIVE.get();
-    MOST.set(before);
-    let input = BufReader::new(Generated { entry, entries, next: 0, text: String::new(), at: 0 });
-    let found = explained(input, true).unwrap();
-    (MOST.get() - before, found)
+    most_bytes(|| {
+        let input = BufReader::new(Generated { entry, entries, next: 0, text: String::new(), at: 0 });
+        explained(input, true).unwrap()
+    })
 }
 
 fn written(text: &mut String, number: u64, took_us: u64, sql: &str) {

@@ -2,12 +2,14 @@
 //! What tests share: skips that are counted, the program in a home of its own, and a look at the host from outside.
 #![allow(clippy::disallowed_methods)] // test code makes its own folders and starts the program
 
+mod counting;
 mod experiment;
 mod lab;
 mod loop_device;
 pub mod naive;
 mod snapshot;
 
+pub use counting::{Counting, allocations, most_bytes};
 pub use experiment::small_experiment;
 pub use lab::{Alone, Lab, Ran, alone, copy_program, is_root, own_uid, shared_cache, wait_until, waiting_program};
 pub use loop_device::{LoopDevice, ReadAhead};
@@ -21,6 +23,11 @@ macro_rules! skip {
         $crate::announce_skip(concat!(module_path!(), ":", line!()), &format!($($why)*));
         return;
     }};
+}
+
+/// Whether a campaign takes every case, and not a sample of them: `WRINGER_FAULTS=full`.
+pub fn takes_every_case() -> bool {
+    std::env::var("WRINGER_FAULTS").is_ok_and(|word| word == "full")
 }
 
 /// Says how many cases a test of a campaign has gone through; `xtask` adds them up.

@@ -17,7 +17,8 @@ pub fn read_bytes(path: &Path) -> anyhow::Result<Vec<u8>> {
     host::input::read_bytes(path).map_err(|error| named(error, path))
 }
 
-fn named(error: io::Error, path: &Path) -> anyhow::Error {
+/// What went wrong with this file.
+pub fn named(error: io::Error, path: &Path) -> anyhow::Error {
     anyhow::Error::new(error).context(format!("read {}", path.display()))
 }
 

@@ -129,7 +129,7 @@ fn every_point(mechanism: &Mechanism, watchdog_too: bool) {
     let order = order(&lab, mechanism);
     let mut points = 0;
     // a sample takes every third point, and others when the watchdog dies as well
-    let is_full = std::env::var("WRINGER_FAULTS").is_ok_and(|word| word == "full");
+    let is_full = testkit::takes_every_case();
     let step = if is_full { 1 } else { 3 };
     for point in (1 + u32::from(watchdog_too && !is_full)..TOO_MANY).step_by(step) {
         let mut child = supervise(&lab, &order, point, watchdog_too);

@@ -7,7 +7,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use testkit::{Alone, Lab, Snapshot, alone, wait_until};
+use testkit::{Alone, Lab, Snapshot, alone, takes_every_case, wait_until};
 
 /// The place of a campaign, alone on this machine.
 pub(crate) struct Bench {
@@ -19,15 +19,10 @@ pub(crate) struct Bench {
 
 const OVERCOMMIT: &str = "/proc/sys/vm/nr_overcommit_hugepages";
 
-/// Every case, or a sample that takes a minute or two.
-pub(crate) fn is_full() -> bool {
-    std::env::var("WRINGER_FAULTS").is_ok_and(|word| word == "full")
-}
-
 /// About `sample` of `first..=last`, the last one included. In the whole campaign all of them, or some three hundred of thousands:
 /// what makes so many are the reads of a probe, one like the other.
 pub(crate) fn points(first: usize, last: usize, sample: usize) -> Vec<usize> {
-    let sample = if is_full() { 300 } else { sample };
+    let sample = if takes_every_case() { 300 } else { sample };
     let step = ((last + 1 - first) / sample).max(1);
     let mut points: Vec<usize> = (first..=last).step_by(step).collect();
     points.extend((points.last() != Some(&last)).then_some(last));
@@ -50,7 +45,7 @@ impl Sample {
     /// In the whole campaign those of every name, of each at most some ten.
     pub(crate) fn of_calls(&mut self, calls: &[(String, usize, usize)]) -> Vec<(String, usize)> {
         const EACH: usize = 10;
-        if is_full() {
+        if takes_every_case() {
             let numbers = |first: usize, last: usize| (first..=last).step_by(((last + 1 - first) / EACH).max(1));
             return calls
                 .iter()

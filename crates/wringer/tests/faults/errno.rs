@@ -3,7 +3,7 @@
 //! traced, and what they start. Each case says what the program did, and holds it to that: whoever ends with 0 has left nothing, whoever
 //! ends otherwise has said why, and what is left is named by `wringer status` until an `undo` that nothing disturbs.
 
-use super::campaign::{Bench, Sample, is_full};
+use super::campaign::{Bench, Sample};
 use super::stand_in;
 use super::standing::{is_alive, json, kill_together, process_of, settles, status};
 use super::syscalls::{PATIENCE, SPARED, why_not};
@@ -13,7 +13,7 @@ use std::fs::{self, File};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
-use testkit::{announce_cases, wait_until};
+use testkit::{announce_cases, takes_every_case, wait_until};
 
 const ERRNOS: [&str; 5] = ["EMFILE", "ENOMEM", "EPERM", "EINTR", "EIO"];
 /// A crash point of the lab at which everything is applied.
@@ -59,7 +59,7 @@ fn tell(line: &str) {
 /// What was injected, and what came of it.
 /// All of them; in a sample every second one, and of the next subject the others.
 fn errnos(nth_subject: usize) -> impl Iterator<Item = &'static str> {
-    let is_drawn = move |at: usize| is_full() || (at + nth_subject).is_multiple_of(2);
+    let is_drawn = move |at: usize| takes_every_case() || (at + nth_subject).is_multiple_of(2);
     ERRNOS.into_iter().enumerate().filter(move |(at, _)| is_drawn(*at)).map(|(_, errno)| errno)
 }
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Others on the same host: they use huge pages, set the same values, leave too little, or forbid.
 
-use super::campaign::{Bench, is_full};
+use super::campaign::Bench;
 use super::records::{Mechanism, cut};
 use super::standing::{PATIENCE, expect_as_before, meminfo};
 use std::fs;
 use std::process::{Command, Stdio};
-use testkit::{Ran, Snapshot, announce_cases, is_root, wait_until};
+use testkit::{Ran, Snapshot, announce_cases, is_root, takes_every_case, wait_until};
 
 const OVERCOMMIT: &str = "/proc/sys/vm/nr_overcommit_hugepages";
 const POOL: &str = "/proc/sys/vm/nr_hugepages";
@@ -82,7 +82,7 @@ fn somebody_elses_huge_pages_stay() {
     assert_eq!(meminfo("HugePages_Total"), 32 + Pool::PAGES as u64);
     bench.lab.run(["ram", "release"]).expect_code(0);
     expect_as_before(&before);
-    for point in (1..60).step_by(if is_full() { 1 } else { 3 }) {
+    for point in (1..60).step_by(if takes_every_case() { 1 } else { 3 }) {
         let crashed = cut(&bench, Mechanism::Ram, point, true);
         bench.lab.run(["undo"]).expect_code(0);
         expect_as_before(&before);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! SIGKILL before and after every journal record of every mechanism, while it is applied and while it is released.
 
-use super::campaign::{Bench, is_full, take_crash};
+use super::campaign::{Bench, take_crash};
 use super::stand_in;
 use super::standing::{PATIENCE, is_alive, json, signal};
 use rustix::process::Signal;
 use std::iter::StepBy;
 use std::ops::Range;
-use testkit::{Ran, announce_cases, is_root, wait_until};
+use testkit::{Ran, announce_cases, is_root, takes_every_case, wait_until};
 
 /// More crash points than any mechanism has.
 const TOO_MANY: u32 = 200;
@@ -84,7 +84,7 @@ fn squeezed_command_crashed(bench: &Bench, mechanism: &str, point: u32, watchdog
 /// it is every thirteenth. The steps are odd, so that a sample has points before a record and points after one.
 fn points(mechanism: Mechanism, watchdog_too: bool) -> StepBy<Range<u32>> {
     let step = match mechanism {
-        _ if is_full() => 1,
+        _ if takes_every_case() => 1,
         Mechanism::Lab | Mechanism::Command => 13,
         _ => 7,
     };

@@ -2,7 +2,7 @@
 //! SIGKILL at system calls, and system calls that fail: by strace, which works on a static binary, too. The controller is run from
 //! its beginning to the end of its release; the calls before it touches the journal are left out.
 
-use super::campaign::{Bench, is_full, points};
+use super::campaign::{Bench, points};
 use super::standing::{json, kill_together, process_of};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -10,7 +10,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
-use testkit::{announce_cases, is_root, wait_until};
+use testkit::{announce_cases, is_root, takes_every_case, wait_until};
 
 /// A controller that hangs longer than this has failed.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -150,7 +150,7 @@ fn calls_that_fail() {
         let (first, _, last) = count(&bench, &order);
         // a sample takes every second errno, and of the next squeeze the others
         let errnos = ["EMFILE", "ENOMEM", "EPERM", "EINTR"].iter().enumerate();
-        for (index, errno) in errnos.filter(|(index, _)| is_full() || (index + nth).is_multiple_of(2)) {
+        for (index, errno) in errnos.filter(|(index, _)| takes_every_case() || (index + nth).is_multiple_of(2)) {
             for number in points(first + index, last, sample) {
                 let inject = format!("inject={SPARED}:error={errno}:when={number}");
                 let status = strace(&bench, &order, &["-e", &inject]);

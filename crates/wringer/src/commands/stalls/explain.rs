@@ -104,23 +104,18 @@ fn server(asked: &Request) -> Result<Server, Failure> {
 }
 
 fn of_log(args: &Args, path: &Path, server: Option<Server>) -> Result<Explained, Failure> {
-    let failed = |source: std::io::Error| {
-        Failure::new(Exit::Missing, anyhow::Error::new(source).context(format!("read {}", path.display())))
-    };
     if path.is_dir() {
         return Err(recording(path));
     }
     if path == Path::new("-") {
         return of_input(args, path, server, std::io::stdin().lock());
     }
-    let input = input::open_input(path).map_err(failed)?;
+    let input = input::open_input(path).map_err(|error| unreadable(path, error))?;
     of_input(args, path, server, BufReader::with_capacity(1 << 20, input))
 }
 
 fn of_input(args: &Args, path: &Path, server: Option<Server>, mut input: impl BufRead) -> Result<Explained, Failure> {
-    let failed = |source: std::io::Error| {
-        Failure::new(Exit::Missing, anyhow::Error::new(source).context(format!("read {}", path.display())))
-    };
+    let failed = |error| unreadable(path, error);
     if input.fill_buf().map_err(failed)?.starts_with(b"SQLite format 3\0") {
         return Err(recording(path));
     }
@@ -142,6 +137,10 @@ fn of_input(args: &Args, path: &Path, server: Option<Server>, mut input: impl Bu
 
 const READ_TODAY: &str = "known are the slow log of MySQL, MariaDB and Percona Server; PostgreSQL's log with time and process in \
     log_line_prefix ('%m [%p] '), its csvlog and its jsonlog; and lines 'TIME: SECONDS'";
+
+fn unreadable(path: &Path, error: std::io::Error) -> Failure {
+    Failure::new(Exit::Missing, input::named(error, path))
+}
 
 fn recording(path: &Path) -> Failure {
     let message = format!("{} is a recording or a folder: stalls are read from logs", path.display());
