@@ -11,6 +11,7 @@ mod check;
 #[cfg(test)]
 mod circles;
 mod faults;
+mod leftovers;
 mod outcome;
 mod programs;
 #[cfg(test)]

@@ -15,14 +15,17 @@ use std::path::Path;
 const LOOK_AT_THE_HOST: [&str; 5] = ["bad_input", "faults", "model", "mounts", "undo"];
 
 /// Beside these run programs that begin no run.
-const WITHOUT_A_RUN: [&str; 27] = [
+const WITHOUT_A_RUN: [&str; 30] = [
+    "allocation",
     "annex_5",
     "any_input",
+    "chromium",
     "corpus",
     "damage",
     "explained",
     "faults_page",
     "limits",
+    "memory",
     "memory_growth",
     "modes_statistics",
     "outputs",

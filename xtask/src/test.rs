@@ -2,6 +2,7 @@
 //! Runs every test, and holds every skip to the allow-list.
 
 use crate::faults::{cases_file, take_cases};
+use crate::leftovers;
 use crate::programs::{self, Order};
 use crate::stopwatch::{Ran, Stopwatch, slowest};
 use crate::tally::{Skip, Tally};
@@ -53,6 +54,7 @@ pub(crate) fn guest_alone(arguments: &[String]) -> Result<bool> {
 /// all have ended, those that measure run alone.
 fn in_three_parts(suite: &Suite<'_>, program: Option<Child>) -> Result<()> {
     build_tests()?;
+    leftovers::give_back(&suite.liar.with_file_name("wringer"))?;
     // where this has failed, the guest's tests build it again, and say so
     let _ = program.map(|mut program| program.wait());
     let Order { first, then, alone } = programs::order()?;
@@ -136,6 +138,8 @@ impl<'a> Suite<'a> {
         command.args(["test", "--no-fail-fast"]).args(words.concat()).args(self.arguments);
         command.env("WRINGER_SKIPS", &self.skips_file).env("WRINGER_CASES", cases_file());
         command.env("WRINGER_BROKEN_SYNC_PROGRAM", &self.liar);
+        // why a test fails stands beside its line, not an hour later
+        command.env("RUST_TEST_NOCAPTURE", "1");
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().context("start cargo test")?;
         let stopwatch = Stopwatch::listen(child.stderr.take().context("take the errors of cargo test")?, label);
         let output = child.stdout.take().context("take the output of cargo test")?;
