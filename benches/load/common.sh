@@ -5,7 +5,8 @@
 . "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 
 clean() {
-    "$wringer" sandbox delete --force bench >&2 || true
+    # a bench that ends has deleted it itself
+    "$wringer" sandbox delete --force bench >/dev/null 2>&1 || true
     rm -rf "$home"
 }
 

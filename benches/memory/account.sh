@@ -44,11 +44,12 @@ by_smem() { # KiB and milliseconds, or nothing
     smem -H -c "pid pss" 2>/dev/null | awk -v list="$list" 'index(list, " " $1 " ") { sum += $2 } END { printf "%d ", sum }'
     echo $((($(date +%s%N) - from) / 1000000))
 }
-by_tuner() { # of MariaDB and MySQL; nothing of the others
+by_tuner() { # of MariaDB and MySQL; nothing of the others, nor where the client on this machine cannot log in (MariaDB's, into MySQL 9)
     command -v mysqltuner >/dev/null || return 0
     case $server in postgresql*) return 0 ;; esac
-    timeout 60 mysqltuner --nocolor --skippassword --socket "$MYSQL_UNIX_PORT" --user "$user" --pass "${MYSQL_PWD:-}" 2>/dev/null |
-        sed -n 's/.*Maximum reached memory usage: \([^ ]*\).*/\1/p'
+    # by its port: with a socket it also names port 0, and Debian's clients then refuse
+    timeout 60 mysqltuner --nocolor --host 127.0.0.1 --port "$MYSQL_TCP_PORT" --forcemem "$(free -m | awk '/^Mem/ { print $2 }')" --forceswap 0 \
+        --user "$user" --pass "${MYSQL_PWD:-}" 2>/dev/null | sed -n 's/.*Maximum reached memory usage: \([^ ]*\).*/\1/p' || true
 }
 look() { # look STATE
     local account ps smem tuner
