@@ -22,10 +22,12 @@ mod verdict;
 pub use conditions::{Conditions, Host, Server, Tool};
 pub use driven::{Driven, Output};
 pub use histogram::{Bucket, LatencyHistogram};
-pub use load::{Arrivals, Fairness, Latencies, LoadResult, Phase, Statement, TimelinePoint};
+pub use load::{
+    Arrivals, Fairness, Latencies, LoadResult, Phase, SlowStatement, SlowStatements, Statement, TimelinePoint,
+};
 pub use measured::{Looks, Measured, Quantity, Unit};
 pub use run::{Arm, Delay, DelayMode, ENDED_EARLY, Event, Evidence, Witness};
 pub use samples::{Point, SampleSink, Series, SinkError};
-pub use seen::{Format, INVENTORY, Snapshot, Span};
+pub use seen::{Format, INVENTORY, PLANTED, SLOW_STATEMENT, Snapshot, Span};
 pub use squeeze::{DiskMechanism, OomVictim, RamAmount, RamMechanism};
 pub use verdict::Verdict;

@@ -87,6 +87,36 @@ pub struct Phase {
     /// `None`: not counted by connection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fairness: Option<Fairness>,
+    /// `None`: not asked for. They are spans of the recording, and are not stored here a second time.
+    #[serde(skip)]
+    pub slow: Option<SlowStatements>,
+}
+
+/// The statements that lasted as long as a threshold, or longer.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SlowStatements {
+    /// From the sending of a statement to its last row.
+    pub threshold_us: u64,
+    /// By when they ended, of each worker as many as it had room for.
+    pub kept: Vec<SlowStatement>,
+    /// More that were as slow, and found no room.
+    pub dropped: u64,
+}
+
+/// One statement of a load.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SlowStatement {
+    /// When it was sent, on the run's clock.
+    pub from_us: u64,
+    /// When its last row was there, or its error.
+    pub to_us: u64,
+    /// Open loop, the first statement of a transaction: so long before `from_us` it was meant to start.
+    pub late_us: u64,
+    /// Of the load's connections, from 1.
+    pub connection: u32,
+    pub class: Statement,
+    /// The server answered with an error.
+    pub failed: bool,
 }
 
 /// How evenly the connections shared the work.

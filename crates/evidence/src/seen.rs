@@ -44,6 +44,15 @@ impl Format {
     }
 }
 
+/// The kind of a span: one statement of the load that lasted as long as was asked for, or longer. Attributes: `connection` (of the load, from
+/// 1), `class`; `late_us` (open loop: how long before it was meant to start), `failed` where so. The span `load.measured` of its
+/// arm has `slow_threshold_us`, `slow_statements` (how many were kept) and `slow_dropped` (for how many there was no room).
+pub const SLOW_STATEMENT: &str = "load.slow_statement";
+
+/// The kind of a span: what the run itself did to its server beside the load, so that a finding can be held against it. Attributes: `cause`
+/// (`statement`), `sql`, and `error` where it failed or did not end.
+pub const PLANTED: &str = "planted";
+
 /// Something that went on for a while.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Span {

@@ -14,6 +14,7 @@
 mod beside;
 mod driver;
 mod model;
+mod moments;
 mod plan;
 mod read;
 mod required;
@@ -28,6 +29,7 @@ pub use model::{
     Arm, Asserted, Driver, DriverProgram, Experiment, Fill, FillSize, Flavour, Load, Observe, OnMiss, Preheat,
     RamSqueeze, RowShape, Server, Squeeze,
 };
+pub use moments::{At, is_same_value, sql_value};
 pub use plan::{HostFacts, LeftOut, Plan, Step, disk_mechanism, plan};
 pub use server_start::{HugePages, Malloc, PgBouncer, PoolMode, ServerStart, Thp};
 pub use squeezed::Squeezed;

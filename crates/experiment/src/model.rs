@@ -2,6 +2,7 @@
 //! What an experiment file says, once read: plain data, every default filled in.
 
 use crate::beside::Beside;
+use crate::moments::At;
 use crate::server_start::ServerStart;
 use crate::squeezed::Squeezed;
 use assertion::Assertion;
@@ -168,6 +169,8 @@ pub struct Arm {
     pub overrides: BTreeMap<String, String>,
     /// Server variables in force.
     pub server_options: BTreeMap<String, String>,
+    /// Variables that are set before the load, while the server runs; they stay for the arms after it.
+    pub live: BTreeMap<String, String>,
     /// What the server is started with besides them.
     pub start: ServerStart,
     pub squeeze: Squeeze,
@@ -265,6 +268,12 @@ pub struct Load {
     pub beside: Vec<Beside>,
     /// Statements that the run sends before the load, when the accounts of [`Self::beside`] are there.
     pub before: Vec<String>,
+    /// Nothing happens for so long, when everything else is ready, before [`Self::before`] and the load. Zero: it begins at once.
+    pub pause: Span,
+    /// Statements beside the measured phase, at moments of it.
+    pub at: Vec<At>,
+    /// Statements of the measured phase that last so long or longer are kept one by one; `None`: none is.
+    pub slow_statements: Option<Span>,
 }
 
 /// A load program of somebody else's, and its words, but for those that say how to connect.

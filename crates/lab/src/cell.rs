@@ -50,6 +50,8 @@ pub struct Phase {
     /// What makes it differ from others, as it was written: for the recording.
     pub settings: BTreeMap<String, String>,
     pub server_options: Vec<ServerOption>,
+    /// Variables that are set before the load, while the server runs.
+    pub live: BTreeMap<String, String>,
     /// What the server is started with besides them.
     pub start: ServerStart,
     /// The server's own page cache.
@@ -117,6 +119,7 @@ impl Cell {
                     repetition,
                     settings: arm.overrides.clone(),
                     server_options: server_options(arm)?,
+                    live: arm.live.clone(),
                     start: arm.start.clone(),
                     pool: experiment.pool(arm),
                     ram: arm.squeeze.ram,

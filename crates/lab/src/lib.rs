@@ -10,6 +10,8 @@
 //! | `walk` | sandbox, fill, then phase after phase; gives the host back, whatever happened |
 //! | `phase` | one squeeze and one load, with the witnesses at both ends of what is measured |
 //! | `beside` | clients with accounts of their own, beside the load |
+//! | `live` | variables that are set while the server runs, and the pause before a load |
+//! | `moments` | statements beside the load at moments of it |
 //! | `drivers` | other programs as the load: sysbench, pgbench, any command |
 //! | `server_start`, `huge_room` | what the server is started with: huge pages, malloc, pgBouncer; and what came of it |
 //! | `processes_at_end` | the memory of the server's processes when an arm's load has ended |
@@ -33,8 +35,10 @@ mod hooks;
 mod huge_room;
 mod lab;
 mod layer_reader;
+mod live;
 mod load_cpus;
 mod meaning;
+mod moments;
 mod notes;
 mod outcome;
 mod own_data;

@@ -8,6 +8,7 @@ use crate::hooks::{Bar, Progress};
 use crate::lab::Lab;
 use crate::load_cpus::{self, LoadCpus};
 use crate::meaning::Kind;
+use crate::moments::Moments;
 use crate::translate;
 use crate::witnesses::Counts;
 use evidence::{Arm as ArmEvidence, LoadResult};
@@ -70,6 +71,8 @@ fn measure(lab: &mut Lab<'_>, phase: &Phase, evidence: &mut ArmEvidence) -> Resu
         return Ok(delayed.missed);
     }
     lab.look_at_cache();
+    lab.set_live(phase)?;
+    lab.pause(phase)?;
     let beside = lab.start_beside(phase)?;
     let mut ends = Vec::new();
     let loaded = match &phase.load.driver {
@@ -98,11 +101,13 @@ fn own_load(lab: &mut Lab<'_>, phase: &Phase, evidence: &mut ArmEvidence, ends: 
     let Some(protocol) = lab.serving.as_ref().map(|serving| serving.target().protocol) else { return Ok(()) };
     let (fill, written) = (&lab.cell.fill, phase.written.as_ref());
     let spec = translate::load_spec(fill, &phase.load, written, protocol, lab.rows_per_table)?;
-    let driven = drive(lab, &spec, phase, evidence, ends);
+    let mut moments = lab.await_moments(phase)?;
+    let driven = drive(lab, &spec, phase, evidence, ends, &mut moments);
+    let planted = lab.end_moments(phase, moments);
     if let Some(result) = &evidence.load {
         lab.notes.event("load", summary(&evidence.name, result))?;
     }
-    driven
+    driven.and(planted)
 }
 
 /// Fills the server's own page cache at full speed; what it measures is thrown away.
@@ -146,6 +151,7 @@ fn drive(
     phase: &Phase,
     evidence: &mut ArmEvidence,
     ends: &mut Vec<Counts>,
+    moments: &mut Moments,
 ) -> Result<(), Error> {
     let name = evidence.name.as_str();
     let holders = lab.squeezes.holders();
@@ -161,6 +167,10 @@ fn drive(
         match Counts::read(edge, serving, squeezes, notes.clock) {
             Ok(counts) => ends.push(counts),
             Err(error) => trouble = Some(error),
+        }
+        match edge {
+            PhaseEdge::MeasuredStart => moments.begin(),
+            PhaseEdge::MeasuredEnd => moments.no_more(),
         }
     };
     let _on_cpus = LoadCpus::only(phase.load.cpuset.as_ref())?;

@@ -4,7 +4,7 @@
 use crate::error::Error;
 use crate::hooks::Sinks;
 use crate::lab::Lab;
-use evidence::{Arm, Format, SampleSink as _, Snapshot, Span};
+use evidence::{Arm, Format, SLOW_STATEMENT, SampleSink as _, SlowStatement, Snapshot, Span};
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
 
@@ -29,9 +29,26 @@ impl Lab<'_> {
         let warmup = load.warmup.as_ref().map(|phase| ("load.warmup", phase));
         for (kind, phase) in warmup.into_iter().chain([("load.measured", &load.measured)]) {
             let times = (phase.started_us, phase.started_us.saturating_add(phase.elapsed_us));
-            self.keep_span(kind, &arm.name, times, &[("transactions", phase.transactions.to_string())])?;
+            let mut told = vec![("transactions", phase.transactions.to_string())];
+            if let Some(slow) = &phase.slow {
+                told.push(("slow_threshold_us", slow.threshold_us.to_string()));
+                told.push(("slow_statements", slow.kept.len().to_string()));
+                told.push(("slow_dropped", slow.dropped.to_string()));
+            }
+            self.keep_span(kind, &arm.name, times, &told)?;
         }
-        Ok(())
+        load.measured.slow.iter().flat_map(|slow| &slow.kept).try_for_each(|slow| self.slow_span(arm, slow))
+    }
+
+    fn slow_span(&self, arm: &Arm, slow: &SlowStatement) -> Result<(), Error> {
+        let mut told = vec![("connection", slow.connection.to_string()), ("class", slow.class.clone())];
+        if slow.late_us > 0 {
+            told.push(("late_us", slow.late_us.to_string()));
+        }
+        if slow.failed {
+            told.push(("failed", "true".to_owned()));
+        }
+        self.keep_span(SLOW_STATEMENT, &arm.name, (slow.from_us, slow.to_us), &told)
     }
 
     /// Records InnoDB's status, if the server has InnoDB and its counters are read. A failure to read the status is passed over.
@@ -48,7 +65,7 @@ impl Lab<'_> {
         self.sinks().snapshot(&snapshot).map_err(|source| Error::Sink { source })
     }
 
-    fn keep_span(
+    pub(crate) fn keep_span(
         &self,
         kind: &str,
         entity: &str,

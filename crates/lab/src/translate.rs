@@ -75,6 +75,7 @@ pub fn load_spec(
         events: load.events,
         prepared: load.prepared,
         counted: true,
+        slow: load.slow_statements.map(|span| span.0),
         ..LoadSpec::new(load.workload.clone(), Arc::from(built))
     })
 }

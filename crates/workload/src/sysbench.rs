@@ -25,6 +25,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 const READS: [Name; 2] = [OltpReadOnly, OltpReadWrite];
 const WRITES: [Name; 2] = [OltpReadWrite, OltpWriteOnly];
+/// Those that look for rows by id and insert none, so that an id beyond the last row stays one without a row.
+const IDS: [Name; 5] = [OltpPointSelect, OltpReadOnly, OltpUpdateIndex, OltpUpdateNonIndex, OltpDelete];
 const TRANSACTIONS: [Name; 3] = [OltpReadOnly, OltpReadWrite, OltpWriteOnly];
 
 /// Keys are signed 64-bit numbers at the server; half of them leaves room for ranges beyond the last row.
@@ -53,6 +55,7 @@ settings! {
     random_points: u64 = 10, PARAMETERS, [SelectRandomPoints], true, "Values in the IN list of select_random_points";
     number_of_ranges: u64 = 10, PAIRS_OF_PARAMETERS, [SelectRandomRanges], true, "Ranges in a statement of select_random_ranges";
     delta: u64 = 5, 0..=MOST_ROWS, [SelectRandomRanges], true, "Width of each of those ranges";
+    ids_times_rows: u64 = 1, 1..=1000, IDS, true, "Draw ids from 1 to so many times the rows of a table: 2, and half of them do not exist";
     // no experiment has bulk_insert
     bulk_rows: u64 = 500, PAIRS_OF_PARAMETERS, [BulkInsert], false, "Rows in a statement of bulk_insert";
 }
@@ -131,7 +134,7 @@ pub(crate) fn build(
     let segment = tables.table_size / u64::from(tables.connections);
     Some(Box::new(Sysbench {
         tables: if name == BulkInsert { tables.connections } else { tables.tables },
-        ids: distribution.sampler(1, tables.table_size),
+        ids: distribution.sampler(1, tables.table_size.saturating_mul(options.ids_times_rows).min(MOST_ROWS)),
         segment: distribution.sampler(0, segment),
         segment_length: segment,
         segments: tables.connections,

@@ -118,6 +118,7 @@ impl List<'_> {
         if let Some(disk) = &arm.squeeze.disk {
             self.delay(disk);
         }
+        self.live(arm);
         self.load(arm);
         self.assertions(arm);
         let name = if self.experiment.repeat == 1 { arm.name.clone() } else { format!("{} #{turn}", arm.name) };
@@ -298,6 +299,19 @@ impl List<'_> {
         }
     }
 
+    fn live(&mut self, arm: &Arm) {
+        for (name, value) in &arm.live {
+            self.add("load", 0.1, format!("set {name} to {value} while the server runs; read it back"));
+        }
+        if !arm.load.pause.is_zero() {
+            self.add(
+                "load",
+                estimate::seconds(arm.load.pause),
+                format!("wait for {}, with nothing to do", arm.load.pause),
+            );
+        }
+    }
+
     fn load(&mut self, arm: &Arm) {
         let load = &arm.load;
         self.beside(load);
@@ -336,6 +350,18 @@ impl List<'_> {
             inventories(observe)
         );
         self.add("load", seconds, text);
+        self.moments(load);
+    }
+
+    fn moments(&mut self, load: &Load) {
+        for at in &load.at {
+            let again = at.every.map_or_else(String::new, |every| format!(", and again every {every}"));
+            let text = format!("beside the load, {} after its beginning{again}, send: {}", at.time, at.sql);
+            self.add("load", 0.0, text);
+        }
+        if let Some(threshold) = load.slow_statements {
+            self.add("load", 0.0, format!("keep each statement that lasts {threshold} or longer"));
+        }
     }
 
     fn beside(&mut self, load: &Load) {

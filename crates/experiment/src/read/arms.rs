@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `[[arm]]`: each one's keys laid over the sections, read as a whole, then compared with its neighbours.
 
-use super::{assertions, load, server, server_start, squeeze};
+use super::{assertions, load, moments, server, server_start, squeeze};
 use crate::model::{Arm, Flavour, Server, Squeeze, pool_of};
 use crate::problem::{Problems, suggest};
 use crate::section::Section;
@@ -16,7 +16,7 @@ fn whole(own: &Table) -> &'static [&'static str] {
     if profile { &["ram", "disk"] } else { &["ram"] }
 }
 const VARIES: [&str; 4] = ["squeeze", "load", "server", "assert"];
-const VARIES_OF_SERVER: [&str; 5] = ["options", "huge_pages", "malloc", "thp", "pgbouncer"];
+const VARIES_OF_SERVER: [&str; 6] = ["options", "live", "huge_pages", "malloc", "thp", "pgbouncer"];
 
 /// The tables below `[[arm]]`, in their order.
 pub(super) fn tables(table: &Table) -> Vec<&Table> {
@@ -60,6 +60,7 @@ pub(super) fn read(
     one_mechanism(&mut arms, &written, problems);
     one_ram_mechanism(&mut arms, &own, problems);
     one_user_of_the_pool(&arms, top);
+    moments::all_say_the_same_names(&arms, top);
     restarts(&mut arms, repeat);
     whole.then_some(arms)
 }
@@ -161,6 +162,7 @@ fn resolve(table: &Table, own: &Table, flavour: Option<Flavour>, problems: &Prob
         name: String::new(),
         overrides,
         server_options,
+        live: moments::live(&of_server, flavour?),
         start,
         squeeze,
         load: load?,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `[load]` of an arm whose load is a program of somebody else's: sysbench, pgbench, any command.
 
-use super::beside;
 use super::load_keys::{cpuset, too_long};
+use super::{beside, moments};
 use crate::model::{Arm, Driver, DriverProgram, Fill, Flavour, Load};
 use crate::section::Section;
 use crate::tree::Value;
@@ -57,7 +57,9 @@ pub(super) fn read(section: Section<'_>, flavour: Option<Flavour>) -> Option<Loa
     let warmup = whole_seconds(&section, "warmup");
     let cpuset = cpuset(&section);
     let (beside, before) = (beside::read(&section), beside::before(&section));
+    let pause = moments::pause(&section);
     refuse_ours(&section, program);
+    moments::refuse_with_driver(&section);
     let Some(program) = program else {
         section.finish();
         return None;
@@ -87,6 +89,9 @@ pub(super) fn read(section: Section<'_>, flavour: Option<Flavour>) -> Option<Loa
         driver: Some(driver),
         beside,
         before,
+        pause,
+        at: Vec::new(),
+        slow_statements: None,
     })
 }
 

@@ -2,7 +2,7 @@
 //! `[load]`, as it is in force in one arm.
 
 use super::load_keys::{cpuset, too_long};
-use super::{beside, driver};
+use super::{beside, driver, moments};
 use crate::model::{Flavour, Load, Preheat};
 use crate::section::Section;
 use crate::tree::Value;
@@ -37,9 +37,13 @@ pub(super) fn read(top: &Section<'_>, flavour: Option<Flavour>) -> Option<Load> 
         driver: None,
         beside: beside::read(&section),
         before: beside::before(&section),
+        pause: moments::pause(&section),
+        at: moments::at(&section),
+        slow_statements: moments::slow_statements(&section),
         workload: workload.unwrap_or_default(),
     };
     own_values(&section, &load);
+    moments::check_at(&section, &load);
     section.finish();
     (!load.workload.is_empty()).then_some(load)
 }

@@ -9,6 +9,7 @@ mod fill;
 mod foreign;
 mod load;
 mod load_keys;
+mod moments;
 mod server;
 mod server_start;
 mod squeeze;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `[server]` and `[server.options]`. What an arm may have, too, is read in `server_start`.
 
-use super::server_start;
+use super::{moments, server_start};
 use crate::model::{Flavour, Server};
 use crate::problem::suggest;
 use crate::section::Section;
@@ -20,8 +20,12 @@ pub(super) fn read(top: &Section<'_>) -> Option<Server> {
     let flavour = flavour.and_then(|word| Flavour::ALL.into_iter().find(|flavour| flavour.name() == word.value));
     let options = flavour.map(|flavour| options(&section, flavour));
     section.node("options");
+    section.node("live");
     match flavour {
-        Some(flavour) => drop(server_start::read(&section, flavour)),
+        Some(flavour) => {
+            drop(server_start::read(&section, flavour));
+            drop(moments::live(&section, flavour));
+        }
         None => server_start::KEYS.into_iter().for_each(|key| {
             section.node(key);
         }),

@@ -4,6 +4,7 @@
 use super::meter::{Fault, Measured};
 use super::schedule::Schedule;
 use super::shared::{PhasePlan, Shared};
+use super::slow;
 use super::timeline::{self, Coarse};
 use super::waker::Waker;
 use super::worker::Worker;
@@ -180,7 +181,9 @@ impl<'env> Band<'env> {
         // The warm-up has its own arrivals, so that the measured ones do not depend on its length.
         let seed = spec.seed ^ u64::from(warmup);
         let schedule = Schedule::new(spec.arrivals, seed, start_ns, end_ns);
-        let plan = Arc::new(PhasePlan::new(start_ns, end_ns, schedule, events, self.orders.len()));
+        let mut plan = PhasePlan::new(start_ns, end_ns, schedule, events, self.orders.len());
+        plan.slow = spec.slow.filter(|_| !warmup);
+        let plan = Arc::new(plan);
         self.orders.iter().try_for_each(|order| order.send(plan.clone())).map_err(|_| died())?;
         let mut watch = Watch::new(self.shared, &plan, warmup);
         let mut parts = Vec::new();
@@ -204,9 +207,12 @@ impl<'env> Band<'env> {
         let is_silent = parts.iter().any(|part| part.totals.errors.contains_key(&Fault::NoReply.to_string()))
             || shared.alive.load(Ordering::Relaxed) == 0;
         let last_ns = if is_silent && !lost { last_ns.max(cut_ns) } else { last_ns };
-        let started_us = self.clock.at(shared.origin + Duration::from_nanos(plan.start_ns));
+        let at = |ns| self.clock.at(shared.origin + Duration::from_nanos(ns));
+        let started_us = at(plan.start_ns);
         let mut phase = Phase { started_us, elapsed_us: (last_ns - plan.start_ns).div_ceil(1000), ..Phase::default() };
         parts.iter().for_each(|part| part.merge_into(&mut phase, &shared.classes));
+        let lists = parts.iter().map(|part| &part.slow);
+        phase.slow = plan.slow.map(|threshold| slow::together(threshold, lists, &shared.classes, at));
         let connections = parts.iter().flat_map(|part| &part.connections);
         let connections: Vec<_> = connections.map(|(completed, busy_ns)| (*completed, *busy_ns as f64 / 1e3)).collect();
         phase.fairness = Fairness::of(&connections);

@@ -2,7 +2,8 @@
 //! The counts of one worker in one phase. Recording does not allocate.
 
 use super::client::DRAWS_MOST;
-use super::shared::Shared;
+use super::shared::{PhasePlan, Shared};
+use super::slow::SlowList;
 use super::timeline::{Filling, Slot};
 use super::usage::Usage;
 use crate::protocol::Code;
@@ -54,10 +55,12 @@ pub(super) struct Meter<'a> {
     /// In a closed loop response and service time are equal, except for repeated transactions.
     open_loop: bool,
     before: Usage,
+    pub(super) slow: SlowList,
 }
 
 impl<'a> Meter<'a> {
-    pub(super) fn new(shared: &Shared<'_>, slots: &'a Mutex<Vec<Slot>>, start_ns: u64, open_loop: bool) -> Self {
+    pub(super) fn new(shared: &Shared<'_>, plan: &'a PhasePlan, worker: usize) -> Self {
+        let (slots, start_ns, open_loop) = (&plan.slots[worker], plan.start_ns, plan.schedule.is_some());
         let slot_ns = u64::try_from(shared.spec.timeline.as_nanos()).unwrap_or(u64::MAX);
         Self {
             classes: vec![Latencies::default(); shared.classes.len()],
@@ -71,6 +74,7 @@ impl<'a> Meter<'a> {
             slots,
             open_loop,
             before: Usage::of_this_thread(),
+            slow: SlowList::new(plan.slow),
         }
     }
 
@@ -164,6 +168,7 @@ impl<'a> Meter<'a> {
             unstarted_ns: self.unstarted_ns,
             closed_ns: self.closed_ns,
             connections: Vec::new(),
+            slow: self.slow,
         }
     }
 }
@@ -178,6 +183,7 @@ pub(super) struct Measured {
     pub(super) closed_ns: u64,
     /// For each connection: completed transactions, and the sum of their times.
     pub(super) connections: Vec<(u64, u64)>,
+    pub(super) slow: SlowList,
 }
 
 impl Measured {

@@ -17,6 +17,7 @@ mod poller;
 mod reconnect;
 mod schedule;
 mod shared;
+mod slow;
 mod timeline;
 mod usage;
 mod waker;
@@ -61,6 +62,8 @@ pub struct LoadSpec {
     pub timeline: Duration,
     /// An observer reads the server's counters at the edges of the measured phase: make them include all work until then.
     pub counted: bool,
+    /// Statements of the measured phase that last so long or longer are kept one by one, 4096 of each worker at most. `None`: none is.
+    pub slow: Option<Duration>,
     /// How long to wait for running statements at the end of a phase. Then their connections are closed.
     pub drain_limit: Duration,
     /// How long the load goes on while all connections are broken.
@@ -103,6 +106,7 @@ impl LoadSpec {
             prepared: true,
             timeline: Duration::from_millis(100),
             counted: false,
+            slow: None,
             drain_limit: Duration::from_secs(30),
             reconnect_limit: Duration::from_secs(5),
             #[cfg(test)]

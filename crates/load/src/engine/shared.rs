@@ -10,7 +10,7 @@ use crate::protocol::Template;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use workload::Kind;
 
 pub(super) struct Shared<'a> {
@@ -92,6 +92,8 @@ pub(super) struct PhasePlan {
     events: Option<AtomicI64>,
     pub(super) backlog_max: AtomicU64,
     pub(super) slots: Vec<Mutex<Vec<Slot>>>,
+    /// From this length on a statement is kept by itself.
+    pub(super) slow: Option<Duration>,
 }
 
 impl PhasePlan {
@@ -104,7 +106,7 @@ impl PhasePlan {
     ) -> Self {
         let events = events.map(|events| AtomicI64::new(i64::try_from(events).unwrap_or(i64::MAX)));
         let slots = (0..workers).map(|_| Mutex::default()).collect();
-        Self { start_ns, end_ns, schedule, events, backlog_max: AtomicU64::new(0), slots }
+        Self { start_ns, end_ns, schedule, events, backlog_max: AtomicU64::new(0), slots, slow: None }
     }
 
     /// Takes one of the remaining events; false when there is none.

@@ -7,6 +7,7 @@ use super::meter::{Fault, LATE_NS, Measured, Meter};
 use super::poller::Poller;
 use super::reconnect::Reconnector;
 use super::shared::{PhasePlan, Shared};
+use super::slow::Entry;
 use super::waker::Waker;
 use crate::Error;
 use crate::protocol::{Event, Reply};
@@ -72,7 +73,7 @@ impl<'scope, 'env> Worker<'scope, 'env> {
 
     /// Runs one phase to its end. Before and after it nothing is in flight.
     pub(super) fn run(&mut self, plan: &PhasePlan) -> Measured {
-        let meter = Meter::new(self.shared, &plan.slots[self.number], plan.start_ns, plan.schedule.is_some());
+        let meter = Meter::new(self.shared, plan, self.number);
         let idle = (0..self.clients.len()).filter(|key| self.clients[*key].activity == Activity::Idle).collect();
         let now_ns = self.shared.now_ns();
         let phase = PhaseLoop {
@@ -364,6 +365,7 @@ impl PhaseLoop<'_, '_, '_> {
             }
             (Activity::Step, None) => self.step_done(key, reply.affected),
             (Activity::Step, Some(code)) => {
+                self.look_whether_slow(key, true);
                 let client = &self.worker.clients[key];
                 let retries = self.worker.shared.spec.workload.retries(code) && self.closing_since_ns.is_none();
                 let retry = if retries { client.retry(code) } else { Retry::No };
@@ -387,6 +389,7 @@ impl PhaseLoop<'_, '_, '_> {
 
     #[inline]
     fn step_done(&mut self, key: usize, affected: u64) {
+        self.look_whether_slow(key, false);
         let client = &mut self.worker.clients[key];
         let service_ns = self.now_ns - client.statement_ns;
         // Only the first statement of a transaction has an intended start that differs from its actual one.
@@ -405,6 +408,21 @@ impl PhaseLoop<'_, '_, '_> {
         client.completed.1 += self.now_ns - client.started_ns;
         self.meter.transaction(self.now_ns - client.intended_ns, self.now_ns - client.started_ns);
         self.finished(key);
+    }
+
+    /// Keeps the statement that was answered now, if it was slow.
+    #[inline]
+    fn look_whether_slow(&mut self, key: usize, failed: bool) {
+        let client = &self.worker.clients[key];
+        if !self.meter.slow.is_slow(self.now_ns - client.statement_ns) {
+            return;
+        }
+        let late_ns = if client.step == 0 { client.started_ns - client.intended_ns } else { 0 };
+        let (begun_ns, ended_ns) = (client.statement_ns, self.now_ns);
+        let class = self.worker.shared.statements[client.transaction.get(client.step).0].class;
+        let connection = u32::try_from(key * self.worker.shared.wakers.len() + self.worker.number + 1);
+        let connection = connection.unwrap_or(u32::MAX);
+        self.meter.slow.keep(Entry { begun_ns, ended_ns, late_ns, connection, class, failed });
     }
 
     /// The connection becomes free.

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Statements beside the load at moments of its measured phase, each kind in a thread and over a connection of its own. Each sending becomes a
+//! span.
+
+use crate::cell::Phase;
+use crate::error::Error;
+use crate::lab::Lab;
+use evidence::PLANTED;
+use experiment::At;
+use host::clock::RunClock;
+use load::admin::Connection;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// So long a statement that was sent is waited for when the load is over. The server's end ends it, too.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Between two looks whether it is over.
+const LOOK: Duration = Duration::from_millis(20);
+/// Of an error, for people.
+const WORDS_MOST: usize = 240;
+
+/// The statements of one phase. Dropped, none is sent any more.
+pub(crate) struct Moments {
+    stop: Arc<AtomicBool>,
+    begin: Vec<Sender<Instant>>,
+    told: Receiver<Told>,
+    senders: Vec<JoinHandle<()>>,
+}
+
+enum Told {
+    Began { key: (usize, u32), at_us: u64, sql: String },
+    Ended { key: (usize, u32), at_us: u64, error: Option<String> },
+}
+
+/// A statement that was sent, and how it ended.
+#[derive(Debug, Clone, PartialEq)]
+struct Sending {
+    key: (usize, u32),
+    from_us: u64,
+    sql: String,
+    ended: Option<(u64, Option<String>)>,
+}
+
+impl Drop for Moments {
+    fn drop(&mut self) {
+        self.no_more();
+    }
+}
+
+impl Moments {
+    /// The measured phase begins now.
+    pub(crate) fn begin(&mut self) {
+        let now = Instant::now();
+        for sender in self.begin.drain(..) {
+            let _ = sender.send(now);
+        }
+    }
+
+    /// The measured phase is over: what was sent is answered still.
+    pub(crate) fn no_more(&mut self) {
+        self.stop.store(true, Ordering::SeqCst);
+        self.begin.clear();
+    }
+
+    /// Everything that was sent. Does not wait for the threads of those that did not end: they end with their server.
+    fn finish(mut self, is_over: &dyn Fn() -> bool) -> Vec<Sending> {
+        self.no_more();
+        let (mut sent, began): (Vec<Sending>, _) = (Vec::new(), Instant::now());
+        loop {
+            match self.told.recv_timeout(LOOK) {
+                Ok(Told::Began { key, at_us, sql }) => sent.push(Sending { key, from_us: at_us, sql, ended: None }),
+                Ok(Told::Ended { key, at_us, error }) => {
+                    if let Some(sending) = sent.iter_mut().find(|sending| sending.key == key) {
+                        sending.ended = Some((at_us, error));
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) if began.elapsed() < PATIENCE && !is_over() => {}
+                Err(RecvTimeoutError::Timeout) => break,
+                Err(RecvTimeoutError::Disconnected) => {
+                    self.senders.drain(..).for_each(|sender| drop(sender.join()));
+                    break;
+                }
+            }
+        }
+        sent.sort_by_key(|sending| sending.from_us);
+        sent
+    }
+}
+
+impl Lab<'_> {
+    /// Connects for each of the phase's statements; none is sent before [`Moments::begin`].
+    pub(crate) fn await_moments(&self, phase: &Phase) -> Result<Moments, Error> {
+        let (tell, told) = channel();
+        let mut moments = Moments { stop: Arc::default(), begin: Vec::new(), told, senders: Vec::new() };
+        let Some(serving) = &self.serving else { return Ok(moments) };
+        for (index, at) in phase.load.at.iter().enumerate() {
+            let connection = Connection::open(serving.target())?;
+            let (begin, begun) = channel();
+            let (at, stop, tell, clock) = (at.clone(), moments.stop.clone(), tell.clone(), self.notes.clock);
+            let sender = std::thread::spawn(move || send(index, &at, connection, &begun, &stop, &tell, clock));
+            moments.senders.push(sender);
+            moments.begin.push(begin);
+        }
+        Ok(moments)
+    }
+
+    /// Waits for what was sent, and records it.
+    pub(crate) fn end_moments(&self, phase: &Phase, moments: Moments) -> Result<(), Error> {
+        for sending in moments.finish(&|| self.check_stop().is_err()) {
+            let mut told = vec![("cause", "statement".to_owned()), ("sql", sending.sql.clone())];
+            let (to_us, error) = match sending.ended {
+                Some(ended) => ended,
+                None => (self.notes.clock.now_us(), Some("no answer when the load was over".to_owned())),
+            };
+            if let Some(error) = &error {
+                self.notes.event("load", format!("{}: {}: {error}", phase.name, sending.sql))?;
+            }
+            told.extend(error.map(|error| ("error", error)));
+            self.keep_span(PLANTED, &phase.name, (sending.from_us, to_us), &told)?;
+        }
+        Ok(())
+    }
+}
+
+/// Sends one statement as often as it is due. One that is due while the one before it runs follows it at once.
+fn send(
+    index: usize,
+    at: &At,
+    mut connection: Connection,
+    begun: &Receiver<Instant>,
+    stop: &AtomicBool,
+    tell: &Sender<Told>,
+    clock: RunClock,
+) {
+    let Ok(began) = begun.recv() else { return };
+    let dues = (0..u32::MAX).map_while(|turn| Some((turn, at.due(turn)?.0)));
+    for (turn, due) in dues {
+        while let Some(left) = due.checked_sub(began.elapsed()).filter(|left| !left.is_zero()) {
+            if stop.load(Ordering::SeqCst) {
+                return;
+            }
+            std::thread::sleep(left.min(LOOK));
+        }
+        if stop.load(Ordering::SeqCst) {
+            return;
+        }
+        let (key, sql) = ((index, turn), at.statement(turn));
+        let _ = tell.send(Told::Began { key, at_us: clock.now_us(), sql: sql.clone() });
+        let answer = connection.execute(&sql);
+        let at_us = clock.now_us();
+        let is_lost = answer.as_ref().is_err_and(|error| error.code().is_none());
+        let _ = tell.send(Told::Ended { key, at_us, error: answer.err().map(|error| words(&error)) });
+        if is_lost {
+            return;
+        }
+    }
+}
+
+fn words(error: &load::Error) -> String {
+    let line = error.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
+    line.chars().take(WORDS_MOST).collect()
+}
