@@ -193,7 +193,7 @@ pub fn witness_counters(connection: &mut dyn Query, flavour: Flavour) -> Result<
     let sql = match flavour {
         Flavour::Mysql | Flavour::Mariadb | Flavour::Percona => {
             "SHOW GLOBAL STATUS WHERE Variable_name IN ('Innodb_buffer_pool_reads', 'Innodb_buffer_pool_read_requests', \
-             'Innodb_buffer_pool_read_ahead', 'Innodb_data_reads', 'Innodb_data_fsyncs', 'Com_select', 'Com_stmt_execute', 'Questions')"
+             'Innodb_buffer_pool_read_ahead', 'Innodb_buffer_pool_wait_free', 'Innodb_data_reads', 'Innodb_data_fsyncs', 'Com_select', 'Com_stmt_execute', 'Questions')"
         }
         Flavour::Postgresql => {
             "SELECT 'pg_stat_database.' || key, value FROM pg_stat_database d, jsonb_each_text(to_jsonb(d)) \

@@ -73,7 +73,38 @@ const NAMED_FROM: f64 = 0.5;
 /// The refiller sleeps a second at most; then it needs some time for its work.
 const LONGEST_BACKOFF_US: u64 = 1_150_000;
 
-pub(crate) fn judge(burst: &Burst, backoff: Backoff, fit: Option<&Fit>) -> Verdict {
+/// What is known beside the burst itself.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Known<'a> {
+    pub(crate) backoff: Backoff,
+    pub(crate) fit: Option<&'a Fit>,
+    pub(crate) clock: Option<Clock>,
+}
+
+/// `Innodb_buffer_pool_wait_free` as a clock: under `backoff` it goes up by one with each sleep.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Clock {
+    /// By so much it rose over all stalls.
+    pub(crate) rose: u64,
+    /// Sleeps that stalls of these lengths take, if all were waits for a free page.
+    pub(crate) by_lengths: u64,
+}
+
+impl Clock {
+    /// Fewer are over within 18 ms.
+    const LEAST: u64 = 19;
+
+    fn agrees(self) -> bool {
+        self.rose >= Self::LEAST && self.rose.abs_diff(self.by_lengths) <= self.rose / 10
+    }
+
+    /// The stalls are longer than the counter allows. That it allows for more is no contradiction: shorter ones are not looked at.
+    fn contradicts(self) -> bool {
+        self.by_lengths > self.rose + self.rose / 4
+    }
+}
+
+pub(crate) fn judge(burst: &Burst, known: Known<'_>) -> Verdict {
     let mut parts = Parts::default();
     burst.victims.iter().for_each(|victim| parts.add(&victim.parts));
     let lost = burst.lost_us().max(1);
@@ -106,7 +137,7 @@ pub(crate) fn judge(burst: &Burst, backoff: Backoff, fit: Option<&Fit>) -> Verdi
         );
         return verdict(Cause::Unknown, 0.0, vec![mixed]);
     }
-    left_over(burst, backoff, fit, &parts)
+    left_over(burst, known, &parts)
 }
 
 /// The log does not say whose locks they were: who takes no locks of rows did not wait for one.
@@ -147,7 +178,8 @@ impl Scales {
     }
 }
 
-fn left_over(burst: &Burst, backoff: Backoff, fit: Option<&Fit>, parts: &Parts) -> Verdict {
+fn left_over(burst: &Burst, known: Known<'_>, parts: &Parts) -> Verdict {
+    let Known { backoff, fit, clock } = known;
     let mut scales = Scales { doubt: 1.0, evidence: Evidence::default() };
     let victims = &burst.victims;
     let is_all_said = victims.iter().all(|victim| is_said(&victim.candidate.figures));
@@ -189,7 +221,7 @@ fn left_over(burst: &Burst, backoff: Backoff, fit: Option<&Fit>, parts: &Parts) 
         scales.evidence.against.push(format!("free_list_backoff: {why}"));
         return Verdict { cause: Cause::Unknown, confidence: 0.0, evidence: scales.evidence };
     }
-    let is_like_it = for_backoff(&mut scales, burst, fit);
+    let is_like_it = for_backoff(&mut scales, burst, fit, clock);
     let confidence = 1.0 - scales.doubt;
     if confidence < NAMED_FROM || !is_like_it {
         scales.evidence.against.push("free_list_backoff: too little speaks for it".to_owned());
@@ -199,7 +231,7 @@ fn left_over(burst: &Burst, backoff: Backoff, fit: Option<&Fit>, parts: &Parts) 
 }
 
 /// Whether something speaks for it that waits for locks of tables, for one, do not have: those end together and leave nothing in the log, too.
-fn for_backoff(scales: &mut Scales, burst: &Burst, fit: Option<&Fit>) -> bool {
+fn for_backoff(scales: &mut Scales, burst: &Burst, fit: Option<&Fit>, clock: Option<Clock>) -> bool {
     let mut is_like_it = false;
     let victims = &burst.victims;
     let reading = victims.iter().filter(|victim| victim.candidate.figures.reads.is_some_and(|reads| reads > 0)).count();
@@ -224,6 +256,16 @@ fn for_backoff(scales: &mut Scales, burst: &Burst, fit: Option<&Fit>) -> bool {
             scales.against(0.6, format!("{count} of {} lengths are those of the ladder of sleeps", victims.len()));
         }
         None => {}
+    }
+    if let Some(clock) = clock {
+        let Clock { rose, by_lengths } = clock;
+        let what = format!("Innodb_buffer_pool_wait_free rose by {rose}; stalls of these lengths take {by_lengths}");
+        if clock.agrees() {
+            is_like_it = true;
+            scales.speaks_for(0.6, what);
+        } else if clock.contradicts() {
+            scales.against(0.5, what);
+        }
     }
     let longest = victims.iter().map(|victim| victim.parts.rest).max().unwrap_or(0);
     if longest > LONGEST_BACKOFF_US {

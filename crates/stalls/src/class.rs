@@ -86,11 +86,11 @@ impl Class {
         Some(Self { statement: statement.into(), kind, lengths, count, sum_us, max_us, min_us, rows, stalled, lost_us })
     }
 
-    fn record(&mut self, took_us: u64, figures: &Figures) {
+    fn record(&mut self, took_us: u64, count: u64, figures: &Figures) {
         // it grows by itself: this cannot fail
-        let _ = self.lengths.record(took_us);
-        self.count += 1;
-        self.sum_us = self.sum_us.saturating_add(took_us);
+        let _ = self.lengths.record_n(took_us, u32::try_from(count).unwrap_or(u32::MAX));
+        self.count += count;
+        self.sum_us = self.sum_us.saturating_add(took_us.saturating_mul(count));
         self.max_us = self.max_us.max(took_us);
         self.min_us = self.min_us.min(took_us);
         self.rows = self.rows.saturating_add(figures.rows_examined.unwrap_or(0));
@@ -124,6 +124,18 @@ pub(crate) struct Classes {
 impl Classes {
     /// The number of the statement's class, in which it is counted.
     pub(crate) fn record(&mut self, sql: &str, dialect: sql::Dialect, took_us: u64, figures: &Figures) -> usize {
+        self.record_n(sql, dialect, took_us, 1, figures)
+    }
+
+    /// The same, `count` times.
+    pub(crate) fn record_n(
+        &mut self,
+        sql: &str,
+        dialect: sql::Dialect,
+        took_us: u64,
+        count: u64,
+        figures: &Figures,
+    ) -> usize {
         let name = cut(self.names.of(sql, dialect), CLASS_BYTES);
         let id = match (self.ids.get(name).copied(), self.others) {
             (Some(id), _) | (None, Some(id)) => id,
@@ -140,9 +152,15 @@ impl Classes {
             }
         };
         if let Some(class) = self.all.get_mut(id) {
-            class.record(took_us, figures);
+            class.record(took_us, count, figures);
         }
         id
+    }
+
+    /// The number of a class in which something was counted before.
+    pub(crate) fn id_of(&mut self, sql: &str, dialect: sql::Dialect) -> Option<usize> {
+        let name = cut(self.names.of(sql, dialect), CLASS_BYTES);
+        self.ids.get(name).copied().or(self.others)
     }
 
     pub(crate) fn get(&self, id: usize) -> Option<&Class> {

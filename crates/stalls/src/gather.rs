@@ -2,7 +2,7 @@
 //! One pass through a log. All that is kept has a bound; what does not fit is judged on the way.
 
 use crate::class::Classes;
-use crate::explained::{ClassOf, Cost, Explained, SkippedPart, Source};
+use crate::explained::{Account, ClassOf, Cost, Explained, SkippedPart, Source, Stall};
 use crate::ladder::Lattice;
 use crate::server::{Backoff, Server};
 use crate::settle::Settled;
@@ -55,7 +55,8 @@ pub fn explain<R: BufRead>(log: &mut Log<R>, asked: &Asked) -> io::Result<Explai
     let server = gathering.server(asked, log.header());
     let backoff = gathering.backoff(asked, server.as_ref(), log.format());
     let candidates = std::mem::take(&mut gathering.candidates);
-    gathering.settled.settle(candidates, &mut gathering.classes, asked.least_us, backoff);
+    let wait_free = asked.wait_free.filter(|_| !gathering.settled_early);
+    gathering.settled.settle(candidates, &mut gathering.classes, asked.least_us, backoff, wait_free);
     Ok(gathering.explained(log, asked, server, broken))
 }
 
@@ -64,6 +65,8 @@ struct Gathering {
     classes: Classes,
     candidates: Vec<Candidate>,
     settled: Settled,
+    /// Some were judged before the end: the counter, which is of all, says nothing of a part.
+    settled_early: bool,
     is_perconas: bool,
     has_rows: bool,
     is_coarse: bool,
@@ -112,7 +115,8 @@ impl Gathering {
         } else {
             self.candidates = late;
         }
-        self.settled.settle(early, &mut self.classes, least_us, backoff);
+        self.settled.settle(early, &mut self.classes, least_us, backoff, None);
+        self.settled_early = true;
     }
 
     fn server(&self, asked: &Asked, header: Option<&str>) -> Option<Server> {
@@ -135,12 +139,8 @@ impl Gathering {
         broken: Option<io::Error>,
     ) -> Explained {
         let notes = self.notes(log.format(), asked);
-        let Settled { stalls, stalls_left_out, mut account, .. } = std::mem::take(&mut self.settled);
-        account.wait_free = asked.wait_free;
-        account.sleep_overhead_us =
-            account.sleep_overhead_us.or(account.wait_free_by_stalls.map(|_| Lattice::USUAL_OVERHEAD_US));
-        let mut classes: Vec<ClassOf> = self.classes.iter().map(class).collect();
-        classes.sort_by(|one, other| other.sum_us.cmp(&one.sum_us).then_with(|| one.statement.cmp(&other.statement)));
+        let (stalls, stalls_left_out, account) = close(std::mem::take(&mut self.settled), asked);
+        let classes = by_time(&self.classes);
         let part = |(place, why): &(logs::Place, &str)| SkippedPart {
             offset: place.offset,
             bytes: place.bytes,
@@ -198,6 +198,22 @@ impl Gathering {
         );
         notes
     }
+}
+
+/// What was judged, with what the caller knows of the counter.
+pub(crate) fn close(settled: Settled, asked: &Asked) -> (Vec<Stall>, u64, Account) {
+    let Settled { stalls, stalls_left_out, mut account, .. } = settled;
+    account.wait_free = asked.wait_free;
+    account.sleep_overhead_us =
+        account.sleep_overhead_us.or(account.wait_free_by_stalls.map(|_| Lattice::USUAL_OVERHEAD_US));
+    (stalls, stalls_left_out, account)
+}
+
+/// Those with the most time first.
+pub(crate) fn by_time(classes: &Classes) -> Vec<ClassOf> {
+    let mut classes: Vec<ClassOf> = classes.iter().map(class).collect();
+    classes.sort_by(|one, other| other.sum_us.cmp(&one.sum_us).then_with(|| one.statement.cmp(&other.statement)));
+    classes
 }
 
 fn class(class: &crate::class::Class) -> ClassOf {

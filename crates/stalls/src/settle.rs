@@ -2,10 +2,10 @@
 //! Candidates judged: who stalled, with whom, for what; and the account of it.
 
 use crate::burst::{Burst, bursts};
-use crate::cause::{Cause, judge};
+use crate::cause::{Cause, Clock, Known, judge};
 use crate::class::Classes;
 use crate::explained::{Account, Stall, Victim};
-use crate::fit::{Fit, fit};
+use crate::fit::fit;
 use crate::ladder::Lattice;
 use crate::server::Backoff;
 use crate::victim::{Candidate, Stalled, stalled};
@@ -29,12 +29,14 @@ pub(crate) struct Settled {
 }
 
 impl Settled {
+    /// `wait_free`: by how much the counter rose, when these are all candidates that there are.
     pub(crate) fn settle(
         &mut self,
         candidates: Vec<Candidate>,
         classes: &mut Classes,
         least_us: u64,
         backoff: Backoff,
+        wait_free: Option<u64>,
     ) {
         let (victims, own_work_us) = stalled(candidates, classes, least_us);
         self.account.own_work_query_us = self.account.own_work_query_us.saturating_add(own_work_us);
@@ -42,13 +44,15 @@ impl Settled {
         let fitted = if backoff == Backoff::NotThere { None } else { fit(&bursts, &LADDER) };
         let usual = Lattice::new(&LADDER, Lattice::USUAL_OVERHEAD_US);
         let lattice = fitted.as_ref().map_or(&usual, |fit| &fit.lattice);
+        let clock = wait_free.map(|rose| Clock { rose, by_lengths: tries(&bursts, lattice) });
+        let known = Known { backoff, fit: fitted.as_ref(), clock };
         for burst in bursts {
-            self.burst(burst, classes, backoff, fitted.as_ref(), lattice);
+            self.burst(burst, classes, known, lattice);
         }
     }
 
-    fn burst(&mut self, burst: Burst, classes: &mut Classes, backoff: Backoff, fit: Option<&Fit>, lattice: &Lattice) {
-        let verdict = judge(&burst, backoff, fit);
+    fn burst(&mut self, burst: Burst, classes: &mut Classes, known: Known<'_>, lattice: &Lattice) {
+        let verdict = judge(&burst, known);
         let (lost, count) = (burst.lost_us(), burst.victims.len() as u64);
         let account = &mut self.account;
         account.lost_query_us = account.lost_query_us.saturating_add(lost);
@@ -63,8 +67,7 @@ impl Settled {
         of_cause.victims += count;
         of_cause.lost_query_us = of_cause.lost_query_us.saturating_add(lost);
         if verdict.cause == Cause::FreeListBackoff {
-            let tries = |victim: &Stalled| lattice.nearest(victim.parts.rest as f64).0 as u64;
-            self.tries += burst.victims.iter().map(tries).sum::<u64>();
+            self.tries += tries(std::slice::from_ref(&burst), lattice);
             account.wait_free_by_stalls = Some(self.tries);
             account.sleep_overhead_us = Some(lattice.overhead_us());
         }
@@ -94,6 +97,12 @@ impl Settled {
             victims,
         });
     }
+}
+
+/// Sleeps that waits of these lengths take. What the log's fields explain is none of them.
+fn tries(bursts: &[Burst], lattice: &Lattice) -> u64 {
+    let victims = bursts.iter().flat_map(|burst| &burst.victims);
+    victims.map(|victim| lattice.nearest(victim.parts.rest as f64).0 as u64).sum()
 }
 
 fn listed(victim: Stalled, classes: &Classes) -> Victim {

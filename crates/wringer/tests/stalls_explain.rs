@@ -2,8 +2,12 @@
 //! `wringer stalls explain` on the real program: what it reads, what it refuses, and how it ends.
 #![allow(clippy::unwrap_used)] // a test
 
+use evidence::{
+    Arm, Arrivals, Conditions, Latencies, LatencyHistogram, LoadResult, Phase, SLOW_STATEMENT, Span, Witness,
+};
+use recording::{Recording, Start};
 use serde_json::Value;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use testkit::Lab;
 
 const WRINGER: &str = env!("CARGO_BIN_EXE_wringer");
@@ -113,4 +117,112 @@ fn the_page_of_the_manual_and_the_script_that_it_names_are_there() {
     let lab = Lab::new(WRINGER);
     assert!(lab.run(["doc", "stalls-explain"]).expect_code(0).stdout.starts_with("# Stalls in a log"));
     assert!(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../benches/stalls/logs.sh").is_file());
+}
+
+/// Two arms of one recording. In each, four connections wait for a second each after 0.4 s of quick statements; under `backoff` the counter
+/// rose by as much as such waits take.
+fn recording(lab: &Lab, keeps_slow: bool) -> PathBuf {
+    let path = lab.home().join("recording.sqlite");
+    let start = Start {
+        run_id: "w-20261123-120000-0001".to_owned(),
+        started: "2026-11-23T12:00:00.000000Z".to_owned(),
+        ..Start::default()
+    };
+    let recording = Recording::create(&path, &start).unwrap();
+    let server = evidence::Server {
+        flavour: "mariadb".to_owned(),
+        version: "10.1.23-MariaDB".to_owned(),
+        ..evidence::Server::default()
+    };
+    recording.conditions(&Conditions { server, ..Conditions::default() }).unwrap();
+    for (position, (name, algorithm)) in (0..).zip([("first", "backoff"), ("second", "legacy")]) {
+        let (began_us, ended_us) = (1_000_000, 3_000_000);
+        let mut latencies = Latencies::default();
+        latencies.service.record_n(80_000, 5000);
+        latencies.service.record_n(336_440_000, 4);
+        let measured = Phase {
+            started_us: began_us,
+            elapsed_us: ended_us - began_us,
+            statements: [("point_select".to_owned(), latencies)].into(),
+            ..Phase::default()
+        };
+        let load = LoadResult {
+            workload: "oltp_point_select".to_owned(),
+            driver: "mysql".to_owned(),
+            connections: 4,
+            workers: 1,
+            arrivals: Arrivals::Closed,
+            seed: 1,
+            distribution: "uniform".to_owned(),
+            prepared_statements: true,
+            connect: LatencyHistogram::new(),
+            warmup: None,
+            measured,
+        };
+        let counter = |before, after| Witness {
+            of: "server".to_owned(),
+            counter: "Innodb_buffer_pool_wait_free".to_owned(),
+            before,
+            after,
+        };
+        let arm = Arm {
+            settings: [("server.options.innodb_empty_free_list_algorithm".to_owned(), algorithm.to_owned())].into(),
+            load: Some(load),
+            witnesses: vec![if position == 0 { counter(10, 10 + 4 * 62) } else { counter(258, 258) }],
+            ended_us,
+            ..Arm::begun(name, began_us)
+        };
+        recording.arm(position, &arm).unwrap();
+        let span = |kind: &str, from_us, to_us, told: &[(&str, &str)]| Span {
+            from_us,
+            to_us,
+            kind: kind.to_owned(),
+            entity: name.to_owned(),
+            attributes: told.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
+        };
+        let kept: &[(&str, &str)] =
+            if keeps_slow { &[("slow_threshold_us", "20000"), ("slow_dropped", "2")] } else { &[] };
+        recording.span(&span("load.measured", began_us, ended_us, kept)).unwrap();
+        for connection in ["1", "2", "3", "4"].into_iter().filter(|_| keeps_slow) {
+            let told = [("connection", connection), ("class", "point_select")];
+            recording.span(&span(SLOW_STATEMENT, 1_400_000, 1_736_440, &told)).unwrap();
+        }
+    }
+    recording.finish(3_100_000).unwrap();
+    path
+}
+
+#[test]
+fn a_recording_is_explained_arm_by_arm() {
+    let lab = Lab::new(WRINGER);
+    recording(&lab, true);
+    let folder = lab.home().to_str().unwrap();
+    let found = json(&lab.run(["stalls", "explain", folder, "-o", "json"]).expect_code(0).stdout);
+    let [backoff, legacy] = &found["arms"].as_array().unwrap()[..] else { panic!("{found:#}") };
+    let stall = &backoff["stalls"][0];
+    assert_eq!(
+        (&backoff["arm"], &stall["cause"], &stall["victim_count"]),
+        (&"first".into(), &"free_list_backoff".into(), &4.into())
+    );
+    assert_eq!(stall["started_us"], 1_795_435_201_400_000_u64, "400 ms after the load's begin, by the calendar");
+    // a bucket of the histogram is a thousandth wide
+    assert_eq!(stall["lost_query_us"].as_u64().unwrap().div_ceil(4000), (336_440_u64 - 80).div_ceil(1000), "{stall:#}");
+    let account = &backoff["account"];
+    assert_eq!(account["attributed_query_us"], account["lost_query_us"]);
+    assert_eq!((&account["wait_free"], &account["wait_free_by_stalls"]), (&248.into(), &252.into()));
+    assert!(backoff["notes"][0].as_str().unwrap().starts_with("2 slow statements found no room"));
+    assert_eq!((&legacy["stalls"][0]["cause"], &legacy["stalls"][0]["victim_count"]), (&"unknown".into(), &4.into()));
+
+    let shown = lab.run(["stalls", "explain", folder, "--fail-on-stall", "300ms"]).expect_code(1).stdout;
+    for words in ["first: ", "second: ", "2026-11-23 12:00:01.400", "free_list_backoff", "rose by 248"] {
+        assert!(shown.contains(words), "{words} is not in\n{shown}");
+    }
+}
+
+#[test]
+fn a_recording_without_slow_statements_says_how_they_are_kept() {
+    let lab = Lab::new(WRINGER);
+    let path = recording(&lab, false);
+    let refused = lab.run(["stalls", "explain", path.to_str().unwrap()]).expect_code(3);
+    refused.expect_said(&["no slow statements", "load.slow_statements = \"20ms\""]);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `wringer stalls explain`: stalls and their cost, from a log, or from the counter alone.
 
+mod recording;
 mod show;
 
 use super::algorithm::Named;
@@ -10,28 +11,31 @@ use crate::terminal::{self, Output};
 use capability::Flavour;
 use sandbox::Request;
 use stalls::counter::Counted;
-use stalls::{Asked, Explained, MOST_STATEMENT_BYTES, Server};
-use std::io::{BufRead, BufReader};
+use stalls::{Asked, Explained, MOST_STATEMENT_BYTES, Server, Stall};
+use std::io::{BufRead, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 use units::Span;
 
-/// The stalls of a log that was written, what they waited for, and what they cost
+/// The stalls of a log that was written, or of a recording, what they waited for, and what they cost
 ///
 /// Which log it is is found by looking: the slow log of MySQL (also with log_slow_extra), MariaDB or Percona Server; PostgreSQL's log
 /// with durations (log_min_duration_statement; log_line_prefix with time and process: '%m [%p] '), its csvlog or jsonlog; or lines
 /// `01:35:41.656535Z: 0.401592` of the end and the query time of statements. A log that has all statements (long_query_time=0) tells
-/// more than one of slow statements alone. Without a log, the counter Innodb_buffer_pool_wait_free of a Percona Server under `backoff`
+/// more than one of slow statements alone. Of a recording, the stalls of each arm are told whose load kept its slow statements
+/// (load.slow_statements = "20ms"). Without a log, the counter Innodb_buffer_pool_wait_free of a Percona Server under `backoff`
 /// says how long its stalls were.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     wringer stalls explain slow.log\n  \
     wringer stalls explain slow.log --server percona@8.0.29 --algorithm backoff --wait-free 479 -o json | jq .account\n  \
     wringer stalls explain --server percona@8.0.29 --wait-free 479 --victims 5\n  \
+    wringer stalls explain wringer-demo -o json | jq '.arms[].account'\n  \
     zcat slow.log.1.gz | wringer stalls explain - --at-least 100ms\n\n\
-    Exit codes: 1 with --fail-on-stall, if there is one so long; 3 if the file is no such log. What a log can show and what it\n  \
+    Exit codes: 1 with --fail-on-stall, if there is one so long; 3 if the file is no such log, or a\n  \
+    recording without slow statements. What a log can show and what it\n  \
     cannot: docs/stalls-explain.md.")]
 pub struct Args {
-    /// The log; `-` is standard input
+    /// The log, `-` is standard input; or a recording, or the folder that holds it
     #[arg(value_name = "FILE", required_unless_present = "wait_free")]
     file: Option<PathBuf>,
     /// The server that wrote the log, with its version: percona@8.0.29, mysql@9.1, xtradb [default: what the log itself says]
@@ -76,15 +80,34 @@ fn least(text: &str) -> Result<Span, String> {
 
 pub fn main(args: &Args) -> Outcome {
     let server = args.server.as_ref().map(server).transpose()?;
-    let explained = match &args.file {
-        Some(file) => of_log(args, file, server)?,
-        None => of_counter(args, server)?,
-    };
-    match args.output {
-        Output::Json => terminal::json(&explained),
-        Output::Text => terminal::data(show::text(&explained, args.top).trim_end()),
+    match &args.file {
+        Some(file) if is_recording(file) => {
+            let found = recording::explain(args, file, server)?;
+            match args.output {
+                Output::Json => terminal::json(&found),
+                Output::Text => found.arms.iter().for_each(|of_arm| {
+                    let text = show::text(&of_arm.explained, args.top);
+                    terminal::data(format!("{}: {}\n", of_arm.arm, text.trim_end()));
+                }),
+            }
+            verdict(args, found.arms.iter().flat_map(|of_arm| &of_arm.explained.stalls))
+        }
+        file => {
+            let explained = match file {
+                Some(file) => of_log(args, file, server)?,
+                None => of_counter(args, server)?,
+            };
+            match args.output {
+                Output::Json => terminal::json(&explained),
+                Output::Text => terminal::data(show::text(&explained, args.top).trim_end()),
+            }
+            verdict(args, explained.stalls.iter())
+        }
     }
-    let longest = explained.stalls.iter().map(|stall| stall.length_us).max();
+}
+
+fn verdict<'a>(args: &Args, stalls: impl Iterator<Item = &'a Stall>) -> Outcome {
+    let longest = stalls.map(|stall| stall.length_us).max();
     match (args.fail_on_stall, longest) {
         (Some(limit), Some(longest)) if longest >= limit.as_ns() / 1000 => {
             let message = format!("a stall of {:.1} ms: --fail-on-stall {limit}", longest as f64 / 1000.0);
@@ -93,6 +116,18 @@ pub fn main(args: &Args) -> Outcome {
         _ => Ok(()),
     }
 }
+
+/// A folder, or a file of SQLite's.
+fn is_recording(path: &Path) -> bool {
+    let begins = |file: std::fs::File| {
+        let mut bytes = Vec::new();
+        file.take(SQLITE.len() as u64).read_to_end(&mut bytes).is_ok_and(|_| bytes == SQLITE)
+    };
+    // a pipe would lose what is read of it
+    path.is_dir() || (path.is_file() && std::fs::File::open(path).is_ok_and(begins))
+}
+
+const SQLITE: &[u8] = b"SQLite format 3\0";
 
 fn server(asked: &Request) -> Result<Server, Failure> {
     let Request { flavour, version } = asked.clone();
@@ -104,9 +139,6 @@ fn server(asked: &Request) -> Result<Server, Failure> {
 }
 
 fn of_log(args: &Args, path: &Path, server: Option<Server>) -> Result<Explained, Failure> {
-    if path.is_dir() {
-        return Err(recording(path));
-    }
     if path == Path::new("-") {
         return of_input(args, path, server, std::io::stdin().lock());
     }
@@ -114,11 +146,8 @@ fn of_log(args: &Args, path: &Path, server: Option<Server>) -> Result<Explained,
     of_input(args, path, server, BufReader::with_capacity(1 << 20, input))
 }
 
-fn of_input(args: &Args, path: &Path, server: Option<Server>, mut input: impl BufRead) -> Result<Explained, Failure> {
+fn of_input(args: &Args, path: &Path, server: Option<Server>, input: impl BufRead) -> Result<Explained, Failure> {
     let failed = |error| unreadable(path, error);
-    if input.fill_buf().map_err(failed)?.starts_with(b"SQLite format 3\0") {
-        return Err(recording(path));
-    }
     let Some(mut log) = logs::open_timed(input, MOST_STATEMENT_BYTES).map_err(failed)? else {
         let message = format!("{} is no log that is known here", path.display());
         return Err(Failure::message(Exit::Missing, message).hint(READ_TODAY));
@@ -140,11 +169,6 @@ const READ_TODAY: &str = "known are the slow log of MySQL, MariaDB and Percona S
 
 fn unreadable(path: &Path, error: std::io::Error) -> Failure {
     Failure::new(Exit::Missing, input::named(error, path))
-}
-
-fn recording(path: &Path) -> Failure {
-    let message = format!("{} is a recording or a folder: stalls are read from logs", path.display());
-    Failure::message(Exit::Missing, message).hint(READ_TODAY)
 }
 
 fn of_counter(args: &Args, server: Option<Server>) -> Result<Explained, Failure> {

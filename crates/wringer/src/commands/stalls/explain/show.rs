@@ -42,14 +42,15 @@ fn source(out: &mut String, explained: &Explained) {
     let server = source.server.as_deref().map_or_else(String::new, |server| format!(", {server}"));
     let _ = match &explained.counter {
         Some(_) => writeln!(out, "Innodb_buffer_pool_wait_free alone{server}"),
-        None => writeln!(
-            out,
-            "{}{server}: {} entries in {} bytes; stalls of {} and more\n",
-            source.format.unwrap_or("log"),
-            cost.entries,
-            cost.bytes,
-            time(source.least_us as f64)
-        ),
+        None => {
+            let entries = if cost.bytes > 0 {
+                format!("{} entries in {} bytes", cost.entries, cost.bytes)
+            } else {
+                format!("{} statements", cost.entries)
+            };
+            let (format, least) = (source.format.unwrap_or("log"), time(source.least_us as f64));
+            writeln!(out, "{format}{server}: {entries}; stalls of {least} and more\n")
+        }
     };
 }
 

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The stalls of a load that was recorded: its slow statements one by one, and of each class how long all of its statements took.
+
+use crate::class::{Classes, Kind};
+use crate::explained::{Cost, Explained, Source};
+use crate::gather::{Asked, by_time, close};
+use crate::server::Backoff;
+use crate::settle::Settled;
+use crate::victim::Candidate;
+use logs::Figures;
+use sql::Dialect;
+
+/// One part of a load. Times are microseconds.
+#[derive(Debug, Clone, Default)]
+pub struct Recorded {
+    pub classes: Vec<RecordedClass>,
+    pub slow: Vec<SlowStatement>,
+    /// Statements that were slow and of which nothing more is known: there was no room for them.
+    pub dropped: u64,
+    /// The shortest statement that was kept one by one.
+    pub threshold_us: u64,
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct RecordedClass {
+    /// The load's name for it (`point_select`), or its words.
+    pub statement: String,
+    /// How long, and how many of its statements.
+    pub lengths_us: Vec<(u64, u64)>,
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct SlowStatement {
+    /// As [`RecordedClass::statement`].
+    pub statement: String,
+    pub connection: String,
+    /// Since the run began.
+    pub ended_us: i64,
+    pub took_us: u64,
+}
+
+/// The stalls of that part, as [`crate::explain`] tells those of a log. What a client measures has no fields of the server: the cause is
+/// told by who stalled together, by the lengths, and by the counter where the caller has it.
+pub fn explain(recorded: &Recorded, dialect: Dialect, asked: &Asked) -> Explained {
+    let mut classes = Classes::default();
+    for class in &recorded.classes {
+        for (length_us, count) in &class.lengths_us {
+            let id = classes.record_n(&class.statement, dialect, *length_us, *count, &Figures::default());
+            // a load's classes have names (`point_select`), and no words that say what they do
+            let is_name = !class.statement.contains(char::is_whitespace);
+            if let Some(class) = classes.get_mut(id).filter(|class| is_name && class.kind == Kind::Other) {
+                class.kind = Kind::NotSaid;
+            }
+        }
+    }
+    let least_us = asked.least_us.max(recorded.threshold_us);
+    let mut candidates = Vec::new();
+    for slow in recorded.slow.iter().filter(|slow| slow.took_us >= least_us) {
+        let figures = Figures { took_us: Some(slow.took_us), step_us: 1, ..Figures::default() };
+        // a class of which no lengths were recorded has its slow statements alone
+        let class = classes
+            .id_of(&slow.statement, dialect)
+            .unwrap_or_else(|| classes.record(&slow.statement, dialect, slow.took_us, &figures));
+        candidates.push(Candidate {
+            class,
+            connection: slow.connection.clone(),
+            ended_us: slow.ended_us,
+            took_us: slow.took_us,
+            figures,
+            statement: None,
+        });
+    }
+    let backoff = match asked.wait_free {
+        Some(0) => Backoff::NotThere,
+        _ if dialect == Dialect::Postgresql => Backoff::NotThere,
+        _ => Backoff::of(asked.server.as_ref(), asked.algorithm, false),
+    };
+    let mut settled = Settled::default();
+    settled.settle(candidates, &mut classes, least_us, backoff, asked.wait_free);
+    let dropped =
+        || format!("{} slow statements found no room in the recording: they are in no stall", recorded.dropped);
+    let (stalls, stalls_left_out, account) = close(settled, asked);
+    let classes = by_time(&classes);
+    Explained {
+        schema: 1,
+        source: Source { format: Some("recording"), server: asked.server.as_ref().map(ToString::to_string), least_us },
+        stalls,
+        stalls_left_out,
+        account,
+        cost: Cost { entries: classes.iter().map(|class| class.count).sum(), ..Cost::default() },
+        classes,
+        skipped: Vec::new(),
+        counter: None,
+        notes: (recorded.dropped > 0).then(dropped).into_iter().collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Cause;
+    use capability::{Algorithm, Flavour};
+
+    const SELECT: &str = "point_select";
+
+    /// Four connections that wait until the same moment, as after an empty free list; the class is otherwise quick.
+    fn stalled(algorithm: Algorithm, wait_free: u64) -> Explained {
+        let slow = |connection: u32, started_us: i64, took_us: u64| SlowStatement {
+            statement: SELECT.to_owned(),
+            connection: connection.to_string(),
+            ended_us: started_us.saturating_add_unsigned(took_us),
+            took_us,
+        };
+        let recorded = Recorded {
+            classes: vec![RecordedClass {
+                statement: SELECT.to_owned(),
+                lengths_us: vec![(60, 50_000), (401_592, 3), (405_714, 1)],
+            }],
+            slow: vec![
+                slow(1, 5_000_000, 401_592),
+                slow(2, 5_000_100, 401_592),
+                slow(3, 5_000_200, 401_592),
+                slow(4, 5_000_300, 405_714),
+            ],
+            dropped: 0,
+            threshold_us: 20_000,
+        };
+        let server = Some(crate::Server { flavour: Flavour::Percona, version: "8.0.29".parse().expect("a version") });
+        let asked = Asked {
+            least_us: 10_000,
+            server,
+            algorithm: Some(algorithm),
+            wait_free: Some(wait_free),
+            ..Asked::default()
+        };
+        explain(&recorded, Dialect::Mysql, &asked)
+    }
+
+    #[test]
+    fn four_that_wait_together_are_one_stall_and_lose_what_is_above_their_class() {
+        let explained = stalled(Algorithm::Backoff, 325);
+        let [stall] = &explained.stalls[..] else { panic!("{explained:?}") };
+        assert_eq!((stall.cause, stall.victim_count), (Cause::FreeListBackoff, 4));
+        assert_eq!(explained.source.least_us, 20_000, "shorter ones were not kept");
+        assert_eq!(explained.account.lost_query_us, 3 * 401_592 + 405_714 - 4 * 60);
+        assert_eq!(explained.account.attributed_query_us, explained.account.lost_query_us);
+        assert_eq!(explained.classes[0].count, 50_004);
+        let tries = explained.account.wait_free_by_stalls.expect("tries");
+        assert!((250..=350).contains(&tries), "{tries}");
+    }
+
+    #[test]
+    fn without_backoff_the_same_is_a_stall_of_another_cause() {
+        let explained = stalled(Algorithm::Legacy, 325);
+        assert_eq!(explained.stalls.len(), 1);
+        assert_ne!(explained.stalls[0].cause, Cause::FreeListBackoff);
+        assert_eq!(explained.account.wait_free_by_stalls, None);
+    }
+
+    #[test]
+    fn a_counter_that_rose_too_little_speaks_against_it() {
+        let explained = stalled(Algorithm::Backoff, 40);
+        let [stall] = &explained.stalls[..] else { panic!("{explained:?}") };
+        assert_eq!(stall.cause, Cause::Unknown);
+        assert!(stall.evidence.against.iter().any(|what| what.contains("rose by 40")), "{stall:?}");
+    }
+
+    #[test]
+    fn what_found_no_room_is_told() {
+        let recorded = Recorded { dropped: 3, ..Recorded::default() };
+        let explained = explain(&recorded, Dialect::Postgresql, &Asked::default());
+        assert_eq!(explained.stalls.len(), 0);
+        assert!(explained.notes[0].starts_with("3 slow statements found no room"), "{:?}", explained.notes);
+    }
+}
