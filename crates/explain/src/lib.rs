@@ -21,6 +21,7 @@ mod memory;
 pub mod modes;
 mod reads;
 mod series;
+pub mod stalled;
 mod summary;
 mod trend;
 
@@ -53,7 +54,8 @@ pub fn explain(evidence: &Evidence) -> Explained {
     let arms: Vec<ArmSummary> =
         evidence.arms.iter().map(|arm| summary::of(arm, &evidence.conditions, &evidence.measured)).collect();
     let memory = memory::of(evidence);
-    let findings = findings::all(evidence, &arms, &memory);
+    let stalled = stalled::arms(evidence, &stalled::Wanted::default());
+    let findings = findings::all(evidence, &arms, &memory, &stalled);
     Explained { schema: 1, run: evidence.run_id.clone(), arms, memory, findings }
 }
 

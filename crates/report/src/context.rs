@@ -2,8 +2,9 @@
 //! The one context that every output is written from.
 
 use crate::redact;
-use evidence::{Arm, Conditions, Event, Evidence, LatencyHistogram, Phase, Snapshot, Span};
+use evidence::{Arm, Conditions, Event, Evidence, LatencyHistogram, Phase, SLOW_STATEMENT, Snapshot, Span};
 use explain::modes::Mode;
+use explain::stalled::{ArmStalls, Wanted, arms as arms_stalls};
 use explain::{ArmMemory, ArmSummary, Explained, Finding};
 
 /// A run as a report shows it. Nothing in it is a secret.
@@ -22,7 +23,10 @@ pub struct Context<'a> {
     pub events: Vec<Event>,
     /// Without inventories of memory, which stand in [`Self::memory`].
     pub snapshots: Vec<Snapshot>,
+    /// Without slow statements, of which [`Self::stalls`] are told.
     pub spans: Vec<Span>,
+    /// Of each arm whose load kept its slow statements.
+    pub stalls: Vec<ArmStalls>,
     /// In the order they ran.
     pub arms: Vec<ArmView<'a>>,
     /// The memory ledger over time; empty where no arm has inventories.
@@ -73,7 +77,7 @@ impl<'a> Context<'a> {
         let events = evidence.events.iter().map(|event| Event { text: redact::text(&event.text), ..event.clone() });
         let snapshots = evidence.snapshots.iter().filter(|taken| !explain::is_inventory(taken));
         let snapshots = snapshots.map(|taken| Snapshot { content: redact::lines(&taken.content), ..taken.clone() });
-        let spans = evidence.spans.iter();
+        let spans = evidence.spans.iter().filter(|span| span.kind != SLOW_STATEMENT);
         let spans = spans.map(|span| Span { attributes: redact::values(&span.attributes), ..span.clone() });
         Self {
             evidence,
@@ -85,6 +89,7 @@ impl<'a> Context<'a> {
             events: events.collect(),
             snapshots: snapshots.collect(),
             spans: spans.collect(),
+            stalls: arms_stalls(evidence, &Wanted::default()),
             arms: arms.collect(),
             memory: &explained.memory,
             findings: &explained.findings,

@@ -220,6 +220,37 @@ fn a_recording_is_explained_arm_by_arm() {
 }
 
 #[test]
+fn findings_and_report_have_the_stalls_of_a_recording() {
+    let lab = Lab::new(WRINGER);
+    recording(&lab, true);
+    let folder = lab.home().to_str().unwrap();
+    let found = json(&lab.run(["explain", folder, "-o", "json"]).expect_code(0).stdout);
+    let of = |id: &str| {
+        let all = found["findings"].as_array().unwrap().iter();
+        all.filter(|finding| finding["id"] == id && finding["arm"] == "first").collect::<Vec<_>>()
+    };
+    let [events] = of("stalls.events")[..] else { panic!("{found:#}") };
+    assert_eq!(events["statement"], "1 stall of up to 336.4 ms hit 4 statements.");
+    assert_eq!(events["evidence"]["events"][0]["from_us"], 1_400_000, "by the run's clock");
+    assert_eq!(events["doubts"][0]["id"], "stalls.incomplete");
+    let [account] = of("stalls.account")[..] else { panic!("{found:#}") };
+    // of four connections for two seconds
+    let share = account["evidence"]["share"].as_f64().unwrap();
+    assert!((share - 4.0 * 0.336_36 / 8.0).abs() < 0.001, "{share}");
+    assert_eq!(account["evidence"]["by_cause"]["free_list_backoff"], account["evidence"]["lost_query_us"]);
+
+    let page = lab.run(["report", folder, "--to", "-"]).expect_code(0).stdout;
+    let section = page.split_once("<section id=\"stalls\">").unwrap().1.split_once("</section>").unwrap().0;
+    for words in [
+        "<b>first</b>: 1 stall, 1.35 s of query time lost",
+        "class=\"known\" x=\"200.0\" y=\"0.0\" width=\"168.2\"",
+        "class=\"unknown\"",
+    ] {
+        assert!(section.contains(words), "{words} is not in\n{section}");
+    }
+}
+
+#[test]
 fn a_recording_without_slow_statements_says_how_they_are_kept() {
     let lab = Lab::new(WRINGER);
     let path = recording(&lab, false);

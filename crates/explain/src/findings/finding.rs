@@ -3,7 +3,7 @@
 
 use super::{
     ArmsCompare, HostBusy, LatencyModes, LoadErrors, LoadOverload, MemoryGrowth, ObserveCost, ObserveJoined,
-    ObserveServer, RunsCompare, RunsConditions, SqueezeForeignCache, SqueezeGot,
+    ObserveServer, RunsCompare, RunsConditions, SqueezeForeignCache, SqueezeGot, StallsAccount, StallsEvents,
 };
 use crate::limits::Limits;
 use serde::{Deserialize, Serialize};
@@ -73,6 +73,8 @@ findings! {
     "host.busy" => HostBusy(HostBusy),
     "observe.server" => ObserveServer(ObserveServer),
     "observe.joined" => ObserveJoined(ObserveJoined),
+    "stalls.events" => StallsEvents(StallsEvents),
+    "stalls.account" => StallsAccount(StallsAccount),
     "memory.growth" => MemoryGrowth(MemoryGrowth),
     "observe.cost" => ObserveCost(ObserveCost),
 }

@@ -12,8 +12,10 @@ mod observe;
 mod observed;
 mod runs;
 mod squeeze;
+mod stalls;
 
 use crate::memory::ArmMemory;
+use crate::stalled::ArmStalls;
 use crate::summary::ArmSummary;
 use evidence::Evidence;
 
@@ -28,8 +30,14 @@ pub use observed::{ObserveJoined, ObserveServer};
 pub(crate) use runs::findings as of_runs;
 pub use runs::{ComparedCell, DifferentCondition, RunsCompare, RunsConditions};
 pub use squeeze::{SqueezeForeignCache, SqueezeGot};
+pub use stalls::{StallEvent, StallsAccount, StallsEvents};
 
-pub(crate) fn all(evidence: &Evidence, arms: &[ArmSummary], memory: &[ArmMemory]) -> Vec<Finding> {
+pub(crate) fn all(
+    evidence: &Evidence,
+    arms: &[ArmSummary],
+    memory: &[ArmMemory],
+    stalled: &[ArmStalls],
+) -> Vec<Finding> {
     let mut findings: Vec<Finding> = Vec::new();
     findings.extend(compare::finding(evidence, arms));
     findings.extend(limits::findings(evidence, arms));
@@ -39,6 +47,7 @@ pub(crate) fn all(evidence: &Evidence, arms: &[ArmSummary], memory: &[ArmMemory]
     findings.extend(busy::finding(evidence, arms));
     findings.extend(observed::joined(evidence));
     findings.extend(observed::findings(evidence));
+    findings.extend(stalls::findings(evidence, stalled));
     findings.extend(memory::findings(memory));
     findings.extend(observe::finding(evidence));
     findings

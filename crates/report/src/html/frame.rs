@@ -12,9 +12,7 @@ const SENTENCES: usize = 8;
 
 pub(super) fn header(context: &Context<'_>, out: &mut dyn Write) -> io::Result<()> {
     let server = &context.conditions.server;
-    // few runs have the ledger, and a link to it would lead nowhere
-    let is_there = |section: &&Section| section.id != memory::SECTION.id || (section.has_content)(context);
-    let links = SECTIONS.iter().filter(is_there);
+    let links = SECTIONS.iter().filter(|section| (section.has_content)(context));
     let links = links.filter_map(|section| Some(format!("<a href=\"#{}\">{}</a>", section.id, section.nav?)));
     writeln!(
         out,

@@ -20,6 +20,7 @@ mod over_time;
 mod section;
 mod snapshots;
 mod spans;
+mod stalls;
 
 use crate::{Context, verdict};
 use escape::{Json, Text};
@@ -37,12 +38,13 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 
                       base-uri 'none'; form-action 'none'";
 
 /// The sections in the order of the page, one module for each topic.
-const SECTIONS: [Section; 13] = [
+const SECTIONS: [Section; 14] = [
     arms::SECTION,
     assertions::SECTION,
     drivers::SECTION,
     latency::SECTION,
     over_time::SECTION,
+    stalls::SECTION,
     memory::SECTION,
     host::SECTION,
     spans::SECTION,

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `stalls.events` and `stalls.account`: when queries stalled together, for what, and what that cost.
+
+use super::{Doubt, Finding, FindingEvidence, doubt, percent, time};
+use crate::stalled::ArmStalls;
+use evidence::Evidence;
+use serde::{Deserialize, Serialize};
+use stalls::{Explained, Stall};
+use std::collections::BTreeMap;
+use units::counted;
+
+/// So many stalls are listed one by one, those that lost the most.
+const LISTED: usize = 20;
+/// A counter that is further away from what the stalls make it does not agree.
+const AGREES: f64 = 0.1;
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StallsEvents {
+    /// The shortest that was looked for.
+    pub least_us: u64,
+    pub stalls: u64,
+    /// Statements, each as often as it stalled.
+    pub victims: u64,
+    pub longest_us: u64,
+    /// In their order: those that lost the most, if there are more than 20.
+    pub events: Vec<StallEvent>,
+}
+
+/// One stall.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StallEvent {
+    /// On the run's clock; from the first victim's begin to the last one's end.
+    pub from_us: u64,
+    pub length_us: u64,
+    /// `free_list_backoff`, `unknown`, ...
+    pub cause: String,
+    /// From 0 to 1; 0 for `unknown`.
+    pub confidence: f64,
+    pub victims: u64,
+    pub lost_query_us: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StallsAccount {
+    /// A victim loses its time less the median of its class outside stalls. `attributed + unexplained`.
+    pub lost_query_us: u64,
+    pub attributed_query_us: u64,
+    /// By stalls of cause `unknown`.
+    pub unexplained_query_us: u64,
+    /// What was lost, by cause.
+    pub by_cause: BTreeMap<String, u64>,
+    /// Of the time that all connections of the load have, from 0 to 1.
+    pub share: f64,
+    /// By how much `Innodb_buffer_pool_wait_free` rose, and by how much these stalls let it rise, where they wait under `backoff`.
+    pub wait_free: Option<u64>,
+    pub wait_free_by_stalls: Option<u64>,
+}
+
+/// Of each arm that kept its slow statements.
+pub(super) fn findings(evidence: &Evidence, arms: &[ArmStalls]) -> Vec<Finding> {
+    arms.iter().flat_map(|arm| [events(arm), account(evidence, arm)].into_iter().flatten()).collect()
+}
+
+fn events(arm: &ArmStalls) -> Option<Finding> {
+    let explained = &arm.explained;
+    let least_us = explained.source.least_us;
+    let victims = explained.account.by_cause.values().map(|of| of.victims).sum();
+    let count = explained.stalls.len() as u64 + explained.stalls_left_out;
+    let longest_us = explained.stalls.iter().map(|stall| stall.length_us).max().unwrap_or(0);
+    let statement = if count == 0 {
+        format!("No statement stalled for {} or longer.", time(least_us as f64))
+    } else {
+        format!(
+            "{} of up to {} hit {}.",
+            counted(count, "stall"),
+            time(longest_us as f64),
+            counted(victims, "statement")
+        )
+    };
+    let mut listed: Vec<&Stall> = explained.stalls.iter().collect();
+    listed.sort_by_key(|stall| std::cmp::Reverse(stall.lost_query_us));
+    listed.truncate(LISTED);
+    listed.sort_by_key(|stall| stall.started_us);
+    let events = listed.into_iter().map(event).collect();
+    let evidence = StallsEvents { least_us, stalls: count, victims, longest_us, events };
+    Some(Finding {
+        arm: Some(arm.arm.clone()),
+        statement,
+        evidence: FindingEvidence::StallsEvents(evidence),
+        doubts: explained.notes.iter().map(|note| doubt("stalls.incomplete", note.clone(), None)).collect(),
+    })
+}
+
+fn event(stall: &Stall) -> StallEvent {
+    StallEvent {
+        from_us: stall.started_us.and_then(|us| u64::try_from(us).ok()).unwrap_or(0),
+        length_us: stall.length_us,
+        cause: stall.cause.name().to_owned(),
+        confidence: stall.confidence,
+        victims: stall.victim_count,
+        lost_query_us: stall.lost_query_us,
+    }
+}
+
+/// `None`: nothing was lost.
+fn account(evidence: &Evidence, arm: &ArmStalls) -> Option<Finding> {
+    let account = &arm.explained.account;
+    if account.lost_query_us == 0 {
+        return None;
+    }
+    let load = evidence.arms.iter().find(|it| it.name == arm.arm)?.load.as_ref()?;
+    let all_us = f64::from(load.connections) * load.measured.elapsed_us as f64;
+    let share = account.lost_query_us as f64 / all_us.max(1.0);
+    let by_cause: BTreeMap<String, u64> =
+        account.by_cause.iter().map(|(cause, of)| (cause.name().to_owned(), of.lost_query_us)).collect();
+    let mut causes: Vec<_> = by_cause.iter().collect();
+    causes.sort_by_key(|(_, lost_us)| std::cmp::Reverse(**lost_us));
+    let causes: Vec<String> = causes.iter().map(|(cause, us)| format!("{cause} {}", time(**us as f64))).collect();
+    let statement = format!(
+        "Stalls cost {} of query time, {} of what its connections had: {}.",
+        time(account.lost_query_us as f64),
+        percent(share),
+        causes.join(", ")
+    );
+    Some(Finding {
+        arm: Some(arm.arm.clone()),
+        statement,
+        doubts: doubts(&arm.explained),
+        evidence: FindingEvidence::StallsAccount(StallsAccount {
+            lost_query_us: account.lost_query_us,
+            attributed_query_us: account.attributed_query_us,
+            unexplained_query_us: account.unexplained_query_us,
+            by_cause,
+            share,
+            wait_free: account.wait_free,
+            wait_free_by_stalls: account.wait_free_by_stalls,
+        }),
+    })
+}
+
+fn doubts(explained: &Explained) -> Vec<Doubt> {
+    let account = &explained.account;
+    let unexplained = (account.unexplained_query_us > 0).then(|| {
+        let text = format!("{} of it has no cause that is known", time(account.unexplained_query_us as f64));
+        doubt("stalls.unexplained", text, Some("`wringer stalls watch` beside the load sees what its threads wait in"))
+    });
+    let counter = account
+        .wait_free
+        .zip(account.wait_free_by_stalls)
+        .filter(|(rose, by_stalls)| (*rose as f64 - *by_stalls as f64).abs() > AGREES * (*rose as f64));
+    let disagrees = counter.map(|(rose, by_stalls)| {
+        let text = format!("Innodb_buffer_pool_wait_free rose by {rose}, and these stalls make it rise by {by_stalls}");
+        doubt("witness.disagrees", text, None)
+    });
+    unexplained.into_iter().chain(disagrees).collect()
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Stalls: when statements waited together in each arm, for what, and what it cost.
+
+use super::escape::Text;
+use super::section::Section;
+use crate::{Context, show};
+use explain::stalled::ArmStalls;
+use stalls::{Cause, Stall};
+use std::io::{self, Write};
+use units::counted;
+
+/// Of one arm, in the table: those that lost the most.
+const LISTED: usize = 10;
+/// The drawing's own units.
+const WIDTH: f64 = 1000.0;
+const HEIGHT: f64 = 48.0;
+
+pub(super) const SECTION: Section = Section {
+    id: "stalls",
+    title: "Stalls",
+    nav: Some("Stalls"),
+    has_content: |context| !context.stalls.is_empty(),
+    write,
+    help: "<p>A <b>stall</b> is an interval in which statements that are usually quick waited together. In the strip of an arm, from the begin of what was \
+         measured to its end, each bar is one stall: as wide as it was long, and as high as the share of the connections that it stopped. \
+         A grey bar has no known cause. A victim <b>lost</b> its time less the median of its class outside stalls. How causes are told: <code>wringer doc \
+         stalls-explain</code>; who the victims were: <code>wringer stalls explain FOLDER</code>.</p>",
+};
+
+fn write(context: &Context<'_>, out: &mut dyn Write) -> io::Result<()> {
+    context.stalls.iter().try_for_each(|arm| strip(context, arm, out))?;
+    let rows: Vec<(&str, &Stall)> =
+        context.stalls.iter().flat_map(|arm| costliest(arm).map(move |stall| (arm.arm.as_str(), stall))).collect();
+    if rows.is_empty() {
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "<table class=\"cards\"><thead><tr><th scope=\"col\">Stall</th><th scope=\"col\">From</th><th scope=\"col\">Length</th>\
+         <th scope=\"col\">Victims</th><th scope=\"col\">Lost</th><th scope=\"col\">Sure</th></tr></thead>\n<tbody>"
+    )?;
+    rows.into_iter().try_for_each(|(arm, stall)| row(arm, stall, out))?;
+    writeln!(out, "</tbody></table>")
+}
+
+/// In their order.
+fn costliest(arm: &ArmStalls) -> impl Iterator<Item = &Stall> {
+    let mut stalls: Vec<&Stall> = arm.explained.stalls.iter().collect();
+    stalls.sort_by_key(|stall| std::cmp::Reverse(stall.lost_query_us));
+    stalls.truncate(LISTED);
+    stalls.sort_by_key(|stall| stall.started_us);
+    stalls.into_iter()
+}
+
+fn strip(context: &Context<'_>, arm: &ArmStalls, out: &mut dyn Write) -> io::Result<()> {
+    let Some(load) = context.arms.iter().find(|view| view.arm.name == arm.arm).and_then(|view| view.arm.load.as_ref())
+    else {
+        return Ok(());
+    };
+    let (account, count) = (&arm.explained.account, arm.explained.stalls.len() as u64 + arm.explained.stalls_left_out);
+    let lost = show::micros(account.lost_query_us as f64);
+    let told = match count {
+        0 => format!("no stall of {} or longer", show::micros(arm.explained.source.least_us as f64)),
+        1 => format!("1 stall, {lost} of query time lost"),
+        _ => format!("{} stalls, {lost} of query time lost", show::count(count)),
+    };
+    writeln!(
+        out,
+        "<p class=\"lead\"><b>{}</b>: {told}</p>\n<svg class=\"strip\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"{}\">",
+        Text(&arm.arm),
+        Text(format!("stalls of {} over its time: {told}", arm.arm)),
+    )?;
+    let (from_us, length_us) = (load.measured.started_us as f64, load.measured.elapsed_us.max(1) as f64);
+    for stall in &arm.explained.stalls {
+        let Some(started_us) = stall.started_us else { continue };
+        let x = (started_us as f64 - from_us) / length_us * WIDTH;
+        // at least a line that can be seen
+        let width = (stall.length_us as f64 / length_us * WIDTH).max(1.5);
+        let height = (stall.victim_count as f64 / f64::from(load.connections.max(1))).min(1.0) * HEIGHT;
+        let class = if stall.cause == Cause::Unknown { "unknown" } else { "known" };
+        writeln!(
+            out,
+            "<rect class=\"{class}\" x=\"{x:.1}\" y=\"{:.1}\" width=\"{width:.1}\" height=\"{height:.1}\"><title>{}</title></rect>",
+            HEIGHT - height,
+            Text(format!(
+                "{}, {}, {} at {}",
+                stall.cause.name(),
+                show::micros(stall.length_us as f64),
+                counted(stall.victim_count, "victim"),
+                moment(stall)
+            )),
+        )?;
+    }
+    writeln!(out, "</svg>")
+}
+
+fn moment(stall: &Stall) -> String {
+    stall.started_us.and_then(|us| u64::try_from(us).ok()).map_or_else(String::new, show::moment)
+}
+
+fn row(arm: &str, stall: &Stall, out: &mut dyn Write) -> io::Result<()> {
+    let sure =
+        if stall.cause == Cause::Unknown { "–".to_owned() } else { format!("{:.0} %", stall.confidence * 100.0) };
+    writeln!(
+        out,
+        "<tr><th scope=\"row\"><code>{}</code><small>{}</small></th><td data-label=\"From\">{}</td><td data-label=\"Length\"><b>{}</b></td>\
+         <td data-label=\"Victims\">{}</td><td data-label=\"Lost\">{}</td><td data-label=\"Sure\">{sure}</td></tr>",
+        stall.cause.name(),
+        Text(arm),
+        moment(stall),
+        show::micros(stall.length_us as f64),
+        stall.victim_count,
+        show::micros(stall.lost_query_us as f64),
+    )
+}
