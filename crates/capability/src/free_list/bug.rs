@@ -7,7 +7,7 @@ use crate::Version;
 use serde::Serialize;
 
 /// A known fault, in the versions from `since` (included) to `until` (excluded).
-#[derive(Debug, Clone, Copy, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Bug {
     /// As its tracker numbers it.
     pub name: &'static str,

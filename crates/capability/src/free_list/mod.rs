@@ -3,7 +3,8 @@
 //!
 //! - [`free_list`]: the row of one version; nothing for a version that nobody has looked at. It is never taken from a neighbour.
 //! - [`FreeList`]: one row, with where it is known from and how ([`Evidence`]).
-//! - [`bugs`]: what is wrong with its counters; [`setting`]: its variables, and whether they can be set while it runs.
+//! - [`bugs`]: what is wrong with its counters; [`setting`]: its variables, and whether they can be set while it runs; [`watches`]: what tells of
+//!   trouble in a version where there is nothing to set.
 //! - [`Ladder`]: how long a query waits before each of its tries, under Percona Server's `backoff`.
 //!
 //! Not here: what follows from it. `simulate` computes that.
@@ -15,10 +16,12 @@ mod mariadb;
 mod mysql;
 mod percona;
 mod setting;
+mod watch;
 
 pub use bug::{Bug, bugs};
 pub use ladder::{LADDER, Ladder};
 pub use setting::{Setting, setting};
+pub use watch::{Watch, watches};
 
 use crate::{Flavour, Version};
 use serde::Serialize;
