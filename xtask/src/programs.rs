@@ -15,7 +15,7 @@ use std::path::Path;
 const LOOK_AT_THE_HOST: [&str; 5] = ["bad_input", "faults", "model", "mounts", "undo"];
 
 /// Beside these run programs that begin no run.
-const WITHOUT_A_RUN: [&str; 27] = [
+const WITHOUT_A_RUN: [&str; 28] = [
     "annex_5",
     "any_input",
     "corpus",
@@ -39,6 +39,7 @@ const WITHOUT_A_RUN: [&str; 27] = [
     "spec",
     "stall_article",
     "stall_laws",
+    "stalls_advise",
     "stalls_explain",
     "stalls_simulate",
     "stored",
@@ -60,7 +61,7 @@ const WITH_SERVERS: [&[&str]; 3] = [
         "whose_journal",
         "wrappers",
     ],
-    &["durability", "own_data", "servers", "stalls_logs", "tarballs"],
+    &["durability", "own_data", "servers", "stalls_advised", "stalls_logs", "tarballs"],
     &[
         "connection_limits",
         "dead_server",
@@ -78,7 +79,7 @@ const WITH_SERVERS: [&[&str]; 3] = [
 ];
 
 /// These need no server, no mount and no guest, and take seconds: `check` runs them.
-const QUICK: [&str; 29] = [
+const QUICK: [&str; 30] = [
     "allocation",
     "annex_5",
     "any_input",
@@ -103,6 +104,7 @@ const QUICK: [&str; 29] = [
     "spec",
     "stall_article",
     "stall_laws",
+    "stalls_advise",
     "stalls_explain",
     "stalls_simulate",
     "stop",

@@ -50,12 +50,11 @@ pub fn advise(reading: &Reading, asked: &Asked) -> Advised {
     let advice = case.advice();
     let known = Known { threads: asked.threads, service_us: asked.service_us };
     let of_load = per_second.and_then(|it| loads(reading, it, pool.algorithm_or_legacy(), known));
-    let has_choice = row.algorithms.len() > 1;
-    let (trades, trades_of) = match of_load.filter(|_| asked.starts > 0 && has_choice) {
+    let (trades, trades_of) = match of_load.filter(|_| asked.starts > 0) {
         Some(load) => trades(&pool, row, tail.dirty_share, load, asked.starts),
         None => (Vec::new(), None),
     };
-    if trades.is_empty() && asked.starts > 0 && has_choice {
+    if trades.is_empty() && asked.starts > 0 {
         notes.push("nothing is simulated: without queries that ask for pages between the readings, or without the size of the pool, there is no load".to_owned());
     }
     let (applicable, applicable_why) = applicable(row, flavour);

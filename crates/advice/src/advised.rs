@@ -32,7 +32,7 @@ pub struct Advised {
     pub advice: Vec<Advice>,
     /// What to look at, where there is nothing to set.
     pub watch: Vec<Watch>,
-    /// Other depths, and the other algorithm. None where the load is not known, or nothing but the depth can be simulated.
+    /// Other depths, and the other algorithm. None where the load is not known.
     pub trades: Vec<Trade>,
     pub trades_of: Option<Simulated>,
     pub missing: Vec<Missing>,

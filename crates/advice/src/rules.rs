@@ -31,7 +31,8 @@ impl Case<'_> {
             Some(Algorithm::Legacy) => all.push(self.stay_with_legacy()),
             None => {}
         }
-        if self.tail.verdict == "dirty" {
+        // elsewhere queries never write a page themselves
+        if self.tail.verdict == "dirty" && matches!(self.row.legacy, OnEmpty::Searches(_)) {
             all.extend(self.write_earlier());
         }
         if self.pool.free_ratio().is_some_and(|it| it.verdict == Share::Problem) {
@@ -142,7 +143,7 @@ impl Case<'_> {
         Some(Advice {
             statement: Some(statement.statement),
             dynamic: Some(statement.is_dynamic),
-            why: format!("{}: pages that are written earlier come there clean", self.tail.says),
+            why: format!("{}, and a query without a free page may have to write one; pages that are written earlier come there clean", self.tail.says),
             price: "more writes now, of pages that would perhaps have changed again; the disk must have room for them. Watch wait_free, and go on in steps".to_owned(),
             basis: Basis::Assumed,
             source: statement.source.to_owned(),

@@ -59,7 +59,7 @@ pub(crate) fn tail(reading: &Reading, flavour: Flavour, version: &Version, deman
         }
         (Some(share), _) if share >= CLEAN_SHARE => {
             let words = format!(
-                "dirty pages reach the end of the LRU list: {:.0} of 100 pages that are asked for. Under legacy a query may have to write one itself",
+                "dirty pages reach the end of the LRU list: {:.0} of 100 pages that are asked for",
                 share * 100.0
             );
             ("dirty", words)

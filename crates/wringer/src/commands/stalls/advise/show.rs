@@ -85,7 +85,9 @@ fn advice(out: &mut String, it: &Advised) {
         let _ = writeln!(out, "{}. {}{how}", index + 1, one.statement.as_deref().unwrap_or("Leave it as it is."));
         wrapped(out, "   why:    ", &one.why);
         wrapped(out, "   price:  ", &one.price);
-        wrapped(out, &format!("   {}: ", basis(one.basis)), &one.source);
+        // the others are of the version, and above
+        let source = one.source.split("; ").next().unwrap_or_default();
+        wrapped(out, &format!("   {}: ", basis(one.basis)), source);
     }
     for one in &it.watch {
         wrapped(out, "watch: ", &format!("{}: {}", one.what, one.means));
@@ -158,7 +160,7 @@ fn counters(out: &mut String, it: &Advised) {
 
 /// Words in lines of [`WIDTH`], those after the first below its beginning.
 fn wrapped(out: &mut String, begin: &str, words: &str) {
-    let indent = begin.chars().count().min(20);
+    let indent = if begin.chars().count() <= 20 { begin.chars().count() } else { 6 };
     let mut line = begin.to_owned();
     let mut length = begin.chars().count();
     let mut is_first = true;
