@@ -51,7 +51,7 @@ pub fn advise(reading: &Reading, asked: &Asked) -> Advised {
     let known = Known { threads: asked.threads, service_us: asked.service_us };
     let of_load = per_second.and_then(|it| loads(reading, it, pool.algorithm_or_legacy(), known));
     let (trades, trades_of) = match of_load.filter(|_| asked.starts > 0) {
-        Some(load) => trades(&pool, row, tail.dirty_share, load, asked.starts),
+        Some(load) => trades(&pool, row, tail.simulated_share(), load, asked.starts),
         None => (Vec::new(), None),
     };
     if trades.is_empty() && asked.starts > 0 {

@@ -159,6 +159,8 @@ pub struct Trade {
     pub stall_p50_us: Option<Range>,
     pub stall_max_us: Range,
     pub queries_per_second: Range,
+    /// So many times as now, from the same start with the same load. `None`: nothing is answered now.
+    pub queries_times: Option<Range>,
     pub free_list_bytes: u64,
 }
 

@@ -80,3 +80,10 @@ pub(crate) fn tail(reading: &Reading, flavour: Flavour, version: &Version, deman
         says,
     }
 }
+
+impl Tail {
+    /// For the simulator. A few dirty pages lie together, and not one in each batch: a clean list has none.
+    pub(crate) fn simulated_share(&self) -> Option<f64> {
+        self.dirty_share.map(|share| if self.verdict == "clean" { 0.0 } else { share })
+    }
+}

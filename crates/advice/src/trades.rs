@@ -5,13 +5,13 @@ use crate::advised::{Basis, Simulated, Trade};
 use crate::load::Load;
 use crate::pool::Pool;
 use capability::{Algorithm, FreeList, SCAN_DEPTH_MIN};
-use simulate::{Costs, Range, Settings, Start, simulate_with_band};
+use simulate::{Costs, Range, Settings, Start, simulate, starts};
 
 /// Queries of one simulated load, about.
 const QUERIES: f64 = 100_000.0;
 /// How long a simulated load is, at least and at most, in seconds.
 const SECONDS: (f64, f64) = (3.0, 30.0);
-/// InnoDB's answer with a page that is free at once costs nothing of this.
+/// On a quiet host.
 const SLEEP_OVERHEAD_NS: u64 = 60_000;
 
 /// Half, as now, twice, four times; where the pool has room for it.
@@ -22,12 +22,13 @@ fn depths(pool: &Pool, row: &FreeList) -> Vec<u64> {
     wanted.into_iter().filter(|depth| (u64::from(SCAN_DEPTH_MIN)..=most).contains(depth)).collect()
 }
 
-/// The same over all loads and starts.
-struct Widened {
-    stalls_per_minute: Range,
-    stall_p50_us: Option<Range>,
-    stall_max_us: Range,
-    queries_per_second: Range,
+/// One load from one start.
+#[derive(Debug, Clone, Copy)]
+struct Once {
+    stalls_per_minute: f64,
+    stall_p50_us: Option<f64>,
+    max_us: f64,
+    queries_per_second: f64,
 }
 
 pub(crate) fn trades(
@@ -37,18 +38,31 @@ pub(crate) fn trades(
     (loads, load, mut unknown): (Vec<Load>, Vec<String>, Vec<String>),
     starts: u32,
 ) -> (Vec<Trade>, Option<Simulated>) {
+    let arm = |depth, algorithm| over_all(pool, row, dirty.unwrap_or(0.0), &loads, depth, algorithm, starts);
+    let now = arm(pool.depth, pool.algorithm_or_legacy()).unwrap_or_default();
     let mut rows = Vec::new();
     for depth in depths(pool, row) {
         for algorithm in row.algorithms {
-            let Some(widened) = over_all(pool, row, dirty, &loads, depth, *algorithm, starts) else { continue };
+            let is_current = depth == pool.depth && *algorithm == pool.algorithm_or_legacy();
+            let all = if is_current { Some(now.clone()) } else { arm(depth, *algorithm) };
+            let range = |of: fn(&Once) -> f64| range(all.iter().flatten().map(of));
+            let (Some(stalls_per_minute), Some(stall_max_us), Some(queries_per_second)) =
+                (range(|it| it.stalls_per_minute), range(|it| it.max_us), range(|it| it.queries_per_second))
+            else {
+                continue;
+            };
+            let all = all.unwrap_or_default();
+            // from the same start, with the same load
+            let times = all.iter().zip(&now).filter(|(_, now)| now.queries_per_second > 0.0);
             rows.push(Trade {
                 lru_scan_depth: depth,
                 algorithm: algorithm.name(),
-                is_current: depth == pool.depth && *algorithm == pool.algorithm_or_legacy(),
-                stalls_per_minute: widened.stalls_per_minute,
-                stall_p50_us: widened.stall_p50_us,
-                stall_max_us: widened.stall_max_us,
-                queries_per_second: widened.queries_per_second,
+                is_current,
+                stalls_per_minute,
+                stall_p50_us: self::range(all.iter().filter_map(|it| it.stall_p50_us)),
+                stall_max_us,
+                queries_per_second,
+                queries_times: self::range(times.map(|(then, now)| then.queries_per_second / now.queries_per_second)),
                 free_list_bytes: pool.free_bytes(depth),
             });
         }
@@ -63,51 +77,38 @@ pub(crate) fn trades(
     (rows, Some(Simulated { basis: Basis::Simulated, load, unknown }))
 }
 
+fn range(values: impl Iterator<Item = f64>) -> Option<Range> {
+    values.fold(None, |range: Option<Range>, value| {
+        let one = Range { low: value, high: value };
+        Some(range.map_or(one, |it| Range { low: it.low.min(value), high: it.high.max(value) }))
+    })
+}
+
+/// In the same order for each depth and algorithm. `None`: the server cannot be set so.
 fn over_all(
     pool: &Pool,
     row: &'static FreeList,
-    dirty: Option<f64>,
+    dirty: f64,
     loads: &[Load],
     depth: u64,
     algorithm: Algorithm,
-    starts: u32,
-) -> Option<Widened> {
-    let mut all: Option<Widened> = None;
+    count: u32,
+) -> Option<Vec<Once>> {
+    let mut all = Vec::new();
     for load in loads {
         let settings = settings(pool, row, dirty, load, depth, algorithm)?;
         let seconds = settings.time_ns as f64 / 1e9;
-        for (load, band) in simulate_with_band(&settings, starts).ok()? {
-            let one = |value: f64| Range { low: value, high: value };
-            let (stalls, p50, max, speed) = match band {
-                Some(band) => (band.stalls, band.stall_p50_us, band.max_us, band.queries_per_second),
-                None => (
-                    one(load.stalls as f64),
-                    load.stall_p50_us.map(one),
-                    one(load.max_us),
-                    one(load.queries_per_second),
-                ),
-            };
-            let a_minute = Range { low: stalls.low * 60.0 / seconds, high: stalls.high * 60.0 / seconds };
-            let all = all.get_or_insert_with(|| Widened {
-                stalls_per_minute: a_minute,
-                stall_p50_us: p50,
-                stall_max_us: max,
-                queries_per_second: speed,
-            });
-            all.stalls_per_minute = union(all.stalls_per_minute, a_minute);
-            all.stall_max_us = union(all.stall_max_us, max);
-            all.queries_per_second = union(all.queries_per_second, speed);
-            all.stall_p50_us = match (all.stall_p50_us, p50) {
-                (Some(before), Some(p50)) => Some(union(before, p50)),
-                (before, p50) => before.or(p50),
-            };
+        let others = starts(&settings, count).1;
+        for settings in std::iter::once(settings).chain(others) {
+            all.extend(simulate(&settings).ok()?.into_iter().map(|load| Once {
+                stalls_per_minute: load.stalls as f64 * 60.0 / seconds,
+                stall_p50_us: load.stall_p50_us,
+                max_us: load.max_us,
+                queries_per_second: load.queries_per_second,
+            }));
         }
     }
-    all
-}
-
-fn union(one: Range, other: Range) -> Range {
-    Range { low: one.low.min(other.low), high: one.high.max(other.high) }
+    Some(all)
 }
 
 /// Two loads, one after the other: the first after a quiet time, the second in the midst of it.
@@ -115,7 +116,7 @@ fn union(one: Range, other: Range) -> Range {
 fn settings(
     pool: &Pool,
     row: &'static FreeList,
-    dirty: Option<f64>,
+    dirty: f64,
     load: &Load,
     depth: u64,
     algorithm: Algorithm,
@@ -140,7 +141,7 @@ fn settings(
         // in the service time
         read_ns: 0,
         write_ns: 100_000,
-        dirty: dirty.unwrap_or(0.0),
+        dirty,
         burst: None,
         sleep_overhead_ns: SLEEP_OVERHEAD_NS,
         loop_overhead_ns: 70_000,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `wringer stalls advise --from`: a saved reading for each kind of server, put together by hand from the variables that its manual documents, and the advice
 //! for it; and files that are no reading.
-#![allow(clippy::unwrap_used)] // a test
+#![allow(clippy::disallowed_methods, clippy::unwrap_used)] // a test
 
 use serde_json::Value;
 use std::path::PathBuf;

@@ -112,6 +112,7 @@ fn trades(out: &mut String, it: &Advised) {
             format!("{}{}", trade.lru_scan_depth, if trade.is_current { " now" } else { "" }),
             trade.algorithm.to_owned(),
             range(trade.queries_per_second.low, trade.queries_per_second.high, whole),
+            trade.queries_times.map_or_else(|| "-".to_owned(), |it| range(it.low, it.high, times)),
             range(trade.stalls_per_minute.low, trade.stalls_per_minute.high, whole),
             trade.stall_p50_us.map_or_else(|| "-".to_owned(), |it| range(it.low, it.high, time)),
             range(trade.stall_max_us.low, trade.stall_max_us.high, time),
@@ -122,7 +123,7 @@ fn trades(out: &mut String, it: &Advised) {
     let rows: Vec<Vec<String>> = it.trades.iter().map(row).collect();
     let _ = writeln!(out, "What other settings trade, simulated for {}", of.load.join(", "));
     out.push_str(&table(
-        &["depth", "algorithm", "queries/s", "stalls/min", "median", "longest query", "kept free", ""],
+        &["depth", "algorithm", "queries/s", "times now", "stalls/min", "median", "longest query", "kept free", ""],
         &rows,
     ));
     for unknown in &of.unknown {
@@ -133,6 +134,10 @@ fn trades(out: &mut String, it: &Advised) {
 
 fn whole(value: f64) -> String {
     format!("{value:.0}")
+}
+
+fn times(value: f64) -> String {
+    format!("{value:.2}")
 }
 
 fn range(low: f64, high: f64, words: impl Fn(f64) -> String) -> String {
