@@ -64,16 +64,22 @@ impl Reading {
         self.readings.iter().filter_map(|it| it.value(name)).collect()
     }
 
-    /// Only what is used.
+    /// Only what is used, by the names that are used here: XtraDB in MariaDB 10.1 writes `Innodb_buffer_pool_pages_lru_flushed`.
     #[must_use]
-    pub fn reduced(mut self) -> Self {
-        self.variables.retain(|name, _| VARIABLES.contains(&name.as_str()));
-        for snapshot in &mut self.readings {
-            snapshot.status.retain(|name, _| STATUS.contains(&name.as_str()));
-            snapshot.metrics.retain(|name, _| METRICS.contains(&name.as_str()));
-        }
-        self
+    pub fn reduced(self) -> Self {
+        let snapshot = |it: Snapshot| Snapshot {
+            at_seconds: it.at_seconds,
+            status: used(it.status, STATUS),
+            metrics: used(it.metrics, METRICS),
+        };
+        let readings = self.readings.into_iter().map(snapshot).collect();
+        Self { variables: used(self.variables, VARIABLES), readings, ..self }
     }
+}
+
+fn used<T>(all: BTreeMap<String, T>, names: &[&str]) -> BTreeMap<String, T> {
+    let known = |name: &str| names.iter().find(|it| it.eq_ignore_ascii_case(name)).map(|it| (*it).to_owned());
+    all.into_iter().filter_map(|(name, value)| Some((known(&name)?, value))).collect()
 }
 
 impl Snapshot {

@@ -73,6 +73,8 @@ fn under_backoff_the_advice_is_legacy_and_what_was_saved_says_the_same() {
     assert_eq!(statement, "SET GLOBAL innodb_empty_free_list_algorithm = legacy;", "{it:#}");
     let wait_free = it["counters"].as_array().unwrap().iter().find(|one| one["name"] == "Innodb_buffer_pool_wait_free");
     assert!(wait_free.unwrap()["value_per_second"].as_f64().unwrap() > 10.0, "the list was empty: {it:#}");
+    assert!(it["dirty_tail"]["pages_flushed_per_second"].is_number(), "its status, in small letters: {it:#}");
+    assert_eq!(it["missing"].as_array().unwrap().len(), 0, "{it:#}");
     let trades = it["trades"].as_array().unwrap();
     let speed = |is_it: &dyn Fn(&Value) -> bool, end: &str| {
         trades.iter().find(|one| is_it(one)).unwrap_or_else(|| panic!("{it:#}"))["queries_per_second"][end]

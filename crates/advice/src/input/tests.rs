@@ -20,6 +20,8 @@ fn what_the_client_prints_is_a_reading() {
         (Some("1024"), Some(0.0))
     );
     assert!(!reading.variables.contains_key("init_connect"), "not used");
+    let lower = read(&format!("{VARIABLES}{FIRST}SLEEP(10)\n0\n{SECOND}").replace("wait_free", "WAIT_free")).unwrap();
+    assert_eq!(lower.rate("Innodb_buffer_pool_wait_free"), Some(2.0), "names have no case");
     let by_uptime = read(&format!("{VARIABLES}\r\n{FIRST}{SECOND}").replace('\n', "\r\n")).unwrap();
     assert_eq!(by_uptime.seconds(), 11.0);
     assert!(by_uptime.notes.iter().any(|note| note.contains("Uptime")), "{by_uptime:?}");
