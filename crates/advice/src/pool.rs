@@ -43,7 +43,11 @@ impl Pool {
         let page_bytes = whole(number("innodb_page_size").unwrap_or(PAGE_BYTES)).max(1);
         // MariaDB has one, and no variable, from 10.5 on; what is not looked at is left unasked
         let has_many = row.is_some_and(|row| row.instances_max > 1);
-        let instances = if has_many { number("innodb_buffer_pool_instances") } else { None };
+        let instances = match row {
+            Some(_) if has_many => number("innodb_buffer_pool_instances"),
+            Some(_) => None,
+            None => reading.number("innodb_buffer_pool_instances"),
+        };
         let has_choice = row.is_some_and(|row| row.algorithms.len() > 1);
         let word = reading.variable("innodb_empty_free_list_algorithm");
         if has_choice && word.is_none() {
