@@ -15,7 +15,7 @@ use std::path::Path;
 const LOOK_AT_THE_HOST: [&str; 5] = ["bad_input", "faults", "model", "mounts", "undo"];
 
 /// Beside these run programs that begin no run.
-const WITHOUT_A_RUN: [&str; 30] = [
+const WITHOUT_A_RUN: [&str; 31] = [
     "allocation",
     "annex_5",
     "any_input",
@@ -42,6 +42,7 @@ const WITHOUT_A_RUN: [&str; 30] = [
     "spec",
     "stall_article",
     "stall_laws",
+    "stalls_advise",
     "stalls_explain",
     "stalls_simulate",
     "stored",
@@ -63,7 +64,7 @@ const WITH_SERVERS: [&[&str]; 3] = [
         "whose_journal",
         "wrappers",
     ],
-    &["durability", "own_data", "servers", "stalls_logs", "tarballs"],
+    &["durability", "own_data", "servers", "stalls_advised", "stalls_logs", "tarballs"],
     &[
         "connection_limits",
         "dead_server",
@@ -81,7 +82,7 @@ const WITH_SERVERS: [&[&str]; 3] = [
 ];
 
 /// These need no server, no mount and no guest, and take seconds: `check` runs them.
-const QUICK: [&str; 29] = [
+const QUICK: [&str; 30] = [
     "allocation",
     "annex_5",
     "any_input",
@@ -106,6 +107,7 @@ const QUICK: [&str; 29] = [
     "spec",
     "stall_article",
     "stall_laws",
+    "stalls_advise",
     "stalls_explain",
     "stalls_simulate",
     "stop",

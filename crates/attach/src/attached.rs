@@ -2,7 +2,7 @@
 //! Where it has led: a server over a connection, its process, both, or neither.
 
 use crate::{Error, Group, Surroundings, Wanted, process};
-use capability::Flavour;
+use capability::{Capability, Flavour};
 use host::places::Places;
 use host::process::Process;
 use load::admin::Connection;
@@ -103,6 +103,15 @@ impl Attached {
         server::variables(&mut it.connection, it.kind.flavour)
     }
 
+    /// What the server counts, by name: [`server::numbers`]. `None`: it does not have it, or there is no server.
+    ///
+    /// # Errors
+    /// [`observe::Error::Server`].
+    pub fn numbers(&mut self, needs: Capability) -> Result<Option<BTreeMap<String, f64>>, observe::Error> {
+        let Some(it) = &mut self.server else { return Ok(None) };
+        server::numbers(&mut it.connection, &it.kind, needs)
+    }
+
     /// The counters that tell physical reads and statements; none without a server.
     ///
     /// # Errors
@@ -148,9 +157,14 @@ impl Server {
             // its counters are those of the whole server: no database need be there
             target.database = None;
         }
-        let connection = Connection::open(&target).map_err(Error::Connect)?;
+        let mut connection = Connection::open(&target).map_err(Error::Connect)?;
         let version = connection.server_version().to_owned();
-        let kind = ServerKind::of(target.protocol, &version);
+        let mut kind = ServerKind::of(target.protocol, &version);
+        if kind.flavour == Flavour::Mysql {
+            // what does not answer that is no Percona Server: a proxy, perhaps
+            let comment = connection.query("SELECT @@version_comment").ok().and_then(|rows| rows.text(0, 0));
+            kind = kind.with_comment(&comment.unwrap_or_default());
+        }
         let peer = connection.peer_process();
         Ok(Self { kind, version, peer, connection: Reopening::new(target.clone()), target })
     }

@@ -29,6 +29,20 @@ impl Flavour {
         self == Self::Postgresql
     }
 
+    /// Who made a server that speaks MySQL's protocol, by its variables `version` and `version_comment`: `5.7.39-42-log` and
+    /// `Percona Server (GPL), Release 42, Revision b0a7dc2da2e` is Percona Server. MariaDB 10.1 with XtraDB is MariaDB. Both texts are the
+    /// builder's: who names neither Percona nor MariaDB is taken for MySQL.
+    pub fn of_mysql_family(version: &str, comment: &str) -> Self {
+        let says = |word: &str| [version, comment].iter().any(|text| text.to_ascii_lowercase().contains(word));
+        if says("mariadb") {
+            Self::Mariadb
+        } else if says("percona") {
+            Self::Percona
+        } else {
+            Self::Mysql
+        }
+    }
+
     pub fn name(self) -> &'static str {
         match self {
             Self::Mariadb => "mariadb",
@@ -65,6 +79,34 @@ impl FromStr for Flavour {
                 word: word.into(),
                 why: "known are 'mariadb', 'mysql', 'percona', 'postgresql', and 'xtradb'".into(),
             }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_of_the_mysql_family_are_told_by_what_they_say_of_themselves() {
+        for (version, comment, flavour) in [
+            ("8.0.29-21", "Percona Server (GPL), Release 21, Revision c59f87d2854", Flavour::Percona),
+            ("5.7.39-42-log", "Percona Server (GPL), Release 42, Revision b0a7dc2da2e", Flavour::Percona),
+            ("5.6.35-80.0-log", "Percona Server (GPL), Release 80.0, Revision f113994f31", Flavour::Percona),
+            (
+                "8.0.36-28.1",
+                "Percona XtraDB Cluster (GPL), Release rel28, Revision bfb687f, WSREP version 26.1.4.3",
+                Flavour::Percona,
+            ),
+            ("10.1.23-MariaDB", "Source distribution", Flavour::Mariadb),
+            ("10.1.23-MariaDB-9+deb9u1", "Debian 9.0", Flavour::Mariadb),
+            ("10.11.19-MariaDB-0+deb12u1", "Debian 12", Flavour::Mariadb),
+            ("11.8.6", "mariadb.org binary distribution (MariaDB)", Flavour::Mariadb),
+            ("8.4.3", "MySQL Community Server - GPL", Flavour::Mysql),
+            ("9.7.2", "Source distribution", Flavour::Mysql),
+            ("5.7.44-log", "", Flavour::Mysql),
+        ] {
+            assert_eq!(Flavour::of_mysql_family(version, comment), flavour, "{version}, {comment}");
         }
     }
 }

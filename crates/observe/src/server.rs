@@ -52,10 +52,18 @@ impl ServerKind {
             Version::find_in(plain).or_else(|| Version::of_package(plain)).unwrap_or_else(|| Version::of(&[0]));
         let flavour = match protocol {
             load::Protocol::Postgresql => Flavour::Postgresql,
-            load::Protocol::Mysql if mariadb => Flavour::Mariadb,
-            load::Protocol::Mysql => Flavour::Mysql,
+            load::Protocol::Mysql => Flavour::of_mysql_family(plain, ""),
         };
         Self { flavour, version }
+    }
+
+    /// The same with what the server's variable `version_comment` says: at the login Percona Server names a version alone, as MySQL does.
+    #[must_use]
+    pub fn with_comment(self, comment: &str) -> Self {
+        match self.flavour {
+            Flavour::Mysql => Self { flavour: Flavour::of_mysql_family("", comment), ..self },
+            Flavour::Mariadb | Flavour::Percona | Flavour::Postgresql => self,
+        }
     }
 }
 
@@ -243,9 +251,55 @@ pub fn variables(connection: &mut dyn Query, flavour: Flavour) -> Result<BTreeMa
         .collect())
 }
 
+/// The numbers that this server yields for a capability (`ServerStatus`, `InnodbMetrics`), at one moment; what is no number is left out. `None`: it lacks it.
+///
+/// # Errors
+/// [`Error::Server`]: also that of an account without the privilege PROCESS.
+pub fn numbers(
+    connection: &mut dyn Query,
+    server: &ServerKind,
+    needs: Capability,
+) -> Result<Option<BTreeMap<String, f64>>, Error> {
+    let source = SOURCES.iter().find(|source| source.needs == needs);
+    let Some(sql) = source.and_then(|source| source.sql(server)) else { return Ok(None) };
+    let rows = ask(connection, &sql)?;
+    Ok(Some(rows.iter().filter_map(|row| Some((row.first()?.clone()?, number(row)?))).collect()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn percona_server_is_told_by_its_comment() {
+        let kind = |version, comment: &str| {
+            let kind = ServerKind::of(load::Protocol::Mysql, version).with_comment(comment);
+            format!("{} {}", kind.flavour, kind.version)
+        };
+        assert_eq!(kind("8.0.29-21", "Percona Server (GPL), Release 21, Revision c59f87d2854"), "percona 8.0.29");
+        assert_eq!(kind("8.0.29", "MySQL Community Server - GPL"), "mysql 8.0.29");
+        assert_eq!(kind("5.5.5-10.1.23-MariaDB", "Percona"), "mariadb 10.1.23");
+        let postgresql = ServerKind::of(load::Protocol::Postgresql, "15.18 (Debian 15.18-0+deb12u1)");
+        assert_eq!(postgresql.clone().with_comment("Percona Server"), postgresql);
+    }
+
+    #[test]
+    fn the_numbers_of_a_server_that_has_them() {
+        let mut asked = |sql: &str| match sql {
+            "SHOW GLOBAL STATUS" => Ok(vec![
+                vec![Some("Innodb_buffer_pool_wait_free".into()), Some("479".into())],
+                vec![Some("Ssl_cipher".into()), Some("none".into())],
+            ]),
+            other => Err(format!("asked: {other}")),
+        };
+        let server = ServerKind::of(load::Protocol::Mysql, "8.0.29");
+        let found = numbers(&mut asked, &server, Capability::ServerStatus).unwrap();
+        assert_eq!(found, Some(BTreeMap::from([("Innodb_buffer_pool_wait_free".to_owned(), 479.0)])));
+        let told = numbers(&mut asked, &server, Capability::InnodbMetrics).unwrap_err().to_string();
+        assert!(told.contains("INNODB_METRICS"), "{told}");
+        let postgresql = ServerKind::of(load::Protocol::Postgresql, "15.18");
+        assert_eq!(numbers(&mut asked, &postgresql, Capability::InnodbMetrics).unwrap(), None);
+    }
 
     #[test]
     fn what_a_number_is_stands_in_the_table() {

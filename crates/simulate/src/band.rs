@@ -74,8 +74,8 @@ impl Band {
     }
 }
 
-/// What is unknown of these settings, and `count` further starts.
-pub(crate) fn starts(settings: &Settings, count: u32) -> (Vec<&'static str>, Vec<Settings>) {
+/// What is unknown of these settings, and `count` further starts, spread evenly over all of that. The same starts for each depth, algorithm and load.
+pub fn starts(settings: &Settings, count: u32) -> (Vec<&'static str>, Vec<Settings>) {
     let mut unknown = Vec::new();
     let refillers = settings.server.refillers;
     let manager = refillers.iter().find_map(|it| match it {

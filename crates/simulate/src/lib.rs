@@ -25,7 +25,7 @@ mod tail;
 mod waits;
 mod world;
 
-pub use band::{Band, Range};
+pub use band::{Band, Range, starts};
 pub use outcome::{Counters, Load, Part, STALL_NS, Stall};
 pub use parameters::{Parameter, parameters};
 pub use run::{simulate, simulate_with_band};

@@ -3,27 +3,8 @@
 
 use super::mysql::{SEARCH, SEARCH_5_6};
 use super::percona::{BY_FIFTY, BY_ONE_5_6};
-use super::{Algorithm, BatchLimit, Counter, Evidence, FreeList, OnEmpty, Refiller};
+use super::{Algorithm, BatchLimit, Evidence, FreeList, OnEmpty, Refiller};
 use crate::Flavour;
-
-const OWN_COUNTERS: &[Counter] = &[
-    Counter {
-        name: "Innodb_buffer_pool_wait_free",
-        backoff: "",
-        legacy: "one for each time that a query waited and woke up without a page: thousands are normal while others write",
-    },
-    Counter { name: "buffer_LRU_get_free_search", backoff: "", legacy: "one for each page that anybody asks for" },
-    Counter {
-        name: "Innodb_buffer_pool_pages_LRU_flushed",
-        backoff: "",
-        legacy: "dirty pages that LRU batches began to write",
-    },
-    Counter {
-        name: "Innodb_buffer_pool_pages_LRU_freed",
-        backoff: "",
-        legacy: "clean pages that LRU batches took away",
-    },
-];
 
 const TOP_UP: Refiller =
     Refiller::Cleaner { period_ms: 1000, can_be_woken: true, only_if_active: false, keeps_half: true };
@@ -43,7 +24,7 @@ const XTRADB: FreeList = FreeList {
     scan_depth: 1024,
     least_in_use: 256,
     instances_max: 64,
-    counters: super::percona::COUNTERS,
+    counters: super::counters::PERCONA_5_6,
     evidence: Evidence::Measured,
     source: "MariaDB 10.1.23 (XtraDB 5.6.35-80.0): read as machine code, traced, and loaded",
 };
@@ -57,7 +38,7 @@ const OWN: FreeList = FreeList {
     batch: BatchLimit::Pages,
     scan_depth: 1536,
     instances_max: 1,
-    counters: OWN_COUNTERS,
+    counters: super::counters::MARIADB,
     evidence: Evidence::Measured,
     source: "MariaDB 10.11.18, buf/buf0lru.cc and buf0flu.cc; 10.11.19 loaded",
     ..XTRADB
@@ -77,11 +58,7 @@ pub(super) const ROWS: &[FreeList] = &[
         until: &[10, 5, 24],
         legacy: OnEmpty::OwnBatch { depth: 100, pages: 32 },
         refillers: &[],
-        counters: &[Counter {
-            name: "Innodb_buffer_pool_wait_free",
-            backoff: "",
-            legacy: "one for each LRU batch that a query runs itself",
-        }],
+        counters: super::counters::MARIADB_10_5,
         evidence: Evidence::Read,
         source: "MariaDB 10.5.23, buf/buf0lru.cc and buf0flu.cc",
         ..OWN
@@ -98,7 +75,7 @@ pub(super) const ROWS: &[FreeList] = &[
             keeps_half: false,
         }],
         batch: BatchLimit::Pages,
-        counters: super::mysql::COUNTERS,
+        counters: super::counters::MYSQL,
         evidence: Evidence::Assumed,
         source: "MariaDB 10.3 and 10.4 (@ef7cb0a0, @02f68552), buf/buf0lru.cc; the page cleaner as in MySQL 5.7.44 is assumed",
         ..XTRADB

@@ -3,16 +3,25 @@
 //!
 //! - [`free_list`]: the row of one version; nothing for a version that nobody has looked at. It is never taken from a neighbour.
 //! - [`FreeList`]: one row, with where it is known from and how ([`Evidence`]).
+//! - [`bugs`]: what is wrong with its counters; [`setting`]: its variables, and whether they can be set while it runs; [`watches`]: what tells of
+//!   trouble in a version where there is nothing to set.
 //! - [`Ladder`]: how long a query waits before each of its tries, under Percona Server's `backoff`.
 //!
 //! Not here: what follows from it. `simulate` computes that.
 
+mod bug;
+mod counters;
 mod ladder;
 mod mariadb;
 mod mysql;
 mod percona;
+mod setting;
+mod watch;
 
+pub use bug::{Bug, bugs};
 pub use ladder::{LADDER, Ladder};
+pub use setting::{Setting, setting};
+pub use watch::{Watch, watches};
 
 use crate::{Flavour, Version};
 use serde::Serialize;
@@ -193,6 +202,10 @@ pub const BACKOFF_PAGES_MIN: u64 = 5 * 256;
 /// The least `innodb_lru_scan_depth`: manuals of MySQL, Percona Server and MariaDB.
 pub const SCAN_DEPTH_MIN: u32 = 100;
 
+fn between(version: &Version, since: &[u32], until: &[u32]) -> bool {
+    *version >= Version::of(since) && *version < Version::of(until)
+}
+
 const TABLES: [&[FreeList]; 3] = [mariadb::ROWS, mysql::ROWS, percona::ROWS];
 
 /// Every row, flavour by flavour.
@@ -211,7 +224,7 @@ pub fn free_list(flavour: Flavour, version: &Version) -> Option<&'static FreeLis
 
 impl FreeList {
     fn covers(&self, version: &Version) -> bool {
-        *version >= Version::of(self.since) && *version < Version::of(self.until)
+        between(version, self.since, self.until)
     }
 
     /// `8.0 to before 8.1`.

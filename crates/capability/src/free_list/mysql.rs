@@ -1,23 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! MySQL: no LRU manager, and no choice of an algorithm.
 
-use super::{Algorithm, BatchLimit, Counter, Evidence, FreeList, OnEmpty, Refiller, Search};
+use super::{Algorithm, BatchLimit, Evidence, FreeList, OnEmpty, Refiller, Search};
 use crate::Flavour;
-
-pub(super) const COUNTERS: &[Counter] = &[
-    Counter {
-        name: "Innodb_buffer_pool_wait_free",
-        backoff: "",
-        legacy: "one for each round that found neither a free page nor a clean one to take; taking a clean page, and waiting for a batch that runs, do not count",
-    },
-    Counter { name: "buffer_LRU_get_free_search", backoff: "", legacy: "one for each page that anybody asks for" },
-    Counter {
-        name: "buffer_LRU_get_free_loops",
-        backoff: "",
-        legacy: "one for each look at an empty list; from 5.7 on",
-    },
-    Counter { name: "buffer_LRU_get_free_waits", backoff: "", legacy: "one for each sleep; from 5.7 on" },
-];
 
 const FIRST_LOOK: u32 = 100;
 
@@ -54,7 +39,7 @@ const ROW: FreeList = FreeList {
     scan_depth: 1024,
     least_in_use: 256,
     instances_max: 64,
-    counters: COUNTERS,
+    counters: super::counters::MYSQL,
     evidence: Evidence::Read,
     source: "MySQL 5.7.44, buf/buf0lru.cc and buf/buf0flu.cc",
 };
@@ -73,6 +58,7 @@ pub(super) const ROWS: &[FreeList] = &[
         since: &[5, 6],
         until: &[5, 7],
         legacy: OnEmpty::Searches(SEARCH_5_6),
+        counters: super::counters::MYSQL_5_6,
         refillers: &[Refiller::Cleaner {
             period_ms: 1000,
             can_be_woken: false,

@@ -2,34 +2,8 @@
 //! Percona Server: two algorithms, and LRU managers until 8.3.
 
 use super::mysql::{SEARCH, SEARCH_5_6};
-use super::{
-    Adapt, Algorithm, BatchLimit, Clock, Counter, Evidence, FreeList, OnEmpty, Progress, Refiller, Search, Target,
-};
+use super::{Adapt, Algorithm, BatchLimit, Clock, Evidence, FreeList, OnEmpty, Progress, Refiller, Search, Target};
 use crate::Flavour;
-
-pub(super) const COUNTERS: &[Counter] = &[
-    Counter {
-        name: "Innodb_buffer_pool_wait_free",
-        backoff: "one for each failed try: a clock of the time that queries have stalled",
-        legacy: "one for each round that found neither a free page nor a clean one to take; taking a clean page, and waiting for a batch that runs, do not count",
-    },
-    Counter {
-        name: "Innodb_buffer_pool_pages_LRU_flushed",
-        backoff: "dirty pages that LRU batches began to write; 0 in 5.7 before PS-6860 (March 2020) when there are several instances",
-        legacy: "dirty pages that LRU batches began to write; 0 in 5.7 before PS-6860 (March 2020) when there are several instances",
-    },
-    Counter {
-        name: "buffer_LRU_get_free_search",
-        backoff: "one for each page that anybody asks for",
-        legacy: "one for each page that anybody asks for",
-    },
-    Counter {
-        name: "buffer_LRU_get_free_loops",
-        backoff: "one for each failed try; from 5.7 on",
-        legacy: "one for each look at an empty list; from 5.7 on",
-    },
-    Counter { name: "buffer_LRU_get_free_waits", backoff: "stays as it is", legacy: "one for each sleep; from 5.7 on" },
-];
 
 /// V2: since percona/percona-server pull requests 1219 and 1220, March 2017.
 const BY_ONE: Adapt = Adapt {
@@ -66,7 +40,7 @@ const ROW: FreeList = FreeList {
     scan_depth: 1024,
     least_in_use: 256,
     instances_max: 64,
-    counters: COUNTERS,
+    counters: super::counters::PERCONA,
     evidence: Evidence::Assumed,
     source: "buf/buf0flu.cc of late 5.7 (percona/percona-server @9868c895) and buf0lru.cc of a 5.7 branch; the change of the step by pull requests 1219 and \
              1220 of March 2017, and that 5.7.18 is the first release with it is assumed",
@@ -148,6 +122,7 @@ pub(super) const ROWS: &[FreeList] = &[
         since: &[5, 6, 36],
         until: &[5, 7],
         legacy: OnEmpty::Searches(SEARCH_5_6),
+        counters: super::counters::PERCONA_5_6,
         refillers: &[Refiller::Manager { per_instance: false, adapt: BY_ONE_5_6 }],
         batch: BatchLimit::ChunksOfWrites(100),
         evidence: Evidence::Read,
@@ -159,6 +134,7 @@ pub(super) const ROWS: &[FreeList] = &[
         since: &[5, 6, 35],
         until: &[5, 6, 36],
         legacy: OnEmpty::Searches(SEARCH_5_6),
+        counters: super::counters::PERCONA_5_6,
         refillers: &[Refiller::Manager { per_instance: false, adapt: BY_FIFTY }],
         batch: BatchLimit::ChunksOfWrites(100),
         evidence: Evidence::Read,

@@ -147,3 +147,48 @@ fn the_counter_is_a_clock_of_stalls() {
     let ours: Vec<(f64, u32)> = expected.iter().map(|(ms, _)| (*ms, LADDER.tries((*ms * 1000.0) as u64, 60))).collect();
     assert_eq!(ours, expected);
 }
+
+#[test]
+fn each_bug_and_setting_has_a_source_and_is_about_a_counter_that_its_versions_have() {
+    for bug in bug::BUGS {
+        assert!(bug.since < bug.until && bug.source.len() > 20, "{bug:?}");
+        let has = |name: &&str| {
+            let rows = free_lists().filter(|row| row.flavour == bug.flavour);
+            rows.filter(|row| row.since < bug.until).any(|row| row.counters.iter().any(|it| it.name == *name))
+        };
+        assert!(bug.counters.iter().all(has), "{bug:?}");
+    }
+    let named = |flavour, version: &str| {
+        bugs(flavour, &version.parse().expect("a version")).map(|bug| bug.name).collect::<Vec<_>>()
+    };
+    assert!(named(Percona, "5.7.29").contains(&"PS-6860") && !named(Percona, "5.7.39").contains(&"PS-6860"));
+    assert!(named(Percona, "8.0.29").contains(&"Bug#109200/PS-8785"));
+    assert!(!named(Percona, "8.0.36").iter().any(|name| name.contains("109200")));
+    assert!(named(Mysql, "9.7.2").contains(&"Bug#109200") && !named(Mysql, "5.7.44").contains(&"Bug#109200"));
+    assert!(named(Mariadb, "10.11.19").is_empty());
+}
+
+#[test]
+fn what_can_be_set_while_a_server_runs() {
+    let is_dynamic = |name, flavour, version: &str| {
+        setting(name, flavour, &version.parse().expect("a version")).map(|it| it.is_dynamic)
+    };
+    assert_eq!(is_dynamic("innodb_empty_free_list_algorithm", Percona, "5.7.39"), Some(true));
+    assert_eq!(is_dynamic("innodb_empty_free_list_algorithm", Mysql, "8.0.29"), None);
+    assert_eq!(is_dynamic("innodb_lru_threads", Percona, "9.7.2"), Some(false));
+    assert_eq!(is_dynamic("innodb_lru_threads", Percona, "8.0.29"), None);
+    assert_eq!(is_dynamic("innodb_lru_scan_depth", Mariadb, "10.1.23"), Some(true));
+}
+
+#[test]
+fn every_algorithm_of_a_row_has_its_meaning_of_each_counter() {
+    for row in free_lists() {
+        for counter in row.counters {
+            let has_backoff = row.algorithms.contains(&Algorithm::Backoff);
+            assert!(
+                !counter.legacy.is_empty() && (!has_backoff || !counter.backoff.is_empty()),
+                "{row:?}: {counter:?}"
+            );
+        }
+    }
+}

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What every page has around its sections: its head with the navigation, the verdict, and its foot.
 
+use super::SECTIONS;
 use super::escape::Text;
-use super::section::Section;
-use super::{SECTIONS, memory};
 use crate::{Context, show, verdict};
 use std::io::{self, Write};
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `wringer stalls`: intervals in which queries that need little wait for one common cause.
 
+mod advise;
 mod algorithm;
 mod explain;
 mod simulate;
@@ -13,8 +14,9 @@ use clap::Subcommand;
 #[command(after_help = "Examples:\n  \
     wringer stalls explain slow.log\n  \
     wringer stalls explain --server percona@8.0.29 --wait-free 479 --victims 5\n  \
-    wringer stalls simulate --server percona@8.0.29 --pause 60s\n\n\
-    How to read the answers: docs/stalls-explain.md and docs/stalls.md, or `wringer doc stalls-explain`, `wringer doc stalls`.")]
+    wringer stalls simulate --server percona@8.0.29 --pause 60s\n  \
+    wringer stalls advise --mysql-socket=/run/mysqld/mysqld.sock --mysql-user=me\n\n\
+    How to read the answers: docs/stalls-explain.md, docs/stalls.md and docs/stalls-advise.md, or `wringer doc stalls-explain`, `wringer doc stalls`, ...")]
 pub struct Args {
     #[command(subcommand)]
     command: Stalls,
@@ -22,6 +24,8 @@ pub struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Stalls {
+    /// Whether this server's queries can stall on InnoDB's empty free list, what its counters mean, and what other settings would trade
+    Advise(Box<advise::Args>),
     /// The stalls of a log that was written, what they waited for, and what they cost; or what the counter alone says
     Explain(Box<explain::Args>),
     /// Predict the stalls on InnoDB's empty free list: which there would be, how long, what they would cost; asks no server
@@ -30,6 +34,7 @@ enum Stalls {
 
 pub fn main(args: Args) -> Outcome {
     match args.command {
+        Stalls::Advise(args) => advise::main(&args),
         Stalls::Explain(args) => explain::main(&args),
         Stalls::Simulate(args) => simulate::main(&args),
     }

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+//! From a reading to an answer.
+
+use crate::advised::{Advised, Missing, Tail, Watch};
+use crate::counted::counters;
+use crate::load::{Known, loads};
+use crate::pool::Pool;
+use crate::reading::Reading;
+use crate::rules::Case;
+use crate::server::Server;
+use crate::tail::{demand, tail};
+use crate::trades::trades;
+use capability::{Algorithm, Flavour, FreeList, watches};
+
+/// What the caller knows better than the reading, and how much is to be simulated.
+#[derive(Debug, Clone, Copy)]
+pub struct Asked {
+    /// Clients that ask again as soon as they have their answer.
+    pub threads: Option<u32>,
+    /// A query that waits for no page, in microseconds.
+    pub service_us: Option<f64>,
+    /// Starts for each band; 0: nothing is simulated.
+    pub starts: u32,
+}
+
+pub fn advise(reading: &Reading, asked: &Asked) -> Advised {
+    let server = Server::of(reading);
+    let mut missing = Vec::new();
+    let pool = Pool::of(reading, &server, &mut missing);
+    let mut notes = reading.notes.clone();
+    if reading.basis.as_deref() == Some("assumed") {
+        notes.push("the reading was put together by hand: no server said this".to_owned());
+    }
+    let (Some(row), Some(flavour)) = (server.row, server.flavour) else {
+        return unknown(reading, &server, &pool, missing, notes);
+    };
+    let longest_sleep_us = pool.longest_sleep_us(row);
+    let demand = demand(reading, &pool, longest_sleep_us);
+    let per_second = demand.as_ref().map(|(per_second, _)| *per_second);
+    let tail = tail(reading, flavour, &server.version, per_second);
+    let counters = counters(reading, row, &server.version, pool.algorithm_or_legacy(), &mut missing);
+    if demand.is_none() {
+        missing.push(Missing {
+            what: "the page demand: Innodb_buffer_pool_reads in both readings, none of which is smaller".to_owned(),
+            statement: Some("SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_reads'".to_owned()),
+        });
+    }
+    let case =
+        Case { reading, server: &server, row, pool: &pool, demand: demand.as_ref().map(|(_, it)| it), tail: &tail };
+    let advice = case.advice();
+    let known = Known { threads: asked.threads, service_us: asked.service_us };
+    let of_load = per_second.and_then(|it| loads(reading, it, pool.algorithm_or_legacy(), known));
+    let (trades, trades_of) = match of_load.filter(|_| asked.starts > 0) {
+        Some(load) => trades(&pool, row, tail.simulated_share(), load, asked.starts),
+        None => (Vec::new(), None),
+    };
+    if trades.is_empty() && asked.starts > 0 {
+        notes.push("nothing is simulated: without queries that ask for pages between the readings, or without the size of the pool, there is no load".to_owned());
+    }
+    let (applicable, applicable_why) = applicable(row, flavour);
+    Advised {
+        server: server.name(),
+        said: server.said.clone(),
+        algorithm: pool.algorithm.map(Algorithm::name),
+        applicable: Some(applicable),
+        applicable_why,
+        source: Some(format!("{} {}, {}: {}", row.flavour, row.versions(), row.evidence.words(), row.source)),
+        seconds: reading.seconds(),
+        free_ratio: pool.free_ratio(),
+        page_demand_per_second: per_second,
+        page_demand: demand.map(|(_, it)| it),
+        longest_sleep_us,
+        dirty_tail: tail,
+        counters,
+        advice,
+        watch: watches(flavour, &server.version)
+            .map(|it| Watch { what: it.what, means: it.means, source: it.source })
+            .collect(),
+        trades,
+        trades_of,
+        missing,
+        notes,
+    }
+}
+
+fn applicable(row: &FreeList, flavour: Flavour) -> (bool, String) {
+    let why = match (row.algorithms.contains(&Algorithm::Backoff), flavour) {
+        (true, _) => {
+            "this server has `backoff`: a query without a free page may sleep until somebody else makes one free"
+        }
+        (false, Flavour::Mysql) => {
+            "not applicable: MySQL has no `backoff`; a query without a free page makes one free itself"
+        }
+        (false, _) => {
+            "not applicable: this server has no `backoff`; a query without a free page wakes who makes them free, or makes one free itself"
+        }
+    };
+    (row.algorithms.contains(&Algorithm::Backoff), why.to_owned())
+}
+
+/// A version that nobody has looked at gets no advice: what holds for its neighbours may not hold for it.
+fn unknown(reading: &Reading, server: &Server, pool: &Pool, missing: Vec<Missing>, notes: Vec<String>) -> Advised {
+    let variable = match reading.variable("innodb_empty_free_list_algorithm") {
+        Some(word) => format!("its variable innodb_empty_free_list_algorithm is '{word}'"),
+        None => "it has no variable innodb_empty_free_list_algorithm, or the reading lacks it".to_owned(),
+    };
+    let tail = Tail {
+        verdict: "not_known",
+        pages_flushed_per_second: None,
+        single_flush_scanned_per_second: None,
+        dirty_share: None,
+        says: "what the counters mean in this version is not known".to_owned(),
+    };
+    Advised {
+        server: server.name(),
+        said: server.said.clone(),
+        algorithm: None,
+        applicable: None,
+        applicable_why: format!(
+            "nobody has looked at what this version does about an empty free list, and nothing is taken from its neighbours; {variable}"
+        ),
+        source: None,
+        seconds: reading.seconds(),
+        free_ratio: reading.number("innodb_lru_scan_depth").and_then(|_| pool.free_ratio()),
+        page_demand_per_second: None,
+        page_demand: None,
+        longest_sleep_us: None,
+        dirty_tail: tail,
+        counters: Vec::new(),
+        advice: Vec::new(),
+        watch: Vec::new(),
+        trades: Vec::new(),
+        trades_of: None,
+        missing,
+        notes,
+    }
+}

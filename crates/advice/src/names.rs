@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What is asked of a server, by name. Nothing else of a reading is used, and nothing else is saved.
+
+/// Of `SHOW GLOBAL VARIABLES`.
+pub const VARIABLES: &[&str] = &[
+    "version",
+    "version_comment",
+    "aurora_version",
+    "innodb_buffer_pool_instances",
+    "innodb_buffer_pool_size",
+    "innodb_doublewrite",
+    "innodb_empty_free_list_algorithm",
+    "innodb_io_capacity",
+    "innodb_io_capacity_max",
+    "innodb_lru_scan_depth",
+    "innodb_lru_threads",
+    "innodb_page_size",
+    "innodb_version",
+];
+
+/// Of `SHOW GLOBAL STATUS`.
+pub const STATUS: &[&str] = &[
+    "Innodb_buffer_pool_pages_LRU_flushed",
+    "Innodb_buffer_pool_pages_LRU_freed",
+    "Innodb_buffer_pool_pages_free",
+    "Innodb_buffer_pool_pages_total",
+    "Innodb_buffer_pool_read_ahead",
+    "Innodb_buffer_pool_reads",
+    "Innodb_buffer_pool_wait_free",
+    "Innodb_pages_created",
+    "Questions",
+    "Threads_running",
+    "Uptime",
+];
+
+/// Of `information_schema.INNODB_METRICS`; of those, only what is turned on has a value.
+pub const METRICS: &[&str] = &[
+    "buffer_LRU_batch_evict_total_pages",
+    "buffer_LRU_batch_flush_total_pages",
+    "buffer_LRU_get_free_loops",
+    "buffer_LRU_get_free_search",
+    "buffer_LRU_get_free_waits",
+    "buffer_LRU_search_scanned",
+    "buffer_LRU_single_flush_failure_count",
+    "buffer_LRU_single_flush_scanned",
+    "compress_pages_decompressed",
+];

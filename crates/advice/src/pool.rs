@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The settings in force: of the buffer pool, its free lists, and what a query does without a free page.
+
+use crate::advised::{ARTICLE, FreeRatio, Missing, Share, algorithm_named};
+use crate::reading::Reading;
+use crate::server::Server;
+use capability::{Algorithm, FreeList, Refiller};
+
+/// InnoDB's page where the reading does not say.
+const PAGE_BYTES: f64 = 16_384.0;
+
+#[derive(Debug, Clone)]
+pub(crate) struct Pool {
+    pub page_bytes: u64,
+    /// `None`: not in the reading.
+    pub bytes: Option<u64>,
+    pub instances: u64,
+    pub depth: u64,
+    /// `None`: there is no choice, or it is not told.
+    pub algorithm: Option<Algorithm>,
+}
+
+#[allow(clippy::cast_possible_truncation)] // saturates; a setting is a whole number
+fn whole(value: f64) -> u64 {
+    value.max(0.0) as u64
+}
+
+impl Pool {
+    pub(crate) fn of(reading: &Reading, server: &Server, missing: &mut Vec<Missing>) -> Self {
+        let mut number = |name: &str| {
+            let found = reading.number(name);
+            if found.is_none() {
+                missing.push(Missing {
+                    what: format!("the variable {name}"),
+                    statement: Some(format!("SHOW GLOBAL VARIABLES LIKE '{name}'")),
+                });
+            }
+            found
+        };
+        let row = server.row;
+        let bytes = number("innodb_buffer_pool_size").map(whole);
+        let depth = number("innodb_lru_scan_depth").or(row.map(|row| f64::from(row.scan_depth))).map_or(1024, whole);
+        let page_bytes = whole(number("innodb_page_size").unwrap_or(PAGE_BYTES)).max(1);
+        // MariaDB has one, and no variable, from 10.5 on; what is not looked at is left unasked
+        let has_many = row.is_some_and(|row| row.instances_max > 1);
+        let instances = match row {
+            Some(_) if has_many => number("innodb_buffer_pool_instances"),
+            Some(_) => None,
+            None => reading.number("innodb_buffer_pool_instances"),
+        };
+        let has_choice = row.is_some_and(|row| row.algorithms.len() > 1);
+        let word = reading.variable("innodb_empty_free_list_algorithm");
+        if has_choice && word.is_none() {
+            missing.push(Missing {
+                what: "the variable innodb_empty_free_list_algorithm: the server's default is taken".to_owned(),
+                statement: Some("SHOW GLOBAL VARIABLES LIKE 'innodb_empty_free_list_algorithm'".to_owned()),
+            });
+        }
+        let default = row.filter(|_| has_choice).and_then(|row| row.algorithms.first().copied());
+        Self {
+            page_bytes,
+            bytes,
+            instances: whole(instances.unwrap_or(1.0)).max(1),
+            depth,
+            algorithm: word.filter(|_| has_choice).and_then(algorithm_named).or(default),
+        }
+    }
+
+    /// As the table of counters has it: without a choice it is `legacy`.
+    pub(crate) fn algorithm_or_legacy(&self) -> Algorithm {
+        self.algorithm.unwrap_or(Algorithm::Legacy)
+    }
+
+    pub(crate) fn free_bytes(&self, depth: u64) -> u64 {
+        depth.saturating_mul(self.instances).saturating_mul(self.page_bytes)
+    }
+
+    /// Pages of one instance.
+    pub(crate) fn instance_pages(&self) -> Option<u64> {
+        Some(self.bytes? / self.page_bytes / self.instances)
+    }
+
+    pub(crate) fn share(&self, depth: u64) -> Option<f64> {
+        let bytes = self.bytes.filter(|bytes| *bytes > 0)?;
+        Some(self.free_bytes(depth) as f64 / bytes as f64)
+    }
+
+    /// The depth with which a share of the pool is kept free, in steps of 128 pages where it has that many.
+    pub(crate) fn depth_of_share(&self, share: f64) -> Option<u64> {
+        let pages = whole(self.bytes? as f64 * share / (self.page_bytes * self.instances) as f64);
+        Some(if pages >= 256 { pages / 128 * 128 } else { pages })
+    }
+
+    pub(crate) fn free_ratio(&self) -> Option<FreeRatio> {
+        let share = self.share(self.depth)?;
+        let verdict = match share {
+            share if share < 0.05 => Share::Fine,
+            share if share <= 0.20 => Share::Acceptable,
+            _ => Share::Problem,
+        };
+        let bytes = self.free_bytes(self.depth);
+        Some(FreeRatio {
+            share,
+            bytes,
+            lru_scan_depth: self.depth,
+            instances: self.instances,
+            verdict,
+            source: ARTICLE,
+        })
+    }
+
+    /// The longest that a query under `backoff` may have to wait for who makes pages free, in microseconds.
+    pub(crate) fn longest_sleep_us(&self, row: &FreeList) -> Option<u64> {
+        if self.algorithm != Some(Algorithm::Backoff) || row.backoff_wakes {
+            return None;
+        }
+        let longest_ms = |it: &Refiller| match it {
+            Refiller::Manager { adapt, .. } => adapt.longest_ms,
+            Refiller::Cleaner { period_ms, .. } => *period_ms,
+        };
+        row.refillers.iter().map(longest_ms).max().map(|ms| u64::from(ms) * 1000)
+    }
+}

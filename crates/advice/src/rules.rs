@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What to change, and what not.
+
+use crate::advised::{ARTICLE, Advice, Basis, Demand, Share, Tail};
+use crate::change::{basis, change};
+use crate::pool::Pool;
+use crate::reading::Reading;
+use crate::server::Server;
+use capability::{Algorithm, FreeList, OnEmpty, Refiller};
+
+/// What the rules look at.
+pub(crate) struct Case<'a> {
+    pub reading: &'a Reading,
+    pub server: &'a Server,
+    pub row: &'static FreeList,
+    pub pool: &'a Pool,
+    pub demand: Option<&'a Demand>,
+    pub tail: &'a Tail,
+}
+
+const LARGEST_SHARE: f64 = 0.20;
+
+impl Case<'_> {
+    pub(crate) fn advice(&self) -> Vec<Advice> {
+        let mut all = Vec::new();
+        match self.pool.algorithm {
+            Some(Algorithm::Backoff) => {
+                all.extend(self.leave_backoff());
+                all.extend(self.larger_depth());
+            }
+            Some(Algorithm::Legacy) => all.push(self.stay_with_legacy()),
+            None => {}
+        }
+        // elsewhere queries never write a page themselves
+        if self.tail.verdict == "dirty" && matches!(self.row.legacy, OnEmpty::Searches(_)) {
+            all.extend(self.write_earlier());
+        }
+        if self.pool.free_ratio().is_some_and(|it| it.verdict == Share::Problem) {
+            all.extend(self.smaller_depth());
+        }
+        all.extend(self.lru_threads());
+        all
+    }
+
+    fn has_manager(&self) -> bool {
+        self.row.refillers.iter().any(|it| matches!(it, Refiller::Manager { .. }))
+    }
+
+    /// What legacy costs, by the row.
+    fn price_of_legacy(&self) -> String {
+        let mut price = "a query that finds the list empty takes a clean page itself: some microseconds".to_owned();
+        if let OnEmpty::Searches(search) = self.row.legacy {
+            price += &format!(
+                "; where all pages at the end of the LRU list are dirty it writes one, and from the third round on sleeps {} ms",
+                search.sleep_us / 1000
+            );
+            if search.waits_for_batch {
+                price +=
+                    "; with the doublewrite buffer on it waits for an LRU batch that runs, and no counter shows that";
+            }
+        }
+        price
+    }
+
+    fn leave_backoff(&self) -> Option<Advice> {
+        let stalls = self.reading.rate("Innodb_buffer_pool_wait_free").unwrap_or(0.0);
+        let now = if stalls > 0.0 {
+            format!("queries failed {stalls:.0} tries for a page in each second: they sleep, and wake nobody")
+        } else {
+            "no query failed to get a page between the readings; when one does, it sleeps, and wakes nobody".to_owned()
+        };
+        let (is_certain, why) = match (self.has_manager(), self.row.backoff_wakes, self.tail.verdict) {
+            (false, false, _) => (
+                true,
+                "in this version nobody but the page cleaner makes pages free, once a second, and perhaps not at all while nobody writes".to_owned(),
+            ),
+            (_, true, _) => (true, "in this version each failed try wakes who makes pages free, but legacy is the default, and needs no waking".to_owned()),
+            (true, false, "clean") => (true, "the pages at the end of the LRU list are clean, so that a query can take one itself".to_owned()),
+            (true, false, "dirty") => (false, "dirty pages reach the end of the LRU list, so that legacy may be worse: try it, and go back if buffer_LRU_single_flush_scanned grows and queries get slower".to_owned()),
+            (true, false, _) => (true, "whether dirty pages reach the end of the LRU list is not known: look at buffer_LRU_single_flush_scanned afterwards, and go back if it grows".to_owned()),
+        };
+        let statement = change(self.server, "innodb_empty_free_list_algorithm", "legacy")?;
+        let mut price = self.price_of_legacy();
+        if !is_certain {
+            price = format!("perhaps longer writes than stalls: {price}");
+        }
+        Some(Advice {
+            statement: Some(statement.statement),
+            dynamic: Some(statement.is_dynamic),
+            why: format!("{now}; {why}"),
+            price,
+            basis: if is_certain { basis(self.server) } else { Basis::Assumed },
+            source: format!("{}; {}; {ARTICLE}", statement.source, self.row.source),
+        })
+    }
+
+    /// Where backoff has to stay.
+    fn larger_depth(&self) -> Option<Advice> {
+        let needed = self.demand?.lru_scan_depth_needed.filter(|needed| *needed > self.pool.depth)?;
+        let most = self.pool.depth_of_share(LARGEST_SHARE)?;
+        let depth = needed.min(most);
+        if depth <= self.pool.depth {
+            return None;
+        }
+        let statement = change(self.server, "innodb_lru_scan_depth", &depth.to_string())?;
+        let so_far = if depth < needed {
+            format!("{needed} would be needed; more than {depth} is over 20 % of the pool")
+        } else {
+            "the list then lasts through the longest sleep at the page demand of the reading, with a quarter more"
+                .to_owned()
+        };
+        Some(Advice {
+            statement: Some(statement.statement),
+            dynamic: Some(statement.is_dynamic),
+            why: format!("if backoff has to stay: {so_far}"),
+            price: format!(
+                "{:.1} % of the buffer pool is kept free instead of {:.1} %; stalls are rarer, and those that remain no shorter, perhaps longer; a scan that needs more pages still stalls all",
+                self.pool.share(depth).unwrap_or(0.0) * 100.0,
+                self.pool.share(self.pool.depth).unwrap_or(0.0) * 100.0
+            ),
+            basis: basis(self.server),
+            source: format!("{}; {}", statement.source, self.row.source),
+        })
+    }
+
+    fn stay_with_legacy(&self) -> Advice {
+        let default = self.row.algorithms.first() == Some(&Algorithm::Legacy);
+        let default = if default { "legacy is the default of this version and in force" } else { "legacy is in force" };
+        Advice {
+            statement: None,
+            dynamic: None,
+            why: format!("{default}: queries do not sleep for a page that is clean; see that nobody sets backoff"),
+            price: self.price_of_legacy(),
+            basis: basis(self.server),
+            source: self.row.source.to_owned(),
+        }
+    }
+
+    fn write_earlier(&self) -> Option<Advice> {
+        let now = self.reading.number("innodb_io_capacity")?;
+        let value = format!("{:.0}", now * 2.0);
+        let statement = change(self.server, "innodb_io_capacity", &value)?;
+        Some(Advice {
+            statement: Some(statement.statement),
+            dynamic: Some(statement.is_dynamic),
+            why: format!("{}, and a query without a free page may have to write one; pages that are written earlier come there clean", self.tail.says),
+            price: "more writes now, of pages that would perhaps have changed again; the disk must have room for them. Watch wait_free, and go on in steps".to_owned(),
+            basis: Basis::Assumed,
+            source: statement.source.to_owned(),
+        })
+    }
+
+    fn smaller_depth(&self) -> Option<Advice> {
+        let depth = self.pool.depth_of_share(LARGEST_SHARE)?.max(u64::from(capability::SCAN_DEPTH_MIN));
+        if depth >= self.pool.depth {
+            return None;
+        }
+        let statement = change(self.server, "innodb_lru_scan_depth", &depth.to_string())?;
+        let price = match self.pool.algorithm {
+            Some(Algorithm::Backoff) => {
+                "under backoff a shorter list is empty sooner: more stalls, and less throughput. Set legacy first"
+            }
+            _ => "queries find the list empty more often, and take a clean page themselves",
+        };
+        Some(Advice {
+            statement: Some(statement.statement),
+            dynamic: Some(statement.is_dynamic),
+            why: "more than 20 % of the buffer pool is kept free, and holds no data".to_owned(),
+            price: price.to_owned(),
+            basis: Basis::Assumed,
+            source: format!("{}; {ARTICLE}", statement.source),
+        })
+    }
+
+    fn lru_threads(&self) -> Option<Advice> {
+        let is_on =
+            self.reading.variable("innodb_lru_threads").is_some_and(|it| it.eq_ignore_ascii_case("on") || it == "1");
+        let statement = change(self.server, "innodb_lru_threads", "ON").filter(|_| !is_on)?;
+        Some(Advice {
+            statement: Some(statement.statement),
+            dynamic: Some(statement.is_dynamic),
+            why: "threads of their own make pages free again in this version, for each instance; only if queries find the list empty, and after measuring".to_owned(),
+            price: "a restart; nobody has measured it here".to_owned(),
+            basis: Basis::Assumed,
+            source: statement.source.to_owned(),
+        })
+    }
+}

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+//! How many pages are asked for, and whether those at the end of the LRU list are dirty.
+
+use crate::advised::{Demand, Tail};
+use crate::pool::Pool;
+use crate::reading::Reading;
+use capability::{Flavour, Version, bugs};
+
+const SEARCH: &str = "buffer_LRU_get_free_search";
+const DECOMPRESSED: &str = "compress_pages_decompressed";
+const LRU_FLUSHED: &str = "Innodb_buffer_pool_pages_LRU_flushed";
+const BATCH_FLUSHED: &str = "buffer_LRU_batch_flush_total_pages";
+const SINGLE: &str = "buffer_LRU_single_flush_scanned";
+/// Of the pages asked for: below it, the end of the list is taken for clean.
+const CLEAN_SHARE: f64 = 0.01;
+/// More free pages than just as many as are asked for, so that a burst fits in.
+const RESERVE: f64 = 1.25;
+
+/// Pages that anybody asks for, in a second.
+pub(crate) fn demand(reading: &Reading, pool: &Pool, longest_sleep_us: Option<u64>) -> Option<(f64, Demand)> {
+    let (per_second, from, without) = match reading.rate(SEARCH) {
+        Some(rate) => (rate, vec![SEARCH.to_owned()], None),
+        None => {
+            let names =
+                ["Innodb_buffer_pool_reads", "Innodb_buffer_pool_read_ahead", "Innodb_pages_created", DECOMPRESSED];
+            let rates: Vec<(&str, f64)> = names.iter().filter_map(|name| Some((*name, reading.rate(name)?))).collect();
+            rates.iter().find(|(name, _)| *name == "Innodb_buffer_pool_reads")?;
+            let has_all = rates.iter().any(|(name, _)| *name == DECOMPRESSED);
+            let without = (!has_all).then_some("pages that are decompressed without a read; ordinary tables have none");
+            (
+                rates.iter().map(|(_, rate)| rate).sum(),
+                rates.iter().map(|(name, _)| (*name).to_owned()).collect(),
+                without,
+            )
+        }
+    };
+    let in_sleep = longest_sleep_us.map(|us| per_second * us as f64 / 1e6 / pool.instances as f64);
+    #[allow(clippy::cast_possible_truncation)] // saturates
+    let needed = in_sleep.map(|pages| ((pages * RESERVE / 128.0).ceil() * 128.0) as u64);
+    Some((per_second, Demand { from, without, pages_in_longest_sleep: in_sleep, lru_scan_depth_needed: needed }))
+}
+
+pub(crate) fn tail(reading: &Reading, flavour: Flavour, version: &Version, demand: Option<f64>) -> Tail {
+    let single = reading.rate(SINGLE);
+    let is_zero_nothing = bugs(flavour, version).any(|bug| bug.name == "PS-6860");
+    let status = reading.rate(LRU_FLUSHED).filter(|rate| *rate > 0.0 || !is_zero_nothing);
+    let flushed = status.or_else(|| reading.rate(BATCH_FLUSHED));
+    let share = match (flushed, demand) {
+        (Some(flushed), Some(demand)) if demand > 0.0 => Some((flushed / demand).min(1.0)),
+        _ => None,
+    };
+    let writes_itself = single.is_some_and(|rate| rate > 0.0);
+    let (verdict, says) = match (share, demand) {
+        _ if writes_itself => {
+            ("dirty", "queries wrote pages themselves: dirty pages reach the end of the LRU list".to_owned())
+        }
+        (_, Some(demand)) if demand < 1.0 => {
+            ("not_known", "hardly a page was asked for between the readings: read under load".to_owned())
+        }
+        (Some(share), _) if share >= CLEAN_SHARE => {
+            let words = format!(
+                "dirty pages reach the end of the LRU list: {:.0} of 100 pages that are asked for",
+                share * 100.0
+            );
+            ("dirty", words)
+        }
+        (Some(_), _) => {
+            ("clean", "the pages at the end of the LRU list are clean: nobody has to write to make one free".to_owned())
+        }
+        (None, _) if is_zero_nothing => {
+            ("not_known", "Innodb_buffer_pool_pages_LRU_flushed says nothing in this version (PS-6860)".to_owned())
+        }
+        (None, _) => ("not_known", "nothing in the reading counts the dirty pages that LRU batches write".to_owned()),
+    };
+    Tail {
+        verdict,
+        pages_flushed_per_second: flushed,
+        single_flush_scanned_per_second: single,
+        dirty_share: share,
+        says,
+    }
+}
+
+impl Tail {
+    /// For the simulator. A few dirty pages lie together, and not one in each batch: a clean list has none.
+    pub(crate) fn simulated_share(&self) -> Option<f64> {
+        self.dirty_share.map(|share| if self.verdict == "clean" { 0.0 } else { share })
+    }
+}

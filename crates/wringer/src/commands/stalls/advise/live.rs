@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A reading of a server that runs.
+
+use crate::commands::connection::Connection;
+use crate::exit::{Exit, Failure};
+use crate::terminal;
+use advice::{Reading, Snapshot};
+use attach::Attached;
+use capability::{Capability, Flavour};
+use host::places::Places;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+use units::Span;
+
+/// From one look at the status to the next: so that the number of running threads is no accident.
+const EVERY: Duration = Duration::from_millis(500);
+
+pub(super) fn read(connection: &Connection, time: Span) -> Result<Reading, Failure> {
+    let mut attached = connection.attach_anywhere(&Places::from_environment())?;
+    match attached.flavour() {
+        Some(Flavour::Mariadb | Flavour::Mysql | Flavour::Percona) => {}
+        Some(Flavour::Postgresql) => {
+            return Err(Failure::message(Exit::Missing, "PostgreSQL has no InnoDB, and no free list of this kind"));
+        }
+        None => {
+            return Err(Failure::message(Exit::Usage, "which server? None is named")
+                .hint("--sandbox NAME, a connection (--dsn, --mysql-socket, --mysql-host, ...), or --from FILE"));
+        }
+    }
+    let variables = attached.variables()?;
+    let mut notes = Vec::new();
+    let bar = terminal::spinner(&format!("reading the counters for {time}"));
+    let began = Instant::now();
+    let mut readings = vec![snapshot(&mut attached, began, Some(&mut notes))?];
+    let until = Duration::from_nanos(time.as_ns());
+    while began.elapsed() < until {
+        std::thread::sleep(EVERY.min(until.saturating_sub(began.elapsed())));
+        let is_last = began.elapsed() >= until;
+        readings.push(snapshot(&mut attached, began, is_last.then_some(&mut notes))?);
+    }
+    bar.finish_and_clear();
+    notes.dedup();
+    Ok(Reading { basis: Some("measured".to_owned()), variables, readings, notes }.reduced())
+}
+
+/// Metrics are put together by the server, hundreds of rows: they are asked for at both ends alone, and `notes` is given then.
+fn snapshot(attached: &mut Attached, began: Instant, notes: Option<&mut Vec<String>>) -> Result<Snapshot, Failure> {
+    let metrics = match notes.map(|notes| (attached.numbers(Capability::InnodbMetrics), notes)) {
+        Some((Ok(metrics), _)) => metrics.unwrap_or_default(),
+        Some((Err(error), notes)) => {
+            notes.push(format!("INNODB_METRICS was not read ({error}): the privilege PROCESS would help"));
+            BTreeMap::new()
+        }
+        None => BTreeMap::new(),
+    };
+    let at_seconds = began.elapsed().as_secs_f64();
+    let status = attached.numbers(Capability::ServerStatus)?.unwrap_or_default();
+    Ok(Snapshot { at_seconds, status, metrics })
+}
