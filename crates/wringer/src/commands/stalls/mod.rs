@@ -4,6 +4,7 @@
 mod algorithm;
 mod explain;
 mod simulate;
+mod watch;
 
 use crate::exit::Outcome;
 use clap::Subcommand;
@@ -13,8 +14,9 @@ use clap::Subcommand;
 #[command(after_help = "Examples:\n  \
     wringer stalls explain slow.log\n  \
     wringer stalls explain --server percona@8.0.29 --wait-free 479 --victims 5\n  \
-    wringer stalls simulate --server percona@8.0.29 --pause 60s\n\n\
-    How to read the answers: docs/stalls-explain.md and docs/stalls.md, or `wringer doc stalls-explain`, `wringer doc stalls`.")]
+    wringer stalls simulate --server percona@8.0.29 --pause 60s\n  \
+    wringer stalls watch --sandbox shop --for 30s\n\n\
+    How to read the answers: docs/stalls-explain.md, docs/stalls.md and docs/stalls-watch.md, or `wringer doc stalls-explain`, ...")]
 pub struct Args {
     #[command(subcommand)]
     command: Stalls,
@@ -26,11 +28,14 @@ enum Stalls {
     Explain(Box<explain::Args>),
     /// Predict the stalls on InnoDB's empty free list: which there would be, how long, what they would cost; asks no server
     Simulate(Box<simulate::Args>),
+    /// The stalls of a server that runs, as they happen: how long, who waited, for what, and what it cost; changes nothing
+    Watch(Box<watch::Args>),
 }
 
 pub fn main(args: Args) -> Outcome {
     match args.command {
         Stalls::Explain(args) => explain::main(&args),
         Stalls::Simulate(args) => simulate::main(&args),
+        Stalls::Watch(args) => watch::main(&args),
     }
 }
