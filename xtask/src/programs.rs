@@ -64,7 +64,7 @@ const WITH_SERVERS: [&[&str]; 3] = [
         "whose_journal",
         "wrappers",
     ],
-    &["durability", "own_data", "servers", "stalls_advised", "stalls_logs", "tarballs"],
+    &["durability", "own_data", "servers", "stalls_advised", "stalls_logs", "stalls_watch", "tarballs"],
     &[
         "connection_limits",
         "dead_server",

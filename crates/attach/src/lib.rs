@@ -22,6 +22,7 @@ mod group;
 mod inventory;
 mod parts;
 pub mod process;
+mod stalls;
 mod wanted;
 
 pub use attached::{Attached, Server};

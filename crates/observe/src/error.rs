@@ -10,6 +10,9 @@ pub enum Error {
     /// The process that was read has ended.
     #[error("process {pid} has ended")]
     Gone { pid: u32 },
+    /// Neither what they do nor where they wait.
+    #[error("look at the threads of process {pid}: {why}")]
+    Threads { pid: u32, why: String },
     #[error("ask the server: {sql}")]
     Server { sql: String, source: Box<dyn std::error::Error + Send + Sync> },
     #[error("write down what was read of the server's memory")]

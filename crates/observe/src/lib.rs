@@ -13,6 +13,7 @@
 //! | [`memory`] | what a server's memory is made of: mappings, allocator, contexts, its own rows |
 //! | [`conditions`] | what the host is, and what could weaken a result on it |
 //! | [`connections`] | limits of connections, and who has how many |
+//! | [`stalls`] | what a server's threads do, every 10 ms, and what it says that its connections wait for |
 //!
 //! Each reader says how often it may be read ([`Reader::interval`]), from 10 ms to minutes: an observer that looks fast leaves out what is
 //! dear, or changes seldom, in the rounds between.
@@ -28,6 +29,7 @@ pub mod memory;
 pub mod parse;
 pub mod process;
 pub mod server;
+pub mod stalls;
 
 mod collect;
 mod error;

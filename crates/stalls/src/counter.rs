@@ -91,6 +91,7 @@ fn stall(counted: &Counted, victims: u64, length_us: u64, lost_query_us: u64) ->
         evidence.against.push(what.to_owned());
     }
     let victim = Victim {
+        thread: None,
         connection: None,
         statement: "".into(),
         statement_with_values: None,

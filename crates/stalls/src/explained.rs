@@ -37,7 +37,7 @@ pub struct Source {
     pub least_us: u64,
 }
 
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Stall {
     /// Since the beginning of 1970, by the log's own clock and in its own time zone; of a time without a day, since midnight.
     pub started_us: Option<i64>,
@@ -55,9 +55,12 @@ pub struct Stall {
     pub victims: Vec<Victim>,
 }
 
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Victim {
     pub connection: Option<String>,
+    /// The kernel's number of its thread or process, where the server itself was watched.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub thread: Option<u32>,
     /// Its class: without values.
     #[serde(serialize_with = "as_text")]
     pub statement: Arc<str>,

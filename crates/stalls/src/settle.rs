@@ -110,6 +110,7 @@ fn listed(victim: Stalled, classes: &Classes) -> Victim {
     let Stalled { candidate, lost_us, .. } = victim;
     Victim {
         connection: Some(candidate.connection).filter(|name| !name.is_empty()),
+        thread: None,
         statement: classes.get(candidate.class).map_or_else(|| "".into(), |class| class.statement.clone()),
         statement_with_values: candidate.statement,
         started_us,

@@ -49,6 +49,7 @@ static PAGES: [Page; PAGE_COUNT] = pages![
     "stalls",
     "stalls-advise",
     "stalls-explain",
+    "stalls-watch",
     "probe",
     "squeeze",
     "disk",

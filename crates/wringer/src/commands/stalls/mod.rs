@@ -5,6 +5,7 @@ mod advise;
 mod algorithm;
 mod explain;
 mod simulate;
+mod watch;
 
 use crate::exit::Outcome;
 use clap::Subcommand;
@@ -15,8 +16,10 @@ use clap::Subcommand;
     wringer stalls explain slow.log\n  \
     wringer stalls explain --server percona@8.0.29 --wait-free 479 --victims 5\n  \
     wringer stalls simulate --server percona@8.0.29 --pause 60s\n  \
-    wringer stalls advise --mysql-socket=/run/mysqld/mysqld.sock --mysql-user=me\n\n\
-    How to read the answers: docs/stalls-explain.md, docs/stalls.md and docs/stalls-advise.md, or `wringer doc stalls-explain`, `wringer doc stalls`, ...")]
+    wringer stalls advise --mysql-socket=/run/mysqld/mysqld.sock --mysql-user=me\n  \
+    wringer stalls watch --sandbox shop --for 30s\n\n\
+    How to read the answers: docs/stalls-explain.md, docs/stalls.md (simulate), docs/stalls-advise.md and docs/stalls-watch.md, or\n  \
+    `wringer doc stalls-explain`, `wringer doc stalls`, ...")]
 pub struct Args {
     #[command(subcommand)]
     command: Stalls,
@@ -30,6 +33,8 @@ enum Stalls {
     Explain(Box<explain::Args>),
     /// Predict the stalls on InnoDB's empty free list: which there would be, how long, what they would cost; asks no server
     Simulate(Box<simulate::Args>),
+    /// The stalls of a server that runs, as they happen: how long, who waited, for what, and what it cost; changes nothing
+    Watch(Box<watch::Args>),
 }
 
 pub fn main(args: Args) -> Outcome {
@@ -37,5 +42,6 @@ pub fn main(args: Args) -> Outcome {
         Stalls::Advise(args) => advise::main(&args),
         Stalls::Explain(args) => explain::main(&args),
         Stalls::Simulate(args) => simulate::main(&args),
+        Stalls::Watch(args) => watch::main(&args),
     }
 }

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Asks the server beside the sampling, on a thread of its own: a server that stalls must not stall its watcher.
+
+use super::asking::{Asking, Memory};
+use super::{mysql, postgresql};
+use crate::{Error, Reopening};
+use ::stalls::watch::{Answer, Missing};
+use capability::Protocol;
+use host::clock::RunClock;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+/// What to ask for.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Question {
+    pub(super) sessions: bool,
+    pub(super) locks: bool,
+    pub(super) counters: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Answered {
+    /// Each with the times between which it was read.
+    pub(super) answers: Vec<Answer>,
+    /// How long the server took for all.
+    pub(super) took_us: u64,
+    /// All that has been found missing until now.
+    pub(super) missing: Vec<Missing>,
+    pub(super) statements: u64,
+}
+
+#[derive(Debug)]
+pub(super) struct Asker {
+    questions: Sender<Question>,
+    answers: Receiver<Answered>,
+    /// One question at a time.
+    is_asking: bool,
+}
+
+impl Asker {
+    /// # Errors
+    /// No thread can be started.
+    pub(super) fn start(connection: Reopening, protocol: Protocol, clock: RunClock) -> Result<Self, Error> {
+        let (questions, asked) = channel();
+        let (answer, answers) = channel();
+        let work = move || work(connection, protocol, clock, &asked, &answer);
+        let thread = std::thread::Builder::new().name("asker".to_owned()).spawn(work);
+        thread.map_err(|source| Error::Thread { source })?;
+        Ok(Self { questions, answers, is_asking: false })
+    }
+
+    /// `false`: the last question is not answered yet.
+    pub(super) fn ask(&mut self, question: Question) -> bool {
+        if self.is_asking {
+            return false;
+        }
+        self.is_asking = self.questions.send(question).is_ok();
+        self.is_asking
+    }
+
+    /// `patience`: to wait for one that is on its way.
+    pub(super) fn answered(&mut self, patience: Duration) -> Option<Answered> {
+        if !self.is_asking {
+            return None;
+        }
+        let answered =
+            if patience.is_zero() { self.answers.try_recv().ok() } else { self.answers.recv_timeout(patience).ok() };
+        self.is_asking = answered.is_none();
+        answered
+    }
+}
+
+fn work(
+    mut connection: Reopening,
+    protocol: Protocol,
+    clock: RunClock,
+    asked: &Receiver<Question>,
+    answer: &Sender<Answered>,
+) {
+    let mut memory = Memory::default();
+    while let Ok(question) = asked.recv() {
+        let asked_us = clock.now_us();
+        let mut asking = Asking { connection: &mut connection, memory: &mut memory, lost: None };
+        let mut answers = Vec::new();
+        if question.counters && protocol == Protocol::Mysql {
+            let counters = mysql::counters(&mut asking);
+            answers.push(Answer { asked_us, answered_us: clock.now_us(), sessions: None, counters });
+        }
+        if question.sessions {
+            let asked_us = clock.now_us();
+            let sessions = match protocol {
+                Protocol::Mysql => mysql::sessions(&mut asking, question.locks),
+                Protocol::Postgresql => postgresql::sessions(&mut asking),
+            };
+            answers.push(Answer { asked_us, answered_us: clock.now_us(), sessions, counters: None });
+        }
+        if let Some(why) = asking.lost.take() {
+            asking.missing("some answers of the server", why, None);
+        }
+        let took_us = clock.now_us().saturating_sub(asked_us);
+        let (missing, statements) = (memory.missing.clone(), memory.statements);
+        let answered = Answered { answers, took_us, missing, statements };
+        if answer.send(answered).is_err() {
+            return;
+        }
+    }
+}

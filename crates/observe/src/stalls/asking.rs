@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Questions of which a server may refuse some: each refusal is kept once, with what would help.
+
+use crate::server::Query;
+use ::stalls::watch::Missing;
+use load::Error as Refused;
+use std::collections::HashMap;
+
+/// One of several ways to ask the same.
+#[derive(Debug)]
+pub(super) struct Source {
+    pub(super) sql: &'static str,
+    /// It says all that is wanted.
+    pub(super) is_enough: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Row(Vec<Option<String>>);
+
+impl Row {
+    /// Empty for NULL.
+    pub(super) fn text(&self, column: usize) -> &str {
+        self.0.get(column).and_then(Option::as_deref).unwrap_or_default()
+    }
+
+    pub(super) fn number(&self, column: usize) -> Option<u64> {
+        self.text(column).parse().ok()
+    }
+}
+
+/// What is kept from one question to the next.
+#[derive(Debug, Default)]
+pub(super) struct Memory {
+    /// Of each question, the way that the server took; `None`: it took none.
+    taken: HashMap<&'static str, Option<usize>>,
+    pub(super) missing: Vec<Missing>,
+    pub(super) statements: u64,
+}
+
+pub(super) struct Asking<'a> {
+    pub(super) connection: &'a mut dyn Query,
+    pub(super) memory: &'a mut Memory,
+    /// The connection was lost, or nobody answered.
+    pub(super) lost: Option<String>,
+}
+
+impl Asking<'_> {
+    /// The first way that the server takes and that yields rows is taken from then on.
+    pub(super) fn first_of(&mut self, what: &'static str, sources: &[Source], remedy: &str) -> Option<Vec<Row>> {
+        if let Some(taken) = self.memory.taken.get(what).copied() {
+            return self.rows(what, sources.get(taken?)?.sql);
+        }
+        let mut why = String::new();
+        for (nth, source) in sources.iter().enumerate() {
+            match self.ask(source.sql) {
+                Ok(rows) if !rows.is_empty() || what != "sessions" || nth + 1 == sources.len() => {
+                    self.memory.taken.insert(what, Some(nth));
+                    if !source.is_enough {
+                        let why = "the server does not say which thread a connection has".to_owned();
+                        self.missing("which thread is whose", why, Some("performance_schema=ON at the server's start"));
+                    }
+                    return Some(rows);
+                }
+                Ok(_) => {}
+                Err(Some(refusal)) => why = refusal,
+                Err(None) => return None,
+            }
+        }
+        self.memory.taken.insert(what, None);
+        self.missing(what, why, Some(remedy));
+        None
+    }
+
+    /// `None`: refused, or lost.
+    pub(super) fn rows(&mut self, what: &str, sql: &str) -> Option<Vec<Row>> {
+        match self.ask(sql) {
+            Ok(rows) => Some(rows),
+            Err(Some(refusal)) => {
+                self.missing(what, refusal, None);
+                None
+            }
+            Err(None) => None,
+        }
+    }
+
+    fn ask(&mut self, sql: &str) -> Result<Vec<Row>, Option<String>> {
+        if self.lost.is_some() {
+            return Err(None);
+        }
+        self.memory.statements += 1;
+        match self.connection.rows(sql) {
+            Ok(rows) => Ok(rows.into_iter().map(Row).collect()),
+            Err(error) => {
+                let is_refusal = matches!(error.downcast_ref::<Refused>(), Some(Refused::Server { .. }) | None);
+                if !is_refusal {
+                    self.lost = Some(host::chain(&*error));
+                    return Err(None);
+                }
+                Err(Some(host::chain(&*error)))
+            }
+        }
+    }
+
+    /// Once each.
+    pub(super) fn missing(&mut self, what: &str, why: String, remedy: Option<&str>) {
+        if !self.memory.missing.iter().any(|missing| missing.what == what) {
+            let remedy = remedy.map(str::to_owned);
+            self.memory.missing.push(Missing { what: what.to_owned(), why, remedy });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WAYS: [Source; 2] =
+        [Source { sql: "SELECT new", is_enough: true }, Source { sql: "SELECT old", is_enough: false }];
+
+    #[test]
+    fn the_way_that_a_server_takes_is_kept_and_what_it_refuses_is_told_once() {
+        let mut asked = Vec::new();
+        let mut memory = Memory::default();
+        let (send, sent) = std::sync::mpsc::channel();
+        let mut server = move |sql: &str| {
+            let _ = send.send(sql.to_owned());
+            match sql {
+                "SELECT old" => Ok(vec![vec![Some("7".to_owned()), None]]),
+                _ => Err("1054: Unknown column".to_owned()),
+            }
+        };
+        for _ in 0..2 {
+            let mut asking = Asking { connection: &mut server, memory: &mut memory, lost: None };
+            let rows = asking.first_of("sessions", &WAYS, "help").expect("the old way");
+            assert_eq!((rows[0].number(0), rows[0].text(1)), (Some(7), ""));
+            assert!(asking.rows("more", "SELECT nothing").is_none() && asking.lost.is_none());
+        }
+        asked.extend(sent.try_iter());
+        assert_eq!(asked, ["SELECT new", "SELECT old", "SELECT nothing", "SELECT old", "SELECT nothing"]);
+        let told: Vec<&str> = memory.missing.iter().map(|missing| missing.what.as_str()).collect();
+        assert_eq!((told, memory.statements), (vec!["which thread is whose", "more"], 5));
+    }
+}

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Stalls of a server that runs: its threads are sampled, and it is asked what its connections wait for; what both mean is [`::stalls::watch`]'s.
+//!
+//! Read-only: nothing is set on the server, no thread is stopped. The server is asked on a thread of its own, once a second, and, while a client's
+//! thread is seen to wait, up to ten times a second.
+
+mod asker;
+mod asking;
+mod mysql;
+mod pace;
+mod postgresql;
+mod syscall;
+mod threads;
+
+use crate::server::ServerKind;
+use crate::{Error, Reopening};
+use ::stalls::Stall;
+use ::stalls::watch::{Missing, Pressure, Watch, WatchCost, Watched, Watching};
+use asker::{Answered, Asker, Question};
+use capability::Protocol;
+use host::clock::RunClock;
+use host::process::Identity;
+use pace::Pacer;
+use sql::Dialect;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use threads::Threads;
+
+/// How to watch.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// From one sweep to the next. `None`: 10 ms, or as much as keeps the sweeps below 1 % of a CPU, 20 ms at most.
+    pub interval: Option<Duration>,
+    /// The shortest stall that is told.
+    pub least: Duration,
+    /// Statements with their values.
+    pub with_values: bool,
+}
+
+/// The server to ask.
+pub struct Asked {
+    pub connection: Reopening,
+    pub kind: ServerKind,
+    /// Its settings, by name.
+    pub variables: BTreeMap<String, String>,
+    /// In words.
+    pub name: String,
+}
+
+/// Watches one server.
+pub struct Watcher {
+    clock: RunClock,
+    pid: u32,
+    threads: Threads,
+    asker: Option<Asker>,
+    watching: Watching,
+    pacer: Pacer,
+    missing: Vec<Missing>,
+    of_server: Vec<Missing>,
+    cost: WatchCost,
+    cpu_before: Duration,
+    pressure_before: Option<Pressure>,
+    asked_us: u64,
+    listed_us: u64,
+    counted_us: u64,
+}
+
+/// Threads come and go: looked for as often.
+const LISTED_EVERY_US: u64 = 100_000;
+/// What the server says when nobody waits.
+const COUNTED_EVERY_US: u64 = 1_000_000;
+/// From one question to the next at least.
+const ASKED_EVERY_US: u64 = 50_000;
+/// Threads that serve no client are looked at once in so many sweeps.
+const STRANGERS_EVERY: u64 = 8;
+/// For the first answer.
+const PATIENCE: Duration = Duration::from_secs(6);
+
+impl Watcher {
+    /// `asked`: the server, where there is one to be asked. Waits for its first answer.
+    ///
+    /// # Errors
+    /// [`Error::Gone`]: the process has ended. [`Error::Threads`]: this user may not look at them. [`Error::Thread`].
+    pub fn start(process: Identity, by_process: bool, asked: Option<Asked>, options: &Options) -> Result<Self, Error> {
+        let clock = RunClock::start();
+        if !process.is_alive() {
+            return Err(Error::Gone { pid: process.pid });
+        }
+        let (threads, mut missing) = Threads::of(process.pid, by_process)?;
+        let is_postgresql = by_process;
+        let backoff = match &asked {
+            Some(asked) => Some(
+                asked
+                    .variables
+                    .get("innodb_empty_free_list_algorithm")
+                    .is_some_and(|it| it.eq_ignore_ascii_case("backoff")),
+            ),
+            None => {
+                missing.push(Missing {
+                    what: "which connections wait, and for whose locks".into(),
+                    why: "no server is asked: waits of one thread for another cannot be told from threads at rest, and are left out".into(),
+                    remedy: Some("a connection: --sandbox, --dsn, --mysql-socket, ...".into()),
+                });
+                None
+            }
+        };
+        let watching = Watching::new(Watch {
+            least_us: micros(options.least),
+            backoff,
+            with_values: options.with_values,
+            dialect: if is_postgresql { Dialect::Postgresql } else { Dialect::Mysql },
+            server: asked.as_ref().map(|asked| asked.name.clone()),
+            started_unix_us: clock.started_unix_us(),
+        });
+        let protocol = if is_postgresql { Protocol::Postgresql } else { Protocol::Mysql };
+        let asker = asked.map(|asked| Asker::start(asked.connection, protocol, clock)).transpose()?;
+        let mut watcher = Self {
+            clock,
+            pid: process.pid,
+            threads,
+            asker,
+            watching,
+            pacer: Pacer::new(options.interval),
+            missing,
+            of_server: Vec::new(),
+            cost: WatchCost::default(),
+            cpu_before: pace::cpu_time(),
+            pressure_before: pace::pressure(),
+            asked_us: 0,
+            listed_us: 0,
+            counted_us: 0,
+        };
+        watcher.threads.list();
+        watcher.sweep();
+        watcher.ask(Question { sessions: true, locks: true, counters: true });
+        watcher.take_answers(PATIENCE);
+        Ok(watcher)
+    }
+
+    /// Sleeps until the next sweep is due, and performs it. Returns the stalls that are settled by now.
+    pub fn round(&mut self) -> Vec<Stall> {
+        if let Some(overhead) = self.pacer.sleep() {
+            self.watching.sleep_overhead(overhead);
+        }
+        let now_us = self.clock.now_us();
+        if now_us >= self.listed_us + LISTED_EVERY_US {
+            self.listed_us = now_us;
+            for thread in self.threads.list() {
+                self.watching.gone(now_us, thread);
+            }
+        }
+        self.sweep();
+        self.take_answers(Duration::ZERO);
+        self.ask_what_is_wanted();
+        self.watching.settled(self.clock.now_us())
+    }
+
+    /// The last readings, the stalls that were not told yet, and all that was watched.
+    pub fn finish(mut self) -> (Vec<Stall>, Watched) {
+        self.take_answers(Duration::from_millis(500));
+        self.watching.stop(self.clock.now_us());
+        if self.ask(Question { sessions: true, locks: false, counters: true }) {
+            self.take_answers(Duration::from_secs(1));
+        }
+        let now_us = self.clock.now_us();
+        let cpu = pace::cpu_time().saturating_sub(self.cpu_before);
+        let cpu_us = micros(cpu);
+        let cost = WatchCost {
+            elapsed_us: now_us,
+            cpu_us,
+            cpu_share: cpu_us as f64 / now_us.max(1) as f64,
+            sweeps_late: self.pacer.late(),
+            interval_us: self.pacer.interval_us(),
+            interval_p50_us: self.pacer.median_us(),
+            ..self.cost
+        };
+        let pressure = self.pressure_before.zip(pace::pressure()).map(|(before, now)| Pressure {
+            cpu_us: now.cpu_us.saturating_sub(before.cpu_us),
+            io_us: now.io_us.saturating_sub(before.io_us),
+            memory_us: now.memory_us.saturating_sub(before.memory_us),
+        });
+        let missing = self.missing.into_iter().chain(self.of_server).collect();
+        self.watching.finish(cost, pressure, missing)
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    fn sweep(&mut self) {
+        let is_for_all = self.cost.sweeps.is_multiple_of(STRANGERS_EVERY);
+        let watching = &self.watching;
+        let at_us = self.clock.now_us();
+        let swept = self
+            .threads
+            .sweep(&|thread| is_for_all || watching.is_client(thread), &|sample| watching.is_at_rest(sample));
+        let took_us = self.clock.now_us().saturating_sub(at_us);
+        // the moment of each is not known better
+        self.watching.sample(at_us + took_us / 2, &swept.samples);
+        for thread in swept.gone {
+            self.watching.gone(at_us, thread);
+        }
+        self.pacer.swept(at_us, took_us);
+        self.cost.sweeps += 1;
+        self.cost.threads = self.cost.threads.max(self.threads.count());
+    }
+
+    fn ask_what_is_wanted(&mut self) {
+        let now_us = self.clock.now_us();
+        let wants = self.watching.wants(now_us);
+        let is_due = now_us >= self.counted_us + COUNTED_EVERY_US;
+        let is_wanted = (wants.sessions || wants.counters) && now_us >= self.asked_us + ASKED_EVERY_US;
+        if is_due || is_wanted {
+            self.ask(Question {
+                sessions: is_due || wants.sessions,
+                locks: wants.locks,
+                counters: is_due || wants.counters,
+            });
+        }
+    }
+
+    fn ask(&mut self, question: Question) -> bool {
+        let Some(asker) = &mut self.asker else { return false };
+        let now_us = self.clock.now_us();
+        let is_sent = asker.ask(question);
+        if is_sent {
+            self.asked_us = now_us;
+            if question.counters {
+                self.counted_us = now_us;
+            }
+        }
+        is_sent
+    }
+
+    fn take_answers(&mut self, patience: Duration) {
+        let Some(Answered { answers, took_us, missing, statements }) =
+            self.asker.as_mut().and_then(|asker| asker.answered(patience))
+        else {
+            return;
+        };
+        answers.into_iter().for_each(|answer| self.watching.answer(answer));
+        self.of_server = missing;
+        self.cost.statements = statements;
+        self.cost.statements_us += took_us;
+    }
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}

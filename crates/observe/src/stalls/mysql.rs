@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+//! MySQL, MariaDB, Percona Server: what their connections do, and InnoDB's counters of free pages.
+//!
+//! Which table has a connection's thread differs: `information_schema.PROCESSLIST.TID` in MariaDB and in Percona Server 5.6,
+//! `performance_schema.threads.THREAD_OS_ID` in MySQL from 5.7 on. The server itself is asked what it has.
+
+use super::asking::{Asking, Row, Source};
+use ::stalls::watch::{Counters, Says, Session};
+
+/// Number, thread, command, state, statement, our own number; milliseconds for which the statement runs.
+const SESSIONS: [Source; 3] = [
+    Source {
+        sql: "SELECT ID, TID, COMMAND, STATE, LEFT(INFO, 1024), CONNECTION_ID(), TIME_MS FROM information_schema.PROCESSLIST",
+        is_enough: true,
+    },
+    Source {
+        sql: "SELECT PROCESSLIST_ID, THREAD_OS_ID, PROCESSLIST_COMMAND, PROCESSLIST_STATE, LEFT(PROCESSLIST_INFO, 1024), CONNECTION_ID() \
+              FROM performance_schema.threads WHERE PROCESSLIST_ID IS NOT NULL",
+        is_enough: true,
+    },
+    Source {
+        sql: "SELECT ID, NULL, COMMAND, STATE, LEFT(INFO, 1024), CONNECTION_ID() FROM information_schema.PROCESSLIST",
+        is_enough: false,
+    },
+];
+
+/// Who waits for a lock of a row, and who holds it.
+const LOCKS: [Source; 3] = [
+    Source {
+        sql: "SELECT r.trx_mysql_thread_id, b.trx_mysql_thread_id FROM information_schema.INNODB_TRX r \
+              LEFT JOIN information_schema.INNODB_LOCK_WAITS w ON w.requesting_trx_id = r.trx_id \
+              LEFT JOIN information_schema.INNODB_TRX b ON b.trx_id = w.blocking_trx_id WHERE r.trx_state = 'LOCK WAIT'",
+        is_enough: true,
+    },
+    Source {
+        sql: "SELECT r.trx_mysql_thread_id, b.trx_mysql_thread_id FROM information_schema.INNODB_TRX r \
+              LEFT JOIN performance_schema.data_lock_waits w ON w.REQUESTING_ENGINE_TRANSACTION_ID = r.trx_id \
+              LEFT JOIN information_schema.INNODB_TRX b ON b.trx_id = w.BLOCKING_ENGINE_TRANSACTION_ID WHERE r.trx_state = 'LOCK WAIT'",
+        is_enough: true,
+    },
+    Source {
+        sql: "SELECT trx_mysql_thread_id, NULL FROM information_schema.INNODB_TRX WHERE trx_state = 'LOCK WAIT'",
+        is_enough: true,
+    },
+];
+
+const COUNTERS: &str =
+    "SHOW GLOBAL STATUS WHERE Variable_name IN ('Innodb_buffer_pool_wait_free', 'Innodb_buffer_pool_pages_free')";
+
+pub(super) fn sessions(asking: &mut Asking<'_>, with_locks: bool) -> Option<Vec<Session>> {
+    let rows =
+        asking.first_of("sessions", &SESSIONS, "PROCESS on the whole server shows the connections of all accounts")?;
+    let mut sessions: Vec<Session> = rows.iter().filter_map(session).collect();
+    if with_locks {
+        let waits =
+            asking.first_of("locks of rows", &LOCKS, "GRANT PROCESS ON *.* lets an account see InnoDB's transactions");
+        for wait in waits.unwrap_or_default() {
+            let Some(waiter) = wait.number(0) else { continue };
+            if let Some(session) = sessions.iter_mut().find(|it| it.connection == waiter) {
+                session.says = Says::RowLock;
+                "LOCK WAIT".clone_into(&mut session.words);
+                session.blocked_by.extend(wait.number(1));
+            }
+        }
+    }
+    Some(sessions)
+}
+
+fn session(row: &Row) -> Option<Session> {
+    let (connection, own) = (row.number(0)?, row.number(5)?);
+    let (command, state) = (row.text(2), row.text(3));
+    let says = if connection == own { Says::Background } else { says(command, state) };
+    let thread = row.number(1).and_then(|thread| u32::try_from(thread).ok()).filter(|thread| *thread > 0);
+    let statement = Some(row.text(4)).filter(|text| !text.is_empty()).map(str::to_owned);
+    let age_us = row.text(6).parse::<f64>().ok().map(micros);
+    Some(Session { connection, thread, says, words: state.to_owned(), statement, age_us, blocked_by: Vec::new() })
+}
+
+/// `TIME_MS` has fractions.
+fn micros(ms: f64) -> u64 {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bounded, and not negative")]
+    let us = (ms * 1000.0).clamp(0.0, 1e15) as u64;
+    us
+}
+
+/// By `COMMAND` and `STATE`: sql/mysqld.cc (`stage_*`) and sql/mdl.cc of MySQL 5.6 to 9.7 and MariaDB 10.1 to 11.8.
+fn says(command: &str, state: &str) -> Says {
+    match command {
+        "Sleep" => return Says::Idle,
+        "Query" | "Execute" | "Prepare" | "Init DB" | "Field List" | "Fetch" | "Close stmt" | "Reset stmt" | "Quit" => {
+        }
+        _ => return Says::Background,
+    }
+    let is = |beginnings: &[&str]| beginnings.iter().any(|it| state.starts_with(it));
+    if is(&["User sleep", "User lock"]) {
+        Says::AskedToWait
+    } else if is(&["Writing to net", "Sending to client", "Reading from net", "Receiving from client"]) {
+        Says::Idle
+    } else if is(&["Waiting for row lock"]) {
+        Says::RowLock
+    } else if is(&["Waiting for"]) && (state.contains("metadata lock") || state.contains("level lock"))
+        || is(&[
+            "Waiting for global read lock",
+            "Waiting for commit lock",
+            "Waiting for backup lock",
+            "Waiting for table flush",
+            "Waiting for tables",
+        ])
+    {
+        Says::MetadataLock
+    } else if is(&[
+        "Waiting for semi-sync ACK",
+        "Waiting for prior transaction",
+        "waiting for handler commit",
+        "Commit",
+        "starting commit",
+    ]) {
+        Says::Sync
+    } else {
+        Says::Busy
+    }
+}
+
+pub(super) fn counters(asking: &mut Asking<'_>) -> Option<Counters> {
+    let rows = asking.rows("wait_free and free pages", COUNTERS)?;
+    let of = |name: &str| rows.iter().find(|row| row.text(0).eq_ignore_ascii_case(name)).and_then(|row| row.number(1));
+    Some(Counters { wait_free: of("Innodb_buffer_pool_wait_free"), pages_free: of("Innodb_buffer_pool_pages_free") })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_of_servers_of_today() {
+        assert_eq!(says("Sleep", ""), Says::Idle);
+        assert_eq!(says("Query", "Waiting for table metadata lock"), Says::MetadataLock);
+        assert_eq!(says("Query", "Waiting for table level lock"), Says::MetadataLock);
+        assert_eq!(says("Query", "User sleep"), Says::AskedToWait);
+        assert_eq!(says("Query", "User lock"), Says::AskedToWait);
+        assert_eq!(says("Query", "statistics"), Says::Busy);
+        assert_eq!(says("Binlog Dump", "Master has sent all binlog to slave"), Says::Background);
+        assert_eq!(says("Daemon", "InnoDB purge worker"), Says::Background);
+        assert_eq!(says("Execute", "Writing to net"), Says::Idle);
+    }
+}

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+//! When the next sweep is due, how late sweeps are, and what this process and the host's tasks have had.
+
+use crate::parse;
+use ::stalls::watch::Pressure;
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+/// Without an interval that was asked for.
+const SHORTEST: Duration = Duration::from_millis(10);
+const LONGEST: Duration = Duration::from_millis(20);
+/// Of a CPU: an interval is this many times a sweep.
+const SHARE: u32 = 100;
+/// Of these the medians are taken.
+const KEPT: usize = 500;
+/// So often the medians are taken anew.
+const TOLD_EVERY: u64 = 200;
+
+#[derive(Debug)]
+pub(super) struct Pacer {
+    asked: Option<Duration>,
+    interval: Duration,
+    due: Instant,
+    last_us: Option<u64>,
+    /// From one sweep to the next, how long each took, and how much too long each sleep was, all in microseconds.
+    apart: VecDeque<u64>,
+    took: VecDeque<u64>,
+    overslept: VecDeque<u64>,
+    sweeps: u64,
+    late: u64,
+}
+
+impl Pacer {
+    pub(super) fn new(asked: Option<Duration>) -> Self {
+        let interval = asked.unwrap_or(SHORTEST);
+        Self {
+            asked,
+            interval,
+            due: Instant::now() + interval,
+            last_us: None,
+            apart: VecDeque::new(),
+            took: VecDeque::new(),
+            overslept: VecDeque::new(),
+            sweeps: 0,
+            late: 0,
+        }
+    }
+
+    /// Sleeps until the next sweep is due. Now and then: by how much a sleep is too long on this host, in microseconds, the median of the last ones.
+    pub(super) fn sleep(&mut self) -> Option<f64> {
+        let now = Instant::now();
+        if self.due > now {
+            std::thread::sleep(self.due - now);
+            keep(&mut self.overslept, micros(self.due.elapsed()));
+        }
+        let now = Instant::now();
+        if now > self.due + self.interval {
+            self.late += 1;
+        }
+        // what was missed is not made up for
+        self.due = (self.due + self.interval).max(now);
+        let is_told = self.sweeps.is_multiple_of(TOLD_EVERY) && self.overslept.len() >= 50;
+        is_told.then(|| median(&self.overslept) as f64)
+    }
+
+    pub(super) fn swept(&mut self, at_us: u64, took_us: u64) {
+        if let Some(last) = self.last_us.replace(at_us) {
+            keep(&mut self.apart, at_us.saturating_sub(last));
+        }
+        keep(&mut self.took, took_us);
+        self.sweeps += 1;
+        if self.asked.is_none() && self.sweeps.is_multiple_of(TOLD_EVERY) {
+            let affordable = Duration::from_micros(median(&self.took)) * SHARE;
+            self.interval = affordable.clamp(SHORTEST, LONGEST);
+        }
+    }
+
+    pub(super) fn late(&self) -> u64 {
+        self.late
+    }
+
+    pub(super) fn interval_us(&self) -> u64 {
+        micros(self.interval)
+    }
+
+    pub(super) fn median_us(&self) -> u64 {
+        median(&self.apart)
+    }
+}
+
+fn keep(kept: &mut VecDeque<u64>, us: u64) {
+    kept.push_back(us);
+    if kept.len() > KEPT {
+        kept.pop_front();
+    }
+}
+
+fn median(of: &VecDeque<u64>) -> u64 {
+    let mut sorted: Vec<u64> = of.iter().copied().collect();
+    sorted.sort_unstable();
+    sorted.get(sorted.len() / 2).copied().unwrap_or(0)
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// Of all threads of this process, user and system.
+pub(super) fn cpu_time() -> Duration {
+    Duration::try_from(rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime)).unwrap_or_default()
+}
+
+/// Since boot; `None`: this kernel has no pressure stall information.
+pub(super) fn pressure() -> Option<Pressure> {
+    let total = |file: &str| {
+        let text = std::fs::read_to_string(format!("/proc/pressure/{file}")).ok()?;
+        let mut us = None;
+        parse::pressure(&text, |name, _, value| {
+            if name == "some.total" {
+                #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a counter")]
+                let value = value.max(0.0) as u64;
+                us = Some(value);
+            }
+        });
+        us
+    };
+    Some(Pressure { cpu_us: total("cpu")?, io_us: total("io")?, memory_us: total("memory")? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dear_sweeps_come_seldom_unless_an_interval_was_asked_for() {
+        let of = |asked: Option<Duration>, took_us: u64| {
+            let mut pacer = Pacer::new(asked);
+            (0..TOLD_EVERY).for_each(|nth| pacer.swept(nth * 10_000, took_us));
+            (pacer.interval_us(), pacer.median_us())
+        };
+        assert_eq!(of(None, 50), (10_000, 10_000));
+        assert_eq!(of(None, 150), (15_000, 10_000));
+        assert_eq!(of(None, 5_000), (20_000, 10_000));
+        assert_eq!(of(Some(Duration::from_millis(5)), 5_000), (5_000, 10_000));
+    }
+
+    #[test]
+    fn a_sleep_is_too_long_by_what_the_host_adds() {
+        let mut pacer = Pacer::new(Some(Duration::from_millis(1)));
+        let told: Vec<f64> = (0..60).filter_map(|_| pacer.sleep()).collect();
+        assert!(told.iter().all(|us| (1.0..100_000.0).contains(us)), "{told:?}");
+        assert!(!told.is_empty());
+    }
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+//! PostgreSQL: what its backends wait for, by `pg_stat_activity` (monitoring.sgml, tables of wait events, 10 to 18).
+
+use super::asking::{Asking, Row, Source};
+use ::stalls::watch::{Says, Session};
+
+/// `pg_blocking_pids` looks into the table of locks, and is asked for those alone that wait for one.
+const SESSIONS: [Source; 1] = [Source {
+    sql: "SELECT pid, state, wait_event_type, wait_event, left(query, 1024), \
+          CASE WHEN wait_event_type = 'Lock' THEN array_to_string(pg_blocking_pids(pid), ' ') END, \
+          (extract(epoch FROM clock_timestamp() - query_start) * 1000000)::bigint \
+          FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'",
+    is_enough: true,
+}];
+
+pub(super) fn sessions(asking: &mut Asking<'_>) -> Option<Vec<Session>> {
+    let rows = asking.first_of("sessions", &SESSIONS, "PostgreSQL 10 or later tells what its backends wait for")?;
+    if rows.iter().any(|row| row.text(4) == "<insufficient privilege>") {
+        asking.missing(
+            "what the connections of other accounts do",
+            "pg_stat_activity shows only those of this account".to_owned(),
+            Some("GRANT pg_read_all_stats"),
+        );
+    }
+    Some(rows.iter().filter_map(session).collect())
+}
+
+fn session(row: &Row) -> Option<Session> {
+    let connection = row.number(0)?;
+    let (kind, event) = (row.text(2), row.text(3));
+    let says = match row.text(1) {
+        "active" | "fastpath function call" => says(kind, event),
+        // not to be seen
+        "" | "disabled" => return None,
+        _ => Says::Idle,
+    };
+    let words = if kind.is_empty() { String::new() } else { format!("{kind}/{event}") };
+    let statement = Some(row.text(4)).filter(|text| !text.is_empty()).map(str::to_owned);
+    let blocked_by = row.text(5).split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect();
+    Some(Session {
+        connection,
+        thread: u32::try_from(connection).ok(),
+        says,
+        words,
+        statement,
+        age_us: row.number(6),
+        blocked_by,
+    })
+}
+
+fn says(kind: &str, event: &str) -> Says {
+    let ends = |endings: &[&str]| endings.iter().any(|it| event.ends_with(it));
+    match kind {
+        "Lock" => match event {
+            "transactionid" | "tuple" | "virtualxid" | "spectoken" => Says::RowLock,
+            "advisory" | "userlock" => Says::AskedToWait,
+            "extend" => Says::Mutex,
+            _ => Says::MetadataLock,
+        },
+        "LWLock" | "LWLockNamed" | "LWLockTranche" => match event {
+            "WALWrite" | "WALWriteLock" => Says::Sync,
+            "BufferIO" | "buffer_io" => Says::DiskRead,
+            _ => Says::Mutex,
+        },
+        "BufferPin" | "Buffer" => Says::BufferPin,
+        "IO" if ends(&["Read", "Prefetch", "AioIoCompletion"]) => Says::DiskRead,
+        "IO" if ends(&["Sync", "Write", "Flush", "Extend", "SyncMethodAssign"]) => Says::Sync,
+        "IPC" if event.starts_with("Checkpoint") => Says::Checkpoint,
+        "IPC" if event == "BufferIo" || event == "BufferIO" => Says::DiskRead,
+        "Timeout" => Says::AskedToWait,
+        "Client" => Says::Idle,
+        "Activity" => Says::Background,
+        _ => Says::Busy,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wait_events_of_versions_10_to_18() {
+        assert_eq!(says("Lock", "transactionid"), Says::RowLock);
+        assert_eq!(says("Lock", "relation"), Says::MetadataLock);
+        assert_eq!(says("Lock", "advisory"), Says::AskedToWait);
+        assert_eq!(says("IO", "DataFileRead"), Says::DiskRead);
+        assert_eq!(says("IO", "WALSync"), Says::Sync);
+        assert_eq!(says("LWLock", "WALWrite"), Says::Sync);
+        assert_eq!(says("LWLock", "BufferMapping"), Says::Mutex);
+        assert_eq!(says("Timeout", "PgSleep"), Says::AskedToWait);
+        assert_eq!(says("Client", "ClientRead"), Says::Idle);
+        assert_eq!(says("", ""), Says::Busy);
+    }
+}

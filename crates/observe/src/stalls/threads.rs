@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The threads of a server, looked at again and again through descriptors that stay open. Nothing is stopped.
+
+use super::syscall::{by_wait_channel, doing};
+use crate::Error;
+use ::stalls::watch::{Doing, Missing, Sample, Sched};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::path::PathBuf;
+
+/// A server's threads; of one with a process for each connection, its children.
+#[derive(Debug)]
+pub(super) struct Threads {
+    pid: u32,
+    by_process: bool,
+    open: BTreeMap<u32, Files>,
+    buffer: Vec<u8>,
+    by_wait_channel: bool,
+}
+
+#[derive(Debug)]
+struct Files {
+    /// `syscall`, or `wchan`.
+    state: File,
+    schedstat: Option<File>,
+}
+
+/// What came and went.
+#[derive(Debug, Default)]
+pub(super) struct Swept {
+    pub(super) samples: Vec<Sample>,
+    pub(super) gone: Vec<u32>,
+}
+
+impl Threads {
+    /// `by_process`: it has a process for each connection. Also returns what cannot be read.
+    ///
+    /// # Errors
+    /// [`Error::Threads`]: nothing tells what they do.
+    pub(super) fn of(pid: u32, by_process: bool) -> Result<(Self, Vec<Missing>), Error> {
+        let mut missing = Vec::new();
+        let is_readable = |file: &str| std::fs::read(format!("/proc/{pid}/{file}"));
+        let by_wait_channel = match is_readable("syscall") {
+            Ok(_) => false,
+            Err(error) => {
+                missing.push(Missing {
+                    what: "the system calls in which the server's threads wait".into(),
+                    why: format!("/proc/{pid}/syscall: {error}"),
+                    remedy: Some(
+                        "root, or the server's own user where kernel.yama.ptrace_scope is 0; until then `wchan` tells \
+                        most, but not the sleeps of XtraDB 5.6 (free_list_backoff)"
+                            .into(),
+                    ),
+                });
+                true
+            }
+        };
+        // who may not read it gets `0`, as of a thread that runs
+        let has_channel = rustix::process::geteuid().is_root()
+            || is_readable("wchan").is_ok_and(|text| !text.is_empty() && text != b"0");
+        if by_wait_channel && !has_channel {
+            return Err(Error::Threads { pid, why: "neither `syscall` nor `wchan` is to be read by this user".into() });
+        }
+        let threads = Self { pid, by_process, open: BTreeMap::new(), buffer: vec![0; 512], by_wait_channel };
+        if std::fs::read(format!("/proc/{pid}/schedstat")).is_err() {
+            missing.push(Missing {
+                what: "how long threads wait for a CPU".into(),
+                why: "this kernel has no /proc/PID/schedstat (CONFIG_SCHED_INFO)".into(),
+                remedy: None,
+            });
+        }
+        Ok((threads, missing))
+    }
+
+    /// Looks which threads there are. Returns those that have ended.
+    pub(super) fn list(&mut self) -> Vec<u32> {
+        let now = self.there();
+        let gone: Vec<u32> = self.open.keys().copied().filter(|thread| !now.contains(thread)).collect();
+        gone.iter().for_each(|thread| {
+            self.open.remove(thread);
+        });
+        for thread in now {
+            if !self.open.contains_key(&thread)
+                && let Ok(files) = self.files(thread)
+            {
+                self.open.insert(thread, files);
+            }
+        }
+        gone
+    }
+
+    fn there(&self) -> BTreeSet<u32> {
+        if self.by_process {
+            let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", self.pid));
+            return children.unwrap_or_default().split_ascii_whitespace().filter_map(|it| it.parse().ok()).collect();
+        }
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.pid));
+        tasks.into_iter().flatten().flatten().filter_map(|it| it.file_name().to_str()?.parse().ok()).collect()
+    }
+
+    fn files(&self, thread: u32) -> io::Result<Files> {
+        let folder = if self.by_process {
+            PathBuf::from(format!("/proc/{thread}/task/{thread}"))
+        } else {
+            PathBuf::from(format!("/proc/{}/task/{thread}", self.pid))
+        };
+        let state = File::open(folder.join(if self.by_wait_channel { "wchan" } else { "syscall" }))?;
+        Ok(Files { state, schedstat: File::open(folder.join("schedstat")).ok() })
+    }
+
+    pub(super) fn count(&self) -> u64 {
+        self.open.len() as u64
+    }
+
+    /// What those that `wanted` names do now. `at_rest`: nothing more need be known of one that does this.
+    pub(super) fn sweep(&mut self, wanted: &dyn Fn(u32) -> bool, at_rest: &dyn Fn(&Sample) -> bool) -> Swept {
+        let mut swept = Swept::default();
+        let Self { open, buffer, by_wait_channel: by_channel, .. } = self;
+        for (thread, files) in open.iter().filter(|(thread, _)| wanted(**thread)) {
+            let Ok(doing) = look(&files.state, buffer, *by_channel) else {
+                swept.gone.push(*thread);
+                continue;
+            };
+            let mut sample = Sample { thread: *thread, doing, sched: None };
+            if !at_rest(&sample) {
+                sample.sched = files.schedstat.as_ref().and_then(|file| sched(file, buffer));
+            }
+            swept.samples.push(sample);
+        }
+        swept.gone.iter().for_each(|thread| {
+            self.open.remove(thread);
+        });
+        swept
+    }
+}
+
+fn text<'a>(file: &File, buffer: &'a mut [u8]) -> io::Result<&'a str> {
+    let length = file.read_at(buffer, 0)?;
+    std::str::from_utf8(buffer.get(..length).unwrap_or_default()).map_err(io::Error::other)
+}
+
+fn look(file: &File, buffer: &mut [u8], by_channel: bool) -> io::Result<Doing> {
+    let text = text(file, buffer)?;
+    if by_channel { Ok(by_wait_channel(text)) } else { doing(text).ok_or_else(|| io::Error::other("no such text")) }
+}
+
+fn sched(file: &File, buffer: &mut [u8]) -> Option<Sched> {
+    let mut numbers = text(file, buffer).ok()?.split_ascii_whitespace().map_while(|word| word.parse().ok());
+    Some(Sched { cpu_ns: numbers.next()?, queued_ns: numbers.next()?, turns: numbers.next()? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_of_this_test_are_seen_until_they_end() {
+        let (mut threads, missing) = Threads::of(std::process::id(), false).expect("our own");
+        assert_eq!(missing, []);
+        let (tell, told) = std::sync::mpsc::channel();
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let waiting = std::thread::spawn(move || {
+            let _ = tell.send(rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs());
+            let _ = ended.recv();
+        });
+        let tid = told.recv().expect("it began");
+        std::thread::sleep(std::time::Duration::from_millis(200));
+        threads.list();
+        let swept = threads.sweep(&|thread| thread == tid, &|_| false);
+        let [sample] = swept.samples.as_slice() else { panic!("{swept:?}") };
+        assert_eq!((sample.thread, sample.doing), (tid, Doing::Blocked), "it waits for a channel");
+        assert!(sample.sched.is_some_and(|sched| sched.turns > 0));
+        drop(end);
+        waiting.join().expect("it ends");
+        let mut gone = threads.sweep(&|thread| thread == tid, &|_| false).gone;
+        gone.extend(threads.list());
+        assert!(gone.contains(&tid), "{gone:?}");
+        assert!(threads.sweep(&|thread| thread == tid, &|_| false).samples.is_empty());
+    }
+}

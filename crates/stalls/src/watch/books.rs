@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The account: what stalls cost, by cause and by class of statements; and the stalls themselves, as many as are kept.
+
+use super::sample::Counters;
+use super::watched::{ClassSeen, WatchCost, Watched};
+use crate::cause::Cause;
+use crate::explained::{Account, Source, Stall};
+use sql::{Classes, Dialect};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Stalls that are kept one by one, and victims of all of them together.
+const MOST_STALLS: usize = 2000;
+const MOST_VICTIMS: u64 = 20_000;
+const MOST_CLASSES: usize = 1000;
+/// Of a statement, and of a class.
+const STATEMENT_BYTES: usize = 2000;
+
+#[derive(Debug)]
+pub(super) struct Books {
+    dialect: Dialect,
+    with_values: bool,
+    names: Classes,
+    account: Account,
+    tries: u64,
+    stalls: Vec<Stall>,
+    victims: u64,
+    left_out: u64,
+    classes: HashMap<Arc<str>, ClassSeen>,
+}
+
+impl Books {
+    pub(super) fn new(dialect: Dialect, with_values: bool) -> Self {
+        Self {
+            dialect,
+            with_values,
+            names: Classes::default(),
+            account: Account::default(),
+            tries: 0,
+            stalls: Vec::new(),
+            victims: 0,
+            left_out: 0,
+            classes: HashMap::new(),
+        }
+    }
+
+    /// The statement's class, and itself where it was asked for.
+    pub(super) fn statement(&mut self, statement: Option<String>) -> (Arc<str>, Option<String>) {
+        let Some(statement) = statement else { return ("".into(), None) };
+        let class = logs::cut(self.names.of(&statement, self.dialect), STATEMENT_BYTES).into();
+        (class, Some(statement).filter(|_| self.with_values))
+    }
+
+    pub(super) fn own_work(&mut self, us: u64) {
+        self.account.own_work_query_us = self.account.own_work_query_us.saturating_add(us);
+    }
+
+    pub(super) fn backoff(&mut self, tries: u64) {
+        self.tries = self.tries.saturating_add(tries);
+    }
+
+    /// Too short to be told, and counted by the server.
+    pub(super) fn short_sleep(&mut self, tries: u64) {
+        self.tries = self.tries.saturating_add(tries);
+    }
+
+    pub(super) fn stall(&mut self, stall: &Stall) {
+        let account = &mut self.account;
+        let lost = stall.lost_query_us;
+        account.lost_query_us = account.lost_query_us.saturating_add(lost);
+        let side = match stall.cause {
+            Cause::Unknown => &mut account.unexplained_query_us,
+            _ => &mut account.attributed_query_us,
+        };
+        *side = side.saturating_add(lost);
+        let of = account.by_cause.entry(stall.cause).or_default();
+        of.stalls += 1;
+        of.victims += stall.victim_count;
+        of.lost_query_us = of.lost_query_us.saturating_add(lost);
+        for victim in &stall.victims {
+            if self.classes.len() >= MOST_CLASSES && !self.classes.contains_key(&victim.statement) {
+                continue;
+            }
+            let (victims, lost_query_us, max_us) = (0, 0, 0);
+            let class = self.classes.entry(victim.statement.clone()).or_insert_with(|| ClassSeen {
+                statement: victim.statement.to_string(),
+                victims,
+                lost_query_us,
+                max_us,
+            });
+            class.victims += 1;
+            class.lost_query_us = class.lost_query_us.saturating_add(victim.lost_query_us);
+            class.max_us = class.max_us.max(victim.length_us);
+        }
+        if self.stalls.len() >= MOST_STALLS || self.victims >= MOST_VICTIMS {
+            self.left_out += 1;
+        } else {
+            self.victims += stall.victims.len() as u64;
+            self.stalls.push(stall.clone());
+        }
+    }
+
+    /// `overhead_us`: the server has backoff, and a sleep takes so much longer than was asked for.
+    pub(super) fn watched(
+        self,
+        source: Source,
+        counters: Option<[Counters; 2]>,
+        overhead_us: Option<f64>,
+        cost: WatchCost,
+    ) -> Watched {
+        let mut account = self.account;
+        account.wait_free = counters.and_then(|[first, last]| last.wait_free?.checked_sub(first.wait_free?));
+        account.wait_free_by_stalls = overhead_us.map(|_| self.tries);
+        account.sleep_overhead_us = overhead_us;
+        let mut classes: Vec<ClassSeen> = self.classes.into_values().collect();
+        classes.sort_by(|a, b| b.lost_query_us.cmp(&a.lost_query_us).then_with(|| a.statement.cmp(&b.statement)));
+        let notes = notes(&account);
+        Watched {
+            schema: 1,
+            source,
+            stalls: self.stalls,
+            stalls_left_out: self.left_out,
+            account,
+            classes,
+            cost,
+            resolution_us: 0,
+            counters,
+            pressure: None,
+            missing: Vec::new(),
+            notes,
+        }
+    }
+}
+
+fn notes(account: &Account) -> Vec<String> {
+    let mut notes = Vec::new();
+    if account.wait_free_by_stalls.is_none() && account.wait_free.is_some_and(|rose| rose > 0) {
+        notes.push(
+            "wait_free rose, and is no clock here: it counts looks for a free page, not the time of waits".to_owned(),
+        );
+    }
+    notes
+}

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the server has said until now: whose threads are whose, what connections did, and the counters. Bounded: what is old is forgotten.
+
+use super::sample::{Answer, Counters, Doing, Sample, Says, Session};
+use super::track::Wait;
+use std::collections::{HashMap, HashSet, VecDeque};
+
+/// Of one connection.
+const MOST_SAID: usize = 40;
+const MOST_COUNTERS: usize = 4000;
+
+#[derive(Debug)]
+struct Said {
+    asked_us: u64,
+    answered_us: u64,
+    session: Session,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Counted {
+    asked_us: u64,
+    answered_us: u64,
+    counters: Counters,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    /// Of the last list.
+    connections: HashMap<u32, u64>,
+    background: HashSet<u32>,
+    said: HashMap<u32, VecDeque<Said>>,
+    listed_us: Option<u64>,
+    /// A list said which threads the connections have.
+    tells_threads: bool,
+    first: Option<Counters>,
+    counted: VecDeque<Counted>,
+    /// Threads that were seen waiting for a client.
+    seen_idle: HashSet<u32>,
+    /// New, or seen to serve somebody, since the last list.
+    strangers: HashSet<u32>,
+    /// Not in a list that was made while they served somebody: the server's own.
+    unlisted: HashSet<u32>,
+    were_clients: HashSet<u32>,
+    polls: Polls,
+}
+
+impl Known {
+    pub(super) fn answer(&mut self, answer: Answer) {
+        let Answer { asked_us, answered_us, sessions, counters } = answer;
+        if let Some(counters) = counters {
+            self.first.get_or_insert(counters);
+            self.counted.push_back(Counted { asked_us, answered_us, counters });
+            if self.counted.len() > MOST_COUNTERS {
+                self.counted.pop_front();
+            }
+        }
+        if let Some(sessions) = sessions {
+            self.listed_us = Some(asked_us);
+            self.list(asked_us, answered_us, sessions);
+        }
+    }
+
+    fn list(&mut self, asked_us: u64, answered_us: u64, sessions: Vec<Session>) {
+        self.connections.clear();
+        self.background.clear();
+        let strangers = std::mem::take(&mut self.strangers);
+        for session in sessions {
+            let Some(thread) = session.thread else { continue };
+            self.tells_threads = true;
+            if session.says == Says::Background {
+                self.background.insert(thread);
+                continue;
+            }
+            self.connections.insert(thread, session.connection);
+            self.polls.learn(thread, session.says, asked_us, answered_us);
+            let said = self.said.entry(thread).or_default();
+            said.push_back(Said { asked_us, answered_us, session });
+            if said.len() > MOST_SAID {
+                said.pop_front();
+            }
+            self.were_clients.insert(thread);
+        }
+        let is_listed = |thread: &u32| self.connections.contains_key(thread) || self.background.contains(thread);
+        self.unlisted.extend(strangers.into_iter().filter(|thread| !is_listed(thread)));
+        if self.said.len() > 2 * self.connections.len() + 1000 {
+            self.said.retain(|thread, _| self.connections.contains_key(thread));
+        }
+    }
+
+    /// What the thread does, with what is known of the descriptors at which it polls.
+    pub(super) fn resolved(&mut self, sample: &Sample, at_us: u64) -> Doing {
+        self.polls.seen(sample, at_us);
+        let doing = self.meant(sample);
+        let thread = sample.thread;
+        let is_at_rest = matches!(doing, Doing::Idle | Doing::Polling(_));
+        if is_at_rest {
+            self.seen_idle.insert(thread);
+        } else {
+            self.unlisted.remove(&thread);
+        }
+        let is_listed = self.connections.contains_key(&thread) || self.background.contains(&thread);
+        if is_at_rest && self.tells_threads && !is_listed && !self.unlisted.contains(&thread) {
+            self.strangers.insert(thread);
+        }
+        doing
+    }
+
+    /// A thread that was not there before.
+    pub(super) fn came(&mut self, thread: u32) {
+        if self.tells_threads {
+            self.strangers.insert(thread);
+        }
+    }
+
+    pub(super) fn went(&mut self, thread: u32) {
+        self.strangers.remove(&thread);
+        self.unlisted.remove(&thread);
+        self.were_clients.remove(&thread);
+        self.seen_idle.remove(&thread);
+        self.polls.forget(thread);
+    }
+
+    /// It served somebody, and may again: it is not known whom.
+    pub(super) fn was_client(&self, thread: u32) -> bool {
+        self.were_clients.contains(&thread) && !self.is_client(thread)
+    }
+
+    pub(super) fn meant(&self, sample: &Sample) -> Doing {
+        match sample.doing {
+            Doing::Polling(descriptor) => self.polls.meant(sample.thread, descriptor),
+            doing => doing,
+        }
+    }
+
+    /// Somebody has come since the last list.
+    pub(super) fn has_strangers(&self) -> bool {
+        !self.strangers.is_empty()
+    }
+
+    pub(super) fn is_client(&self, thread: u32) -> bool {
+        if self.tells_threads { self.connections.contains_key(&thread) } else { self.seen_idle.contains(&thread) }
+    }
+
+    pub(super) fn connection(&self, thread: u32) -> Option<u64> {
+        self.connections.get(&thread).copied()
+    }
+
+    pub(super) fn last_said_us(&self, thread: u32) -> Option<u64> {
+        self.said.get(&thread)?.back().map(|said| said.asked_us)
+    }
+
+    /// In the last answer.
+    pub(super) fn names_a_wait(&self, thread: u32) -> bool {
+        let last = self.said.get(&thread).and_then(VecDeque::back);
+        last.is_some_and(|said| !matches!(said.session.says, Says::Idle | Says::Busy))
+    }
+
+    pub(super) fn counted_since(&self, us: u64) -> bool {
+        self.counted.back().is_some_and(|counted| counted.asked_us >= us)
+    }
+
+    pub(super) fn listed_since(&self, us: u64) -> bool {
+        self.listed_us.is_some_and(|listed| listed >= us)
+    }
+
+    /// What was said of the thread's connection while the wait lasted; where no answer came within it, an answer that came about then, if it
+    /// names a wait.
+    pub(super) fn said_of(&self, wait: &Wait) -> Vec<Session> {
+        let said = self.said.get(&wait.thread);
+        let said = || said.into_iter().flatten();
+        let within: Vec<Session> = said()
+            .filter(|it| it.asked_us >= wait.from_us && it.answered_us <= wait.to_us)
+            .map(|it| it.session.clone())
+            .collect();
+        if !within.is_empty() {
+            return within;
+        }
+        said()
+            .filter(|it| it.asked_us < wait.to_us && it.answered_us > wait.from_us)
+            .filter(|it| !matches!(it.session.says, Says::Idle | Says::Background))
+            .map(|it| it.session.clone())
+            .collect()
+    }
+
+    /// When the statement began of which was spoken last while it lasted.
+    pub(super) fn began_us(&self, wait: &Wait) -> Option<u64> {
+        let said = self.said.get(&wait.thread)?;
+        let within = said.iter().rev().find(|it| it.asked_us >= wait.from_us && it.answered_us <= wait.to_us)?;
+        within.session.age_us.map(|age| within.answered_us.saturating_sub(age))
+    }
+
+    /// Between the last reading before the wait and the first one after it.
+    pub(super) fn wait_free_rose(&self, wait: &Wait) -> Option<u64> {
+        let before = self.counted.iter().rev().find(|it| it.answered_us <= wait.from_us).or(self.counted.front())?;
+        let after = self.counted.iter().find(|it| it.asked_us >= wait.to_us)?;
+        after.counters.wait_free?.checked_sub(before.counters.wait_free?)
+    }
+
+    /// The fewest that were read while it lasted.
+    pub(super) fn pages_free(&self, wait: &Wait) -> Option<u64> {
+        let within = self.counted.iter().filter(|it| it.asked_us >= wait.from_us && it.answered_us <= wait.to_us);
+        within.filter_map(|it| it.counters.pages_free).min()
+    }
+
+    pub(super) fn first_and_last(&self) -> Option<[Counters; 2]> {
+        Some([self.first?, self.counted.back()?.counters])
+    }
+}
+
+/// A process of PostgreSQL waits at one `epoll` descriptor for its client, and at another one for other processes. Which is which is learned
+/// when the server says that a connection is idle.
+#[derive(Debug, Default)]
+struct Polls {
+    now: HashMap<u32, (u64, u64)>,
+    idle: HashMap<u32, u64>,
+    /// The server said that it was idle, in an answer that came then.
+    supposed: HashMap<u32, u64>,
+    /// Of all processes: they open their descriptors in the same order.
+    usual: HashMap<u64, u64>,
+}
+
+impl Polls {
+    /// Since when it polls where. What an answer let suppose counts when the thread still polls there after it.
+    fn seen(&mut self, sample: &Sample, at_us: u64) {
+        let thread = sample.thread;
+        let Doing::Polling(descriptor) = sample.doing else {
+            self.now.remove(&thread);
+            self.supposed.remove(&thread);
+            return;
+        };
+        if !matches!(self.now.get(&thread), Some((same, _)) if *same == descriptor) {
+            self.now.insert(thread, (descriptor, at_us));
+            self.supposed.remove(&thread);
+        }
+        if self.supposed.get(&thread).is_some_and(|answered_us| at_us > *answered_us) {
+            self.supposed.remove(&thread);
+            if self.idle.insert(thread, descriptor) != Some(descriptor) {
+                *self.usual.entry(descriptor).or_default() += 1;
+            }
+        }
+    }
+
+    fn forget(&mut self, thread: u32) {
+        self.now.remove(&thread);
+        self.idle.remove(&thread);
+        self.supposed.remove(&thread);
+    }
+
+    fn learn(&mut self, thread: u32, says: Says, asked_us: u64, answered_us: u64) {
+        let Some((descriptor, since_us)) = self.now.get(&thread).copied() else { return };
+        if since_us > asked_us {
+            return;
+        }
+        if says == Says::Idle {
+            self.supposed.insert(thread, answered_us);
+        } else if says != Says::Busy && self.idle.get(&thread) == Some(&descriptor) {
+            // it waits for somebody there
+            self.idle.remove(&thread);
+            self.usual.entry(descriptor).and_modify(|count| *count = count.saturating_sub(1));
+        }
+    }
+
+    fn meant(&self, thread: u32, descriptor: u64) -> Doing {
+        let usual = || {
+            self.usual
+                .iter()
+                .filter(|(_, count)| **count > 0)
+                .max_by_key(|(_, count)| **count)
+                .map(|(descriptor, _)| *descriptor)
+        };
+        match self.idle.get(&thread).copied().or_else(usual) {
+            Some(idle) if idle != descriptor => Doing::Blocked,
+            _ => Doing::Idle,
+        }
+    }
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What is seen of a server that runs: its threads, as the kernel shows them, and its connections, as the server does. Plain data; times in
+//! microseconds since the watch began.
+
+use serde::Serialize;
+
+/// What a thread does at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Doing {
+    /// Waits for its client: for a statement, or for room to send an answer.
+    Idle,
+    /// Waits at this `epoll` descriptor, for its client or for another process: the number tells which, once it is known where it waits when idle.
+    Polling(u64),
+    /// Has a CPU, or would take one.
+    Running,
+    /// In a sleep that only its end ends: `select` without descriptors, `nanosleep`.
+    Asleep,
+    /// Waits for another thread or process: `futex`, a semaphore.
+    Blocked,
+    /// Waits for the disk to read.
+    Reading,
+    /// Waits for the disk to write.
+    Syncing,
+}
+
+/// One thread at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sample {
+    pub thread: u32,
+    pub doing: Doing,
+    /// The thread's `schedstat`. `None`: not read, because it does nothing, or not to be read.
+    pub sched: Option<Sched>,
+}
+
+/// The three numbers of `/proc/PID/task/TID/schedstat`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Sched {
+    /// On a CPU. The kernel counts it up at its ticks, every 1 to 10 ms.
+    pub cpu_ns: u64,
+    /// In the queue for one.
+    pub queued_ns: u64,
+    /// How often it was given one. It does not change while a thread is in one wait.
+    pub turns: u64,
+}
+
+/// What the server says that a connection does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Says {
+    Idle,
+    /// Runs a statement, and no word about waiting.
+    Busy,
+    RowLock,
+    MetadataLock,
+    DiskRead,
+    Sync,
+    /// Room in the redo log, or a checkpoint.
+    Checkpoint,
+    BufferPin,
+    Mutex,
+    /// What it was asked to: `SLEEP`, `GET_LOCK`, `pg_sleep`.
+    AskedToWait,
+    /// No client's: replication, the server's own threads.
+    Background,
+}
+
+/// One connection, as the server shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Session {
+    /// The server's number for it.
+    pub connection: u64,
+    /// The kernel's number of its thread, or of its process. `None`: the server does not say.
+    pub thread: Option<u32>,
+    pub says: Says,
+    /// In the server's own words: `Waiting for table metadata lock`, `Lock/transactionid`. May be empty.
+    pub words: String,
+    /// With its values.
+    pub statement: Option<String>,
+    /// For how long its statement ran when the server was asked, in microseconds. `None`: the server does not say it, or in seconds.
+    pub age_us: Option<u64>,
+    /// Connections that hold what it waits for, where the server says so.
+    pub blocked_by: Vec<u64>,
+}
+
+/// What a server has answered.
+#[derive(Debug, Clone, Default)]
+pub struct Answer {
+    /// The question left, and the answer came.
+    pub asked_us: u64,
+    pub answered_us: u64,
+    /// `None`: not asked, or refused.
+    pub sessions: Option<Vec<Session>>,
+    pub counters: Option<Counters>,
+}
+
+/// Of all instances of the buffer pool together.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Counters {
+    /// `Innodb_buffer_pool_wait_free`, since the server's start.
+    pub wait_free: Option<u64>,
+    /// `Innodb_buffer_pool_pages_free`, now.
+    pub pages_free: Option<u64>,
+}
+
+/// What could not be read, why, and what would help.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Missing {
+    pub what: String,
+    pub why: String,
+    pub remedy: Option<String>,
+}

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Waits of one thread, from samples: an uninterrupted run of samples in which it waits in the same way.
+//!
+//! Samples say nothing of what was between them. A thread that is found in the same kind of wait again and again may have been in many short ones;
+//! the kernel's count of turns on a CPU tells the difference ([`Sched::turns`]). A sleep of `backoff` is many short sleeps by nature: there, turns are
+//! not counted.
+
+use super::sample::{Doing, Sample, Sched};
+
+/// In which way a thread waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Way {
+    Asleep,
+    Blocked,
+    Reading,
+    Syncing,
+    /// Would run, and has no CPU.
+    Queued,
+}
+
+/// A wait that has ended, or that is still going on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wait {
+    pub thread: u32,
+    pub way: Way,
+    /// In the middle between the last sample without it and the first with it: half a sampling interval off at most.
+    pub from_us: u64,
+    pub to_us: u64,
+    /// Samples in it, those of gaps left out.
+    pub samples: u32,
+    /// How often the thread was given a CPU within it. `None`: not known.
+    pub turns: Option<u64>,
+    /// It was there when watching began.
+    pub is_cut: bool,
+}
+
+impl Wait {
+    pub fn length_us(&self) -> u64 {
+        self.to_us.saturating_sub(self.from_us)
+    }
+}
+
+/// Samples that may lie between two of a run: a thread that sleeps is awake now and then.
+const GAP: usize = 2;
+/// Fewer samples are no wait.
+pub const LEAST_SAMPLES: u32 = 4;
+/// Of a thread that got less of a CPU than this since the sample before, and would have run, it is said that it waits for one.
+const QUEUED_SHARE: u64 = 5;
+
+/// Of a wait for another thread: so many turns since the sample before are still one wait.
+const TURNS_AT_ONCE: u64 = 1;
+/// Turns are allowed anew in each part of so many microseconds: a long wait must not save them up.
+const PART_US: u64 = 1_000_000;
+
+/// Turns on a CPU that belong to one wait and not to several: a timed wait looks at the clock now and then; a sync is a few waits for the disk.
+fn turns_allowed(way: Way, length_us: u64) -> Option<u64> {
+    match way {
+        Way::Blocked => Some(1 + length_us / 100_000),
+        Way::Syncing => Some(4 + length_us / 50_000),
+        // with many on one CPU, each is given it for some milliseconds in turn
+        Way::Queued => Some(2 + length_us / 20_000),
+        Way::Asleep | Way::Reading => None,
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Seen {
+    at_us: u64,
+    way: Option<Way>,
+    sched: Option<Sched>,
+}
+
+#[derive(Debug)]
+struct Run {
+    wait: Wait,
+    last: Seen,
+    first_turns: Option<u64>,
+    /// The begin of the part for which turns are counted, and the count then.
+    part: (u64, Option<u64>),
+    /// Samples since the last one in it.
+    gap: Vec<Seen>,
+}
+
+/// The waits of one thread.
+#[derive(Debug)]
+pub struct Tracker {
+    thread: u32,
+    before: Option<Seen>,
+    run: Option<Run>,
+    sched: Option<(u64, Sched)>,
+}
+
+impl Tracker {
+    pub fn new(thread: u32) -> Self {
+        Self { thread, before: None, run: None, sched: None }
+    }
+
+    /// Takes the next sample, which is not earlier than those before. Returns the waits that have ended by now.
+    pub fn sample(&mut self, at_us: u64, sample: &Sample) -> Vec<Wait> {
+        let seen = Seen { at_us, way: self.way(at_us, sample), sched: sample.sched };
+        self.sched = sample.sched.map(|sched| (at_us, sched));
+        let mut ended = Vec::new();
+        if matches!(sample.doing, Doing::Idle | Doing::Polling(_)) {
+            // it has answered: a statement's wait is over
+            self.end(at_us, &mut ended);
+            self.before = Some(seen);
+        } else {
+            self.take(seen, &mut ended);
+        }
+        ended
+    }
+
+    /// The wait that goes on, until its last sample.
+    pub fn open(&self) -> Option<Wait> {
+        let run = self.run.as_ref()?;
+        Some(run.so_far(run.last.at_us))
+    }
+
+    /// The thread is gone, or watching has ended.
+    pub fn close(&mut self, at_us: u64) -> Option<Wait> {
+        let mut ended = Vec::new();
+        self.end(at_us, &mut ended);
+        ended.pop()
+    }
+
+    fn way(&self, at_us: u64, sample: &Sample) -> Option<Way> {
+        match sample.doing {
+            Doing::Idle | Doing::Polling(_) => None,
+            Doing::Asleep => Some(Way::Asleep),
+            Doing::Blocked => Some(Way::Blocked),
+            Doing::Reading => Some(Way::Reading),
+            Doing::Syncing => Some(Way::Syncing),
+            Doing::Running => {
+                let ((before_us, before), now) = (self.sched?, sample.sched?);
+                let passed_ns = at_us.saturating_sub(before_us).saturating_mul(1000);
+                let ran_ns = now.cpu_ns.saturating_sub(before.cpu_ns);
+                // a thread that ran and waits again has had a turn, and its time in the queue is counted when it gets the next one
+                let is_queued = ran_ns.saturating_mul(QUEUED_SHARE) < passed_ns
+                    && (now.turns == before.turns || now.queued_ns.saturating_sub(before.queued_ns) > passed_ns / 2);
+                is_queued.then_some(Way::Queued)
+            }
+        }
+    }
+
+    fn take(&mut self, seen: Seen, ended: &mut Vec<Wait>) {
+        match &mut self.run {
+            None => self.begin(seen),
+            Some(run) => {
+                if seen.way == Some(run.wait.way) && run.is_one(&seen) {
+                    run.extend(seen);
+                } else if seen.way != Some(run.wait.way) && run.gap.len() < GAP {
+                    run.gap.push(seen);
+                } else {
+                    let gap = std::mem::take(&mut run.gap);
+                    let next_us = gap.first().map_or(seen.at_us, |first| first.at_us);
+                    self.end(next_us, ended);
+                    // what the gap was is known now: it may be the beginning of another wait
+                    gap.into_iter().chain([seen]).for_each(|seen| self.take(seen, ended));
+                    return;
+                }
+            }
+        }
+        self.before = Some(seen);
+    }
+
+    fn begin(&mut self, seen: Seen) {
+        let Some(way) = seen.way else { return };
+        let from_us = self.before.map_or(seen.at_us, |before| middle(before.at_us, seen.at_us));
+        let (thread, to_us, is_cut) = (self.thread, seen.at_us, self.before.is_none());
+        let wait = Wait { thread, way, from_us, to_us, samples: 1, turns: None, is_cut };
+        let first_turns = seen.sched.map(|sched| sched.turns);
+        self.run = Some(Run { wait, last: seen, first_turns, part: (from_us, first_turns), gap: Vec::new() });
+    }
+
+    /// `next_us`: when it was first seen without it.
+    fn end(&mut self, next_us: u64, ended: &mut Vec<Wait>) {
+        let Some(run) = self.run.take() else { return };
+        let until_us = run.gap.first().map_or(next_us, |first| first.at_us);
+        ended.push(run.so_far(middle(run.last.at_us, until_us)));
+        self.before = Some(run.gap.last().copied().unwrap_or(run.last));
+    }
+}
+
+impl Run {
+    fn extend(&mut self, seen: Seen) {
+        self.gap.clear();
+        self.wait.samples += 1;
+        if seen.at_us.saturating_sub(self.part.0) > PART_US {
+            self.part = (seen.at_us, seen.sched.map(|sched| sched.turns));
+        }
+        self.last = seen;
+    }
+
+    /// With this sample it is still one wait, and not the next one of the same kind.
+    fn is_one(&self, seen: &Seen) -> bool {
+        let (part_us, first) = self.part;
+        let allowed = turns_allowed(self.wait.way, seen.at_us.saturating_sub(part_us));
+        let (Some(allowed), Some(first), Some(now)) = (allowed, first, seen.sched) else { return true };
+        let last = self.last.sched.map_or(now.turns, |last| last.turns);
+        let at_once = now.turns.saturating_sub(last);
+        now.turns.saturating_sub(first) <= allowed && (self.wait.way != Way::Blocked || at_once <= TURNS_AT_ONCE)
+    }
+
+    fn so_far(&self, to_us: u64) -> Wait {
+        let turns = self.first_turns.zip(self.last.sched).map(|(first, last)| last.turns.saturating_sub(first));
+        Wait { to_us, turns, ..self.wait }
+    }
+}
+
+fn middle(from_us: u64, to_us: u64) -> u64 {
+    from_us + to_us.saturating_sub(from_us) / 2
+}
+
+#[cfg(test)]
+#[path = "track_tests.rs"]
+mod tests;

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+use super::*;
+use proptest::prelude::*;
+
+const STEP_US: u64 = 10_000;
+
+fn sample(doing: Doing, sched: Option<Sched>) -> Sample {
+    Sample { thread: 7, doing, sched }
+}
+
+/// Samples every 10 ms, of a thread that has turns as they are given; idle before and behind.
+fn waits(of: &[(Doing, u64)]) -> Vec<Wait> {
+    let mut tracker = Tracker::new(7);
+    let around = [(Doing::Idle, 0)];
+    let mut ended = Vec::new();
+    for (nth, (doing, turns)) in around.iter().chain(of).chain(&around).enumerate() {
+        let sched = Sched { turns: *turns, cpu_ns: nth as u64 * 9_000_000, queued_ns: 0 };
+        ended.extend(tracker.sample(nth as u64 * STEP_US, &sample(*doing, Some(sched))));
+    }
+    assert_eq!(tracker.open(), None);
+    ended
+}
+
+fn lengths(of: &[(Doing, u64)]) -> Vec<(Way, u64, u32)> {
+    waits(of).into_iter().map(|wait| (wait.way, wait.length_us() / 1000, wait.samples)).collect()
+}
+
+#[test]
+fn a_run_of_samples_is_a_wait_and_what_is_between_two_samples_is_halved() {
+    assert_eq!(lengths(&[(Doing::Asleep, 0); 10]), [(Way::Asleep, 100, 10)]);
+    assert_eq!(lengths(&[(Doing::Running, 0); 3]), []);
+}
+
+#[test]
+fn a_thread_that_sleeps_is_awake_now_and_then_and_not_for_long() {
+    let (asleep, awake) = ((Doing::Asleep, 0), (Doing::Blocked, 0));
+    let two = [[asleep; 5].as_slice(), &[awake; 2], &[asleep; 5]].concat();
+    assert_eq!(lengths(&two), [(Way::Asleep, 120, 10)]);
+    let three = [[asleep; 5].as_slice(), &[awake; 3], &[asleep; 5]].concat();
+    assert_eq!(lengths(&three), [(Way::Asleep, 50, 5), (Way::Blocked, 30, 3), (Way::Asleep, 50, 5)]);
+}
+
+#[test]
+fn an_answer_ends_a_wait_at_once() {
+    let asleep = (Doing::Asleep, 0);
+    let two = [[asleep; 5].as_slice(), &[(Doing::Idle, 0)], &[asleep; 5]].concat();
+    assert_eq!(lengths(&two), [(Way::Asleep, 50, 5), (Way::Asleep, 50, 5)]);
+}
+
+#[test]
+fn many_short_waits_are_not_one_long_wait() {
+    let each = |per_sample: u64| (0..30).map(|nth| (Doing::Blocked, nth * per_sample)).collect::<Vec<_>>();
+    assert_eq!(lengths(&each(0)), [(Way::Blocked, 300, 30)], "no turn: one wait");
+    let longest = |of: &[(Doing, u64)]| lengths(of).into_iter().map(|(_, ms, _)| ms).max();
+    assert!(longest(&each(1)) < Some(40), "{:?}", lengths(&each(1)));
+    assert!(longest(&each(5)) < Some(20));
+    // a deadlock check, a second after the begin
+    let timed: Vec<_> = (0..150).map(|nth| (Doing::Blocked, u64::from(nth > 100))).collect();
+    assert_eq!(lengths(&timed), [(Way::Blocked, 1500, 150)]);
+}
+
+#[test]
+fn a_thread_without_a_cpu_waits_for_one() {
+    let mut tracker = Tracker::new(7);
+    let mut ended = tracker.sample(0, &sample(Doing::Idle, None));
+    for nth in 1..=20 {
+        // it gets 1 ms of each 10
+        let sched = Sched { cpu_ns: nth * 1_000_000, queued_ns: 0, turns: 3 };
+        ended.extend(tracker.sample(nth * STEP_US, &sample(Doing::Running, Some(sched))));
+    }
+    ended.extend(tracker.close(21 * STEP_US));
+    let [wait] = ended.as_slice() else { panic!("{ended:?}") };
+    assert_eq!((wait.way, wait.samples), (Way::Queued, 19), "the first sample has none to be compared with");
+    let mut tracker = Tracker::new(7);
+    let runs = (0..20).flat_map(|nth| {
+        let sched = Sched { cpu_ns: nth * 9_000_000, queued_ns: 0, turns: 3 };
+        tracker.sample(nth * STEP_US, &sample(Doing::Running, Some(sched)))
+    });
+    assert_eq!(runs.count(), 0, "it runs");
+}
+
+fn any_doing() -> impl Strategy<Value = Doing> {
+    prop_oneof![
+        Just(Doing::Idle),
+        Just(Doing::Running),
+        Just(Doing::Asleep),
+        Just(Doing::Blocked),
+        Just(Doing::Reading),
+        Just(Doing::Syncing),
+        any::<u64>().prop_map(Doing::Polling),
+    ]
+}
+
+proptest! {
+    /// Whatever the kernel shows: waits follow each other, within the time that was watched, and none has more samples than there were.
+    #[test]
+    fn waits_of_any_samples_do_not_overlap(
+        seen in prop::collection::vec((any_doing(), 0_u64..50_000, prop::option::of((any::<u64>(), any::<u64>(), any::<u64>()))), 0..200)
+    ) {
+        let mut tracker = Tracker::new(1);
+        let (mut at_us, mut ended) = (0, Vec::new());
+        for (doing, later, sched) in &seen {
+            at_us += later;
+            let sched = sched.map(|(cpu_ns, queued_ns, turns)| Sched { cpu_ns, queued_ns, turns });
+            ended.extend(tracker.sample(at_us, &sample(*doing, sched)));
+        }
+        ended.extend(tracker.close(at_us));
+        let mut until_us = 0;
+        for wait in &ended {
+            prop_assert!(wait.from_us >= until_us && wait.to_us >= wait.from_us && wait.to_us <= at_us, "{ended:?}");
+            until_us = wait.to_us;
+        }
+        prop_assert!(ended.iter().map(|wait| wait.samples as usize).sum::<usize>() <= seen.len());
+    }
+
+    /// A stall of any length, sampled at any interval and phase, with up to 6 % of its samples awake: found as one, within an interval and a half.
+    #[test]
+    fn a_planted_sleep_is_found_within_the_interval(
+        length_us in 50_000_u64..2_000_000, step_us in 2_000_u64..12_000, phase in 0_u64..12_000, awake in 16_u64..40
+    ) {
+        let (begin, end) = (200_000 + phase, 200_000 + phase + length_us);
+        let mut tracker = Tracker::new(1);
+        let mut ended = Vec::new();
+        for (nth, at_us) in (0..end + 100_000).step_by(usize::try_from(step_us).unwrap_or(1)).enumerate() {
+            let doing = match at_us {
+                at if at < begin || at >= end => Doing::Idle,
+                _ if (nth as u64).is_multiple_of(awake) => Doing::Running,
+                _ => Doing::Asleep,
+            };
+            ended.extend(tracker.sample(at_us, &sample(doing, None)));
+        }
+        let [wait] = ended.as_slice() else { panic!("{ended:?}") };
+        // a sample awake at an end hides one more
+        prop_assert!(wait.length_us().abs_diff(length_us) <= 3 * step_us, "{wait:?} of {length_us}");
+        prop_assert!(wait.samples >= LEAST_SAMPLES);
+    }
+}

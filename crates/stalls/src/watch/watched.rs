@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What was watched, as plain data: the shape of the JSON. Stalls, account and classes have the names that `stalls explain` gives them.
+
+use super::sample::{Counters, Missing};
+use crate::explained::{Account, Source, Stall};
+use serde::Serialize;
+
+/// Times in microseconds.
+#[derive(Debug, Clone, Serialize)]
+pub struct Watched {
+    /// Of this shape.
+    pub schema: u32,
+    pub source: Source,
+    /// In the order in which they were settled, as far as memory allowed; the account has all.
+    pub stalls: Vec<Stall>,
+    pub stalls_left_out: u64,
+    /// A victim loses the time for which it waited.
+    pub account: Account,
+    /// Of the statements that stalled; those that lost most first.
+    pub classes: Vec<ClassSeen>,
+    pub cost: WatchCost,
+    /// Shorter stalls may not be seen: four samples, as far apart as half of them were at most; and no less than was asked for.
+    pub resolution_us: u64,
+    /// At the first and the last reading.
+    pub counters: Option<[Counters; 2]>,
+    /// What the host's tasks waited for meanwhile (`/proc/pressure`), some of them at least.
+    pub pressure: Option<Pressure>,
+    pub missing: Vec<Missing>,
+    /// What one should know to read this.
+    pub notes: Vec<String>,
+}
+
+/// A class of statements that had victims.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ClassSeen {
+    /// Without values.
+    pub statement: String,
+    pub victims: u64,
+    pub lost_query_us: u64,
+    pub max_us: u64,
+}
+
+/// What watching itself took.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct WatchCost {
+    pub elapsed_us: u64,
+    /// Of all CPUs together, by this process.
+    pub cpu_us: u64,
+    /// Of one CPU.
+    pub cpu_share: f64,
+    /// How often all threads were looked at, and how often that was a whole interval or more too late.
+    pub sweeps: u64,
+    pub sweeps_late: u64,
+    /// From one sweep to the next: as it was meant, and as half of them were at most.
+    pub interval_us: u64,
+    pub interval_p50_us: u64,
+    /// Looked at in one sweep, at most.
+    pub threads: u64,
+    /// Sent to the server, and how long it took to answer all of them.
+    pub statements: u64,
+    pub statements_us: u64,
+}
+
+/// Microseconds in which some task waited.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Pressure {
+    pub cpu_us: u64,
+    pub io_us: u64,
+    pub memory_us: u64,
+}

@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Samples and answers in, stalls out, as they are settled.
+//!
+//! A wait is judged when the server has been asked once more after its end, or has not answered for two seconds. A stall is settled when nobody
+//! whose wait began within it still waits.
+
+use super::books::Books;
+use super::group::{Group, Judged};
+use super::known::Known;
+use super::sample::{Answer, Counters, Doing, Missing, Sample};
+use super::track::{LEAST_SAMPLES, Tracker, Wait, Way};
+use super::verdict::{Around, Verdict, judge};
+use super::watched::{Pressure, WatchCost, Watched};
+use crate::cause::Cause;
+use crate::explained::{Source, Stall, Victim};
+use crate::ladder::Lattice;
+use capability::LADDER;
+use sql::Dialect;
+use std::collections::BTreeMap;
+
+/// What is watched for.
+#[derive(Debug, Clone)]
+pub struct Watch {
+    /// The shortest stall that is told, in microseconds.
+    pub least_us: u64,
+    /// `innodb_empty_free_list_algorithm` is `backoff`. `None`: nothing says which algorithm the server has.
+    pub backoff: Option<bool>,
+    pub with_values: bool,
+    pub dialect: Dialect,
+    /// In words.
+    pub server: Option<String>,
+    /// When it began, since 1970: all other times are since then.
+    pub started_unix_us: u64,
+}
+
+/// What is to be asked now.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Wants {
+    /// What the connections do.
+    pub sessions: bool,
+    /// Who waits for locks of rows, too.
+    pub locks: bool,
+    /// The counters, before a wait can be judged.
+    pub counters: bool,
+}
+
+/// How long a judgement waits for an answer, in microseconds.
+const PATIENCE_US: u64 = 2_000_000;
+/// For those that end a little later.
+const COMPANY_US: u64 = 100_000;
+/// A stall is told although somebody still waits.
+const HELD_BACK_US: u64 = 3_000_000;
+/// From one question about the same wait to the next.
+const AGAIN_US: u64 = 250_000;
+const AGAIN_IF_BUSY_US: u64 = 110_000;
+/// A thread waits so long before the server is asked about it.
+const ASKED_FROM_US: u64 = 25_000;
+/// Victims of one stall that are listed.
+const MOST_VICTIMS: usize = 200;
+
+#[derive(Debug)]
+pub struct Watching {
+    watch: Watch,
+    trackers: BTreeMap<u32, Tracker>,
+    known: Known,
+    pending: Vec<Wait>,
+    groups: Vec<Group>,
+    books: Books,
+    lattice: Lattice,
+}
+
+impl Watching {
+    pub fn new(watch: Watch) -> Self {
+        let lattice = Lattice::new(&LADDER, Lattice::USUAL_OVERHEAD_US);
+        let books = Books::new(watch.dialect, watch.with_values);
+        Self {
+            watch,
+            trackers: BTreeMap::new(),
+            known: Known::default(),
+            pending: Vec::new(),
+            groups: Vec::new(),
+            books,
+            lattice,
+        }
+    }
+
+    /// What one sleep takes beyond what was asked for, in microseconds, as it was measured on this host.
+    pub fn sleep_overhead(&mut self, us: f64) {
+        self.lattice = self.lattice.clone().with_overhead(us);
+    }
+
+    /// Takes what threads do at one moment: of all of them, or of some.
+    pub fn sample(&mut self, at_us: u64, samples: &[Sample]) {
+        for sample in samples {
+            let sample = Sample { doing: self.known.resolved(sample, at_us), ..*sample };
+            let known = &mut self.known;
+            let tracker = self.trackers.entry(sample.thread).or_insert_with(|| {
+                known.came(sample.thread);
+                Tracker::new(sample.thread)
+            });
+            let ended = tracker.sample(at_us, &sample);
+            ended.into_iter().for_each(|wait| self.ended(wait));
+        }
+    }
+
+    /// The thread has ended.
+    pub fn gone(&mut self, at_us: u64, thread: u32) {
+        let wait = self.trackers.remove(&thread).and_then(|mut tracker| tracker.close(at_us));
+        wait.into_iter().for_each(|wait| self.ended(wait));
+        self.known.went(thread);
+    }
+
+    pub fn answer(&mut self, answer: Answer) {
+        self.known.answer(answer);
+    }
+
+    /// What the server should be asked at `now_us`.
+    pub fn wants(&self, now_us: u64) -> Wants {
+        let mut wants = Wants { sessions: self.known.has_strangers(), ..Wants::default() };
+        for wait in self.waiting() {
+            let is_long = wait.samples >= 2 && now_us.saturating_sub(wait.from_us) >= ASKED_FROM_US;
+            let last = self.known.last_said_us(wait.thread).filter(|us| *us >= wait.from_us);
+            // what InnoDB shows of its transactions is up to 100 ms old: who is only said to be busy is asked about again soon
+            let again_us = if self.known.names_a_wait(wait.thread) { AGAIN_US } else { AGAIN_IF_BUSY_US };
+            if is_long && last.is_none_or(|us| now_us.saturating_sub(us) >= again_us) {
+                wants.sessions = true;
+                wants.locks |= wait.way == Way::Blocked;
+            }
+        }
+        // a thread that waits for its next client, or for a lock of the client that it has had since the last list
+        let is_new = |wait: &Wait| self.known.was_client(wait.thread) && !self.known.listed_since(wait.from_us);
+        let open = self.trackers.values().filter_map(Tracker::open);
+        wants.sessions |= open.filter(is_new).any(|wait| now_us.saturating_sub(wait.from_us) >= ASKED_FROM_US);
+        for wait in &self.pending {
+            wants.counters |= wait.way == Way::Asleep && !self.known.counted_since(wait.to_us);
+            wants.sessions |= !self.known.listed_since(wait.to_us);
+        }
+        wants
+    }
+
+    /// Clients' threads that wait now.
+    fn waiting(&self) -> impl Iterator<Item = Wait> {
+        let open = self.trackers.values().filter_map(Tracker::open);
+        open.filter(|wait| self.known.is_client(wait.thread))
+    }
+
+    fn ended(&mut self, wait: Wait) {
+        if !self.known.is_client(wait.thread) {
+            return;
+        }
+        if wait.samples >= LEAST_SAMPLES && wait.length_us() >= self.watch.least_us {
+            self.pending.push(wait);
+        } else if wait.way == Way::Asleep && self.watch.backoff == Some(true) {
+            self.books.short_sleep(self.tries(&wait));
+        }
+    }
+
+    fn tries(&self, wait: &Wait) -> u64 {
+        self.lattice.tries(wait.length_us() as f64) as u64
+    }
+
+    /// The stalls that are settled by now, in the order of their begins.
+    pub fn settled(&mut self, now_us: u64) -> Vec<Stall> {
+        let is_known = |wait: &Wait, known: &Known| {
+            let counted = wait.way != Way::Asleep || known.counted_since(wait.to_us);
+            (counted && known.listed_since(wait.to_us)) || now_us >= wait.to_us + PATIENCE_US
+        };
+        let known = &self.known;
+        let (ready, pending) = self.pending.drain(..).partition(|wait| is_known(wait, known));
+        self.pending = pending;
+        self.judge_all(ready);
+        let begun: Vec<u64> =
+            self.waiting().filter(|wait| wait.samples >= LEAST_SAMPLES).map(|wait| wait.from_us).collect();
+        let begun: Vec<u64> = begun.into_iter().chain(self.pending.iter().map(|wait| wait.from_us)).collect();
+        let is_over = |group: &Group| {
+            let is_last = now_us >= group.to_us + COMPANY_US && begun.iter().all(|from| *from >= group.to_us);
+            is_last || now_us >= group.to_us + HELD_BACK_US
+        };
+        let (over, groups) = self.groups.drain(..).partition(is_over);
+        self.groups = groups;
+        self.close(over)
+    }
+
+    fn close(&mut self, mut groups: Vec<Group>) -> Vec<Stall> {
+        groups.sort_by_key(|group| group.from_us);
+        let stalls: Vec<Stall> =
+            groups.into_iter().map(|group| group.stall(self.watch.started_unix_us, MOST_VICTIMS)).collect();
+        stalls.iter().for_each(|stall| self.books.stall(stall));
+        stalls
+    }
+
+    fn judge_all(&mut self, waits: Vec<Wait>) {
+        for wait in waits {
+            let Some(judged) = self.judged(wait) else { continue };
+            match self.groups.iter_mut().find(|group| group.has_room_for(&judged)) {
+                Some(group) => group.add(judged),
+                None => self.groups.push(Group::new(judged)),
+            }
+        }
+    }
+
+    fn judged(&mut self, wait: Wait) -> Option<Judged> {
+        let said = self.known.said_of(&wait);
+        let connection = said.last().map(|it| it.connection).or_else(|| self.known.connection(wait.thread));
+        if wait.way == Way::Blocked && said.is_empty() && connection.is_none() {
+            // a thread that waits for its next connection, or one of the server's own
+            return None;
+        }
+        let tries = self.tries(&wait);
+        let around = Around {
+            said: &said,
+            backoff: self.watch.backoff,
+            wait_free: self.known.wait_free_rose(&wait),
+            tries,
+            began_us: self.known.began_us(&wait),
+            pages_free: self.known.pages_free(&wait),
+        };
+        let (cause, confidence, evidence) = match judge(&wait, &around) {
+            Verdict::Stall { cause, confidence, evidence } => (cause, confidence, evidence),
+            Verdict::OwnWork => {
+                self.books.own_work(wait.length_us());
+                return None;
+            }
+            Verdict::Nothing => return None,
+        };
+        if cause == Cause::FreeListBackoff {
+            self.books.backoff(tries);
+        }
+        let statement = said.iter().rev().find_map(|it| it.statement.clone());
+        let (class, with_values) = self.books.statement(statement);
+        let victim = Victim {
+            connection: connection.map(|number| number.to_string()),
+            thread: Some(wait.thread),
+            statement: class,
+            statement_with_values: with_values,
+            started_us: i64::try_from(self.watch.started_unix_us + wait.from_us).ok(),
+            length_us: wait.length_us(),
+            lost_query_us: wait.length_us(),
+        };
+        Some(Judged { wait, cause, confidence, evidence, victim })
+    }
+
+    /// Watching ends: what still waits is taken as it is. What the server is asked after this is in the judgement.
+    pub fn stop(&mut self, at_us: u64) {
+        let threads = std::mem::take(&mut self.trackers);
+        let waits: Vec<Wait> = threads.into_values().filter_map(|mut tracker| tracker.close(at_us)).collect();
+        waits.into_iter().for_each(|wait| self.ended(wait));
+    }
+
+    /// Returns the last stalls, and all that was watched.
+    pub fn finish(
+        mut self,
+        cost: WatchCost,
+        pressure: Option<Pressure>,
+        missing: Vec<Missing>,
+    ) -> (Vec<Stall>, Watched) {
+        self.stop(cost.elapsed_us);
+        let pending = std::mem::take(&mut self.pending);
+        self.judge_all(pending);
+        let groups = std::mem::take(&mut self.groups);
+        let last = self.close(groups);
+        let counters: Option<[Counters; 2]> = self.known.first_and_last();
+        let overhead = (self.watch.backoff == Some(true)).then(|| self.lattice.overhead_us());
+        let resolution_us = self.watch.least_us.max(u64::from(LEAST_SAMPLES) * cost.interval_p50_us.max(1));
+        let Watch { server, least_us, .. } = self.watch;
+        let source = Source { format: Some("watch"), server, least_us };
+        let watched = self.books.watched(source, counters, overhead, cost);
+        (last, Watched { resolution_us, pressure, missing, ..watched })
+    }
+}
+
+impl Watching {
+    /// Its statements are watched, or may be: it should be sampled as often as can be.
+    pub fn is_client(&self, thread: u32) -> bool {
+        self.known.is_client(thread) || self.known.was_client(thread)
+    }
+
+    /// It waits for its client: its `schedstat` is not needed.
+    pub fn is_at_rest(&self, sample: &Sample) -> bool {
+        matches!(self.known.meant(sample), Doing::Idle | Doing::Polling(_))
+    }
+}
+
+#[cfg(test)]
+#[path = "watching_tests.rs"]
+mod tests;

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+use super::super::sample::{Doing, Says, Sched, Session};
+use super::*;
+use proptest::prelude::*;
+
+const STEP_US: u64 = 10_000;
+
+fn watching(backoff: bool) -> Watching {
+    Watching::new(Watch {
+        least_us: 50_000,
+        backoff: Some(backoff),
+        with_values: false,
+        dialect: Dialect::Mysql,
+        server: None,
+        started_unix_us: 1_000_000_000,
+    })
+}
+
+fn session(thread: u32, says: Says) -> Session {
+    let (connection, blocked_by) = (u64::from(thread) + 100, Vec::new());
+    let statement = Some(format!("SELECT c FROM t WHERE id = {thread}"));
+    Session { connection, thread: Some(thread), says, words: String::new(), statement, age_us: None, blocked_by }
+}
+
+fn answer(at_us: u64, sessions: Vec<Session>, wait_free: u64) -> Answer {
+    let counters = Some(Counters { wait_free: Some(wait_free), pages_free: Some(0) });
+    Answer { asked_us: at_us, answered_us: at_us + 500, sessions: Some(sessions), counters }
+}
+
+/// A server of which it is known what each thread does at each moment, asked whenever that is wanted.
+fn watched(
+    watching: &mut Watching,
+    until_us: u64,
+    is: &dyn Fn(u64, u32) -> (Doing, Says),
+    wait_free: &dyn Fn(u64) -> u64,
+) -> Vec<Stall> {
+    const THREADS: [u32; 4] = [1, 2, 3, 4];
+    let list = |at_us: u64| THREADS.map(|thread| session(thread, is(at_us, thread).1)).to_vec();
+    watching.answer(answer(0, list(0), wait_free(0)));
+    let mut found = Vec::new();
+    for at_us in (1000..until_us).step_by(10_000) {
+        let sched = Some(Sched::default());
+        let samples = THREADS.map(|thread| Sample { thread, doing: is(at_us, thread).0, sched });
+        watching.sample(at_us, &samples);
+        let wants = watching.wants(at_us);
+        if wants.sessions || wants.counters {
+            watching.answer(answer(at_us, list(at_us), wait_free(at_us)));
+        }
+        found.extend(watching.settled(at_us));
+    }
+    found
+}
+
+fn finish(mut watching: Watching, at_us: u64) -> (Vec<Stall>, Watched) {
+    watching.stop(at_us);
+    watching.finish(WatchCost { elapsed_us: at_us, interval_p50_us: STEP_US, ..WatchCost::default() }, None, Vec::new())
+}
+
+#[test]
+fn victims_of_one_wait_are_one_stall_with_its_account() {
+    let mut it = watching(true);
+    let is = |at_us: u64, thread: u32| {
+        let sleeps = (300_000 + u64::from(thread) * 7000..700_000).contains(&at_us);
+        if sleeps { (Doing::Asleep, Says::Busy) } else { (Doing::Idle, Says::Idle) }
+    };
+    let lattice = Lattice::new(&LADDER, Lattice::USUAL_OVERHEAD_US);
+    let each = lattice.tries(380_000.0) as u64;
+    let stalls = watched(&mut it, 3_000_000, &is, &|at_us| if at_us > 700_000 { 4 * each } else { 0 });
+    let [stall] = stalls.as_slice() else { panic!("{stalls:#?}") };
+    assert_eq!((stall.cause, stall.victim_count), (Cause::FreeListBackoff, 4));
+    assert!(stall.length_us.abs_diff(393_000) < 2 * STEP_US, "{stall:?}");
+    assert!(stall.started_us.is_some_and(|us| us.abs_diff(1_000_307_000) < 2 * STEP_US));
+    assert_eq!(stall.victims[0].connection.as_deref(), Some("101"));
+    assert_eq!(&*stall.victims[0].statement, "select c from t where id = ?", "without values");
+    let (_, watched) = finish(it, 3_000_000);
+    let account = &watched.account;
+    assert_eq!((account.unexplained_query_us, account.attributed_query_us), (0, account.lost_query_us));
+    let (rose, computed) = (account.wait_free.unwrap_or(0), account.wait_free_by_stalls.unwrap_or(0));
+    assert!(computed.abs_diff(rose) * 10 < rose, "{computed} of {rose}");
+    assert_eq!((watched.classes.len(), watched.classes[0].victims, watched.resolution_us), (1, 4, 50_000));
+}
+
+#[test]
+fn one_after_the_other_are_two_stalls_and_decoys_are_none() {
+    let mut it = watching(false);
+    let is = |at_us: u64, thread: u32| match (thread, at_us / 100_000) {
+        (1, 2..6) => (Doing::Blocked, Says::RowLock),
+        (2, 8..12) => (Doing::Blocked, Says::RowLock),
+        (3, 3..9) => (Doing::Blocked, Says::AskedToWait),
+        _ => (Doing::Idle, Says::Idle),
+    };
+    let stalls = watched(&mut it, 4_000_000, &is, &|_| 0);
+    let seen: Vec<_> = stalls.iter().map(|it| (it.cause, it.victims[0].connection.clone(), it.victim_count)).collect();
+    let row = |connection: &str| (Cause::RowLock, Some(connection.to_owned()), 1);
+    assert_eq!(seen, [row("101"), row("102")]);
+    let (_, watched) = finish(it, 4_000_000);
+    assert!(watched.account.own_work_query_us.abs_diff(600_000) < 2 * STEP_US, "{:?}", watched.account);
+}
+
+#[test]
+fn threads_that_serve_nobody_are_not_watched() {
+    let mut it = watching(true);
+    it.answer(answer(0, vec![session(1, Says::Idle)], 0));
+    for at_us in (0..2_000_000).step_by(10_000) {
+        let of = |thread, doing| Sample { thread, doing, sched: None };
+        it.sample(at_us, &[of(1, Doing::Idle), of(50, Doing::Asleep), of(51, Doing::Blocked)]);
+        assert_eq!(it.settled(at_us), []);
+    }
+    assert!(finish(it, 2_000_000).1.stalls.is_empty());
+}
+
+#[test]
+fn what_still_waits_at_the_end_is_told() {
+    let mut it = watching(false);
+    let is = |at_us: u64, thread: u32| {
+        if thread == 1 && at_us > 500_000 { (Doing::Blocked, Says::MetadataLock) } else { (Doing::Idle, Says::Idle) }
+    };
+    assert_eq!(watched(&mut it, 900_000, &is, &|_| 0), []);
+    let (last, all) = finish(it, 900_000);
+    assert_eq!((last.len(), all.stalls.len(), last[0].cause), (1, 1, Cause::MetadataLock));
+    assert!(last[0].length_us.abs_diff(400_000) < 2 * STEP_US);
+}
+
+/// A process of PostgreSQL waits at one descriptor for its client, and at another one for a lock: told apart once it was idle.
+#[test]
+fn where_a_process_polls_tells_what_it_waits_for() {
+    let mut it = watching(false);
+    let is = |at_us: u64, thread: u32| match (thread, at_us / 100_000) {
+        (1, 10..14) => (Doing::Polling(4), Says::RowLock),
+        _ => (Doing::Polling(9), Says::Idle),
+    };
+    let list = |at_us: u64| [1, 2].map(|thread| session(thread, is(at_us, thread).1)).to_vec();
+    let mut stalls = Vec::new();
+    for at_us in (0..3_000_000).step_by(10_000) {
+        it.sample(at_us, &[1, 2].map(|thread| Sample { thread, doing: is(at_us, thread).0, sched: None }));
+        if at_us % 500_000 == 20_000 || it.wants(at_us).sessions {
+            it.answer(answer(at_us, list(at_us), 0));
+        }
+        stalls.extend(it.settled(at_us));
+    }
+    let [stall] = stalls.as_slice() else { panic!("{stalls:#?}") };
+    assert!(stall.cause == Cause::RowLock && stall.length_us.abs_diff(400_000) < 2 * STEP_US, "{stall:?}");
+}
+
+proptest! {
+    /// Whatever is seen and said: the account is the sum of its stalls, and nobody lost more than was watched.
+    #[test]
+    fn the_account_is_the_sum_of_the_stalls(
+        seen in prop::collection::vec((0_u32..4, 0_usize..6, 0_usize..5, 1000_u64..60_000), 0..400), backoff in any::<bool>()
+    ) {
+        const DOING: [Doing; 6] =
+            [Doing::Idle, Doing::Running, Doing::Asleep, Doing::Blocked, Doing::Reading, Doing::Syncing];
+        const SAYS: [Says; 5] = [Says::Idle, Says::Busy, Says::RowLock, Says::AskedToWait, Says::DiskRead];
+        let mut it = watching(backoff);
+        let (mut at_us, mut told) = (0, 0);
+        for (nth, (thread, doing, says, later)) in seen.iter().enumerate() {
+            at_us += later;
+            it.sample(at_us, &[Sample { thread: *thread, doing: DOING[*doing], sched: None }]);
+            if it.wants(at_us).sessions || nth == 0 {
+                it.answer(answer(at_us, (0..4).map(|thread| session(thread, SAYS[*says])).collect(), nth as u64));
+            }
+            told += it.settled(at_us).len();
+        }
+        let (last, all) = finish(it, at_us);
+        let account = &all.account;
+        let sum = |of: &dyn Fn(&Stall) -> u64| all.stalls.iter().map(of).sum::<u64>();
+        prop_assert_eq!(told + last.len(), all.stalls.len());
+        prop_assert_eq!(sum(&|stall| stall.lost_query_us), account.lost_query_us);
+        prop_assert_eq!(account.attributed_query_us + account.unexplained_query_us, account.lost_query_us);
+        prop_assert!(account.lost_query_us + account.own_work_query_us <= 4 * at_us);
+        prop_assert!(all.stalls.iter().all(|stall| stall.length_us >= 50_000));
+        prop_assert!(backoff || !account.by_cause.contains_key(&Cause::FreeListBackoff));
+    }
+}

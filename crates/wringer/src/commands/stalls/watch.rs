@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `wringer stalls watch`: the stalls of a server that runs, one by one as they end, and what they cost.
+
+mod openmetrics;
+mod show;
+
+use crate::commands::connection::Connection;
+use crate::exit::{Exit, Failure, Outcome};
+use crate::signals;
+use crate::terminal;
+use ::stalls::Stall;
+use ::stalls::watch::{Missing, Watched};
+use attach::Attached;
+use clap::ValueEnum;
+use host::places::Places;
+use observe::stalls::{Options, Watcher};
+use serde::Serialize;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use units::Span;
+
+/// The stalls of a server that runs, as they happen: how long, who waited, for what, and what it cost
+///
+/// The server's threads are looked at every 10 to 20 ms, and the server is asked what its connections wait for: once a second, and up to ten times a
+/// second while one waits. A stall is told when it has ended. Nothing is changed: no variable is set, no instrument enabled, no thread stopped.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    wringer stalls watch --sandbox shop --for 30s\n  \
+    sudo wringer stalls watch --mysql-socket=/run/mysqld/mysqld.sock --mysql-user=me --fail-on-stall 200ms\n  \
+    wringer stalls watch --sandbox shop -o json | jq --unbuffered 'select(.kind == \"stall\") | [.cause, .length_us]'\n  \
+    wringer stalls watch --sandbox shop --for 1m -o openmetrics > stalls.prom\n\n\
+    Run it on the server's host, as root or as the user the server runs as. An account with PROCESS (MySQL, MariaDB) or pg_read_all_stats (PostgreSQL)\n  \
+    sees what all connections wait for; what it may not see is named once, and the rest goes on.\n\n\
+    Exit codes: 0 at the end of --for, by Ctrl-C or SIGTERM; 1 with --fail-on-stall, if there was one so long; 2 usage; 3 no such server or process,\n  \
+    or its threads are not to be seen; 4 the server ended: what was seen until then is printed.\n\n\
+    Causes, how each is told, and what cannot be: docs/stalls-watch.md, or `wringer doc stalls-watch`.")]
+pub struct Args {
+    /// The server's process; of PostgreSQL the first line of postmaster.pid [default: the one that listens at the socket, or the sandbox's]
+    #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
+    pid: Option<u32>,
+    /// How long to watch [default: until Ctrl-C, or the server's end]
+    #[arg(long = "for", value_name = "TIME")]
+    lasting: Option<Span>,
+    /// From one look at the threads to the next, 1ms to 1s [default: 10ms, up to 20ms where looking takes more than 1 % of a CPU]
+    #[arg(long, value_name = "TIME", value_parser = interval)]
+    interval: Option<Span>,
+    /// The shortest stall that is told, 5ms or more; four looks at least lie in one
+    #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = least)]
+    min: Span,
+    /// Exit code 1 if a stall is so long or longer
+    #[arg(long, value_name = "TIME")]
+    fail_on_stall: Option<Span>,
+    /// Show statements with their values; without it, they are shown as classes
+    #[arg(long)]
+    with_values: bool,
+    /// How to print: text and json one line for each stall and the summary last (json: its `kind` tells which), openmetrics at the end
+    #[arg(short, long, value_enum, default_value_t = Form::Text)]
+    output: Form,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Form {
+    Text,
+    Json,
+    Openmetrics,
+}
+
+fn interval(text: &str) -> Result<Span, String> {
+    between(text, Duration::from_millis(1), Duration::from_secs(1), "1ms to 1s")
+}
+
+fn least(text: &str) -> Result<Span, String> {
+    between(
+        text,
+        Duration::from_millis(5),
+        Duration::from_secs(3600),
+        "5ms or more: shorter waits are not told apart from work",
+    )
+}
+
+fn between(text: &str, low: Duration, high: Duration, words: &str) -> Result<Span, String> {
+    let span: Span = text.parse().map_err(|error: units::ParseError| error.to_string())?;
+    if (low..=high).contains(&span.0) { Ok(span) } else { Err(words.to_owned()) }
+}
+
+pub fn main(args: &Args) -> Outcome {
+    let (mut attached, unasked) = args.connection.attach_or_process(args.pid, &Places::from_environment())?;
+    let options = Options { interval: args.interval.map(|it| it.0), least: args.min.0, with_values: args.with_values };
+    let watcher = attached.stalls(&options).map_err(refused)?.ok_or_else(|| {
+        Failure::message(Exit::Usage, "whose stalls? Neither a server nor a process is named")
+            .hint("--sandbox NAME, a connection (--dsn, --mysql-socket, --pgsql-host, ...), or --pid")
+    })?;
+    let stop = signals::install()?;
+    terminal::say(format_args!("watching {}: stalls of {} and more", attached.describe(), args.min));
+    let has_ended = !watch(args, &attached, watcher, unasked, &stop)?;
+    if has_ended {
+        let message = format!("{} ended while it was watched", attached.describe());
+        return Err(Failure::message(Exit::Failed, message));
+    }
+    Ok(())
+}
+
+fn refused(error: observe::Error) -> Failure {
+    match error {
+        observe::Error::Threads { .. } => {
+            Failure::new(Exit::Missing, error).hint("run it as root, or as the user the server runs as")
+        }
+        observe::Error::Server { .. } => Failure::new(Exit::Missing, error),
+        error => error.into(),
+    }
+}
+
+/// How soon the server's end is noticed, in sweeps.
+const LOOKED_EVERY: u64 = 5;
+
+/// `false`: the server has ended meanwhile.
+fn watch(
+    args: &Args,
+    attached: &Attached,
+    mut watcher: Watcher,
+    unasked: Option<ledger::Missing>,
+    stop: &AtomicBool,
+) -> Result<bool, Failure> {
+    let until = args.lasting.map(|lasting| Instant::now() + lasting.0);
+    let is_alive = || attached.process().is_none_or(|process| process.is_alive());
+    let (mut longest_us, mut is_read, mut rounds) = (0, true, 0_u64);
+    let mut lives = true;
+    while is_read && lives && !stop.load(Ordering::SeqCst) && until.is_none_or(|until| Instant::now() < until) {
+        for stall in watcher.round() {
+            longest_us = longest_us.max(longest(&stall));
+            is_read &= told(args.output, &stall);
+        }
+        rounds += 1;
+        if rounds.is_multiple_of(LOOKED_EVERY) {
+            lives = is_alive();
+        }
+    }
+    let (last, mut watched) = watcher.finish();
+    lives &= is_alive();
+    watched.missing.extend(unasked.map(|ledger::Missing { what, why, remedy }| Missing { what, why, remedy }));
+    for stall in last {
+        longest_us = longest_us.max(longest(&stall));
+        told(args.output, &stall);
+    }
+    summary(args.output, &watched);
+    match args.fail_on_stall {
+        Some(limit) if lives && longest_us >= limit.as_ns() / 1000 => {
+            let message = format!("a stall of {:.1} ms: --fail-on-stall {limit}", longest_us as f64 / 1000.0);
+            Err(Failure::message(Exit::Finding, message))
+        }
+        _ => Ok(lives),
+    }
+}
+
+/// The longest wait of one of its victims, which is what a client feels.
+fn longest(stall: &Stall) -> u64 {
+    stall.victims.iter().map(|victim| victim.length_us).max().unwrap_or(stall.length_us)
+}
+
+/// A line of the JSON output.
+#[derive(Serialize)]
+struct Line<'a, T> {
+    kind: &'static str,
+    #[serde(flatten)]
+    of: &'a T,
+}
+
+/// `false`: nobody reads it any more.
+fn told(output: Form, stall: &Stall) -> bool {
+    match output {
+        Form::Text => terminal::line(show::line(stall)),
+        Form::Json => json("stall", stall),
+        Form::Openmetrics => true,
+    }
+}
+
+fn json(kind: &'static str, of: &impl Serialize) -> bool {
+    serde_json::to_string(&Line { kind, of }).is_ok_and(terminal::line)
+}
+
+fn summary(output: Form, watched: &Watched) {
+    match output {
+        Form::Text => terminal::data(show::summary(watched).trim_end()),
+        Form::Json => {
+            json("summary", watched);
+        }
+        Form::Openmetrics => terminal::data(openmetrics::text(watched)),
+    }
+}
