@@ -73,6 +73,7 @@ const WITH_SERVERS: [&[&str]; 3] = [
         "memory_over_time",
         "memory_planted",
         "replay",
+        "stalls_inject",
         "timed_server",
     ],
 ];

@@ -3,6 +3,7 @@
 
 mod algorithm;
 mod explain;
+mod inject;
 mod simulate;
 
 use crate::exit::Outcome;
@@ -13,6 +14,7 @@ use clap::Subcommand;
 #[command(after_help = "Examples:\n  \
     wringer stalls explain slow.log\n  \
     wringer stalls explain --server percona@8.0.29 --wait-free 479 --victims 5\n  \
+    wringer stalls inject --sandbox pears --cause row_lock --length 400ms\n  \
     wringer stalls simulate --server percona@8.0.29 --pause 60s\n\n\
     How to read the answers: docs/stalls-explain.md and docs/stalls.md, or `wringer doc stalls-explain`, `wringer doc stalls`.")]
 pub struct Args {
@@ -24,6 +26,8 @@ pub struct Args {
 enum Stalls {
     /// The stalls of a log that was written, what they waited for, and what they cost; or what the counter alone says
     Explain(Box<explain::Args>),
+    /// Make a stall of a known cause and length happen in a sandbox, and look whether it bit
+    Inject(Box<inject::Args>),
     /// Predict the stalls on InnoDB's empty free list: which there would be, how long, what they would cost; asks no server
     Simulate(Box<simulate::Args>),
 }
@@ -31,6 +35,7 @@ enum Stalls {
 pub fn main(args: Args) -> Outcome {
     match args.command {
         Stalls::Explain(args) => explain::main(&args),
+        Stalls::Inject(args) => inject::main(&args),
         Stalls::Simulate(args) => simulate::main(&args),
     }
 }
