@@ -10,16 +10,21 @@ use crate::scan::Scan;
 use crate::table::Rows;
 use crate::ways::{Way, way};
 use crate::{Error, Ground, Injection};
+use host::process::{Identity, Process};
 use load::admin::Connection;
 use run::{Run, Step};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::thread;
+use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 /// How long before its moment an injection connects, and asks what it needs.
 const AHEAD: Duration = Duration::from_secs(1);
 /// The same for the first one, when it is to begin at once.
 const AT_ONCE: Duration = Duration::from_millis(300);
+
+/// How often it is looked whether the server lives.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// What came of a plan.
 #[derive(Debug)]
@@ -49,35 +54,27 @@ pub fn conduct(
     let stop = Stop::default();
     let zero = Instant::now() + AT_ONCE;
     let zero_us = host::clock::unix_us() + crate::moment::us(AT_ONCE);
-    let server_ended = Mutex::new(false);
+    let server = ground.sandbox.server_process().and_then(Identity::of).and_then(Process::open);
+    let has_ended = || server.as_ref().is_some_and(|server| !server.is_alive());
+    let is_over = AtomicBool::new(false);
     let stage = Stage { ground, run: &run, cpu_turn: &cpu_turn, stop: &stop, rows, zero };
     let injections = thread::scope(|scope| {
-        let mut playing = Vec::new();
-        for asked in plan {
-            let at = zero + Duration::from_micros(asked.at_us);
-            if at.checked_sub(AHEAD).is_some_and(|ahead| stop.or_at(ahead)) {
-                break;
-            }
-            let (stage, server_ended) = (&stage, &server_ended);
-            let play = move || {
-                let injected = stage.play(asked, at);
-                if injected.as_ref().is_some_and(|it| it.started_us.is_none() || it.bit.is_none())
-                    && stage.ground.sandbox.server_process().is_none()
-                {
-                    *server_ended.lock().unwrap_or_else(PoisonError::into_inner) = true;
-                    stage.stop.ask();
+        // who holds something from a server that is gone need not wait
+        scope.spawn(|| {
+            while !is_over.load(Ordering::SeqCst) {
+                if has_ended() {
+                    stop.ask();
                 }
-                injected.iter().for_each(told);
-                injected
-            };
-            playing.push(
-                thread::Builder::new().name("injection".into()).spawn_scoped(scope, play).map_err(Error::Thread)?,
-            );
-        }
-        let played = playing.into_iter().map(thread::ScopedJoinHandle::join);
-        Ok::<_, Error>(played.filter_map(|it| it.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect())
+                thread::sleep(LOOK_EVERY);
+            }
+        });
+        let played = stage.play_all(scope, plan, told);
+        is_over.store(true, Ordering::SeqCst);
+        played
     })?;
-    let server_ended = server_ended.into_inner().unwrap_or_else(PoisonError::into_inner);
+    // a connection is lost a moment before the process is gone
+    let is_lost = |it: &Injected| it.started_us.is_none() || it.bit.is_none();
+    let server_ended = has_ended() || (injections.iter().any(is_lost) && ground.sandbox.server_process().is_none());
     if !server_ended {
         ground.table.drop(&mut admin)?;
     }
@@ -96,12 +93,50 @@ struct Stage<'a> {
     zero: Instant,
 }
 
-impl Stage<'_> {
+impl<'a> Stage<'a> {
+    fn play_all<'scope>(
+        &'a self,
+        scope: &'scope Scope<'scope, '_>,
+        plan: &'a [Injection],
+        told: &'a (dyn Fn(&Injected) + Sync),
+    ) -> Result<Vec<Injected>, Error>
+    where
+        'a: 'scope,
+    {
+        let mut playing = Vec::new();
+        for asked in plan {
+            let at = self.zero + Duration::from_micros(asked.at_us);
+            if at.checked_sub(AHEAD).is_some_and(|ahead| self.stop.or_at(ahead)) {
+                break;
+            }
+            let play = move || {
+                let injected = self.play(asked, at);
+                injected.iter().for_each(told);
+                injected
+            };
+            let named = thread::Builder::new().name("injection".into());
+            match named.spawn_scoped(scope, play) {
+                Ok(one) => playing.push(one),
+                Err(error) => {
+                    self.stop.ask();
+                    return Err(Error::Thread(error));
+                }
+            }
+        }
+        let played = playing.into_iter().map(ScopedJoinHandle::join);
+        Ok(played.filter_map(|it| it.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect())
+    }
+
     /// `None`: all was to end before it began.
     fn play(&self, asked: &Injection, at: Instant) -> Option<Injected> {
-        debug_assert!(at >= self.zero);
         match self.bite(asked, at) {
-            Ok(bite) => bite.map(|(table, bite)| Injected::of(asked, table, bite)),
+            Ok(None) => None,
+            Ok(Some((table, mut bite))) => {
+                if self.stop.is_asked() && bite.length_us < asked.length_us {
+                    bite.why.get_or_insert_with(|| "it was cut short: everything was to end".to_owned());
+                }
+                Some(Injected::of(asked, table, bite))
+            }
             Err(error) => Some(Injected::not(asked, host::chain(&error))),
         }
     }

@@ -116,8 +116,10 @@ impl Lock {
         // a release that failed must not keep the witness waiting
         drop(holder);
         let waited = prober.join().ok().flatten();
-        released?;
         let bite = Bite { started_us, length_us, bit: None, witness: None, why: None };
+        if let Err(error) = released {
+            return Ok(Some(Bite { why: Some(format!("the lock was lost: {}", host::chain(&error))), ..bite }));
+        }
         Ok(Some(match waited {
             Some(Ok(waited_us)) => {
                 let bit = has_bitten(waited_us, length_us);

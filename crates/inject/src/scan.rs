@@ -7,6 +7,7 @@ use crate::injected::{Bite, Witness};
 use crate::moment::{Stop, us};
 use crate::table::Table;
 use crate::{Error, Injection};
+use capability::BACKOFF_PAGES_MIN;
 use load::admin::Connection;
 use load::{Protocol, Target};
 use std::time::{Duration, Instant};
@@ -38,10 +39,15 @@ pub(crate) fn check(connection: &mut Connection, table: &Table) -> Result<(), Er
     }
     let said = connection.query("SHOW GLOBAL VARIABLES LIKE 'innodb_empty_free_list_algorithm'")?;
     match said.text(0, 1).as_deref() {
-        Some("backoff") => {}
+        // XtraDB writes it in capitals
+        Some(algorithm) if algorithm.eq_ignore_ascii_case("backoff") => {}
         Some(other) => {
             let what = format!("innodb_empty_free_list_algorithm is {other}");
-            return Err(Error::refused(what, "SET GLOBAL innodb_empty_free_list_algorithm = backoff"));
+            let remedy = format!(
+                "SET GLOBAL innodb_empty_free_list_algorithm = backoff; a buffer pool of less than {BACKOFF_PAGES_MIN} pages has legacy, \
+                 whatever is set: deploy with a larger innodb_buffer_pool_size then"
+            );
+            return Err(Error::refused(what, remedy));
         }
         None => return Err(not_there()),
     }

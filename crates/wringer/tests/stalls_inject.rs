@@ -4,49 +4,20 @@
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 
 mod accounted;
+mod injected;
+mod own_cache;
 
 use accounted::{MARIADB, PATIENCE, Server, json};
+use injected::{READ, ROW, cpu_group, cut_short, kill, longest, runs_of_inject, words};
+use load::Target;
+use load::admin::Connection;
+use own_cache::{missing_client, need_maven, run};
 use serde_json::Value;
 use std::fs;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
-use testkit::wait_until;
+use std::sync::atomic::AtomicU64;
+use testkit::{Lab, wait_until};
 
-const ROW: &str = "UPDATE sbtest1 SET k = k + 1 WHERE id = 1";
-const READ: &str = "SELECT k FROM sbtest1 WHERE id = 2";
-
-/// The longest time that one statement of a connection took while `happening` went on, in microseconds, and what that gave. `{}` in the
-/// statement is another number each time.
-fn longest<T>(server: &Server, sql: &str, happening: impl FnOnce(&AtomicU64) -> T) -> (u64, T) {
-    let (is_over, running_us) = (AtomicBool::new(false), AtomicU64::new(0));
-    let mut connection = server.connect();
-    connection.execute(&sql.replace("{}", "1")).unwrap();
-    thread::scope(|scope| {
-        let victim = scope.spawn(|| {
-            let mut longest = 0;
-            for number in (0_u64..).map(|number| number * 7919 % 60_000 + 1) {
-                let started = Instant::now();
-                connection.execute(&sql.replace("{}", &number.to_string())).unwrap();
-                longest = longest.max(u64::try_from(started.elapsed().as_micros()).unwrap());
-                running_us.fetch_add(1, Ordering::SeqCst);
-                if is_over.load(Ordering::SeqCst) {
-                    return longest;
-                }
-            }
-            0
-        });
-        let happened = happening(&running_us);
-        is_over.store(true, Ordering::SeqCst);
-        (victim.join().unwrap(), happened)
-    })
-}
-
-fn words<'a>(cause: &'a str, length: &'a str, more: &[&'a str]) -> Vec<&'a str> {
-    let words = ["stalls", "inject", "--sandbox", "s", "--cause", cause, "--length", length, "-o", "json", "--strict"];
-    words.iter().chain(more).copied().collect()
-}
-
+const WRINGER: &str = env!("CARGO_BIN_EXE_wringer");
 /// One stall, which a victim that runs `sql` sees with its length within a tenth or 20 ms, and of which the witness says that it bit.
 #[track_caller]
 fn expect_seen(server: &Server, cause: &str, sql: &str, more: &[&str]) -> Value {
@@ -62,38 +33,18 @@ fn expect_seen(server: &Server, cause: &str, sql: &str, more: &[&str]) -> Value 
     found
 }
 
-/// A kill while a victim waits: it goes on at once, and nothing is left.
+/// After a kill, the watchdog of the run undoes what is there to undo.
 #[track_caller]
 fn expect_nothing_left(server: &Server, cause: &str, sql: &str) {
-    let (longest_us, ()) = longest(server, sql, |done: &AtomicU64| {
-        let mut child = server.lab.start("killed", words(cause, "60s", &[]));
-        // no statement has ended for half a second: the victim waits
-        let mut before = (0, Instant::now());
-        let waits = || {
-            let now = done.load(Ordering::SeqCst);
-            if now != before.0 {
-                before = (now, Instant::now());
-            }
-            before.1.elapsed() > Duration::from_millis(500)
-        };
-        assert!(wait_until(PATIENCE, waits), "{cause}: no victim waits; {}", server.lab.said("killed"));
+    cut_short(server, cause, sql, |mut child| {
         child.kill().unwrap();
         child.wait().unwrap();
-        let count = done.load(Ordering::SeqCst);
-        assert!(
-            wait_until(Duration::from_secs(5), || done.load(Ordering::SeqCst) > count + 1),
-            "{cause}: it still waits"
-        );
     });
-    assert!(longest_us < 30_000_000, "{cause}: {longest_us}");
-    // the watchdog of the run undoes what is there to undo
-    assert!(wait_until(PATIENCE, || runs_of_inject(server) == 0), "{}", server.lab.run(["status"]).stdout);
+    assert!(wait_until(PATIENCE, || runs_of_inject(server).is_empty()), "{}", server.lab.run(["status"]).stdout);
 }
 
-fn runs_of_inject(server: &Server) -> usize {
-    let status = json(&server.lab.run(["status", "-o", "json"]));
-    let runs = status["runs"].as_array().unwrap().iter();
-    runs.filter(|run| run["command"].to_string().contains("stalls") && run["condition"] != "over").count()
+fn said(server: &Server) -> Value {
+    serde_json::from_str(&fs::read_to_string(server.lab.home().join("cut.out")).unwrap()).unwrap()
 }
 
 #[test]
@@ -115,8 +66,31 @@ fn locks_of_postgresql_hold_up_a_victim_for_as_long_as_was_asked_for() {
         expect_nothing_left(&server, cause, ROW);
     }
     refusals(&server);
+    let code = cut_short(&server, "metadata_lock", READ, |mut child| {
+        kill(child.id(), libc::SIGINT);
+        child.wait().unwrap().code()
+    });
+    let injected = said(&server)["injections"][0].clone();
+    assert!(code == Some(130) && injected["length_us"].as_u64() < Some(30_000_000), "{code:?}: {injected:#}");
+    assert!(injected["why"].to_string().contains("cut short"), "{injected:#}");
     server.lab.run(["undo"]).expect_code(0);
     assert!(server.connect().execute("SELECT 1").is_ok(), "an undo ends no server without a squeeze");
+    the_server_ends_meanwhile(&server);
+}
+
+fn the_server_ends_meanwhile(server: &Server) {
+    let mut child = server.lab.start("cut", words("row_lock", "60s", &[]));
+    let mut connection = server.connect();
+    let mut holds = || {
+        let held = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
+        connection.query(held).unwrap().parse(0, 0) == Some(1)
+    };
+    assert!(wait_until(PATIENCE, &mut holds), "{}", server.lab.said("cut"));
+    kill(server.pid, libc::SIGKILL);
+    assert_eq!(child.wait().unwrap().code(), Some(4), "{}", server.lab.said("cut"));
+    let found = said(server);
+    assert_eq!(found["server_ended"], true, "{found:#}");
+    assert!(found["injections"][0]["started_us"].is_u64(), "what began is told: {found:#}");
 }
 
 fn a_random_plan_happens_as_it_was_printed(server: &Server) {
@@ -154,6 +128,9 @@ fn refusals(server: &Server) {
         .expect_said(&["only in a sandbox"]);
     server.lab.run(words("disk_reads", "1s", &[])).expect_code(3).expect_said(&["no slow layer", "--disk"]);
     server.lab.run(words("cpu", "1s", &[])).expect_code(3).expect_said(&["--cpus"]);
+    let ran = server.lab.run(words("row_lock", "50ms", &["--row", "999999999"])).expect_code(1);
+    let injected = &json(&ran)["injections"][0];
+    assert!(injected["bit"] == false && injected["why"].is_string(), "there is no such row: {injected:#}");
     server.lab.run(words("mutex", "1s", &[])).expect_code(3).expect_said(&["cannot be planted"]);
     server.lab.run(words("free_list_backoff", "1s", &[])).expect_code(3).expect_said(&["XtraDB"]);
     server.lab.run(words("row_lock", "1s", &["--table", "nowhere"])).expect_code(3).expect_said(&["no table nowhere"]);
@@ -187,19 +164,26 @@ fn mariadb_is_held_up_by_locks_by_its_disk_and_by_its_cpu() {
     assert_eq!(fs::read_to_string(&group).unwrap(), before);
 }
 
-/// The file that says how much CPU time the server may have.
-fn cpu_group(pid: u32) -> std::path::PathBuf {
-    let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap();
-    let group = |line: &str| {
-        let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
-        let path = path.trim_start_matches('/');
-        let of_v1 = controllers.split(',').any(|name| name == "cpu");
-        let found = match (of_v1, controllers.is_empty()) {
-            (true, _) => format!("/sys/fs/cgroup/{controllers}/{path}/cpu.cfs_quota_us"),
-            (_, true) => format!("/sys/fs/cgroup/{path}/cpu.max"),
-            _ => return None,
-        };
-        fs::metadata(&found).is_ok().then(|| found.into())
+#[test]
+fn pages_are_demanded_faster_than_xtradb_makes_them_free() {
+    need_maven!();
+    let lab = Lab::new(WRINGER);
+    let deploy = ["sandbox", "deploy", "xtradb", "5.6", "--name", "s", "-c", "innodb_buffer_pool_size=20M", "--start"];
+    run(&lab, &deploy).expect_code(0);
+    let dsn = run(&lab, &["sandbox", "export", "s", "dsn"]).expect_code(0).stdout.trim().to_owned();
+    let inject = |code| run(&lab, &words("free_list_backoff", "700ms", &[])).expect_code(code);
+    inject(3).expect_said(&["wringer fill"]);
+    run(&lab, &["fill", "--table-size=130000", &format!("--dsn={dsn}")]).expect_code(0);
+    let mut connection = Connection::open(&dsn.parse::<Target>().unwrap()).unwrap();
+    let mut counted = || -> u64 {
+        let said = connection.query("SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_wait_free'").unwrap();
+        said.parse(0, 1).unwrap()
     };
-    groups.lines().find_map(group).unwrap()
+    let before = counted();
+    let injected = json(&inject(0))["injections"][0].clone();
+    let witnessed = injected["witness"]["value"].as_u64().unwrap();
+    assert!(injected["bit"] == true && (1..=counted() - before).contains(&witnessed), "{injected:#}");
+    connection.execute("SET GLOBAL innodb_empty_free_list_algorithm = legacy").unwrap();
+    inject(3).expect_said(&["LEGACY"]);
+    run(&lab, &["sandbox", "delete", "s", "--force"]).expect_code(0);
 }
