@@ -138,7 +138,8 @@ impl<'a> Cpu<'a> {
         let bite = Bite { started_us, length_us, bit: None, witness: None, why: None };
         Ok(Some(match throttled {
             Some(value) => {
-                let bit = has_bitten(value, length_us);
+                // the time that the journal takes to say that the quota is back belongs to the length, and to no victim
+                let bit = has_bitten(value, asked.length_us.min(length_us));
                 let what =
                     "microseconds that the server's CPU cgroup was throttled, summed over CPUs (cpu.stat)".to_owned();
                 let why = (!bit).then(|| "the server wanted no CPU time for most of it".to_owned());
