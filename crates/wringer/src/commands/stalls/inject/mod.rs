@@ -4,7 +4,6 @@
 mod asked;
 mod show;
 
-use crate::commands::command_line;
 use crate::commands::connection::Connection;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::signals;
@@ -105,8 +104,11 @@ fn ground(args: &Args, places: &Places) -> Result<Ground, Failure> {
 
 fn inject(args: &Args, asked: &Asked, ground: &Ground, places: Places) -> Outcome {
     signals::install()?;
+    // not as it was typed: flags of a connection may have a password
+    let sandbox = args.connection.named_sandbox().unwrap_or_default();
+    let command = ["wringer", "stalls", "inject", "--sandbox", sandbox].map(str::to_owned).to_vec();
     // a run takes no lock of the sandbox: that is its server's
-    let begin = Begin { kind: Kind::Run, command: command_line(), resources: Vec::new(), places };
+    let begin = Begin { kind: Kind::Run, command, resources: Vec::new(), places };
     let run = Run::begin(begin)?;
     let told = |injected: &Injected| {
         if args.output == Output::Text {
