@@ -12,7 +12,7 @@ use std::path::Path;
 ///
 /// First those that compare the whole host before and after, or that leave a run for an undo to find: no other program may have a run
 /// meanwhile. Each waits for kernel and disk most of the time.
-const LOOK_AT_THE_HOST: [&str; 5] = ["bad_input", "faults", "model", "mounts", "undo"];
+const LOOK_AT_THE_HOST: [&str; 6] = ["bad_input", "faults", "model", "mounts", "stalls_undone", "undo"];
 
 /// Beside these run programs that begin no run.
 const WITHOUT_A_RUN: [&str; 31] = [
@@ -60,6 +60,7 @@ const WITH_SERVERS: [&[&str]; 3] = [
         "own_backups",
         "pgbouncer",
         "replicas",
+        "stalls_inject",
         "which_server",
         "whose_journal",
         "wrappers",

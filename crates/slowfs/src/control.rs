@@ -6,6 +6,8 @@
 //! | `{"do":"get"}` | `{"delay":{"read_us":0,"write_us":0,"sync_us":0,"mode":"add"},"model":{...}}`, the medians and the whole disk model |
 //! | `{"do":"set","delay":{...}}` | the same, when the new delay is in force |
 //! | `{"do":"set","model":{...}}` | the same, for a disk model; its credits and queues start anew |
+//! | `{"do":"hold","model":{...}}` | the same, for as long as this connection is open or until it says `let_go`: then the model from before is back, unless somebody has set another one meanwhile. One connection at a time can hold |
+//! | `{"do":"let_go"}` | the same |
 //! | `{"do":"stats"}` | [`Stats`] |
 //! | `{"do":"keeper"}` | [`Kept`]; only a disk's keeper answers it; a keeper answers `get` too |
 //! | `{"do":"attached"}` | the same; tells the keeper that a loop device has opened the file |
@@ -21,6 +23,7 @@ use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// The layer answers at once. A layer that does not answer within this time hangs or has ended.
@@ -52,6 +55,8 @@ pub struct Client {
 pub(crate) enum Request {
     Get,
     Set(New),
+    Hold { model: Box<Model> },
+    LetGo,
     Stats,
     Keeper,
     Attached,
@@ -119,6 +124,22 @@ impl Client {
         self.ask::<InForce>(&Request::Set(New::Model(Box::new(model.clone())))).map(drop)
     }
 
+    /// Puts a model in force until [`Self::let_go`], or until this connection ends, however it ends: also when this process is killed.
+    ///
+    /// # Errors
+    /// [`Error::Refused`]: another connection holds one. The layer is gone.
+    pub fn hold(&mut self, model: &Model) -> Result<(), Error> {
+        self.ask::<InForce>(&Request::Hold { model: Box::new(model.clone()) }).map(drop)
+    }
+
+    /// Puts back the model from before [`Self::hold`]. Waits that are longer than it asks end early. Without a hold it does nothing.
+    ///
+    /// # Errors
+    /// The layer is gone.
+    pub fn let_go(&mut self) -> Result<(), Error> {
+        self.ask::<InForce>(&Request::LetGo).map(drop)
+    }
+
     /// # Errors
     /// The layer is gone.
     pub fn get(&mut self) -> Result<Delay, Error> {
@@ -173,50 +194,105 @@ impl Client {
     }
 }
 
+type Told = dyn Fn(&Model) -> io::Result<()> + Send + Sync;
+
 /// Answers every client, forever. Each new model is given to `told` before it is in force; when `told` fails, the model is refused.
 pub fn serve<L: Controlled>(
     listener: &UnixListener,
     layer: &Arc<L>,
     told: impl Fn(&Model) -> io::Result<()> + Send + Sync + 'static,
 ) {
-    let told = Arc::new(told);
+    let (told, is_held) = (Arc::new(told), Arc::new(AtomicBool::new(false)));
     for stream in listener.incoming() {
         let Ok(stream) = stream else {
             std::thread::sleep(ACCEPT_PAUSE);
             continue;
         };
-        let (layer, told) = (layer.clone(), told.clone());
+        let (layer, told, is_held) = (layer.clone(), told.clone(), is_held.clone());
+        let converse = move || converse(stream, &mut Conversation::new(&*layer, &*told, &is_held));
         // Without a thread the connection closes, and the client notices that.
-        let _ = std::thread::Builder::new().name("control".into()).spawn(move || converse(stream, &*layer, &*told));
+        let _ = std::thread::Builder::new().name("control".into()).spawn(converse);
     }
 }
 
-fn converse(stream: UnixStream, layer: &impl Controlled, told: &dyn Fn(&Model) -> io::Result<()>) -> Option<()> {
+fn converse(stream: UnixStream, conversation: &mut Conversation<'_, impl Controlled>) -> Option<()> {
     let mut answers = stream.try_clone().ok()?;
     for line in BufReader::new(stream).lines() {
-        let mut answer = answer(&line.ok()?, layer, told);
+        let mut answer = conversation.answer(&line.ok()?);
         answer.push('\n');
         answers.write_all(answer.as_bytes()).ok()?;
     }
     Some(())
 }
 
-fn answer(line: &str, layer: &impl Controlled, told: &dyn Fn(&Model) -> io::Result<()>) -> String {
-    let in_force = || written(&InForce { delay: layer.delay(), model: layer.model() });
-    let set = |model: Model| match told(&model) {
-        Ok(()) => match layer.set(model) {
-            Ok(()) => in_force(),
+/// One client. What it holds ends with it.
+struct Conversation<'a, L: Controlled> {
+    layer: &'a L,
+    told: &'a Told,
+    /// Whether any client holds a model.
+    is_held: &'a AtomicBool,
+    held: Option<Held>,
+}
+
+/// A model that one client holds, and the one that comes back.
+struct Held {
+    model: Model,
+    before: Model,
+}
+
+impl<'a, L: Controlled> Conversation<'a, L> {
+    fn new(layer: &'a L, told: &'a Told, is_held: &'a AtomicBool) -> Self {
+        Self { layer, told, is_held, held: None }
+    }
+
+    fn answer(&mut self, line: &str) -> String {
+        let done = match serde_json::from_str(line) {
+            Ok(Request::Get) => Ok(()),
+            Ok(Request::Set(New::Delay(delay))) => self.set(delay.into()),
+            Ok(Request::Set(New::Model(model))) => self.set(*model),
+            Ok(Request::Hold { model }) => self.hold(*model),
+            Ok(Request::LetGo) => self.let_go(),
+            Ok(Request::Stats) => return written(&self.layer.stats()),
+            Ok(Request::Keeper | Request::Attached) => Err("this is no keeper".into()),
+            Err(error) => Err(error.to_string()),
+        };
+        match done {
+            Ok(()) => written(&InForce { delay: self.layer.delay(), model: self.layer.model() }),
             Err(error) => refused(error),
-        },
-        Err(error) => refused(format!("the keeper cannot be told: {error}")),
-    };
-    match serde_json::from_str(line) {
-        Ok(Request::Get) => in_force(),
-        Ok(Request::Set(New::Delay(delay))) => set(delay.into()),
-        Ok(Request::Set(New::Model(model))) => set(*model),
-        Ok(Request::Stats) => written(&layer.stats()),
-        Ok(Request::Keeper | Request::Attached) => refused("this is no keeper".into()),
-        Err(error) => refused(error.to_string()),
+        }
+    }
+
+    fn set(&self, model: Model) -> Result<(), String> {
+        (self.told)(&model).map_err(|error| format!("the keeper cannot be told: {error}"))?;
+        self.layer.set(model)
+    }
+
+    fn hold(&mut self, model: Model) -> Result<(), String> {
+        self.let_go()?;
+        if self.is_held.swap(true, Ordering::SeqCst) {
+            return Err("another connection holds a model".into());
+        }
+        let before = self.layer.model();
+        let held = self.set(model.clone());
+        match held {
+            Ok(()) => self.held = Some(Held { model, before }),
+            Err(_) => self.is_held.store(false, Ordering::SeqCst),
+        }
+        held
+    }
+
+    fn let_go(&mut self) -> Result<(), String> {
+        let Some(Held { model, before }) = self.held.take() else { return Ok(()) };
+        // what somebody else has set meanwhile stays
+        let back = if self.layer.model() == model { self.set(before) } else { Ok(()) };
+        self.is_held.store(false, Ordering::SeqCst);
+        back
+    }
+}
+
+impl<L: Controlled> Drop for Conversation<'_, L> {
+    fn drop(&mut self) {
+        let _ = self.let_go();
     }
 }
 
@@ -225,7 +301,9 @@ pub(crate) fn keeper_answer(request: Result<Request, serde_json::Error>, model: 
     match request {
         Ok(Request::Get) => written(&InForce { delay: model.delay(), model: model.clone() }),
         Ok(Request::Keeper | Request::Attached) => written(kept),
-        Ok(Request::Set(_) | Request::Stats) => refused("this is the keeper: ask the worker".into()),
+        Ok(Request::Set(_) | Request::Hold { .. } | Request::LetGo | Request::Stats) => {
+            refused("this is the keeper: ask the worker".into())
+        }
         Err(error) => refused(error.to_string()),
     }
 }
@@ -275,6 +353,42 @@ mod tests {
         assert!(client.get().unwrap().varies);
     }
 
+    #[test]
+    fn a_model_is_held_for_as_long_as_its_connection() {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("slowfs.sock");
+        let listener = UnixListener::bind(&socket).unwrap();
+        let slow = |read_us| Delay { read_us, write_us: 0, sync_us: 0, mode: DelayMode::Add, varies: false };
+        let engine = Arc::new(Engine::new(slow(5), 1));
+        let serving = engine.clone();
+        std::thread::spawn(move || serve(&listener, &serving, |_| Ok(())));
+        let [mut one, mut other] = [(); 2].map(|()| Client::connect(&socket).unwrap());
+
+        one.hold(&slow(70_000).into()).unwrap();
+        assert_eq!(engine.delay(), slow(70_000));
+        let refused = other.hold(&slow(1).into()).unwrap_err();
+        assert!(matches!(refused, Error::Refused { .. }), "{refused:?}");
+        one.let_go().unwrap();
+        assert_eq!(engine.delay(), slow(5));
+
+        other.hold(&slow(80_000).into()).unwrap();
+        one.set(slow(6)).unwrap();
+        other.let_go().unwrap();
+        assert_eq!(engine.delay(), slow(6), "somebody else has set it");
+
+        other.hold(&slow(90_000).into()).unwrap();
+        drop(other);
+        let is_back = || engine.delay() == slow(6);
+        assert!(
+            (0..500).any(|_| is_back() || {
+                std::thread::sleep(Duration::from_millis(10));
+                false
+            }),
+            "it is back"
+        );
+        one.hold(&slow(1).into()).unwrap();
+    }
+
     /// Without a free descriptor accept(2) fails at once, again and again. So it does on a non-blocking listener.
     #[test]
     fn a_listener_that_cannot_accept_costs_no_processor() {
@@ -297,15 +411,16 @@ mod tests {
     #[test]
     fn nonsense_is_refused_and_the_connection_goes_on() {
         let none = Delay { read_us: 0, write_us: 0, sync_us: 0, mode: DelayMode::Add, varies: false };
-        let engine = Engine::new(none, 1);
+        let (engine, is_held) = (Engine::new(none, 1), AtomicBool::new(false));
+        let answer = |line: &str, told: &Told| Conversation::new(&engine, told, &is_held).answer(line);
         for line in ["", "{}", r#"{"do":"fly"}"#, r#"{"do":"set"}"#, r#"{"do":"set","delay":{"read_us":-1}}"#] {
-            assert!(answer(line, &engine, &|_| Ok(())).contains("error"), "{line}");
+            assert!(answer(line, &|_| Ok(())).contains("error"), "{line}");
         }
         let get = r#"{"do":"get"}"#;
-        assert!(answer(get, &engine, &|_| Ok(())).contains("read_us"));
+        assert!(answer(get, &|_| Ok(())).contains("read_us"));
         let set = r#"{"do":"set","delay":{"read_us":9,"write_us":0,"sync_us":0,"mode":"add","varies":false}}"#;
         let deaf = |_: &Model| Err(io::ErrorKind::BrokenPipe.into());
-        assert!(answer(set, &engine, &deaf).contains("cannot be told"));
+        assert!(answer(set, &deaf).contains("cannot be told"));
         assert_eq!(engine.delay().read_us, 0, "what the next worker would not know is not in force");
     }
 }

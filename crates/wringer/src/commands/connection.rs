@@ -104,6 +104,11 @@ impl Driver {
 }
 
 impl Connection {
+    /// `--sandbox`.
+    pub fn named_sandbox(&self) -> Option<&str> {
+        self.sandbox.as_deref()
+    }
+
     /// # Errors
     /// Usage: a wrong connection string, a wrong kind of encryption, or a contradiction. 3: a file or a sandbox is missing.
     pub fn target(&self) -> Result<Target, Failure> {

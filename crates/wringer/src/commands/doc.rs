@@ -50,6 +50,7 @@ static PAGES: [Page; PAGE_COUNT] = pages![
     "stalls-advise",
     "stalls-explain",
     "stalls-watch",
+    "stalls-inject",
     "probe",
     "squeeze",
     "disk",
@@ -65,7 +66,7 @@ static PAGES: [Page; PAGE_COUNT] = pages![
     "testing",
     "release",
 ];
-const PAGE_COUNT: usize = 34;
+const PAGE_COUNT: usize = 36;
 
 /// # Errors
 /// Exit code 2: there is no such page.

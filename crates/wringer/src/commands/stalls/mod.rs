@@ -4,6 +4,7 @@
 mod advise;
 mod algorithm;
 mod explain;
+mod inject;
 mod simulate;
 mod watch;
 
@@ -17,9 +18,9 @@ use clap::Subcommand;
     wringer stalls explain --server percona@8.0.29 --wait-free 479 --victims 5\n  \
     wringer stalls simulate --server percona@8.0.29 --pause 60s\n  \
     wringer stalls advise --mysql-socket=/run/mysqld/mysqld.sock --mysql-user=me\n  \
-    wringer stalls watch --sandbox shop --for 30s\n\n\
-    How to read the answers: docs/stalls-explain.md, docs/stalls.md (simulate), docs/stalls-advise.md and docs/stalls-watch.md, or\n  \
-    `wringer doc stalls-explain`, `wringer doc stalls`, ...")]
+    wringer stalls watch --sandbox shop --for 30s\n  \
+    wringer stalls inject --sandbox shop --cause row_lock --length 400ms\n\n\
+    How to read the answers: `wringer doc stalls` (simulate), `wringer doc stalls-explain`, `stalls-watch`, `stalls-advise`, `stalls-inject`.")]
 pub struct Args {
     #[command(subcommand)]
     command: Stalls,
@@ -31,6 +32,8 @@ enum Stalls {
     Advise(Box<advise::Args>),
     /// The stalls of a log that was written, what they waited for, and what they cost; or what the counter alone says
     Explain(Box<explain::Args>),
+    /// Make a stall of a known cause and length happen in a sandbox, and look whether it bit
+    Inject(Box<inject::Args>),
     /// Predict the stalls on InnoDB's empty free list: which there would be, how long, what they would cost; asks no server
     Simulate(Box<simulate::Args>),
     /// The stalls of a server that runs, as they happen: how long, who waited, for what, and what it cost; changes nothing
@@ -41,6 +44,7 @@ pub fn main(args: Args) -> Outcome {
     match args.command {
         Stalls::Advise(args) => advise::main(&args),
         Stalls::Explain(args) => explain::main(&args),
+        Stalls::Inject(args) => inject::main(&args),
         Stalls::Simulate(args) => simulate::main(&args),
         Stalls::Watch(args) => watch::main(&args),
     }

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Makes a stall happen whose cause, length and moment are known, in a sandbox, and looks whether it bit.
+//!
+//! - [`plan::random`]: a plan by a seed. Pure.
+//! - [`Ground`]: a sandbox and what of it can be held up: which causes can be planted there, and why others cannot.
+//! - [`conduct()`]: carries a plan out, one thread for each injection. Out: [`Injected`], what was asked beside what was measured.
+//!
+//! Not here: finding stalls (`stalls`), showing anything, starting servers.
+//!
+//! Invariants: nothing is held that outlives this process. A lock of the server's ends with its connection; a slow layer goes back to its
+//! own times when the connection to it ends; a limit of a cgroup is a step of the run. Each injection is in the journal before it begins.
+//! The witness is another connection or the kernel's counter, never the code that planted.
+
+mod conduct;
+mod cpu;
+mod disk;
+mod error;
+mod ground;
+mod injected;
+mod locks;
+mod moment;
+pub mod plan;
+mod scan;
+mod table;
+mod ways;
+
+pub use conduct::{Conducted, conduct};
+pub use error::Error;
+pub use ground::{Ground, Plantable};
+pub use injected::{Injected, Witness};
+pub use plan::{Injection, Random};
+pub use table::Rows;
+pub use ways::{CAUSES, named};

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `row_lock` and `metadata_lock`: a connection of its own holds rows, or a table. The server frees the lock when that connection ends,
+//! whatever ends it. The witness is a second connection that asks for the same, and is kept waiting.
+
+use crate::injected::{Bite, Witness, has_bitten};
+use crate::moment::{Stop, us};
+use crate::table::{Rows, Table};
+use crate::{Error, Injection};
+use load::admin::Connection;
+use load::{Protocol, Target};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long we ourselves wait for a lock that somebody else holds, in seconds: whoever asks for a table after us waits for us as well.
+const PATIENCE_S: u64 = 10;
+
+/// Two connections that are ready for one lock.
+pub(crate) struct Lock {
+    holder: Connection,
+    prober: Connection,
+    words: Words,
+}
+
+/// The statements of one lock, for one server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Words {
+    begin: Vec<String>,
+    release: &'static str,
+    probe: String,
+}
+
+impl Words {
+    /// # Errors
+    /// [`Error::Refused`]: rows of a table without a primary key are not found again.
+    fn of_rows(table: &Table, rows: Rows) -> Result<Self, Error> {
+        let (name, key) = (&table.quoted, table.key.as_ref());
+        let key = key.ok_or_else(|| {
+            Error::refused(
+                format!("table {} has no primary key, and its rows cannot be named", table.name),
+                "`--table` with a table that has one; or the cause metadata_lock, which holds the whole table",
+            )
+        })?;
+        let (first, all) = match rows {
+            Rows::First(count) => (format!("ORDER BY {key} LIMIT 1"), format!("ORDER BY {key} LIMIT {count}")),
+            Rows::Key(value) => (format!("WHERE {key} = {value}"), format!("WHERE {key} = {value}")),
+        };
+        let select = |which: &str| format!("SELECT {key} FROM {name} {which} FOR UPDATE");
+        Ok(Self { begin: vec!["BEGIN".to_owned(), select(&all)], release: "ROLLBACK", probe: select(&first) })
+    }
+
+    fn of_table(protocol: Protocol, table: &Table) -> Self {
+        let name = &table.quoted;
+        let probe = format!("SELECT 1 FROM {name} LIMIT 1");
+        match protocol {
+            Protocol::Mysql => {
+                Self { begin: vec![format!("LOCK TABLES {name} WRITE")], release: "UNLOCK TABLES", probe }
+            }
+            Protocol::Postgresql => {
+                let begin = vec!["BEGIN".to_owned(), format!("LOCK TABLE {name} IN ACCESS EXCLUSIVE MODE")];
+                Self { begin, release: "ROLLBACK", probe }
+            }
+        }
+    }
+}
+
+impl Lock {
+    pub(crate) fn rows(target: &Target, table: &Table, rows: Rows, length: Duration) -> Result<Self, Error> {
+        Self::ready(target, Words::of_rows(table, rows)?, length)
+    }
+
+    pub(crate) fn table(target: &Target, table: &Table, length: Duration) -> Result<Self, Error> {
+        Self::ready(target, Words::of_table(target.protocol, table), length)
+    }
+
+    fn ready(target: &Target, words: Words, length: Duration) -> Result<Self, Error> {
+        let open = |patience_s: u64| -> Result<Connection, Error> {
+            let mut connection = Connection::open(target)?;
+            connection.execute(&match target.protocol {
+                Protocol::Mysql => {
+                    format!("SET SESSION lock_wait_timeout = {patience_s}, innodb_lock_wait_timeout = {patience_s}")
+                }
+                Protocol::Postgresql => format!("SET lock_timeout = '{patience_s}s'"),
+            })?;
+            Ok(connection)
+        };
+        Ok(Self { holder: open(PATIENCE_S)?, prober: open(length.as_secs() + PATIENCE_S)?, words })
+    }
+
+    /// Takes the lock at that moment, and lets it go when its time is over, or all is to end.
+    ///
+    /// # Errors
+    /// The lock was not granted, or a connection was lost. Both connections are closed then.
+    pub(crate) fn inject(self, asked: &Injection, at: Instant, stop: &Stop) -> Result<Option<Bite>, Error> {
+        let Self { mut holder, mut prober, words } = self;
+        let (granted, begin) = mpsc::channel::<()>();
+        let probe = words.probe.clone();
+        // when the holder fails, it hangs up, and no probe is sent
+        let probing = move || {
+            begin.recv().ok()?;
+            let started = Instant::now();
+            Some(prober.execute(&probe).map(|_| us(started.elapsed())))
+        };
+        let prober = thread::Builder::new().name("witness".into()).spawn(probing).map_err(Error::Thread)?;
+        if stop.or_at(at) {
+            return Ok(None);
+        }
+        for sql in &words.begin {
+            holder.execute(sql)?;
+        }
+        let (began, started_us) = (Instant::now(), host::clock::unix_us());
+        let _ = granted.send(());
+        stop.or_at(began + Duration::from_micros(asked.length_us));
+        let released = holder.execute(words.release);
+        let length_us = us(began.elapsed());
+        // a release that failed must not keep the witness waiting
+        drop(holder);
+        let waited = prober.join().ok().flatten();
+        let bite = Bite { started_us, length_us, bit: None, witness: None, why: None };
+        if let Err(error) = released {
+            return Ok(Some(Bite { why: Some(format!("the lock was lost: {}", host::chain(&error))), ..bite }));
+        }
+        Ok(Some(match waited {
+            Some(Ok(waited_us)) => {
+                let bit = has_bitten(waited_us, length_us);
+                let what = "microseconds that another connection waited for the same".to_owned();
+                let why = (!bit).then(|| "another connection got the same without waiting for it".to_owned());
+                Bite { bit: Some(bit), witness: Some(Witness { what, value: waited_us }), why, ..bite }
+            }
+            Some(Err(error)) => Bite { why: Some(format!("the witness failed: {}", host::chain(&error))), ..bite },
+            None => Bite { why: Some("the witness did not ask".to_owned()), ..bite },
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(key: Option<&str>) -> Table {
+        Table { name: "t".into(), quoted: "`t`".into(), key: key.map(str::to_owned), is_own: false }
+    }
+
+    #[test]
+    fn the_witness_asks_for_a_row_that_is_held() {
+        let words = Words::of_rows(&table(Some("`id`")), Rows::First(5)).expect("has a key");
+        assert_eq!(words.begin[1], "SELECT `id` FROM `t` ORDER BY `id` LIMIT 5 FOR UPDATE");
+        assert_eq!(words.probe, "SELECT `id` FROM `t` ORDER BY `id` LIMIT 1 FOR UPDATE");
+        let words = Words::of_rows(&table(Some("`id`")), Rows::Key(-3)).expect("has a key");
+        assert_eq!(words.begin[1], "SELECT `id` FROM `t` WHERE `id` = -3 FOR UPDATE");
+        assert!(matches!(Words::of_rows(&table(None), Rows::First(1)), Err(Error::Refused { .. })));
+    }
+}

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `wringer stalls inject`: a stall of a known cause, length and moment, in a sandbox, and a witness that says whether it bit.
+
+mod asked;
+mod show;
+
+use crate::commands::connection::Connection;
+use crate::exit::{Exit, Failure, Outcome};
+use crate::signals;
+use crate::terminal::{self, Output};
+use ::inject::{Conducted, Error, Ground, Injected, Plantable};
+use ::run::{Begin, Kind, Run};
+use ::sandbox::Sandbox;
+use asked::Asked;
+use host::places::Places;
+use serde_json::json;
+
+/// Make a stall of a known cause and length happen in a sandbox, and look whether it bit
+///
+/// Whoever looks for stalls wants to know whether he finds those that are there, and nothing else: this makes some whose cause, moment and
+/// length are known. row_lock: a connection of its own holds rows of a table. metadata_lock: it holds the whole table. disk_reads, sync: the
+/// slow layer below the data directory answers no read, or no sync, until the stall is over. cpu: the server's CPU cgroup gets almost no CPU
+/// time. free_list_backoff: a connection reads a table that is larger than XtraDB's buffer pool. `--list` says which of them a sandbox can
+/// have, and why not the others. A witness says for each whether it bit: another connection that waits for the same, the slow layer's own
+/// account, or the kernel's. All of it ends with this command, also when it is killed.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    wringer sandbox restart pears --disk read=0 --cpus 2        (for disk_reads, sync and cpu)\n  \
+    wringer stalls inject --list --sandbox pears\n  \
+    wringer stalls inject --sandbox pears --cause row_lock --length 400ms --at 2s -o json\n  \
+    wringer stalls inject --sandbox pears --plan random --seed 7 --count 20 --length 20ms..2s \\\n  \
+      --causes row_lock,metadata_lock --for 60s\n\n\
+    Exit codes: 1 with --strict, if one did not bite; 3 outside of a sandbox, or if the sandbox cannot have such a stall;\n  \
+    4 if the server ended meanwhile. More: docs/stalls-inject.md.")]
+pub struct Args {
+    #[command(flatten)]
+    asked: asked::Flags,
+    /// Table that row_lock and metadata_lock hold, and free_list_backoff reads [default: sbtest1, pgbench_accounts, or else one that is made
+    /// for it, and dropped]
+    #[arg(long, value_name = "NAME")]
+    table: Option<String>,
+    /// Print which causes can be planted, by what, and why others cannot; with --sandbox, in that sandbox
+    #[arg(long, conflicts_with_all = ["cause", "plan"])]
+    list: bool,
+    /// Print the plan, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Exit code 1 if one of them did not bite
+    #[arg(long)]
+    strict: bool,
+    /// How to print
+    #[arg(short, long, value_enum, default_value_t = Output::Text)]
+    output: Output,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+pub fn main(args: &Args) -> Outcome {
+    let places = Places::from_environment();
+    if args.list {
+        return list(args, &places);
+    }
+    let asked = args.asked.asked()?;
+    if args.dry_run {
+        show_plan(args, &asked);
+        return Ok(());
+    }
+    let ground = ground(args, &places)?;
+    ground.check(asked.causes()).map_err(failure)?;
+    ground.note().iter().for_each(|note| terminal::say(format_args!("note: {note}")));
+    inject(args, &asked, &ground, places)
+}
+
+fn list(args: &Args, places: &Places) -> Outcome {
+    let causes = match args.connection.named_sandbox() {
+        Some(_) => ground(args, places)?.list(),
+        None => Plantable::anywhere(),
+    };
+    match args.output {
+        Output::Json => terminal::json(&json!({ "schema": 1, "causes": causes })),
+        Output::Text => terminal::data(show::causes(&causes).trim_end()),
+    }
+    Ok(())
+}
+
+fn show_plan(args: &Args, asked: &Asked) {
+    match args.output {
+        Output::Json => terminal::json(&json!({ "schema": 1, "seed": asked.seed, "plan": asked.plan })),
+        Output::Text => terminal::data(show::plan(&asked.plan).trim_end()),
+    }
+}
+
+/// # Errors
+/// Exit code 3: it is no sandbox, or it does not run.
+fn ground(args: &Args, places: &Places) -> Result<Ground, Failure> {
+    let name = args.connection.named_sandbox().ok_or_else(|| {
+        Failure::message(Exit::Missing, "a stall is made only in a sandbox: others may work with any other server")
+            .hint("`--sandbox NAME`; `wringer sandbox list` has the names, `wringer sandbox deploy` makes one")
+    })?;
+    let sandbox = Sandbox::open_running(name, places)?;
+    let target = args.connection.target()?;
+    Ground::look(sandbox, target, args.table.as_deref(), places).map_err(failure)
+}
+
+fn inject(args: &Args, asked: &Asked, ground: &Ground, places: Places) -> Outcome {
+    signals::install()?;
+    // not as it was typed: flags of a connection may have a password
+    let sandbox = args.connection.named_sandbox().unwrap_or_default();
+    let command = ["wringer", "stalls", "inject", "--sandbox", sandbox].map(str::to_owned).to_vec();
+    // a run takes no lock of the sandbox: that is its server's
+    let begin = Begin { kind: Kind::Run, command, resources: Vec::new(), places };
+    let run = Run::begin(begin)?;
+    let told = |injected: &Injected| {
+        if args.output == Output::Text {
+            terminal::data(show::injected(injected));
+        }
+    };
+    let (conducted, run) = ::inject::conduct(run, ground, &asked.plan, asked.rows, &told).map_err(failure)?;
+    let released = run.release()?;
+    if args.output == Output::Json {
+        let Conducted { injections, zero_us, server_ended, .. } = &conducted;
+        terminal::json(&json!({
+            "schema": 1,
+            "sandbox": args.connection.named_sandbox(),
+            "seed": asked.seed,
+            "zero_us": zero_us,
+            "server_ended": server_ended,
+            "injections": injections,
+        }));
+    }
+    if let Some(conflict) = released.conflicts.first() {
+        let message = format!("{}: now '{}', set by somebody else", conflict.step, conflict.found);
+        return Err(Failure::message(Exit::NotRestored, message).hint(&conflict.repair));
+    }
+    judged(args, asked, &conducted)
+}
+
+fn judged(args: &Args, asked: &Asked, conducted: &Conducted) -> Outcome {
+    if conducted.was_interrupted {
+        return Err(Failure::message(Exit::Interrupted, "interrupted; nothing is held any more"));
+    }
+    if conducted.server_ended {
+        let log = args.connection.named_sandbox().unwrap_or_default();
+        return Err(Failure::message(Exit::Failed, "the server ended meanwhile")
+            .hint(format!("`wringer sandbox log {log}` has its last words")));
+    }
+    let bitten = conducted.injections.iter().filter(|it| it.bit == Some(true)).count();
+    if args.strict && bitten < asked.plan.len() {
+        let message = format!("{bitten} of {} bit: --strict", asked.plan.len());
+        return Err(Failure::message(Exit::Finding, message));
+    }
+    Ok(())
+}
+
+fn failure(error: Error) -> Failure {
+    match error {
+        Error::Refused { what, hint } => Failure::message(Exit::Missing, what).hint(hint),
+        Error::Server(error) => crate::commands::connection::server_failure(error),
+        Error::Sandbox(error) => error.into(),
+        Error::Run(error) => error.into(),
+        Error::Host(error) => error.into(),
+        Error::Layer(error) => error.into(),
+        error @ Error::Thread(_) => error.into(),
+    }
+}

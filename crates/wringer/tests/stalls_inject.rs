@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `wringer stalls inject` on real servers: a victim of the test's own sees each stall with the length that was asked for, the witness says
+//! that it bit, and a kill in the middle leaves nothing.
+#![allow(clippy::disallowed_methods, clippy::unwrap_used)]
+
+mod accounted;
+mod injected;
+mod own_cache;
+
+use accounted::{MARIADB, PATIENCE, Server, json};
+use injected::{READ, ROW, cpu_group, cut_short, kill, longest, runs_of_inject, words};
+use load::Target;
+use load::admin::Connection;
+use own_cache::{missing_client, need_maven, run};
+use serde_json::Value;
+use std::fs;
+use std::sync::atomic::AtomicU64;
+use testkit::{Lab, wait_until};
+
+const WRINGER: &str = env!("CARGO_BIN_EXE_wringer");
+/// One stall, which a victim that runs `sql` sees with its length within a tenth or 20 ms, and of which the witness says that it bit.
+#[track_caller]
+fn expect_seen(server: &Server, cause: &str, sql: &str, more: &[&str]) -> Value {
+    let asked_us = 400_000;
+    let inject = |_: &AtomicU64| json(&server.lab.run(words(cause, "400ms", more)).expect_code(0));
+    let (seen_us, found) = longest(server, sql, inject);
+    let injected = &found["injections"][0];
+    assert_eq!((&injected["cause"], &injected["bit"]), (&cause.into(), &true.into()), "{found:#}");
+    assert_eq!(injected["asked_us"], asked_us);
+    let measured_us = injected["length_us"].as_u64().unwrap();
+    let near = |us: u64| us.abs_diff(asked_us) <= asked_us / 10;
+    assert!(near(measured_us) && near(seen_us), "the victim saw {seen_us} us: {found:#}");
+    found
+}
+
+/// After a kill, the watchdog of the run undoes what is there to undo.
+#[track_caller]
+fn expect_nothing_left(server: &Server, cause: &str, sql: &str) {
+    cut_short(server, cause, sql, |mut child| {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    });
+    assert!(wait_until(PATIENCE, || runs_of_inject(server).is_empty()), "{}", server.lab.run(["status"]).stdout);
+}
+
+fn said(server: &Server) -> Value {
+    serde_json::from_str(&fs::read_to_string(server.lab.home().join("cut.out")).unwrap()).unwrap()
+}
+
+#[test]
+fn locks_of_postgresql_hold_up_a_victim_for_as_long_as_was_asked_for() {
+    let server = Server::start("postgresql", &[], &[]);
+    // without a table of a fill, its own is held, and dropped
+    let ran = server.lab.run(words("row_lock", "50ms", &[])).expect_code(0).expect_said(&["wringer_inject"]);
+    assert_eq!(json(&ran)["injections"][0]["table"], "wringer_inject");
+    let left = server.connect().query("SELECT to_regclass('wringer_inject') IS NULL").unwrap();
+    assert_eq!(left.text(0, 0).as_deref(), Some("t"));
+
+    server.fill();
+    let found = expect_seen(&server, "row_lock", ROW, &[]);
+    assert_eq!(found["injections"][0]["table"], "sbtest1", "{found:#}");
+    expect_seen(&server, "row_lock", "UPDATE sbtest1 SET k = k + 1 WHERE id = 17", &["--row", "17", "--at", "500ms"]);
+    expect_seen(&server, "metadata_lock", READ, &[]);
+    a_random_plan_happens_as_it_was_printed(&server);
+    for cause in ["row_lock", "metadata_lock"] {
+        expect_nothing_left(&server, cause, ROW);
+    }
+    refusals(&server);
+    let code = cut_short(&server, "metadata_lock", READ, |mut child| {
+        kill(child.id(), libc::SIGINT);
+        child.wait().unwrap().code()
+    });
+    let injected = said(&server)["injections"][0].clone();
+    assert!(code == Some(130) && injected["length_us"].as_u64() < Some(30_000_000), "{code:?}: {injected:#}");
+    assert!(injected["why"].to_string().contains("cut short"), "{injected:#}");
+    server.lab.run(["undo"]).expect_code(0);
+    assert!(server.connect().execute("SELECT 1").is_ok(), "an undo ends no server without a squeeze");
+    the_server_ends_meanwhile(&server);
+}
+
+fn the_server_ends_meanwhile(server: &Server) {
+    let mut child = server.lab.start("cut", words("row_lock", "60s", &[]));
+    let mut connection = server.connect();
+    let mut holds = || {
+        let held = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
+        connection.query(held).unwrap().parse(0, 0) == Some(1)
+    };
+    assert!(wait_until(PATIENCE, &mut holds), "{}", server.lab.said("cut"));
+    kill(server.pid, libc::SIGKILL);
+    assert_eq!(child.wait().unwrap().code(), Some(4), "{}", server.lab.said("cut"));
+    let found = said(server);
+    assert_eq!(found["server_ended"], true, "{found:#}");
+    assert!(found["injections"][0]["started_us"].is_u64(), "what began is told: {found:#}");
+}
+
+fn a_random_plan_happens_as_it_was_printed(server: &Server) {
+    let words = |more: &[&'static str]| {
+        let plan = ["--plan", "random", "--seed", "7", "--count", "8", "--length", "20ms..300ms", "--for", "6s"];
+        let causes = ["--causes", "row_lock,metadata_lock", "-o", "json", "--sandbox", "s"];
+        [&["stalls", "inject"], &plan[..], &causes, more].concat()
+    };
+    let printed = json(&server.lab.run(words(&["--dry-run"])).expect_code(0));
+    assert_eq!(printed, json(&server.lab.run(words(&["--dry-run"])).expect_code(0)));
+    let found = json(&server.lab.run(words(&["--strict"])).expect_code(0));
+    let (plan, injections) = (printed["plan"].as_array().unwrap(), found["injections"].as_array().unwrap());
+    assert_eq!(injections.len(), plan.len());
+    let zero = found["zero_us"].as_u64().unwrap();
+    let mut late_us = Vec::new();
+    for (asked, injected) in plan.iter().zip(injections) {
+        for (key, of) in [("cause", "cause"), ("length_us", "asked_us"), ("at_us", "asked_at_us")] {
+            assert_eq!(asked[key], injected[of], "{injected:#}");
+        }
+        late_us.push(injected["started_us"].as_u64().unwrap() - zero - asked["at_us"].as_u64().unwrap());
+    }
+    // a busy machine delays some of them
+    late_us.sort_unstable();
+    assert!(late_us[late_us.len() / 2] < 50_000, "late by {late_us:?} us: {found:#}");
+}
+
+fn refusals(server: &Server) {
+    let dsn = server.lab.run(["sandbox", "export", "s", "dsn"]).expect_code(0).stdout.trim().to_owned();
+    let one = ["stalls", "inject", "--cause", "row_lock", "--length", "1s"];
+    server.lab.run(one).expect_code(3).expect_said(&["only in a sandbox"]);
+    server
+        .lab
+        .run(one.iter().copied().chain([format!("--dsn={dsn}").as_str()]))
+        .expect_code(3)
+        .expect_said(&["only in a sandbox"]);
+    server.lab.run(words("disk_reads", "1s", &[])).expect_code(3).expect_said(&["no slow layer", "--disk"]);
+    server.lab.run(words("cpu", "1s", &[])).expect_code(3).expect_said(&["--cpus"]);
+    let ran = server.lab.run(words("row_lock", "50ms", &["--row", "999999999"])).expect_code(1);
+    let injected = &json(&ran)["injections"][0];
+    assert!(injected["bit"] == false && injected["why"].is_string(), "there is no such row: {injected:#}");
+    server.lab.run(words("mutex", "1s", &[])).expect_code(3).expect_said(&["cannot be planted"]);
+    server.lab.run(words("free_list_backoff", "1s", &[])).expect_code(3).expect_said(&["XtraDB"]);
+    server.lab.run(words("row_lock", "1s", &["--table", "nowhere"])).expect_code(3).expect_said(&["no table nowhere"]);
+    let list = json(&server.lab.run(["stalls", "inject", "--list", "--sandbox", "s", "-o", "json"]).expect_code(0));
+    let can = list["causes"].as_array().unwrap().iter().filter(|it| it["can_be_planted"] == true);
+    assert_eq!(
+        can.map(|it| it["cause"].as_str().unwrap()).collect::<Vec<_>>(),
+        ["row_lock", "metadata_lock"],
+        "{list:#}"
+    );
+}
+
+#[test]
+fn mariadb_is_held_up_by_locks_by_its_disk_and_by_its_cpu() {
+    let pool = ["innodb_buffer_pool_size=6M"];
+    let server = Server::start(MARIADB, &pool, &["--disk", "read=0", "--cpus", "2"]);
+    let dsn = format!("--dsn={}", server.lab.run(["sandbox", "export", "s", "dsn"]).expect_code(0).stdout.trim());
+    server.lab.run(["fill", "--table-size=60000", &dsn]).expect_code(0);
+    expect_seen(&server, "row_lock", ROW, &[]);
+    expect_seen(&server, "metadata_lock", READ, &[]);
+    let elsewhere = "SELECT c FROM sbtest1 WHERE id = {}";
+    expect_seen(&server, "disk_reads", elsewhere, &[]);
+    expect_seen(&server, "sync", ROW, &[]);
+    expect_seen(&server, "cpu", READ, &[]);
+    for (cause, sql) in [("row_lock", ROW), ("disk_reads", elsewhere), ("sync", ROW)] {
+        expect_nothing_left(&server, cause, sql);
+    }
+    let group = cpu_group(server.pid);
+    let before = fs::read_to_string(&group).unwrap();
+    expect_nothing_left(&server, "cpu", READ);
+    assert_eq!(fs::read_to_string(&group).unwrap(), before);
+}
+
+#[test]
+fn pages_are_demanded_faster_than_xtradb_makes_them_free() {
+    need_maven!();
+    let lab = Lab::new(WRINGER);
+    let deploy = ["sandbox", "deploy", "xtradb", "5.6", "--name", "s", "-c", "innodb_buffer_pool_size=20M", "--start"];
+    run(&lab, &deploy).expect_code(0);
+    let dsn = run(&lab, &["sandbox", "export", "s", "dsn"]).expect_code(0).stdout.trim().to_owned();
+    let inject = |code| run(&lab, &words("free_list_backoff", "700ms", &[])).expect_code(code);
+    inject(3).expect_said(&["wringer fill"]);
+    run(&lab, &["fill", "--table-size=130000", &format!("--dsn={dsn}")]).expect_code(0);
+    let mut connection = Connection::open(&dsn.parse::<Target>().unwrap()).unwrap();
+    let mut counted = || -> u64 {
+        let said = connection.query("SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_wait_free'").unwrap();
+        said.parse(0, 1).unwrap()
+    };
+    let before = counted();
+    let injected = json(&inject(0))["injections"][0].clone();
+    let witnessed = injected["witness"]["value"].as_u64().unwrap();
+    assert!(injected["bit"] == true && (1..=counted() - before).contains(&witnessed), "{injected:#}");
+    connection.execute("SET GLOBAL innodb_empty_free_list_algorithm = legacy").unwrap();
+    inject(3).expect_said(&["LEGACY"]);
+    run(&lab, &["sandbox", "delete", "s", "--force"]).expect_code(0);
+}
