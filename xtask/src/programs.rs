@@ -60,7 +60,7 @@ const WITH_SERVERS: [&[&str]; 3] = [
         "whose_journal",
         "wrappers",
     ],
-    &["durability", "own_data", "servers", "stalls_logs", "tarballs"],
+    &["durability", "own_data", "servers", "stalls_logs", "stalls_reproduce", "tarballs"],
     &[
         "connection_limits",
         "dead_server",

@@ -48,6 +48,7 @@ static PAGES: [Page; PAGE_COUNT] = pages![
     "modes",
     "stalls",
     "stalls-explain",
+    "stalls-reproduce",
     "probe",
     "squeeze",
     "disk",
@@ -63,7 +64,7 @@ static PAGES: [Page; PAGE_COUNT] = pages![
     "testing",
     "release",
 ];
-const PAGE_COUNT: usize = 33;
+const PAGE_COUNT: usize = 34;
 
 /// # Errors
 /// Exit code 2: there is no such page.

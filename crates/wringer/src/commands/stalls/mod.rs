@@ -3,6 +3,7 @@
 
 mod algorithm;
 mod explain;
+mod reproduce;
 mod simulate;
 
 use crate::exit::Outcome;
@@ -13,8 +14,10 @@ use clap::Subcommand;
 #[command(after_help = "Examples:\n  \
     wringer stalls explain slow.log\n  \
     wringer stalls explain --server percona@8.0.29 --wait-free 479 --victims 5\n  \
+    wringer stalls reproduce annex-3 --dry-run\n  \
     wringer stalls simulate --server percona@8.0.29 --pause 60s\n\n\
-    How to read the answers: docs/stalls-explain.md and docs/stalls.md, or `wringer doc stalls-explain`, `wringer doc stalls`.")]
+    How to read the answers: docs/stalls-explain.md, docs/stalls-reproduce.md and docs/stalls.md, or `wringer doc stalls-explain`, \
+    `wringer doc stalls-reproduce`, `wringer doc stalls`.")]
 pub struct Args {
     #[command(subcommand)]
     command: Stalls,
@@ -24,6 +27,8 @@ pub struct Args {
 enum Stalls {
     /// The stalls of a log that was written, what they waited for, and what they cost; or what the counter alone says
     Explain(Box<explain::Args>),
+    /// Run an experiment of the article on these stalls, and put article, predictions and measurement side by side
+    Reproduce(Box<reproduce::Args>),
     /// Predict the stalls on InnoDB's empty free list: which there would be, how long, what they would cost; asks no server
     Simulate(Box<simulate::Args>),
 }
@@ -31,6 +36,7 @@ enum Stalls {
 pub fn main(args: Args) -> Outcome {
     match args.command {
         Stalls::Explain(args) => explain::main(&args),
+        Stalls::Reproduce(args) => reproduce::main(&args),
         Stalls::Simulate(args) => simulate::main(&args),
     }
 }
