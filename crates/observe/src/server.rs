@@ -181,7 +181,7 @@ fn number(row: &[Option<String>]) -> Option<f64> {
     row.get(1)?.as_ref()?.trim().parse().ok().filter(|value: &f64| value.is_finite())
 }
 
-/// The counters that count physical reads and executed statements, at one moment.
+/// The counters that count physical reads, waits for a free page and executed statements, at one moment.
 ///
 /// PostgreSQL's come late: a backend hands its counts over at most once a second while it works and within ten seconds when it is
 /// idle, at once when its connection ends (pgstat.c: PGSTAT_MIN_INTERVAL, PGSTAT_IDLE_INTERVAL). Read them after the
@@ -193,7 +193,7 @@ pub fn witness_counters(connection: &mut dyn Query, flavour: Flavour) -> Result<
     let sql = match flavour {
         Flavour::Mysql | Flavour::Mariadb | Flavour::Percona => {
             "SHOW GLOBAL STATUS WHERE Variable_name IN ('Innodb_buffer_pool_reads', 'Innodb_buffer_pool_read_requests', \
-             'Innodb_buffer_pool_read_ahead', 'Innodb_data_reads', 'Innodb_data_fsyncs', 'Com_select', 'Com_stmt_execute', 'Questions')"
+             'Innodb_buffer_pool_read_ahead', 'Innodb_buffer_pool_wait_free', 'Innodb_data_reads', 'Innodb_data_fsyncs', 'Com_select', 'Com_stmt_execute', 'Questions')"
         }
         Flavour::Postgresql => {
             "SELECT 'pg_stat_database.' || key, value FROM pg_stat_database d, jsonb_each_text(to_jsonb(d)) \

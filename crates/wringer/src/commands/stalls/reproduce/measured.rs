@@ -2,7 +2,7 @@
 //! What was measured in each arm, from the recording: the load's own clock, its slow statements, the server's counter.
 
 use super::article::Figures;
-use evidence::{Arm, Evidence, PLANTED, SLOW_STATEMENT, Series, Span};
+use evidence::{Arm, Evidence, PLANTED, SLOW_STATEMENT, Span};
 use serde::Serialize;
 use simulate::Range;
 
@@ -21,11 +21,6 @@ pub(super) struct Measurement {
     pub(super) beside_us: Vec<u64>,
     /// Why the arm did not come to its end.
     pub(super) broke_off: Option<String>,
-}
-
-/// What is needed of the samples.
-pub(super) fn is_needed(series: &Series) -> bool {
-    series.name == COUNTER
 }
 
 /// All turns of one arm together. `None`: it did not run.
@@ -57,7 +52,7 @@ pub(super) fn of_arm(evidence: &Evidence, name: &str) -> Option<Measurement> {
         let rate = load.measured.queries_per_second();
         figures.queries_per_second = widened(figures.queries_per_second, rate);
         figures.stalled = widened(figures.stalled, Some(slow.len() as f64));
-        figures.wait_free = widened(figures.wait_free, counted(evidence, arm));
+        figures.wait_free = widened(figures.wait_free, counted(arm));
         slow_us.extend(slow.iter().map(|span| span.length_us()).take(1000));
         beside_us.extend(beside.iter().map(|span| span.length_us()));
     }
@@ -84,12 +79,7 @@ fn by_emptying(slow: &[&Span], beside: &[&Span]) -> Option<Vec<f64>> {
     (!beside.is_empty()).then(|| beside.iter().map(longest).collect())
 }
 
-/// From the last reading before the measured phase to the first one after it; `None`: the counter was not read.
-fn counted(evidence: &Evidence, arm: &Arm) -> Option<f64> {
-    let phase = &arm.load.as_ref()?.measured;
-    let (from, to) = (phase.started_us, phase.started_us.saturating_add(phase.elapsed_us));
-    let points = &evidence.samples.iter().find(|series| is_needed(series))?.points;
-    let before = points.iter().rfind(|point| point.at_us <= from)?;
-    let after = points.iter().find(|point| point.at_us >= to).or_else(|| points.last())?;
-    Some(after.value - before.value)
+/// From the beginning to the end of the measured phase, with nothing in flight; `None`: the counter was not read.
+fn counted(arm: &Arm) -> Option<f64> {
+    Some(arm.witnesses.iter().find(|witness| witness.counter == COUNTER)?.delta() as f64)
 }

@@ -101,10 +101,15 @@ pub(super) fn main(args: &Args) -> Outcome {
     ready.cell.files.push((PREDICTIONS.to_owned(), predictions));
     let walked = ready.walk();
     let path = ready.output.path(RECORDING);
+    let mut why = Vec::new();
     if path.exists() {
-        measure(&path, &mut rows)?;
+        let evidence = Recording::read_for(&path, |_| false)?;
+        for row in &mut rows {
+            row.measured = measured::of_arm(&evidence, &row.arm);
+        }
+        why.extend(why::another_server(ours.server, &evidence.conditions.server.version));
     }
-    let why = why::sentences(theirs.server, ours.server, &rows);
+    why.extend(why::sentences(theirs.server, ours.server, &rows));
     match args.output {
         terminal::Output::Json => terminal::json(&serde_json::json!({
             "schema": 1,
@@ -130,14 +135,6 @@ fn predicted(experiment: &Experiment, theirs: Host, ours: Host) -> Result<Vec<Ro
         })
     };
     experiment.arms.iter().map(row).collect()
-}
-
-fn measure(path: &Path, rows: &mut [Row]) -> Outcome {
-    let evidence = Recording::read_for(path, measured::is_needed)?;
-    for row in rows {
-        row.measured = measured::of_arm(&evidence, &row.arm);
-    }
-    Ok(())
 }
 
 fn dry_run(args: &Args, file: &Path, experiment: &Experiment, rows: &[Row]) -> Outcome {

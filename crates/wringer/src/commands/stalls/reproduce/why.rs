@@ -3,7 +3,7 @@
 //! lies outside of what was predicted.
 
 use super::Row;
-use capability::{Adapt, FreeList, Progress, Refiller};
+use capability::{Adapt, FreeList, Progress, Refiller, Version, free_list};
 
 /// Sentences, the most telling first.
 pub(super) fn sentences(article: &FreeList, here: &FreeList, rows: &[Row]) -> Vec<String> {
@@ -28,6 +28,20 @@ pub(super) fn sentences(article: &FreeList, here: &FreeList, rows: &[Row]) -> Ve
     }
     all.extend(rows.iter().filter_map(outside));
     all
+}
+
+/// The version that ran does other things than the one that was predicted: a version that was named in part means the newest.
+pub(super) fn another_server(predicted: &'static FreeList, ran: &str) -> Option<String> {
+    let version = Version::find_in(ran)?;
+    let row = free_list(predicted.flavour, &version);
+    if row.is_some_and(|row| std::ptr::eq(row, predicted)) {
+        return None;
+    }
+    Some(format!(
+        "The server that ran is {ran}, and what is predicted is {} {}: name the whole version with --server.",
+        predicted.flavour,
+        predicted.versions()
+    ))
 }
 
 fn adapt(row: &FreeList) -> Option<Adapt> {
@@ -90,7 +104,7 @@ fn outside(row: &Row) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::sentences;
+    use super::{another_server, sentences};
     use capability::{Flavour, free_list};
 
     fn row(flavour: Flavour, version: &str) -> &'static capability::FreeList {
@@ -103,6 +117,14 @@ mod tests {
         for words in ["a pause changes nothing", "by 50 ms a round", "1000 ms in 10.5 s", "A second thread"] {
             assert!(told.contains(words), "{words}: {told}");
         }
+    }
+
+    #[test]
+    fn a_prediction_for_another_version_than_ran_is_told() {
+        let predicted = row(Flavour::Mariadb, "10.1.23");
+        assert_eq!(another_server(predicted, "10.1.23-MariaDB"), None);
+        let told = another_server(predicted, "10.11.19-MariaDB-0+deb12u1").unwrap();
+        assert!(told.contains("10.11.19-MariaDB") && told.contains("--server"), "{told}");
     }
 
     #[test]
