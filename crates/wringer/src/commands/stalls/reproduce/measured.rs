@@ -7,7 +7,7 @@ use serde::Serialize;
 use simulate::Range;
 
 const COUNTER: &str = "Innodb_buffer_pool_wait_free";
-/// Stalls of the same emptying end within this time of each other.
+/// What begins later after an emptying is not laid to it.
 const TOGETHER_US: u64 = 1_000_000;
 
 #[derive(Debug, Clone, Serialize)]
@@ -51,7 +51,8 @@ pub(super) fn of_arm(evidence: &Evidence, name: &str) -> Option<Measurement> {
         }
         let rate = load.measured.queries_per_second();
         figures.queries_per_second = widened(figures.queries_per_second, rate);
-        figures.stalled = widened(figures.stalled, Some(slow.len() as f64));
+        let stalled = slow.iter().filter(|span| beside.is_empty() || beside.iter().any(|it| is_near(span, it)));
+        figures.stalled = widened(figures.stalled, Some(stalled.count() as f64));
         figures.wait_free = widened(figures.wait_free, counted(arm));
         slow_us.extend(slow.iter().map(|span| span.length_us()).take(1000));
         beside_us.extend(beside.iter().map(|span| span.length_us()));
@@ -71,12 +72,14 @@ fn widened(range: Option<Range>, value: Option<f64>) -> Option<Range> {
 /// The longest statement of the load around each statement beside it, in microseconds; 0 where none was slow. `None`: there is none beside it.
 fn by_emptying(slow: &[&Span], beside: &[&Span]) -> Option<Vec<f64>> {
     let longest = |emptying: &&Span| {
-        let is_near = |span: &&&Span| {
-            span.to_us >= emptying.from_us && span.from_us <= emptying.to_us.saturating_add(TOGETHER_US)
-        };
-        slow.iter().filter(is_near).map(|span| span.length_us()).max().unwrap_or(0) as f64
+        slow.iter().filter(|span| is_near(span, emptying)).map(|span| span.length_us()).max().unwrap_or(0) as f64
     };
     (!beside.is_empty()).then(|| beside.iter().map(longest).collect())
+}
+
+/// It went on while the list was emptied, or began soon after.
+fn is_near(slow: &Span, emptying: &Span) -> bool {
+    slow.to_us >= emptying.from_us && slow.from_us <= emptying.to_us.saturating_add(TOGETHER_US)
 }
 
 /// From the beginning to the end of the measured phase, with nothing in flight; `None`: the counter was not read.

@@ -3,6 +3,7 @@
 //! lies outside of what was predicted.
 
 use super::Row;
+use crate::commands::chart::time;
 use capability::{Adapt, FreeList, Progress, Refiller, Version, free_list};
 
 /// Sentences, the most telling first.
@@ -92,12 +93,12 @@ fn outside(row: &Row) -> Option<String> {
     let is_short = got_high < 20_000.0 && high < 20_000.0;
     (!is_within && !is_short).then(|| {
         format!(
-            "\"{}\": the longest measured, {:.1} ms, is more than 15 % outside of the predicted {:.1} to {:.1} ms. The inputs of the prediction are \
+            "\"{}\": the longest measured, {}, is more than 15 % outside of the predicted {} to {}. The inputs of the prediction are \
              assumed, not fitted: see -o json, parameters.",
             row.arm,
-            got_high / 1000.0,
-            low / 1000.0,
-            high / 1000.0
+            time(got_high),
+            time(low),
+            time(high)
         )
     })
 }
