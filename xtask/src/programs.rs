@@ -65,7 +65,7 @@ const WITH_SERVERS: [&[&str]; 3] = [
         "whose_journal",
         "wrappers",
     ],
-    &["durability", "own_data", "servers", "stalls_advised", "stalls_logs", "stalls_watch", "tarballs"],
+    &["durability", "own_data", "servers", "stalls_advised", "stalls_logs", "stalls_reproduce", "tarballs"],
     &[
         "connection_limits",
         "dead_server",
@@ -78,6 +78,7 @@ const WITH_SERVERS: [&[&str]; 3] = [
         "memory_over_time",
         "memory_planted",
         "replay",
+        "stalls_watch",
         "timed_server",
     ],
 ];

@@ -32,8 +32,15 @@ fn host(as_root: bool) -> HostFacts {
     }
 }
 
+/// What is reproduced lasts minutes itself: a quiet minute before a load, a query every two minutes.
+fn waits(experiment: &Experiment) -> bool {
+    let minute = units::Span::secs(60);
+    let is_long = |load: &experiment::Load| load.pause >= minute || load.at.iter().any(|at| at.every >= Some(minute));
+    experiment.arms.iter().any(|arm| is_long(&arm.load))
+}
+
 #[test]
-fn every_ready_file_is_read_and_planned_within_five_minutes() {
+fn every_ready_file_is_read_and_planned_within_ten_minutes_and_those_without_pauses_within_five() {
     let files = files();
     assert!(files.len() >= 3, "{files:?}");
     for file in files {
@@ -44,7 +51,8 @@ fn every_ready_file_is_read_and_planned_within_five_minutes() {
         for as_root in [true, false] {
             let plan = plan(&experiment, &host(as_root));
             assert!(plan.blockers.is_empty(), "{}: {:#?}", file.display(), plan.blockers);
-            assert!(plan.seconds < 300.0, "{}: {} s", file.display(), plan.seconds);
+            let most = if waits(&experiment) { 600.0 } else { 300.0 };
+            assert!(plan.seconds < most, "{}: {} s", file.display(), plan.seconds);
         }
     }
 }

@@ -163,3 +163,37 @@ fn words(error: &load::Error) -> String {
     let line = error.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
     line.chars().take(WORDS_MOST).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Moments, Told};
+    use std::sync::Arc;
+    use std::sync::atomic::Ordering;
+    use std::sync::mpsc::channel;
+    use std::time::{Duration, Instant};
+
+    fn began(key: (usize, u32), at_us: u64) -> Told {
+        Told::Began { key, at_us, sql: format!("DO {}", key.1) }
+    }
+
+    #[test]
+    fn a_statement_without_an_answer_is_kept_and_holds_nobody_up_who_is_to_stop() {
+        let (tell, told) = channel();
+        let moments = Moments { stop: Arc::default(), begin: Vec::new(), told, senders: Vec::new() };
+        let stop = moments.stop.clone();
+        for told in [
+            began((0, 0), 500),
+            began((1, 0), 300),
+            Told::Ended { key: (1, 0), at_us: 400, error: Some("1146".to_owned()) },
+        ] {
+            tell.send(told).unwrap();
+        }
+        let asked = Instant::now();
+        let sent = moments.finish(&|| true);
+        assert!(asked.elapsed() < Duration::from_secs(5), "its thread is still there, and is not waited for");
+        let all: Vec<_> = sent.iter().map(|it| (it.from_us, it.sql.as_str(), it.ended.clone())).collect();
+        assert_eq!(all, [(300, "DO 0", Some((400, Some("1146".to_owned())))), (500, "DO 0", None)]);
+        assert!(stop.load(Ordering::SeqCst), "none is sent any more");
+        drop(tell);
+    }
+}

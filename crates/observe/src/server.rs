@@ -189,7 +189,7 @@ fn number(row: &[Option<String>]) -> Option<f64> {
     row.get(1)?.as_ref()?.trim().parse().ok().filter(|value: &f64| value.is_finite())
 }
 
-/// The counters that count physical reads and executed statements, at one moment.
+/// The counters that count physical reads, waits for a free page and executed statements, at one moment.
 ///
 /// PostgreSQL's come late: a backend hands its counts over at most once a second while it works and within ten seconds when it is
 /// idle, at once when its connection ends (pgstat.c: PGSTAT_MIN_INTERVAL, PGSTAT_IDLE_INTERVAL). Read them after the

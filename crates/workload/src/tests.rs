@@ -119,6 +119,28 @@ fn every_table_gets_its_share() {
     assert!(workload.statements()[3].sql.contains("sbtest4"));
 }
 
+/// 100 rows: ids up to 200, about half of which do not exist.
+#[test]
+fn ids_go_beyond_the_last_row_by_the_factor_that_is_asked_for() {
+    let tables = Tables { table_size: 100, ..Tables::default() };
+    for (factor, largest, beyond) in [(1, 100, 0..=0), (2, 200, 450..=550)] {
+        let options = Options { ids_times_rows: factor, ..Options::default() };
+        let workload = workload(Name::OltpPointSelect, Protocol::Mysql, &tables, &options);
+        let (mut rng, mut transaction, mut ids) = (Rng::seed_from_u64(9), Transaction::default(), Vec::new());
+        for _ in 0..1000 {
+            transaction.clear();
+            workload.next(&mut rng, &mut transaction);
+            ids.extend(transaction.get(0).1.iter().filter_map(|param| match param {
+                Param::Int(id) => Some(*id),
+                Param::Text { .. } => None,
+            }));
+        }
+        assert_eq!((ids.iter().min(), ids.iter().max()), (Some(&1), Some(&largest)));
+        let count = ids.iter().filter(|id| **id > 100).count();
+        assert!(beyond.contains(&count), "{count} of 1000, {factor} times");
+    }
+}
+
 #[test]
 fn new_keys_are_never_handed_out_twice() {
     let (tables, options) =

@@ -3,6 +3,7 @@
 
 mod fake;
 mod last_words;
+mod slow;
 mod think;
 mod truth;
 

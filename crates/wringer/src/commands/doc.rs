@@ -49,8 +49,9 @@ static PAGES: [Page; PAGE_COUNT] = pages![
     "stalls",
     "stalls-advise",
     "stalls-explain",
-    "stalls-watch",
     "stalls-inject",
+    "stalls-reproduce",
+    "stalls-watch",
     "probe",
     "squeeze",
     "disk",
@@ -66,7 +67,7 @@ static PAGES: [Page; PAGE_COUNT] = pages![
     "testing",
     "release",
 ];
-const PAGE_COUNT: usize = 36;
+const PAGE_COUNT: usize = 37;
 
 /// # Errors
 /// Exit code 2: there is no such page.

@@ -20,17 +20,24 @@ macro_rules! examples {
     };
 }
 
-static EXAMPLES: [(&str, &str); 9] = examples![
+static EXAMPLES: [(&str, &str); 11] = examples![
     "quick",
     "one-read-or-two",
     "cloud-disks",
     "postgresql-small-memory",
     "beside-sysbench",
+    "article-4-annex-3",
+    "article-4-annex-5",
     "article-5-huge-pages",
     "article-5-connections",
     "workloads/shop",
     "workloads/write-then-read-all",
 ];
+
+/// The text of a ready file; `None`: there is none of that name.
+pub fn text(name: &str) -> Option<&'static str> {
+    EXAMPLES.iter().find(|(there, _)| *there == name).map(|(_, text)| *text)
+}
 
 /// # Errors
 /// Exit code 2: there is no such file.

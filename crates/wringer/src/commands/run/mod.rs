@@ -81,40 +81,10 @@ impl From<terminal::Output> for Format {
 pub fn main(args: Args) -> Outcome {
     let (text, mut experiment) = read(&args.file)?;
     args.require.of(&mut experiment)?;
-    let workloads = workloads::read(&args.file, &experiment)?;
-    assertions::check(&args.file, &text, &experiment, &workloads)?;
-    let places = Places::from_environment();
-    let facts = plan::host_facts(&experiment, &places);
-    let mut plan = experiment::plan(&experiment, &facts);
-    plan::ask_options(&experiment, &places, &mut plan);
-    plan::refuse_blocked(&args.file, &plan)?;
-    refuse_ram(&experiment)?;
-    refuse_limits(&experiment)?;
-    let programs = prepare::prepare(&args.file, &experiment)?;
-    let origin = own_data::look(&args.file, &experiment)?;
-    let name = format!("{}-{}", host::clock::unix_seconds(), experiment.name);
-    let output = Output::check(args.to.as_deref(), args.force, &places, &name)?;
-    for left_out in &plan.left_out {
-        terminal::say(format_args!("note: left out: {}: {}; {}", left_out.what, left_out.why, left_out.instead));
-    }
-    if draws_by_default(&experiment) {
-        terminal::say(DEFAULT_KEYS);
-    }
-    let stop = signals::install()?;
-    let disk = experiment::disk_mechanism(&experiment, &facts);
-    let found = Found { workloads, programs, origin, disk };
-    let cell = Cell {
-        left_out: plan.left_out,
-        keep: args.keep,
-        command: command_line(),
-        text,
-        ..Cell::of(&experiment, found, &mut disk::flags::read_bins)?
-    };
-    if cell.hides_ram() {
-        ask_consent(&places, args.yes)?;
-    }
-    let walked = walk(&cell, &places, stop, &output);
-    let shown = show(&output, args.output);
+    let asked = Asked { to: args.to.as_deref(), force: args.force, keep: args.keep, yes: args.yes };
+    let ready = Ready::look(&args.file, text, &experiment, &asked)?;
+    let walked = ready.walk();
+    let shown = show(&ready.output, args.output);
     let missed = walked?;
     let arms = shown?;
     refuse_missed(&missed)?;
@@ -125,14 +95,80 @@ pub fn main(args: Args) -> Outcome {
     verdicts::outcome(each)
 }
 
+/// What a run is told besides its file.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Asked<'a> {
+    pub to: Option<&'a Path>,
+    pub force: bool,
+    pub keep: bool,
+    pub yes: bool,
+}
+
+/// A run for which everything is there; nothing is changed yet.
+pub struct Ready {
+    pub cell: Cell,
+    pub output: Output,
+    places: Places,
+    stop: Arc<AtomicBool>,
+}
+
+impl Ready {
+    /// Looks for everything that the experiment needs, and asks for consent where it is needed. `file`: where its own files are looked for.
+    ///
+    /// # Errors
+    /// Something is missing, wrong or in the way.
+    pub fn look(file: &Path, text: String, experiment: &Experiment, asked: &Asked<'_>) -> Result<Self, Failure> {
+        let workloads = workloads::read(file, experiment)?;
+        assertions::check(file, &text, experiment, &workloads)?;
+        let places = Places::from_environment();
+        let facts = plan::host_facts(experiment, &places);
+        let mut plan = experiment::plan(experiment, &facts);
+        plan::ask_options(experiment, &places, &mut plan);
+        plan::refuse_blocked(file, &plan)?;
+        refuse_ram(experiment)?;
+        refuse_limits(experiment)?;
+        let programs = prepare::prepare(file, experiment)?;
+        let origin = own_data::look(file, experiment)?;
+        let name = format!("{}-{}", host::clock::unix_seconds(), experiment.name);
+        let output = Output::check(asked.to, asked.force, &places, &name)?;
+        for left_out in &plan.left_out {
+            terminal::say(format_args!("note: left out: {}: {}; {}", left_out.what, left_out.why, left_out.instead));
+        }
+        if draws_by_default(experiment) {
+            terminal::say(DEFAULT_KEYS);
+        }
+        let stop = signals::install()?;
+        let disk = experiment::disk_mechanism(experiment, &facts);
+        let found = Found { workloads, programs, origin, disk };
+        let cell = Cell {
+            left_out: plan.left_out,
+            keep: asked.keep,
+            command: command_line(),
+            text,
+            ..Cell::of(experiment, found, &mut disk::flags::read_bins)?
+        };
+        if cell.hides_ram() {
+            ask_consent(&places, asked.yes)?;
+        }
+        Ok(Self { cell, output, places, stop })
+    }
+
+    /// Runs everything up to the release; the recording is closed in any case. Returns the arms that were not measured, because their
+    /// squeeze missed what was asked.
+    ///
+    /// # Errors
+    /// The run broke off, or the host could not be given back.
+    pub fn walk(&self) -> Result<Vec<Missed>, Failure> {
+        walk(&self.cell, &self.places, self.stop.clone(), &self.output)
+    }
+}
+
 /// Whether an arm has a load of sysbench's without a chosen key distribution.
 fn draws_by_default(experiment: &Experiment) -> bool {
     let is_sysbenchs = |load: &Load| load.driver.is_none() && !Load::is_file(&load.workload) && !load.is_pgbench();
     experiment.arms.iter().any(|arm| is_sysbenchs(&arm.load) && !arm.load.distribution_written)
 }
 
-/// Runs everything up to the release; the recording is closed in any case. Returns the arms that were not measured, because their
-/// squeeze missed what was asked.
 fn walk(cell: &Cell, places: &Places, stop: Arc<AtomicBool>, output: &Output) -> Result<Vec<Missed>, Failure> {
     let hooks = Hooks { progress: &terminal::Shown, samples: None, stop };
     let begun = lab::begin(cell, places, hooks)?;
@@ -152,7 +188,7 @@ const CANNOT_OR_BUSY: &str = "`wringer doctor` tells whether this host is busy: 
     what was asked: ask for a slower disk, or for less RAM to be hidden";
 
 /// The other arms have been measured, and are shown.
-fn refuse_missed(missed: &[Missed]) -> Outcome {
+pub fn refuse_missed(missed: &[Missed]) -> Outcome {
     if missed.is_empty() {
         return Ok(());
     }
@@ -162,6 +198,18 @@ fn refuse_missed(missed: &[Missed]) -> Outcome {
 
 /// Explains the recording, also an unfinished one, and writes the report. Returns the recorded arms.
 pub fn show(output: &Output, format: Format) -> Result<Vec<Arm>, Failure> {
+    report_and_show(output, Some(format))
+}
+
+/// The same, for a caller that has its own answer: the files, and where they are.
+///
+/// # Errors
+/// The recording cannot be read, or a file not be written.
+pub fn show_report(output: &Output) -> Outcome {
+    report_and_show(output, None).map(drop)
+}
+
+fn report_and_show(output: &Output, format: Option<Format>) -> Result<Vec<Arm>, Failure> {
     let path = output.path(RECORDING);
     if !path.exists() {
         return Ok(Vec::new());
@@ -173,10 +221,11 @@ pub fn show(output: &Output, format: Format) -> Result<Vec<Arm>, Failure> {
     write(&output.path(RESULT), |file| report::write_pretty(file, &json).map_err(Into::into))?;
     write(&output.path(REPORT), |file| report::write_html(&context, file).map_err(Into::into))?;
     match format {
-        Format::Json => terminal::json(&json),
-        Format::Text => terminal::data(report::text(&context).trim_end()),
-        Format::Markdown => terminal::data(report::markdown(&context).trim_end()),
-        Format::Junit => terminal::data(report::junit(&context).trim_end()),
+        Some(Format::Json) => terminal::json(&json),
+        Some(Format::Text) => terminal::data(report::text(&context).trim_end()),
+        Some(Format::Markdown) => terminal::data(report::markdown(&context).trim_end()),
+        Some(Format::Junit) => terminal::data(report::junit(&context).trim_end()),
+        None => {}
     }
     terminal::say(format_args!("\nreport     {}", output.path(REPORT).display()));
     terminal::say(format_args!("result     {}", output.path(RESULT).display()));

@@ -5,6 +5,7 @@ mod advise;
 mod algorithm;
 mod explain;
 mod inject;
+mod reproduce;
 mod simulate;
 mod watch;
 
@@ -19,8 +20,10 @@ use clap::Subcommand;
     wringer stalls simulate --server percona@8.0.29 --pause 60s\n  \
     wringer stalls advise --mysql-socket=/run/mysqld/mysqld.sock --mysql-user=me\n  \
     wringer stalls watch --sandbox shop --for 30s\n  \
-    wringer stalls inject --sandbox shop --cause row_lock --length 400ms\n\n\
-    How to read the answers: `wringer doc stalls` (simulate), `wringer doc stalls-explain`, `stalls-watch`, `stalls-advise`, `stalls-inject`.")]
+    wringer stalls inject --sandbox shop --cause row_lock --length 400ms\n  \
+    wringer stalls reproduce annex-3 --dry-run\n\n\
+    How to read the answers: `wringer doc stalls` (simulate), `wringer doc stalls-explain`, `stalls-watch`, `stalls-advise`, `stalls-inject`,\n  \
+    `stalls-reproduce`.")]
 pub struct Args {
     #[command(subcommand)]
     command: Stalls,
@@ -34,6 +37,8 @@ enum Stalls {
     Explain(Box<explain::Args>),
     /// Make a stall of a known cause and length happen in a sandbox, and look whether it bit
     Inject(Box<inject::Args>),
+    /// Run an experiment of the article on these stalls, and put article, predictions and measurement side by side
+    Reproduce(Box<reproduce::Args>),
     /// Predict the stalls on InnoDB's empty free list: which there would be, how long, what they would cost; asks no server
     Simulate(Box<simulate::Args>),
     /// The stalls of a server that runs, as they happen: how long, who waited, for what, and what it cost; changes nothing
@@ -45,6 +50,7 @@ pub fn main(args: Args) -> Outcome {
         Stalls::Advise(args) => advise::main(&args),
         Stalls::Explain(args) => explain::main(&args),
         Stalls::Inject(args) => inject::main(&args),
+        Stalls::Reproduce(args) => reproduce::main(&args),
         Stalls::Simulate(args) => simulate::main(&args),
         Stalls::Watch(args) => watch::main(&args),
     }

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The experiment of an annex: the ready file, or, for `--quick` and another server, the same text with less in it.
+
+use crate::commands::{examples, experiment_file};
+use crate::exit::Failure;
+use clap::ValueEnum;
+use experiment::{Arm, Experiment};
+use sandbox::Request;
+use std::fmt::Write as _;
+use std::path::Path;
+use units::Span;
+
+/// An arm that takes longer, pause and load, is left out of a quick run.
+const QUICK: Span = Span::secs(8);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Annex {
+    /// Loads of 2 s after pauses of 0, 5 and 60 s
+    #[value(name = "annex-3")]
+    Three,
+    /// A light load, and a query that empties the free list beside it
+    #[value(name = "annex-5")]
+    Five,
+}
+
+impl Annex {
+    pub(super) fn example(self) -> &'static str {
+        match self {
+            Self::Three => "article-4-annex-3",
+            Self::Five => "article-4-annex-5",
+        }
+    }
+}
+
+/// The text that is run, and what it says.
+///
+/// # Errors
+/// Exit code 2: the other server makes no sense in it.
+pub(super) fn read(annex: Annex, server: Option<&Request>, quick: bool) -> Result<(String, Experiment), Failure> {
+    let name = annex.example();
+    let whole = examples::text(name).unwrap_or_default();
+    let mut text = server.map_or_else(|| whole.to_owned(), |server| with_server(whole, server));
+    let mut experiment = parse(name, &text)?;
+    if quick {
+        let kept: Vec<String> =
+            experiment.arms.iter().filter(|arm| is_quick(arm)).map(|arm| arm.name.clone()).collect();
+        text = quickened(&text, &kept);
+        experiment = parse(name, &text)?;
+    }
+    Ok((text, experiment))
+}
+
+fn parse(name: &str, text: &str) -> Result<Experiment, Failure> {
+    Experiment::parse(text).map_err(|problems| experiment_file::refused(Path::new(name), text, &problems))
+}
+
+fn is_quick(arm: &Arm) -> bool {
+    let is_short = arm.load.time.is_some_and(|time| arm.load.pause.0 + time.0 <= QUICK.0);
+    is_short && !arm.name.contains("scan depth")
+}
+
+fn with_server(text: &str, server: &Request) -> String {
+    let lines = text.lines().filter_map(|line| match line {
+        line if line.starts_with("flavour = ") => Some(format!("flavour = \"{}\"", server.flavour)),
+        line if line.starts_with("version = ") => {
+            server.version.as_ref().map(|version| format!("version = \"{version}\""))
+        }
+        line => Some(line.to_owned()),
+    });
+    lines.fold(String::new(), |mut all, line| {
+        let _ = writeln!(all, "{line}");
+        all
+    })
+}
+
+/// The arms of these names, once, on half of the table.
+fn quickened(text: &str, kept: &[String]) -> String {
+    let mut blocks = text.split("[[arm]]\n");
+    let head = blocks.next().unwrap_or_default();
+    let head = head.replace("repeat = 2", "repeat = 1").replace("size = \"8x pool\"", "size = \"4x pool\"");
+    let is_kept = |block: &&str| kept.iter().any(|name| block.starts_with(&format!("name = \"{name}\"\n")));
+    blocks.filter(is_kept).fold(head, |all, block| format!("{all}[[arm]]\n{block}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Annex, read};
+
+    #[test]
+    fn a_quick_run_has_both_algorithms_and_takes_seconds() {
+        for (annex, arms) in [
+            (Annex::Three, &["backoff, no pause", "backoff, pause 5 s", "legacy, no pause"][..]),
+            (Annex::Five, &["backoff, alone", "backoff, emptied once", "legacy, emptied once"]),
+        ] {
+            let (_, quick) = read(annex, None, true).unwrap();
+            assert_eq!(quick.arms.iter().map(|arm| arm.name.as_str()).collect::<Vec<_>>(), arms);
+            assert_eq!(quick.repeat, 1);
+            let (_, whole) = read(annex, None, false).unwrap();
+            assert!(whole.arms.len() > arms.len());
+        }
+    }
+
+    #[test]
+    fn another_server_stands_in_the_text_that_is_run() {
+        let server = "percona@8.0".parse().unwrap();
+        let (text, experiment) = read(Annex::Three, Some(&server), false).unwrap();
+        assert_eq!(experiment.server.flavour, experiment::Flavour::Percona);
+        assert_eq!(experiment.server.version.as_deref(), Some("8.0"));
+        assert!(text.contains("flavour = \"percona\"\nversion = \"8.0\"\n"), "{text}");
+    }
+}

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `wringer stalls reproduce`: an annex of the article, run here.
+
+mod article;
+mod file;
+mod measured;
+mod predict;
+mod shown;
+mod why;
+
+use crate::commands::plan;
+use crate::commands::run::{Asked, RECORDING, Ready, refuse_missed, show_report};
+use crate::exit::{Exit, Failure, Outcome};
+use crate::terminal;
+use article::Figures;
+use experiment::Experiment;
+use file::Annex;
+use host::places::Places;
+use measured::Measurement;
+use predict::{Host, Prediction};
+use recording::Recording;
+use sandbox::Request;
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use units::Span;
+
+/// Of the recording's files.
+const PREDICTIONS: &str = "predictions.json";
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "The annexes of \"Tail Latencies in Percona Server because of InnoDB Stalls on Empty Free List\" (2022) are ready files: \
+    `wringer examples article-4-annex-3` and `-5`. This command runs one on MariaDB 10.1, which has Percona's XtraDB with the algorithm `backoff`, or on a \
+    Percona Server that you unpacked. The predictions are made, and written into the recording, before the server starts.\n\n\
+    Examples:\n  \
+    wringer stalls reproduce annex-3 --dry-run       predictions and plan; changes nothing\n  \
+    wringer stalls reproduce annex-3 --quick         both algorithms, two seconds each, half a minute in all\n  \
+    wringer stalls reproduce annex-5 --to out        all of it, about six minutes\n  \
+    wringer stalls reproduce annex-3 --server percona@8.0 -o json | jq '.arms[] | [.arm, .measured.figures.first_max_us]'\n\n\
+    Exit codes: 0 done; 2 the server makes no sense; 3 it is missing, or something is in the way; 4 the run broke off, everything given back.\n\n\
+    How to read the table: docs/stalls-reproduce.md, or `wringer doc stalls-reproduce`."
+)]
+pub(super) struct Args {
+    /// Which annex
+    #[arg(value_enum)]
+    annex: Annex,
+    /// Predictions and plan only; nothing is changed
+    #[arg(long)]
+    dry_run: bool,
+    /// Only the arms that take seconds, once, on half of the table
+    #[arg(long)]
+    quick: bool,
+    /// Instead of MariaDB 10.1: a server that has the algorithm `backoff`
+    #[arg(long, value_name = "SERVER@VERSION")]
+    server: Option<Request>,
+    /// Folder for recording, result and report [default: a new one below Wringer's recordings]
+    #[arg(long, value_name = "FOLDER")]
+    to: Option<PathBuf>,
+    /// Write over the results of an earlier run in that folder
+    #[arg(long)]
+    force: bool,
+    /// For the prediction: a query here that neither reads nor waits
+    #[arg(long, value_name = "TIME", default_value = "60us")]
+    service_time: Span,
+    /// For the prediction: what a sleep takes here more than it was asked for
+    #[arg(long, value_name = "TIME", default_value = "150us")]
+    sleep_overhead: Span,
+    /// How to print
+    #[arg(short, long, value_enum, default_value_t = terminal::Output::Text)]
+    output: terminal::Output,
+}
+
+/// One arm, side by side.
+#[derive(Debug, Serialize)]
+struct Row {
+    arm: String,
+    /// `None`: the article has nothing like it.
+    article: Option<Figures>,
+    /// Predicted for the article's server and host.
+    article_server: Prediction,
+    /// Predicted for this server.
+    here: Prediction,
+    /// `None`: it did not run.
+    measured: Option<Measurement>,
+}
+
+/// # Errors
+/// Exit codes as the help says.
+pub(super) fn main(args: &Args) -> Outcome {
+    let (text, experiment) = file::read(args.annex, args.server.as_ref(), args.quick)?;
+    let theirs = Host::of_the_article()?;
+    let ours = Host::here(&experiment, args.service_time, args.sleep_overhead)?;
+    let mut rows = predicted(&experiment, theirs, ours)?;
+    let file = PathBuf::from(format!("{}.toml", args.annex.example()));
+    if args.dry_run {
+        return dry_run(args, &file, &experiment, &rows);
+    }
+    let asked = Asked { to: args.to.as_deref(), force: args.force, ..Asked::default() };
+    let mut ready = Ready::look(&file, text, &experiment, &asked)?;
+    let predictions = serde_json::to_string(&rows).map_err(|error| Failure::new(Exit::Failed, error))?;
+    ready.cell.files.push((PREDICTIONS.to_owned(), predictions));
+    let walked = ready.walk();
+    let path = ready.output.path(RECORDING);
+    let mut why = Vec::new();
+    if path.exists() {
+        let evidence = Recording::read_for(&path, |_| false)?;
+        for row in &mut rows {
+            row.measured = measured::of_arm(&evidence, &row.arm);
+        }
+        why.extend(why::another_server(ours.server, &evidence.conditions.server.version));
+    }
+    why.extend(why::sentences(theirs.server, ours.server, &rows));
+    match args.output {
+        terminal::Output::Json => terminal::json(&serde_json::json!({
+            "schema": 1,
+            "experiment": experiment.name,
+            "recording": path,
+            "arms": rows,
+            "why": why,
+        })),
+        terminal::Output::Text => terminal::data(text_of(&rows, &why).trim_end()),
+    }
+    show_report(&ready.output)?;
+    refuse_missed(&walked?)
+}
+
+fn predicted(experiment: &Experiment, theirs: Host, ours: Host) -> Result<Vec<Row>, Failure> {
+    let row = |arm: &experiment::Arm| {
+        Ok(Row {
+            arm: arm.name.clone(),
+            article: article::printed(&arm.name),
+            article_server: theirs.predict(experiment, arm)?,
+            here: ours.predict(experiment, arm)?,
+            measured: None,
+        })
+    };
+    experiment.arms.iter().map(row).collect()
+}
+
+fn dry_run(args: &Args, file: &Path, experiment: &Experiment, rows: &[Row]) -> Outcome {
+    let places = Places::from_environment();
+    let facts = plan::host_facts(experiment, &places);
+    let plan = experiment::plan(experiment, &facts);
+    match args.output {
+        terminal::Output::Json => {
+            terminal::json(
+                &serde_json::json!({ "schema": 1, "experiment": experiment.name, "arms": rows, "plan": plan }),
+            );
+        }
+        terminal::Output::Text => {
+            terminal::data(shown::table(rows).trim_end());
+            terminal::data("");
+            terminal::data(plan::as_text(&plan).trim_end());
+        }
+    }
+    plan::refuse_blocked(file, &plan)
+}
+
+fn text_of(rows: &[Row], why: &[String]) -> String {
+    let mut out = shown::table(rows);
+    out.push_str("\nwhy they differ\n");
+    why.iter().for_each(|sentence| out.push_str(&format!("  {sentence}\n")));
+    out
+}

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the simulator expects of each arm, on the article's server and on this one. Nothing in here knows what either of them showed.
+
+use super::article::Figures;
+use crate::exit::{Exit, Failure};
+use capability::{Algorithm, Flavour, FreeList, free_list};
+use evidence::Arrivals;
+use experiment::{Arm, Experiment, FillSize, RowShape};
+use serde::Serialize;
+use simulate::{Band, Burst, Costs, Load, Parameter, Range, Settings, Start, parameters, simulate_with_band};
+use std::collections::BTreeMap;
+use units::{Bytes, Span};
+
+const PAGE_BYTES: u64 = 16 * 1024;
+/// Other starts of which the band is made.
+const STARTS: u32 = 16;
+/// The loads of one setting in the article.
+const LOADS: u32 = 5;
+const ALGORITHM: &str = "innodb_empty_free_list_algorithm";
+const SCAN_DEPTH: &str = "innodb_lru_scan_depth";
+
+/// Whose figures go in besides those of the arm.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Host {
+    pub(super) server: &'static FreeList,
+    /// Of a query that neither reads nor waits.
+    pub(super) service: Span,
+    /// What a sleep takes more than it was asked for.
+    pub(super) sleep_overhead: Span,
+    /// Pages that a query needs; `None`: what the sizes of table and pool come to.
+    pub(super) pages_per_query: Option<f64>,
+    /// The size of its pool, with the scan depth and the emptying query in proportion; `None`: as the file says.
+    pub(super) pool: Option<Bytes>,
+}
+
+/// What is expected of one arm, and everything that went in.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Prediction {
+    pub(super) figures: Figures,
+    pub(super) parameters: Vec<Parameter>,
+}
+
+impl Host {
+    /// The article's: its figures are in docs/stalls.md, with how they were found.
+    pub(super) fn of_the_article() -> Result<Self, Failure> {
+        Ok(Self {
+            server: row(Flavour::Percona, "8.0.29")?,
+            service: Span(std::time::Duration::from_nanos(28_700)),
+            sleep_overhead: Span(std::time::Duration::from_micros(60)),
+            pages_per_query: Some(0.73),
+            pool: Some(Bytes::mib(128)),
+        })
+    }
+
+    /// # Errors
+    /// Exit code 2: nobody has looked at what this version does.
+    pub(super) fn here(experiment: &Experiment, service: Span, sleep_overhead: Span) -> Result<Self, Failure> {
+        let server = &experiment.server;
+        let flavour = lab::server_request(server)?.flavour;
+        let version = server.version.as_deref().unwrap_or_default();
+        Ok(Self { server: row(flavour, version)?, service, sleep_overhead, pages_per_query: None, pool: None })
+    }
+
+    /// # Errors
+    /// The arm cannot be simulated.
+    pub(super) fn predict(&self, experiment: &Experiment, arm: &Arm) -> Result<Prediction, Failure> {
+        let settings = self.settings(experiment, arm);
+        let loads = simulate_with_band(&settings, STARTS).map_err(|error| Failure::new(Exit::Usage, error))?;
+        let mut figures = figures(&loads);
+        if let (Some((load, _)), Some(burst)) = (loads.first(), settings.burst) {
+            figures.later_max_us = after_the_first(load, burst);
+        }
+        Ok(Prediction { figures, parameters: parameters(&settings, &[]) })
+    }
+
+    fn settings(&self, experiment: &Experiment, arm: &Arm) -> Settings {
+        let load = &arm.load;
+        let server = self.server;
+        let algorithm = match arm.live.get(ALGORITHM).map(String::as_str) {
+            Some("backoff") => Algorithm::Backoff,
+            Some(_) => Algorithm::Legacy,
+            None => server.algorithms.first().copied().unwrap_or(Algorithm::Legacy),
+        };
+        let pool = experiment.pool(arm);
+        let larger = |pages: u64| self.pool.map_or(pages, |own| pages.saturating_mul(own.0) / pool.0.max(1));
+        let depth = arm.live.get(SCAN_DEPTH).and_then(|text| text.parse().ok()).map(larger);
+        let is_burst = !load.at.is_empty();
+        Settings {
+            server,
+            algorithm,
+            scan_depth: depth.and_then(|depth| u32::try_from(depth).ok()).unwrap_or(server.scan_depth),
+            instance_pages: larger(pool.0 / PAGE_BYTES),
+            instances: 1,
+            threads: load.threads,
+            rate_per_second: match load.arrivals {
+                Arrivals::Closed => None,
+                Arrivals::Constant { per_second } | Arrivals::Poisson { per_second } => Some(per_second),
+            },
+            time_ns: load.time.unwrap_or(Span::secs(10)).as_ns(),
+            pause_ns: load.pause.as_ns(),
+            repeat: if is_burst { 1 } else { LOADS },
+            gap_ns: 200_000_000,
+            reads_per_query: self.pages_per_query.unwrap_or_else(|| pages_per_query(experiment, arm, pool)),
+            pages_without_read: 0.0,
+            service_ns: self.service.as_ns(),
+            read_ns: 0,
+            write_ns: 100_000,
+            dirty: 0.0,
+            burst: burst(experiment, arm).map(|burst| Burst { pages: larger(burst.pages), ..burst }),
+            sleep_overhead_ns: self.sleep_overhead.as_ns(),
+            loop_overhead_ns: self.sleep_overhead.as_ns() + 10_000,
+            initial_sleep_ms: 1000,
+            initial_free: None,
+            start: Start::default(),
+            clock: None,
+            seed: load.seed,
+            costs: Costs::default(),
+        }
+    }
+}
+
+fn row(flavour: Flavour, version: &str) -> Result<&'static FreeList, Failure> {
+    let found = version.parse().ok().and_then(|version| free_list(flavour, &version));
+    let unknown = || format!("nobody has looked at what {flavour} {version} does about an empty free list");
+    found.ok_or_else(|| {
+        Failure::message(Exit::Usage, unknown()).hint("`wringer stalls simulate --help` names versions that are known")
+    })
+}
+
+/// Ids without a row need the last leaf page alone, which stays in the pool; of the others the pool holds as many as fit.
+fn pages_per_query(experiment: &Experiment, arm: &Arm, pool: Bytes) -> f64 {
+    let table = match experiment.fill.size {
+        Some(FillSize::TimesPool(times)) => times,
+        Some(FillSize::Size(bytes)) => bytes.0 as f64 / pool.0 as f64,
+        _ => f64::INFINITY,
+    };
+    (1.0 - 1.0 / table).max(0.0) / arm.load.options.ids_times_rows as f64
+}
+
+/// The query that empties the list skips so many rows as its LIMIT says: it reads all their pages.
+fn burst(experiment: &Experiment, arm: &Arm) -> Option<Burst> {
+    let at = arm.load.at.first()?;
+    let limit = at.sql.split("LIMIT ").nth(1)?;
+    let rows: u64 = limit.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()?;
+    let RowShape::PerPage(per_page) = experiment.fill.rows else { return None };
+    // the simulator's first burst comes after half of the time between two
+    let every = at.every.unwrap_or(Span(at.time.0 * 2));
+    Some(Burst { pages: rows.div_ceil(u64::from(per_page)).max(1), every_ns: every.as_ns() })
+}
+
+/// The longest statement of the load at each emptying but the first, from the start that is taken where it is unknown. The first emptying comes in the
+/// middle of the first period, and so on.
+fn after_the_first(load: &Load, burst: Burst) -> Option<Range> {
+    let every_us = burst.every_ns as f64 / 1000.0;
+    let mut longest: BTreeMap<u64, f64> = BTreeMap::new();
+    for event in load.events.iter().filter(|event| !event.is_burst) {
+        #[allow(clippy::cast_possible_truncation)] // a number of bursts
+        let number = (event.started_us / every_us) as u64;
+        let most = longest.entry(number).or_default();
+        *most = most.max(event.length_us);
+    }
+    longest.range(1..).fold(None, |all, (_, length)| both(all, exact(*length)))
+}
+
+fn exact(value: f64) -> Range {
+    Range { low: value, high: value }
+}
+
+fn both(one: Option<Range>, other: Range) -> Option<Range> {
+    Some(one.map_or(other, |one| Range { low: one.low.min(other.low), high: one.high.max(other.high) }))
+}
+
+fn figures(loads: &[(Load, Option<Band>)]) -> Figures {
+    let mut figures = Figures::default();
+    for (index, (load, band)) in loads.iter().enumerate() {
+        let of = |get: fn(&Load) -> f64, banded: fn(&Band) -> Range| band.as_ref().map_or(exact(get(load)), banded);
+        let max = of(|load| load.max_us, |band| band.max_us);
+        if index == 0 {
+            figures.first_max_us = Some(max);
+        } else {
+            figures.later_max_us = both(figures.later_max_us, max);
+        }
+        if index <= 1 {
+            // those of the first load give way to those of the later ones
+            figures = Figures { queries_per_second: None, stalled: None, wait_free: None, ..figures };
+        }
+        let rate = of(|load| load.queries_per_second, |band| band.queries_per_second);
+        figures.queries_per_second = both(figures.queries_per_second, rate);
+        figures.stalled = both(figures.stalled, of(|load| load.stalls as f64, |band| band.stalls));
+        figures.wait_free = both(figures.wait_free, of(|load| load.wait_free as f64, |band| band.wait_free));
+    }
+    figures
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Why another server than the article's shows other figures: what differs between the two rows of `capability`, in words; and where the measurement
+//! lies outside of what was predicted.
+
+use super::Row;
+use crate::commands::chart::time;
+use capability::{Adapt, FreeList, Progress, Refiller, Version, free_list};
+
+/// Sentences, the most telling first.
+pub(super) fn sentences(article: &FreeList, here: &FreeList, rows: &[Row]) -> Vec<String> {
+    let mut all = Vec::new();
+    if std::ptr::eq(article, here) {
+        all.push(
+            "This server does what the article's does: what differs comes of the host, and of table and pool."
+                .to_owned(),
+        );
+    }
+    if let (Some(theirs), Some(ours)) = (adapt(article), adapt(here)) {
+        all.extend(of_adapting(theirs, ours));
+    } else {
+        all.push("This server has no LRU manager of its own that could sleep for so long.".to_owned());
+    }
+    if here.refillers.len() > article.refillers.len() {
+        all.push(
+            "A second thread, the page cleaner, fills the list once a second here: stalls are shorter the further the two are apart, and nobody \
+             knows how far; the band has all of it."
+                .to_owned(),
+        );
+    }
+    all.extend(rows.iter().filter_map(outside));
+    all
+}
+
+/// The version that ran does other things than the one that was predicted: a version that was named in part means the newest.
+pub(super) fn another_server(predicted: &'static FreeList, ran: &str) -> Option<String> {
+    let version = Version::find_in(ran)?;
+    let row = free_list(predicted.flavour, &version);
+    if row.is_some_and(|row| std::ptr::eq(row, predicted)) {
+        return None;
+    }
+    Some(format!(
+        "The server that ran is {ran}, and what is predicted is {} {}: name the whole version with --server.",
+        predicted.flavour,
+        predicted.versions()
+    ))
+}
+
+fn adapt(row: &FreeList) -> Option<Adapt> {
+    row.refillers.iter().find_map(|refiller| match refiller {
+        Refiller::Manager { adapt, .. } => Some(*adapt),
+        Refiller::Cleaner { .. } => None,
+    })
+}
+
+fn of_adapting(theirs: Adapt, ours: Adapt) -> Vec<String> {
+    let mut all = Vec::new();
+    if theirs.progress != ours.progress && ours.progress == Progress::Flushed {
+        all.push(
+            "Here only pages that were written count as progress, and a load that only reads writes none. So an empty list never sets the manager's sleep \
+             to 0: it stays near its longest, and a pause changes nothing. On the article's server pages that were taken away count too: the sleep falls to \
+             0, and in a pause of t ms it grows again to about sqrt(2t) ms."
+                .to_owned(),
+        );
+    }
+    if theirs.step_up_ms != ours.step_up_ms {
+        all.push(format!(
+            "The sleep grows by {} ms a round here, and by {} ms on the article's server: from 0 it comes to {} ms in {:.1} s, there in {:.0} s.",
+            ours.step_up_ms,
+            theirs.step_up_ms,
+            ours.longest_ms,
+            seconds_to_longest(ours),
+            seconds_to_longest(theirs),
+        ));
+    }
+    all
+}
+
+/// The sum of all sleeps from 0 to the longest, in steps.
+fn seconds_to_longest(adapt: Adapt) -> f64 {
+    let rounds = f64::from(adapt.longest_ms) / f64::from(adapt.step_up_ms.max(1));
+    f64::from(adapt.step_up_ms) * rounds * (rounds + 1.0) / 2.0 / 1000.0
+}
+
+/// A measurement beside its prediction is told, and not explained away.
+fn outside(row: &Row) -> Option<String> {
+    let measured = row.measured.as_ref()?.figures;
+    let got = measured.first_max_us?;
+    let expected = row.here.figures.first_max_us?;
+    let got_high = measured.later_max_us.map_or(got.high, |later| later.high.max(got.high));
+    let low = row.here.figures.later_max_us.map_or(expected.low, |later| later.low.min(expected.low));
+    let high = row.here.figures.later_max_us.map_or(expected.high, |later| later.high.max(expected.high));
+    let is_within = got_high >= low * 0.85 && got_high <= high * 1.15;
+    let is_short = got_high < 20_000.0 && high < 20_000.0;
+    (!is_within && !is_short).then(|| {
+        format!(
+            "\"{}\": the longest measured, {}, is more than 15 % outside of the predicted {} to {}. The inputs of the prediction are \
+             assumed, not fitted: see -o json, parameters.",
+            row.arm,
+            time(got_high),
+            time(low),
+            time(high)
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{another_server, sentences};
+    use capability::{Flavour, free_list};
+
+    fn row(flavour: Flavour, version: &str) -> &'static capability::FreeList {
+        free_list(flavour, &version.parse().unwrap()).unwrap()
+    }
+
+    #[test]
+    fn xtradb_does_not_adapt_to_a_load_that_only_reads() {
+        let told = sentences(row(Flavour::Percona, "8.0.29"), row(Flavour::Mariadb, "10.1.23"), &[]).join("\n");
+        for words in ["a pause changes nothing", "by 50 ms a round", "1000 ms in 10.5 s", "A second thread"] {
+            assert!(told.contains(words), "{words}: {told}");
+        }
+    }
+
+    #[test]
+    fn a_prediction_for_another_version_than_ran_is_told() {
+        let predicted = row(Flavour::Mariadb, "10.1.23");
+        assert_eq!(another_server(predicted, "10.1.23-MariaDB"), None);
+        let told = another_server(predicted, "10.11.19-MariaDB-0+deb12u1").unwrap();
+        assert!(told.contains("10.11.19-MariaDB") && told.contains("--server"), "{told}");
+    }
+
+    #[test]
+    fn of_the_articles_own_server_nothing_is_said_to_differ() {
+        let theirs = row(Flavour::Percona, "8.0.29");
+        let told = sentences(theirs, theirs, &[]);
+        assert_eq!(told.len(), 1, "{told:?}");
+    }
+}
