@@ -22,8 +22,7 @@ use clap::Subcommand;
     wringer stalls watch --sandbox shop --for 30s\n  \
     wringer stalls inject --sandbox shop --cause row_lock --length 400ms\n  \
     wringer stalls reproduce annex-3 --dry-run\n\n\
-    How to read the answers: `wringer doc stalls` (simulate), `wringer doc stalls-explain`, `stalls-watch`, `stalls-advise`, `stalls-inject`,\n  \
-    `stalls-reproduce`.")]
+    How to read the answers: `wringer doc stalls` (simulate), `wringer doc stalls-explain`, and so on.")]
 pub struct Args {
     #[command(subcommand)]
     command: Stalls,
