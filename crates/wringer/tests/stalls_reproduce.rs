@@ -137,7 +137,7 @@ fn a_dry_run_shows_the_article_beside_two_predictions_and_changes_nothing() {
 
 /// On the server that has the algorithm: a stall under `backoff`, with a pause and without one, and none under `legacy`.
 #[test]
-fn backoff_stalls_ten_times_as_long_as_legacy_whatever_the_pause() {
+fn under_backoff_statements_wait_for_a_free_page_and_under_legacy_they_do_not_whatever_the_pause() {
     need_maven!();
     let lab = Lab::new(WRINGER);
     let ran = run(&lab, &["stalls", "reproduce", "annex-3", "--quick", "--to", "out", "-o", "json"]).expect_code(0);
@@ -148,12 +148,15 @@ fn backoff_stalls_ten_times_as_long_as_legacy_whatever_the_pause() {
     };
     let [backoff, paused, legacy] = ["backoff, no pause", "backoff, pause 5 s", "legacy, no pause"].map(longest_ms);
     println!("{backoff} ms, after a pause {paused} ms, under legacy {legacy} ms");
-    assert!(backoff > 10.0 * legacy && paused > 10.0 * legacy, "{backoff} and {paused} ms, legacy {legacy}: {told:#}");
+    // ten times on a quiet host; under legacy, statements wait for nothing but a CPU, which other tests use as well
+    assert!(backoff > 2.0 * legacy && paused > 2.0 * legacy, "{backoff} and {paused} ms, legacy {legacy}: {told:#}");
     let why = told["why"].as_array().unwrap();
     assert!(why.iter().any(|it| it.as_str().unwrap().contains("a pause changes nothing")), "{why:#?}");
     let counted = |name: &str| {
         let arm = told["arms"].as_array().unwrap().iter().find(|arm| arm["arm"] == name).unwrap();
         arm["measured"]["figures"]["wait_free"]["high"].as_f64().unwrap()
     };
-    assert!(counted("backoff, no pause") >= 20.0 && counted("legacy, no pause") == 0.0, "{told:#}");
+    let [backoff, paused, legacy] = ["backoff, no pause", "backoff, pause 5 s", "legacy, no pause"].map(counted);
+    // one stall of 20 ms takes 19 sleeps
+    assert!(backoff >= 20.0 && paused >= 20.0 && legacy == 0.0, "{backoff}, {paused}, {legacy}: {told:#}");
 }
