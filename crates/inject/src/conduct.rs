@@ -68,9 +68,8 @@ pub fn conduct(
                 thread::sleep(LOOK_EVERY);
             }
         });
-        let played = stage.play_all(scope, plan, told);
-        is_over.store(true, Ordering::SeqCst);
-        played
+        let _over = Over(&is_over);
+        stage.play_all(scope, plan, told)
     })?;
     // a connection is lost a moment before the process is gone
     let is_lost = |it: &Injected| it.started_us.is_none() || it.bit.is_none();
@@ -80,6 +79,15 @@ pub fn conduct(
     }
     let run = run.into_inner().unwrap_or_else(PoisonError::into_inner);
     Ok((Conducted { injections, zero_us, server_ended, was_interrupted: host::interrupt::requested() }, run))
+}
+
+/// Ends the look at the server, also when an injection panics: else the threads would be waited for without an end.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
 }
 
 /// What all injections share.

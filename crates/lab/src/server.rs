@@ -44,7 +44,9 @@ impl Serving {
     ) -> Result<Self, Error> {
         let began = Instant::now();
         let running = sandbox.start(run, start)?;
-        let kind = ServerKind::of(running.target.protocol, &running.version);
+        // the login of a Percona Server names it as MySQL does
+        let kind =
+            ServerKind { flavour: sandbox.flavour(), ..ServerKind::of(running.target.protocol, &running.version) };
         let seconds = began.elapsed().as_secs_f64();
         notes.event("sandbox", format!("{} {} is ready after {seconds:.1} s", sandbox.flavour(), running.version))?;
         Ok(Self { running, kind, observers: Vec::new() })

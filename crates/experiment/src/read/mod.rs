@@ -13,6 +13,7 @@ mod moments;
 mod server;
 mod server_start;
 mod squeeze;
+mod variable;
 
 use crate::model::{Experiment, Observe, Question};
 use crate::problem::{Problem, Problems};

@@ -2,6 +2,7 @@
 //! `load.pause`, `load.at`, `load.slow_statements`, and `server.live`.
 
 use super::load_keys::too_long;
+use super::variable;
 use crate::model::{Arm, Flavour, Load};
 use crate::moments::At;
 use crate::section::Section;
@@ -107,28 +108,11 @@ fn variable(section: &Section<'_>, key: &str, entry: &Entry) -> Option<(String, 
         section.wrong(Some(&entry.node), &format!("server.live.{name} is no variable's name"), Some(hint));
         return None;
     }
-    if capability::is_kept(&name) {
-        section.wrong(
-            Some(&entry.node),
-            &format!("server.live.{name} is set by the sandbox"),
-            Some("leave it out".into()),
-        );
+    let full = format!("server.live.{name}");
+    if variable::is_kept(section, &full, &name, entry) {
         return None;
     }
-    let value = match &entry.node.value {
-        Value::Bool(true) => "ON".to_owned(),
-        Value::Bool(false) => "OFF".to_owned(),
-        Value::Text(_) | Value::Integer(_) | Value::Float(_) => entry.node.value.written(),
-        other => {
-            let message = format!("server.live.{name} is {}", other.kind());
-            section.wrong(Some(&entry.node), &message, Some("write a text, a number, true or false".into()));
-            return None;
-        }
-    };
-    if value.contains(['\n', '\r', '\0']) {
-        section.wrong(Some(&entry.node), &format!("server.live.{name} has a line break in it"), None);
-        return None;
-    }
+    let value = variable::value(section, &full, entry)?;
     Some((name, value))
 }
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `[server]` and `[server.options]`. What an arm may have, too, is read in `server_start`.
 
-use super::{moments, server_start};
+use super::{moments, server_start, variable};
 use crate::model::{Flavour, Server};
 use crate::problem::suggest;
 use crate::section::Section;
-use crate::tree::{Entry, Value};
+use crate::tree::Entry;
 use std::collections::BTreeMap;
 use units::Bytes;
 
@@ -52,9 +52,8 @@ pub(super) fn options(server: &Section<'_>, flavour: Flavour) -> BTreeMap<String
 
 fn option(section: &Section<'_>, flavour: Flavour, key: &str, entry: &Entry) -> Option<(String, String)> {
     let name = key.replace('-', "_");
-    if capability::is_kept(&name) {
-        let message = format!("server.options.{name} is set by the sandbox");
-        section.wrong(Some(&entry.node), &message, Some("leave it out".into()));
+    let full = format!("server.options.{name}");
+    if variable::is_kept(section, &full, &name, entry) {
         return None;
     }
     if let Some(other) = belongs_to_other(flavour, &name) {
@@ -63,20 +62,7 @@ fn option(section: &Section<'_>, flavour: Flavour, key: &str, entry: &Entry) -> 
         section.wrong(Some(&entry.node), &message, own.or_else(|| same_meaning(flavour, &name)));
         return None;
     }
-    let value = match &entry.node.value {
-        Value::Bool(true) => "ON".to_owned(),
-        Value::Bool(false) => "OFF".to_owned(),
-        Value::Text(_) | Value::Integer(_) | Value::Float(_) => entry.node.value.written(),
-        other => {
-            let message = format!("server.options.{name} is {}", other.kind());
-            section.wrong(Some(&entry.node), &message, Some("write a text, a number, true or false".into()));
-            return None;
-        }
-    };
-    if value.contains(['\n', '\r', '\0']) {
-        section.wrong(Some(&entry.node), &format!("server.options.{name} has a line break in it"), None);
-        return None;
-    }
+    let value = variable::value(section, &full, entry)?;
     size_of_pool(section, flavour, &name, &value, entry);
     Some((name, value))
 }

@@ -49,7 +49,7 @@ fn cell(range: Option<Range>, words: impl Fn(Range) -> String) -> String {
     range.map_or_else(|| "-".to_owned(), words)
 }
 
-fn between(range: Range, words: impl Fn(f64) -> String) -> String {
+pub(super) fn between(range: Range, words: impl Fn(f64) -> String) -> String {
     let (low, high) = (words(range.low), words(range.high));
     if low == high { low } else { format!("{low} to {high}") }
 }
