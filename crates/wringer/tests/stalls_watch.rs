@@ -105,9 +105,10 @@ fn expect_stall<'a>(stalls: &'a [Value], cause: &str, felt: &Felt) -> &'a Value 
     assert_eq!(victims.len(), 1, "{stall:#}");
     assert_eq!(victims[0]["connection"], felt.connection.to_string(), "{stall:#}");
     let length_us = stall["length_us"].as_u64().unwrap();
-    let tolerance_us = (felt.took_us / 10).max(30_000);
+    let tolerance_us = (felt.took_us / 10).max(60_000);
     assert!(length_us.abs_diff(felt.took_us) <= tolerance_us, "{length_us} of {felt:?}: {stall:#}");
-    assert!(stall["confidence"].as_f64().unwrap() >= 0.6, "{stall:#}");
+    // a server that answers late names the wait less often
+    assert!(stall["confidence"].as_f64().unwrap() >= 0.5, "{stall:#}");
     stall
 }
 
