@@ -169,10 +169,13 @@ fn mariadb_is_held_up_by_locks_by_its_disk_and_by_its_cpu() {
 fn pages_are_demanded_faster_than_xtradb_makes_them_free() {
     need_maven!();
     let lab = Lab::new(WRINGER);
-    let deploy = ["sandbox", "deploy", "xtradb", "5.6", "--name", "s", "-c", "innodb_buffer_pool_size=20M", "--start"];
+    // a list of 128 free pages: a reader that gets a CPU only now and then takes more of them, too, before the refiller wakes
+    let small = "innodb_buffer_pool_size=20M;innodb_lru_scan_depth=128";
+    let mut deploy = vec!["sandbox", "deploy", "xtradb", "5.6", "--name", "s", "--start"];
+    deploy.extend(small.split(';').flat_map(|option| ["-c", option]));
     run(&lab, &deploy).expect_code(0);
     let dsn = run(&lab, &["sandbox", "export", "s", "dsn"]).expect_code(0).stdout.trim().to_owned();
-    let inject = |code| run(&lab, &words("free_list_backoff", "700ms", &[])).expect_code(code);
+    let inject = |code| run(&lab, &words("free_list_backoff", "3s", &[])).expect_code(code);
     inject(3).expect_said(&["wringer fill"]);
     run(&lab, &["fill", "--table-size=130000", &format!("--dsn={dsn}")]).expect_code(0);
     let mut connection = Connection::open(&dsn.parse::<Target>().unwrap()).unwrap();
