@@ -46,6 +46,7 @@ fn start_building_guest() -> Option<Child> {
 /// The same for the test guest: it needs nothing of the host's but the servers in Wringer's cache.
 pub(crate) fn guest_alone(arguments: &[String]) -> Result<bool> {
     let suite = Suite::begin(arguments)?;
+    build_tests(&["--test", "undo"])?;
     suite.guest_test("")?;
     suite.end()
 }
@@ -53,8 +54,8 @@ pub(crate) fn guest_alone(arguments: &[String]) -> Result<bool> {
 /// The guest waits for its own clock most of the time. Beside it run the programs that ask for states and not for times, in lanes; when
 /// all have ended, those that measure run alone.
 fn in_three_parts(suite: &Suite<'_>, program: Option<Child>) -> Result<()> {
-    build_tests()?;
-    leftovers::give_back(&suite.liar.with_file_name("wringer"))?;
+    build_tests(&["--tests"])?;
+    leftovers::give_back(&suite.program)?;
     // where this has failed, the guest's tests build it again, and say so
     let _ = program.map(|mut program| program.wait());
     let Order { first, then, alone } = programs::order()?;
@@ -92,7 +93,7 @@ pub(crate) fn targets(programs: &[String]) -> Vec<&str> {
 struct Suite<'a> {
     arguments: &'a [String],
     skips_file: PathBuf,
-    liar: PathBuf,
+    program: PathBuf,
     tally: Mutex<Tally>,
     ran: Mutex<Vec<Ran>>,
 }
@@ -102,7 +103,7 @@ impl<'a> Suite<'a> {
         let skips_file = std::env::temp_dir().join(format!("wringer-skips-{}", std::process::id()));
         let _ = fs::remove_file(&skips_file);
         let tally = Mutex::new(Tally { succeeded: true, ..Tally::default() });
-        Ok(Self { arguments, skips_file, liar: build_liar()?, tally, ran: Mutex::default() })
+        Ok(Self { arguments, skips_file, program: program()?, tally, ran: Mutex::default() })
     }
 
     /// Says what came of it, the counts last.
@@ -137,7 +138,7 @@ impl<'a> Suite<'a> {
     fn test(&self, command: &mut Command, label: &str, words: &[&[&str]]) -> Result<()> {
         command.args(["test", "--no-fail-fast"]).args(words.concat()).args(self.arguments);
         command.env("WRINGER_SKIPS", &self.skips_file).env("WRINGER_CASES", cases_file());
-        command.env("WRINGER_BROKEN_SYNC_PROGRAM", &self.liar);
+        command.env("WRINGER_WITH_FAILPOINTS", &self.program);
         // why a test fails stands beside its line, not an hour later
         command.env("RUST_TEST_NOCAPTURE", "1");
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().context("start cargo test")?;
@@ -159,23 +160,17 @@ impl<'a> Suite<'a> {
     }
 }
 
-/// All at once, with both processors; the parts find them built.
-fn build_tests() -> Result<()> {
-    let status = cargo().args(["test", "--no-run", "--tests"]).args(WORKSPACE).status().context("start cargo test")?;
+/// All at once, with both processors, and the program with them; the parts find them built.
+fn build_tests(which: &[&str]) -> Result<()> {
+    let status = cargo().args(["test", "--no-run"]).args(which).args(WORKSPACE).status().context("start cargo test")?;
     anyhow::ensure!(status.success(), "the tests do not build");
     Ok(())
 }
 
-/// The program with a slow layer whose sync does nothing, for the test that shows what the durability test is worth. It is built as the program of
-/// that test, because `cargo build` gives the dependencies other features, and all of them would be built twice.
-fn build_liar() -> Result<PathBuf> {
-    let words = ["--features", "wringer/failpoints,wringer/broken-sync", "--test", "durability_of_a_liar"];
-    let status = cargo().args(["test", "--no-run", "--workspace", "--exclude", "guest"]).args(words).status();
-    anyhow::ensure!(status.context("start cargo test")?.success(), "the program with broken-sync does not build");
+/// With the feature `failpoints`: what the tests of the host run, and in the guest the test of a layer that lies.
+fn program() -> Result<PathBuf> {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
-    let liar = std::env::current_dir()?.join(target).join("debug/wringer-broken-sync");
-    fs::copy(liar.with_file_name("wringer"), &liar).with_context(|| format!("copy to {}", liar.display()))?;
-    Ok(liar)
+    Ok(std::env::current_dir()?.join(target).join("debug/wringer"))
 }
 
 pub(crate) fn cargo() -> Command {

@@ -58,7 +58,6 @@ impl Open {
         Ok(done)
     }
 
-    #[cfg_attr(feature = "broken-sync", allow(dead_code))]
     /// Writes all of `data`, which must be page-aligned to be written directly. `durable`: returns when the data is on the device.
     pub(crate) fn write(&self, inode: &Inode, data: &[u8], offset: u64, durable: bool) -> Result<usize> {
         let flags = if durable { ReadWriteFlags::DSYNC } else { ReadWriteFlags::empty() };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! For one test only, never in a release: a layer that lies about durability. Syncs answer at once, and written data stays in this
+//! For tests only, never in a release: a layer that is started with `WRINGER_BROKEN_SYNC` lies about durability. Syncs answer at once, and written data stays in this
 //! process's memory, so that a kill of the layer loses it. The durability test must fail with this layer.
 
 #![allow(clippy::cast_possible_truncation)] // offsets within a page and within a request
@@ -24,8 +24,14 @@ struct File {
 }
 
 const PAGE: usize = 4096;
+const VARIABLE: &str = "WRINGER_BROKEN_SYNC";
 
 impl Lost {
+    /// `None`: nobody has asked for a layer that lies.
+    pub(crate) fn when_asked() -> Option<Self> {
+        std::env::var_os(VARIABLE).map(|_| Self::default())
+    }
+
     pub(crate) fn store(&self, inode: &Inode, open: &Open, offset: u64, data: &[u8]) -> Result<()> {
         let mut files = self.files();
         let file = files.entry(inode.number).or_default();

@@ -19,7 +19,7 @@ const FOREIGN: u64 = 1 << 63;
 #[derive(Debug)]
 pub(crate) struct Inode {
     path: OwnedFd,
-    #[cfg_attr(not(feature = "broken-sync"), allow(dead_code))]
+    #[cfg_attr(not(feature = "failpoints"), allow(dead_code))]
     pub(crate) number: u64,
 }
 

@@ -27,7 +27,7 @@ pub mod process;
 pub mod stats;
 
 mod backing;
-#[cfg(feature = "broken-sync")]
+#[cfg(feature = "failpoints")]
 mod broken_sync;
 mod buffer;
 mod clock;

@@ -12,7 +12,6 @@ use rustix::io::{pread, pwrite};
 use rustix::process::Signal;
 use std::fs::{self, File};
 use std::io::Read as _;
-#[cfg(not(feature = "broken-sync"))]
 use std::io::Write as _;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
@@ -212,7 +211,6 @@ fn sigusr1_and_the_end_of_the_lifeline_neutralise_and_the_layer_serves_on() {
     }
 }
 
-#[cfg(not(feature = "broken-sync"))]
 #[test]
 fn what_was_synced_survives_a_kill_of_the_layer() {
     for writeback_cache in [true, false] {
@@ -239,10 +237,13 @@ fn what_was_synced_survives_a_kill_of_the_layer() {
     }
 }
 
-#[cfg(feature = "broken-sync")]
+#[cfg(feature = "failpoints")]
 #[test]
 fn the_broken_layer_reads_back_what_it_was_given_and_loses_it_when_killed() {
-    let mut mounted = mount_or_skip!();
+    if let Some(why) = common::obstacle() {
+        testkit::skip!("{why}");
+    }
+    let mut mounted = common::Mounted::lying(common::options());
     fs::write(mounted.directory().join("old"), vec![1; 3 * PAGE]).unwrap();
     mounted.inside(|folder| {
         let file = File::options().read(true).write(true).open(folder.join("old")).unwrap();
@@ -261,7 +262,6 @@ fn the_broken_layer_reads_back_what_it_was_given_and_loses_it_when_killed() {
     assert_ne!(fs::read_to_string(mounted.directory().join("log")).unwrap_or_default(), "committed");
 }
 
-#[cfg(not(feature = "broken-sync"))]
 #[test]
 fn a_shared_mapping_reaches_the_file_below_with_msync() {
     let mounted = mount_or_skip!();
@@ -350,9 +350,7 @@ fn sigterm_writes_dirty_pages_out_unmounts_and_leaves() {
     mounted.inside(|folder| fs::write(folder.join("dirty"), vec![3; 300 * PAGE]).unwrap());
     mounted.signal(Signal::TERM);
     assert!(mounted.layer.wait().unwrap().success());
-    if cfg!(not(feature = "broken-sync")) {
-        assert_eq!(fs::read(mounted.directory().join("dirty")).unwrap(), vec![3; 300 * PAGE]);
-    }
+    assert_eq!(fs::read(mounted.directory().join("dirty")).unwrap(), vec![3; 300 * PAGE]);
 }
 
 /// However long that is: it used to leave after three seconds, and the next write failed.
@@ -367,9 +365,7 @@ fn told_to_leave_it_serves_who_has_a_file_open() {
         file.sync_all().unwrap();
     });
     assert!(mounted.layer.wait().unwrap().success());
-    if cfg!(not(feature = "broken-sync")) {
-        assert_eq!(fs::read(mounted.directory().join("file")).unwrap(), b"served");
-    }
+    assert_eq!(fs::read(mounted.directory().join("file")).unwrap(), b"served");
 }
 
 #[test]
@@ -387,7 +383,7 @@ fn sparse_preallocated_and_large_files() {
         rustix::fs::fallocate(&file, punch, 0, PAGE as u64).unwrap();
         let mut back = [9; PAGE + 1];
         file.read_exact_at(&mut back, 0).unwrap();
-        assert_eq!((back[0], back[PAGE]), if cfg!(feature = "broken-sync") { (1, 1) } else { (0, 1) });
+        assert_eq!((back[0], back[PAGE]), (0, 1));
     });
     assert!(fs::metadata(mounted.directory().join("file")).unwrap().blocks() < 10_000, "stays sparse below");
 }

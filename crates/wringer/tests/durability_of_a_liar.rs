@@ -6,18 +6,19 @@ mod durable;
 
 use durable::{SMALL, Subject, Victim, use_program, ways, why_not};
 use sandbox::Flavour;
-
-/// The program built with the feature `broken-sync`; `make test` builds it and says where it is.
-const LIAR: &str = "WRINGER_BROKEN_SYNC_PROGRAM";
+use std::sync::Once;
 
 fn check(flavour: Flavour) {
     if let Some(why) = why_not() {
         testkit::skip!("{why}");
     }
-    let Ok(program) = std::env::var(LIAR) else {
-        testkit::skip!("{LIAR} is not set: `make test` sets it");
-    };
-    use_program(&program);
+    if cfg!(not(feature = "failpoints")) {
+        testkit::skip!("needs the feature `failpoints`: `make test` sets it");
+    }
+    static ONCE: Once = Once::new();
+    // SAFETY: done once, before any thread of this test program reads the environment.
+    ONCE.call_once(|| unsafe { std::env::set_var("WRINGER_BROKEN_SYNC", "1") });
+    use_program(env!("CARGO_BIN_EXE_wringer"));
     let subject = match Subject::deploy(flavour) {
         Ok(subject) => subject,
         Err(why) => testkit::skip!("no {flavour} to be had: {why}"),

@@ -2,8 +2,9 @@
 # shellcheck shell=busybox
 # Real servers on a slow disk, whose power is cut from outside any time after "POWER may go". First it looks at what the cut before has left: the
 # host undone, both servers recovered, every acknowledged commit there, and nothing to be said against the tables by the servers' own
-# checks. Variables of the kernel's command line: mechanism=fuse|dm|none, and for each server mariadb=N, postgresql=N, what was acknowledged before.
+# checks. Variables of the kernel's command line: mechanism=fuse|dm|none, liar=yes for a layer whose syncs do nothing, and for each server mariadb=N, postgresql=N, what was acknowledged before.
 export WRINGER_HOME=/data/home WRINGER_CACHE=/servers
+[ -z "${liar:-}" ] || export WRINGER_BROKEN_SYNC=1
 PATIENCE=120
 sandboxes=$WRINGER_HOME/sandboxes
 servers="${mariadb:+mariadb} ${postgresql:+postgresql}"

@@ -40,8 +40,10 @@ impl Layer {
         }
         if let Some(size) = changes.size {
             self.truncate(&inode, handle, size)?;
-            #[cfg(feature = "broken-sync")]
-            self.lost.truncate(number, size);
+            #[cfg(feature = "failpoints")]
+            if let Some(lost) = &self.lost {
+                lost.truncate(number, size);
+            }
         }
         if changes.accessed.is_some() || changes.modified.is_some() {
             let times = Timestamps { last_access: time(changes.accessed), last_modification: time(changes.modified) };

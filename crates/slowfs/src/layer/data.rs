@@ -51,8 +51,8 @@ impl Layer {
         let opened = self.opened(handle)?;
         let Opened::File(inode, open) = opened.as_ref() else { return Err(rustix::io::Errno::ISDIR) };
         let count = open.read(inode, into, offset)?;
-        #[cfg(feature = "broken-sync")]
-        let count = self.lost.overlay(inode.number, into, count, offset);
+        #[cfg(feature = "failpoints")]
+        let count = self.lost.as_ref().map_or(count, |lost| lost.overlay(inode.number, into, count, offset));
         Ok(count)
     }
 
@@ -69,23 +69,19 @@ impl Layer {
         }
     }
 
-    #[cfg(not(feature = "broken-sync"))]
     fn store(&self, handle: FileHandle, offset: u64, data: &[u8], durable: bool) -> Result<u32> {
         let opened = self.opened(handle)?;
         let Opened::File(inode, open) = opened.as_ref() else { return Err(rustix::io::Errno::ISDIR) };
+        #[cfg(feature = "failpoints")]
+        if let Some(lost) = &self.lost {
+            lost.store(inode, open, offset, data)?;
+            return Ok(u32::try_from(data.len()).unwrap_or(u32::MAX));
+        }
         let mut buffer = self.buffers.take(data.len());
         buffer.bytes_mut(data.len()).copy_from_slice(data);
         let written = open.write(inode, buffer.bytes(data.len()), offset, durable);
         self.buffers.give_back(buffer);
         Ok(u32::try_from(written?).unwrap_or(u32::MAX))
-    }
-
-    #[cfg(feature = "broken-sync")]
-    fn store(&self, handle: FileHandle, offset: u64, data: &[u8], _: bool) -> Result<u32> {
-        let opened = self.opened(handle)?;
-        let Opened::File(inode, open) = opened.as_ref() else { return Err(rustix::io::Errno::ISDIR) };
-        self.lost.store(inode, open, offset, data)?;
-        Ok(u32::try_from(data.len()).unwrap_or(u32::MAX))
     }
 
     pub(super) fn sync(&self, handle: FileHandle, data_only: bool, reply: ReplyEmpty) {
@@ -100,7 +96,8 @@ impl Layer {
     }
 
     fn make_durable(&self, handle: FileHandle, data_only: bool) -> Result<()> {
-        if cfg!(feature = "broken-sync") {
+        #[cfg(feature = "failpoints")]
+        if self.lost.is_some() {
             return Ok(());
         }
         match self.opened(handle)?.as_ref() {

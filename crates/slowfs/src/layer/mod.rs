@@ -49,8 +49,8 @@ pub(crate) struct Layer {
     settings: Settings,
     /// The process that measures the way to this layer; 0: none.
     way_looker: u32,
-    #[cfg(feature = "broken-sync")]
-    lost: crate::broken_sync::Lost,
+    #[cfg(feature = "failpoints")]
+    lost: Option<crate::broken_sync::Lost>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -79,8 +79,8 @@ impl Layer {
             looker: Looker::new(settings.threads),
             settings,
             way_looker,
-            #[cfg(feature = "broken-sync")]
-            lost: crate::broken_sync::Lost::default(),
+            #[cfg(feature = "failpoints")]
+            lost: crate::broken_sync::Lost::when_asked(),
         })
     }
 
@@ -111,8 +111,10 @@ impl Layer {
     fn attributes(&self, number: u64, stat: &Stat) -> FileAttr {
         #[allow(unused_mut)]
         let mut found = attributes(number, stat);
-        #[cfg(feature = "broken-sync")]
-        self.lost.enlarge(number, &mut found.size);
+        #[cfg(feature = "failpoints")]
+        if let Some(lost) = &self.lost {
+            lost.enlarge(number, &mut found.size);
+        }
         found
     }
 

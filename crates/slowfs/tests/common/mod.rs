@@ -92,22 +92,33 @@ impl Mounted {
     }
 
     /// Over a directory that is `prepared` before the mount.
-    pub fn over(mut options: Options, prepare: impl FnOnce(&Path)) -> Self {
+    pub fn over(options: Options, prepare: impl FnOnce(&Path)) -> Self {
+        Self::within(options, prepare, &[])
+    }
+
+    /// A layer whose syncs do nothing.
+    #[cfg(feature = "failpoints")]
+    pub fn lying(options: Options) -> Self {
+        Self::within(options, |_| {}, &[("WRINGER_BROKEN_SYNC", "1")])
+    }
+
+    fn within(mut options: Options, prepare: impl FnOnce(&Path), environment: &[(&str, &str)]) -> Self {
         let folder =
             tempfile::tempdir_in(std::env::var_os("CARGO_TARGET_TMPDIR").unwrap_or("/var/tmp".into())).unwrap();
         options.directory = folder.path().join("data");
         options.control = folder.path().join("slowfs.sock");
         std::fs::create_dir_all(&options.directory).unwrap();
         prepare(&options.directory);
-        Self::start(folder, options)
+        Self::start(folder, options, environment)
     }
 
-    fn start(folder: TempDir, options: Options) -> Self {
+    fn start(folder: TempDir, options: Options, environment: &[(&str, &str)]) -> Self {
         let (ready_read, ready_write) = pipe();
         let (life_read, life_write) = pipe();
         let mut command = Command::new(env!("CARGO_BIN_EXE_slow-layer"));
         command
             .arg(serde_json::to_string(&options).unwrap())
+            .envs(environment.iter().copied())
             .env("WRINGER_READY_FD", ready_write.as_raw_fd().to_string())
             .env("WRINGER_LIFELINE_FD", life_read.as_raw_fd().to_string());
         inherit(&mut command, [ready_write.as_raw_fd(), life_read.as_raw_fd()]);

@@ -21,8 +21,8 @@ const MOMENTS_MS: u64 = 1500;
 /// Of one boot, on a busy machine.
 const LIMIT: Duration = Duration::from_secs(480);
 
-/// The program built with the feature `broken-sync`; `make test` builds it and says where it is.
-const LIAR: &str = "WRINGER_BROKEN_SYNC_PROGRAM";
+/// The program with the feature `failpoints`, whose layer can be told to lie; `make test` builds it and says where it is.
+const PROGRAM: &str = "WRINGER_WITH_FAILPOINTS";
 
 /// By server: how many rows it has acknowledged, over all lives.
 type Acknowledged = BTreeMap<String, u64>;
@@ -74,14 +74,14 @@ fn a_layer_that_does_not_sync_is_found_out() {
         Ok(parts) => parts,
         Err(why) => testkit::skip!("no guest: {why}"),
     };
-    let Ok(program) = std::env::var(LIAR) else {
-        testkit::skip!("{LIAR} is not set: `make test` sets it");
+    let Ok(program) = std::env::var(PROGRAM) else {
+        testkit::skip!("{PROGRAM} is not set: `make test` sets it");
     };
     let _turn = turn(2 * LIMIT);
     let folder = tempfile::Builder::new().prefix("wringer-guest-").tempdir().unwrap();
     let liar = liar(parts, Path::new(&program), folder.path());
     let disks = Disks::new(parts, folder.path());
-    let lived = live(&liar, folder.path(), &disks, "fuse", &nothing_yet(&["mariadb"]));
+    let lived = live(&liar, folder.path(), &disks, "fuse liar=yes", &nothing_yet(&["mariadb"]));
     println!("with a liar: {lived:?}");
     assert!(lived.acknowledged.get("mariadb").is_some_and(|count| *count >= LEAST_COMMITS), "{lived:?}");
     disks.lose();
@@ -131,7 +131,7 @@ impl Disks {
     }
 }
 
-/// One life of a machine whose emulator works: where that fails, as it does at times while the kernel boots, there is another one.
+/// One life, with the disk slow by `mechanism`, of a machine whose emulator works: where that fails, as it does at times while the kernel boots, there is another one.
 fn live(parts: &Parts, folder: &Path, disks: &Disks, mechanism: &str, before: &Acknowledged) -> Life {
     let lived = live_once(parts, folder, disks, mechanism, before);
     if !lived.emulator_failed {
@@ -152,7 +152,7 @@ fn live_once(parts: &Parts, folder: &Path, disks: &Disks, mechanism: &str, befor
         memory_mib: 1024,
         words: &format!("mechanism={mechanism}{counts}"),
         folder,
-        name: &format!("{CASE}-{mechanism}"),
+        name: &format!("{CASE}-{}", mechanism.replace(' ', "-")),
     };
     let mut running = machine.boot();
     let mut life = Life::default();
