@@ -7,12 +7,18 @@ use crate::folder::Folder;
 use crate::locks::look;
 use host::process::{Identity, Namespaces, Sight, Unlisted, with_mark};
 use journal::{RunId, State};
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// A process that ends disappears from `/proc` a moment before its files are closed, on a busy host half a second.
 const LOOKS: u32 = 8;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(60);
+
+/// The tokens that stayed locked by somebody unseen through all looks of this process: they are not waited for again. A command asks about one run
+/// several times, and each time would be held up by as long.
+static WAITED_FOR: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
 /// What can be said of a run's processes.
 #[derive(Debug, Default)]
@@ -26,6 +32,8 @@ pub(crate) struct Alive {
 /// `sight`: the processes that had the run's mark a moment ago. `state`: that of the run's journal, when it can be read.
 pub(crate) fn alive(folder: &Folder, id: &RunId, mut sight: Sight, state: Option<&State>) -> Alive {
     let token = folder.token();
+    let waited_for = || WAITED_FOR.lock().unwrap_or_else(PoisonError::into_inner);
+    let most_looks = if waited_for().contains(&token) { 1 } else { LOOKS };
     let mut looks = 1;
     loop {
         let unknown = match look(&token) {
@@ -34,7 +42,11 @@ pub(crate) fn alive(folder: &Folder, id: &RunId, mut sight: Sight, state: Option
             Ok(true) => hidden(&token, &sight, state),
             Err(error) => Some(format!("whether its processes live cannot be told: {}: {error}", token.display())),
         };
-        if unknown.is_none() || looks == LOOKS {
+        if unknown.is_none() {
+            return Alive { seen: sight.found, unknown };
+        }
+        if looks == most_looks {
+            waited_for().insert(token);
             return Alive { seen: sight.found, unknown };
         }
         looks += 1;
