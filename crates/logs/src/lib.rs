@@ -13,6 +13,7 @@ mod databases;
 mod entry;
 mod figures;
 mod lines;
+mod lock_waits;
 mod mysql;
 mod pairs;
 mod place;

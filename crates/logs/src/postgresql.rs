@@ -7,6 +7,7 @@ use crate::databases::Databases;
 use crate::entry::{Found, Gathered, Reader};
 use crate::figures::{Figures, decimal};
 use crate::lines::append;
+use crate::lock_waits::LockWaits;
 use sql::{Dialect, Inside, Piece, Scanner, piece};
 use std::borrow::Cow;
 
@@ -28,12 +29,16 @@ struct Message {
 #[derive(Default)]
 struct Connections {
     databases: Databases,
+    lock_waits: LockWaits,
 }
 
 impl Connections {
     fn message(&mut self, message: Message, gathered: &mut Gathered) {
         let (line, from) = (message.line, message.from);
         if message.severity != "LOG" {
+            if message.severity == "ERROR" || message.severity == "FATAL" {
+                self.lock_waits.forget(&message.session);
+            }
             let known = SEVERITIES.iter().find(|severity| message.severity.starts_with(*severity));
             return gathered.no_statement(line, known.unwrap_or(&"a message of another severity"));
         }
@@ -46,10 +51,19 @@ impl Connections {
         }
         if message.text.starts_with("disconnection: ") {
             self.databases.remove(&message.session);
+            self.lock_waits.forget(&message.session);
+        }
+        if self.lock_waits.hear(&message.session, &message.text) {
+            return gathered.no_statement(line, "a wait for a lock");
         }
         let (took_us, sql) = match statement(&message.text) {
             Ok(found) => found,
-            Err(reason) => return gathered.no_statement(line, reason),
+            Err(reason) => {
+                if reason == STEP {
+                    self.lock_waits.forget(&message.session);
+                }
+                return gathered.no_statement(line, reason);
+            }
         };
         let Some(at) = message.at else { return gathered.trouble_from(from, line, "a statement without a time") };
         if message.session.is_empty() {
@@ -59,7 +73,11 @@ impl Connections {
             Ok(sql) => {
                 let database = message.database.or_else(|| self.databases.of(&message.session));
                 let took = i64::try_from(took_us.unwrap_or(0)).unwrap_or(0);
-                let figures = Figures { took_us, step_us: step_of(at), ..Figures::default() };
+                let mut figures = Figures { took_us, step_us: step_of(at), ..Figures::default() };
+                // a statement that begins is told without a time
+                if took_us.is_some() {
+                    self.lock_waits.end(&message.session, &mut figures);
+                }
                 let at = at.minus_us(took);
                 gathered.found(Found { session: &message.session, at, line, from, sql, database, figures });
             }
@@ -69,6 +87,8 @@ impl Connections {
 }
 
 const TOO_LONG: &str = "a message that is too long";
+/// What it waited for is not in the time of the statement that follows.
+const STEP: &str = "parse or bind of a prepared statement";
 
 /// `%m` has milliseconds, `%t` seconds. A moment at a full second may be of either; then one in a thousand is taken for the coarser.
 fn step_of(at: Moment) -> u64 {
@@ -98,7 +118,7 @@ fn statement(text: &str) -> Result<(Option<u64>, &str), &'static str> {
     }
     let Some(named) = rest.strip_prefix("execute ") else {
         let step = ["parse ", "bind "].iter().find(|step| rest.starts_with(*step));
-        return Err(step.map_or(OTHER, |_| "parse or bind of a prepared statement"));
+        return Err(step.map_or(OTHER, |_| STEP));
     };
     // `execute fetch from s1: ` goes on with a cursor, whose statement has been executed before
     if named.starts_with("fetch from ") {

@@ -114,8 +114,9 @@ fn the_slow_log_of_mysql_shows_the_wait_for_a_row_and_not_that_for_a_table() {
     on_the_mysql_family("mysql", &["log_slow_extra=ON"], "row_lock", "unknown");
 }
 
+/// Waits have a name where the server is told to log them: `log_lock_waits`.
 #[test]
-fn a_wait_in_the_log_of_postgresql_is_a_stall_without_a_name() {
+fn a_wait_in_the_log_of_postgresql_has_a_name_where_waits_are_logged() {
     let options = [
         "logging_collector=on",
         "log_filename=wringer.log",
@@ -124,14 +125,35 @@ fn a_wait_in_the_log_of_postgresql_is_a_stall_without_a_name() {
     ];
     let server = Server::start("postgresql", &options, &[]);
     let mut connection = server.connect();
-    connection.execute("CREATE TABLE t AS SELECT generate_series(1, 10) AS id, 0 AS a").unwrap();
+    for table in ["t", "u"] {
+        let sql = format!("CREATE TABLE {table} AS SELECT generate_series(1, 10) AS id, 0 AS a");
+        connection.execute(&sql).unwrap();
+    }
+    let delete = |table| format!("DELETE FROM {table} WHERE id < 5");
     let update = "UPDATE t SET a = a + 1 WHERE id = {}";
     usual(&server, &[update]);
-    let rows = planted(&server, &["BEGIN", "DELETE FROM t WHERE id < 5"], update, "ROLLBACK");
+    let unnamed = planted(&server, &["BEGIN", &delete("t")], update, "ROLLBACK");
+
+    for sql in [
+        "ALTER SYSTEM SET log_lock_waits = on",
+        "ALTER SYSTEM SET deadlock_timeout = '100ms'",
+        "SELECT pg_reload_conf()",
+    ] {
+        connection.execute(sql).unwrap();
+    }
+    assert!(wait_until(PATIENCE, || server.connect().query("SHOW log_lock_waits").unwrap().text(0, 0).as_deref()
+        == Some("on")));
+    let (update, select) = ("UPDATE u SET a = a + 1 WHERE id = {}", "SELECT a FROM u WHERE id = {}");
+    usual(&server, &[update, select]);
+    let rows = planted(&server, &["BEGIN", &delete("u")], update, "ROLLBACK");
+    let table = planted(&server, &["BEGIN", "LOCK TABLE u"], select, "ROLLBACK");
+
     let mut found = Value::Null;
     wait_until(PATIENCE, || {
         found = explained(&server, "log/wringer.log");
-        found["account"]["lost_query_us"].as_u64() > Some(0)
+        found["account"]["lost_query_us"].as_u64() > Some(unnamed + rows + table / 2)
     });
-    expect_stall(&found, "unknown", "update t", rows);
+    expect_stall(&found, "unknown", "update t", unnamed);
+    expect_stall(&found, "row_lock", "update u", rows);
+    expect_stall(&found, "metadata_lock", "select a from u", table);
 }

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What PostgreSQL writes of waits for locks when `log_lock_waits` is on (`ProcSleep` in `src/backend/storage/lmgr/proc.c`, PostgreSQL 9 to 18):
+//! a wait of `deadlock_timeout` and more has a message when it is over. The entry of the statement follows.
+
+use crate::figures::{Figures, decimal};
+use std::collections::HashMap;
+
+/// Of so many sessions at most. A log may have more than memory could hold.
+const REMEMBERED: usize = 50_000;
+/// A message has three digits behind the point, as the statement's own duration has.
+const ROUNDED_US: u64 = 1;
+
+/// For each session what it waited for since its last statement ended.
+#[derive(Debug, Default)]
+pub(crate) struct LockWaits {
+    of_session: HashMap<String, Waited>,
+}
+
+/// In microseconds.
+#[derive(Debug, Clone, Copy, Default)]
+struct Waited {
+    rows: u64,
+    tables: u64,
+}
+
+impl LockWaits {
+    /// Whether the text tells of a wait for a lock; one that is over is remembered.
+    pub(crate) fn hear(&mut self, session: &str, text: &str) -> bool {
+        let Some((verb, lock, us)) = wait(text) else { return false };
+        // who waits has more messages: "still waiting for", "detected deadlock while waiting for"
+        if verb == "acquired" && (self.of_session.len() < REMEMBERED || self.of_session.contains_key(session)) {
+            let waited = self.of_session.entry(session.to_owned()).or_default();
+            match lock {
+                Lock::Row => waited.rows = waited.rows.saturating_add(us),
+                Lock::Table => waited.tables = waited.tables.saturating_add(us),
+                Lock::AskedFor => {}
+            }
+        }
+        true
+    }
+
+    /// The session's statement has ended: what it waited for is its own, unless it took less.
+    pub(crate) fn end(&mut self, session: &str, figures: &mut Figures) {
+        let Some(Waited { rows, tables }) = self.of_session.remove(session) else { return };
+        let waited = rows.saturating_add(tables);
+        if figures.took_us.is_some_and(|took| waited <= took.saturating_add(ROUNDED_US)) {
+            figures.row_lock_us = Some(rows);
+            figures.lock_us = Some(waited);
+        }
+    }
+
+    /// It has come to an error, or to the end of a step that is no statement.
+    pub(crate) fn forget(&mut self, session: &str) {
+        self.of_session.remove(session);
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Lock {
+    /// Who waits for a row waits for the transaction that holds it, and for its turn at the row.
+    Row,
+    /// Of a table, or of another object that a statement is about.
+    Table,
+    /// An advisory lock: the statement asks for nothing else.
+    AskedFor,
+}
+
+/// `process 81 acquired ShareLock on transaction 740 after 1500.400 ms`: what became of it, on what, and after how long.
+fn wait(text: &str) -> Option<(&str, Lock, u64)> {
+    let rest = text.strip_prefix("process ")?;
+    let (process, rest) = rest.split_once(' ')?;
+    let is_number = !process.is_empty() && process.bytes().all(|byte| byte.is_ascii_digit());
+    let (what, after) = rest.rsplit_once(" after ")?;
+    // while a statement is parsed, its place stands behind: " at character 15"
+    let us = decimal(after.split_once(" ms")?.0, 3)?;
+    let (verb, lock) = what.split_once("Lock on ")?;
+    let verb = verb.split(' ').next().filter(|_| is_number)?;
+    Some((verb, kind(lock), us))
+}
+
+/// By the words of `DescribeLockTag` in `src/backend/storage/lmgr/lmgr.c`.
+fn kind(lock: &str) -> Lock {
+    let begins = |words: &[&str]| words.iter().any(|word| lock.starts_with(word));
+    if begins(&["transaction ", "tuple ", "speculative token "]) {
+        Lock::Row
+    } else if begins(&["advisory lock ", "user lock "]) {
+        Lock::AskedFor
+    } else {
+        Lock::Table
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_messages_of_the_server() {
+        let said = |text| wait(text);
+        assert_eq!(
+            said("process 81 acquired ShareLock on transaction 740 after 1500.400 ms"),
+            Some(("acquired", Lock::Row, 1_500_400))
+        );
+        assert_eq!(
+            said("process 81 still waiting for AccessShareLock on relation 16384 of database 5 after 1000.085 ms at character 15"),
+            Some(("still", Lock::Table, 1_000_085))
+        );
+        let tuple = "process 81 acquired ExclusiveLock on tuple (0,1) of relation 16384 of database 5 after 2.000 ms";
+        assert_eq!(said(tuple), Some(("acquired", Lock::Row, 2000)));
+        let advisory = "process 81 acquired ExclusiveLock on advisory lock [5,0,7,1] after 2.000 ms";
+        assert_eq!(said(advisory), Some(("acquired", Lock::AskedFor, 2000)));
+        assert_eq!(said("process 81 was terminated after 2.000 ms"), None);
+        assert_eq!(said("duration: 2.000 ms  statement: SELECT 1"), None);
+    }
+
+    #[test]
+    fn a_wait_is_that_of_the_statement_that_ends_next_and_is_as_long() {
+        let mut waits = LockWaits::default();
+        let row = "process 81 acquired ShareLock on transaction 740 after 1500.400 ms";
+        assert!(waits.hear("81", row));
+        let ended = |waits: &mut LockWaits, session: &str, took_us| {
+            let mut figures = Figures { took_us, ..Figures::default() };
+            waits.end(session, &mut figures);
+            (figures.row_lock_us, figures.lock_us)
+        };
+        assert_eq!(ended(&mut waits, "82", Some(2_000_000)), (None, None));
+        assert_eq!(ended(&mut waits, "81", Some(1_600_000)), (Some(1_500_400), Some(1_500_400)));
+        assert_eq!(ended(&mut waits, "81", Some(1_600_000)), (None, None), "it is told once");
+        waits.hear("81", row);
+        assert_eq!(ended(&mut waits, "81", Some(900_000)), (None, None), "it was another statement's");
+        waits.hear("81", row);
+        waits.forget("81");
+        assert_eq!(ended(&mut waits, "81", Some(1_600_000)), (None, None));
+    }
+}
