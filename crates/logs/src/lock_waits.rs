@@ -102,7 +102,9 @@ mod tests {
             Some(("acquired", Lock::Row, 1_500_400))
         );
         assert_eq!(
-            said("process 81 still waiting for AccessShareLock on relation 16384 of database 5 after 1000.085 ms at character 15"),
+            said(
+                "process 81 still waiting for AccessShareLock on relation 16384 of database 5 after 1000.085 ms at character 15"
+            ),
             Some(("still", Lock::Table, 1_000_085))
         );
         let tuple = "process 81 acquired ExclusiveLock on tuple (0,1) of relation 16384 of database 5 after 2.000 ms";

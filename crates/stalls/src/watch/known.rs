@@ -2,12 +2,13 @@
 //! What the server has said until now: whose threads are whose, what connections did, and the counters. Bounded: what is old is forgotten.
 
 use super::sample::{Answer, Counters, Doing, Sample, Says, Session};
-use super::track::Wait;
+use super::track::{Wait, Way};
 use std::collections::{HashMap, HashSet, VecDeque};
 
 /// Of one connection.
 const MOST_SAID: usize = 40;
 const MOST_COUNTERS: usize = 4000;
+const MOST_LISTS: usize = 1000;
 
 #[derive(Debug)]
 struct Said {
@@ -29,7 +30,8 @@ pub(super) struct Known {
     connections: HashMap<u32, u64>,
     background: HashSet<u32>,
     said: HashMap<u32, VecDeque<Said>>,
-    listed_us: Option<u64>,
+    /// When it was asked for each, and when the answer came.
+    lists: VecDeque<(u64, u64)>,
     /// A list said which threads the connections have.
     tells_threads: bool,
     first: Option<Counters>,
@@ -55,7 +57,10 @@ impl Known {
             }
         }
         if let Some(sessions) = sessions {
-            self.listed_us = Some(asked_us);
+            self.lists.push_back((asked_us, answered_us));
+            if self.lists.len() > MOST_LISTS {
+                self.lists.pop_front();
+            }
             self.list(asked_us, answered_us, sessions);
         }
     }
@@ -160,7 +165,12 @@ impl Known {
     }
 
     pub(super) fn listed_since(&self, us: u64) -> bool {
-        self.listed_us.is_some_and(|listed| listed >= us)
+        self.lists.back().is_some_and(|(asked, _)| *asked >= us)
+    }
+
+    /// A list was made while it lasted.
+    pub(super) fn was_listed_within(&self, wait: &Wait) -> bool {
+        self.lists.iter().rev().any(|(asked, answered)| *asked >= wait.from_us && *answered <= wait.to_us)
     }
 
     /// What was said of the thread's connection while the wait lasted; where no answer came within it, an answer that came about then, if it
@@ -182,11 +192,13 @@ impl Known {
             .collect()
     }
 
-    /// When the statement began of which was spoken last while it lasted.
+    /// When the statement began of which was spoken last while it lasted; of a thread without a CPU, any that was spoken of: the next one has
+    /// begun when the server is given a CPU and answers. It is not known when the server looked between question and answer: the earliest counts.
     pub(super) fn began_us(&self, wait: &Wait) -> Option<u64> {
-        let said = self.said.get(&wait.thread)?;
-        let within = said.iter().rev().find(|it| it.asked_us >= wait.from_us && it.answered_us <= wait.to_us)?;
-        within.session.age_us.map(|age| within.answered_us.saturating_sub(age))
+        let within = self.said.get(&wait.thread)?.iter().rev();
+        let within = within.filter(|it| it.asked_us >= wait.from_us && it.answered_us <= wait.to_us);
+        let mut begun = within.map(|it| it.session.age_us.map(|age| it.asked_us.saturating_sub(age)));
+        if wait.way == Way::Queued { begun.flatten().min() } else { begun.next()? }
     }
 
     /// Between the last reading before the wait and the first one after it.

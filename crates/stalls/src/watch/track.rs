@@ -47,8 +47,18 @@ pub const LEAST_SAMPLES: u32 = 4;
 /// Of a thread that got less of a CPU than this since the sample before, and would have run, it is said that it waits for one.
 const QUEUED_SHARE: u64 = 5;
 
-/// Of a wait for another thread: so many turns since the sample before are still one wait.
-const TURNS_AT_ONCE: u64 = 1;
+/// Reads that take less than this each, one after another, are no wait: a long one may stand among them.
+pub(super) const QUICK_READ_US: u64 = 10_000;
+
+/// Turns since the sample before, so long ago, that still are one wait.
+fn turns_at_once(way: Way, since_us: u64) -> u64 {
+    match way {
+        Way::Blocked => 1,
+        Way::Reading => 1 + since_us / QUICK_READ_US,
+        _ => u64::MAX,
+    }
+}
+
 /// Turns are allowed anew in each part of so many microseconds: a long wait must not save them up.
 const PART_US: u64 = 1_000_000;
 
@@ -194,11 +204,13 @@ impl Run {
     /// With this sample it is still one wait, and not the next one of the same kind.
     fn is_one(&self, seen: &Seen) -> bool {
         let (part_us, first) = self.part;
-        let allowed = turns_allowed(self.wait.way, seen.at_us.saturating_sub(part_us));
-        let (Some(allowed), Some(first), Some(now)) = (allowed, first, seen.sched) else { return true };
+        let (Some(first), Some(now)) = (first, seen.sched) else { return true };
+        let way = self.wait.way;
+        let allowed = turns_allowed(way, seen.at_us.saturating_sub(part_us)).unwrap_or(u64::MAX);
         let last = self.last.sched.map_or(now.turns, |last| last.turns);
         let at_once = now.turns.saturating_sub(last);
-        now.turns.saturating_sub(first) <= allowed && (self.wait.way != Way::Blocked || at_once <= TURNS_AT_ONCE)
+        now.turns.saturating_sub(first) <= allowed
+            && at_once <= turns_at_once(way, seen.at_us.saturating_sub(self.last.at_us))
     }
 
     fn so_far(&self, to_us: u64) -> Wait {

@@ -60,6 +60,18 @@ fn many_short_waits_are_not_one_long_wait() {
 }
 
 #[test]
+fn a_long_read_stands_out_from_quick_ones_before_and_behind_it() {
+    let quick = |from: u64| (0..8).map(move |nth| (Doing::Reading, from + nth * 20));
+    let all: Vec<_> = quick(0).chain((0..27).map(|_| (Doing::Reading, 180))).chain(quick(200)).collect();
+    let long: Vec<_> = waits(&all).into_iter().filter(|wait| wait.samples >= LEAST_SAMPLES).collect();
+    let [wait] = long.as_slice() else { panic!("{long:?}") };
+    assert_eq!((wait.way, wait.length_us() / 1000, wait.turns), (Way::Reading, 270, Some(0)));
+    // a slow disk: each read of one statement takes 20 ms
+    let slow: Vec<_> = (0..30).map(|nth| (Doing::Reading, nth / 2)).collect();
+    assert_eq!(lengths(&slow), [(Way::Reading, 300, 30)]);
+}
+
+#[test]
 fn a_thread_without_a_cpu_waits_for_one() {
     let mut tracker = Tracker::new(7);
     let mut ended = tracker.sample(0, &sample(Doing::Idle, None));

@@ -2,7 +2,7 @@
 //! What one wait was for: how the thread waited, and what the server said meanwhile. What neither tells is [`Cause::Unknown`].
 
 use super::sample::{Says, Session};
-use super::track::{Wait, Way};
+use super::track::{QUICK_READ_US, Wait, Way};
 use crate::cause::{Cause, Evidence};
 
 /// What is known of a wait beside the wait itself.
@@ -36,16 +36,19 @@ pub enum Verdict {
     Nothing,
 }
 
-/// Reads that take less than this each, one after another, are the statement's own work; so many of them.
-const QUICK_READ_US: u64 = 10_000;
+/// So many quick reads, one after another, are the statement's own work.
 const MANY_READS: u64 = 20;
 
 /// A statement waits soon after its begin; what two clocks and a sample say of one moment may differ by this.
 const SLACK_US: u64 = 30_000;
+/// Of a thread without a CPU: less than it takes until the server is asked about it.
+const SLACK_QUEUED_US: u64 = 20_000;
 
 pub fn judge(wait: &Wait, around: &Around<'_>) -> Verdict {
     let said = Said::count(around.said);
-    if said.is_all(|it| matches!(it, Says::Idle | Says::Background)) {
+    // a thread that would run is idle to the server until it does: its client's request has come
+    let may_rest = |it| it == Says::Background || it == Says::Idle && wait.way != Way::Queued;
+    if said.is_all(may_rest) {
         return Verdict::Nothing;
     }
     if said.most() == Some(Says::AskedToWait) {
@@ -70,6 +73,7 @@ fn is_of_one_statement(wait: &Wait, around: &Around<'_>) -> bool {
         return true;
     }
     match (around.began_us, wait.turns) {
+        (Some(began_us), _) if wait.way == Way::Queued => began_us <= wait.from_us + SLACK_QUEUED_US,
         (Some(began_us), _) => began_us <= wait.from_us + SLACK_US,
         (None, Some(turns)) => wait.length_us() / (turns + 1) >= SLACK_US,
         (None, None) => true,

@@ -67,6 +67,15 @@ fn what_was_asked_for_and_who_asked_for_nothing_are_no_stalls() {
     }
 }
 
+/// To the server it rests until it is given a CPU and takes its client's request.
+#[test]
+fn who_would_run_and_has_no_cpu_does_not_rest() {
+    let idle = [said(Says::Idle)];
+    expect(Way::Queued, &Around { said: &idle, ..NOTHING }, Cause::Cpu);
+    let background = [said(Says::Background)];
+    assert_eq!(judge(&wait(Way::Queued, 400_000), &Around { said: &background, ..NOTHING }), Verdict::Nothing);
+}
+
 #[test]
 fn statements_one_after_another_are_no_wait_of_one() {
     for way in [Way::Reading, Way::Queued, Way::Syncing] {

@@ -202,8 +202,9 @@ impl Watching {
     fn judged(&mut self, wait: Wait) -> Option<Judged> {
         let said = self.known.said_of(&wait);
         let connection = said.last().map(|it| it.connection).or_else(|| self.known.connection(wait.thread));
-        if wait.way == Way::Blocked && said.is_empty() && connection.is_none() {
-            // a thread that waits for its next connection, or one of the server's own
+        if wait.way == Way::Blocked && said.is_empty() && (connection.is_none() || self.known.was_listed_within(&wait))
+        {
+            // a thread that waited for its next connection, which it may have by now, or one of the server's own
             return None;
         }
         let tries = self.tries(&wait);

@@ -109,6 +109,24 @@ fn threads_that_serve_nobody_are_not_watched() {
     assert!(finish(it, 2_000_000).1.stalls.is_empty());
 }
 
+/// A thread that served somebody waits for its next client, and serves that one when it is judged.
+#[test]
+fn a_thread_that_waited_for_its_next_client_is_no_victim() {
+    let mut it = watching(false);
+    let mut stalls = Vec::new();
+    for at_us in (0..4_000_000).step_by(10_000) {
+        let serves = !(500_000..2_500_000).contains(&at_us);
+        let doing = if serves { Doing::Idle } else { Doing::Blocked };
+        // the list has the next client before a sample shows that it was served
+        if at_us % 500_000 == 0 || it.wants(at_us).sessions {
+            it.answer(answer(at_us, serves.then(|| session(1, Says::Idle)).into_iter().collect(), 0));
+        }
+        it.sample(at_us, &[Sample { thread: 1, doing, sched: None }]);
+        stalls.extend(it.settled(at_us));
+    }
+    assert_eq!(stalls, []);
+}
+
 #[test]
 fn what_still_waits_at_the_end_is_told() {
     let mut it = watching(false);

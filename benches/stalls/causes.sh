@@ -1,0 +1,136 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Does `wringer stalls watch` name the cause of stalls that it was not told of?
+#
+#   benches/stalls/causes.sh [--servers "NAME..."] [--connections "1 16"] [--count N] [--quick yes] [--seed N] [--json FILE]
+#
+# For each server (mariadb@10.11, mysql, postgresql), each number of connections (1 and 16) and each cause that can be planted there: N
+# injections (20) of 20 ms to 2 s by the seed, beside a load that comes for what is held, while a watch looks that knows nothing of them. With
+# --quick yes 5 of 50 to 400 ms, on one connection.
+# Needs python3, and root for the slow layer's mount and the CPU cgroup; sandboxes of its own, in a folder that is removed.
+#
+# Exit code 1: of the injections that were felt, less than 90 % have their cause, or more than 2 % another one.
+#
+# What the columns mean:
+#   felt      injections of which the witness says that they bit, and in which a statement of the load took 20 ms more than it usually does (slots
+#             of 10 ms of the load's timeline)
+#   right     the stall that lost most meanwhile has this cause
+#   wrong     it has another one
+#   unknown   it has none
+#   missed    no stall was told meanwhile
+#   beside    stalls that were told while nothing was injected: what the machine, and the server by itself, did, with their causes in the JSON
+set -euo pipefail
+# shellcheck source=benches/common.sh
+. "$(dirname "$0")/../common.sh"
+servers="mariadb@10.11 mysql postgresql" connections="1 16" count=20 quick=no seed=1 json=$target/bench-stalls-causes.json
+take_flags "servers connections count quick seed json" "$@"
+if [ "$quick" != no ]; then connections=1 count=5; fi
+need_program python3
+need_wringer
+need_root "a slow layer and a CPU cgroup"
+folder=$(mktemp -d "${TMPDIR:-/tmp}/wringer-bench-causes.XXXXXX")
+chmod 711 "$folder" # the server runs as another user
+export WRINGER_HOME=$folder/home
+mkdir -p "$(dirname "$json")"
+leave() {
+    "$wringer" sandbox delete --all --force >/dev/null 2>&1 || true
+    "$wringer" undo >/dev/null 2>&1 || true
+    rm -rf "$folder"
+}
+trap leave EXIT
+python3 - "$wringer" "$servers" "$connections" "$count" "$quick" "$seed" "$json" <<'PYTHON'
+import json, os, statistics, subprocess, sys, time
+
+wringer, servers, connections, count, quick, seed, result = sys.argv[1:]
+count = int(count)
+length = "50ms..400ms" if quick != "no" else "20ms..2s"
+lasts = count * (1 if quick != "no" else 2)
+FEW, ALL = 100, 60000
+SLOT_US, AFTER_US, LOST_US = 10_000, 60_000, 20_000
+# what comes for it, over how many rows, and what else is asked of the injection
+LOADS = {
+    "row_lock": ("oltp_update_non_index", FEW, ["--rows", str(FEW)]),
+    "metadata_lock": ("oltp_point_select", FEW, []),
+    "disk_reads": ("oltp_point_select", ALL, []),
+    "sync": ("oltp_update_non_index", FEW, []),
+    "cpu": ("oltp_point_select", FEW, []),
+}
+
+
+def run(*words, **more):
+    return subprocess.run([wringer, *words], check=True, capture_output=True, text=True, **more).stdout
+
+
+def start(*words, **more):
+    return subprocess.Popen([wringer, *words], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, **more)
+
+
+def overlap(one, other):
+    return min(one[1], other[1]) - max(one[0], other[0])
+
+
+def span(it):
+    begin = it["started_us"] or 0
+    return begin, begin + (it["length_us"] or 0)
+
+
+def tried(environment, cause, threads):
+    workload, rows, more = LOADS[cause]
+    load = start("load", workload, f"--threads={threads}", f"--time={lasts + 6}", f"--table-size={rows}", f"--rand-seed={seed}", "--timeline-interval=10ms", "-o", "json", env=environment)
+    watch = start("stalls", "watch", "--sandbox", "s", f"--for={lasts + 4}s", "--min=20ms", "--interval=5ms", "-o", "json")
+    time.sleep(1.5)
+    plan = ["--plan", "random", "--seed", seed, "--count", str(count), "--length", length, "--for", f"{lasts}s"]
+    injections = json.loads(run("stalls", "inject", "--sandbox", "s", *plan, "--causes", cause, "-o", "json", *more))["injections"]
+    said, loaded = watch.communicate()[0], json.loads(load.communicate()[0])
+    stalls = [it for it in map(json.loads, said.splitlines()) if it.get("kind") == "stall"]
+    zero_us = loaded["started_unix_us"]
+    slots = [(zero_us + it["at_us"], it["max_us"]) for it in loaded["load"]["measured"]["timeline"]]
+    return injections, stalls, slots
+
+
+def judged(server, cause, threads):
+    injections, stalls, slots = tried(environment, cause, threads)
+    usual = statistics.median(most for _, most in slots)
+    found, taken = [], set()
+    for it in injections:
+        begin, end = span(it)
+        longest = max((most for at, most in slots if begin - SLOT_US < at <= end + AFTER_US), default=0)
+        if it["bit"] is not True or longest < usual + LOST_US:
+            continue
+        near = [stall for stall in stalls if overlap(span(stall), (begin, end + AFTER_US)) > 0]
+        taken.update(id(stall) for stall in near)
+        told = max(near, key=lambda stall: stall["lost_query_us"], default=None)
+        named = told["cause"] if told else None
+        verdict = "missed" if told is None else "right" if named == cause else "unknown" if named == "unknown" else "wrong"
+        found.append({**it, "longest_us": longest, "verdict": verdict, "told": told})
+    number = lambda verdict: sum(it["verdict"] == verdict for it in found)
+    beside = [stall for stall in stalls if id(stall) not in taken]
+    return {
+        "server": server, "connections": threads, "cause": cause, "planned": count, "felt": len(found), "right": number("right"), "wrong": number("wrong"),
+        "unknown": number("unknown"), "missed": number("missed"), "beside": beside, "injections": found,
+    }
+
+
+rows = []
+print(f"{'server':<16} {'conn.':>5} {'cause':<14} {'felt':>5} {'right':>6} {'wrong':>6} {'unknown':>8} {'missed':>7} {'beside':>7}")
+for server in servers.split():
+    pool = ["-c", "innodb_buffer_pool_size=6M"] if "postgresql" not in server else []
+    run("sandbox", "deploy", server, "--name", "s", *pool)
+    run("sandbox", "start", "s", "--disk", "read=0", "--cpus", str(len(os.sched_getaffinity(0))))
+    environment = {**os.environ, "WRINGER_DSN": run("sandbox", "export", "s", "dsn").strip()}
+    run("fill", f"--table-size={ALL}", env=environment)
+    for threads in connections.split():
+        for cause in LOADS:
+            if cause == "disk_reads" and "postgresql" in server:
+                continue  # its pages are in the kernel's cache, and no read comes to the disk
+            row = judged(server, cause, threads)
+            rows.append(row)
+            numbers = " ".join(f"{row[key]:>{width}}" for key, width in (("felt", 5), ("right", 6), ("wrong", 6), ("unknown", 8), ("missed", 7)))
+            print(f"{server:<16} {threads:>5} {cause:<14} {numbers} {len(row['beside']):>7}", flush=True)
+    run("sandbox", "delete", "s", "--force")
+with open(result, "w") as file:
+    json.dump({"schema": 1, "seed": int(seed), "rows": rows}, file, indent=1)
+felt, right, wrong = (sum(row[key] for row in rows) for key in ("felt", "right", "wrong"))
+print(f"{right} of {felt} right, {wrong} wrong; {result}")
+sys.exit(0 if felt > 0 and right >= 0.9 * felt and wrong <= 0.02 * felt else 1)
+PYTHON
