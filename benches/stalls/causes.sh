@@ -39,7 +39,7 @@ leave() {
 }
 trap leave EXIT
 python3 - "$wringer" "$servers" "$connections" "$count" "$quick" "$seed" "$json" <<'PYTHON'
-import json, os, statistics, subprocess, sys, time
+import json, os, signal, statistics, subprocess, sys, time
 
 wringer, servers, connections, count, quick, seed, result = sys.argv[1:]
 count = int(count)
@@ -76,11 +76,13 @@ def span(it):
 
 def tried(environment, cause, threads):
     workload, rows, more = LOADS[cause]
-    load = start("load", workload, f"--threads={threads}", f"--time={lasts + 6}", f"--table-size={rows}", f"--rand-seed={seed}", "--timeline-interval=10ms", "-o", "json", env=environment)
-    watch = start("stalls", "watch", "--sandbox", "s", f"--for={lasts + 4}s", "--min=20ms", "--interval=5ms", "-o", "json")
+    load = start("load", workload, f"--threads={threads}", f"--time={lasts + 12}", f"--table-size={rows}", f"--rand-seed={seed}", "--timeline-interval=10ms", "-o", "json", env=environment)
+    watch = start("stalls", "watch", "--sandbox", "s", "--min=20ms", "--interval=5ms", "-o", "json")
     time.sleep(1.5)
     plan = ["--plan", "random", "--seed", seed, "--count", str(count), "--length", length, "--for", f"{lasts}s"]
     injections = json.loads(run("stalls", "inject", "--sandbox", "s", *plan, "--causes", cause, "-o", "json", *more))["injections"]
+    time.sleep(1)
+    watch.send_signal(signal.SIGINT)
     said, loaded = watch.communicate()[0], json.loads(load.communicate()[0])
     stalls = [it for it in map(json.loads, said.splitlines()) if it.get("kind") == "stall"]
     zero_us = loaded["started_unix_us"]
