@@ -7,6 +7,9 @@
 # For each server (mariadb@10.11, mysql, postgresql), each number of connections (1 and 16) and each cause that can be planted there: N
 # injections (20) of 20 ms to 2 s by the seed, beside a load that comes for what is held, while a watch looks that knows nothing of them. With
 # --quick yes 5 of 50 to 400 ms, on one connection.
+# PG_WAIT_SAMPLING is the path of pg_wait_sampling.so for that PostgreSQL (Debian: postgresql-15-pg-wait-sampling): then this extension looks beside the
+# watch, every 10 ms, and the wait event that it saw most often within an injection is taken for its answer. Without it, the peer is left out.
+#
 # Needs python3, and root for the slow layer's mount and the CPU cgroup; sandboxes of its own, in a folder that is removed.
 #
 # Exit code 1: of the injections that were felt, less than 90 % have their cause, or more than 2 % another one.
@@ -18,6 +21,7 @@
 #   wrong     it has another one
 #   unknown   it has none
 #   missed    no stall was told meanwhile
+#   peer      how many pg_wait_sampling names right
 #   beside    stalls that were told while nothing was injected: what the machine, and the server by itself, did, with their causes in the JSON
 set -euo pipefail
 # shellcheck source=benches/common.sh
@@ -90,8 +94,44 @@ def tried(environment, cause, threads):
     return injections, stalls, slots
 
 
+PEER = os.environ.get("PG_WAIT_SAMPLING")
+# wait events of PostgreSQL (wait_event_names.txt) by cause
+PEERS = {
+    "row_lock": {("Lock", "transactionid"), ("Lock", "tuple")},
+    "metadata_lock": {("Lock", "relation"), ("Lock", "virtualxid"), ("Lock", "object")},
+    "sync": {("IO", "WALSync"), ("IO", "WALWrite"), ("LWLock", "WALWrite"), ("IO", "DataFileSync")},
+    "disk_reads": {("IO", "DataFileRead")},
+}
+
+
+def psql(sql):
+    return run("sandbox", "use", "s", sql)
+
+
+def make_peer():
+    columns = "OUT pid int4, OUT ts timestamptz, OUT event_type text, OUT event text, OUT queryid int8"
+    psql(f"CREATE OR REPLACE FUNCTION peer_history({columns}) RETURNS SETOF record AS '{PEER}', 'pg_wait_sampling_get_history' LANGUAGE C VOLATILE STRICT")
+
+
+def peer_history():
+    """When, event type and event of each sample that says that somebody waited for something but a client or work."""
+    sql = "SELECT (extract(epoch FROM ts) * 1e6)::bigint || ' ' || event_type || ' ' || event FROM peer_history() WHERE event_type NOT IN ('Activity', 'Client')"
+    rows = (line.split() for line in psql(sql).replace("|", " ").splitlines())
+    return [(int(row[0]), (row[1], row[2])) for row in rows if len(row) == 3 and row[0].isdigit()]
+
+
+def peer_names(history, begin, end):
+    seen = {}
+    for at, event in history:
+        if begin <= at <= end:
+            seen[event] = seen.get(event, 0) + 1
+    most = max(seen, key=seen.get, default=None)
+    return next((cause for cause, events in PEERS.items() if most in events), None)
+
+
 def judged(server, cause, threads):
     injections, stalls, slots = tried(environment, cause, threads)
+    history = peer_history() if has_peer else []
     usual = statistics.median(most for _, most in slots)
     found, taken = [], set()
     for it in injections:
@@ -104,23 +144,31 @@ def judged(server, cause, threads):
         told = max(near, key=lambda stall: stall["lost_query_us"], default=None)
         named = told["cause"] if told else None
         verdict = "missed" if told is None else "right" if named == cause else "unknown" if named == "unknown" else "wrong"
-        found.append({**it, "longest_us": longest, "verdict": verdict, "told": told})
+        peer = peer_names(history, begin, end) if has_peer else None
+        found.append({**it, "peer": peer, "longest_us": longest, "verdict": verdict, "told": told})
     number = lambda verdict: sum(it["verdict"] == verdict for it in found)
     beside = [stall for stall in stalls if id(stall) not in taken]
     return {
         "server": server, "connections": threads, "cause": cause, "planned": count, "felt": len(found), "right": number("right"), "wrong": number("wrong"),
-        "unknown": number("unknown"), "missed": number("missed"), "beside": beside, "injections": found,
+        "unknown": number("unknown"), "missed": number("missed"),
+        "peer": sum(it["peer"] == cause for it in found) if has_peer else None, "beside": beside, "injections": found,
     }
 
 
 rows = []
-print(f"{'server':<16} {'conn.':>5} {'cause':<14} {'felt':>5} {'right':>6} {'wrong':>6} {'unknown':>8} {'missed':>7} {'beside':>7}")
+print(f"{'server':<16} {'conn.':>5} {'cause':<14} {'felt':>5} {'right':>6} {'wrong':>6} {'unknown':>8} {'missed':>7} {'peer':>5} {'beside':>7}")
 for server in servers.split():
     pool = ["-c", "innodb_buffer_pool_size=6M"] if "postgresql" not in server else []
-    run("sandbox", "deploy", server, "--name", "s", *pool)
+    has_peer = bool(PEER) and "postgresql" in server
+    folder = os.path.dirname(PEER or "")
+    sampled = ["shared_preload_libraries=pg_wait_sampling", f"dynamic_library_path={folder}:$libdir", "pg_wait_sampling.history_size=400000", "pg_wait_sampling.history_period=10"]
+    peer = [word for option in sampled for word in ("-c", option)] if has_peer else []
+    run("sandbox", "deploy", server, "--name", "s", *pool, *peer)
     run("sandbox", "start", "s", "--disk", "read=0", "--cpus", str(len(os.sched_getaffinity(0))))
     environment = {**os.environ, "WRINGER_DSN": run("sandbox", "export", "s", "dsn").strip()}
     run("fill", f"--table-size={ALL}", env=environment)
+    if has_peer:
+        make_peer()
     for threads in connections.split():
         for cause in LOADS:
             if cause == "disk_reads" and "postgresql" in server:
@@ -128,7 +176,8 @@ for server in servers.split():
             row = judged(server, cause, threads)
             rows.append(row)
             numbers = " ".join(f"{row[key]:>{width}}" for key, width in (("felt", 5), ("right", 6), ("wrong", 6), ("unknown", 8), ("missed", 7)))
-            print(f"{server:<16} {threads:>5} {cause:<14} {numbers} {len(row['beside']):>7}", flush=True)
+            peer = "-" if row["peer"] is None else row["peer"]
+            print(f"{server:<16} {threads:>5} {cause:<14} {numbers} {peer:>5} {len(row['beside']):>7}", flush=True)
     run("sandbox", "delete", "s", "--force")
 with open(result, "w") as file:
     json.dump({"schema": 1, "seed": int(seed), "rows": rows}, file, indent=1)
