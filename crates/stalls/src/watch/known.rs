@@ -2,7 +2,7 @@
 //! What the server has said until now: whose threads are whose, what connections did, and the counters. Bounded: what is old is forgotten.
 
 use super::sample::{Answer, Counters, Doing, Sample, Says, Session};
-use super::track::{Wait, Way};
+use super::track::{SLACK_QUEUED_US, Wait, Way};
 use std::collections::{HashMap, HashSet, VecDeque};
 
 /// Of one connection.
@@ -192,13 +192,19 @@ impl Known {
             .collect()
     }
 
-    /// When the statement began of which was spoken last while it lasted; of a thread without a CPU, any that was spoken of: the next one has
-    /// begun when the server is given a CPU and answers. It is not known when the server looked between question and answer: the earliest counts.
+    /// When the statement began of which was spoken last while it lasted. It is not known when the server looked between question and answer: the
+    /// earliest counts. Of a thread without a CPU, the earliest of all that were spoken of: the next one may have begun when the server is given a
+    /// CPU and answers. So an answer that was late says nothing there unless its statement is as old as the wait.
     pub(super) fn began_us(&self, wait: &Wait) -> Option<u64> {
         let within = self.said.get(&wait.thread)?.iter().rev();
-        let within = within.filter(|it| it.asked_us >= wait.from_us && it.answered_us <= wait.to_us);
-        let mut begun = within.map(|it| it.session.age_us.map(|age| it.asked_us.saturating_sub(age)));
-        if wait.way == Way::Queued { begun.flatten().min() } else { begun.next()? }
+        let mut within = within.filter(|it| it.asked_us >= wait.from_us && it.answered_us <= wait.to_us);
+        let begun = |it: &Said| it.session.age_us.map(|age| it.asked_us.saturating_sub(age));
+        if wait.way != Way::Queued {
+            return begun(within.next()?);
+        }
+        let is_prompt = |it: &Said| it.answered_us.saturating_sub(it.asked_us) < SLACK_QUEUED_US;
+        let tells = |it: &&Said| is_prompt(it) || begun(it).is_some_and(|us| us <= wait.from_us + SLACK_QUEUED_US);
+        within.filter(tells).filter_map(begun).min()
     }
 
     /// Between the last reading before the wait and the first one after it.

@@ -47,6 +47,9 @@ pub const LEAST_SAMPLES: u32 = 4;
 /// Of a thread that got less of a CPU than this since the sample before, and would have run, it is said that it waits for one.
 const QUEUED_SHARE: u64 = 5;
 
+/// Between the begin of a statement and that of its wait for a CPU: less than it takes until the server is asked about it.
+pub(super) const SLACK_QUEUED_US: u64 = 20_000;
+
 /// Reads that take less than this each, one after another, are no wait: a long one may stand among them.
 pub(super) const QUICK_READ_US: u64 = 10_000;
 

@@ -2,7 +2,7 @@
 //! What one wait was for: how the thread waited, and what the server said meanwhile. What neither tells is [`Cause::Unknown`].
 
 use super::sample::{Says, Session};
-use super::track::{QUICK_READ_US, Wait, Way};
+use super::track::{QUICK_READ_US, SLACK_QUEUED_US, Wait, Way};
 use crate::cause::{Cause, Evidence};
 
 /// What is known of a wait beside the wait itself.
@@ -41,8 +41,8 @@ const MANY_READS: u64 = 20;
 
 /// A statement waits soon after its begin; what two clocks and a sample say of one moment may differ by this.
 const SLACK_US: u64 = 30_000;
-/// Of a thread without a CPU: less than it takes until the server is asked about it.
-const SLACK_QUEUED_US: u64 = 20_000;
+/// A thread that was given a CPU so seldom, in the middle, waits for one: a quota gives some milliseconds of each tenth of a second.
+const TURN_EACH_US: u64 = 15_000;
 
 pub fn judge(wait: &Wait, around: &Around<'_>) -> Verdict {
     let said = Said::count(around.said);
@@ -75,6 +75,7 @@ fn is_of_one_statement(wait: &Wait, around: &Around<'_>) -> bool {
     match (around.began_us, wait.turns) {
         (Some(began_us), _) if wait.way == Way::Queued => began_us <= wait.from_us + SLACK_QUEUED_US,
         (Some(began_us), _) => began_us <= wait.from_us + SLACK_US,
+        (None, Some(turns)) if wait.way == Way::Queued => wait.length_us() / (turns + 1) >= TURN_EACH_US,
         (None, Some(turns)) => wait.length_us() / (turns + 1) >= SLACK_US,
         (None, None) => true,
     }

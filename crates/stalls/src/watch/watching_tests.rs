@@ -127,6 +127,32 @@ fn a_thread_that_waited_for_its_next_client_is_no_victim() {
     assert_eq!(stalls, []);
 }
 
+/// The server has no CPU either: it answers when the wait is over, and speaks of the statement after it.
+#[test]
+fn a_wait_for_a_cpu_is_not_denied_by_an_answer_that_came_late() {
+    let mut it = watching(false);
+    it.answer(answer(0, vec![session(1, Says::Idle)], 0));
+    let (mut asked, mut stalls) = (None, Vec::new());
+    for at_us in (0..3_000_000).step_by(10_000) {
+        let is_frozen = (500_000..800_000).contains(&at_us);
+        let sched = Sched { cpu_ns: if is_frozen { 0 } else { at_us * 900 }, queued_ns: 0, turns: 9 };
+        let doing = if is_frozen || at_us == 490_000 { Doing::Running } else { Doing::Idle };
+        let sched = if is_frozen { Sched { cpu_ns: 490_000 * 900, ..sched } } else { sched };
+        if it.wants(at_us).sessions && asked.is_none() {
+            asked = Some(at_us);
+        }
+        if let Some(asked_us) = asked.filter(|_| !is_frozen || at_us == 790_000) {
+            let next = Session { age_us: Some(1000), ..session(1, Says::Busy) };
+            it.answer(Answer { asked_us, answered_us: at_us, ..answer(at_us, vec![next], 0) });
+            asked = None;
+        }
+        it.sample(at_us, &[Sample { thread: 1, doing, sched: Some(sched) }]);
+        stalls.extend(it.settled(at_us));
+    }
+    let [stall] = stalls.as_slice() else { panic!("{stalls:#?}") };
+    assert!(stall.cause == Cause::Cpu && stall.length_us.abs_diff(300_000) < 2 * STEP_US, "{stall:?}");
+}
+
 #[test]
 fn what_still_waits_at_the_end_is_told() {
     let mut it = watching(false);
