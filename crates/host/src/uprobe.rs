@@ -42,7 +42,9 @@ impl Error {
     pub fn remedy(&self) -> Option<&'static str> {
         match self {
             Self::NoPmu => Some("Linux 4.17 or later with CONFIG_UPROBE_EVENTS; in a container: its host's /sys"),
-            Self::NotPermitted { .. } => Some("root, or the capability CAP_PERFMON (Linux 5.8 and later); no value of perf_event_paranoid suffices for it"),
+            Self::NotPermitted { .. } => Some(
+                "root, or the capability CAP_PERFMON (Linux 5.8 and later); no value of perf_event_paranoid suffices for it",
+            ),
             Self::Memory { .. } => Some("a larger kernel.perf_event_mlock_kb, or a larger `ulimit -l`"),
             Self::Refused { .. } | Self::Machine(_) => None,
         }

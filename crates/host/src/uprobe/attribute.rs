@@ -58,7 +58,9 @@ pub(super) fn open(kind: u32, config: u64, program: &CStr, offset: u64, cpu: i32
     };
     let (nobody, no_group): (libc::pid_t, libc::c_int) = (-1, -1);
     // SAFETY: the kernel reads `size` bytes of the attribute and the name that it points at, which both live here, and keeps neither
-    owned(unsafe { libc::syscall(libc::SYS_perf_event_open, &raw const attribute, nobody, cpu, no_group, FLAG_CLOEXEC) })
+    owned(unsafe {
+        libc::syscall(libc::SYS_perf_event_open, &raw const attribute, nobody, cpu, no_group, FLAG_CLOEXEC)
+    })
 }
 
 /// Its records go into the other one's ring.

@@ -21,7 +21,12 @@ const HEADER: usize = 8;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Record {
-    Hit { id: u64, process: u32, thread: u32, at_ns: u64 },
+    Hit {
+        id: u64,
+        process: u32,
+        thread: u32,
+        at_ns: u64,
+    },
     /// So many had no room.
     Lost(u64),
 }

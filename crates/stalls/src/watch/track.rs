@@ -12,10 +12,14 @@ use super::sample::{Doing, Sample, Sched};
 pub enum Way {
     Asleep,
     Blocked,
+    Faulting,
+    Reclaiming,
     Reading,
     Syncing,
     /// Would run, and has no CPU.
     Queued,
+    /// In the function that waits for a free page, as a probe saw.
+    FreePage,
 }
 
 /// A wait that has ended, or that is still going on.
@@ -59,7 +63,7 @@ fn turns_allowed(way: Way, length_us: u64) -> Option<u64> {
         Way::Syncing => Some(4 + length_us / 50_000),
         // with many on one CPU, each is given it for some milliseconds in turn
         Way::Queued => Some(2 + length_us / 20_000),
-        Way::Asleep | Way::Reading => None,
+        Way::Asleep | Way::Reading | Way::Faulting | Way::Reclaiming | Way::FreePage => None,
     }
 }
 
@@ -128,6 +132,8 @@ impl Tracker {
             Doing::Idle | Doing::Polling(_) => None,
             Doing::Asleep => Some(Way::Asleep),
             Doing::Blocked => Some(Way::Blocked),
+            Doing::Faulting => Some(Way::Faulting),
+            Doing::Reclaiming => Some(Way::Reclaiming),
             Doing::Reading => Some(Way::Reading),
             Doing::Syncing => Some(Way::Syncing),
             Doing::Running => {
