@@ -2,7 +2,7 @@
 //! Asks the server beside the sampling, on a thread of its own: a server that stalls must not stall its watcher.
 
 use super::asking::{Asking, Memory};
-use super::{mysql, postgresql};
+use super::{mysql, postgresql, waits};
 use crate::{Error, Reopening};
 use ::stalls::watch::{Answer, Missing};
 use capability::Protocol;
@@ -40,10 +40,15 @@ pub(super) struct Asker {
 impl Asker {
     /// # Errors
     /// No thread can be started.
-    pub(super) fn start(connection: Reopening, protocol: Protocol, clock: RunClock) -> Result<Self, Error> {
+    pub(super) fn start(
+        connection: Reopening,
+        protocol: Protocol,
+        clock: RunClock,
+        is_deep: bool,
+    ) -> Result<Self, Error> {
         let (questions, asked) = channel();
         let (answer, answers) = channel();
-        let work = move || work(connection, protocol, clock, &asked, &answer);
+        let work = move || work(connection, protocol, (clock, is_deep), &asked, &answer);
         let thread = std::thread::Builder::new().name("asker".to_owned()).spawn(work);
         thread.map_err(|source| Error::Thread { source })?;
         Ok(Self { questions, answers, is_asking: false })
@@ -73,7 +78,7 @@ impl Asker {
 fn work(
     mut connection: Reopening,
     protocol: Protocol,
-    clock: RunClock,
+    (clock, is_deep): (RunClock, bool),
     asked: &Receiver<Question>,
     answer: &Sender<Answered>,
 ) {
@@ -84,15 +89,25 @@ fn work(
         let mut answers = Vec::new();
         if question.counters && protocol == Protocol::Mysql {
             let counters = mysql::counters(&mut asking);
-            answers.push(Answer { asked_us, answered_us: clock.now_us(), sessions: None, counters });
+            answers.push(Answer { asked_us, answered_us: clock.now_us(), counters, ..Answer::default() });
+            if is_deep {
+                let asked_us = clock.now_us();
+                let free_by_instance = mysql::free_by_instance(&mut asking);
+                answers.push(Answer { asked_us, answered_us: clock.now_us(), free_by_instance, ..Answer::default() });
+            }
         }
         if question.sessions {
             let asked_us = clock.now_us();
             let sessions = match protocol {
-                Protocol::Mysql => mysql::sessions(&mut asking, question.locks),
+                Protocol::Mysql => mysql::sessions(&mut asking, question.locks).map(|mut sessions| {
+                    if is_deep {
+                        waits::add(&mut asking, &mut sessions);
+                    }
+                    sessions
+                }),
                 Protocol::Postgresql => postgresql::sessions(&mut asking),
             };
-            answers.push(Answer { asked_us, answered_us: clock.now_us(), sessions, counters: None });
+            answers.push(Answer { asked_us, answered_us: clock.now_us(), sessions, ..Answer::default() });
         }
         if let Some(why) = asking.lost.take() {
             asking.missing("some answers of the server", why, None);
