@@ -46,6 +46,8 @@ impl Wait {
 
 /// Samples that may lie between two of a run: a thread that sleeps is awake now and then.
 const GAP: usize = 2;
+/// Of a sleep more of them, as long as all lie within so many microseconds: who wakes up to look has to wait for a CPU first, whatever the interval.
+const GAP_US: u64 = 20_000;
 /// Fewer samples are no wait.
 pub const LEAST_SAMPLES: u32 = 4;
 /// Of a thread that got less of a CPU than this since the sample before, and would have run, it is said that it waits for one.
@@ -154,7 +156,7 @@ impl Tracker {
             Some(run) => {
                 if seen.way == Some(run.wait.way) && run.is_one(&seen) {
                     run.extend(seen);
-                } else if seen.way != Some(run.wait.way) && run.gap.len() < GAP {
+                } else if seen.way != Some(run.wait.way) && run.has_room_for(&seen) {
                     run.gap.push(seen);
                 } else {
                     let gap = std::mem::take(&mut run.gap);
@@ -195,6 +197,12 @@ impl Run {
             self.part = (seen.at_us, seen.sched.map(|sched| sched.turns));
         }
         self.last = seen;
+    }
+
+    /// A sample of something else that may lie between two of the run.
+    fn has_room_for(&self, seen: &Seen) -> bool {
+        let is_awake = self.wait.way == Way::Asleep && seen.at_us.saturating_sub(self.last.at_us) <= GAP_US;
+        self.gap.len() < GAP || is_awake
     }
 
     /// With this sample it is still one wait, and not the next one of the same kind.

@@ -135,3 +135,20 @@ proptest! {
         prop_assert!(wait.samples >= LEAST_SAMPLES);
     }
 }
+
+/// At 4 ms a look of 16 ms is four samples; at 10 ms it is two.
+#[test]
+fn a_sleeper_that_has_to_wait_for_a_cpu_before_it_looks_is_in_one_wait_however_often_it_is_sampled() {
+    let lengths = |step_us: u64, awake: u64| {
+        let mut tracker = Tracker::new(7);
+        let mut ended = Vec::new();
+        for nth in 0..30 + awake {
+            let doing = if (10..10 + awake).contains(&nth) { Doing::Running } else { Doing::Asleep };
+            ended.extend(tracker.sample(nth * step_us, &sample(doing, None)));
+        }
+        ended.extend(tracker.close((30 + awake) * step_us));
+        ended.len()
+    };
+    assert_eq!((lengths(4_000, 4), lengths(4_000, 8)), (1, 2));
+    assert_eq!((lengths(10_000, 2), lengths(10_000, 3)), (1, 2));
+}
