@@ -10,6 +10,15 @@ use host::clock::RunClock;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
+/// Which questions there are, beside those that each server is asked.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Scope {
+    /// Wait events, and the free pages of each instance of the buffer pool.
+    pub(super) is_deep: bool,
+    /// The server has `innodb_empty_free_list_algorithm`, which may be set while it runs.
+    pub(super) has_algorithm: bool,
+}
+
 /// What to ask for.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Question {
@@ -44,11 +53,11 @@ impl Asker {
         connection: Reopening,
         protocol: Protocol,
         clock: RunClock,
-        is_deep: bool,
+        scope: Scope,
     ) -> Result<Self, Error> {
         let (questions, asked) = channel();
         let (answer, answers) = channel();
-        let work = move || work(connection, protocol, (clock, is_deep), &asked, &answer);
+        let work = move || work(connection, protocol, (clock, scope), &asked, &answer);
         let thread = std::thread::Builder::new().name("asker".to_owned()).spawn(work);
         thread.map_err(|source| Error::Thread { source })?;
         Ok(Self { questions, answers, is_asking: false })
@@ -78,7 +87,7 @@ impl Asker {
 fn work(
     mut connection: Reopening,
     protocol: Protocol,
-    (clock, is_deep): (RunClock, bool),
+    (clock, scope): (RunClock, Scope),
     asked: &Receiver<Question>,
     answer: &Sender<Answered>,
 ) {
@@ -89,8 +98,9 @@ fn work(
         let mut answers = Vec::new();
         if question.counters && protocol == Protocol::Mysql {
             let counters = mysql::counters(&mut asking);
-            answers.push(Answer { asked_us, answered_us: clock.now_us(), counters, ..Answer::default() });
-            if is_deep {
+            let backoff = scope.has_algorithm.then(|| mysql::backoff(&mut asking)).flatten();
+            answers.push(Answer { asked_us, answered_us: clock.now_us(), counters, backoff, ..Answer::default() });
+            if scope.is_deep {
                 let asked_us = clock.now_us();
                 let free_by_instance = mysql::free_by_instance(&mut asking);
                 answers.push(Answer { asked_us, answered_us: clock.now_us(), free_by_instance, ..Answer::default() });
@@ -100,7 +110,7 @@ fn work(
             let asked_us = clock.now_us();
             let sessions = match protocol {
                 Protocol::Mysql => mysql::sessions(&mut asking, question.locks).map(|mut sessions| {
-                    if is_deep {
+                    if scope.is_deep {
                         waits::add(&mut asking, &mut sessions);
                     }
                     sessions

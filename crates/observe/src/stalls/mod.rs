@@ -19,7 +19,7 @@ use crate::server::ServerKind;
 use crate::{Error, Reopening};
 use ::stalls::Stall;
 use ::stalls::watch::{Missing, Pressure, Watch, WatchCost, Watched, Watching};
-use asker::{Answered, Asker, Question};
+use asker::{Answered, Asker, Question, Scope};
 use capability::Protocol;
 use host::clock::RunClock;
 use host::process::Identity;
@@ -84,6 +84,7 @@ const COUNTED_EVERY_US: u64 = 1_000_000;
 const ASKED_EVERY_US: u64 = 50_000;
 /// Threads that serve no client are looked at once in so many sweeps.
 const STRANGERS_EVERY: u64 = 8;
+const ALGORITHM: &str = "innodb_empty_free_list_algorithm";
 /// For the first answer.
 const PATIENCE: Duration = Duration::from_secs(6);
 
@@ -100,12 +101,7 @@ impl Watcher {
         let (threads, mut missing) = Threads::of(process.pid, by_process)?;
         let is_postgresql = by_process;
         let backoff = match &asked {
-            Some(asked) => Some(
-                asked
-                    .variables
-                    .get("innodb_empty_free_list_algorithm")
-                    .is_some_and(|it| it.eq_ignore_ascii_case("backoff")),
-            ),
+            Some(asked) => Some(asked.variables.get(ALGORITHM).is_some_and(|it| it.eq_ignore_ascii_case("backoff"))),
             None => {
                 missing.push(Missing {
                     what: "which connections wait, and for whose locks".into(),
@@ -138,8 +134,10 @@ impl Watcher {
             server: asked.as_ref().map(|asked| asked.name.clone()),
             started_unix_us: clock.started_unix_us(),
         });
+        let has_algorithm = asked.as_ref().is_some_and(|asked| asked.variables.contains_key(ALGORITHM));
+        let scope = Scope { is_deep: options.is_deep, has_algorithm };
         let protocol = if is_postgresql { Protocol::Postgresql } else { Protocol::Mysql };
-        let asker = asked.map(|asked| Asker::start(asked.connection, protocol, clock, options.is_deep)).transpose()?;
+        let asker = asked.map(|asked| Asker::start(asked.connection, protocol, clock, scope)).transpose()?;
         let mut watcher = Self {
             clock,
             pid: process.pid,

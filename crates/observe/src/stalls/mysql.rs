@@ -136,6 +136,12 @@ pub(super) fn counters(asking: &mut Asking<'_>) -> Option<Counters> {
     })
 }
 
+/// The algorithm in force is `backoff`.
+pub(super) fn backoff(asking: &mut Asking<'_>) -> Option<bool> {
+    let rows = asking.rows("innodb_empty_free_list_algorithm", "SELECT @@GLOBAL.innodb_empty_free_list_algorithm")?;
+    rows.first().map(|row| row.text(0).eq_ignore_ascii_case("backoff"))
+}
+
 /// Free pages of each instance of the buffer pool. What takes long is not asked again.
 pub(super) fn free_by_instance(asking: &mut Asking<'_>) -> Option<Vec<u64>> {
     const WHAT: &str = "free pages of each instance of the buffer pool";

@@ -49,7 +49,7 @@ pub(super) struct Known {
 
 impl Known {
     pub(super) fn answer(&mut self, answer: Answer) {
-        let Answer { asked_us, answered_us, sessions, counters, free_by_instance } = answer;
+        let Answer { asked_us, answered_us, sessions, counters, free_by_instance, .. } = answer;
         if let Some(free) = free_by_instance {
             self.instance(asked_us, answered_us, &free);
         }

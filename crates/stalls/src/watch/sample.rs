@@ -94,6 +94,8 @@ pub struct Answer {
     /// `None`: not asked, or refused.
     pub sessions: Option<Vec<Session>>,
     pub counters: Option<Counters>,
+    /// The algorithm in force is `backoff`, where it was asked for.
+    pub backoff: Option<bool>,
     /// Free pages of each instance of the buffer pool, where they were asked for one by one.
     pub free_by_instance: Option<Vec<u64>>,
 }

@@ -48,6 +48,8 @@ impl Wait {
 const GAP: usize = 2;
 /// Of a sleep more of them, as long as all lie within so many microseconds: who wakes up to look has to wait for a CPU first, whatever the interval.
 const GAP_US: u64 = 20_000;
+/// And those in which it had no CPU and would have run: it did nothing else meanwhile.
+const QUEUED_GAP_US: u64 = 200_000;
 /// Fewer samples are no wait.
 pub const LEAST_SAMPLES: u32 = 4;
 /// Of a thread that got less of a CPU than this since the sample before, and would have run, it is said that it waits for one.
@@ -201,8 +203,12 @@ impl Run {
 
     /// A sample of something else that may lie between two of the run.
     fn has_room_for(&self, seen: &Seen) -> bool {
-        let is_awake = self.wait.way == Way::Asleep && seen.at_us.saturating_sub(self.last.at_us) <= GAP_US;
-        self.gap.len() < GAP || is_awake
+        if self.gap.len() < GAP || self.wait.way != Way::Asleep {
+            return self.gap.len() < GAP;
+        }
+        let gap_us = seen.at_us.saturating_sub(self.last.at_us);
+        let awake = self.gap.iter().chain([seen]).filter(|it| it.way != Some(Way::Queued)).count();
+        gap_us <= GAP_US || (awake <= GAP && gap_us <= QUEUED_GAP_US)
     }
 
     /// With this sample it is still one wait, and not the next one of the same kind.

@@ -26,7 +26,7 @@ use std::collections::BTreeMap;
 pub struct Watch {
     /// The shortest stall that is told, in microseconds.
     pub least_us: u64,
-    /// `innodb_empty_free_list_algorithm` is `backoff`. `None`: nothing says which algorithm the server has.
+    /// `innodb_empty_free_list_algorithm` is `backoff`, at first: answers may say otherwise later. `None`: nothing says which algorithm the server has.
     pub backoff: Option<bool>,
     /// What this version does about an empty free list. `None`: nobody has looked at it.
     pub free_list: Option<&'static FreeList>,
@@ -80,6 +80,8 @@ pub struct Watching {
     lattice: Lattice,
     calls: Calls,
     readings: Readings,
+    /// It had it at some time: the counter was a clock then.
+    had_backoff: bool,
 }
 
 impl Watching {
@@ -88,6 +90,7 @@ impl Watching {
         let books = Books::new(watch.dialect, watch.with_values);
         let calls = Calls::new(watch.probe.map_or(0, |probe| probe.least_us.min(COUNTED_FROM_US)));
         Self {
+            had_backoff: watch.backoff == Some(true),
             watch,
             trackers: BTreeMap::new(),
             known: Known::default(),
@@ -155,6 +158,8 @@ impl Watching {
     }
 
     pub fn answer(&mut self, answer: Answer) {
+        self.watch.backoff = answer.backoff.or(self.watch.backoff);
+        self.had_backoff |= self.watch.backoff == Some(true);
         self.known.answer(answer);
     }
 
@@ -335,7 +340,7 @@ impl Watching {
         let groups = std::mem::take(&mut self.groups);
         let last = self.close(groups);
         let counters: Option<[Counters; 2]> = self.known.first_and_last();
-        let overhead = (self.watch.backoff == Some(true)).then(|| self.lattice.overhead_us());
+        let overhead = self.had_backoff.then(|| self.lattice.overhead_us());
         let resolution_us = self.watch.least_us.max(u64::from(LEAST_SAMPLES) * cost.interval_p50_us.max(1));
         let tiers = self.tiers(resolution_us, &cost);
         let least_free_by_instance = self.known.least_free();

@@ -27,7 +27,7 @@ fn session(thread: u32, says: Says) -> Session {
 
 fn answer(at_us: u64, sessions: Vec<Session>, wait_free: u64) -> Answer {
     let counters = Some(Counters { wait_free: Some(wait_free), pages_free: Some(0), lru_flushed: None });
-    Answer { asked_us: at_us, answered_us: at_us + 500, sessions: Some(sessions), counters, free_by_instance: None }
+    Answer { asked_us: at_us, answered_us: at_us + 500, sessions: Some(sessions), counters, ..Answer::default() }
 }
 
 /// A server of which it is known what each thread does at each moment, asked whenever that is wanted.
@@ -221,4 +221,25 @@ fn a_probed_call_is_a_stall_of_its_own_length_and_the_samples_of_it_are_not_told
     let lattice = Lattice::new(&LADDER, Lattice::USUAL_OVERHEAD_US);
     let tries: usize = [8_000.0, 2_900.0, 400_600.0, 391_000.0].map(|us| lattice.tries(us)).iter().sum();
     assert_eq!(watched.account.wait_free_by_stalls, Some(tries as u64));
+}
+
+#[test]
+fn an_algorithm_that_is_set_while_it_watches_names_what_comes_then() {
+    let probe = Some(Probe { symbol: "get_free", least_us: 5_000 });
+    let free_list = capability::free_list(capability::Flavour::Mariadb, &capability::Version::of(&[10, 1, 23]));
+    let mut watching = Watching::new(Watch { probe, free_list, ..watching(true).watch });
+    for (from_us, backoff) in [(0, None), (5_000_000, Some(false)), (10_000_000, Some(true))] {
+        let list = vec![session(1, Says::Busy)];
+        watching.answer(Answer { backoff, ..answer(from_us, list.clone(), 0) });
+        let hit = |at_us, is_return| Hit { thread: 1, at_us, is_return };
+        watching.hits(&[hit(from_us + 100_000, false), hit(from_us + 150_000, true)]);
+        watching.answer(answer(from_us + 160_000, list, 0));
+        watching.settled(from_us + 200_000);
+        watching.settled(from_us + 400_000);
+    }
+    let (_, watched) = finish(watching, 12_000_000);
+    let told: Vec<Cause> = watched.stalls.iter().map(|it| it.cause).collect();
+    assert_eq!(told, [Cause::FreeListBackoff, Cause::FreeListLegacy, Cause::FreeListBackoff]);
+    let lattice = Lattice::new(&LADDER, Lattice::USUAL_OVERHEAD_US);
+    assert_eq!(watched.account.wait_free_by_stalls, Some(2 * lattice.tries(50_000.0) as u64), "legacy makes no tries");
 }
