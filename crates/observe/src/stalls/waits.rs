@@ -63,13 +63,7 @@ fn says(name: &str, operation: &str) -> Says {
     let is = |beginnings: &[&str]| beginnings.iter().any(|it| name.starts_with(it));
     if is(&["wait/lock/metadata/", "wait/lock/table/", "wait/synch/cond/sql/MDL_context"]) {
         Says::MetadataLock
-    } else if is(&["wait/io/file/innodb/innodb_data_file", "wait/io/file/innodb/innodb_temp_file"]) {
-        if operation == "read" { Says::DiskRead } else { Says::Sync }
-    } else if is(&[
-        "wait/io/file/innodb/innodb_log_file",
-        "wait/io/file/sql/binlog",
-        "wait/io/file/innodb/innodb_dblwr",
-    ]) {
+    } else if is(&["wait/io/file/innodb/", "wait/io/file/sql/binlog"]) {
         if operation == "read" { Says::DiskRead } else { Says::Sync }
     } else if is(&["wait/synch/mutex/", "wait/synch/rwlock/", "wait/synch/sxlock/", "wait/synch/prlock/"]) {
         Says::Mutex

@@ -130,13 +130,15 @@ fn with_disk(verdict: Verdict, around: &Around<'_>, writes: bool) -> Verdict {
     let Some(DiskTimes { reads, read_ms, writes: written, write_ms }) = meanwhile.disk else { return verdict };
     let (count, took_ms, what) = if writes { (written, write_ms, "writes") } else { (reads, read_ms, "reads") };
     let over = ms(meanwhile.over_us);
-    if count == 0 {
-        evidence
-            .against
-            .push(format!("the disk of the data directory ended no {what} in {over}: they may still be under way"));
-    } else {
-        let each = ms(took_ms.saturating_mul(1000) / count);
-        evidence.speaks_for.push(format!("the disk of the data directory ended {count} {what} in {over}, {each} each"));
+    match took_ms.saturating_mul(1000).checked_div(count) {
+        None => {
+            let what = format!("the disk of the data directory ended no {what} in {over}: they may still be under way");
+            evidence.against.push(what);
+        }
+        Some(each) => {
+            let what = format!("the disk of the data directory ended {count} {what} in {over}, {} each", ms(each));
+            evidence.speaks_for.push(what);
+        }
     }
     Verdict::Stall { cause, confidence, evidence }
 }
