@@ -6,6 +6,7 @@
 //! and no BPF program is loaded. A process that is probed is stopped for some microseconds at each call, and at no other time.
 
 mod attribute;
+mod call;
 mod ring;
 
 use crate::Error as Failure;
@@ -13,7 +14,7 @@ use ring::{Record, Ring};
 use rustix::io::Errno;
 use std::collections::HashSet;
 use std::ffi::CString;
-use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
@@ -177,26 +178,6 @@ fn cpus(list: &str) -> Vec<i32> {
         Some(number(from)?..=number(to)?)
     };
     list.split(',').filter_map(part).flatten().collect()
-}
-
-/// A descriptor that the kernel has just given to us.
-fn owned(descriptor: libc::c_long) -> Result<OwnedFd, Errno> {
-    let Ok(descriptor) = i32::try_from(descriptor) else { return Err(Errno::BADF) };
-    if descriptor < 0 {
-        return Err(last());
-    }
-    // SAFETY: the call that returned it succeeded, and nobody else has it
-    Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
-}
-
-fn control(event: &OwnedFd, request: libc::c_ulong, argument: libc::c_ulong) -> Result<(), Errno> {
-    // SAFETY: requests of perf events read or write no more than their argument names
-    let result = unsafe { libc::ioctl(event.as_raw_fd(), request as _, argument) };
-    if result < 0 { Err(last()) } else { Ok(()) }
-}
-
-fn last() -> Errno {
-    Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
 }
 
 #[cfg(test)]

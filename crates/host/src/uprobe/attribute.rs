@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What perf_event_open(2) is told: `struct perf_event_attr`, as far as a uprobe needs it (include/uapi/linux/perf_event.h, PERF_ATTR_SIZE_VER5).
 
-use super::{control, owned};
+use super::call::{control, owned};
 use rustix::io::Errno;
 use std::ffi::CStr;
 use std::os::fd::{AsRawFd as _, OwnedFd};
