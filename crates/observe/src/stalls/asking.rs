@@ -37,8 +37,8 @@ pub(super) struct Memory {
     pub(super) statements: u64,
     /// Wait events of performance_schema. `None`: not asked yet.
     pub(super) waits_are_on: Option<bool>,
-    /// Free pages of each instance of the buffer pool: too dear to ask for, or refused.
-    pub(super) instances_are_dear: bool,
+    /// Free pages of each instance of the buffer pool: how often in a row they were dear to ask for.
+    pub(super) dear_instances: u32,
 }
 
 pub(super) struct Asking<'a> {

@@ -49,7 +49,8 @@ const COUNTERS: &str = "SHOW GLOBAL STATUS WHERE Variable_name IN \
                         ('Innodb_buffer_pool_wait_free', 'Innodb_buffer_pool_pages_free', 'Innodb_buffer_pool_pages_LRU_flushed')";
 const INSTANCES: &str =
     "SELECT POOL_ID, FREE_BUFFERS FROM information_schema.INNODB_BUFFER_POOL_STATS ORDER BY POOL_ID";
-/// Asking for the instances is dear if it takes longer.
+/// Asking for the instances is dear if it takes longer, so often in a row: a busy machine is late now and then.
+const MOST_DEAR: u32 = 3;
 const DEAR: Duration = Duration::from_millis(10);
 
 pub(super) fn sessions(asking: &mut Asking<'_>, with_locks: bool) -> Option<Vec<Session>> {
@@ -145,16 +146,18 @@ pub(super) fn backoff(asking: &mut Asking<'_>) -> Option<bool> {
 /// Free pages of each instance of the buffer pool. What takes long is not asked again.
 pub(super) fn free_by_instance(asking: &mut Asking<'_>) -> Option<Vec<u64>> {
     const WHAT: &str = "free pages of each instance of the buffer pool";
-    if asking.memory.instances_are_dear {
+    if asking.memory.dear_instances >= MOST_DEAR {
         return None;
     }
     let began = Instant::now();
     let rows = asking.rows(WHAT, INSTANCES);
     let took = began.elapsed();
-    if rows.is_none() && asking.lost.is_none() {
-        asking.memory.instances_are_dear = true;
-    } else if rows.is_some() && took > DEAR {
-        asking.memory.instances_are_dear = true;
+    asking.memory.dear_instances = match &rows {
+        None if asking.lost.is_none() => MOST_DEAR,
+        Some(_) if took > DEAR => asking.memory.dear_instances + 1,
+        _ => 0,
+    };
+    if rows.is_some() && asking.memory.dear_instances == MOST_DEAR {
         let why = format!("the server took {} ms to tell them, and is not asked again", took.as_millis());
         asking.missing(WHAT, why, None);
     }
